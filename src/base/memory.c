@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// malloc that does not return NULL.
+#include "base/memory.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+
+static void *must(void *p)
+{
+    CHECK(p && "out of memory");
+    return p;
+}
+
+void *memory_new(size_t len)
+{
+    return must(malloc(len > 0 ? len : 1));
+}
+
+void *memory_zeroed(size_t count, size_t size)
+{
+    return must(calloc(count > 0 ? count : 1, size > 0 ? size : 1));
+}
+
+void *memory_resize(void *old, size_t len)
+{
+    return must(realloc(old, len > 0 ? len : 1));
+}
+
+void memory_free(void *old)
+{
+    free(old);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store port: where objects and journals live. Every backend keeps this contract and passes the same conformance
+// suite (tests/conformance/store/).
+//
+// Objects: immutable bytes under a key. Keys match [A-Za-z0-9_.-]+ parts joined by '/', no part is "." or "..", at
+// most STORE_KEY_MAX bytes.
+//
+// Logs: a run of slots 1, 2, 3 ... under a key. append(slot) wins or loses like put_new of one object per slot; a store
+// may do it faster than that (file: does).
+//
+// Each call ends in exactly one of:
+//   ERR_OK           done, durable
+//   ERR_CONFLICT     it exists already (put_new, append)
+//   ERR_NOT_FOUND    no such key or slot
+//   ERR_UNAVAILABLE  certainly not applied, now or later
+//   ERR_UNKNOWN      perhaps applied, perhaps applied later; reads never answer this
+//   ERR_DENIED       refused for good: credentials, permissions
+//   ERR_LIMIT        refused: a size or space limit (a full disk), certainly not applied
+//   ERR_INVALID      the call itself is malformed (a bad key, a handle used after fork)
+//   ERR_CORRUPT      the stored bytes fail their check
+// Anything but ERR_OK and the two expected answers carries one sentence in answer.why.
+//
+// Calls block, may be made from any thread, and borrow their arguments.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/interval.h"
+
+#define STORE_KEY_MAX    512
+#define STORE_OBJECT_MAX ((size_t)64 << 20)
+#define STORE_LIST_MAX   1000 // rows of one list or extents call
+#define STORE_WHY_MAX    240
+
+struct store;
+
+// What a call brings back. Init once, pass to any number of calls (each clears it), release at the end.
+struct store_answer {
+    struct interval time;     // the store's own clock, some moment during the call
+    struct interval modified; // get: when the object was created or overwritten
+    struct buf body;          // get: the bytes; list: the keys; read_log: the slots' bytes
+    struct store_row *rows;   // list, extents, read_log
+    size_t rows_len;
+    size_t rows_cap;
+    bool more; // list, extents: the limit was reached, ask again after the last row
+    char why[STORE_WHY_MAX];
+};
+
+// One row of an answer. list: the key (store_row_key), size, modified. extents: first..last slot, size, modified (the
+// newest slot's time). read_log: first == last == the slot, its time, and its bytes (store_row_bytes).
+struct store_row {
+    uint64_t first;
+    uint64_t last;
+    uint64_t size;
+    size_t body_at; // where in answer.body the key or the bytes start
+    struct interval modified;
+};
+
+void store_answer_init(struct store_answer *a);
+void store_answer_done(struct store_answer *a);
+const char *store_row_key(const struct store_answer *a, size_t row);
+struct bytes store_row_bytes(const struct store_answer *a, size_t row);
+
+// ---- objects
+
+MUST_USE enum err store_put_new(struct store *s, const char *key, struct bytes body,
+                                struct store_answer *a);
+MUST_USE enum err store_put(struct store *s, const char *key, struct bytes body,
+                            struct store_answer *a);
+// The bytes [from, from+len) of the object, cut at its end; len SIZE_MAX: to the end.
+MUST_USE enum err store_get(struct store *s, const char *key, size_t from, size_t len,
+                            struct store_answer *a);
+// The keys that start with prefix and are greater than after (NULL: from the first), in byte order.
+MUST_USE enum err store_list(struct store *s, const char *prefix, const char *after, size_t limit,
+                             struct store_answer *a);
+// Missing keys are fine. Not atomic: after anything but ERR_OK some may be gone.
+MUST_USE enum err store_delete(struct store *s, const char *const *keys, size_t count,
+                               struct store_answer *a);
+
+// ---- logs
+
+// Slot must be the one after the last (or 1): another answers ERR_CONFLICT when it exists and ERR_INVALID when it leaves
+// a gap, where the store can tell (an object store cannot, and creates it).
+MUST_USE enum err store_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
+                               struct store_answer *a);
+// Consecutive slots from `slot` on: at least one, and as many more as the store has at hand under bytes_max.
+// ERR_NOT_FOUND: there is no such slot (never written, or dropped).
+MUST_USE enum err store_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
+                                 struct store_answer *a);
+// What is there, oldest first, from slot `from` on, in the units in which it can be dropped.
+MUST_USE enum err store_extents(struct store *s, const char *log, uint64_t from, size_t limit,
+                                struct store_answer *a);
+// Drops exactly one extent or a run of whole extents. Missing slots are fine.
+MUST_USE enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
+                             struct store_answer *a);
+// Blocks until slot exists or wait_ms passed; ERR_OK or ERR_NOT_FOUND. May answer ERR_NOT_FOUND early: ask again.
+MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
+                             struct store_answer *a);
+
+// ---- the handle
+
+void store_free(struct store *s); // NULL is fine
+
+// What a backend fills in. s is its own struct, whose first member is struct store.
+struct store_ops {
+    enum err (*put_new)(struct store *s, const char *key, struct bytes body,
+                        struct store_answer *a);
+    enum err (*put)(struct store *s, const char *key, struct bytes body, struct store_answer *a);
+    enum err (*get)(struct store *s, const char *key, size_t from, size_t len,
+                    struct store_answer *a);
+    enum err (*list)(struct store *s, const char *prefix, const char *after, size_t limit,
+                     struct store_answer *a);
+    enum err (*delete)(struct store *s, const char *const *keys, size_t count,
+                       struct store_answer *a);
+    enum err (*append)(struct store *s, const char *log, uint64_t slot, struct bytes body,
+                       struct store_answer *a);
+    enum err (*read_log)(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
+                         struct store_answer *a);
+    enum err (*extents)(struct store *s, const char *log, uint64_t from, size_t limit,
+                        struct store_answer *a);
+    enum err (*drop)(struct store *s, const char *log, uint64_t first, uint64_t last,
+                     struct store_answer *a);
+    enum err (*wait)(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
+                     struct store_answer *a);
+    void (*free)(struct store *s);
+};
+
+struct store {
+    const struct store_ops *ops;
+};
