@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folding: one entry into the state, a whole state from a snapshot, a snapshot from the state. Whatever contradicts
+// what was folded before halts the handle: it is damage or a store that lies, and going on would hide it.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "journal/inside.h"
+
+#include <string.h>
+
+void journal_halt(struct journal *j, const char *why)
+{
+    j->phase = PHASE_HALTED;
+    j->halt_why = why;
+    j->my_epoch = 0;
+    batch_fail(j, j->batch.maybe_landed ? ERR_UNKNOWN : ERR_CORRUPT);
+    journal_answer_all(j, &j->queue, ERR_CORRUPT);
+    journal_answer_all(j, &j->syncs, ERR_CORRUPT);
+    held_clear(&j->held);
+}
+
+static const char *contradiction(const struct journal *j, const struct entry *e)
+{
+    if (!journal_id_equal(&e->id, &j->config.id)) return "a slot holds another queue's entry";
+    if (e->slot != j->core.slot + 1) return "a slot holds an entry of another slot";
+    if (!hash128_equal(e->previous, j->core.chain))
+        return "an entry does not continue the one before it: the store lost or replaced a slot";
+    for (size_t i = 0; i < e->ops_len; i++) {
+        if (e->ops[i].kind != JOURNAL_OP_DIGEST) continue;
+        struct reader r = reader_of(e->ops[i].payload);
+        uint64_t digest = read_u64(&r);
+        if (!reader_end(&r) || digest != journal_digest(j))
+            return "the state differs from the one its writer had";
+    }
+    return NULL;
+}
+
+// Somebody else owns now: what was decided as owner must not be proposed any more.
+static void demote(struct journal *j)
+{
+    j->my_epoch = 0;
+    journal_answer_all(j, &j->queue, ERR_FENCED);
+}
+
+static void note_ownership(struct journal *j, bool mine, uint64_t epoch_before)
+{
+    if (j->core.epoch == epoch_before) return;
+    if (mine) {
+        j->my_epoch = j->core.epoch;
+    } else if (j->my_epoch != 0 && !MUTANT(EPOCH_OFF)) {
+        demote(j);
+    }
+}
+
+static void fold_entry(struct journal *j, struct bytes bytes, const struct entry *e, bool mine)
+{
+    struct op_result *results = mine ? memory_zeroed(e->ops_len, sizeof *results) : NULL;
+    struct buf *text = mine ? &j->text : NULL;
+    if (text) buf_clear(text);
+    uint64_t epoch_before = j->core.epoch;
+    bool in_force = core_apply(&j->core, &j->config.rules, e, results);
+    if (in_force) {
+        struct fold_entry view = {.slot = e->slot,
+                                  .time = e->time,
+                                  .now = j->core.now,
+                                  .epoch = e->epoch,
+                                  .bytes = bytes,
+                                  .ops = e->ops,
+                                  .ops_len = e->ops_len};
+        j->fold.apply(j->fold.ctx, &view, results, text);
+    }
+    bool at_stake = j->batch.active && j->batch.slot == e->slot;
+    if (mine) {
+        batch_committed(j, results, !in_force);
+    } else if (at_stake) {
+        batch_requeue(j);
+    }
+    note_ownership(j, mine, epoch_before);
+    memory_free(results);
+}
+
+static bool snapshot_due(const struct journal *j, bool mine)
+{
+    uint32_t every = j->config.rules.snapshot_every;
+    return every != 0 && mine && j->core.slot % every == 0;
+}
+
+void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
+{
+    struct entry e;
+    const char *why = NULL;
+    if (entry_decode(bytes, &e, &why)) {
+        journal_halt(j, why);
+        return;
+    }
+    why = contradiction(j, &e);
+    if (why) {
+        journal_halt(j, why);
+        entry_done(&e);
+        return;
+    }
+    bool mine = j->batch.active && j->batch.slot == e.slot && hash128_equal(j->batch.hash, e.hash);
+    fold_entry(j, bytes, &e, mine);
+    // The slot after this one cannot be older than this one.
+    if (created > j->absent_at) j->absent_at = created;
+    if (snapshot_due(j, mine)) journal_snapshot(j);
+    entry_done(&e);
+}
+
+void journal_snapshot(struct journal *j)
+{
+    if (j->snap.open) return;
+    CLEANUP(buf_done) struct buf machine;
+    buf_init(&machine, SNAPSHOT_LEN_MAX);
+    j->fold.save(j->fold.ctx, &machine);
+    struct snapshot s = {.id = j->config.id,
+                         .core = &j->core,
+                         .absent_at = j->absent_at,
+                         .floor_index = j->floor_index,
+                         .floor_slot = j->floor_slot,
+                         .digest = journal_digest(j),
+                         .machine = buf_bytes(&machine)};
+    buf_clear(&j->snap_bytes);
+    snapshot_encode(&s, &j->snap_bytes);
+    if (machine.bad || j->snap_bytes.bad) return; // too large to write: the journal goes on without
+    j->snap_slot = j->core.slot;
+    asking_open(j, &j->snap, REQUEST_PUT_NEW, "snap", j->snap_slot);
+    j->snap.request.body = buf_bytes(&j->snap_bytes);
+}
+
+static enum err adopt(struct journal *j, struct core *core, const struct snapshot *s)
+{
+    enum err err = j->fold.load(j->fold.ctx, s->machine);
+    if (err) return err;
+    struct core old = j->core;
+    j->core = *core;
+    *core = old;
+    return journal_digest(j) == s->digest ? ERR_OK : ERR_CORRUPT;
+}
+
+enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
+{
+    struct core core;
+    struct snapshot s;
+    core_init(&core);
+    enum err err = snapshot_decode(bytes, &core, &s);
+    if (!err && (!journal_id_equal(&s.id, &j->config.id) || core.slot != slot)) err = ERR_CORRUPT;
+    if (!err) err = adopt(j, &core, &s);
+    core_done(&core);
+    if (err) return err;
+    bool looked = MUTANT(RECENT_LOOK) || MUTANT(RECENT_CHAIN);
+    j->absent_at = looked ? j->now.lo : s.absent_at;
+    if (s.floor_index > j->floor_index) {
+        j->floor_index = s.floor_index;
+        j->floor_slot = s.floor_slot;
+    }
+    j->last_snapshot = slot;
+    if (j->batch.active && j->batch.slot <= j->core.slot) batch_jumped(j);
+    if (j->my_epoch != 0 && j->my_epoch != j->core.epoch && !MUTANT(EPOCH_OFF)) demote(j);
+    return ERR_OK;
+}

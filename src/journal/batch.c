@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops from the moment they are handed in to the moment they are answered: the queue, the one batch in flight (group
+// commit: what arrives while it is open forms the next), and patience.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "journal/inside.h"
+
+#include <string.h>
+
+// ---- lists
+
+void pending_push(struct pending_list *l, struct pending *p)
+{
+    p->next = NULL;
+    if (l->tail) {
+        l->tail->next = p;
+    } else {
+        l->head = p;
+    }
+    l->tail = p;
+}
+
+static struct pending *pending_pop(struct pending_list *l)
+{
+    struct pending *p = l->head;
+    if (!p) return NULL;
+    l->head = p->next;
+    if (!l->head) l->tail = NULL;
+    p->next = NULL;
+    return p;
+}
+
+static void pending_free(struct pending *p)
+{
+    bytes_free(p->op.payload);
+    memory_free(p);
+}
+
+void pending_free_all(struct pending_list *l)
+{
+    for (struct pending *p; (p = pending_pop(l));)
+        pending_free(p);
+}
+
+// ---- answers
+
+static void reply_push(struct journal *j, const struct journal_reply *out)
+{
+    struct reply *r = NEW(struct reply);
+    r->out = *out;
+    r->out.body = bytes_copy(out->body);
+    if (j->replies_tail) {
+        j->replies_tail->next = r;
+    } else {
+        j->replies = r;
+    }
+    j->replies_tail = r;
+}
+
+void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
+                    struct bytes body)
+{
+    if (p->answered) return;
+    p->answered = true;
+    struct journal_reply out = {.ticket = p->ticket, .err = err, .slot = slot, .body = body};
+    reply_push(j, &out);
+}
+
+void journal_answer_all(struct journal *j, struct pending_list *l, enum err err)
+{
+    for (struct pending *p; (p = pending_pop(l));) {
+        journal_answer(j, p, err, 0, BYTES_EMPTY);
+        pending_free(p);
+    }
+}
+
+// ---- patience
+
+static void note_deadline(struct journal *j, const struct pending *p)
+{
+    if (!p->answered && p->deadline < j->deadline_at) j->deadline_at = p->deadline;
+}
+
+static void expire_waiting(struct journal *j, struct pending_list *l)
+{
+    struct pending_list kept = {0};
+    for (struct pending *p; (p = pending_pop(l));) {
+        if (p->deadline > j->now.lo) {
+            note_deadline(j, p);
+            pending_push(&kept, p);
+            continue;
+        }
+        journal_answer(j, p, ERR_UNAVAILABLE, 0, BYTES_EMPTY);
+        pending_free(p);
+    }
+    *l = kept;
+}
+
+// Waiting ops were never sent, or certainly did not land; those in flight may have: that is never called failed, and
+// resolving them goes on.
+void journal_expire(struct journal *j)
+{
+    j->deadline_at = TIME_NEVER;
+    expire_waiting(j, &j->queue);
+    expire_waiting(j, &j->syncs);
+    for (struct pending *p = j->batch.ops.head; p; p = p->next) {
+        if (p->deadline <= j->now.lo) journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
+        note_deadline(j, p);
+    }
+}
+
+// ---- the batch
+
+// A writer whose row may have been forgotten could not tell later what became of its batch: it takes a new name.
+static void renew_writer(struct journal *j)
+{
+    j->config.writer.lo = rng_next(&j->rng);
+    j->config.writer.hi = rng_next(&j->rng);
+    j->born = j->now.lo;
+}
+
+static bool digest_due(const struct journal *j, uint64_t slot)
+{
+    uint32_t every = j->config.rules.digest_every;
+    return every != 0 && slot > 1 && slot % every == 0;
+}
+
+static size_t op_room(const struct op *op)
+{
+    return ENTRY_OP_HEADER_LEN + op->payload.len;
+}
+
+// Moves as many ops from the queue as fit; answers those that cannot fit in any entry.
+static size_t take_ops(struct journal *j, size_t room)
+{
+    size_t count = 0;
+    while (j->queue.head && count < ENTRY_OPS_MAX - 1) {
+        size_t need = op_room(&j->queue.head->op);
+        if (need > room && count > 0) break;
+        struct pending *p = pending_pop(&j->queue);
+        if (need > room) {
+            journal_answer(j, p, ERR_LIMIT, 0, BYTES_EMPTY);
+            pending_free(p);
+            continue;
+        }
+        room -= need;
+        pending_push(&j->batch.ops, p);
+        count++;
+    }
+    return count;
+}
+
+static void encode(struct journal *j, size_t count)
+{
+    struct batch *b = &j->batch;
+    CLEANUP(buf_done) struct buf digest;
+    buf_init(&digest, 8);
+    struct op *ops = memory_zeroed(count + 1, sizeof *ops);
+    size_t n = 0;
+    if (digest_due(j, b->slot)) {
+        buf_put_u64(&digest, journal_digest(j));
+        ops[n++] = (struct op){.kind = JOURNAL_OP_DIGEST, .payload = buf_bytes(&digest)};
+    }
+    b->first_op = n;
+    for (struct pending *p = b->ops.head; p; p = p->next)
+        ops[n++] = p->op;
+    struct entry e = {.id = j->config.id,
+                      .slot = b->slot,
+                      .previous = j->core.chain,
+                      .epoch = j->my_epoch,
+                      .writer = j->config.writer,
+                      .sequence = b->sequence,
+                      .nonce = rng_next(&j->rng),
+                      .time = j->now,
+                      .ops = ops,
+                      .ops_len = n};
+    buf_clear(&b->bytes);
+    entry_encode(&e, &b->bytes);
+    CHECK(!b->bytes.bad);
+    struct reader end =
+        reader_of(bytes_of(b->bytes.data + b->bytes.len - ENTRY_CHECKSUM_LEN, ENTRY_CHECKSUM_LEN));
+    b->hash = read_hash128(&end);
+    memory_free(ops);
+}
+
+void batch_form(struct journal *j)
+{
+    struct batch *b = &j->batch;
+    CHECK(!b->active && !b->ops.head);
+    size_t fixed = ENTRY_HEADER_LEN + ENTRY_CHECKSUM_LEN + ENTRY_OP_HEADER_LEN + 8;
+    size_t count = take_ops(j, j->config.entry_bytes_max - fixed);
+    if (count == 0) return;
+    bool forgotten = core_session(&j->core, j->config.writer, 1, j->born) == SESSION_UNDECIDABLE;
+    if (forgotten) renew_writer(j);
+    b->active = true;
+    b->maybe_landed = false;
+    b->slot = j->core.slot + 1;
+    b->sequence = ++j->sequence;
+    b->sent_at = j->now.lo;
+    encode(j, count);
+}
+
+static void batch_close(struct journal *j)
+{
+    CHECK(!j->batch.ops.head);
+    j->batch.active = false;
+    j->batch.maybe_landed = false;
+}
+
+void batch_fail(struct journal *j, enum err err)
+{
+    journal_answer_all(j, &j->batch.ops, err);
+    batch_close(j);
+}
+
+void batch_requeue(struct journal *j)
+{
+    struct pending_list again = {0};
+    for (struct pending *p; (p = pending_pop(&j->batch.ops));) {
+        if (p->answered) {
+            pending_free(p); // its caller heard "unknown" and is gone
+        } else {
+            pending_push(&again, p);
+        }
+    }
+    if (again.head) {
+        again.tail->next = j->queue.head;
+        if (!j->queue.tail) j->queue.tail = again.tail;
+        j->queue.head = again.head;
+    }
+    batch_close(j);
+}
+
+void batch_committed(struct journal *j, const struct op_result *results, bool is_void)
+{
+    struct batch *b = &j->batch;
+    size_t i = b->first_op;
+    for (struct pending *p; (p = pending_pop(&b->ops)); i++) {
+        const struct op_result *r = &results[i];
+        struct bytes body = bytes_of(j->text.data + r->body_at, r->body_len);
+        if (is_void) {
+            journal_answer(j, p, ERR_FENCED, b->slot, BYTES_EMPTY);
+        } else {
+            journal_answer(j, p, r->err, b->slot, r->body_len > 0 ? body : BYTES_EMPTY);
+        }
+        pending_free(p);
+    }
+    batch_close(j);
+}
+
+// Committed, but the slot is gone: the machine may still remember the answers.
+static void answer_from_memory(struct journal *j)
+{
+    for (struct pending *p; (p = pending_pop(&j->batch.ops));) {
+        struct op_result r = {0};
+        buf_clear(&j->text);
+        bool machine = p->op.kind >= OP_KIND_MACHINE;
+        if (machine && j->fold.recall(j->fold.ctx, &p->op, &r, &j->text)) {
+            struct bytes body = bytes_of(j->text.data + r.body_at, r.body_len);
+            journal_answer(j, p, r.err, 0, r.body_len > 0 ? body : BYTES_EMPTY);
+        } else {
+            journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
+        }
+        pending_free(p);
+    }
+    batch_close(j);
+}
+
+void batch_jumped(struct journal *j)
+{
+    CHECK(j->batch.active && j->batch.slot <= j->core.slot);
+    enum session_verdict verdict =
+        MUTANT(SESSION_OFF) ? SESSION_NOT_COMMITTED
+                            : core_session(&j->core, j->config.writer, j->batch.sequence, j->born);
+    switch (verdict) {
+    case SESSION_COMMITTED:
+        answer_from_memory(j);
+        break;
+    case SESSION_NOT_COMMITTED:
+        batch_requeue(j);
+        break;
+    case SESSION_UNDECIDABLE:
+        batch_fail(j, ERR_UNKNOWN);
+        break;
+    }
+}

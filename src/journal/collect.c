@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// One round of collection: raise the floor if two snapshots allow it, then drop what lies under it. A dropped slot can be
+// created again by a writer that slept, so the floor is durable before the first drop, and it rises only to a snapshot
+// that the history was seen to continue.
+//
+//     SNAPSHOTS -> FLOORS -> PROOF_SNAPSHOT -> PROOF_SLOT -> RAISING -> EXTENTS <-> DROPPING -> DELETING -> done
+//                    '---- nothing to raise, or too soon ---------------^
+//
+// Any answer that is not as hoped ends the round; the next one starts from what is stored.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "journal/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum stage {
+    STAGE_REST,
+    STAGE_SNAPSHOTS,
+    STAGE_FLOORS,
+    STAGE_PROOF_SNAPSHOT,
+    STAGE_PROOF_SLOT,
+    STAGE_RAISING,
+    STAGE_EXTENTS,
+    STAGE_DROPPING,
+    STAGE_DELETING,
+};
+
+#define SNAPSHOTS_MAX 64 // a round looks at this many at most; more wait for the next
+#define EXTENTS_LIMIT 256
+
+struct extent {
+    uint64_t first;
+    uint64_t last;
+};
+
+struct collector {
+    struct journal *journal;
+    enum stage stage;
+    struct interval now;
+    struct asking ask;
+    struct buf body; // of the floor being written
+
+    uint64_t snapshots[SNAPSHOTS_MAX]; // ascending; the newest ones
+    size_t snapshots_len;
+    size_t deleting; // index of the snapshot to delete next
+    uint64_t floor_index;
+    uint64_t floor_slot;
+    int64_t floor_time;
+    uint64_t target;       // where the floor shall rise to
+    struct hash128 chain;  // of the snapshot there
+    uint64_t extents_from; // the next page
+    bool extents_more;
+    struct extent drops[EXTENTS_LIMIT];
+    size_t drops_len;
+    size_t dropping;
+    uint64_t dropped;
+};
+
+struct collector *collector_new(struct journal *j)
+{
+    struct collector *c = NEW(struct collector);
+    c->journal = j;
+    c->floor_time = TIME_DAWN;
+    buf_init(&c->body, FLOOR_LEN);
+    return c;
+}
+
+void collector_free(struct collector *c)
+{
+    if (!c) return;
+    buf_done(&c->body);
+    memory_free(c);
+}
+
+bool collector_running(const struct collector *c)
+{
+    return c->stage != STAGE_REST;
+}
+
+uint64_t collector_dropped(const struct collector *c)
+{
+    return c->dropped;
+}
+
+static const struct journal_rules *rules(const struct collector *c)
+{
+    return &c->journal->config.rules;
+}
+
+static void ask(struct collector *c, enum request_kind kind, const char *part, uint64_t number)
+{
+    asking_open(c->journal, &c->ask, kind, part, number);
+}
+
+static void rest(struct collector *c)
+{
+    c->stage = STAGE_REST;
+}
+
+// ---- what each stage asks
+
+static void ask_snapshots(struct collector *c)
+{
+    c->stage = STAGE_SNAPSHOTS;
+    ask(c, REQUEST_LIST, "snap", 0);
+    c->ask.request.limit = 1000;
+    if (c->snapshots_len == 0) return;
+    (void)snprintf(c->ask.after, sizeof c->ask.after, "%s/snap/%020llu", c->journal->config.prefix,
+                   (unsigned long long)c->snapshots[c->snapshots_len - 1]);
+    c->ask.request.after = c->ask.after;
+}
+
+static void ask_floor(struct collector *c)
+{
+    c->stage = STAGE_FLOORS;
+    ask(c, REQUEST_GET, "floor", c->floor_index + 1);
+}
+
+static void ask_proof_slot(struct collector *c)
+{
+    c->stage = STAGE_PROOF_SLOT;
+    ask(c, REQUEST_READ_LOG, "log", 0);
+    c->ask.request.first = c->target + 1;
+    c->ask.request.limit = 1;
+}
+
+static void ask_raise(struct collector *c)
+{
+    struct floor f = {.id = c->journal->config.id,
+                      .index = c->floor_index + 1,
+                      .slot = c->target,
+                      .time = c->now.lo};
+    buf_clear(&c->body);
+    floor_encode(&f, &c->body);
+    c->stage = STAGE_RAISING;
+    ask(c, REQUEST_PUT_NEW, "floor", f.index);
+    c->ask.request.body = buf_bytes(&c->body);
+}
+
+static void ask_extents(struct collector *c)
+{
+    c->stage = STAGE_EXTENTS;
+    ask(c, REQUEST_EXTENTS, "log", 0);
+    c->ask.request.first = c->extents_from;
+    c->ask.request.limit = EXTENTS_LIMIT;
+}
+
+static void ask_delete_or_rest(struct collector *c)
+{
+    c->stage = STAGE_DELETING;
+    bool old = c->deleting < c->snapshots_len && c->snapshots[c->deleting] < c->floor_slot;
+    if (old) {
+        ask(c, REQUEST_DELETE, "snap", c->snapshots[c->deleting++]);
+    } else {
+        rest(c);
+    }
+}
+
+static void ask_drop_or_next(struct collector *c)
+{
+    if (c->dropping < c->drops_len) {
+        struct extent e = c->drops[c->dropping++];
+        c->stage = STAGE_DROPPING;
+        ask(c, REQUEST_DROP, "log", 0);
+        c->ask.request.first = e.first;
+        c->ask.request.last = e.last;
+    } else if (c->extents_more) {
+        ask_extents(c);
+    } else {
+        ask_delete_or_rest(c);
+    }
+}
+
+static void start_dropping(struct collector *c)
+{
+    c->extents_from = 1;
+    if (c->floor_slot == 0) {
+        rest(c);
+    } else {
+        ask_extents(c);
+    }
+}
+
+void collector_start(struct collector *c, struct interval now)
+{
+    if (collector_running(c) || !journal_is_ready(c->journal)) return;
+    c->now = now;
+    c->snapshots_len = 0;
+    c->deleting = 0;
+    // The journal may know newer floors; the newest is read again, for the time it was written.
+    if (c->journal->floor_index > c->floor_index) {
+        c->floor_index = c->journal->floor_index - 1;
+        c->floor_slot = 0;
+    }
+    ask_snapshots(c);
+}
+
+// ---- what each answer means
+
+static void on_snapshots(struct collector *c, const struct response *r)
+{
+    for (size_t i = 0; i < r->rows_len; i++) {
+        uint64_t slot;
+        if (!snapshot_key_slot(c->journal, r->rows[i].key, &slot)) continue;
+        if (c->snapshots_len == SNAPSHOTS_MAX) {
+            memmove(c->snapshots, c->snapshots + 1, sizeof c->snapshots - sizeof *c->snapshots);
+            c->snapshots_len--;
+        }
+        c->snapshots[c->snapshots_len++] = slot;
+    }
+    if (r->more && r->rows_len > 0) {
+        ask_snapshots(c);
+    } else {
+        ask_floor(c);
+    }
+}
+
+static void floors_known(struct collector *c)
+{
+    c->target = c->snapshots_len >= 2 ? c->snapshots[c->snapshots_len - 2] : 0;
+    bool soon = c->floor_time != TIME_DAWN && c->now.lo - c->floor_time < rules(c)->floor_every_ms;
+    if (c->target <= c->floor_slot || soon) {
+        start_dropping(c);
+    } else {
+        c->stage = STAGE_PROOF_SNAPSHOT;
+        ask(c, REQUEST_GET, "snap", c->target);
+    }
+}
+
+static void on_floor(struct collector *c, const struct response *r)
+{
+    if (r->err == ERR_NOT_FOUND) {
+        floors_known(c);
+        return;
+    }
+    struct floor f;
+    if (floor_decode(r->body, &f) || f.index != c->floor_index + 1 || f.slot <= c->floor_slot) {
+        rest(c);
+        return;
+    }
+    c->floor_index = f.index;
+    c->floor_slot = f.slot;
+    c->floor_time = f.time;
+    ask_floor(c);
+}
+
+static void on_proof_snapshot(struct collector *c, const struct response *r)
+{
+    struct core core;
+    struct snapshot s;
+    core_init(&core);
+    enum err err = snapshot_decode(r->body, &core, &s);
+    bool sound = !err && core.slot == c->target && journal_id_equal(&s.id, &c->journal->config.id);
+    c->chain = core.chain;
+    core_done(&core);
+    if (!sound) {
+        rest(c);
+    } else if (MUTANT(FLOOR_WITHOUT_PROOF)) {
+        ask_raise(c);
+    } else {
+        ask_proof_slot(c);
+    }
+}
+
+static void on_proof_slot(struct collector *c, const struct response *r)
+{
+    struct entry e;
+    const char *why;
+    bool there = r->rows_len > 0 && r->rows[0].first == c->target + 1;
+    if (!there || entry_decode(r->rows[0].body, &e, &why)) {
+        rest(c);
+        return;
+    }
+    bool continues = e.slot == c->target + 1 && hash128_equal(e.previous, c->chain) &&
+                     journal_id_equal(&e.id, &c->journal->config.id);
+    entry_done(&e);
+    if (continues) {
+        ask_raise(c);
+    } else {
+        rest(c);
+    }
+}
+
+static void on_raised(struct collector *c)
+{
+    c->floor_index++;
+    c->floor_slot = c->target;
+    c->floor_time = c->now.lo;
+    start_dropping(c);
+}
+
+// Under the floor, old enough by the store's clock, and not needed by a state that has folded past it.
+static bool may_drop(const struct collector *c, const struct response_row *row)
+{
+    const struct journal *j = c->journal;
+    if (row->last > c->floor_slot || row->last > j->core.slot) return false;
+    bool old = c->now.lo - row->modified.hi >= rules(c)->retain_ms;
+    if (!old && !MUTANT(COLLECT_YOUNG)) return false;
+    return MUTANT(COLLECT_LIVE) || !j->fold.needs(j->fold.ctx, row->first, row->last);
+}
+
+static void on_extents(struct collector *c, const struct response *r)
+{
+    c->drops_len = 0;
+    c->dropping = 0;
+    c->extents_more = r->more && r->rows_len > 0;
+    for (size_t i = 0; i < r->rows_len && i < EXTENTS_LIMIT; i++) {
+        const struct response_row *row = &r->rows[i];
+        c->extents_from = row->last + 1;
+        if (may_drop(c, row)) c->drops[c->drops_len++] = (struct extent){row->first, row->last};
+    }
+    if (c->extents_from > c->floor_slot) c->extents_more = false;
+    ask_drop_or_next(c);
+}
+
+static bool as_hoped(const struct collector *c, enum err err)
+{
+    return err == ERR_OK || (err == ERR_NOT_FOUND && c->stage == STAGE_FLOORS);
+}
+
+void collector_respond(struct collector *c, const struct response *r, struct interval now)
+{
+    if (!c->ask.open || c->ask.request.id != r->id) return;
+    c->ask.open = false;
+    c->now = now;
+    bool halted = journal_halted(c->journal, NULL);
+    if (!as_hoped(c, r->err) || halted) {
+        rest(c);
+        return;
+    }
+    switch (c->stage) {
+    case STAGE_REST:
+        break;
+    case STAGE_SNAPSHOTS:
+        on_snapshots(c, r);
+        break;
+    case STAGE_FLOORS:
+        on_floor(c, r);
+        break;
+    case STAGE_PROOF_SNAPSHOT:
+        on_proof_snapshot(c, r);
+        break;
+    case STAGE_PROOF_SLOT:
+        on_proof_slot(c, r);
+        break;
+    case STAGE_RAISING:
+        on_raised(c);
+        break;
+    case STAGE_EXTENTS:
+        on_extents(c, r);
+        break;
+    case STAGE_DROPPING: {
+        struct extent done = c->drops[c->dropping - 1];
+        c->dropped += done.last - done.first + 1;
+        ask_drop_or_next(c);
+        break;
+    }
+    case STAGE_DELETING:
+        ask_delete_or_rest(c);
+        break;
+    }
+}
+
+bool collector_next_request(struct collector *c, struct request *out)
+{
+    if (!c->ask.open || c->ask.taken) return false;
+    c->ask.taken = true;
+    *out = c->ask.request;
+    return true;
+}
+
+void collector_describe(const struct collector *c, struct buf *out)
+{
+    buf_put_u8(out, (uint8_t)c->stage);
+    asking_describe(&c->ask, out);
+    for (size_t i = 0; i < c->snapshots_len; i++)
+        buf_put_u64(out, c->snapshots[i]);
+    buf_put_u64(out, c->floor_index);
+    buf_put_u64(out, c->floor_slot);
+    buf_put_i64(out, c->floor_time);
+    buf_put_u64(out, c->target);
+    for (size_t i = c->dropping; i < c->drops_len; i++)
+        buf_put_u64(out, c->drops[i].first);
+    buf_put_u64(out, c->deleting);
+}

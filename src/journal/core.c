@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time, ownership and sessions: what every entry changes whatever the machine is.
+#include "journal/core.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+
+#include <string.h>
+
+void core_init(struct core *c)
+{
+    *c = (struct core){.now = TIME_DAWN, .horizon = TIME_DAWN, .oldest = TIME_NEVER};
+}
+
+void core_done(struct core *c)
+{
+    memory_free(c->sessions);
+    core_init(c);
+}
+
+// ---- sessions
+
+static int writer_compare(struct hash128 a, struct hash128 b)
+{
+    if (a.hi != b.hi) return a.hi < b.hi ? -1 : 1;
+    return (a.lo > b.lo) - (a.lo < b.lo);
+}
+
+static size_t session_place(const struct core *c, struct hash128 writer)
+{
+    size_t lo = 0;
+    size_t hi = c->sessions_len;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (writer_compare(c->sessions[mid].writer, writer) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+static struct session *session_find(const struct core *c, struct hash128 writer)
+{
+    size_t at = session_place(c, writer);
+    bool found = at < c->sessions_len && hash128_equal(c->sessions[at].writer, writer);
+    return found ? &c->sessions[at] : NULL;
+}
+
+static uint64_t session_hash(const struct session *s)
+{
+    uint64_t h = hash64_mix(s->writer.lo, s->writer.hi);
+    return hash64_mix(hash64_mix(h, s->sequence), (uint64_t)s->time);
+}
+
+static void session_remove(struct core *c, size_t at)
+{
+    struct session *gone = &c->sessions[at];
+    // Rows leave oldest first or all older than a moment: whoever was born after the horizon keeps its row.
+    if (gone->time >= c->horizon) c->horizon = gone->time + 1;
+    c->sessions_hash ^= session_hash(gone);
+    memmove(gone, gone + 1, (c->sessions_len - at - 1) * sizeof *gone);
+    c->sessions_len--;
+}
+
+static void sessions_find_oldest(struct core *c)
+{
+    c->oldest = TIME_NEVER;
+    for (size_t i = 0; i < c->sessions_len; i++)
+        if (c->sessions[i].time < c->oldest) c->oldest = c->sessions[i].time;
+}
+
+static void sessions_expire(struct core *c, const struct journal_rules *rules)
+{
+    if (c->sessions_len == 0 || c->now - c->oldest < rules->session_ttl_ms) return;
+    for (size_t i = c->sessions_len; i-- > 0;)
+        if (c->now - c->sessions[i].time >= rules->session_ttl_ms) session_remove(c, i);
+    sessions_find_oldest(c);
+}
+
+static void sessions_make_room(struct core *c, const struct journal_rules *rules)
+{
+    while (c->sessions_len >= rules->sessions_max && c->sessions_len > 0) {
+        size_t oldest = 0;
+        for (size_t i = 1; i < c->sessions_len; i++)
+            if (c->sessions[i].time < c->sessions[oldest].time) oldest = i;
+        session_remove(c, oldest);
+        sessions_find_oldest(c);
+    }
+}
+
+static struct session *session_insert(struct core *c, const struct journal_rules *rules,
+                                      struct hash128 writer)
+{
+    sessions_make_room(c, rules);
+    if (c->sessions_len == c->sessions_cap) {
+        c->sessions_cap = c->sessions_cap ? c->sessions_cap * 2 : 8;
+        c->sessions = memory_resize(c->sessions, c->sessions_cap * sizeof *c->sessions);
+    }
+    size_t at = session_place(c, writer);
+    struct session *row = &c->sessions[at];
+    memmove(row + 1, row, (c->sessions_len - at) * sizeof *row);
+    c->sessions_len++;
+    *row = (struct session){.writer = writer};
+    c->sessions_hash ^= session_hash(row);
+    return row;
+}
+
+static void session_advance(struct core *c, const struct journal_rules *rules,
+                            const struct entry *e)
+{
+    struct session *row = session_find(c, e->writer);
+    if (!row) row = session_insert(c, rules, e->writer);
+    c->sessions_hash ^= session_hash(row);
+    row->sequence = e->sequence;
+    row->time = c->now;
+    c->sessions_hash ^= session_hash(row);
+    if (c->now < c->oldest) c->oldest = c->now;
+}
+
+enum session_verdict core_session(const struct core *c, struct hash128 writer, uint64_t sequence,
+                                  int64_t born)
+{
+    const struct session *row = session_find(c, writer);
+    if (row) return row->sequence >= sequence ? SESSION_COMMITTED : SESSION_NOT_COMMITTED;
+    return born >= c->horizon ? SESSION_NOT_COMMITTED : SESSION_UNDECIDABLE;
+}
+
+// ---- ownership
+
+static enum err apply_own(struct core *c, struct bytes payload)
+{
+    struct reader r = reader_of(payload);
+    uint64_t expected = read_u64(&r);
+    struct bytes coord = read_bytes(&r, sizeof c->coord);
+    uint64_t token = read_u64(&r);
+    struct bytes address = read_sized(&r, JOURNAL_ADDRESS_MAX);
+    if (!reader_end(&r)) return ERR_INVALID;
+    if (expected != c->epoch) return ERR_CONFLICT;
+    if (c->coord_set && memcmp(c->coord, coord.data, coord.len) != 0) return ERR_DENIED;
+    if (c->coord_set && token <= c->token) return ERR_FENCED;
+    memcpy(c->coord, coord.data, coord.len);
+    c->coord_set = true;
+    c->token = token;
+    c->address_len = address.len;
+    if (address.len > 0) memcpy(c->address, address.data, address.len);
+    c->epoch++;
+    return ERR_OK;
+}
+
+// Tokens of two services cannot be compared, so the count starts again; the epoch goes on rising.
+static enum err apply_coord(struct core *c, struct bytes payload)
+{
+    if (payload.len != sizeof c->coord) return ERR_INVALID;
+    memcpy(c->coord, payload.data, payload.len);
+    c->coord_set = true;
+    c->token = 0;
+    return ERR_OK;
+}
+
+static enum err apply_own_op(struct core *c, const struct op *op)
+{
+    switch (op->kind) {
+    case JOURNAL_OP_DIGEST:
+        return ERR_OK; // compared by the caller, before the entry is folded
+    case JOURNAL_OP_OWN:
+        return apply_own(c, op->payload);
+    case JOURNAL_OP_COORD:
+        return apply_coord(c, op->payload);
+    default:
+        return ERR_INVALID;
+    }
+}
+
+// A repeated or older batch of a writer, or an owner of another epoch, must have no effect.
+static bool is_void(const struct core *c, const struct entry *e)
+{
+    if (e->epoch != 0 && e->epoch != c->epoch && !MUTANT(EPOCH_OFF)) return true;
+    const struct session *row = session_find(c, e->writer);
+    return row && row->sequence >= e->sequence;
+}
+
+bool core_apply(struct core *c, const struct journal_rules *rules, const struct entry *e,
+                struct op_result *results)
+{
+    CHECK(e->slot == c->slot + 1);
+    c->slot = e->slot;
+    c->chain = e->hash;
+    if (e->time.lo > c->now) c->now = e->time.lo;
+    sessions_expire(c, rules);
+    if (is_void(c, e)) return false;
+    session_advance(c, rules, e);
+    for (size_t i = 0; i < e->ops_len; i++) {
+        if (e->ops[i].kind >= OP_KIND_MACHINE) continue;
+        enum err err = apply_own_op(c, &e->ops[i]);
+        if (results) results[i] = (struct op_result){.err = err};
+    }
+    return true;
+}
+
+// ---- digest and snapshot
+
+uint64_t core_digest(const struct core *c)
+{
+    uint64_t h = hash64_mix(c->slot, c->chain.lo);
+    h = hash64_mix(h, (uint64_t)c->now);
+    h = hash64_mix(h, c->epoch);
+    h = hash64_mix(h, c->token);
+    h = hash64_mix(h, hash64_of(bytes_of(c->coord, sizeof c->coord), c->coord_set));
+    h = hash64_mix(h, hash64_of(bytes_of(c->address, c->address_len), 0));
+    h = hash64_mix(h, (uint64_t)c->horizon);
+    return hash64_mix(h, c->sessions_hash);
+}
+
+void core_save(const struct core *c, struct buf *out)
+{
+    buf_put_u64(out, c->slot);
+    buf_put_hash128(out, c->chain);
+    buf_put_i64(out, c->now);
+    buf_put_u64(out, c->epoch);
+    buf_put_u8(out, c->coord_set);
+    buf_put(out, bytes_of(c->coord, sizeof c->coord));
+    buf_put_u64(out, c->token);
+    buf_put_sized(out, bytes_of(c->address, c->address_len));
+    buf_put_i64(out, c->horizon);
+    buf_put_u32(out, (uint32_t)c->sessions_len);
+    for (size_t i = 0; i < c->sessions_len; i++) {
+        buf_put_hash128(out, c->sessions[i].writer);
+        buf_put_u64(out, c->sessions[i].sequence);
+        buf_put_i64(out, c->sessions[i].time);
+    }
+}
+
+#define SESSION_ROW_LEN 32
+
+static void load_sessions(struct core *c, struct reader *r)
+{
+    uint32_t len = read_u32(r);
+    if (len > r->left / SESSION_ROW_LEN) r->bad = true;
+    if (!reader_ok(r)) return;
+    c->sessions = memory_zeroed(len, sizeof *c->sessions);
+    c->sessions_len = c->sessions_cap = len;
+    for (size_t i = 0; i < len; i++) {
+        struct session *row = &c->sessions[i];
+        row->writer = read_hash128(r);
+        row->sequence = read_u64(r);
+        row->time = read_i64(r);
+        if (i > 0 && writer_compare(row[-1].writer, row->writer) >= 0) r->bad = true;
+        c->sessions_hash ^= session_hash(row);
+    }
+    sessions_find_oldest(c);
+}
+
+enum err core_load(struct core *c, struct reader *r)
+{
+    core_done(c);
+    c->slot = read_u64(r);
+    c->chain = read_hash128(r);
+    c->now = read_i64(r);
+    c->epoch = read_u64(r);
+    uint8_t coord_set = read_u8(r);
+    struct bytes coord = read_bytes(r, sizeof c->coord);
+    if (reader_ok(r)) memcpy(c->coord, coord.data, coord.len);
+    c->coord_set = coord_set == 1;
+    c->token = read_u64(r);
+    struct bytes address = read_sized(r, JOURNAL_ADDRESS_MAX);
+    c->address_len = address.len;
+    if (address.len > 0) memcpy(c->address, address.data, address.len);
+    c->horizon = read_i64(r);
+    load_sessions(c, r);
+    if (coord_set > 1 || c->slot == 0) r->bad = true;
+    if (reader_ok(r)) return ERR_OK;
+    core_done(c);
+    return ERR_CORRUPT;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A handle as bytes: everything that decides what it does next, and nothing else (request ids are left out on purpose:
+// they only name things).
+#include "journal/inside.h"
+
+static void put_pending(const struct pending_list *l, struct buf *out)
+{
+    for (const struct pending *p = l->head; p; p = p->next) {
+        buf_put_u64(out, p->ticket);
+        buf_put_u16(out, p->op.kind);
+        buf_put_sized(out, p->op.payload);
+        buf_put_i64(out, p->deadline);
+        buf_put_u8(out, p->answered);
+    }
+    buf_put_u8(out, 0xff);
+}
+
+void asking_describe(const struct asking *a, struct buf *out)
+{
+    buf_put_u8(out, a->open);
+    if (!a->open) return;
+    buf_put_u8(out, a->taken);
+    buf_put_u8(out, (uint8_t)a->request.kind);
+    buf_put_sized(out, bytes_str(a->key));
+    buf_put_u64(out, a->request.first);
+    buf_put_u64(out, a->request.last);
+}
+
+static void put_batch(const struct batch *b, struct buf *out)
+{
+    buf_put_u8(out, b->active);
+    if (!b->active) return;
+    buf_put_u8(out, b->maybe_landed);
+    buf_put_u64(out, b->slot);
+    buf_put_hash128(out, b->hash);
+    buf_put_u64(out, b->sequence);
+    buf_put_i64(out, b->sent_at);
+    put_pending(&b->ops, out);
+}
+
+static void put_held(const struct held *h, struct buf *out)
+{
+    buf_put_u8(out, (uint8_t)h->kind);
+    if (h->kind == HELD_NOTHING) return;
+    buf_put_i64(out, h->time.lo);
+    buf_put_i64(out, h->time.hi);
+    for (size_t i = 0; i < h->rows_len; i++) {
+        buf_put_i64(out, h->rows[i].modified.lo);
+        buf_put_hash128(out, hash128_of(h->rows[i].body));
+    }
+}
+
+void journal_describe(const struct journal *j, struct buf *out)
+{
+    buf_put_u8(out, (uint8_t)j->phase);
+    buf_put_i64(out, j->now.lo);
+    buf_put_i64(out, j->now.hi);
+    buf_put_u64(out, journal_digest(j));
+    buf_put_i64(out, j->absent_at);
+    buf_put_u8(out, j->replaying);
+    buf_put_u64(out, j->sequence);
+    buf_put_u64(out, j->my_epoch);
+    buf_put_u64(out, j->floor_index);
+    buf_put_u64(out, j->floor_slot);
+    put_pending(&j->queue, out);
+    put_pending(&j->syncs, out);
+    put_batch(&j->batch, out);
+    put_held(&j->held, out);
+    asking_describe(&j->main, out);
+    asking_describe(&j->snap, out);
+    buf_put_i64(out, j->retry_at);
+    for (int i = 0; i < SNAPSHOTS_KEPT; i++)
+        buf_put_u64(out, j->candidates[i]);
+    buf_put_u64(out, j->snap.open ? j->snap_slot : 0);
+    buf_put_u64(out, j->last_snapshot);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of one entry: a header, its ops, a checksum (docs/format.md). The checksum covers everything before it, so
+// it is also the entry's identity and what the next entry chains to.
+#pragma once
+
+#include "journal/journal.h"
+
+#define ENTRY_MAGIC         0x314a4c53u // "SLJ1"
+#define ENTRY_FORMAT        1
+#define ENTRY_HEADER_LEN    120
+#define ENTRY_OP_HEADER_LEN 8
+#define ENTRY_CHECKSUM_LEN  16
+#define ENTRY_LEN_MAX       ((size_t)8 << 20)
+#define ENTRY_OPS_MAX       65536
+#define ENTRY_TIME_MAX                                                                             \
+    ((int64_t)1 << 52) // far beyond any real date; keeps sums of times from overflowing
+
+struct entry {
+    struct journal_id id;
+    uint64_t slot;
+    struct hash128 previous; // of the entry in the slot before; zero for slot 1
+    uint64_t epoch;          // 0: written directly
+    struct hash128 writer;
+    uint64_t sequence; // the writer's own count of batches
+    uint64_t nonce;
+    struct interval time;
+    struct op *ops; // decoded: owned array, payloads are views into the bytes
+    size_t ops_len;
+    struct hash128 hash; // decoded: the checksum
+};
+
+// Writes header, ops and checksum. Out must be empty; it turns bad when its limit is too small.
+void entry_encode(const struct entry *e, struct buf *out);
+// ERR_CORRUPT for any damage, with why (a constant sentence). On success the caller calls entry_done.
+MUST_USE enum err entry_decode(struct bytes from, struct entry *out, const char **why);
+void entry_done(struct entry *e);
+
+bool journal_id_equal(const struct journal_id *a, const struct journal_id *b);

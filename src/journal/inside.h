@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside a journal handle: shared by journal.c (the calls), batch.c (ops and their answers), apply.c (folding), step.c
+// (the store dialogue) and collect.c. Nobody else includes this.
+//
+// The dialogue has one request open at a time:
+//
+//     start --> LISTING --> LOADING --> READING <---------- refused append, sync
+//                  ^                     |   ^                    ^
+//                  |                  gap|   |rows                |
+//                  |                     v   |                    |
+//        at or under the floor         IDLE --> PUTTING ----------'
+//                  |                     ^          |
+//                  '------ CHECKING <----+----------'   answers that are not fresh wait for a look at the floor
+//
+//     any --> HALTED when stored bytes contradict themselves
+#pragma once
+
+#include "base/rng.h"
+#include "journal/snapshot.h"
+
+enum phase {
+    PHASE_NEW,
+    PHASE_LISTING,
+    PHASE_LOADING,
+    PHASE_READING,
+    PHASE_IDLE,
+    PHASE_PUTTING,
+    PHASE_CHECKING,
+    PHASE_HALTED,
+};
+
+// An op, or a sync, that waits for its answer.
+struct pending {
+    struct pending *next;
+    uint64_t ticket;
+    struct op op; // payload owned
+    int64_t deadline;
+    uint64_t after_request; // sync: requests from this id on saw what it must see
+    bool answered;          // its patience ended; kept until the batch is decided
+};
+
+struct pending_list {
+    struct pending *head;
+    struct pending *tail;
+};
+
+// The one entry that is being committed.
+struct batch {
+    bool active;
+    bool maybe_landed; // some attempt may have reached the store
+    uint64_t slot;
+    struct buf bytes;
+    struct hash128 hash;
+    uint64_t sequence;
+    int64_t sent_at; // store time before the first attempt: the slot was not ours before that
+    size_t first_op; // where the callers' ops start in the entry
+    struct pending_list ops;
+};
+
+// An answer that is not fresh, kept while the floor is read.
+enum held_kind { HELD_NOTHING, HELD_APPENDED, HELD_GAP, HELD_ROWS };
+
+struct held_row {
+    struct interval modified;
+    struct bytes body; // owned
+};
+
+struct held {
+    enum held_kind kind;
+    uint64_t request;
+    struct interval time;
+    struct held_row *rows;
+    size_t rows_len;
+};
+
+struct reply {
+    struct reply *next;
+    struct journal_reply out; // body owned
+};
+
+#define SNAPSHOTS_KEPT  2 // candidates remembered from a listing, newest first
+
+#define JOURNAL_KEY_MAX (JOURNAL_PREFIX_MAX + 32)
+
+// A request slot: the main dialogue has one, the snapshot writer another.
+struct asking {
+    bool open;  // not answered yet
+    bool taken; // handed to the driver
+    struct request request;
+    char key[JOURNAL_KEY_MAX];
+    char after[JOURNAL_KEY_MAX];
+};
+
+struct journal {
+    struct journal_config config;
+    struct fold fold;
+    struct rng rng;
+    struct interval now;
+    enum phase phase;
+    const char *halt_why;
+
+    struct core core;
+    int64_t absent_at; // store time when slot core.slot + 1 was surely absent
+    bool replaying;    // since the last load no tail was seen
+    int64_t born;      // this writer's first moment, for core_session
+    uint64_t sequence; // of the newest batch
+    uint64_t my_epoch; // the epoch this handle owns; 0: none
+
+    uint64_t floor_index; // the newest floor object seen
+    uint64_t floor_slot;
+
+    struct pending_list queue;
+    struct pending_list syncs;
+    struct batch batch;
+    struct held held;
+    int64_t deadline_at; // no deadline is earlier than this
+
+    uint64_t next_request;
+    struct asking main;
+    int64_t retry_at;
+    uint32_t retries;
+
+    uint64_t candidates[SNAPSHOTS_KEPT]; // slots of snapshots, newest first; 0: none
+    bool candidate_damaged;
+    bool listing_on; // the listing goes on after main.after
+    struct asking snap;
+    struct buf snap_bytes;
+    uint64_t snap_slot; // of the snapshot being written
+    uint64_t last_snapshot;
+
+    struct reply *replies;
+    struct reply *replies_tail;
+    struct reply *reply_out; // the one whose body the caller may be looking at
+    struct buf text;         // scratch for results
+};
+
+// ---- journal.c
+void journal_note_time(struct journal *j, struct interval now);
+
+// ---- batch.c
+void pending_push(struct pending_list *l, struct pending *p);
+void pending_free_all(struct pending_list *l);
+void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
+                    struct bytes body);
+void journal_answer_all(struct journal *j, struct pending_list *l, enum err err);
+void journal_expire(struct journal *j); // answers whose patience ended
+void batch_form(struct journal *j);     // out of the queue, for the slot after core.slot
+void batch_requeue(struct journal *j);  // certainly not committed: its ops go first again
+void batch_committed(struct journal *j, const struct op_result *results, bool is_void);
+void batch_jumped(struct journal *j); // a snapshot was loaded past its slot
+void batch_fail(struct journal *j, enum err err);
+
+// ---- apply.c
+// Folds the bytes of slot core.slot + 1; halts on contradiction. created: a lower bound of when the slot was made.
+void journal_apply(struct journal *j, struct bytes bytes, int64_t created);
+void journal_halt(struct journal *j, const char *why);
+MUST_USE enum err journal_load(struct journal *j, struct bytes snapshot, uint64_t slot);
+void journal_snapshot(
+    struct journal *j); // write one of the present state, unless one is being written
+
+// ---- step.c
+void journal_advance(struct journal *j);
+void journal_tail_seen(struct journal *j, uint64_t request);
+uint64_t asking_open(struct journal *j, struct asking *a, enum request_kind kind, const char *part,
+                     uint64_t number);
+bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot);
+void held_clear(struct held *h);
+void asking_describe(const struct asking *a, struct buf *out);

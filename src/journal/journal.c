@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of a journal handle. Each notes what happened, lets the dialogue go one step on, and leaves requests and
+// replies to be taken.
+#include "journal/journal.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "journal/inside.h"
+
+#include <string.h>
+
+void journal_config_defaults(struct journal_config *c)
+{
+    *c = (struct journal_config){
+        .retry_min_ms = 20,
+        .retry_max_ms = 2000,
+        .read_bytes_max = (size_t)1 << 20,
+        .entry_bytes_max = ENTRY_LEN_MAX,
+        .rules = {.session_ttl_ms = 24 * 3600 * 1000,
+                  .sessions_max = 4096,
+                  .digest_every = 256,
+                  .verify_ms = 60 * 1000,
+                  .retain_ms = 3600 * 1000,
+                  .floor_every_ms = 15 * 60 * 1000,
+                  .snapshot_every = 1024},
+    };
+}
+
+struct journal *journal_new(const struct journal_config *config, const struct fold *fold)
+{
+    CHECK(config->rules.retain_ms > config->rules.verify_ms);
+    CHECK(config->entry_bytes_max <= ENTRY_LEN_MAX);
+    CHECK(memchr(config->prefix, 0, sizeof config->prefix));
+    struct journal *j = NEW(struct journal);
+    j->config = *config;
+    j->fold = *fold;
+    rng_init(&j->rng, config->seed);
+    core_init(&j->core);
+    j->now = (struct interval){0, 0};
+    j->absent_at = TIME_DAWN;
+    j->retry_at = TIME_DAWN;
+    j->deadline_at = TIME_NEVER;
+    j->next_request = 1;
+    buf_init(&j->batch.bytes, config->entry_bytes_max);
+    buf_init(&j->snap_bytes, SNAPSHOT_LEN_MAX);
+    buf_init(&j->text, SIZE_MAX);
+    j->fold.reset(j->fold.ctx);
+    return j;
+}
+
+static void reply_free(struct reply *r)
+{
+    if (!r) return;
+    bytes_free(r->out.body);
+    memory_free(r);
+}
+
+void journal_free(struct journal *j)
+{
+    if (!j) return;
+    pending_free_all(&j->queue);
+    pending_free_all(&j->syncs);
+    pending_free_all(&j->batch.ops);
+    held_clear(&j->held);
+    while (j->replies) {
+        struct reply *next = j->replies->next;
+        reply_free(j->replies);
+        j->replies = next;
+    }
+    reply_free(j->reply_out);
+    buf_done(&j->batch.bytes);
+    buf_done(&j->snap_bytes);
+    buf_done(&j->text);
+    core_done(&j->core);
+    memory_free(j);
+}
+
+// A lower bound of a clock that never runs backwards stays one for ever.
+void journal_note_time(struct journal *j, struct interval now)
+{
+    CHECK(now.lo <= now.hi);
+    if (now.lo > j->now.lo) j->now.lo = now.lo;
+    j->now.hi = now.hi > j->now.lo ? now.hi : j->now.lo;
+}
+
+void journal_start(struct journal *j, struct interval now)
+{
+    CHECK(j->phase == PHASE_NEW);
+    journal_note_time(j, now);
+    j->born = j->now.lo;
+    j->phase = PHASE_LISTING;
+    journal_advance(j);
+}
+
+static struct pending *pending_new(struct journal *j, uint64_t ticket, struct op op,
+                                   int64_t deadline)
+{
+    struct pending *p = NEW(struct pending);
+    *p = (struct pending){.ticket = ticket,
+                          .op = {.kind = op.kind, .payload = bytes_copy(op.payload)},
+                          .deadline = deadline,
+                          .after_request = j->next_request};
+    if (deadline < j->deadline_at) j->deadline_at = deadline;
+    return p;
+}
+
+static void refuse(struct journal *j, uint64_t ticket, enum err err)
+{
+    struct pending *p = pending_new(j, ticket, (struct op){0}, TIME_NEVER);
+    struct pending_list one = {p, p};
+    journal_answer_all(j, &one, err);
+}
+
+static void enqueue(struct journal *j, uint64_t ticket, struct op op, int64_t deadline,
+                    struct interval now)
+{
+    journal_note_time(j, now);
+    if (j->phase == PHASE_HALTED) {
+        refuse(j, ticket, ERR_CORRUPT);
+    } else if (op.payload.len > JOURNAL_OP_MAX) {
+        refuse(j, ticket, ERR_LIMIT);
+    } else {
+        pending_push(&j->queue, pending_new(j, ticket, op, deadline));
+        journal_advance(j);
+    }
+}
+
+void journal_submit(struct journal *j, uint64_t ticket, struct op op, int64_t deadline,
+                    struct interval now)
+{
+    CHECK(op.kind >= OP_KIND_MACHINE);
+    enqueue(j, ticket, op, deadline, now);
+}
+
+void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now)
+{
+    journal_note_time(j, now);
+    if (j->phase == PHASE_HALTED) {
+        refuse(j, ticket, ERR_CORRUPT);
+        return;
+    }
+    pending_push(&j->syncs, pending_new(j, ticket, (struct op){0}, deadline));
+    journal_advance(j);
+}
+
+void journal_own(struct journal *j, uint64_t ticket, uint64_t expected,
+                 const struct journal_owner *owner, int64_t deadline, struct interval now)
+{
+    CHECK(owner->address.len <= JOURNAL_ADDRESS_MAX);
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    buf_put_u64(&payload, expected);
+    buf_put(&payload, bytes_of(owner->coord, sizeof owner->coord));
+    buf_put_u64(&payload, owner->token);
+    buf_put_sized(&payload, owner->address);
+    struct op op = {.kind = JOURNAL_OP_OWN, .payload = buf_bytes(&payload)};
+    enqueue(j, ticket, op, deadline, now);
+}
+
+void journal_coord_switch(struct journal *j, uint64_t ticket, const uint8_t coord[16],
+                          int64_t deadline, struct interval now)
+{
+    struct op op = {.kind = JOURNAL_OP_COORD, .payload = bytes_of(coord, 16)};
+    enqueue(j, ticket, op, deadline, now);
+}
+
+void journal_tick(struct journal *j, struct interval now)
+{
+    journal_note_time(j, now);
+    if (j->now.lo >= j->deadline_at) journal_expire(j);
+    journal_advance(j);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t journal_wake_at(const struct journal *j)
+{
+    if (j->phase == PHASE_HALTED) return TIME_NEVER;
+    bool waits = !j->main.open && j->retry_at > j->now.lo;
+    return earlier(j->deadline_at, waits ? j->retry_at : TIME_NEVER);
+}
+
+static bool take(struct asking *a, struct request *out)
+{
+    if (!a->open || a->taken) return false;
+    a->taken = true;
+    *out = a->request;
+    return true;
+}
+
+bool journal_next_request(struct journal *j, struct request *out)
+{
+    return take(&j->main, out) || take(&j->snap, out);
+}
+
+bool journal_next_reply(struct journal *j, struct journal_reply *out)
+{
+    reply_free(j->reply_out);
+    j->reply_out = j->replies;
+    if (!j->replies) return false;
+    j->replies = j->replies->next;
+    if (!j->replies) j->replies_tail = NULL;
+    *out = j->reply_out->out;
+    return true;
+}
+
+// ---- looking
+
+uint64_t journal_slot(const struct journal *j)
+{
+    return j->core.slot;
+}
+
+int64_t journal_time(const struct journal *j)
+{
+    return j->core.now;
+}
+
+uint64_t journal_digest(const struct journal *j)
+{
+    return hash64_mix(core_digest(&j->core), j->fold.digest(j->fold.ctx));
+}
+
+uint64_t journal_epoch(const struct journal *j)
+{
+    return j->core.epoch;
+}
+
+struct journal_owner journal_owner(const struct journal *j)
+{
+    struct journal_owner owner = {.token = j->core.token,
+                                  .address = bytes_of(j->core.address, j->core.address_len)};
+    memcpy(owner.coord, j->core.coord, sizeof owner.coord);
+    return owner;
+}
+
+bool journal_is_owner(const struct journal *j)
+{
+    return j->my_epoch != 0 && j->my_epoch == j->core.epoch;
+}
+
+bool journal_is_ready(const struct journal *j)
+{
+    return j->phase == PHASE_IDLE && !j->main.open && !j->replaying;
+}
+
+bool journal_clock_alarm(const struct journal *j)
+{
+    return j->core.now > j->now.hi;
+}
+
+bool journal_halted(const struct journal *j, const char **why)
+{
+    if (why) *why = j->halt_why;
+    return j->phase == PHASE_HALTED;
+}
+
+uint64_t journal_floor(const struct journal *j)
+{
+    return j->floor_slot;
+}

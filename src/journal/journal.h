@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The journal of one shard, as one handle sees it: ops in, committed entries folded, answers out. Pure: it is told the
+// time, asks for store requests and is handed their responses. docs/architecture.md tells the story, docs/format.md
+// the bytes, docs/simulation.md what is promised.
+//
+// Use: journal_start once; then journal_submit, journal_sync, journal_own, journal_respond and journal_tick in any order;
+// after each of them take all requests (journal_next_request) and replies (journal_next_reply), and call journal_tick no
+// later than journal_wake_at. One thread at a time.
+#pragma once
+
+#include "base/hash.h"
+#include "base/op.h"
+#include "journal/fold.h"
+#include "journal/request.h"
+
+#define JOURNAL_PREFIX_MAX  200
+#define JOURNAL_OP_MAX      ((size_t)4 << 20)
+#define JOURNAL_ADDRESS_MAX 256
+
+struct journal_id {
+    uint8_t queue[16];
+    uint32_t shard;
+};
+
+// Rules of the fold: every handle of a shard must have the same. The defaults are the product's; tests shrink them.
+struct journal_rules {
+    int64_t session_ttl_ms;  // 24 h
+    uint32_t sessions_max;   // 4096
+    uint32_t digest_every;   // 256 slots; 0: never
+    int64_t verify_ms;       // V, 60 s: how old knowledge of a slot's absence may be
+    int64_t retain_ms;       // R, 1 h: how old a slot must be to be dropped; more than V
+    int64_t floor_every_ms;  // 15 min
+    uint32_t snapshot_every; // 1024 slots; 0: never
+};
+
+struct journal_config {
+    struct journal_id id;
+    char prefix[JOURNAL_PREFIX_MAX +
+                1];         // keys are <prefix>/log, <prefix>/snap/..., <prefix>/floor/...
+    struct hash128 writer;  // 128 random bits, new for each handle
+    uint64_t seed;          // for nonces and retry jitter; random
+    int64_t retry_min_ms;   // 20 ms
+    int64_t retry_max_ms;   // 2 s
+    size_t read_bytes_max;  // 1 MiB: how much one read may bring
+    size_t entry_bytes_max; // 8 MiB at most: where a batch ends
+    struct journal_rules rules;
+};
+
+void journal_config_defaults(struct journal_config *c);
+
+struct journal;
+
+struct journal *journal_new(const struct journal_config *config, const struct fold *fold);
+void journal_free(struct journal *j); // NULL is fine; unanswered ops stay unanswered
+
+// ---- events in; now is the store's time as well as it is known
+
+void journal_start(struct journal *j, struct interval now);
+// Commit op (copied). Its ticket is answered exactly once, by the deadline (store time) at the latest, as long as
+// journal_tick is called.
+void journal_submit(struct journal *j, uint64_t ticket, struct op op, int64_t deadline,
+                    struct interval now);
+// Answered ERR_OK when everything committed before this call was folded.
+void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now);
+
+// Become the owner: applied if expected is the current epoch and, for the recorded coord id, the token is higher than
+// the recorded one. From then on entries carry the new epoch, until somebody else owns.
+struct journal_owner {
+    uint8_t coord[16]; // which coordination service numbers the tokens
+    uint64_t token;
+    struct bytes address; // where the owner can be reached, JOURNAL_ADDRESS_MAX bytes at most
+};
+void journal_own(struct journal *j, uint64_t ticket, uint64_t expected,
+                 const struct journal_owner *owner, int64_t deadline, struct interval now);
+// The operator's order to accept the tokens of another coordination service.
+void journal_coord_switch(struct journal *j, uint64_t ticket, const uint8_t coord[16],
+                          int64_t deadline, struct interval now);
+
+void journal_respond(struct journal *j, const struct response *r, struct interval now);
+void journal_tick(struct journal *j, struct interval now);
+
+// ---- effects out
+
+// When journal_tick wants to be called next (store time), or TIME_NEVER.
+int64_t journal_wake_at(const struct journal *j);
+bool journal_next_request(struct journal *j, struct request *out);
+
+struct journal_reply {
+    uint64_t ticket;
+    // ERR_OK applied; ERR_UNKNOWN may be or become applied; ERR_UNAVAILABLE, ERR_LIMIT, ERR_DENIED not applied, store's
+    // fault; ERR_FENCED not applied, somebody else owns; ERR_CORRUPT not applied, the journal halted; others: the
+    // fold refused it.
+    enum err err;
+    uint64_t slot;     // where it was folded; 0: it was not, or that is no longer known
+    struct bytes body; // the machine's explanation; valid until the next call with j
+};
+bool journal_next_reply(struct journal *j, struct journal_reply *out);
+
+// ---- looking
+
+uint64_t journal_slot(const struct journal *j); // the last one folded
+int64_t journal_time(const struct journal *j);  // the time of the fold
+uint64_t journal_digest(const struct journal *j);
+uint64_t journal_epoch(const struct journal *j);
+struct journal_owner journal_owner(const struct journal *j); // the recorded one; views into j
+bool journal_is_owner(const struct journal *j); // this handle is it, as far as it has folded
+bool journal_is_ready(
+    const struct journal *j); // recovered, nothing in flight, at what it believes to be the tail
+bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
+bool journal_halted(const struct journal *j, const char **why);
+uint64_t journal_floor(const struct journal *j); // the highest it has seen
+// Every field that decides what comes next, as bytes: two handles with the same description behave the same. For the
+// explorer and for traces.
+void journal_describe(const struct journal *j, struct buf *out);
+
+// ---- collecting old slots: a second step function beside a journal handle that has folded up to the tail
+
+struct collector;
+
+struct collector *collector_new(struct journal *j); // borrows j
+void collector_free(struct collector *c);
+void collector_start(struct collector *c,
+                     struct interval now); // one round; ignored while one is running
+void collector_respond(struct collector *c, const struct response *r, struct interval now);
+bool collector_next_request(struct collector *c, struct request *out);
+bool collector_running(const struct collector *c);
+uint64_t collector_dropped(const struct collector *c); // slots dropped so far, by this collector
+void collector_describe(const struct collector *c, struct buf *out);

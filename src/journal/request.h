@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What pure code asks of a store and hears back. The driver performs a request by the call of the same name in
+// store/store.h; the simulator performs it in its own world.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/interval.h"
+
+enum request_kind {
+    REQUEST_APPEND,   // key: the log; first: the slot; body
+    REQUEST_READ_LOG, // key: the log; first: the slot to start at; limit: bytes at most
+    REQUEST_EXTENTS,  // key: the log; first: the slot to start at; limit: rows
+    REQUEST_DROP,     // key: the log; first..last
+    REQUEST_PUT_NEW,  // key, body
+    REQUEST_GET,      // key
+    REQUEST_LIST,     // key: the prefix; after; limit: rows
+    REQUEST_DELETE,   // key
+};
+
+// The views stay valid until the response to this id was handed back, or the asker is freed.
+struct request {
+    uint64_t id;
+    enum request_kind kind;
+    const char *key;
+    const char *after; // NULL: from the first
+    uint64_t first;
+    uint64_t last;
+    size_t limit;
+    struct bytes body;
+};
+
+struct response_row {
+    const char *key; // list
+    uint64_t first;  // extents, read_log
+    uint64_t last;
+    struct interval modified;
+    struct bytes body; // read_log
+};
+
+// The views need to live only during the call that hands the response over.
+struct response {
+    uint64_t id;
+    enum err err;
+    struct interval time; // the store's clock, some moment while it worked on the request
+    struct bytes body;    // get
+    const struct response_row *rows;
+    size_t rows_len;
+    bool more; // list, extents
+};
+
+const char *request_kind_name(enum request_kind kind);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots and floors to bytes and back: magic, format, fields, checksum over all of it.
+#include "journal/snapshot.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+#define CHECKSUM_LEN 16
+
+static void seal(struct buf *out)
+{
+    buf_put_hash128(out, hash128_of(buf_bytes(out)));
+}
+
+// The bytes before the checksum, or ERR_CORRUPT.
+static enum err unseal(struct bytes from, struct bytes *inside)
+{
+    if (from.len < CHECKSUM_LEN) return ERR_CORRUPT;
+    *inside = bytes_of(from.data, from.len - CHECKSUM_LEN);
+    struct reader end = reader_of(bytes_of(from.data + inside->len, CHECKSUM_LEN));
+    return hash128_equal(read_hash128(&end), hash128_of(*inside)) ? ERR_OK : ERR_CORRUPT;
+}
+
+static void put_id(struct buf *out, uint32_t magic, uint16_t format, const struct journal_id *id)
+{
+    buf_put_u32(out, magic);
+    buf_put_u16(out, format);
+    buf_put_u16(out, 0);
+    buf_put(out, bytes_of(id->queue, sizeof id->queue));
+    buf_put_u32(out, id->shard);
+    buf_put_u32(out, 0);
+}
+
+static void read_id(struct reader *r, uint32_t magic, uint16_t format, struct journal_id *id)
+{
+    if (read_u32(r) != magic) r->bad = true;
+    if (read_u16(r) != format) r->bad = true;
+    if (read_u16(r) != 0) r->bad = true;
+    struct bytes queue = read_bytes(r, sizeof id->queue);
+    if (reader_ok(r)) memcpy(id->queue, queue.data, queue.len);
+    id->shard = read_u32(r);
+    if (read_u32(r) != 0) r->bad = true;
+}
+
+void floor_encode(const struct floor *f, struct buf *out)
+{
+    CHECK(f->index > 0 && f->slot > 0);
+    put_id(out, FLOOR_MAGIC, FLOOR_FORMAT, &f->id);
+    buf_put_u64(out, f->index);
+    buf_put_u64(out, f->slot);
+    buf_put_i64(out, f->time);
+    // 8 + 16 + 8 + 24 bytes so far; the rest of FLOOR_LEN is checksum, cut to 8 bytes.
+    buf_put_u64(out, hash128_of(buf_bytes(out)).lo);
+}
+
+enum err floor_decode(struct bytes from, struct floor *out)
+{
+    *out = (struct floor){0};
+    if (from.len != FLOOR_LEN) return ERR_CORRUPT;
+    struct reader r = reader_of(from);
+    read_id(&r, FLOOR_MAGIC, FLOOR_FORMAT, &out->id);
+    out->index = read_u64(&r);
+    out->slot = read_u64(&r);
+    out->time = read_i64(&r);
+    bool sum = read_u64(&r) == hash128_of(bytes_of(from.data, FLOOR_LEN - 8)).lo;
+    bool sound = out->index > 0 && out->slot > 0 && out->time >= 0 && out->time <= ENTRY_TIME_MAX;
+    return reader_end(&r) && sum && sound ? ERR_OK : ERR_CORRUPT;
+}
+
+void snapshot_encode(const struct snapshot *s, struct buf *out)
+{
+    CHECK(s->core->slot > 0);
+    put_id(out, SNAPSHOT_MAGIC, SNAPSHOT_FORMAT, &s->id);
+    buf_put_i64(out, s->absent_at);
+    buf_put_u64(out, s->floor_index);
+    buf_put_u64(out, s->floor_slot);
+    buf_put_u64(out, s->digest);
+    core_save(s->core, out);
+    buf_put_sized(out, s->machine);
+    seal(out);
+}
+
+enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *out)
+{
+    *out = (struct snapshot){.core = core};
+    struct bytes inside;
+    enum err err = unseal(from, &inside);
+    if (err) return err;
+    struct reader r = reader_of(inside);
+    read_id(&r, SNAPSHOT_MAGIC, SNAPSHOT_FORMAT, &out->id);
+    out->absent_at = read_i64(&r);
+    out->floor_index = read_u64(&r);
+    out->floor_slot = read_u64(&r);
+    out->digest = read_u64(&r);
+    err = core_load(core, &r);
+    if (err) return err;
+    out->machine = read_sized(&r, SNAPSHOT_LEN_MAX);
+    return reader_end(&r) ? ERR_OK : ERR_CORRUPT;
+}

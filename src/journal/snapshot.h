@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots and floors as bytes (docs/format.md).
+#pragma once
+
+#include "journal/core.h"
+
+#define SNAPSHOT_MAGIC   0x31534c53u // "SLS1"
+#define SNAPSHOT_FORMAT  1
+#define SNAPSHOT_LEN_MAX ((size_t)1 << 30)
+#define FLOOR_MAGIC      0x31464c53u // "SLF1"
+#define FLOOR_FORMAT     1
+#define FLOOR_LEN        64
+
+struct floor {
+    struct journal_id id;
+    uint64_t index; // 1, 2, 3 ... contiguous
+    uint64_t slot;  // nothing at or under it is ever applied, acknowledged or extended
+    int64_t time;   // when it was written, store time
+};
+
+void floor_encode(const struct floor *f, struct buf *out);
+MUST_USE enum err floor_decode(struct bytes from, struct floor *out); // ERR_CORRUPT
+
+// The state after one slot: the journal's part, what is known of the floor, and the machine's own bytes.
+struct snapshot {
+    struct journal_id id;
+    const struct core *core;
+    int64_t absent_at; // a moment of store time when the slot after it did surely not exist
+    uint64_t floor_index;
+    uint64_t floor_slot;
+    uint64_t digest;
+    struct bytes machine; // decoded: a view
+};
+
+void snapshot_encode(const struct snapshot *s, struct buf *out);
+// Fills core (initialised by the caller) and out. ERR_CORRUPT for any damage.
+MUST_USE enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *out);

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dialogue with the store, one request at a time (the picture is in inside.h), and the rule that keeps collection
+// from losing a commit: an answer about slot k is believed only if k was surely absent at most V ago in store time, or if
+// the floor, read after the answer, is under k.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "journal/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *request_kind_name(enum request_kind kind)
+{
+    static const char *const names[] = {"append",  "read_log", "extents", "drop",
+                                        "put_new", "get",      "list",    "delete"};
+    CHECK((size_t)kind < sizeof names / sizeof *names);
+    return names[kind];
+}
+
+// ---- requests
+
+uint64_t asking_open(struct journal *j, struct asking *a, enum request_kind kind, const char *part,
+                     uint64_t number)
+{
+    CHECK(!a->open);
+    a->open = true;
+    a->taken = false;
+    a->request = (struct request){.id = j->next_request++, .kind = kind, .key = a->key};
+    const char *prefix = j->config.prefix;
+    if (kind == REQUEST_LIST) {
+        (void)snprintf(a->key, sizeof a->key, "%s/%s/", prefix, part);
+    } else if (number > 0) {
+        (void)snprintf(a->key, sizeof a->key, "%s/%s/%020llu", prefix, part,
+                       (unsigned long long)number);
+    } else {
+        (void)snprintf(a->key, sizeof a->key, "%s/%s", prefix, part);
+    }
+    return a->request.id;
+}
+
+bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot)
+{
+    size_t skip = strlen(j->config.prefix) + strlen("/snap/");
+    if (strlen(key) != skip + 20) return false;
+    uint64_t n = 0;
+    for (const char *c = key + skip; *c; c++) {
+        if (*c < '0' || *c > '9') return false;
+        n = n * 10 + (uint64_t)(*c - '0');
+    }
+    *slot = n;
+    return n > 0;
+}
+
+static void back_off(struct journal *j)
+{
+    int64_t delay = j->config.retry_min_ms;
+    for (uint32_t i = 0; i < j->retries && delay < j->config.retry_max_ms; i++)
+        delay *= 2;
+    if (delay > j->config.retry_max_ms) delay = j->config.retry_max_ms;
+    j->retries++;
+    j->retry_at = j->now.lo + rng_range(&j->rng, delay / 2, delay);
+}
+
+static void go_on(struct journal *j)
+{
+    j->retries = 0;
+    j->retry_at = TIME_DAWN;
+}
+
+static void ask_listing(struct journal *j)
+{
+    asking_open(j, &j->main, REQUEST_LIST, "snap", 0);
+    j->main.request.limit = 1000;
+    if (j->listing_on) j->main.request.after = j->main.after;
+}
+
+static void ask_read(struct journal *j)
+{
+    asking_open(j, &j->main, REQUEST_READ_LOG, "log", 0);
+    j->main.request.first = j->core.slot + 1;
+    j->main.request.limit = j->config.read_bytes_max;
+}
+
+static void ask_append(struct journal *j)
+{
+    CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
+    asking_open(j, &j->main, REQUEST_APPEND, "log", 0);
+    j->main.request.first = j->batch.slot;
+    j->main.request.body = buf_bytes(&j->batch.bytes);
+}
+
+static void choose_work(struct journal *j)
+{
+    if (!j->batch.active) batch_form(j);
+    if (j->batch.active) {
+        j->phase = PHASE_PUTTING;
+    } else if (j->syncs.head) {
+        j->phase = PHASE_READING;
+    }
+}
+
+void journal_advance(struct journal *j)
+{
+    if (j->main.open || j->now.lo < j->retry_at) return;
+    if (j->phase == PHASE_IDLE) choose_work(j);
+    switch (j->phase) {
+    case PHASE_NEW:
+    case PHASE_IDLE:
+    case PHASE_HALTED:
+        break;
+    case PHASE_LISTING:
+        ask_listing(j);
+        break;
+    case PHASE_LOADING:
+        asking_open(j, &j->main, REQUEST_GET, "snap", j->candidates[0]);
+        break;
+    case PHASE_READING:
+        ask_read(j);
+        break;
+    case PHASE_PUTTING:
+        ask_append(j);
+        break;
+    case PHASE_CHECKING:
+        asking_open(j, &j->main, REQUEST_GET, "floor", j->floor_index + 1);
+        break;
+    }
+}
+
+// ---- recovery
+
+static void recover(struct journal *j)
+{
+    held_clear(&j->held);
+    memset(j->candidates, 0, sizeof j->candidates);
+    j->candidate_damaged = false;
+    j->listing_on = false;
+    j->phase = PHASE_LISTING;
+}
+
+static void from_the_beginning(struct journal *j)
+{
+    core_done(&j->core);
+    j->fold.reset(j->fold.ctx);
+    j->absent_at = TIME_DAWN;
+    j->replaying = true;
+    j->phase = PHASE_READING;
+}
+
+// A listing may lag: without a snapshot newer than what was folded there is nothing to gain from it yet.
+static void listing_complete(struct journal *j)
+{
+    bool folded = j->core.slot > 0;
+    if (folded && j->candidates[0] <= j->core.slot) {
+        recover(j);
+        back_off(j);
+    } else if (j->candidates[0] == 0) {
+        from_the_beginning(j);
+    } else {
+        j->phase = PHASE_LOADING;
+    }
+}
+
+static void on_listing(struct journal *j, const struct response *r)
+{
+    for (size_t i = 0; i < r->rows_len; i++) {
+        uint64_t slot;
+        if (!snapshot_key_slot(j, r->rows[i].key, &slot) || slot <= j->candidates[0]) continue;
+        memmove(j->candidates + 1, j->candidates, sizeof j->candidates - sizeof *j->candidates);
+        j->candidates[0] = slot;
+    }
+    go_on(j);
+    j->listing_on = r->more && r->rows_len > 0;
+    if (j->listing_on) {
+        (void)snprintf(j->main.after, sizeof j->main.after, "%s", r->rows[r->rows_len - 1].key);
+    } else {
+        listing_complete(j);
+    }
+}
+
+static void next_candidate(struct journal *j)
+{
+    memmove(j->candidates, j->candidates + 1, sizeof j->candidates - sizeof *j->candidates);
+    j->candidates[SNAPSHOTS_KEPT - 1] = 0;
+    if (j->candidates[0] > j->core.slot) return;
+    if (j->candidate_damaged) {
+        journal_halt(j, "no snapshot can be read");
+        return;
+    }
+    recover(j);
+    back_off(j);
+}
+
+static void on_loading(struct journal *j, const struct response *r)
+{
+    enum err err = r->err;
+    if (!err) err = journal_load(j, r->body, j->candidates[0]);
+    if (err == ERR_CORRUPT) {
+        // The state may be half loaded; the older snapshot, or the first slot, replaces all of it.
+        core_done(&j->core);
+        j->fold.reset(j->fold.ctx);
+        j->candidate_damaged = true;
+    }
+    if (err) {
+        next_candidate(j);
+        return;
+    }
+    go_on(j);
+    j->replaying = true;
+    j->phase = PHASE_READING;
+}
+
+// ---- answers about the tail
+
+void held_clear(struct held *h)
+{
+    for (size_t i = 0; i < h->rows_len; i++)
+        bytes_free(h->rows[i].body);
+    memory_free(h->rows);
+    *h = (struct held){0};
+}
+
+void journal_tail_seen(struct journal *j, uint64_t request)
+{
+    struct pending_list all = j->syncs;
+    struct pending_list seen = {0};
+    j->syncs = (struct pending_list){0};
+    for (struct pending *p = all.head, *next; p; p = next) {
+        next = p->next;
+        pending_push(p->after_request <= request ? &seen : &j->syncs, p);
+    }
+    journal_answer_all(j, &seen, ERR_OK);
+    uint32_t every = j->config.rules.snapshot_every;
+    if (every != 0 && j->replaying && j->core.slot >= j->last_snapshot + 2 * (uint64_t)every)
+        journal_snapshot(j);
+    j->replaying = false;
+}
+
+static void after_rows(struct journal *j)
+{
+    if (j->phase == PHASE_HALTED) return;
+    // While catching up, and for those who asked for the tail, read on until there is nothing.
+    j->phase = j->replaying ? PHASE_READING : PHASE_IDLE;
+}
+
+static int64_t look_time(const struct journal *j, int64_t sound, struct interval answered)
+{
+    (void)j;
+    return MUTANT(RECENT_LOOK) || MUTANT(RECENT_CHAIN) ? answered.lo : sound;
+}
+
+static void believe_append(struct journal *j, uint64_t request, struct interval time)
+{
+    journal_apply(j, buf_bytes(&j->batch.bytes), look_time(j, j->batch.sent_at, time));
+    if (j->phase == PHASE_HALTED) return;
+    j->phase = PHASE_IDLE;
+    journal_tail_seen(j, request);
+}
+
+static void believe_gap(struct journal *j, uint64_t request, struct interval time)
+{
+    if (j->batch.active && j->batch.slot != j->core.slot + 1) {
+        journal_halt(j, "the store lost slots that were there");
+        return;
+    }
+    if (time.lo > j->absent_at) j->absent_at = time.lo;
+    j->phase = PHASE_IDLE;
+    journal_tail_seen(j, request);
+    if (j->batch.active) back_off(j); // refused as existing, read as missing: not a store to hurry
+}
+
+static void believe_held(struct journal *j)
+{
+    struct held h = j->held;
+    j->held = (struct held){0};
+    switch (h.kind) {
+    case HELD_NOTHING:
+        break;
+    case HELD_APPENDED:
+        believe_append(j, h.request, h.time);
+        break;
+    case HELD_GAP:
+        believe_gap(j, h.request, h.time);
+        break;
+    case HELD_ROWS:
+        for (size_t i = 0; i < h.rows_len && j->phase != PHASE_HALTED; i++)
+            journal_apply(j, h.rows[i].body, look_time(j, h.rows[i].modified.lo, h.time));
+        after_rows(j);
+        break;
+    }
+    held_clear(&h);
+}
+
+static void hold(struct journal *j, enum held_kind kind, const struct response *r)
+{
+    struct held *h = &j->held;
+    CHECK(h->kind == HELD_NOTHING);
+    *h = (struct held){.kind = kind, .request = r->id, .time = r->time};
+    if (kind != HELD_ROWS) return;
+    h->rows = memory_zeroed(r->rows_len, sizeof *h->rows);
+    for (h->rows_len = 0; h->rows_len < r->rows_len; h->rows_len++) {
+        const struct response_row *row = &r->rows[h->rows_len];
+        h->rows[h->rows_len] =
+            (struct held_row){.modified = row->modified, .body = bytes_copy(row->body)};
+    }
+}
+
+// Was the slot that the answer speaks of surely absent at most V before it?
+static bool is_fresh(const struct journal *j, int64_t absent_at, struct interval answered)
+{
+    if (absent_at == TIME_DAWN) return false;
+    return answered.hi - absent_at <= j->config.rules.verify_ms;
+}
+
+// In a run of rows each row's creation bounds the absence of the next.
+static bool rows_are_fresh(const struct journal *j, const struct response *r)
+{
+    int64_t absent_at = j->absent_at;
+    for (size_t i = 0; i < r->rows_len; i++) {
+        if (!is_fresh(j, absent_at, r->time)) return false;
+        int64_t created = look_time(j, r->rows[i].modified.lo, r->time);
+        if (created > absent_at) absent_at = created;
+    }
+    return true;
+}
+
+static bool can_believe(const struct journal *j, enum held_kind kind, const struct response *r)
+{
+    if (MUTANT(FLOOR_CHECK_OFF) && kind != HELD_GAP) return true;
+    if (MUTANT(REPLAY_GAP_IS_TAIL) && kind == HELD_GAP) return true;
+    if (MUTANT(RECENT_LOOK) && kind != HELD_APPENDED) return true;
+    return kind == HELD_ROWS ? rows_are_fresh(j, r) : is_fresh(j, j->absent_at, r->time);
+}
+
+static void weigh(struct journal *j, enum held_kind kind, const struct response *r)
+{
+    go_on(j);
+    hold(j, kind, r);
+    if (can_believe(j, kind, r)) {
+        believe_held(j);
+    } else {
+        j->phase = PHASE_CHECKING;
+    }
+}
+
+// Rows must be the slots asked for, one after the other; anything else is not an answer to our question.
+static bool rows_fit(const struct journal *j, const struct response *r)
+{
+    for (size_t i = 0; i < r->rows_len; i++)
+        if (r->rows[i].first != j->core.slot + 1 + i) return false;
+    return r->rows_len > 0;
+}
+
+static void on_reading(struct journal *j, const struct response *r)
+{
+    if (r->err == ERR_NOT_FOUND) {
+        weigh(j, HELD_GAP, r);
+    } else if (!rows_fit(j, r)) {
+        journal_halt(j, "the store answered with slots that were not asked for");
+    } else {
+        weigh(j, HELD_ROWS, r);
+    }
+}
+
+static void on_checking(struct journal *j, const struct response *r)
+{
+    go_on(j);
+    if (r->err == ERR_NOT_FOUND) {
+        if (j->core.slot + 1 <= j->floor_slot) {
+            recover(j);
+        } else {
+            believe_held(j);
+        }
+        return;
+    }
+    struct floor f;
+    enum err err = floor_decode(r->body, &f);
+    bool next = !err && journal_id_equal(&f.id, &j->config.id) && f.index == j->floor_index + 1;
+    if (!next || f.slot <= j->floor_slot) {
+        journal_halt(j, "a floor object is damaged or does not rise");
+        return;
+    }
+    j->floor_index = f.index;
+    j->floor_slot = f.slot;
+}
+
+// ---- the append's answers
+
+static void append_not_landed(struct journal *j, enum err err)
+{
+    if (j->batch.maybe_landed) { // an earlier attempt may still win: only the slot can tell
+        back_off(j);
+    } else if (err == ERR_UNAVAILABLE) {
+        batch_requeue(j);
+        j->phase = PHASE_IDLE;
+        back_off(j);
+    } else {
+        batch_fail(j, err);
+        j->phase = PHASE_IDLE;
+    }
+}
+
+static void append_lost(struct journal *j)
+{
+    if (MUTANT(ENTRY_HASH_OFF)) batch_requeue(j);
+    j->batch.maybe_landed = true; // the network may have delivered it twice: the slot will tell
+    go_on(j);
+    j->phase = PHASE_READING;
+}
+
+static void append_unknown(struct journal *j)
+{
+    if (MUTANT(UNKNOWN_IS_FAILED)) {
+        batch_fail(j, ERR_UNAVAILABLE);
+        j->phase = PHASE_IDLE;
+        return;
+    }
+    j->batch.maybe_landed = true;
+    back_off(j);
+}
+
+static void on_putting(struct journal *j, const struct response *r)
+{
+    switch (r->err) {
+    case ERR_OK:
+        j->batch.maybe_landed = true;
+        weigh(j, HELD_APPENDED, r);
+        break;
+    case ERR_CONFLICT:
+        append_lost(j);
+        break;
+    case ERR_UNKNOWN:
+        append_unknown(j);
+        break;
+    case ERR_UNAVAILABLE:
+    case ERR_LIMIT:
+    case ERR_DENIED:
+        append_not_landed(j, r->err);
+        break;
+    default:
+        journal_halt(j, "the store refused an append for a reason that should not exist");
+    }
+}
+
+// ---- dispatch
+
+// Reads that did not get through: ask again. Refused ones will not get better for those who wait.
+static bool retry_read(struct journal *j, enum err err)
+{
+    switch (err) {
+    case ERR_OK:
+    case ERR_NOT_FOUND:
+        return false;
+    case ERR_CORRUPT:
+        if (j->phase == PHASE_LOADING) return false;
+        journal_halt(j, "the store says that its bytes are damaged");
+        return true;
+    case ERR_DENIED:
+    case ERR_LIMIT:
+        journal_answer_all(j, &j->queue, err);
+        journal_answer_all(j, &j->syncs, err);
+        break;
+    default:
+        break;
+    }
+    back_off(j);
+    return true;
+}
+
+static void on_main(struct journal *j, const struct response *r)
+{
+    if (j->phase == PHASE_PUTTING) {
+        on_putting(j, r);
+        return;
+    }
+    if (retry_read(j, r->err)) return;
+    switch (j->phase) {
+    case PHASE_LISTING:
+        on_listing(j, r);
+        break;
+    case PHASE_LOADING:
+        on_loading(j, r);
+        break;
+    case PHASE_READING:
+        on_reading(j, r);
+        break;
+    case PHASE_CHECKING:
+        on_checking(j, r);
+        break;
+    default:
+        CHECK(!"a phase without requests got a response");
+    }
+}
+
+static void on_snapshot(struct journal *j, const struct response *r)
+{
+    bool there = r->err == ERR_OK || r->err == ERR_CONFLICT;
+    if (there && j->snap_slot > j->last_snapshot) j->last_snapshot = j->snap_slot;
+}
+
+void journal_respond(struct journal *j, const struct response *r, struct interval now)
+{
+    journal_note_time(j, now);
+    if (j->snap.open && j->snap.request.id == r->id) {
+        j->snap.open = false;
+        on_snapshot(j, r);
+    } else if (j->main.open && j->main.request.id == r->id) {
+        j->main.open = false;
+        if (j->phase != PHASE_HALTED) on_main(j, r);
+    }
+    journal_advance(j);
+}

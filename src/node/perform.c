@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// One request, one store call, one response.
+#include "node/perform.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+
+void performance_init(struct performance *p)
+{
+    *p = (struct performance){0};
+    store_answer_init(&p->answer);
+}
+
+void performance_done(struct performance *p)
+{
+    store_answer_done(&p->answer);
+    memory_free(p->rows);
+    *p = (struct performance){0};
+}
+
+static enum err call(struct store *s, const struct request *r, struct store_answer *a)
+{
+    switch (r->kind) {
+    case REQUEST_APPEND:
+        return store_append(s, r->key, r->first, r->body, a);
+    case REQUEST_READ_LOG:
+        return store_read_log(s, r->key, r->first, r->limit, a);
+    case REQUEST_EXTENTS:
+        return store_extents(s, r->key, r->first, r->limit, a);
+    case REQUEST_DROP:
+        return store_drop(s, r->key, r->first, r->last, a);
+    case REQUEST_PUT_NEW:
+        return store_put_new(s, r->key, r->body, a);
+    case REQUEST_GET:
+        return store_get(s, r->key, 0, SIZE_MAX, a);
+    case REQUEST_LIST:
+        return store_list(s, r->key, r->after, r->limit, a);
+    case REQUEST_DELETE:
+        return store_delete(s, &r->key, 1, a);
+    }
+    CHECK(!"a request of an unknown kind");
+    return ERR_INVALID;
+}
+
+static void view_rows(struct performance *p, enum request_kind kind)
+{
+    const struct store_answer *a = &p->answer;
+    if (a->rows_len > p->rows_cap) {
+        p->rows = memory_resize(p->rows, a->rows_len * sizeof *p->rows);
+        p->rows_cap = a->rows_len;
+    }
+    for (size_t i = 0; i < a->rows_len; i++) {
+        struct response_row row = {
+            .first = a->rows[i].first, .last = a->rows[i].last, .modified = a->rows[i].modified};
+        if (kind == REQUEST_LIST) row.key = store_row_key(a, i);
+        if (kind == REQUEST_READ_LOG) row.body = store_row_bytes(a, i);
+        p->rows[i] = row;
+    }
+}
+
+struct response perform(struct store *s, const struct request *r, struct performance *p)
+{
+    enum err err = call(s, r, &p->answer);
+    view_rows(p, r->kind);
+    return (struct response){.id = r->id,
+                             .err = err,
+                             .time = p->answer.time,
+                             .body = buf_bytes(&p->answer.body),
+                             .rows = p->rows,
+                             .rows_len = p->answer.rows_len,
+                             .more = p->answer.more};
+}

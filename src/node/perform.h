@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Performing what pure code asked for on a real store.
+#pragma once
+
+#include "journal/request.h"
+#include "store/store.h"
+
+// Room for one answer, reused between calls.
+struct performance {
+    struct store_answer answer;
+    struct response_row *rows;
+    size_t rows_cap;
+};
+
+void performance_init(struct performance *p);
+void performance_done(struct performance *p);
+// Blocks. The response's views live in p until the next call.
+struct response perform(struct store *s, const struct request *r, struct performance *p);
