@@ -81,10 +81,10 @@ uint8_t *buf_grow(struct buf *b, size_t len)
         return NULL;
     }
     if (b->len + len > b->cap) {
-        size_t cap = b->cap < 64 ? 64 : b->cap * 2;
-        while (cap < b->len + len)
-            cap *= 2;
-        if (cap > b->limit) cap = b->limit;
+        size_t need = b->len + len;
+        size_t cap = b->cap < 32 ? 64 : b->cap;
+        cap = cap <= b->limit / 2 ? cap * 2 : b->limit; // twice as much each time, up to the limit
+        if (cap < need) cap = need;
         b->data = memory_resize(b->data, cap);
         b->cap = cap;
     }
@@ -147,7 +147,7 @@ void buf_put_sized(struct buf *b, struct bytes from)
 void buf_set_u32(struct buf *b, size_t at, uint32_t v)
 {
     if (b->bad) return;
-    CHECK(at + 4 <= b->len);
+    CHECK(b->len >= 4 && at <= b->len - 4);
     put_le(b->data + at, v, 4);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes: a borrowed view (struct bytes), an owned buffer born with its limit (struct buf), and little-endian
-// writing and reading. Both ends are sticky: past the limit or the end they turn bad, further calls do nothing, and
-// the caller asks once when done.
+// Bytes: a borrowed view (struct bytes), an owned buffer born with its limit (struct buf), and
+// little-endian writing and reading. Both ends are sticky: past the limit or the end they turn bad,
+// further calls do nothing, and the caller asks once when done.
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +23,8 @@ int bytes_compare(struct bytes a,
 struct bytes bytes_copy(struct bytes from); // heap; release with bytes_free
 void bytes_free(struct bytes owned);
 
-// An owned buffer. It never holds more than limit bytes: a put that would is dropped and marks it bad.
+// An owned buffer. It never holds more than limit bytes: a put that would is dropped and marks it
+// bad.
 struct buf {
     uint8_t *data;
     size_t len;

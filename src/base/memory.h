@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the engine. Running out aborts: all state is durable elsewhere, and a crash is the best tested path. Sizes
-// that came from outside are compared with a named limit before they get here.
+// Memory of the engine. Running out aborts: all state is durable elsewhere, and a crash is the best
+// tested path. Sizes that came from outside are compared with a named limit before they get here.
 #pragma once
 
 #include <stddef.h>

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places where a test build may remove one safety rule, to show that the simulator notices. MUTANT(x) is the constant 0
-// in every build but that of the mutant tests, so the compiler leaves nothing of it behind.
+// Places where a test build may remove one safety rule, to show that the simulator notices.
+// MUTANT(x) is the constant 0 in every build but that of the mutant tests, so the compiler leaves
+// nothing of it behind.
 #pragma once
 
 enum mutant {
     MUTANT_NONE,
     // the journal
-    MUTANT_FLOOR_CHECK_OFF, // slots read or written after a pause are believed without a look at the floor
-    MUTANT_RECENT_LOOK,    // any answer counts as fresh knowledge of the slot that follows
-    MUTANT_RECENT_CHAIN,   // ... if the look before it was fresh too
-    MUTANT_ENTRY_HASH_OFF, // a refused append is taken for lost without comparing the slot's entry
-    MUTANT_SESSION_OFF,    // a commit that a snapshot jumped over is taken for lost
+    MUTANT_FLOOR_CHECK_OFF, // slots read or written after a pause are believed without a look at
+                            // the floor
+    MUTANT_RECENT_LOOK,     // any answer counts as fresh knowledge of the slot that follows
+    MUTANT_RECENT_CHAIN,    // ... if the look before it was fresh too
+    MUTANT_ENTRY_HASH_OFF,  // a refused append is taken for lost without comparing the slot's entry
+    MUTANT_SESSION_OFF,     // a commit that a snapshot jumped over is taken for lost
     MUTANT_UNKNOWN_IS_FAILED,   // an append without an answer is reported as not applied
     MUTANT_REPLAY_GAP_IS_TAIL,  // a missing slot in the middle of a replay is taken for the tail
     MUTANT_EPOCH_OFF,           // entries of a former owner still have effects

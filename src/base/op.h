@@ -12,8 +12,9 @@ struct op {
 
 #define OP_KIND_MACHINE 16
 
-// What the fold made of an op. ERR_OK: applied. Else refused, and nothing changed. The body explains either; it is
-// encoded by the machine and appended to a buffer that the results share, so only its place is kept here.
+// What the fold made of an op. ERR_OK: applied. Else refused, and nothing changed. The body
+// explains either; it is encoded by the machine and appended to a buffer that the results share, so
+// only its place is kept here.
 struct op_result {
     enum err err;
     uint32_t body_at;

@@ -47,7 +47,9 @@ uint64_t rng_below(struct rng *r, uint64_t n)
 int64_t rng_range(struct rng *r, int64_t lo, int64_t hi)
 {
     CHECK(lo <= hi);
-    return lo + (int64_t)rng_below(r, (uint64_t)(hi - lo) + 1);
+    uint64_t span = (uint64_t)hi - (uint64_t)lo;
+    uint64_t step = span == UINT64_MAX ? rng_next(r) : rng_below(r, span + 1);
+    return (int64_t)((uint64_t)lo + step);
 }
 
 bool rng_chance(struct rng *r, uint32_t percent_hundredths)

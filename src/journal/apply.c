@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folding: one entry into the state, a whole state from a snapshot, a snapshot from the state. Whatever contradicts
-// what was folded before halts the handle: it is damage or a store that lies, and going on would hide it.
+// Folding: one entry into the state, a whole state from a snapshot, a snapshot from the state.
+// Whatever contradicts what was folded before halts the handle: it is damage or a store that lies,
+// and going on would hide it.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -126,6 +127,7 @@ void journal_snapshot(struct journal *j)
     j->snap_slot = j->core.slot;
     asking_open(j, &j->snap, REQUEST_PUT_NEW, "snap", j->snap_slot);
     j->snap.request.body = buf_bytes(&j->snap_bytes);
+    j->snap.request.background = true;
 }
 
 static enum err adopt(struct journal *j, struct core *core, const struct snapshot *s)

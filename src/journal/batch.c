@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops from the moment they are handed in to the moment they are answered: the queue, the one batch in flight (group
-// commit: what arrives while it is open forms the next), and patience.
+// Ops from the moment they are handed in to the moment they are answered: the queue, the one batch
+// in flight (group commit: what arrives while it is open forms the next), and patience.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -97,8 +97,8 @@ static void expire_waiting(struct journal *j, struct pending_list *l)
     *l = kept;
 }
 
-// Waiting ops were never sent, or certainly did not land; those in flight may have: that is never called failed, and
-// resolving them goes on.
+// Waiting ops were never sent, or certainly did not land; those in flight may have: that is never
+// called failed, and resolving them goes on.
 void journal_expire(struct journal *j)
 {
     j->deadline_at = TIME_NEVER;
@@ -112,7 +112,8 @@ void journal_expire(struct journal *j)
 
 // ---- the batch
 
-// A writer whose row may have been forgotten could not tell later what became of its batch: it takes a new name.
+// A writer whose row may have been forgotten could not tell later what became of its batch: it
+// takes a new name.
 static void renew_writer(struct journal *j)
 {
     j->config.writer.lo = rng_next(&j->rng);

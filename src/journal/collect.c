@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One round of collection: raise the floor if two snapshots allow it, then drop what lies under it. A dropped slot can be
-// created again by a writer that slept, so the floor is durable before the first drop, and it rises only to a snapshot
-// that the history was seen to continue.
+// One round of collection: raise the floor if two snapshots allow it, then drop what lies under it.
+// A dropped slot can be created again by a writer that slept, so the floor is durable before the
+// first drop, and it rises only to a snapshot that the history was seen to continue.
 //
-//     SNAPSHOTS -> FLOORS -> PROOF_SNAPSHOT -> PROOF_SLOT -> RAISING -> EXTENTS <-> DROPPING -> DELETING -> done
+//     SNAPSHOTS -> FLOORS -> PROOF_SNAPSHOT -> PROOF_SLOT -> RAISING -> EXTENTS <-> DROPPING ->
+//     DELETING -> done
 //                    '---- nothing to raise, or too soon ---------------^
 //
 // Any answer that is not as hoped ends the round; the next one starts from what is stored.
@@ -92,6 +93,7 @@ static const struct journal_rules *rules(const struct collector *c)
 static void ask(struct collector *c, enum request_kind kind, const char *part, uint64_t number)
 {
     asking_open(c->journal, &c->ask, kind, part, number);
+    c->ask.request.background = true;
 }
 
 static void rest(struct collector *c)
@@ -291,7 +293,8 @@ static void on_raised(struct collector *c)
     start_dropping(c);
 }
 
-// Under the floor, old enough by the store's clock, and not needed by a state that has folded past it.
+// Under the floor, old enough by the store's clock, and not needed by a state that has folded past
+// it.
 static bool may_drop(const struct collector *c, const struct response_row *row)
 {
     const struct journal *j = c->journal;

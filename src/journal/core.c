@@ -58,7 +58,8 @@ static uint64_t session_hash(const struct session *s)
 static void session_remove(struct core *c, size_t at)
 {
     struct session *gone = &c->sessions[at];
-    // Rows leave oldest first or all older than a moment: whoever was born after the horizon keeps its row.
+    // Rows leave oldest first or all older than a moment: whoever was born after the horizon keeps
+    // its row.
     if (gone->time >= c->horizon) c->horizon = gone->time + 1;
     c->sessions_hash ^= session_hash(gone);
     memmove(gone, gone + 1, (c->sessions_len - at - 1) * sizeof *gone);

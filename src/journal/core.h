@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a shard's state that belongs to the journal itself: position, chain, time, who owns, and which writer
-// committed how far. Folded before the machine sees an entry.
+// The part of a shard's state that belongs to the journal itself: position, chain, time, who owns,
+// and which writer committed how far. Folded before the machine sees an entry.
 #pragma once
 
 #include "journal/entry.h"
@@ -28,7 +28,8 @@ struct core {
     uint64_t token;
     uint8_t address[JOURNAL_ADDRESS_MAX];
     size_t address_len;
-    // Sorted by writer. A row that is not here means "never committed" only for writers born after the horizon.
+    // Sorted by writer. A row that is not here means "never committed" only for writers born after
+    // the horizon.
     struct session *sessions;
     size_t sessions_len;
     size_t sessions_cap;
@@ -40,8 +41,9 @@ struct core {
 void core_init(struct core *c);
 void core_done(struct core *c);
 
-// Folds the entry's header and the journal's own ops. Slot and chain were checked by the caller. False: the entry is
-// void as a whole and the machine must not see its ops. results (may be NULL) gets the outcome of the own ops.
+// Folds the entry's header and the journal's own ops. Slot and chain were checked by the caller.
+// False: the entry is void as a whole and the machine must not see its ops. results (may be NULL)
+// gets the outcome of the own ops.
 bool core_apply(struct core *c, const struct journal_rules *rules, const struct entry *e,
                 struct op_result *results);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry to bytes and back. Every length is checked before it is used; one flipped bit anywhere is ERR_CORRUPT.
+// Entry to bytes and back. Every length is checked before it is used; one flipped bit anywhere is
+// ERR_CORRUPT.
 #include "journal/entry.h"
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one entry: a header, its ops, a checksum (docs/format.md). The checksum covers everything before it, so
-// it is also the entry's identity and what the next entry chains to.
+// The bytes of one entry: a header, its ops, a checksum (docs/format.md). The checksum covers
+// everything before it, so it is also the entry's identity and what the next entry chains to.
 #pragma once
 
 #include "journal/journal.h"
@@ -31,7 +31,8 @@ struct entry {
 
 // Writes header, ops and checksum. Out must be empty; it turns bad when its limit is too small.
 void entry_encode(const struct entry *e, struct buf *out);
-// ERR_CORRUPT for any damage, with why (a constant sentence). On success the caller calls entry_done.
+// ERR_CORRUPT for any damage, with why (a constant sentence). On success the caller calls
+// entry_done.
 MUST_USE enum err entry_decode(struct bytes from, struct entry *out, const char **why);
 void entry_done(struct entry *e);
 

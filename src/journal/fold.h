@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the journal asks of the state it carries: a deterministic machine that is fed entries in slot order. The
-// journal never looks inside; the machine never sees the store.
+// What the journal asks of the state it carries: a deterministic machine that is fed entries in
+// slot order. The journal never looks inside; the machine never sees the store.
 #pragma once
 
 #include "base/bytes.h"
@@ -22,11 +22,13 @@ struct fold_entry {
 struct fold {
     void *ctx;
     void (*reset)(void *ctx); // back to the state before slot 1
-    // Applies every op in order. The journal's own ops (kind under OP_KIND_MACHINE) are to be skipped. results has one
-    // row per op; bodies are appended to text. Both are NULL when nobody waits for them.
+    // Applies every op in order. The journal's own ops (kind under OP_KIND_MACHINE) are to be
+    // skipped. results has one row per op; bodies are appended to text. Both are NULL when nobody
+    // waits for them.
     void (*apply)(void *ctx, const struct fold_entry *e, struct op_result *results,
                   struct buf *text);
-    // The result of an op that was applied earlier, by its request id. False: no longer (or never) known.
+    // The result of an op that was applied earlier, by its request id. False: no longer (or never)
+    // known.
     bool (*recall)(void *ctx, const struct op *op, struct op_result *result, struct buf *text);
     void (*save)(void *ctx, struct buf *out);
     MUST_USE enum err (*load)(void *ctx, struct bytes saved); // ERR_CORRUPT leaves the reset state

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside a journal handle: shared by journal.c (the calls), batch.c (ops and their answers), apply.c (folding), step.c
-// (the store dialogue) and collect.c. Nobody else includes this.
+// Inside a journal handle: shared by journal.c (the calls), batch.c (ops and their answers),
+// apply.c (folding), step.c (the store dialogue) and collect.c. Nobody else includes this.
 //
 // The dialogue has one request open at a time:
 //
@@ -10,7 +10,8 @@
 //                  |                     v   |                    |
 //        at or under the floor         IDLE --> PUTTING ----------'
 //                  |                     ^          |
-//                  '------ CHECKING <----+----------'   answers that are not fresh wait for a look at the floor
+//                  '------ CHECKING <----+----------'   answers that are not fresh wait for a look
+//                  at the floor
 //
 //     any --> HALTED when stored bytes contradict themselves
 #pragma once
@@ -151,7 +152,8 @@ void batch_jumped(struct journal *j); // a snapshot was loaded past its slot
 void batch_fail(struct journal *j, enum err err);
 
 // ---- apply.c
-// Folds the bytes of slot core.slot + 1; halts on contradiction. created: a lower bound of when the slot was made.
+// Folds the bytes of slot core.slot + 1; halts on contradiction. created: a lower bound of when the
+// slot was made.
 void journal_apply(struct journal *j, struct bytes bytes, int64_t created);
 void journal_halt(struct journal *j, const char *why);
 MUST_USE enum err journal_load(struct journal *j, struct bytes snapshot, uint64_t slot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of a journal handle. Each notes what happened, lets the dialogue go one step on, and leaves requests and
-// replies to be taken.
+// The calls of a journal handle. Each notes what happened, lets the dialogue go one step on, and
+// leaves requests and replies to be taken.
 #include "journal/journal.h"
 
 #include "base/check.h"

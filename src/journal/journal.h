@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The journal of one shard, as one handle sees it: ops in, committed entries folded, answers out. Pure: it is told the
-// time, asks for store requests and is handed their responses. docs/architecture.md tells the story, docs/format.md
-// the bytes, docs/simulation.md what is promised.
+// The journal of one shard, as one handle sees it: ops in, committed entries folded, answers out.
+// Pure: it is told the time, asks for store requests and is handed their responses.
+// docs/architecture.md tells the story, docs/format.md the bytes, docs/simulation.md what is
+// promised.
 //
-// Use: journal_start once; then journal_submit, journal_sync, journal_own, journal_respond and journal_tick in any order;
-// after each of them take all requests (journal_next_request) and replies (journal_next_reply), and call journal_tick no
-// later than journal_wake_at. One thread at a time.
+// Use: journal_start once; then journal_submit, journal_sync, journal_own, journal_respond and
+// journal_tick in any order; after each of them take all requests (journal_next_request) and
+// replies (journal_next_reply), and call journal_tick no later than journal_wake_at. One thread at
+// a time.
 #pragma once
 
 #include "base/hash.h"
@@ -22,7 +24,8 @@ struct journal_id {
     uint32_t shard;
 };
 
-// Rules of the fold: every handle of a shard must have the same. The defaults are the product's; tests shrink them.
+// Rules of the fold: every handle of a shard must have the same. The defaults are the product's;
+// tests shrink them.
 struct journal_rules {
     int64_t session_ttl_ms;  // 24 h
     uint32_t sessions_max;   // 4096
@@ -56,15 +59,16 @@ void journal_free(struct journal *j); // NULL is fine; unanswered ops stay unans
 // ---- events in; now is the store's time as well as it is known
 
 void journal_start(struct journal *j, struct interval now);
-// Commit op (copied). Its ticket is answered exactly once, by the deadline (store time) at the latest, as long as
-// journal_tick is called.
+// Commit op (copied). Its ticket is answered exactly once, by the deadline (store time) at the
+// latest, as long as journal_tick is called.
 void journal_submit(struct journal *j, uint64_t ticket, struct op op, int64_t deadline,
                     struct interval now);
 // Answered ERR_OK when everything committed before this call was folded.
 void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now);
 
-// Become the owner: applied if expected is the current epoch and, for the recorded coord id, the token is higher than
-// the recorded one. From then on entries carry the new epoch, until somebody else owns.
+// Become the owner: applied if expected is the current epoch and, for the recorded coord id, the
+// token is higher than the recorded one. From then on entries carry the new epoch, until somebody
+// else owns.
 struct journal_owner {
     uint8_t coord[16]; // which coordination service numbers the tokens
     uint64_t token;
@@ -87,9 +91,9 @@ bool journal_next_request(struct journal *j, struct request *out);
 
 struct journal_reply {
     uint64_t ticket;
-    // ERR_OK applied; ERR_UNKNOWN may be or become applied; ERR_UNAVAILABLE, ERR_LIMIT, ERR_DENIED not applied, store's
-    // fault; ERR_FENCED not applied, somebody else owns; ERR_CORRUPT not applied, the journal halted; others: the
-    // fold refused it.
+    // ERR_OK applied; ERR_UNKNOWN may be or become applied; ERR_UNAVAILABLE, ERR_LIMIT, ERR_DENIED
+    // not applied, store's fault; ERR_FENCED not applied, somebody else owns; ERR_CORRUPT not
+    // applied, the journal halted; others: the fold refused it.
     enum err err;
     uint64_t slot;     // where it was folded; 0: it was not, or that is no longer known
     struct bytes body; // the machine's explanation; valid until the next call with j
@@ -109,11 +113,12 @@ bool journal_is_ready(
 bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
 bool journal_halted(const struct journal *j, const char **why);
 uint64_t journal_floor(const struct journal *j); // the highest it has seen
-// Every field that decides what comes next, as bytes: two handles with the same description behave the same. For the
-// explorer and for traces.
+// Every field that decides what comes next, as bytes: two handles with the same description behave
+// the same. For the explorer and for traces.
 void journal_describe(const struct journal *j, struct buf *out);
 
-// ---- collecting old slots: a second step function beside a journal handle that has folded up to the tail
+// ---- collecting old slots: a second step function beside a journal handle that has folded up to
+// the tail
 
 struct collector;
 

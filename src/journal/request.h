@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pure code asks of a store and hears back. The driver performs a request by the call of the same name in
-// store/store.h; the simulator performs it in its own world.
+// What pure code asks of a store and hears back. The driver performs a request by the call of the
+// same name in store/store.h; the simulator performs it in its own world.
 #pragma once
 
 #include "base/bytes.h"
@@ -22,6 +22,7 @@ enum request_kind {
 struct request {
     uint64_t id;
     enum request_kind kind;
+    bool background; // nobody waits for it
     const char *key;
     const char *after; // NULL: from the first
     uint64_t first;

@@ -21,7 +21,8 @@ struct floor {
 void floor_encode(const struct floor *f, struct buf *out);
 MUST_USE enum err floor_decode(struct bytes from, struct floor *out); // ERR_CORRUPT
 
-// The state after one slot: the journal's part, what is known of the floor, and the machine's own bytes.
+// The state after one slot: the journal's part, what is known of the floor, and the machine's own
+// bytes.
 struct snapshot {
     struct journal_id id;
     const struct core *core;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialogue with the store, one request at a time (the picture is in inside.h), and the rule that keeps collection
-// from losing a commit: an answer about slot k is believed only if k was surely absent at most V ago in store time, or if
-// the floor, read after the answer, is under k.
+// The dialogue with the store, one request at a time (the picture is in inside.h), and the rule
+// that keeps collection from losing a commit: an answer about slot k is believed only if k was
+// surely absent at most V ago in store time, or if the floor, read after the answer, is under k.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -147,7 +147,8 @@ static void from_the_beginning(struct journal *j)
     j->phase = PHASE_READING;
 }
 
-// A listing may lag: without a snapshot newer than what was folded there is nothing to gain from it yet.
+// A listing may lag: without a snapshot newer than what was folded there is nothing to gain from it
+// yet.
 static void listing_complete(struct journal *j)
 {
     bool folded = j->core.slot > 0;
@@ -343,7 +344,8 @@ static void weigh(struct journal *j, enum held_kind kind, const struct response 
     }
 }
 
-// Rows must be the slots asked for, one after the other; anything else is not an answer to our question.
+// Rows must be the slots asked for, one after the other; anything else is not an answer to our
+// question.
 static bool rows_fit(const struct journal *j, const struct response *r)
 {
     for (size_t i = 0; i < r->rows_len; i++)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads around a pure step function. The lock protects the step function; it is never held during a store call.
+// Threads around a pure step function. The lock protects the step function; it is never held during
+// a store call.
 #include "node/driver.h"
 
 #include "base/check.h"
@@ -9,7 +10,15 @@
 #include "os/clock.h"
 #include "os/fork_guard.h"
 
+#include <string.h>
 #include <time.h>
+
+// Requests that no thread has taken yet, first come first served.
+struct backlog {
+    struct request *rows;
+    size_t len;
+    size_t cap;
+};
 
 struct driver {
     struct store *store;
@@ -18,11 +27,8 @@ struct driver {
     struct store_clock clock;
     pthread_mutex_t lock;
     struct waiter *waiters;
-    // At most one request of each class has been handed out by the step function and not been taken by a thread.
-    struct request ready;
-    struct request ready_background;
-    bool has_ready;
-    bool has_background;
+    struct backlog waited_for;     // whoever waits performs these
+    struct backlog for_background; // a caller's thread should not spend its time on these
     pthread_t thread;
     pthread_cond_t background_woken;
     bool stopping;
@@ -42,11 +48,29 @@ void driver_wake(struct driver *d, struct waiter *w)
     if (w->asleep) (void)pthread_cond_signal(&w->woken);
 }
 
+static void backlog_push(struct backlog *b, const struct request *r)
+{
+    if (b->len == b->cap) {
+        b->cap = b->cap > 0 ? b->cap * 2 : 4;
+        b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
+    }
+    b->rows[b->len++] = *r;
+}
+
+static bool backlog_pop(struct backlog *b, struct request *out)
+{
+    if (b->len == 0) return false;
+    *out = b->rows[0];
+    b->len--;
+    memmove(b->rows, b->rows + 1, b->len * sizeof *b->rows);
+    return true;
+}
+
 static void collect_requests(struct driver *d)
 {
-    if (!d->has_ready) d->has_ready = d->steps.next_request(d->steps.ctx, false, &d->ready);
-    if (!d->has_background)
-        d->has_background = d->steps.next_request(d->steps.ctx, true, &d->ready_background);
+    struct request r;
+    while (d->steps.next_request(d->steps.ctx, &r))
+        backlog_push(r.background ? &d->for_background : &d->waited_for, &r);
 }
 
 static struct waiter *somebody_asleep(const struct driver *d)
@@ -66,11 +90,11 @@ static void after_step(struct driver *d)
 // Called by a thread that will not go on: what there is to do needs somebody else to do it.
 static void hand_over(struct driver *d)
 {
-    struct waiter *helper = d->has_ready ? somebody_asleep(d) : NULL;
+    struct waiter *helper = d->waited_for.len > 0 ? somebody_asleep(d) : NULL;
     if (helper) (void)pthread_cond_signal(&helper->woken);
-    bool unattended = d->has_ready && !helper;
+    bool unattended = d->waited_for.len > 0 && !helper;
     bool ticks = !d->waiters && d->steps.wake_at(d->steps.ctx) != TIME_NEVER;
-    if (d->has_background || unattended || ticks)
+    if (d->for_background.len > 0 || unattended || ticks)
         (void)pthread_cond_signal(&d->background_woken);
 }
 
@@ -93,19 +117,11 @@ static void serve(struct driver *d, struct request r, struct performance *p)
     after_step(d);
 }
 
-static bool serve_ready(struct driver *d, struct performance *p)
+static bool serve_next(struct driver *d, struct backlog *b, struct performance *p)
 {
-    if (!d->has_ready) return false;
-    d->has_ready = false;
-    serve(d, d->ready, p);
-    return true;
-}
-
-static bool serve_background(struct driver *d, struct performance *p)
-{
-    if (!d->has_background) return false;
-    d->has_background = false;
-    serve(d, d->ready_background, p);
+    struct request r;
+    if (!backlog_pop(b, &r)) return false;
+    serve(d, r, p);
     return true;
 }
 
@@ -170,7 +186,7 @@ void driver_wait(struct driver *d, struct waiter *w)
     performance_init(&p);
     after_step(d);
     while (!w->done) {
-        if (serve_ready(d, &p)) continue;
+        if (serve_next(d, &d->waited_for, &p)) continue;
         w->asleep = true;
         bool due = sleep_until_wake(d, &w->woken);
         w->asleep = false;
@@ -188,9 +204,9 @@ static void *background(void *arg)
     struct performance p;
     performance_init(&p);
     (void)pthread_mutex_lock(&d->lock);
-    while (!d->stopping || d->has_background) {
-        if (serve_background(d, &p)) continue;
-        if (!somebody_asleep(d) && serve_ready(d, &p)) continue;
+    for (;;) {
+        if (serve_next(d, &d->for_background, &p)) continue;
+        if (!somebody_asleep(d) && serve_next(d, &d->waited_for, &p)) continue;
         if (d->stopping) break;
         hand_over(d);
         if (sleep_until_wake(d, &d->background_woken)) tick(d);
@@ -246,5 +262,7 @@ void driver_free(struct driver *d)
     (void)pthread_cond_destroy(&d->background_woken);
     (void)pthread_mutex_destroy(&d->lock);
     fork_guard_done(&d->guard);
+    memory_free(d->waited_for.rows);
+    memory_free(d->for_background.rows);
     memory_free(d);
 }

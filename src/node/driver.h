@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real driver of a step function: performs its store requests, tells it the time, wakes those who wait for replies.
+// The real driver of a step function: performs its store requests, tells it the time, wakes those
+// who wait for replies.
 //
-// There is no thread between a caller and the store: whoever waits for an answer performs the next request himself, so
-// one writer pays for one sync and no context switch, and while he is at it others queue their ops for the next entry
-// (group commit). One thread in the background does what nobody waits for.
+// There is no thread between a caller and the store: whoever waits for an answer performs the next
+// request himself, so one writer pays for one sync and no context switch, and while he is at it
+// others queue their ops for the next entry (group commit). One thread in the background does what
+// nobody waits for.
 #pragma once
 
 #include "base/err.h"
@@ -18,17 +20,19 @@ struct steps {
     void (*respond)(void *ctx, const struct response *r, struct interval now);
     void (*tick)(void *ctx, struct interval now);
     int64_t (*wake_at)(void *ctx);
-    // background: those that nobody waits for, and that a caller's thread should not spend its time on.
-    bool (*next_request)(void *ctx, bool background, struct request *out);
-    // Hands out the replies that have come up; calls driver_wake for each waiter that has its answer.
+    bool (*next_request)(void *ctx, struct request *out);
+    // Hands out the replies that have come up; calls driver_wake for each waiter that has its
+    // answer.
     void (*deliver)(void *ctx);
 };
 
 struct driver;
 
-// Borrows the store. Asks the store for its time once, so it may fail: ERR_UNAVAILABLE, ERR_DENIED ...
+// Borrows the store. Asks the store for its time once, so it may fail: ERR_UNAVAILABLE, ERR_DENIED
+// ...
 MUST_USE enum err driver_open(struct store *s, const struct steps *steps, struct driver **out);
-// Finishes what is being asked for in the background (a snapshot half written), then stops. NULL is fine.
+// Finishes what is being asked for in the background (a snapshot half written), then stops. NULL is
+// fine.
 void driver_free(struct driver *d);
 
 // Somebody who waits for a reply. Lives on his stack; its address serves as the ticket.
@@ -42,7 +46,8 @@ struct waiter {
 // Takes the lock and enters w; ERR_INVALID, and nothing taken, in a child of fork.
 MUST_USE enum err driver_enter(struct driver *d, struct waiter *w);
 struct interval driver_now(struct driver *d); // under the lock
-// Under the lock: performs requests and sleeps until driver_wake was called for w; releases the lock.
+// Under the lock: performs requests and sleeps until driver_wake was called for w; releases the
+// lock.
 void driver_wait(struct driver *d, struct waiter *w);
 void driver_leave(struct driver *d, struct waiter *w); // releases the lock without waiting
 void driver_wake(struct driver *d, struct waiter *w);  // under the lock, from steps.deliver

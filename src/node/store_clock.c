@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimating a clock from stamped answers, as NTP's simplest form does: each answer bounds the difference between the two
-// clocks, and the bounds are cut with each other.
+// Estimating a clock from stamped answers, as NTP's simplest form does: each answer bounds the
+// difference between the two clocks, and the bounds are cut with each other.
 #include "node/store_clock.h"
 
 #include "base/check.h"
@@ -23,7 +23,8 @@ void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
         int64_t slack = drift(received - c->measured);
         int64_t old_lo = c->offset_lo - slack;
         int64_t old_hi = c->offset_hi + slack;
-        // Bounds that exclude each other: somebody stepped a clock, and the newer answer is what counts.
+        // Bounds that exclude each other: somebody stepped a clock, and the newer answer is what
+        // counts.
         bool agree = old_lo <= hi && lo <= old_hi;
         if (agree && old_lo > lo) lo = old_lo;
         if (agree && old_hi < hi) hi = old_hi;

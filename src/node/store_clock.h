@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store's time as this process knows it: an interval, narrowed by every answer and widened by drift.
+// The store's time as this process knows it: an interval, narrowed by every answer and widened by
+// drift.
 #pragma once
 
 #include "base/interval.h"
@@ -13,8 +14,8 @@ struct store_clock {
     bool known;
 };
 
-// Local times are milliseconds of a clock that is never stepped. The store said `answered` for some moment between
-// sent and received.
+// Local times are milliseconds of a clock that is never stepped. The store said `answered` for some
+// moment between sent and received.
 void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
                       struct interval answered);
 struct interval store_clock_now(const struct store_clock *c, int64_t local);

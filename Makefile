@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# The face of the build. Meson and ninja do the work; each target is one line of what to call.
+
+BUILD        ?= build
+SEED         ?= 1
+FUZZ_SECONDS ?= 60
+# make test ARGS='--suite unit' hands arguments to meson test
+ARGS         ?=
+
+.DEFAULT_GOAL := build
+.PHONY: help deps deps-clang deps-lint build test asan tsan fuzz soak sim bench run format lint clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+deps: ## install the Debian packages that are missing (silent when none is)
+	@tools/deps.sh build
+
+deps-clang:
+	@tools/deps.sh build clang
+
+deps-lint:
+	@tools/deps.sh build clang lint
+
+build: deps $(BUILD)/build.ninja ## compile everything into build/ (the default)
+	@ninja -C $(BUILD)
+
+test: deps $(BUILD)/build.ninja ## run every suite; the last line is the tally
+	@tools/test $(BUILD) $(ARGS)
+
+asan: deps-clang build-asan/build.ninja ## the same suites under address and undefined-behaviour checks (clang)
+	@TEST_PATIENCE=6 tools/test build-asan $(ARGS)
+
+tsan: deps build-tsan/build.ninja ## the same suites under the data race detector
+	@TEST_PATIENCE=10 tools/test build-tsan $(ARGS)
+
+fuzz: deps-clang build-fuzz/build.ninja ## libFuzzer on every decoder, FUZZ_SECONDS=60 each
+	@ninja -C build-fuzz fuzzers
+	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
+
+sim: build ## one simulated world: make sim SEED=7
+	@$(BUILD)/tests/sim/sim --seed $(SEED)
+
+soak: build ## simulated worlds, one seed after another, until stopped
+	@tools/soak $(BUILD)/tests/sim/sim
+
+bench: deps build-release/build.ninja ## measure the release build
+	@ninja -C build-release
+	@meson test -C build-release --benchmark --no-rebuild --num-processes 1 --verbose $(ARGS)
+
+run: build ## a short demonstration: processes hammer one journal, the tally is printed
+	@$(BUILD)/bench/hammer --demo
+
+format: deps ## rewrite the sources in the project's layout
+	@tools/sources | xargs -r clang-format -i
+
+lint: deps-lint $(BUILD)/build.ninja ## clang-tidy over src/
+	@tools/sources src | grep '\.c$$' | xargs -r -P 2 -n 4 clang-tidy --quiet -p $(BUILD)
+
+clean: ## remove the build directories
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release
+
+# Meson's words are shown only when it fails.
+setup = @words=$$($(1) meson setup $(@D) $(2) 2>&1) || { echo "$$words"; exit 1; }
+
+$(BUILD)/build.ninja:
+	$(call setup)
+build-asan/build.ninja:
+	$(call setup,CC=clang,-Db_sanitize=address$(comma)undefined -Db_lundef=false)
+build-tsan/build.ninja:
+	$(call setup,,-Db_sanitize=thread -Db_lundef=false)
+build-fuzz/build.ninja:
+	$(call setup,CC=clang,-Dfuzz=true -Db_sanitize=address$(comma)undefined -Db_lundef=false)
+build-release/build.ninja:
+	$(call setup,,--buildtype release)
+
+comma := ,

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing; says nothing when none is. This is the one list of them.
+#   tools/deps.sh [group...]     (default: build)
+set -euo pipefail
+
+declare -A packages=(
+    # make, gcc, ld and gcc's own sanitizers; the build; the hash; the test library; what the checks call
+    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libcmocka-dev clang-format python3"
+    [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
+    [lint]="clang-tidy"
+)
+
+wanted=()
+for group in "${@:-build}"; do
+    read -ra some <<<"${packages[$group]:?no such group of packages: $group}"
+    wanted+=("${some[@]}")
+done
+
+if ! command -v apt-get >/dev/null; then
+    echo "deps: no apt-get here; these Debian packages (or their like) are needed: ${wanted[*]}" >&2
+    exit 0
+fi
+
+installed=" $(dpkg-query -W -f='${Package}=${db:Status-Status} ' "${wanted[@]}" 2>/dev/null || true) "
+missing=()
+for package in "${wanted[@]}"; do
+    [[ $installed == *" $package=installed "* ]] || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+root=()
+if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+        echo "deps: run as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    root=(sudo)
+fi
+
+# Packages must not start their daemons on a machine that only wants to build.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+    trap '"${root[@]}" rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+    "${root[@]}" chmod 755 "$policy"
+fi
+
+echo "deps: installing ${missing[*]}"
+apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+"${apt[@]}" update
+"${apt[@]}" install --yes --no-install-recommends "${missing[@]}" >/dev/null
