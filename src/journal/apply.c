@@ -125,7 +125,7 @@ void journal_snapshot(struct journal *j)
     snapshot_encode(&s, &j->snap_bytes);
     if (machine.bad || j->snap_bytes.bad) return; // too large to write: the journal goes on without
     j->snap_slot = j->core.slot;
-    asking_open(j, &j->snap, REQUEST_PUT_NEW, "snap", j->snap_slot);
+    asking_open(&j->snap, j, REQUEST_PUT_NEW, "snap", j->snap_slot);
     j->snap.request.body = buf_bytes(&j->snap_bytes);
     j->snap.request.background = true;
 }

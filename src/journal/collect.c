@@ -92,7 +92,7 @@ static const struct journal_rules *rules(const struct collector *c)
 
 static void ask(struct collector *c, enum request_kind kind, const char *part, uint64_t number)
 {
-    asking_open(c->journal, &c->ask, kind, part, number);
+    asking_open(&c->ask, c->journal, kind, part, number);
     c->ask.request.background = true;
 }
 
@@ -187,7 +187,7 @@ static void start_dropping(struct collector *c)
 
 void collector_start(struct collector *c, struct interval now)
 {
-    if (collector_running(c) || !journal_is_ready(c->journal)) return;
+    if (collector_running(c) || !journal_is_current(c->journal)) return;
     c->now = now;
     c->snapshots_len = 0;
     c->deleting = 0;
@@ -325,7 +325,7 @@ static bool as_hoped(const struct collector *c, enum err err)
 
 void collector_respond(struct collector *c, const struct response *r, struct interval now)
 {
-    if (!c->ask.open || c->ask.request.id != r->id) return;
+    if (!asking_is(&c->ask, r->id)) return;
     c->ask.open = false;
     c->now = now;
     bool halted = journal_halted(c->journal, NULL);
@@ -368,10 +368,7 @@ void collector_respond(struct collector *c, const struct response *r, struct int
 
 bool collector_next_request(struct collector *c, struct request *out)
 {
-    if (!c->ask.open || c->ask.taken) return false;
-    c->ask.taken = true;
-    *out = c->ask.request;
-    return true;
+    return asking_take(&c->ask, out);
 }
 
 void collector_describe(const struct collector *c, struct buf *out)

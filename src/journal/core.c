@@ -165,7 +165,8 @@ static enum err apply_own_op(struct core *c, const struct op *op)
 {
     switch (op->kind) {
     case JOURNAL_OP_DIGEST:
-        return ERR_OK; // compared by the caller, before the entry is folded
+    case JOURNAL_OP_TOUCH:
+        return ERR_OK; // a digest was compared before the entry is folded; a touch is only time
     case JOURNAL_OP_OWN:
         return apply_own(c, op->payload);
     case JOURNAL_OP_COORD:

@@ -9,6 +9,7 @@ enum journal_op {
     JOURNAL_OP_DIGEST = 1, // u64: digest of the state after the slot before
     JOURNAL_OP_OWN = 2,    // u64 expected epoch, 16 bytes coord, u64 token, sized address
     JOURNAL_OP_COORD = 3,  // 16 bytes coord: tokens of this service count from now on
+    JOURNAL_OP_TOUCH = 4,  // nothing: only time passes
 };
 
 // A writer's row in the session table: its last committed batch, and when.

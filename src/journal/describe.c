@@ -15,17 +15,6 @@ static void put_pending(const struct pending_list *l, struct buf *out)
     buf_put_u8(out, 0xff);
 }
 
-void asking_describe(const struct asking *a, struct buf *out)
-{
-    buf_put_u8(out, a->open);
-    if (!a->open) return;
-    buf_put_u8(out, a->taken);
-    buf_put_u8(out, (uint8_t)a->request.kind);
-    buf_put_sized(out, bytes_str(a->key));
-    buf_put_u64(out, a->request.first);
-    buf_put_u64(out, a->request.last);
-}
-
 static void put_batch(const struct batch *b, struct buf *out)
 {
     buf_put_u8(out, b->active);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/rng.h"
+#include "journal/asking.h"
 #include "journal/snapshot.h"
 
 enum phase {
@@ -79,18 +80,7 @@ struct reply {
     struct journal_reply out; // body owned
 };
 
-#define SNAPSHOTS_KEPT  2 // candidates remembered from a listing, newest first
-
-#define JOURNAL_KEY_MAX (JOURNAL_PREFIX_MAX + 32)
-
-// A request slot: the main dialogue has one, the snapshot writer another.
-struct asking {
-    bool open;  // not answered yet
-    bool taken; // handed to the driver
-    struct request request;
-    char key[JOURNAL_KEY_MAX];
-    char after[JOURNAL_KEY_MAX];
-};
+#define SNAPSHOTS_KEPT 2 // candidates remembered from a listing, newest first
 
 struct journal {
     struct journal_config config;
@@ -98,6 +88,7 @@ struct journal {
     struct rng rng;
     struct interval now;
     enum phase phase;
+    bool on_hold; // ops are being handed in: propose nothing yet
     const char *halt_why;
 
     struct core core;
@@ -163,8 +154,5 @@ void journal_snapshot(
 // ---- step.c
 void journal_advance(struct journal *j);
 void journal_tail_seen(struct journal *j, uint64_t request);
-uint64_t asking_open(struct journal *j, struct asking *a, enum request_kind kind, const char *part,
-                     uint64_t number);
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot);
 void held_clear(struct held *h);
-void asking_describe(const struct asking *a, struct buf *out);

@@ -164,6 +164,23 @@ void journal_coord_switch(struct journal *j, uint64_t ticket, const uint8_t coor
     enqueue(j, ticket, op, deadline, now);
 }
 
+void journal_touch(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now)
+{
+    enqueue(j, ticket, (struct op){.kind = JOURNAL_OP_TOUCH}, deadline, now);
+}
+
+void journal_hold(struct journal *j)
+{
+    j->on_hold = true;
+}
+
+void journal_release(struct journal *j, struct interval now)
+{
+    journal_note_time(j, now);
+    j->on_hold = false;
+    journal_advance(j);
+}
+
 void journal_tick(struct journal *j, struct interval now)
 {
     journal_note_time(j, now);
@@ -183,17 +200,9 @@ int64_t journal_wake_at(const struct journal *j)
     return earlier(j->deadline_at, waits ? j->retry_at : TIME_NEVER);
 }
 
-static bool take(struct asking *a, struct request *out)
-{
-    if (!a->open || a->taken) return false;
-    a->taken = true;
-    *out = a->request;
-    return true;
-}
-
 bool journal_next_request(struct journal *j, struct request *out)
 {
-    return take(&j->main, out) || take(&j->snap, out);
+    return asking_take(&j->main, out) || asking_take(&j->snap, out);
 }
 
 bool journal_next_reply(struct journal *j, struct journal_reply *out)
@@ -245,6 +254,17 @@ bool journal_is_owner(const struct journal *j)
 bool journal_is_ready(const struct journal *j)
 {
     return j->phase == PHASE_IDLE && !j->main.open && !j->replaying;
+}
+
+bool journal_is_current(const struct journal *j)
+{
+    bool recovering = j->replaying || j->phase < PHASE_READING;
+    return !recovering && j->phase != PHASE_HALTED;
+}
+
+uint64_t journal_last_snapshot(const struct journal *j)
+{
+    return j->last_snapshot;
 }
 
 bool journal_clock_alarm(const struct journal *j)

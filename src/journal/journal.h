@@ -66,6 +66,13 @@ void journal_submit(struct journal *j, uint64_t ticket, struct op op, int64_t de
 // Answered ERR_OK when everything committed before this call was folded.
 void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now);
 
+// Commits an entry without ops, so that the fold's time moves on.
+void journal_touch(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now);
+// Between hold and release nothing is proposed: ops handed in meanwhile share an entry if it has
+// room.
+void journal_hold(struct journal *j);
+void journal_release(struct journal *j, struct interval now);
+
 // Become the owner: applied if expected is the current epoch and, for the recorded coord id, the
 // token is higher than the recorded one. From then on entries carry the new epoch, until somebody
 // else owns.
@@ -110,7 +117,9 @@ struct journal_owner journal_owner(const struct journal *j); // the recorded one
 bool journal_is_owner(const struct journal *j); // this handle is it, as far as it has folded
 bool journal_is_ready(
     const struct journal *j); // recovered, nothing in flight, at what it believes to be the tail
-bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
+bool journal_is_current(const struct journal *j); // has seen the tail since it (last) recovered
+uint64_t journal_last_snapshot(const struct journal *j); // the newest it has loaded or written
+bool journal_clock_alarm(const struct journal *j);  // the journal's time is ahead of the store's
 bool journal_halted(const struct journal *j, const char **why);
 uint64_t journal_floor(const struct journal *j); // the highest it has seen
 // Every field that decides what comes next, as bytes: two handles with the same description behave

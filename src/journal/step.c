@@ -10,34 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *request_kind_name(enum request_kind kind)
-{
-    static const char *const names[] = {"append",  "read_log", "extents", "drop",
-                                        "put_new", "get",      "list",    "delete"};
-    CHECK((size_t)kind < sizeof names / sizeof *names);
-    return names[kind];
-}
-
 // ---- requests
-
-uint64_t asking_open(struct journal *j, struct asking *a, enum request_kind kind, const char *part,
-                     uint64_t number)
-{
-    CHECK(!a->open);
-    a->open = true;
-    a->taken = false;
-    a->request = (struct request){.id = j->next_request++, .kind = kind, .key = a->key};
-    const char *prefix = j->config.prefix;
-    if (kind == REQUEST_LIST) {
-        (void)snprintf(a->key, sizeof a->key, "%s/%s/", prefix, part);
-    } else if (number > 0) {
-        (void)snprintf(a->key, sizeof a->key, "%s/%s/%020llu", prefix, part,
-                       (unsigned long long)number);
-    } else {
-        (void)snprintf(a->key, sizeof a->key, "%s/%s", prefix, part);
-    }
-    return a->request.id;
-}
 
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot)
 {
@@ -70,14 +43,14 @@ static void go_on(struct journal *j)
 
 static void ask_listing(struct journal *j)
 {
-    asking_open(j, &j->main, REQUEST_LIST, "snap", 0);
+    asking_open(&j->main, j, REQUEST_LIST, "snap", 0);
     j->main.request.limit = 1000;
     if (j->listing_on) j->main.request.after = j->main.after;
 }
 
 static void ask_read(struct journal *j)
 {
-    asking_open(j, &j->main, REQUEST_READ_LOG, "log", 0);
+    asking_open(&j->main, j, REQUEST_READ_LOG, "log", 0);
     j->main.request.first = j->core.slot + 1;
     j->main.request.limit = j->config.read_bytes_max;
 }
@@ -85,7 +58,7 @@ static void ask_read(struct journal *j)
 static void ask_append(struct journal *j)
 {
     CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
-    asking_open(j, &j->main, REQUEST_APPEND, "log", 0);
+    asking_open(&j->main, j, REQUEST_APPEND, "log", 0);
     j->main.request.first = j->batch.slot;
     j->main.request.body = buf_bytes(&j->batch.bytes);
 }
@@ -102,7 +75,7 @@ static void choose_work(struct journal *j)
 
 void journal_advance(struct journal *j)
 {
-    if (j->main.open || j->now.lo < j->retry_at) return;
+    if (j->main.open || j->on_hold || j->now.lo < j->retry_at) return;
     if (j->phase == PHASE_IDLE) choose_work(j);
     switch (j->phase) {
     case PHASE_NEW:
@@ -113,7 +86,7 @@ void journal_advance(struct journal *j)
         ask_listing(j);
         break;
     case PHASE_LOADING:
-        asking_open(j, &j->main, REQUEST_GET, "snap", j->candidates[0]);
+        asking_open(&j->main, j, REQUEST_GET, "snap", j->candidates[0]);
         break;
     case PHASE_READING:
         ask_read(j);
@@ -122,7 +95,7 @@ void journal_advance(struct journal *j)
         ask_append(j);
         break;
     case PHASE_CHECKING:
-        asking_open(j, &j->main, REQUEST_GET, "floor", j->floor_index + 1);
+        asking_open(&j->main, j, REQUEST_GET, "floor", j->floor_index + 1);
         break;
     }
 }
@@ -503,10 +476,10 @@ static void on_snapshot(struct journal *j, const struct response *r)
 void journal_respond(struct journal *j, const struct response *r, struct interval now)
 {
     journal_note_time(j, now);
-    if (j->snap.open && j->snap.request.id == r->id) {
+    if (asking_is(&j->snap, r->id)) {
         j->snap.open = false;
         on_snapshot(j, r);
-    } else if (j->main.open && j->main.request.id == r->id) {
+    } else if (asking_is(&j->main, r->id)) {
         j->main.open = false;
         if (j->phase != PHASE_HALTED) on_main(j, r);
     }

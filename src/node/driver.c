@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads around a pure step function. The lock protects the step function; it is never held during
-// a store call.
+// a store call, nor while somebody is woken: who is roused for his answer leaves without it, who is
+// roused for work finds it free.
+//
+// A request is not given to the one who is roused for it: until he has come up, whoever enters
+// takes it. A writer that goes on at once performs the next commit on a warm processor, and the
+// sleeper's way out of bed costs nobody anything.
 #include "node/driver.h"
 
 #include "base/check.h"
@@ -9,9 +14,10 @@
 #include "node/store_clock.h"
 #include "os/clock.h"
 #include "os/fork_guard.h"
+#include "os/futex.h"
 
+#include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 // Requests that no thread has taken yet, first come first served.
 struct backlog {
@@ -20,19 +26,84 @@ struct backlog {
     size_t cap;
 };
 
+// What the word of a waiter says.
+enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
+
+// Who is to be woken once the lock is free. Only the words are kept: their owners may be gone by
+// then, and a futex that is woken for nothing looks again.
+#define ROUSED_MAX 64
+
+struct roused {
+    _Atomic uint32_t *words[ROUSED_MAX];
+    size_t len;
+};
+
 struct driver {
     struct store *store;
     struct steps steps;
     struct fork_guard guard;
     struct store_clock clock;
     pthread_mutex_t lock;
-    struct waiter *waiters;
+    size_t inside;                 // callers who entered and have not left
+    struct waiter *asleep;         // among them
     struct backlog waited_for;     // whoever waits performs these
     struct backlog for_background; // a caller's thread should not spend its time on these
+    struct roused roused;
     pthread_t thread;
-    pthread_cond_t background_woken;
+    struct waiter background; // never among those asleep above
+    int64_t background_until; // while it sleeps: when it will look at the time again
     bool stopping;
 };
+
+// ---- naps
+
+static void nap_start(struct waiter *w)
+{
+    w->asleep = true;
+    atomic_store(&w->word, NAP_ON);
+}
+
+// The owner may go on as soon as the word is set: nothing of w is touched after that.
+static void nap_end(struct driver *d, struct waiter *w, enum nap why)
+{
+    struct roused *r = &d->roused;
+    _Atomic uint32_t *word = &w->word;
+    w->asleep = false;
+    atomic_store(word, why);
+    if (r->len == ROUSED_MAX) {
+        futex_wake_all(word);
+        return;
+    }
+    r->words[r->len++] = word;
+}
+
+#define NAP_MS_MAX 60000
+
+static enum nap nap(struct waiter *w, int64_t wait_ms)
+{
+    futex_wait(&w->word, NAP_ON, wait_ms < NAP_MS_MAX ? wait_ms : NAP_MS_MAX);
+    return atomic_load(&w->word);
+}
+
+static void asleep_add(struct driver *d, struct waiter *w)
+{
+    w->previous = NULL;
+    w->next = d->asleep;
+    if (d->asleep) d->asleep->previous = w;
+    d->asleep = w;
+    nap_start(w);
+}
+
+static void asleep_remove(struct driver *d, struct waiter *w)
+{
+    CHECK(w->asleep);
+    if (w->previous) {
+        w->previous->next = w->next;
+    } else {
+        d->asleep = w->next;
+    }
+    if (w->next) w->next->previous = w->previous;
+}
 
 // ---- the step function's side, all under the lock
 
@@ -43,9 +114,11 @@ struct interval driver_now(struct driver *d)
 
 void driver_wake(struct driver *d, struct waiter *w)
 {
-    (void)d;
     w->done = true;
-    if (w->asleep) (void)pthread_cond_signal(&w->woken);
+    if (!w->asleep) return; // he performs a request and will see it
+    asleep_remove(d, w);
+    d->inside--;
+    nap_end(d, w, NAP_ANSWERED);
 }
 
 static void backlog_push(struct backlog *b, const struct request *r)
@@ -73,29 +146,10 @@ static void collect_requests(struct driver *d)
         backlog_push(r.background ? &d->for_background : &d->waited_for, &r);
 }
 
-static struct waiter *somebody_asleep(const struct driver *d)
-{
-    struct waiter *w = d->waiters;
-    while (w && !(w->asleep && !w->done))
-        w = w->next;
-    return w;
-}
-
 static void after_step(struct driver *d)
 {
     collect_requests(d);
     d->steps.deliver(d->steps.ctx);
-}
-
-// Called by a thread that will not go on: what there is to do needs somebody else to do it.
-static void hand_over(struct driver *d)
-{
-    struct waiter *helper = d->waited_for.len > 0 ? somebody_asleep(d) : NULL;
-    if (helper) (void)pthread_cond_signal(&helper->woken);
-    bool unattended = d->waited_for.len > 0 && !helper;
-    bool ticks = !d->waiters && d->steps.wake_at(d->steps.ctx) != TIME_NEVER;
-    if (d->for_background.len > 0 || unattended || ticks)
-        (void)pthread_cond_signal(&d->background_woken);
 }
 
 static void tick(struct driver *d)
@@ -104,80 +158,89 @@ static void tick(struct driver *d)
     after_step(d);
 }
 
-// Performs r without the lock and hands the response in.
-static void serve(struct driver *d, struct request r, struct performance *p)
+// What there is to do, and the thread that goes away now does not do, needs somebody who sleeps.
+static void share_out(struct driver *d)
 {
-    (void)pthread_mutex_unlock(&d->lock);
-    int64_t sent = clock_boot_ms();
-    struct response response = perform(d->store, &r, p);
-    int64_t received = clock_boot_ms();
+    for (size_t i = 0; i < d->waited_for.len && d->asleep; i++) {
+        struct waiter *w = d->asleep;
+        asleep_remove(d, w);
+        nap_end(d, w, NAP_WORK);
+    }
+    if (!d->background.asleep) return; // it looks at all of this before it sleeps again
+    bool work = d->waited_for.len > 0 || d->for_background.len > 0 || d->stopping;
+    if (work || d->steps.wake_at(d->steps.ctx) < d->background_until)
+        nap_end(d, &d->background, NAP_WORK);
+}
+
+static void lock(struct driver *d)
+{
     (void)pthread_mutex_lock(&d->lock);
+}
+
+static void unlock(struct driver *d)
+{
+    share_out(d);
+    _Atomic uint32_t *words[ROUSED_MAX];
+    size_t len = d->roused.len;
+    memcpy(words, d->roused.words, len * sizeof *words);
+    d->roused.len = 0;
+    (void)pthread_mutex_unlock(&d->lock);
+    for (size_t i = 0; i < len; i++)
+        futex_wake_all(words[i]);
+}
+
+// Performs r, without the lock, takes the lock and hands the response in.
+static void serve(struct driver *d, const struct request *r, struct performance *p)
+{
+    int64_t sent = clock_boot_ms();
+    struct response response = perform(d->store, r, p);
+    int64_t received = clock_boot_ms();
+    lock(d);
     store_clock_note(&d->clock, sent, received, response.time);
     d->steps.respond(d->steps.ctx, &response, driver_now(d));
     after_step(d);
+}
+
+// ---- waiters
+
+enum err driver_enter(struct driver *d, struct waiter *w)
+{
+    if (!fork_guard_same(&d->guard)) return ERR_INVALID;
+    *w = (struct waiter){0};
+    lock(d);
+    d->inside++;
+    return ERR_OK;
+}
+
+void driver_leave(struct driver *d, struct waiter *w)
+{
+    CHECK(!w->asleep);
+    d->inside--;
+    collect_requests(d);
+    unlock(d);
+}
+
+// Releases the lock and sleeps. True: he was roused for work and has the lock again. False: he has
+// his answer, and was let out by the one who gave it.
+static bool sleep_for_work(struct driver *d, struct waiter *w)
+{
+    asleep_add(d, w);
+    unlock(d);
+    enum nap why;
+    do {
+        why = nap(w, NAP_MS_MAX);
+    } while (why == NAP_ON);
+    if (why == NAP_WORK) lock(d);
+    return why == NAP_WORK;
 }
 
 static bool serve_next(struct driver *d, struct backlog *b, struct performance *p)
 {
     struct request r;
     if (!backlog_pop(b, &r)) return false;
-    serve(d, r, p);
+    unlock(d);
+    serve(d, &r, p);
     return true;
-}
-
-// Sleeps until signalled or until the step function wants a tick. True: it is time to tick.
-#define SLEEP_MAX_MS 60000
-
-static bool sleep_until_wake(struct driver *d, pthread_cond_t *cond)
-{
-    int64_t wake = d->steps.wake_at(d->steps.ctx);
-    int64_t now = driver_now(d).lo;
-    if (wake <= now) return true;
-    int64_t wait_ms = wake - now < SLEEP_MAX_MS ? wake - now : SLEEP_MAX_MS;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += wait_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(cond, &d->lock, &until);
-    return d->steps.wake_at(d->steps.ctx) <= driver_now(d).lo;
-}
-
-// ---- waiters
-
-static void cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(c, &attr);
-    (void)pthread_condattr_destroy(&attr);
-}
-
-enum err driver_enter(struct driver *d, struct waiter *w)
-{
-    if (!fork_guard_same(&d->guard)) return ERR_INVALID;
-    *w = (struct waiter){0};
-    cond_init(&w->woken);
-    (void)pthread_mutex_lock(&d->lock);
-    w->next = d->waiters;
-    d->waiters = w;
-    return ERR_OK;
-}
-
-void driver_leave(struct driver *d, struct waiter *w)
-{
-    struct waiter **at = &d->waiters;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
-    collect_requests(d);
-    hand_over(d);
-    (void)pthread_mutex_unlock(&d->lock);
-    (void)pthread_cond_destroy(&w->woken);
 }
 
 void driver_wait(struct driver *d, struct waiter *w)
@@ -185,33 +248,45 @@ void driver_wait(struct driver *d, struct waiter *w)
     struct performance p;
     performance_init(&p);
     after_step(d);
-    while (!w->done) {
-        if (serve_next(d, &d->waited_for, &p)) continue;
-        w->asleep = true;
-        bool due = sleep_until_wake(d, &w->woken);
-        w->asleep = false;
-        if (due && !w->done) tick(d);
-    }
-    driver_leave(d, w);
+    bool inside = true;
+    while (inside && !w->done)
+        inside = serve_next(d, &d->waited_for, &p) || sleep_for_work(d, w);
+    if (inside) driver_leave(d, w);
     performance_done(&p);
 }
 
 // ---- the background
+
+// Sleeps until roused or until the step function wants a tick.
+static void background_sleep(struct driver *d, int64_t wait_ms)
+{
+    d->background_until = d->steps.wake_at(d->steps.ctx);
+    nap_start(&d->background);
+    unlock(d);
+    (void)nap(&d->background, wait_ms);
+    lock(d);
+    d->background.asleep = false;
+}
 
 static void *background(void *arg)
 {
     struct driver *d = arg;
     struct performance p;
     performance_init(&p);
-    (void)pthread_mutex_lock(&d->lock);
+    lock(d);
     for (;;) {
         if (serve_next(d, &d->for_background, &p)) continue;
-        if (!somebody_asleep(d) && serve_next(d, &d->waited_for, &p)) continue;
+        if (!d->asleep && serve_next(d, &d->waited_for, &p)) continue;
         if (d->stopping) break;
-        hand_over(d);
-        if (sleep_until_wake(d, &d->background_woken)) tick(d);
+        int64_t now = driver_now(d).lo;
+        int64_t wake = d->steps.wake_at(d->steps.ctx);
+        if (wake <= now) {
+            tick(d);
+        } else {
+            background_sleep(d, wake - now);
+        }
     }
-    (void)pthread_mutex_unlock(&d->lock);
+    unlock(d);
     performance_done(&p);
     return NULL;
 }
@@ -236,7 +311,6 @@ enum err driver_open(struct store *s, const struct steps *steps, struct driver *
     d->steps = *steps;
     fork_guard_init(&d->guard);
     (void)pthread_mutex_init(&d->lock, NULL);
-    cond_init(&d->background_woken);
     enum err err = ask_time(d);
     if (!err && pthread_create(&d->thread, NULL, background, d) != 0) err = ERR_LIMIT;
     if (err) {
@@ -252,14 +326,12 @@ void driver_free(struct driver *d)
 {
     if (!d) return;
     if (fork_guard_same(&d->guard)) { // a child of fork has no such thread
-        (void)pthread_mutex_lock(&d->lock);
-        CHECK(!d->waiters);
+        lock(d);
+        CHECK(d->inside == 0);
         d->stopping = true;
-        (void)pthread_cond_signal(&d->background_woken);
-        (void)pthread_mutex_unlock(&d->lock);
+        unlock(d);
         (void)pthread_join(d->thread, NULL);
     }
-    (void)pthread_cond_destroy(&d->background_woken);
     (void)pthread_mutex_destroy(&d->lock);
     fork_guard_done(&d->guard);
     memory_free(d->waited_for.rows);

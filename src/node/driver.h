@@ -4,7 +4,8 @@
 //
 // There is no thread between a caller and the store: whoever waits for an answer performs the next
 // request himself, so one writer pays for one sync and no context switch, and while he is at it
-// others queue their ops for the next entry (group commit). One thread in the background does what
+// others queue their ops for the next entry (group commit). When he has his answer he hands the
+// next request to one of those who sleep. One thread in the background keeps the time and does what
 // nobody waits for.
 #pragma once
 
@@ -12,7 +13,7 @@
 #include "journal/request.h"
 #include "store/store.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 
 // A step function as the driver sees it. All calls are made under the driver's lock.
 struct steps {
@@ -35,12 +36,13 @@ MUST_USE enum err driver_open(struct store *s, const struct steps *steps, struct
 // fine.
 void driver_free(struct driver *d);
 
-// Somebody who waits for a reply. Lives on his stack; its address serves as the ticket.
+// Somebody who waits for a reply. Lives on his stack; its address serves as the ticket. All but the
+// word is touched under the lock, until the word says that the nap is over.
 struct waiter {
-    bool done;
+    bool done; // has his answer
     bool asleep;
-    struct waiter *next; // among those who wait
-    pthread_cond_t woken;
+    _Atomic uint32_t word;          // the futex
+    struct waiter *previous, *next; // among those asleep
 };
 
 // Takes the lock and enters w; ERR_INVALID, and nothing taken, in a child of fork.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store port: where objects and journals live. Every backend keeps this contract and passes the same conformance
-// suite (tests/conformance/store/).
+// The store port: where objects and journals live. Every backend keeps this contract and passes the
+// same conformance suite (tests/conformance/store/).
 //
-// Objects: immutable bytes under a key. Keys match [A-Za-z0-9_.-]+ parts joined by '/', no part is "." or "..", at
-// most STORE_KEY_MAX bytes.
+// Objects: immutable bytes under a key. Keys match [A-Za-z0-9_.-]+ parts joined by '/', no part is
+// "." or "..", a part has at most STORE_PART_MAX bytes, a key STORE_KEY_MAX. No key is a folder of
+// another: where "a/b" is, "a" answers ERR_INVALID, and the other way round, where the store can
+// tell (a bucket cannot).
 //
-// Logs: a run of slots 1, 2, 3 ... under a key. append(slot) wins or loses like put_new of one object per slot; a store
-// may do it faster than that (file: does).
+// Logs: a run of slots 1, 2, 3 ... under a key. append(slot) wins or loses like put_new of one
+// object per slot; a store may do it faster than that (file: does). A log's key has at most
+// STORE_LOG_MAX bytes. Whether the slots of a log show up in list is the store's own business.
 //
 // Each call ends in exactly one of:
 //   ERR_OK           done, durable
@@ -26,17 +29,22 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/interval.h"
+#include "os/fork_guard.h"
 
 #define STORE_KEY_MAX    512
+#define STORE_PART_MAX   200
+#define STORE_LOG_MAX    (STORE_KEY_MAX - 32)
 #define STORE_OBJECT_MAX ((size_t)64 << 20)
 #define STORE_LIST_MAX   1000 // rows of one list or extents call
 #define STORE_WHY_MAX    240
 
 struct store;
 
-// What a call brings back. Init once, pass to any number of calls (each clears it), release at the end.
+// What a call brings back. Init once, pass to any number of calls (each clears it), release at the
+// end.
 struct store_answer {
-    struct interval time;     // the store's own clock, some moment during the call
+    struct interval
+        time; // the store's own clock, some moment during the call; all of time when unknown
     struct interval modified; // get: when the object was created or overwritten
     struct buf body;          // get: the bytes; list: the keys; read_log: the slots' bytes
     struct store_row *rows;   // list, extents, read_log
@@ -46,8 +54,9 @@ struct store_answer {
     char why[STORE_WHY_MAX];
 };
 
-// One row of an answer. list: the key (store_row_key), size, modified. extents: first..last slot, size, modified (the
-// newest slot's time). read_log: first == last == the slot, its time, and its bytes (store_row_bytes).
+// One row of an answer. list: the key (store_row_key), size, modified. extents: first..last slot,
+// size, modified (the newest slot's time). read_log: first == last == the slot, its time, and its
+// bytes (store_row_bytes).
 struct store_row {
     uint64_t first;
     uint64_t last;
@@ -71,6 +80,8 @@ MUST_USE enum err store_put(struct store *s, const char *key, struct bytes body,
 MUST_USE enum err store_get(struct store *s, const char *key, size_t from, size_t len,
                             struct store_answer *a);
 // The keys that start with prefix and are greater than after (NULL: from the first), in byte order.
+// The prefix need not end at a '/'. A limit of 0 is invalid, one over STORE_LIST_MAX means
+// STORE_LIST_MAX.
 MUST_USE enum err store_list(struct store *s, const char *prefix, const char *after, size_t limit,
                              struct store_answer *a);
 // Missing keys are fine. Not atomic: after anything but ERR_OK some may be gone.
@@ -79,21 +90,25 @@ MUST_USE enum err store_delete(struct store *s, const char *const *keys, size_t 
 
 // ---- logs
 
-// Slot must be the one after the last (or 1): another answers ERR_CONFLICT when it exists and ERR_INVALID when it leaves
-// a gap, where the store can tell (an object store cannot, and creates it).
+// Slot must be the one after the last (or 1): another answers ERR_CONFLICT when it exists and
+// ERR_INVALID when it leaves a gap, where the store can tell (an object store cannot, and creates
+// it).
 MUST_USE enum err store_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
                                struct store_answer *a);
-// Consecutive slots from `slot` on: at least one, and as many more as the store has at hand under bytes_max.
+// Consecutive slots from `slot` on: at least one, and as many more as the store has at hand in
+// bytes_max (its own framing included; over STORE_OBJECT_MAX means STORE_OBJECT_MAX).
 // ERR_NOT_FOUND: there is no such slot (never written, or dropped).
 MUST_USE enum err store_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
                                  struct store_answer *a);
 // What is there, oldest first, from slot `from` on, in the units in which it can be dropped.
 MUST_USE enum err store_extents(struct store *s, const char *log, uint64_t from, size_t limit,
                                 struct store_answer *a);
-// Drops exactly one extent or a run of whole extents. Missing slots are fine.
+// Drops exactly one extent or a run of whole extents. Missing slots are fine; an extent that is
+// only partly inside first..last, or that the store still appends to, stays.
 MUST_USE enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
                              struct store_answer *a);
-// Blocks until slot exists or wait_ms passed; ERR_OK or ERR_NOT_FOUND. May answer ERR_NOT_FOUND early: ask again.
+// Blocks until slot exists or wait_ms passed; ERR_OK or ERR_NOT_FOUND. May answer ERR_NOT_FOUND
+// early: ask again.
 MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                              struct store_answer *a);
 
@@ -101,7 +116,9 @@ MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, in
 
 void store_free(struct store *s); // NULL is fine
 
-// What a backend fills in. s is its own struct, whose first member is struct store.
+// What a backend fills in. s is its own struct, whose first member is struct store, set up by
+// store_init. The calls above have checked keys, sizes and limits and cleared the answer; a backend
+// appends to it (store/backend.h).
 struct store_ops {
     enum err (*put_new)(struct store *s, const char *key, struct bytes body,
                         struct store_answer *a);
@@ -127,4 +144,7 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
+    struct fork_guard guard;
 };
+
+void store_init(struct store *s, const struct store_ops *ops);

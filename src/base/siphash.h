@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// SipHash-2-4 with 128 bits out (Aumasson and Bernstein, 2012): a keyed function whose outputs tell
+// nothing about each other or the key. Here: lock tokens drawn from one random seed.
+#pragma once
+
+#include "base/hash.h"
+
+struct hash128 siphash128(const uint8_t key[16], uint64_t a, uint64_t b); // of the 16 bytes a, b

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests and their keys.
+#include "journal/asking.h"
+
+#include "base/check.h"
+#include "journal/inside.h"
+
+#include <stdio.h>
+
+const char *request_kind_name(enum request_kind kind)
+{
+    static const char *const names[] = {"append",  "read_log", "extents", "drop",
+                                        "put_new", "get",      "list",    "delete"};
+    CHECK((size_t)kind < sizeof names / sizeof *names);
+    return names[kind];
+}
+
+void asking_open(struct asking *a, struct journal *j, enum request_kind kind, const char *part,
+                 uint64_t number)
+{
+    CHECK(!a->open);
+    a->open = true;
+    a->taken = false;
+    a->request = (struct request){.id = j->next_request++, .kind = kind, .key = a->key};
+    const char *prefix = j->config.prefix;
+    if (kind == REQUEST_LIST) {
+        (void)snprintf(a->key, sizeof a->key, "%s/%s/", prefix, part);
+    } else if (number > 0) {
+        (void)snprintf(a->key, sizeof a->key, "%s/%s/%020llu", prefix, part,
+                       (unsigned long long)number);
+    } else {
+        (void)snprintf(a->key, sizeof a->key, "%s/%s", prefix, part);
+    }
+}
+
+bool asking_take(struct asking *a, struct request *out)
+{
+    if (!a->open || a->taken) return false;
+    a->taken = true;
+    *out = a->request;
+    return true;
+}
+
+bool asking_is(const struct asking *a, uint64_t id)
+{
+    return a->open && a->request.id == id;
+}
+
+void asking_describe(const struct asking *a, struct buf *out)
+{
+    buf_put_u8(out, a->open);
+    if (!a->open) return;
+    buf_put_u8(out, a->taken);
+    buf_put_u8(out, (uint8_t)a->request.kind);
+    buf_put_sized(out, bytes_str(a->key));
+    buf_put_u64(out, a->request.first);
+    buf_put_u64(out, a->request.last);
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shard behind a driver, and a watcher that looks into the journal while somebody waits for
+// what other processes send.
+#include "node/desk.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "node/driver.h"
+#include "os/entropy.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATIENCE_MS 30000
+#define WATCH_WAIT_MS                                                                              \
+    200 // how long the watcher sleeps in the store at a time: bounds how long closing takes
+
+struct desk {
+    struct store *store;
+    struct journal_id id;
+    struct shard *shard;
+    struct collector *collector;
+    struct driver *driver;
+    uint64_t collected_at; // the snapshot after which a round of collection was started
+    int64_t patience_ms;
+    char log[JOURNAL_PREFIX_MAX + 8];
+    pthread_t watcher;
+    pthread_mutex_t watch_lock;
+    pthread_cond_t watch_woken;
+    int receivers; // calls that may be waiting; under watch_lock
+    bool stopping;
+};
+
+// A call in progress: its address is the ticket.
+struct call {
+    struct waiter waiter;
+    enum err err;
+    struct desk_answer *answer; // NULL: only the error matters
+};
+
+// ---- answers
+
+void desk_answer_init(struct desk_answer *a)
+{
+    *a = (struct desk_answer){0};
+    buf_init(&a->body, SIZE_MAX);
+    buf_init(&a->text, SIZE_MAX);
+}
+
+void desk_answer_done(struct desk_answer *a)
+{
+    buf_done(&a->body);
+    buf_done(&a->text);
+    memory_free(a->deliveries);
+    a->deliveries = NULL;
+    a->deliveries_len = 0;
+}
+
+static void answer_clear(struct desk_answer *a)
+{
+    buf_clear(&a->body);
+    buf_clear(&a->text);
+    memory_free(a->deliveries);
+    a->deliveries = NULL;
+    a->deliveries_len = 0;
+}
+
+static struct bytes *view(struct message *m, int i)
+{
+    struct bytes *views[] = {&m->group,   &m->dedup, &m->content_type,  &m->workflow,
+                             &m->headers, &m->body,  &m->reference.name};
+    return i < (int)(sizeof views / sizeof *views) ? views[i] : NULL;
+}
+
+static size_t text_len(const struct shard_reply *r)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < r->deliveries_len; i++) {
+        struct message m = r->deliveries[i].message;
+        for (int v = 0; view(&m, v); v++)
+            len += view(&m, v)->len;
+    }
+    return len;
+}
+
+// Copies the deliveries; their text is reserved in one piece, so that views into it stay.
+static void keep_deliveries(struct desk_answer *a, const struct shard_reply *r)
+{
+    uint8_t *at = buf_grow(&a->text, text_len(r));
+    a->deliveries = memory_zeroed(r->deliveries_len, sizeof *a->deliveries);
+    a->deliveries_len = r->deliveries_len;
+    for (size_t i = 0; i < r->deliveries_len; i++) {
+        a->deliveries[i] = r->deliveries[i];
+        struct message *m = &a->deliveries[i].message;
+        for (int v = 0; view(m, v); v++) {
+            struct bytes *b = view(m, v);
+            if (b->len == 0) continue;
+            memcpy(at, b->data, b->len);
+            b->data = at;
+            at += b->len;
+        }
+    }
+}
+
+// ---- the shard's steps
+
+static void respond(void *ctx, const struct response *r, struct interval now)
+{
+    struct desk *d = ctx;
+    collector_respond(d->collector, r, now);
+    shard_respond(d->shard, r, now);
+    uint64_t snapshot = journal_last_snapshot(shard_journal(d->shard));
+    if (snapshot == d->collected_at) return;
+    d->collected_at = snapshot; // a new snapshot may let the floor rise
+    collector_start(d->collector, now);
+}
+
+static void tick(void *ctx, struct interval now)
+{
+    struct desk *d = ctx;
+    shard_tick(d->shard, now);
+}
+
+static int64_t wake_at(void *ctx)
+{
+    const struct desk *d = ctx;
+    return shard_wake_at(d->shard);
+}
+
+static bool next_request(void *ctx, struct request *out)
+{
+    struct desk *d = ctx;
+    return shard_next_request(d->shard, out) || collector_next_request(d->collector, out);
+}
+
+static void deliver(void *ctx)
+{
+    struct desk *d = ctx;
+    struct shard_reply r;
+    while (shard_next_reply(d->shard, &r)) {
+        struct call *c = (struct call *)(uintptr_t)r.ticket;
+        c->err = r.err;
+        if (c->answer) {
+            buf_put(&c->answer->body, r.body);
+            if (r.deliveries_len > 0) keep_deliveries(c->answer, &r);
+        }
+        driver_wake(d->driver, &c->waiter);
+    }
+}
+
+// ---- the watcher
+
+static void *watch(void *arg)
+{
+    struct desk *d = arg;
+    struct store_answer answer;
+    store_answer_init(&answer);
+    (void)pthread_mutex_lock(&d->watch_lock);
+    while (!d->stopping) {
+        if (d->receivers == 0) {
+            (void)pthread_cond_wait(&d->watch_woken, &d->watch_lock);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&d->watch_lock);
+        struct waiter w;
+        if (driver_enter(d->driver, &w) == ERR_OK) {
+            uint64_t slot = journal_slot(shard_journal(d->shard));
+            driver_leave(d->driver, &w);
+            if (store_wait(d->store, d->log, slot + 1, WATCH_WAIT_MS, &answer) == ERR_OK &&
+                driver_enter(d->driver, &w) == ERR_OK) {
+                if (journal_slot(shard_journal(d->shard)) == slot)
+                    shard_look(d->shard, driver_now(d->driver));
+                driver_leave(d->driver, &w);
+            }
+        }
+        (void)pthread_mutex_lock(&d->watch_lock);
+    }
+    (void)pthread_mutex_unlock(&d->watch_lock);
+    store_answer_done(&answer);
+    return NULL;
+}
+
+static void watch_count(struct desk *d, int by)
+{
+    (void)pthread_mutex_lock(&d->watch_lock);
+    d->receivers += by;
+    if (by > 0) (void)pthread_cond_signal(&d->watch_woken);
+    (void)pthread_mutex_unlock(&d->watch_lock);
+}
+
+// ---- open and close
+
+static void shard_config_of(const struct desk_config *config, struct shard_config *out)
+{
+    *out = (struct shard_config){.birth = config->birth,
+                                 .keeps_events = config->keeps_events,
+                                 .keeps_time = config->keeps_time,
+                                 .moves_letters = config->moves_letters};
+    journal_config_defaults(&out->journal);
+    out->journal.id = config->id;
+    entropy_fill(&out->journal.writer, sizeof out->journal.writer);
+    out->journal.seed = entropy_u64();
+    if (config->rules.retain_ms != 0) out->journal.rules = config->rules;
+    memcpy(out->queue, config->queue, sizeof out->queue);
+    char *at = out->journal.prefix;
+    at += snprintf(at, 3, "q/");
+    for (size_t i = 0; i < sizeof config->id.queue; i++)
+        at += snprintf(at, 3, "%02x", config->id.queue[i]);
+    (void)snprintf(at, 16, "/%u", config->id.shard);
+}
+
+static enum err start(struct desk *d)
+{
+    struct steps steps = {.ctx = d,
+                          .respond = respond,
+                          .tick = tick,
+                          .wake_at = wake_at,
+                          .next_request = next_request,
+                          .deliver = deliver};
+    struct waiter w;
+    enum err err = driver_open(d->store, &steps, &d->driver);
+    if (!err) err = driver_enter(d->driver, &w);
+    if (err) return err;
+    shard_start(d->shard, driver_now(d->driver));
+    driver_leave(d->driver, &w);
+    return pthread_create(&d->watcher, NULL, watch, d) == 0 ? ERR_OK : ERR_LIMIT;
+}
+
+static void release(struct desk *d)
+{
+    driver_free(d->driver);
+    collector_free(d->collector);
+    shard_free(d->shard);
+    (void)pthread_mutex_destroy(&d->watch_lock);
+    (void)pthread_cond_destroy(&d->watch_woken);
+    memory_free(d);
+}
+
+enum err desk_open(struct store *s, const struct desk_config *config, struct desk **out)
+{
+    struct shard_config shard;
+    shard_config_of(config, &shard);
+    struct desk *d = NEW(struct desk);
+    d->store = s;
+    d->id = config->id;
+    d->patience_ms = config->patience_ms != 0 ? config->patience_ms : PATIENCE_MS;
+    (void)snprintf(d->log, sizeof d->log, "%s/log", shard.journal.prefix);
+    (void)pthread_mutex_init(&d->watch_lock, NULL);
+    (void)pthread_cond_init(&d->watch_woken, NULL);
+    d->shard = shard_new(&shard);
+    d->collector = collector_new(shard_journal(d->shard));
+    enum err err = start(d);
+    if (err) {
+        release(d);
+        return err;
+    }
+    *out = d;
+    return ERR_OK;
+}
+
+void desk_close(struct desk *d)
+{
+    if (!d) return;
+    (void)pthread_mutex_lock(&d->watch_lock);
+    d->stopping = true;
+    (void)pthread_cond_signal(&d->watch_woken);
+    (void)pthread_mutex_unlock(&d->watch_lock);
+    (void)pthread_join(d->watcher, NULL);
+    release(d);
+}
+
+// ---- calls
+
+static enum err call_begin(struct desk *d, struct call *c, struct desk_answer *a,
+                           struct interval *now)
+{
+    *c = (struct call){.answer = a};
+    if (a) answer_clear(a);
+    enum err err = driver_enter(d->driver, &c->waiter);
+    if (!err) *now = driver_now(d->driver);
+    return err;
+}
+
+static uint64_t ticket_of(struct call *c)
+{
+    return (uint64_t)(uintptr_t)c;
+}
+
+void desk_outcome_origin(struct desk *d, struct op_outcome *op)
+{
+    struct waiter w;
+    memcpy(op->queue.bytes, d->id.queue, sizeof op->queue.bytes);
+    op->shard = d->id.shard;
+    if (driver_enter(d->driver, &w)) return; // in a child of fork: the op will be refused
+    op->arrived_at = driver_now(d->driver).hi;
+    driver_leave(d->driver, &w);
+}
+
+enum err desk_do(struct desk *d, struct op op, struct desk_answer *a)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err) return err;
+    shard_submit(d->shard, ticket_of(&c), op, now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
+                      struct desk_answer *a)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err) return err;
+    int64_t wait_until = now.lo + wait_ms;
+    shard_receive(d->shard, ticket_of(&c), claim, wait_until, wait_until + d->patience_ms, now);
+    if (wait_ms > 0) watch_count(d, 1);
+    driver_wait(d->driver, &c.waiter);
+    if (wait_ms > 0) watch_count(d, -1);
+    return c.err;
+}
+
+enum err desk_fetch(struct desk *d, const struct place *places, size_t count, struct desk_answer *a)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err) return err;
+    shard_fetch(d->shard, ticket_of(&c), places, count, now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+enum err desk_sync(struct desk *d)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_sync(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_own(d->shard, ticket_of(&c), expected, owner, now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+bool desk_dispatch(struct desk *d)
+{
+    uint8_t seed[16];
+    struct waiter w;
+    entropy_fill(seed, sizeof seed);
+    if (driver_enter(d->driver, &w)) return false;
+    bool granted = shard_dispatch(d->shard, seed, driver_now(d->driver));
+    driver_leave(d->driver, &w);
+    return granted;
+}
+
+// Takes one letter out and carries it without the lock. False: there is none, or it could not be
+// delivered.
+static bool carry_one(struct desk *d, desk_carry_fn *carry, void *ctx)
+{
+    struct waiter w;
+    struct letter letter;
+    if (driver_enter(d->driver, &w)) return false;
+    bool there = shard_next_letter(d->shard, &letter);
+    char to[QUEUE_NAME_MAX + 1] = "";
+    struct op op = {0};
+    if (there) {
+        (void)snprintf(to, sizeof to, "%s", letter.to);
+        op = (struct op){.kind = letter.op.kind, .payload = bytes_copy(letter.op.payload)};
+    }
+    driver_leave(d->driver, &w);
+    if (!there) return false;
+    enum err err = carry(ctx, to, op);
+    bytes_free(op.payload);
+    if (driver_enter(d->driver, &w)) return false;
+    if (err == ERR_OK) {
+        shard_letter_arrived(d->shard, letter.number, driver_now(d->driver));
+    } else {
+        shard_letter_failed(d->shard, letter.number, driver_now(d->driver));
+    }
+    driver_leave(d->driver, &w);
+    return err == ERR_OK;
+}
+
+size_t desk_carry(struct desk *d, desk_carry_fn *carry, void *ctx)
+{
+    size_t carried = 0;
+    while (carry_one(d, carry, ctx))
+        carried++;
+    return carried;
+}
+
+void desk_look(struct desk *d, desk_look_fn *look, void *ctx)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    look(ctx, shard_machine(d->shard), driver_now(d->driver).lo);
+    driver_leave(d->driver, &w);
+}
+
+void desk_events(struct desk *d, desk_event_fn *on_event, void *ctx)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    const struct events *list = shard_events(d->shard);
+    for (size_t i = 0; i < list->len; i++)
+        on_event(ctx, list, &list->rows[i]);
+    shard_events_taken(d->shard);
+    driver_leave(d->driver, &w);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A desk: one shard of a queue on a real store, with blocking calls that any thread may make. Other
+// processes may have desks of the same shard; the journal keeps them from contradicting each other.
+#pragma once
+
+#include "shard/shard.h"
+#include "store/store.h"
+
+struct desk_config {
+    struct journal_id id;
+    char queue[QUEUE_NAME_MAX + 1];
+    struct queue_config birth;
+    struct journal_rules rules; // all zero: the defaults
+    bool keeps_events;
+    bool keeps_time;
+    bool moves_letters;
+    int64_t patience_ms; // how long a call may take beside waiting for messages; 0: 30 s
+};
+
+struct desk;
+
+MUST_USE enum err desk_open(struct store *s, const struct desk_config *config, struct desk **out);
+void desk_close(struct desk *d); // NULL is fine; no call may be in progress
+
+// What a call brought. Init once, pass to any number of calls, release at the end.
+struct desk_answer {
+    struct buf body;             // the fold's result (queue/result.h)
+    struct delivery *deliveries; // receive: views into text
+    size_t deliveries_len;
+    struct buf text;
+};
+
+void desk_answer_init(struct desk_answer *a);
+void desk_answer_done(struct desk_answer *a);
+
+// Fills in what every ack, fail, release or renewal carries: which shard gave the lock, and when
+// the word of it reached us.
+void desk_outcome_origin(struct desk *d, struct op_outcome *op);
+// Any op of queue/ops.h. ERR_OK, a refusal (its reason is in the body), or what the store did to
+// it.
+MUST_USE enum err desk_do(struct desk *d, struct op op, struct desk_answer *a);
+// Waits up to wait_ms for something to claim; none is ERR_OK too.
+MUST_USE enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
+                               struct desk_answer *a);
+// Reads the messages at these places, as deliveries.
+MUST_USE enum err desk_fetch(struct desk *d, const struct place *places, size_t count,
+                             struct desk_answer *a);
+MUST_USE enum err desk_sync(struct desk *d);
+MUST_USE enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner);
+bool desk_dispatch(struct desk *d); // shard_dispatch with fresh random bits
+
+// Carries the dead letters that are there, one after another: carry puts op into shard 0 of the
+// queue `to` and answers whether it is there now. Returns how many were carried.
+typedef enum err desk_carry_fn(void *ctx, const char *to, struct op op);
+size_t desk_carry(struct desk *d, desk_carry_fn *carry, void *ctx);
+
+// Looks at the state of the last entry folded, under the desk's lock.
+typedef void desk_look_fn(void *ctx, const struct machine *m, int64_t now);
+void desk_look(struct desk *d, desk_look_fn *look, void *ctx);
+// The events since the last call, in order; under the desk's lock.
+typedef void desk_event_fn(void *ctx, const struct events *list, const struct event *e);
+void desk_events(struct desk *d, desk_event_fn *on_event, void *ctx);

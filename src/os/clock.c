@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clocks as the kernel keeps them. CLOCK_BOOTTIME and CLOCK_REALTIME are read without a system
+// call.
+#include "os/clock.h"
+
+#include "base/check.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t clock_read_ns(clockid_t which)
+{
+    struct timespec t;
+    CHECK(clock_gettime(which, &t) == 0);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t clock_boot_ns(void)
+{
+    return clock_read_ns(CLOCK_BOOTTIME);
+}
+
+int64_t clock_boot_ms(void)
+{
+    return clock_boot_ns() / 1000000;
+}
+
+int64_t clock_realtime_ms(void)
+{
+    return clock_read_ns(CLOCK_REALTIME) / 1000000;
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+bool clock_boot_id(uint8_t id[BOOT_ID_LEN])
+{
+    char text[64];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t len = read(fd, text, sizeof text);
+    (void)close(fd);
+    size_t digits = 0;
+    memset(id, 0, BOOT_ID_LEN);
+    for (ssize_t i = 0; i < len; i++) {
+        int v = hex_value(text[i]);
+        if (v < 0) continue; // the dashes of the UUID
+        if (digits == 2 * (size_t)BOOT_ID_LEN) return false;
+        id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | v);
+        digits++;
+    }
+    return digits == 2 * (size_t)BOOT_ID_LEN;
+}

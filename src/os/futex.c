@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shared (not private) futex calls: the key is the page of the file, so it works across
+// processes.
+#include "os/futex.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t wait_ms)
+{
+    struct timespec t = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
+}
+
+void futex_wake_all(_Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What operators do to a queue as a whole: configure, pause, purge, redrive, delete.
+#include "base/check.h"
+#include "queue/state.h"
+
+#include <string.h>
+
+// ---- configure
+
+static enum reason config_allowed(const struct machine *m, const struct op_configure *op)
+{
+    const struct queue_config *now = &m->config, *next = &op->config;
+    if (config_check(next, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
+    if (op->expected != 0 && op->expected != m->config_version) return REASON_CONFIG_CHANGED;
+    if (next->shards != now->shards) return REASON_SHARDS_FIXED;
+    if (next->ordering_guarantee != now->ordering_guarantee && messages_held(m) > 0)
+        return REASON_NOT_EMPTY;
+    // A letter that may have reached the old destination must not go to a new one as well.
+    if (m->counts[STATE_OUTBOUND] > 0 &&
+        strcmp(next->dead_letter_queue, now->dead_letter_queue) != 0)
+        return REASON_OUTBOX_BUSY;
+    return REASON_NONE;
+}
+
+enum reason apply_configure(struct machine *m, struct bytes payload)
+{
+    struct op_configure op;
+    if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    enum reason reason = config_allowed(m, &op);
+    if (reason != REASON_NONE) return reason;
+    bool reorder = op.config.ordering_mode != m->config.ordering_mode;
+    m->config = op.config;
+    m->config_version++;
+    if (reorder) ready_rebuild(m);
+    struct event *e = emit(m, EVENT_QUEUE_CONFIGURED, 0);
+    if (e) e->count = m->config_version;
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u64(&m->result, m->config_version);
+    return REASON_NONE;
+}
+
+enum reason apply_pause(struct machine *m, struct bytes payload, bool pause)
+{
+    struct op_plain op;
+    if (plain_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    if (m->paused != pause) (void)emit(m, pause ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, 0);
+    m->paused = pause;
+    result_begin(&m->result, REASON_NONE);
+    return REASON_NONE;
+}
+
+// ---- purge
+
+static void grave_open(struct machine *m, uint32_t h)
+{
+    msg_touch(m, h);
+    grave_unlink(m, h);
+    const struct lock *grave = lock_of(m, msg_at(m, h));
+    if (grave->reason_slot) msg_unmark(m, grave->reason_slot);
+}
+
+static void delay_drop(struct machine *m, uint32_t h)
+{
+    msg_touch(m, h);
+    heap_remove(&m->timers, h);
+    open_leave(m, h);
+    if (msg_at(m, h)->flags & MSG_WAITING) m->waiting--;
+}
+
+static void purge_one(struct machine *m, uint32_t h)
+{
+    enum message_state state = (enum message_state)msg_at(m, h)->state;
+    switch (state) {
+    case STATE_READY:
+        msg_touch(m, h);
+        ready_withdraw(m, h);
+        break;
+    case STATE_DELAYED:
+        delay_drop(m, h);
+        break;
+    case STATE_LOCKED:
+        lock_abandon(m, h);
+        break;
+    default:
+        grave_open(m, h);
+        break;
+    }
+    msg_move(m, h, STATE_PURGED);
+    if (state != STATE_DEAD) scope_leave(m, h);
+    msg_free(m, h);
+}
+
+// In the order of the rows: purging leaves nothing behind that shows it.
+static uint64_t purge(struct machine *m, unsigned states)
+{
+    uint64_t before = m->counts[STATE_PURGED];
+    if (states & (1u << STATE_READY)) {
+        uint64_t plain = 0;
+        for (size_t i = 0; i < m->backlog.len; i++)
+            plain += backlog_at(m, i)->count;
+        count_move(m, STATE_READY, STATE_PURGED, plain);
+        backlog_clear(m);
+    }
+    for (uint32_t h = 1; h < m->msgs_len; h++) {
+        const struct msg *msg = msg_at(m, h);
+        if (msg->seq != 0 && (states & (1u << msg->state))) purge_one(m, h);
+    }
+    return m->counts[STATE_PURGED] - before;
+}
+
+enum reason apply_purge(struct machine *m, struct bytes payload)
+{
+    struct op_purge op;
+    if (purge_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    uint64_t gone = purge(m, op.dead ? 1u << STATE_DEAD : 1u << STATE_READY | 1u << STATE_DELAYED);
+    struct event *e = emit(m, EVENT_QUEUE_PURGED, 0);
+    if (e) e->count = gone;
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u64(&m->result, gone);
+    return REASON_NONE;
+}
+
+enum reason apply_delete(struct machine *m, struct bytes payload)
+{
+    struct op_plain op;
+    if (plain_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    if (m->counts[STATE_OUTBOUND] > 0) return REASON_OUTBOX_BUSY;
+    uint64_t gone =
+        purge(m, 1u << STATE_READY | 1u << STATE_DELAYED | 1u << STATE_LOCKED | 1u << STATE_DEAD);
+    const struct heap_row *top;
+    while ((top = heap_top(&m->leavers)))
+        worker_unregister(m, top->ref);
+    dedup_clear(m);
+    m->deleted = true;
+    struct event *e = emit(m, EVENT_QUEUE_DELETED, 0);
+    if (e) e->count = gone;
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u64(&m->result, gone);
+    return REASON_NONE;
+}
+
+// ---- redrive
+
+// The dead message ends here; a new one takes over its bytes, with a number of its own.
+static void redrive_one(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    uint64_t from = msg->seq;
+    grave_open(m, h);
+    lock_drop(m, h);
+    msg_move(m, h, STATE_REDRIVEN);
+    map_remove(&m->by_seq, from, h);
+    backlog_break(m);
+    msg->seq = m->seq_next++;
+    msg->retries = msg->deliveries = 0;
+    msg->flags = 0;
+    map_add(&m->by_seq, msg->seq, h);
+    count_move(m, STATE_NONE, STATE_READY, 1);
+    msg->state = STATE_READY;
+    if (msg->scope) scope_enter(m, h);
+    ready_offer(m, h);
+    msg_settle(m, h);
+    struct event *e = emit(m, EVENT_MESSAGE_ENQUEUED, h);
+    if (e) e->from = from;
+}
+
+enum reason apply_redrive(struct machine *m, struct bytes payload)
+{
+    struct op_redrive op;
+    if (redrive_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    uint64_t first = m->seq_next;
+    for (uint32_t i = 0; i < op.count; i++) {
+        uint32_t h = map_find(&m->by_seq, redrive_seq(&op, i));
+        if (h != MAP_NONE && msg_at(m, h)->state == STATE_DEAD) redrive_one(m, h);
+    }
+    for (uint32_t i = 0; op.count == 0 && i < op.max && m->dead_first; i++)
+        redrive_one(m, m->dead_first);
+    uint64_t moved = m->seq_next - first;
+    enum reason reason = op.count > 0 && moved == 0 ? REASON_NOT_DEAD : REASON_NONE;
+    result_begin(&m->result, reason);
+    buf_put_u64(&m->result, first);
+    buf_put_u32(&m->result, (uint32_t)moved);
+    return reason;
+}

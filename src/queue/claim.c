@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handing out: claims by workers, who get their tickets first, and tickets by the shard's owner.
+#include "base/check.h"
+#include "queue/state.h"
+
+static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
+{
+    const struct msg *msg = msg_at(m, h);
+    const struct lock *lock = lock_of(m, msg);
+    grant_put(&m->result, &(struct grant){.seq = msg->seq,
+                                          .place = {msg->slot, msg->skip},
+                                          .token = lock->token,
+                                          .fence = lock->fence,
+                                          .deadline = lock->deadline,
+                                          .deliveries = msg->deliveries,
+                                          .retries = msg->retries,
+                                          .order = lock->order,
+                                          .worker_row = worker_row});
+}
+
+// ---- who is overtaken. One diagnostic per batch that hands out a message past one that is still
+// open.
+
+struct overtaking {
+    struct heap_row top; // the first open message before the batch
+    uint64_t open;       // how many there were; 0: nobody to overtake
+    bool seen;
+};
+
+static struct overtaking overtaking_begin(const struct machine *m)
+{
+    struct overtaking o = {.open = m->open.len};
+    if (o.open > 0) o.top = *heap_top(&m->open);
+    return o;
+}
+
+static void overtaking_look(const struct machine *m, struct overtaking *o, uint32_t h)
+{
+    if (o->open == 0 || o->seen) return;
+    const struct msg *msg = msg_at(m, h);
+    int64_t key = order_key(msg);
+    o->seen = key != o->top.key ? key > o->top.key : order_tie(m, msg) > o->top.tie;
+}
+
+static void overtaking_end(struct machine *m, const struct overtaking *o)
+{
+    if (!o->seen) return;
+    struct event *e = emit(m, EVENT_ORDERING_BEST_EFFORT, 0);
+    if (e) e->count = o->open;
+}
+
+// ---- claim and take
+
+static void claimed(struct machine *m, uint32_t h, uint32_t worker)
+{
+    struct event *e = emit(m, EVENT_MESSAGE_CLAIMED, h);
+    if (e) emit_worker(m, e, worker);
+    put_grant(m, h, 0);
+}
+
+enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
+{
+    struct op_claim op;
+    if (claim_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    if (m->paused) return REASON_PAUSED;
+    uint32_t worker = worker_need(m, op.worker);
+    int64_t lease = op.lease_ms > 0 ? op.lease_ms : m->config.visibility_timeout_ms;
+    uint32_t count = 0;
+    result_begin(&m->result, REASON_NONE);
+    size_t count_at = m->result.len;
+    buf_put_u32(&m->result, 0);
+    for (; count < op.max && m->workers[worker].first_ticket; count++) {
+        uint32_t h = m->workers[worker].first_ticket;
+        ticket_use(m, h);
+        lock_extend(m, h, m->from + lease);
+        claimed(m, h, worker);
+    }
+    struct overtaking o = overtaking_begin(m);
+    while (kind == OP_CLAIM && count < op.max) {
+        uint32_t h = ready_take(m);
+        if (!h) break;
+        lock_grant(m, h, worker, op.seed, m->from + lease, false);
+        overtaking_look(m, &o, h);
+        claimed(m, h, worker);
+        count++;
+    }
+    overtaking_end(m, &o);
+    worker_settle(m, worker);
+    buf_set_u32(&m->result, count_at, count);
+    return REASON_NONE;
+}
+
+// ---- tickets
+
+static uint32_t room_of(const struct machine *m, uint32_t w, uint32_t max)
+{
+    const struct worker *row = &m->workers[w];
+    if (row->open >= row->capacity) return 0;
+    uint32_t room = row->capacity - row->open;
+    return room < max ? room : max;
+}
+
+enum reason apply_publish(struct machine *m, struct bytes payload)
+{
+    struct op_publish op;
+    if (publish_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    if (m->epoch == 0) return REASON_NOT_OWNER;
+    if (m->paused) return REASON_PAUSED;
+    int64_t deadline = m->from + (op.ticket_ms > 0 ? op.ticket_ms : TICKET_DEFAULT_MS);
+    uint32_t count = 0, known = 0;
+    result_begin(&m->result, REASON_NONE);
+    size_t count_at = m->result.len;
+    buf_put_u32(&m->result, 0);
+    struct overtaking o = overtaking_begin(m);
+    struct reader rows = reader_of(op.rows);
+    for (uint32_t i = 0; i < op.count; i++) {
+        struct ticket_row row = {0};
+        CHECK(ticket_row_next(&rows, &row));
+        uint32_t w = worker_find(m, row.worker);
+        if (!w || m->workers[w].capacity == 0 || m->workers[w].expires_at <= m->now) continue;
+        known++;
+        uint32_t h;
+        for (uint32_t left = room_of(m, w, row.max); left > 0 && (h = ready_take(m)) != 0; left--) {
+            lock_grant(m, h, w, op.seed, deadline, true);
+            overtaking_look(m, &o, h);
+            struct event *e = emit(m, EVENT_TICKETS_PUBLISHED, h);
+            if (e) emit_worker(m, e, w);
+            put_grant(m, h, i);
+            count++;
+        }
+    }
+    overtaking_end(m, &o);
+    buf_set_u32(&m->result, count_at, count);
+    if (known > 0 || op.count == 0) return REASON_NONE;
+    m->result.data[0] = REASON_UNKNOWN_WORKER;
+    return REASON_UNKNOWN_WORKER;
+}
+
+enum reason apply_recover(struct machine *m, struct bytes payload)
+{
+    struct op_recover op;
+    if (recover_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    if (m->epoch == 0) return REASON_NOT_OWNER;
+    uint32_t w = worker_find(m, op.worker);
+    if (!w) return REASON_UNKNOWN_WORKER;
+    uint64_t before = m->tickets;
+    tickets_recover(m, w);
+    worker_settle(m, w);
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u64(&m->result, before - m->tickets);
+    return REASON_NONE;
+}
+
+enum reason apply_worker(struct machine *m, struct bytes payload)
+{
+    struct op_worker op;
+    if (worker_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    uint32_t w = worker_find(m, op.worker);
+    bool registered = w && m->workers[w].capacity > 0;
+    if (op.capacity == 0) {
+        if (!registered) return REASON_UNKNOWN_WORKER;
+        worker_unregister(m, w);
+    } else {
+        if (!registered && m->leavers.len >= WORKERS_MAX) return REASON_WORKERS_FULL;
+        w = worker_need(m, op.worker);
+        worker_register(m, w, op.capacity, m->from + op.ttl_ms, ++m->serial);
+    }
+    result_begin(&m->result, REASON_NONE);
+    return REASON_NONE;
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of a configuration in one table: how each is read from text, written as text, and which
+// values it takes.
+#include "queue/config.h"
+
+#include "base/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONFIG_VERSION 1
+
+enum kind { KIND_WORD, KIND_BOOL, KIND_TIME, KIND_COUNT, KIND_BYTES, KIND_FRACTION, KIND_NAME };
+
+// One number of a configuration, whatever its field: words are the index into their list.
+enum field {
+    ORDERING_MODE,
+    ORDERING_GUARANTEE,
+    VISIBILITY_TIMEOUT,
+    FAILURE_MODE,
+    MAX_RETRIES,
+    DEAD_LETTER_QUEUE,
+    BACKOFF_INITIAL,
+    BACKOFF_MULTIPLIER,
+    BACKOFF_MAX,
+    BACKOFF_JITTER,
+    DEDUP_WINDOW,
+    MAX_MESSAGE_BYTES,
+    MAX_DELIVERIES,
+    CAPACITY,
+    BACKPRESSURE,
+    SHARDS,
+    FIELD_COUNT
+};
+
+struct row {
+    const char *key;
+    enum kind kind;
+    const char *words; // KIND_WORD: as a sentence lists them
+    uint64_t min;
+    uint64_t max;
+};
+
+static const struct row rows[FIELD_COUNT] = {
+    [ORDERING_MODE] = {"orderingMode", KIND_WORD, "fifo, lifo", 0, 1},
+    [ORDERING_GUARANTEE] = {"orderingGuarantee", KIND_BOOL, "false, true", 0, 1},
+    [VISIBILITY_TIMEOUT] = {"visibilityTimeout", KIND_TIME, NULL, 1, 24 * 3600 * 1000},
+    [FAILURE_MODE] = {"failureStrategy.mode", KIND_WORD, "retry, dead-letter, hybrid", 0, 2},
+    [MAX_RETRIES] = {"failureStrategy.maxRetries", KIND_COUNT, NULL, 0, CONFIG_RETRIES_MAX},
+    [DEAD_LETTER_QUEUE] = {"failureStrategy.deadLetterQueue", KIND_NAME, NULL, 0, 0},
+    [BACKOFF_INITIAL] = {"failureStrategy.backoff.initial", KIND_TIME, NULL, 0, CONFIG_TIME_MAX_MS},
+    [BACKOFF_MULTIPLIER] = {"failureStrategy.backoff.multiplier", KIND_FRACTION, NULL, 1000,
+                            CONFIG_MULTIPLIER_MAX_1000},
+    [BACKOFF_MAX] = {"failureStrategy.backoff.max", KIND_TIME, NULL, 0, CONFIG_TIME_MAX_MS},
+    [BACKOFF_JITTER] = {"failureStrategy.backoff.jitter", KIND_FRACTION, NULL, 0, 1000},
+    [DEDUP_WINDOW] = {"dedupWindow", KIND_TIME, NULL, 0, CONFIG_TIME_MAX_MS},
+    [MAX_MESSAGE_BYTES] = {"maxMessageBytes", KIND_BYTES, NULL, 1, CONFIG_MESSAGE_BYTES_MAX},
+    [MAX_DELIVERIES] = {"maxDeliveries", KIND_COUNT, NULL, 0, CONFIG_RETRIES_MAX},
+    [CAPACITY] = {"capacity", KIND_COUNT, NULL, 1, CONFIG_CAPACITY_MAX},
+    [BACKPRESSURE] = {"backpressure", KIND_WORD, "reject, block", 0, 1},
+    [SHARDS] = {"shards", KIND_COUNT, NULL, 1, CONFIG_SHARDS_MAX},
+};
+
+void config_defaults(struct queue_config *c)
+{
+    *c = (struct queue_config){
+        .ordering_mode = ORDERING_FIFO,
+        .visibility_timeout_ms = 30 * 1000,
+        .failure_mode = FAILURE_RETRY,
+        .retries_max = 5,
+        .backoff = {.initial_ms = 1000,
+                    .multiplier_1000 = 2000,
+                    .max_ms = 5 * 60 * 1000,
+                    .jitter_1000 = 200},
+        .dedup_window_ms = 5 * 60 * 1000,
+        .message_bytes_max = 1 << 20,
+        .capacity = 10 * 1000 * 1000,
+        .backpressure = BACKPRESSURE_REJECT,
+        .shards = 1,
+    };
+}
+
+static uint64_t get(const struct queue_config *c, enum field f)
+{
+    switch (f) {
+    case ORDERING_MODE:
+        return c->ordering_mode;
+    case ORDERING_GUARANTEE:
+        return c->ordering_guarantee;
+    case VISIBILITY_TIMEOUT:
+        return (uint64_t)c->visibility_timeout_ms;
+    case FAILURE_MODE:
+        return c->failure_mode;
+    case MAX_RETRIES:
+        return c->retries_max;
+    case BACKOFF_INITIAL:
+        return (uint64_t)c->backoff.initial_ms;
+    case BACKOFF_MULTIPLIER:
+        return c->backoff.multiplier_1000;
+    case BACKOFF_MAX:
+        return (uint64_t)c->backoff.max_ms;
+    case BACKOFF_JITTER:
+        return c->backoff.jitter_1000;
+    case DEDUP_WINDOW:
+        return (uint64_t)c->dedup_window_ms;
+    case MAX_MESSAGE_BYTES:
+        return c->message_bytes_max;
+    case MAX_DELIVERIES:
+        return c->deliveries_max;
+    case CAPACITY:
+        return c->capacity;
+    case BACKPRESSURE:
+        return c->backpressure;
+    case SHARDS:
+        return c->shards;
+    default:
+        return 0;
+    }
+}
+
+static void put(struct queue_config *c, enum field f, uint64_t v)
+{
+    switch (f) {
+    case ORDERING_MODE:
+        c->ordering_mode = (enum ordering_mode)v;
+        break;
+    case ORDERING_GUARANTEE:
+        c->ordering_guarantee = v == 1;
+        break;
+    case VISIBILITY_TIMEOUT:
+        c->visibility_timeout_ms = (int64_t)v;
+        break;
+    case FAILURE_MODE:
+        c->failure_mode = (enum failure_mode)v;
+        break;
+    case MAX_RETRIES:
+        c->retries_max = (uint32_t)v;
+        break;
+    case BACKOFF_INITIAL:
+        c->backoff.initial_ms = (int64_t)v;
+        break;
+    case BACKOFF_MULTIPLIER:
+        c->backoff.multiplier_1000 = (uint32_t)v;
+        break;
+    case BACKOFF_MAX:
+        c->backoff.max_ms = (int64_t)v;
+        break;
+    case BACKOFF_JITTER:
+        c->backoff.jitter_1000 = (uint32_t)v;
+        break;
+    case DEDUP_WINDOW:
+        c->dedup_window_ms = (int64_t)v;
+        break;
+    case MAX_MESSAGE_BYTES:
+        c->message_bytes_max = v;
+        break;
+    case MAX_DELIVERIES:
+        c->deliveries_max = (uint32_t)v;
+        break;
+    case CAPACITY:
+        c->capacity = v;
+        break;
+    case BACKPRESSURE:
+        c->backpressure = (enum backpressure)v;
+        break;
+    case SHARDS:
+        c->shards = (uint32_t)v;
+        break;
+    default:
+        break;
+    }
+}
+
+// ---- saying what is wrong
+
+__attribute__((format(printf, 2, 3))) static enum err refuse(struct config_error *error,
+                                                             const char *format, ...)
+{
+    if (!error) return ERR_INVALID;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    return ERR_INVALID;
+}
+
+// ---- text to numbers
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static const struct unit time_units[] = {{"", 1},          {"ms", 1},          {"s", 1000},
+                                         {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 86400 * 1000}};
+static const struct unit byte_units[] = {{"", 1},         {"B", 1},         {"KB", 1000},
+                                         {"MB", 1000000}, {"KiB", 1 << 10}, {"MiB", 1 << 20},
+                                         {"GiB", 1 << 30}};
+static const struct unit no_units[] = {{"", 1}};
+
+// Digits, then a unit. False: not that, or larger than any limit.
+static bool parse_number(const char *text, const struct unit *units, size_t units_len,
+                         uint64_t *out)
+{
+    uint64_t v = 0;
+    size_t digits = 0;
+    for (; text[digits] >= '0' && text[digits] <= '9'; digits++) {
+        if (digits > 14) return false;
+        v = v * 10 + (uint64_t)(text[digits] - '0');
+    }
+    if (digits == 0) return false;
+    for (size_t i = 0; i < units_len; i++) {
+        if (strcmp(text + digits, units[i].name) != 0) continue;
+        *out = v * units[i].factor;
+        return v <= UINT64_MAX / units[i].factor;
+    }
+    return false;
+}
+
+// "2", "1.5", "0.25": in thousandths.
+static bool parse_fraction(const char *text, uint64_t *out)
+{
+    uint64_t v = 0, scale = 1000;
+    size_t i = 0;
+    for (; text[i] >= '0' && text[i] <= '9' && i < 8; i++)
+        v = v * 10 + (uint64_t)(text[i] - '0');
+    if (i == 0) return false;
+    v *= 1000;
+    if (text[i] == '.') {
+        size_t start = ++i;
+        for (; text[i] >= '0' && text[i] <= '9' && scale > 1; i++) {
+            scale /= 10;
+            v += (uint64_t)(text[i] - '0') * scale;
+        }
+        if (i == start) return false;
+    }
+    *out = v;
+    return text[i] == '\0';
+}
+
+static bool parse_word(const char *text, const char *words, uint64_t *out)
+{
+    size_t len = strlen(text);
+    *out = 0;
+    for (const char *at = words; len > 0;) {
+        const char *comma = strchr(at, ',');
+        size_t word = comma ? (size_t)(comma - at) : strlen(at);
+        if (word == len && memcmp(at, text, len) == 0) return true;
+        if (!comma) return false;
+        at = comma + 2;
+        ++*out;
+    }
+    return false;
+}
+
+static bool parse(const struct row *row, const char *text, uint64_t *v)
+{
+    switch (row->kind) {
+    case KIND_WORD:
+    case KIND_BOOL:
+        return parse_word(text, row->words, v);
+    case KIND_TIME:
+        return parse_number(text, time_units, sizeof time_units / sizeof *time_units, v);
+    case KIND_BYTES:
+        return parse_number(text, byte_units, sizeof byte_units / sizeof *byte_units, v);
+    case KIND_FRACTION:
+        return parse_fraction(text, v);
+    default:
+        return parse_number(text, no_units, 1, v);
+    }
+}
+
+static void allowed(const struct row *row, char *out, size_t out_len)
+{
+    unsigned long long min = row->min, max = row->max;
+    switch (row->kind) {
+    case KIND_TIME:
+        (void)snprintf(out, out_len, "a time from %llums to %llums, such as 1500, 30s or 5m", min,
+                       max);
+        break;
+    case KIND_BYTES:
+        (void)snprintf(out, out_len, "a size from %llu to %llu bytes, such as 4096 or 256KiB", min,
+                       max);
+        break;
+    case KIND_FRACTION:
+        (void)snprintf(out, out_len, "a number from %llu.%03llu to %llu.%03llu, such as 1.5",
+                       min / 1000, min % 1000, max / 1000, max % 1000);
+        break;
+    default:
+        (void)snprintf(out, out_len, "a whole number from %llu to %llu", min, max);
+        break;
+    }
+}
+
+bool queue_name_ok(const char *name)
+{
+    size_t len = 0;
+    for (; name[len] != '\0'; len++) {
+        char c = name[len];
+        bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        bool mark = c == '_' || c == '.' || c == '-';
+        if (len == QUEUE_NAME_MAX || !(letter || (mark && len > 0))) return false;
+    }
+    return len > 0;
+}
+
+static enum err set_name(struct queue_config *c, const char *key, const char *value,
+                         struct config_error *error)
+{
+    if (value[0] != '\0' && !queue_name_ok(value))
+        return refuse(error,
+                      "%s \"%.100s\" is not a queue name: 1 to %d of A-Z a-z 0-9 _ . -, "
+                      "starting with a letter or digit",
+                      key, value, QUEUE_NAME_MAX);
+    memcpy(c->dead_letter_queue, value, strlen(value) + 1);
+    return ERR_OK;
+}
+
+static enum err unknown_key(const char *key, struct config_error *error)
+{
+    char list[200] = "";
+    size_t len = 0;
+    for (size_t i = 0; i < FIELD_COUNT && len < sizeof list; i++) {
+        if (strchr(rows[i].key, '.')) continue;
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s, ", rows[i].key);
+    }
+    return refuse(error, "\"%.80s\" is not one of %sfailureStrategy.*", key, list);
+}
+
+enum err config_set(struct queue_config *c, const char *key, const char *value,
+                    struct config_error *error)
+{
+    size_t f = 0;
+    while (f < FIELD_COUNT && strcmp(rows[f].key, key) != 0)
+        f++;
+    if (f == FIELD_COUNT) return unknown_key(key, error);
+    const struct row *row = &rows[f];
+    if (row->kind == KIND_NAME) return set_name(c, key, value, error);
+    uint64_t v = 0;
+    if (parse(row, value, &v) && v >= row->min && v <= row->max) {
+        put(c, (enum field)f, v);
+        return ERR_OK;
+    }
+    if (row->words) return refuse(error, "%s \"%.100s\" is not one of %s", key, value, row->words);
+    char range[120];
+    allowed(row, range, sizeof range);
+    return refuse(error, "%s \"%.100s\" is not %s", key, value, range);
+}
+
+// ---- the whole
+
+enum err config_check(const struct queue_config *c, const char *name, struct config_error *error)
+{
+    for (size_t f = 0; f < FIELD_COUNT; f++) {
+        uint64_t v = get(c, (enum field)f);
+        if (v < rows[f].min || v > rows[f].max)
+            return refuse(error, "%s %llu is not from %llu to %llu", rows[f].key,
+                          (unsigned long long)v, (unsigned long long)rows[f].min,
+                          (unsigned long long)rows[f].max);
+    }
+    const char *dead = c->dead_letter_queue;
+    static const char *const modes[] = {"retry", "dead-letter", "hybrid"};
+    if (dead[0] == '\0' && c->failure_mode != FAILURE_RETRY)
+        return refuse(error,
+                      "failureStrategy.mode \"%s\" needs failureStrategy.deadLetterQueue, the "
+                      "name of a queue",
+                      modes[c->failure_mode]);
+    if (dead[0] != '\0' && !queue_name_ok(dead))
+        return refuse(error, "failureStrategy.deadLetterQueue \"%.80s\" is not a queue name", dead);
+    if (name && dead[0] != '\0' && strcmp(dead, name) == 0)
+        return refuse(error,
+                      "failureStrategy.deadLetterQueue \"%s\" is the queue itself; name another "
+                      "queue",
+                      dead);
+    if (c->backoff.initial_ms > c->backoff.max_ms)
+        return refuse(error,
+                      "failureStrategy.backoff.initial \"%lldms\" is more than "
+                      "failureStrategy.backoff.max \"%lldms\"",
+                      (long long)c->backoff.initial_ms, (long long)c->backoff.max_ms);
+    return ERR_OK;
+}
+
+#define CYCLE_MAX 64 // longer chains of dead-letter queues are refused as well
+
+enum err config_check_cycle(const struct queue_config *c, const char *name, config_next_fn *next,
+                            void *ctx, struct config_error *error)
+{
+    const char *at = c->dead_letter_queue;
+    for (int i = 0; at && at[0] != '\0'; i++) {
+        if (strcmp(at, name) == 0 || i == CYCLE_MAX)
+            return refuse(error,
+                          "failureStrategy.deadLetterQueue \"%s\" leads back to \"%.80s\"; dead "
+                          "letters must end in a queue of their own",
+                          c->dead_letter_queue, name);
+        at = next(ctx, at);
+    }
+    return ERR_OK;
+}
+
+// ---- numbers to text
+
+static void print_word(const struct row *row, uint64_t v, struct config_pair *out)
+{
+    const char *at = row->words;
+    for (; v > 0; v--)
+        at = strchr(at, ',') + 2;
+    const char *comma = strchr(at, ',');
+    (void)snprintf(out->value, sizeof out->value, "%.*s",
+                   (int)(comma ? (size_t)(comma - at) : strlen(at)), at);
+}
+
+bool config_print(const struct queue_config *c, size_t index, struct config_pair *out)
+{
+    if (index >= FIELD_COUNT) return false;
+    const struct row *row = &rows[index];
+    unsigned long long v = get(c, (enum field)index);
+    out->key = row->key;
+    switch (row->kind) {
+    case KIND_WORD:
+    case KIND_BOOL:
+        print_word(row, v, out);
+        break;
+    case KIND_TIME:
+        (void)snprintf(out->value, sizeof out->value, "%llums", v);
+        break;
+    case KIND_FRACTION:
+        (void)snprintf(out->value, sizeof out->value, "%llu.%03llu", v / 1000, v % 1000);
+        break;
+    case KIND_NAME:
+        memcpy(out->value, c->dead_letter_queue, sizeof c->dead_letter_queue);
+        break;
+    default:
+        (void)snprintf(out->value, sizeof out->value, "%llu", v);
+        break;
+    }
+    return true;
+}
+
+// ---- bytes
+
+void config_encode(const struct queue_config *c, struct buf *out)
+{
+    buf_put_u8(out, CONFIG_VERSION);
+    for (size_t f = 0; f < FIELD_COUNT; f++)
+        if (rows[f].kind != KIND_NAME) buf_put_u64(out, get(c, (enum field)f));
+    buf_put_sized(out, bytes_str(c->dead_letter_queue));
+}
+
+enum err config_decode(struct reader *r, struct queue_config *out)
+{
+    *out = (struct queue_config){0};
+    if (read_u8(r) != CONFIG_VERSION) return ERR_INVALID;
+    for (size_t f = 0; f < FIELD_COUNT; f++) {
+        if (rows[f].kind == KIND_NAME) continue;
+        uint64_t v = read_u64(r);
+        if (v < rows[f].min || v > rows[f].max) return ERR_INVALID;
+        put(out, (enum field)f, v);
+    }
+    struct bytes name = read_sized(r, QUEUE_NAME_MAX);
+    if (name.len > 0) memcpy(out->dead_letter_queue, name.data, name.len);
+    if (!reader_ok(r) || strlen(out->dead_letter_queue) != name.len) return ERR_INVALID;
+    return name.len == 0 || queue_name_ok(out->dead_letter_queue) ? ERR_OK : ERR_INVALID;
+}

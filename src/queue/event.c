@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of events of an entry, and their ids.
+#include "queue/event.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/state.h"
+
+#include <stdio.h>
+
+static const char *const names[EVENT_COUNT] = {
+#define EVENT_NAME(name, id) id,
+    EVENT_LIST(EVENT_NAME)
+#undef EVENT_NAME
+};
+
+const char *event_name(enum event_kind kind)
+{
+    CHECK((unsigned)kind < EVENT_COUNT);
+    return names[kind];
+}
+
+void events_init(struct events *e)
+{
+    *e = (struct events){0};
+    buf_init(&e->text, UINT32_MAX);
+}
+
+void events_done(struct events *e)
+{
+    memory_free(e->rows);
+    buf_done(&e->text);
+    *e = (struct events){0};
+}
+
+void events_clear(struct events *e)
+{
+    e->len = 0;
+    buf_clear(&e->text);
+}
+
+struct bytes event_worker(const struct events *list, const struct event *e)
+{
+    if (e->worker_len == 0) return BYTES_EMPTY;
+    return bytes_of(list->text.data + e->worker_at, e->worker_len);
+}
+
+void event_id(const struct event *e, const struct queue_id *queue, uint32_t shard,
+              char out[EVENT_ID_MAX])
+{
+    char hex[33];
+    for (size_t i = 0; i < sizeof queue->bytes; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", queue->bytes[i]);
+    char op[12] = "t";
+    if (e->op != EVENT_OP_TIME) (void)snprintf(op, sizeof op, "%u", e->op);
+    (void)snprintf(out, EVENT_ID_MAX, "%s-%u-%llu-%s-%s-%u", hex, shard,
+                   (unsigned long long)e->slot, op, event_name(e->kind), e->n);
+}
+
+// ---- from the fold
+
+static void describe(const struct machine *m, uint32_t h, struct event *e)
+{
+    const struct msg *msg = msg_at(m, h);
+    e->seq = msg->seq;
+    e->place = (struct place){msg->slot, msg->skip};
+    e->deliveries = msg->deliveries;
+    e->retries = msg->retries;
+    if (msg->state == STATE_DELAYED) e->until = heap_get(&m->timers, h)->key;
+    if (msg->state != STATE_LOCKED) return;
+    const struct lock *lock = lock_of(m, msg);
+    e->fence = lock->fence;
+    e->until = lock->deadline;
+    e->order = lock->order;
+}
+
+// h: the message it is about, or 0. The row is valid until the next one.
+struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
+{
+    struct events *list = m->events;
+    if (!list) return NULL;
+    if (list->len == list->cap) {
+        list->cap = list->cap < 64 ? 64 : list->cap * 2;
+        list->rows = memory_resize(list->rows, list->cap * sizeof *list->rows);
+    }
+    struct event *e = &list->rows[list->len++];
+    bool time = m->op_index == EVENT_OP_TIME;
+    *e = (struct event){.slot = m->slot,
+                        .op = m->op_index,
+                        .n = time ? m->time_n++ : m->event_n++,
+                        .kind = kind,
+                        .at = m->now};
+    if (h) describe(m, h, e);
+    return e;
+}
+
+// Batches name the same worker many times: its name is written once.
+void emit_worker(struct machine *m, struct event *e, uint32_t w)
+{
+    struct events *list = m->events;
+    struct bytes name = worker_name(m, w);
+    struct bytes last = BYTES_EMPTY;
+    if (list->text.len >= name.len)
+        last = bytes_of(list->text.data + list->text.len - name.len, name.len);
+    e->worker_len = (uint32_t)name.len;
+    e->worker_at = (uint32_t)(list->text.len - name.len);
+    if (bytes_equal(last, name)) return;
+    e->worker_at = (uint32_t)list->text.len;
+    buf_put(&list->text, name);
+    if (list->text.bad) e->worker_at = e->worker_len = 0;
+}

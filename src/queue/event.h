@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events fall out of the fold, one per transition: every fold of the same entries yields the same
+// events with the same ids, whoever runs it.
+#pragma once
+
+#include "base/bytes.h"
+#include "queue/message.h"
+#include "queue/reason.h"
+#include "queue/result.h"
+
+#define EVENT_LIST(X)                                                                              \
+    X(MESSAGE_ENQUEUED, "message-enqueued")                                                        \
+    X(MESSAGE_CLAIMED, "message-claimed")                                                          \
+    X(MESSAGE_OUTCOME, "message-outcome")                                                          \
+    X(MESSAGE_RELEASED, "message-released")                                                        \
+    X(MESSAGE_MOVED, "message-moved")                                                              \
+    X(LOCK_RENEWED, "lock-renewed")                                                                \
+    X(LOCK_RENEWAL_REJECTED, "lock-renewal-rejected")                                              \
+    X(LOCK_EXPIRED, "lock-expired")                                                                \
+    X(ORDERING_BEST_EFFORT, "ordering-best-effort")                                                \
+    X(TICKETS_PUBLISHED, "tickets-published")                                                      \
+    X(TICKETS_RECOVERED, "tickets-recovered")                                                      \
+    X(QUEUE_CONFIGURED, "queue-configured")                                                        \
+    X(QUEUE_PAUSED, "queue-paused")                                                                \
+    X(QUEUE_RESUMED, "queue-resumed")                                                              \
+    X(QUEUE_PURGED, "queue-purged")                                                                \
+    X(QUEUE_DELETED, "queue-deleted")
+
+enum event_kind {
+#define EVENT_ENUM(name, id) EVENT_##name,
+    EVENT_LIST(EVENT_ENUM)
+#undef EVENT_ENUM
+        EVENT_COUNT
+};
+
+#define EVENT_OP_TIME UINT32_MAX // the op index of what the passing of time did
+
+// Fields that a kind does not need are zero.
+struct event {
+    uint64_t slot; // slot, op, kind and n, with queue id and shard, are its identity
+    uint32_t op;
+    uint32_t n; // which of the op's events of this entry, from 0
+    enum event_kind kind;
+    enum outcome_status status; // message-outcome
+    enum reason reason;         // lock-renewal-rejected
+    int64_t at;                 // the fold's time
+    uint64_t seq;               // the message; 0: about the queue
+    struct place place;         // of the message; slot 0: unknown
+    uint32_t deliveries;        // the attempt count
+    uint32_t retries;
+    uint64_t fence;
+    int64_t until;  // deadline of the lock, or when the message is ready again; 0: at once or never
+    uint64_t order; // of a ticket
+    uint64_t count; // ordering-best-effort: open messages; purged: how many; configured: version
+    uint64_t from;  // message-enqueued: the dead message that was redriven
+    uint32_t worker_at; // into events.text
+    uint32_t worker_len;
+};
+
+struct events {
+    struct event *rows;
+    size_t len;
+    size_t cap;
+    struct buf text;
+};
+
+void events_init(struct events *e);
+void events_done(struct events *e);
+void events_clear(struct events *e); // keeps the memory
+struct bytes event_worker(const struct events *list, const struct event *e);
+
+const char *event_name(enum event_kind kind);
+// "<queue id in hex>-<shard>-<slot>-<op>-<kind's name>-<n>"; op is "t" for what time did.
+#define EVENT_ID_MAX 128
+void event_id(const struct event *e, const struct queue_id *queue, uint32_t shard,
+              char out[EVENT_ID_MAX]);

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks: who holds a message, until when, and what becomes of it when the lock ends. The failure
+// strategy is here: judge() decides, the rest carries it out.
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/siphash.h"
+#include "queue/state.h"
+
+// ---- the failure strategy
+
+// failed: its worker said so; else the lock expired. An expiry never waits; it counts as a retry in
+// the modes that count. maxDeliveries bounds the attempts in every mode.
+struct verdict judge(const struct machine *m, const struct msg *msg, bool failed)
+{
+    const struct queue_config *c = &m->config;
+    enum message_state end = c->failure_mode == FAILURE_RETRY ? STATE_DEAD : STATE_OUTBOUND;
+    if (c->deliveries_max > 0 && msg->deliveries >= c->deliveries_max)
+        return (struct verdict){end, false, DEAD_DELIVERIES};
+    if (c->failure_mode == FAILURE_DEAD_LETTER) {
+        if (failed) return (struct verdict){end, false, DEAD_FAILED};
+        return (struct verdict){STATE_READY, false, DEAD_EXPIRED};
+    }
+    if (msg->retries >= c->retries_max)
+        return (struct verdict){end, false, failed ? DEAD_FAILED : DEAD_EXPIRED};
+    return (struct verdict){failed ? STATE_DELAYED : STATE_READY, true, DEAD_FAILED};
+}
+
+// initial * multiplier ^ (retry - 1), at most max, then plus or minus the jitter: a hash, so every
+// fold agrees.
+int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry)
+{
+    const struct backoff_config *b = &m->config.backoff;
+    int64_t wait = b->initial_ms < b->max_ms ? b->initial_ms : b->max_ms;
+    for (uint32_t i = 1; i < retry && wait < b->max_ms && wait > 0; i++) {
+        if (b->multiplier_1000 == 1000) break;
+        wait = wait * (int64_t)b->multiplier_1000 / 1000;
+        if (wait > b->max_ms) wait = b->max_ms;
+    }
+    int64_t spread = wait * (int64_t)b->jitter_1000 / 1000;
+    if (spread > 0) {
+        uint64_t chance = mix(mix(hash64_of(bytes_of(m->queue.bytes, 16), m->shard), seq), retry);
+        wait += (int64_t)(chance % (uint64_t)(2 * spread + 1)) - spread;
+    }
+    return wait < b->max_ms ? wait : b->max_ms;
+}
+
+// ---- entering and leaving the open ones (not in strict queues, where nothing is overtaken)
+
+static void open_enter(struct machine *m, uint32_t h)
+{
+    const struct msg *msg = msg_at(m, h);
+    if (is_strict(m)) return;
+    heap_push(&m->open, order_key(msg), order_tie(m, msg), h);
+}
+
+void open_leave(struct machine *m, uint32_t h)
+{
+    if (heap_has(&m->open, h)) heap_remove(&m->open, h);
+}
+
+// ---- giving
+
+// The record was taken with ready_take: it is READY, withdrawn, and out of the digest.
+void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
+                int64_t deadline, bool ticket)
+{
+    struct msg *msg = msg_at(m, h);
+    CHECK(msg->state == STATE_READY);
+    lock_need(m, h);
+    msg_move(m, h, STATE_LOCKED);
+    struct lock *lock = lock_of(m, msg);
+    uint64_t fence = ++m->fence;
+    *lock = (struct lock){.token = siphash128(seed, msg->seq, fence),
+                          .fence = fence,
+                          .deadline = deadline,
+                          .worker = worker,
+                          .ticket = ticket};
+    m->workers[worker].open++;
+    heap_push(&m->timers, deadline, msg->seq, h);
+    open_enter(m, h);
+    if (ticket) {
+        lock->order = ++m->order;
+        m->tickets++;
+        ticket_link(m, worker, h);
+    } else {
+        msg->deliveries++;
+    }
+    if (msg->scope) scope_refresh(m, msg->scope);
+    msg_settle(m, h);
+}
+
+void lock_extend(struct machine *m, uint32_t h, int64_t deadline)
+{
+    struct msg *msg = msg_at(m, h);
+    CHECK(msg->state == STATE_LOCKED);
+    msg_touch(m, h);
+    heap_remove(&m->timers, h);
+    lock_of(m, msg)->deadline = deadline;
+    heap_push(&m->timers, deadline, msg->seq, h);
+    msg_settle(m, h);
+}
+
+// A ticket becomes a plain lock, and the attempt counts.
+void ticket_use(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    if (!lock_of(m, msg)->ticket) return;
+    msg_touch(m, h);
+    ticket_unlink(m, h);
+    lock_of(m, msg)->ticket = false;
+    m->tickets--;
+    msg->deliveries++;
+    msg_settle(m, h);
+}
+
+// ---- ending. After lock_let_go the record is out of the digest, every heap and its worker's
+// count.
+
+static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
+{
+    struct msg *msg = msg_at(m, h);
+    CHECK(msg->state == STATE_LOCKED);
+    msg_touch(m, h);
+    struct lock *lock = lock_of(m, msg);
+    heap_remove(&m->timers, h);
+    open_leave(m, h);
+    if (lock->ticket) {
+        ticket_unlink(m, h);
+        lock->ticket = false;
+        m->tickets--;
+    }
+    m->workers[lock->worker].open--;
+    lock->end = (uint8_t)end;
+    worker_settle(m, lock->worker);
+    lock->worker = 0;
+}
+
+void lock_finish(struct machine *m, uint32_t h)
+{
+    CHECK(!lock_of(m, msg_at(m, h))->ticket);
+    lock_let_go(m, h, LOCK_END_RELEASED);
+    msg_move(m, h, STATE_PROCESSED);
+    scope_leave(m, h);
+    msg_free(m, h);
+}
+
+// The queue goes away: the record leaves with its lock.
+void lock_abandon(struct machine *m, uint32_t h)
+{
+    lock_let_go(m, h, LOCK_END_RELEASED);
+}
+
+static void make_ready(struct machine *m, uint32_t h)
+{
+    msg_move(m, h, STATE_READY);
+    ready_offer(m, h);
+    msg_settle(m, h);
+}
+
+static void make_delayed(struct machine *m, uint32_t h, int64_t due)
+{
+    msg_move(m, h, STATE_DELAYED);
+    heap_push(&m->timers, due, msg_at(m, h)->seq, h);
+    msg_settle(m, h);
+}
+
+// No attempt is counted.
+void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end end)
+{
+    struct msg *msg = msg_at(m, h);
+    bool ticket = lock_of(m, msg)->ticket;
+    lock_let_go(m, h, end);
+    if (!ticket) {
+        CHECK(msg->deliveries > 0);
+        msg->deliveries--;
+    }
+    if (due > m->now) {
+        make_delayed(m, h, due);
+    } else {
+        make_ready(m, h);
+    }
+}
+
+// The worker failed, or let the lock expire. until: when the message is ready again, or 0.
+enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_t *until)
+{
+    struct msg *msg = msg_at(m, h);
+    CHECK(!lock_of(m, msg)->ticket);
+    struct verdict v = judge(m, msg, failed);
+    lock_let_go(m, h, failed ? LOCK_END_RELEASED : LOCK_END_EXPIRED);
+    *until = 0;
+    if (v.state == STATE_DEAD || v.state == STATE_OUTBOUND) {
+        grave_dig(m, h, v.state, v.cause, failed);
+        return OUTCOME_DEAD_LETTERED;
+    }
+    if (v.counted && !MUTANT(ATTEMPTS_OFF)) msg->retries++;
+    int64_t due = v.state == STATE_DELAYED ? m->from + backoff_ms(m, msg->seq, msg->retries) : 0;
+    if (due <= m->now) {
+        make_ready(m, h);
+        return OUTCOME_RETRYING;
+    }
+    *until = due;
+    msg->flags |= MSG_WAITING;
+    m->waiting++;
+    make_delayed(m, h, due);
+    open_enter(m, h);
+    return OUTCOME_RETRYING;
+}
+
+static void delay_ends(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    msg_touch(m, h);
+    heap_remove(&m->timers, h);
+    open_leave(m, h);
+    if (msg->flags & MSG_WAITING) m->waiting--;
+    msg->flags &= (uint8_t)~MSG_WAITING;
+    make_ready(m, h);
+}
+
+static void ticket_expires(struct machine *m, uint32_t h)
+{
+    struct event *e = emit(m, EVENT_TICKETS_RECOVERED, h);
+    if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    lock_give_back(m, h, 0, LOCK_END_EXPIRED);
+}
+
+// The moment of a delayed or locked record has come.
+void lock_expire(struct machine *m, uint32_t h)
+{
+    const struct msg *msg = msg_at(m, h);
+    if (msg->state == STATE_DELAYED) {
+        delay_ends(m, h);
+        return;
+    }
+    CHECK(msg->state == STATE_LOCKED);
+    if (MUTANT(EXPIRY_OFF)) {
+        lock_extend(m, h, m->now + LEASE_MAX_MS);
+        return;
+    }
+    if (lock_of(m, msg)->ticket) {
+        ticket_expires(m, h);
+        return;
+    }
+    struct event *e = emit(m, EVENT_LOCK_EXPIRED, h);
+    if (e) emit_worker(m, e, lock_of(m, msg)->worker);
+    int64_t until;
+    enum outcome_status status = lock_fail(m, h, false, &until);
+    if (status != OUTCOME_DEAD_LETTERED) return;
+    e = emit(m, EVENT_MESSAGE_OUTCOME, h);
+    if (e) e->status = status;
+}
+
+// ---- asking
+
+enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint32_t *h)
+{
+    *h = 0;
+    if (ref->seq == 0 || ref->seq >= m->seq_next) return REASON_UNKNOWN_MESSAGE;
+    uint32_t found = map_find(&m->by_seq, ref->seq);
+    if (found == MAP_NONE) return backlog_find(m, ref->seq) ? REASON_NOT_LOCKED : REASON_TERMINAL;
+    *h = found;
+    const struct msg *msg = msg_at(m, found);
+    if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) return REASON_TERMINAL;
+    if (!msg->lock) return REASON_NOT_LOCKED;
+    const struct lock *lock = lock_of(m, msg);
+    bool same = hash128_equal(lock->token, ref->token) || MUTANT(TOKEN_OFF);
+    if (msg->state == STATE_LOCKED) return same ? REASON_NONE : REASON_TOKEN_MISMATCH;
+    if (!same) return REASON_NOT_LOCKED;
+    return lock->end == LOCK_END_EXPIRED ? REASON_LOCK_EXPIRED : REASON_LOCK_RELEASED;
+}

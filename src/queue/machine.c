@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// An entry is applied: time moves on first, then each op in order, then whatever a late word had
+// kept from expiring.
+#include "queue/machine.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/state.h"
+
+#include <string.h>
+
+#define RESULT_MAX ((size_t)16 << 20)
+
+// ---- birth and death
+
+static void rows_init(struct machine *m)
+{
+    m->msgs_len = m->locks_len = m->workers_len = 1; // row 0 is nobody
+    m->msgs_cap = m->locks_cap = m->workers_cap = m->scopes_cap = 16;
+    m->msgs = memory_zeroed(m->msgs_cap, sizeof *m->msgs);
+    m->locks = memory_zeroed(m->locks_cap, sizeof *m->locks);
+    m->workers = memory_zeroed(m->workers_cap, sizeof *m->workers);
+    m->scopes = memory_zeroed(m->scopes_cap, sizeof *m->scopes);
+    m->scopes_len = SCOPE_UNGROUPED + 1;
+}
+
+static void init(struct machine *m, const struct queue_id *queue, uint32_t shard,
+                 const struct queue_config *birth)
+{
+    *m = (struct machine){.queue = *queue, .shard = shard, .birth = *birth, .config = *birth};
+    m->config_version = 1;
+    m->seq_next = 1;
+    m->now = TIME_DAWN;
+    rows_init(m);
+    buf_init(&m->result, RESULT_MAX);
+}
+
+static void done(struct machine *m)
+{
+    backlog_clear(m);
+    dedup_clear(m);
+    requests_clear(m);
+    memory_free(m->sources);
+    memory_free(m->msgs);
+    memory_free(m->locks);
+    memory_free(m->scopes);
+    memory_free(m->workers);
+    memory_free(m->names);
+    memory_free(m->held);
+    map_done(&m->by_seq);
+    map_done(&m->by_group);
+    map_done(&m->marks);
+    heap_done(&m->ready);
+    heap_done(&m->timers);
+    heap_done(&m->open);
+    heap_done(&m->leavers);
+    buf_done(&m->result);
+}
+
+struct machine *machine_new(const struct queue_id *queue, uint32_t shard,
+                            const struct queue_config *birth)
+{
+    struct machine *m = NEW(struct machine);
+    init(m, queue, shard, birth);
+    return m;
+}
+
+void machine_free(struct machine *m)
+{
+    if (!m) return;
+    done(m);
+    memory_free(m);
+}
+
+void machine_reset(struct machine *m)
+{
+    struct queue_id queue = m->queue;
+    struct queue_config birth = m->birth;
+    done(m);
+    init(m, &queue, m->shard, &birth);
+}
+
+// ---- time
+
+// Whatever is due by now, in the order of its moment, then of its sequence.
+static void advance(struct machine *m)
+{
+    m->op_index = EVENT_OP_TIME;
+    const struct heap_row *top;
+    while ((top = heap_top(&m->timers)) && top->key <= m->now)
+        lock_expire(m, top->ref);
+    dedup_expire(m);
+    requests_expire(m);
+}
+
+// A range must not run over slots whose messages it cannot count.
+static void enter_slot(struct machine *m, const struct machine_entry *e)
+{
+    CHECK(e->slot > m->slot);
+    if (e->slot != m->slot + 1 || e->ops_len == 0) backlog_break(m);
+    m->slot = e->slot;
+    if (e->now > m->now) m->now = e->now;
+    m->from = e->time.hi > m->now ? e->time.hi : m->now;
+    m->epoch = e->epoch;
+    m->ordinal = 0;
+    m->time_n = 0;
+}
+
+// ---- ops
+
+static enum reason dispatch(struct machine *m, const struct op *op)
+{
+    struct bytes p = op->payload;
+    switch (op->kind) {
+    case OP_SEND:
+        return apply_send(m, p);
+    case OP_CLAIM:
+    case OP_TAKE:
+        return apply_claim(m, op->kind, p);
+    case OP_RENEW:
+    case OP_ACK:
+    case OP_FAIL:
+    case OP_RELEASE:
+        return apply_outcome(m, op->kind, p);
+    case OP_PUBLISH:
+        return apply_publish(m, p);
+    case OP_RECOVER:
+        return apply_recover(m, p);
+    case OP_WORKER:
+        return apply_worker(m, p);
+    case OP_CONFIGURE:
+        return apply_configure(m, p);
+    case OP_PAUSE:
+        return apply_pause(m, p, true);
+    case OP_RESUME:
+        return apply_pause(m, p, false);
+    case OP_PURGE:
+        return apply_purge(m, p);
+    case OP_REDRIVE:
+        return apply_redrive(m, p);
+    case OP_DELETE:
+        return apply_delete(m, p);
+    case OP_ARRIVE:
+        return apply_arrive(m, p);
+    case OP_OUTBOX:
+        return apply_outbox(m, p);
+    default:
+        return REASON_UNKNOWN_OP;
+    }
+}
+
+// An op that is not applied again still carries messages: those after it are counted on.
+static void pass_over(struct machine *m, const struct op *op)
+{
+    uint32_t messages = ops_messages(op, 1);
+    if (messages == 0) return;
+    m->ordinal += messages;
+    backlog_break(m);
+}
+
+static enum reason answer(struct machine *m, const struct op *op)
+{
+    buf_clear(&m->result);
+    struct request_id id;
+    bool named = op_request(op, &id) && request_id_set(&id);
+    const struct request_row *row = named ? request_find(m, &id) : NULL;
+    if (row && row->kind == op->kind) {
+        pass_over(m, op);
+        buf_put(&m->result, row->body);
+        return (enum reason)row->body.data[0];
+    }
+    enum reason reason;
+    if (row) {
+        pass_over(m, op);
+        reason = REASON_REQUEST_REUSED;
+    } else {
+        reason = dispatch(m, op);
+    }
+    if (m->result.len == 0) result_begin(&m->result, reason);
+    CHECK(!m->result.bad);
+    if (!named || row) return reason;
+    request_add(m, &(struct request_row){.id = id,
+                                         .kind = op->kind,
+                                         .expires_at = m->from + REQUEST_KEEP_MS,
+                                         .body = buf_bytes(&m->result)});
+    return reason;
+}
+
+static void put_result(struct op_result *result, struct buf *text, enum err err, struct bytes body)
+{
+    *result = (struct op_result){
+        .err = err, .body_at = (uint32_t)text->len, .body_len = (uint32_t)body.len};
+    buf_put(text, body);
+    if (text->bad) result->body_len = 0;
+}
+
+void machine_apply(struct machine *m, const struct machine_entry *e, struct op_result *results,
+                   struct buf *text, struct events *events)
+{
+    enter_slot(m, e);
+    m->events = events;
+    outcomes_hold(m, e);
+    advance(m);
+    outcomes_unhold(m);
+    for (size_t i = 0; i < e->ops_len; i++) {
+        if (e->ops[i].kind < OP_KIND_MACHINE) continue;
+        m->op_index = (uint32_t)i;
+        m->event_n = 0;
+        enum reason reason = answer(m, &e->ops[i]);
+        if (results) put_result(&results[i], text, reason_err(reason), buf_bytes(&m->result));
+    }
+    advance(m);
+    workers_expire(m); // last: a heartbeat in this entry came in time
+    m->events = NULL;
+}
+
+bool machine_recall(const struct machine *m, const struct op *op, struct op_result *result,
+                    struct buf *text)
+{
+    struct request_id id;
+    if (!op_request(op, &id) || !request_id_set(&id)) return false;
+    const struct request_row *row = request_find(m, &id);
+    if (!row) return false;
+    uint8_t reused = REASON_REQUEST_REUSED;
+    struct bytes body = row->kind == op->kind ? row->body : bytes_of(&reused, 1);
+    put_result(result, text, reason_err((enum reason)body.data[0]), body);
+    return true;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Headers as pairs of sized bytes, and other small facts about messages.
+#include "queue/message.h"
+
+bool request_id_set(const struct request_id *id)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < sizeof id->bytes; i++)
+        any |= id->bytes[i];
+    return any != 0;
+}
+
+void headers_put(struct buf *b, struct bytes name, struct bytes value)
+{
+    buf_put_sized(b, name);
+    buf_put_sized(b, value);
+}
+
+bool headers_next(struct reader *r, struct bytes *name, struct bytes *value)
+{
+    if (r->left == 0) return false;
+    *name = read_sized(r, MESSAGE_HEADERS_MAX);
+    *value = read_sized(r, MESSAGE_HEADERS_MAX);
+    return reader_ok(r) && name->len > 0;
+}
+
+bool headers_ok(struct bytes headers)
+{
+    struct reader r = reader_of(headers);
+    struct bytes name, value;
+    while (r.left > 0)
+        if (!headers_next(&r, &name, &value)) return false;
+    return true;
+}
+
+uint64_t message_body_len(const struct message *m)
+{
+    return m->reference.name.len > 0 ? m->reference.len : m->body.len;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message as it travels: who it is, where its bytes are, what the sender said about it.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/hash.h"
+
+struct queue_id {
+    uint8_t bytes[16];
+};
+
+struct request_id {
+    uint8_t bytes[16]; // all zero: none
+};
+
+bool request_id_set(const struct request_id *id);
+
+#define MESSAGE_GROUP_MAX        256
+#define MESSAGE_DEDUP_MAX        256
+#define MESSAGE_CONTENT_TYPE_MAX 256
+#define MESSAGE_WORKFLOW_MAX     256
+#define MESSAGE_HEADERS_MAX      ((size_t)64 << 10)
+#define MESSAGE_REFERENCE_MAX    512
+#define MESSAGE_BODY_MAX         ((size_t)8 << 20)
+#define MESSAGE_PRIORITY_MAX     9
+#define WORKER_NAME_MAX          128
+
+// Where a message's bytes are: read the journal's entries forward from slot, count the messages in
+// them (ops_messages), and take the one after `skip` others. It lies in slot .. slot + PLACE_SPAN -
+// 1; void entries do not occur in there.
+struct place {
+    uint64_t slot;
+    uint32_t skip;
+};
+
+#define PLACE_SPAN 64
+
+enum message_when { WHEN_NOW, WHEN_DELAY, WHEN_DUE };
+
+// A body that was uploaded before: the machine knows its name and size only.
+struct body_reference {
+    struct bytes name;
+    uint64_t len;
+    int64_t uploaded_at;
+};
+
+// Views; the owner of the bytes is whoever filled it in.
+struct message {
+    struct bytes group;
+    struct bytes dedup;
+    struct bytes content_type;
+    struct bytes workflow;
+    struct bytes headers; // pairs as headers_put writes them
+    struct bytes body;    // empty when reference.name is set
+    struct body_reference reference;
+    uint8_t priority;       // 0 (default) .. 9, higher first
+    enum message_when when; // delay: milliseconds from the send; due: a moment
+    int64_t when_ms;
+};
+
+void headers_put(struct buf *b, struct bytes name, struct bytes value);
+bool headers_next(struct reader *r, struct bytes *name,
+                  struct bytes *value); // false: end or damage
+bool headers_ok(struct bytes headers);
+uint64_t message_body_len(const struct message *m);

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// The codecs of all ops but send (send_codec.c). Every payload: version, request id, then the op's
+// fields.
+#include "queue/ops.h"
+
+#include "base/check.h"
+#include "queue/send_codec.h"
+
+#include <string.h>
+
+#define SEQS_MAX REFS_MAX
+
+void op_head_put(struct buf *out, const struct request_id *request)
+{
+    buf_put_u8(out, OPS_VERSION);
+    buf_put(out, bytes_of(request->bytes, sizeof request->bytes));
+}
+
+void op_head_read(struct reader *r, struct request_id *request)
+{
+    if (read_u8(r) != OPS_VERSION) r->bad = true;
+    struct bytes id = read_bytes(r, sizeof request->bytes);
+    if (id.len > 0) memcpy(request->bytes, id.data, sizeof request->bytes);
+}
+
+bool op_request(const struct op *op, struct request_id *out)
+{
+    struct reader r = reader_of(op->payload);
+    op_head_read(&r, out);
+    return reader_ok(&r);
+}
+
+static void read_fixed(struct reader *r, void *to, size_t len)
+{
+    struct bytes from = read_bytes(r, len);
+    if (from.len > 0) memcpy(to, from.data, len);
+}
+
+static int64_t read_ms(struct reader *r, int64_t max)
+{
+    int64_t ms = read_i64(r);
+    if (ms < 0 || ms > max) r->bad = true;
+    return ms;
+}
+
+static struct bytes read_worker(struct reader *r)
+{
+    struct bytes name = read_sized(r, WORKER_NAME_MAX);
+    if (name.len == 0) r->bad = true;
+    return name;
+}
+
+static uint32_t read_count(struct reader *r, uint32_t max)
+{
+    uint32_t count = read_u32(r);
+    if (count > max) r->bad = true;
+    return r->bad ? 0 : count;
+}
+
+static enum err end(const struct reader *r)
+{
+    return reader_end(r) ? ERR_OK : ERR_INVALID;
+}
+
+// ---- claim, take
+
+void claim_encode(struct buf *out, const struct op_claim *op)
+{
+    op_head_put(out, &op->request);
+    buf_put(out, bytes_of(op->seed, sizeof op->seed));
+    buf_put_u32(out, op->max);
+    buf_put_i64(out, op->lease_ms);
+    buf_put_sized(out, op->worker);
+}
+
+enum err claim_decode(struct bytes payload, struct op_claim *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    read_fixed(&r, out->seed, sizeof out->seed);
+    out->max = read_count(&r, CLAIM_COUNT_MAX);
+    out->lease_ms = read_ms(&r, LEASE_MAX_MS);
+    out->worker = read_worker(&r);
+    return end(&r);
+}
+
+// ---- renew, ack, fail, release
+
+void lock_ref_put(struct buf *out, const struct lock_ref *ref)
+{
+    buf_put_u64(out, ref->seq);
+    buf_put_hash128(out, ref->token);
+}
+
+struct lock_ref outcome_ref(const struct op_outcome *op, uint32_t index)
+{
+    CHECK(index < op->count);
+    struct reader r =
+        reader_of(bytes_of(op->refs.data + (size_t)index * LOCK_REF_BYTES, LOCK_REF_BYTES));
+    struct lock_ref ref = {.seq = read_u64(&r)};
+    ref.token = read_hash128(&r);
+    return ref;
+}
+
+void outcome_encode(struct buf *out, const struct op_outcome *op)
+{
+    CHECK(op->refs.len == (size_t)op->count * LOCK_REF_BYTES);
+    op_head_put(out, &op->request);
+    buf_put(out, bytes_of(op->queue.bytes, sizeof op->queue.bytes));
+    buf_put_u32(out, op->shard);
+    buf_put_i64(out, op->arrived_at);
+    buf_put_i64(out, op->wait_ms);
+    buf_put_sized(out, op->reason);
+    buf_put_u32(out, op->count);
+    buf_put(out, op->refs);
+}
+
+enum err outcome_decode(struct bytes payload, struct op_outcome *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    read_fixed(&r, out->queue.bytes, sizeof out->queue.bytes);
+    out->shard = read_u32(&r);
+    out->arrived_at = read_i64(&r);
+    out->wait_ms = read_ms(&r, LEASE_MAX_MS);
+    out->reason = read_sized(&r, FAIL_REASON_MAX);
+    out->count = read_count(&r, REFS_MAX);
+    out->refs = read_bytes(&r, (size_t)out->count * LOCK_REF_BYTES);
+    return end(&r);
+}
+
+// ---- tickets
+
+void ticket_row_put(struct buf *rows, const struct ticket_row *row)
+{
+    buf_put_u32(rows, row->max);
+    buf_put_sized(rows, row->worker);
+}
+
+bool ticket_row_next(struct reader *rows, struct ticket_row *out)
+{
+    out->max = read_count(rows, CLAIM_COUNT_MAX);
+    out->worker = read_worker(rows);
+    return reader_ok(rows);
+}
+
+void publish_encode(struct buf *out, const struct op_publish *op)
+{
+    op_head_put(out, &op->request);
+    buf_put(out, bytes_of(op->seed, sizeof op->seed));
+    buf_put_i64(out, op->ticket_ms);
+    buf_put_u32(out, op->count);
+    buf_put(out, op->rows);
+}
+
+enum err publish_decode(struct bytes payload, struct op_publish *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    read_fixed(&r, out->seed, sizeof out->seed);
+    out->ticket_ms = read_ms(&r, LEASE_MAX_MS);
+    out->count = read_count(&r, PUBLISH_ROWS_MAX);
+    out->rows = bytes_of(r.at, r.left);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < out->count; i++) {
+        struct ticket_row row;
+        if (!ticket_row_next(&r, &row)) return ERR_INVALID;
+        sum += row.max;
+    }
+    return sum <= CLAIM_COUNT_MAX ? end(&r) : ERR_INVALID;
+}
+
+void recover_encode(struct buf *out, const struct op_recover *op)
+{
+    op_head_put(out, &op->request);
+    buf_put_sized(out, op->worker);
+}
+
+enum err recover_decode(struct bytes payload, struct op_recover *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->worker = read_worker(&r);
+    return end(&r);
+}
+
+void worker_encode(struct buf *out, const struct op_worker *op)
+{
+    op_head_put(out, &op->request);
+    buf_put_u32(out, op->capacity);
+    buf_put_i64(out, op->ttl_ms);
+    buf_put_sized(out, op->worker);
+}
+
+enum err worker_decode(struct bytes payload, struct op_worker *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->capacity = read_count(&r, CLAIM_COUNT_MAX);
+    out->ttl_ms = read_ms(&r, LEASE_MAX_MS);
+    out->worker = read_worker(&r);
+    return end(&r);
+}
+
+// ---- the queue itself
+
+void configure_encode(struct buf *out, const struct op_configure *op)
+{
+    op_head_put(out, &op->request);
+    buf_put_u64(out, op->expected);
+    config_encode(&op->config, out);
+}
+
+enum err configure_decode(struct bytes payload, struct op_configure *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->expected = read_u64(&r);
+    if (config_decode(&r, &out->config) != ERR_OK) return ERR_INVALID;
+    return end(&r);
+}
+
+void plain_encode(struct buf *out, const struct op_plain *op)
+{
+    op_head_put(out, &op->request);
+}
+
+enum err plain_decode(struct bytes payload, struct op_plain *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    return end(&r);
+}
+
+void purge_encode(struct buf *out, const struct op_purge *op)
+{
+    op_head_put(out, &op->request);
+    buf_put_u8(out, op->dead);
+}
+
+enum err purge_decode(struct bytes payload, struct op_purge *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    uint8_t dead = read_u8(&r);
+    out->dead = dead == 1;
+    return dead <= 1 ? end(&r) : ERR_INVALID;
+}
+
+void redrive_encode(struct buf *out, const struct op_redrive *op)
+{
+    CHECK(op->seqs.len == (size_t)op->count * 8);
+    op_head_put(out, &op->request);
+    buf_put_u32(out, op->max);
+    buf_put_u32(out, op->count);
+    buf_put(out, op->seqs);
+}
+
+enum err redrive_decode(struct bytes payload, struct op_redrive *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->max = read_count(&r, SEQS_MAX);
+    out->count = read_count(&r, SEQS_MAX);
+    out->seqs = read_bytes(&r, (size_t)out->count * 8);
+    return end(&r);
+}
+
+uint64_t redrive_seq(const struct op_redrive *op, uint32_t index)
+{
+    CHECK(index < op->count);
+    struct reader r = reader_of(bytes_of(op->seqs.data + (size_t)index * 8, 8));
+    return read_u64(&r);
+}
+
+// ---- dead letters
+
+static const char *const cause_names[DEAD_CAUSE_COUNT] = {"failed", "expired", "max-deliveries"};
+
+const char *dead_cause_name(enum dead_cause cause)
+{
+    CHECK((unsigned)cause < DEAD_CAUSE_COUNT);
+    return cause_names[cause];
+}
+
+void arrive_encode(struct buf *out, const struct op_arrive *op)
+{
+    op_head_put(out, &op->request);
+    buf_put(out, bytes_of(op->source.bytes, sizeof op->source.bytes));
+    buf_put_u32(out, op->source_shard);
+    buf_put_u64(out, op->number);
+    buf_put_u64(out, op->origin_seq);
+    buf_put_u32(out, op->retries);
+    buf_put_u32(out, op->deliveries);
+    buf_put_u8(out, (uint8_t)op->cause);
+    buf_put_i64(out, op->died_at);
+    buf_put_sized(out, op->origin);
+    buf_put_sized(out, op->reason);
+    send_add(out, &op->message);
+}
+
+enum err arrive_decode(struct bytes payload, struct op_arrive *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    read_fixed(&r, out->source.bytes, sizeof out->source.bytes);
+    out->source_shard = read_u32(&r);
+    out->number = read_u64(&r);
+    out->origin_seq = read_u64(&r);
+    out->retries = read_u32(&r);
+    out->deliveries = read_u32(&r);
+    uint8_t cause = read_u8(&r);
+    if (cause >= DEAD_CAUSE_COUNT || out->number == 0) r.bad = true;
+    out->cause = r.bad ? DEAD_FAILED : (enum dead_cause)cause;
+    out->died_at = read_i64(&r);
+    out->origin = read_sized(&r, QUEUE_NAME_MAX);
+    out->reason = read_sized(&r, FAIL_REASON_MAX);
+    if (!message_read(&r, &out->message)) return ERR_INVALID;
+    return end(&r);
+}
+
+void outbox_encode(struct buf *out, const struct op_outbox *op)
+{
+    op_head_put(out, &op->request);
+    buf_put_u64(out, op->upto);
+}
+
+enum err outbox_decode(struct bytes payload, struct op_outbox *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->upto = read_u64(&r);
+    return end(&r);
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be asked of a queue: one struct, one encoder and one decoder per op. Payloads open with
+// a version byte and the request id. Decoders answer ERR_INVALID on any damage and hand out views
+// into the payload. docs/format.md has the bytes.
+#pragma once
+
+#include "base/err.h"
+#include "base/op.h"
+#include "queue/config.h"
+#include "queue/message.h"
+
+// Stored in journals: never renumbered.
+enum op_kind {
+    OP_SEND = OP_KIND_MACHINE + 0,
+    OP_CLAIM = OP_KIND_MACHINE + 1,
+    OP_TAKE = OP_KIND_MACHINE + 2, // as claim, but only tickets of that worker
+    OP_RENEW = OP_KIND_MACHINE + 3,
+    OP_ACK = OP_KIND_MACHINE + 4,
+    OP_FAIL = OP_KIND_MACHINE + 5,
+    OP_RELEASE = OP_KIND_MACHINE + 6,
+    OP_PUBLISH = OP_KIND_MACHINE + 7, // tickets, by the owner
+    OP_RECOVER = OP_KIND_MACHINE + 8, // tickets of a worker return, by the owner
+    OP_WORKER = OP_KIND_MACHINE + 9,  // register, heartbeat, leave
+    OP_CONFIGURE = OP_KIND_MACHINE + 10,
+    OP_PAUSE = OP_KIND_MACHINE + 11,
+    OP_RESUME = OP_KIND_MACHINE + 12,
+    OP_PURGE = OP_KIND_MACHINE + 13,
+    OP_REDRIVE = OP_KIND_MACHINE + 14,
+    OP_DELETE = OP_KIND_MACHINE + 15,
+    OP_ARRIVE = OP_KIND_MACHINE + 16, // a dead letter reaches its queue
+    OP_OUTBOX = OP_KIND_MACHINE + 17, // the source forgets what has arrived
+    OP_KIND_END
+};
+
+#define OPS_VERSION       1
+#define SEND_COUNT_MAX    10000
+#define CLAIM_COUNT_MAX   10000
+#define REFS_MAX          10000
+#define PUBLISH_ROWS_MAX  1024
+#define LEASE_MAX_MS      (INT64_C(24) * 3600 * 1000)
+#define DELAY_MAX_MS      (INT64_C(400) * 24 * 3600 * 1000)
+#define FAIL_REASON_MAX   4096
+#define TICKET_DEFAULT_MS 5000
+
+// The request id of any op of the machine; false when the payload is too short to have one.
+bool op_request(const struct op *op, struct request_id *out);
+
+// ---- send: many messages, written and read one after another
+
+void send_begin(struct buf *out, const struct request_id *request);
+void send_add(struct buf *out, const struct message *m); // limits are the caller's duty: CHECKed
+void send_end(struct buf *out, size_t start, uint32_t count); // start: out->len before send_begin
+
+struct op_send {
+    struct request_id request;
+    uint32_t count;
+    struct reader messages;
+};
+
+MUST_USE enum err send_open(struct bytes payload, struct op_send *out); // checks all of it
+void send_next(struct op_send *s, struct message *out);                 // count times
+
+// ---- finding a message's bytes in an entry
+
+uint32_t ops_messages(const struct op *ops, size_t ops_len); // how many the entry carries
+// The message after `skip` others, and the op that carries it (an OP_ARRIVE tells more about it).
+// False: fewer.
+bool ops_message_at(const struct op *ops, size_t ops_len, uint32_t skip, struct message *out,
+                    size_t *op_index);
+
+// ---- claim, take
+
+struct op_claim {
+    struct request_id request;
+    uint8_t seed[16]; // fresh random bits: tokens are drawn from them
+    struct bytes worker;
+    uint32_t max;
+    int64_t lease_ms; // 0: the queue's visibility timeout
+};
+
+void claim_encode(struct buf *out, const struct op_claim *op);
+MUST_USE enum err claim_decode(struct bytes payload, struct op_claim *out);
+
+// ---- renew, ack, fail, release: what became of locks
+
+struct lock_ref {
+    uint64_t seq;
+    struct hash128 token;
+};
+
+#define LOCK_REF_BYTES 24
+
+struct op_outcome {
+    struct request_id request;
+    struct queue_id queue; // of the shard that gave the locks
+    uint32_t shard;
+    int64_t arrived_at;  // store time at which the worker's word reached us
+    int64_t wait_ms;     // renew: the new lease, 0 = visibility timeout; release: delay; else 0
+    struct bytes reason; // fail: why
+    uint32_t count;
+    struct bytes refs; // count * LOCK_REF_BYTES, see outcome_ref
+};
+
+void lock_ref_put(struct buf *out, const struct lock_ref *ref);
+struct lock_ref outcome_ref(const struct op_outcome *op, uint32_t index);
+void outcome_encode(struct buf *out, const struct op_outcome *op);
+MUST_USE enum err outcome_decode(struct bytes payload, struct op_outcome *out);
+
+// ---- tickets
+
+struct ticket_row {
+    struct bytes worker;
+    uint32_t max;
+};
+
+struct op_publish {
+    struct request_id request;
+    uint8_t seed[16];
+    int64_t ticket_ms; // how long a ticket waits for its worker; 0: TICKET_DEFAULT_MS
+    uint32_t count;
+    struct bytes rows; // see publish_row
+};
+
+void ticket_row_put(struct buf *rows, const struct ticket_row *row);
+bool ticket_row_next(struct reader *rows, struct ticket_row *out);
+void publish_encode(struct buf *out, const struct op_publish *op);
+MUST_USE enum err publish_decode(struct bytes payload, struct op_publish *out);
+
+struct op_recover {
+    struct request_id request;
+    struct bytes worker;
+};
+
+void recover_encode(struct buf *out, const struct op_recover *op);
+MUST_USE enum err recover_decode(struct bytes payload, struct op_recover *out);
+
+struct op_worker {
+    struct request_id request;
+    struct bytes worker;
+    uint32_t capacity; // open messages at most; 0: leaving
+    int64_t ttl_ms;    // registered for so long
+};
+
+void worker_encode(struct buf *out, const struct op_worker *op);
+MUST_USE enum err worker_decode(struct bytes payload, struct op_worker *out);
+
+// ---- the queue itself
+
+struct op_configure {
+    struct request_id request;
+    uint64_t expected; // version it must have; 0: any
+    struct queue_config config;
+};
+
+void configure_encode(struct buf *out, const struct op_configure *op);
+MUST_USE enum err configure_decode(struct bytes payload, struct op_configure *out);
+
+struct op_plain { // pause, resume, delete
+    struct request_id request;
+};
+
+void plain_encode(struct buf *out, const struct op_plain *op);
+MUST_USE enum err plain_decode(struct bytes payload, struct op_plain *out);
+
+struct op_purge {
+    struct request_id request;
+    bool dead; // the DEAD ones instead of the pending ones
+};
+
+void purge_encode(struct buf *out, const struct op_purge *op);
+MUST_USE enum err purge_decode(struct bytes payload, struct op_purge *out);
+
+struct op_redrive {
+    struct request_id request;
+    uint32_t max; // longest dead first; ignored when seqs are named
+    uint32_t count;
+    struct bytes seqs; // count * 8 bytes, little-endian
+};
+
+void redrive_encode(struct buf *out, const struct op_redrive *op);
+MUST_USE enum err redrive_decode(struct bytes payload, struct op_redrive *out);
+uint64_t redrive_seq(const struct op_redrive *op, uint32_t index);
+
+// ---- dead letters between queues
+
+enum dead_cause { DEAD_FAILED, DEAD_EXPIRED, DEAD_DELIVERIES, DEAD_CAUSE_COUNT };
+const char *dead_cause_name(enum dead_cause cause);
+
+struct op_arrive {
+    struct request_id request;
+    struct queue_id source; // with its shard and outbox number: arrives once
+    uint32_t source_shard;
+    uint64_t number;
+    struct bytes origin; // the source queue's name
+    uint64_t origin_seq;
+    uint32_t retries;
+    uint32_t deliveries;
+    enum dead_cause cause;
+    int64_t died_at;
+    struct bytes reason;
+    struct message message;
+};
+
+void arrive_encode(struct buf *out, const struct op_arrive *op);
+MUST_USE enum err arrive_decode(struct bytes payload, struct op_arrive *out);
+
+struct op_outbox {
+    struct request_id request;
+    uint64_t upto; // every dead letter with a number up to this has arrived
+};
+
+void outbox_encode(struct buf *out, const struct op_outbox *op);
+MUST_USE enum err outbox_decode(struct bytes payload, struct op_outbox *out);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dead messages: DEAD in place, or OUTBOUND to the dead-letter queue. The outbox is ordered by
+// number; whoever drains it carries each message over with OP_ARRIVE (the destination keeps the
+// highest number it saw per source, so a letter carried twice arrives once) and tells the source
+// with OP_OUTBOX.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "queue/state.h"
+
+#include <string.h>
+
+void grave_link(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    bool dead = msg->state == STATE_DEAD;
+    uint32_t *first = dead ? &m->dead_first : &m->outbox_first;
+    uint32_t *last = dead ? &m->dead_last : &m->outbox_last;
+    msg->prev = *last;
+    msg->next = 0;
+    *(*last ? &msg_at(m, *last)->next : first) = h;
+    *last = h;
+}
+
+void grave_unlink(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    bool dead = msg->state == STATE_DEAD;
+    uint32_t *first = dead ? &m->dead_first : &m->outbox_first;
+    uint32_t *last = dead ? &m->dead_last : &m->outbox_last;
+    *(msg->prev ? &msg_at(m, msg->prev)->next : first) = msg->next;
+    *(msg->next ? &msg_at(m, msg->next)->prev : last) = msg->prev;
+    msg->next = msg->prev = 0;
+}
+
+void grave_dig(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
+               bool failed)
+{
+    scope_leave(m, h);
+    msg_move(m, h, state);
+    *lock_of(m, msg_at(m, h)) = (struct lock){
+        .number = ++m->deaths,
+        .died_at = m->now,
+        .reason_slot = failed ? m->slot : 0,
+        .reason_op = failed ? m->op_index : 0,
+        .cause = (uint8_t)cause,
+    };
+    if (failed) msg_mark(m, m->slot);
+    grave_link(m, h);
+    msg_settle(m, h);
+}
+
+// ---- arriving
+
+static int source_compare(const struct source *a, const struct queue_id *queue, uint32_t shard)
+{
+    int order = memcmp(a->queue.bytes, queue->bytes, sizeof queue->bytes);
+    return order != 0 ? order : (a->shard > shard) - (a->shard < shard);
+}
+
+static uint64_t source_hash(const struct source *s)
+{
+    return mix(hash64_of(bytes_of(s->queue.bytes, sizeof s->queue.bytes), s->shard), s->number);
+}
+
+// Found or new, with number 0. Sorted, so that snapshots have one order.
+struct source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard)
+{
+    size_t lo = 0, hi = m->sources_len;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (source_compare(&m->sources[mid], queue, shard) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    if (lo < m->sources_len && source_compare(&m->sources[lo], queue, shard) == 0)
+        return &m->sources[lo];
+    if (m->sources_len == m->sources_cap) {
+        m->sources_cap = m->sources_cap < 8 ? 8 : m->sources_cap * 2;
+        m->sources = memory_resize(m->sources, m->sources_cap * sizeof *m->sources);
+    }
+    memmove(m->sources + lo + 1, m->sources + lo, (m->sources_len - lo) * sizeof *m->sources);
+    m->sources_len++;
+    m->sources[lo] = (struct source){.queue = *queue, .shard = shard};
+    m->digest += source_hash(&m->sources[lo]);
+    return &m->sources[lo];
+}
+
+void source_raise(struct machine *m, struct source *s, uint64_t number)
+{
+    m->digest -= source_hash(s);
+    if (number > s->number) s->number = number;
+    m->digest += source_hash(s);
+}
+
+enum reason apply_arrive(struct machine *m, struct bytes payload)
+{
+    struct op_arrive op;
+    if (arrive_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    uint32_t skip = m->ordinal++;
+    enum reason reason = m->deleted ? REASON_DELETED : REASON_NONE;
+    struct source *source = NULL;
+    if (reason == REASON_NONE) {
+        source = source_need(m, &op.source, op.source_shard);
+        if (op.number <= source->number && !MUTANT(OUTBOX_MARK_OFF)) reason = REASON_ARRIVED_BEFORE;
+    }
+    if (reason != REASON_NONE) {
+        backlog_break(m);
+        result_begin(&m->result, reason);
+        buf_put_u64(&m->result, 0);
+        return reason;
+    }
+    source_raise(m, source, op.number);
+    if (is_strict(m)) op.message.priority = 0;
+    uint64_t seq = message_enter(m, &op.message, 0, skip);
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u64(&m->result, seq);
+    return REASON_NONE;
+}
+
+enum reason apply_outbox(struct machine *m, struct bytes payload)
+{
+    struct op_outbox op;
+    if (outbox_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    uint64_t gone = 0;
+    while (m->outbox_first) {
+        uint32_t h = m->outbox_first;
+        const struct lock *grave = lock_of(m, msg_at(m, h));
+        if (grave->number > op.upto) break;
+        (void)emit(m, EVENT_MESSAGE_MOVED, h);
+        msg_touch(m, h);
+        grave_unlink(m, h);
+        if (grave->reason_slot) msg_unmark(m, grave->reason_slot);
+        msg_move(m, h, STATE_MOVED);
+        msg_free(m, h);
+        gone++;
+    }
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u64(&m->result, gone);
+    return REASON_NONE;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What workers say about their locks: renew, ack, fail, release. Each names message and token; a
+// word that reached us before the deadline counts even if it is written down later.
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/state.h"
+
+#include <string.h>
+
+static bool is_ours(const struct machine *m, const struct op_outcome *op)
+{
+    return op->shard == m->shard && memcmp(op->queue.bytes, m->queue.bytes, 16) == 0;
+}
+
+// ---- words that came in time. Their locks leave the timers while time moves on, and come back
+// before the ops.
+
+static void hold(struct machine *m, uint32_t h)
+{
+    if (m->held_len == m->held_cap) {
+        m->held_cap = m->held_cap < 16 ? 16 : m->held_cap * 2;
+        m->held = memory_resize(m->held, m->held_cap * sizeof *m->held);
+    }
+    m->held[m->held_len++] = h;
+    heap_remove(&m->timers, h);
+}
+
+static void hold_op(struct machine *m, struct bytes payload)
+{
+    struct op_outcome op;
+    if (outcome_decode(payload, &op) != ERR_OK || !is_ours(m, &op)) return;
+    for (uint32_t i = 0; i < op.count; i++) {
+        struct lock_ref ref = outcome_ref(&op, i);
+        uint32_t h;
+        if (lock_check(m, &ref, &h) != REASON_NONE) continue;
+        int64_t deadline = lock_of(m, msg_at(m, h))->deadline;
+        if (deadline > m->now || op.arrived_at >= deadline) continue;
+        if (heap_has(&m->timers, h)) hold(m, h);
+    }
+}
+
+void outcomes_hold(struct machine *m, const struct machine_entry *e)
+{
+    m->held_len = 0;
+    const struct heap_row *top = heap_top(&m->timers);
+    if (!top || top->key > m->now) return;
+    for (size_t i = 0; i < e->ops_len; i++)
+        if (e->ops[i].kind >= OP_RENEW && e->ops[i].kind <= OP_RELEASE)
+            hold_op(m, e->ops[i].payload);
+}
+
+void outcomes_unhold(struct machine *m)
+{
+    for (size_t i = 0; i < m->held_len; i++) {
+        const struct msg *msg = msg_at(m, m->held[i]);
+        heap_push(&m->timers, lock_of(m, msg)->deadline, msg->seq, m->held[i]);
+    }
+}
+
+// ---- the four words
+
+static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
+                  struct outcome_row *row)
+{
+    ticket_use(m, h);
+    row->until = m->from + (op->wait_ms > 0 ? op->wait_ms : m->config.visibility_timeout_ms);
+    lock_extend(m, h, row->until);
+    struct event *e = emit(m, EVENT_LOCK_RENEWED, h);
+    if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+}
+
+static void ack(struct machine *m, uint32_t h, struct outcome_row *row)
+{
+    ticket_use(m, h);
+    row->status = OUTCOME_PROCESSED;
+    struct event *e = emit(m, EVENT_MESSAGE_OUTCOME, h);
+    if (e) {
+        e->status = row->status;
+        e->until = 0;
+        emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    }
+    lock_finish(m, h);
+}
+
+static void fail(struct machine *m, uint32_t h, struct outcome_row *row)
+{
+    ticket_use(m, h);
+    row->status = lock_fail(m, h, true, &row->until);
+    struct event *e = emit(m, EVENT_MESSAGE_OUTCOME, h);
+    if (e) e->status = row->status;
+}
+
+static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
+                    struct outcome_row *row)
+{
+    int64_t due = op->wait_ms > 0 ? m->from + op->wait_ms : 0;
+    struct event *e = emit(m, EVENT_MESSAGE_RELEASED, h);
+    if (e) {
+        e->until = due;
+        emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    }
+    lock_give_back(m, h, due, LOCK_END_RELEASED);
+    row->until = due;
+}
+
+static void refuse_renewal(struct machine *m, uint64_t seq, enum reason reason)
+{
+    struct event *e = emit(m, EVENT_LOCK_RENEWAL_REJECTED, 0);
+    if (!e) return;
+    e->seq = seq;
+    e->reason = reason;
+}
+
+static struct outcome_row apply_one(struct machine *m, uint16_t kind, const struct op_outcome *op,
+                                    const struct lock_ref *ref)
+{
+    uint32_t h = 0;
+    struct outcome_row row = {.reason =
+                                  is_ours(m, op) ? lock_check(m, ref, &h) : REASON_FOREIGN_QUEUE};
+    if (row.reason != REASON_NONE) {
+        if (kind == OP_RENEW) refuse_renewal(m, ref->seq, row.reason);
+        return row;
+    }
+    switch (kind) {
+    case OP_RENEW:
+        renew(m, op, h, &row);
+        break;
+    case OP_ACK:
+        ack(m, h, &row);
+        break;
+    case OP_FAIL:
+        fail(m, h, &row);
+        break;
+    default:
+        release(m, op, h, &row);
+        break;
+    }
+    return row;
+}
+
+enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload)
+{
+    struct op_outcome op;
+    if (outcome_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    enum reason first = REASON_NONE;
+    uint32_t applied = 0;
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u32(&m->result, op.count);
+    for (uint32_t i = 0; i < op.count; i++) {
+        struct lock_ref ref = outcome_ref(&op, i);
+        struct outcome_row row = apply_one(m, kind, &op, &ref);
+        if (row.reason == REASON_NONE) {
+            applied++;
+        } else if (first == REASON_NONE) {
+            first = row.reason;
+        }
+        outcome_row_put(&m->result, &row);
+    }
+    if (applied > 0 || op.count == 0) return REASON_NONE;
+    m->result.data[0] = (uint8_t)first;
+    return first;
+}

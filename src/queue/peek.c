@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking at the machine without changing it. A later `now` is projected: what the next entry's
+// advance would do to each message is computed, not done.
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/state.h"
+
+#include <stdlib.h>
+
+int64_t machine_now(const struct machine *m)
+{
+    return m->now;
+}
+
+uint64_t machine_slot(const struct machine *m)
+{
+    return m->slot;
+}
+
+const struct queue_config *machine_config(const struct machine *m)
+{
+    return &m->config;
+}
+
+uint64_t machine_config_version(const struct machine *m)
+{
+    return m->config_version;
+}
+
+bool machine_paused(const struct machine *m)
+{
+    return m->paused;
+}
+
+bool machine_deleted(const struct machine *m)
+{
+    return m->deleted;
+}
+
+int64_t machine_wake_at(const struct machine *m)
+{
+    const struct heap_row *timer = heap_top(&m->timers), *leaver = heap_top(&m->leavers);
+    int64_t at = timer ? timer->key : TIME_NEVER;
+    return leaver && leaver->key < at ? leaver->key : at;
+}
+
+// Slots first .. last hold a record's bytes, if one starts there or up to PLACE_SPAN - 1 slots
+// before.
+static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
+{
+    uint64_t from = first >= PLACE_SPAN ? (first - PLACE_SPAN + 1) / PLACE_SPAN : 0;
+    uint64_t to = last / PLACE_SPAN;
+    if (to - from < m->marks.len) {
+        for (uint64_t at = from; at <= to; at++)
+            if (map_find(&m->marks, at) != MAP_NONE) return true;
+        return false;
+    }
+    for (size_t i = 0; m->marks.rows && i <= m->marks.mask; i++) // any: the order does not matter
+        if (m->marks.rows[i].value != MAP_NONE && m->marks.rows[i].key >= from &&
+            m->marks.rows[i].key <= to)
+            return true;
+    return false;
+}
+
+bool machine_needs(const struct machine *m, uint64_t first, uint64_t last)
+{
+    CHECK(first <= last);
+    size_t lo = 0, hi = m->backlog.len; // the first range that ends at or after first
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        const struct range *r = backlog_at(m, mid);
+        if (r->slot + r->slots < first) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    if (lo < m->backlog.len && backlog_at(m, lo)->slot <= last) return true;
+    return marks_any(m, first, last);
+}
+
+// ---- projection
+
+// The state a record will be in when the machine has advanced to now.
+static enum message_state state_at(const struct machine *m, uint32_t h, int64_t now)
+{
+    const struct msg *msg = msg_at(m, h);
+    if (!heap_has(&m->timers, h) || heap_get(&m->timers, h)->key > now)
+        return (enum message_state)msg->state;
+    if (msg->state == STATE_DELAYED || lock_of(m, msg)->ticket) return STATE_READY;
+    return judge(m, msg, false).state;
+}
+
+static void stats_project(const struct machine *m, size_t at, int64_t now,
+                          struct machine_stats *out)
+{
+    if (at >= m->timers.len || m->timers.rows[at].key > now) return; // and so are all below it
+    uint32_t h = m->timers.rows[at].ref;
+    const struct msg *msg = msg_at(m, h);
+    out->counts[msg->state]--;
+    out->counts[state_at(m, h, now)]++;
+    if (msg->flags & MSG_WAITING) out->waiting--;
+    if (msg->state == STATE_LOCKED && lock_of(m, msg)->ticket) out->tickets--;
+    stats_project(m, 2 * at + 1, now, out);
+    stats_project(m, 2 * at + 2, now, out);
+}
+
+void machine_stats(const struct machine *m, int64_t now, struct machine_stats *out)
+{
+    *out = (struct machine_stats){.sent = m->sent,
+                                  .tickets = m->tickets,
+                                  .waiting = m->waiting,
+                                  .granted = m->fence,
+                                  .duplicates = m->duplicates,
+                                  .workers = m->leavers.len,
+                                  .ranges = m->backlog.len,
+                                  .records = m->msgs_used,
+                                  .requests = m->requests.len};
+    for (size_t s = 0; s < STATE_COUNT; s++)
+        out->counts[s] = m->counts[s];
+    stats_project(m, 0, now, out);
+}
+
+bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker)
+{
+    if (m->paused || m->deleted) return false;
+    uint32_t w = worker.len > 0 ? worker_find(m, worker) : 0;
+    if (ready_any(m) || (w && m->workers[w].first_ticket)) return true;
+    const struct heap_row *top = heap_top(&m->timers);
+    return top && top->key <= now;
+}
+
+enum reason machine_refuses(const struct machine *m, uint16_t kind, uint32_t count)
+{
+    if (m->deleted) return REASON_DELETED;
+    bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH;
+    if (grants && m->paused) return REASON_PAUSED;
+    if (kind == OP_SEND && messages_held(m) + count > m->config.capacity) return REASON_FULL;
+    return REASON_NONE;
+}
+
+static void view_record(const struct machine *m, uint32_t h, int64_t now, struct message_view *out)
+{
+    const struct msg *msg = msg_at(m, h);
+    *out = (struct message_view){.seq = msg->seq,
+                                 .state = state_at(m, h, now),
+                                 .place = {msg->slot, msg->skip},
+                                 .deliveries = msg->deliveries,
+                                 .retries = msg->retries,
+                                 .priority = msg->priority};
+    if (out->state == msg->state && heap_has(&m->timers, h))
+        out->until = heap_get(&m->timers, h)->key;
+    if (!msg->lock) return;
+    const struct lock *lock = lock_of(m, msg);
+    if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) {
+        out->died_at = lock->died_at;
+        out->cause = (enum dead_cause)lock->cause;
+        out->reason_slot = lock->reason_slot;
+        out->reason_op = lock->reason_op;
+        if (msg->state == STATE_OUTBOUND) out->outbox_number = lock->number;
+        return;
+    }
+    out->fence = lock->fence;
+    if (out->state != STATE_LOCKED) return;
+    out->ticket = lock->ticket;
+    out->order = lock->order;
+    out->worker = worker_name(m, lock->worker);
+}
+
+static void view_plain(const struct range *r, uint64_t seq, struct message_view *out)
+{
+    *out = (struct message_view){
+        .seq = seq,
+        .state = STATE_READY,
+        .place = {r->slot, r->skip + (uint32_t)(seq - r->seq)},
+    };
+}
+
+enum err machine_find(const struct machine *m, uint64_t seq, int64_t now, struct message_view *out)
+{
+    if (seq == 0 || seq >= m->seq_next) return ERR_NOT_FOUND;
+    uint32_t h = map_find(&m->by_seq, seq);
+    if (h != MAP_NONE) {
+        view_record(m, h, now, out);
+        return ERR_OK;
+    }
+    const struct range *r = backlog_find(m, seq);
+    if (!r) return ERR_CONFLICT;
+    view_plain(r, seq, out);
+    return ERR_OK;
+}
+
+// ---- lists
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Records of a state after a seq, sorted; memory_free it.
+static uint64_t *records_of(const struct machine *m, enum message_state state, uint64_t after,
+                            int64_t now, size_t *len)
+{
+    uint64_t *seqs = memory_new((m->msgs_used + 1) * sizeof *seqs);
+    *len = 0;
+    for (uint32_t h = 1; h < m->msgs_len; h++) {
+        uint64_t seq = msg_at(m, h)->seq;
+        if (seq > after && state_at(m, h, now) == state) seqs[(*len)++] = seq;
+    }
+    qsort(seqs, *len, sizeof *seqs, by_number);
+    return seqs;
+}
+
+size_t machine_list(const struct machine *m, enum message_state state, uint64_t after, int64_t now,
+                    struct message_view *out, size_t max)
+{
+    size_t seqs_len, at = 0, len = 0, range = 0;
+    uint64_t *seqs = records_of(m, state, after, now, &seqs_len);
+    size_t ranges = state == STATE_READY ? m->backlog.len : 0;
+    while (len < max && (at < seqs_len || range < ranges)) {
+        const struct range *r = range < ranges ? backlog_at(m, range) : NULL;
+        if (r && r->seq + r->count <= after + 1) {
+            range++;
+            continue;
+        }
+        uint64_t plain = !r ? UINT64_MAX : r->seq > after ? r->seq : after + 1;
+        if (at < seqs_len && seqs[at] < plain) {
+            view_record(m, map_find(&m->by_seq, seqs[at++]), now, &out[len++]);
+        } else {
+            view_plain(r, plain, &out[len++]);
+            after = plain;
+        }
+    }
+    memory_free(seqs);
+    return len;
+}
+
+size_t machine_tickets(const struct machine *m, struct bytes worker, struct grant *out, size_t max)
+{
+    uint32_t w = worker_find(m, worker);
+    size_t len = 0;
+    for (uint32_t h = w ? m->workers[w].first_ticket : 0; h && len < max;) {
+        const struct msg *msg = msg_at(m, h);
+        const struct lock *lock = lock_of(m, msg);
+        out[len++] = (struct grant){.seq = msg->seq,
+                                    .place = {msg->slot, msg->skip},
+                                    .token = lock->token,
+                                    .fence = lock->fence,
+                                    .deadline = lock->deadline,
+                                    .deliveries = msg->deliveries,
+                                    .retries = msg->retries,
+                                    .order = lock->order};
+        h = lock->next;
+    }
+    return len;
+}
+
+size_t machine_outbox(const struct machine *m, struct message_view *out, size_t max)
+{
+    size_t len = 0;
+    for (uint32_t h = m->outbox_first; h && len < max; h = msg_at(m, h)->next)
+        view_record(m, h, m->now, &out[len++]);
+    return len;
+}
+
+bool machine_worker(const struct machine *m, size_t index, struct worker_view *out)
+{
+    if (index >= m->names_len) return false;
+    const struct worker *w = &m->workers[m->names[index]];
+    *out = (struct worker_view){.name = worker_name(m, m->names[index]),
+                                .capacity = w->capacity,
+                                .open = w->open,
+                                .expires_at = w->expires_at};
+    return true;
+}

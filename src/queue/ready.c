@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be handed out, and in which order.
+//
+// The backlog. A plain message (ready when it was sent, priority 0, and not grouped if the queue is
+// strict) has no record. It is a number in a range {seq, count, slot, skip, slots}, and a range
+// says where all its bytes are: walk the journal's entries forward from slot, pass over skip
+// messages, and the next count messages are seq, seq + 1, ... This holds because a range is only
+// extended by the message that directly follows its last one in the journal:
+//   - anything else that carries a message (a refused one, one with a record, a redrive that takes
+//   a number without
+//     carrying a message) ends the range: backlog_break;
+//   - a slot the machine was not shown (void), or an entry without ops, ends it too: machine_apply;
+//   - a message taken from the end ends it (its number is no longer the last); one taken from the
+//   front moves seq and
+//     skip on together;
+//   - PLACE_SPAN slots end it, so that a reader never walks further than that.
+// Ranges lie in a ring by seq and are used from either end: fifo and lifo cost the same, whatever
+// the backlog.
+//
+// Records that are READY lie in a heap by (priority, seq). The next message is the better of its
+// top and the end of the backlog.
+//
+// Strict queues. Messages are ordered within their scope (group). A message that was handed out
+// keeps its scope until it is finished: over retries, expiry, release and tickets. So a scope
+// offers at most one message: the opened one when it is READY again; if there is none, its oldest
+// (fifo) or newest (lifo). Ungrouped messages are one scope, whose rest is the backlog.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "queue/state.h"
+
+// ---- the backlog
+
+static struct range *range_at(const struct backlog *b, size_t index)
+{
+    return &b->rows[(b->head + index) & (b->cap - 1)];
+}
+
+const struct range *backlog_at(const struct machine *m, size_t index)
+{
+    CHECK(index < m->backlog.len);
+    return range_at(&m->backlog, index);
+}
+
+uint64_t range_hash(const struct range *r)
+{
+    return mix(mix(mix(r->seq, r->slot), (uint64_t)r->count << 32 | r->skip), r->slots);
+}
+
+void backlog_push(struct machine *m, const struct range *range)
+{
+    struct backlog *b = &m->backlog;
+    if (b->len == b->cap) {
+        size_t cap = b->cap < 16 ? 16 : b->cap * 2;
+        struct range *rows = memory_new(cap * sizeof *rows);
+        for (size_t i = 0; i < b->len; i++)
+            rows[i] = *range_at(b, i);
+        memory_free(b->rows);
+        b->rows = rows;
+        b->head = 0;
+        b->cap = cap;
+    }
+    CHECK(b->len == 0 || range_at(b, b->len - 1)->seq < range->seq);
+    b->len++;
+    *range_at(b, b->len - 1) = *range;
+    m->digest += range_hash(range);
+}
+
+// skip: messages before this one in its entry.
+void backlog_add(struct machine *m, uint64_t seq, uint32_t skip)
+{
+    struct backlog *b = &m->backlog;
+    struct range *last = b->len > 0 ? range_at(b, b->len - 1) : NULL;
+    if (b->open && last && m->slot - last->slot < PLACE_SPAN && last->count < UINT32_MAX / 2) {
+        CHECK(last->seq + last->count == seq);
+        m->digest -= range_hash(last);
+        last->count++;
+        last->slots = (uint32_t)(m->slot - last->slot);
+        m->digest += range_hash(last);
+        return;
+    }
+    backlog_push(m, &(struct range){.seq = seq, .slot = m->slot, .count = 1, .skip = skip});
+    b->open = true;
+}
+
+void backlog_break(struct machine *m)
+{
+    m->backlog.open = false;
+}
+
+void backlog_clear(struct machine *m)
+{
+    struct backlog *b = &m->backlog;
+    for (size_t i = 0; i < b->len; i++)
+        m->digest -= range_hash(range_at(b, i));
+    memory_free(b->rows);
+    *b = (struct backlog){0};
+}
+
+const struct range *backlog_find(const struct machine *m, uint64_t seq)
+{
+    const struct backlog *b = &m->backlog;
+    size_t lo = 0, hi = b->len; // the first range that ends after seq
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        const struct range *r = range_at(b, mid);
+        if (r->seq + r->count <= seq) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    if (lo == b->len || range_at(b, lo)->seq > seq) return NULL;
+    return range_at(b, lo);
+}
+
+static bool is_lifo(const struct machine *m)
+{
+    return m->config.ordering_mode == ORDERING_LIFO;
+}
+
+static uint64_t backlog_next(const struct machine *m)
+{
+    const struct backlog *b = &m->backlog;
+    if (b->len == 0) return 0;
+    if (is_strict(m) && m->scopes[SCOPE_UNGROUPED].opened && !MUTANT(ORDER_OFF)) return 0;
+    if (!is_lifo(m)) return range_at(b, 0)->seq;
+    const struct range *last = range_at(b, b->len - 1);
+    return last->seq + last->count - 1;
+}
+
+static struct place backlog_take(struct machine *m)
+{
+    struct backlog *b = &m->backlog;
+    struct range *r = range_at(b, is_lifo(m) ? b->len - 1 : 0);
+    struct place place = {r->slot, r->skip};
+    m->digest -= range_hash(r);
+    r->count--;
+    if (is_lifo(m)) {
+        place.skip += r->count;
+        b->open = false;
+    } else {
+        r->seq++;
+        r->skip++;
+    }
+    if (r->count > 0) {
+        m->digest += range_hash(r);
+        return place;
+    }
+    if (!is_lifo(m)) b->head = (b->head + 1) & (b->cap - 1);
+    if (--b->len == 0) b->open = false;
+    return place;
+}
+
+// ---- scopes
+
+// Which message of the scope can be handed out.
+static uint32_t scope_best(const struct machine *m, const struct scope *s)
+{
+    if (s->opened && !MUTANT(ORDER_OFF))
+        return msg_at(m, s->opened)->state == STATE_READY ? s->opened : 0;
+    uint32_t h = is_lifo(m) ? s->last : s->first;
+    while (h && msg_at(m, h)->state != STATE_READY) // only if the order check is off
+        h = is_lifo(m) ? msg_at(m, h)->prev : msg_at(m, h)->next;
+    return h;
+}
+
+void scope_refresh(struct machine *m, uint32_t scope)
+{
+    struct scope *s = &m->scopes[scope];
+    uint32_t best = scope_best(m, s);
+    if (best == s->offered) return;
+    if (s->offered) heap_remove(&m->ready, s->offered);
+    s->offered = best;
+    if (!best) return;
+    const struct msg *msg = msg_at(m, best);
+    heap_push(&m->ready, order_key(msg), order_tie(m, msg), best);
+}
+
+// Into the list, by seq: nearly always at one of its ends.
+void scope_enter(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    struct scope *s = &m->scopes[msg->scope];
+    uint32_t before = s->last;
+    if (s->first && msg->seq < msg_at(m, s->first)->seq) before = 0;
+    while (before && msg_at(m, before)->seq > msg->seq)
+        before = msg_at(m, before)->prev;
+    msg->prev = before;
+    msg->next = before ? msg_at(m, before)->next : s->first;
+    *(before ? &msg_at(m, before)->next : &s->first) = h;
+    *(msg->next ? &msg_at(m, msg->next)->prev : &s->last) = h;
+}
+
+void scope_leave(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    if (!msg->scope) return;
+    struct scope *s = &m->scopes[msg->scope];
+    *(msg->prev ? &msg_at(m, msg->prev)->next : &s->first) = msg->next;
+    *(msg->next ? &msg_at(m, msg->next)->prev : &s->last) = msg->prev;
+    msg->prev = msg->next = 0;
+    if (s->opened == h) s->opened = 0;
+    msg->flags &= (uint8_t)~MSG_OPENED;
+    scope_refresh(m, msg->scope);
+}
+
+// ---- what is next
+
+int64_t order_key(const struct msg *msg)
+{
+    return -(int64_t)msg->priority;
+}
+
+uint64_t order_tie(const struct machine *m, const struct msg *msg)
+{
+    return is_lifo(m) ? ~msg->seq : msg->seq;
+}
+
+void ready_offer(struct machine *m, uint32_t h)
+{
+    const struct msg *msg = msg_at(m, h);
+    CHECK(msg->state == STATE_READY);
+    if (msg->scope) {
+        scope_refresh(m, msg->scope);
+    } else {
+        heap_push(&m->ready, order_key(msg), order_tie(m, msg), h);
+    }
+}
+
+void ready_withdraw(struct machine *m, uint32_t h)
+{
+    const struct msg *msg = msg_at(m, h);
+    CHECK(msg->state == STATE_READY);
+    if (!heap_has(&m->ready, h)) return; // its scope offers another one
+    heap_remove(&m->ready, h);
+    if (msg->scope) m->scopes[msg->scope].offered = 0;
+}
+
+static bool backlog_first(const struct machine *m, const struct heap_row *top, uint64_t seq)
+{
+    if (!top) return true;
+    if (top->key < 0) return false; // a higher priority
+    return (is_lifo(m) ? ~seq : seq) < top->tie;
+}
+
+uint32_t ready_take(struct machine *m)
+{
+    const struct heap_row *top = heap_top(&m->ready);
+    uint64_t seq = backlog_next(m);
+    if (!top && !seq) return 0;
+    uint32_t h;
+    if (seq && backlog_first(m, top, seq)) {
+        h = msg_new(m, seq, backlog_take(m), 0);
+        if (msg_at(m, h)->scope) scope_enter(m, h);
+    } else {
+        h = top->ref;
+        msg_touch(m, h);
+        ready_withdraw(m, h);
+    }
+    struct msg *msg = msg_at(m, h);
+    if (msg->scope) {
+        msg->flags |= MSG_OPENED;
+        m->scopes[msg->scope].opened = h;
+    }
+    return h;
+}
+
+bool ready_any(const struct machine *m)
+{
+    return heap_top(&m->ready) || backlog_next(m);
+}
+
+static void heap_reorder(struct machine *m, struct heap *heap)
+{
+    struct heap old = *heap;
+    heap_init(heap);
+    for (size_t i = 0; i < old.len; i++) {
+        const struct msg *msg = msg_at(m, old.rows[i].ref);
+        heap_push(heap, order_key(msg), order_tie(m, msg), old.rows[i].ref);
+    }
+    heap_done(&old);
+}
+
+void ready_rebuild(struct machine *m)
+{
+    heap_reorder(m, &m->ready);
+    heap_reorder(m, &m->open);
+    for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
+        if (m->scopes[s].refs > 0) scope_refresh(m, s);
+}

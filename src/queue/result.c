@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Result bodies: a reason, then a count or a value, then rows of fixed size.
+#include "queue/result.h"
+
+#include "base/check.h"
+#include "queue/ops.h"
+
+#include <assert.h>
+
+#define SEND_ROW_BYTES    9
+#define GRANT_BYTES       72
+#define OUTCOME_ROW_BYTES 10
+
+static const char *const status_names[OUTCOME_STATUS_COUNT] = {"none", "processed", "retrying",
+                                                               "dead-lettered"};
+
+const char *outcome_status_name(enum outcome_status s)
+{
+    CHECK((unsigned)s < OUTCOME_STATUS_COUNT);
+    return status_names[s];
+}
+
+static size_t row_bytes(uint16_t kind)
+{
+    switch (kind) {
+    case OP_SEND:
+        return SEND_ROW_BYTES;
+    case OP_CLAIM:
+    case OP_TAKE:
+    case OP_PUBLISH:
+        return GRANT_BYTES;
+    case OP_RENEW:
+    case OP_ACK:
+    case OP_FAIL:
+    case OP_RELEASE:
+        return OUTCOME_ROW_BYTES;
+    default:
+        return 0;
+    }
+}
+
+static enum reason read_reason(struct reader *r)
+{
+    uint8_t reason = read_u8(r);
+    if (reason >= REASON_COUNT) r->bad = true;
+    return r->bad ? REASON_MALFORMED : (enum reason)reason;
+}
+
+enum err result_open(struct bytes body, uint16_t kind, struct result *out)
+{
+    struct reader r = reader_of(body);
+    *out = (struct result){.reason = read_reason(&r)};
+    if (!reader_ok(&r)) return ERR_INVALID;
+    if (r.left == 0) return ERR_OK; // refused as a whole, or nothing more to say
+    size_t size = row_bytes(kind);
+    if (size == 0) {
+        out->value = read_u64(&r);
+        if (kind == OP_REDRIVE) out->count = read_u32(&r);
+        return reader_end(&r) ? ERR_OK : ERR_INVALID;
+    }
+    out->count = read_u32(&r);
+    out->rows = r;
+    return reader_ok(&r) && r.left == out->count * size ? ERR_OK : ERR_INVALID;
+}
+
+bool send_row_next(struct result *r, struct send_row *out)
+{
+    if (r->rows.left == 0) return false;
+    out->reason = read_reason(&r->rows);
+    out->seq = read_u64(&r->rows);
+    return reader_ok(&r->rows);
+}
+
+bool grant_next(struct result *r, struct grant *out)
+{
+    if (r->rows.left == 0) return false;
+    out->seq = read_u64(&r->rows);
+    out->place.slot = read_u64(&r->rows);
+    out->place.skip = read_u32(&r->rows);
+    out->token = read_hash128(&r->rows);
+    out->fence = read_u64(&r->rows);
+    out->deadline = read_i64(&r->rows);
+    out->deliveries = read_u32(&r->rows);
+    out->retries = read_u32(&r->rows);
+    out->order = read_u64(&r->rows);
+    out->worker_row = read_u32(&r->rows);
+    return reader_ok(&r->rows);
+}
+
+bool outcome_row_next(struct result *r, struct outcome_row *out)
+{
+    if (r->rows.left == 0) return false;
+    out->reason = read_reason(&r->rows);
+    uint8_t status = read_u8(&r->rows);
+    if (status >= OUTCOME_STATUS_COUNT) r->rows.bad = true;
+    out->status = r->rows.bad ? OUTCOME_NONE : (enum outcome_status)status;
+    out->until = read_i64(&r->rows);
+    return reader_ok(&r->rows);
+}
+
+void result_begin(struct buf *out, enum reason reason)
+{
+    static_assert(REASON_COUNT < 256, "a reason is one byte");
+    CHECK(out->len == 0);
+    buf_put_u8(out, (uint8_t)reason);
+}
+
+void send_row_put(struct buf *out, enum reason reason, uint64_t seq)
+{
+    buf_put_u8(out, (uint8_t)reason);
+    buf_put_u64(out, seq);
+}
+
+void grant_put(struct buf *out, const struct grant *g)
+{
+    buf_put_u64(out, g->seq);
+    buf_put_u64(out, g->place.slot);
+    buf_put_u32(out, g->place.skip);
+    buf_put_hash128(out, g->token);
+    buf_put_u64(out, g->fence);
+    buf_put_i64(out, g->deadline);
+    buf_put_u32(out, g->deliveries);
+    buf_put_u32(out, g->retries);
+    buf_put_u64(out, g->order);
+    buf_put_u32(out, g->worker_row);
+}
+
+void outcome_row_put(struct buf *out, const struct outcome_row *row)
+{
+    buf_put_u8(out, (uint8_t)row->reason);
+    buf_put_u8(out, (uint8_t)row->status);
+    buf_put_i64(out, row->until);
+}

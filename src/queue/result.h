@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fold answers: the body of an op_result. Its first byte is a reason (REASON_NONE:
+// applied); then the op's own rows. An op on many messages is applied when at least one of them
+// was; each row has its own reason.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "queue/message.h"
+#include "queue/reason.h"
+
+struct result {
+    enum reason reason;
+    uint32_t count; // rows
+    uint64_t
+        value; // configure: version; purge, recover: how many; redrive: first new seq; arrive: seq
+    struct reader rows;
+};
+
+// Bodies come from our own fold, or from a peer: ERR_INVALID on damage. kind is that of the op.
+MUST_USE enum err result_open(struct bytes body, uint16_t kind, struct result *out);
+
+// OP_SEND
+struct send_row {
+    enum reason reason; // NONE, DUPLICATE, or refused
+    uint64_t seq;       // of the message, or of the first one with that dedup key
+};
+bool send_row_next(struct result *r, struct send_row *out);
+
+// OP_CLAIM, OP_TAKE, OP_PUBLISH
+struct grant {
+    uint64_t seq;
+    struct place place;
+    struct hash128 token;
+    uint64_t fence;
+    int64_t deadline;
+    uint32_t deliveries; // this one included; a ticket counts when it is taken up
+    uint32_t retries;
+    uint64_t order;      // of a ticket; 0: claimed directly
+    uint32_t worker_row; // OP_PUBLISH: which of its rows got it
+};
+bool grant_next(struct result *r, struct grant *out);
+
+// OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE: one row per lock
+enum outcome_status {
+    OUTCOME_NONE, // refused, renewed or released
+    OUTCOME_PROCESSED,
+    OUTCOME_RETRYING,
+    OUTCOME_DEAD_LETTERED,
+    OUTCOME_STATUS_COUNT
+};
+const char *outcome_status_name(enum outcome_status s); // "retrying"
+
+struct outcome_row {
+    enum reason reason;
+    enum outcome_status status;
+    int64_t until; // renew: the deadline; fail, release: when it is ready again; else 0
+};
+bool outcome_row_next(struct result *r, struct outcome_row *out);
+
+// For the fold.
+void result_begin(struct buf *out, enum reason reason);
+void send_row_put(struct buf *out, enum reason reason, uint64_t seq);
+void grant_put(struct buf *out, const struct grant *g);
+void outcome_row_put(struct buf *out, const struct outcome_row *row);

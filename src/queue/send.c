@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages enter. Each message of a batch is judged by itself: the good ones are taken, the others
+// have their reason.
+#include "base/check.h"
+#include "queue/state.h"
+
+uint64_t messages_held(const struct machine *m)
+{
+    return m->counts[STATE_READY] + m->counts[STATE_DELAYED] + m->counts[STATE_LOCKED] +
+           m->counts[STATE_DEAD];
+}
+
+// When it becomes ready, or 0 when it is at once.
+static enum reason due_of(const struct machine *m, const struct message *msg, int64_t *due)
+{
+    *due = 0;
+    if (msg->when == WHEN_NOW) return REASON_NONE;
+    if (is_strict(m)) return REASON_STRICT_DELAY;
+    int64_t at = msg->when == WHEN_DELAY ? m->from + msg->when_ms : msg->when_ms;
+    if (at > m->from + DELAY_MAX_MS) return REASON_OUT_OF_RANGE;
+    if (at > m->now) *due = at;
+    return REASON_NONE;
+}
+
+static enum reason admit(const struct machine *m, const struct message *msg, int64_t *due)
+{
+    const struct queue_config *c = &m->config;
+    if (message_body_len(msg) > c->message_bytes_max) return REASON_TOO_LARGE;
+    if (msg->reference.name.len > 0 && m->now - BODY_AGE_MAX_MS > msg->reference.uploaded_at)
+        return REASON_BODY_STALE;
+    if (is_strict(m) && msg->priority > 0) return REASON_STRICT_PRIORITY;
+    return due_of(m, msg, due);
+}
+
+uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip)
+{
+    uint64_t seq = m->seq_next++;
+    bool grouped = is_strict(m) && msg->group.len > 0;
+    enum message_state state = due > 0 ? STATE_DELAYED : STATE_READY;
+    uint32_t h = 0;
+    count_move(m, STATE_NONE, state, 1);
+    if (!grouped && due == 0 && msg->priority == 0) {
+        backlog_add(m, seq, skip);
+    } else {
+        backlog_break(m);
+        h = msg_new(m, seq, (struct place){m->slot, skip}, group_hash(msg->group));
+        struct msg *record = msg_at(m, h);
+        record->priority = msg->priority;
+        record->state = (uint8_t)state;
+        if (state == STATE_DELAYED) {
+            heap_push(&m->timers, due, seq, h);
+        } else {
+            if (record->scope) scope_enter(m, h);
+            ready_offer(m, h);
+        }
+        msg_settle(m, h);
+    }
+    struct event *e = emit(m, EVENT_MESSAGE_ENQUEUED, h);
+    if (!e) return seq;
+    e->seq = seq;
+    e->place = (struct place){m->slot, skip};
+    return seq;
+}
+
+static enum reason send_one(struct machine *m, const struct message *msg, uint32_t skip,
+                            uint64_t *seq)
+{
+    int64_t due;
+    *seq = 0;
+    enum reason reason = admit(m, msg, &due);
+    if (reason != REASON_NONE) return reason;
+    bool named = msg->dedup.len > 0 && m->config.dedup_window_ms > 0;
+    struct hash128 key = {0};
+    if (named) {
+        key = hash128_of(msg->dedup);
+        if (dedup_find(m, key, seq)) {
+            m->duplicates++;
+            return REASON_DUPLICATE;
+        }
+    }
+    if (messages_held(m) >= m->config.capacity) return REASON_FULL;
+    if (named && m->dedup.len >= m->config.capacity) return REASON_DEDUP_FULL;
+    *seq = message_enter(m, msg, due, skip);
+    if (named)
+        dedup_add(m, &(struct dedup_row){.key = key,
+                                         .seq = *seq,
+                                         .expires_at = m->from + m->config.dedup_window_ms});
+    return REASON_NONE;
+}
+
+enum reason apply_send(struct machine *m, struct bytes payload)
+{
+    struct op_send op;
+    if (send_open(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) {
+        m->ordinal += op.count;
+        backlog_break(m);
+        return REASON_DELETED;
+    }
+    enum reason first = REASON_NONE; // of a refusal
+    uint32_t applied = 0;
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u32(&m->result, op.count);
+    for (uint32_t i = 0; i < op.count; i++) {
+        struct message msg;
+        uint64_t seq;
+        send_next(&op, &msg);
+        enum reason reason = send_one(m, &msg, m->ordinal++, &seq);
+        if (reason != REASON_NONE) backlog_break(m);
+        if (reason_err(reason) == ERR_OK) {
+            applied++;
+        } else if (first == REASON_NONE) {
+            first = reason;
+        }
+        send_row_put(&m->result, reason, seq);
+    }
+    if (applied > 0 || op.count == 0) return REASON_NONE;
+    m->result.data[0] = (uint8_t)first;
+    return first;
+}

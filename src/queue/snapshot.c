@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state as bytes: scalars, ranges, records by seq, what is remembered; never a body. Equal
+// states have equal bytes, however they were reached. The last eight bytes are the digest; a
+// snapshot whose rows do not add up to it is corrupt.
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SNAPSHOT_MAGIC 0x4d514c53u // "SLQM" backwards, as it is stored
+
+uint64_t machine_digest(const struct machine *m)
+{
+    const uint64_t scalars[] = {
+        m->config_version,
+        (uint64_t)m->paused | (uint64_t)m->deleted << 1 | (uint64_t)m->backlog.open << 2,
+        m->slot,
+        (uint64_t)m->now,
+        m->seq_next,
+        m->fence,
+        m->order,
+        m->deaths,
+        m->serial,
+        m->sent,
+        m->tickets,
+        m->waiting,
+        m->duplicates};
+    uint64_t h = m->digest;
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        h = mix(h, scalars[i]);
+    for (size_t i = 0; i < STATE_COUNT; i++)
+        h = mix(h, m->counts[i]);
+    struct buf config;
+    buf_init(&config, 4096);
+    config_encode(&m->config, &config);
+    h = mix(h, hash64_of(buf_bytes(&config), m->shard));
+    buf_done(&config);
+    return h;
+}
+
+// ---- saving
+
+static void save_scalars(const struct machine *m, struct buf *out)
+{
+    buf_put_u32(out, SNAPSHOT_MAGIC);
+    buf_put_u8(out, SNAPSHOT_VERSION);
+    buf_put(out, bytes_of(m->queue.bytes, sizeof m->queue.bytes));
+    buf_put_u32(out, m->shard);
+    config_encode(&m->config, out);
+    buf_put_u64(out, m->config_version);
+    buf_put_u8(out, m->paused);
+    buf_put_u8(out, m->deleted);
+    buf_put_u8(out, m->backlog.open);
+    buf_put_u64(out, m->slot);
+    buf_put_i64(out, m->now);
+    buf_put_u64(out, m->seq_next);
+    buf_put_u64(out, m->fence);
+    buf_put_u64(out, m->order);
+    buf_put_u64(out, m->deaths);
+    buf_put_u64(out, m->serial);
+    buf_put_u64(out, m->duplicates);
+    for (size_t i = 0; i < STATE_COUNT; i++)
+        buf_put_u64(out, m->counts[i]);
+}
+
+static void save_backlog(const struct machine *m, struct buf *out)
+{
+    buf_put_u64(out, m->backlog.len);
+    for (size_t i = 0; i < m->backlog.len; i++) {
+        const struct range *r = backlog_at(m, i);
+        buf_put_u64(out, r->seq);
+        buf_put_u64(out, r->slot);
+        buf_put_u32(out, r->count);
+        buf_put_u32(out, r->skip);
+        buf_put_u8(out, (uint8_t)r->slots);
+    }
+}
+
+static void save_lock(const struct machine *m, const struct msg *msg, struct buf *out)
+{
+    buf_put_u8(out, msg->lock != 0);
+    if (!msg->lock) return;
+    const struct lock *lock = lock_of(m, msg);
+    if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) {
+        buf_put_u64(out, lock->number);
+        buf_put_i64(out, lock->died_at);
+        buf_put_u64(out, lock->reason_slot);
+        buf_put_u32(out, lock->reason_op);
+        buf_put_u8(out, lock->cause);
+        return;
+    }
+    buf_put_hash128(out, lock->token);
+    buf_put_u64(out, lock->fence);
+    buf_put_i64(out, lock->deadline);
+    buf_put_u64(out, lock->order);
+    buf_put_u8(out, lock->end);
+    buf_put_u8(out, lock->ticket);
+    if (lock->end == LOCK_CURRENT) buf_put_sized(out, worker_name(m, lock->worker));
+}
+
+static void save_record(const struct machine *m, uint32_t h, struct buf *out)
+{
+    const struct msg *msg = msg_at(m, h);
+    buf_put_u64(out, msg->seq);
+    buf_put_u64(out, msg->slot);
+    buf_put_u32(out, msg->skip);
+    buf_put_u32(out, msg->retries);
+    buf_put_u32(out, msg->deliveries);
+    buf_put_u8(out, msg->state);
+    buf_put_u8(out, msg->priority);
+    buf_put_u8(out, msg->flags);
+    if (is_strict(m)) buf_put_u64(out, m->scopes[msg->scope].group);
+    if (msg->state == STATE_DELAYED) buf_put_i64(out, heap_get(&m->timers, h)->key);
+    save_lock(m, msg, out);
+}
+
+struct numbered {
+    uint64_t number;
+    uint32_t h;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    const struct numbered *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static void save_records(const struct machine *m, struct buf *out)
+{
+    struct numbered *order = memory_new((m->msgs_used + 1) * sizeof *order);
+    size_t len = 0;
+    for (uint32_t h = 1; h < m->msgs_len; h++)
+        if (msg_at(m, h)->seq) order[len++] = (struct numbered){msg_at(m, h)->seq, h};
+    CHECK(len == m->msgs_used);
+    qsort(order, len, sizeof *order, by_number);
+    buf_put_u64(out, len);
+    for (size_t i = 0; i < len; i++)
+        save_record(m, order[i].h, out);
+    memory_free(order);
+}
+
+static void save_memory(const struct machine *m, struct buf *out)
+{
+    buf_put_u64(out, m->dedup.len);
+    for (size_t i = 0; i < m->dedup.len; i++) {
+        const struct dedup_row *row = dedup_at(m, i);
+        buf_put_hash128(out, row->key);
+        buf_put_u64(out, row->seq);
+        buf_put_i64(out, row->expires_at);
+    }
+    buf_put_u64(out, m->requests.len);
+    for (size_t i = 0; i < m->requests.len; i++) {
+        const struct request_row *row = request_at(m, i);
+        buf_put(out, bytes_of(row->id.bytes, sizeof row->id.bytes));
+        buf_put_u16(out, row->kind);
+        buf_put_i64(out, row->expires_at);
+        buf_put_sized(out, row->body);
+    }
+    buf_put_u64(out, m->sources_len);
+    for (size_t i = 0; i < m->sources_len; i++) {
+        const struct source *s = &m->sources[i];
+        buf_put(out, bytes_of(s->queue.bytes, sizeof s->queue.bytes));
+        buf_put_u32(out, s->shard);
+        buf_put_u64(out, s->number);
+    }
+}
+
+static void save_workers(const struct machine *m, struct buf *out)
+{
+    buf_put_u64(out, m->leavers.len);
+    for (uint32_t i = 0; i < m->names_len; i++) {
+        const struct worker *w = &m->workers[m->names[i]];
+        if (w->capacity == 0) continue;
+        buf_put_sized(out, worker_name(m, m->names[i]));
+        buf_put_u32(out, w->capacity);
+        buf_put_i64(out, w->expires_at);
+        buf_put_u64(out, w->serial);
+    }
+}
+
+void machine_save(const struct machine *m, struct buf *out)
+{
+    save_scalars(m, out);
+    save_backlog(m, out);
+    save_records(m, out);
+    save_memory(m, out);
+    save_workers(m, out);
+    buf_put_u64(out, machine_digest(m));
+}
+
+// ---- loading: bytes from outside, so nothing is CHECKed; a bad reader ends every loop
+
+static void load_scalars(struct machine *m, struct reader *r)
+{
+    if (read_u32(r) != SNAPSHOT_MAGIC || read_u8(r) != SNAPSHOT_VERSION) r->bad = true;
+    struct bytes id = read_bytes(r, sizeof m->queue.bytes);
+    if (!bytes_equal(id, bytes_of(m->queue.bytes, sizeof m->queue.bytes))) r->bad = true;
+    if (read_u32(r) != m->shard) r->bad = true;
+    if (r->bad || config_decode(r, &m->config) != ERR_OK) r->bad = true;
+    m->config_version = read_u64(r);
+    m->paused = read_u8(r) == 1;
+    m->deleted = read_u8(r) == 1;
+    m->backlog.open = read_u8(r) == 1;
+    m->slot = read_u64(r);
+    m->now = read_i64(r);
+    m->seq_next = read_u64(r);
+    m->fence = read_u64(r);
+    m->order = read_u64(r);
+    m->deaths = read_u64(r);
+    m->serial = read_u64(r);
+    m->duplicates = read_u64(r);
+    for (size_t i = 0; i < STATE_COUNT; i++) {
+        m->counts[i] = read_u64(r);
+        m->sent += m->counts[i];
+    }
+}
+
+static void load_backlog(struct machine *m, struct reader *r, uint64_t *ready)
+{
+    uint64_t count = read_u64(r), next = 1;
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        struct range row = {.seq = read_u64(r), .slot = read_u64(r)};
+        row.count = read_u32(r);
+        row.skip = read_u32(r);
+        row.slots = read_u8(r);
+        if (row.seq < next || row.count == 0 || row.slots >= PLACE_SPAN) r->bad = true;
+        if (row.seq + row.count > m->seq_next || row.slot + row.slots > m->slot) r->bad = true;
+        if (r->bad) return;
+        next = row.seq + row.count;
+        *ready += row.count;
+        backlog_push(m, &row);
+    }
+    if (m->backlog.open && m->backlog.len == 0) r->bad = true;
+}
+
+struct loaded {
+    struct numbered *tickets;
+    struct numbered *graves;
+    size_t tickets_len;
+    size_t graves_len;
+    uint64_t counts[STATE_COUNT];
+};
+
+static void load_grave(struct machine *m, struct reader *r, struct lock *lock)
+{
+    lock->number = read_u64(r);
+    lock->died_at = read_i64(r);
+    lock->reason_slot = read_u64(r);
+    lock->reason_op = read_u32(r);
+    lock->cause = read_u8(r);
+    if (lock->cause >= DEAD_CAUSE_COUNT) r->bad = true;
+    if (lock->reason_slot) msg_mark(m, lock->reason_slot);
+}
+
+static void load_lock(struct machine *m, uint32_t h, struct reader *r)
+{
+    struct msg *msg = msg_at(m, h);
+    bool dead = msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
+    if (read_u8(r) == 0) {
+        if (dead || msg->state == STATE_LOCKED) r->bad = true;
+        return;
+    }
+    lock_need(m, h);
+    struct lock *lock = lock_of(m, msg);
+    if (dead) {
+        load_grave(m, r, lock);
+        return;
+    }
+    lock->token = read_hash128(r);
+    lock->fence = read_u64(r);
+    lock->deadline = read_i64(r);
+    lock->order = read_u64(r);
+    lock->end = read_u8(r);
+    lock->ticket = read_u8(r) == 1;
+    if (lock->end > LOCK_END_RELEASED) r->bad = true;
+    if ((lock->end == LOCK_CURRENT) != (msg->state == STATE_LOCKED)) r->bad = true;
+    if (lock->end != LOCK_CURRENT || r->bad) return;
+    struct bytes name = read_sized(r, WORKER_NAME_MAX);
+    if (name.len == 0) r->bad = true;
+    if (r->bad) return;
+    lock->worker = worker_need(m, name);
+    m->workers[lock->worker].open++;
+}
+
+// Into the lists and heaps its state asks for.
+static void load_links(struct machine *m, uint32_t h, int64_t due, struct reader *r,
+                       struct loaded *l)
+{
+    struct msg *msg = msg_at(m, h);
+    if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) {
+        l->graves[l->graves_len++] = (struct numbered){lock_of(m, msg)->number, h};
+        return;
+    }
+    if (msg->state == STATE_DELAYED) heap_push(&m->timers, due, msg->seq, h);
+    if (msg->state == STATE_LOCKED) {
+        const struct lock *lock = lock_of(m, msg);
+        heap_push(&m->timers, lock->deadline, msg->seq, h);
+        if (lock->ticket) l->tickets[l->tickets_len++] = (struct numbered){lock->order, h};
+    }
+    if (msg->flags & MSG_WAITING) m->waiting++;
+    if (!msg->scope) {
+        if (msg->state == STATE_LOCKED || (msg->flags & MSG_WAITING))
+            heap_push(&m->open, order_key(msg), order_tie(m, msg), h);
+        if (msg->state == STATE_READY) ready_offer(m, h);
+        return;
+    }
+    scope_enter(m, h);
+    struct scope *s = &m->scopes[msg->scope];
+    if (msg->flags & MSG_OPENED) {
+        if (s->opened) r->bad = true;
+        s->opened = h;
+    }
+}
+
+static bool state_ok(const struct msg *msg)
+{
+    switch (msg->state) {
+    case STATE_READY:
+    case STATE_LOCKED:
+        return !(msg->flags & MSG_WAITING);
+    case STATE_DELAYED:
+        return true;
+    case STATE_DEAD:
+    case STATE_OUTBOUND:
+        return msg->flags == 0;
+    default:
+        return false;
+    }
+}
+
+static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after, struct loaded *l)
+{
+    struct msg row = {.seq = read_u64(r), .slot = read_u64(r)};
+    row.skip = read_u32(r);
+    row.retries = read_u32(r);
+    row.deliveries = read_u32(r);
+    row.state = read_u8(r);
+    row.priority = read_u8(r);
+    row.flags = read_u8(r);
+    uint64_t group = is_strict(m) ? read_u64(r) : 0;
+    int64_t due = row.state == STATE_DELAYED ? read_i64(r) : 0;
+    if (row.seq <= after || row.seq >= m->seq_next || row.slot > m->slot) r->bad = true;
+    if (!state_ok(&row) || row.priority > MESSAGE_PRIORITY_MAX) r->bad = true;
+    if ((row.flags & MSG_OPENED) && !is_strict(m)) r->bad = true;
+    if (r->bad) return 0;
+    uint32_t h = msg_new(m, row.seq, (struct place){row.slot, row.skip}, group);
+    struct msg *msg = msg_at(m, h);
+    row.scope = msg->scope;
+    *msg = row;
+    load_lock(m, h, r);
+    if (r->bad) return 0;
+    load_links(m, h, due, r, l);
+    l->counts[row.state]++;
+    msg_settle(m, h);
+    return row.seq;
+}
+
+#define RECORD_BYTES_MIN 36 // what a record takes at least: bounds a count that lies
+
+static void load_records(struct machine *m, struct reader *r, struct loaded *l)
+{
+    uint64_t count = read_u64(r), after = 0;
+    if (count > r->left / RECORD_BYTES_MIN) r->bad = true;
+    if (r->bad) return;
+    l->tickets = memory_new((size_t)count * sizeof *l->tickets);
+    l->graves = memory_new((size_t)count * sizeof *l->graves);
+    for (uint64_t i = 0; i < count && reader_ok(r); i++)
+        after = load_record(m, r, after, l);
+    if (r->bad) return;
+    qsort(l->tickets, l->tickets_len, sizeof *l->tickets, by_number);
+    for (size_t i = 0; i < l->tickets_len; i++)
+        ticket_link(m, lock_of(m, msg_at(m, l->tickets[i].h))->worker, l->tickets[i].h);
+    m->tickets = l->tickets_len;
+    qsort(l->graves, l->graves_len, sizeof *l->graves, by_number);
+    for (size_t i = 0; i < l->graves_len; i++)
+        grave_link(m, l->graves[i].h);
+    for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
+        scope_refresh(m, s);
+}
+
+static void load_memory(struct machine *m, struct reader *r)
+{
+    uint64_t count = read_u64(r);
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        struct dedup_row row = {.key = read_hash128(r)};
+        row.seq = read_u64(r);
+        row.expires_at = read_i64(r);
+        if (reader_ok(r)) dedup_add(m, &row);
+    }
+    count = read_u64(r);
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        struct request_row row = {0};
+        struct bytes id = read_bytes(r, sizeof row.id.bytes);
+        if (id.len > 0) memcpy(row.id.bytes, id.data, id.len);
+        row.kind = read_u16(r);
+        row.expires_at = read_i64(r);
+        row.body = read_sized(r, REQUEST_BYTES_MAX);
+        if (row.body.len == 0 || row.body.data[0] >= REASON_COUNT) r->bad = true;
+        if (reader_ok(r)) request_add(m, &row);
+    }
+    count = read_u64(r);
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        struct queue_id queue = {0};
+        struct bytes id = read_bytes(r, sizeof queue.bytes);
+        if (id.len > 0) memcpy(queue.bytes, id.data, id.len);
+        uint32_t shard = read_u32(r);
+        uint64_t number = read_u64(r);
+        if (reader_ok(r)) source_raise(m, source_need(m, &queue, shard), number);
+    }
+}
+
+static void load_workers(struct machine *m, struct reader *r)
+{
+    uint64_t count = read_u64(r);
+    if (count > WORKERS_MAX) r->bad = true;
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        struct bytes name = read_sized(r, WORKER_NAME_MAX);
+        uint32_t capacity = read_u32(r);
+        int64_t expires_at = read_i64(r);
+        uint64_t serial = read_u64(r);
+        if (name.len == 0 || capacity == 0) r->bad = true;
+        if (r->bad) return;
+        worker_register(m, worker_need(m, name), capacity, expires_at, serial);
+    }
+}
+
+static bool counts_ok(const struct machine *m, const struct loaded *l)
+{
+    const enum message_state held[] = {STATE_READY, STATE_DELAYED, STATE_LOCKED, STATE_DEAD,
+                                       STATE_OUTBOUND};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        if (m->counts[held[i]] != l->counts[held[i]]) return false;
+    return true;
+}
+
+enum err machine_load(struct machine *m, struct bytes saved)
+{
+    machine_reset(m);
+    struct reader r = reader_of(saved);
+    struct loaded l = {0};
+    load_scalars(m, &r);
+    if (reader_ok(&r)) load_backlog(m, &r, &l.counts[STATE_READY]);
+    if (reader_ok(&r)) load_records(m, &r, &l);
+    if (reader_ok(&r)) load_memory(m, &r);
+    if (reader_ok(&r)) load_workers(m, &r);
+    memory_free(l.tickets);
+    memory_free(l.graves);
+    uint64_t digest = read_u64(&r);
+    if (reader_end(&r) && counts_ok(m, &l) && digest == machine_digest(m)) return ERR_OK;
+    machine_reset(m);
+    return ERR_CORRUPT;
+}

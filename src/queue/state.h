@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine's insides, shared by the files of this folder and by nobody else.
+//
+// A message is either a number in a range of the backlog (ready.c) or a record here. Records refer
+// to each other by handle (an index; 0 is nobody), so a snapshot can renumber them. Nothing depends
+// on handles but speed: every order that shows comes from a sequence number, a fence or a name.
+#pragma once
+
+#include "base/heap.h"
+#include "base/map.h"
+#include "queue/machine.h"
+
+#include <assert.h>
+
+struct msg {
+    uint64_t seq; // 0: a free row
+    uint64_t slot;
+    uint32_t skip;
+    uint32_t scope; // strict queues: the scope it is ordered in
+    uint32_t lock;  // its lock, or its grave when it is dead; 0: it never had one
+    uint32_t next;  // in its scope, the dead, the outbox, or the free rows
+    uint32_t prev;
+    uint32_t retries;
+    uint32_t deliveries;
+    uint8_t state; // enum message_state
+    uint8_t priority;
+    uint8_t flags;
+};
+static_assert(sizeof(struct msg) == 48, "promise 6: a message with a state costs 48 bytes");
+
+enum msg_flag {
+    MSG_OPENED = 1,  // strict: it was handed out once and keeps its scope until it is finished
+    MSG_WAITING = 2, // delayed because it failed
+};
+
+enum lock_end { LOCK_CURRENT, LOCK_END_EXPIRED, LOCK_END_RELEASED };
+
+// The current or last lock of a message; of a dead one, why and when.
+struct lock {
+    union {
+        struct {
+            struct hash128 token;
+            uint64_t fence;
+            int64_t deadline;
+            uint64_t order; // of its ticket; 0: claimed directly
+            uint32_t worker;
+            uint32_t next; // tickets of one worker, by order
+            uint32_t prev;
+            uint8_t end; // enum lock_end
+            bool ticket; // not taken up yet
+        };
+        struct {
+            uint64_t number; // of the death; the outbox number too
+            int64_t died_at;
+            uint64_t reason_slot;
+            uint32_t reason_op;
+            uint8_t cause;
+        };
+    };
+    uint32_t free_next;
+};
+
+// Messages of one group in a strict queue, by seq; ungrouped ones are SCOPE_UNGROUPED and mostly in
+// the backlog.
+struct scope {
+    uint64_t group; // hash of the name: groups that collide share their order, which is safe
+    uint32_t first; // the unfinished ones
+    uint32_t last;
+    uint32_t opened;  // the one that was handed out and is not finished
+    uint32_t offered; // the one in the ready heap
+    uint32_t refs;    // records that name this scope; 0: a free row
+    uint32_t free_next;
+};
+
+#define SCOPE_UNGROUPED 1
+
+struct worker {
+    uint64_t serial;       // registrations are numbered
+    int64_t expires_at;    // of the registration
+    uint32_t capacity;     // 0: not registered
+    uint32_t open;         // locks and tickets
+    uint32_t first_ticket; // messages
+    uint32_t last_ticket;
+    uint32_t free_next;
+    uint8_t name_len; // 0: a free row
+    char name[WORKER_NAME_MAX];
+};
+
+// Plain ready messages seq .. seq + count - 1. Walking the journal from slot, the first comes after
+// `skip` others and the rest follow it without a gap, up to slot + slots.
+struct range {
+    uint64_t seq;
+    uint64_t slot;
+    uint32_t count;
+    uint32_t skip;
+    uint32_t slots;
+};
+
+struct backlog {
+    struct range *rows; // a ring, by seq
+    size_t head;
+    size_t len;
+    size_t cap; // a power of two
+    bool open;  // the next message of the journal directly follows the last one of the last range
+};
+
+struct dedup_row {
+    struct hash128 key;
+    uint64_t seq;
+    int64_t expires_at;
+};
+
+struct dedup {
+    struct dedup_row *rows; // a ring, in the order of sending
+    uint64_t first;         // rows first .. first + len - 1, each at its number modulo cap
+    size_t len;
+    size_t cap;
+    struct map index;
+};
+
+struct request_row {
+    struct request_id id;
+    int64_t expires_at;
+    struct bytes body; // owned
+    uint16_t kind;
+};
+
+struct requests {
+    struct request_row *rows; // as dedup
+    uint64_t first;
+    size_t len;
+    size_t cap;
+    size_t bytes;
+    struct map index;
+};
+
+struct source {
+    struct queue_id queue;
+    uint32_t shard;
+    uint64_t number; // of the last dead letter that arrived
+};
+
+struct machine {
+    struct queue_id queue;
+    uint32_t shard;
+    struct queue_config birth;
+
+    // scalars of the state
+    struct queue_config config;
+    uint64_t config_version;
+    bool paused;
+    bool deleted;
+    uint64_t slot;
+    int64_t now;
+    uint64_t seq_next;
+    uint64_t fence;
+    uint64_t order;
+    uint64_t deaths;
+    uint64_t serial;
+    uint64_t counts[STATE_COUNT];
+    uint64_t sent;
+    uint64_t tickets;
+    uint64_t waiting;
+    uint64_t duplicates;
+
+    struct backlog backlog;
+    struct dedup dedup;
+    struct requests requests;
+    struct source *sources; // by queue id and shard
+    size_t sources_len;
+    size_t sources_cap;
+
+    struct msg *msgs;
+    uint32_t msgs_len; // rows in use or free; row 0 is nobody
+    uint32_t msgs_cap;
+    uint32_t msgs_free;
+    uint32_t msgs_used;
+    struct lock *locks;
+    uint32_t locks_len;
+    uint32_t locks_cap;
+    uint32_t locks_free;
+    struct scope *scopes;
+    uint32_t scopes_len;
+    uint32_t scopes_cap;
+    uint32_t scopes_free;
+    struct worker *workers;
+    uint32_t workers_len;
+    uint32_t workers_cap;
+    uint32_t workers_free;
+    uint32_t *names; // workers by name
+    uint32_t names_len;
+    uint32_t names_cap;
+
+    struct map by_seq;
+    struct map by_group;
+    struct map marks;    // slot / PLACE_SPAN -> records whose bytes start there
+    struct heap ready;   // records that can be handed out now, best first
+    struct heap timers;  // delayed and locked ones, by their moment
+    struct heap open;    // not strict: locked and retrying ones, by their place in the order
+    struct heap leavers; // registered workers, by the end of their registration
+    uint32_t dead_first; // by number
+    uint32_t dead_last;
+    uint32_t outbox_first;
+    uint32_t outbox_last;
+
+    uint64_t digest; // the sum over all rows; scalars are added when somebody asks
+
+    // of the entry being applied
+    int64_t from; // what deadlines are counted from
+    uint64_t epoch;
+    uint32_t ordinal; // messages of the entry so far
+    uint32_t op_index;
+    uint32_t event_n;
+    uint32_t time_n;
+    struct events *events;
+    struct buf result;
+    uint32_t *held; // locks that a word of this entry reached in time
+    size_t held_len;
+    size_t held_cap;
+};
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = (a ^ 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u + b;
+    x = (x ^ (x >> 32)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 29);
+}
+
+static inline struct msg *msg_at(const struct machine *m, uint32_t h)
+{
+    return &m->msgs[h];
+}
+
+static inline struct lock *lock_of(const struct machine *m, const struct msg *msg)
+{
+    return &m->locks[msg->lock];
+}
+
+static inline bool is_strict(const struct machine *m)
+{
+    return m->config.ordering_guarantee;
+}
+
+// records.c: rows of every kind, the moves between states, and the digest
+#define STATE_NONE STATE_COUNT
+void count_move(struct machine *m, enum message_state from, enum message_state to, uint64_t n);
+uint32_t msg_new(struct machine *m, uint64_t seq, struct place place, uint64_t group);
+void msg_free(struct machine *m, uint32_t h);
+void msg_move(struct machine *m, uint32_t h, enum message_state to);
+void msg_touch(struct machine *m, uint32_t h);  // before its fields change: leaves the digest
+void msg_settle(struct machine *m, uint32_t h); // after: enters it again
+void msg_mark(struct machine *m, uint64_t slot);
+void msg_unmark(struct machine *m, uint64_t slot);
+uint64_t msg_hash(const struct machine *m, uint32_t h);
+void lock_need(struct machine *m, uint32_t h); // gives the record a lock row if it has none
+void lock_drop(struct machine *m, uint32_t h);
+uint32_t scope_for(struct machine *m, uint64_t group); // found or new; group 0: ungrouped
+uint64_t group_hash(struct bytes group);
+
+// ready.c: what can be handed out, and in which order
+void backlog_add(struct machine *m, uint64_t seq, uint32_t skip);
+void backlog_break(struct machine *m);
+void backlog_clear(struct machine *m);
+void backlog_push(struct machine *m, const struct range *range); // for snapshots
+const struct range *backlog_at(const struct machine *m, size_t index);
+const struct range *backlog_find(const struct machine *m, uint64_t seq);
+uint64_t range_hash(const struct range *r);
+void ready_offer(struct machine *m, uint32_t h);    // it became READY
+void ready_withdraw(struct machine *m, uint32_t h); // it is READY and is to leave
+uint32_t ready_take(struct machine *m); // the next one, withdrawn, with a record; 0: none
+bool ready_any(const struct machine *m);
+void ready_rebuild(struct machine *m); // after a change of orderingMode
+void scope_enter(struct machine *m, uint32_t h);
+void scope_leave(struct machine *m, uint32_t h); // finished: the next may go
+void scope_refresh(struct machine *m, uint32_t scope);
+int64_t order_key(const struct msg *msg);
+uint64_t order_tie(const struct machine *m, const struct msg *msg);
+
+// locks.c: giving and ending locks, the failure strategy
+struct verdict {
+    enum message_state state; // READY, DELAYED, DEAD or OUTBOUND
+    bool counted;             // the retry counter rises
+    enum dead_cause cause;
+};
+struct verdict judge(const struct machine *m, const struct msg *msg, bool failed);
+int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry);
+void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
+                int64_t deadline, bool ticket);
+void ticket_use(struct machine *m, uint32_t h); // taken up; no ticket: nothing happens
+void lock_extend(struct machine *m, uint32_t h, int64_t deadline);
+void lock_finish(struct machine *m, uint32_t h); // processed
+void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end end);
+void lock_abandon(struct machine *m, uint32_t h); // out of every heap and the digest
+void open_leave(struct machine *m, uint32_t h);
+enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_t *until);
+enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint32_t *h);
+void lock_expire(struct machine *m, uint32_t h); // its deadline passed
+
+// outcome.c
+void outcomes_hold(struct machine *m, const struct machine_entry *e);
+void outcomes_unhold(struct machine *m);
+
+// workers.c
+uint32_t worker_find(const struct machine *m, struct bytes name); // 0: unknown
+uint32_t worker_need(struct machine *m, struct bytes name);
+void worker_settle(struct machine *m, uint32_t w); // drops a row nobody needs
+void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t expires_at,
+                     uint64_t serial);
+void worker_unregister(struct machine *m, uint32_t w);
+void workers_expire(struct machine *m);
+uint64_t worker_hash(const struct worker *w);
+void ticket_link(struct machine *m, uint32_t w, uint32_t h);
+void ticket_unlink(struct machine *m, uint32_t h);
+void tickets_recover(struct machine *m, uint32_t w);
+struct bytes worker_name(const struct machine *m, uint32_t w);
+
+// dedup.c, requests.c
+bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq);
+void dedup_add(struct machine *m, const struct dedup_row *row);
+void dedup_expire(struct machine *m);
+void dedup_clear(struct machine *m);
+const struct dedup_row *dedup_at(const struct machine *m, size_t index);
+const struct request_row *request_find(const struct machine *m, const struct request_id *id);
+void request_add(struct machine *m, const struct request_row *row); // copies the body
+void requests_expire(struct machine *m);
+void requests_clear(struct machine *m);
+const struct request_row *request_at(const struct machine *m, size_t index);
+
+// outbox.c
+void grave_dig(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
+               bool failed); // the record is LOCKED and becomes DEAD or OUTBOUND
+void grave_link(struct machine *m, uint32_t h);
+void grave_unlink(struct machine *m, uint32_t h);
+struct source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard);
+void source_raise(struct machine *m, struct source *s, uint64_t number);
+
+// emit.c
+struct event *emit(struct machine *m, enum event_kind kind, uint32_t h); // NULL: nobody listens
+void emit_worker(struct machine *m, struct event *e, uint32_t w);
+
+// the ops: each writes its result body and answers the reason of its first byte
+enum reason apply_send(struct machine *m, struct bytes payload);
+enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload);
+enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload);
+enum reason apply_publish(struct machine *m, struct bytes payload);
+enum reason apply_recover(struct machine *m, struct bytes payload);
+enum reason apply_worker(struct machine *m, struct bytes payload);
+enum reason apply_configure(struct machine *m, struct bytes payload);
+enum reason apply_pause(struct machine *m, struct bytes payload, bool pause);
+enum reason apply_purge(struct machine *m, struct bytes payload);
+enum reason apply_redrive(struct machine *m, struct bytes payload);
+enum reason apply_delete(struct machine *m, struct bytes payload);
+enum reason apply_arrive(struct machine *m, struct bytes payload);
+enum reason apply_outbox(struct machine *m, struct bytes payload);
+
+// send.c: a message enters the queue; READY or DELAYED, in the backlog or with a record
+uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip);
+uint64_t messages_held(const struct machine *m); // what capacity is compared with

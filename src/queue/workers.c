@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers, as far as locks and tickets need them: a row exists while the worker is registered or
+// holds something. Rows are found by name in a sorted list.
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/state.h"
+
+#include <string.h>
+
+struct bytes worker_name(const struct machine *m, uint32_t w)
+{
+    return bytes_of(m->workers[w].name, m->workers[w].name_len);
+}
+
+uint64_t worker_hash(const struct worker *w)
+{
+    return hash64_of(bytes_of(w->name, w->name_len), 0);
+}
+
+static uint64_t registration_hash(const struct worker *w)
+{
+    return mix(mix(mix(worker_hash(w), w->serial), (uint64_t)w->expires_at), w->capacity);
+}
+
+// The place of the first name that is not before this one.
+static uint32_t name_place(const struct machine *m, struct bytes name)
+{
+    uint32_t lo = 0, hi = m->names_len;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (bytes_compare(worker_name(m, m->names[mid]), name) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+uint32_t worker_find(const struct machine *m, struct bytes name)
+{
+    uint32_t at = name_place(m, name);
+    if (at == m->names_len || !bytes_equal(worker_name(m, m->names[at]), name)) return 0;
+    return m->names[at];
+}
+
+uint32_t worker_need(struct machine *m, struct bytes name)
+{
+    CHECK(name.len > 0 && name.len <= WORKER_NAME_MAX);
+    uint32_t at = name_place(m, name);
+    if (at < m->names_len && bytes_equal(worker_name(m, m->names[at]), name)) return m->names[at];
+    uint32_t w = m->workers_free;
+    if (w) {
+        m->workers_free = m->workers[w].free_next;
+    } else {
+        if (m->workers_len == m->workers_cap) {
+            m->workers_cap = m->workers_cap < 8 ? 8 : m->workers_cap * 2;
+            m->workers = memory_resize(m->workers, m->workers_cap * sizeof *m->workers);
+        }
+        w = m->workers_len++;
+    }
+    m->workers[w] = (struct worker){.name_len = (uint8_t)name.len};
+    memcpy(m->workers[w].name, name.data, name.len);
+    if (m->names_len == m->names_cap) {
+        m->names_cap = m->names_cap < 8 ? 8 : m->names_cap * 2;
+        m->names = memory_resize(m->names, m->names_cap * sizeof *m->names);
+    }
+    memmove(m->names + at + 1, m->names + at, (m->names_len - at) * sizeof *m->names);
+    m->names[at] = w;
+    m->names_len++;
+    return w;
+}
+
+void worker_settle(struct machine *m, uint32_t w)
+{
+    struct worker *row = &m->workers[w];
+    if (row->open > 0 || row->capacity > 0) return;
+    uint32_t at = name_place(m, worker_name(m, w));
+    CHECK(m->names[at] == w);
+    m->names_len--;
+    memmove(m->names + at, m->names + at + 1, (m->names_len - at) * sizeof *m->names);
+    *row = (struct worker){.free_next = m->workers_free};
+    m->workers_free = w;
+}
+
+void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t expires_at,
+                     uint64_t serial)
+{
+    CHECK(capacity > 0);
+    struct worker *row = &m->workers[w];
+    if (row->capacity > 0) {
+        m->digest -= registration_hash(row);
+        heap_remove(&m->leavers, w);
+    }
+    row->capacity = capacity;
+    row->expires_at = expires_at;
+    row->serial = serial;
+    heap_push(&m->leavers, expires_at, serial, w);
+    m->digest += registration_hash(row);
+}
+
+// Its locks stay: they are promises to whoever runs the jobs.
+void worker_unregister(struct machine *m, uint32_t w)
+{
+    struct worker *row = &m->workers[w];
+    CHECK(row->capacity > 0);
+    tickets_recover(m, w);
+    m->digest -= registration_hash(row);
+    heap_remove(&m->leavers, w);
+    row->capacity = 0;
+    row->expires_at = 0;
+    row->serial = 0;
+    worker_settle(m, w);
+}
+
+void workers_expire(struct machine *m)
+{
+    const struct heap_row *top;
+    while ((top = heap_top(&m->leavers)) && top->key <= m->now)
+        worker_unregister(m, top->ref);
+}
+
+// ---- a worker's tickets, by order
+
+void ticket_link(struct machine *m, uint32_t w, uint32_t h)
+{
+    struct worker *row = &m->workers[w];
+    struct lock *lock = lock_of(m, msg_at(m, h));
+    lock->next = 0;
+    lock->prev = row->last_ticket;
+    if (row->last_ticket) {
+        lock_of(m, msg_at(m, row->last_ticket))->next = h;
+    } else {
+        row->first_ticket = h;
+    }
+    row->last_ticket = h;
+}
+
+void ticket_unlink(struct machine *m, uint32_t h)
+{
+    struct lock *lock = lock_of(m, msg_at(m, h));
+    struct worker *row = &m->workers[lock->worker];
+    *(lock->prev ? &lock_of(m, msg_at(m, lock->prev))->next : &row->first_ticket) = lock->next;
+    *(lock->next ? &lock_of(m, msg_at(m, lock->next))->prev : &row->last_ticket) = lock->prev;
+    lock->prev = lock->next = 0;
+}
+
+// All of its tickets return to their place.
+void tickets_recover(struct machine *m, uint32_t w)
+{
+    m->workers[w].open++; // keeps the row while its tickets go
+    while (m->workers[w].first_ticket) {
+        uint32_t h = m->workers[w].first_ticket;
+        struct event *e = emit(m, EVENT_TICKETS_RECOVERED, h);
+        if (e) emit_worker(m, e, w);
+        lock_give_back(m, h, 0, LOCK_END_RELEASED);
+    }
+    m->workers[w].open--;
+}

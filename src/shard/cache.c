@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entries in the order they came, found by slot, the oldest thrown out first. The messages of an
+// entry are counted and indexed once, so that handing out a batch of a thousand does not walk it a
+// thousand times.
+#include "shard/cache.h"
+
+#include "base/check.h"
+#include "base/map.h"
+#include "base/memory.h"
+
+// Where a message's bytes start.
+struct message_at {
+    uint32_t op;
+    struct reader at;
+};
+
+struct cached {
+    uint64_t slot;
+    struct bytes bytes;
+    struct entry entry; // views into bytes
+    struct message_at *messages;
+    uint32_t messages_len;
+};
+
+struct cache {
+    size_t bytes_max;
+    size_t bytes;
+    struct cached *rows; // a ring
+    size_t cap;
+    size_t first;
+    size_t len;
+    struct map by_slot; // to the ring's index
+};
+
+#define ROW_COST 256 // bytes an entry costs beside its own
+
+struct cache *cache_new(size_t bytes_max)
+{
+    struct cache *c = NEW(struct cache);
+    c->bytes_max = bytes_max;
+    map_init(&c->by_slot);
+    return c;
+}
+
+static size_t cost(const struct cached *row)
+{
+    return row->bytes.len + ROW_COST + row->messages_len * sizeof *row->messages;
+}
+
+static void evict(struct cache *c)
+{
+    struct cached *row = &c->rows[c->first];
+    map_remove(&c->by_slot, row->slot, (uint32_t)c->first);
+    c->bytes -= cost(row);
+    entry_done(&row->entry);
+    bytes_free(row->bytes);
+    memory_free(row->messages);
+    c->first = (c->first + 1) % c->cap;
+    c->len--;
+}
+
+void cache_free(struct cache *c)
+{
+    if (!c) return;
+    while (c->len > 0)
+        evict(c);
+    map_done(&c->by_slot);
+    memory_free(c->rows);
+    memory_free(c);
+}
+
+static void grow(struct cache *c)
+{
+    size_t cap = c->cap > 0 ? c->cap * 2 : 64;
+    struct cached *rows = memory_zeroed(cap, sizeof *rows);
+    map_clear(&c->by_slot);
+    for (size_t i = 0; i < c->len; i++) {
+        rows[i] = c->rows[(c->first + i) % c->cap];
+        map_add(&c->by_slot, rows[i].slot, (uint32_t)i);
+    }
+    memory_free(c->rows);
+    c->rows = rows;
+    c->cap = cap;
+    c->first = 0;
+}
+
+static void index_send(struct cached *row, uint32_t op, struct op_send *send)
+{
+    for (uint32_t i = 0; i < send->count; i++) {
+        struct message skipped;
+        row->messages[row->messages_len++] = (struct message_at){op, send->messages};
+        send_next(send, &skipped);
+    }
+}
+
+static void index_messages(struct cached *row)
+{
+    uint32_t count = ops_messages(row->entry.ops, row->entry.ops_len);
+    row->messages = memory_zeroed(count, sizeof *row->messages);
+    for (uint32_t i = 0; i < row->entry.ops_len; i++) {
+        const struct op *op = &row->entry.ops[i];
+        struct op_send send;
+        struct op_arrive arrive;
+        if (op->kind == OP_SEND && !send_open(op->payload, &send)) {
+            index_send(row, i, &send);
+        } else if (op->kind == OP_ARRIVE && !arrive_decode(op->payload, &arrive)) {
+            row->messages[row->messages_len++] = (struct message_at){.op = i};
+        }
+    }
+    CHECK(row->messages_len == count);
+}
+
+enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, struct bytes bytes)
+{
+    if (map_find(&c->by_slot, slot) != MAP_NONE) return ERR_OK;
+    struct cached row = {.slot = slot, .bytes = bytes_copy(bytes)};
+    const char *why;
+    enum err err = entry_decode(row.bytes, &row.entry, &why);
+    bool ours = !err && row.entry.slot == slot && journal_id_equal(&row.entry.id, id);
+    if (!ours) {
+        if (!err) entry_done(&row.entry);
+        bytes_free(row.bytes);
+        return ERR_CORRUPT;
+    }
+    index_messages(&row);
+    while (c->len > 0 && c->bytes + cost(&row) > c->bytes_max)
+        evict(c);
+    if (c->len == c->cap) grow(c);
+    size_t at = (c->first + c->len) % c->cap;
+    c->rows[at] = row;
+    c->len++;
+    c->bytes += cost(&row);
+    map_add(&c->by_slot, slot, (uint32_t)at);
+    return ERR_OK;
+}
+
+static struct cached *find_slot(const struct cache *c, uint64_t slot)
+{
+    uint32_t at = map_find(&c->by_slot, slot);
+    return at == MAP_NONE ? NULL : &c->rows[at];
+}
+
+static void open_message(const struct cached *row, uint32_t index, struct found *out)
+{
+    const struct message_at *m = &row->messages[index];
+    const struct op *op = &row->entry.ops[m->op];
+    *out = (struct found){.slot = row->slot, .op = op, .sent_at = row->entry.time.lo};
+    if (op->kind == OP_ARRIVE) {
+        struct op_arrive arrive;
+        CHECK(!arrive_decode(op->payload, &arrive)); // it was, when it was indexed
+        out->message = arrive.message;
+    } else {
+        struct op_send send = {.count = 1, .messages = m->at};
+        send_next(&send, &out->message);
+    }
+}
+
+enum cache_answer cache_find(struct cache *c, struct place place, struct found *out,
+                             uint64_t *missing)
+{
+    uint32_t skip = place.skip;
+    for (uint64_t slot = place.slot; slot < place.slot + PLACE_SPAN; slot++) {
+        const struct cached *row = find_slot(c, slot);
+        if (!row) {
+            *missing = slot;
+            return CACHE_MISSING;
+        }
+        if (skip < row->messages_len) {
+            open_message(row, skip, out);
+            return CACHE_FOUND;
+        }
+        skip -= row->messages_len;
+    }
+    return CACHE_NOWHERE;
+}
+
+enum cache_answer cache_reason(struct cache *c, uint64_t slot, uint32_t op, struct bytes *out)
+{
+    const struct cached *row = find_slot(c, slot);
+    if (!row) return CACHE_MISSING;
+    struct op_outcome fail;
+    bool there = op < row->entry.ops_len && row->entry.ops[op].kind == OP_FAIL &&
+                 !outcome_decode(row->entry.ops[op].payload, &fail);
+    if (!there) return CACHE_NOWHERE;
+    *out = fail.reason;
+    return CACHE_FOUND;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies: a claim says where its messages are, and they are read from there. Slots with live
+// messages are never dropped, so what is read is what was sent.
+#include "base/check.h"
+#include "base/memory.h"
+#include "shard/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define READ_BYTES    ((size_t)1 << 20)
+#define READ_AGAIN_MS 50
+
+void fetch_want(struct shard *s, uint64_t slot)
+{
+    if (s->wanted == 0) s->wanted = slot;
+}
+
+static struct bytes keep(struct buf *text, struct bytes from)
+{
+    size_t at = text->len;
+    buf_put(text, from);
+    // A place, not an address: the buffer may move until it is complete.
+    return bytes_of((const uint8_t *)(uintptr_t)at, from.len);
+}
+
+static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
+{
+    char number[32];
+    headers_put(text, bytes_str("sluice-dead-reason"),
+                a->reason.len > 0 ? a->reason : bytes_str(dead_cause_name(a->cause)));
+    (void)snprintf(number, sizeof number, "%u", a->retries);
+    headers_put(text, bytes_str("sluice-dead-retries"), bytes_str(number));
+    (void)snprintf(number, sizeof number, "%lld", (long long)a->died_at);
+    headers_put(text, bytes_str("sluice-dead-at"), bytes_str(number));
+    headers_put(text, bytes_str("sluice-dead-queue"), a->origin);
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)a->origin_seq);
+    headers_put(text, bytes_str("sluice-dead-id"), bytes_str(number));
+}
+
+static void keep_message(struct call *c, const struct found *f)
+{
+    struct delivery *d = &c->deliveries[c->fetched];
+    const struct message *m = &f->message;
+    d->grant = c->grants[c->fetched];
+    d->sent_at = f->sent_at;
+    d->message = *m;
+    d->message.group = keep(&c->text, m->group);
+    d->message.dedup = keep(&c->text, m->dedup);
+    d->message.content_type = keep(&c->text, m->content_type);
+    d->message.workflow = keep(&c->text, m->workflow);
+    d->message.headers = keep(&c->text, m->headers);
+    struct op_arrive arrive;
+    if (f->op->kind == OP_ARRIVE && !arrive_decode(f->op->payload, &arrive)) {
+        size_t before = c->text.len;
+        keep_dead_letter(&c->text, &arrive);
+        d->message.headers.len += c->text.len - before;
+    }
+    d->message.body = keep(&c->text, m->body);
+    d->message.reference.name = keep(&c->text, m->reference.name);
+    c->fetched++;
+}
+
+static void settle(struct bytes *view, const struct buf *text)
+{
+    *view = view->len > 0 ? bytes_of(text->data + (uintptr_t)view->data, view->len) : BYTES_EMPTY;
+}
+
+// The text is complete and stays where it is: places become addresses.
+static void settle_all(struct call *c)
+{
+    for (size_t i = 0; i < c->fetched; i++) {
+        struct message *m = &c->deliveries[i].message;
+        settle(&m->group, &c->text);
+        settle(&m->dedup, &c->text);
+        settle(&m->content_type, &c->text);
+        settle(&m->workflow, &c->text);
+        settle(&m->headers, &c->text);
+        settle(&m->body, &c->text);
+        settle(&m->reference.name, &c->text);
+    }
+}
+
+void fetch_start(struct shard *s, struct call *c)
+{
+    c->deliveries = memory_zeroed(c->grants_len, sizeof *c->deliveries);
+    c->fetched = 0;
+    call_push(s, c, CALL_FETCHING);
+}
+
+// True when the call was answered.
+static bool fetch_some(struct shard *s, struct call *c)
+{
+    while (c->fetched < c->grants_len) {
+        struct found found;
+        uint64_t missing;
+        switch (cache_find(s->cache, c->grants[c->fetched].place, &found, &missing)) {
+        case CACHE_FOUND:
+            keep_message(c, &found);
+            break;
+        case CACHE_MISSING:
+            fetch_want(s, missing);
+            return false;
+        case CACHE_NOWHERE:
+            call_answer(s, call_take(s, c), ERR_CORRUPT, BYTES_EMPTY);
+            return true;
+        }
+    }
+    settle_all(c);
+    call_answer(s, call_take(s, c), ERR_OK, c->result);
+    return true;
+}
+
+static void ask(struct shard *s)
+{
+    bool early = shard_now(s) < s->reading_again;
+    if (s->wanted == 0 || s->reading.open || early) return;
+    asking_open(&s->reading, s->journal, REQUEST_READ_LOG, "log", 0);
+    s->reading.request.first = s->wanted;
+    s->reading.request.limit = READ_BYTES;
+}
+
+// The locks are granted but the bodies cannot be had in time: the same request id brings them
+// later.
+static void end_patience(struct shard *s)
+{
+    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+        next = c->next;
+        if (shard_now(s) >= c->deadline) call_answer(s, call_take(s, c), ERR_UNKNOWN, BYTES_EMPTY);
+    }
+}
+
+void fetch_go_on(struct shard *s)
+{
+    if (s->reading.open) return;
+    s->wanted = 0;
+    while (s->calls[CALL_FETCHING].head && fetch_some(s, s->calls[CALL_FETCHING].head))
+        ;
+    end_patience(s);
+    if (s->wanted == 0) post_poke(s);
+    ask(s);
+}
+
+void fetch_respond(struct shard *s, const struct response *r)
+{
+    s->reading.open = false;
+    enum err err = r->err;
+    for (size_t i = 0; !err && i < r->rows_len; i++)
+        err = cache_add(s->cache, &s->config.journal.id, r->rows[i].first, r->rows[i].body);
+    if (err == ERR_CORRUPT || err == ERR_NOT_FOUND) {
+        struct call *c = s->calls[CALL_FETCHING].head;
+        if (c) call_answer(s, call_take(s, c), ERR_CORRUPT, BYTES_EMPTY);
+    }
+    s->reading_again = err ? shard_now(s) + READ_AGAIN_MS : TIME_DAWN;
+}

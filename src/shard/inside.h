@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside a shard: shared by shard.c (the calls and the joint), receive.c (claims that wait),
+// fetch.c (bodies) and post.c (dead letters). Nobody else includes this.
+#pragma once
+
+#include "journal/asking.h"
+#include "shard/cache.h"
+#include "shard/shard.h"
+
+// What a call waits for. Ops go to JOURNAL at once; a receive walks through all of them.
+//
+//     (op) ------> JOURNAL ------> answered
+//     (receive) -> LOOKING ------> WAITING <-----> JOURNAL ------> FETCHING ------> answered
+//                     '--- nothing there, no time ---^---> answered empty
+enum call_state { CALL_LOOKING, CALL_WAITING, CALL_JOURNAL, CALL_FETCHING };
+
+struct call {
+    struct call *next;
+    uint64_t ticket;
+    uint16_t kind; // of its op; 0: sync, own, touch, fetch
+    bool receives;
+    bool silent; // the shard's own: nobody hears the answer
+    bool looked; // since it came the tail was seen
+    enum call_state state;
+    struct bytes payload; // owned: kept while it may be submitted again
+    int64_t wait_until;
+    int64_t deadline;
+    struct bytes worker; // receive: a view into payload
+    uint32_t max;
+    struct bytes result; // owned: the fold's answer, while bodies are fetched
+    struct grant *grants;
+    size_t grants_len;
+    size_t fetched; // deliveries made so far
+    struct delivery *deliveries;
+    struct buf text; // what the deliveries' views point into
+};
+
+struct call_list {
+    struct call *head;
+    struct call *tail;
+};
+
+struct answer {
+    struct answer *next;
+    struct shard_reply out;
+    struct call *call; // owned: holds what out points to
+};
+
+struct shard {
+    struct shard_config config;
+    struct interval now;
+    struct machine *machine;
+    struct journal *journal;
+    struct cache *cache;
+    struct events events;
+    struct call_list calls[4]; // by state
+
+    struct asking reading; // for bodies, and for nobody's entry to fold
+    int64_t reading_again; // not before this, after a read that failed
+    uint64_t wanted;       // the slot to read; 0: none
+
+    int64_t waits_end; // no waiting call gives up earlier
+    bool looking;      // a sync of the shard's own is open
+    bool touching;     // an entry only for time's sake is open
+    uint64_t offered;  // claims on their way: how many messages they may take
+
+    struct answer *answers;
+    struct answer *answers_tail;
+    struct answer *answer_out;
+
+    // post.c
+    bool letter_open;       // one is on its way: the next waits, so that they arrive in order
+    uint64_t letter_done;   // all up to this arrived, and the fold was asked to forget them
+    int64_t letters_again;  // not before this, after one failed
+    struct buf letter_text; // the op of the letter being handed out
+    char letter_to[QUEUE_NAME_MAX + 1];
+};
+
+// ---- shard.c
+struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline);
+void call_push(struct shard *s, struct call *c, enum call_state state);
+struct call *call_take(struct shard *s, struct call *c); // out of its list
+void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body); // ends it
+void call_commit(struct shard *s, struct call *c); // hands its op to the journal
+int64_t shard_now(const struct shard *s);          // the moment that decisions are made for
+
+// ---- receive.c
+void receive_try(struct shard *s, struct call *c);
+void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);
+void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
+void receive_poke(struct shard *s);
+
+// ---- fetch.c
+void fetch_start(struct shard *s, struct call *c);
+void fetch_go_on(struct shard *s);
+void fetch_respond(struct shard *s, const struct response *r);
+void fetch_want(struct shard *s, uint64_t slot);
+
+// ---- post.c
+void post_poke(struct shard *s);

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// The joint: the machine as the journal's fold, calls as the journal's ops, and the order in which
+// things go on after each step.
+#include "shard/shard.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "shard/inside.h"
+
+#include <string.h>
+
+#define CACHE_BYTES ((size_t)8 << 20)
+
+// ---- the machine as a fold
+
+static void fold_reset(void *ctx)
+{
+    struct shard *s = ctx;
+    machine_reset(s->machine);
+}
+
+static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *results,
+                       struct buf *text)
+{
+    struct shard *s = ctx;
+    struct machine_entry entry = {.slot = e->slot,
+                                  .time = e->time,
+                                  .now = e->now,
+                                  .epoch = e->epoch,
+                                  .bytes = e->bytes,
+                                  .ops = e->ops,
+                                  .ops_len = e->ops_len};
+    machine_apply(s->machine, &entry, results, text, s->config.keeps_events ? &s->events : NULL);
+    // What was just sent is likely to be claimed next. A replay is not: its bodies would only pass
+    // through.
+    if (journal_is_current(s->journal))
+        CHECK(!cache_add(s->cache, &s->config.journal.id, e->slot, e->bytes));
+}
+
+static bool fold_recall(void *ctx, const struct op *op, struct op_result *result, struct buf *text)
+{
+    const struct shard *s = ctx;
+    return machine_recall(s->machine, op, result, text);
+}
+
+static void fold_save(void *ctx, struct buf *out)
+{
+    const struct shard *s = ctx;
+    machine_save(s->machine, out);
+}
+
+static enum err fold_load(void *ctx, struct bytes saved)
+{
+    struct shard *s = ctx;
+    return machine_load(s->machine, saved);
+}
+
+static uint64_t fold_digest(void *ctx)
+{
+    const struct shard *s = ctx;
+    return machine_digest(s->machine);
+}
+
+static bool fold_needs(void *ctx, uint64_t first, uint64_t last)
+{
+    const struct shard *s = ctx;
+    return machine_needs(s->machine, first, last);
+}
+
+struct shard *shard_new(const struct shard_config *config)
+{
+    struct shard *s = NEW(struct shard);
+    s->config = *config;
+    if (s->config.cache_bytes == 0) s->config.cache_bytes = CACHE_BYTES;
+    struct queue_id id;
+    memcpy(id.bytes, config->journal.id.queue, sizeof id.bytes);
+    s->machine = machine_new(&id, config->journal.id.shard, &config->birth);
+    s->cache = cache_new(s->config.cache_bytes);
+    s->reading_again = s->letters_again = TIME_DAWN;
+    s->waits_end = TIME_NEVER;
+    events_init(&s->events);
+    buf_init(&s->letter_text, JOURNAL_OP_MAX);
+    struct fold fold = {.ctx = s,
+                        .reset = fold_reset,
+                        .apply = fold_apply,
+                        .recall = fold_recall,
+                        .save = fold_save,
+                        .load = fold_load,
+                        .digest = fold_digest,
+                        .needs = fold_needs};
+    s->journal = journal_new(&config->journal, &fold);
+    return s;
+}
+
+// ---- calls
+
+static void call_free(struct call *c)
+{
+    bytes_free(c->payload);
+    bytes_free(c->result);
+    memory_free(c->grants);
+    memory_free(c->deliveries);
+    buf_done(&c->text);
+    memory_free(c);
+}
+
+static void answer_free(struct answer *a)
+{
+    if (!a) return;
+    call_free(a->call);
+    memory_free(a);
+}
+
+void shard_free(struct shard *s)
+{
+    if (!s) return;
+    for (int state = CALL_LOOKING; state <= CALL_FETCHING; state++)
+        while (s->calls[state].head)
+            call_free(call_take(s, s->calls[state].head));
+    while (s->answers) {
+        struct answer *next = s->answers->next;
+        answer_free(s->answers);
+        s->answers = next;
+    }
+    answer_free(s->answer_out);
+    journal_free(s->journal);
+    machine_free(s->machine);
+    cache_free(s->cache);
+    events_done(&s->events);
+    buf_done(&s->letter_text);
+    memory_free(s);
+}
+
+struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline)
+{
+    (void)s;
+    struct call *c = NEW(struct call);
+    c->ticket = ticket;
+    c->deadline = deadline;
+    buf_init(&c->text, SIZE_MAX);
+    return c;
+}
+
+void call_push(struct shard *s, struct call *c, enum call_state state)
+{
+    struct call_list *l = &s->calls[state];
+    c->state = state;
+    c->next = NULL;
+    if (l->tail) {
+        l->tail->next = c;
+    } else {
+        l->head = c;
+    }
+    l->tail = c;
+}
+
+struct call *call_take(struct shard *s, struct call *c)
+{
+    struct call_list *l = &s->calls[c->state];
+    struct call *before = NULL;
+    for (struct call *at = l->head; at != c; at = at->next) {
+        CHECK(at);
+        before = at;
+    }
+    *(before ? &before->next : &l->head) = c->next;
+    if (l->tail == c) l->tail = before;
+    c->next = NULL;
+    return c;
+}
+
+void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body)
+{
+    if (c->silent) {
+        call_free(c);
+        return;
+    }
+    struct answer *a = NEW(struct answer);
+    a->call = c;
+    if (body.data != c->result.data) {
+        bytes_free(c->result);
+        c->result = bytes_copy(body);
+    }
+    a->out = (struct shard_reply){.ticket = c->ticket,
+                                  .err = err,
+                                  .body = c->result,
+                                  .deliveries = c->deliveries,
+                                  .deliveries_len = err ? 0 : c->fetched};
+    if (s->answers_tail) {
+        s->answers_tail->next = a;
+    } else {
+        s->answers = a;
+    }
+    s->answers_tail = a;
+}
+
+static uint64_t ticket_of(struct call *c)
+{
+    return (uint64_t)(uintptr_t)c;
+}
+
+void call_commit(struct shard *s, struct call *c)
+{
+    call_push(s, c, CALL_JOURNAL);
+    if (c->receives) s->offered += c->max;
+    struct op op = {.kind = c->kind, .payload = c->payload};
+    journal_submit(s->journal, ticket_of(c), op, c->deadline, s->now);
+}
+
+int64_t shard_now(const struct shard *s)
+{
+    return s->now.lo;
+}
+
+// ---- what the journal answers
+
+static void on_reply(struct shard *s, const struct journal_reply *r)
+{
+    struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
+    if (c->silent && c->kind == 0) {
+        s->looking = s->looking && c->state != CALL_LOOKING;
+        s->touching = s->touching && c->state != CALL_JOURNAL;
+    }
+    if (c->state == CALL_LOOKING && c->kind != 0 && !r->err) {
+        c->looked = true;
+        receive_try(s, c);
+    } else if (c->receives) {
+        receive_result(s, c, r->err, r->body);
+    } else {
+        call_answer(s, c, r->err, r->body);
+    }
+}
+
+// What one step leads to, until nothing more comes of it.
+static void go_on(struct shard *s)
+{
+    struct journal_reply r;
+    while (journal_next_reply(s->journal, &r))
+        on_reply(s, &r);
+    receive_poke(s);
+    post_poke(s);
+    fetch_go_on(s);
+    while (journal_next_reply(s->journal, &r)) // refusals that came at once
+        on_reply(s, &r);
+}
+
+static void note_time(struct shard *s, struct interval now)
+{
+    if (now.lo > s->now.lo) s->now.lo = now.lo;
+    s->now.hi = now.hi > s->now.lo ? now.hi : s->now.lo;
+}
+
+// ---- the calls
+
+void shard_start(struct shard *s, struct interval now)
+{
+    note_time(s, now);
+    journal_start(s->journal, now);
+    go_on(s);
+}
+
+static uint32_t messages_in(struct op op)
+{
+    return op.kind == OP_SEND ? ops_messages(&op, 1) : 0;
+}
+
+void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadline,
+                  struct interval now)
+{
+    note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    c->kind = op.kind;
+    c->payload = bytes_copy(op.payload);
+    uint32_t messages = messages_in(op);
+    c->max = messages;
+    journal_hold(s->journal);
+    if (machine_refuses(s->machine, op.kind, messages) != REASON_NONE) {
+        call_push(s, c, CALL_LOOKING); // perhaps only this state is old
+        journal_sync(s->journal, ticket_of(c), deadline, s->now);
+    } else {
+        call_commit(s, c);
+        receive_join_send(s, messages);
+    }
+    journal_release(s->journal, s->now);
+    go_on(s);
+}
+
+void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
+                   int64_t wait_until, int64_t deadline, struct interval now)
+{
+    note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    claim_encode(&payload, claim);
+    c->kind = OP_CLAIM;
+    c->receives = true;
+    c->payload = buf_take(&payload);
+    c->wait_until = wait_until < deadline ? wait_until : deadline;
+    c->max = claim->max;
+    struct op_claim own;
+    CHECK(!claim_decode(c->payload, &own));
+    c->worker = own.worker;
+    receive_try(s, c);
+    go_on(s);
+}
+
+void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
+                 int64_t deadline, struct interval now)
+{
+    note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    c->grants = memory_zeroed(count, sizeof *c->grants);
+    c->grants_len = count;
+    for (size_t i = 0; i < count; i++)
+        c->grants[i].place = places[i];
+    fetch_start(s, c);
+    go_on(s);
+}
+
+static void look(struct shard *s, uint64_t ticket, int64_t deadline, bool silent)
+{
+    struct call *c = call_new(s, ticket, deadline);
+    c->silent = silent;
+    call_push(s, c, CALL_LOOKING);
+    journal_sync(s->journal, ticket_of(c), deadline, s->now);
+}
+
+void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
+{
+    note_time(s, now);
+    look(s, ticket, deadline, false);
+    go_on(s);
+}
+
+void shard_look(struct shard *s, struct interval now)
+{
+    note_time(s, now);
+    if (s->looking) return;
+    s->looking = true;
+    look(s, 0, TIME_NEVER, true);
+    go_on(s);
+}
+
+void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
+               const struct journal_owner *owner, int64_t deadline, struct interval now)
+{
+    note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    call_push(s, c, CALL_JOURNAL);
+    journal_own(s->journal, ticket_of(c), expected, owner, deadline, s->now);
+    go_on(s);
+}
+
+void shard_respond(struct shard *s, const struct response *r, struct interval now)
+{
+    note_time(s, now);
+    if (asking_is(&s->reading, r->id)) {
+        fetch_respond(s, r);
+    } else {
+        journal_respond(s->journal, r, now);
+    }
+    go_on(s);
+}
+
+// Something fell due, and a look into the future is not enough: the fold itself must get there.
+static void touch_when_due(struct shard *s)
+{
+    bool due = machine_wake_at(s->machine) <= shard_now(s);
+    bool wanted = s->config.keeps_time || s->calls[CALL_WAITING].head;
+    if (!due || !wanted || s->touching || !journal_is_current(s->journal)) return;
+    struct call *c = call_new(s, 0, TIME_NEVER);
+    c->silent = true;
+    s->touching = true;
+    call_push(s, c, CALL_JOURNAL);
+    journal_touch(s->journal, ticket_of(c), TIME_NEVER, s->now);
+}
+
+void shard_tick(struct shard *s, struct interval now)
+{
+    note_time(s, now);
+    journal_tick(s->journal, now);
+    go_on(s);
+    touch_when_due(s);
+    go_on(s);
+}
+
+bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now)
+{
+    note_time(s, now);
+    if (!journal_is_owner(s->journal) || !machine_claimable(s->machine, shard_now(s), BYTES_EMPTY))
+        return false;
+    CLEANUP(buf_done) struct buf rows;
+    buf_init(&rows, JOURNAL_OP_MAX);
+    struct op_publish publish = {0};
+    struct worker_view w;
+    for (size_t i = 0; publish.count < PUBLISH_ROWS_MAX && machine_worker(s->machine, i, &w); i++) {
+        if (w.capacity <= w.open || w.expires_at <= shard_now(s)) continue;
+        ticket_row_put(&rows, &(struct ticket_row){.worker = w.name, .max = w.capacity - w.open});
+        publish.count++;
+    }
+    if (publish.count == 0) return false;
+    publish.rows = buf_bytes(&rows);
+    memcpy(publish.seed, seed, sizeof publish.seed);
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    publish_encode(&payload, &publish);
+    struct call *c = call_new(s, 0, TIME_NEVER);
+    c->silent = true;
+    c->kind = OP_PUBLISH;
+    c->payload = buf_take(&payload);
+    call_commit(s, c);
+    go_on(s);
+    return true;
+}
+
+// ---- effects
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t shard_wake_at(const struct shard *s)
+{
+    int64_t at = earlier(journal_wake_at(s->journal), s->waits_end);
+    bool due_matters = s->config.keeps_time || s->calls[CALL_WAITING].head;
+    if (due_matters && !s->touching && journal_is_current(s->journal))
+        at = earlier(at, machine_wake_at(s->machine));
+    if (s->wanted != 0 && !s->reading.open) at = earlier(at, s->reading_again);
+    if (s->letters_again > s->now.lo) at = earlier(at, s->letters_again);
+    return at;
+}
+
+bool shard_next_request(struct shard *s, struct request *out)
+{
+    return journal_next_request(s->journal, out) || asking_take(&s->reading, out);
+}
+
+bool shard_next_reply(struct shard *s, struct shard_reply *out)
+{
+    answer_free(s->answer_out);
+    s->answer_out = s->answers;
+    if (!s->answers) return false;
+    s->answers = s->answers->next;
+    if (!s->answers) s->answers_tail = NULL;
+    *out = s->answer_out->out;
+    return true;
+}
+
+const struct events *shard_events(const struct shard *s)
+{
+    return &s->events;
+}
+
+void shard_events_taken(struct shard *s)
+{
+    events_clear(&s->events);
+}
+
+const struct machine *shard_machine(const struct shard *s)
+{
+    return s->machine;
+}
+
+struct journal *shard_journal(struct shard *s)
+{
+    return s->journal;
+}
+
+bool shard_has_waiters(const struct shard *s)
+{
+    return s->calls[CALL_WAITING].head != NULL;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shard: the journal and the queue's machine joined into one step function. Clients' ops come in,
+// store requests, replies, events and dead letters go out. Pure: told the time, handed its
+// randomness.
+//
+// Use it as a journal (journal/journal.h): shard_start, then the calls below; after each take all
+// requests, replies and letters, and call shard_tick no later than shard_wake_at. One thread at a
+// time.
+#pragma once
+
+#include "journal/journal.h"
+#include "queue/machine.h"
+
+struct shard_config {
+    struct journal_config journal;
+    char queue[QUEUE_NAME_MAX + 1]; // the name, for dead letters
+    struct queue_config birth;
+    size_t cache_bytes; // entries kept for bodies; 0: 8 MiB
+    bool keeps_events;  // collect events (shard_events)
+    bool keeps_time;    // commit an entry whenever something falls due, even if nobody waits for it
+    bool moves_letters; // hand out dead letters (shard_next_letter)
+};
+
+struct shard;
+
+struct shard *shard_new(const struct shard_config *config);
+void shard_free(struct shard *s); // NULL is fine
+
+// ---- events in
+
+void shard_start(struct shard *s, struct interval now);
+// One op of the queue, copied; its ticket is answered once. A send or claim that is certain to be
+// refused is answered without an entry.
+void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadline,
+                  struct interval now);
+// A claim that may wait for something to claim until wait_until (store time; in the past: do not
+// wait). Answered with the messages themselves, or with none.
+void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
+                   int64_t wait_until, int64_t deadline, struct interval now);
+// The messages that sit at these places, whatever their state; one reply, one delivery per place.
+void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
+                 int64_t deadline, struct interval now);
+void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
+void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
+               const struct journal_owner *owner, int64_t deadline, struct interval now);
+// Somebody else may have written: look, for the sake of those who wait.
+void shard_look(struct shard *s, struct interval now);
+// As the owner: grants ready messages to registered workers with room, as tickets. seed: fresh
+// random bits. False: there was nothing to grant, or nobody.
+bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now);
+void shard_respond(struct shard *s, const struct response *r, struct interval now);
+void shard_tick(struct shard *s, struct interval now);
+
+// ---- effects out
+
+int64_t shard_wake_at(const struct shard *s);
+bool shard_next_request(struct shard *s, struct request *out);
+
+// A message handed to somebody. The views live until the next call with the shard.
+struct delivery {
+    struct grant grant; // shard_fetch: only the place is set
+    struct message message;
+    int64_t sent_at;
+};
+
+struct shard_reply {
+    uint64_t ticket;
+    enum err err; // as in journal_reply
+    struct bytes
+        body; // the fold's result (queue/result.h), valid until the next call; may be empty
+    const struct delivery *deliveries; // shard_receive, shard_fetch
+    size_t deliveries_len;
+};
+bool shard_next_reply(struct shard *s, struct shard_reply *out);
+
+// A dead letter on its way: submit op to shard 0 of the queue `to`, then say what came of it.
+struct letter {
+    const char *to;
+    uint64_t number;
+    struct op op; // OP_ARRIVE
+};
+bool shard_next_letter(struct shard *s, struct letter *out); // views until the next call
+void shard_letter_arrived(struct shard *s, uint64_t number, struct interval now);
+void shard_letter_failed(struct shard *s, uint64_t number,
+                         struct interval now); // it is offered again
+
+// Events since the last shard_events_taken, oldest first.
+const struct events *shard_events(const struct shard *s);
+void shard_events_taken(struct shard *s);
+
+// ---- looking: the state as of the last entry folded
+
+const struct machine *shard_machine(const struct shard *s);
+struct journal *shard_journal(struct shard *s); // to look, and for a collector
+bool shard_has_waiters(const struct shard *s);

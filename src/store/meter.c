@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counters around each call, one atomic each: a snapshot may fall between two of them, no count is
+// lost.
+#include "store/meter.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "os/clock.h"
+
+#include <stdatomic.h>
+
+struct counter {
+    _Atomic uint64_t requests, refused, bytes_in, bytes_out, time_ns;
+};
+
+struct meter {
+    struct store base;
+    struct store *inner;
+    struct counter count[METER_KINDS];
+};
+
+static struct meter *meter_of(struct store *s)
+{
+    return (struct meter *)s;
+}
+
+static enum err meter_note(struct store *s, enum meter_kind kind, int64_t start_ns, size_t bytes_in,
+                           const struct store_answer *a, enum err e)
+{
+    struct counter *c = &meter_of(s)->count[kind];
+    atomic_fetch_add(&c->requests, 1);
+    if (e) atomic_fetch_add(&c->refused, 1);
+    atomic_fetch_add(&c->bytes_in, bytes_in);
+    atomic_fetch_add(&c->bytes_out, a->body.len);
+    atomic_fetch_add(&c->time_ns, (uint64_t)(clock_boot_ns() - start_ns));
+    return e;
+}
+
+static enum err meter_put_new(struct store *s, const char *key, struct bytes body,
+                              struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_put_new(meter_of(s)->inner, key, body, a);
+    return meter_note(s, METER_PUT_NEW, start, body.len, a, e);
+}
+
+static enum err meter_put(struct store *s, const char *key, struct bytes body,
+                          struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_put(meter_of(s)->inner, key, body, a);
+    return meter_note(s, METER_PUT, start, body.len, a, e);
+}
+
+static enum err meter_get(struct store *s, const char *key, size_t from, size_t len,
+                          struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_get(meter_of(s)->inner, key, from, len, a);
+    return meter_note(s, METER_GET, start, 0, a, e);
+}
+
+static enum err meter_list(struct store *s, const char *prefix, const char *after, size_t limit,
+                           struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_list(meter_of(s)->inner, prefix, after, limit, a);
+    return meter_note(s, METER_LIST, start, 0, a, e);
+}
+
+static enum err meter_delete(struct store *s, const char *const *keys, size_t count,
+                             struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_delete(meter_of(s)->inner, keys, count, a);
+    return meter_note(s, METER_DELETE, start, 0, a, e);
+}
+
+static enum err meter_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
+                             struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_append(meter_of(s)->inner, log, slot, body, a);
+    return meter_note(s, METER_APPEND, start, body.len, a, e);
+}
+
+static enum err meter_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
+                               struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_read_log(meter_of(s)->inner, log, slot, bytes_max, a);
+    return meter_note(s, METER_READ_LOG, start, 0, a, e);
+}
+
+static enum err meter_extents(struct store *s, const char *log, uint64_t from, size_t limit,
+                              struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_extents(meter_of(s)->inner, log, from, limit, a);
+    return meter_note(s, METER_EXTENTS, start, 0, a, e);
+}
+
+static enum err meter_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
+                           struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_drop(meter_of(s)->inner, log, first, last, a);
+    return meter_note(s, METER_DROP, start, 0, a, e);
+}
+
+static enum err meter_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
+                           struct store_answer *a)
+{
+    int64_t start = clock_boot_ns();
+    enum err e = store_wait(meter_of(s)->inner, log, slot, wait_ms, a);
+    return meter_note(s, METER_WAIT, start, 0, a, e);
+}
+
+static void meter_free(struct store *s)
+{
+    store_free(meter_of(s)->inner);
+    memory_free(meter_of(s));
+}
+
+static const struct store_ops meter_ops = {
+    .put_new = meter_put_new,
+    .put = meter_put,
+    .get = meter_get,
+    .list = meter_list,
+    .delete = meter_delete,
+    .append = meter_append,
+    .read_log = meter_read_log,
+    .extents = meter_extents,
+    .drop = meter_drop,
+    .wait = meter_wait,
+    .free = meter_free,
+};
+
+struct store *store_meter_take(struct store *inner)
+{
+    struct meter *m = NEW(struct meter);
+    store_init(&m->base, &meter_ops);
+    m->inner = inner;
+    return &m->base;
+}
+
+void store_meter_read(const struct store *meter, struct meter_snapshot *to)
+{
+    CHECK(meter->ops == &meter_ops);
+    const struct meter *m = (const struct meter *)meter;
+    for (size_t i = 0; i < METER_KINDS; i++) {
+        const struct counter *c = &m->count[i];
+        to->kind[i] = (struct meter_count){
+            .requests = atomic_load(&c->requests),
+            .refused = atomic_load(&c->refused),
+            .bytes_in = atomic_load(&c->bytes_in),
+            .bytes_out = atomic_load(&c->bytes_out),
+            .time_ns = atomic_load(&c->time_ns),
+        };
+    }
+}
+
+const char *meter_kind_name(enum meter_kind kind)
+{
+    static const char *const names[METER_KINDS] = {
+#define METER_NAME(name, text) text,
+        METER_LIST(METER_NAME)
+#undef METER_NAME
+    };
+    CHECK((unsigned)kind < METER_KINDS);
+    return names[kind];
+}

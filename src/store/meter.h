@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store that counts what passes through it, by kind of call: users pay per request.
+#pragma once
+
+#include "store/store.h"
+
+#define METER_LIST(X)                                                                              \
+    X(PUT_NEW, "put_new")                                                                          \
+    X(PUT, "put")                                                                                  \
+    X(GET, "get")                                                                                  \
+    X(LIST, "list")                                                                                \
+    X(DELETE, "delete")                                                                            \
+    X(APPEND, "append")                                                                            \
+    X(READ_LOG, "read_log")                                                                        \
+    X(EXTENTS, "extents")                                                                          \
+    X(DROP, "drop")                                                                                \
+    X(WAIT, "wait")
+
+enum meter_kind {
+#define METER_ENUM(name, text) METER_##name,
+    METER_LIST(METER_ENUM)
+#undef METER_ENUM
+        METER_KINDS
+};
+
+struct meter_count {
+    uint64_t requests;
+    uint64_t refused;   // ended in anything but ERR_OK
+    uint64_t bytes_in;  // bodies sent to the store
+    uint64_t bytes_out; // bodies received from it
+    uint64_t time_ns;   // spent waiting for it
+};
+
+struct meter_snapshot {
+    struct meter_count kind[METER_KINDS];
+};
+
+// Owns the inner store: freeing the meter frees both.
+struct store *store_meter_take(struct store *inner);
+void store_meter_read(const struct store *meter, struct meter_snapshot *to);
+const char *meter_kind_name(enum meter_kind kind); // "put_new"

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// The race at start-up, and the object that remembers it was won by one.
+#include "store/probe.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "os/entropy.h"
+#include "store/backend.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PROBE_WRITERS 16
+#define PROBE_ROUNDS  8
+#define PROBE_TRIES   20 // of one call that answers unavailable or unknown
+#define PROBE_WAIT_MS 50 // between them, growing
+
+struct probe {
+    struct store *store;
+    char key[40];
+    pthread_barrier_t start;
+};
+
+struct writer {
+    struct probe *probe;
+    pthread_t thread;
+    uint8_t body[24]; // random: says whose object it is
+    enum err end;     // ERR_OK, ERR_CONFLICT, or what kept it from either
+    bool unsure;      // an attempt ended unknown: a conflict may be with itself
+    char why[STORE_WHY_MAX];
+};
+
+static void probe_pause(int tries)
+{
+    int64_t ms = (int64_t)PROBE_WAIT_MS * (tries + 1);
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
+static bool worth_again(enum err e)
+{
+    return e == ERR_UNAVAILABLE || e == ERR_UNKNOWN;
+}
+
+static enum err create(struct store *s, const char *key, struct bytes body, bool *unsure,
+                       struct store_answer *a)
+{
+    enum err e = store_put_new(s, key, body, a);
+    for (int i = 0; worth_again(e) && i < PROBE_TRIES; i++) {
+        *unsure |= e == ERR_UNKNOWN;
+        probe_pause(i);
+        e = store_put_new(s, key, body, a);
+    }
+    return e;
+}
+
+static enum err fetch(struct store *s, const char *key, struct store_answer *a)
+{
+    enum err e = store_get(s, key, 0, SIZE_MAX, a);
+    for (int i = 0; worth_again(e) && i < PROBE_TRIES; i++) {
+        probe_pause(i);
+        e = store_get(s, key, 0, SIZE_MAX, a);
+    }
+    return e;
+}
+
+static void *writer_run(void *arg)
+{
+    struct writer *w = arg;
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    (void)pthread_barrier_wait(&w->probe->start);
+    w->end =
+        create(w->probe->store, w->probe->key, bytes_of(w->body, sizeof w->body), &w->unsure, &a);
+    memcpy(w->why, a.why, sizeof w->why);
+    return NULL;
+}
+
+// All at once, on threads of their own: a store that only looks before it writes is caught by
+// nothing less.
+static void race(struct probe *p, struct writer writers[PROBE_WRITERS])
+{
+    CHECK(pthread_barrier_init(&p->start, NULL, PROBE_WRITERS) == 0);
+    for (size_t i = 0; i < PROBE_WRITERS; i++) {
+        writers[i] = (struct writer){.probe = p};
+        entropy_fill(writers[i].body, sizeof writers[i].body);
+        CHECK(pthread_create(&writers[i].thread, NULL, writer_run, &writers[i]) == 0);
+    }
+    for (size_t i = 0; i < PROBE_WRITERS; i++)
+        (void)pthread_join(writers[i].thread, NULL);
+    (void)pthread_barrier_destroy(&p->start);
+}
+
+// Who won, by what is there. The answers that were given must agree.
+static enum err judge(const struct probe *p, const struct writer writers[PROBE_WRITERS],
+                      const struct writer **winner, struct store_answer *a)
+{
+    size_t told = 0;
+    *winner = NULL;
+    for (size_t i = 0; i < PROBE_WRITERS; i++) {
+        if (writers[i].end == ERR_OK) told++;
+        if (writers[i].end != ERR_OK && writers[i].end != ERR_CONFLICT)
+            return answer_refuse(a, writers[i].end, "cannot probe the store: %.200s",
+                                 writers[i].why);
+    }
+    if (told > 1)
+        return answer_refuse(a, ERR_INVALID,
+                             "%zu writers were told that they created the same key: this store "
+                             "ignores the condition of a create and cannot be used",
+                             told);
+    enum err e = fetch(p->store, p->key, a);
+    if (e == ERR_NOT_FOUND)
+        return answer_refuse(a, ERR_INVALID,
+                             "a key that was just created is not found: this store serves stale "
+                             "reads and cannot be used");
+    if (e) return e;
+    for (size_t i = 0; i < PROBE_WRITERS; i++)
+        if (bytes_equal(buf_bytes(&a->body), bytes_of(writers[i].body, sizeof writers[i].body)))
+            *winner = &writers[i];
+    if (*winner && ((*winner)->end == ERR_OK || (told == 0 && (*winner)->unsure))) return ERR_OK;
+    return answer_refuse(a, ERR_INVALID,
+                         "the object that is there is not the one whose writer was told so: this "
+                         "store cannot be used");
+}
+
+static enum err probe_round(struct probe *p, struct store_answer *a)
+{
+    struct writer writers[PROBE_WRITERS];
+    const struct writer *winner = NULL;
+    race(p, writers);
+    enum err e = judge(p, writers, &winner, a);
+    if (e) return e;
+    static const uint8_t other[] = "a create that comes too late";
+    bool unsure = false;
+    e = create(p->store, p->key, bytes_of(other, sizeof other), &unsure, a);
+    if (e == ERR_OK)
+        return answer_refuse(a, ERR_INVALID,
+                             "a key that exists was created again: this store ignores the "
+                             "condition of a create and cannot be used");
+    if (e != ERR_CONFLICT) return e;
+    e = fetch(p->store, p->key, a);
+    bool same = bytes_equal(buf_bytes(&a->body), bytes_of(winner->body, sizeof winner->body));
+    if (e == ERR_OK && same) return ERR_OK;
+    if (e != ERR_OK && e != ERR_NOT_FOUND) return e;
+    return answer_refuse(a, ERR_INVALID,
+                         "a create that was refused changed the object, or a stale one was read: "
+                         "this store cannot be used");
+}
+
+static enum err probe_rounds(struct store *s, struct store_answer *a)
+{
+    struct store_answer cleanup CLEANUP(store_answer_done);
+    store_answer_init(&cleanup);
+    enum err e = ERR_OK;
+    for (int i = 0; i < PROBE_ROUNDS && !e; i++) {
+        struct probe p = {.store = s};
+        (void)snprintf(p.key, sizeof p.key, "probe-%016llx", (unsigned long long)entropy_u64());
+        e = probe_round(&p, a);
+        enum err left = store_delete(s, (const char *const[]){p.key}, 1, &cleanup);
+        for (int k = 0; worth_again(left) && k < PROBE_TRIES; k++)
+            left = store_delete(s, (const char *const[]){p.key}, 1, &cleanup);
+    }
+    return e;
+}
+
+enum err store_probe(struct store *s, char *why, size_t why_len)
+{
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    enum err e = probe_rounds(s, &a);
+    (void)snprintf(why, why_len, "%s", a.why);
+    return e;
+}
+
+// ---- the format object
+
+static const char format_magic[8] = {'S', 'L', 'U', 'I', 'C', 'E', 'F', 'T'};
+
+static void format_put(struct buf *to, const struct store_format *f)
+{
+    buf_put(to, bytes_of(format_magic, sizeof format_magic));
+    buf_put_u32(to, f->version);
+    buf_put(to, bytes_of(f->id, sizeof f->id));
+    buf_put_i64(to, f->created_ms);
+    buf_put_u64(to, hash64_of(buf_bytes(to), 0));
+    CHECK(to->len == FORMAT_LEN);
+}
+
+static enum err format_read(struct bytes from, struct store_format *f, struct store_answer *a)
+{
+    struct reader r = reader_of(from);
+    struct bytes magic = read_bytes(&r, sizeof format_magic);
+    f->version = read_u32(&r);
+    if (!reader_ok(&r) || !bytes_equal(magic, bytes_of(format_magic, sizeof format_magic)))
+        return answer_refuse(a, ERR_CORRUPT,
+                             "the object \"" FORMAT_KEY "\" is damaged or not ours");
+    if (f->version != FORMAT_VERSION)
+        return answer_refuse(a, ERR_INVALID,
+                             "this store has format %u and this program knows %d: upgrade needed",
+                             f->version, FORMAT_VERSION);
+    struct bytes id = read_bytes(&r, STORE_ID_LEN);
+    f->created_ms = read_i64(&r);
+    uint64_t check = read_u64(&r);
+    if (!reader_end(&r) || check != hash64_of(bytes_of(from.data, FORMAT_LEN - 8), 0))
+        return answer_refuse(a, ERR_CORRUPT, "the object \"" FORMAT_KEY "\" is damaged");
+    memcpy(f->id, id.data, STORE_ID_LEN);
+    return ERR_OK;
+}
+
+static enum err format_create(struct store *s, struct store_format *f, struct store_answer *a)
+{
+    enum err e = probe_rounds(s, a);
+    if (e) return e;
+    *f = (struct store_format){.version = FORMAT_VERSION, .created_ms = a->time.lo};
+    entropy_fill(f->id, sizeof f->id);
+    struct buf body CLEANUP(buf_done);
+    buf_init(&body, FORMAT_LEN);
+    format_put(&body, f);
+    bool unsure = false;
+    e = create(s, FORMAT_KEY, buf_bytes(&body), &unsure, a);
+    if (e != ERR_CONFLICT) return e;
+    e = fetch(s, FORMAT_KEY, a); // another process was first, or our own attempt landed late
+    return e ? e : format_read(buf_bytes(&a->body), f, a);
+}
+
+enum err store_check(struct store *s, struct store_format *format, char *why, size_t why_len)
+{
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    enum err e = fetch(s, FORMAT_KEY, &a);
+    if (e == ERR_OK)
+        e = format_read(buf_bytes(&a.body), format, &a);
+    else if (e == ERR_NOT_FOUND)
+        e = format_create(s, format, &a);
+    (void)snprintf(why, why_len, "%s", a.why);
+    return e;
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The front of every store: checks what all backends would have to check, then hands the call on.
+#include "store/store.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "store/backend.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- answers
+
+void store_answer_init(struct store_answer *a)
+{
+    *a = (struct store_answer){0};
+    buf_init(&a->body, 2 * STORE_OBJECT_MAX); // one object or run of slots, and its framing
+    answer_clear(a);
+}
+
+void store_answer_done(struct store_answer *a)
+{
+    buf_done(&a->body);
+    memory_free(a->rows);
+    *a = (struct store_answer){0};
+}
+
+void answer_clear(struct store_answer *a)
+{
+    a->time = (struct interval){TIME_DAWN, TIME_NEVER};
+    a->modified = (struct interval){TIME_DAWN, TIME_NEVER};
+    buf_clear(&a->body);
+    a->rows_len = 0;
+    a->more = false;
+    a->why[0] = 0;
+}
+
+enum err answer_refuse(struct store_answer *a, enum err e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(a->why, sizeof a->why, format, args);
+    va_end(args);
+    return e;
+}
+
+struct store_row *answer_row(struct store_answer *a)
+{
+    if (a->rows_len == a->rows_cap) {
+        a->rows_cap = a->rows_cap ? 2 * a->rows_cap : 16;
+        a->rows = memory_resize(a->rows, a->rows_cap * sizeof *a->rows);
+    }
+    struct store_row *row = &a->rows[a->rows_len++];
+    *row = (struct store_row){0};
+    return row;
+}
+
+void answer_row_key(struct store_answer *a, const char *key, uint64_t size,
+                    struct interval modified)
+{
+    struct store_row *row = answer_row(a);
+    row->body_at = a->body.len;
+    row->size = size;
+    row->modified = modified;
+    buf_put(&a->body, bytes_of(key, strlen(key) + 1));
+}
+
+const char *store_row_key(const struct store_answer *a, size_t row)
+{
+    CHECK(row < a->rows_len);
+    return (const char *)a->body.data + a->rows[row].body_at;
+}
+
+struct bytes store_row_bytes(const struct store_answer *a, size_t row)
+{
+    CHECK(row < a->rows_len);
+    const struct store_row *r = &a->rows[row];
+    CHECK(r->body_at + r->size <= a->body.len);
+    return bytes_of(r->size ? a->body.data + r->body_at : NULL, (size_t)r->size);
+}
+
+// ---- what every backend may rely on
+
+static bool key_char(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+}
+
+static bool part_good(const char *part, size_t len)
+{
+    if (len == 0 || len > STORE_PART_MAX) return false;
+    if (part[0] == '.' && (len == 1 || (len == 2 && part[1] == '.'))) return false;
+    for (size_t i = 0; i < len; i++)
+        if (!key_char(part[i])) return false;
+    return true;
+}
+
+static bool key_good(const char *key, size_t len_max)
+{
+    if (strlen(key) > len_max) return false;
+    for (;;) {
+        size_t len = strcspn(key, "/");
+        if (!part_good(key, len)) return false;
+        if (key[len] == 0) return true;
+        key += len + 1;
+    }
+}
+
+// A prefix may stop anywhere: what is before its last '/' has to be parts, the rest may be the
+// start of one.
+static bool prefix_good(const char *prefix)
+{
+    if (strlen(prefix) > STORE_KEY_MAX) return false;
+    for (;;) {
+        size_t len = strcspn(prefix, "/");
+        if (prefix[len] == 0) {
+            for (size_t i = 0; i < len; i++)
+                if (!key_char(prefix[i])) return false;
+            return true;
+        }
+        if (!part_good(prefix, len)) return false;
+        prefix += len + 1;
+    }
+}
+
+static enum err check_handle(struct store *s, struct store_answer *a)
+{
+    answer_clear(a);
+    if (fork_guard_same(&s->guard)) return ERR_OK;
+    return answer_refuse(a, ERR_INVALID,
+                         "this store was opened before a fork; open it again in the child");
+}
+
+static enum err check_key(struct store *s, const char *key, size_t len_max, struct store_answer *a)
+{
+    enum err e = check_handle(s, a);
+    if (e) return e;
+    if (key_good(key, len_max)) return ERR_OK;
+    return answer_refuse(a, ERR_INVALID,
+                         "key \"%.100s\" is not parts of A-Z a-z 0-9 _ . - joined by / (at most %d "
+                         "bytes a part, %zu in all)",
+                         key, STORE_PART_MAX, len_max);
+}
+
+static enum err check_slot(struct store *s, const char *log, uint64_t slot, struct store_answer *a)
+{
+    enum err e = check_key(s, log, STORE_LOG_MAX, a);
+    if (e) return e;
+    if (slot > 0 && slot < UINT64_MAX) return ERR_OK;
+    return answer_refuse(a, ERR_INVALID, "slots count from 1; %llu is none",
+                         (unsigned long long)slot);
+}
+
+static enum err check_body(struct bytes body, struct store_answer *a)
+{
+    if (body.len <= STORE_OBJECT_MAX) return ERR_OK;
+    return answer_refuse(a, ERR_LIMIT, "%zu bytes are over the limit of %zu for one object",
+                         body.len, STORE_OBJECT_MAX);
+}
+
+static enum err check_limit(size_t *limit, struct store_answer *a)
+{
+    if (*limit == 0) return answer_refuse(a, ERR_INVALID, "a limit of 0 rows asks for nothing");
+    if (*limit > STORE_LIST_MAX) *limit = STORE_LIST_MAX;
+    return ERR_OK;
+}
+
+// ---- objects
+
+enum err store_put_new(struct store *s, const char *key, struct bytes body, struct store_answer *a)
+{
+    enum err e = check_key(s, key, STORE_KEY_MAX, a);
+    if (!e) e = check_body(body, a);
+    return e ? e : s->ops->put_new(s, key, body, a);
+}
+
+enum err store_put(struct store *s, const char *key, struct bytes body, struct store_answer *a)
+{
+    enum err e = check_key(s, key, STORE_KEY_MAX, a);
+    if (!e) e = check_body(body, a);
+    return e ? e : s->ops->put(s, key, body, a);
+}
+
+enum err store_get(struct store *s, const char *key, size_t from, size_t len,
+                   struct store_answer *a)
+{
+    enum err e = check_key(s, key, STORE_KEY_MAX, a);
+    return e ? e : s->ops->get(s, key, from, len, a);
+}
+
+enum err store_list(struct store *s, const char *prefix, const char *after, size_t limit,
+                    struct store_answer *a)
+{
+    enum err e = check_handle(s, a);
+    if (!e) e = check_limit(&limit, a);
+    if (e) return e;
+    if (!prefix_good(prefix) || (after && !prefix_good(after)))
+        return answer_refuse(a, ERR_INVALID, "no key can start with \"%.100s\" or follow \"%.60s\"",
+                             prefix, after ? after : "");
+    return s->ops->list(s, prefix, after ? after : "", limit, a);
+}
+
+enum err store_delete(struct store *s, const char *const *keys, size_t count,
+                      struct store_answer *a)
+{
+    enum err e = check_handle(s, a);
+    for (size_t i = 0; i < count && !e; i++)
+        e = check_key(s, keys[i], STORE_KEY_MAX, a);
+    return e ? e : s->ops->delete (s, keys, count, a);
+}
+
+// ---- logs
+
+enum err store_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
+                      struct store_answer *a)
+{
+    enum err e = check_slot(s, log, slot, a);
+    if (!e) e = check_body(body, a);
+    return e ? e : s->ops->append(s, log, slot, body, a);
+}
+
+enum err store_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
+                        struct store_answer *a)
+{
+    enum err e = check_slot(s, log, slot, a);
+    if (bytes_max > STORE_OBJECT_MAX) bytes_max = STORE_OBJECT_MAX;
+    return e ? e : s->ops->read_log(s, log, slot, bytes_max, a);
+}
+
+enum err store_extents(struct store *s, const char *log, uint64_t from, size_t limit,
+                       struct store_answer *a)
+{
+    enum err e = check_slot(s, log, from, a);
+    if (!e) e = check_limit(&limit, a);
+    return e ? e : s->ops->extents(s, log, from, limit, a);
+}
+
+enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
+                    struct store_answer *a)
+{
+    enum err e = check_slot(s, log, first, a);
+    if (!e) e = check_slot(s, log, last, a);
+    if (e) return e;
+    if (first > last) return answer_refuse(a, ERR_INVALID, "the first slot is after the last");
+    return s->ops->drop(s, log, first, last, a);
+}
+
+enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
+                    struct store_answer *a)
+{
+    enum err e = check_slot(s, log, slot, a);
+    return e ? e : s->ops->wait(s, log, slot, wait_ms > 0 ? wait_ms : 0, a);
+}
+
+// ---- the handle
+
+void store_init(struct store *s, const struct store_ops *ops)
+{
+    s->ops = ops;
+    fork_guard_init(&s->guard);
+}
+
+void store_free(struct store *s)
+{
+    if (!s) return;
+    fork_guard_done(&s->guard);
+    s->ops->free(s);
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scenarios in words, on real stores through real desks.
+#include "bench.h"
+
+#include "../store/support.h"
+#include "base/memory.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+#include "store/file.h"
+#include "store/mem.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WORKERS_MAX_HERE 160
+
+struct bench {
+    struct store *store;
+    bool memory;
+    char dir[SCRATCH_MAX];
+    struct hand *workers[WORKERS_MAX_HERE];
+    size_t workers_len;
+};
+
+// ---- a clock that the test moves
+
+static _Atomic int64_t passed_ms;
+
+static int64_t boot_ms_and_passed(void)
+{
+    return clock_boot_ms() + passed_ms;
+}
+
+struct bench *bench_open(const char *backend)
+{
+    static struct file_sys sys;
+    struct bench *b = NEW(struct bench);
+    b->memory = strcmp(backend, "mem") == 0;
+    if (b->memory) {
+        b->store = store_mem_new();
+        return b;
+    }
+    scratch_make(b->dir);
+    sys = file_sys_linux;
+    sys.boot_ms = boot_ms_and_passed;
+    passed_ms = 0;
+    b->store = file_open(b->dir, &(struct file_options){.sys = &sys});
+    return b;
+}
+
+void bench_close(struct bench *b)
+{
+    for (size_t i = 0; i < b->workers_len; i++) {
+        desk_close(b->workers[i]->desk);
+        desk_answer_done(&b->workers[i]->answer);
+        memory_free(b->workers[i]->events);
+        memory_free(b->workers[i]);
+    }
+    store_free(b->store);
+    if (!b->memory) scratch_remove(b->dir);
+    memory_free(b);
+}
+
+void bench_pass(struct bench *b, int64_t ms)
+{
+    if (b->memory) {
+        store_mem_step(b->store, ms);
+    } else {
+        passed_ms += ms;
+    }
+    for (size_t i = 0; i < b->workers_len; i++)
+        hand_look(b->workers[i]);
+}
+
+// ---- workers
+
+static void configure(struct queue_config *c, va_list words)
+{
+    config_defaults(c);
+    struct config_error error = {""};
+    for (const char *word; (word = va_arg(words, const char *));) {
+        char key[64];
+        const char *value = strchr(word, '=');
+        assert_non_null(value);
+        (void)snprintf(key, sizeof key, "%.*s", (int)(value - word), word);
+        assert_int_equal(config_set(c, key, value + 1, &error), ERR_OK);
+    }
+    assert_int_equal(config_check(c, NULL, &error), ERR_OK);
+}
+
+struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
+{
+    struct hand *w = NEW(struct hand);
+    w->bench = b;
+    (void)snprintf(w->name, sizeof w->name, "%s", name);
+    struct desk_config config = {.keeps_events = true, .moves_letters = true};
+    (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
+    (void)snprintf((char *)config.id.queue, sizeof config.id.queue, "%s", queue);
+    va_list words;
+    va_start(words, name);
+    configure(&config.birth, words);
+    va_end(words);
+    assert_int_equal(desk_open(b->store, &config, &w->desk), ERR_OK);
+    desk_answer_init(&w->answer);
+    assert_true(b->workers_len < WORKERS_MAX_HERE);
+    b->workers[b->workers_len++] = w;
+    hand_look(w);
+    return w;
+}
+
+void hand_look(struct hand *w)
+{
+    assert_int_equal(desk_sync(w->desk), ERR_OK);
+}
+
+static void fresh(struct request_id *request)
+{
+    entropy_fill(request->bytes, sizeof request->bytes);
+}
+
+// Does the op and opens its result.
+static enum err perform(struct hand *w, uint16_t kind, struct buf *payload, struct result *out)
+{
+    assert_false(payload->bad);
+    struct op op = {.kind = kind, .payload = buf_bytes(payload)};
+    enum err err = desk_do(w->desk, op, &w->answer);
+    assert_int_equal(result_open(buf_bytes(&w->answer.body), kind, out), ERR_OK);
+    return err;
+}
+
+uint64_t hand_send_to(struct hand *w, const char *group, const char *body)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 20);
+    struct request_id request;
+    fresh(&request);
+    send_begin(&payload, &request);
+    send_add(&payload, &(struct message){.group = bytes_str(group), .body = bytes_str(body)});
+    send_end(&payload, 0, 1);
+    struct result result;
+    struct send_row row;
+    assert_int_equal(perform(w, OP_SEND, &payload, &result), ERR_OK);
+    assert_true(send_row_next(&result, &row));
+    assert_int_equal(row.reason, REASON_NONE);
+    return row.seq;
+}
+
+uint64_t hand_send(struct hand *w, const char *body)
+{
+    return hand_send_to(w, "", body);
+}
+
+static void copy_text(char *to, struct bytes from)
+{
+    (void)snprintf(to, BENCH_TEXT_MAX, "%.*s", (int)from.len, (const char *)from.data);
+}
+
+static void hold(struct held_message *m, const struct delivery *d)
+{
+    *m = (struct held_message){.seq = d->grant.seq,
+                               .token = d->grant.token,
+                               .fence = d->grant.fence,
+                               .deadline = d->grant.deadline,
+                               .deliveries = d->grant.deliveries,
+                               .retries = d->grant.retries,
+                               .order = d->grant.order};
+    copy_text(m->body, d->message.body);
+    struct reader r = reader_of(d->message.headers);
+    struct bytes name, value;
+    while (m->headers_len < 8 && headers_next(&r, &name, &value)) {
+        copy_text(m->headers[m->headers_len][0], name);
+        copy_text(m->headers[m->headers_len++][1], value);
+    }
+}
+
+static struct op_claim claim_of(struct hand *w, size_t max)
+{
+    struct op_claim claim = {.worker = bytes_str(w->name), .max = (uint32_t)max};
+    fresh(&claim.request);
+    entropy_fill(claim.seed, sizeof claim.seed);
+    return claim;
+}
+
+size_t hand_claim(struct hand *w, struct held_message *out, size_t max)
+{
+    struct op_claim claim = claim_of(w, max);
+    assert_int_equal(desk_receive(w->desk, &claim, 0, &w->answer), ERR_OK);
+    for (size_t i = 0; i < w->answer.deliveries_len; i++)
+        hold(&out[i], &w->answer.deliveries[i]);
+    return w->answer.deliveries_len;
+}
+
+bool hand_claim_one(struct hand *w, struct held_message *out)
+{
+    return hand_claim(w, out, 1) == 1;
+}
+
+size_t hand_take(struct hand *w, struct held_message *out, size_t max)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 20);
+    struct op_claim claim = claim_of(w, max);
+    claim_encode(&payload, &claim);
+    struct result result;
+    assert_int_equal(perform(w, OP_TAKE, &payload, &result), ERR_OK);
+    struct grant g;
+    size_t count = 0;
+    while (grant_next(&result, &g))
+        out[count++] = (struct held_message){.seq = g.seq,
+                                             .token = g.token,
+                                             .fence = g.fence,
+                                             .deadline = g.deadline,
+                                             .deliveries = g.deliveries,
+                                             .order = g.order};
+    return count;
+}
+
+// ---- outcomes
+
+static struct outcome_row last_row(struct hand *w, uint16_t kind)
+{
+    struct result result;
+    struct outcome_row row = {0};
+    assert_int_equal(result_open(buf_bytes(&w->answer.body), kind, &result), ERR_OK);
+    if (!outcome_row_next(&result, &row)) row.reason = result.reason;
+    return row;
+}
+
+static enum reason outcome(struct hand *w, uint16_t kind, const struct held_message *m,
+                           int64_t wait_ms, const char *why)
+{
+    CLEANUP(buf_done) struct buf payload;
+    CLEANUP(buf_done) struct buf refs;
+    buf_init(&payload, 1 << 20);
+    buf_init(&refs, LOCK_REF_BYTES);
+    lock_ref_put(&refs, &(struct lock_ref){.seq = m->seq, .token = m->token});
+    struct op_outcome op = {.wait_ms = wait_ms,
+                            .reason = bytes_str(why),
+                            .count = 1,
+                            .refs = buf_bytes(&refs),
+                            .arrived_at = 0};
+    fresh(&op.request);
+    desk_outcome_origin(w->desk, &op);
+    outcome_encode(&payload, &op);
+    struct result result;
+    (void)perform(w, kind, &payload, &result);
+    return last_row(w, kind).reason;
+}
+
+enum reason hand_ack(struct hand *w, const struct held_message *m)
+{
+    return outcome(w, OP_ACK, m, 0, "");
+}
+
+enum reason hand_fail(struct hand *w, const struct held_message *m, const char *why)
+{
+    return outcome(w, OP_FAIL, m, 0, why);
+}
+
+enum reason hand_release(struct hand *w, const struct held_message *m)
+{
+    return outcome(w, OP_RELEASE, m, 0, "");
+}
+
+enum reason hand_renew(struct hand *w, const struct held_message *m, int64_t lease_ms)
+{
+    return outcome(w, OP_RENEW, m, lease_ms, "");
+}
+
+enum outcome_status hand_status(struct hand *w)
+{
+    return last_row(w, OP_ACK).status;
+}
+
+int64_t hand_until(struct hand *w)
+{
+    return last_row(w, OP_RENEW).until;
+}
+
+// ---- tickets
+
+enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 10);
+    struct op_worker op = {.worker = bytes_str(w->name), .capacity = capacity, .ttl_ms = ttl_ms};
+    fresh(&op.request);
+    worker_encode(&payload, &op);
+    struct result result;
+    (void)perform(w, OP_WORKER, &payload, &result);
+    return result.reason;
+}
+
+void hand_own(struct hand *w, uint64_t token)
+{
+    struct journal_owner owner = {.coord = "spec", .token = token, .address = bytes_str(w->name)};
+    assert_int_equal(desk_own(w->desk, token - 1, &owner), ERR_OK);
+}
+
+// ---- looking
+
+struct state_look {
+    uint64_t seq;
+    struct machine_stats stats;
+    struct message_view view;
+    enum err err;
+};
+
+static void look_at_state(void *ctx, const struct machine *m, int64_t now)
+{
+    struct state_look *look = ctx;
+    machine_check(m);
+    machine_stats(m, now, &look->stats);
+    if (look->seq != 0) look->err = machine_find(m, look->seq, now, &look->view);
+}
+
+struct machine_stats hand_stats(struct hand *w)
+{
+    struct state_look look = {0};
+    hand_look(w);
+    desk_look(w->desk, look_at_state, &look);
+    return look.stats;
+}
+
+enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
+{
+    struct state_look look = {.seq = seq};
+    hand_look(w);
+    desk_look(w->desk, look_at_state, &look);
+    if (err) *err = look.err;
+    return look.view.state;
+}
+
+static enum err carry(void *ctx, const char *to, struct op op)
+{
+    struct hand *w = ctx;
+    (void)to;
+    return desk_do(w->desk, op, &w->answer);
+}
+
+size_t hand_carry(struct hand *w, struct hand *to)
+{
+    hand_look(w);
+    size_t carried = desk_carry(w->desk, carry, to);
+    hand_look(w); // what was carried is forgotten by the source
+    return carried;
+}
+
+static void keep_event(void *ctx, const struct events *list, const struct event *e)
+{
+    (void)list;
+    struct hand *w = ctx;
+    w->events = memory_resize(w->events, (w->events_len + 1) * sizeof *w->events);
+    w->events[w->events_len++] = *e;
+}
+
+size_t hand_events(struct hand *w, enum event_kind kind, struct event *out, size_t max)
+{
+    hand_look(w);
+    desk_events(w->desk, keep_event, w);
+    size_t count = 0;
+    for (size_t i = 0; i < w->events_len; i++) {
+        if (w->events[i].kind != kind) continue;
+        if (count < max) out[count] = w->events[i];
+        count++;
+    }
+    return count;
+}
+
+const char *held_header(const struct held_message *m, const char *name)
+{
+    for (int i = 0; i < m->headers_len; i++)
+        if (strcmp(m->headers[i][0], name) == 0) return m->headers[i][1];
+    return NULL;
+}

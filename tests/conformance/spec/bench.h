@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workbench of the scenarios: a store whose clock the test moves, queues on it, and workers in
+// words. Every worker has a desk of its own, as if it were another process. A check that fails
+// names its line.
+#pragma once
+
+#include "../../unit/unit.h"
+#include "node/desk.h"
+
+#define BENCH_TEXT_MAX 200
+
+struct bench; // one store
+
+struct bench *bench_open(const char *backend); // "mem" or "file"
+void bench_close(struct bench *b);
+void bench_pass(struct bench *b, int64_t ms); // time passes, for everybody
+
+// A hand: a queue seen by one worker. The first desk of a name creates it with the given
+// configuration, as key=value words.
+struct hand {
+    struct bench *bench;
+    struct desk *desk;
+    struct desk_answer answer; // of the last call
+    struct event *events;      // all so far
+    size_t events_len;
+    char name[32];
+};
+
+#define CONFIG_WORDS_MAX 12
+struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
+    __attribute__((sentinel));  // then key=value words, NULL
+void hand_look(struct hand *w); // folds what others did
+
+// A claimed message, copied.
+struct held_message {
+    uint64_t seq;
+    struct hash128 token;
+    uint64_t fence;
+    int64_t deadline;
+    uint32_t deliveries;
+    uint32_t retries;
+    uint64_t order;
+    char body[BENCH_TEXT_MAX];
+    char headers[8][2][BENCH_TEXT_MAX];
+    int headers_len;
+};
+
+uint64_t hand_send(struct hand *w, const char *body); // must succeed; the message's number
+uint64_t hand_send_to(struct hand *w, const char *group, const char *body);
+// How many it got (at most max), into out.
+size_t hand_claim(struct hand *w, struct held_message *out, size_t max);
+bool hand_claim_one(struct hand *w, struct held_message *out);
+size_t hand_take(struct hand *w, struct held_message *out, size_t max); // only tickets
+
+// The reason of the refusal, or REASON_NONE. wait_ms: renew's lease.
+enum reason hand_ack(struct hand *w, const struct held_message *m);
+enum reason hand_fail(struct hand *w, const struct held_message *m, const char *why);
+enum reason hand_release(struct hand *w, const struct held_message *m);
+enum reason hand_renew(struct hand *w, const struct held_message *m, int64_t lease_ms);
+enum outcome_status hand_status(struct hand *w); // of the last ack or fail
+int64_t hand_until(struct hand *w);              // of the last renewal
+
+enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms);
+void hand_own(struct hand *w, uint64_t token); // becomes the shard's owner
+
+struct machine_stats hand_stats(struct hand *w);
+enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err);
+
+// Moves the dead letters of w's queue to the queue that `to` looks at.
+size_t hand_carry(struct hand *w, struct hand *to);
+
+// All events of this kind that w's desk has folded so far; how many, and the first max of them in
+// out.
+size_t hand_events(struct hand *w, enum event_kind kind, struct event *out, size_t max);
+
+const char *held_header(const struct held_message *m, const char *name); // NULL: none

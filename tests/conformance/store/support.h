@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the store tests share: a scratch directory, children that may be killed, a table of system
+// calls that fail on command, and checks that name the answer they got. They work in children too,
+// where they end the process.
+#pragma once
+
+#include "store/file.h"
+#include "store/store.h"
+
+#include <sys/types.h>
+
+#define SCRATCH_MAX 64
+#define DEADLINE_MS 20000 // nothing here takes so long unless it hangs
+
+// ---- checks
+
+void need_at(bool fact, const char *text, const char *file, int line);
+void answers_at(enum err want, enum err got, const char *why, const char *file, int line);
+
+#define NEED(fact)                 need_at((fact), #fact, __FILE__, __LINE__)
+#define ANSWERS(want, answer, got) answers_at((want), (got), (answer)->why, __FILE__, __LINE__)
+
+// ---- scratch directories
+
+void scratch_make(char path[SCRATCH_MAX]);
+void scratch_remove(const char *path);
+void scratch_path(char *to, size_t to_len, const char *dir, const char *name);
+
+// ---- children
+
+// Runs work in a child; it ends with status 0 when work returns and 1 when a check fails.
+pid_t child_start(void (*work)(void *arg), void *arg);
+void child_ends_well(pid_t pid); // waits; fails when it did not end with status 0
+void child_kill(pid_t pid);      // kill -9, and waits
+
+// ---- bodies that can be recognised
+
+// len bytes that depend on seed; the caller frees (bytes_free).
+struct bytes body_make(uint64_t seed, size_t len);
+bool body_is(struct bytes body, uint64_t seed, size_t len);
+
+// ---- the file store over a table of our own
+
+struct store *file_open(const char *dir, const struct file_options *options); // must succeed
+
+// While armed, the strike-th call from now on of a kind in `kinds` fails with `code`, and, when
+// sticky, all after it.
+enum sys_kind {
+    SYS_OPEN = 1,
+    SYS_NAME = 2, // mkdir, link, rename, unlink
+    SYS_READ = 4,
+    SYS_WRITE = 8,     // pwrite, touch, truncate
+    SYS_SHORT = 16,    // with SYS_WRITE: writes half of it first
+    SYS_ALLOCATE = 32, // fallocate
+    SYS_SYNC = 64,     // fdatasync, fsync
+    SYS_ALL = 127 - 16,
+};
+
+void sys_arm(unsigned kinds, long strike, int code, bool sticky);
+bool sys_disarm(void);              // whether it struck
+void sys_set_magic(uint32_t magic); // what statfs says; 0: the truth
+void sys_step_wall(int64_t by_ms);  // steps the wall clock
+void sys_reboot(void);              // another boot id, and a boot clock that starts over
+void sys_reset(void);               // the truth again
+
+extern const struct file_sys sys_faulty;

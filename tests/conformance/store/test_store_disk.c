@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+// A disk that is full, read-only, remote or broken: the file store says what happened and never
+// what did not.
+#define _GNU_SOURCE // unshare
+#include "support.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LOG  "q/log"
+#define HOUR ((int64_t)3600 * 1000)
+
+static const struct file_options faulty = {
+    .sys = &sys_faulty, .segment_bytes = 2000, .step_bytes = 1000};
+
+static int disk_setup(void **state)
+{
+    static char dir[SCRATCH_MAX];
+    sys_reset();
+    scratch_make(dir);
+    *state = dir;
+    return 0;
+}
+
+static int disk_teardown(void **state)
+{
+    sys_reset();
+    scratch_remove(*state);
+    return 0;
+}
+
+// The store must not open, with this answer and a sentence that has these words and names the path.
+static void refused(const char *dir, enum err want, const char *words)
+{
+    struct store *s = NULL;
+    char why[STORE_WHY_MAX] = "";
+    enum err e = store_file_open(dir, &faulty, &s, why, sizeof why);
+    answers_at(want, e, why, __FILE__, __LINE__);
+    NEED(strstr(why, words) != NULL);
+    NEED(strstr(why, dir) != NULL);
+}
+
+// ---- what is refused at the door
+
+static void network_file_systems_are_refused_by_name(void **state)
+{
+    static const struct {
+        uint32_t magic;
+        const char *name;
+    } systems[] = {{0x6969, "NFS"},       {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
+                   {0x01021997, "9P"},    {0x65735546, "FUSE"}, {0x00c36400, "Ceph"},
+                   {0x0bd00bd0, "Lustre"}};
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        sys_set_magic(systems[i].magic);
+        refused(*state, ERR_INVALID, systems[i].name);
+        refused(*state, ERR_INVALID, "use a directory on a local disk");
+    }
+    sys_set_magic(0xef53); // ext4
+    store_free(file_open(*state, &faulty));
+}
+
+static void what_is_not_a_directory_is_refused(void **state)
+{
+    char path[SCRATCH_MAX + 16];
+    scratch_path(path, sizeof path, *state, "file");
+    FILE *f = fopen(path, "w");
+    NEED(f && fclose(f) == 0);
+    refused(path, ERR_INVALID, "is not a directory");
+    scratch_path(path, sizeof path, *state, "none/none");
+    refused(path, ERR_INVALID, "does not exist");
+}
+
+static void a_directory_that_does_not_exist_is_made(void **state)
+{
+    char path[SCRATCH_MAX + 16];
+    scratch_path(path, sizeof path, *state, "new");
+    store_free(file_open(path, &faulty));
+}
+
+static void open_as_nobody(void *arg)
+{
+    NEED(setgid(65534) == 0 && setuid(65534) == 0);
+    refused(arg, ERR_DENIED, "may not write");
+}
+
+static void a_directory_without_permission_is_refused(void **state)
+{
+    const char *dir = *state;
+    NEED(chmod(dir, 0555) == 0);
+    if (geteuid() == 0)
+        child_ends_well(child_start(open_as_nobody, *state));
+    else
+        refused(dir, ERR_DENIED, "may not write");
+    NEED(chmod(dir, 0777) == 0);
+    if (geteuid() != 0) return;
+    sys_arm(SYS_NAME, 2, EACCES, false); // the mkdir of a store's own folder
+    refused(dir, ERR_DENIED, "change its owner or mode");
+    NEED(sys_disarm());
+}
+
+// ---- mounts, in a name space that ends with the child
+
+static void mount_scratch(const char *dir, const char *how)
+{
+    NEED(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    NEED(mount("sluice-test", dir, "tmpfs", 0, how) == 0);
+}
+
+static void skip_unless_mounts_work(void)
+{
+    if (geteuid() != 0) skip();
+}
+
+static void use_read_only(void *arg)
+{
+    const char *dir = arg;
+    NEED(unshare(CLONE_NEWNS) == 0);
+    mount_scratch(dir, "size=8m");
+    store_free(file_open(dir, &faulty));
+    NEED(mount(NULL, dir, NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
+    refused(dir, ERR_DENIED, "read-only");
+}
+
+static void a_read_only_file_system_is_refused(void **state)
+{
+    skip_unless_mounts_work();
+    child_ends_well(child_start(use_read_only, *state));
+}
+
+static void fill_up(void *arg)
+{
+    const char *dir = arg;
+    NEED(unshare(CLONE_NEWNS) == 0);
+    mount_scratch(dir, "size=2m");
+    struct store *s = file_open(dir, NULL); // its steps of 4 MiB do not even fit
+    struct store_answer a;
+    store_answer_init(&a);
+    struct bytes ballast = body_make(0, 700000);
+    ANSWERS(ERR_OK, &a, store_put_new(s, "ballast", ballast, &a));
+    uint64_t slot = 1;
+    enum err e = ERR_OK;
+    for (; slot < 10000 && !e; slot++) {
+        struct bytes body = body_make(slot, 5000);
+        e = store_append(s, LOG, slot, body, &a);
+        bytes_free(body);
+    }
+    ANSWERS(ERR_LIMIT, &a, e);
+    NEED(strstr(a.why, "No space left") != NULL);
+    slot--; // the one that was refused
+    NEED(slot > 50);
+    ANSWERS(ERR_LIMIT, &a, store_put_new(s, "object", ballast, &a));
+    ANSWERS(ERR_NOT_FOUND, &a, store_get(s, "object", 0, 1, &a));
+    ANSWERS(ERR_NOT_FOUND, &a, store_read_log(s, LOG, slot, 1, &a));
+    static const char *const key = "ballast";
+    ANSWERS(ERR_OK, &a, store_delete(s, &key, 1, &a));
+    ANSWERS(ERR_OK, &a, store_append(s, LOG, slot, bytes_str("there is room again"), &a));
+    for (uint64_t k = 1; k < slot; k++) {
+        ANSWERS(ERR_OK, &a, store_read_log(s, LOG, k, 1, &a));
+        NEED(body_is(store_row_bytes(&a, 0), k, 5000));
+    }
+    bytes_free(ballast);
+    store_answer_done(&a);
+    store_free(s);
+}
+
+static void a_full_disk_refuses_and_keeps_what_it_acknowledged(void **state)
+{
+    skip_unless_mounts_work();
+    child_ends_well(child_start(fill_up, *state));
+}
+
+// ---- a sync that fails
+
+static void append_n(struct store *s, uint64_t first, uint64_t last)
+{
+    struct store_answer a;
+    store_answer_init(&a);
+    for (uint64_t slot = first; slot <= last; slot++) {
+        struct bytes body = body_make(slot, 100);
+        ANSWERS(ERR_OK, &a, store_append(s, LOG, slot, body, &a));
+        bytes_free(body);
+    }
+    store_answer_done(&a);
+}
+
+static void holds_n(struct store *s, uint64_t last)
+{
+    struct store_answer a;
+    store_answer_init(&a);
+    for (uint64_t slot = 1; slot <= last; slot++) {
+        ANSWERS(ERR_OK, &a, store_read_log(s, LOG, slot, 1, &a));
+        NEED(body_is(store_row_bytes(&a, 0), slot, 100));
+    }
+    store_answer_done(&a);
+}
+
+static void a_failed_sync_is_unknown_and_kills_the_handle(void **state)
+{
+    struct store *s = file_open(*state, &faulty), *other = file_open(*state, &faulty);
+    struct store_answer a;
+    store_answer_init(&a);
+    append_n(s, 1, 5);
+    holds_n(other, 5);
+    sys_arm(SYS_SYNC, 1, EIO, false);
+    ANSWERS(ERR_UNKNOWN, &a, store_append(s, LOG, 6, bytes_str("lost?"), &a));
+    NEED(sys_disarm());
+    ANSWERS(ERR_UNAVAILABLE, &a, store_append(s, LOG, 6, bytes_str("again"), &a));
+    NEED(strstr(a.why, "open the store again") != NULL);
+    ANSWERS(ERR_UNAVAILABLE, &a, store_read_log(s, LOG, 1, 1, &a));
+    ANSWERS(ERR_UNAVAILABLE, &a, store_put_new(s, "k", BYTES_EMPTY, &a));
+    ANSWERS(ERR_UNAVAILABLE, &a, store_get(s, "k", 0, 1, &a));
+
+    // Another handle moves to a copy; what was not synced is not there, and slot 6 is free.
+    ANSWERS(ERR_NOT_FOUND, &a, store_read_log(other, LOG, 6, 1, &a));
+    append_n(other, 6, 20);
+    holds_n(other, 20);
+    store_free(s);
+    s = file_open(*state, &faulty);
+    holds_n(s, 20);
+    store_answer_done(&a);
+    store_free(s);
+    store_free(other);
+}
+
+static void after_a_failed_sync_and_a_reboot_the_newer_copy_counts(void **state)
+{
+    struct store *s = file_open(*state, &faulty);
+    struct store_answer a;
+    store_answer_init(&a);
+    append_n(s, 1, 3);
+    sys_arm(SYS_SYNC, 1, EIO, false);
+    ANSWERS(ERR_UNKNOWN, &a, store_append(s, LOG, 4, bytes_str("lost?"), &a));
+    store_free(s);
+    s = file_open(*state, &faulty);
+    sys_arm(SYS_NAME, 2, EIO, false); // rename, then the removal of the old copy, which fails
+    append_n(s, 4, 6);
+    NEED(sys_disarm());
+    store_free(s);
+    sys_reboot();
+    s = file_open(*state, &faulty);
+    holds_n(s, 6);
+    append_n(s, 7, 9);
+    holds_n(s, 9);
+    store_answer_done(&a);
+    store_free(s);
+}
+
+// ---- time
+
+static int64_t now_of(struct store *s)
+{
+    struct store_answer a;
+    store_answer_init(&a);
+    enum err e = store_get(s, "none", 0, 1, &a);
+    ANSWERS(ERR_NOT_FOUND, &a, e);
+    int64_t now = a.time.lo;
+    NEED(a.time.hi >= now);
+    store_answer_done(&a);
+    return now;
+}
+
+static void a_stepped_wall_clock_changes_nothing(void **state)
+{
+    struct store *s = file_open(*state, &faulty);
+    int64_t start = now_of(s);
+    NEED(llabs(start - clock_realtime_ms()) < HOUR / 60);
+    static const int64_t steps[] = {HOUR, -3 * HOUR, -24 * HOUR, 48 * HOUR};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        sys_step_wall(steps[i]);
+        struct store *fresh = file_open(*state, &faulty);
+        int64_t now = now_of(s), also = now_of(fresh);
+        NEED(now >= start && now < start + HOUR / 60);
+        NEED(also >= now && also < start + HOUR / 60);
+        store_free(fresh);
+    }
+    store_free(s);
+}
+
+static void time_does_not_run_back_over_a_reboot(void **state)
+{
+    struct store *s = file_open(*state, &faulty);
+    append_n(s, 1, 1);
+    int64_t before = now_of(s);
+    store_free(s);
+    sys_step_wall(-24 * HOUR); // a machine that comes up with a clock of yesterday
+    sys_reboot();
+    s = file_open(*state, &faulty);
+    int64_t after = now_of(s);
+    NEED(after >= before && after < before + HOUR);
+    store_free(s);
+    sys_step_wall(48 * HOUR); // and one whose clock was set right meanwhile
+    sys_reboot();
+    s = file_open(*state, &faulty);
+    NEED(now_of(s) >= before + 23 * HOUR);
+    store_free(s);
+}
+
+static void a_clock_page_that_is_gone_does_not_turn_time_back_behind_the_journal(void **state)
+{
+    struct store *s = file_open(*state, &faulty);
+    append_n(s, 1, 1);
+    int64_t before = now_of(s);
+    store_free(s);
+    char path[SCRATCH_MAX + 16];
+    scratch_path(path, sizeof path, *state, "@clock");
+    NEED(unlink(path) == 0);
+    sys_step_wall(-24 * HOUR);
+    sys_reboot();
+    s = file_open(*state, &faulty);
+    append_n(s, 2, 2);
+    NEED(now_of(s) >= before - 1);
+    store_free(s);
+}
+
+// ---- torture: every call in turn fails, alone or with all after it
+
+struct deed {
+    const char *name;
+    enum err (*act)(struct store *s, struct store_answer *a);
+    enum err (*look)(struct store *s, struct store_answer *a); // ERR_OK: it is there
+    uint64_t slots;                                            // appended before
+};
+
+static enum err act_append(struct store *s, struct store_answer *a)
+{
+    struct bytes body = body_make(99, 700);
+    enum err e = ERR_CONFLICT;
+    for (uint64_t slot = 1; e == ERR_CONFLICT; slot++)
+        e = store_append(s, LOG, slot, body, a);
+    bytes_free(body);
+    return e;
+}
+
+static enum err look_append(struct store *s, struct store_answer *a)
+{
+    for (uint64_t slot = 1;; slot++) {
+        enum err e = store_read_log(s, LOG, slot, 1, a);
+        if (e) return e;
+        if (body_is(store_row_bytes(a, 0), 99, 700)) return ERR_OK;
+    }
+}
+
+static enum err act_put_new(struct store *s, struct store_answer *a)
+{
+    return store_put_new(s, "some/new/key", bytes_str("body"), a);
+}
+
+static enum err act_put(struct store *s, struct store_answer *a)
+{
+    return store_put(s, "some/new/key", bytes_str("body"), a);
+}
+
+static enum err look_object(struct store *s, struct store_answer *a)
+{
+    enum err e = store_get(s, "some/new/key", 0, SIZE_MAX, a);
+    if (e) return e;
+    NEED(bytes_equal(buf_bytes(&a->body), bytes_str("body"))); // whole, or not there
+    return ERR_OK;
+}
+
+static const struct deed deeds[] = {
+    {"first append", act_append, look_append, 0},
+    {"append", act_append, look_append, 3},
+    {"append into a new segment", act_append, look_append, 15},
+    {"put_new", act_put_new, look_object, 0},
+    {"put", act_put, look_object, 0},
+};
+
+static bool honest(enum err said, enum err there)
+{
+    if (said == ERR_OK) return there == ERR_OK;
+    if (said == ERR_UNKNOWN) return there == ERR_OK || there == ERR_NOT_FOUND;
+    return (said == ERR_UNAVAILABLE || said == ERR_LIMIT || said == ERR_DENIED) &&
+           there == ERR_NOT_FOUND;
+}
+
+// One deed with the strike-th call failing. False when it made fewer calls than that.
+static bool torture(const char *dir, const struct deed *d, unsigned kinds, long strike, int code,
+                    bool sticky, bool reboot)
+{
+    struct store_answer a;
+    store_answer_init(&a);
+    struct store *s = file_open(dir, &faulty);
+    if (d->slots > 0) append_n(s, 1, d->slots);
+    sys_arm(kinds, strike, code, sticky);
+    enum err said = d->act(s, &a);
+    bool struck = sys_disarm();
+    if (reboot) sys_reboot();
+    struct store *fresh = file_open(dir, &faulty);
+    enum err there = d->look(fresh, &a);
+    if (!honest(said, there) || (!struck && said != ERR_OK)) {
+        (void)fprintf(stderr, "# %s, call %ld fails with %d: said %s, found %s\n", d->name, strike,
+                      code, err_name(said), err_name(there));
+        NEED(!"an honest answer");
+    }
+    // Life goes on, also on the old handle unless a sync failed under it.
+    enum err later = d->act(fresh, &a);
+    NEED(later == ERR_OK || (later == ERR_CONFLICT && there == ERR_OK));
+    ANSWERS(ERR_OK, &a, d->look(fresh, &a));
+    store_free(s);
+    store_free(fresh);
+    fresh = file_open(dir, &faulty);
+    ANSWERS(ERR_OK, &a, d->look(fresh, &a));
+    if (said == ERR_OK || d->slots > 0) NEED(d->slots == 0 || (holds_n(fresh, d->slots), true));
+    store_free(fresh);
+    store_answer_done(&a);
+    return struck;
+}
+
+static void every_call_that_fails_gets_an_honest_answer(void **state)
+{
+    static const int codes[] = {EIO, ENOSPC, EROFS};
+    (void)state;
+    long runs = 0;
+    for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
+        for (unsigned how = 0; how < 12; how++) {
+            for (long strike = 1;; strike++) {
+                char dir[SCRATCH_MAX];
+                scratch_make(dir);
+                unsigned kinds = SYS_ALL | (how % 2 ? (unsigned)SYS_SHORT : 0);
+                bool struck =
+                    torture(dir, &deeds[i], kinds, strike, codes[how / 4], how % 2, how / 2 % 2);
+                scratch_remove(dir);
+                runs++;
+                NEED(strike < 100);
+                if (!struck) break;
+            }
+        }
+    }
+    NEED(runs > 200);
+}
+
+// A write cut short is undone: the bytes of the failed record must not come back as a record.
+static void a_write_that_stops_halfway_leaves_nothing(void **state)
+{
+    struct store *s = file_open(*state, &faulty);
+    struct store_answer a;
+    store_answer_init(&a);
+    append_n(s, 1, 2);
+    for (int round = 0; round < 3; round++) {
+        struct bytes body = body_make(7, 900);
+        sys_arm(SYS_WRITE | SYS_SHORT, 1, ENOSPC, false);
+        ANSWERS(ERR_LIMIT, &a, store_append(s, LOG, 3, body, &a));
+        NEED(sys_disarm());
+        bytes_free(body);
+    }
+    store_free(s);
+    sys_reboot();
+    s = file_open(*state, &faulty);
+    ANSWERS(ERR_NOT_FOUND, &a, store_read_log(s, LOG, 3, 1, &a));
+    append_n(s, 3, 4);
+    holds_n(s, 4);
+    store_answer_done(&a);
+    store_free(s);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, disk_setup, disk_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(network_file_systems_are_refused_by_name),
+        TEST(what_is_not_a_directory_is_refused),
+        TEST(a_directory_that_does_not_exist_is_made),
+        TEST(a_directory_without_permission_is_refused),
+        TEST(a_read_only_file_system_is_refused),
+        TEST(a_full_disk_refuses_and_keeps_what_it_acknowledged),
+        TEST(a_failed_sync_is_unknown_and_kills_the_handle),
+        TEST(after_a_failed_sync_and_a_reboot_the_newer_copy_counts),
+        TEST(a_stepped_wall_clock_changes_nothing),
+        TEST(time_does_not_run_back_over_a_reboot),
+        TEST(a_clock_page_that_is_gone_does_not_turn_time_back_behind_the_journal),
+        TEST(every_call_that_fails_gets_an_honest_answer),
+        TEST(a_write_that_stops_halfway_leaves_nothing),
+    };
+    return cmocka_run_group_tests_name("file store and its disk", tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queue as a first reader would write it: one list of all messages ever sent, searched from the front, no indexes,
+// nothing forgotten. Slow, and easy to believe. The machine must agree with it in everything that can be seen.
+#pragma once
+
+#include "queue/machine.h"
+
+#define MODEL_MESSAGES_MAX 4096
+#define MODEL_ROWS_MAX     4096
+#define MODEL_NAME_MAX     16
+
+struct model_message {
+    enum message_state state;
+    uint64_t slot;    // where it was sent
+    uint32_t ordinal; // ... after how many others of that entry
+    char group[MODEL_NAME_MAX];
+    uint8_t priority;
+    uint32_t retries;
+    uint32_t deliveries;
+    int64_t due;
+    bool opened;  // strict: handed out, not finished
+    bool waiting; // for a retry
+    bool locked_once;
+    bool held; // in this entry: a word came in time
+    struct hash128 token;
+    uint64_t fence;
+    int64_t deadline;
+    uint64_t order;
+    bool ticket;
+    bool expired; // how the last lock ended
+    char worker[MODEL_NAME_MAX];
+    uint64_t death;
+};
+
+struct model_worker {
+    char name[MODEL_NAME_MAX];
+    uint32_t capacity;
+    int64_t expires_at;
+    uint64_t serial;
+};
+
+struct model_dedup {
+    struct hash128 key;
+    uint64_t seq;
+    int64_t expires_at;
+    bool dropped; // left from the front
+};
+
+struct model_request {
+    struct request_id id;
+    uint16_t kind;
+    int64_t expires_at;
+    struct bytes body;
+    bool dropped;
+};
+
+struct model {
+    struct queue_id queue;
+    uint32_t shard;
+    struct queue_config config;
+    uint64_t version;
+    bool paused, deleted;
+    uint64_t slot;
+    int64_t now, from;
+    uint64_t epoch;
+    uint32_t ordinal;
+    uint64_t fence, order, deaths, serial;
+    struct model_message messages[MODEL_MESSAGES_MAX]; // by seq - 1
+    uint64_t sent;
+    struct model_worker workers[64];
+    size_t workers_len;
+    struct model_dedup dedup[MODEL_ROWS_MAX];
+    size_t dedup_len;
+    struct model_request requests[MODEL_ROWS_MAX];
+    size_t requests_len;
+    uint64_t source_mark;
+    struct events events;
+    uint32_t op, event_n, time_n;
+    struct buf body;
+};
+
+void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
+                const struct queue_config *config);
+void model_done(struct model *m);
+// bodies: one per op, released by the caller with bytes_free. Events are in m->events.
+void model_apply(struct model *m, const struct machine_entry *e, struct bytes *bodies);
+uint64_t model_count(const struct model *m, enum message_state state);
+int64_t model_wake_at(const struct model *m);
+int64_t model_backoff(const struct queue_config *c, const struct queue_id *queue, uint32_t shard,
+                      uint64_t seq, uint32_t retry);

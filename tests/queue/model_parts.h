@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the model's two files share.
+#pragma once
+
+#include "model.h"
+
+struct model_message *at(struct model *m, uint64_t seq);
+uint64_t model_held(const struct model *m);
+uint64_t model_next(const struct model *m); // the message a claim gets; 0: none
+uint64_t model_open(const struct model *m);
+bool model_overtakes(const struct model *m, uint64_t seq, uint64_t fence);
+void model_grant(struct model *m, uint64_t seq, const char *worker, const uint8_t seed[16],
+                 int64_t deadline, bool ticket);
+void model_use(struct model *m, uint64_t seq);
+void model_give_back(struct model *m, uint64_t seq, int64_t due, bool expired);
+enum outcome_status model_fail(struct model *m, uint64_t seq, bool failed, int64_t *until);
+void model_recover(struct model *m, const char *worker);
+enum reason model_check(struct model *m, const struct lock_ref *ref);
+void model_answer(struct model *m, const struct op *op); // into m->body
+struct event *say(struct model *m, enum event_kind kind, uint64_t seq);
+void say_worker(struct model *m, struct event *e, const char *worker);

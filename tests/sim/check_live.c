@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Liveness, asked once at the end of the healed phase: everything was answered, everybody is at the
+// tail, new ops went through, and what is old and not needed is gone.
+#include "check.h"
+
+#include "journal/snapshot.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void check_tickets(struct world *w)
+{
+    uint64_t done = 0;
+    for (size_t i = 0; i < w->tickets.len; i++) {
+        const struct ticket *t = &w->tickets.rows[i];
+        done += i >= w->healed_tickets && t->answered && t->err == ERR_OK;
+        if (!t->answered && !t->orphan)
+            verdict_fail(&w->verdict, "liveness", "ticket %zu was never answered", i + 1);
+    }
+    if (done == 0) verdict_fail(&w->verdict, "liveness", "no op was done after the faults");
+}
+
+static void check_nodes(struct world *w)
+{
+    for (uint32_t i = 0; i < w->mix.nodes; i++) {
+        const struct node *n = &w->nodes[i];
+        if (!n->up || journal_slot(n->journal) != w->history.len)
+            verdict_fail(&w->verdict, "liveness", "n%u is at slot %" PRIu64 " of %" PRIu64, i,
+                         n->up ? journal_slot(n->journal) : 0, w->history.len);
+    }
+}
+
+static void check_slots(struct world *w)
+{
+    for (uint64_t n = 1; n <= w->healed_len; n++) {
+        const struct bucket_slot *s = bucket_slot(&w->bucket, n);
+        if (!s || s->made_at != history_at(&w->history, n)->made_at) continue;
+        if (w->history.fold.needs(w->history.fold.ctx, n, n)) continue;
+        verdict_fail(&w->verdict, "liveness", "slot %" PRIu64 " is old, not needed, and there", n);
+    }
+}
+
+static void check_snapshots(struct world *w)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < w->bucket.objects_len; i++)
+        count += strstr(w->bucket.objects[i]->key, "/snap/") != NULL;
+    size_t most = 4 + w->history.len / w->mix.rules.snapshot_every;
+    uint64_t since = (w->history.len - w->floor_slot) / w->mix.rules.snapshot_every;
+    if (count > since + 4 || count > most)
+        verdict_fail(&w->verdict, "liveness", "%zu snapshots were left", count);
+}
+
+void check_live(struct world *w)
+{
+    check_tickets(w);
+    check_nodes(w);
+    check_slots(w);
+    check_snapshots(w);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The history as it is, not as anybody believes it to be: slot n is canonical when it is created
+// while the history has n - 1 slots. It is folded here by rules of its own, which share nothing
+// with the journal but the bytes of an entry.
+#pragma once
+
+#include "journal/entry.h"
+#include "tickets.h"
+#include "trace.h"
+
+struct history_slot {
+    struct bytes bytes; // owned
+    int64_t made_at;    // true store time
+    bool is_void;
+    uint64_t epoch;          // after the slot
+    uint64_t machine_digest; // after the slot
+    uint64_t first_digest;   // of the first handle that got here; 0: nobody yet
+};
+
+struct history_writer {
+    struct hash128 id;
+    uint64_t sequence;
+};
+
+struct history {
+    struct verdict *verdict;
+    struct tickets *tickets;
+    struct history_slot *slots; // slots[n - 1] is slot n
+    uint64_t len;
+    uint64_t cap;
+    struct registers *machine;
+    struct fold fold;
+    struct buf text;
+    int64_t now;
+    uint64_t epoch;
+    bool coord_set;
+    uint8_t coord[16];
+    uint64_t token;
+    struct hash128 chain;
+    struct history_writer *writers;
+    size_t writers_len;
+    size_t writers_cap;
+    uint64_t zombies; // slots created again after they were dropped
+    uint64_t voids;   // entries without effect
+    uint64_t repeats; // ops that were there already
+};
+
+void history_init(struct history *h, struct tickets *tickets, int64_t memory_ms,
+                  struct verdict *verdict);
+void history_done(struct history *h);
+// The store is about to create slot at the true moment now.
+void history_slot_made(struct history *h, uint64_t slot, struct bytes bytes, int64_t now);
+const struct history_slot *history_at(const struct history *h, uint64_t slot); // NULL: none yet

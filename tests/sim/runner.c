@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many seeds in child processes that report through shared memory. A child that dies (a CHECK in the code under test)
+// leaves behind which seed it was at; with keep_going its work is taken up again after that seed.
+#include "runner.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "check.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define JOBS_MAX 16
+
+static void count(struct runner_sum *sum, const struct world *w)
+{
+    sum->seeds++;
+    sum->steps += w->steps;
+    sum->commits += w->lying ? w->bucket.slots_len : w->history.len;
+    sum->dropped += w->dropped;
+    sum->zombies += w->history.zombies;
+    sum->lies += w->bucket.lies.told_total > 0;
+    sum->forks += w->forks > 0;
+    sum->escapes += w->escapes > 0;
+    sum->halted += w->halted > 0;
+    if (!w->verdict.broken) return;
+    if (sum->broken++ > 0 && sum->broken_first < w->seed) return;
+    sum->broken_first = w->seed;
+    memcpy(sum->invariant, w->verdict.invariant, sizeof sum->invariant);
+}
+
+static void report(const struct world *w)
+{
+    trace_tail(&w->trace, stdout);
+    printf("seed %" PRIu64 ": BROKEN %s: %s\n", w->seed, w->verdict.invariant, w->verdict.text);
+    (void)fflush(stdout);
+}
+
+static bool run_world(uint64_t seed, const struct runner_options *o, struct buf *all,
+                      struct runner_sum *sum, uint64_t *hash)
+{
+    struct world *w = NEW(struct world);
+    struct world_options options = {
+        .seed = seed, .lying = o->lying, .print = o->trace ? stdout : NULL, .all = all};
+    world_init(w, &options);
+    world_run(w);
+    bool held = !w->verdict.broken;
+    if (!held && !o->quiet) report(w);
+    count(sum, w);
+    *hash = w->trace.hash;
+    world_done(w);
+    memory_free(w);
+    return held;
+}
+
+bool run_seed(uint64_t seed, const struct runner_options *o, struct runner_sum *sum)
+{
+    uint64_t hash;
+    *sum = (struct runner_sum){0};
+    if (!run_world(seed, o, NULL, sum, &hash)) return false;
+    printf("seed %" PRIu64 ": ok steps=%" PRIu64 " commits=%" PRIu64 " dropped=%" PRIu64
+           " hash=%016" PRIx64 "\n",
+           seed, sum->steps, sum->commits, sum->dropped, hash);
+    return true;
+}
+
+bool run_twice(uint64_t seed, const struct runner_options *o, size_t *trace_len)
+{
+    CLEANUP(buf_done) struct buf first;
+    CLEANUP(buf_done) struct buf second;
+    buf_init(&first, (size_t)1 << 30);
+    buf_init(&second, (size_t)1 << 30);
+    struct runner_sum sum = {0};
+    uint64_t hash[2];
+    bool held = run_world(seed, o, &first, &sum, &hash[0]);
+    held = run_world(seed, o, &second, &sum, &hash[1]) && held;
+    *trace_len = first.len;
+    return held && hash[0] == hash[1] && first.len > 0 &&
+           bytes_equal(buf_bytes(&first), buf_bytes(&second));
+}
+
+// ---- many
+
+struct job {
+    pid_t pid;
+    uint64_t seed; // where it is
+    uint64_t last;
+    struct runner_sum sum;
+};
+
+static void child(struct job *job, uint64_t stride, const struct runner_options *o)
+{
+    for (; job->seed <= job->last; job->seed += stride) {
+        uint64_t hash;
+        if (!run_world(job->seed, o, NULL, &job->sum, &hash) && !o->keep_going) _exit(1);
+    }
+    _exit(0);
+}
+
+static void job_start(struct job *job, uint64_t stride, const struct runner_options *o)
+{
+    (void)fflush(stdout);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) child(job, stride, o);
+    job->pid = pid; // the child must not write it: the memory is shared
+}
+
+static void note_crash(struct job *job, int status, const struct runner_options *o)
+{
+    if (!o->quiet)
+        printf("seed %" PRIu64 ": BROKEN: the process died of signal %d\n", job->seed,
+               WTERMSIG(status));
+    struct runner_sum *s = &job->sum;
+    s->seeds++;
+    if (s->broken++ > 0) return;
+    s->broken_first = job->seed;
+    (void)snprintf(s->invariant, sizeof s->invariant, "a CHECK");
+}
+
+static void add(struct runner_sum *to, const struct runner_sum *from)
+{
+    to->seeds += from->seeds;
+    to->steps += from->steps;
+    to->commits += from->commits;
+    to->dropped += from->dropped;
+    to->zombies += from->zombies;
+    to->lies += from->lies;
+    to->forks += from->forks;
+    to->escapes += from->escapes;
+    to->halted += from->halted;
+    if (from->broken == 0) return;
+    bool first = to->broken == 0 || from->broken_first < to->broken_first;
+    to->broken += from->broken;
+    if (!first) return;
+    to->broken_first = from->broken_first;
+    memcpy(to->invariant, from->invariant, sizeof to->invariant);
+}
+
+static void job_wait(struct job *job, uint64_t stride, const struct runner_options *o)
+{
+    for (;;) {
+        int status = 0;
+        CHECK(waitpid(job->pid, &status, 0) == job->pid);
+        if (!WIFSIGNALED(status)) return;
+        note_crash(job, status, o);
+        job->seed += stride;
+        if (!o->keep_going || job->seed > job->last) return;
+        job_start(job, stride, o);
+    }
+}
+
+bool run_seeds(uint64_t first, uint64_t last, const struct runner_options *o,
+               struct runner_sum *sum)
+{
+    uint32_t jobs_len = o->jobs < JOBS_MAX ? o->jobs : JOBS_MAX;
+    struct job *jobs = mmap(NULL, sizeof *jobs * JOBS_MAX, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(jobs != MAP_FAILED);
+    for (uint32_t i = 0; i < jobs_len; i++) {
+        jobs[i] = (struct job){.seed = first + i, .last = last};
+        job_start(&jobs[i], jobs_len, o);
+    }
+    *sum = (struct runner_sum){0};
+    for (uint32_t i = 0; i < jobs_len; i++) {
+        job_wait(&jobs[i], jobs_len, o);
+        add(sum, &jobs[i].sum);
+    }
+    (void)munmap(jobs, sizeof *jobs * JOBS_MAX);
+    return sum->broken == 0;
+}

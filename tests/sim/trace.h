@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happened in a world, line by line: a hash over all of it, the last lines for a report, and
+// on request the whole text. Also the verdict: the first broken promise, if any.
+#pragma once
+
+#include "base/bytes.h"
+
+#include <stdio.h>
+
+#define TRACE_LINE_MAX 200
+#define TRACE_KEPT     60
+
+struct trace {
+    uint64_t hash;
+    uint64_t lines;
+    FILE *print;     // NULL: nobody listens
+    struct buf *all; // NULL: not kept
+    char kept[TRACE_KEPT][TRACE_LINE_MAX];
+};
+
+void trace_init(struct trace *t, FILE *print, struct buf *all);
+__attribute__((format(printf, 3, 4))) void trace_line(struct trace *t, int64_t now,
+                                                      const char *format, ...);
+void trace_tail(const struct trace *t, FILE *out); // the last lines
+
+#define VERDICT_TEXT_MAX 320
+
+struct verdict {
+    bool broken;
+    char invariant[24]; // "I1", "liveness" ...
+    char text[VERDICT_TEXT_MAX];
+};
+
+// Only the first is kept: what follows a broken promise means nothing.
+__attribute__((format(printf, 3, 4))) void verdict_fail(struct verdict *v, const char *invariant,
+                                                        const char *format, ...);
