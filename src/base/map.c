@@ -61,7 +61,7 @@ void map_add(struct map *m, uint64_t key, uint32_t value)
     CHECK(value != MAP_NONE);
     if (!m->rows) {
         resize(m, MAP_ROWS_MIN);
-    } else if (m->len + 1 > (m->mask + 1) / 4 * 3) {
+    } else if (m->len + 1 > (m->mask + 1) / 8 * 5) { // fuller, and a search for nothing gets long
         resize(m, (m->mask + 1) * 2);
     }
     place(m, key, value);

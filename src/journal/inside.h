@@ -88,7 +88,7 @@ struct journal {
     struct rng rng;
     struct interval now;
     enum phase phase;
-    bool on_hold; // ops are being handed in: propose nothing yet
+    uint32_t holds; // while not zero nothing is asked of the store
     const char *halt_why;
 
     struct core core;

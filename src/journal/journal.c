@@ -88,7 +88,8 @@ void journal_start(struct journal *j, struct interval now)
     CHECK(j->phase == PHASE_NEW);
     journal_note_time(j, now);
     j->born = j->now.lo;
-    j->phase = PHASE_LISTING;
+    j->phase = j->config.from_oldest ? PHASE_READING : PHASE_LISTING;
+    j->replaying = true;
     journal_advance(j);
 }
 
@@ -171,13 +172,14 @@ void journal_touch(struct journal *j, uint64_t ticket, int64_t deadline, struct 
 
 void journal_hold(struct journal *j)
 {
-    j->on_hold = true;
+    j->holds++;
 }
 
 void journal_release(struct journal *j, struct interval now)
 {
     journal_note_time(j, now);
-    j->on_hold = false;
+    CHECK(j->holds > 0);
+    j->holds--;
     journal_advance(j);
 }
 

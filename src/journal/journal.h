@@ -46,6 +46,7 @@ struct journal_config {
     int64_t retry_max_ms;   // 2 s
     size_t read_bytes_max;  // 1 MiB: how much one read may bring
     size_t entry_bytes_max; // 8 MiB at most: where a batch ends
+    bool from_oldest;       // start at the oldest entry that is kept, not at the newest snapshot
     struct journal_rules rules;
 };
 
@@ -68,8 +69,8 @@ void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct i
 
 // Commits an entry without ops, so that the fold's time moves on.
 void journal_touch(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now);
-// Between hold and release nothing is proposed: ops handed in meanwhile share an entry if it has
-// room.
+// Between hold and release nothing is asked of the store: ops handed in meanwhile share an entry if
+// it has room. Holds nest.
 void journal_hold(struct journal *j);
 void journal_release(struct journal *j, struct interval now);
 
@@ -119,7 +120,7 @@ bool journal_is_ready(
     const struct journal *j); // recovered, nothing in flight, at what it believes to be the tail
 bool journal_is_current(const struct journal *j); // has seen the tail since it (last) recovered
 uint64_t journal_last_snapshot(const struct journal *j); // the newest it has loaded or written
-bool journal_clock_alarm(const struct journal *j);  // the journal's time is ahead of the store's
+bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
 bool journal_halted(const struct journal *j, const char **why);
 uint64_t journal_floor(const struct journal *j); // the highest it has seen
 // Every field that decides what comes next, as bytes: two handles with the same description behave

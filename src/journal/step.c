@@ -75,7 +75,7 @@ static void choose_work(struct journal *j)
 
 void journal_advance(struct journal *j)
 {
-    if (j->main.open || j->on_hold || j->now.lo < j->retry_at) return;
+    if (j->main.open || j->holds > 0 || j->now.lo < j->retry_at) return;
     if (j->phase == PHASE_IDLE) choose_work(j);
     switch (j->phase) {
     case PHASE_NEW:
@@ -135,11 +135,18 @@ static void listing_complete(struct journal *j)
     }
 }
 
+// The newest is wanted, or else the oldest whose following slots are all there.
+static bool is_better(const struct journal *j, uint64_t slot)
+{
+    if (!j->config.from_oldest) return slot > j->candidates[0];
+    return j->candidates[0] == 0 && slot >= j->floor_slot && slot > j->core.slot;
+}
+
 static void on_listing(struct journal *j, const struct response *r)
 {
     for (size_t i = 0; i < r->rows_len; i++) {
         uint64_t slot;
-        if (!snapshot_key_slot(j, r->rows[i].key, &slot) || slot <= j->candidates[0]) continue;
+        if (!snapshot_key_slot(j, r->rows[i].key, &slot) || !is_better(j, slot)) continue;
         memmove(j->candidates + 1, j->candidates, sizeof j->candidates - sizeof *j->candidates);
         j->candidates[0] = slot;
     }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define PATIENCE_MS 30000
 #define WATCH_WAIT_MS                                                                              \
@@ -22,6 +23,7 @@ struct desk {
     struct shard *shard;
     struct collector *collector;
     struct driver *driver;
+    struct call *follower; // waits for events or the tail
     uint64_t collected_at; // the snapshot after which a round of collection was started
     int64_t patience_ms;
     char log[JOURNAL_PREFIX_MAX + 8];
@@ -147,9 +149,52 @@ static void deliver(void *ctx)
         }
         driver_wake(d->driver, &c->waiter);
     }
+    bool there = shard_events(d->shard)->len > 0 || !shard_is_looking(d->shard);
+    if (!d->follower || !there) return;
+    driver_wake(d->driver, &d->follower->waiter);
+    d->follower = NULL;
 }
 
 // ---- the watcher
+
+// Folds what was written after slot, if nobody did yet.
+static enum err catch_up(struct desk *d, uint64_t slot)
+{
+    struct call c = {0};
+    enum err err = driver_enter(d->driver, &c.waiter);
+    if (err) return err;
+    if (journal_slot(shard_journal(d->shard)) != slot) {
+        driver_leave(d->driver, &c.waiter);
+        return ERR_OK;
+    }
+    struct interval now = driver_now(d->driver);
+    shard_sync(d->shard, (uint64_t)(uintptr_t)&c, now.hi + WATCH_WAIT_MS, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+static enum err watch_once(struct desk *d, struct store_answer *answer)
+{
+    struct waiter w;
+    enum err err = driver_enter(d->driver, &w);
+    if (err) return err;
+    uint64_t slot = journal_slot(shard_journal(d->shard));
+    driver_leave(d->driver, &w);
+    err = store_wait(d->store, d->log, slot + 1, WATCH_WAIT_MS, answer);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    return err ? err : catch_up(d, slot);
+}
+
+// A store that is away, or a journal that halted, is not asked again at once.
+static void watch_rest(struct desk *d)
+{
+    struct timespec end;
+    (void)clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += (long)WATCH_WAIT_MS * 1000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&d->watch_woken, &d->watch_lock, &end);
+}
 
 static void *watch(void *arg)
 {
@@ -163,18 +208,9 @@ static void *watch(void *arg)
             continue;
         }
         (void)pthread_mutex_unlock(&d->watch_lock);
-        struct waiter w;
-        if (driver_enter(d->driver, &w) == ERR_OK) {
-            uint64_t slot = journal_slot(shard_journal(d->shard));
-            driver_leave(d->driver, &w);
-            if (store_wait(d->store, d->log, slot + 1, WATCH_WAIT_MS, &answer) == ERR_OK &&
-                driver_enter(d->driver, &w) == ERR_OK) {
-                if (journal_slot(shard_journal(d->shard)) == slot)
-                    shard_look(d->shard, driver_now(d->driver));
-                driver_leave(d->driver, &w);
-            }
-        }
+        enum err err = watch_once(d, &answer);
         (void)pthread_mutex_lock(&d->watch_lock);
+        if (err && !d->stopping) watch_rest(d);
     }
     (void)pthread_mutex_unlock(&d->watch_lock);
     store_answer_done(&answer);
@@ -194,6 +230,7 @@ static void watch_count(struct desk *d, int by)
 static void shard_config_of(const struct desk_config *config, struct shard_config *out)
 {
     *out = (struct shard_config){.birth = config->birth,
+                                 .from_oldest = config->from_oldest,
                                  .keeps_events = config->keeps_events,
                                  .keeps_time = config->keeps_time,
                                  .moves_letters = config->moves_letters};
@@ -287,14 +324,20 @@ static uint64_t ticket_of(struct call *c)
     return (uint64_t)(uintptr_t)c;
 }
 
-void desk_outcome_origin(struct desk *d, struct op_outcome *op)
+struct interval desk_time(struct desk *d)
 {
     struct waiter w;
+    if (driver_enter(d->driver, &w)) return (struct interval){0, 0}; // in a child of fork
+    struct interval now = driver_now(d->driver);
+    driver_leave(d->driver, &w);
+    return now;
+}
+
+void desk_outcome_origin(struct desk *d, struct op_outcome *op)
+{
     memcpy(op->queue.bytes, d->id.queue, sizeof op->queue.bytes);
     op->shard = d->id.shard;
-    if (driver_enter(d->driver, &w)) return; // in a child of fork: the op will be refused
-    op->arrived_at = driver_now(d->driver).hi;
-    driver_leave(d->driver, &w);
+    op->arrived_at = desk_time(d).hi;
 }
 
 enum err desk_do(struct desk *d, struct op op, struct desk_answer *a)
@@ -395,10 +438,22 @@ static bool carry_one(struct desk *d, desk_carry_fn *carry, void *ctx)
     return err == ERR_OK;
 }
 
+// Waits until what the next letter is made of was read. ERR_NOT_FOUND: there is none.
+static enum err next_letter(struct desk *d)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_letters(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
 size_t desk_carry(struct desk *d, desk_carry_fn *carry, void *ctx)
 {
     size_t carried = 0;
-    while (carry_one(d, carry, ctx))
+    while (next_letter(d) == ERR_OK && carry_one(d, carry, ctx))
         carried++;
     return carried;
 }
@@ -409,6 +464,48 @@ void desk_look(struct desk *d, desk_look_fn *look, void *ctx)
     if (driver_enter(d->driver, &w)) return;
     look(ctx, shard_machine(d->shard), driver_now(d->driver).lo);
     driver_leave(d->driver, &w);
+}
+
+size_t desk_waiting(struct desk *d)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return 0;
+    size_t waiting = shard_waiting(d->shard);
+    driver_leave(d->driver, &w);
+    return waiting;
+}
+
+static enum err follow_once(struct desk *d, uint64_t *slot, bool *there)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    CHECK(!d->follower);
+    d->follower = &c;
+    shard_look(d->shard, now);
+    driver_wait(d->driver, &c.waiter);
+    err = driver_enter(d->driver, &c.waiter);
+    if (err) return err;
+    *slot = journal_slot(shard_journal(d->shard));
+    *there = shard_events(d->shard)->len > 0;
+    bool halted = journal_halted(shard_journal(d->shard), NULL);
+    driver_leave(d->driver, &c.waiter);
+    return halted ? ERR_CORRUPT : ERR_OK;
+}
+
+enum err desk_follow(struct desk *d, int64_t wait_ms)
+{
+    uint64_t slot;
+    bool there;
+    enum err err = follow_once(d, &slot, &there);
+    if (err || there || wait_ms <= 0) return err;
+    struct store_answer answer;
+    store_answer_init(&answer);
+    err = store_wait(d->store, d->log, slot + 1, wait_ms, &answer);
+    store_answer_done(&answer);
+    if (err == ERR_OK) return follow_once(d, &slot, &there);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
 void desk_events(struct desk *d, desk_event_fn *on_event, void *ctx)

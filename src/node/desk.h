@@ -11,6 +11,7 @@ struct desk_config {
     char queue[QUEUE_NAME_MAX + 1];
     struct queue_config birth;
     struct journal_rules rules; // all zero: the defaults
+    bool from_oldest;           // fold from the oldest entry that is kept
     bool keeps_events;
     bool keeps_time;
     bool moves_letters;
@@ -54,9 +55,14 @@ bool desk_dispatch(struct desk *d); // shard_dispatch with fresh random bits
 typedef enum err desk_carry_fn(void *ctx, const char *to, struct op op);
 size_t desk_carry(struct desk *d, desk_carry_fn *carry, void *ctx);
 
+struct interval desk_time(struct desk *d); // the store's clock, as well as it is known
 // Looks at the state of the last entry folded, under the desk's lock.
 typedef void desk_look_fn(void *ctx, const struct machine *m, int64_t now);
 void desk_look(struct desk *d, desk_look_fn *look, void *ctx);
+// Waits until there are events that were not taken, or the tail was reached; then up to wait_ms for
+// the next entry.
+MUST_USE enum err desk_follow(struct desk *d, int64_t wait_ms);
+size_t desk_waiting(struct desk *d); // receives that wait for something to claim
 // The events since the last call, in order; under the desk's lock.
 typedef void desk_event_fn(void *ctx, const struct events *list, const struct event *e);
 void desk_events(struct desk *d, desk_event_fn *on_event, void *ctx);

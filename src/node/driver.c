@@ -29,13 +29,16 @@ struct backlog {
 // What the word of a waiter says.
 enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
 
-// Who is to be woken once the lock is free. Only the words are kept: their owners may be gone by
-// then, and a futex that is woken for nothing looks again.
-#define ROUSED_MAX 64
+// Who is to be woken once the lock is free. Those roused for work are kept by their words alone:
+// they may be gone by then, and a futex that is woken for nothing looks again. Those who have their
+// answers sleep until their word is set: a list, whose first is woken and wakes the others, so that
+// the thread that goes away can go on.
+#define WORKERS_MAX 8
 
 struct roused {
-    _Atomic uint32_t *words[ROUSED_MAX];
-    size_t len;
+    _Atomic uint32_t *workers[WORKERS_MAX];
+    size_t workers_len;
+    struct waiter *answered;
 };
 
 struct driver {
@@ -63,18 +66,41 @@ static void nap_start(struct waiter *w)
     atomic_store(&w->word, NAP_ON);
 }
 
-// The owner may go on as soon as the word is set: nothing of w is touched after that.
-static void nap_end(struct driver *d, struct waiter *w, enum nap why)
+// The owner may go on as soon as his word is set: nothing of w is touched after that.
+static void nap_end(struct waiter *w, enum nap why)
+{
+    _Atomic uint32_t *word = &w->word;
+    atomic_store(word, why);
+    futex_wake_all(word);
+}
+
+static void rouse_for_work(struct driver *d, struct waiter *w)
 {
     struct roused *r = &d->roused;
-    _Atomic uint32_t *word = &w->word;
     w->asleep = false;
-    atomic_store(word, why);
-    if (r->len == ROUSED_MAX) {
-        futex_wake_all(word);
+    if (r->workers_len == WORKERS_MAX) {
+        nap_end(w, NAP_WORK);
         return;
     }
-    r->words[r->len++] = word;
+    r->workers[r->workers_len++] = &w->word;
+    atomic_store(&w->word, NAP_WORK);
+}
+
+// Workers first: everybody waits for the store, which waits for them.
+static void wake_roused(const struct roused *r)
+{
+    for (size_t i = 0; i < r->workers_len; i++)
+        futex_wake_all(r->workers[i]);
+    if (r->answered) nap_end(r->answered, NAP_ANSWERED);
+}
+
+static void wake_others_answered(struct waiter *first)
+{
+    for (struct waiter *w = first->next, *next; w; w = next) {
+        next = w->next;
+        w->next = NULL;
+        nap_end(w, NAP_ANSWERED);
+    }
 }
 
 #define NAP_MS_MAX 60000
@@ -118,7 +144,9 @@ void driver_wake(struct driver *d, struct waiter *w)
     if (!w->asleep) return; // he performs a request and will see it
     asleep_remove(d, w);
     d->inside--;
-    nap_end(d, w, NAP_ANSWERED);
+    w->asleep = false;
+    w->next = d->roused.answered;
+    d->roused.answered = w;
 }
 
 static void backlog_push(struct backlog *b, const struct request *r)
@@ -164,12 +192,12 @@ static void share_out(struct driver *d)
     for (size_t i = 0; i < d->waited_for.len && d->asleep; i++) {
         struct waiter *w = d->asleep;
         asleep_remove(d, w);
-        nap_end(d, w, NAP_WORK);
+        rouse_for_work(d, w);
     }
     if (!d->background.asleep) return; // it looks at all of this before it sleeps again
     bool work = d->waited_for.len > 0 || d->for_background.len > 0 || d->stopping;
     if (work || d->steps.wake_at(d->steps.ctx) < d->background_until)
-        nap_end(d, &d->background, NAP_WORK);
+        rouse_for_work(d, &d->background);
 }
 
 static void lock(struct driver *d)
@@ -180,13 +208,10 @@ static void lock(struct driver *d)
 static void unlock(struct driver *d)
 {
     share_out(d);
-    _Atomic uint32_t *words[ROUSED_MAX];
-    size_t len = d->roused.len;
-    memcpy(words, d->roused.words, len * sizeof *words);
-    d->roused.len = 0;
+    struct roused roused = d->roused;
+    d->roused = (struct roused){0};
     (void)pthread_mutex_unlock(&d->lock);
-    for (size_t i = 0; i < len; i++)
-        futex_wake_all(words[i]);
+    wake_roused(&roused);
 }
 
 // Performs r, without the lock, takes the lock and hands the response in.
@@ -230,8 +255,12 @@ static bool sleep_for_work(struct driver *d, struct waiter *w)
     do {
         why = nap(w, NAP_MS_MAX);
     } while (why == NAP_ON);
-    if (why == NAP_WORK) lock(d);
-    return why == NAP_WORK;
+    if (why == NAP_WORK) {
+        lock(d);
+        return true;
+    }
+    wake_others_answered(w);
+    return false;
 }
 
 static bool serve_next(struct driver *d, struct backlog *b, struct performance *p)
@@ -299,8 +328,9 @@ static enum err ask_time(struct driver *d)
     int64_t sent = clock_boot_ms();
     struct response response = perform(d->store, &r, &p);
     enum err err = response.err == ERR_NOT_FOUND ? ERR_OK : response.err;
-    if (!err) store_clock_note(&d->clock, sent, clock_boot_ms(), response.time);
+    store_clock_note(&d->clock, sent, clock_boot_ms(), response.time);
     performance_done(&p);
+    if (!err && !d->clock.known) err = ERR_UNAVAILABLE; // it answers, and tells no time
     return err;
 }
 

@@ -38,7 +38,7 @@ static enum err call(struct store *s, const struct request *r, struct store_answ
     case REQUEST_DELETE:
         return store_delete(s, &r->key, 1, a);
     }
-    CHECK(!"a request of an unknown kind");
+    CHECK(false && "a request of an unknown kind");
     return ERR_INVALID;
 }
 

@@ -8,15 +8,18 @@
 // Quartz drifts up to 100 ppm; two clocks up to twice that. One millisecond covers the rounding.
 #define DRIFT_PPM 200
 
+// Threads note their answers in any order, so the last measurement may lie ahead.
 static int64_t drift(int64_t elapsed)
 {
-    return elapsed * DRIFT_PPM / 1000000 + 1;
+    return (elapsed < 0 ? -elapsed : elapsed) * DRIFT_PPM / 1000000 + 1;
 }
 
 void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
                       struct interval answered)
 {
     CHECK(sent <= received);
+    bool told = answered.lo != TIME_DAWN && answered.hi != TIME_NEVER;
+    if (!told) return; // a request that never reached the store
     int64_t lo = answered.lo - received;
     int64_t hi = answered.hi - sent;
     if (c->known) {

@@ -15,7 +15,7 @@ struct store_clock {
 };
 
 // Local times are milliseconds of a clock that is never stepped. The store said `answered` for some
-// moment between sent and received.
+// moment between sent and received; an answer without a time changes nothing.
 void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
                       struct interval answered);
 struct interval store_clock_now(const struct store_clock *c, int64_t local);

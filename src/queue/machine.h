@@ -52,7 +52,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
                     struct buf *text);
 
 #define REQUEST_KEEP_MS   (INT64_C(10) * 60 * 1000)
-#define REQUEST_BYTES_MAX ((size_t)64 << 20)
+#define REQUEST_BYTES_MAX ((size_t)32 << 20)
 #define BODY_AGE_MAX_MS   (INT64_C(6) * 3600 * 1000) // of an uploaded body when it is sent
 #define WORKERS_MAX       4096
 #define SNAPSHOT_VERSION  1

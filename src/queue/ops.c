@@ -92,14 +92,19 @@ void lock_ref_put(struct buf *out, const struct lock_ref *ref)
     buf_put_hash128(out, ref->token);
 }
 
+static uint64_t load_u64(const uint8_t *at)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < 8; i++)
+        v |= (uint64_t)at[i] << (8 * i);
+    return v;
+}
+
 struct lock_ref outcome_ref(const struct op_outcome *op, uint32_t index)
 {
     CHECK(index < op->count);
-    struct reader r =
-        reader_of(bytes_of(op->refs.data + (size_t)index * LOCK_REF_BYTES, LOCK_REF_BYTES));
-    struct lock_ref ref = {.seq = read_u64(&r)};
-    ref.token = read_hash128(&r);
-    return ref;
+    const uint8_t *at = op->refs.data + (size_t)index * LOCK_REF_BYTES;
+    return (struct lock_ref){.seq = load_u64(at), .token = {load_u64(at + 8), load_u64(at + 16)}};
 }
 
 void outcome_encode(struct buf *out, const struct op_outcome *op)

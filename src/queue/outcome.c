@@ -147,6 +147,7 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
     uint32_t applied = 0;
     result_begin(&m->result, REASON_NONE);
     buf_put_u32(&m->result, op.count);
+    size_t rows_at = m->result.len;
     for (uint32_t i = 0; i < op.count; i++) {
         struct lock_ref ref = outcome_ref(&op, i);
         struct outcome_row row = apply_one(m, kind, &op, &ref);
@@ -155,7 +156,7 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
         } else if (first == REASON_NONE) {
             first = row.reason;
         }
-        outcome_row_put(&m->result, &row);
+        outcome_row_put(&m->result, rows_at, &row);
     }
     if (applied > 0 || op.count == 0) return REASON_NONE;
     m->result.data[0] = (uint8_t)first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Result bodies: a reason, then a count or a value, then rows of fixed size.
+// Result bodies: a reason, then a count or a value, then grants, or runs of equal rows.
 #include "queue/result.h"
 
 #include "base/check.h"
@@ -7,9 +7,9 @@
 
 #include <assert.h>
 
-#define SEND_ROW_BYTES    9
 #define GRANT_BYTES       72
-#define OUTCOME_ROW_BYTES 10
+#define SEND_RUN_BYTES    13 // u32 how many, u8 reason, u64 the first one's number
+#define OUTCOME_RUN_BYTES 14 // u32 how many, u8 reason, u8 status, i64 until
 
 static const char *const status_names[OUTCOME_STATUS_COUNT] = {"none", "processed", "retrying",
                                                                "dead-lettered"};
@@ -24,7 +24,7 @@ static size_t row_bytes(uint16_t kind)
 {
     switch (kind) {
     case OP_SEND:
-        return SEND_ROW_BYTES;
+        return SEND_RUN_BYTES;
     case OP_CLAIM:
     case OP_TAKE:
     case OP_PUBLISH:
@@ -33,7 +33,7 @@ static size_t row_bytes(uint16_t kind)
     case OP_ACK:
     case OP_FAIL:
     case OP_RELEASE:
-        return OUTCOME_ROW_BYTES;
+        return OUTCOME_RUN_BYTES;
     default:
         return 0;
     }
@@ -44,6 +44,22 @@ static enum reason read_reason(struct reader *r)
     uint8_t reason = read_u8(r);
     if (reason >= REASON_COUNT) r->bad = true;
     return r->bad ? REASON_MALFORMED : (enum reason)reason;
+}
+
+// Do the rows make up the count?
+static bool rows_ok(const struct result *out, size_t size)
+{
+    struct reader r = out->rows;
+    if (r.left % size != 0) return false;
+    if (size == GRANT_BYTES) return r.left / size == out->count;
+    uint64_t sum = 0;
+    while (r.left > 0) {
+        uint32_t run = read_u32(&r);
+        if (run == 0) return false;
+        sum += run;
+        (void)read_bytes(&r, size - 4);
+    }
+    return sum == out->count;
 }
 
 enum err result_open(struct bytes body, uint16_t kind, struct result *out)
@@ -60,12 +76,23 @@ enum err result_open(struct bytes body, uint16_t kind, struct result *out)
     }
     out->count = read_u32(&r);
     out->rows = r;
-    return reader_ok(&r) && r.left == out->count * size ? ERR_OK : ERR_INVALID;
+    return reader_ok(&r) && rows_ok(out, size) ? ERR_OK : ERR_INVALID;
+}
+
+static bool repeats(enum reason reason)
+{
+    return reason != REASON_NONE && reason != REASON_DUPLICATE;
 }
 
 bool send_row_next(struct result *r, struct send_row *out)
 {
+    if (r->run > 0) {
+        r->run--;
+        if (!repeats(out->reason)) out->seq++;
+        return true;
+    }
     if (r->rows.left == 0) return false;
+    r->run = read_u32(&r->rows) - 1;
     out->reason = read_reason(&r->rows);
     out->seq = read_u64(&r->rows);
     return reader_ok(&r->rows);
@@ -89,7 +116,12 @@ bool grant_next(struct result *r, struct grant *out)
 
 bool outcome_row_next(struct result *r, struct outcome_row *out)
 {
+    if (r->run > 0) {
+        r->run--;
+        return true;
+    }
     if (r->rows.left == 0) return false;
+    r->run = read_u32(&r->rows) - 1;
     out->reason = read_reason(&r->rows);
     uint8_t status = read_u8(&r->rows);
     if (status >= OUTCOME_STATUS_COUNT) r->rows.bad = true;
@@ -105,8 +137,23 @@ void result_begin(struct buf *out, enum reason reason)
     buf_put_u8(out, (uint8_t)reason);
 }
 
-void send_row_put(struct buf *out, enum reason reason, uint64_t seq)
+// The last run of `size` bytes, to be extended, and how long it is; 0: there is none.
+static uint32_t last_run(const struct buf *out, size_t rows_at, size_t size, struct reader *row)
 {
+    if (out->bad || out->len < rows_at + size) return 0;
+    *row = reader_of(bytes_of(out->data + out->len - size, size));
+    return read_u32(row);
+}
+
+void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t seq)
+{
+    struct reader row;
+    uint32_t run = last_run(out, rows_at, SEND_RUN_BYTES, &row);
+    if (run > 0 && read_u8(&row) == reason && read_u64(&row) + (repeats(reason) ? 0 : run) == seq) {
+        buf_set_u32(out, out->len - SEND_RUN_BYTES, run + 1);
+        return;
+    }
+    buf_put_u32(out, 1);
     buf_put_u8(out, (uint8_t)reason);
     buf_put_u64(out, seq);
 }
@@ -125,8 +172,16 @@ void grant_put(struct buf *out, const struct grant *g)
     buf_put_u32(out, g->worker_row);
 }
 
-void outcome_row_put(struct buf *out, const struct outcome_row *row)
+void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *row)
 {
+    struct reader last;
+    uint32_t run = last_run(out, rows_at, OUTCOME_RUN_BYTES, &last);
+    if (run > 0 && read_u8(&last) == row->reason && read_u8(&last) == row->status &&
+        read_i64(&last) == row->until) {
+        buf_set_u32(out, out->len - OUTCOME_RUN_BYTES, run + 1);
+        return;
+    }
+    buf_put_u32(out, 1);
     buf_put_u8(out, (uint8_t)row->reason);
     buf_put_u8(out, (uint8_t)row->status);
     buf_put_i64(out, row->until);

@@ -16,6 +16,7 @@ struct result {
     uint64_t
         value; // configure: version; purge, recover: how many; redrive: first new seq; arrive: seq
     struct reader rows;
+    uint32_t run; // how often the row just read comes again
 };
 
 // Bodies come from our own fold, or from a peer: ERR_INVALID on damage. kind is that of the op.
@@ -59,8 +60,9 @@ struct outcome_row {
 };
 bool outcome_row_next(struct result *r, struct outcome_row *out);
 
-// For the fold.
+// For the fold. Rows of sends and words come in runs, for batches mostly have one answer:
+// consecutive numbers, or the same row again. rows_at is where the op's rows begin in out.
 void result_begin(struct buf *out, enum reason reason);
-void send_row_put(struct buf *out, enum reason reason, uint64_t seq);
+void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t seq);
 void grant_put(struct buf *out, const struct grant *g);
-void outcome_row_put(struct buf *out, const struct outcome_row *row);
+void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *row);

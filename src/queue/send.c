@@ -101,6 +101,7 @@ enum reason apply_send(struct machine *m, struct bytes payload)
     uint32_t applied = 0;
     result_begin(&m->result, REASON_NONE);
     buf_put_u32(&m->result, op.count);
+    size_t rows_at = m->result.len;
     for (uint32_t i = 0; i < op.count; i++) {
         struct message msg;
         uint64_t seq;
@@ -112,7 +113,7 @@ enum reason apply_send(struct machine *m, struct bytes payload)
         } else if (first == REASON_NONE) {
             first = reason;
         }
-        send_row_put(&m->result, reason, seq);
+        send_row_put(&m->result, rows_at, reason, seq);
     }
     if (applied > 0 || op.count == 0) return REASON_NONE;
     m->result.data[0] = (uint8_t)first;

@@ -121,9 +121,28 @@ static void read_fields(struct reader *r, unsigned fields, struct message *out)
     if (fields > FIELD_ALL) r->bad = true;
 }
 
+static uint32_t load_u32(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+// Most messages are nothing but a body: no need to read them field by field. False: read it the
+// long way.
+static bool read_plain(struct reader *r, struct bytes *body)
+{
+    if (r->bad || r->left < 6 || r->at[4] != 0 || r->at[5] != 0) return false;
+    uint32_t len = load_u32(r->at);
+    if (len < 2 || len > r->left - 4 || len - 2 > MESSAGE_BODY_MAX) return false;
+    *body = bytes_of(r->at + 6, len - 2);
+    r->at += 4 + len;
+    r->left -= 4 + len;
+    return true;
+}
+
 bool message_read(struct reader *r, struct message *out)
 {
     *out = (struct message){0};
+    if (read_plain(r, &out->body)) return true;
     uint32_t len = read_u32(r);
     struct reader own = reader_of(read_bytes(r, len));
     unsigned fields = read_u16(&own);
@@ -163,7 +182,8 @@ enum err send_open(struct bytes payload, struct op_send *out)
     struct reader r = out->messages;
     for (uint32_t i = 0; i < out->count; i++) {
         struct message m;
-        if (!message_read(&r, &m)) return ERR_INVALID;
+        struct bytes body;
+        if (!read_plain(&r, &body) && !message_read(&r, &m)) return ERR_INVALID;
     }
     return reader_end(&r) ? ERR_OK : ERR_INVALID;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries in the order they came, found by slot, the oldest thrown out first. The messages of an
 // entry are counted and indexed once, so that handing out a batch of a thousand does not walk it a
-// thousand times.
+// thousand times. How many they were is remembered long after the bytes are gone: finding a message
+// means counting past those in the slots before it, and they need not all fit in here at once.
 #include "shard/cache.h"
 
 #include "base/check.h"
 #include "base/map.h"
 #include "base/memory.h"
+
+#include <assert.h>
 
 // Where a message's bytes start.
 struct message_at {
@@ -22,6 +25,14 @@ struct cached {
     uint32_t messages_len;
 };
 
+struct counted {
+    uint64_t slot; // 0: none yet
+    uint32_t messages;
+};
+
+#define COUNTS 1024
+static_assert(COUNTS >= PLACE_SPAN, "the slots of one walk have rows of their own");
+
 struct cache {
     size_t bytes_max;
     size_t bytes;
@@ -30,6 +41,7 @@ struct cache {
     size_t first;
     size_t len;
     struct map by_slot; // to the ring's index
+    struct counted counts[COUNTS];
 };
 
 #define ROW_COST 256 // bytes an entry costs beside its own
@@ -47,14 +59,19 @@ static size_t cost(const struct cached *row)
     return row->bytes.len + ROW_COST + row->messages_len * sizeof *row->messages;
 }
 
+static void row_done(struct cached *row)
+{
+    entry_done(&row->entry);
+    bytes_free(row->bytes);
+    memory_free(row->messages);
+}
+
 static void evict(struct cache *c)
 {
     struct cached *row = &c->rows[c->first];
     map_remove(&c->by_slot, row->slot, (uint32_t)c->first);
     c->bytes -= cost(row);
-    entry_done(&row->entry);
-    bytes_free(row->bytes);
-    memory_free(row->messages);
+    row_done(row);
     c->first = (c->first + 1) % c->cap;
     c->len--;
 }
@@ -110,6 +127,25 @@ static void index_messages(struct cached *row)
     CHECK(row->messages_len == count);
 }
 
+static bool has_fail(const struct entry *e)
+{
+    for (size_t i = 0; i < e->ops_len; i++)
+        if (e->ops[i].kind == OP_FAIL) return true;
+    return false;
+}
+
+static void keep_row(struct cache *c, const struct cached *row)
+{
+    while (c->len > 0 && c->bytes + cost(row) > c->bytes_max)
+        evict(c);
+    if (c->len == c->cap) grow(c);
+    size_t at = (c->first + c->len) % c->cap;
+    c->rows[at] = *row;
+    c->len++;
+    c->bytes += cost(row);
+    map_add(&c->by_slot, row->slot, (uint32_t)at);
+}
+
 enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, struct bytes bytes)
 {
     if (map_find(&c->by_slot, slot) != MAP_NONE) return ERR_OK;
@@ -123,14 +159,12 @@ enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, 
         return ERR_CORRUPT;
     }
     index_messages(&row);
-    while (c->len > 0 && c->bytes + cost(&row) > c->bytes_max)
-        evict(c);
-    if (c->len == c->cap) grow(c);
-    size_t at = (c->first + c->len) % c->cap;
-    c->rows[at] = row;
-    c->len++;
-    c->bytes += cost(&row);
-    map_add(&c->by_slot, slot, (uint32_t)at);
+    c->counts[slot % COUNTS] = (struct counted){slot, row.messages_len};
+    if (row.messages_len > 0 || has_fail(&row.entry)) {
+        keep_row(c, &row);
+    } else {
+        row_done(&row);
+    }
     return ERR_OK;
 }
 
@@ -160,6 +194,11 @@ enum cache_answer cache_find(struct cache *c, struct place place, struct found *
 {
     uint32_t skip = place.skip;
     for (uint64_t slot = place.slot; slot < place.slot + PLACE_SPAN; slot++) {
+        const struct counted *counted = &c->counts[slot % COUNTS];
+        if (counted->slot == slot && skip >= counted->messages) {
+            skip -= counted->messages;
+            continue;
+        }
         const struct cached *row = find_slot(c, slot);
         if (!row) {
             *missing = slot;

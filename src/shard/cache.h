@@ -10,8 +10,8 @@ struct cache;
 
 struct cache *cache_new(size_t bytes_max);
 void cache_free(struct cache *c);
-// Copies the entry; one without messages takes no room but is remembered as such. Damaged bytes
-// answer ERR_CORRUPT.
+// Copies the entry; one without messages and reasons takes no room but is remembered as such. What
+// was added last stays, however small the cache. Damaged bytes answer ERR_CORRUPT.
 MUST_USE enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot,
                             struct bytes bytes);
 

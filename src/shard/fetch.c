@@ -88,8 +88,8 @@ void fetch_start(struct shard *s, struct call *c)
     call_push(s, c, CALL_FETCHING);
 }
 
-// True when the call was answered.
-static bool fetch_some(struct shard *s, struct call *c)
+// Answers the call if all it wants is at hand.
+static void fetch_some(struct shard *s, struct call *c)
 {
     while (c->fetched < c->grants_len) {
         struct found found;
@@ -100,15 +100,14 @@ static bool fetch_some(struct shard *s, struct call *c)
             break;
         case CACHE_MISSING:
             fetch_want(s, missing);
-            return false;
+            return;
         case CACHE_NOWHERE:
             call_answer(s, call_take(s, c), ERR_CORRUPT, BYTES_EMPTY);
-            return true;
+            return;
         }
     }
     settle_all(c);
     call_answer(s, call_take(s, c), ERR_OK, c->result);
-    return true;
 }
 
 static void ask(struct shard *s)
@@ -132,24 +131,47 @@ static void end_patience(struct shard *s)
 
 void fetch_go_on(struct shard *s)
 {
-    if (s->reading.open) return;
-    s->wanted = 0;
-    while (s->calls[CALL_FETCHING].head && fetch_some(s, s->calls[CALL_FETCHING].head))
-        ;
+    if (!s->reading.open) s->wanted = 0;
+    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+        next = c->next;
+        fetch_some(s, c);
+    }
     end_patience(s);
-    if (s->wanted == 0) post_poke(s);
+    post_poke(s);
     ask(s);
+}
+
+// The slot that was wanted cannot be had, now or later. A fetch may ask for what was collected; the
+// slot of a message that was just granted must be there.
+static void give_up(struct shard *s, enum err err)
+{
+    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+        next = c->next;
+        struct found found;
+        uint64_t missing = 0;
+        enum cache_answer answer =
+            cache_find(s->cache, c->grants[c->fetched].place, &found, &missing);
+        if (answer == CACHE_MISSING && missing == s->wanted)
+            call_answer(s, call_take(s, c), c->receives ? ERR_CORRUPT : err, BYTES_EMPTY);
+    }
+}
+
+static enum err keep_rows(struct shard *s, const struct response *r)
+{
+    if (r->err) return r->err;
+    if (r->rows_len == 0 || r->rows[0].first != s->wanted) return ERR_CORRUPT;
+    // The first is the one that was wanted: it comes last, so that the others cannot push it out.
+    // One of them that is damaged is spoken of when it is wanted.
+    enum err err = ERR_OK;
+    for (size_t i = r->rows_len; i-- > 0;)
+        err = cache_add(s->cache, &s->config.journal.id, r->rows[i].first, r->rows[i].body);
+    return err;
 }
 
 void fetch_respond(struct shard *s, const struct response *r)
 {
     s->reading.open = false;
-    enum err err = r->err;
-    for (size_t i = 0; !err && i < r->rows_len; i++)
-        err = cache_add(s->cache, &s->config.journal.id, r->rows[i].first, r->rows[i].body);
-    if (err == ERR_CORRUPT || err == ERR_NOT_FOUND) {
-        struct call *c = s->calls[CALL_FETCHING].head;
-        if (c) call_answer(s, call_take(s, c), ERR_CORRUPT, BYTES_EMPTY);
-    }
+    enum err err = keep_rows(s, r);
+    if (err == ERR_CORRUPT || err == ERR_NOT_FOUND) give_up(s, err);
     s->reading_again = err ? shard_now(s) + READ_AGAIN_MS : TIME_DAWN;
 }

@@ -12,7 +12,15 @@
 //     (op) ------> JOURNAL ------> answered
 //     (receive) -> LOOKING ------> WAITING <-----> JOURNAL ------> FETCHING ------> answered
 //                     '--- nothing there, no time ---^---> answered empty
-enum call_state { CALL_LOOKING, CALL_WAITING, CALL_JOURNAL, CALL_FETCHING };
+//     (letters) -> POSTING ------> answered
+enum call_state {
+    CALL_LOOKING,
+    CALL_WAITING,
+    CALL_JOURNAL,
+    CALL_FETCHING,
+    CALL_POSTING,
+    CALL_STATES
+};
 
 struct call {
     struct call *next;
@@ -53,13 +61,14 @@ struct shard {
     struct journal *journal;
     struct cache *cache;
     struct events events;
-    struct call_list calls[4]; // by state
+    struct call_list calls[CALL_STATES];
 
     struct asking reading; // for bodies, and for nobody's entry to fold
     int64_t reading_again; // not before this, after a read that failed
     uint64_t wanted;       // the slot to read; 0: none
 
     int64_t waits_end; // no waiting call gives up earlier
+    bool full;         // of events: the journal is on hold
     bool looking;      // a sync of the shard's own is open
     bool touching;     // an entry only for time's sake is open
     uint64_t offered;  // claims on their way: how many messages they may take
@@ -73,6 +82,8 @@ struct shard {
     uint64_t letter_done;   // all up to this arrived, and the fold was asked to forget them
     int64_t letters_again;  // not before this, after one failed
     struct buf letter_text; // the op of the letter being handed out
+    struct buf letter_reason;
+    uint64_t letter_reason_of; // the number of the letter it belongs to
     char letter_to[QUEUE_NAME_MAX + 1];
 };
 
@@ -82,9 +93,13 @@ void call_push(struct shard *s, struct call *c, enum call_state state);
 struct call *call_take(struct shard *s, struct call *c); // out of its list
 void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body); // ends it
 void call_commit(struct shard *s, struct call *c); // hands its op to the journal
-int64_t shard_now(const struct shard *s);          // the moment that decisions are made for
+// The reason for which the fold would refuse all of its op at a fresh tail; REASON_NONE: not sure.
+enum reason call_certain_refusal(const struct shard *s, const struct call *c);
+void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
+int64_t shard_now(const struct shard *s); // the moment that decisions are made for
 
 // ---- receive.c
+void receive_set_claim(struct call *c, const struct op_claim *claim);
 void receive_try(struct shard *s, struct call *c);
 void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
@@ -98,3 +113,4 @@ void fetch_want(struct shard *s, uint64_t slot);
 
 // ---- post.c
 void post_poke(struct shard *s);
+void post_not_forgotten(struct shard *s);

@@ -24,25 +24,44 @@ static bool first_letter(const struct shard *s, struct message_view *out)
     return false;
 }
 
-// What the letter is made of, or false: it must be read first (fetch_want was told) or cannot be
-// had.
-static bool contents(struct shard *s, const struct message_view *v, struct found *found,
-                     struct bytes *reason)
+// The reason is copied: it and the message need not fit into the cache together.
+static bool reason_of(struct shard *s, const struct message_view *v)
 {
-    uint64_t missing;
-    *reason = BYTES_EMPTY;
+    if (s->letter_reason_of == v->outbox_number) return true;
+    struct bytes reason = BYTES_EMPTY;
     if (v->reason_slot != 0 &&
-        cache_reason(s->cache, v->reason_slot, v->reason_op, reason) == CACHE_MISSING) {
+        cache_reason(s->cache, v->reason_slot, v->reason_op, &reason) == CACHE_MISSING) {
         fetch_want(s, v->reason_slot);
         return false;
     }
-    enum cache_answer answer = cache_find(s->cache, v->place, found, &missing);
-    if (answer == CACHE_MISSING) fetch_want(s, missing);
-    return answer == CACHE_FOUND;
+    buf_clear(&s->letter_reason);
+    buf_put(&s->letter_reason, reason);
+    s->letter_reason_of = v->outbox_number;
+    return true;
 }
 
-static void write_letter(struct shard *s, const struct message_view *v, const struct found *found,
-                         struct bytes reason)
+enum post_state {
+    POST_NOTHING, // no letter, or not now
+    POST_READING, // what it is made of must be read first: fetch_want was told
+    POST_READY,
+};
+
+// What the next letter is made of.
+static enum post_state next_letter(struct shard *s, struct message_view *v, struct found *found)
+{
+    bool may = s->config.moves_letters && !s->letter_open && shard_now(s) >= s->letters_again &&
+               machine_config(s->machine)->dead_letter_queue[0] != 0;
+    if (!may || !first_letter(s, v)) return POST_NOTHING;
+    if (!reason_of(s, v)) return POST_READING;
+    uint64_t missing;
+    enum cache_answer answer = cache_find(s->cache, v->place, found, &missing);
+    if (answer == CACHE_MISSING) fetch_want(s, missing);
+    return answer == CACHE_FOUND     ? POST_READY
+           : answer == CACHE_MISSING ? POST_READING
+                                     : POST_NOTHING;
+}
+
+static void write_letter(struct shard *s, const struct message_view *v, const struct found *found)
 {
     struct op_arrive arrive = {.source_shard = s->config.journal.id.shard,
                                .number = v->outbox_number,
@@ -52,28 +71,21 @@ static void write_letter(struct shard *s, const struct message_view *v, const st
                                .deliveries = v->deliveries,
                                .cause = v->cause,
                                .died_at = v->died_at,
-                               .reason = reason,
+                               .reason = buf_bytes(&s->letter_reason),
                                .message = found->message};
     memcpy(arrive.source.bytes, s->config.journal.id.queue, sizeof arrive.source.bytes);
     buf_clear(&s->letter_text);
     arrive_encode(&s->letter_text, &arrive);
 }
 
-static bool post_may_go(const struct shard *s)
-{
-    return s->config.moves_letters && !s->letter_open && shard_now(s) >= s->letters_again;
-}
-
 bool shard_next_letter(struct shard *s, struct letter *out)
 {
-    const char *to = machine_config(s->machine)->dead_letter_queue;
     struct message_view v;
     struct found found;
-    struct bytes reason;
-    bool may = post_may_go(s) && to[0] != 0;
-    if (!may || !first_letter(s, &v) || !contents(s, &v, &found, &reason)) return false;
-    write_letter(s, &v, &found, reason);
-    (void)snprintf(s->letter_to, sizeof s->letter_to, "%s", to);
+    if (next_letter(s, &v, &found) != POST_READY) return false;
+    write_letter(s, &v, &found);
+    (void)snprintf(s->letter_to, sizeof s->letter_to, "%s",
+                   machine_config(s->machine)->dead_letter_queue);
     s->letter_open = true;
     *out = (struct letter){.to = s->letter_to,
                            .number = v.outbox_number,
@@ -81,14 +93,37 @@ bool shard_next_letter(struct shard *s, struct letter *out)
     return true;
 }
 
-// Makes sure that what the next letter is made of gets read.
+// Makes sure that what the next letter is made of gets read, and tells those who wait for it.
 void post_poke(struct shard *s)
 {
     struct message_view v;
     struct found found;
-    struct bytes reason;
-    if (!post_may_go(s)) return;
-    if (first_letter(s, &v)) (void)contents(s, &v, &found, &reason);
+    bool halted = journal_halted(s->journal, NULL);
+    bool known = halted || journal_is_current(s->journal);
+    enum post_state state = known ? next_letter(s, &v, &found) : POST_READING;
+    for (struct call *c = s->calls[CALL_POSTING].head, *next; c; c = next) {
+        next = c->next;
+        bool late = shard_now(s) >= c->deadline;
+        if (state == POST_READING && !halted && !late) continue;
+        enum err err = state == POST_READY     ? ERR_OK
+                       : state == POST_NOTHING ? ERR_NOT_FOUND
+                       : halted                ? ERR_CORRUPT
+                                               : ERR_UNAVAILABLE;
+        call_answer(s, call_take(s, c), err, BYTES_EMPTY);
+    }
+}
+
+void shard_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
+{
+    call_push(s, call_new(s, ticket, deadline), CALL_POSTING);
+    shard_tick(s, now);
+}
+
+// The source could not be told to forget: what arrived is offered again, to be told so again.
+void post_not_forgotten(struct shard *s)
+{
+    s->letter_done = 0;
+    s->letters_again = shard_now(s) + LETTERS_AGAIN_MS;
 }
 
 void shard_letter_arrived(struct shard *s, uint64_t number, struct interval now)

@@ -6,9 +6,40 @@
 #include "base/memory.h"
 #include "shard/inside.h"
 
+#include <string.h>
+
 static bool claimable(const struct shard *s, const struct call *c)
 {
     return machine_claimable(s->machine, shard_now(s), c->worker);
+}
+
+void receive_set_claim(struct call *c, const struct op_claim *claim)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    claim_encode(&payload, claim);
+    bytes_free(c->payload);
+    c->payload = buf_take(&payload);
+    struct op_claim own;
+    CHECK(!claim_decode(c->payload, &own));
+    c->worker = own.worker;
+    c->max = own.max;
+}
+
+// The fold remembers that this request id got nothing, and would say so again. The next try has an
+// id made from it, so that whoever sends the first one again finds the way to the last one.
+static void next_request(struct call *c)
+{
+    struct op_claim claim;
+    CHECK(!claim_decode(c->payload, &claim));
+    if (!request_id_set(&claim.request)) return;
+    struct hash128 next = hash128_of(bytes_of(claim.request.bytes, sizeof claim.request.bytes));
+    memcpy(claim.request.bytes, &next.lo, 8);
+    memcpy(claim.request.bytes + 8, &next.hi, 8);
+    struct bytes before = c->payload; // the worker's name is in there
+    c->payload = BYTES_EMPTY;
+    receive_set_claim(c, &claim);
+    bytes_free(before);
 }
 
 static void wait_or_end(struct shard *s, struct call *c)
@@ -21,24 +52,56 @@ static void wait_or_end(struct shard *s, struct call *c)
     }
 }
 
+// Nothing was there, or the queue was paused in the meantime: a receive waits on.
+static bool came_empty(struct bytes body)
+{
+    struct result result;
+    if (result_open(body, OP_CLAIM, &result)) return false;
+    return result.reason == REASON_PAUSED || (result.reason == REASON_NONE && result.count == 0);
+}
+
+// What its request id brought earlier, if it did.
+static bool recall(struct shard *s, struct call *c)
+{
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, SIZE_MAX);
+    for (;;) {
+        struct op op = {.kind = c->kind, .payload = c->payload};
+        struct op_result r;
+        buf_clear(&text);
+        if (!machine_recall(s->machine, &op, &r, &text)) return false;
+        struct bytes body = bytes_of(text.data + r.body_at, r.body_len);
+        if (!c->receives) {
+            call_answer(s, c, r.err, body);
+            return true;
+        }
+        if (!came_empty(body)) {
+            receive_result(s, c, r.err, body);
+            return true;
+        }
+        next_request(c);
+    }
+}
+
+static void look_first(struct shard *s, struct call *c)
+{
+    call_push(s, c, CALL_LOOKING);
+    journal_sync(s->journal, (uint64_t)(uintptr_t)c, c->deadline, s->now);
+}
+
 // Also the second try of ops that seemed certain to be refused.
 void receive_try(struct shard *s, struct call *c)
 {
-    if (!c->receives) {
-        enum reason reason = machine_refuses(s->machine, c->kind, c->max);
-        CLEANUP(buf_done) struct buf body;
-        buf_init(&body, 64);
-        if (reason == REASON_NONE) {
-            call_commit(s, c);
-        } else {
-            result_begin(&body, reason);
-            call_answer(s, c, reason_err(reason), buf_bytes(&body));
-        }
-    } else if (claimable(s, c)) {
+    enum reason reason = call_certain_refusal(s, c);
+    if (recall(s, c)) return;
+    if (!c->receives && reason != REASON_NONE) {
+        call_refuse(s, c, reason);
+    } else if (!c->receives || claimable(s, c)) {
         call_commit(s, c);
     } else if (!c->looked) {
-        call_push(s, c, CALL_LOOKING);
-        journal_sync(s->journal, (uint64_t)(uintptr_t)c, c->deadline, s->now);
+        look_first(s, c);
+    } else if (reason == REASON_DELETED) {
+        call_refuse(s, c, reason);
     } else {
         wait_or_end(s, c);
     }
@@ -58,10 +121,11 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
         s->offered -= c->max;
     }
     struct result result;
-    if (err || result_open(body, OP_CLAIM, &result)) {
-        call_answer(s, c, err ? err : ERR_CORRUPT, body);
-    } else if (result.count == 0) {
+    if (came_empty(body)) {
+        next_request(c);
         wait_or_end(s, c); // somebody else was faster
+    } else if (err || result_open(body, OP_CLAIM, &result)) {
+        call_answer(s, c, err ? err : ERR_CORRUPT, body);
     } else {
         c->result = bytes_copy(body);
         keep_grants(c, &result);
@@ -94,19 +158,40 @@ static void end_waits(struct shard *s)
     }
 }
 
-// Wakes as many as there is work for, not all of them.
+// Nothing will ever come for them.
+static void end_all_waits(struct shard *s, bool halted)
+{
+    while (s->calls[CALL_WAITING].head) {
+        struct call *c = call_take(s, s->calls[CALL_WAITING].head);
+        if (halted) {
+            call_answer(s, c, ERR_CORRUPT, BYTES_EMPTY);
+        } else {
+            call_refuse(s, c, REASON_DELETED);
+        }
+    }
+}
+
+static bool has_ticket(const struct shard *s, const struct call *c)
+{
+    struct grant first;
+    return machine_tickets(s->machine, c->worker, &first, 1) > 0;
+}
+
+// Wakes as many as there is work for, not all of them; tickets wake the one they are for.
 void receive_poke(struct shard *s)
 {
     end_waits(s);
-    if (!machine_claimable(s->machine, shard_now(s), BYTES_EMPTY)) return;
+    if (!s->calls[CALL_WAITING].head) return;
+    bool halted = journal_halted(s->journal, NULL);
+    if (halted || machine_deleted(s->machine)) end_all_waits(s, halted);
+    if (machine_paused(s->machine)) return;
     struct machine_stats stats;
-    bool counted = false;
+    machine_stats(s->machine, shard_now(s), &stats);
+    bool any = machine_claimable(s->machine, shard_now(s), BYTES_EMPTY);
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
-        if (!claimable(s, c)) continue;
-        if (!counted) machine_stats(s->machine, shard_now(s), &stats);
-        counted = true;
-        if (s->offered > 0 && s->offered >= stats.counts[STATE_READY]) break;
-        call_commit(s, call_take(s, c));
+        bool room = any && (s->offered == 0 || s->offered < stats.counts[STATE_READY]);
+        if (!room && stats.tickets == 0) break;
+        if (room || has_ticket(s, c)) call_commit(s, call_take(s, c));
     }
 }

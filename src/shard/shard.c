@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#define CACHE_BYTES ((size_t)8 << 20)
+#define CACHE_BYTES      ((size_t)8 << 20)
+#define LOOK_PATIENCE_MS 30000 // then whoever wants to know looks again
 
 // ---- the machine as a fold
 
@@ -31,6 +32,10 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
                                   .ops = e->ops,
                                   .ops_len = e->ops_len};
     machine_apply(s->machine, &entry, results, text, s->config.keeps_events ? &s->events : NULL);
+    if (s->events.len >= EVENTS_HELD_MAX && !s->full) {
+        s->full = true;
+        journal_hold(s->journal);
+    }
     // What was just sent is likely to be claimed next. A replay is not: its bodies would only pass
     // through.
     if (journal_is_current(s->journal))
@@ -80,6 +85,7 @@ struct shard *shard_new(const struct shard_config *config)
     s->waits_end = TIME_NEVER;
     events_init(&s->events);
     buf_init(&s->letter_text, JOURNAL_OP_MAX);
+    buf_init(&s->letter_reason, FAIL_REASON_MAX);
     struct fold fold = {.ctx = s,
                         .reset = fold_reset,
                         .apply = fold_apply,
@@ -88,7 +94,9 @@ struct shard *shard_new(const struct shard_config *config)
                         .load = fold_load,
                         .digest = fold_digest,
                         .needs = fold_needs};
-    s->journal = journal_new(&config->journal, &fold);
+    struct journal_config journal = config->journal;
+    journal.from_oldest = config->from_oldest;
+    s->journal = journal_new(&journal, &fold);
     return s;
 }
 
@@ -114,7 +122,7 @@ static void answer_free(struct answer *a)
 void shard_free(struct shard *s)
 {
     if (!s) return;
-    for (int state = CALL_LOOKING; state <= CALL_FETCHING; state++)
+    for (int state = CALL_LOOKING; state < CALL_STATES; state++)
         while (s->calls[state].head)
             call_free(call_take(s, s->calls[state].head));
     while (s->answers) {
@@ -128,6 +136,7 @@ void shard_free(struct shard *s)
     cache_free(s->cache);
     events_done(&s->events);
     buf_done(&s->letter_text);
+    buf_done(&s->letter_reason);
     memory_free(s);
 }
 
@@ -206,6 +215,36 @@ void call_commit(struct shard *s, struct call *c)
     journal_submit(s->journal, ticket_of(c), op, c->deadline, s->now);
 }
 
+static bool has_dedup(struct bytes payload)
+{
+    struct op_send send;
+    if (send_open(payload, &send)) return false;
+    for (uint32_t i = 0; i < send.count; i++) {
+        struct message m;
+        send_next(&send, &m);
+        if (m.dedup.len > 0) return true;
+    }
+    return false;
+}
+
+enum reason call_certain_refusal(const struct shard *s, const struct call *c)
+{
+    bool sends = c->kind == OP_SEND && c->max > 0;
+    enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
+    if (reason != REASON_FULL) return reason;
+    // A duplicate needs no room, and what falls due may make some.
+    bool may_fit = machine_wake_at(s->machine) <= shard_now(s) || has_dedup(c->payload);
+    return may_fit ? REASON_NONE : reason;
+}
+
+void call_refuse(struct shard *s, struct call *c, enum reason reason)
+{
+    CLEANUP(buf_done) struct buf body;
+    buf_init(&body, 64);
+    result_begin(&body, reason);
+    call_answer(s, c, reason_err(reason), buf_bytes(&body));
+}
+
 int64_t shard_now(const struct shard *s)
 {
     return s->now.lo;
@@ -220,6 +259,7 @@ static void on_reply(struct shard *s, const struct journal_reply *r)
         s->looking = s->looking && c->state != CALL_LOOKING;
         s->touching = s->touching && c->state != CALL_JOURNAL;
     }
+    if (c->silent && c->kind == OP_OUTBOX && r->err) post_not_forgotten(s);
     if (c->state == CALL_LOOKING && c->kind != 0 && !r->err) {
         c->looked = true;
         receive_try(s, c);
@@ -237,7 +277,6 @@ static void go_on(struct shard *s)
     while (journal_next_reply(s->journal, &r))
         on_reply(s, &r);
     receive_poke(s);
-    post_poke(s);
     fetch_go_on(s);
     while (journal_next_reply(s->journal, &r)) // refusals that came at once
         on_reply(s, &r);
@@ -273,7 +312,7 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
     uint32_t messages = messages_in(op);
     c->max = messages;
     journal_hold(s->journal);
-    if (machine_refuses(s->machine, op.kind, messages) != REASON_NONE) {
+    if (call_certain_refusal(s, c) != REASON_NONE) {
         call_push(s, c, CALL_LOOKING); // perhaps only this state is old
         journal_sync(s->journal, ticket_of(c), deadline, s->now);
     } else {
@@ -289,17 +328,10 @@ void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *clai
 {
     note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
-    claim_encode(&payload, claim);
     c->kind = OP_CLAIM;
     c->receives = true;
-    c->payload = buf_take(&payload);
     c->wait_until = wait_until < deadline ? wait_until : deadline;
-    c->max = claim->max;
-    struct op_claim own;
-    CHECK(!claim_decode(c->payload, &own));
-    c->worker = own.worker;
+    receive_set_claim(c, claim);
     receive_try(s, c);
     go_on(s);
 }
@@ -337,7 +369,7 @@ void shard_look(struct shard *s, struct interval now)
     note_time(s, now);
     if (s->looking) return;
     s->looking = true;
-    look(s, 0, TIME_NEVER, true);
+    look(s, 0, s->now.hi + LOOK_PATIENCE_MS, true);
     go_on(s);
 }
 
@@ -420,9 +452,19 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t first_deadline(const struct shard *s, enum call_state state)
+{
+    int64_t at = TIME_NEVER;
+    for (const struct call *c = s->calls[state].head; c; c = c->next)
+        at = earlier(at, c->deadline);
+    return at;
+}
+
 int64_t shard_wake_at(const struct shard *s)
 {
     int64_t at = earlier(journal_wake_at(s->journal), s->waits_end);
+    at = earlier(at, first_deadline(s, CALL_FETCHING));
+    at = earlier(at, first_deadline(s, CALL_POSTING));
     bool due_matters = s->config.keeps_time || s->calls[CALL_WAITING].head;
     if (due_matters && !s->touching && journal_is_current(s->journal))
         at = earlier(at, machine_wake_at(s->machine));
@@ -455,6 +497,14 @@ const struct events *shard_events(const struct shard *s)
 void shard_events_taken(struct shard *s)
 {
     events_clear(&s->events);
+    if (!s->full) return;
+    s->full = false;
+    journal_release(s->journal, s->now);
+}
+
+bool shard_is_looking(const struct shard *s)
+{
+    return s->looking;
 }
 
 const struct machine *shard_machine(const struct shard *s)
@@ -467,7 +517,10 @@ struct journal *shard_journal(struct shard *s)
     return s->journal;
 }
 
-bool shard_has_waiters(const struct shard *s)
+size_t shard_waiting(const struct shard *s)
 {
-    return s->calls[CALL_WAITING].head != NULL;
+    size_t waiting = 0;
+    for (const struct call *c = s->calls[CALL_WAITING].head; c; c = c->next)
+        waiting++;
+    return waiting;
 }

@@ -16,6 +16,7 @@ struct shard_config {
     char queue[QUEUE_NAME_MAX + 1]; // the name, for dead letters
     struct queue_config birth;
     size_t cache_bytes; // entries kept for bodies; 0: 8 MiB
+    bool from_oldest;   // as in journal_config
     bool keeps_events;  // collect events (shard_events)
     bool keeps_time;    // commit an entry whenever something falls due, even if nobody waits for it
     bool moves_letters; // hand out dead letters (shard_next_letter)
@@ -30,14 +31,16 @@ void shard_free(struct shard *s); // NULL is fine
 
 void shard_start(struct shard *s, struct interval now);
 // One op of the queue, copied; its ticket is answered once. A send or claim that is certain to be
-// refused is answered without an entry.
+// refused as a whole is answered without an entry, unless its request id has an answer already.
 void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadline,
                   struct interval now);
 // A claim that may wait for something to claim until wait_until (store time; in the past: do not
-// wait). Answered with the messages themselves, or with none.
+// wait). Answered with the messages themselves, or with none. The same request id brings the same
+// messages again, as long as the fold remembers it.
 void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
                    int64_t wait_until, int64_t deadline, struct interval now);
 // The messages that sit at these places, whatever their state; one reply, one delivery per place.
+// ERR_NOT_FOUND: one of their slots was collected.
 void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
                  int64_t deadline, struct interval now);
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
@@ -80,11 +83,16 @@ struct letter {
     struct op op; // OP_ARRIVE
 };
 bool shard_next_letter(struct shard *s, struct letter *out); // views until the next call
+// Answered ERR_OK when shard_next_letter has one to give, ERR_NOT_FOUND when there is none for now
+// (or one is on its way): what a letter is made of may have to be read first.
+void shard_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
 void shard_letter_arrived(struct shard *s, uint64_t number, struct interval now);
 void shard_letter_failed(struct shard *s, uint64_t number,
                          struct interval now); // it is offered again
 
-// Events since the last shard_events_taken, oldest first.
+// Events since the last shard_events_taken, oldest first. When there are EVENTS_HELD_MAX of them
+// nothing more is read until they are taken.
+#define EVENTS_HELD_MAX 20000
 const struct events *shard_events(const struct shard *s);
 void shard_events_taken(struct shard *s);
 
@@ -92,4 +100,5 @@ void shard_events_taken(struct shard *s);
 
 const struct machine *shard_machine(const struct shard *s);
 struct journal *shard_journal(struct shard *s); // to look, and for a collector
-bool shard_has_waiters(const struct shard *s);
+size_t shard_waiting(const struct shard *s);    // receives that wait for something to claim
+bool shard_is_looking(const struct shard *s);   // a shard_look has not come to the tail yet

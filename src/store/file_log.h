@@ -38,7 +38,6 @@ struct log_reader {
     pthread_mutex_t lock;
     struct log_segment *segments; // oldest first
     size_t len;
-    uint64_t drops; // the page's count when they were listed
     uint64_t uses;
     struct log_cursor cursors[LOG_CURSORS];
     unsigned cursor_turn;

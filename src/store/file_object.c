@@ -28,14 +28,15 @@ static enum err read_open(struct disk *d, int fd, const char *key, size_t from, 
     size_t size = (size_t)st.st_size;
     if (from > size) from = size;
     if (len > size - from) len = size - from;
+    a->modified = modified_of(&st);
+    if (len == 0) return ERR_OK;
     uint8_t *room = buf_grow(&a->body, len);
-    if (!room && len > 0)
+    if (!room)
         return answer_refuse(a, ERR_LIMIT, "object \"%.120s\" has %zu bytes, too many", key, size);
-    ssize_t n = len ? disk_read(d, fd, room, len, from) : 0;
+    ssize_t n = disk_read(d, fd, room, len, from);
     if (n < 0) return disk_refuse(a, "read", key);
     if ((size_t)n < len)
         return answer_refuse(a, ERR_CORRUPT, "object \"%.120s\" was cut short", key);
-    a->modified = modified_of(&st);
     return ERR_OK;
 }
 
@@ -137,7 +138,7 @@ static int names_read(struct disk *d, const char *folder, struct names *to)
         names_add(to, name, is_folder(fd, row));
     }
     (void)closedir(dir);
-    qsort(to->name, to->len, sizeof *to->name, names_order);
+    if (to->len > 0) qsort(to->name, to->len, sizeof *to->name, names_order);
     return 0;
 }
 

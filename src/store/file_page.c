@@ -81,7 +81,6 @@ void log_page_start(struct log_page *p, const uint8_t boot[BOOT_ID_LEN])
     boot_words(boot, word);
     atomic_store(&p->busy_end, 0);
     atomic_store(&p->poisoned, 0);
-    atomic_fetch_add(&p->drops, 1);
     atomic_store(&p->version, LOG_PAGE_VERSION);
     atomic_store(&p->boot[1], word[1]);
     atomic_store(&p->boot[0], word[0]);

@@ -35,7 +35,6 @@ struct log_page {
     } tails[2];
     _Atomic uint64_t busy_end; // a write is under way from the mark up to here; 0: none
     _Atomic uint64_t poisoned; // a sync of the current segment failed
-    _Atomic uint64_t drops;    // counts drops, so that readers look again at what there is
     _Atomic uint32_t wake;     // the futex: counts publications
 };
 

@@ -127,7 +127,6 @@ static void listing_settle(struct listing *list, const struct log_reader *old)
 enum err file_log_list(struct file_log *l, const struct log_tail *t, struct store_answer *a)
 {
     struct log_reader *r = &l->reader;
-    uint64_t drops = atomic_load(&l->page->drops);
     struct listing list = {0};
     if (listing_read(l, t, &list) != 0) {
         memory_free(list.segments);
@@ -137,10 +136,6 @@ enum err file_log_list(struct file_log *l, const struct log_tail *t, struct stor
     segments_free(r->segments, r->len);
     r->segments = list.segments;
     r->len = list.len;
-    if (drops != r->drops) // some may have been cut down behind an open file
-        for (size_t i = 0; i < r->len; i++)
-            r->segments[i].fd = disk_close(r->segments[i].fd);
-    r->drops = drops;
     return ERR_OK;
 }
 
@@ -186,7 +181,7 @@ enum err file_log_segment_open(struct file_log *l, struct log_segment *g, struct
     g->used = ++l->reader.uses;
     enum err e = g->fd < 0 ? open_fd(l, g, a) : ERR_OK;
     if (e) return e;
-    struct stat st; // each time: others append to it, and cut it
+    struct stat st; // each time: others append to it, and cut it down when they drop it
     if (fstat(g->fd, &st) != 0) return disk_refuse(a, "stat a segment of", l->key);
     g->size = (uint64_t)st.st_size;
     g->dropped = st.st_size == SEGMENT_HEADER_LEN;
@@ -278,7 +273,7 @@ static enum err drop_locked(struct file_log *l, uint64_t first, uint64_t last,
         if (e || !r->segments[i].dropped) break;
         e = unlink_segment(l, &r->segments[i], a);
     }
-    atomic_fetch_add(&l->page->drops, 1);
+    file_log_forget(r);
     return e;
 }
 

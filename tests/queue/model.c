@@ -113,7 +113,8 @@ static bool goes_before(const struct model *m, uint64_t x, uint64_t y)
     return m->config.ordering_mode == ORDERING_LIFO ? x > y : x < y;
 }
 
-// Strict: only the message that was handed out before, or the first of its group when there is none.
+// Strict: only the message that was handed out before, or the first of its group when there is
+// none.
 static bool has_its_turn(const struct model *m, uint64_t seq)
 {
     const struct model_message *x = &m->messages[seq - 1];
@@ -192,17 +193,13 @@ void model_give_back(struct model *m, uint64_t seq, int64_t due, bool expired)
     x->due = due;
 }
 
-int64_t model_backoff(const struct queue_config *c, const struct queue_id *queue, uint32_t shard,
-                      uint64_t seq, uint32_t retry)
+int64_t model_backoff(const struct queue_config *c, uint32_t retry)
 {
     int64_t wait = c->backoff.initial_ms;
     for (uint32_t i = 1; i < retry; i++) {
         wait = wait * c->backoff.multiplier_1000 / 1000;
         if (wait > c->backoff.max_ms) wait = c->backoff.max_ms;
     }
-    (void)queue;
-    (void)shard;
-    (void)seq;
     return wait;
 }
 
@@ -230,7 +227,7 @@ enum outcome_status model_fail(struct model *m, uint64_t seq, bool failed, int64
     x->retries++;
     x->state = STATE_READY;
     if (!failed) return OUTCOME_RETRYING;
-    x->due = m->from + model_backoff(c, &m->queue, m->shard, seq, x->retries);
+    x->due = m->from + model_backoff(c, x->retries);
     if (x->due <= m->now) return OUTCOME_RETRYING;
     x->state = STATE_DELAYED;
     x->waiting = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue as a first reader would write it: one list of all messages ever sent, searched from the front, no indexes,
-// nothing forgotten. Slow, and easy to believe. The machine must agree with it in everything that can be seen.
+// The queue as a first reader would write it: one list of all messages ever sent, searched from the
+// front, no indexes, nothing forgotten. Slow, and easy to believe. The machine must agree with it
+// in everything that can be seen.
 #pragma once
 
 #include "queue/machine.h"
@@ -86,5 +87,5 @@ void model_done(struct model *m);
 void model_apply(struct model *m, const struct machine_entry *e, struct bytes *bodies);
 uint64_t model_count(const struct model *m, enum message_state state);
 int64_t model_wake_at(const struct model *m);
-int64_t model_backoff(const struct queue_config *c, const struct queue_id *queue, uint32_t shard,
-                      uint64_t seq, uint32_t retry);
+// Without jitter.
+int64_t model_backoff(const struct queue_config *c, uint32_t retry);

@@ -77,6 +77,7 @@ static enum reason do_send(struct model *m, struct bytes payload)
     bool any = op.count == 0;
     buf_put_u8(&m->body, 0);
     buf_put_u32(&m->body, op.count);
+    size_t rows_at = m->body.len;
     for (uint32_t i = 0; i < op.count; i++) {
         struct message msg;
         uint64_t seq;
@@ -84,7 +85,7 @@ static enum reason do_send(struct model *m, struct bytes payload)
         enum reason reason = send_one(m, &msg, &seq);
         if (reason_err(reason) == ERR_OK) any = true;
         if (reason_err(reason) != ERR_OK && first == REASON_NONE) first = reason;
-        send_row_put(&m->body, reason, seq);
+        send_row_put(&m->body, rows_at, reason, seq);
     }
     return any ? REASON_NONE : first;
 }
@@ -251,9 +252,8 @@ static enum reason do_worker(struct model *m, struct bytes payload)
     for (size_t i = 0; !w && i < m->workers_len; i++)
         if (m->workers[i].capacity == 0) w = &m->workers[i];
     if (!w) w = &m->workers[m->workers_len++];
-    *w = (struct model_worker){.capacity = op.capacity,
-                               .expires_at = m->from + op.ttl_ms,
-                               .serial = ++m->serial};
+    *w = (struct model_worker){
+        .capacity = op.capacity, .expires_at = m->from + op.ttl_ms, .serial = ++m->serial};
     strcpy(w->name, name);
     return REASON_NONE;
 }
@@ -266,12 +266,14 @@ enum reason model_check(struct model *m, const struct lock_ref *ref)
     const struct model_message *x = at(m, ref->seq);
     bool same = x->locked_once && hash128_equal(x->token, ref->token);
     switch (x->state) {
-    case STATE_LOCKED: return same ? REASON_NONE : REASON_TOKEN_MISMATCH;
+    case STATE_LOCKED:
+        return same ? REASON_NONE : REASON_TOKEN_MISMATCH;
     case STATE_READY:
     case STATE_DELAYED:
         if (!same) return REASON_NOT_LOCKED;
         return x->expired ? REASON_LOCK_EXPIRED : REASON_LOCK_RELEASED;
-    default: return REASON_TERMINAL;
+    default:
+        return REASON_TERMINAL;
     }
 }
 
@@ -316,6 +318,7 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
     bool any = op.count == 0;
     buf_put_u8(&m->body, 0);
     buf_put_u32(&m->body, op.count);
+    size_t rows_at = m->body.len;
     for (uint32_t i = 0; i < op.count; i++) {
         struct lock_ref ref = outcome_ref(&op, i);
         struct outcome_row row = {.reason = ours ? model_check(m, &ref) : REASON_FOREIGN_QUEUE};
@@ -330,7 +333,7 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
                 e->reason = row.reason;
             }
         }
-        outcome_row_put(&m->body, &row);
+        outcome_row_put(&m->body, rows_at, &row);
     }
     return any ? REASON_NONE : first;
 }
@@ -385,8 +388,10 @@ static enum reason do_purge(struct model *m, struct bytes payload)
     return REASON_NONE;
 }
 
-static enum reason do_delete(struct model *m)
+static enum reason do_delete(struct model *m, struct bytes payload)
 {
+    struct op_plain op;
+    if (plain_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (model_count(m, STATE_OUTBOUND) > 0) return REASON_OUTBOX_BUSY;
     uint64_t gone = purge(m, true, true, true);
@@ -404,10 +409,8 @@ static void redrive_one(struct model *m, uint64_t seq)
     struct model_message *x = at(m, seq);
     struct model_message *copy = &m->messages[m->sent++];
     CHECK(m->sent < MODEL_MESSAGES_MAX);
-    *copy = (struct model_message){.state = STATE_READY,
-                                   .slot = x->slot,
-                                   .ordinal = x->ordinal,
-                                   .priority = x->priority};
+    *copy = (struct model_message){
+        .state = STATE_READY, .slot = x->slot, .ordinal = x->ordinal, .priority = x->priority};
     memcpy(copy->group, x->group, sizeof copy->group);
     x->state = STATE_REDRIVEN;
     say(m, EVENT_MESSAGE_ENQUEUED, m->sent)->from = seq;
@@ -459,8 +462,10 @@ static enum reason do_outbox(struct model *m, struct bytes payload)
     return REASON_NONE;
 }
 
-static enum reason do_pause(struct model *m, bool pause)
+static enum reason do_pause(struct model *m, struct bytes payload, bool pause)
 {
+    struct op_plain op;
+    if (plain_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (m->paused != pause) say(m, pause ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, 0);
     m->paused = pause;
@@ -470,25 +475,40 @@ static enum reason do_pause(struct model *m, bool pause)
 static enum reason dispatch(struct model *m, const struct op *op)
 {
     switch (op->kind) {
-    case OP_SEND: return do_send(m, op->payload);
+    case OP_SEND:
+        return do_send(m, op->payload);
     case OP_CLAIM:
-    case OP_TAKE: return do_claim(m, op->kind, op->payload);
+    case OP_TAKE:
+        return do_claim(m, op->kind, op->payload);
     case OP_RENEW:
     case OP_ACK:
     case OP_FAIL:
-    case OP_RELEASE: return do_outcome(m, op->kind, op->payload);
-    case OP_PUBLISH: return do_publish(m, op->payload);
-    case OP_RECOVER: return do_recover(m, op->payload);
-    case OP_WORKER: return do_worker(m, op->payload);
-    case OP_CONFIGURE: return do_configure(m, op->payload);
-    case OP_PAUSE: return do_pause(m, true);
-    case OP_RESUME: return do_pause(m, false);
-    case OP_PURGE: return do_purge(m, op->payload);
-    case OP_REDRIVE: return do_redrive(m, op->payload);
-    case OP_DELETE: return do_delete(m);
-    case OP_ARRIVE: return do_arrive(m, op->payload);
-    case OP_OUTBOX: return do_outbox(m, op->payload);
-    default: return REASON_UNKNOWN_OP;
+    case OP_RELEASE:
+        return do_outcome(m, op->kind, op->payload);
+    case OP_PUBLISH:
+        return do_publish(m, op->payload);
+    case OP_RECOVER:
+        return do_recover(m, op->payload);
+    case OP_WORKER:
+        return do_worker(m, op->payload);
+    case OP_CONFIGURE:
+        return do_configure(m, op->payload);
+    case OP_PAUSE:
+        return do_pause(m, op->payload, true);
+    case OP_RESUME:
+        return do_pause(m, op->payload, false);
+    case OP_PURGE:
+        return do_purge(m, op->payload);
+    case OP_REDRIVE:
+        return do_redrive(m, op->payload);
+    case OP_DELETE:
+        return do_delete(m, op->payload);
+    case OP_ARRIVE:
+        return do_arrive(m, op->payload);
+    case OP_OUTBOX:
+        return do_outbox(m, op->payload);
+    default:
+        return REASON_UNKNOWN_OP;
     }
 }
 
@@ -513,8 +533,9 @@ void model_answer(struct model *m, const struct op *op)
     m->body.data[0] = (uint8_t)reason;
     if (!named) return;
     CHECK(m->requests_len < MODEL_ROWS_MAX);
-    m->requests[m->requests_len++] = (struct model_request){.id = id,
-                                                            .kind = op->kind,
-                                                            .expires_at = m->from + REQUEST_KEEP_MS,
-                                                            .body = bytes_copy(buf_bytes(&m->body))};
+    m->requests[m->requests_len++] =
+        (struct model_request){.id = id,
+                               .kind = op->kind,
+                               .expires_at = m->from + REQUEST_KEEP_MS,
+                               .body = bytes_copy(buf_bytes(&m->body))};
 }

@@ -243,8 +243,8 @@ struct outcome_row rig_word(struct rig *r, uint16_t kind, const struct grant *g)
 void rig_put_worker(struct rig *r, const char *worker, uint32_t capacity, int64_t ttl)
 {
     struct buf b = payload();
-    worker_encode(&b, &(struct op_worker){
-                          .worker = bytes_str(worker), .capacity = capacity, .ttl_ms = ttl});
+    worker_encode(
+        &b, &(struct op_worker){.worker = bytes_str(worker), .capacity = capacity, .ttl_ms = ttl});
     rig_op(r, OP_WORKER, &b);
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine on a bench: a journal kept in memory, ops put into the next entry one by one, time set by hand.
+// A machine on a bench: a journal kept in memory, ops put into the next entry one by one, time set
+// by hand.
 #pragma once
 
 #include "queue/machine.h"
 
-#define RIG_OPS_MAX  16
-#define RIG_TIME     INT64_C(1000000) // when the first entry is written
-#define RIG_SHARD    3
+#define RIG_OPS_MAX 16
+#define RIG_TIME    INT64_C(1000000) // when the first entry is written
+#define RIG_SHARD   3
 
 struct rig_entry {
     uint64_t slot;
@@ -37,7 +38,7 @@ void rig_done(struct rig *r);
 void rig_op(struct rig *r, uint16_t kind, struct buf *payload); // takes the payload
 struct machine_entry rig_entry(const struct rig *r);            // what the next commit will apply
 void rig_commit(struct rig *r);
-void rig_commit_void(struct rig *r); // takes a slot that the machine never sees
+void rig_commit_void(struct rig *r);      // takes a slot that the machine never sees
 void rig_tick(struct rig *r, int64_t ms); // time passes; an empty entry
 
 struct bytes rig_body(const struct rig *r, size_t op); // the result body of an op

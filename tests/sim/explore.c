@@ -154,7 +154,8 @@ static bool set_mutant(const char *name)
 
 static int usage(void)
 {
-    (void)fputs("usage: explore [--ticks N] [--ops-each N] [--ops-all N] [--unknowns N] [--tap]\n"
+    (void)fputs("usage: explore [--ticks N] [--ops-a N] [--ops-b N] [--looks N] [--unknowns N]\n"
+                "               [--tap]\n"
                 "       explore-mutants --mutant NAME with any of these\n",
                 stderr);
     return 2;
@@ -181,23 +182,25 @@ static bool parse(int argc, char **argv, struct settings *s)
             if (!set_mutant(argv[i])) return false;
         } else if (strcmp(name, "--ticks") == 0) {
             s->bounds.ticks = value;
-        } else if (strcmp(name, "--ops-each") == 0) {
-            s->bounds.ops_each = value;
-        } else if (strcmp(name, "--ops-all") == 0) {
-            s->bounds.ops_all = value;
+        } else if (strcmp(name, "--ops-a") == 0) {
+            s->bounds.ops[0] = value;
+        } else if (strcmp(name, "--ops-b") == 0) {
+            s->bounds.ops[1] = value;
+        } else if (strcmp(name, "--looks") == 0) {
+            s->bounds.looks = value;
         } else if (strcmp(name, "--unknowns") == 0) {
             s->bounds.unknowns = value;
         } else {
             return false;
         }
     }
-    return s->bounds.ops_each <= SCENE_OPS_MAX;
+    return s->bounds.ops[0] <= SCENE_OPS_MAX && s->bounds.ops[1] <= SCENE_OPS_MAX;
 }
 
 int main(int argc, char **argv)
 {
     struct settings settings = {
-        .bounds = {.ticks = 4, .ops_each = 3, .ops_all = 4, .unknowns = 1}};
+        .bounds = {.ticks = 4, .ops = {1, 3}, .looks = 2, .unknowns = 1}};
     if (!parse(argc, argv, &settings)) return usage();
     struct search *s = NEW(struct search);
     s->bounds = settings.bounds;

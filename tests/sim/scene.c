@@ -5,8 +5,10 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "journal/snapshot.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define START  1000
@@ -91,18 +93,21 @@ static struct fold listening_fold(struct scene_writer *w)
 
 // ---- requests
 
-// Only these wait for their turn; see scene.h for why the others need not.
-static bool waits(enum request_kind kind, const char *key)
+// Only these wait for their turn; see scene.h for why the others need not. A first read does not: waiting before it is
+// the same as hearing later of what led to it. One that follows another does.
+static bool waits(const struct scene_writer *w, bool collector, enum request_kind kind)
 {
-    if (kind == REQUEST_PUT_NEW) return strstr(key, "/floor/") != NULL;
-    return kind == REQUEST_APPEND || kind == REQUEST_READ_LOG || kind == REQUEST_DROP;
+    if (kind == REQUEST_READ_LOG) return !collector && w->reading;
+    return kind == REQUEST_APPEND || kind == REQUEST_DROP;
 }
 
 static void settle(struct scene *s, struct scene_writer *w);
 
-static void respond(struct scene *s, uint32_t writer, bool collector, const struct response *r)
+static void respond(struct scene *s, uint32_t writer, bool collector, enum request_kind kind,
+                    const struct response *r)
 {
     struct scene_writer *w = &s->writers[writer];
+    if (!collector) w->reading = kind == REQUEST_READ_LOG;
     if (collector) {
         collector_respond(s->collector, r, now(s));
     } else {
@@ -118,13 +123,13 @@ static void at_once(struct scene *s, uint32_t writer, bool collector, const stru
     bucket_perform(&s->bucket, q, s->now, &a);
     SAY(s, "%c%s: %s %s: %s", name_of(writer), collector ? "'s collector" : "",
         request_kind_name(q->kind), q->key + strlen(PREFIX) + 1, err_name(a.response.err));
-    respond(s, writer, collector, &a.response);
+    respond(s, writer, collector, q->kind, &a.response);
     bucket_answer_done(&a);
 }
 
 static void take_off(struct scene *s, uint32_t writer, bool collector, const struct request *q)
 {
-    if (!waits(q->kind, q->key)) {
+    if (!waits(&s->writers[writer], collector, q->kind)) {
         at_once(s, writer, collector, q);
         return;
     }
@@ -215,8 +220,8 @@ static void init_writer(struct scene *s, struct scene_writer *w)
     c.read_bytes_max = 1;
     c.rules = (struct journal_rules){.session_ttl_ms = 1000000,
                                      .sessions_max = 16,
-                                     .verify_ms = 2,
-                                     .retain_ms = 3,
+                                     .verify_ms = SCENE_VERIFY,
+                                     .retain_ms = SCENE_RETAIN,
                                      .floor_every_ms = 0,
                                      .snapshot_every = 1};
     w->machine = registers_new(1000000);
@@ -274,9 +279,44 @@ static size_t flight_actions(const struct scene *s, uint32_t i, struct action *o
     const struct scene_flight *f = &s->flights[i];
     size_t len = 0;
     if (!f->performed) out[len++] = (struct action){ACTION_PERFORM, i};
-    if (f->request.kind != REQUEST_APPEND || f->abandoned) return len;
+    if (f->request.kind != REQUEST_APPEND || f->writer != 0 || f->abandoned) return len;
     if (f->performed) out[len++] = (struct action){ACTION_ANSWER, i};
     if (s->unknowns < s->bounds.unknowns) out[len++] = (struct action){ACTION_UNKNOWN, i};
+    return len;
+}
+
+// Would a round of collection change anything? If not, it is not worth a state.
+static bool collectable(const struct scene *s)
+{
+    const char *floor = NULL;
+    uint32_t newer = 0;
+    for (size_t i = 0; i < s->bucket.objects_len; i++) {
+        const char *key = s->bucket.objects[i]->key;
+        if (strstr(key, "/floor/")) floor = s->bucket.objects[i]->key;
+    }
+    uint64_t floor_slot = 0;
+    struct floor f;
+    if (floor && floor_decode(bucket_object(&s->bucket, floor)->body, &f) == ERR_OK)
+        floor_slot = f.slot;
+    for (size_t i = 0; i < s->bucket.objects_len; i++) {
+        const char *snap = strstr(s->bucket.objects[i]->key, "/snap/");
+        if (snap) newer += strtoull(snap + strlen("/snap/"), NULL, 10) > floor_slot;
+    }
+    for (uint64_t n = 1; n <= floor_slot; n++) {
+        const struct bucket_slot *slot = bucket_slot(&s->bucket, n);
+        if (slot && s->now - slot->made_at >= SCENE_RETAIN) return true;
+    }
+    return newer >= 2;
+}
+
+static size_t writer_actions(const struct scene *s, uint32_t i, struct action *out)
+{
+    const struct scene_writer *w = &s->writers[i];
+    size_t len = 0;
+    if (!journal_is_ready(w->journal)) return 0;
+    if (w->asked < s->bounds.ops[i]) out[len++] = (struct action){ACTION_ASK, i};
+    bool may_look = i == 0 && s->looks < s->bounds.looks && !w->syncing;
+    if (may_look) out[len++] = (struct action){ACTION_SYNC, i};
     return len;
 }
 
@@ -285,15 +325,10 @@ size_t scene_actions(struct scene *s, struct action out[SCENE_ACTIONS_MAX])
     size_t len = 0;
     for (uint32_t i = 0; i < SCENE_FLIGHTS_MAX; i++)
         if (s->flights[i].used) len += flight_actions(s, i, out + len);
-    for (uint32_t i = 0; i < SCENE_WRITERS; i++) {
-        const struct scene_writer *w = &s->writers[i];
-        bool may_ask = s->asked < s->bounds.ops_all && w->asked < s->bounds.ops_each;
-        if (may_ask) out[len++] = (struct action){ACTION_ASK, i};
-        bool idle = journal_is_ready(w->journal);
-        if (idle && !w->syncing) out[len++] = (struct action){ACTION_SYNC, i};
-    }
+    for (uint32_t i = 0; i < SCENE_WRITERS; i++)
+        len += writer_actions(s, i, out + len);
     bool rests = !collector_running(s->collector) && journal_is_ready(s->writers[1].journal);
-    if (rests) out[len++] = (struct action){ACTION_COLLECT, 0};
+    if (rests && collectable(s)) out[len++] = (struct action){ACTION_COLLECT, 0};
     if (s->now - START < s->bounds.ticks) out[len++] = (struct action){ACTION_TICK, 0};
     CHECK(len <= SCENE_ACTIONS_MAX);
     return len;
@@ -308,12 +343,12 @@ static void act_perform(struct scene *s, struct scene_flight *f)
         f->abandoned ? " (late)" : "", err_name(f->answer.response.err));
     if (f->abandoned) {
         land(f);
-    } else if (f->request.kind != REQUEST_APPEND) {
+    } else if (f->request.kind != REQUEST_APPEND || f->writer != 0) {
         // The place is free before the answer, which may ask the next thing.
         struct scene_flight done = *f;
         *f = (struct scene_flight){0};
         done.request.key = done.key;
-        respond(s, done.writer, done.collector, &done.answer.response);
+        respond(s, done.writer, done.collector, done.request.kind, &done.answer.response);
         land(&done);
     }
 }
@@ -324,7 +359,7 @@ static void act_answer(struct scene *s, struct scene_flight *f)
     *f = (struct scene_flight){0};
     SAY(s, "%c: append %" PRIu64 ": %s", name_of(done.writer), done.request.first,
         err_name(done.answer.response.err));
-    respond(s, done.writer, false, &done.answer.response);
+    respond(s, done.writer, false, REQUEST_APPEND, &done.answer.response);
     land(&done);
 }
 
@@ -339,13 +374,12 @@ static void act_unknown(struct scene *s, struct scene_flight *f)
     } else {
         f->abandoned = true;
     }
-    respond(s, writer, false, &r);
+    respond(s, writer, false, REQUEST_APPEND, &r);
 }
 
 static void act_ask(struct scene *s, struct scene_writer *w)
 {
     uint32_t place = w->index * SCENE_OPS_MAX + w->asked++;
-    s->asked++;
     struct op op = register_op(&s->tickets.asks[place].what, &s->payload);
     SAY(s, "%c: op %u is asked", name_of(w->index), place + 1);
     journal_submit(w->journal, place + 1, op, TIME_NEVER, now(s));
@@ -355,6 +389,7 @@ static void act_ask(struct scene *s, struct scene_writer *w)
 static void act_sync(struct scene *s, struct scene_writer *w)
 {
     w->syncing = true;
+    s->looks++;
     SAY(s, "%c: looks for news", name_of(w->index));
     journal_sync(w->journal, UINT64_MAX, TIME_NEVER, now(s));
     settle(s, w);
@@ -423,6 +458,7 @@ uint64_t scene_hash(struct scene *s)
     buf_clear(out);
     buf_put_i64(out, s->now);
     buf_put_u32(out, s->unknowns);
+    buf_put_u32(out, s->looks);
     for (uint32_t i = 0; i < SCENE_WRITERS; i++) {
         buf_put_u8(out, (uint8_t)s->writers[i].asked);
         buf_put_u8(out, s->writers[i].syncing);

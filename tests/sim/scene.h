@@ -16,11 +16,14 @@
 #define SCENE_FLIGHTS_MAX 8
 #define SCENE_ACTIONS_MAX 32
 
+#define SCENE_VERIFY      2 // V and R, in ticks
+#define SCENE_RETAIN      3
+
 struct scene_bounds {
     int64_t ticks;
-    uint32_t ops_each; // of one writer
-    uint32_t ops_all;
-    uint32_t unknowns; // appends answered "unknown"
+    uint32_t ops[SCENE_WRITERS];
+    uint32_t looks;    // syncs of writer A
+    uint32_t unknowns; // appends of writer A that are answered "unknown"
 };
 
 struct scene_flight {
@@ -42,6 +45,7 @@ struct scene_writer {
     struct fold inner;
     uint32_t asked; // ops submitted
     bool syncing;
+    bool reading; // the last answer it heard was to a read of the log
 };
 
 enum action_kind {
@@ -72,7 +76,7 @@ struct scene {
     struct scene_writer writers[SCENE_WRITERS];
     struct collector *collector; // beside writer 1
     struct scene_flight flights[SCENE_FLIGHTS_MAX];
-    uint32_t asked;
+    uint32_t looks;
     uint32_t unknowns;
     struct buf payload;
     struct buf state;

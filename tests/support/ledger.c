@@ -183,3 +183,12 @@ uint64_t ledger_dropped(struct ledger *l)
     driver_leave(l->driver, &w);
     return dropped;
 }
+
+uint64_t ledger_digest(struct ledger *l)
+{
+    struct waiter w;
+    if (driver_enter(l->driver, &w)) return 0;
+    uint64_t digest = journal_digest(l->journal);
+    driver_leave(l->driver, &w);
+    return digest;
+}

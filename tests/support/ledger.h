@@ -30,3 +30,4 @@ void ledger_collect(struct ledger *l); // starts one round in the background
 
 uint64_t ledger_slot(struct ledger *l);
 uint64_t ledger_dropped(struct ledger *l);
+uint64_t ledger_digest(struct ledger *l); // of the state after ledger_slot

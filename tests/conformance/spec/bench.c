@@ -9,16 +9,19 @@
 #include "store/file.h"
 #include "store/mem.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #define WORKERS_MAX_HERE 160
+#define RECEIVE_WAIT_MS  (INT64_C(20) * 3600 * 1000) // longer than any time a test lets pass
 
 struct bench {
     struct store *store;
     bool memory;
     char dir[SCRATCH_MAX];
+    struct journal_rules rules; // of the desks; all zero: the defaults
     struct hand *workers[WORKERS_MAX_HERE];
     size_t workers_len;
 };
@@ -51,15 +54,20 @@ struct bench *bench_open(const char *backend)
 
 void bench_close(struct bench *b)
 {
-    for (size_t i = 0; i < b->workers_len; i++) {
-        desk_close(b->workers[i]->desk);
-        desk_answer_done(&b->workers[i]->answer);
-        memory_free(b->workers[i]->events);
-        memory_free(b->workers[i]);
-    }
+    while (b->workers_len > 0)
+        hand_close(b->workers[b->workers_len - 1]);
     store_free(b->store);
     if (!b->memory) scratch_remove(b->dir);
     memory_free(b);
+}
+
+void bench_snapshots(struct bench *b)
+{
+    struct journal_config c;
+    journal_config_defaults(&c);
+    b->rules = c.rules;
+    b->rules.snapshot_every = 16;
+    b->rules.digest_every = 8;
 }
 
 void bench_pass(struct bench *b, int64_t ms)
@@ -94,7 +102,7 @@ struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
     struct hand *w = NEW(struct hand);
     w->bench = b;
     (void)snprintf(w->name, sizeof w->name, "%s", name);
-    struct desk_config config = {.keeps_events = true, .moves_letters = true};
+    struct desk_config config = {.rules = b->rules, .keeps_events = true, .moves_letters = true};
     (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
     (void)snprintf((char *)config.id.queue, sizeof config.id.queue, "%s", queue);
     va_list words;
@@ -109,14 +117,30 @@ struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
     return w;
 }
 
+void hand_close(struct hand *w)
+{
+    struct bench *b = w->bench;
+    size_t at = 0;
+    while (b->workers[at] != w)
+        at++;
+    b->workers_len--;
+    memmove(&b->workers[at], &b->workers[at + 1], (b->workers_len - at) * sizeof b->workers[0]);
+    desk_close(w->desk);
+    desk_answer_done(&w->answer);
+    memory_free(w->events);
+    memory_free(w);
+}
+
 void hand_look(struct hand *w)
 {
     assert_int_equal(desk_sync(w->desk), ERR_OK);
 }
 
-static void fresh(struct request_id *request)
+struct request_id request_new(void)
 {
-    entropy_fill(request->bytes, sizeof request->bytes);
+    struct request_id request;
+    entropy_fill(request.bytes, sizeof request.bytes);
+    return request;
 }
 
 // Does the op and opens its result.
@@ -129,19 +153,26 @@ static enum err perform(struct hand *w, uint16_t kind, struct buf *payload, stru
     return err;
 }
 
-uint64_t hand_send_to(struct hand *w, const char *group, const char *body)
+struct send_row hand_send_message(struct hand *w, const struct message *m,
+                                  const struct request_id *request)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
-    struct request_id request;
-    fresh(&request);
-    send_begin(&payload, &request);
-    send_add(&payload, &(struct message){.group = bytes_str(group), .body = bytes_str(body)});
+    struct request_id id = request ? *request : request_new();
+    send_begin(&payload, &id);
+    send_add(&payload, m);
     send_end(&payload, 0, 1);
     struct result result;
-    struct send_row row;
-    assert_int_equal(perform(w, OP_SEND, &payload, &result), ERR_OK);
-    assert_true(send_row_next(&result, &row));
+    struct send_row row = {0};
+    (void)perform(w, OP_SEND, &payload, &result);
+    if (!send_row_next(&result, &row)) row.reason = result.reason; // refused as a whole
+    return row;
+}
+
+uint64_t hand_send_to(struct hand *w, const char *group, const char *body)
+{
+    struct message m = {.group = bytes_str(group), .body = bytes_str(body)};
+    struct send_row row = hand_send_message(w, &m, NULL);
     assert_int_equal(row.reason, REASON_NONE);
     return row.seq;
 }
@@ -174,21 +205,29 @@ static void hold(struct held_message *m, const struct delivery *d)
     }
 }
 
-static struct op_claim claim_of(struct hand *w, size_t max)
+static struct op_claim claim_of(const char *worker, size_t max)
 {
-    struct op_claim claim = {.worker = bytes_str(w->name), .max = (uint32_t)max};
-    fresh(&claim.request);
+    struct op_claim claim = {
+        .request = request_new(), .worker = bytes_str(worker), .max = (uint32_t)max};
     entropy_fill(claim.seed, sizeof claim.seed);
     return claim;
 }
 
-size_t hand_claim(struct hand *w, struct held_message *out, size_t max)
+size_t hand_claim_as(struct hand *w, const struct request_id *request, struct held_message *out,
+                     size_t max)
 {
-    struct op_claim claim = claim_of(w, max);
+    struct op_claim claim = claim_of(w->name, max);
+    claim.request = *request;
     assert_int_equal(desk_receive(w->desk, &claim, 0, &w->answer), ERR_OK);
     for (size_t i = 0; i < w->answer.deliveries_len; i++)
         hold(&out[i], &w->answer.deliveries[i]);
     return w->answer.deliveries_len;
+}
+
+size_t hand_claim(struct hand *w, struct held_message *out, size_t max)
+{
+    struct request_id request = request_new();
+    return hand_claim_as(w, &request, out, max);
 }
 
 bool hand_claim_one(struct hand *w, struct held_message *out)
@@ -200,7 +239,7 @@ size_t hand_take(struct hand *w, struct held_message *out, size_t max)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
-    struct op_claim claim = claim_of(w, max);
+    struct op_claim claim = claim_of(w->name, max);
     claim_encode(&payload, &claim);
     struct result result;
     assert_int_equal(perform(w, OP_TAKE, &payload, &result), ERR_OK);
@@ -216,6 +255,35 @@ size_t hand_take(struct hand *w, struct held_message *out, size_t max)
     return count;
 }
 
+// ---- receives that wait
+
+static void *receive(void *arg)
+{
+    struct receiver *r = arg;
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    struct op_claim claim = claim_of(r->name, 1);
+    r->err = desk_receive(r->hand->desk, &claim, RECEIVE_WAIT_MS, &answer);
+    r->count = answer.deliveries_len;
+    if (r->count > 0) hold(&r->got, &answer.deliveries[0]);
+    desk_answer_done(&answer);
+    return NULL;
+}
+
+void receiver_start(struct receiver *r, struct hand *w, const char *name)
+{
+    *r = (struct receiver){.hand = w, .name = name};
+    size_t before = desk_waiting(w->desk);
+    assert_int_equal(pthread_create(&r->thread, NULL, receive, r), 0);
+    while (desk_waiting(w->desk) <= before)
+        (void)sched_yield();
+}
+
+void receiver_end(struct receiver *r)
+{
+    assert_int_equal(pthread_join(r->thread, NULL), 0);
+}
+
 // ---- outcomes
 
 static struct outcome_row last_row(struct hand *w, uint16_t kind)
@@ -227,25 +295,37 @@ static struct outcome_row last_row(struct hand *w, uint16_t kind)
     return row;
 }
 
-static enum reason outcome(struct hand *w, uint16_t kind, const struct held_message *m,
-                           int64_t wait_ms, const char *why)
+static enum reason outcome_as(struct hand *w, uint16_t kind, const struct held_message *m,
+                              int64_t wait_ms, const char *why, struct request_id request)
 {
     CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf refs;
     buf_init(&payload, 1 << 20);
     buf_init(&refs, LOCK_REF_BYTES);
     lock_ref_put(&refs, &(struct lock_ref){.seq = m->seq, .token = m->token});
-    struct op_outcome op = {.wait_ms = wait_ms,
+    struct op_outcome op = {.request = request,
+                            .wait_ms = wait_ms,
                             .reason = bytes_str(why),
                             .count = 1,
                             .refs = buf_bytes(&refs),
                             .arrived_at = 0};
-    fresh(&op.request);
     desk_outcome_origin(w->desk, &op);
     outcome_encode(&payload, &op);
     struct result result;
     (void)perform(w, kind, &payload, &result);
     return last_row(w, kind).reason;
+}
+
+static enum reason outcome(struct hand *w, uint16_t kind, const struct held_message *m,
+                           int64_t wait_ms, const char *why)
+{
+    return outcome_as(w, kind, m, wait_ms, why, request_new());
+}
+
+enum reason hand_ack_as(struct hand *w, const struct request_id *request,
+                        const struct held_message *m)
+{
+    return outcome_as(w, OP_ACK, m, 0, "", *request);
 }
 
 enum reason hand_ack(struct hand *w, const struct held_message *m)
@@ -284,8 +364,10 @@ enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
-    struct op_worker op = {.worker = bytes_str(w->name), .capacity = capacity, .ttl_ms = ttl_ms};
-    fresh(&op.request);
+    struct op_worker op = {.request = request_new(),
+                           .worker = bytes_str(w->name),
+                           .capacity = capacity,
+                           .ttl_ms = ttl_ms};
     worker_encode(&payload, &op);
     struct result result;
     (void)perform(w, OP_WORKER, &payload, &result);
@@ -298,12 +380,73 @@ void hand_own(struct hand *w, uint64_t token)
     assert_int_equal(desk_own(w->desk, token - 1, &owner), ERR_OK);
 }
 
+bool hand_dispatch(struct hand *w)
+{
+    hand_look(w);
+    bool granted = desk_dispatch(w->desk);
+    hand_look(w);
+    return granted;
+}
+
+enum reason hand_recover(struct hand *w, const char *worker)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 10);
+    struct op_recover op = {.request = request_new(), .worker = bytes_str(worker)};
+    recover_encode(&payload, &op);
+    struct result result;
+    (void)perform(w, OP_RECOVER, &payload, &result);
+    return result.reason;
+}
+
+// ---- operators
+
+static void plain(struct hand *w, uint16_t kind)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 10);
+    plain_encode(&payload, &(struct op_plain){.request = request_new()});
+    struct result result;
+    assert_int_equal(perform(w, kind, &payload, &result), ERR_OK);
+}
+
+void hand_pause(struct hand *w)
+{
+    plain(w, OP_PAUSE);
+}
+
+void hand_resume(struct hand *w)
+{
+    plain(w, OP_RESUME);
+}
+
+uint64_t hand_purge(struct hand *w, bool dead)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 10);
+    purge_encode(&payload, &(struct op_purge){.request = request_new(), .dead = dead});
+    struct result result;
+    assert_int_equal(perform(w, OP_PURGE, &payload, &result), ERR_OK);
+    return result.value;
+}
+
+uint64_t hand_redrive(struct hand *w, uint32_t max)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 10);
+    redrive_encode(&payload, &(struct op_redrive){.request = request_new(), .max = max});
+    struct result result;
+    assert_int_equal(perform(w, OP_REDRIVE, &payload, &result), ERR_OK);
+    return result.value;
+}
+
 // ---- looking
 
 struct state_look {
     uint64_t seq;
     struct machine_stats stats;
     struct message_view view;
+    uint64_t slot;
     enum err err;
 };
 
@@ -312,24 +455,40 @@ static void look_at_state(void *ctx, const struct machine *m, int64_t now)
     struct state_look *look = ctx;
     machine_check(m);
     machine_stats(m, now, &look->stats);
+    look->slot = machine_slot(m);
     if (look->seq != 0) look->err = machine_find(m, look->seq, now, &look->view);
 }
 
-struct machine_stats hand_stats(struct hand *w)
-{
-    struct state_look look = {0};
-    hand_look(w);
-    desk_look(w->desk, look_at_state, &look);
-    return look.stats;
-}
-
-enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
+static struct state_look look_at(struct hand *w, uint64_t seq)
 {
     struct state_look look = {.seq = seq};
     hand_look(w);
     desk_look(w->desk, look_at_state, &look);
+    return look;
+}
+
+struct machine_stats hand_stats(struct hand *w)
+{
+    return look_at(w, 0).stats;
+}
+
+uint64_t hand_slot(struct hand *w)
+{
+    return look_at(w, 0).slot;
+}
+
+enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
+{
+    struct state_look look = look_at(w, seq);
     if (err) *err = look.err;
     return look.view.state;
+}
+
+enum err hand_find(struct hand *w, uint64_t seq, struct message_view *out)
+{
+    struct state_look look = look_at(w, seq);
+    *out = look.view;
+    return look.err;
 }
 
 static enum err carry(void *ctx, const char *to, struct op op)

@@ -7,6 +7,8 @@
 #include "../../unit/unit.h"
 #include "node/desk.h"
 
+#include <pthread.h>
+
 #define BENCH_TEXT_MAX 200
 
 struct bench; // one store
@@ -14,6 +16,7 @@ struct bench; // one store
 struct bench *bench_open(const char *backend); // "mem" or "file"
 void bench_close(struct bench *b);
 void bench_pass(struct bench *b, int64_t ms); // time passes, for everybody
+void bench_snapshots(struct bench *b);        // desks opened from now on snapshot every few slots
 
 // A hand: a queue seen by one worker. The first desk of a name creates it with the given
 // configuration, as key=value words.
@@ -28,8 +31,9 @@ struct hand {
 
 #define CONFIG_WORDS_MAX 12
 struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
-    __attribute__((sentinel));  // then key=value words, NULL
-void hand_look(struct hand *w); // folds what others did
+    __attribute__((sentinel));   // then key=value words, NULL
+void hand_look(struct hand *w);  // folds what others did
+void hand_close(struct hand *w); // its process is gone; what it holds stays held
 
 // A claimed message, copied.
 struct held_message {
@@ -47,13 +51,21 @@ struct held_message {
 
 uint64_t hand_send(struct hand *w, const char *body); // must succeed; the message's number
 uint64_t hand_send_to(struct hand *w, const char *group, const char *body);
+struct request_id request_new(void);
+// The answer to a send that may be refused. request NULL: a new one.
+struct send_row hand_send_message(struct hand *w, const struct message *m,
+                                  const struct request_id *request);
 // How many it got (at most max), into out.
 size_t hand_claim(struct hand *w, struct held_message *out, size_t max);
 bool hand_claim_one(struct hand *w, struct held_message *out);
 size_t hand_take(struct hand *w, struct held_message *out, size_t max); // only tickets
+size_t hand_claim_as(struct hand *w, const struct request_id *request, struct held_message *out,
+                     size_t max);
 
 // The reason of the refusal, or REASON_NONE. wait_ms: renew's lease.
 enum reason hand_ack(struct hand *w, const struct held_message *m);
+enum reason hand_ack_as(struct hand *w, const struct request_id *request,
+                        const struct held_message *m);
 enum reason hand_fail(struct hand *w, const struct held_message *m, const char *why);
 enum reason hand_release(struct hand *w, const struct held_message *m);
 enum reason hand_renew(struct hand *w, const struct held_message *m, int64_t lease_ms);
@@ -62,8 +74,29 @@ int64_t hand_until(struct hand *w);              // of the last renewal
 
 enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms);
 void hand_own(struct hand *w, uint64_t token); // becomes the shard's owner
+bool hand_dispatch(struct hand *w);            // as the owner; true: it tried to grant something
+enum reason hand_recover(struct hand *w, const char *worker); // as the owner
+
+void hand_pause(struct hand *w);
+void hand_resume(struct hand *w);
+uint64_t hand_purge(struct hand *w, bool dead);      // how many
+uint64_t hand_redrive(struct hand *w, uint32_t max); // the first new message's number
+
+// A receive that waits, in a thread of its own, as another worker at w's desk.
+struct receiver {
+    pthread_t thread;
+    struct hand *hand;
+    const char *name;
+    struct held_message got;
+    size_t count;
+    enum err err;
+};
+void receiver_start(struct receiver *r, struct hand *w, const char *name); // returns when it waits
+void receiver_end(struct receiver *r); // returns when it was answered
 
 struct machine_stats hand_stats(struct hand *w);
+uint64_t hand_slot(struct hand *w); // of the last entry, after a look
+enum err hand_find(struct hand *w, uint64_t seq, struct message_view *out);
 enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err);
 
 // Moves the dead letters of w's queue to the queue that `to` looks at.

@@ -47,11 +47,21 @@ void answers_at(enum err want, enum err got, const char *why, const char *file, 
 
 // ---- scratch
 
+static bool scratch_in(const char *base, char path[SCRATCH_MAX])
+{
+    (void)snprintf(path, SCRATCH_MAX, "%.40s/sluice-XXXXXX", base);
+    return mkdtemp(path) != NULL;
+}
+
 void scratch_make(char path[SCRATCH_MAX])
 {
     const char *base = getenv("TMPDIR");
-    (void)snprintf(path, SCRATCH_MAX, "%.40s/sluice-XXXXXX", base && base[0] ? base : "/tmp");
-    NEED(mkdtemp(path) != NULL);
+    NEED(scratch_in(base && base[0] ? base : "/tmp", path));
+}
+
+void scratch_make_quick(char path[SCRATCH_MAX])
+{
+    if (!scratch_in("/dev/shm", path)) scratch_make(path);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)

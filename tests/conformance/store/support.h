@@ -23,6 +23,9 @@ void answers_at(enum err want, enum err got, const char *why, const char *file, 
 // ---- scratch directories
 
 void scratch_make(char path[SCRATCH_MAX]);
+// In memory where the machine has a place for that: for tests that make hundreds of stores and a
+// disk of their own.
+void scratch_make_quick(char path[SCRATCH_MAX]);
 void scratch_remove(const char *path);
 void scratch_path(char *to, size_t to_len, const char *dir, const char *name);
 

@@ -9,6 +9,7 @@
 #include "store/file_segment.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ static int world_setup(void **state)
 {
     static struct world w;
     sys_reset();
-    scratch_make(w.dir);
+    scratch_make_quick(w.dir);
     w.store = file_open(w.dir, &faulty);
     store_answer_init(&w.a);
     *state = &w;
@@ -123,6 +124,15 @@ static uint64_t offset_of(const struct buf *segment, uint64_t slot)
     return offset;
 }
 
+static void is_zero_from(const struct world *w, uint64_t slot)
+{
+    struct buf segment;
+    load(w, SEGMENT, &segment);
+    for (uint64_t i = offset_of(&segment, slot); i < segment.len; i++)
+        NEED(segment.data[i] == 0);
+    buf_done(&segment);
+}
+
 // A log of four slots; then a fifth, of which the crash left only what `tear` leaves. The page is
 // from before it.
 struct crash {
@@ -165,6 +175,7 @@ static void comes_up(struct world *w, const struct crash *c, const struct buf *s
     save(w, SEGMENT, segment);
     power_on(w);
     holds_run(w, 1, whole ? 5 : 4);
+    if (!whole) is_zero_from(w, 5);
     uint64_t next = whole ? 6 : 5;
     ANSWERS(ERR_OK, &w->a, store_append(w->store, LOG, next, bytes_str("short"), &w->a));
     power_off(w);
@@ -355,11 +366,7 @@ static void bytes_of_a_dead_writer_never_come_back(void **state)
         ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(w->store, LOG, 5, 1, &w->a));
         // Whoever takes the lock next wipes them, whether it then writes or not.
         ANSWERS(ERR_INVALID, &w->a, store_append(w->store, LOG, 9, bytes_str("x"), &w->a));
-        struct buf segment;
-        load(w, SEGMENT, &segment);
-        for (uint64_t i = offset_of(&segment, 5); i < segment.len; i++)
-            NEED(segment.data[i] == 0);
-        buf_done(&segment);
+        is_zero_from(w, 5);
     }
     append(w, 5, 5);
     holds_run(w, 1, 5);
@@ -393,6 +400,51 @@ static void a_writer_killed_after_publishing_needs_no_mending(void **state)
     NEED(atomic_load(&page->busy_end) == 0);
     (void)munmap(page, LOG_PAGE_LEN);
     holds_run(w, 1, 5);
+}
+
+// ---- the page
+
+#define PUBLICATIONS 100000
+
+static void *publish_often(void *arg)
+{
+    for (uint64_t i = 1; i <= PUBLICATIONS; i++)
+        log_page_publish(arg, &(struct log_tail){i, i, i, i, (int64_t)i});
+    return NULL;
+}
+
+static void a_reader_never_sees_half_a_tail(void **state)
+{
+    (void)state;
+    static struct log_page page;
+    pthread_t writer;
+    NEED(pthread_create(&writer, NULL, publish_often, &page) == 0);
+    uint64_t seen = 0;
+    while (seen < PUBLICATIONS) {
+        struct log_tail t = log_page_tail(&page);
+        NEED(t.next >= seen);
+        NEED(t.segment == t.next && t.generation == t.next && t.offset == t.next);
+        NEED(t.time_ms == (int64_t)t.next);
+        seen = t.next;
+    }
+    (void)pthread_join(writer, NULL);
+    NEED(log_page_next_proved(&page) == PUBLICATIONS);
+}
+
+// A writer may be killed at any of its stores: the tail that counts is never the one being filled.
+static void a_tail_half_written_does_not_count(void **state)
+{
+    (void)state;
+    struct log_page page = {0};
+    for (uint64_t i = 1; i < 10; i++) {
+        log_page_publish(&page, &(struct log_tail){i, i, i, i, (int64_t)i});
+        size_t other = (atomic_load(&page.turn) + 1) % 2;
+        for (size_t word = 0; word < 5; word++) {
+            atomic_store(&page.tails[other].word[word], 1000);
+            NEED(log_page_tail(&page).next == i && log_page_tail(&page).offset == i);
+            NEED(log_page_next_proved(&page) == i);
+        }
+    }
 }
 
 // ---- many segments
@@ -459,6 +511,8 @@ int main(void)
         TEST(bytes_of_a_dead_writer_never_come_back),
         TEST(a_whole_record_of_a_dead_writer_is_kept),
         TEST(a_writer_killed_after_publishing_needs_no_mending),
+        TEST(a_reader_never_sees_half_a_tail),
+        TEST(a_tail_half_written_does_not_count),
         TEST(a_log_of_many_segments_comes_up_after_a_reboot),
         TEST(a_missing_segment_in_the_middle_is_corrupt_not_absent),
         TEST(a_lock_file_that_is_not_a_page_is_corrupt),

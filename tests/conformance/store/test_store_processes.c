@@ -5,11 +5,8 @@
 #include "base/hash.h"
 #include "base/rng.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -67,15 +64,19 @@ static void wait_for_go(struct board *b)
 {
     int64_t end = clock_boot_ms() + DEADLINE_MS;
     b->ready++;
-    while (!b->go)
+    while (!b->go) {
         NEED(clock_boot_ms() < end);
+        (void)sched_yield();
+    }
 }
 
 static void start_all(struct board *b, int count)
 {
     int64_t end = clock_boot_ms() + DEADLINE_MS;
-    while (b->ready < count)
+    while (b->ready < count) {
         NEED(clock_boot_ms() < end);
+        (void)sched_yield();
+    }
     b->go = 1;
 }
 
@@ -229,8 +230,10 @@ static void read_for_ever(void *arg)
 static void wait_until(struct board *b, int writer, uint64_t acked)
 {
     int64_t end = clock_boot_ms() + DEADLINE_MS;
-    while (b->acked[writer] < acked)
+    while (b->acked[writer] < acked) {
         NEED(clock_boot_ms() < end);
+        (void)sched_yield();
+    }
 }
 
 // Reads the whole log: every acknowledged append is there once and in order, and the reader saw a

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast the pure machine is, on one core: cycles of send, claim and ack of 300-byte messages,
+// encoding and decoding included; with an empty queue and over a backlog; what a backlog costs in
+// memory; what a snapshot costs.
+//   bench-machine [backlog]      (default 10,000,000)
+#include "queue/machine.h"
+#include "base/check.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BODY_BYTES 300
+#define BATCH_MAX  1000
+
+struct bench {
+    struct machine *m;
+    struct queue_id queue;
+    uint64_t slot;
+    int64_t now;
+    uint64_t requests;
+    struct buf send, claim, ack, refs, text;
+    struct events events;
+    bool listen;
+    uint32_t held; // locks that the next entry acks
+    uint64_t checked;
+};
+
+static double seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double resident_mib(void)
+{
+    char line[256];
+    long kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "VmRSS:", 6) == 0) kib = strtol(line + 6, NULL, 10);
+    if (f) (void)fclose(f);
+    return (double)kib / 1024;
+}
+
+static void bench_init(struct bench *b)
+{
+    *b = (struct bench){.queue = {"bench-machine-q"}, .now = 1000000000};
+    struct queue_config config;
+    config_defaults(&config);
+    config.capacity = 100 * 1000 * 1000;
+    b->m = machine_new(&b->queue, 0, &config);
+    struct buf *bufs[] = {&b->send, &b->claim, &b->ack, &b->refs, &b->text};
+    for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++)
+        buf_init(bufs[i], (size_t)64 << 20);
+    events_init(&b->events);
+}
+
+static void bench_done(struct bench *b)
+{
+    struct buf *bufs[] = {&b->send, &b->claim, &b->ack, &b->refs, &b->text};
+    for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++)
+        buf_done(bufs[i]);
+    events_done(&b->events);
+    machine_free(b->m);
+}
+
+static struct request_id next_request(struct bench *b)
+{
+    struct request_id id = {0};
+    b->requests++;
+    memcpy(id.bytes, &b->requests, sizeof b->requests);
+    return id;
+}
+
+static void put_send(struct bench *b, uint32_t count)
+{
+    static const uint8_t body[BODY_BYTES] = "a job";
+    struct request_id id = next_request(b);
+    struct message m = {.body = bytes_of(body, sizeof body)};
+    buf_clear(&b->send);
+    send_begin(&b->send, &id);
+    for (uint32_t i = 0; i < count; i++)
+        send_add(&b->send, &m);
+    send_end(&b->send, 0, count);
+}
+
+static void put_claim(struct bench *b, uint32_t count)
+{
+    struct op_claim op = {
+        .request = next_request(b), .worker = bytes_str("worker-1"), .max = count};
+    memcpy(op.seed, &b->requests, sizeof b->requests);
+    buf_clear(&b->claim);
+    claim_encode(&b->claim, &op);
+}
+
+static void put_ack(struct bench *b)
+{
+    buf_clear(&b->ack);
+    outcome_encode(&b->ack, &(struct op_outcome){.request = next_request(b),
+                                                 .queue = b->queue,
+                                                 .arrived_at = b->now,
+                                                 .count = b->held,
+                                                 .refs = buf_bytes(&b->refs)});
+}
+
+static void apply(struct bench *b, const struct op *ops, size_t len, struct op_result *results)
+{
+    b->now++;
+    buf_clear(&b->text);
+    events_clear(&b->events);
+    struct machine_entry e = {.slot = ++b->slot,
+                              .time = {b->now, b->now + 1},
+                              .now = b->now,
+                              .epoch = 1,
+                              .ops = ops,
+                              .ops_len = len};
+    machine_apply(b->m, &e, results, &b->text, b->listen ? &b->events : NULL);
+}
+
+// What the workers read: their grants become the acks of the next entry.
+static void read_grants(struct bench *b, const struct op_result *claim)
+{
+    struct result r;
+    struct grant g;
+    CHECK(claim->err == ERR_OK);
+    CHECK(result_open(bytes_of(b->text.data + claim->body_at, claim->body_len), OP_CLAIM, &r) ==
+          ERR_OK);
+    buf_clear(&b->refs);
+    b->held = 0;
+    while (grant_next(&r, &g)) {
+        lock_ref_put(&b->refs, &(struct lock_ref){g.seq, g.token});
+        b->held++;
+    }
+}
+
+// One entry: ack what was claimed before, send a batch, claim a batch.
+static void cycle(struct bench *b, uint32_t batch)
+{
+    put_ack(b);
+    put_send(b, batch);
+    put_claim(b, batch);
+    struct op ops[] = {{OP_ACK, buf_bytes(&b->ack)},
+                       {OP_SEND, buf_bytes(&b->send)},
+                       {OP_CLAIM, buf_bytes(&b->claim)}};
+    struct op_result results[3];
+    apply(b, ops, 3, results);
+    read_grants(b, &results[2]);
+    CHECK(b->held == batch);
+}
+
+static double rate(struct bench *b, uint32_t batch, uint64_t messages)
+{
+    double start = seconds();
+    for (uint64_t i = 0; i < messages; i += batch)
+        cycle(b, batch);
+    return (double)messages / (seconds() - start);
+}
+
+static void fill(struct bench *b, uint64_t messages, uint32_t batch)
+{
+    for (uint64_t i = 0; i < messages; i += batch) {
+        put_send(b, batch);
+        struct op op = {OP_SEND, buf_bytes(&b->send)};
+        struct op_result result;
+        apply(b, &op, 1, &result);
+        CHECK(result.err == ERR_OK);
+    }
+}
+
+static void snapshot(const struct bench *b)
+{
+    struct buf out;
+    buf_init(&out, (size_t)1 << 30);
+    double start = seconds();
+    machine_save(b->m, &out);
+    double saved = seconds();
+    struct machine *copy = machine_new(&b->queue, 0, machine_config(b->m));
+    CHECK(machine_load(copy, buf_bytes(&out)) == ERR_OK);
+    double loaded = seconds();
+    struct machine_stats stats;
+    machine_stats(b->m, b->now, &stats);
+    printf("  snapshot %.2f MiB, saved in %.1f ms, loaded in %.1f ms (%llu ranges, %llu records, "
+           "%llu remembered requests)\n",
+           (double)out.len / (1 << 20), (saved - start) * 1e3, (loaded - saved) * 1e3,
+           (unsigned long long)stats.ranges, (unsigned long long)stats.records,
+           (unsigned long long)stats.requests);
+    machine_free(copy);
+    buf_done(&out);
+}
+
+static const uint32_t batches[] = {1, 10, 100, 1000};
+#define BATCHES (sizeof batches / sizeof *batches)
+
+static void run_empty(double rates[BATCHES])
+{
+    for (size_t i = 0; i < BATCHES; i++) {
+        struct bench b;
+        bench_init(&b);
+        (void)rate(&b, batches[i], 200000);
+        rates[i] = rate(&b, batches[i], 2000000);
+        b.listen = true;
+        double listened = rate(&b, batches[i], 1000000);
+        printf("empty queue, batches of %-4u: %10.0f cycles/s (%10.0f with events)\n", batches[i],
+               rates[i], listened);
+        bench_done(&b);
+    }
+}
+
+static void run_backlog(uint64_t backlog, uint32_t fill_batch, const double rates[BATCHES])
+{
+    struct bench b;
+    bench_init(&b);
+    double before = resident_mib(), start = seconds();
+    fill(&b, backlog, fill_batch);
+    printf("backlog of %llu, sent in batches of %u: %.1f MiB resident (%.1f before), sent at "
+           "%.0f/s\n",
+           (unsigned long long)backlog, fill_batch, resident_mib(), before,
+           (double)backlog / (seconds() - start));
+    snapshot(&b);
+    for (size_t i = 0; i < BATCHES; i++) {
+        (void)rate(&b, batches[i], 200000);
+        double full = rate(&b, batches[i], 2000000);
+        printf("  batches of %-4u: %10.0f cycles/s, %5.1f %% of the empty queue's\n", batches[i],
+               full, 100 * full / rates[i]);
+    }
+    printf("  %.1f MiB resident at the end\n", resident_mib());
+    bench_done(&b);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t backlog = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
+    double rates[BATCHES];
+    printf("a cycle is send, claim and ack of one message of %d bytes, ops encoded and results "
+           "decoded;\none entry carries a batch of each; every op has a request id\n",
+           BODY_BYTES);
+    run_empty(rates);
+    run_backlog(backlog, 100, rates);
+    run_backlog(backlog, 1, rates);
+    return 0;
+}

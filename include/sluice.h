@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sluice: a durable work queue whose whole state lives in a store (a directory, later a bucket).
+ *
+ * Every function may be called from any thread. Any number of processes may work on the same store
+ * at once. There is no global state. A handle must not be used in a child after fork
+ * (SLUICE_INVALID).
+ *
+ * Every call answers a code. With a struct sluice_error (may be NULL) it also says, in one
+ * sentence, what went wrong, and which field of the input was at fault. Three codes deserve
+ * attention: SLUICE_UNAVAILABLE  certainly not done; try again later SLUICE_UNKNOWN      perhaps
+ * done; send it again with the same request id, which cannot do it twice SLUICE_FENCED       the
+ * lock is not yours any more; stop working on the message
+ *
+ * Strings are UTF-8, bodies any bytes, times milliseconds since 1970 by the store's clock,
+ * durations milliseconds. What a call hands out in a struct belongs to it until the matching _free.
+ */
+#ifndef SLUICE_H
+#define SLUICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SLUICE_API __attribute__((visibility("default")))
+#else
+#define SLUICE_API
+#endif
+
+#define SLUICE_VERSION "0.1.0"
+
+/* ---- errors */
+
+enum sluice_code {
+    SLUICE_OK = 0,
+    SLUICE_INVALID,     /* the request is malformed; fix it */
+    SLUICE_NOT_FOUND,   /* no such queue, message or object */
+    SLUICE_CONFLICT,    /* precondition failed; reload and decide */
+    SLUICE_FENCED,      /* a newer holder has this; stop */
+    SLUICE_LIMIT,       /* a stated limit was reached; back off */
+    SLUICE_UNAVAILABLE, /* not applied; try again later */
+    SLUICE_UNKNOWN,     /* may have been applied; send it again */
+    SLUICE_CORRUPT,     /* stored bytes fail their check; halt */
+    SLUICE_DENIED       /* credentials or scope do not allow this */
+};
+
+struct sluice_error {
+    enum sluice_code code;
+    char reason[32];   /* a stable word for the refusal, "token-mismatch"; may be empty */
+    char field[64];    /* the input at fault, "orderingMode"; may be empty */
+    char message[400]; /* one sentence: the thing, the value, what would be right */
+};
+
+SLUICE_API const char *sluice_code_name(enum sluice_code code); /* "NOT_FOUND" */
+SLUICE_API const char *sluice_code_text(enum sluice_code code); /* a sentence */
+SLUICE_API int sluice_code_exit(enum sluice_code code);         /* the command line's exit status */
+SLUICE_API const char *sluice_version(void);
+
+/* ---- a store */
+
+struct sluice;
+
+struct sluice_options {
+    int64_t timeout_ms; /* how long a call may take beside waiting for messages; 0: 30 s */
+};
+
+/*
+ * Opens a store: "mem:" (this process only), "file:///path", or a plain path; the directory is
+ * created when its parent exists. The first opening probes the store and refuses one that cannot
+ * keep the promises. options may be NULL.
+ */
+SLUICE_API enum sluice_code sluice_open(const char *url, const struct sluice_options *options,
+                                        struct sluice **out, struct sluice_error *error);
+/* Waits for calls of the library's own (dead letters on their way), not for yours: there must be
+ * none. NULL is fine. */
+SLUICE_API void sluice_close(struct sluice *s);
+
+/* ---- queues */
+
+/* A setting, by the names of docs/queues.md: {"failureStrategy.maxRetries", "3"}. */
+struct sluice_setting {
+    const char *key;
+    const char *value;
+};
+
+/*
+ * Creates a queue. SLUICE_CONFLICT: it exists (with other settings). Creating one that exists with
+ * the same settings is fine. SLUICE_INVALID names the setting that is not possible. A dead-letter
+ * queue that does not exist is created too.
+ */
+SLUICE_API enum sluice_code sluice_queue_create(struct sluice *s, const char *queue,
+                                                const struct sluice_setting *settings,
+                                                size_t settings_len, struct sluice_error *error);
+/* Changes some settings of a queue, all or none. */
+SLUICE_API enum sluice_code sluice_queue_set(struct sluice *s, const char *queue,
+                                             const struct sluice_setting *settings,
+                                             size_t settings_len, struct sluice_error *error);
+
+struct sluice_queue_info {
+    char *name;
+    char id[33]; /* 32 hex digits; another one after the queue was deleted and created again */
+    int paused;
+    struct sluice_setting *settings; /* all of them */
+    size_t settings_len;
+};
+
+SLUICE_API enum sluice_code sluice_queue_show(struct sluice *s, const char *queue,
+                                              struct sluice_queue_info **out,
+                                              struct sluice_error *error);
+SLUICE_API void sluice_queue_info_free(struct sluice_queue_info *info);
+
+/* Names of all queues, sorted. */
+struct sluice_names {
+    char **names;
+    size_t len;
+};
+SLUICE_API enum sluice_code sluice_queue_list(struct sluice *s, struct sluice_names **out,
+                                              struct sluice_error *error);
+SLUICE_API void sluice_names_free(struct sluice_names *names);
+
+/* A paused queue takes messages and gives none out; locks that are held stay valid. */
+SLUICE_API enum sluice_code sluice_queue_pause(struct sluice *s, const char *queue,
+                                               struct sluice_error *error);
+SLUICE_API enum sluice_code sluice_queue_resume(struct sluice *s, const char *queue,
+                                                struct sluice_error *error);
+/* Drops every message that waits (ready or delayed), or with dead != 0 the dead ones. purged may be
+ * NULL. */
+SLUICE_API enum sluice_code sluice_queue_purge(struct sluice *s, const char *queue, int dead,
+                                               uint64_t *purged, struct sluice_error *error);
+/* SLUICE_CONFLICT: another queue uses it for its dead letters, or its own are still on their way.
+ */
+SLUICE_API enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
+                                                struct sluice_error *error);
+
+/* ---- messages */
+
+struct sluice_header {
+    const char *name;
+    const char *value;
+};
+
+/* What a sender says of a message. Zero and NULL mean: not given. */
+struct sluice_send {
+    const void *body;
+    size_t body_len;
+    const char *group;
+    const char *dedup;
+    const char *content_type;
+    const char *workflow;
+    int priority;     /* 0 .. 9, higher first */
+    int64_t delay_ms; /* from now */
+    int64_t due;      /* or a moment */
+    const struct sluice_header *headers;
+    size_t headers_len;
+};
+
+#define SLUICE_ID_MAX    64
+#define SLUICE_TOKEN_MAX 96
+
+/* A request id: 16 random bytes of the caller's. The same id sent again does nothing again and gets
+ * the same answer. */
+struct sluice_request {
+    uint8_t bytes[16];
+};
+
+struct sluice_sent {
+    enum sluice_code code; /* of this message */
+    char id[SLUICE_ID_MAX];
+    int duplicate; /* the dedup key is known: id is the first message's */
+};
+
+/*
+ * Sends messages; each has its own answer in sent (may be NULL). SLUICE_OK when all were taken;
+ * else the first refusal. request may be NULL. On SLUICE_UNKNOWN send the same messages with the
+ * same request again.
+ */
+SLUICE_API enum sluice_code sluice_send(struct sluice *s, const char *queue,
+                                        const struct sluice_send *messages, size_t len,
+                                        const struct sluice_request *request,
+                                        struct sluice_sent *sent, struct sluice_error *error);
+
+/* A message as it is handed out. */
+struct sluice_message {
+    char id[SLUICE_ID_MAX];
+    char token[SLUICE_TOKEN_MAX]; /* empty when it is not locked by this call */
+    const char *state;            /* "ready", "delayed", "locked", "processed", "dead", ... */
+    const void *body;             /* body_len bytes, and a zero after them */
+    size_t body_len;
+    const char *group; /* "" when there is none */
+    const char *dedup;
+    const char *content_type;
+    const char *workflow;
+    const struct sluice_header *headers;
+    size_t headers_len;
+    int priority;
+    uint32_t attempt; /* deliveries, this one included */
+    uint32_t retries; /* failures counted against maxRetries */
+    uint64_t fence; /* rises with every lock of the queue's shard: for use against other systems */
+    int64_t lease_ms; /* how long the lock lasts from now, measured from before it was asked for */
+    int64_t deadline; /* when it ends, by the store's clock; when a delayed one is due */
+    int64_t sent_at;
+    const char *worker; /* who holds it */
+};
+
+struct sluice_batch {
+    struct sluice_message *messages;
+    size_t len;
+};
+SLUICE_API void sluice_batch_free(struct sluice_batch *b);
+
+struct sluice_receive {
+    const char *worker;    /* who asks; NULL: a name made from host and process */
+    uint32_t max;          /* 0: 1 */
+    int64_t wait_ms;       /* how long to wait when there is nothing */
+    int64_t visibility_ms; /* 0: the queue's visibilityTimeout */
+    const struct sluice_request *request;
+};
+
+/* Locks up to max messages. An empty batch is SLUICE_OK. Waiting costs no CPU. options may be NULL.
+ */
+SLUICE_API enum sluice_code sluice_receive(struct sluice *s, const char *queue,
+                                           const struct sluice_receive *options,
+                                           struct sluice_batch **out, struct sluice_error *error);
+
+/* What became of one lock. */
+struct sluice_outcome {
+    enum sluice_code code;
+    char reason[32]; /* why it was refused, "lock-expired"; empty when it was not */
+    const char
+        *status;   /* "processed", "retrying", "dead-lettered", "released", "renewed"; a constant */
+    int64_t until; /* renewed: the new deadline; retrying, released: when it is ready again */
+};
+
+/*
+ * Each takes tokens and gives every one its own outcome (may be NULL). SLUICE_OK when all were
+ * done, else the first refusal. Tokens may be of different shards.
+ */
+SLUICE_API enum sluice_code sluice_ack(struct sluice *s, const char *queue,
+                                       const char *const *tokens, size_t len,
+                                       struct sluice_outcome *outcomes, struct sluice_error *error);
+SLUICE_API enum sluice_code sluice_fail(struct sluice *s, const char *queue,
+                                        const char *const *tokens, size_t len, const char *reason,
+                                        struct sluice_outcome *outcomes,
+                                        struct sluice_error *error);
+/* Gives back without counting an attempt, to be ready again after delay_ms. */
+SLUICE_API enum sluice_code sluice_release(struct sluice *s, const char *queue,
+                                           const char *const *tokens, size_t len, int64_t delay_ms,
+                                           struct sluice_outcome *outcomes,
+                                           struct sluice_error *error);
+/* Extends to visibility_ms from now (0: the queue's visibilityTimeout). */
+SLUICE_API enum sluice_code sluice_renew(struct sluice *s, const char *queue,
+                                         const char *const *tokens, size_t len,
+                                         int64_t visibility_ms, struct sluice_outcome *outcomes,
+                                         struct sluice_error *error);
+
+/* ---- looking, without touching */
+
+struct sluice_peek {
+    const char *state;    /* NULL: "ready" */
+    const char *after_id; /* go on after this one */
+    uint32_t max;         /* 0: 10 */
+};
+SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
+                                        const struct sluice_peek *options,
+                                        struct sluice_batch **out, struct sluice_error *error);
+/* One message by its id. SLUICE_NOT_FOUND: never sent. One that is finished is shown without a
+ * body. */
+SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
+                                        struct sluice_batch **out, struct sluice_error *error);
+
+struct sluice_stats {
+    uint64_t ready;
+    uint64_t delayed;
+    uint64_t locked;
+    uint64_t processed;
+    uint64_t dead;     /* in this queue */
+    uint64_t outbound; /* on their way to the dead-letter queue */
+    uint64_t moved;    /* arrived there */
+    uint64_t redriven;
+    uint64_t purged;
+    uint64_t sent;         /* ever; the sum of the above */
+    uint64_t duplicates;   /* sends answered by their dedup key */
+    uint64_t workers;      /* holding locks, or registered */
+    int64_t oldest_age_ms; /* of the oldest message that waits; 0: none */
+    uint64_t entries;      /* committed to the journal */
+    uint64_t requests;     /* made to the store by this handle, all queues */
+};
+SLUICE_API enum sluice_code sluice_stats(struct sluice *s, const char *queue,
+                                         struct sluice_stats *out, struct sluice_error *error);
+
+struct sluice_worker {
+    char name[129];
+    uint32_t open;     /* locks and tickets */
+    uint32_t capacity; /* 0: not registered */
+};
+/* Up to max workers by name; *len is how many. */
+SLUICE_API enum sluice_code sluice_workers(struct sluice *s, const char *queue,
+                                           struct sluice_worker *out, size_t max, size_t *len,
+                                           struct sluice_error *error);
+
+/* ---- events */
+
+struct sluice_event {
+    const char *id; /* stable: the same event has the same id for every reader */
+    const char
+        *type; /* "message-enqueued", "message-claimed", "message-outcome", "lock-expired" ... */
+    const char *message; /* id of the message; "" when it is about the queue */
+    const char *status;  /* message-outcome: "processed", "retrying", "dead-lettered"; else "" */
+    const char *reason;  /* lock-renewal-rejected: why; else "" */
+    const char *worker;
+    uint32_t attempt;
+    uint64_t fence;
+    int64_t time;
+    int64_t until;
+    uint64_t count;
+    uint64_t position; /* of the journal entry it came from; continue with the next one */
+    uint32_t shard;
+};
+
+struct sluice_events;
+
+/*
+ * Opens the event stream of a queue at a position (0: the oldest that is kept). Events of old
+ * entries are kept as long as the entries (an hour at least).
+ */
+SLUICE_API enum sluice_code sluice_events_open(struct sluice *s, const char *queue,
+                                               uint64_t position, struct sluice_events **out,
+                                               struct sluice_error *error);
+/* The next event; waits up to wait_ms for one. SLUICE_NOT_FOUND: none came. Its strings live until
+ * the next call. */
+SLUICE_API enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
+                                               struct sluice_event *out,
+                                               struct sluice_error *error);
+SLUICE_API void sluice_events_close(struct sluice_events *e);
+
+/* ---- dead letters */
+
+/*
+ * Sends dead messages again: those that died in this queue, in place; those that came here as dead
+ * letters, to the queue `to` (NULL: the one each came from). At most max (0: all). redriven may be
+ * NULL.
+ */
+SLUICE_API enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to,
+                                           uint32_t max, uint64_t *redriven,
+                                           struct sluice_error *error);
+
+/* ---- health */
+
+enum sluice_health { SLUICE_FAILED, SLUICE_PASSED, SLUICE_WARNING };
+typedef void sluice_report(void *ctx, const char *check, enum sluice_health health,
+                           const char *detail);
+/*
+ * Examines a store: can it be opened, written, read and deleted in, does it keep its promises (the
+ * probe), its clock, its latency, every queue's journal. Reports each check as it goes; SLUICE_OK
+ * when none failed.
+ */
+SLUICE_API enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx,
+                                          struct sluice_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names, lives and ids. Two who create the same name at once race for one object; one wins.
+#include "api/catalog.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CATALOG_MAGIC  0x31434c53u // "SLC1"
+#define CATALOG_FORMAT 1
+#define LIVES_MAX      99999999u
+#define RECORD_MAX     4096
+#define KEY_MAX        (QUEUE_NAME_MAX + 24)
+
+void catalog_encode(const struct catalog_row *row, struct buf *out)
+{
+    buf_put_u32(out, CATALOG_MAGIC);
+    buf_put_u16(out, CATALOG_FORMAT);
+    buf_put_u16(out, 0);
+    buf_put(out, bytes_of(row->id.bytes, sizeof row->id.bytes));
+    buf_put_i64(out, row->created_ms);
+    buf_put_sized(out, bytes_str(row->name));
+    config_encode(&row->birth, out);
+    buf_put_hash128(out, hash128_of(buf_bytes(out)));
+}
+
+enum err catalog_decode(struct bytes from, struct catalog_row *out)
+{
+    *out = (struct catalog_row){0};
+    if (from.len < 16 || from.len > RECORD_MAX) return ERR_CORRUPT;
+    struct bytes inside = bytes_of(from.data, from.len - 16);
+    struct reader end = reader_of(bytes_of(from.data + inside.len, 16));
+    if (!hash128_equal(read_hash128(&end), hash128_of(inside))) return ERR_CORRUPT;
+    struct reader r = reader_of(inside);
+    bool known = read_u32(&r) == CATALOG_MAGIC;
+    known = read_u16(&r) == CATALOG_FORMAT && known;
+    known = read_u16(&r) == 0 && known;
+    struct bytes id = read_bytes(&r, sizeof out->id.bytes);
+    out->created_ms = read_i64(&r);
+    struct bytes name = read_sized(&r, QUEUE_NAME_MAX);
+    if (!known || !reader_ok(&r)) return ERR_CORRUPT;
+    memcpy(out->id.bytes, id.data, id.len);
+    memcpy(out->name, name.data, name.len);
+    if (config_decode(&r, &out->birth) || !reader_end(&r)) return ERR_CORRUPT;
+    return queue_name_ok(out->name) ? ERR_OK : ERR_CORRUPT;
+}
+
+static void key_of(char key[KEY_MAX], const char *part, const char *name, uint32_t life)
+{
+    (void)snprintf(key, KEY_MAX, "%s/%s/%08u", part, name, life);
+}
+
+// The newest life of the name, alive or not; life 0: there never was one.
+static enum err newest(struct store *s, const char *name, struct catalog_row *out,
+                       struct store_answer *a)
+{
+    *out = (struct catalog_row){0};
+    for (uint32_t life = 1; life < LIVES_MAX; life++) {
+        char key[KEY_MAX];
+        key_of(key, "catalog", name, life);
+        enum err err = store_get(s, key, 0, SIZE_MAX, a);
+        if (err == ERR_NOT_FOUND) return ERR_OK;
+        if (err) return err;
+        if (catalog_decode(buf_bytes(&a->body), out) || strcmp(out->name, name) != 0) {
+            (void)snprintf(a->why, sizeof a->why, "the catalog's record %s is damaged", key);
+            return ERR_CORRUPT;
+        }
+        out->life = life;
+    }
+    return ERR_LIMIT;
+}
+
+static enum err is_gone(struct store *s, const struct catalog_row *row, bool *gone,
+                        struct store_answer *a)
+{
+    char key[KEY_MAX];
+    key_of(key, "gone", row->name, row->life);
+    enum err err = store_get(s, key, 0, SIZE_MAX, a);
+    *gone = err == ERR_OK;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+enum err catalog_find(struct store *s, const char *name, struct catalog_row *out,
+                      struct store_answer *a)
+{
+    bool gone = true;
+    enum err err = newest(s, name, out, a);
+    if (!err && out->life > 0) err = is_gone(s, out, &gone, a);
+    if (!err && gone) err = ERR_NOT_FOUND;
+    return err;
+}
+
+enum err catalog_create(struct store *s, const struct catalog_row *row, struct store_answer *a)
+{
+    CHECK(queue_name_ok(row->name));
+    struct catalog_row last;
+    bool gone = true;
+    enum err err = newest(s, row->name, &last, a);
+    if (!err && last.life > 0) err = is_gone(s, &last, &gone, a);
+    if (err) return err;
+    if (!gone) return ERR_CONFLICT;
+    CLEANUP(buf_done) struct buf record;
+    buf_init(&record, RECORD_MAX);
+    catalog_encode(row, &record);
+    CHECK(!record.bad);
+    char key[KEY_MAX];
+    key_of(key, "catalog", row->name, last.life + 1);
+    return store_put_new(s, key, buf_bytes(&record), a);
+}
+
+enum err catalog_bury(struct store *s, const struct catalog_row *row, struct store_answer *a)
+{
+    char key[KEY_MAX];
+    key_of(key, "gone", row->name, row->life);
+    enum err err = store_put_new(s, key, bytes_str("gone"), a);
+    return err == ERR_CONFLICT ? ERR_OK : err;
+}
+
+// "catalog/<name>/..." to the name; false when it is not such a key.
+static bool name_in(const char *key, char name[QUEUE_NAME_MAX + 1])
+{
+    const char *start = strchr(key, '/');
+    const char *end = start ? strchr(start + 1, '/') : NULL;
+    if (!end || end - start - 1 > QUEUE_NAME_MAX) return false;
+    (void)snprintf(name, QUEUE_NAME_MAX + 1, "%.*s", (int)(end - start - 1), start + 1);
+    return queue_name_ok(name);
+}
+
+enum err catalog_next(struct store *s, const char *after, char name[QUEUE_NAME_MAX + 1],
+                      struct store_answer *a)
+{
+    char from[KEY_MAX] = "catalog/";
+    // The last life a name can have sorts after all others of it.
+    if (after[0] != 0) key_of(from, "catalog", after, LIVES_MAX);
+    for (;;) {
+        enum err err = store_list(s, "catalog/", from, 1, a);
+        if (err) return err;
+        if (a->rows_len == 0) return ERR_NOT_FOUND;
+        (void)snprintf(from, sizeof from, "%s", store_row_key(a, 0));
+        if (!name_in(from, name)) continue;
+        key_of(from, "catalog", name, LIVES_MAX);
+        struct catalog_row row;
+        err = catalog_find(s, name, &row, a);
+        if (err != ERR_NOT_FOUND) return err;
+    }
+}

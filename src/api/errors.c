@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refusals in words: the thing, the value, what would be right.
+#include "api/inside.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static_assert((int)SLUICE_DENIED == (int)ERR_DENIED && (int)SLUICE_UNKNOWN == (int)ERR_UNKNOWN,
+              "the public codes are the engine's");
+
+const char *sluice_code_name(enum sluice_code code)
+{
+    return err_name((enum err)code);
+}
+
+const char *sluice_code_text(enum sluice_code code)
+{
+    return err_text((enum err)code);
+}
+
+int sluice_code_exit(enum sluice_code code)
+{
+    return err_exit((enum err)code);
+}
+
+const char *sluice_version(void)
+{
+    return SLUICE_VERSION;
+}
+
+enum sluice_code refuse(struct sluice_error *error, enum err err, const char *field,
+                        const char *format, ...)
+{
+    if (!error) return (enum sluice_code)err;
+    *error = (struct sluice_error){.code = (enum sluice_code)err};
+    (void)snprintf(error->field, sizeof error->field, "%s", field);
+    va_list words;
+    va_start(words, format);
+    (void)vsnprintf(error->message, sizeof error->message, format, words);
+    va_end(words);
+    return error->code;
+}
+
+enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, const char *thing)
+{
+    enum sluice_code code =
+        refuse(error, reason_err(reason), "", "%s: %s", thing, reason_text(reason));
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(reason));
+    return code;
+}
+
+enum sluice_code refuse_store(struct sluice_error *error, enum err err, const char *thing,
+                              const struct store_answer *a)
+{
+    return refuse(error, err, "store", "%s: %s", thing, a->why[0] ? a->why : err_text(err));
+}
+
+enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
+                           const struct desk_answer *a, const char *queue)
+{
+    if (!err) return SLUICE_OK;
+    struct result result;
+    bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), kind, &result);
+    if (told && result.reason != REASON_NONE) return refuse_reason(error, result.reason, queue);
+    return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
+}

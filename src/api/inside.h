@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the library: shared by its files, one per part of include/sluice.h.
+#pragma once
+
+#include "api/catalog.h"
+#include "node/desk.h"
+#include "sluice.h"
+
+#include <pthread.h>
+
+// A queue that was opened. Lives until the handle is closed, even when the queue was deleted
+// meanwhile (stale).
+struct open_queue {
+    struct open_queue *next;
+    struct sluice *handle;
+    struct catalog_row row;
+    bool stale;
+    struct desk **desks; // one per shard, opened when first needed; under the handle's lock
+    uint32_t turn;       // which shard a receive starts with; under the handle's lock
+};
+
+struct sluice {
+    struct store *store; // metered
+    int64_t timeout_ms;
+    pthread_mutex_t lock;
+    struct open_queue *queues;
+    pthread_t porter;
+    pthread_cond_t porter_woken;
+    bool porter_wanted; // something may have died
+    bool closing;
+};
+
+// ---- errors: every function that answers a code fills error in on the way
+
+enum sluice_code refuse(struct sluice_error *error, enum err err, const char *field,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, const char *thing);
+enum sluice_code refuse_store(struct sluice_error *error, enum err err, const char *thing,
+                              const struct store_answer *a);
+// The outcome of an op: ERR_OK, or a refusal with the reason its result gives.
+enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
+                           const struct desk_answer *a, const char *queue);
+
+// ---- queues.c
+// Finds and opens the queue; a stale one is looked up again.
+enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
+                           struct sluice_error *error);
+enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                            struct sluice_error *error);
+enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                                  struct sluice_error *error); // the caller closes it
+void queue_stale(struct open_queue *q); // an op was refused because the queue was deleted
+enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error);
+void queues_close(struct sluice *s);
+
+// ---- names.c: ids and tokens as text
+struct lock_name {
+    uint32_t shard;
+    struct lock_ref ref;
+};
+void id_print(const struct open_queue *q, uint32_t shard, uint64_t seq, char out[SLUICE_ID_MAX]);
+enum sluice_code id_parse(const struct open_queue *q, const char *text, uint32_t *shard,
+                          uint64_t *seq, struct sluice_error *error);
+void token_print(const struct open_queue *q, const struct lock_name *lock,
+                 char out[SLUICE_TOKEN_MAX]);
+enum sluice_code token_parse(const struct open_queue *q, const char *text, struct lock_name *out,
+                             struct sluice_error *error);
+
+// ---- batch.c: messages as the caller gets them
+struct batch_builder;
+struct batch_builder *batch_new(size_t max);
+void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t shard,
+               const struct delivery *d, const struct message_view *view, int64_t now);
+struct sluice_batch *batch_take(struct batch_builder *b); // frees the builder
+size_t batch_len(const struct batch_builder *b);
+
+// ---- porter.c
+void porter_start(struct sluice *s);
+void porter_stop(struct sluice *s); // carries what is there, then stops
+void porter_wake(struct sluice *s);

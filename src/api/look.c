@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking without touching: messages by state or id, statistics, workers.
+#include "api/inside.h"
+#include "base/memory.h"
+#include "store/meter.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PEEK_MAX 10000
+
+static enum sluice_code synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                                    struct sluice_error *error)
+{
+    enum sluice_code code = queue_desk(q, shard, out, error);
+    if (code) return code;
+    enum err err = desk_sync(*out);
+    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
+    return SLUICE_OK;
+}
+
+// ---- peek and show
+
+// Messages seen under the desk's lock; the workers' names are copied, the bodies are read later.
+struct seen {
+    enum message_state state;
+    uint64_t after;
+    uint64_t seq; // show: this one
+    size_t max;
+    struct message_view *views;
+    size_t len;
+    struct buf names;
+    int64_t now;
+    enum err err;
+};
+
+static void keep_names(struct seen *s)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < s->len; i++)
+        total += s->views[i].worker.len;
+    uint8_t *at = buf_grow(&s->names, total);
+    for (size_t i = 0; i < s->len; i++) {
+        struct bytes *name = &s->views[i].worker;
+        if (name->len == 0) continue;
+        memcpy(at, name->data, name->len);
+        name->data = at;
+        at += name->len;
+    }
+}
+
+static void see(void *ctx, const struct machine *m, int64_t now)
+{
+    struct seen *s = ctx;
+    s->now = now;
+    if (s->seq != 0) {
+        s->err = machine_find(m, s->seq, now, s->views);
+        s->len = s->err ? 0 : 1;
+    } else {
+        s->len = machine_list(m, s->state, s->after, now, s->views, s->max);
+    }
+    keep_names(s);
+}
+
+static void seen_init(struct seen *s, size_t max)
+{
+    *s = (struct seen){.max = max, .views = memory_zeroed(max, sizeof *s->views)};
+    buf_init(&s->names, SIZE_MAX);
+}
+
+static void seen_done(struct seen *s)
+{
+    memory_free(s->views);
+    buf_done(&s->names);
+}
+
+static enum sluice_code add_bodies(struct open_queue *q, uint32_t shard, struct desk *d,
+                                   const struct seen *seen, struct batch_builder *b,
+                                   struct sluice_error *error)
+{
+    struct place *places = memory_zeroed(seen->len, sizeof *places);
+    for (size_t i = 0; i < seen->len; i++)
+        places[i] = seen->views[i].place;
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    enum err err = seen->len > 0 ? desk_fetch(d, places, seen->len, &answer) : ERR_OK;
+    for (size_t i = 0; !err && i < seen->len; i++)
+        batch_add(b, q, shard, &answer.deliveries[i], &seen->views[i], seen->now);
+    desk_answer_done(&answer);
+    memory_free(places);
+    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
+    return SLUICE_OK;
+}
+
+static enum sluice_code parse_state(const char *text, enum message_state *out,
+                                    struct sluice_error *error)
+{
+    static const enum message_state shown[] = {STATE_READY, STATE_DELAYED, STATE_LOCKED, STATE_DEAD,
+                                               STATE_OUTBOUND};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        *out = shown[i];
+        if (!text || strcmp(text, message_state_name(shown[i])) == 0) return SLUICE_OK;
+    }
+    return refuse(error, ERR_INVALID, "state",
+                  "state \"%.40s\" is not one of ready, delayed, locked, dead, outbound", text);
+}
+
+enum sluice_code sluice_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
+                             struct sluice_batch **out, struct sluice_error *error)
+{
+    const struct sluice_peek none = {0};
+    const struct sluice_peek *o = options ? options : &none;
+    size_t max = o->max > 0 ? o->max : 10;
+    if (max > PEEK_MAX) max = PEEK_MAX;
+    struct open_queue *q;
+    enum message_state state;
+    uint32_t first = 0;
+    uint64_t after = 0;
+    *out = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = parse_state(o->state, &state, error);
+    if (!code && o->after_id) code = id_parse(q, o->after_id, &first, &after, error);
+    if (code) return code;
+    struct batch_builder *b = batch_new(max);
+    for (uint32_t shard = first; !code && shard < q->row.birth.shards; shard++) {
+        struct desk *d;
+        struct seen seen;
+        if (batch_len(b) == max) break;
+        code = synced_desk(q, shard, &d, error);
+        if (code) break;
+        seen_init(&seen, max - batch_len(b));
+        seen.state = state;
+        seen.after = shard == first ? after : 0;
+        desk_look(d, see, &seen);
+        code = add_bodies(q, shard, d, &seen, b, error);
+        seen_done(&seen);
+    }
+    if (code) {
+        sluice_batch_free(batch_take(b));
+    } else {
+        *out = batch_take(b);
+    }
+    return code;
+}
+
+// A finished message has left no record: what is known is that it is finished.
+static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t shard,
+                         uint64_t seq)
+{
+    struct message_view view = {.seq = seq, .state = STATE_PROCESSED};
+    batch_add(b, q, shard, &(struct delivery){0}, &view, 0);
+    batch_take(b)->messages[0].state = "finished";
+}
+
+enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
+                             struct sluice_batch **out, struct sluice_error *error)
+{
+    struct open_queue *q;
+    struct desk *d;
+    uint32_t shard;
+    struct seen seen;
+    uint64_t seq;
+    *out = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = id_parse(q, id, &shard, &seq, error);
+    if (!code) code = synced_desk(q, shard, &d, error);
+    if (code) return code;
+    struct batch_builder *b = batch_new(1);
+    seen_init(&seen, 1);
+    seen.seq = seq;
+    desk_look(d, see, &seen);
+    if (seen.err == ERR_CONFLICT) {
+        add_finished(b, q, shard, seq);
+    } else if (seen.err) {
+        code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", queue, id);
+    } else {
+        code = add_bodies(q, shard, d, &seen, b, error);
+    }
+    seen_done(&seen);
+    if (code) {
+        sluice_batch_free(batch_take(b));
+    } else {
+        *out = batch_take(b);
+    }
+    return code;
+}
+
+// ---- statistics
+
+struct stats_look {
+    struct sluice_stats *out;
+    struct place oldest; // of the oldest message that waits; slot 0: none
+    int64_t now;
+};
+
+static void find_oldest(struct stats_look *l, const struct machine *m, int64_t now)
+{
+    struct message_view ready, delayed;
+    size_t a = machine_list(m, STATE_READY, 0, now, &ready, 1);
+    size_t b = machine_list(m, STATE_DELAYED, 0, now, &delayed, 1);
+    if (a == 0 && b == 0) return;
+    bool first_is_delayed = a == 0 || (b > 0 && delayed.seq < ready.seq);
+    l->oldest = first_is_delayed ? delayed.place : ready.place;
+}
+
+static void add_stats(void *ctx, const struct machine *m, int64_t now)
+{
+    struct stats_look *l = ctx;
+    struct machine_stats stats;
+    machine_stats(m, now, &stats);
+    l->now = now;
+    l->out->ready += stats.counts[STATE_READY];
+    l->out->delayed += stats.counts[STATE_DELAYED];
+    l->out->locked += stats.counts[STATE_LOCKED];
+    l->out->processed += stats.counts[STATE_PROCESSED];
+    l->out->dead += stats.counts[STATE_DEAD];
+    l->out->outbound += stats.counts[STATE_OUTBOUND];
+    l->out->moved += stats.counts[STATE_MOVED];
+    l->out->redriven += stats.counts[STATE_REDRIVEN];
+    l->out->purged += stats.counts[STATE_PURGED];
+    l->out->sent += stats.sent;
+    l->out->duplicates += stats.duplicates;
+    l->out->entries += machine_slot(m);
+    struct worker_view w;
+    for (size_t i = 0; machine_worker(m, i, &w); i++)
+        if (w.open > 0 || w.capacity > 0) l->out->workers++;
+    find_oldest(l, m, now);
+}
+
+static void note_age(struct desk *d, const struct stats_look *l)
+{
+    if (l->oldest.slot == 0) return;
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    if (!desk_fetch(d, &l->oldest, 1, &answer)) {
+        int64_t age = l->now - answer.deliveries[0].sent_at;
+        if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
+    }
+    desk_answer_done(&answer);
+}
+
+static uint64_t requests_made(const struct sluice *s)
+{
+    struct meter_snapshot meter;
+    uint64_t sum = 0;
+    store_meter_read(s->store, &meter);
+    for (int kind = 0; kind < METER_KINDS; kind++)
+        sum += meter.kind[kind].requests;
+    return sum;
+}
+
+enum sluice_code sluice_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
+                              struct sluice_error *error)
+{
+    struct open_queue *q;
+    *out = (struct sluice_stats){0};
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        struct desk *d;
+        struct stats_look look = {.out = out};
+        code = synced_desk(q, shard, &d, error);
+        if (code) break;
+        desk_look(d, add_stats, &look);
+        note_age(d, &look);
+    }
+    out->requests = requests_made(s);
+    return code;
+}
+
+struct workers_look {
+    struct sluice_worker *out;
+    size_t max;
+    size_t *len;
+};
+
+static void add_worker(struct workers_look *l, const struct worker_view *w)
+{
+    struct sluice_worker row = {.open = w->open, .capacity = w->capacity};
+    (void)snprintf(row.name, sizeof row.name, "%.*s", (int)w->name.len, (const char *)w->name.data);
+    for (size_t i = 0; i < *l->len; i++) {
+        if (strcmp(l->out[i].name, row.name) != 0) continue;
+        l->out[i].open += row.open; // the same worker on another shard
+        return;
+    }
+    if (*l->len < l->max) l->out[(*l->len)++] = row;
+}
+
+static void add_workers(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    struct worker_view w;
+    for (size_t i = 0; machine_worker(m, i, &w); i++)
+        if (w.open > 0 || w.capacity > 0) add_worker(ctx, &w);
+}
+
+enum sluice_code sluice_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
+                                size_t max, size_t *len, struct sluice_error *error)
+{
+    struct open_queue *q;
+    *len = 0;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        struct desk *d;
+        struct workers_look look = {.out = out, .max = max, .len = len};
+        code = synced_desk(q, shard, &d, error);
+        if (!code) desk_look(d, add_workers, &look);
+    }
+    return code;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carries dead letters from the queues that are open to their dead-letter queues, in a thread of
+// its own. Whoever opens a queue carries its letters; a letter carried twice arrives once.
+#include "api/inside.h"
+#include "os/clock.h"
+
+#include <string.h>
+#include <time.h>
+
+#define LOOK_EVERY_MS  250  // for what dies by itself, when its lock expires
+#define LAST_CARRY_MS  5000 // how long closing may take for letters on their way
+#define CARRY_AGAIN_MS 5
+
+struct letters {
+    uint64_t outbound;
+    bool routed; // the queue has a dead-letter queue
+};
+
+static void count_letters(void *ctx, const struct machine *m, int64_t now)
+{
+    struct letters *l = ctx;
+    struct machine_stats stats;
+    machine_stats(m, now, &stats);
+    l->outbound += stats.counts[STATE_OUTBOUND];
+    l->routed = l->routed || machine_config(m)->dead_letter_queue[0] != 0;
+}
+
+static enum err carry(void *ctx, const char *to, struct op op)
+{
+    struct sluice *s = ctx;
+    struct open_queue *q;
+    struct desk *d;
+    enum sluice_code code = queue_ensure(s, to, NULL);
+    if (!code) code = queue_get(s, to, &q, NULL);
+    if (!code) code = queue_desk(q, 0, &d, NULL);
+    if (code) return (enum err)code;
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    enum err err = desk_do(d, op, &answer);
+    if (err == ERR_NOT_FOUND) queue_stale(q); // deleted meanwhile: the next try makes a new one
+    desk_answer_done(&answer);
+    return err;
+}
+
+// The queues only ever grow at the head, so a walk that started with the lock goes on without it.
+static struct open_queue *first_queue(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *q = s->queues;
+    (void)pthread_mutex_unlock(&s->lock);
+    return q;
+}
+
+static struct desk *desk_if_open(struct open_queue *q, uint32_t shard)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    struct desk *d = q->desks[shard];
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return d;
+}
+
+// One round over all open desks; what is left to carry.
+static struct letters carry_all(struct sluice *s)
+{
+    struct letters left = {0};
+    for (struct open_queue *q = first_queue(s); q; q = q->next) {
+        for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+            struct desk *d = desk_if_open(q, shard);
+            struct letters mine = {0};
+            if (d) desk_look(d, count_letters, &mine);
+            if (mine.outbound > 0) {
+                (void)desk_carry(d, carry, s);
+                mine.outbound = 0;
+                desk_look(d, count_letters, &mine);
+            }
+            left.outbound += mine.outbound;
+            left.routed = left.routed || mine.routed;
+        }
+    }
+    return left;
+}
+
+static void nap(struct sluice *s, int64_t ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ms * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&s->porter_woken, &s->lock, &until);
+}
+
+static void *work(void *arg)
+{
+    struct sluice *s = arg;
+    int64_t give_up = 0;
+    struct letters left = {0};
+    (void)pthread_mutex_lock(&s->lock);
+    for (;;) {
+        if (s->closing && give_up == 0) give_up = clock_boot_ms() + LAST_CARRY_MS;
+        bool last = s->closing && (left.outbound == 0 || clock_boot_ms() >= give_up);
+        if (last && !s->porter_wanted) break;
+        if (!s->porter_wanted && left.outbound > 0) {
+            nap(s, CARRY_AGAIN_MS);
+        } else if (!s->porter_wanted && left.routed) {
+            nap(s, LOOK_EVERY_MS);
+        } else if (!s->porter_wanted) {
+            (void)pthread_cond_wait(&s->porter_woken, &s->lock);
+        }
+        s->porter_wanted = false;
+        (void)pthread_mutex_unlock(&s->lock);
+        left = carry_all(s);
+        (void)pthread_mutex_lock(&s->lock);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+void porter_start(struct sluice *s)
+{
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&s->porter_woken, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    (void)pthread_create(&s->porter, NULL, work, s);
+}
+
+void porter_wake(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->porter_wanted = true;
+    (void)pthread_cond_signal(&s->porter_woken);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void porter_stop(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    s->porter_wanted = true;
+    (void)pthread_cond_signal(&s->porter_woken);
+    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_join(s->porter, NULL);
+    (void)pthread_cond_destroy(&s->porter_woken);
+}

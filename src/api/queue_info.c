@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What queues there are and how they are set.
+#include "api/inside.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *copy_text(const char *text)
+{
+    size_t len = strlen(text) + 1;
+    char *copy = memory_new(len);
+    memcpy(copy, text, len);
+    return copy;
+}
+
+static void look_at(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    struct sluice_queue_info *info = ctx;
+    struct config_pair pair;
+    info->paused = machine_paused(m);
+    while (config_print(machine_config(m), info->settings_len, &pair))
+        info->settings_len++;
+    info->settings = memory_zeroed(info->settings_len, sizeof *info->settings);
+    for (size_t i = 0; i < info->settings_len; i++) {
+        (void)config_print(machine_config(m), i, &pair);
+        info->settings[i] = (struct sluice_setting){pair.key, copy_text(pair.value)};
+    }
+}
+
+enum sluice_code sluice_queue_show(struct sluice *s, const char *queue,
+                                   struct sluice_queue_info **out, struct sluice_error *error)
+{
+    struct open_queue *q;
+    struct desk *d;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = queue_desk(q, 0, &d, error);
+    if (code) return code;
+    enum err err = desk_sync(d);
+    if (err) return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
+    struct sluice_queue_info *info = NEW(struct sluice_queue_info);
+    info->name = copy_text(queue);
+    for (int i = 0; i < 16; i++)
+        (void)snprintf(info->id + (size_t)i * 2, 3, "%02x", q->row.id.bytes[i]);
+    desk_look(d, look_at, info);
+    *out = info;
+    return SLUICE_OK;
+}
+
+void sluice_queue_info_free(struct sluice_queue_info *info)
+{
+    if (!info) return;
+    for (size_t i = 0; i < info->settings_len; i++)
+        memory_free((void *)(uintptr_t)info->settings[i].value);
+    memory_free(info->settings);
+    memory_free(info->name);
+    memory_free(info);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum sluice_code sluice_queue_list(struct sluice *s, struct sluice_names **out,
+                                   struct sluice_error *error)
+{
+    struct sluice_names *list = NEW(struct sluice_names);
+    struct store_answer answer;
+    char name[QUEUE_NAME_MAX + 1] = "";
+    store_answer_init(&answer);
+    enum err err;
+    while (!(err = catalog_next(s->store, name, name, &answer))) {
+        list->names = memory_resize(list->names, (list->len + 1) * sizeof *list->names);
+        list->names[list->len++] = copy_text(name);
+    }
+    enum sluice_code code = SLUICE_OK;
+    if (err != ERR_NOT_FOUND) code = refuse_store(error, err, "the catalog", &answer);
+    store_answer_done(&answer);
+    if (code) {
+        sluice_names_free(list);
+        return code;
+    }
+    if (list->len > 1) qsort(list->names, list->len, sizeof *list->names, by_name);
+    *out = list;
+    return SLUICE_OK;
+}
+
+void sluice_names_free(struct sluice_names *names)
+{
+    if (!names) return;
+    for (size_t i = 0; i < names->len; i++)
+        memory_free(names->names[i]);
+    memory_free(names->names);
+    memory_free(names);
+}

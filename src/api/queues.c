@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues by name: looking them up, creating, changing and deleting them.
+#include "api/inside.h"
+#include "base/memory.h"
+#include "os/entropy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- opened queues
+
+static struct open_queue *find_open(const struct sluice *s, const char *name)
+{
+    struct open_queue *q = s->queues;
+    while (q && (q->stale || strcmp(q->row.name, name) != 0))
+        q = q->next;
+    return q;
+}
+
+static struct open_queue *add_open(struct sluice *s, const struct catalog_row *row)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *q = find_open(s, row->name); // somebody may have been faster
+    if (!q) {
+        q = NEW(struct open_queue);
+        q->handle = s;
+        q->row = *row;
+        q->desks = memory_zeroed(row->birth.shards, sizeof(struct desk *));
+        q->next = s->queues;
+        s->queues = q;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return q;
+}
+
+static enum sluice_code check_name(const char *name, struct sluice_error *error)
+{
+    if (name && queue_name_ok(name)) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "queue",
+                  "\"%.100s\" is not a queue name: a letter or digit, then letters, digits, '_', "
+                  "'.' or '-', %d at most",
+                  name ? name : "", QUEUE_NAME_MAX);
+}
+
+enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
+                           struct sluice_error *error)
+{
+    enum sluice_code code = check_name(name, error);
+    if (code) return code;
+    (void)pthread_mutex_lock(&s->lock);
+    *out = find_open(s, name);
+    (void)pthread_mutex_unlock(&s->lock);
+    if (*out) return SLUICE_OK;
+    struct store_answer answer;
+    struct catalog_row row;
+    store_answer_init(&answer);
+    enum err err = catalog_find(s->store, name, &row, &answer);
+    if (err == ERR_NOT_FOUND) {
+        code = refuse(error, err, "queue", "there is no queue %s", name);
+        if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
+    } else if (err) {
+        code = refuse_store(error, err, name, &answer);
+    } else {
+        *out = add_open(s, &row);
+    }
+    store_answer_done(&answer);
+    return code;
+}
+
+void queue_stale(struct open_queue *q)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    q->stale = true;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+}
+
+static enum err open_desk(struct open_queue *q, uint32_t shard, bool events, struct desk **out)
+{
+    struct desk_config config = {.id = {.shard = shard},
+                                 .birth = q->row.birth,
+                                 .from_oldest = events,
+                                 .keeps_events = events,
+                                 .moves_letters = !events,
+                                 .patience_ms = q->handle->timeout_ms};
+    memcpy(config.id.queue, q->row.id.bytes, sizeof config.id.queue);
+    memcpy(config.queue, q->row.name, sizeof config.queue);
+    return desk_open(q->handle->store, &config, out);
+}
+
+enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                            struct sluice_error *error)
+{
+    struct sluice *s = q->handle;
+    enum err err = ERR_OK;
+    (void)pthread_mutex_lock(&s->lock);
+    if (!q->desks[shard]) err = open_desk(q, shard, false, &q->desks[shard]);
+    *out = q->desks[shard];
+    (void)pthread_mutex_unlock(&s->lock);
+    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
+    return SLUICE_OK;
+}
+
+enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                                  struct sluice_error *error)
+{
+    enum err err = open_desk(q, shard, true, out);
+    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
+    return SLUICE_OK;
+}
+
+void queues_close(struct sluice *s)
+{
+    while (s->queues) {
+        struct open_queue *q = s->queues;
+        s->queues = q->next;
+        for (uint32_t shard = 0; shard < q->row.birth.shards; shard++)
+            desk_close(q->desks[shard]);
+        memory_free(q->desks);
+        memory_free(q);
+    }
+}
+
+// ---- one op on every shard
+
+static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64_t *sum,
+                                      struct sluice_error *error)
+{
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    enum sluice_code code = SLUICE_OK;
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        struct desk *d;
+        code = queue_desk(q, shard, &d, error);
+        if (code) break;
+        enum err err = desk_do(d, op, &answer);
+        code = refuse_op(error, err, op.kind, &answer, q->row.name);
+        struct result result;
+        if (!code && sum && !result_open(buf_bytes(&answer.body), op.kind, &result))
+            *sum += result.value;
+        if (code == SLUICE_NOT_FOUND) queue_stale(q);
+    }
+    desk_answer_done(&answer);
+    return code;
+}
+
+static enum sluice_code do_plain(struct sluice *s, const char *name, uint16_t kind,
+                                 struct sluice_error *error)
+{
+    struct open_queue *q;
+    enum sluice_code code = queue_get(s, name, &q, error);
+    if (code) return code;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 64);
+    struct op_plain op = {0};
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    plain_encode(&payload, &op);
+    return do_everywhere(q, (struct op){kind, buf_bytes(&payload)}, NULL, error);
+}
+
+enum sluice_code sluice_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
+{
+    return do_plain(s, queue, OP_PAUSE, error);
+}
+
+enum sluice_code sluice_queue_resume(struct sluice *s, const char *queue,
+                                     struct sluice_error *error)
+{
+    return do_plain(s, queue, OP_RESUME, error);
+}
+
+enum sluice_code sluice_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
+                                    struct sluice_error *error)
+{
+    struct open_queue *q;
+    uint64_t sum = 0;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (code) return code;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 64);
+    struct op_purge op = {.dead = dead != 0};
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    purge_encode(&payload, &op);
+    code = do_everywhere(q, (struct op){OP_PURGE, buf_bytes(&payload)}, &sum, error);
+    if (purged) *purged = sum;
+    return code;
+}
+
+// ---- settings
+
+static void copy_config(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    struct queue_config *c = ctx;
+    *c = *machine_config(m);
+}
+
+// The present configuration, folded up to the tail.
+static enum sluice_code present_config(struct open_queue *q, struct queue_config *out,
+                                       struct sluice_error *error)
+{
+    struct desk *d;
+    enum sluice_code code = queue_desk(q, 0, &d, error);
+    if (code) return code;
+    enum err err = desk_sync(d);
+    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
+    desk_look(d, copy_config, out);
+    return SLUICE_OK;
+}
+
+static enum sluice_code change_config(struct queue_config *c, const struct sluice_setting *settings,
+                                      size_t len, struct sluice_error *error)
+{
+    struct config_error why = {""};
+    for (size_t i = 0; i < len; i++)
+        if (config_set(c, settings[i].key, settings[i].value, &why))
+            return refuse(error, ERR_INVALID, settings[i].key, "%s", why.text);
+    return SLUICE_OK;
+}
+
+struct route {
+    struct sluice *handle;
+    char next[QUEUE_NAME_MAX + 1];
+};
+
+static const char *dead_letter_queue_of(void *ctx, const char *queue)
+{
+    struct route *r = ctx;
+    struct open_queue *q;
+    struct queue_config c;
+    if (queue_get(r->handle, queue, &q, NULL) || present_config(q, &c, NULL)) return NULL;
+    (void)snprintf(r->next, sizeof r->next, "%s", c.dead_letter_queue);
+    return r->next[0] ? r->next : NULL;
+}
+
+static enum sluice_code check_config(struct sluice *s, const char *name,
+                                     const struct queue_config *c, struct sluice_error *error)
+{
+    struct config_error why = {""};
+    struct route route = {.handle = s};
+    if (config_check(c, name, &why) ||
+        config_check_cycle(c, name, dead_letter_queue_of, &route, &why))
+        return refuse(error, ERR_INVALID, "failureStrategy", "%s", why.text);
+    return SLUICE_OK;
+}
+
+enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error)
+{
+    struct open_queue *q;
+    if (queue_get(s, name, &q, NULL) == SLUICE_OK) return SLUICE_OK;
+    return sluice_queue_create(s, name, NULL, 0, error);
+}
+
+static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = machine_deleted(m);
+}
+
+// The name is taken: by the same queue, by another, or by one whose deletion stopped half-way.
+static enum sluice_code exists_already(struct sluice *s, const char *name,
+                                       const struct queue_config *wanted, bool *deleted,
+                                       struct sluice_error *error)
+{
+    struct open_queue *q;
+    struct desk *d;
+    struct queue_config present;
+    enum sluice_code code = queue_get(s, name, &q, error);
+    if (!code) code = present_config(q, &present, error);
+    if (!code) code = queue_desk(q, 0, &d, error);
+    if (code) return code;
+    desk_look(d, copy_deleted, deleted);
+    if (*deleted) return sluice_queue_delete(s, name, error);
+    struct config_pair a, b;
+    for (size_t i = 0; config_print(wanted, i, &a) && config_print(&present, i, &b); i++)
+        if (strcmp(a.value, b.value) != 0)
+            return refuse(error, ERR_CONFLICT, a.key, "queue %s exists, with %s %s instead of %s",
+                          name, a.key, b.value, a.value);
+    return SLUICE_OK;
+}
+
+static enum sluice_code create(struct sluice *s, const char *name, const struct queue_config *c,
+                               struct sluice_error *error)
+{
+    struct catalog_row row = {.birth = *c};
+    (void)snprintf(row.name, sizeof row.name, "%s", name);
+    entropy_fill(row.id.bytes, sizeof row.id.bytes);
+    struct store_answer answer;
+    store_answer_init(&answer);
+    enum err err = catalog_create(s->store, &row, &answer);
+    enum sluice_code code = SLUICE_OK;
+    bool deleted = false;
+    if (err == ERR_CONFLICT) code = exists_already(s, name, c, &deleted, error);
+    if (deleted && !code) err = catalog_create(s->store, &row, &answer);
+    if (err && err != ERR_CONFLICT) {
+        code = refuse_store(error, err, name, &answer);
+    }
+    store_answer_done(&answer);
+    return code;
+}
+
+enum sluice_code sluice_queue_create(struct sluice *s, const char *queue,
+                                     const struct sluice_setting *settings, size_t settings_len,
+                                     struct sluice_error *error)
+{
+    struct queue_config c;
+    config_defaults(&c);
+    enum sluice_code code = check_name(queue, error);
+    if (!code) code = change_config(&c, settings, settings_len, error);
+    if (!code) code = check_config(s, queue, &c, error);
+    if (!code) code = create(s, queue, &c, error);
+    if (!code && c.dead_letter_queue[0] != 0) code = queue_ensure(s, c.dead_letter_queue, error);
+    return code;
+}
+
+enum sluice_code sluice_queue_set(struct sluice *s, const char *queue,
+                                  const struct sluice_setting *settings, size_t settings_len,
+                                  struct sluice_error *error)
+{
+    struct open_queue *q;
+    struct op_configure op = {0};
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = present_config(q, &op.config, error);
+    if (!code) code = change_config(&op.config, settings, settings_len, error);
+    if (!code) code = check_config(s, queue, &op.config, error);
+    if (!code && op.config.dead_letter_queue[0] != 0)
+        code = queue_ensure(s, op.config.dead_letter_queue, error);
+    if (code) return code;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 4096);
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    configure_encode(&payload, &op);
+    return do_everywhere(q, (struct op){OP_CONFIGURE, buf_bytes(&payload)}, NULL, error);
+}
+
+// ---- deleting
+
+static enum sluice_code used_by(struct sluice *s, const char *name, struct sluice_error *error)
+{
+    struct sluice_names *all;
+    enum sluice_code code = sluice_queue_list(s, &all, error);
+    if (code) return code;
+    for (size_t i = 0; !code && i < all->len; i++) {
+        struct route route = {.handle = s};
+        const char *dlq = dead_letter_queue_of(&route, all->names[i]);
+        if (dlq && strcmp(dlq, name) == 0)
+            code = refuse(error, ERR_CONFLICT, "queue",
+                          "%s is the dead-letter queue of %s; change or delete that one first",
+                          name, all->names[i]);
+    }
+    sluice_names_free(all);
+    return code;
+}
+
+enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
+                                     struct sluice_error *error)
+{
+    struct open_queue *q = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = used_by(s, queue, error);
+    if (!code) code = do_plain(s, queue, OP_DELETE, error);
+    // A deletion that stopped half-way is finished by the next.
+    if (code && !(code == SLUICE_NOT_FOUND && q && q->stale)) return code;
+    struct store_answer answer;
+    store_answer_init(&answer);
+    enum err err = catalog_bury(s->store, &q->row, &answer);
+    code = err ? refuse_store(error, err, queue, &answer) : SLUICE_OK;
+    store_answer_done(&answer);
+    queue_stale(q);
+    return code;
+}

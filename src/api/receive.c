@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receiving and what becomes of it: locks are taken, kept, given back, and messages finished.
+#include "api/inside.h"
+#include "base/memory.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLICE_MS 20 // how long a receive over several shards waits at each
+
+// ---- receive
+
+static void default_worker(char name[WORKER_NAME_MAX + 1])
+{
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "worker");
+    (void)snprintf(name, WORKER_NAME_MAX + 1, "%s-%ld", host, (long)getpid());
+}
+
+struct receiving {
+    struct open_queue *queue;
+    struct op_claim claim;
+    int64_t asked_at; // local time: leases are counted from here
+    struct desk_answer answer;
+    struct sluice_batch **out;
+    struct sluice_error *error;
+};
+
+static void hand_out(struct receiving *r, uint32_t shard, struct desk *d)
+{
+    int64_t now = desk_time(d).hi;
+    struct batch_builder *b = batch_new(r->answer.deliveries_len);
+    for (size_t i = 0; i < r->answer.deliveries_len; i++)
+        batch_add(b, r->queue, shard, &r->answer.deliveries[i], NULL, now);
+    *r->out = batch_take(b);
+}
+
+static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_t wait_ms)
+{
+    struct desk *d;
+    enum sluice_code code = queue_desk(r->queue, shard, &d, r->error);
+    if (code) return code;
+    enum err err = desk_receive(d, &r->claim, wait_ms, &r->answer);
+    code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
+    if (code == SLUICE_NOT_FOUND) queue_stale(r->queue);
+    if (!code && r->answer.deliveries_len > 0) hand_out(r, shard, d);
+    return code;
+}
+
+static uint32_t next_turn(struct open_queue *q)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    uint32_t turn = q->turn++ % q->row.birth.shards;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return turn;
+}
+
+// Several shards: each in turn, without waiting the first time round.
+static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
+{
+    uint32_t shards = r->queue->row.birth.shards;
+    if (shards == 1) return receive_from(r, 0, wait_ms);
+    int64_t until = r->asked_at + wait_ms;
+    uint32_t turn = next_turn(r->queue);
+    for (uint32_t tried = 0;; tried++) {
+        int64_t left = until - clock_boot_ms();
+        int64_t slice = tried < shards ? 0 : left < SLICE_MS ? left : SLICE_MS;
+        if (slice < 0) return SLUICE_OK;
+        enum sluice_code code = receive_from(r, (turn + tried) % shards, slice);
+        if (code || *r->out) return code;
+        entropy_fill(r->claim.request.bytes, sizeof r->claim.request.bytes);
+        if (tried >= shards - 1 && left <= 0) return SLUICE_OK;
+    }
+}
+
+enum sluice_code sluice_receive(struct sluice *s, const char *queue,
+                                const struct sluice_receive *options, struct sluice_batch **out,
+                                struct sluice_error *error)
+{
+    const struct sluice_receive none = {0};
+    const struct sluice_receive *o = options ? options : &none;
+    struct receiving r = {.out = out, .error = error, .asked_at = clock_boot_ms()};
+    char name[WORKER_NAME_MAX + 1];
+    *out = NULL;
+    enum sluice_code code = queue_get(s, queue, &r.queue, error);
+    if (code) return code;
+    default_worker(name);
+    r.claim = (struct op_claim){.worker = bytes_str(o->worker ? o->worker : name),
+                                .max = o->max > 0 ? o->max : 1,
+                                .lease_ms = o->visibility_ms};
+    if (r.claim.worker.len == 0 || r.claim.worker.len > WORKER_NAME_MAX)
+        return refuse(error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not %zu",
+                      WORKER_NAME_MAX, r.claim.worker.len);
+    if (r.claim.max > CLAIM_COUNT_MAX || o->visibility_ms < 0 || o->visibility_ms > LEASE_MAX_MS)
+        return refuse(error, ERR_INVALID, r.claim.max > CLAIM_COUNT_MAX ? "max" : "visibility",
+                      "max must be 1 to %d and the visibility timeout at most 24 h",
+                      CLAIM_COUNT_MAX);
+    entropy_fill(r.claim.seed, sizeof r.claim.seed);
+    entropy_fill(r.claim.request.bytes, sizeof r.claim.request.bytes);
+    if (o->request) memcpy(r.claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
+    desk_answer_init(&r.answer);
+    code = receive_any(&r, o->wait_ms > 0 ? o->wait_ms : 0);
+    desk_answer_done(&r.answer);
+    if (!code && !*out) *out = batch_take(batch_new(0));
+    return code;
+}
+
+// ---- outcomes
+
+struct settling {
+    struct open_queue *queue;
+    uint16_t kind;
+    int64_t wait_ms;
+    struct bytes reason;
+    const struct lock_name *locks;
+    size_t len;
+    struct sluice_outcome *outcomes; // may be NULL
+    struct sluice_error *error;
+    enum sluice_code code; // the first refusal
+};
+
+static const char *status_of(uint16_t kind, const struct outcome_row *row)
+{
+    if (row->reason != REASON_NONE) return "";
+    if (kind == OP_RENEW) return "renewed";
+    return kind == OP_RELEASE ? "released" : outcome_status_name(row->status);
+}
+
+static void note(struct settling *s, size_t index, const struct outcome_row *row)
+{
+    enum sluice_code code = (enum sluice_code)reason_err(row->reason);
+    if (code && !s->code) s->code = refuse_reason(s->error, row->reason, s->queue->row.name);
+    if (row->status == OUTCOME_DEAD_LETTERED) porter_wake(s->queue->handle);
+    if (!s->outcomes) return;
+    struct sluice_outcome *out = &s->outcomes[index];
+    *out = (struct sluice_outcome){
+        .code = code, .status = status_of(s->kind, row), .until = row->until};
+    if (code) (void)snprintf(out->reason, sizeof out->reason, "%s", reason_name(row->reason));
+}
+
+static void note_failure(struct settling *s, size_t index, enum sluice_code code)
+{
+    if (!s->code) s->code = code;
+    if (s->outcomes) s->outcomes[index] = (struct sluice_outcome){.code = code, .status = ""};
+}
+
+// The locks of one shard, from index `from` on, in one op; returns how many it took.
+static size_t gather(const struct settling *s, uint32_t shard, size_t from, struct buf *refs,
+                     size_t *members)
+{
+    size_t count = 0;
+    for (size_t i = from; i < s->len && count < REFS_MAX; i++) {
+        if (s->locks[i].shard != shard) continue;
+        lock_ref_put(refs, &s->locks[i].ref);
+        members[count++] = i;
+    }
+    return count;
+}
+
+static void settle(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
+                   size_t count)
+{
+    struct desk *d;
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    enum sluice_code code = queue_desk(s->queue, shard, &d, s->code ? NULL : s->error);
+    struct result result = {0};
+    if (!code) {
+        struct op_outcome op = {
+            .wait_ms = s->wait_ms, .reason = s->reason, .count = (uint32_t)count, .refs = refs};
+        entropy_fill(op.request.bytes, sizeof op.request.bytes);
+        desk_outcome_origin(d, &op);
+        CLEANUP(buf_done) struct buf payload;
+        buf_init(&payload, JOURNAL_OP_MAX);
+        outcome_encode(&payload, &op);
+        struct op sent = {s->kind, buf_bytes(&payload)};
+        enum err err = desk_do(d, sent, &answer);
+        // The same request id again: it cannot be done twice, and by now the answer may be had.
+        if (err == ERR_UNKNOWN) err = desk_do(d, sent, &answer);
+        bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), s->kind, &result);
+        if (!told || result.count == 0)
+            code = refuse_op(s->code ? NULL : s->error, err ? err : ERR_CORRUPT, s->kind, &answer,
+                             s->queue->row.name);
+    }
+    struct outcome_row row;
+    for (size_t i = 0; i < count; i++) {
+        if (!code && outcome_row_next(&result, &row)) {
+            note(s, members[i], &row);
+        } else {
+            note_failure(s, members[i], code ? code : SLUICE_CORRUPT);
+        }
+    }
+    desk_answer_done(&answer);
+}
+
+static void settle_shard(struct settling *s, uint32_t shard)
+{
+    size_t *members = memory_zeroed(s->len < REFS_MAX ? s->len : REFS_MAX, sizeof *members);
+    CLEANUP(buf_done) struct buf refs;
+    buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
+    size_t count, from = 0;
+    while ((count = gather(s, shard, from, &refs, members)) > 0) {
+        settle(s, shard, buf_bytes(&refs), members, count);
+        from = members[count - 1] + 1;
+        buf_clear(&refs);
+    }
+    memory_free(members);
+}
+
+static enum sluice_code settle_all(struct sluice *s, const char *queue, const char *const *tokens,
+                                   struct settling *what)
+{
+    enum sluice_code code = queue_get(s, queue, &what->queue, what->error);
+    if (code || what->len == 0) return code;
+    struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
+    for (size_t i = 0; !code && i < what->len; i++)
+        code = token_parse(what->queue, tokens[i], &locks[i], what->error);
+    what->locks = locks;
+    for (uint32_t shard = 0; !code && shard < what->queue->row.birth.shards; shard++)
+        settle_shard(what, shard);
+    memory_free(locks);
+    return code ? code : what->code;
+}
+
+enum sluice_code sluice_ack(struct sluice *s, const char *queue, const char *const *tokens,
+                            size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    struct settling what = {.kind = OP_ACK, .len = len, .outcomes = outcomes, .error = error};
+    return settle_all(s, queue, tokens, &what);
+}
+
+enum sluice_code sluice_fail(struct sluice *s, const char *queue, const char *const *tokens,
+                             size_t len, const char *reason, struct sluice_outcome *outcomes,
+                             struct sluice_error *error)
+{
+    struct bytes text = reason ? bytes_str(reason) : BYTES_EMPTY;
+    if (text.len > FAIL_REASON_MAX) text.len = FAIL_REASON_MAX;
+    struct settling what = {
+        .kind = OP_FAIL, .reason = text, .len = len, .outcomes = outcomes, .error = error};
+    return settle_all(s, queue, tokens, &what);
+}
+
+static enum sluice_code check_wait(int64_t ms, const char *field, struct sluice_error *error)
+{
+    if (ms >= 0 && ms <= LEASE_MAX_MS) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, field, "%s of %lld ms is not in 0..24h", field,
+                  (long long)ms);
+}
+
+enum sluice_code sluice_release(struct sluice *s, const char *queue, const char *const *tokens,
+                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
+                                struct sluice_error *error)
+{
+    struct settling what = {
+        .kind = OP_RELEASE, .wait_ms = delay_ms, .len = len, .outcomes = outcomes, .error = error};
+    enum sluice_code code = check_wait(delay_ms, "delay", error);
+    return code ? code : settle_all(s, queue, tokens, &what);
+}
+
+enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *const *tokens,
+                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
+                              struct sluice_error *error)
+{
+    struct settling what = {.kind = OP_RENEW,
+                            .wait_ms = visibility_ms,
+                            .len = len,
+                            .outcomes = outcomes,
+                            .error = error};
+    enum sluice_code code = check_wait(visibility_ms, "visibility", error);
+    return code ? code : settle_all(s, queue, tokens, &what);
+}

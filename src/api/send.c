@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sending: messages go to the shard that their group, dedup key or request decides, as few ops as
+// their size allows.
+#include "api/inside.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "os/entropy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OP_BYTES_MAX   ((size_t)1 << 20) // of one op, unless a single message is larger
+#define BODY_BYTES_MAX ((size_t)3 << 20) // what fits into one entry with room to spare
+
+// Messages of one call that go to the same shard.
+struct sending {
+    struct open_queue *queue;
+    const struct sluice_send *messages;
+    const uint32_t *shards; // of each message
+    struct request_id request;
+    struct sluice_sent *sent; // may be NULL
+    struct sluice_error *error;
+    enum sluice_code code; // the first refusal
+    size_t *members;       // of the op being filled: indexes of messages
+    struct buf payload;
+    uint32_t count;
+    uint32_t op_number; // makes every op's request id another
+};
+
+static struct bytes text(const char *t)
+{
+    return t ? bytes_str(t) : BYTES_EMPTY;
+}
+
+static enum sluice_code too_long(struct sluice_error *error, const char *field, size_t len,
+                                 size_t max)
+{
+    return refuse(error, ERR_INVALID, field, "%s has %zu bytes; at most %zu are allowed", field,
+                  len, max);
+}
+
+static enum sluice_code check_message(const struct sluice_send *m, struct sluice_error *error)
+{
+    const struct {
+        const char *name, *value;
+        size_t max;
+    } texts[] = {{"group", m->group, MESSAGE_GROUP_MAX},
+                 {"dedup", m->dedup, MESSAGE_DEDUP_MAX},
+                 {"contentType", m->content_type, MESSAGE_CONTENT_TYPE_MAX},
+                 {"workflow", m->workflow, MESSAGE_WORKFLOW_MAX}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (text(texts[i].value).len > texts[i].max)
+            return too_long(error, texts[i].name, strlen(texts[i].value), texts[i].max);
+    if (m->body_len > BODY_BYTES_MAX) return too_long(error, "body", m->body_len, BODY_BYTES_MAX);
+    if (m->priority < 0 || m->priority > MESSAGE_PRIORITY_MAX)
+        return refuse(error, ERR_INVALID, "priority", "priority %d is not in 0..%d", m->priority,
+                      MESSAGE_PRIORITY_MAX);
+    if (m->delay_ms < 0 || m->delay_ms > DELAY_MAX_MS || m->due < 0)
+        return refuse(error, ERR_INVALID, "delay", "a delay of %" PRId64 " ms is not possible",
+                      m->delay_ms);
+    if (m->delay_ms > 0 && m->due > 0)
+        return refuse(error, ERR_INVALID, "delay", "give a delay or a due time, not both");
+    return SLUICE_OK;
+}
+
+static enum sluice_code put_headers(const struct sluice_send *m, struct buf *out,
+                                    struct sluice_error *error)
+{
+    for (size_t i = 0; i < m->headers_len; i++) {
+        if (!m->headers[i].name || m->headers[i].name[0] == 0)
+            return refuse(error, ERR_INVALID, "headers", "a header has no name");
+        headers_put(out, text(m->headers[i].name), text(m->headers[i].value));
+    }
+    if (out->bad)
+        return refuse(error, ERR_INVALID, "headers", "the headers have more than %zu bytes",
+                      MESSAGE_HEADERS_MAX);
+    return SLUICE_OK;
+}
+
+// The seeds of the shard, in this order: what must stay together decides.
+static uint32_t shard_of(const struct open_queue *q, const struct sluice_send *m,
+                         const struct request_id *request, size_t index)
+{
+    uint32_t shards = q->row.birth.shards;
+    if (shards == 1) return 0;
+    struct bytes key = text(m->group);
+    if (key.len == 0 && q->row.birth.ordering_guarantee) return 0; // one scope, one shard
+    if (key.len == 0) key = text(m->dedup);
+    if (key.len > 0) return (uint32_t)(hash64_of(key, 0) % shards);
+    uint64_t h = hash64_of(bytes_of(request->bytes, sizeof request->bytes), index);
+    return (uint32_t)(h % shards);
+}
+
+static void note_refusal(struct sending *s, enum sluice_code code, enum reason reason)
+{
+    if (s->code || code == SLUICE_OK) return;
+    s->code = code;
+    if (reason != REASON_NONE) (void)refuse_reason(s->error, reason, s->queue->row.name);
+}
+
+static void note_rows(struct sending *s, uint32_t shard, struct result *result, enum err err)
+{
+    struct send_row row;
+    for (uint32_t i = 0; i < s->count; i++) {
+        bool told = send_row_next(result, &row);
+        enum reason reason = told ? row.reason : result->reason;
+        enum err mine = told ? reason_err(reason) : err;
+        note_refusal(s, (enum sluice_code)mine, reason);
+        if (!s->sent) continue;
+        struct sluice_sent *sent = &s->sent[s->members[i]];
+        *sent = (struct sluice_sent){.code = (enum sluice_code)mine,
+                                     .duplicate = reason == REASON_DUPLICATE};
+        if (!mine) id_print(s->queue, shard, row.seq, sent->id);
+    }
+}
+
+static void note_failure(struct sending *s, enum sluice_code code)
+{
+    if (!s->code) s->code = code;
+    for (uint32_t i = 0; s->sent && i < s->count; i++)
+        s->sent[s->members[i]] = (struct sluice_sent){.code = code};
+}
+
+// Commits the op that was filled and starts the next.
+static void flush(struct sending *s, uint32_t shard)
+{
+    if (s->count == 0) return;
+    struct desk *d;
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    send_end(&s->payload, 0, s->count);
+    enum sluice_code code = queue_desk(s->queue, shard, &d, s->code ? NULL : s->error);
+    struct result result;
+    if (!code) {
+        struct op op = {OP_SEND, buf_bytes(&s->payload)};
+        enum err err = desk_do(d, op, &answer);
+        bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_SEND, &result);
+        if (told) {
+            note_rows(s, shard, &result, err);
+            if (result.reason == REASON_DELETED) queue_stale(s->queue);
+        } else {
+            code = refuse_op(s->code ? NULL : s->error, err ? err : ERR_CORRUPT, OP_SEND, &answer,
+                             s->queue->row.name);
+        }
+    }
+    if (code) note_failure(s, code);
+    desk_answer_done(&answer);
+    buf_clear(&s->payload);
+    s->count = 0;
+}
+
+static struct request_id op_request_id(const struct sending *s)
+{
+    struct request_id id;
+    struct hash128 h = {hash64_of(bytes_of(s->request.bytes, 16), s->op_number),
+                        hash64_of(bytes_of(s->request.bytes, 16), ~(uint64_t)s->op_number)};
+    memcpy(id.bytes, &h, sizeof id.bytes);
+    return s->op_number == 0 ? s->request : id;
+}
+
+static void add(struct sending *s, size_t index, struct bytes headers)
+{
+    const struct sluice_send *m = &s->messages[index];
+    if (s->count == 0) {
+        struct request_id id = op_request_id(s);
+        s->op_number++;
+        send_begin(&s->payload, &id);
+    }
+    struct message out = {.group = text(m->group),
+                          .dedup = text(m->dedup),
+                          .content_type = text(m->content_type),
+                          .workflow = text(m->workflow),
+                          .headers = headers,
+                          .body = bytes_of(m->body, m->body_len),
+                          .priority = (uint8_t)m->priority,
+                          .when = m->due > 0        ? WHEN_DUE
+                                  : m->delay_ms > 0 ? WHEN_DELAY
+                                                    : WHEN_NOW,
+                          .when_ms = m->due > 0 ? m->due : m->delay_ms};
+    send_add(&s->payload, &out);
+    s->members[s->count++] = index;
+}
+
+static void send_shard(struct sending *s, uint32_t shard, size_t len)
+{
+    CLEANUP(buf_done) struct buf headers;
+    buf_init(&headers, MESSAGE_HEADERS_MAX);
+    for (size_t i = 0; i < len; i++) {
+        if (s->shards[i] != shard) continue;
+        buf_clear(&headers);
+        (void)put_headers(&s->messages[i], &headers, NULL); // checked before
+        size_t need = s->messages[i].body_len + headers.len + 4096;
+        if (s->count == SEND_COUNT_MAX || s->payload.len + need > OP_BYTES_MAX) flush(s, shard);
+        add(s, i, buf_bytes(&headers));
+    }
+    flush(s, shard);
+}
+
+static enum sluice_code check_all(const struct sluice_send *messages, size_t len,
+                                  struct sluice_error *error)
+{
+    CLEANUP(buf_done) struct buf headers;
+    buf_init(&headers, MESSAGE_HEADERS_MAX);
+    for (size_t i = 0; i < len; i++) {
+        buf_clear(&headers);
+        enum sluice_code code = check_message(&messages[i], error);
+        if (!code) code = put_headers(&messages[i], &headers, error);
+        if (code) return code;
+    }
+    return SLUICE_OK;
+}
+
+enum sluice_code sluice_send(struct sluice *s, const char *queue,
+                             const struct sluice_send *messages, size_t len,
+                             const struct sluice_request *request, struct sluice_sent *sent,
+                             struct sluice_error *error)
+{
+    struct open_queue *q;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = check_all(messages, len, error);
+    if (code || len == 0) return code;
+    struct sending sending = {.queue = q, .messages = messages, .sent = sent, .error = error};
+    if (request) {
+        memcpy(sending.request.bytes, request->bytes, sizeof sending.request.bytes);
+    } else {
+        entropy_fill(sending.request.bytes, sizeof sending.request.bytes);
+    }
+    uint32_t *shards = memory_zeroed(len, sizeof *shards);
+    for (size_t i = 0; i < len; i++)
+        shards[i] = shard_of(q, &messages[i], &sending.request, i);
+    sending.shards = shards;
+    sending.members = memory_zeroed(len < SEND_COUNT_MAX ? len : SEND_COUNT_MAX, sizeof(size_t));
+    buf_init(&sending.payload, JOURNAL_OP_MAX);
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++)
+        send_shard(&sending, shard, len);
+    buf_done(&sending.payload);
+    memory_free(sending.members);
+    memory_free(shards);
+    return sending.code;
+}

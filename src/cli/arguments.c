@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line, read by a command's table of options. Whatever is wrong is one sentence that
+// names the option, the value, and what would be right.
+#include "cli/commands.h"
+#include "cli/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GLOBAL_STORE, GLOBAL_JSON, GLOBAL_QUIET, GLOBAL_HELP };
+
+const struct cli_option global_options[] = {
+    [GLOBAL_STORE] = {.name = "store",
+                      .value = "URL",
+                      .kind = OPTION_TEXT,
+                      .help = "file:///path or a path; default: $SLUICE_STORE, else\n"
+                              "~/.local/share/sluice"},
+    [GLOBAL_JSON] = {.name = "json", .help = "one JSON object a line, errors too"},
+    [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "no remarks and no progress"},
+    [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "this text"},
+};
+const size_t global_options_len = COUNT_OF(global_options);
+
+struct parse {
+    struct cli *cli;
+    const struct command *command; // NULL: global options only
+    char **argv;
+    size_t argc;
+    size_t at;
+    struct cli_value *values;
+};
+
+// ---- values
+
+static int bad_value(const struct cli *cli, const struct cli_option *o, const char *text)
+{
+    char field[64], low[TEXT_MAX], high[TEXT_MAX];
+    (void)snprintf(field, sizeof field, "--%s", o->name);
+    if (o->kind == OPTION_MOMENT)
+        return cli_usage(cli, field, "%s \"%.100s\" is not " MOMENT_HINT, field, text);
+    if (o->kind == OPTION_COUNT && o->max > 0)
+        return cli_usage(cli, field,
+                         "%s \"%.100s\" is not a whole number from %" PRId64 " to %" PRId64, field,
+                         text, o->min, o->max);
+    if (o->kind == OPTION_COUNT)
+        return cli_usage(cli, field, "%s \"%.100s\" is not a whole number of at least %" PRId64,
+                         field, text, o->min);
+    int64_t ms;
+    if (!text_to_duration(text, &ms))
+        return cli_usage(cli, field, "%s \"%.100s\" is not a duration: " DURATION_HINT, field,
+                         text);
+    return cli_usage(cli, field, "%s \"%.100s\" is not between %s and %s", field, text,
+                     duration_text(o->min, low), duration_text(o->max, high));
+}
+
+static bool value_read(const struct cli_option *o, const char *text, struct cli_value *v)
+{
+    bool read = true;
+    if (o->kind == OPTION_COUNT) read = text_to_number(text, &v->number);
+    if (o->kind == OPTION_DURATION) read = text_to_duration(text, &v->number);
+    if (o->kind == OPTION_MOMENT) return text_to_moment(text, &v->number);
+    if (o->kind == OPTION_COUNT || o->kind == OPTION_DURATION)
+        return read && v->number >= o->min && (o->max == 0 || v->number <= o->max);
+    return true;
+}
+
+static int value_put(const struct cli *cli, const struct cli_option *o, const char *text,
+                     struct cli_value *v)
+{
+    if (!value_read(o, text, v)) return bad_value(cli, o, text);
+    v->given = true;
+    size_t at = o->kind == OPTION_TEXTS ? v->texts_len : 0;
+    v->texts = cli_realloc(v->texts, (at + 1) * sizeof *v->texts);
+    v->texts[at] = text;
+    v->texts_len = at + 1;
+    return 0;
+}
+
+// ---- one option
+
+static int global_put(struct parse *p, size_t index, const char *text)
+{
+    struct cli *cli = p->cli;
+    switch (index) {
+    case GLOBAL_STORE:
+        if (!*text)
+            return cli_usage(cli, "--store", "--store \"\" names no store: give a path or a URL");
+        cli->store = text;
+        cli->store_given = true;
+        break;
+    case GLOBAL_JSON:
+        cli->json = true;
+        break;
+    case GLOBAL_QUIET:
+        cli->quiet = true;
+        break;
+    default:
+        cli->help = true;
+        break;
+    }
+    return 0;
+}
+
+// A row of a table by its long name (len bytes of it) or its letter.
+static const struct cli_option *find(const struct cli_option *rows, size_t rows_len,
+                                     const char *name, size_t len, char letter)
+{
+    for (size_t i = 0; i < rows_len; i++) {
+        if (letter && rows[i].letter == letter) return &rows[i];
+        if (!letter && strlen(rows[i].name) == len && memcmp(rows[i].name, name, len) == 0)
+            return &rows[i];
+    }
+    return NULL;
+}
+
+static const char *near_option(const struct parse *p, const char *name)
+{
+    for (size_t i = 0; p->command && i < p->command->options_len; i++)
+        if (nearly_same(p->command->options[i].name, name)) return p->command->options[i].name;
+    for (size_t i = 0; i < global_options_len; i++)
+        if (nearly_same(global_options[i].name, name)) return global_options[i].name;
+    return NULL;
+}
+
+static int unknown_option(const struct parse *p, const char *word)
+{
+    const char *command = p->command ? p->command->name : "sluice", *near = NULL;
+    const char *help = p->command ? p->command->name : "";
+    char name[64];
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    if (strncmp(name, "--", 2) == 0) near = near_option(p, name + 2);
+    if (near)
+        return cli_usage(p->cli, name, "%s is not an option of %s; did you mean --%s?", name,
+                         command, near);
+    return cli_usage(p->cli, name,
+                     "%s is not an option of %s: \"sluice help%s%s\" lists them; a word that "
+                     "begins with a dash goes after --",
+                     name, command, *help ? " " : "", help);
+}
+
+// The option at p->at, and its value, which is in the same word ("--max=3", "-c3") or the next.
+static int option_take(struct parse *p)
+{
+    const char *word = p->argv[p->at++];
+    bool is_long = word[1] == '-';
+    const char *name = is_long ? word + 2 : word + 1;
+    size_t len = is_long ? strcspn(name, "=") : 1;
+    const struct command *c = p->command;
+    const struct cli_option *rows = c ? c->options : NULL, *o = NULL;
+    if (c) o = find(rows, c->options_len, name, len, is_long ? 0 : *name);
+    bool global = !o;
+    if (global) {
+        rows = global_options;
+        o = find(rows, global_options_len, name, len, is_long ? 0 : *name);
+    }
+    if (!o) return unknown_option(p, word);
+    const char *text = name[len] ? name + len + (is_long ? 1 : 0) : NULL;
+    if (o->kind == OPTION_FLAG && text)
+        return cli_usage(p->cli, word, "--%s takes no value, and \"%.60s\" gives one", o->name,
+                         word);
+    if (o->kind != OPTION_FLAG && !text) {
+        if (p->at == p->argc)
+            return cli_usage(p->cli, word, "%s needs a value: %s %s", word, word, o->value);
+        text = p->argv[p->at++];
+    }
+    if (global) return global_put(p, (size_t)(o - rows), text);
+    return value_put(p->cli, o, text ? text : "", &p->values[o - rows]);
+}
+
+// ---- words
+
+struct word_rule {
+    size_t min;
+    size_t max; // SIZE_MAX: any number
+};
+
+// "QUEUE [BODY]", "QUEUE TOKEN..."
+static struct word_rule rule_of(const char *words)
+{
+    struct word_rule rule = {0, 0};
+    for (const char *at = words; at && *at;) {
+        size_t len = strcspn(at, " ");
+        if (*at != '[') rule.min++;
+        if (rule.max < SIZE_MAX) rule.max++;
+        if (memmem(at, len, "...", 3)) rule.max = SIZE_MAX;
+        at += len;
+        if (*at == ' ') at++;
+    }
+    return rule;
+}
+
+static int check_words(const struct parse *p, const struct arguments *args)
+{
+    const struct command *c = p->command;
+    struct word_rule rule = rule_of(c->words);
+    if (args->words_len < rule.min) {
+        const char *at = c->words;
+        for (size_t i = 0; i < args->words_len; i++)
+            at += strcspn(at, " ") + 1;
+        char name[64];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " ."), at);
+        return cli_usage(p->cli, name, "%s is missing: sluice %s %s", name, c->name, c->words);
+    }
+    if (args->words_len <= rule.max) return 0;
+    const char *extra = args->words[rule.max];
+    return cli_usage(p->cli, extra, "\"%.60s\" is one word too many: sluice %s%s%s", extra, c->name,
+                     c->words ? " " : "", c->words ? c->words : "");
+}
+
+int arguments_parse(struct cli *cli, const struct command *command, size_t argc, char **argv,
+                    struct arguments *out, size_t *used)
+{
+    size_t options_len = command ? command->options_len : 0;
+    struct parse p = {.cli = cli, .command = command, .argv = argv, .argc = argc};
+    p.values = cli_alloc(options_len * sizeof *p.values);
+    memset(p.values, 0, options_len * sizeof *p.values);
+    const char **words = cli_alloc(argc * sizeof *words);
+    *out = (struct arguments){.options = p.values, .words = words};
+    bool dashes = false;
+    while (p.at < argc) {
+        const char *word = argv[p.at];
+        if (!dashes && strcmp(word, "--") == 0) {
+            dashes = true;
+            out->words_before_dashes = out->words_len;
+            p.at++;
+        } else if (!dashes && word[0] == '-' && word[1] != '\0') {
+            int status = option_take(&p);
+            if (status != 0) return status;
+        } else if (!command) {
+            break;
+        } else {
+            words[out->words_len++] = word;
+            p.at++;
+        }
+    }
+    if (!dashes) out->words_before_dashes = out->words_len;
+    if (used) *used = p.at;
+    return command && !cli->help ? check_words(&p, out) : 0;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors and output: a command says one sentence, and its exit status says the kind.
+#include "cli/cli.h"
+
+#include "cli/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+// ---- errors
+
+int cli_fail(const struct cli *cli, const struct sluice_error *error)
+{
+    const char *sentence = error->message[0] ? error->message : sluice_code_text(error->code);
+    (void)fflush(stdout);
+    if (cli->json) {
+        struct json *o = json_new();
+        json_text(o, "error", sluice_code_name(error->code));
+        json_text(o, "message", sentence);
+        json_text(o, "field", error->field);
+        json_print(o, stderr);
+    } else {
+        (void)fprintf(stderr, "sluice: %s\n", sentence);
+    }
+    return sluice_code_exit(error->code);
+}
+
+static int fail_with(const struct cli *cli, enum sluice_code code, const char *field,
+                     const char *format, va_list args)
+{
+    struct sluice_error error = {.code = code};
+    (void)snprintf(error.field, sizeof error.field, "%s", field);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    (void)vsnprintf(error.message, sizeof error.message, format, args);
+#pragma GCC diagnostic pop
+    return cli_fail(cli, &error);
+}
+
+int cli_usage(const struct cli *cli, const char *field, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fail_with(cli, SLUICE_INVALID, field, format, args);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+int cli_fail_as(const struct cli *cli, enum sluice_code code, const char *field, const char *format,
+                ...)
+{
+    va_list args;
+    va_start(args, format);
+    int status = fail_with(cli, code, field, format, args);
+    va_end(args);
+    return status;
+}
+
+void cli_say(const struct cli *cli, const char *format, ...)
+{
+    if (cli->quiet || cli->json) return;
+    va_list args;
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fputc('\n', stderr);
+}
+
+int cli_fail_queue(const struct cli *cli, const char *queue, const struct sluice_error *error)
+{
+    bool missing = error->code == SLUICE_NOT_FOUND && strcmp(error->field, "queue") == 0;
+    if (!missing) return cli_fail(cli, error);
+    const char *store = cli->store_given ? cli->store : "", *option = *store ? "--store " : "";
+    return cli_fail_as(
+        cli, SLUICE_NOT_FOUND, "queue",
+        "queue \"%.80s\" does not exist; create it with: sluice queue create %.80s%s%s%.120s",
+        queue, queue, *store ? " " : "", option, store);
+}
+
+// ---- output
+
+bool cli_output_ok(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+int cli_end(const struct cli *cli, int status)
+{
+    errno = 0;
+    bool flushed = fflush(stdout) == 0;
+    int why = errno;
+    if (flushed && !ferror(stdout)) return status;
+    // A reader that has seen enough (head, q in less) is no fault worth a sentence. When an earlier
+    // write failed errno is gone; writing nothing to a broken pipe cannot bring it back.
+    if (why == EPIPE || why == 0) return status ? status : EXIT_BROKEN_PIPE;
+    return cli_fail_as(cli, SLUICE_UNAVAILABLE, "", "standard output cannot be written: %s",
+                       strerror(why));
+}
+
+int cli_confirm(const struct cli *cli, bool yes, const char *command, const char *question)
+{
+    if (yes) return 0;
+    if (cli->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return cli_usage(cli, "--yes", "%s cannot be undone; add --yes to say that it is meant",
+                         command);
+    char answer[16] = "";
+    (void)fprintf(stderr, "%s [y/N] ", question);
+    if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y')) return 0;
+    (void)fprintf(stderr, "nothing was changed\n");
+    return 1;
+}
+
+// ---- memory, chance, files
+
+void *cli_alloc(size_t len)
+{
+    return cli_realloc(NULL, len);
+}
+
+void *cli_realloc(void *old, size_t len)
+{
+    void *p = realloc(old, len ? len : 1);
+    if (p) return p;
+    (void)fprintf(stderr, "sluice: out of memory (%zu bytes)\n", len);
+    exit(sluice_code_exit(SLUICE_LIMIT));
+}
+
+struct sluice_request cli_request(void)
+{
+    struct sluice_request r;
+    while (getrandom(r.bytes, sizeof r.bytes, 0) != (ssize_t)sizeof r.bytes) {
+    }
+    return r;
+}
+
+static char *read_up_to(int fd, size_t max, size_t *len)
+{
+    size_t cap = 64 << 10;
+    char *data = cli_alloc(cap + 1);
+    for (*len = 0; *len <= max;) {
+        if (*len == cap) data = cli_realloc(data, (cap *= 2) + 1);
+        ssize_t n = read(fd, data + *len, cap - *len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            free(data);
+            return NULL;
+        }
+        if (n == 0) break;
+        *len += (size_t)n;
+    }
+    data[*len] = '\0';
+    return data;
+}
+
+char *cli_read_all(const struct cli *cli, const char *path, const char *what, size_t max,
+                   size_t *len, int *status)
+{
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    char *data = fd < 0 ? NULL : read_up_to(fd, max, len);
+    int why = errno;
+    if (fd >= 0 && !standard) (void)close(fd);
+    if (!data) {
+        *status = cli_usage(cli, what, "%s: %s cannot be read: %s", what,
+                            standard ? "standard input" : path, strerror(why));
+        return NULL;
+    }
+    if (*len <= max) return data;
+    free(data);
+    *status = cli_usage(cli, what, "%s: %s is over the limit of %zu bytes", what,
+                        standard ? "standard input" : path, max);
+    return NULL;
+}

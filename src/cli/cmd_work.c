@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice work: run a program for each message. This thread waits for signals and draws; the slots
+// do the rest.
+#define _GNU_SOURCE // asprintf
+#include "cli/cli.h"
+#include "cli/text.h"
+#include "cli/work_face.h"
+#include "cli/work_pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define GRACE_DEFAULT_MS 25000
+#define KILL_DEFAULT_MS  5000
+#define DAY_MS           ((int64_t)24 * 3600 * 1000)
+
+enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_DRAIN };
+
+static const struct cli_option options[] = {
+    [AT_JOBS] = {"concurrency", 'c', "N", OPTION_COUNT, 1, WORK_JOBS_MAX,
+                 "how many programs run at a time (1)"},
+    [AT_WORKER] = {"worker", 0, "ID", OPTION_TEXT, 0, 0, "the holder of the locks (host-process)"},
+    [AT_VISIBILITY] = {"visibility", 0, "D", OPTION_DURATION, 1, 0,
+                       "how long a lock lasts when this worker dies (the queue's)"},
+    [AT_GRACE] = {"grace", 0, "D", OPTION_DURATION, 0, DAY_MS,
+                  "after SIGTERM, how long running jobs may take to finish (25s)"},
+    [AT_KILL_AFTER] = {"kill-after", 0, "D", OPTION_DURATION, 0, DAY_MS,
+                       "between TERM and KILL when a program is stopped (5s)"},
+    [AT_ONCE] = {"once", 0, NULL, OPTION_FLAG, 0, 0,
+                 "take one message, then end; status 1 when it was not processed"},
+    [AT_DRAIN] = {"drain", 0, NULL, OPTION_FLAG, 0, 0, "end when nothing is ready any more"},
+};
+
+// ---- before anything is taken
+
+// A descriptor 0, 1 or 2 that is closed would be given to something else.
+static void open_standard_ones(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO) (void)close(fd);
+}
+
+static int block_signals(sigset_t *asking)
+{
+    sigset_t all;
+    (void)sigemptyset(asking);
+    (void)sigaddset(asking, SIGTERM);
+    (void)sigaddset(asking, SIGINT);
+    (void)sigaddset(asking, SIGHUP);
+    all = *asking;
+    (void)sigaddset(&all, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
+    return signalfd(-1, asking, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+// Is there such a program? 0 or an errno.
+static int look_for(const char *program)
+{
+    if (strchr(program, '/')) return access(program, X_OK) == 0 ? 0 : errno;
+    const char *path = getenv("PATH");
+    int why = ENOENT;
+    for (const char *at = path ? path : "/bin:/usr/bin"; at; at = strchr(at, ':')) {
+        if (*at == ':') at++;
+        int len = (int)strcspn(at, ":");
+        char *file = NULL;
+        if (asprintf(&file, "%.*s/%s", len > 0 ? len : 1, len > 0 ? at : ".", program) < 0)
+            return ENOMEM;
+        int got = access(file, X_OK) == 0 ? 0 : errno;
+        free(file);
+        if (got == 0) return 0;
+        if (got == EACCES) why = EACCES;
+    }
+    return why;
+}
+
+static int64_t or_default(const struct cli_value *v, int64_t otherwise)
+{
+    return v->given ? v->number : otherwise;
+}
+
+static int read_options(const struct cli *cli, const struct arguments *args, struct work_options *o)
+{
+    if (args->words_before_dashes != 1 || args->words_len < 2)
+        return cli_usage(cli, "PROGRAM",
+                         "name the queue, then -- and the program to run: sluice "
+                         "work QUEUE -- PROGRAM ARGS...");
+    const struct cli_value *v = args->options;
+    *o = (struct work_options){.queue = args->words[0],
+                               .jobs = (uint32_t)or_default(&v[AT_JOBS], 1),
+                               .visibility_ms = or_default(&v[AT_VISIBILITY], 0),
+                               .kill_after_ms = or_default(&v[AT_KILL_AFTER], KILL_DEFAULT_MS),
+                               .once = v[AT_ONCE].given,
+                               .drain = v[AT_DRAIN].given};
+    if (o->once && o->drain)
+        return cli_usage(cli, "--once", "--once and --drain exclude each other");
+    if (o->once) o->jobs = 1;
+    if (v[AT_WORKER].given) {
+        const char *name = v[AT_WORKER].texts[0];
+        if (!*name || strlen(name) > WORK_WORKER_MAX)
+            return cli_usage(cli, "--worker", "a worker's name has 1 to %d bytes", WORK_WORKER_MAX);
+        (void)snprintf(o->worker, sizeof o->worker, "%s", name);
+    } else {
+        char host[64] = "host";
+        (void)gethostname(host, sizeof host - 1);
+        (void)snprintf(o->worker, sizeof o->worker, "%s-%ld", host, (long)getpid());
+    }
+    const char *program = args->words[1];
+    int why = look_for(program);
+    if (why != 0) return cli_usage(cli, "PROGRAM", "cannot run \"%s\": %s", program, strerror(why));
+    return 0;
+}
+
+// argv as exec wants it.
+static char **program_of(const struct arguments *args)
+{
+    size_t len = args->words_len - 1;
+    char **argv = cli_alloc((len + 1) * sizeof *argv);
+    for (size_t i = 0; i < len; i++)
+        argv[i] = (char *)(uintptr_t)args->words[i + 1];
+    argv[len] = NULL;
+    return argv;
+}
+
+// ---- while it runs
+
+struct watch {
+    struct pool *pool;
+    struct face *face;
+    int signal_fd;
+    int signals; // how many came
+    int last;    // which
+    int64_t grace_ms;
+    int64_t grace_end_ms; // 0: none runs
+};
+
+static void on_signal(struct watch *w)
+{
+    struct signalfd_siginfo info;
+    while (read(w->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        w->last = (int)info.ssi_signo;
+        if (++w->signals > 1) {
+            pool_order(w->pool, WORK_AT_ONCE);
+            continue;
+        }
+        (void)pthread_mutex_lock(&w->pool->lock);
+        uint32_t busy = w->pool->busy;
+        (void)pthread_mutex_unlock(&w->pool->lock);
+        if (busy > 0)
+            face_say(w->face, "taking no more; %u to finish (a second signal stops them at once)",
+                     (unsigned)busy);
+        w->grace_end_ms = work_now_ms() + w->grace_ms;
+        pool_order(w->pool, w->grace_ms > 0 ? WORK_NO_MORE : WORK_RETURN);
+    }
+}
+
+static int next_timeout(const struct watch *w)
+{
+    int period = face_period_ms(w->face);
+    if (w->grace_end_ms == 0) return period;
+    int64_t left = w->grace_end_ms - work_now_ms();
+    if (left < 0) left = 0;
+    return period >= 0 && period < left ? period : (int)(left < 1000 ? left : 1000);
+}
+
+static void run_until_done(struct watch *w)
+{
+    for (;;) {
+        struct pollfd fds[] = {{.fd = w->pool->done_fd, .events = POLLIN},
+                               {.fd = w->signal_fd, .events = POLLIN}};
+        (void)poll(fds, 2, next_timeout(w));
+        if (fds[1].revents) on_signal(w);
+        if (fds[0].revents) return;
+        if (w->grace_end_ms > 0 && work_now_ms() >= w->grace_end_ms) {
+            pool_order(w->pool, WORK_RETURN);
+            w->grace_end_ms = 0;
+        }
+        face_draw(w->face);
+    }
+}
+
+static int status_of(const struct cli *cli, const struct pool *p, const struct watch *w)
+{
+    if (p->failure != SLUICE_OK) return cli_fail_as(cli, p->failure, "", "%s", p->problem);
+    if (w->signals > 1) return 128 + w->last;
+    if (p->options.once && p->ended[END_PROCESSED] == 0 && w->signals == 0) return 1;
+    return 0;
+}
+
+static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms, int signal_fd)
+{
+    struct face face;
+    struct pool pool;
+    face_init(&face, cli, o);
+    face_begin(&face, &pool);
+    int why = pool_start(&pool, o);
+    if (why != 0)
+        return cli_fail_as(cli, SLUICE_LIMIT, "-c", "cannot start the worker's threads: %s",
+                           strerror(why));
+    struct watch w = {.pool = &pool, .face = &face, .signal_fd = signal_fd, .grace_ms = grace_ms};
+    run_until_done(&w);
+    pool_join(&pool);
+    face_end(&face);
+    return cli_end(cli, status_of(cli, &pool, &w));
+}
+
+static int run(const struct cli *cli, const struct arguments *args)
+{
+    struct work_options o;
+    int status = read_options(cli, args, &o);
+    if (status != 0) return status;
+    open_standard_ones();
+    // before the library starts its threads: they are not to take the signals either
+    sigset_t asking;
+    int signal_fd = block_signals(&asking);
+    if (signal_fd < 0) return cli_fail_as(cli, SLUICE_LIMIT, "", "signalfd: %s", strerror(errno));
+    o.store = cli_open(cli, &status);
+    if (!o.store) return status;
+    struct sluice_error error;
+    struct sluice_queue_info *info = NULL;
+    if (sluice_queue_show(o.store, o.queue, &info, &error) != SLUICE_OK) {
+        status = cli_fail_queue(cli, o.queue, &error);
+    } else {
+        char **program = program_of(args);
+        o.spec.program = program;
+        o.spec.queue = o.queue;
+        o.spec.worker = o.worker;
+        o.spec.store = cli->store;
+        status = work(cli, &o, or_default(&args->options[AT_GRACE], GRACE_DEFAULT_MS), signal_fd);
+        free(program);
+    }
+    sluice_queue_info_free(info);
+    sluice_close(o.store);
+    (void)close(signal_fd);
+    return status;
+}
+
+const struct command command_work = {
+    .name = "work",
+    .words = "QUEUE -- PROGRAM ARGS...",
+    .summary = "run a program for each message",
+    .details = "The program gets the body on standard input and SLUICE_ID, SLUICE_ATTEMPT,\n"
+               "SLUICE_FENCE, SLUICE_QUEUE, SLUICE_WORKER, SLUICE_STORE, SLUICE_GROUP and\n"
+               "SLUICE_HEADER_<NAME> in its environment. Exit status 0 acknowledges the\n"
+               "message, 75 gives it back, anything else (or a signal) fails it with the\n"
+               "last line of standard error as the reason.\n"
+               "\n"
+               "The lock is renewed while the program runs, however long that is. When it is\n"
+               "lost all the same, the program is stopped: TERM, then KILL. SIGTERM or SIGINT\n"
+               "takes no more messages, waits for running programs (--grace), then stops them\n"
+               "and gives their messages back; a second one stops at once. A worker that is\n"
+               "killed loses nothing: its messages are back when their locks have run out.\n"
+               "\n"
+               "On a terminal a table shows what runs. Elsewhere each job is a line on\n"
+               "standard error, or with --json an object on standard output (the programs'\n"
+               "standard output then goes to standard error).\n",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run,
+};

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of commands, and finding one in it.
+#include "cli/commands.h"
+
+#include <string.h>
+
+static const struct command *const commands[] = {
+    &command_queue_create, &command_queue_list,   &command_queue_show,  &command_queue_set,
+    &command_queue_pause,  &command_queue_resume, &command_queue_purge, &command_queue_delete,
+    &command_send,         &command_receive,      &command_ack,         &command_fail,
+    &command_release,      &command_renew,        &command_peek,        &command_show,
+    &command_stats,        &command_events,       &command_redrive,     &command_audit,
+    &command_doctor,       &command_completion,   &command_version,     &command_help,
+};
+
+const struct command *command_at(size_t index)
+{
+    return index < COUNT_OF(commands) ? commands[index] : NULL;
+}
+
+const struct command *command_find(const char *const *words, size_t len, size_t *used)
+{
+    for (size_t i = 0; i < COUNT_OF(commands) && len > 0; i++) {
+        const char *name = commands[i]->name, *space = strchr(name, ' ');
+        size_t first = space ? (size_t)(space - name) : strlen(name);
+        if (strlen(words[0]) != first || memcmp(words[0], name, first) != 0) continue;
+        if (space && (len < 2 || strcmp(words[1], space + 1) != 0)) continue;
+        *used = space ? 2 : 1;
+        return commands[i];
+    }
+    return NULL;
+}
+
+bool command_group(const char *word)
+{
+    size_t len = strlen(word);
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        const char *name = commands[i]->name;
+        if (strncmp(name, word, len) == 0 && name[len] == ' ') return true;
+    }
+    return false;
+}
+
+bool nearly_same(const char *a, const char *b)
+{
+    size_t i = 0, a_len = strlen(a), b_len = strlen(b);
+    while (a[i] && a[i] == b[i])
+        i++;
+    if (a_len < 3 || b_len < 3) return false;
+    if (a_len == b_len + 1) return strcmp(a + i + 1, b + i) == 0;
+    if (b_len == a_len + 1) return strcmp(a + i, b + i + 1) == 0;
+    if (a_len != b_len || !a[i]) return false;
+    if (strcmp(a + i + 1, b + i + 1) == 0) return true;
+    return a[i] == b[i + 1] && a[i + 1] == b[i] && strcmp(a + i + 2, b + i + 2) == 0;
+}
+
+int command_unknown(const struct cli *cli, const char *const *words, size_t len)
+{
+    bool group = command_group(words[0]);
+    char typed[128];
+    if (group && len < 2)
+        return cli_usage(cli, "command", "%s needs another word: \"sluice help %s\" lists them",
+                         words[0], words[0]);
+    (void)snprintf(typed, sizeof typed, group ? "%.50s %.50s" : "%.100s", words[0],
+                   group ? words[1] : "");
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (nearly_same(commands[i]->name, typed))
+            return cli_usage(cli, "command", "\"%s\" is not a command; did you mean \"%s\"?", typed,
+                             commands[i]->name);
+    return cli_usage(cli, "command", "\"%s\" is not a command: \"sluice help\" lists them", typed);
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON by jansson, behind names of our own. Memory that runs out ends the program: a line with half
+// of its keys is worse than none.
+#include "cli/json.h"
+
+#include "cli/cli.h"
+#include "cli/text.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 16
+#define KEY_MAX   256
+
+// struct json is never defined: it is jansson's value under another name.
+static json_t *real(struct json *value)
+{
+    return (json_t *)value;
+}
+
+static void *need(void *p)
+{
+    if (p) return p;
+    (void)fprintf(stderr, "sluice: out of memory\n");
+    exit(sluice_code_exit(SLUICE_LIMIT));
+}
+
+struct json *json_new(void)
+{
+    return need(json_object());
+}
+
+struct json *json_list_new(void)
+{
+    return need(json_array());
+}
+
+void json_free(struct json *value)
+{
+    json_decref(real(value));
+}
+
+// Text that may not be UTF-8: each bad byte becomes U+FFFD.
+static json_t *mended(const char *text, size_t len)
+{
+    char *copy = cli_alloc(len * 3 + 1);
+    size_t at = 0;
+    for (size_t i = 0; i < len;) {
+        size_t n = 1;
+        while (n < 4 && n < len - i && !utf8_ok(text + i, n))
+            n++;
+        if (utf8_ok(text + i, n)) {
+            memcpy(copy + at, text + i, n);
+            at += n;
+            i += n;
+        } else {
+            memcpy(copy + at, "\xef\xbf\xbd", 3);
+            at += 3;
+            i++;
+        }
+    }
+    json_t *value = json_stringn(copy, at);
+    free(copy);
+    return value;
+}
+
+static json_t *text_value(const char *text, size_t len)
+{
+    return need(utf8_ok(text, len) ? json_stringn(text, len) : mended(text, len));
+}
+
+static void put(struct json *object, const char *key, json_t *value)
+{
+    json_t *name = text_value(key, strlen(key)); // a header's name may be anything
+    if (json_object_set_new(real(object), json_string_value(name), need(value)) != 0)
+        (void)need(NULL);
+    json_decref(name);
+}
+
+void json_text(struct json *object, const char *key, const char *value)
+{
+    put(object, key, value ? text_value(value, strlen(value)) : json_null());
+}
+
+void json_text_len(struct json *object, const char *key, const char *value, size_t len)
+{
+    put(object, key, text_value(value, len));
+}
+
+void json_number(struct json *object, const char *key, int64_t value)
+{
+    put(object, key, json_integer(value));
+}
+
+void json_fraction(struct json *object, const char *key, double value)
+{
+    put(object, key, json_real(value));
+}
+
+void json_bool(struct json *object, const char *key, bool value)
+{
+    put(object, key, json_boolean(value));
+}
+
+void json_take(struct json *object, const char *key, struct json *child)
+{
+    put(object, key, real(child));
+}
+
+void json_list_take(struct json *list, struct json *child)
+{
+    if (json_array_append_new(real(list), need(child)) != 0) (void)need(NULL);
+}
+
+void json_list_text(struct json *list, const char *value)
+{
+    json_list_take(list, (struct json *)text_value(value, strlen(value)));
+}
+
+void json_print(struct json *object, FILE *out)
+{
+    char *line = need(json_dumps(real(object), JSON_COMPACT));
+    (void)fprintf(out, "%s\n", line);
+    free(line);
+    json_free(object);
+}
+
+// ---- a message
+
+static char *base64(const uint8_t *p, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *out = cli_alloc((len + 2) / 3 * 4 + 1), *at = out;
+    for (size_t i = 0; i < len; i += 3) {
+        size_t left = len - i;
+        uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
+                     (left > 2 ? p[i + 2] : 0);
+        *at++ = digits[v >> 18];
+        *at++ = digits[v >> 12 & 63];
+        *at++ = digits[v >> 6 & 63];
+        *at++ = digits[v & 63];
+        if (left < 3) at[-1] = '=';
+        if (left < 2) at[-2] = '=';
+    }
+    *at = '\0';
+    return out;
+}
+
+static void put_body(struct json *o, const struct sluice_message *m)
+{
+    if (!m->body) { // a finished message has none any more
+        json_text(o, "body", NULL);
+    } else if (utf8_ok(m->body, m->body_len)) {
+        json_text_len(o, "body", m->body, m->body_len);
+    } else {
+        char *text = base64(m->body, m->body_len);
+        json_text(o, "bodyBase64", text);
+        free(text);
+    }
+}
+
+struct json *json_message(const char *queue, const struct sluice_message *m)
+{
+    struct json *o = json_new(), *headers = json_new();
+    json_text(o, "id", m->id);
+    json_text(o, "queue", queue);
+    json_text(o, "state", m->state);
+    put_body(o, m);
+    json_number(o, "attempt", m->attempt);
+    json_text(o, "token", m->token);
+    json_number(o, "fence", (int64_t)m->fence);
+    json_number(o, "leaseMs", m->lease_ms);
+    json_number(o, "deadline", m->deadline);
+    json_text(o, "group", m->group ? m->group : "");
+    json_number(o, "priority", m->priority);
+    for (size_t i = 0; i < m->headers_len; i++)
+        json_text(headers, m->headers[i].name, m->headers[i].value);
+    json_take(o, "headers", headers);
+    json_number(o, "sentAt", m->sent_at);
+    return o;
+}
+
+// ---- reading an object as dotted keys
+
+struct flatten {
+    struct json_pairs *out;
+    char *error;
+    size_t error_len;
+};
+
+static void pair_add(struct json_pairs *pairs, const char *key, const char *value)
+{
+    pairs->rows = cli_realloc(pairs->rows, (pairs->len + 1) * sizeof *pairs->rows);
+    pairs->rows[pairs->len].key = need(strdup(key));
+    pairs->rows[pairs->len].value = need(strdup(value));
+    pairs->len++;
+}
+
+static bool flatten_leaf(struct flatten *f, const char *key, const json_t *value)
+{
+    char text[64];
+    const char *words = NULL;
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        words = json_string_value(value);
+        break;
+    case JSON_INTEGER:
+        (void)snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
+        break;
+    case JSON_REAL: // 0.2 is to stay 0.2
+        (void)snprintf(text, sizeof text, "%.15g", json_real_value(value));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        words = json_is_true(value) ? "true" : "false";
+        break;
+    default:
+        (void)snprintf(f->error, f->error_len,
+                       "%s is %s; a setting is a text, a number, true, false or an object of them",
+                       key, json_is_null(value) ? "null" : "a list");
+        return false;
+    }
+    pair_add(f->out, key, words ? words : text);
+    return true;
+}
+
+static bool flatten_object(struct flatten *f, const char *prefix, json_t *object, int depth)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        char key[KEY_MAX];
+        int len = snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", name);
+        if (len < 0 || (size_t)len >= sizeof key || depth == DEPTH_MAX) {
+            (void)snprintf(f->error, f->error_len, "%.60s... is longer than any setting", key);
+            return false;
+        }
+        bool done = json_is_object(value) ? flatten_object(f, key, value, depth + 1)
+                                          : flatten_leaf(f, key, value);
+        if (!done) return false;
+    }
+    return true;
+}
+
+bool json_flatten(const char *text, size_t len, struct json_pairs *out, char *error,
+                  size_t error_len)
+{
+    json_error_t wrong;
+    *out = (struct json_pairs){0};
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &wrong);
+    if (!root) {
+        (void)snprintf(error, error_len, "line %d, column %d: %s", wrong.line, wrong.column,
+                       wrong.text);
+        for (char *at = error; *at; at++)
+            if ((unsigned char)*at < ' ') *at = ' ';
+        return false;
+    }
+    bool done = json_is_object(root);
+    if (!done)
+        (void)snprintf(error, error_len, "line 1, column 1: an object of settings is expected");
+    else
+        done = flatten_object(&(struct flatten){out, error, error_len}, "", root, 0);
+    json_decref(root);
+    if (!done) json_pairs_done(out);
+    return done;
+}
+
+void json_pairs_done(struct json_pairs *pairs)
+{
+    for (size_t i = 0; i < pairs->len; i++) {
+        free((char *)(uintptr_t)pairs->rows[i].key);
+        free((char *)(uintptr_t)pairs->rows[i].value);
+    }
+    free(pairs->rows);
+    *pairs = (struct json_pairs){0};
+}
+
+// ---- settings as a nested object
+
+static json_t *typed(const char *value)
+{
+    char *end = NULL;
+    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+        return json_boolean(value[0] == 't');
+    if (!*value || strspn(value, "0123456789.") != strlen(value)) return json_string(value);
+    if (!strchr(value, '.')) return json_integer(strtoll(value, NULL, 10));
+    double number = strtod(value, &end);
+    return *end ? json_string(value) : json_real(number);
+}
+
+struct json *json_settings(const struct sluice_setting *rows, size_t len)
+{
+    struct json *root = json_new();
+    for (size_t i = 0; i < len; i++) {
+        json_t *at = real(root);
+        char key[KEY_MAX];
+        (void)snprintf(key, sizeof key, "%s", rows[i].key);
+        char *name = key;
+        for (char *dot; (dot = strchr(name, '.')); name = dot + 1) {
+            *dot = '\0';
+            if (!json_object_get(at, name)) put((struct json *)at, name, json_object());
+            at = json_object_get(at, name);
+        }
+        bool is_name = strcmp(name, "deadLetterQueue") == 0; // "2024" is a name all the same
+        put((struct json *)at, name, is_name ? json_string(rows[i].value) : typed(rows[i].value));
+    }
+    return root;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice: global options, the command, its options, its exit status.
+#include "cli/commands.h"
+#include "cli/store.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// An error in the very first option is to be JSON too when --json comes later.
+static bool wants_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0) return true;
+    return false;
+}
+
+static int run(struct cli *cli, size_t argc, char **argv)
+{
+    struct arguments args;
+    size_t at = 0, used = 0;
+    int status = arguments_parse(cli, NULL, argc, argv, &args, &at);
+    if (status != 0) return status;
+    if (at == argc) {
+        help_overview(cli->help ? stdout : stderr);
+        return cli->help ? 0 : EXIT_USAGE;
+    }
+    const char *const *words = (const char *const *)(argv + at);
+    const struct command *command = command_find(words, argc - at, &used);
+    bool group_help = argc - at == 2 && (!strcmp(words[1], "--help") || !strcmp(words[1], "-h"));
+    if (!command && command_group(words[0]) && (group_help || cli->help)) {
+        help_group(words[0], stdout);
+        return 0;
+    }
+    if (!command) return command_unknown(cli, words, argc - at);
+    at += used;
+    status = arguments_parse(cli, command, argc - at, argv + at, &args, NULL);
+    if (status != 0) return status;
+    if (cli->help) {
+        help_command(command, stdout);
+        return 0;
+    }
+    if (!cli->store)
+        return cli_usage(cli, "--store", "no store is named and there is no home folder for the "
+                                         "default one; give --store or SLUICE_STORE");
+    return command->run(cli, &args);
+}
+
+int main(int argc, char **argv)
+{
+    const char *no_color = getenv("NO_COLOR");
+    struct cli cli = {.json = wants_json(argc, argv),
+                      .color = isatty(STDOUT_FILENO) && !(no_color && *no_color),
+                      .store = store_default()};
+    // A reader that went away is noticed by the failing write, so that a command can tidy up.
+    // Children need the default back.
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cli_end(&cli, run(&cli, (size_t)argc - 1, argv + 1));
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The terminal, taken and given back. The few static variables are what a signal handler needs: it
+// has no arguments.
+#include "cli/screen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define ENTER "\x1b[?1049h\x1b[?25l"
+#define LEAVE "\x1b[?25h\x1b[?1049l"
+
+static struct termios before;
+static volatile sig_atomic_t is_open;
+static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t resized;
+static int wake[2] = {-1, -1};
+
+static void write_all(const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(STDOUT_FILENO, text, len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return;
+        text += n;
+        len -= (size_t)n;
+    }
+}
+
+void screen_restore(void)
+{
+    if (!is_open) return;
+    is_open = 0;
+    int kept = errno;
+    write_all(LEAVE, sizeof LEAVE - 1);
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    errno = kept;
+}
+
+// ---- signals
+
+static void wake_up(void)
+{
+    int kept = errno;
+    (void)!write(wake[1], "", 1); // full is fine: then there is something to read
+    errno = kept;
+}
+
+static void on_stop(int number)
+{
+    stopped = number;
+    wake_up();
+}
+
+static void on_resize(int number)
+{
+    (void)number;
+    resized = 1;
+    wake_up();
+}
+
+static void on_crash(int number)
+{
+    screen_restore();
+    (void)raise(number); // the handler is gone: SA_RESETHAND
+}
+
+static void handle(int number, void (*handler)(int), int flags)
+{
+    if (wake[0] < 0 && pipe2(wake, O_CLOEXEC | O_NONBLOCK) != 0) return;
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(number, &action, NULL);
+}
+
+void stop_on_signals(void)
+{
+    // Not SA_RESTART: a wait is to end.
+    handle(SIGINT, on_stop, 0);
+    handle(SIGTERM, on_stop, 0);
+    handle(SIGHUP, on_stop, 0);
+}
+
+bool stop_requested(void)
+{
+    return stopped != 0;
+}
+
+int stop_signal(void)
+{
+    return stopped;
+}
+
+// The library has threads, and a signal may interrupt any of them: the handler writes to a pipe, on
+// which the wait looks too.
+static int wait_input(bool keys, int wait_ms)
+{
+    struct pollfd on[2] = {{.fd = wake[0], .events = POLLIN},
+                           {.fd = STDIN_FILENO, .events = POLLIN}};
+    int n = poll(on, keys ? 2 : 1, wait_ms);
+    char drained[16];
+    if (n > 0 && on[0].revents) (void)!read(wake[0], drained, sizeof drained);
+    return n > 0 && on[1].revents;
+}
+
+void stop_sleep(int wait_ms)
+{
+    (void)wait_input(false, wait_ms);
+}
+
+// ---- the screen
+
+bool screen_open(void)
+{
+    const char *kind = getenv("TERM");
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return false;
+    if (!kind || !*kind || strcmp(kind, "dumb") == 0) return false;
+    if (tcgetattr(STDIN_FILENO, &before) != 0) return false;
+    struct termios raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_cc[VMIN] = 0;
+    raw.c_cc[VTIME] = 0;
+    (void)atexit(screen_restore);
+    handle(SIGWINCH, on_resize, 0);
+    handle(SIGSEGV, on_crash, (int)SA_RESETHAND);
+    handle(SIGBUS, on_crash, (int)SA_RESETHAND);
+    handle(SIGABRT, on_crash, (int)SA_RESETHAND);
+    is_open = 1;
+    if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) {
+        is_open = 0;
+        return false;
+    }
+    (void)fflush(stdout);
+    write_all(ENTER, sizeof ENTER - 1);
+    return true;
+}
+
+void screen_close(void)
+{
+    screen_restore();
+}
+
+struct screen_size screen_size(void)
+{
+    struct winsize size = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+        return (struct screen_size){24, 80};
+    return (struct screen_size){size.ws_row, size.ws_col};
+}
+
+// Copies one line, cut to the columns; escape sequences (ESC ... letter) are copied and not counted.
+static size_t copy_line(char *out, const char *line, size_t len, int columns)
+{
+    size_t at = 0;
+    int used = 0;
+    bool escape = false;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t c = (uint8_t)line[i];
+        bool more = (c & 0xc0) == 0x80; // goes on with the character before
+        if (c == 0x1b) escape = true;
+        if (!escape && !more && ++used > columns) escape = false;
+        if (escape || used <= columns) out[at++] = (char)c;
+        if (escape && c != '[' && ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'))) escape = false;
+    }
+    return at;
+}
+
+void screen_draw(const char *text, size_t len)
+{
+    static const char to_line_end[] = "\x1b[K", to_end[] = "\x1b[J", home[] = "\x1b[H";
+    struct screen_size size = screen_size();
+    char *out = malloc(len * 5 + 64); // each newline grows to five bytes
+    if (!out) return;
+    size_t at = sizeof home - 1;
+    memcpy(out, home, at);
+    int row = 0;
+    for (size_t i = 0; i < len && row < size.rows; row++) {
+        const char *end = memchr(text + i, '\n', len - i);
+        size_t line = end ? (size_t)(end - text) - i : len - i;
+        if (row > 0) {
+            memcpy(out + at, "\r\n", 2);
+            at += 2;
+        }
+        at += copy_line(out + at, text + i, line, size.columns);
+        memcpy(out + at, to_line_end, sizeof to_line_end - 1);
+        at += sizeof to_line_end - 1;
+        i += line + 1;
+    }
+    memcpy(out + at, to_end, sizeof to_end - 1);
+    at += sizeof to_end - 1;
+    write_all(out, at);
+    free(out);
+}
+
+enum screen_event screen_wait(int wait_ms, int *key)
+{
+    *key = 0;
+    int n = wait_input(true, wait_ms);
+    if (stopped) return SCREEN_STOPPED;
+    if (resized) {
+        resized = 0;
+        return SCREEN_RESIZED;
+    }
+    if (n <= 0) return SCREEN_TIME;
+    unsigned char c;
+    ssize_t got = read(STDIN_FILENO, &c, 1);
+    if (got <= 0) return SCREEN_STOPPED; // the terminal went away
+    *key = c;
+    return SCREEN_KEY;
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which store a command works on when the command line does not say.
+#pragma once
+
+#include "cli/cli.h"
+
+// $SLUICE_STORE, else ~/.local/share/sluice. NULL: there is no home folder either.
+const char *store_default(void);

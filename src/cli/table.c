@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Aligned tables and text that is safe on a terminal.
+#include "cli/table.h"
+
+#include "cli/text.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GAP 2 // between columns
+
+struct table {
+    const char *const *heads;
+    size_t columns;
+    char **cells;
+    size_t cells_len;
+};
+
+struct table *table_new(const char *const *heads, size_t columns)
+{
+    struct table *t = cli_alloc(sizeof *t);
+    *t = (struct table){.heads = heads, .columns = columns};
+    return t;
+}
+
+void table_free(struct table *t)
+{
+    if (!t) return;
+    for (size_t i = 0; i < t->cells_len; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    free(t);
+}
+
+void table_cell(struct table *t, const char *text)
+{
+    t->cells = cli_realloc(t->cells, (t->cells_len + 1) * sizeof *t->cells);
+    t->cells[t->cells_len++] = safe_text(text, strlen(text), 0);
+}
+
+void table_cellf(struct table *t, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    table_cell(t, text);
+}
+
+void table_number(struct table *t, uint64_t n)
+{
+    char text[TEXT_MAX];
+    table_cell(t, number_text(n, text));
+}
+
+static bool is_right(const char *head)
+{
+    return head[0] == '>';
+}
+
+static const char *head_text(const char *head)
+{
+    return is_right(head) ? head + 1 : head;
+}
+
+// The last column of a row is not padded: no spaces at the end of a line.
+static void cell_print(const char *text, size_t width, bool right, bool last, FILE *out)
+{
+    size_t columns = text_columns(text);
+    int pad = (int)(width > columns ? width - columns : 0);
+    if (right) (void)fprintf(out, "%*s%s", pad, "", text);
+    if (!right) (void)fprintf(out, "%s%*s", text, last ? 0 : pad, "");
+    (void)fprintf(out, last ? "\n" : "%*s", GAP, "");
+}
+
+static void row_print(const struct table *t, const size_t *widths, char *const *cells, FILE *out)
+{
+    for (size_t c = 0; c < t->columns; c++)
+        cell_print(cells[c], widths[c], is_right(t->heads[c]), c + 1 == t->columns, out);
+}
+
+void table_print(const struct table *t, const struct cli *cli, FILE *out)
+{
+    size_t *widths = cli_alloc(t->columns * sizeof *widths);
+    for (size_t c = 0; c < t->columns; c++) {
+        widths[c] = text_columns(head_text(t->heads[c]));
+        for (size_t i = c; i < t->cells_len; i += t->columns) {
+            size_t w = text_columns(t->cells[i]);
+            if (w > widths[c]) widths[c] = w;
+        }
+    }
+    (void)fputs(bold(cli), out);
+    for (size_t c = 0; c < t->columns; c++) {
+        bool last = c + 1 == t->columns;
+        if (last) { // colour ends before the line does
+            size_t w = text_columns(head_text(t->heads[c]));
+            if (is_right(t->heads[c])) (void)fprintf(out, "%*s", (int)(widths[c] - w), "");
+            (void)fprintf(out, "%s%s\n", head_text(t->heads[c]), plain(cli));
+        } else {
+            cell_print(head_text(t->heads[c]), widths[c], is_right(t->heads[c]), false, out);
+        }
+    }
+    for (size_t i = 0; i + t->columns <= t->cells_len; i += t->columns)
+        row_print(t, widths, t->cells + i, out);
+    free(widths);
+}
+
+void field_print(FILE *out, int width, const char *name, const char *format, ...)
+{
+    va_list args;
+    (void)fprintf(out, "%-*s  ", width, name);
+    va_start(args, format);
+    (void)vfprintf(out, format, args);
+    va_end(args);
+    (void)fputc('\n', out);
+}
+
+// ---- safe text
+
+// Writes the escape of one byte, or the byte itself when it is harmless.
+static size_t escape(char *out, uint8_t c, bool utf8)
+{
+    static const char named[] = "\aa\bb\tt\nn\vv\ff\rr";
+    const char *found = c ? memchr(named, c, sizeof named - 1) : NULL;
+    if (c < ' ' && found) return (size_t)sprintf(out, "\\%c", found[1]);
+    if (c < ' ' || c == 0x7f || (c >= 0x80 && !utf8)) return (size_t)sprintf(out, "\\x%02x", c);
+    *out = (char)c;
+    return 1;
+}
+
+// C1 controls are two bytes in UTF-8 (c2 80 .. c2 9f) and mean as much to a terminal as ESC.
+static bool has_c1(const uint8_t *p, size_t len)
+{
+    for (size_t i = 0; i + 1 < len; i++)
+        if (p[i] == 0xc2 && p[i + 1] < 0xa0) return true;
+    return false;
+}
+
+char *safe_text(const void *bytes, size_t len, size_t columns_max)
+{
+    const uint8_t *p = bytes;
+    size_t used = columns_max > 0 && len > columns_max * 4 ? columns_max * 4 : len;
+    while (used < len && used > 0 && (p[used] & 0xc0) == 0x80) // not inside a character
+        used--;
+    bool utf8 = utf8_ok(p, used) && !has_c1(p, used);
+    char *out = cli_alloc(used * 4 + 4);
+    size_t at = 0, columns = 0, cut_at = 0;
+    for (size_t i = 0; i < used; i++) {
+        bool begins = !utf8 || (p[i] & 0xc0) != 0x80;
+        size_t n = escape(out + at, p[i], utf8);
+        if (begins) columns += n;
+        if (columns_max > 0 && begins && columns > columns_max) {
+            at = cut_at;
+            (void)memcpy(out + at, "…", 3);
+            at += 3;
+            break;
+        }
+        if (begins && columns < columns_max) cut_at = at + n;
+        at += n;
+        if (!begins && columns < columns_max) cut_at = at;
+    }
+    out[at] = '\0';
+    return out;
+}
+
+void print_safe(FILE *out, const void *bytes, size_t len, size_t columns_max)
+{
+    if (columns_max == 0 && !isatty(fileno(out))) {
+        (void)fwrite(bytes, 1, len, out);
+        return;
+    }
+    char *text = safe_text(bytes, len, columns_max);
+    (void)fputs(text, out);
+    free(text);
+}
+
+// ---- colour
+
+const char *bold(const struct cli *cli)
+{
+    return cli->color ? "\x1b[1m" : "";
+}
+
+const char *dim(const struct cli *cli)
+{
+    return cli->color ? "\x1b[2m" : "";
+}
+
+const char *plain(const struct cli *cli)
+{
+    return cli->color ? "\x1b[0m" : "";
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers, durations and times, between text and milliseconds.
+#include "cli/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SECOND   INT64_C(1000)
+#define MINUTE   (60 * SECOND)
+#define HOUR     (60 * MINUTE)
+#define DAY      (24 * HOUR)
+#define YEAR_MAX 9999
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+// Digits from *text on, which moves behind them. False: none, or more than int64_t holds.
+static bool take_digits(const char **text, int64_t *out)
+{
+    const char *at = *text;
+    int64_t v = 0;
+    if (!is_digit(*at)) return false;
+    for (; is_digit(*at); at++) {
+        int digit = *at - '0';
+        if (v > (INT64_MAX - digit) / 10) return false;
+        v = v * 10 + digit;
+    }
+    *text = at;
+    *out = v;
+    return true;
+}
+
+bool text_to_number(const char *text, int64_t *out)
+{
+    return take_digits(&text, out) && *text == '\0';
+}
+
+// ---- durations
+
+// ".25" of a second, at *text: in thousandths. Finer digits are refused, not dropped.
+static bool take_fraction(const char **text, int64_t *thousandths)
+{
+    int64_t scale = 1000;
+    *thousandths = 0;
+    if (**text != '.') return true;
+    const char *at = *text + 1;
+    if (!is_digit(*at)) return false;
+    for (; is_digit(*at); at++) {
+        scale /= 10;
+        if (scale == 0) return false;
+        *thousandths += (*at - '0') * scale;
+    }
+    *text = at;
+    return true;
+}
+
+bool text_to_duration(const char *text, int64_t *out)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", SECOND}, {"m", MINUTE}, {"h", HOUR}, {"d", DAY}};
+    int64_t whole, thousandths;
+    if (!take_digits(&text, &whole)) return false;
+    if (*text == '\0') { // nothing needs no unit
+        *out = 0;
+        return whole == 0;
+    }
+    if (!take_fraction(&text, &thousandths)) return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        int64_t unit = units[i].ms;
+        if (strcmp(text, units[i].name) != 0) continue;
+        if (whole > INT64_MAX / unit - 1 || thousandths * unit % 1000 != 0) return false;
+        *out = whole * unit + thousandths * unit / 1000;
+        return true;
+    }
+    return false;
+}
+
+const char *duration_text(int64_t ms, char out[static TEXT_MAX])
+{
+    if (ms < SECOND)
+        (void)snprintf(out, TEXT_MAX, "%" PRId64 "ms", ms);
+    else if (ms < 10 * SECOND)
+        (void)snprintf(out, TEXT_MAX, "%" PRId64 ".%" PRId64 "s", ms / SECOND, ms % SECOND / 100);
+    else if (ms < MINUTE)
+        (void)snprintf(out, TEXT_MAX, "%" PRId64 "s", ms / SECOND);
+    else if (ms < HOUR)
+        (void)snprintf(out, TEXT_MAX, "%" PRId64 "m %" PRId64 "s", ms / MINUTE,
+                       ms % MINUTE / SECOND);
+    else if (ms < DAY)
+        (void)snprintf(out, TEXT_MAX, "%" PRId64 "h %" PRId64 "m", ms / HOUR, ms % HOUR / MINUTE);
+    else
+        (void)snprintf(out, TEXT_MAX, "%" PRId64 "d %" PRId64 "h", ms / DAY, ms % DAY / HOUR);
+    return out;
+}
+
+// ---- moments
+
+struct moment {
+    struct tm tm;
+    int64_t thousandths;
+    bool local; // no zone was given
+    int64_t zone_ms;
+};
+
+// "12:00", "12:00:05", "12:00:05.250"
+static bool take_clock(const char **text, struct moment *m)
+{
+    int hour, minute, used = 0;
+    if (sscanf(*text, "%2d:%2d%n", &hour, &minute, &used) != 2 || used != 5) return false;
+    *text += used;
+    m->tm.tm_hour = hour;
+    m->tm.tm_min = minute;
+    if (**text == ':') {
+        int second;
+        used = 0;
+        if (sscanf(*text, ":%2d%n", &second, &used) != 1 || used != 3) return false;
+        *text += used;
+        m->tm.tm_sec = second;
+        if (second < 0 || !take_fraction(text, &m->thousandths)) return false;
+    }
+    return hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && m->tm.tm_sec < 60;
+}
+
+// "", "Z", "+02:00"
+static bool take_zone(const char **text, struct moment *m)
+{
+    if (**text == '\0') {
+        m->local = true;
+        return true;
+    }
+    if (**text == 'Z' || **text == 'z') {
+        ++*text;
+        return true;
+    }
+    int hours, minutes, used = 0;
+    char sign = **text;
+    if (sign != '+' && sign != '-') return false;
+    if (sscanf(*text + 1, "%2d:%2d%n", &hours, &minutes, &used) != 2 || used != 5) return false;
+    if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) return false;
+    *text += 1 + used;
+    m->zone_ms = (sign == '-' ? -1 : 1) * (hours * HOUR + minutes * MINUTE);
+    return true;
+}
+
+static bool moment_parse(const char *text, struct moment *m)
+{
+    int year, month, day, used = 0;
+    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || used != 10) return false;
+    text += used;
+    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31) return false;
+    m->tm.tm_year = year - 1900;
+    m->tm.tm_mon = month - 1;
+    m->tm.tm_mday = day;
+    if (*text == '\0') { // a day begins at midnight here
+        m->local = true;
+        return true;
+    }
+    if (*text != 'T' && *text != 't' && *text != ' ') return false;
+    text++;
+    return take_clock(&text, m) && take_zone(&text, m) && *text == '\0';
+}
+
+bool text_to_moment(const char *text, int64_t *out)
+{
+    struct moment m = {0};
+    if (text_to_number(text, out)) return *out > 0;
+    if (!moment_parse(text, &m)) return false;
+    int day = m.tm.tm_mday;
+    m.tm.tm_isdst = -1;
+    time_t seconds = m.local ? mktime(&m.tm) : timegm(&m.tm);
+    *out = (int64_t)seconds * SECOND + m.thousandths - m.zone_ms;
+    return m.tm.tm_mday == day && *out > 0; // the 31st of a shorter month rolls over
+}
+
+const char *moment_text(int64_t ms, char out[static TEXT_MAX])
+{
+    struct tm tm;
+    char seconds[32];
+    time_t t = (time_t)(ms / SECOND);
+    if (ms <= 0 || !localtime_r(&t, &tm) || tm.tm_year + 1900 > YEAR_MAX) {
+        (void)snprintf(out, TEXT_MAX, "-");
+        return out;
+    }
+    (void)strftime(seconds, sizeof seconds, "%Y-%m-%d %H:%M:%S", &tm);
+    (void)snprintf(out, TEXT_MAX, "%s.%03d", seconds, (int)(ms % SECOND));
+    return out;
+}
+
+// ---- numbers
+
+const char *number_text(uint64_t n, char out[static TEXT_MAX])
+{
+    char digits[TEXT_MAX];
+    size_t len = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0) out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+const char *bytes_text(uint64_t n, char out[static TEXT_MAX])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    double v = (double)n;
+    for (; v >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        v /= 1024;
+    (void)snprintf(out, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.1f %s", v, units[unit]);
+    return out;
+}
+
+// ---- UTF-8
+
+// Length of the sequence at p, or 0 when it is not one (RFC 3629: shortest form, no surrogates).
+static size_t utf8_sequence(const uint8_t *p, size_t len)
+{
+    uint8_t a = p[0];
+    if (a < 0x80) return 1;
+    if (a < 0xc2 || a > 0xf4) return 0;
+    size_t n = a < 0xe0 ? 2 : a < 0xf0 ? 3 : 4;
+    if (n > len) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if ((a == 0xe0 && p[1] < 0xa0) || (a == 0xed && p[1] > 0x9f)) return 0;
+    if ((a == 0xf0 && p[1] < 0x90) || (a == 0xf4 && p[1] > 0x8f)) return 0;
+    return n;
+}
+
+bool utf8_ok(const void *bytes, size_t len)
+{
+    const uint8_t *p = bytes;
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_sequence(p + i, len - i);
+        if (n == 0) return false;
+        i += n;
+    }
+    return true;
+}
+
+size_t text_columns(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        if (((uint8_t)*text & 0xc0) != 0x80) n++;
+    return n;
+}
+
+int64_t steady_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}

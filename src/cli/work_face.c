@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The faces of a worker. The table is drawn over itself: up as many lines as it had, wipe, draw.
+#define _GNU_SOURCE // asprintf
+#include "cli/work_face.h"
+
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DRAW_MS      250
+#define ROWS_DEFAULT 24
+#define COLS_DEFAULT 80
+#define ROWS_AROUND  4 // the table's frame, and one line of output to be seen
+
+static const char *const state_names[] = {"", "running", "stopping", "settling"};
+
+// ---- the table
+
+static void wipe(struct face *f)
+{
+    if (f->drawn > 0) (void)fprintf(stderr, "\x1b[%dA\r\x1b[J", f->drawn);
+    f->drawn = 0;
+}
+
+static uint64_t total(const struct pool *p)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < END_COUNT; i++)
+        sum += p->ended[i];
+    return sum;
+}
+
+// Jobs per second over the last ten.
+static double rate(struct face *f, uint64_t now_total)
+{
+    int64_t now = steady_ms();
+    while (now - f->sampled_ms >= 1000) {
+        if (f->samples_len == RATE_SECONDS)
+            memmove(f->samples, f->samples + 1, (RATE_SECONDS - 1) * sizeof *f->samples);
+        else
+            f->samples_len++;
+        f->samples[f->samples_len - 1] = now_total;
+        f->sampled_ms += 1000;
+    }
+    if (f->samples_len < 2) return 0;
+    return (double)(f->samples[f->samples_len - 1] - f->samples[0]) / (f->samples_len - 1);
+}
+
+static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns)
+{
+    char age[TEXT_MAX];
+    char left[TEXT_MAX];
+    char *line = NULL;
+    (void)duration_text(now - s->started_ms, age);
+    (void)duration_text(s->deadline_ms > now ? s->deadline_ms - now : 0, left);
+    if (asprintf(&line, "  %-9s %-10s %-8" PRIu32 " %-8s %s", state_names[s->state], age,
+                 s->attempt, left, s->id) < 0)
+        return;
+    print_safe(out, line, strlen(line), (size_t)columns);
+    (void)fputc('\n', out);
+    free(line);
+}
+
+// Rows of those that run, oldest first as the slots come; how many lines were written.
+static int draw_rows(struct face *f, FILE *out, int rows_max, int columns)
+{
+    const struct pool *p = f->pool;
+    int64_t now = work_now_ms();
+    int lines = 0;
+    int left_out = 0;
+    for (uint32_t i = 0; i < p->options.jobs; i++) {
+        const struct slot *s = &p->slots[i];
+        if (s->state == SLOT_IDLE) continue;
+        if (lines == 0) (void)fputs("  STATE     AGE        ATTEMPT  LOCK     MESSAGE\n", out);
+        if (lines == 0) lines++;
+        if (lines > rows_max) {
+            left_out++;
+            continue;
+        }
+        draw_row(out, s, now, columns);
+        lines++;
+    }
+    if (left_out > 0) (void)fprintf(out, "  ... and %d more\n", left_out);
+    return lines + (left_out > 0);
+}
+
+static void draw(struct face *f)
+{
+    struct winsize size = {0};
+    (void)ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    int rows = size.ws_row > 0 ? size.ws_row : ROWS_DEFAULT;
+    int columns = size.ws_col > 0 ? size.ws_col : COLS_DEFAULT;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    if (!out) return;
+    struct pool *p = f->pool;
+    char up[TEXT_MAX];
+    char *head = NULL;
+    (void)pthread_mutex_lock(&p->lock);
+    int asked = asprintf(
+        &head,
+        "%s: %" PRIu32 " of %" PRIu32 " busy, %" PRIu64 " processed, %" PRIu64 " retrying, %" PRIu64
+        " dead, %" PRIu64 " released, %" PRIu64 " lost, %.1f/s, up %s",
+        p->options.queue, p->busy, p->options.jobs, p->ended[END_PROCESSED], p->ended[END_RETRYING],
+        p->ended[END_DEAD], p->ended[END_RELEASED], p->ended[END_LOST], rate(f, total(p)),
+        duration_text(steady_ms() - f->started_ms, up));
+    if (asked >= 0) print_safe(out, head, strlen(head), (size_t)columns);
+    (void)fputc('\n', out);
+    int lines = 1 + draw_rows(f, out, rows - ROWS_AROUND, columns);
+    (void)pthread_mutex_unlock(&p->lock);
+    free(head);
+    (void)fclose(out);
+    wipe(f);
+    if (f->line_open) (void)fputc('\n', stderr);
+    f->line_open = false;
+    (void)fwrite(text, 1, len, stderr);
+    (void)fflush(stderr);
+    f->drawn = lines;
+    free(text);
+}
+
+void face_draw(struct face *f)
+{
+    if (!f->live) return;
+    (void)pthread_mutex_lock(&f->pool->face_lock);
+    draw(f);
+    (void)pthread_mutex_unlock(&f->pool->face_lock);
+}
+
+// ---- what happens
+
+static void print_job_json(const struct face *f, const struct work_report *r)
+{
+    struct json *o = json_new();
+    json_text(o, "type", "job");
+    json_text(o, "id", r->id);
+    json_text(o, "queue", f->pool->options.queue);
+    json_text(o, "worker", f->pool->options.worker);
+    json_number(o, "attempt", r->attempt);
+    json_text(o, "status", work_end_name(r->end));
+    if (r->status >= 0 && WIFEXITED(r->status)) json_number(o, "exit", WEXITSTATUS(r->status));
+    if (r->status >= 0 && WIFSIGNALED(r->status)) json_number(o, "signal", WTERMSIG(r->status));
+    json_number(o, "tookMs", r->took_ms);
+    if (*r->reason) json_text(o, "reason", r->reason);
+    json_print(o, stdout);
+    if (!cli_output_ok()) pool_order(f->pool, WORK_NO_MORE);
+}
+
+static void on_ended(void *ctx, const struct work_report *r)
+{
+    struct face *f = ctx;
+    if (f->cli->json) {
+        print_job_json(f, r);
+        return;
+    }
+    if (f->cli->quiet || (f->live && !*r->reason)) return;
+    char took[TEXT_MAX];
+    wipe(f);
+    (void)fprintf(stderr, "%-13s %s attempt %" PRIu32 " %s%s", work_end_name(r->end), r->id,
+                  r->attempt, duration_text(r->took_ms, took), *r->reason ? ": " : "");
+    print_safe(stderr, r->reason, strlen(r->reason), WORK_REASON_MAX);
+    (void)fputc('\n', stderr);
+    if (f->live) draw(f);
+}
+
+static void on_output(void *ctx, bool is_error, const char *text, size_t len)
+{
+    struct face *f = ctx;
+    wipe(f);
+    FILE *out = is_error ? stderr : stdout;
+    (void)fwrite(text, 1, len, out);
+    (void)fflush(out);
+    f->line_open = len > 0 && text[len - 1] != '\n';
+    if (f->live) draw(f);
+}
+
+static void on_trouble(void *ctx, const char *sentence)
+{
+    struct face *f = ctx;
+    wipe(f);
+    if (f->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "type", "trouble");
+        json_text(o, "message", sentence);
+        json_print(o, stdout);
+        (void)fflush(stdout);
+    } else {
+        (void)fprintf(stderr, "sluice: %s\n", sentence);
+    }
+    if (f->live) draw(f);
+}
+
+void face_say(struct face *f, const char *format, ...)
+{
+    if (f->cli->quiet || f->cli->json) return;
+    (void)pthread_mutex_lock(&f->pool->face_lock);
+    wipe(f);
+    va_list list;
+    va_start(list, format);
+    (void)vfprintf(stderr, format, list);
+    va_end(list);
+    (void)fputc('\n', stderr);
+    (void)pthread_mutex_unlock(&f->pool->face_lock);
+}
+
+// ---- its life
+
+void face_init(struct face *f, const struct cli *cli, struct work_options *o)
+{
+    const char *term = getenv("TERM");
+    *f = (struct face){.cli = cli, .started_ms = steady_ms(), .sampled_ms = steady_ms()};
+    f->live =
+        !cli->json && !cli->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    o->spec.stdout_is_ours = !f->live || !isatty(STDOUT_FILENO);
+    o->spec.stdout_fd = cli->json ? STDERR_FILENO : STDOUT_FILENO;
+    o->face =
+        (struct work_face){.ctx = f, .ended = on_ended, .output = on_output, .trouble = on_trouble};
+}
+
+void face_begin(struct face *f, struct pool *p)
+{
+    f->pool = p;
+}
+
+int face_period_ms(const struct face *f)
+{
+    return f->live ? DRAW_MS : -1;
+}
+
+void face_end(struct face *f)
+{
+    const struct pool *p = f->pool;
+    wipe(f);
+    if (f->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "type", "summary");
+        json_text(o, "queue", p->options.queue);
+        json_text(o, "worker", p->options.worker);
+        for (int i = 0; i < END_COUNT; i++)
+            json_number(o, work_end_name((enum work_end)i), (int64_t)p->ended[i]);
+        json_number(o, "renewals", (int64_t)p->renewals);
+        json_number(o, "tookMs", steady_ms() - f->started_ms);
+        json_print(o, stdout);
+    } else if (!f->cli->quiet) {
+        char took[TEXT_MAX];
+        (void)fprintf(stderr, "%s in %s:", p->options.worker,
+                      duration_text(steady_ms() - f->started_ms, took));
+        for (int i = 0; i < END_COUNT; i++)
+            if (i == END_PROCESSED || p->ended[i] > 0)
+                (void)fprintf(stderr, " %" PRIu64 " %s", p->ended[i],
+                              work_end_name((enum work_end)i));
+        (void)fputc('\n', stderr);
+    }
+}

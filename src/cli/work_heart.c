@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heartbeat: one thread renews the locks of all slots at a third of their time, whatever the
+// jobs do. A refusal is told to the slot; an answer that did not come is asked for again, and the
+// slot's own deadline goes on running.
+#include "cli/work_pool.h"
+
+#include <poll.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define RENEW_BATCH  256
+#define RETRY_MIN_MS 20
+
+static bool wants_renewal(const struct slot *s)
+{
+    return s->token[0] && !s->lost && !s->quiet;
+}
+
+// Arms the timer for the next renewal; off when there is none.
+static void arm(struct pool *p)
+{
+    int64_t next = 0;
+    for (uint32_t i = 0; i < p->options.jobs; i++) {
+        const struct slot *s = &p->slots[i];
+        if (wants_renewal(s) && (next == 0 || s->renew_at_ms < next)) next = s->renew_at_ms;
+    }
+    struct itimerspec t = {.it_value = {.tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000}};
+    (void)timerfd_settime(p->heart_timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+struct round {
+    struct slot *slots[RENEW_BATCH];
+    char tokens[RENEW_BATCH][SLUICE_TOKEN_MAX];
+    const char *views[RENEW_BATCH];
+    struct sluice_outcome outcomes[RENEW_BATCH];
+    size_t len;
+    int64_t lease_ms;
+};
+
+// Those that are due, and those that soon will be: one entry for all of them.
+static void collect(struct pool *p, struct round *r, int64_t now)
+{
+    r->len = 0;
+    r->lease_ms = p->options.visibility_ms;
+    for (uint32_t i = 0; i < p->options.jobs && r->len < RENEW_BATCH; i++) {
+        struct slot *s = &p->slots[i];
+        if (!wants_renewal(s) || s->renew_at_ms - s->lease_ms / 12 > now) continue;
+        r->slots[r->len] = s;
+        memcpy(r->tokens[r->len], s->token, sizeof s->token);
+        r->views[r->len] = r->tokens[r->len];
+        r->outcomes[r->len] = (struct sluice_outcome){.code = SLUICE_UNAVAILABLE};
+        if (s->lease_ms > r->lease_ms) r->lease_ms = s->lease_ms;
+        r->len++;
+    }
+}
+
+static void note(struct pool *p, const struct round *r, int64_t asked)
+{
+    for (size_t i = 0; i < r->len; i++) {
+        struct slot *s = r->slots[i];
+        if (strcmp(s->token, r->tokens[i]) != 0) continue; // settled meanwhile
+        switch (r->outcomes[i].code) {
+        case SLUICE_OK:
+            p->renewals++;
+            s->deadline_ms = asked + r->lease_ms;
+            s->renew_at_ms = asked + r->lease_ms / 3;
+            break;
+        case SLUICE_UNAVAILABLE:
+        case SLUICE_UNKNOWN:
+        case SLUICE_LIMIT:
+            s->renew_at_ms =
+                work_now_ms() + (s->lease_ms / 12 > RETRY_MIN_MS ? s->lease_ms / 12 : RETRY_MIN_MS);
+            break;
+        default:
+            s->lost = true;
+        }
+        slot_wake(s);
+    }
+}
+
+static void beat(struct pool *p, struct round *r)
+{
+    int64_t asked = work_now_ms();
+    (void)pthread_mutex_lock(&p->lock);
+    collect(p, r, asked);
+    (void)pthread_mutex_unlock(&p->lock);
+    if (r->len == 0) return;
+    struct sluice_error error;
+    enum sluice_code code = sluice_renew(p->options.store, p->options.queue, r->views, r->len,
+                                         r->lease_ms, r->outcomes, &error);
+    (void)pthread_mutex_lock(&p->lock);
+    note(p, r, asked);
+    (void)pthread_mutex_unlock(&p->lock);
+    if (code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN)
+        face_trouble(p, "renewal not answered: %s", error.message);
+}
+
+void heart_wake(struct pool *p)
+{
+    uint64_t one = 1;
+    (void)!write(p->heart_fd, &one, sizeof one);
+}
+
+void *heart_main(void *ctx)
+{
+    struct pool *p = ctx;
+    struct round round;
+    for (;;) {
+        (void)pthread_mutex_lock(&p->lock);
+        bool stop = p->heart_stops;
+        arm(p);
+        (void)pthread_mutex_unlock(&p->lock);
+        if (stop) return NULL;
+        struct pollfd fds[] = {{.fd = p->heart_fd, .events = POLLIN},
+                               {.fd = p->heart_timer_fd, .events = POLLIN}};
+        (void)poll(fds, 2, -1);
+        uint64_t count;
+        if (fds[0].revents) (void)!read(p->heart_fd, &count, sizeof count);
+        if (fds[1].revents) (void)!read(p->heart_timer_fd, &count, sizeof count);
+        beat(p, &round);
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// One job: start the program, watch it, stop it when it may not go on, and judge its end. The
+// slot's thread sleeps in one poll over the program's end, its output, its own deadline and its
+// orders.
+#define _GNU_SOURCE // sigabbrev_np
+#include "cli/work_pool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define TAIL_MAX 4096 // of standard error; the last line is looked for in it
+
+// The last bytes of a stream.
+struct tail {
+    char bytes[TAIL_MAX];
+    size_t len;
+};
+
+struct job {
+    struct slot *slot;
+    struct child child;
+    struct tail tail;
+    bool lost;           // the lock is not ours, or can no longer be counted on
+    bool told;           // TERM was sent
+    bool killed;         // KILL was sent
+    int64_t kill_at_ms;  // after told
+    int64_t deadline_ms; // as the slot says
+};
+
+static void tail_push(struct tail *t, const char *bytes, size_t len)
+{
+    if (len >= TAIL_MAX) {
+        memcpy(t->bytes, bytes + len - TAIL_MAX, TAIL_MAX);
+        t->len = TAIL_MAX;
+        return;
+    }
+    if (t->len + len > TAIL_MAX) {
+        size_t drop = t->len + len - TAIL_MAX;
+        memmove(t->bytes, t->bytes + drop, t->len - drop);
+        t->len -= drop;
+    }
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+}
+
+// Reads what is there. Closes the descriptor at its end, so that poll does not spin on it.
+static void drain(struct job *j, int *fd, bool is_error)
+{
+    char buf[4096];
+    for (;;) {
+        ssize_t n = *fd >= 0 ? read(*fd, buf, sizeof buf) : -1;
+        if (n < 0 && errno == EINTR && *fd >= 0) continue;
+        if (n == 0) {
+            (void)close(*fd);
+            *fd = -1;
+        }
+        if (n <= 0) return;
+        if (is_error) tail_push(&j->tail, buf, (size_t)n);
+        struct pool *p = j->slot->pool;
+        (void)pthread_mutex_lock(&p->face_lock);
+        p->options.face.output(p->options.face.ctx, is_error, buf, (size_t)n);
+        (void)pthread_mutex_unlock(&p->face_lock);
+    }
+}
+
+// ---- the reason of a failure
+
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+// The last line that says something, printable, cut between characters.
+static void last_line(const struct tail *t, char out[WORK_REASON_MAX])
+{
+    size_t end = t->len;
+    while (end > 0 && strchr(" \t\r\n", t->bytes[end - 1]))
+        end--;
+    size_t start = end;
+    while (start > 0 && t->bytes[start - 1] != '\n' && t->bytes[start - 1] != '\r')
+        start--;
+    size_t len = end - start;
+    if (len >= WORK_REASON_MAX) {
+        len = WORK_REASON_MAX - 1;
+        while (len > 0 && is_continuation(t->bytes[start + len]))
+            len--;
+    }
+    for (size_t i = 0; i < len; i++) {
+        char c = t->bytes[start + i];
+        out[i] = (unsigned char)c < ' ' || c == 127 ? ' ' : c;
+    }
+    out[len] = 0;
+}
+
+static void describe_end(const struct job *j, int status, char out[WORK_REASON_MAX])
+{
+    last_line(&j->tail, out);
+    if (out[0]) return;
+    if (WIFSIGNALED(status)) {
+        const char *name = sigabbrev_np(WTERMSIG(status));
+        (void)snprintf(out, WORK_REASON_MAX, "killed by signal %d (SIG%s)", WTERMSIG(status),
+                       name ? name : "?");
+    } else {
+        (void)snprintf(out, WORK_REASON_MAX, "exit status %d", WEXITSTATUS(status));
+    }
+}
+
+// ---- watching
+
+static void slot_move(struct slot *s, enum slot_state state)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    s->state = state;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+}
+
+// Reads the orders and the lock's fate, and stops the program when one of them says so.
+static void obey(struct job *j, int64_t now)
+{
+    struct slot *s = j->slot;
+    (void)pthread_mutex_lock(&s->pool->lock);
+    j->deadline_ms = s->deadline_ms;
+    if (s->lost || now >= s->deadline_ms) j->lost = true;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    int order = atomic_load(&s->pool->order);
+    if (!j->told && (j->lost || order >= WORK_RETURN)) {
+        child_signal(&j->child, SIGTERM);
+        child_signal(&j->child, SIGCONT); // a stopped program could not hear it
+        j->told = true;
+        j->kill_at_ms = now + s->pool->options.kill_after_ms;
+        slot_move(s, SLOT_STOPPING);
+    }
+    if (j->told && !j->killed && (now >= j->kill_at_ms || order == WORK_AT_ONCE)) {
+        child_signal(&j->child, SIGKILL);
+        j->killed = true;
+    }
+}
+
+static void arm(const struct job *j)
+{
+    int64_t next = j->told ? j->kill_at_ms : j->deadline_ms;
+    if (j->killed) next = 0;
+    struct itimerspec t = {.it_value = {.tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000}};
+    (void)timerfd_settime(j->slot->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static int watch(struct job *j)
+{
+    struct slot *s = j->slot;
+    for (;;) {
+        obey(j, work_now_ms());
+        arm(j);
+        struct pollfd fds[] = {{.fd = j->child.pid_fd, .events = POLLIN},
+                               {.fd = j->child.err_fd, .events = POLLIN},
+                               {.fd = j->child.out_fd, .events = POLLIN},
+                               {.fd = s->wake_fd, .events = POLLIN},
+                               {.fd = s->timer_fd, .events = POLLIN}};
+        (void)poll(fds, sizeof fds / sizeof *fds, -1);
+        uint64_t count;
+        if (fds[3].revents) (void)!read(s->wake_fd, &count, sizeof count);
+        if (fds[4].revents) (void)!read(s->timer_fd, &count, sizeof count);
+        drain(j, &j->child.err_fd, true);
+        drain(j, &j->child.out_fd, false);
+        if (fds[0].revents) break;
+    }
+    // what it left behind when it was made to stop; its number is not free before it is reaped
+    if (j->told) child_signal(&j->child, SIGKILL);
+    drain(j, &j->child.err_fd, true);
+    drain(j, &j->child.out_fd, false);
+    return child_reap(&j->child);
+}
+
+// ---- from claimed to settled
+
+static void slot_take(struct slot *s, const struct sluice_message *m, int64_t asked_ms)
+{
+    struct pool *p = s->pool;
+    (void)pthread_mutex_lock(&p->lock);
+    s->state = SLOT_RUNNING;
+    s->lost = s->quiet = false;
+    (void)snprintf(s->id, sizeof s->id, "%s", m->id);
+    (void)snprintf(s->token, sizeof s->token, "%s", m->token);
+    s->attempt = m->attempt;
+    s->started_ms = work_now_ms();
+    s->lease_ms = m->lease_ms;
+    s->deadline_ms = asked_ms + m->lease_ms;
+    s->renew_at_ms = asked_ms + m->lease_ms / 3;
+    (void)pthread_mutex_unlock(&p->lock);
+    heart_wake(p);
+}
+
+static void slot_report(struct slot *s, enum work_end end, int status, const char *reason)
+{
+    struct pool *p = s->pool;
+    (void)pthread_mutex_lock(&p->lock);
+    p->ended[end]++;
+    s->token[0] = 0;
+    s->state = SLOT_IDLE;
+    struct work_report r = {.id = s->id,
+                            .attempt = s->attempt,
+                            .end = end,
+                            .status = status,
+                            .took_ms = work_now_ms() - s->started_ms,
+                            .reason = reason};
+    (void)pthread_mutex_unlock(&p->lock);
+    (void)pthread_mutex_lock(&p->face_lock);
+    p->options.face.ended(p->options.face.ctx, &r);
+    (void)pthread_mutex_unlock(&p->face_lock);
+}
+
+static enum work_end judge(struct job *j, int status)
+{
+    struct slot *s = j->slot;
+    bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    bool later = WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
+    char reason[WORK_REASON_MAX] = "";
+    enum work_end end;
+    slot_move(s, SLOT_SETTLING);
+    if (good) {
+        end = settle(s, WORD_ACK, NULL); // too late, perhaps: the token decides
+    } else if (j->lost) {
+        (void)snprintf(reason, sizeof reason, "the lock was lost");
+        end = END_LOST;
+    } else if (j->told || later) {
+        end = settle(s, WORD_RELEASE, NULL);
+    } else {
+        describe_end(j, status, reason);
+        end = settle(s, WORD_FAIL, reason);
+    }
+    slot_report(s, end, status, reason);
+    return end;
+}
+
+// The program cannot be started at all: no message is to suffer for that.
+static enum work_end refuse_start(struct slot *s, int why)
+{
+    char sentence[WORK_PROBLEM_MAX];
+    const char *name = s->pool->options.spec.program[0];
+    (void)snprintf(sentence, sizeof sentence, "cannot run \"%s\": %s", name, strerror(why));
+    bool passes = why == EAGAIN || why == ENOMEM || why == EMFILE || why == ENFILE;
+    if (passes)
+        face_trouble(s->pool, "%s; giving the message back", sentence);
+    else
+        pool_fail(s->pool, SLUICE_INVALID, sentence);
+    slot_move(s, SLOT_SETTLING);
+    enum work_end end = settle(s, WORD_RELEASE, NULL);
+    slot_report(s, end, -1, sentence);
+    return end;
+}
+
+enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t asked_ms)
+{
+    struct job j = {.slot = s, .child = {.pid_fd = -1, .err_fd = -1, .out_fd = -1}};
+    slot_take(s, m, asked_ms);
+    if (work_now_ms() >= asked_ms + m->lease_ms) { // the answer was long on its way
+        slot_report(s, END_LOST, -1, "the lock had run out when it came");
+        return END_LOST;
+    }
+    int why = child_start(&j.child, &s->pool->options.spec, m);
+    if (why != 0) return refuse_start(s, why);
+    return judge(&j, watch(&j));
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slots' loop: ask for a message, hand it to the job, again. What stops it is an order, an
+// empty queue (with --drain), one job (with --once), or an error that waiting does not cure.
+#include "cli/work_pool.h"
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAIT_MS        500 // how long one question waits: also how late an idle slot hears an order
+#define WAIT_DRAIN_MS  50
+#define PAUSE_MIN_MS   50
+#define PAUSE_MAX_MS   2000
+#define STACK_BYTES    ((size_t)512 << 10)
+#define WAIT_PER_LEASE 8 // a question takes at most this part of the lock it asks for
+
+static const char *const end_names[END_COUNT] = {"processed", "retrying", "dead-lettered",
+                                                 "released", "lost"};
+
+const char *work_end_name(enum work_end end)
+{
+    return end_names[end];
+}
+
+int64_t work_now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void face_trouble(struct pool *p, const char *format, ...)
+{
+    char sentence[WORK_PROBLEM_MAX];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(sentence, sizeof sentence, format, list);
+    va_end(list);
+    (void)pthread_mutex_lock(&p->face_lock);
+    p->options.face.trouble(p->options.face.ctx, sentence);
+    (void)pthread_mutex_unlock(&p->face_lock);
+}
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+    (void)!write(fd, &one, sizeof one);
+}
+
+void slot_wake(struct slot *s)
+{
+    ring(s->wake_fd);
+}
+
+void slot_nap(struct slot *s, int64_t ms)
+{
+    struct pollfd fd = {.fd = s->wake_fd, .events = POLLIN};
+    uint64_t count;
+    if (poll(&fd, 1, (int)ms) > 0) (void)!read(s->wake_fd, &count, sizeof count);
+}
+
+void pool_order(struct pool *p, enum work_order order)
+{
+    int had = atomic_load(&p->order);
+    while (had < (int)order && !atomic_compare_exchange_weak(&p->order, &had, (int)order))
+        continue;
+    for (uint32_t i = 0; i < p->options.jobs; i++)
+        slot_wake(&p->slots[i]);
+}
+
+void pool_fail(struct pool *p, enum sluice_code code, const char *sentence)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    if (p->failure == SLUICE_OK) {
+        p->failure = code;
+        (void)snprintf(p->problem, sizeof p->problem, "%s", sentence);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    pool_order(p, WORK_NO_MORE);
+}
+
+// ---- one slot
+
+static int64_t wait_of(struct slot *s)
+{
+    const struct work_options *o = &s->pool->options;
+    int64_t wait = WAIT_MS;
+    int64_t lease = o->visibility_ms > 0 ? o->visibility_ms : s->lease_ms;
+    if (lease > 0 && lease / WAIT_PER_LEASE < wait) wait = lease / WAIT_PER_LEASE;
+    if (!o->drain) return wait;
+    (void)pthread_mutex_lock(&s->pool->lock);
+    bool alone = s->pool->busy == 0;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    return alone ? 0 : WAIT_DRAIN_MS;
+}
+
+// Asks once; the same question again while its answer is unknown, for it may have given us a
+// message. NULL: nothing.
+static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
+{
+    struct pool *p = s->pool;
+    struct sluice_request request = cli_request();
+    struct sluice_receive r = {.worker = p->options.worker,
+                               .max = 1,
+                               .wait_ms = wait_of(s),
+                               .visibility_ms = p->options.visibility_ms,
+                               .request = &request};
+    *asked_ms = work_now_ms();
+    bool unknown = false;
+    for (int64_t pause = PAUSE_MIN_MS;;
+         pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
+        struct sluice_batch *b = NULL;
+        struct sluice_error error;
+        enum sluice_code code = sluice_receive(p->options.store, p->options.queue, &r, &b, &error);
+        if (code == SLUICE_OK) return b;
+        if (code != SLUICE_UNKNOWN && code != SLUICE_UNAVAILABLE && code != SLUICE_LIMIT) {
+            pool_fail(p, code, error.message);
+            return NULL;
+        }
+        unknown |= code == SLUICE_UNKNOWN;
+        // told to go, and nothing is ours for certain
+        int order = atomic_load(&p->order);
+        if (order == WORK_AT_ONCE || (order != WORK_GO && !unknown)) return NULL;
+        // a paused queue is no trouble
+        if (strcmp(error.reason, "queue-paused") != 0)
+            face_trouble(p, "no answer: %s", error.message);
+        r.wait_ms = 0;
+        slot_nap(s, pause);
+    }
+}
+
+// Gives back what came in answer to a question that was asked before the order to stop.
+static void give_back(struct slot *s, const struct sluice_message *m)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    s->state = SLOT_SETTLING;
+    (void)snprintf(s->id, sizeof s->id, "%s", m->id);
+    (void)snprintf(s->token, sizeof s->token, "%s", m->token);
+    s->lease_ms = m->lease_ms;
+    s->renew_at_ms = work_now_ms() + m->lease_ms / 3;
+    s->deadline_ms = work_now_ms() + m->lease_ms;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    enum work_end end = settle(s, WORD_RELEASE, NULL);
+    (void)pthread_mutex_lock(&s->pool->lock);
+    s->pool->ended[end]++;
+    s->token[0] = 0;
+    s->state = SLOT_IDLE;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+}
+
+static uint32_t count_busy(struct pool *p, int change)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    p->busy = (uint32_t)((int)p->busy + change);
+    uint32_t busy = p->busy;
+    (void)pthread_mutex_unlock(&p->lock);
+    return busy;
+}
+
+// A program that gives everything back would be started again at once, for ever: each time in a row
+// the slot waits longer. With --drain it has done what it can.
+static void pause_after(struct slot *s, enum work_end end)
+{
+    s->returns = end == END_RELEASED ? s->returns + 1 : 0;
+    if (s->returns == 0) return;
+    int64_t pause = PAUSE_MIN_MS;
+    for (uint32_t i = 1; i < s->returns && pause < PAUSE_MAX_MS; i++)
+        pause *= 2;
+    if (atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.drain) slot_nap(s, pause);
+}
+
+// True: go on.
+static bool turn(struct slot *s)
+{
+    struct pool *p = s->pool;
+    int64_t asked_ms;
+    struct sluice_batch *b = ask(s, &asked_ms);
+    size_t len = b ? b->len : 0;
+    if (len > 0) {
+        (void)count_busy(p, 1);
+        bool late = atomic_load(&p->order) != WORK_GO && !p->options.drain;
+        if (late) {
+            give_back(s, &b->messages[0]);
+        } else {
+            enum work_end end = job_run(s, &b->messages[0], asked_ms);
+            if (!p->options.once) pause_after(s, end);
+        }
+        (void)count_busy(p, -1);
+    }
+    sluice_batch_free(b);
+    if (p->options.once && len > 0) pool_order(p, WORK_NO_MORE);
+    if (p->options.drain && len == 0 && count_busy(p, 0) == 0) pool_order(p, WORK_NO_MORE);
+    if (p->options.drain && s->returns > 0) return false;
+    return atomic_load(&p->order) == WORK_GO;
+}
+
+static void *slot_main(void *ctx)
+{
+    struct slot *s = ctx;
+    struct pool *p = s->pool;
+    while (turn(s))
+        continue;
+    (void)pthread_mutex_lock(&p->lock);
+    bool last = --p->alive == 0;
+    (void)pthread_mutex_unlock(&p->lock);
+    if (last) ring(p->done_fd);
+    return NULL;
+}
+
+// ---- all of them
+
+static int slot_start(struct slot *s, const pthread_attr_t *attr)
+{
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (s->wake_fd < 0 || s->timer_fd < 0) return errno;
+    (void)pthread_mutex_lock(&s->pool->lock);
+    s->pool->alive++;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    int why = pthread_create(&s->thread, attr, slot_main, s);
+    s->started = why == 0;
+    if (why == 0) return 0;
+    (void)pthread_mutex_lock(&s->pool->lock);
+    s->pool->alive--;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    return why;
+}
+
+static int pool_prepare(struct pool *p, const struct work_options *o)
+{
+    *p = (struct pool){.options = *o, .order = WORK_GO};
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_mutex_init(&p->face_lock, NULL);
+    p->heart_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->heart_timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    p->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->slots = calloc(o->jobs, sizeof *p->slots);
+    if (!p->slots) return ENOMEM;
+    for (uint32_t i = 0; i < o->jobs; i++)
+        p->slots[i] = (struct slot){.pool = p, .wake_fd = -1, .timer_fd = -1};
+    return p->heart_fd < 0 || p->heart_timer_fd < 0 || p->done_fd < 0 ? EMFILE : 0;
+}
+
+int pool_start(struct pool *p, const struct work_options *o)
+{
+    int why = pool_prepare(p, o);
+    if (why != 0) return why;
+    why = pthread_create(&p->heart, NULL, heart_main, p);
+    if (why != 0) return why;
+    pthread_attr_t attr;
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+    for (uint32_t i = 0; i < o->jobs && why == 0; i++)
+        why = slot_start(&p->slots[i], &attr);
+    (void)pthread_attr_destroy(&attr);
+    if (why == 0) return 0;
+    pool_order(p, WORK_AT_ONCE);
+    pool_join(p);
+    return why;
+}
+
+void pool_join(struct pool *p)
+{
+    for (uint32_t i = 0; i < p->options.jobs; i++) {
+        if (p->slots[i].started) (void)pthread_join(p->slots[i].thread, NULL);
+        if (p->slots[i].wake_fd >= 0) (void)close(p->slots[i].wake_fd);
+        if (p->slots[i].timer_fd >= 0) (void)close(p->slots[i].timer_fd);
+    }
+    (void)pthread_mutex_lock(&p->lock);
+    p->heart_stops = true;
+    (void)pthread_mutex_unlock(&p->lock);
+    heart_wake(p);
+    (void)pthread_join(p->heart, NULL);
+    (void)close(p->heart_fd);
+    (void)close(p->heart_timer_fd);
+    (void)close(p->done_fd);
+    free(p->slots);
+    p->slots = NULL;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saying what became of a message, until the answer is known. The word is bound to the lock's
+// token, so saying it again cannot do it twice; when the first one was done and only its answer was
+// lost, the second is refused, and the message itself tells what it is.
+#include "cli/work_pool.h"
+
+#include <string.h>
+
+#define PAUSE_MIN_MS 20
+#define PAUSE_MAX_MS 2000
+
+static bool undecided(enum sluice_code code)
+{
+    return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
+}
+
+static enum sluice_code say(struct slot *s, enum settle_word word, const char *reason,
+                            struct sluice_outcome *outcome, struct sluice_error *error)
+{
+    const struct work_options *o = &s->pool->options;
+    const char *token = s->token;
+    switch (word) {
+    case WORD_ACK:
+        return sluice_ack(o->store, o->queue, &token, 1, outcome, error);
+    case WORD_FAIL:
+        return sluice_fail(o->store, o->queue, &token, 1, reason, outcome, error);
+    case WORD_RELEASE:
+        break;
+    }
+    return sluice_release(o->store, o->queue, &token, 1, 0, outcome, error);
+}
+
+static enum work_end end_of(enum settle_word word, const struct sluice_outcome *outcome)
+{
+    if (word == WORD_RELEASE) return END_RELEASED;
+    if (outcome->status && strcmp(outcome->status, "dead-lettered") == 0) return END_DEAD;
+    return word == WORD_ACK ? END_PROCESSED : END_RETRYING;
+}
+
+// Refused after an answer was lost: did the lost one do it?
+static enum work_end look_up(struct slot *s, enum settle_word word)
+{
+    const struct work_options *o = &s->pool->options;
+    struct sluice_batch *b = NULL;
+    enum work_end end = END_LOST;
+    if (sluice_show(o->store, o->queue, s->id, &b, NULL) == SLUICE_OK && b->len == 1) {
+        const char *state = b->messages[0].state;
+        if (word == WORD_ACK && strcmp(state, "processed") == 0) end = END_PROCESSED;
+        if (word == WORD_FAIL && strcmp(state, "delayed") == 0) end = END_RETRYING;
+        if (word == WORD_FAIL && strcmp(state, "dead") == 0) end = END_DEAD;
+    }
+    sluice_batch_free(b);
+    return end;
+}
+
+static void set_quiet(struct slot *s, bool quiet)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    s->quiet = quiet;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    if (!quiet) heart_wake(s->pool);
+}
+
+enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
+{
+    bool asked_before = false;
+    set_quiet(s, true);
+    for (int64_t pause = PAUSE_MIN_MS;;
+         pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
+        struct sluice_outcome outcome = {.code = SLUICE_UNKNOWN};
+        struct sluice_error error = {.code = SLUICE_OK};
+        enum sluice_code code = say(s, word, reason, &outcome, &error);
+        if (code == SLUICE_OK) return end_of(word, &outcome);
+        if (!undecided(code)) return asked_before ? look_up(s, word) : END_LOST;
+        asked_before |= code == SLUICE_UNKNOWN;
+        face_trouble(s->pool, "%s is not settled yet: %s", s->id, error.message);
+        if (atomic_load(&s->pool->order) == WORK_AT_ONCE) return END_LOST;
+        set_quiet(s, false); // it may take a while: keep the lock
+        slot_nap(s, pause);
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// fork and exec out of a program with threads: everything is prepared before the fork, and the
+// child makes only calls that are safe there (signal-safety(7)) until exec. Every descriptor is
+// born close-on-exec, so children of other threads inherit nothing.
+#define _GNU_SOURCE // execvpe, memfd_create, pipe2
+#include "cli/work_spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// What lies between the two sides of the fork.
+struct launch {
+    int body;      // the child's standard input
+    int err[2];    // pipes: [0] is ours
+    int out[2];    // -1 when the output is not caught
+    int report[2]; // carries the errno of a failed exec; closed by a good one
+    char **env;
+    const struct spawn_spec *spec;
+    pid_t parent;
+};
+
+static void close_one(int *fd)
+{
+    if (*fd >= 0) (void)close(*fd);
+    *fd = -1;
+}
+
+static void launch_done(struct launch *l)
+{
+    int *all[] = {&l->body,   &l->err[0],    &l->err[1],   &l->out[0],
+                  &l->out[1], &l->report[0], &l->report[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        close_one(all[i]);
+    spawn_env_free(l->env);
+}
+
+// The body as a file in memory: the program may read it when and as often as it likes, and a
+// program that never does is not killed by a broken pipe.
+static int body_file(const struct sluice_message *m)
+{
+    int fd = memfd_create("sluice-body", MFD_CLOEXEC);
+    if (fd < 0) return -1;
+    const char *at = m->body;
+    size_t left = m->body_len;
+    while (left > 0) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        at += n;
+        left -= (size_t)n;
+    }
+    if (left == 0 && lseek(fd, 0, SEEK_SET) == 0) return fd;
+    int why = errno;
+    (void)close(fd);
+    errno = why;
+    return -1;
+}
+
+static bool launch_prepare(struct launch *l, const struct spawn_spec *spec,
+                           const struct sluice_message *m)
+{
+    *l = (struct launch){.body = -1,
+                         .err = {-1, -1},
+                         .out = {-1, -1},
+                         .report = {-1, -1},
+                         .spec = spec,
+                         .parent = getpid()};
+    l->env = spawn_env(spec, m);
+    if (!l->env) {
+        errno = ENOMEM;
+        return false;
+    }
+    l->body = body_file(m);
+    if (l->body < 0 || pipe2(l->err, O_CLOEXEC) != 0 || pipe2(l->report, O_CLOEXEC) != 0)
+        return false;
+    if (!spec->stdout_is_ours && pipe2(l->out, O_CLOEXEC) != 0) return false;
+    // our ends only: the program's ends are ordinary, blocking pipes
+    if (fcntl(l->err[0], F_SETFL, O_NONBLOCK) != 0) return false;
+    return l->out[0] < 0 || fcntl(l->out[0], F_SETFL, O_NONBLOCK) == 0;
+}
+
+static void reset_signals(void)
+{
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGKILL && number != SIGSTOP) (void)signal(number, SIG_DFL);
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+// In the child. The parent may have died before the promise to die with it was made.
+static _Noreturn void become(const struct launch *l)
+{
+    int why = 0;
+    (void)setpgid(0, 0);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) why = errno;
+    if (getppid() != l->parent) _exit(1);
+    int out = l->spec->stdout_is_ours ? l->spec->stdout_fd : l->out[1];
+    if (why == 0 && (dup2(l->body, STDIN_FILENO) < 0 || dup2(l->err[1], STDERR_FILENO) < 0 ||
+                     (out != STDOUT_FILENO && dup2(out, STDOUT_FILENO) < 0)))
+        why = errno;
+    if (why == 0) {
+        reset_signals();
+        (void)execvpe(l->spec->program[0], l->spec->program, l->env);
+        why = errno;
+    }
+    ssize_t n = write(l->report[1], &why, sizeof why);
+    _exit(n == (ssize_t)sizeof why ? 126 : 127);
+}
+
+static int read_report(struct launch *l)
+{
+    close_one(&l->report[1]);
+    int why = 0;
+    ssize_t n;
+    do
+        n = read(l->report[0], &why, sizeof why);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)sizeof why ? why : 0;
+}
+
+static void wait_for(pid_t pid, int *status)
+{
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+int child_start(struct child *c, const struct spawn_spec *spec, const struct sluice_message *m)
+{
+    struct launch l;
+    if (!launch_prepare(&l, spec, m)) {
+        int why = errno;
+        launch_done(&l);
+        return why;
+    }
+    pid_t pid = fork();
+    if (pid == 0) become(&l);
+    int why = pid < 0 ? errno : 0;
+    int status = 0;
+    if (pid > 0) {
+        (void)setpgid(pid, pid); // whoever comes first
+        why = read_report(&l);
+        c->pid_fd = why == 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+        if (why == 0 && c->pid_fd < 0) {
+            why = errno;
+            (void)kill(-pid, SIGKILL);
+        }
+        if (why != 0) wait_for(pid, &status);
+    }
+    if (why == 0) {
+        c->pid = pid;
+        c->err_fd = l.err[0];
+        c->out_fd = l.out[0];
+        l.err[0] = l.out[0] = -1;
+    }
+    launch_done(&l);
+    return why;
+}
+
+void child_signal(const struct child *c, int number)
+{
+    (void)kill(-c->pid, number);
+}
+
+int child_reap(struct child *c)
+{
+    int status = 0;
+    wait_for(c->pid, &status);
+    close_one(&c->pid_fd);
+    close_one(&c->err_fd);
+    close_one(&c->out_fd);
+    return status;
+}

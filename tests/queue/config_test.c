@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configurations: keys, values, combinations, and what is said about wrong ones.
+#include "queue_test.h"
+
+static void expect_error(const char *key, const char *value, const char *sentence)
+{
+    struct queue_config c = defaults(), before = c;
+    struct config_error error = {""};
+    assert_int_equal(config_set(&c, key, value, &error), ERR_INVALID);
+    assert_string_equal(error.text, sentence);
+    assert_memory_equal(&c, &before, sizeof c);
+}
+
+static void the_defaults_are_those_of_the_design(void **state)
+{
+    (void)state;
+    struct queue_config c = defaults();
+    const char *expected[][2] = {
+        {"orderingMode", "fifo"},
+        {"orderingGuarantee", "false"},
+        {"visibilityTimeout", "30000ms"},
+        {"failureStrategy.mode", "retry"},
+        {"failureStrategy.maxRetries", "5"},
+        {"failureStrategy.deadLetterQueue", ""},
+        {"failureStrategy.backoff.initial", "1000ms"},
+        {"failureStrategy.backoff.multiplier", "2.000"},
+        {"failureStrategy.backoff.max", "300000ms"},
+        {"failureStrategy.backoff.jitter", "0.200"},
+        {"dedupWindow", "300000ms"},
+        {"maxMessageBytes", "1048576"},
+        {"maxDeliveries", "0"},
+        {"capacity", "10000000"},
+        {"backpressure", "reject"},
+        {"shards", "1"},
+    };
+    struct config_pair pair;
+    size_t count = sizeof expected / sizeof *expected;
+    for (size_t i = 0; i < count; i++) {
+        assert_true(config_print(&c, i, &pair));
+        assert_string_equal(pair.key, expected[i][0]);
+        assert_string_equal(pair.value, expected[i][1]);
+    }
+    assert_false(config_print(&c, count, &pair));
+    assert_int_equal(config_check(&c, "orders", NULL), ERR_OK);
+}
+
+static void every_key_takes_back_what_it_prints(void **state)
+{
+    (void)state;
+    struct queue_config c = defaults(), copy = defaults();
+    const char *pairs[][2] = {
+        {"orderingMode", "lifo"},
+        {"orderingGuarantee", "true"},
+        {"visibilityTimeout", "2m"},
+        {"failureStrategy.mode", "hybrid"},
+        {"failureStrategy.maxRetries", "3"},
+        {"failureStrategy.deadLetterQueue", "tasks_dlq"},
+        {"failureStrategy.backoff.initial", "250"},
+        {"failureStrategy.backoff.multiplier", "1.5"},
+        {"failureStrategy.backoff.max", "1h"},
+        {"failureStrategy.backoff.jitter", "0.125"},
+        {"dedupWindow", "1d"},
+        {"maxMessageBytes", "256KiB"},
+        {"maxDeliveries", "9"},
+        {"capacity", "1000"},
+        {"backpressure", "block"},
+        {"shards", "16"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        assert_int_equal(config_set(&c, pairs[i][0], pairs[i][1], NULL), ERR_OK);
+    assert_int_equal(c.visibility_timeout_ms, 120000);
+    assert_int_equal(c.backoff.multiplier_1000, 1500);
+    assert_int_equal(c.backoff.jitter_1000, 125);
+    assert_int_equal(c.message_bytes_max, 256 * 1024);
+    struct config_pair pair;
+    for (size_t i = 0; config_print(&c, i, &pair); i++)
+        assert_int_equal(config_set(&copy, pair.key, pair.value, NULL), ERR_OK);
+    assert_memory_equal(&c, &copy, sizeof c);
+    struct buf b;
+    buf_init(&b, 4096);
+    config_encode(&c, &b);
+    struct reader r = reader_of(buf_bytes(&b));
+    assert_int_equal(config_decode(&r, &copy), ERR_OK);
+    assert_true(reader_end(&r));
+    assert_memory_equal(&c, &copy, sizeof c);
+    buf_done(&b);
+}
+
+static void a_wrong_value_is_named_with_its_field_and_what_is_allowed(void **state)
+{
+    (void)state;
+    expect_error("orderingMode", "random", "orderingMode \"random\" is not one of fifo, lifo");
+    expect_error("orderingMode", "", "orderingMode \"\" is not one of fifo, lifo");
+    expect_error("orderingMode", "fif", "orderingMode \"fif\" is not one of fifo, lifo");
+    expect_error("orderingGuarantee", "yes", "orderingGuarantee \"yes\" is not one of false, true");
+    expect_error("failureStrategy.mode", "drop",
+                 "failureStrategy.mode \"drop\" is not one of retry, dead-letter, hybrid");
+    expect_error("failureStrategy.maxRetries", "-1",
+                 "failureStrategy.maxRetries \"-1\" is not a whole number from 0 to 1000000");
+    expect_error("failureStrategy.maxRetries", "many",
+                 "failureStrategy.maxRetries \"many\" is not a whole number from 0 to 1000000");
+    expect_error("failureStrategy.backoff.jitter", "1.5",
+                 "failureStrategy.backoff.jitter \"1.5\" is not a number from 0.000 to 1.000, such "
+                 "as 1.5");
+    expect_error("visibilityTimeout", "0",
+                 "visibilityTimeout \"0\" is not a time from 1ms to 86400000ms, such as 1500, 30s "
+                 "or 5m");
+    expect_error("visibilityTimeout", "99999999999999999999s",
+                 "visibilityTimeout \"99999999999999999999s\" is not a time from 1ms to "
+                 "86400000ms, such as 1500, 30s or 5m");
+    expect_error("shards", "0", "shards \"0\" is not a whole number from 1 to 1024");
+    expect_error("failureStrategy.deadLetterQueue", "no spaces",
+                 "failureStrategy.deadLetterQueue \"no spaces\" is not a queue name: 1 to 80 of "
+                 "A-Z a-z 0-9 _ . -, starting with a letter or digit");
+}
+
+static void an_unknown_key_is_refused_with_the_known_ones(void **state)
+{
+    (void)state;
+    expect_error("orderMode", "fifo",
+                 "\"orderMode\" is not one of orderingMode, orderingGuarantee, visibilityTimeout, "
+                 "dedupWindow, maxMessageBytes, maxDeliveries, capacity, backpressure, shards, "
+                 "failureStrategy.*");
+}
+
+static void impossible_combinations_are_refused(void **state)
+{
+    (void)state;
+    struct config_error error;
+    struct queue_config c = defaults();
+    c.failure_mode = FAILURE_DEAD_LETTER;
+    assert_int_equal(config_check(&c, "q", &error), ERR_INVALID);
+    assert_string_equal(error.text, "failureStrategy.mode \"dead-letter\" needs "
+                                    "failureStrategy.deadLetterQueue, the name of a queue");
+    strcpy(c.dead_letter_queue, "q");
+    assert_int_equal(config_check(&c, "q", &error), ERR_INVALID);
+    assert_string_equal(error.text, "failureStrategy.deadLetterQueue \"q\" is the queue itself; "
+                                    "name another queue");
+    assert_int_equal(config_check(&c, "other", &error), ERR_OK);
+    c.backoff.initial_ms = 10;
+    c.backoff.max_ms = 5;
+    assert_int_equal(config_check(&c, "other", &error), ERR_INVALID);
+    assert_string_equal(error.text, "failureStrategy.backoff.initial \"10ms\" is more than "
+                                    "failureStrategy.backoff.max \"5ms\"");
+}
+
+static const char *next_queue(void *ctx, const char *queue)
+{
+    const char *(*edges)[2] = ctx;
+    for (; (*edges)[0]; edges++)
+        if (strcmp((*edges)[0], queue) == 0) return (*edges)[1];
+    return NULL;
+}
+
+static void a_circle_of_dead_letter_queues_is_refused(void **state)
+{
+    (void)state;
+    const char *open[][2] = {{"b", "c"}, {"c", "d"}, {NULL, NULL}};
+    const char *closed[][2] = {{"b", "c"}, {"c", "a"}, {NULL, NULL}};
+    const char *elsewhere[][2] = {{"b", "c"}, {"c", "b"}, {NULL, NULL}};
+    struct config_error error;
+    struct queue_config c = defaults();
+    strcpy(c.dead_letter_queue, "b");
+    assert_int_equal(config_check_cycle(&c, "a", next_queue, open, &error), ERR_OK);
+    assert_int_equal(config_check_cycle(&c, "a", next_queue, closed, &error), ERR_INVALID);
+    assert_string_equal(error.text, "failureStrategy.deadLetterQueue \"b\" leads back to \"a\"; "
+                                    "dead letters must end in a queue of their own");
+    assert_int_equal(config_check_cycle(&c, "a", next_queue, elsewhere, &error), ERR_INVALID);
+}
+
+static void queue_names_are_checked(void **state)
+{
+    (void)state;
+    char long_name[QUEUE_NAME_MAX + 2];
+    memset(long_name, 'a', sizeof long_name);
+    long_name[QUEUE_NAME_MAX] = '\0';
+    assert_true(queue_name_ok("orders"));
+    assert_true(queue_name_ok("a.b_c-9"));
+    assert_true(queue_name_ok(long_name));
+    long_name[QUEUE_NAME_MAX] = 'a';
+    long_name[QUEUE_NAME_MAX + 1] = '\0';
+    assert_false(queue_name_ok(long_name));
+    assert_false(queue_name_ok(""));
+    assert_false(queue_name_ok("-a"));
+    assert_false(queue_name_ok("a/b"));
+}
+
+static void damaged_configurations_are_invalid(void **state)
+{
+    (void)state;
+    struct queue_config c = defaults(), out;
+    strcpy(c.dead_letter_queue, "dlq");
+    struct buf b;
+    buf_init(&b, 4096);
+    config_encode(&c, &b);
+    for (size_t len = 0; len < b.len; len++) {
+        struct reader r = reader_of(bytes_of(b.data, len));
+        assert_int_equal(config_decode(&r, &out), ERR_INVALID);
+    }
+    for (size_t i = 0; i < b.len; i++) {
+        b.data[i] ^= 0xff;
+        struct reader r = reader_of(buf_bytes(&b));
+        if (config_decode(&r, &out) == ERR_OK) // another value, but an allowed one
+            assert_true(out.shards >= 1 && out.shards <= CONFIG_SHARDS_MAX);
+        b.data[i] ^= 0xff;
+    }
+    buf_done(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(the_defaults_are_those_of_the_design),
+        CASE(every_key_takes_back_what_it_prints),
+        CASE(a_wrong_value_is_named_with_its_field_and_what_is_allowed),
+        CASE(an_unknown_key_is_refused_with_the_known_ones),
+        CASE(impossible_combinations_are_refused),
+        CASE(a_circle_of_dead_letter_queues_is_refused),
+        CASE(queue_names_are_checked),
+        CASE(damaged_configurations_are_invalid),
+    };
+    return RUN(tests);
+}

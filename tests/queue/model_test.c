@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine against the model: queue-model [first seed [how many]].
+#include "stream.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ENTRIES 150
+
+static uint64_t first_seed = 1;
+static uint64_t seeds = 300;
+
+static void machine_and_model_agree_on_random_op_streams(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
+        char trouble[STREAM_TROUBLE_MAX] = "";
+        if (!stream_run(seed, ENTRIES, trouble))
+            fail_msg("seed %llu: %s", (unsigned long long)seed, trouble);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) first_seed = strtoull(argv[1], NULL, 10);
+    if (argc > 2) seeds = strtoull(argv[2], NULL, 10);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(machine_and_model_agree_on_random_op_streams),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A test that cannot fail proves nothing: with one rule of the queue removed, the comparison with
+// the model must find it. Each mutant runs in a child, since the machine's own checks may end it
+// first.
+#include "base/mutant.h"
+#include "stream.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SEEDS   40
+#define ENTRIES 150
+
+enum mutant mutant_active = MUTANT_NONE;
+
+static bool is_caught(enum mutant mutant)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)!freopen("/dev/null", "w", stderr); // a broken assumption is expected here
+        mutant_active = mutant;
+        char trouble[STREAM_TROUBLE_MAX];
+        for (uint64_t seed = 1; seed <= SEEDS; seed++)
+            if (!stream_run(seed, ENTRIES, trouble)) _exit(1);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+static void the_unchanged_machine_is_not_caught(void **state)
+{
+    (void)state;
+    assert_false(is_caught(MUTANT_NONE));
+}
+
+#define MUTANT_TEST(test, mutant)                                                                  \
+    static void test(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        assert_true(is_caught(mutant));                                                            \
+    }
+
+MUTANT_TEST(a_queue_that_ignores_tokens_is_caught, MUTANT_TOKEN_OFF)
+MUTANT_TEST(a_queue_whose_locks_never_expire_is_caught, MUTANT_EXPIRY_OFF)
+MUTANT_TEST(a_queue_that_counts_no_attempts_is_caught, MUTANT_ATTEMPTS_OFF)
+MUTANT_TEST(a_strict_queue_that_overtakes_is_caught, MUTANT_ORDER_OFF)
+MUTANT_TEST(a_queue_where_dead_letters_arrive_twice_is_caught, MUTANT_OUTBOX_MARK_OFF)
+MUTANT_TEST(a_queue_that_takes_duplicates_is_caught, MUTANT_DEDUP_OFF)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_unchanged_machine_is_not_caught),
+        cmocka_unit_test(a_queue_that_ignores_tokens_is_caught),
+        cmocka_unit_test(a_queue_whose_locks_never_expire_is_caught),
+        cmocka_unit_test(a_queue_that_counts_no_attempts_is_caught),
+        cmocka_unit_test(a_strict_queue_that_overtakes_is_caught),
+        cmocka_unit_test(a_queue_where_dead_letters_arrive_twice_is_caught),
+        cmocka_unit_test(a_queue_that_takes_duplicates_is_caught),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

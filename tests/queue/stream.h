@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random op streams through the machine and the model side by side.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STREAM_TROUBLE_MAX 256
+
+// Runs one stream; the seed decides everything. False: they disagree, trouble says where and in
+// what.
+bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX]);
