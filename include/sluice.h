@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Sluice: a durable work queue whose whole state lives in a store (a directory, later a bucket).
  *

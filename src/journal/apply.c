@@ -83,7 +83,8 @@ static void fold_entry(struct journal *j, struct bytes bytes, const struct entry
 static bool snapshot_due(const struct journal *j, bool mine)
 {
     uint32_t every = j->config.rules.snapshot_every;
-    return every != 0 && mine && j->core.slot % every == 0;
+    if (every == 0 || !mine || j->core.slot % every != 0) return false;
+    return j->bytes_since >= (uint64_t)j->config.snapshot_ratio * j->last_snapshot_len;
 }
 
 void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
@@ -104,6 +105,7 @@ void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
     fold_entry(j, bytes, &e, mine);
     // The slot after this one cannot be older than this one.
     if (created > j->absent_at) j->absent_at = created;
+    j->bytes_since += bytes.len;
     if (snapshot_due(j, mine)) journal_snapshot(j);
     entry_done(&e);
 }
@@ -125,6 +127,8 @@ void journal_snapshot(struct journal *j)
     snapshot_encode(&s, &j->snap_bytes);
     if (machine.bad || j->snap_bytes.bad) return; // too large to write: the journal goes on without
     j->snap_slot = j->core.slot;
+    j->last_snapshot_len = j->snap_bytes.len;
+    j->bytes_since = 0;
     asking_open(&j->snap, j, REQUEST_PUT_NEW, "snap", j->snap_slot);
     j->snap.request.body = buf_bytes(&j->snap_bytes);
     j->snap.request.background = true;
@@ -157,6 +161,8 @@ enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
         j->floor_slot = s.floor_slot;
     }
     j->last_snapshot = slot;
+    j->last_snapshot_len = bytes.len;
+    j->bytes_since = 0;
     if (j->batch.active && j->batch.slot <= j->core.slot) batch_jumped(j);
     if (j->my_epoch != 0 && j->my_epoch != j->core.epoch && !MUTANT(EPOCH_OFF)) demote(j);
     return ERR_OK;

@@ -119,6 +119,8 @@ struct journal {
     struct buf snap_bytes;
     uint64_t snap_slot; // of the snapshot being written
     uint64_t last_snapshot;
+    size_t last_snapshot_len;
+    uint64_t bytes_since; // folded since the last snapshot
 
     struct reply *replies;
     struct reply *replies_tail;

@@ -238,6 +238,7 @@ static void shard_config_of(const struct desk_config *config, struct shard_confi
     out->journal.id = config->id;
     entropy_fill(&out->journal.writer, sizeof out->journal.writer);
     out->journal.seed = entropy_u64();
+    out->journal.snapshot_ratio = SNAPSHOT_RATIO;
     if (config->rules.retain_ms != 0) out->journal.rules = config->rules;
     memcpy(out->queue, config->queue, sizeof out->queue);
     char *at = out->journal.prefix;
