@@ -46,7 +46,10 @@ struct journal_config {
     int64_t retry_max_ms;   // 2 s
     size_t read_bytes_max;  // 1 MiB: how much one read may bring
     size_t entry_bytes_max; // 8 MiB at most: where a batch ends
-    bool from_oldest;       // start at the oldest entry that is kept, not at the newest snapshot
+    // A snapshot waits until the entries since the last one have this many times its bytes, so that
+    // large states do not drown the journal in snapshots. 0: it does not wait.
+    uint32_t snapshot_ratio;
+    bool from_oldest; // start at the oldest entry that is kept, not at the newest snapshot
     struct journal_rules rules;
 };
 

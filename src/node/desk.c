@@ -13,7 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS    30000
+#define SNAPSHOT_RATIO 2 // snapshots are at most half as many bytes as entries
 #define WATCH_WAIT_MS                                                                              \
     200 // how long the watcher sleeps in the store at a time: bounds how long closing takes
 
