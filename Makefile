@@ -4,11 +4,12 @@
 BUILD        ?= build
 SEED         ?= 1
 FUZZ_SECONDS ?= 60
+PREFIX       ?= /usr/local
 # make test ARGS='--suite unit' hands arguments to meson test
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint build test asan tsan fuzz soak sim bench run format lint clean
+.PHONY: help deps deps-clang deps-lint build test asan tsan fuzz soak sim bench run install format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -51,6 +52,10 @@ bench: deps build-release/build.ninja ## measure the release build
 run: build ## a short demonstration: processes hammer one journal, the tally is printed
 	@$(BUILD)/bench/hammer --demo
 
+install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
+	@ninja -C build-install
+	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
+
 format: deps ## rewrite the sources in the project's layout
 	@tools/sources | xargs -r clang-format -i
 
@@ -58,7 +63,7 @@ lint: deps-lint $(BUILD)/build.ninja ## clang-tidy over src/
 	@tools/sources src | grep '\.c$$' | xargs -r -P 2 -n 4 clang-tidy --quiet -p $(BUILD)
 
 clean: ## remove the build directories
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release build-install
 
 # Meson's words are shown only when it fails.
 setup = @words=$$($(1) meson setup $(@D) $(2) 2>&1) || { echo "$$words"; exit 1; }
@@ -73,5 +78,7 @@ build-fuzz/build.ninja:
 	$(call setup,CC=clang,-Dfuzz=true -Db_sanitize=address$(comma)undefined -Db_lundef=false)
 build-release/build.ninja:
 	$(call setup,,--buildtype release)
+build-install/build.ninja:
+	$(call setup,,--buildtype release --prefix $(PREFIX))
 
 comma := ,

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What is installed is enough to build against: install.sh <build dir> <source dir>
+set -u
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0
+try() { # title, command...
+    n=$((n + 1))
+    title=$1
+    shift
+    if "$@" >"$dir/out" 2>&1; then
+        echo "ok $n - $title"
+    else
+        echo "not ok $n - $title"
+        sed 's/^/# /' "$dir/out"
+    fi
+}
+try "it installs below DESTDIR" env DESTDIR="$dir" meson install -C "$1" --no-rebuild --quiet
+pc=$(find "$dir" -name sluice.pc)
+inc=$(dirname "$(find "$dir" -name sluice.h)")
+lib=$(dirname "$(find "$dir" -name libsluice.so)")
+try "pkg-config knows it" env PKG_CONFIG_PATH="$(dirname "$pc")" pkg-config --exists sluice
+try "a C99 program links with the shared library" \
+    cc -std=c99 -pedantic -Wall -Wextra -Werror -I"$inc" "$2/examples/send.c" -L"$lib" -lsluice -o "$dir/shared"
+try "and runs" env LD_LIBRARY_PATH="$lib" "$dir/shared" "$dir/store" tasks hello
+try "one links with the archive" \
+    cc -std=c99 -I"$inc" "$2/examples/send.c" "$lib/libsluice.a" -lxxhash -lpthread -o "$dir/static"
+try "and runs too" "$dir/static" "$dir/store" tasks hello
+only_ours() { ! nm -D --defined-only "$lib/libsluice.so" | awk '$2 ~ /[A-Z]/ {print $3}' | grep -v '^sluice_'; }
+try "the shared library shows sluice_ names only" only_ours
+echo "1..$n"
