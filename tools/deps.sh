@@ -5,7 +5,7 @@ set -euo pipefail
 
 declare -A packages=(
     # make, gcc, ld and gcc's own sanitizers; the build; the hash; the test library; what the checks call
-    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libcmocka-dev clang-format python3"
+    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcmocka-dev clang-format python3"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
 )

@@ -42,8 +42,9 @@ static int run(struct cli *cli, size_t argc, char **argv)
         return 0;
     }
     if (!cli->store)
-        return cli_usage(cli, "--store", "no store is named and there is no home folder for the "
-                                         "default one; give --store or SLUICE_STORE");
+        return cli_usage(cli, "--store",
+                         "no store is named and there is no home folder for the "
+                         "default one; give --store or SLUICE_STORE");
     return command->run(cli, &args);
 }
 
@@ -56,5 +57,6 @@ int main(int argc, char **argv)
     // A reader that went away is noticed by the failing write, so that a command can tidy up.
     // Children need the default back.
     (void)signal(SIGPIPE, SIG_IGN);
-    return cli_end(&cli, run(&cli, (size_t)argc - 1, argv + 1));
+    size_t words = argc > 0 ? (size_t)argc - 1 : 0;
+    return cli_end(&cli, run(&cli, words, argv + 1));
 }

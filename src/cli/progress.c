@@ -17,7 +17,7 @@ void progress_begin(struct progress *p, const struct cli *cli, const char *verb,
     int64_t now = steady_ms();
     *p = (struct progress){.verb = verb,
                            .noun = noun,
-                           .shown = !cli->quiet,
+                           .shown = !cli->quiet && (!cli->json || isatty(STDERR_FILENO)),
                            .terminal = isatty(STDERR_FILENO) != 0,
                            .started_ms = now,
                            .drawn_ms = now};

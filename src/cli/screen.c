@@ -156,7 +156,8 @@ struct screen_size screen_size(void)
     return (struct screen_size){size.ws_row, size.ws_col};
 }
 
-// Copies one line, cut to the columns; escape sequences (ESC ... letter) are copied and not counted.
+// Copies one line, cut to the columns; escape sequences (ESC ... letter) are copied and not
+// counted.
 static size_t copy_line(char *out, const char *line, size_t len, int columns)
 {
     size_t at = 0;
@@ -168,7 +169,8 @@ static size_t copy_line(char *out, const char *line, size_t len, int columns)
         if (c == 0x1b) escape = true;
         if (!escape && !more && ++used > columns) escape = false;
         if (escape || used <= columns) out[at++] = (char)c;
-        if (escape && c != '[' && ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'))) escape = false;
+        if (escape && c != '[' && ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')))
+            escape = false;
     }
     return at;
 }

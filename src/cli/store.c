@@ -44,12 +44,17 @@ static void make_parents(const char *path)
     free(copy);
 }
 
+void store_prepare(const struct cli *cli)
+{
+    const char *named = getenv("SLUICE_STORE");
+    if (!cli->store_given && !(named && *named)) make_parents(cli->store);
+}
+
 struct sluice *cli_open(const struct cli *cli, int *status)
 {
     struct sluice *s = NULL;
     struct sluice_error error = {0};
-    const char *named = getenv("SLUICE_STORE");
-    if (!cli->store_given && !(named && *named)) make_parents(cli->store);
+    store_prepare(cli);
     if (sluice_open(cli->store, NULL, &s, &error) == SLUICE_OK) return s;
     *status = cli_fail(cli, &error);
     return NULL;

@@ -9,8 +9,8 @@
 // A whole number, digits only. False: not that, or it does not fit.
 bool text_to_number(const char *text, int64_t *out);
 
-// "500ms", "30s", "1.5s", "5m", "2h", "7d", and "0": milliseconds. A unit is required, for "5" would
-// be seconds to one reader and milliseconds to another.
+// "500ms", "30s", "1.5s", "5m", "2h", "7d", and "0": milliseconds. A unit is required, for "5"
+// would be seconds to one reader and milliseconds to another.
 bool text_to_duration(const char *text, int64_t *out);
 #define DURATION_HINT "a number and its unit, such as 500ms, 30s, 5m or 2h"
 
@@ -19,7 +19,7 @@ bool text_to_duration(const char *text, int64_t *out);
 bool text_to_moment(const char *text, int64_t *out);
 #define MOMENT_HINT "a time such as 2030-01-31T12:00:00Z, or milliseconds since 1970"
 
-#define TEXT_MAX 48
+#define TEXT_MAX    48
 // "0ms", "450ms", "3.2s", "4m 10s", "2h 5m", "3d 4h": for people, rounded.
 const char *duration_text(int64_t ms, char out[static TEXT_MAX]);
 // "2030-01-31 12:00:00.250" in local time; "-" for 0.

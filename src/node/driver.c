@@ -18,27 +18,13 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 // Requests that no thread has taken yet, first come first served.
 struct backlog {
     struct request *rows;
     size_t len;
     size_t cap;
-};
-
-// What the word of a waiter says.
-enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
-
-// Who is to be woken once the lock is free. Those roused for work are kept by their words alone:
-// they may be gone by then, and a futex that is woken for nothing looks again. Those who have their
-// answers sleep until their word is set: a list, whose first is woken and wakes the others, so that
-// the thread that goes away can go on.
-#define WORKERS_MAX 8
-
-struct roused {
-    _Atomic uint32_t *workers[WORKERS_MAX];
-    size_t workers_len;
-    struct waiter *answered;
 };
 
 struct driver {
@@ -49,67 +35,22 @@ struct driver {
     pthread_mutex_t lock;
     size_t inside;                 // callers who entered and have not left
     struct waiter *asleep;         // among them
+    struct waiter *roused;         // to be woken as soon as the lock is free
+    size_t coming;                 // roused for work, and not here yet
     struct backlog waited_for;     // whoever waits performs these
     struct backlog for_background; // a caller's thread should not spend its time on these
-    struct roused roused;
     pthread_t thread;
-    struct waiter background; // never among those asleep above
-    int64_t background_until; // while it sleeps: when it will look at the time again
+    pthread_cond_t background_woken;
+    bool background_asleep;
+    int64_t background_until; // when it will look at the time again
     bool stopping;
 };
 
-// ---- naps
+// ---- sleeping and waking
 
-static void nap_start(struct waiter *w)
-{
-    w->asleep = true;
-    atomic_store(&w->word, NAP_ON);
-}
+enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
 
-// The owner may go on as soon as his word is set: nothing of w is touched after that.
-static void nap_end(struct waiter *w, enum nap why)
-{
-    _Atomic uint32_t *word = &w->word;
-    atomic_store(word, why);
-    futex_wake_all(word);
-}
-
-static void rouse_for_work(struct driver *d, struct waiter *w)
-{
-    struct roused *r = &d->roused;
-    w->asleep = false;
-    if (r->workers_len == WORKERS_MAX) {
-        nap_end(w, NAP_WORK);
-        return;
-    }
-    r->workers[r->workers_len++] = &w->word;
-    atomic_store(&w->word, NAP_WORK);
-}
-
-// Workers first: everybody waits for the store, which waits for them.
-static void wake_roused(const struct roused *r)
-{
-    for (size_t i = 0; i < r->workers_len; i++)
-        futex_wake_all(r->workers[i]);
-    if (r->answered) nap_end(r->answered, NAP_ANSWERED);
-}
-
-static void wake_others_answered(struct waiter *first)
-{
-    for (struct waiter *w = first->next, *next; w; w = next) {
-        next = w->next;
-        w->next = NULL;
-        nap_end(w, NAP_ANSWERED);
-    }
-}
-
-#define NAP_MS_MAX 60000
-
-static enum nap nap(struct waiter *w, int64_t wait_ms)
-{
-    futex_wait(&w->word, NAP_ON, wait_ms < NAP_MS_MAX ? wait_ms : NAP_MS_MAX);
-    return atomic_load(&w->word);
-}
+#define SLEEP_MAX_MS 60000
 
 static void asleep_add(struct driver *d, struct waiter *w)
 {
@@ -117,10 +58,13 @@ static void asleep_add(struct driver *d, struct waiter *w)
     w->next = d->asleep;
     if (d->asleep) d->asleep->previous = w;
     d->asleep = w;
-    nap_start(w);
+    w->asleep = true;
+    atomic_store(&w->word, NAP_ON);
 }
 
-static void asleep_remove(struct driver *d, struct waiter *w)
+// He goes on when his word is set, after the lock was released: until then his memory is good. Who
+// is roused last is woken first: those with work, for everybody waits for the store.
+static void rouse(struct driver *d, struct waiter *w, enum nap why)
 {
     CHECK(w->asleep);
     if (w->previous) {
@@ -129,6 +73,20 @@ static void asleep_remove(struct driver *d, struct waiter *w)
         d->asleep = w->next;
     }
     if (w->next) w->next->previous = w->previous;
+    w->asleep = false;
+    w->why = why;
+    w->next = d->roused;
+    d->roused = w;
+}
+
+static void wake_all(struct waiter *roused)
+{
+    for (struct waiter *w = roused, *next; w; w = next) {
+        next = w->next;
+        _Atomic uint32_t *word = &w->word;
+        atomic_store(word, w->why);
+        futex_wake_all(word); // w may be gone; a futex that is woken for nothing looks again
+    }
 }
 
 // ---- the step function's side, all under the lock
@@ -142,11 +100,8 @@ void driver_wake(struct driver *d, struct waiter *w)
 {
     w->done = true;
     if (!w->asleep) return; // he performs a request and will see it
-    asleep_remove(d, w);
+    rouse(d, w, NAP_ANSWERED);
     d->inside--;
-    w->asleep = false;
-    w->next = d->roused.answered;
-    d->roused.answered = w;
 }
 
 static void backlog_push(struct backlog *b, const struct request *r)
@@ -189,15 +144,13 @@ static void tick(struct driver *d)
 // What there is to do, and the thread that goes away now does not do, needs somebody who sleeps.
 static void share_out(struct driver *d)
 {
-    for (size_t i = 0; i < d->waited_for.len && d->asleep; i++) {
-        struct waiter *w = d->asleep;
-        asleep_remove(d, w);
-        rouse_for_work(d, w);
-    }
-    if (!d->background.asleep) return; // it looks at all of this before it sleeps again
-    bool work = d->waited_for.len > 0 || d->for_background.len > 0 || d->stopping;
-    if (work || d->steps.wake_at(d->steps.ctx) < d->background_until)
-        rouse_for_work(d, &d->background);
+    for (; d->waited_for.len > d->coming && d->asleep; d->coming++)
+        rouse(d, d->asleep, NAP_WORK);
+    if (!d->background_asleep) return; // it looks at all of this before it sleeps again
+    bool work = d->waited_for.len > d->coming || d->for_background.len > 0 || d->stopping;
+    if (!work && d->steps.wake_at(d->steps.ctx) >= d->background_until) return;
+    d->background_asleep = false;
+    (void)pthread_cond_signal(&d->background_woken);
 }
 
 static void lock(struct driver *d)
@@ -208,10 +161,10 @@ static void lock(struct driver *d)
 static void unlock(struct driver *d)
 {
     share_out(d);
-    struct roused roused = d->roused;
-    d->roused = (struct roused){0};
+    struct waiter *roused = d->roused;
+    d->roused = NULL;
     (void)pthread_mutex_unlock(&d->lock);
-    wake_roused(&roused);
+    wake_all(roused);
 }
 
 // Performs r, without the lock, takes the lock and hands the response in.
@@ -241,7 +194,7 @@ void driver_leave(struct driver *d, struct waiter *w)
 {
     CHECK(!w->asleep);
     d->inside--;
-    collect_requests(d);
+    after_step(d);
     unlock(d);
 }
 
@@ -252,15 +205,12 @@ static bool sleep_for_work(struct driver *d, struct waiter *w)
     asleep_add(d, w);
     unlock(d);
     enum nap why;
-    do {
-        why = nap(w, NAP_MS_MAX);
-    } while (why == NAP_ON);
-    if (why == NAP_WORK) {
-        lock(d);
-        return true;
-    }
-    wake_others_answered(w);
-    return false;
+    while ((why = atomic_load(&w->word)) == NAP_ON)
+        futex_wait(&w->word, NAP_ON, SLEEP_MAX_MS);
+    if (why == NAP_ANSWERED) return false;
+    lock(d);
+    d->coming--;
+    return true;
 }
 
 static bool serve_next(struct driver *d, struct backlog *b, struct performance *p)
@@ -286,15 +236,22 @@ void driver_wait(struct driver *d, struct waiter *w)
 
 // ---- the background
 
-// Sleeps until roused or until the step function wants a tick.
+// Sleeps until signalled or until the step function wants a tick.
 static void background_sleep(struct driver *d, int64_t wait_ms)
 {
     d->background_until = d->steps.wake_at(d->steps.ctx);
-    nap_start(&d->background);
-    unlock(d);
-    (void)nap(&d->background, wait_ms);
-    lock(d);
-    d->background.asleep = false;
+    d->background_asleep = true;
+    if (wait_ms > SLEEP_MAX_MS) wait_ms = SLEEP_MAX_MS;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += wait_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(&d->background_woken, &d->lock, &until);
+    d->background_asleep = false;
 }
 
 static void *background(void *arg)
@@ -305,7 +262,13 @@ static void *background(void *arg)
     lock(d);
     for (;;) {
         if (serve_next(d, &d->for_background, &p)) continue;
-        if (!d->asleep && serve_next(d, &d->waited_for, &p)) continue;
+        bool unattended = d->waited_for.len > d->coming;
+        if (unattended && !d->asleep && serve_next(d, &d->waited_for, &p)) continue;
+        if (unattended || d->roused) {
+            unlock(d); // wakes whom it concerns
+            lock(d);
+            continue;
+        }
         if (d->stopping) break;
         int64_t now = driver_now(d).lo;
         int64_t wake = d->steps.wake_at(d->steps.ctx);
@@ -334,6 +297,15 @@ static enum err ask_time(struct driver *d)
     return err;
 }
 
+static void cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(c, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
 enum err driver_open(struct store *s, const struct steps *steps, struct driver **out)
 {
     struct driver *d = NEW(struct driver);
@@ -341,6 +313,7 @@ enum err driver_open(struct store *s, const struct steps *steps, struct driver *
     d->steps = *steps;
     fork_guard_init(&d->guard);
     (void)pthread_mutex_init(&d->lock, NULL);
+    cond_init(&d->background_woken);
     enum err err = ask_time(d);
     if (!err && pthread_create(&d->thread, NULL, background, d) != 0) err = ERR_LIMIT;
     if (err) {
@@ -362,6 +335,7 @@ void driver_free(struct driver *d)
         unlock(d);
         (void)pthread_join(d->thread, NULL);
     }
+    (void)pthread_cond_destroy(&d->background_woken);
     (void)pthread_mutex_destroy(&d->lock);
     fork_guard_done(&d->guard);
     memory_free(d->waited_for.rows);

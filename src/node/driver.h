@@ -36,13 +36,14 @@ MUST_USE enum err driver_open(struct store *s, const struct steps *steps, struct
 // fine.
 void driver_free(struct driver *d);
 
-// Somebody who waits for a reply. Lives on his stack; its address serves as the ticket. All but the
-// word is touched under the lock, until the word says that the nap is over.
+// Somebody who waits for a reply. Lives on his stack; its address serves as the ticket. While he
+// sleeps others move him from list to list, under the lock; the word tells him why he was woken.
 struct waiter {
     bool done; // has his answer
     bool asleep;
-    _Atomic uint32_t word;          // the futex
-    struct waiter *previous, *next; // among those asleep
+    uint32_t why;          // he is about to be woken; enum nap
+    _Atomic uint32_t word; // the futex
+    struct waiter *previous, *next;
 };
 
 // Takes the lock and enters w; ERR_INVALID, and nothing taken, in a child of fork.

@@ -93,14 +93,22 @@ static void advance(struct machine *m)
     requests_expire(m);
 }
 
+// Far enough from the ends of int64_t that no deadline overflows, whatever an entry says.
+static int64_t sane_time(int64_t t)
+{
+    const int64_t far = INT64_C(1) << 52;
+    return t < -far ? -far : t > far ? far : t;
+}
+
 // A range must not run over slots whose messages it cannot count.
 static void enter_slot(struct machine *m, const struct machine_entry *e)
 {
     CHECK(e->slot > m->slot);
     if (e->slot != m->slot + 1 || e->ops_len == 0) backlog_break(m);
     m->slot = e->slot;
-    if (e->now > m->now) m->now = e->now;
-    m->from = e->time.hi > m->now ? e->time.hi : m->now;
+    int64_t now = sane_time(e->now), hi = sane_time(e->time.hi);
+    if (now > m->now) m->now = now;
+    m->from = hi > m->now ? hi : m->now;
     m->epoch = e->epoch;
     m->ordinal = 0;
     m->time_n = 0;
@@ -178,6 +186,8 @@ static enum reason answer(struct machine *m, const struct op *op)
     }
     if (m->result.len == 0) result_begin(&m->result, reason);
     CHECK(!m->result.bad);
+    // What cannot be read may not even have the id it seems to have.
+    if (reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) named = false;
     if (!named || row) return reason;
     request_add(m, &(struct request_row){.id = id,
                                          .kind = op->kind,

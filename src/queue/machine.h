@@ -65,8 +65,7 @@ uint64_t machine_digest(const struct machine *m);                      // O(1)
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last);
 
 // Every invariant that can be seen from inside, CHECKed: one token per open message, counts add up
-// (I3, I5), one open message per strict scope and the right one on offer (I6), indexes agree,
-// digest equals the one computed afresh.
+// (I3, I5), one open message per strict scope and the right one on offer (I6), indexes agree.
 void machine_check(const struct machine *m);
 
 // ---- looking: nothing here changes the machine; `now` projects to a later moment
@@ -81,17 +80,17 @@ uint64_t machine_config_version(const struct machine *m); // 1 at birth
 bool machine_paused(const struct machine *m);
 bool machine_deleted(const struct machine *m);
 
-// The life of a message. Only those marked * have a record of their own; the rest is ranges or
-// gone.
+// clang-format off
+// The life of a message. Those marked * have a record; the others are ranges, or gone.
 //
-//              send           claim, publish        ack
-//     (none) -------> READY ----------------> LOCKED* -------> PROCESSED
-//        |             ^  ^                   |  | |
-//        | delay   due |  '-- expire, release-'  | |
-//        '-------> DELAYED* <--- fail: wait -----' '-- fail, expire: used up --> DEAD* or OUTBOUND*
-//                                                                                 |          |
-//     purge: READY, DELAYED, DEAD -> PURGED                     redrive: REDRIVEN <'          '->
-//     MOVED
+//               send            claim, publish         ack
+//     (none) ---------> READY -----------------> LOCKED* --------> PROCESSED
+//        |               ^  ^                     | | |
+//        | delay     due |  '-- expire, release --' | |
+//        '---------> DELAYED* <---- fail: wait -----' |   fail, expire: retries used up
+//                                                     '---------> DEAD* ------> REDRIVEN (redrive)
+//     purge: READY, DELAYED, DEAD --> PURGED          '---------> OUTBOUND* --> MOVED    (arrived)
+// clang-format on
 enum message_state {
     STATE_READY,
     STATE_DELAYED,

@@ -2,12 +2,26 @@
 // Headers as pairs of sized bytes, and other small facts about messages.
 #include "queue/message.h"
 
+#include "base/check.h"
+
 bool request_id_set(const struct request_id *id)
 {
     uint8_t any = 0;
     for (size_t i = 0; i < sizeof id->bytes; i++)
         any |= id->bytes[i];
     return any != 0;
+}
+
+struct place walk_start(const struct walk *w, struct place p)
+{
+    if (w->base != p.slot || p.skip < w->passed) return p;
+    return (struct place){w->slot, p.skip - w->passed};
+}
+
+void walk_note(struct walk *w, struct place p, uint64_t slot, uint32_t left)
+{
+    CHECK(slot >= p.slot && left <= p.skip);
+    *w = (struct walk){.base = p.slot, .slot = slot, .passed = p.skip - left};
 }
 
 void headers_put(struct buf *b, struct bytes name, struct bytes value)

@@ -46,11 +46,15 @@ static enum reason read_reason(struct reader *r)
     return r->bad ? REASON_MALFORMED : (enum reason)reason;
 }
 
+#define ROWS_MAX 10000
+static_assert(SEND_COUNT_MAX <= ROWS_MAX && CLAIM_COUNT_MAX <= ROWS_MAX && REFS_MAX <= ROWS_MAX,
+              "an op has no more rows than this");
+
 // Do the rows make up the count?
 static bool rows_ok(const struct result *out, size_t size)
 {
     struct reader r = out->rows;
-    if (r.left % size != 0) return false;
+    if (out->count > ROWS_MAX || r.left % size != 0) return false;
     if (size == GRANT_BYTES) return r.left / size == out->count;
     uint64_t sum = 0;
     while (r.left > 0) {

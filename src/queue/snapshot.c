@@ -192,6 +192,13 @@ void machine_save(const struct machine *m, struct buf *out)
 
 // ---- loading: bytes from outside, so nothing is CHECKed; a bad reader ends every loop
 
+static bool read_bool(struct reader *r)
+{
+    uint8_t v = read_u8(r);
+    if (v > 1) r->bad = true;
+    return v == 1;
+}
+
 static void load_scalars(struct machine *m, struct reader *r)
 {
     if (read_u32(r) != SNAPSHOT_MAGIC || read_u8(r) != SNAPSHOT_VERSION) r->bad = true;
@@ -200,9 +207,9 @@ static void load_scalars(struct machine *m, struct reader *r)
     if (read_u32(r) != m->shard) r->bad = true;
     if (r->bad || config_decode(r, &m->config) != ERR_OK) r->bad = true;
     m->config_version = read_u64(r);
-    m->paused = read_u8(r) == 1;
-    m->deleted = read_u8(r) == 1;
-    m->backlog.open = read_u8(r) == 1;
+    m->paused = read_bool(r);
+    m->deleted = read_bool(r);
+    m->backlog.open = read_bool(r);
     m->slot = read_u64(r);
     m->now = read_i64(r);
     m->seq_next = read_u64(r);
@@ -258,7 +265,7 @@ static void load_lock(struct machine *m, uint32_t h, struct reader *r)
 {
     struct msg *msg = msg_at(m, h);
     bool dead = msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
-    if (read_u8(r) == 0) {
+    if (!read_bool(r)) {
         if (dead || msg->state == STATE_LOCKED) r->bad = true;
         return;
     }
@@ -273,7 +280,7 @@ static void load_lock(struct machine *m, uint32_t h, struct reader *r)
     lock->deadline = read_i64(r);
     lock->order = read_u64(r);
     lock->end = read_u8(r);
-    lock->ticket = read_u8(r) == 1;
+    lock->ticket = read_bool(r);
     if (lock->end > LOCK_END_RELEASED) r->bad = true;
     if ((lock->end == LOCK_CURRENT) != (msg->state == STATE_LOCKED)) r->bad = true;
     if (lock->end != LOCK_CURRENT || r->bad) return;

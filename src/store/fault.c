@@ -147,7 +147,10 @@ static enum fate fault_enter(struct fault *f, const struct write *w)
     uint64_t call = ++f->calls;
     enum fate fate = draw(f, w != NULL);
     if (fate != FATE_FINE) f->faults++;
-    if (fate == FATE_UNKNOWN_LATE) late_add(f, w);
+    if (fate == FATE_UNKNOWN_LATE) {
+        CHECK(w);
+        late_add(f, w);
+    }
     bool slow = rng_chance(&f->rng, f->options.slow);
     int64_t slow_ms = f->options.slow_ms;
     bool due = f->late != NULL;

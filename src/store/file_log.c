@@ -33,21 +33,39 @@ void file_log_segment_path(const struct file_log *l, uint64_t first, uint64_t ge
 
 // ---- the lock
 
+// The file is opened for each turn: a child of fork would keep a lasting descriptor, and with it
+// the lock of a parent that was killed in its turn.
+static enum err lock_take(struct file_log *l, struct store_answer *a)
+{
+    char path[DISK_PATH_MAX];
+    file_log_path(l, DISK_LOCK, path);
+    l->lock_fd = l->disk->sys->open(l->disk->root, path, O_RDWR, 0);
+    if (l->lock_fd < 0) return disk_refuse(a, "open", path);
+    struct stat st;
+    if (fstat(l->lock_fd, &st) != 0) return disk_refuse(a, "stat", path);
+    if (st.st_ino != l->lock_inode)
+        return answer_refuse(
+            a, ERR_CORRUPT,
+            "\"%.120s\" was replaced while in use: stop all processes that use this "
+            "store, then start them again",
+            path);
+    while (flock(l->lock_fd, LOCK_EX) != 0)
+        if (errno != EINTR) return disk_refuse(a, "lock", path);
+    return ERR_OK;
+}
+
 enum err file_log_hold(struct file_log *l, struct store_answer *a)
 {
     (void)pthread_mutex_lock(&l->lock);
-    while (flock(l->lock_fd, LOCK_EX) != 0) {
-        if (errno == EINTR) continue;
-        enum err e = disk_refuse(a, "lock", l->key);
-        (void)pthread_mutex_unlock(&l->lock);
-        return e;
-    }
-    return ERR_OK;
+    enum err e = lock_take(l, a);
+    if (e) file_log_release(l);
+    return e;
 }
 
 void file_log_release(struct file_log *l)
 {
-    (void)flock(l->lock_fd, LOCK_UN);
+    if (l->lock_fd >= 0) (void)flock(l->lock_fd, LOCK_UN); // also if a child has it by now
+    l->lock_fd = disk_close(l->lock_fd);
     (void)pthread_mutex_unlock(&l->lock);
 }
 
@@ -271,29 +289,38 @@ enum err file_log_wait(struct file_log *l, uint64_t slot, int64_t wait_ms)
 
 // ---- open
 
+static enum err page_map(struct file_log *l, int fd, const char *path, struct store_answer *a)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) return disk_refuse(a, "stat", path);
+    if (st.st_size != LOG_PAGE_LEN)
+        return answer_refuse(a, ERR_CORRUPT, "\"%.120s\" is not a page of %d bytes", path,
+                             LOG_PAGE_LEN);
+    void *page = mmap(NULL, LOG_PAGE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED) return disk_refuse(a, "map", path);
+    l->page = page;
+    l->lock_inode = st.st_ino;
+    return ERR_OK;
+}
+
 static enum err log_lock_file(struct file_log *l, bool create, struct store_answer *a)
 {
     struct disk *d = l->disk;
     char path[DISK_PATH_MAX];
     file_log_path(l, DISK_LOCK, path);
-    l->lock_fd = d->sys->open(d->root, path, O_RDWR, 0);
-    if (l->lock_fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    int fd = d->sys->open(d->root, path, O_RDWR, 0);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         if (!create) return ERR_NOT_FOUND;
         static const uint8_t empty[LOG_PAGE_LEN];
         enum err e = disk_put(d, path, bytes_of(empty, sizeof empty), 0, true, a);
         if (e == ERR_UNKNOWN) e = ERR_UNAVAILABLE; // a lock file is no slot
         if (e && e != ERR_CONFLICT) return e;
-        l->lock_fd = d->sys->open(d->root, path, O_RDWR, 0);
+        fd = d->sys->open(d->root, path, O_RDWR, 0);
     }
-    if (l->lock_fd < 0) return disk_refuse(a, "open", path);
-    struct stat st;
-    if (fstat(l->lock_fd, &st) != 0 || st.st_size != LOG_PAGE_LEN)
-        return answer_refuse(a, ERR_CORRUPT, "\"%.120s\" is not a page of %d bytes", path,
-                             LOG_PAGE_LEN);
-    void *page = mmap(NULL, LOG_PAGE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, l->lock_fd, 0);
-    if (page == MAP_FAILED) return disk_refuse(a, "map", path);
-    l->page = page;
-    return ERR_OK;
+    if (fd < 0) return disk_refuse(a, "open", path);
+    enum err e = page_map(l, fd, path, a);
+    (void)disk_close(fd);
+    return e;
 }
 
 static enum err log_start(struct file_log *l, struct store_answer *a)

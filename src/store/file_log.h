@@ -54,10 +54,11 @@ struct file_log {
     char *key;
     struct disk *disk;
     struct file_clock *clock;
-    int lock_fd;
+    ino_t lock_inode; // of the lock file
     struct log_page *page;
 
-    pthread_mutex_t lock; // the writers of this process; then flock(lock_fd) between processes
+    pthread_mutex_t lock; // the writers of this process; then flock between processes
+    int lock_fd;          // open only while the lock is held
     struct log_current current;
     struct buf record;
 
@@ -107,6 +108,8 @@ enum err file_log_list(struct file_log *l, const struct log_tail *t, struct stor
 // Opens a segment for reading: its head, its size, whether it was dropped. ERR_NOT_FOUND: it is
 // gone.
 enum err file_log_segment_open(struct file_log *l, struct log_segment *g, struct store_answer *a);
+// Whether what was listed reaches up to this tail.
+bool file_log_listed(const struct file_log *l, const struct log_tail *t);
 void file_log_forget(struct log_reader *r); // lists again before the next use
 void file_log_reader_init(struct log_reader *r);
 void file_log_reader_done(struct log_reader *r);

@@ -16,14 +16,6 @@
 
 // ---- finding the segment
 
-static bool list_stale(const struct file_log *l, const struct log_tail *t)
-{
-    const struct log_reader *r = &l->reader;
-    if (r->len == 0) return true;
-    const struct log_segment *newest = &r->segments[r->len - 1];
-    return newest->first != t->segment || newest->generation != t->generation;
-}
-
 static struct log_segment *segment_of(struct log_reader *r, uint64_t slot)
 {
     size_t lo = 0, hi = r->len;
@@ -110,7 +102,7 @@ static enum err walk(struct file_log *l, struct log_segment *g, struct log_curso
             if (n < 0) e = disk_refuse(a, "read the journal", l->key);
         }
         size_t in = (size_t)(c->offset - chunk_at);
-        struct record r;
+        struct record r = {0};
         if (!e && (c->offset >= end ||
                    record_peek(bytes_of(chunk + in, chunk_len - in), &r) != RECORD_GOOD ||
                    r.slot != c->slot))
@@ -197,10 +189,10 @@ static enum err read_locked(struct file_log *l, uint64_t slot, size_t bytes_max,
                             struct store_answer *a)
 {
     struct log_tail t = log_page_tail(l->page);
-    if (list_stale(l, &t)) {
+    if (!file_log_listed(l, &t)) {
         enum err e = file_log_list(l, &t, a);
         if (e) return e;
-        *again = list_stale(l, &t);
+        *again = !file_log_listed(l, &t);
         if (*again) return ERR_NOT_FOUND;
     }
     struct log_segment *g = segment_of(&l->reader, slot);

@@ -2,6 +2,7 @@
 // Which segments a log has: listing them, opening them, telling extents, dropping old ones.
 #include "store/file_log.h"
 
+#include "base/check.h"
 #include "base/memory.h"
 
 #include <dirent.h>
@@ -139,6 +140,14 @@ enum err file_log_list(struct file_log *l, const struct log_tail *t, struct stor
     return ERR_OK;
 }
 
+bool file_log_listed(const struct file_log *l, const struct log_tail *t)
+{
+    const struct log_reader *r = &l->reader;
+    if (r->len == 0) return t->segment == 0;
+    const struct log_segment *newest = &r->segments[r->len - 1];
+    return newest->first == t->segment && newest->generation == t->generation;
+}
+
 // ---- opening
 
 static void close_oldest(struct log_reader *r)
@@ -196,7 +205,9 @@ static enum err extents_locked(struct file_log *l, uint64_t from, size_t limit,
     struct log_tail t = log_page_tail(l->page);
     struct log_reader *r = &l->reader;
     enum err e = file_log_list(l, &t, a);
+    if (!e && !file_log_listed(l, &t)) return ERR_NOT_FOUND;
     for (size_t i = 0; i < r->len && !e; i++) {
+        CHECK(r->segments);
         struct log_segment *g = &r->segments[i];
         struct log_segment *after = i + 1 < r->len ? g + 1 : NULL;
         uint64_t last = after ? g->last : t.next - 1;
@@ -207,7 +218,8 @@ static enum err extents_locked(struct file_log *l, uint64_t from, size_t limit,
         }
         e = file_log_segment_open(l, g, a);
         if (!e && after) e = file_log_segment_open(l, after, a);
-        if (e || g->dropped) continue;
+        if (e) break;
+        if (g->dropped) continue;
         int64_t newest = after ? after->head.before_ms : t.time_ms;
         *answer_row(a) = (struct store_row){.first = g->first,
                                             .last = last,
@@ -223,6 +235,7 @@ enum err file_log_extents(struct file_log *l, uint64_t from, size_t limit, struc
     enum err e = ERR_NOT_FOUND;
     for (int tries = 0; e == ERR_NOT_FOUND && tries < 3; tries++) { // one went while we looked
         a->rows_len = 0;
+        a->more = false;
         e = extents_locked(l, from, limit, a);
     }
     (void)pthread_mutex_unlock(&l->reader.lock);
@@ -265,6 +278,9 @@ static enum err drop_locked(struct file_log *l, uint64_t first, uint64_t last,
     struct log_tail t = log_page_tail(l->page);
     struct log_reader *r = &l->reader;
     enum err e = file_log_list(l, &t, a);
+    if (!e && !file_log_listed(l, &t))
+        e = answer_refuse(a, ERR_CORRUPT, "the newest segment of journal \"%.120s\" is gone",
+                          l->key);
     for (size_t i = 0; i + 1 < r->len && !e; i++)
         if (r->segments[i].first >= first && r->segments[i].last <= last)
             e = cut_segment(l, &r->segments[i], a);

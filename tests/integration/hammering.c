@@ -244,15 +244,19 @@ static void kill_one(struct parent *p)
     start(p, i);
 }
 
-// The sums over all threads: of one process's own counter, or of the common one (process < 0).
-static struct account sum(const struct parent *p, int process)
+struct total {
+    uint64_t acknowledged;
+    uint64_t unknown;
+};
+
+// Over all threads: of one process's own counter, or of the common one (process < 0).
+static struct total sum(const struct parent *p, int process)
 {
-    struct account all = {0};
+    struct total all = {0};
     enum counter_kind kind = process < 0 ? COUNTER_COMMON : COUNTER_OWN;
     for (int i = 0; i < p->options->processes; i++) {
         for (int t = 0; t < p->options->threads && (process < 0 || process == i); t++) {
             struct account *a = &p->shared->accounts[i][t][kind];
-            all.sent += a->sent;
             all.acknowledged += a->acknowledged;
             all.unknown += a->unknown;
         }
@@ -293,7 +297,7 @@ static void supervise(struct parent *p)
 
 // ---- the tally
 
-static void weigh(struct hammer_tally *to, const struct account *a, int64_t value)
+static void weigh(struct hammer_tally *to, const struct total *a, int64_t value)
 {
     uint64_t least = a->acknowledged;
     uint64_t most = least + a->unknown;
@@ -316,8 +320,8 @@ static bool read_counters(const struct parent *p, struct ledger *l, struct hamme
             (void)fprintf(stderr, "cannot read %s: %s\n", name, err_text(err));
             return false;
         }
-        struct account a = sum(p, i);
-        weigh(to, &a, value);
+        struct total total = sum(p, i);
+        weigh(to, &total, value);
     }
     return true;
 }

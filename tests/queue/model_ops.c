@@ -531,7 +531,7 @@ void model_answer(struct model *m, const struct op *op)
     enum reason reason = dispatch(m, op);
     if (m->body.len == 0) buf_put_u8(&m->body, (uint8_t)reason);
     m->body.data[0] = (uint8_t)reason;
-    if (!named) return;
+    if (!named || reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) return;
     CHECK(m->requests_len < MODEL_ROWS_MAX);
     m->requests[m->requests_len++] =
         (struct model_request){.id = id,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exhaustive explorer: depth first over every sequence of choices in the small world of scene.h, running the real
-// journal and collector. A world cannot be copied, so each run starts over and follows the recorded choices to the
-// place where it differs; states seen before are not entered again.
+// journal and collector. The world lives in one arena; before each choice it is saved, and restored for the next one.
+// States seen before are not entered again.
+#include "arena.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -18,37 +19,6 @@ enum mutant mutant_active = MUTANT_NONE;
 
 #define DEPTH_MAX 400
 
-struct chooser {
-    uint8_t path[DEPTH_MAX];
-    uint8_t width[DEPTH_MAX];
-    size_t len;   // choices recorded
-    size_t depth; // choices made in this run
-};
-
-// 0 .. n-1: the recorded choice, or the first when this is new ground.
-static size_t choose(struct chooser *c, size_t n)
-{
-    CHECK(n > 0 && n < 256 && c->depth < DEPTH_MAX);
-    if (c->depth == c->len) {
-        c->path[c->len] = 0;
-        c->width[c->len] = (uint8_t)n;
-        c->len++;
-    }
-    CHECK(c->width[c->depth] == n);
-    return c->path[c->depth++];
-}
-
-// To the next sequence; false when all were made.
-static bool choose_next(struct chooser *c)
-{
-    while (c->len > 0 && c->path[c->len - 1] + 1 == c->width[c->len - 1])
-        c->len--;
-    c->depth = 0;
-    if (c->len == 0) return false;
-    c->path[c->len - 1]++;
-    return true;
-}
-
 // ---- states seen, by hash. Two of a million states share a 64-bit hash with a chance under 1 in 10^7.
 
 struct seen {
@@ -62,10 +32,11 @@ static bool seen_insert(struct seen *s, uint64_t hash);
 static void seen_grow(struct seen *s)
 {
     struct seen bigger = {.cap = s->cap ? s->cap * 2 : 1 << 16};
-    bigger.table = memory_zeroed(bigger.cap, sizeof *bigger.table);
+    bigger.table = calloc(bigger.cap, sizeof *bigger.table); // not in the arena
+    CHECK(bigger.table);
     for (size_t i = 0; i < s->cap; i++)
         if (s->table[i]) seen_insert(&bigger, s->table[i]);
-    memory_free(s->table);
+    free(s->table);
     *s = bigger;
 }
 
@@ -83,50 +54,84 @@ static bool seen_insert(struct seen *s, uint64_t hash)
     return true;
 }
 
-// ---- runs
+// ---- the search
+
+// One level of it: the world before the choice, and which choice is next.
+struct level {
+    struct arena_copy before;
+    size_t choice;
+};
 
 struct search {
     struct scene_bounds bounds;
-    struct chooser chooser;
+    struct scene *scene; // in the arena
+    struct level levels[DEPTH_MAX];
+    size_t depth;
     struct seen seen;
-    uint64_t runs;
     uint64_t acts;
     size_t deepest;
-    uint64_t zombies; // runs in which a dropped slot was created again
+    uint64_t zombies; // states in which a dropped slot had been created again
 };
 
-// Follows the recorded choices, then the first of each, until nothing is left to do or the state was seen.
-static bool run(struct search *s, FILE *print)
+static void search_start(struct search *s, FILE *print)
 {
-    struct scene scene;
-    struct action actions[SCENE_ACTIONS_MAX];
-    struct chooser *c = &s->chooser;
-    scene_init(&scene, &s->bounds, print);
-    size_t known = print ? DEPTH_MAX : c->len;
-    for (;;) {
-        size_t n = scene_actions(&scene, actions);
-        if (n == 0 || (print && c->depth == c->len)) break;
-        scene_act(&scene, actions[choose(c, n)]);
-        s->acts++;
-        if (scene.verdict.broken) break;
-        if (c->depth >= known && !seen_insert(&s->seen, scene_hash(&scene))) break;
-    }
-    if (c->depth > s->deepest) s->deepest = c->depth;
-    s->runs++;
-    s->zombies += scene.history.zombies > 0;
-    bool held = !scene.verdict.broken;
-    if (print && !held)
-        (void)fprintf(print, "BROKEN %s: %s\n", scene.verdict.invariant, scene.verdict.text);
-    scene_done(&scene);
-    return held;
+    arena_reset();
+    s->scene = NEW(struct scene);
+    scene_init(s->scene, &s->bounds, print);
 }
 
+// Enters the state that the present world is in, unless it was seen.
+static void enter(struct search *s)
+{
+    if (!seen_insert(&s->seen, scene_hash(s->scene))) return;
+    s->zombies += s->scene->history.zombies > 0;
+    CHECK(s->depth < DEPTH_MAX);
+    struct level *l = &s->levels[s->depth++];
+    l->choice = 0;
+    arena_save(&l->before);
+    if (s->depth > s->deepest) s->deepest = s->depth;
+}
+
+// False: a promise was broken; the choices that led there are in the levels.
 static bool explore(struct search *s)
 {
-    do {
-        if (!run(s, NULL)) return false;
-    } while (choose_next(&s->chooser));
+    search_start(s, NULL);
+    enter(s);
+    while (s->depth > 0) {
+        struct level *l = &s->levels[s->depth - 1];
+        struct action actions[SCENE_ACTIONS_MAX];
+        arena_restore(&l->before);
+        if (l->choice == scene_actions(s->scene, actions)) {
+            s->depth--;
+            continue;
+        }
+        scene_act(s->scene, actions[l->choice++]);
+        s->acts++;
+        if (s->scene->verdict.broken) return false;
+        enter(s);
+    }
     return true;
+}
+
+// The same choices again, aloud.
+static void retell(struct search *s, FILE *out)
+{
+    search_start(s, out);
+    for (size_t i = 0; i < s->depth; i++) {
+        struct action actions[SCENE_ACTIONS_MAX];
+        CHECK(s->levels[i].choice <= scene_actions(s->scene, actions));
+        scene_act(s->scene, actions[s->levels[i].choice - 1]);
+    }
+    const struct verdict *v = &s->scene->verdict;
+    CHECK(v->broken);
+    (void)fprintf(out, "BROKEN %s: %s\n", v->invariant, v->text);
+}
+
+static void search_done(struct search *s)
+{
+    for (size_t i = 0; i < DEPTH_MAX; i++)
+        arena_copy_done(&s->levels[i].before);
+    free(s->seen.table);
 }
 
 // ---- the face
@@ -202,23 +207,19 @@ int main(int argc, char **argv)
     struct settings settings = {
         .bounds = {.ticks = 4, .ops = {1, 3}, .looks = 2, .unknowns = 1}};
     if (!parse(argc, argv, &settings)) return usage();
-    struct search *s = NEW(struct search);
-    s->bounds = settings.bounds;
+    static struct search s; // too large for the stack
+    s.bounds = settings.bounds;
     double start = seconds();
-    bool held = explore(s);
+    bool held = explore(&s);
     double took = seconds() - start;
-    if (!held) {
-        s->chooser.depth = 0;
-        (void)run(s, stdout);
-    }
+    if (!held) retell(&s, stdout);
     bool good = held != (settings.mutant != NULL);
     if (settings.tap) printf("1..1\n%s 1 - ", good ? "ok" : "not ok");
     if (settings.mutant) printf("%s: ", settings.mutant);
-    printf("%s: %zu states, %" PRIu64 " runs, %" PRIu64 " acts, depth %zu, %" PRIu64
-           " runs with a slot created again, %.1f s\n",
-           held ? "no promise broken" : "a promise broken", s->seen.len, s->runs, s->acts,
-           s->deepest, s->zombies, took);
-    memory_free(s->seen.table);
-    memory_free(s);
+    printf("%s; %zu states, %" PRIu64 " transitions, depth %zu, a slot created again in %" PRIu64
+           " states, %.1f s\n",
+           held ? "no promise broken" : "a commit is lost", s.seen.len, s.acts, s.deepest,
+           s.zombies, took);
+    search_done(&s);
     return (settings.tap ? good : held) ? 0 : 1;
 }

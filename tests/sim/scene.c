@@ -3,7 +3,6 @@
 #include "scene.h"
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/memory.h"
 #include "journal/snapshot.h"
 
@@ -94,7 +93,7 @@ static struct fold listening_fold(struct scene_writer *w)
 // ---- requests
 
 // Only these wait for their turn; see scene.h for why the others need not. A first read does not: waiting before it is
-// the same as hearing later of what led to it. One that follows another does.
+// the same as hearing later of what led to it. One that follows another, or a snapshot, does.
 static bool waits(const struct scene_writer *w, bool collector, enum request_kind kind)
 {
     if (kind == REQUEST_READ_LOG) return !collector && w->reading;
@@ -107,7 +106,7 @@ static void respond(struct scene *s, uint32_t writer, bool collector, enum reque
                     const struct response *r)
 {
     struct scene_writer *w = &s->writers[writer];
-    if (!collector) w->reading = kind == REQUEST_READ_LOG;
+    w->reading = !collector && (kind == REQUEST_READ_LOG || kind == REQUEST_GET);
     if (collector) {
         collector_respond(s->collector, r, now(s));
     } else {
@@ -329,7 +328,8 @@ size_t scene_actions(struct scene *s, struct action out[SCENE_ACTIONS_MAX])
         len += writer_actions(s, i, out + len);
     bool rests = !collector_running(s->collector) && journal_is_ready(s->writers[1].journal);
     if (rests && collectable(s)) out[len++] = (struct action){ACTION_COLLECT, 0};
-    if (s->now - START < s->bounds.ticks) out[len++] = (struct action){ACTION_TICK, 0};
+    bool more = s->bounds.ticks == 0 || s->now - START < s->bounds.ticks;
+    if (more) out[len++] = (struct action){ACTION_TICK, 0};
     CHECK(len <= SCENE_ACTIONS_MAX);
     return len;
 }
@@ -420,56 +420,4 @@ void scene_act(struct scene *s, struct action action)
     case ACTION_ANSWER: act_answer(s, &s->flights[action.a]); break;
     case ACTION_UNKNOWN: act_unknown(s, &s->flights[action.a]); break;
     }
-}
-
-// ---- the state
-
-static void put_flight(const struct scene_flight *f, struct buf *out)
-{
-    buf_put_u8(out, f->used);
-    if (!f->used) return;
-    buf_put_u8(out, (uint8_t)f->writer);
-    buf_put_u8(out, (uint8_t)(f->collector | f->performed << 1 | f->abandoned << 2));
-    buf_put_u8(out, (uint8_t)f->request.kind);
-    buf_put_u64(out, f->request.first);
-    buf_put_u64(out, hash64_of(f->request.body, 0));
-    if (f->performed) {
-        buf_put_u8(out, (uint8_t)f->answer.response.err);
-        buf_put_i64(out, f->answer.response.time.lo);
-    }
-}
-
-static void put_store(const struct scene *s, struct buf *out)
-{
-    for (uint64_t n = 1; n <= s->bucket.slots_len; n++) {
-        const struct bucket_slot *slot = bucket_slot(&s->bucket, n);
-        buf_put_i64(out, slot ? slot->made_at : 0);
-        if (slot) buf_put_u64(out, hash64_of(slot->body, 0));
-    }
-    for (size_t i = 0; i < s->bucket.objects_len; i++) {
-        buf_put(out, bytes_str(s->bucket.objects[i]->key));
-        buf_put_u64(out, hash64_of(s->bucket.objects[i]->body, 0));
-    }
-}
-
-uint64_t scene_hash(struct scene *s)
-{
-    struct buf *out = &s->state;
-    buf_clear(out);
-    buf_put_i64(out, s->now);
-    buf_put_u32(out, s->unknowns);
-    buf_put_u32(out, s->looks);
-    for (uint32_t i = 0; i < SCENE_WRITERS; i++) {
-        buf_put_u8(out, (uint8_t)s->writers[i].asked);
-        buf_put_u8(out, s->writers[i].syncing);
-        journal_describe(s->writers[i].journal, out);
-    }
-    collector_describe(s->collector, out);
-    put_store(s, out);
-    for (size_t i = 0; i < SCENE_FLIGHTS_MAX; i++)
-        put_flight(&s->flights[i], out);
-    buf_put_u64(out, s->history.len);
-    buf_put_hash128(out, s->history.chain);
-    CHECK(!out->bad);
-    return hash64_of(buf_bytes(out), 0);
 }

@@ -20,7 +20,7 @@
 #define SCENE_RETAIN      3
 
 struct scene_bounds {
-    int64_t ticks;
+    int64_t ticks; // 0: any number
     uint32_t ops[SCENE_WRITERS];
     uint32_t looks;    // syncs of writer A
     uint32_t unknowns; // appends of writer A that are answered "unknown"
@@ -86,4 +86,6 @@ void scene_init(struct scene *s, const struct scene_bounds *bounds, FILE *print)
 void scene_done(struct scene *s);
 size_t scene_actions(struct scene *s, struct action out[SCENE_ACTIONS_MAX]);
 void scene_act(struct scene *s, struct action action);
-uint64_t scene_hash(struct scene *s); // of all that decides what can come next
+
+// scene_state.c: the hash of all that decides what can come next
+uint64_t scene_hash(struct scene *s);

@@ -9,6 +9,7 @@
 #include "store/file.h"
 #include "store/mem.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,10 +19,12 @@
 #define RECEIVE_WAIT_MS  (INT64_C(20) * 3600 * 1000) // longer than any time a test lets pass
 
 struct bench {
-    struct store *store;
+    struct store *store; // what the desks see
+    struct store *clock; // the store itself, for time to pass
     bool memory;
     char dir[SCRATCH_MAX];
     struct journal_rules rules; // of the desks; all zero: the defaults
+    int64_t patience_ms;
     struct hand *workers[WORKERS_MAX_HERE];
     size_t workers_len;
 };
@@ -41,14 +44,14 @@ struct bench *bench_open(const char *backend)
     struct bench *b = NEW(struct bench);
     b->memory = strcmp(backend, "mem") == 0;
     if (b->memory) {
-        b->store = store_mem_new();
+        b->store = b->clock = store_mem_new();
         return b;
     }
     scratch_make(b->dir);
     sys = file_sys_linux;
     sys.boot_ms = boot_ms_and_passed;
     passed_ms = 0;
-    b->store = file_open(b->dir, &(struct file_options){.sys = &sys});
+    b->store = b->clock = file_open(b->dir, &(struct file_options){.sys = &sys});
     return b;
 }
 
@@ -61,19 +64,34 @@ void bench_close(struct bench *b)
     memory_free(b);
 }
 
-void bench_snapshots(struct bench *b)
+void bench_snapshots(struct bench *b, uint32_t every)
 {
     struct journal_config c;
     journal_config_defaults(&c);
     b->rules = c.rules;
-    b->rules.snapshot_every = 16;
-    b->rules.digest_every = 8;
+    b->rules.snapshot_every = every;
+    b->rules.digest_every = every / 2;
+}
+
+void bench_patience(struct bench *b, int64_t ms)
+{
+    b->patience_ms = ms;
+}
+
+void bench_make_faulty(struct bench *b)
+{
+    b->store = store_fault_take(b->clock, &(struct fault_options){.seed = 1});
+}
+
+void bench_faults(struct bench *b, const struct fault_options *faults)
+{
+    store_fault_set(b->store, faults ? faults : &(struct fault_options){0});
 }
 
 void bench_pass(struct bench *b, int64_t ms)
 {
     if (b->memory) {
-        store_mem_step(b->store, ms);
+        store_mem_step(b->clock, ms);
     } else {
         passed_ms += ms;
     }
@@ -102,7 +120,10 @@ struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
     struct hand *w = NEW(struct hand);
     w->bench = b;
     (void)snprintf(w->name, sizeof w->name, "%s", name);
-    struct desk_config config = {.rules = b->rules, .keeps_events = true, .moves_letters = true};
+    struct desk_config config = {.rules = b->rules,
+                                 .patience_ms = b->patience_ms,
+                                 .keeps_events = true,
+                                 .moves_letters = true};
     (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
     (void)snprintf((char *)config.id.queue, sizeof config.id.queue, "%s", queue);
     va_list words;
@@ -175,6 +196,22 @@ uint64_t hand_send_to(struct hand *w, const char *group, const char *body)
     struct send_row row = hand_send_message(w, &m, NULL);
     assert_int_equal(row.reason, REASON_NONE);
     return row.seq;
+}
+
+void hand_send_numbers(struct hand *w, uint64_t first, uint32_t count)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 20);
+    struct request_id request = request_new();
+    send_begin(&payload, &request);
+    for (uint32_t i = 0; i < count; i++) {
+        char body[BENCH_TEXT_MAX]; // long enough for a backlog to be larger than one read
+        (void)snprintf(body, sizeof body, "%-190" PRIu64, first + i);
+        send_add(&payload, &(struct message){.body = bytes_str(body)});
+    }
+    send_end(&payload, 0, count);
+    struct result result;
+    assert_int_equal(perform(w, OP_SEND, &payload, &result), ERR_OK);
 }
 
 uint64_t hand_send(struct hand *w, const char *body)

@@ -6,6 +6,7 @@
 
 #include "../../unit/unit.h"
 #include "node/desk.h"
+#include "store/fault.h"
 
 #include <pthread.h>
 
@@ -16,7 +17,12 @@ struct bench; // one store
 struct bench *bench_open(const char *backend); // "mem" or "file"
 void bench_close(struct bench *b);
 void bench_pass(struct bench *b, int64_t ms); // time passes, for everybody
-void bench_snapshots(struct bench *b);        // desks opened from now on snapshot every few slots
+// For desks opened from now on: slots between snapshots; how long a call tries.
+void bench_snapshots(struct bench *b, uint32_t every);
+void bench_patience(struct bench *b, int64_t ms);
+// Before any desk: the store will fail on command, each call with these chances.
+void bench_make_faulty(struct bench *b);
+void bench_faults(struct bench *b, const struct fault_options *faults); // NULL: none
 
 // A hand: a queue seen by one worker. The first desk of a name creates it with the given
 // configuration, as key=value words.
@@ -51,6 +57,8 @@ struct held_message {
 
 uint64_t hand_send(struct hand *w, const char *body); // must succeed; the message's number
 uint64_t hand_send_to(struct hand *w, const char *group, const char *body);
+// Messages with their numbers as bodies, as one op.
+void hand_send_numbers(struct hand *w, uint64_t first, uint32_t count);
 struct request_id request_new(void);
 // The answer to a send that may be refused. request NULL: a new one.
 struct send_row hand_send_message(struct hand *w, const struct message *m,

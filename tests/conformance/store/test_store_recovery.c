@@ -498,6 +498,22 @@ static void a_lock_file_that_is_not_a_page_is_corrupt(void **state)
     NEED(strstr(w->a.why, "@lock") != NULL);
 }
 
+static void a_lock_file_that_was_replaced_is_noticed_by_those_who_have_the_old_one(void **state)
+{
+    struct world *w = *state;
+    append_run(w, 1, 1);
+    char path[SCRATCH_MAX + 64], aside[SCRATCH_MAX + 64];
+    scratch_path(path, sizeof path, w->dir, LOG "/@lock");
+    scratch_path(aside, sizeof aside, w->dir, LOG "/@aside");
+    struct buf page;
+    load(w, LOG "/@lock", &page);
+    NEED(rename(path, aside) == 0);
+    NEED(file_write(path, buf_bytes(&page)) == 0);
+    buf_done(&page);
+    ANSWERS(ERR_CORRUPT, &w->a, store_append(w->store, LOG, 2, bytes_str("x"), &w->a));
+    NEED(strstr(w->a.why, "was replaced") != NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -516,6 +532,7 @@ int main(void)
         TEST(a_log_of_many_segments_comes_up_after_a_reboot),
         TEST(a_missing_segment_in_the_middle_is_corrupt_not_absent),
         TEST(a_lock_file_that_is_not_a_page_is_corrupt),
+        TEST(a_lock_file_that_was_replaced_is_noticed_by_those_who_have_the_old_one),
     };
     return cmocka_run_group_tests_name("file store after a crash", tests, NULL, NULL);
 }

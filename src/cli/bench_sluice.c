@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process has one handle, and its clients share it, as a program with threads would.
+#include "cli/bench_sluice.h"
+
+#include <sluice.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct handle {
+    struct sluice *store;
+    const struct bench_settings *settings;
+};
+
+struct link {
+    struct handle *handle;
+    char worker[48];
+    struct sluice_send *sends;
+    struct sluice_batch *batch; // of the last receive
+    const char **bodies;
+    const char **tokens;
+};
+
+static bool good(enum sluice_code code, const struct sluice_error *error, char *problem)
+{
+    if (code == SLUICE_OK) return true;
+    (void)snprintf(problem, BENCH_PROBLEM_MAX, "%s: %s", sluice_code_name(code), error->message);
+    return false;
+}
+
+static void *sluice_target_open(const struct bench_settings *s, char *problem)
+{
+    struct sluice_error error;
+    struct handle *h = calloc(1, sizeof *h);
+    if (!h) return NULL;
+    h->settings = s;
+    if (good(sluice_open(s->place, NULL, &h->store, &error), &error, problem) &&
+        good(sluice_queue_create(h->store, s->queue, NULL, 0, &error), &error, problem))
+        return h;
+    sluice_close(h->store);
+    free(h);
+    return NULL;
+}
+
+static void sluice_target_close(void *handle)
+{
+    struct handle *h = handle;
+    sluice_close(h->store);
+    free(h);
+}
+
+static void sluice_unlink(void *link)
+{
+    struct link *l = link;
+    sluice_batch_free(l->batch);
+    free(l->sends);
+    free(l->bodies);
+    free(l->tokens);
+    free(l);
+}
+
+static void *sluice_link(void *handle, uint32_t client, char *problem)
+{
+    struct handle *h = handle;
+    struct link *l = calloc(1, sizeof *l);
+    if (!l) return NULL;
+    l->handle = h;
+    (void)snprintf(l->worker, sizeof l->worker, "bench-%ld-%" PRIu32, (long)getpid(), client);
+    l->sends = calloc(h->settings->batch, sizeof *l->sends);
+    l->bodies = calloc(h->settings->batch, sizeof *l->bodies);
+    l->tokens = calloc(h->settings->batch, sizeof *l->tokens);
+    if (l->sends && l->bodies && l->tokens) return l;
+    (void)snprintf(problem, BENCH_PROBLEM_MAX, "no memory");
+    sluice_unlink(l);
+    return NULL;
+}
+
+static bool sluice_target_send(void *link, const char *bodies, size_t count, char *problem)
+{
+    struct link *l = link;
+    size_t size = l->handle->settings->size;
+    for (size_t i = 0; i < count; i++)
+        l->sends[i] = (struct sluice_send){.body = bodies + i * size, .body_len = size};
+    struct sluice_error error;
+    return good(sluice_send(l->handle->store, l->handle->settings->queue, l->sends, count, NULL,
+                            NULL, &error),
+                &error, problem);
+}
+
+static bool sluice_target_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
+                                  char *problem)
+{
+    struct link *l = link;
+    struct sluice_error error;
+    struct sluice_receive r = {.worker = l->worker, .max = max, .wait_ms = wait_ms};
+    sluice_batch_free(l->batch);
+    l->batch = NULL;
+    enum sluice_code code =
+        sluice_receive(l->handle->store, l->handle->settings->queue, &r, &l->batch, &error);
+    if (!good(code, &error, problem)) return false;
+    for (size_t i = 0; i < l->batch->len; i++) {
+        l->bodies[i] = l->batch->messages[i].body;
+        l->tokens[i] = l->batch->messages[i].token;
+    }
+    *got = (struct bench_got){.bodies = l->bodies, .len = l->batch->len};
+    return true;
+}
+
+static bool sluice_target_ack(void *link, char *problem)
+{
+    struct link *l = link;
+    struct sluice_error error;
+    return good(sluice_ack(l->handle->store, l->handle->settings->queue, l->tokens, l->batch->len,
+                           NULL, &error),
+                &error, problem);
+}
+
+const struct bench_target bench_sluice = {
+    .name = "sluice",
+    .open = sluice_target_open,
+    .close = sluice_target_close,
+    .link = sluice_link,
+    .unlink = sluice_unlink,
+    .send = sluice_target_send,
+    .receive = sluice_target_receive,
+    .ack = sluice_target_ack,
+};

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sluice as a target of the benchmark, through the public header. place is a store's URL.
+#pragma once
+
+#include "cli/bench_load.h"
+
+extern const struct bench_target bench_sluice;

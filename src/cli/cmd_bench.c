@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice bench: what this machine and its disk make of the three workloads. Without --store it
+// works in a directory of its own under /var/tmp (TMPDIR), which it removes.
+#define _GNU_SOURCE // nftw, asprintf
+#include "cli/bench_load.h"
+#include "cli/bench_sluice.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/text.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MESSAGES_DEFAULT 200000
+#define SIZE_DEFAULT     300
+#define CLIENTS_DEFAULT  8
+#define BATCH_DEFAULT    100
+#define CYCLE_PART       8   // of --messages
+#define PACED_PART       200 // the default is ten seconds
+#define MANY_PROCESSES   8
+
+enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES };
+
+static const struct cli_option options[] = {
+    [AT_WORKLOAD] = {"workload", 0, "NAME", OPTION_TEXT, 0, 0, "bulk, cycle, paced, or all (all)"},
+    [AT_MESSAGES] = {"messages", 'n', "N", OPTION_COUNT, 1, 100000000,
+                     "of bulk; cycle has an eighth, paced a 200th (200000)"},
+    [AT_SIZE] = {"size", 0, "BYTES", OPTION_COUNT, BENCH_SIZE_MIN, 1 << 20, "of a body (300)"},
+    [AT_CLIENTS] = {"clients", 0, "N", OPTION_COUNT, 1, BENCH_CLIENTS_MAX,
+                    "senders, and workers (8)"},
+    [AT_BATCH] = {"batch", 0, "N", OPTION_COUNT, 1, 10000,
+                  "messages a call, in bulk and drain (100)"},
+    [AT_PROCESSES] = {"processes", 0, "N", OPTION_COUNT, 1, BENCH_PROCESSES_MAX,
+                      "that share the clients (1; cycle also 8, paced also 2)"},
+};
+
+struct bench {
+    const struct cli *cli;
+    struct bench_settings settings; // messages: of bulk
+    uint32_t processes;             // 0: as each workload likes
+    const char *dir;                // NULL: the store is no directory
+    bool dir_is_ours;
+    double disk_us;
+    char problem[BENCH_PROBLEM_MAX];
+};
+
+// ---- where
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *ftw)
+{
+    (void)s, (void)kind, (void)ftw;
+    return remove(path);
+}
+
+static void place_done(struct bench *b)
+{
+    if (b->dir_is_ours) (void)nftw(b->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static bool place_init(struct bench *b)
+{
+    const char *url = b->cli->store;
+    if (b->cli->store_given) {
+        b->settings.place = url;
+        if (strncmp(url, "file://", 7) == 0) b->dir = url + 7;
+        if (!strchr(url, ':')) b->dir = url;
+        return true;
+    }
+    const char *base = getenv("TMPDIR");
+    char *dir = NULL;
+    if (asprintf(&dir, "%s/sluice-bench-XXXXXX", base && *base ? base : "/var/tmp") < 0 ||
+        !mkdtemp(dir))
+        return false;
+    b->settings.place = b->dir = dir; // until the end of the program
+    b->dir_is_ours = true;
+    return true;
+}
+
+// ---- one workload
+
+static void print_head(const struct bench *b)
+{
+    if (b->cli->json) return;
+    const struct bench_settings *s = &b->settings;
+    printf("%s: %zu-byte bodies, %" PRIu32 " clients, batches of %" PRIu32
+           ", %ld cores, load %.2f\n",
+           s->place, s->size, s->clients, s->batch, sysconf(_SC_NPROCESSORS_ONLN),
+           bench_load_average());
+    if (b->disk_us > 0)
+        printf("bare pwrite + fdatasync here: p50 %.0f us%s\n", b->disk_us,
+               bench_dir_is_durable(b->dir) ? "" : " (in memory: nothing here is durable)");
+    printf("\n%-12s %9s %10s %12s %10s %10s %10s  %s\n", "WORKLOAD", "PROCESSES", "MESSAGES",
+           "PER SECOND", "P50 US", "P99 US", "P99.9 US", "TIME OF");
+    (void)fflush(stdout);
+}
+
+static void print_figure(const struct bench *b, const char *name, const char *of,
+                         const struct bench_settings *s, const struct bench_figure *f)
+{
+    if (!b->cli->json) {
+        printf("%-12s %9" PRIu32 " %10" PRIu64 " %12.0f %10.0f %10.0f %10.0f  %s\n", name,
+               s->processes, f->messages, f->per_second, f->p50_us, f->p99_us, f->p999_us, of);
+    } else {
+        struct json *o = json_new();
+        json_text(o, "workload", name);
+        json_number(o, "processes", s->processes);
+        json_number(o, "messages", (int64_t)f->messages);
+        json_number(o, "size", (int64_t)s->size);
+        json_number(o, "clients", s->clients);
+        json_number(o, "batch", s->batch);
+        json_number(o, "perSecond", (int64_t)f->per_second);
+        json_number(o, "p50Us", (int64_t)f->p50_us);
+        json_number(o, "p99Us", (int64_t)f->p99_us);
+        json_number(o, "p999Us", (int64_t)f->p999_us);
+        json_number(o, "missing", (int64_t)f->missing);
+        json_number(o, "repeated", (int64_t)f->repeated);
+        json_number(o, "diskP50Us", (int64_t)b->disk_us);
+        json_number(o, "loadPercent", (int64_t)(bench_load_average() * 100));
+        json_print(o, stdout);
+    }
+    (void)fflush(stdout);
+}
+
+struct part {
+    enum bench_load load;
+    const char *name;
+    const char *of;
+    uint64_t divisor;   // of --messages
+    uint32_t processes; // when --processes does not say
+    const char *workload;
+    bool extra; // a second figure, left out when --processes is given
+};
+
+static const struct part parts[] = {
+    {LOAD_SEND, "bulk-send", "a batch", 1, 1, "bulk", false},
+    {LOAD_DRAIN, "bulk-drain", "receive and ack of a batch", 1, 1, "bulk", false},
+    {LOAD_CYCLE, "cycle", "send, receive and ack", CYCLE_PART, 1, "cycle", false},
+    {LOAD_CYCLE, "cycle", "send, receive and ack", CYCLE_PART, MANY_PROCESSES, "cycle", true},
+    {LOAD_PACED, "paced", "send to handler", PACED_PART, 1, "paced", false},
+    {LOAD_PACED, "paced", "send to handler", PACED_PART, 2, "paced", true},
+};
+
+static int run_part(struct bench *b, const struct part *p)
+{
+    struct bench_settings s = b->settings;
+    struct bench_figure f;
+    char queue[48];
+    (void)snprintf(queue, sizeof queue, "bench-%s-%ld", p->workload, (long)getpid());
+    s.queue = queue;
+    s.messages = s.messages / p->divisor > 0 ? s.messages / p->divisor : 1;
+    s.processes = b->processes > 0 ? b->processes : p->processes;
+    if (!bench_run(&bench_sluice, &s, p->load, &f, b->problem))
+        return cli_fail_as(b->cli, SLUICE_UNAVAILABLE, "", "%s: %s", p->name, b->problem);
+    print_figure(b, p->name, p->of, &s, &f);
+    if (f.missing == 0 && f.repeated == 0) return 0;
+    return cli_fail_as(b->cli, SLUICE_CORRUPT, "",
+                       "%s: %" PRIu64 " messages never came, %" PRIu64 " came twice", p->name,
+                       f.missing, f.repeated);
+}
+
+// A store that somebody else uses is left as it was.
+static void clean_up(struct bench *b)
+{
+    struct sluice *store = NULL;
+    if (!b->dir_is_ours && sluice_open(b->settings.place, NULL, &store, NULL) == SLUICE_OK) {
+        for (size_t i = 0; i < COUNT_OF(parts); i++) {
+            char queue[48];
+            (void)snprintf(queue, sizeof queue, "bench-%s-%ld", parts[i].workload, (long)getpid());
+            (void)sluice_queue_delete(store, queue, NULL);
+        }
+        sluice_close(store);
+    }
+    place_done(b);
+}
+
+static bool is_known(const char *workload)
+{
+    bool known = strcmp(workload, "all") == 0;
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        known |= strcmp(workload, parts[i].workload) == 0;
+    return known;
+}
+
+static int64_t or_default(const struct cli_value *v, int64_t otherwise)
+{
+    return v->given ? v->number : otherwise;
+}
+
+static int run(const struct cli *cli, const struct arguments *args)
+{
+    const struct cli_value *v = args->options;
+    const char *workload = v[AT_WORKLOAD].given ? v[AT_WORKLOAD].texts[0] : "all";
+    if (args->words_len > 0)
+        return cli_usage(cli, args->words[0], "\"%s\": bench takes options only", args->words[0]);
+    if (!is_known(workload))
+        return cli_usage(cli, "--workload",
+                         "--workload \"%s\" is not one of bulk, cycle, paced, all", workload);
+    struct bench b = {.cli = cli, .processes = (uint32_t)or_default(&v[AT_PROCESSES], 0)};
+    b.settings =
+        (struct bench_settings){.messages = (uint64_t)or_default(&v[AT_MESSAGES], MESSAGES_DEFAULT),
+                                .size = (size_t)or_default(&v[AT_SIZE], SIZE_DEFAULT),
+                                .clients = (uint32_t)or_default(&v[AT_CLIENTS], CLIENTS_DEFAULT),
+                                .batch = (uint32_t)or_default(&v[AT_BATCH], BATCH_DEFAULT)};
+    if (!place_init(&b))
+        return cli_fail_as(cli, SLUICE_UNAVAILABLE, "TMPDIR", "cannot make a directory: %s",
+                           strerror(errno));
+    if (b.dir && b.dir_is_ours) b.disk_us = bench_disk_us(b.dir, b.settings.size);
+    if (b.dir && !b.dir_is_ours && access(b.dir, W_OK) == 0)
+        b.disk_us = bench_disk_us(b.dir, b.settings.size);
+    print_head(&b);
+    int status = 0;
+    for (size_t i = 0; i < COUNT_OF(parts) && status == 0; i++) {
+        bool wanted = strcmp(workload, "all") == 0 || strcmp(workload, parts[i].workload) == 0;
+        if (wanted && !(parts[i].extra && b.processes > 0)) status = run_part(&b, &parts[i]);
+    }
+    clean_up(&b);
+    return cli_end(cli, status);
+}
+
+const struct command command_bench = {
+    .name = "bench",
+    .words = NULL,
+    .summary = "measure sending, draining, cycles and latency here",
+    .details = "bulk sends batches from all clients, then drains them with as many workers,\n"
+               "each message acknowledged. cycle: each client sends one, receives one and\n"
+               "acknowledges it, again and again. paced: 100 messages a second, and how long\n"
+               "each takes to its handler. Every answer is durable. For scale, the bare cost\n"
+               "of a durable write in the same directory is shown.\n"
+               "\n"
+               "Without --store it works in a directory under /var/tmp (or TMPDIR), which it\n"
+               "removes.\n",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run,
+};

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// completion: the scripts for the shells, which are small because they ask this program for the
+// words ("completion words"), and those come from the command tables.
+#include "cli/commands.h"
+#include "cli/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// The same text as completions/sluice.bash and completions/_sluice; a test compares them.
+static const char bash_script[] = "# SPDX-License-Identifier: Apache-2.0\n"
+                                  "# bash completion for sluice. The words come from the program "
+                                  "itself, so they are never out of date.\n"
+                                  "# Try it: source <(sluice completion bash)\n"
+                                  "_sluice() {\n"
+                                  "    local word remark\n"
+                                  "    COMPREPLY=()\n"
+                                  "    while IFS=$'\\t' read -r word remark; do\n"
+                                  "        if [[ $word == :files ]]; then\n"
+                                  "            compopt -o default\n"
+                                  "            COMPREPLY=()\n"
+                                  "            return\n"
+                                  "        fi\n"
+                                  "        COMPREPLY+=(\"$word\")\n"
+                                  "    done < <(\"${COMP_WORDS[0]}\" completion words -- "
+                                  "\"$COMP_CWORD\" \"${COMP_WORDS[@]}\" 2>/dev/null)\n"
+                                  "    [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace\n"
+                                  "}\n"
+                                  "complete -F _sluice sluice\n";
+
+static const char zsh_script[] = "#compdef sluice\n"
+                                 "# SPDX-License-Identifier: Apache-2.0\n"
+                                 "# zsh completion for sluice. The words come from the program "
+                                 "itself, so they are never out of date.\n"
+                                 "# Try it: source <(sluice completion zsh)\n"
+                                 "_sluice() {\n"
+                                 "    local word remark\n"
+                                 "    local -a found\n"
+                                 "    while IFS=$'\\t' read -r word remark; do\n"
+                                 "        if [[ $word == :files ]]; then\n"
+                                 "            _files\n"
+                                 "            return\n"
+                                 "        fi\n"
+                                 "        found+=(\"${word//:/\\\\:}:$remark\")\n"
+                                 "    done < <(\"${words[1]}\" completion words -- $((CURRENT - "
+                                 "1)) \"${words[@]}\" 2>/dev/null)\n"
+                                 "    (( ${#found} )) && _describe sluice found\n"
+                                 "}\n"
+                                 "if [[ ${funcstack[1]-} == _sluice ]]; then\n"
+                                 "    _sluice \"$@\"\n"
+                                 "else\n"
+                                 "    compdef _sluice sluice\n"
+                                 "fi\n";
+
+static const char *const setting_keys[] = {
+    "orderingMode=",
+    "orderingGuarantee=",
+    "visibilityTimeout=",
+    "failureStrategy.mode=",
+    "failureStrategy.maxRetries=",
+    "failureStrategy.deadLetterQueue=",
+    "failureStrategy.backoff.initial=",
+    "failureStrategy.backoff.multiplier=",
+    "failureStrategy.backoff.max=",
+    "failureStrategy.backoff.jitter=",
+    "dedupWindow=",
+    "maxMessageBytes=",
+    "maxDeliveries=",
+    "capacity=",
+    "backpressure=",
+    "shards=",
+};
+static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
+static const char *const shells[] = {"bash", "zsh"};
+
+// A command line that is being typed: words[at] is to be completed.
+struct typing {
+    const char *const *words;
+    size_t len;
+    size_t at;
+    const char *start; // of words[at]
+    const char *store; // as typed, or the default
+};
+
+static void offer(const struct typing *t, const char *word, const char *remark)
+{
+    if (strncmp(word, t->start, strlen(t->start)) == 0) (void)printf("%s\t%s\n", word, remark);
+}
+
+static void offer_list(const struct typing *t, const char *const *list, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        offer(t, list[i], "");
+}
+
+static void offer_options(const struct typing *t, const struct cli_option *rows, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        char word[64], remark[120];
+        (void)snprintf(word, sizeof word, "--%s", rows[i].name);
+        (void)snprintf(remark, sizeof remark, "%.*s", (int)strcspn(rows[i].help, "\n"),
+                       rows[i].help);
+        offer(t, word, remark);
+    }
+}
+
+// Commands, by their first word or, after that, their second.
+static void offer_commands(const struct typing *t, const char *group)
+{
+    char last[64] = "";
+    for (size_t i = 0; command_at(i); i++) {
+        const struct command *c = command_at(i);
+        const char *space = strchr(c->name, ' ');
+        size_t first = space ? (size_t)(space - c->name) : strlen(c->name);
+        if (group && space && strlen(group) == first && memcmp(group, c->name, first) == 0)
+            offer(t, space + 1, c->summary);
+        if (group) continue;
+        char word[64];
+        (void)snprintf(word, sizeof word, "%.*s", (int)first, c->name);
+        if (strcmp(word, last) != 0)
+            offer(t, word, space ? "Queues: create, list, set ..." : c->summary);
+        (void)snprintf(last, sizeof last, "%s", word);
+    }
+}
+
+// Pressing TAB must not make a store.
+static void offer_queues(const struct typing *t)
+{
+    struct sluice *s = NULL;
+    struct sluice_names *names = NULL;
+    struct stat about;
+    const char *path = t->store ? t->store : "";
+    if (strncmp(path, "file://", 7) == 0) path += 7;
+    if (stat(path, &about) != 0 || sluice_open(t->store, NULL, &s, NULL) != SLUICE_OK) return;
+    if (sluice_queue_list(s, &names, NULL) == SLUICE_OK)
+        for (size_t i = 0; i < names->len; i++)
+            offer(t, names->names[i], "");
+    sluice_names_free(names);
+    sluice_close(s);
+}
+
+static void offer_value(const struct typing *t, const char *option)
+{
+    if (strcmp(option, "state") == 0)
+        offer_list(t, states, COUNT_OF(states));
+    else if (strcmp(option, "to") == 0)
+        offer_queues(t);
+    else if (strcmp(option, "lines") == 0 || strcmp(option, "config") == 0 ||
+             strcmp(option, "store") == 0)
+        (void)printf(":files\t\n");
+}
+
+// The option whose value the next word is, or NULL.
+static const struct cli_option *needs_value(const struct command *c, const char *word)
+{
+    for (size_t i = 0; c && i < c->options_len; i++) {
+        const struct cli_option *o = &c->options[i];
+        bool letter = word[0] == '-' && word[1] && word[1] == o->letter && !word[2];
+        bool name = strncmp(word, "--", 2) == 0 && strcmp(word + 2, o->name) == 0;
+        if ((letter || name) && o->kind != OPTION_FLAG) return o;
+    }
+    return strcmp(word, "--store") == 0 ? &global_options[0] : NULL;
+}
+
+// The nth word of the command's usage, its dots and brackets left out.
+static void offer_word(const struct typing *t, const struct command *c, size_t n)
+{
+    char name[64] = "";
+    for (const char *at = c->words; at && *at;) {
+        size_t len = strcspn(at, " ");
+        (void)snprintf(name, sizeof name, "%.*s", (int)len, at);
+        if (n-- == 0 || strstr(name, "...")) break;
+        name[0] = '\0';
+        at += len + (at[len] == ' ');
+    }
+    bool is_new = strcmp(c->name, "queue create") == 0;
+    bool queue = !strcmp(name, "QUEUE") || !strcmp(name, "[QUEUE]") || !strcmp(name, "DLQ") ||
+                 (!strcmp(name, "NAME") && !is_new);
+    if (queue) offer_queues(t);
+    if (strstr(name, "KEY=")) offer_list(t, setting_keys, COUNT_OF(setting_keys));
+    if (strstr(name, "SHELL")) offer_list(t, shells, COUNT_OF(shells));
+    if (strstr(name, "COMMAND")) offer_commands(t, NULL);
+    if (strstr(name, "PROGRAM")) (void)printf(":files\t\n");
+}
+
+static void offer_words(struct typing *t)
+{
+    const char *plain[3] = {0};
+    const struct command *c = NULL;
+    const struct cli_option *open = NULL;
+    size_t plain_len = 0, used = 0, after = 0; // words before this one: of the name, and behind it
+    for (size_t i = 1; i < t->at; i++) {
+        const char *word = t->words[i];
+        if (open) {
+            if (open == &global_options[0]) t->store = word;
+            open = NULL;
+        } else if (word[0] == '-' && word[1]) {
+            open = needs_value(c, word);
+        } else if (c) {
+            after++;
+        } else if (plain_len < 2) {
+            plain[plain_len++] = word;
+            c = command_find(plain, plain_len, &used);
+        }
+    }
+    if (open) {
+        offer_value(t, open->name);
+    } else if (t->start[0] == '-') {
+        if (c) offer_options(t, c->options, c->options_len);
+        offer_options(t, global_options, global_options_len);
+    } else if (!c) {
+        offer_commands(t, plain[0]);
+    } else if (c == &command_help && after > 0) {
+        offer_commands(t, t->words[t->at - 1]);
+    } else {
+        offer_word(t, c, after);
+    }
+}
+
+static int run_completion(const struct cli *cli, const struct arguments *args)
+{
+    const char *shell = args->words[0];
+    int64_t at;
+    if (strcmp(shell, "bash") == 0) {
+        (void)fputs(bash_script, stdout);
+    } else if (strcmp(shell, "zsh") == 0) {
+        (void)fputs(zsh_script, stdout);
+    } else if (strcmp(shell, "words") == 0 && args->words_len > 2 &&
+               text_to_number(args->words[1], &at)) {
+        struct typing t = {.words = args->words + 2,
+                           .len = args->words_len - 2,
+                           .at = (size_t)at,
+                           .store = cli->store};
+        if (t.at > t.len) return 0;
+        t.start = t.at < t.len ? t.words[t.at] : "";
+        offer_words(&t);
+    } else {
+        return cli_usage(cli, "SHELL", "\"%.40s\" is not one of bash, zsh", shell);
+    }
+    return 0;
+}
+
+const struct command command_completion = {
+    .name = "completion",
+    .words = "SHELL [WORD]...",
+    .summary = "Prints the completion script for bash or zsh",
+    .details = "  source <(sluice completion bash)\n"
+               "  source <(sluice completion zsh)\n"
+               "\n"
+               "\"make install\" puts them where the shells look.",
+    .run = run_completion,
+};

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// doctor: examines the store and says of each check how it went.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/store.h"
+#include "cli/table.h"
+
+#define CHECK_WIDTH 28
+
+static const char *health_word(enum sluice_health health)
+{
+    return health == SLUICE_PASSED ? "passed" : health == SLUICE_WARNING ? "warning" : "failed";
+}
+
+static const char *health_color(const struct cli *cli, enum sluice_health health)
+{
+    if (!cli->color) return "";
+    return health == SLUICE_PASSED    ? "\x1b[32m"
+           : health == SLUICE_WARNING ? "\x1b[33m"
+                                      : "\x1b[31m";
+}
+
+static void report(void *ctx, const char *check, enum sluice_health health, const char *detail)
+{
+    const struct cli *cli = ctx;
+    if (cli->json) {
+        struct json *o = json_new();
+        json_text(o, "check", check);
+        json_text(o, "result", health_word(health));
+        json_text(o, "detail", detail ? detail : "");
+        json_print(o, stdout);
+    } else if (!cli->quiet || health != SLUICE_PASSED) {
+        (void)printf("%s%-8s%s  %-*s  %s\n", health_color(cli, health), health_word(health),
+                     plain(cli), CHECK_WIDTH, check, detail ? detail : "");
+    }
+    (void)fflush(stdout); // some checks take their time: show each as it is known
+}
+
+static int run_doctor(const struct cli *cli, const struct arguments *args)
+{
+    (void)args;
+    struct sluice_error error = {0};
+    struct cli copy = *cli;
+    if (!cli->json && !cli->quiet)
+        (void)printf("%s%-8s  %-*s  %s%s\n", bold(cli), "RESULT", CHECK_WIDTH, "CHECK", "DETAIL",
+                     plain(cli));
+    store_prepare(cli);
+    if (sluice_doctor(cli->store, report, &copy, &error) == SLUICE_OK) return 0;
+    return cli_fail(cli, &error);
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .summary = "Examines the store and every queue's journal",
+    .details = "JSON keys, an object a check: check, result (passed, warning, failed), detail.",
+    .run = run_doctor,
+};

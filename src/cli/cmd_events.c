@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// events: what happened to a queue, in the order of its journal.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/screen.h"
+#include "cli/text.h"
+
+#include <string.h>
+
+#define SLICE_MS 250 // how soon a signal is noticed
+
+enum { FOLLOW, FROM };
+
+static const struct cli_option options[] = {
+    [FOLLOW] = {.name = "follow", .letter = 'f', .help = "goes on with new events until stopped"},
+    [FROM] = {.name = "from",
+              .value = "POS",
+              .kind = OPTION_TEXT,
+              .help = "begins at this position of the journal, or \"now\": only\n"
+                      "what is new; default: the oldest that is kept"},
+};
+
+static struct json *event_json(const char *queue, const struct sluice_event *e)
+{
+    struct json *o = json_new();
+    json_text(o, "id", e->id);
+    json_text(o, "type", e->type);
+    json_text(o, "queue", queue);
+    json_text(o, "message", e->message);
+    json_number(o, "attempt", e->attempt);
+    json_number(o, "time", e->time);
+    if (*e->status) json_text(o, "status", e->status);
+    if (*e->reason) json_text(o, "reason", e->reason);
+    if (*e->worker) json_text(o, "worker", e->worker);
+    if (e->fence) json_number(o, "fence", (int64_t)e->fence);
+    if (e->until) json_number(o, "until", e->until);
+    if (e->count) json_number(o, "count", (int64_t)e->count);
+    json_number(o, "position", (int64_t)e->position);
+    json_number(o, "shard", e->shard);
+    return o;
+}
+
+static void event_print(const struct sluice_event *e)
+{
+    char time[TEXT_MAX], until[TEXT_MAX];
+    (void)printf("%8llu  %s  %-21s  %s", (unsigned long long)e->position,
+                 moment_text(e->time, time), e->type, e->message);
+    if (*e->status) (void)printf("  %s", e->status);
+    if (*e->reason) (void)printf("  %s", e->reason);
+    if (e->attempt) (void)printf("  attempt %u", e->attempt);
+    if (*e->worker) (void)printf("  by %s", e->worker);
+    if (e->until) (void)printf("  until %s", moment_text(e->until, until) + strlen("2030-01-31 "));
+    if (e->count) (void)printf("  count %llu", (unsigned long long)e->count);
+    (void)putchar('\n');
+}
+
+// Reads past what there is, silently.
+static enum sluice_code skip_old(struct sluice_events *events, struct sluice_error *error)
+{
+    struct sluice_event e;
+    enum sluice_code code = SLUICE_OK;
+    while (code == SLUICE_OK && !stop_requested())
+        code = sluice_events_next(events, 0, &e, error);
+    return code == SLUICE_NOT_FOUND ? SLUICE_OK : code;
+}
+
+static int print_events(const struct cli *cli, const char *queue, struct sluice_events *events,
+                        bool follow, bool now)
+{
+    struct sluice_error error = {0};
+    enum sluice_code code = now ? skip_old(events, &error) : SLUICE_OK;
+    bool live = false; // everything old is out: from here on each line is to be seen at once
+    while (code == SLUICE_OK && !stop_requested()) {
+        struct sluice_event e;
+        code = sluice_events_next(events, live ? SLICE_MS : 0, &e, &error);
+        if (code == SLUICE_NOT_FOUND) {
+            if (!cli_output_ok() || !follow) return 0;
+            live = true;
+            code = SLUICE_OK;
+            continue;
+        }
+        if (code != SLUICE_OK) break;
+        if (cli->json)
+            json_print(event_json(queue, &e), stdout);
+        else
+            event_print(&e);
+        if (ferror(stdout)) return 0;
+    }
+    return code == SLUICE_OK ? 0 : cli_fail_queue(cli, queue, &error);
+}
+
+static int run_events(const struct cli *cli, const struct arguments *args)
+{
+    const char *queue = args->words[0];
+    const struct cli_value *from = &args->options[FROM];
+    bool follow = args->options[FOLLOW].given;
+    bool now = from->given && strcmp(from->texts[0], "now") == 0;
+    int64_t position = 0;
+    int status = 0;
+    if (from->given && !now && !text_to_number(from->texts[0], &position))
+        return cli_usage(cli, "--from", "--from \"%.60s\" is not a position: a whole number or now",
+                         from->texts[0]);
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_events *events = NULL;
+    struct sluice_error error = {0};
+    if (follow) stop_on_signals();
+    if (sluice_events_open(s, queue, (uint64_t)position, &events, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, queue, &error);
+    else
+        status = print_events(cli, queue, events, follow, now);
+    sluice_events_close(events);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_events = {
+    .name = "events",
+    .words = "QUEUE",
+    .summary = "Prints what happened to a queue, or follows it",
+    .details = "Events are kept as long as the journal's entries: an hour at least. To go on\n"
+               "after an interruption give --from the last position seen plus one; a position\n"
+               "can hold several events, each with an id that never changes.\n"
+               "JSON keys: id, type, queue, message, attempt, time, position, shard, and where\n"
+               "they apply status, reason, worker, fence, until, count.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_events,
+};

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// ack, fail, release and renew: what becomes of locks, by their tokens.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS_BYTES_MAX ((size_t)64 << 20)
+#define HOURS_24         (INT64_C(24) * 3600 * 1000)
+
+struct tokens {
+    const char **rows;
+    size_t len;
+    char *input; // what "-" brought
+};
+
+static void tokens_done(struct tokens *t)
+{
+    free(t->rows);
+    free(t->input);
+}
+
+// Each line of standard input is a token.
+static int read_input(const struct cli *cli, struct tokens *t)
+{
+    int status = 0;
+    size_t len;
+    t->input = cli_read_all(cli, "-", "TOKEN", TOKENS_BYTES_MAX, &len, &status);
+    for (char *at = t->input; at && *at;) {
+        size_t line = strcspn(at, "\r\n");
+        char *next = at + line + strspn(at + line, "\r\n");
+        at[line] = '\0';
+        t->rows = cli_realloc(t->rows, (t->len + 1) * sizeof *t->rows);
+        if (line > 0) t->rows[t->len++] = at;
+        at = next;
+    }
+    return status;
+}
+
+static int read_tokens(const struct cli *cli, const struct arguments *args, struct tokens *t)
+{
+    size_t given = args->words_len - 1;
+    *t = (struct tokens){0};
+    if (given == 1 && strcmp(args->words[1], "-") == 0) return read_input(cli, t);
+    t->rows = cli_alloc(given * sizeof *t->rows);
+    for (; t->len < given; t->len++)
+        t->rows[t->len] = args->words[t->len + 1];
+    return 0;
+}
+
+// ---- answers
+
+static void print_done(const struct cli *cli, const char *queue, const char *token,
+                       const struct sluice_outcome *o)
+{
+    char time[TEXT_MAX];
+    if (cli->json) {
+        struct json *line = json_new();
+        json_text(line, "token", token);
+        json_text(line, "queue", queue);
+        json_text(line, "status", o->status);
+        json_number(line, "until", o->until);
+        json_print(line, stdout);
+        return;
+    }
+    if (cli->quiet) return;
+    if (o->until > 0)
+        (void)printf("%s  %s until %s\n", token, o->status, moment_text(o->until, time));
+    else
+        (void)printf("%s  %s\n", token, o->status);
+}
+
+// The first refusal has the library's sentence; each later one its own.
+static int print_refused(const struct cli *cli, const char *token, const struct sluice_outcome *o,
+                         const struct sluice_error *first)
+{
+    struct sluice_error error = {.code = o->code, .field = "token"};
+    const char *why = first ? first->message : sluice_code_text(o->code);
+    const char *reason = first || !o->reason[0] ? "" : o->reason;
+    bool named = first && strstr(first->message, token); // the sentence has the token already
+    if (named)
+        (void)snprintf(error.message, sizeof error.message, "%s", why);
+    else
+        (void)snprintf(error.message, sizeof error.message, "token %.96s: %s%s%.250s", token,
+                       reason, *reason ? ": " : "", why);
+    return cli_fail(cli, &error);
+}
+
+static int print_outcomes(const struct cli *cli, const char *queue, const struct tokens *t,
+                          const struct sluice_outcome *rows, enum sluice_code code,
+                          const struct sluice_error *error)
+{
+    int status = 0;
+    bool told = false; // does any row have an answer of its own?
+    for (size_t i = 0; i < t->len; i++)
+        told = told || rows[i].code != SLUICE_OK || rows[i].status;
+    if (code != SLUICE_OK && !told) return cli_fail_queue(cli, queue, error);
+    for (size_t i = 0; i < t->len; i++) {
+        if (rows[i].code == SLUICE_OK) {
+            if (rows[i].status) print_done(cli, queue, t->rows[i], &rows[i]);
+            continue;
+        }
+        const struct sluice_error *first = status == 0 && rows[i].code == code ? error : NULL;
+        int mine = print_refused(cli, t->rows[i], &rows[i], first);
+        if (status == 0) status = mine;
+    }
+    return status ? status : sluice_code_exit(code);
+}
+
+// ---- the four of them
+
+struct request {
+    const char *reason;
+    int64_t ms;
+};
+
+typedef enum sluice_code outcome_fn(struct sluice *s, const char *queue, const struct tokens *t,
+                                    const struct request *r, struct sluice_outcome *out,
+                                    struct sluice_error *error);
+
+static int apply(const struct cli *cli, const struct arguments *args, outcome_fn *fn,
+                 const struct request *r)
+{
+    struct tokens t;
+    struct sluice_error error = {0};
+    int status = read_tokens(cli, args, &t);
+    struct sluice *s = status == 0 ? cli_open(cli, &status) : NULL;
+    if (s) {
+        struct sluice_outcome *rows = cli_alloc(t.len * sizeof *rows);
+        memset(rows, 0, t.len * sizeof *rows);
+        enum sluice_code code = fn(s, args->words[0], &t, r, rows, &error);
+        status = print_outcomes(cli, args->words[0], &t, rows, code, &error);
+        free(rows);
+    }
+    sluice_close(s);
+    tokens_done(&t);
+    return status;
+}
+
+static enum sluice_code do_ack(struct sluice *s, const char *queue, const struct tokens *t,
+                               const struct request *r, struct sluice_outcome *out,
+                               struct sluice_error *error)
+{
+    (void)r;
+    return sluice_ack(s, queue, t->rows, t->len, out, error);
+}
+
+static enum sluice_code do_fail(struct sluice *s, const char *queue, const struct tokens *t,
+                                const struct request *r, struct sluice_outcome *out,
+                                struct sluice_error *error)
+{
+    return sluice_fail(s, queue, t->rows, t->len, r->reason, out, error);
+}
+
+static enum sluice_code do_release(struct sluice *s, const char *queue, const struct tokens *t,
+                                   const struct request *r, struct sluice_outcome *out,
+                                   struct sluice_error *error)
+{
+    return sluice_release(s, queue, t->rows, t->len, r->ms, out, error);
+}
+
+static enum sluice_code do_renew(struct sluice *s, const char *queue, const struct tokens *t,
+                                 const struct request *r, struct sluice_outcome *out,
+                                 struct sluice_error *error)
+{
+    return sluice_renew(s, queue, t->rows, t->len, r->ms, out, error);
+}
+
+static int run_ack(const struct cli *cli, const struct arguments *args)
+{
+    return apply(cli, args, do_ack, &(struct request){0});
+}
+
+static int run_fail(const struct cli *cli, const struct arguments *args)
+{
+    const struct cli_value *reason = &args->options[0];
+    return apply(cli, args, do_fail,
+                 &(struct request){.reason = reason->given ? *reason->texts : ""});
+}
+
+static int run_release(const struct cli *cli, const struct arguments *args)
+{
+    return apply(cli, args, do_release, &(struct request){.ms = args->options[0].number});
+}
+
+static int run_renew(const struct cli *cli, const struct arguments *args)
+{
+    return apply(cli, args, do_renew, &(struct request){.ms = args->options[0].number});
+}
+
+#define OUTCOME_KEYS                                                                               \
+    "TOKEN - reads tokens from standard input, one a line. Every token is answered for\n"          \
+    "itself; the exit status is that of the first that was refused.\n"                             \
+    "JSON keys: token, queue, status, until."
+
+const struct command command_ack = {
+    .name = "ack",
+    .words = "QUEUE TOKEN...",
+    .summary = "Finishes messages: they were processed",
+    .details = OUTCOME_KEYS,
+    .run = run_ack,
+};
+
+static const struct cli_option fail_options[] = {
+    {.name = "reason",
+     .value = "TEXT",
+     .kind = OPTION_TEXT,
+     .help = "why, kept with a dead letter"},
+};
+
+const struct command command_fail = {
+    .name = "fail",
+    .words = "QUEUE TOKEN...",
+    .summary = "Says that processing failed: retry or dead letter",
+    .details = "What follows is the queue's failureStrategy.\n\n" OUTCOME_KEYS,
+    .options = fail_options,
+    .options_len = COUNT_OF(fail_options),
+    .run = run_fail,
+};
+
+static const struct cli_option release_options[] = {
+    {.name = "delay",
+     .value = "D",
+     .kind = OPTION_DURATION,
+     .max = HOURS_24,
+     .help = "ready again after this long; default: at once"},
+};
+
+const struct command command_release = {
+    .name = "release",
+    .words = "QUEUE TOKEN...",
+    .summary = "Gives messages back without counting an attempt",
+    .details = OUTCOME_KEYS,
+    .options = release_options,
+    .options_len = COUNT_OF(release_options),
+    .run = run_release,
+};
+
+static const struct cli_option renew_options[] = {
+    {.name = "visibility",
+     .value = "D",
+     .kind = OPTION_DURATION,
+     .min = 1,
+     .max = HOURS_24,
+     .help = "from now on; default: the queue's visibilityTimeout"},
+};
+
+const struct command command_renew = {
+    .name = "renew",
+    .words = "QUEUE TOKEN...",
+    .summary = "Keeps locks for longer",
+    .details = OUTCOME_KEYS,
+    .options = renew_options,
+    .options_len = COUNT_OF(renew_options),
+    .run = run_renew,
+};

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// peek and show: messages, without touching them.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FIELD_WIDTH  12
+#define BODY_COLUMNS 60
+
+enum { STATE, MAX, AFTER };
+
+static const struct cli_option options[] = {
+    [STATE] = {.name = "state",
+               .value = "S",
+               .kind = OPTION_TEXT,
+               .help = "ready (default), delayed, locked, dead or outbound"},
+    [MAX] = {.name = "max",
+             .value = "N",
+             .kind = OPTION_COUNT,
+             .min = 1,
+             .max = 10000,
+             .help = "how many at most; default 10"},
+    [AFTER] = {.name = "after",
+               .value = "ID",
+               .kind = OPTION_TEXT,
+               .help = "go on after this message"},
+};
+
+static void print_table(const struct cli *cli, const struct sluice_batch *batch)
+{
+    static const char *const heads[] = {"ID",    "STATE", ">ATTEMPT", ">PRIORITY",
+                                        "GROUP", "SENT",  "BODY"};
+    struct table *t = table_new(heads, COUNT_OF(heads));
+    for (size_t i = 0; i < batch->len; i++) {
+        const struct sluice_message *m = &batch->messages[i];
+        char sent[TEXT_MAX];
+        char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
+        table_cell(t, m->id);
+        table_cell(t, m->state);
+        table_number(t, m->attempt);
+        table_number(t, (uint64_t)m->priority);
+        table_cell(t, m->group && *m->group ? m->group : "-");
+        table_cell(t, moment_text(m->sent_at, sent));
+        table_cell(t, body);
+        free(body);
+    }
+    table_print(t, cli, stdout);
+    table_free(t);
+}
+
+static int run_peek(const struct cli *cli, const struct arguments *args)
+{
+    const char *queue = args->words[0];
+    const struct cli_value *o = args->options;
+    struct sluice_peek ask = {.state = o[STATE].given ? o[STATE].texts[0] : NULL,
+                              .after_id = o[AFTER].given ? o[AFTER].texts[0] : NULL,
+                              .max = (uint32_t)o[MAX].number};
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_batch *batch = NULL;
+    struct sluice_error error = {0};
+    if (sluice_peek(s, queue, &ask, &batch, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, queue, &error);
+    else if (!cli->json && batch->len > 0)
+        print_table(cli, batch);
+    else if (!cli->json)
+        cli_say(cli, "no message of %s is %s", queue, ask.state ? ask.state : "ready");
+    for (size_t i = 0; cli->json && batch && i < batch->len; i++)
+        json_print(json_message(queue, &batch->messages[i]), stdout);
+    sluice_batch_free(batch);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_peek = {
+    .name = "peek",
+    .words = "QUEUE",
+    .summary = "Looks at messages without locking them",
+    .details = "JSON keys are those of \"receive\".",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_peek,
+};
+
+// ---- show
+
+static void print_text(const char *name, const char *value)
+{
+    if (!value || !*value) return;
+    char *text = safe_text(value, strlen(value), 0);
+    field_print(stdout, FIELD_WIDTH, name, "%s", text);
+    free(text);
+}
+
+static void print_message(const struct sluice_message *m)
+{
+    char time[TEXT_MAX];
+    print_text("id", m->id);
+    print_text("state", m->state);
+    field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);
+    field_print(stdout, FIELD_WIDTH, "retries", "%u", m->retries);
+    if (m->priority > 0) field_print(stdout, FIELD_WIDTH, "priority", "%d", m->priority);
+    print_text("worker", m->worker);
+    if (m->deadline > 0)
+        field_print(stdout, FIELD_WIDTH, strcmp(m->state, "delayed") == 0 ? "due" : "deadline",
+                    "%s", moment_text(m->deadline, time));
+    if (m->sent_at > 0)
+        field_print(stdout, FIELD_WIDTH, "sent", "%s", moment_text(m->sent_at, time));
+    print_text("group", m->group);
+    print_text("dedup", m->dedup);
+    print_text("contentType", m->content_type);
+    print_text("workflow", m->workflow);
+    for (size_t i = 0; i < m->headers_len; i++) {
+        char *name = safe_text(m->headers[i].name, strlen(m->headers[i].name), 0);
+        char *value = safe_text(m->headers[i].value, strlen(m->headers[i].value), 0);
+        field_print(stdout, FIELD_WIDTH, i == 0 ? "headers" : "", "%s: %s", name, value);
+        free(name);
+        free(value);
+    }
+    if (!m->body) return;
+    field_print(stdout, FIELD_WIDTH, "size", "%s", bytes_text(m->body_len, time));
+    (void)fprintf(stdout, "%-*s  ", FIELD_WIDTH, "body");
+    print_safe(stdout, m->body, m->body_len, 0);
+    (void)fputc('\n', stdout);
+}
+
+static int run_show(const struct cli *cli, const struct arguments *args)
+{
+    const char *queue = args->words[0];
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_batch *batch = NULL;
+    struct sluice_error error = {0};
+    if (sluice_show(s, queue, args->words[1], &batch, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, queue, &error);
+    else if (cli->json)
+        json_print(json_message(queue, &batch->messages[0]), stdout);
+    else
+        print_message(&batch->messages[0]);
+    sluice_batch_free(batch);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_show = {
+    .name = "show",
+    .words = "QUEUE ID",
+    .summary = "Shows one message by its id",
+    .details = "A finished message has no body any more: null in JSON, whose keys are those of\n"
+               "\"receive\".",
+    .run = run_show,
+};

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// queue pause, resume, purge and delete. The last two cannot be undone and ask first.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/text.h"
+
+enum { YES, DEAD };
+
+static const struct cli_option delete_options[] = {
+    [YES] = {.name = "yes", .letter = 'y', .help = "it is meant; do not ask"},
+};
+static const struct cli_option purge_options[] = {
+    [YES] = {.name = "yes", .letter = 'y', .help = "it is meant; do not ask"},
+    [DEAD] = {.name = "dead", .help = "drop the dead messages instead of those that wait"},
+};
+
+typedef enum sluice_code queue_fn(struct sluice *s, const char *queue, struct sluice_error *error);
+
+static void say_done(const struct cli *cli, const char *queue, const char *key, const char *verb)
+{
+    if (!cli->json) {
+        cli_say(cli, "%s queue %s", verb, queue);
+        return;
+    }
+    struct json *o = json_new();
+    json_text(o, "queue", queue);
+    json_bool(o, key, true);
+    json_print(o, stdout);
+}
+
+static int apply(const struct cli *cli, const char *queue, queue_fn *fn, const char *key,
+                 const char *verb)
+{
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_error error = {0};
+    if (fn(s, queue, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, queue, &error);
+    else
+        say_done(cli, queue, key, verb);
+    sluice_close(s);
+    return status;
+}
+
+static int run_pause(const struct cli *cli, const struct arguments *args)
+{
+    return apply(cli, args->words[0], sluice_queue_pause, "paused", "paused");
+}
+
+static int run_resume(const struct cli *cli, const struct arguments *args)
+{
+    return apply(cli, args->words[0], sluice_queue_resume, "resumed", "resumed");
+}
+
+static int run_delete(const struct cli *cli, const struct arguments *args)
+{
+    char question[160];
+    (void)snprintf(question, sizeof question, "Delete queue %.80s and all of its messages?",
+                   args->words[0]);
+    int status = cli_confirm(cli, args->options[YES].given, "queue delete", question);
+    if (status != 0) return status;
+    return apply(cli, args->words[0], sluice_queue_delete, "deleted", "deleted");
+}
+
+static int run_purge(const struct cli *cli, const struct arguments *args)
+{
+    const char *queue = args->words[0];
+    bool dead = args->options[DEAD].given;
+    char question[160], count[TEXT_MAX];
+    (void)snprintf(question, sizeof question, "Drop every message of %.80s that %s?", queue,
+                   dead ? "is dead" : "waits");
+    int status = cli_confirm(cli, args->options[YES].given, "queue purge", question);
+    if (status != 0) return status;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_error error = {0};
+    uint64_t purged = 0;
+    if (sluice_queue_purge(s, queue, dead, &purged, &error) != SLUICE_OK) {
+        status = cli_fail_queue(cli, queue, &error);
+    } else if (cli->json) {
+        struct json *o = json_new();
+        json_text(o, "queue", queue);
+        json_number(o, "purged", (int64_t)purged);
+        json_print(o, stdout);
+    } else {
+        cli_say(cli, "purged %s message%s of %s", number_text(purged, count),
+                purged == 1 ? "" : "s", queue);
+    }
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_queue_pause = {
+    .name = "queue pause",
+    .words = "NAME",
+    .summary = "Stops a queue from giving out messages",
+    .details = "It still takes messages, and locks that are held stay valid.",
+    .run = run_pause,
+};
+
+const struct command command_queue_resume = {
+    .name = "queue resume",
+    .words = "NAME",
+    .summary = "Lets a paused queue give out messages again",
+    .run = run_resume,
+};
+
+const struct command command_queue_purge = {
+    .name = "queue purge",
+    .words = "NAME",
+    .summary = "Drops the messages that wait, for good",
+    .details = "Messages that are locked stay. Asks first; without a terminal it insists on\n"
+               "--yes. JSON keys: queue, purged.",
+    .options = purge_options,
+    .options_len = COUNT_OF(purge_options),
+    .run = run_purge,
+};
+
+const struct command command_queue_delete = {
+    .name = "queue delete",
+    .words = "NAME",
+    .summary = "Deletes a queue and its messages, for good",
+    .details = "A queue that others use for their dead letters is refused. Asks first; without\n"
+               "a terminal it insists on --yes.",
+    .options = delete_options,
+    .options_len = COUNT_OF(delete_options),
+    .run = run_delete,
+};

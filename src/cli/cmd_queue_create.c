@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// queue create and queue set: a name and settings.
+#include "cli/commands.h"
+#include "cli/settings.h"
+
+enum { CONFIG };
+
+static const struct cli_option options[] = {
+    [CONFIG] = {.name = "config",
+                .value = "FILE",
+                .kind = OPTION_TEXT,
+                .help = "settings as a JSON object, nested or with dotted keys;\n"
+                        "words on the command line win over it; - is standard input"},
+};
+
+typedef enum sluice_code apply_fn(struct sluice *s, const char *queue,
+                                  const struct sluice_setting *settings, size_t len,
+                                  struct sluice_error *error);
+
+static int apply(const struct cli *cli, const struct arguments *args, apply_fn *fn, const char *key,
+                 const char *verb)
+{
+    const char *queue = args->words[0];
+    const struct cli_value *config = &args->options[CONFIG];
+    struct settings settings;
+    int status = settings_read(cli, args->words + 1, args->words_len - 1,
+                               config->given ? config->texts[0] : NULL, &settings);
+    if (status != 0) return status;
+    struct sluice *s = cli_open(cli, &status);
+    struct sluice_error error = {0};
+    if (s && fn(s, queue, settings.rows, settings.len, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, queue, &error);
+    if (s && status == 0 && cli->json) {
+        struct json *o = json_new();
+        json_text(o, "queue", queue);
+        json_bool(o, key, true);
+        json_print(o, stdout);
+    } else if (s && status == 0) {
+        cli_say(cli, "%s queue %s", verb, queue);
+    }
+    sluice_close(s);
+    settings_done(&settings);
+    return status;
+}
+
+static int run_create(const struct cli *cli, const struct arguments *args)
+{
+    return apply(cli, args, sluice_queue_create, "created", "created");
+}
+
+static int run_set(const struct cli *cli, const struct arguments *args)
+{
+    if (args->words_len < 2 && !args->options[CONFIG].given)
+        return cli_usage(cli, "KEY=VALUE", "KEY=VALUE is missing: sluice queue set NAME KEY=VALUE");
+    return apply(cli, args, sluice_queue_set, "changed", "changed");
+}
+
+#define SETTINGS                                                                                   \
+    "Settings (docs/queues.md explains each):\n"                                                   \
+    "  orderingMode=fifo|lifo             orderingGuarantee=true|false\n"                          \
+    "  visibilityTimeout=30s              dedupWindow=5m\n"                                        \
+    "  failureStrategy.mode=retry|dead-letter|hybrid\n"                                            \
+    "  failureStrategy.maxRetries=5       failureStrategy.deadLetterQueue=NAME\n"                  \
+    "  failureStrategy.backoff.initial=1s failureStrategy.backoff.multiplier=2\n"                  \
+    "  failureStrategy.backoff.max=5m     failureStrategy.backoff.jitter=0.2\n"                    \
+    "  maxMessageBytes=1MiB               maxDeliveries=0\n"                                       \
+    "  capacity=10000000                  backpressure=reject|block\n"                             \
+    "  shards=1 (fixed at creation)"
+
+const struct command command_queue_create = {
+    .name = "queue create",
+    .words = "NAME [KEY=VALUE]...",
+    .summary = "Creates a queue",
+    .details = "A queue that exists with the same settings is fine; with others it is a\n"
+               "conflict. A dead-letter queue that does not exist is created too.\n"
+               "\n" SETTINGS,
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_create,
+};
+
+const struct command command_queue_set = {
+    .name = "queue set",
+    .words = "NAME [KEY=VALUE]...",
+    .summary = "Changes settings of a queue, all or none",
+    .details = SETTINGS,
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_set,
+};

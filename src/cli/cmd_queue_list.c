@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// queue list and queue show: which queues there are, and how they are set.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/table.h"
+
+#include <string.h>
+
+#define FIELD_WIDTH 34
+
+static struct json *info_json(const struct sluice_queue_info *info)
+{
+    struct json *o = json_new();
+    json_text(o, "queue", info->name);
+    json_text(o, "id", info->id);
+    json_bool(o, "paused", info->paused);
+    json_take(o, "settings", json_settings(info->settings, info->settings_len));
+    return o;
+}
+
+static const char *setting(const struct sluice_queue_info *info, const char *key)
+{
+    for (size_t i = 0; i < info->settings_len; i++)
+        if (strcmp(info->settings[i].key, key) == 0) return info->settings[i].value;
+    return "";
+}
+
+static void add_row(struct table *t, const struct sluice_queue_info *info)
+{
+    const char *dlq = setting(info, "failureStrategy.deadLetterQueue");
+    bool strict = strcmp(setting(info, "orderingGuarantee"), "true") == 0;
+    table_cell(t, info->name);
+    table_cell(t, info->paused ? "paused" : "active");
+    table_cellf(t, "%s%s", setting(info, "orderingMode"), strict ? ", strict" : "");
+    table_cell(t, setting(info, "visibilityTimeout"));
+    table_cellf(t, "%s, %s retries", setting(info, "failureStrategy.mode"),
+                setting(info, "failureStrategy.maxRetries"));
+    table_cell(t, *dlq ? dlq : "-");
+    table_cell(t, setting(info, "shards"));
+}
+
+static int list_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names)
+{
+    static const char *const heads[] = {"QUEUE",   "STATE",        "ORDER",  "VISIBILITY",
+                                        "FAILURE", "DEAD LETTERS", ">SHARDS"};
+    struct table *t = table_new(heads, COUNT_OF(heads));
+    int status = 0;
+    for (size_t i = 0; i < names->len && status == 0; i++) {
+        struct sluice_queue_info *info = NULL;
+        struct sluice_error error = {0};
+        enum sluice_code code = sluice_queue_show(s, names->names[i], &info, &error);
+        if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile
+        if (code != SLUICE_OK) {
+            status = cli_fail(cli, &error);
+        } else if (cli->json) {
+            json_print(info_json(info), stdout);
+        } else {
+            add_row(t, info);
+        }
+        sluice_queue_info_free(info);
+    }
+    if (!cli->json && status == 0) table_print(t, cli, stdout);
+    table_free(t);
+    return status;
+}
+
+static int run_list(const struct cli *cli, const struct arguments *args)
+{
+    (void)args;
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_names *names = NULL;
+    struct sluice_error error = {0};
+    if (sluice_queue_list(s, &names, &error) != SLUICE_OK) {
+        status = cli_fail(cli, &error);
+    } else if (cli->quiet && !cli->json) {
+        for (size_t i = 0; i < names->len; i++)
+            (void)printf("%s\n", names->names[i]);
+    } else if (names->len == 0) {
+        cli_say(cli, "there are no queues yet; create one with: sluice queue create NAME");
+    } else {
+        status = list_all(cli, s, names);
+    }
+    sluice_names_free(names);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_queue_list = {
+    .name = "queue list",
+    .summary = "Lists the queues",
+    .details = "With --quiet only their names. With --json each is an object with the keys of\n"
+               "\"queue show\".",
+    .run = run_list,
+};
+
+static void print_info(const struct sluice_queue_info *info)
+{
+    field_print(stdout, FIELD_WIDTH, "queue", "%s", info->name);
+    field_print(stdout, FIELD_WIDTH, "id", "%s", info->id);
+    field_print(stdout, FIELD_WIDTH, "state", "%s", info->paused ? "paused" : "active");
+    for (size_t i = 0; i < info->settings_len; i++) {
+        const char *value = info->settings[i].value;
+        field_print(stdout, FIELD_WIDTH, info->settings[i].key, "%s", *value ? value : "-");
+    }
+}
+
+static int run_show(const struct cli *cli, const struct arguments *args)
+{
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_queue_info *info = NULL;
+    struct sluice_error error = {0};
+    if (sluice_queue_show(s, args->words[0], &info, &error) != SLUICE_OK) {
+        status = cli_fail_queue(cli, args->words[0], &error);
+    } else if (cli->json) {
+        json_print(info_json(info), stdout);
+    } else {
+        print_info(info);
+    }
+    sluice_queue_info_free(info);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_queue_show = {
+    .name = "queue show",
+    .words = "NAME",
+    .summary = "Shows how a queue is set",
+    .details = "JSON keys: queue, id, paused, settings. The settings can be given to\n"
+               "\"queue create --config\" again.",
+    .run = run_show,
+};

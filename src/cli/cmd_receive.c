@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// receive: locks messages and prints them with the tokens that finish them.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+#include <stdlib.h>
+
+#define FIELD_WIDTH 7
+#define HOURS_24    (INT64_C(24) * 3600 * 1000)
+
+enum { MAX, WAIT, VISIBILITY, WORKER };
+
+static const struct cli_option options[] = {
+    [MAX] = {.name = "max",
+             .value = "N",
+             .kind = OPTION_COUNT,
+             .min = 1,
+             .max = 10000,
+             .help = "how many at most; default 1"},
+    [WAIT] = {.name = "wait",
+              .value = "D",
+              .kind = OPTION_DURATION,
+              .max = HOURS_24,
+              .help = "how long to wait when there is nothing; default 0"},
+    [VISIBILITY] = {.name = "visibility",
+                    .value = "D",
+                    .kind = OPTION_DURATION,
+                    .min = 1,
+                    .max = HOURS_24,
+                    .help = "how long the lock lasts; default: the queue's\n"
+                            "visibilityTimeout"},
+    [WORKER] = {.name = "worker",
+                .value = "ID",
+                .kind = OPTION_TEXT,
+                .help = "who holds it; default: host and process"},
+};
+
+static void print_message(const struct sluice_message *m, bool first)
+{
+    char time[TEXT_MAX];
+    if (!first) (void)fputc('\n', stdout);
+    field_print(stdout, FIELD_WIDTH, "id", "%s", m->id);
+    field_print(stdout, FIELD_WIDTH, "token", "%s", m->token);
+    field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);
+    field_print(stdout, FIELD_WIDTH, "lock", "%s", duration_text(m->lease_ms, time));
+    (void)fprintf(stdout, "%-*s  ", FIELD_WIDTH, "body");
+    print_safe(stdout, m->body ? m->body : "", m->body_len, 0);
+    (void)fputc('\n', stdout);
+}
+
+// Nobody saw them: they go back at once instead of when the lock runs out.
+static void give_back(struct sluice *s, const char *queue, const struct sluice_batch *batch)
+{
+    const char **tokens = cli_alloc(batch->len * sizeof *tokens);
+    for (size_t i = 0; i < batch->len; i++)
+        tokens[i] = batch->messages[i].token;
+    (void)sluice_release(s, queue, tokens, batch->len, 0, NULL, NULL);
+    free(tokens);
+}
+
+static int run_receive(const struct cli *cli, const struct arguments *args)
+{
+    const char *queue = args->words[0];
+    const struct cli_value *o = args->options;
+    struct sluice_receive ask = {.worker = o[WORKER].given ? o[WORKER].texts[0] : NULL,
+                                 .max = o[MAX].given ? (uint32_t)o[MAX].number : 1,
+                                 .wait_ms = o[WAIT].number,
+                                 .visibility_ms = o[VISIBILITY].number};
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_batch *batch = NULL;
+    struct sluice_error error = {0};
+    if (sluice_receive(s, queue, &ask, &batch, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, queue, &error);
+    for (size_t i = 0; batch && i < batch->len; i++) {
+        if (cli->json)
+            json_print(json_message(queue, &batch->messages[i]), stdout);
+        else
+            print_message(&batch->messages[i], i == 0);
+    }
+    if (batch && batch->len > 0 && !cli_output_ok()) give_back(s, queue, batch);
+    sluice_batch_free(batch);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_receive = {
+    .name = "receive",
+    .words = "QUEUE",
+    .summary = "Locks messages and prints them with their tokens",
+    .details =
+        "A token goes to \"ack\", \"fail\", \"release\" or \"renew\". When its lock runs out\n"
+        "first, the message is given to somebody else. An empty queue prints nothing and\n"
+        "is no error.\n"
+        "JSON keys: id, queue, state, body (bodyBase64 when it is not UTF-8), attempt,\n"
+        "token, fence, leaseMs, deadline, group, priority, headers, sentAt.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_receive,
+};

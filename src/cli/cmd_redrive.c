@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// redrive: dead messages are sent again.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/text.h"
+
+enum { TO, MAX };
+
+static const struct cli_option options[] = {
+    [TO] = {.name = "to",
+            .value = "QUEUE",
+            .kind = OPTION_TEXT,
+            .help = "where to; default: the queue each came from"},
+    [MAX] = {.name = "max",
+             .value = "N",
+             .kind = OPTION_COUNT,
+             .min = 1,
+             .max = UINT32_MAX,
+             .help = "how many at most; default: all"},
+};
+
+static int run_redrive(const struct cli *cli, const struct arguments *args)
+{
+    const char *queue = args->words[0];
+    const char *to = args->options[TO].given ? args->options[TO].texts[0] : NULL;
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_error error = {0};
+    uint64_t redriven = 0;
+    char count[TEXT_MAX];
+    enum sluice_code code =
+        sluice_redrive(s, queue, to, (uint32_t)args->options[MAX].number, &redriven, &error);
+    if (cli->json && (code == SLUICE_OK || redriven > 0)) {
+        struct json *o = json_new();
+        json_text(o, "queue", queue);
+        json_number(o, "redriven", (int64_t)redriven);
+        json_print(o, stdout);
+    } else if (code == SLUICE_OK || redriven > 0) {
+        cli_say(cli, "redriven %s message%s of %s", number_text(redriven, count),
+                redriven == 1 ? "" : "s", queue);
+    }
+    if (code != SLUICE_OK) status = cli_fail(cli, &error);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_redrive = {
+    .name = "redrive",
+    .words = "DLQ",
+    .summary = "Sends dead messages again",
+    .details = "Those that died in this queue are sent again in place; dead letters of other\n"
+               "queues go back to where they came from, or to --to. Each becomes a new message\n"
+               "that says where it came from. JSON keys: queue, redriven.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_redrive,
+};

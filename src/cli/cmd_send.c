@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// send: one message, or each line of a file.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/send.h"
+#include "cli/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BODY_BYTES_MAX ((size_t)64 << 20) // what is read at most; the queue's own limit is lower
+#define TRIES_MAX      3
+#define DELAY_MAX      (INT64_C(365) * 24 * 3600 * 1000)
+
+enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, LINES, CREATE };
+
+static const struct cli_option options[] = {
+    [GROUP] = {.name = "group",
+               .value = "G",
+               .kind = OPTION_TEXT,
+               .help = "messages of a group stay in order in a strict queue"},
+    [PRIORITY] = {.name = "priority",
+                  .value = "N",
+                  .kind = OPTION_COUNT,
+                  .max = 9,
+                  .help = "0 to 9, higher first"},
+    [DELAY] = {.name = "delay",
+               .value = "D",
+               .kind = OPTION_DURATION,
+               .max = DELAY_MAX,
+               .help = "ready only after this long, such as 30s"},
+    [AT] = {.name = "at",
+            .value = "TIME",
+            .kind = OPTION_MOMENT,
+            .help = "ready only then: 2030-01-31T12:00:00Z, or ms since 1970"},
+    [DEDUP] = {.name = "dedup",
+               .value = "KEY",
+               .kind = OPTION_TEXT,
+               .help = "a second message with this key within dedupWindow is not\n"
+                       "sent; the first one's id is the answer"},
+    [HEADER] = {.name = "header",
+                .letter = 'H',
+                .value = "K=V",
+                .kind = OPTION_TEXTS,
+                .help = "a header; may be given many times"},
+    [LINES] = {.name = "lines",
+               .value = "FILE",
+               .kind = OPTION_TEXT,
+               .help = "sends each line of the file as a message; - is standard\n"
+                       "input"},
+    [CREATE] = {.name = "create", .help = "creates the queue, with defaults, when it is missing"},
+};
+
+enum sluice_code sending_batch(struct sending *sending, const struct sluice_send *messages,
+                               size_t len, struct sluice_sent *sent, struct sluice_error *error)
+{
+    struct sluice_request request = cli_request();
+    enum sluice_code code = SLUICE_UNKNOWN;
+    for (int tries = 0; tries < TRIES_MAX && code == SLUICE_UNKNOWN; tries++)
+        code = sluice_send(sending->s, sending->queue, messages, len, &request, sent, error);
+    if (code != SLUICE_NOT_FOUND || !sending->create) return code;
+    sending->create = false;
+    code = sluice_queue_create(sending->s, sending->queue, NULL, 0, error);
+    if (code != SLUICE_OK) return code;
+    cli_say(sending->cli, "created queue %s", sending->queue);
+    return sending_batch(sending, messages, len, sent, error);
+}
+
+static int send_one(struct sending *sending, const void *body, size_t len)
+{
+    struct sluice_send message = sending->form;
+    struct sluice_sent sent = {0};
+    struct sluice_error error = {0};
+    message.body = body;
+    message.body_len = len;
+    if (sending_batch(sending, &message, 1, &sent, &error) != SLUICE_OK)
+        return cli_fail_queue(sending->cli, sending->queue, &error);
+    if (sending->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "id", sent.id);
+        json_text(o, "queue", sending->queue);
+        json_bool(o, "duplicate", sent.duplicate);
+        json_print(o, stdout);
+    } else if (!sending->cli->quiet) {
+        (void)printf("%s\n", sent.id);
+        if (sent.duplicate) cli_say(sending->cli, "a message with this dedup key is there already");
+    }
+    return 0;
+}
+
+// ---- what the options say
+
+static int read_headers(const struct cli *cli, const struct cli_value *given,
+                        struct sluice_send *form)
+{
+    struct sluice_header *rows = cli_alloc(given->texts_len * sizeof *rows);
+    for (size_t i = 0; i < given->texts_len; i++) {
+        char *copy = strdup(given->texts[i]);
+        char *equals = copy ? strchr(copy, '=') : NULL;
+        if (!equals || equals == copy) {
+            free(copy);
+            return cli_usage(cli, "--header", "--header \"%.80s\" is not of the form NAME=VALUE",
+                             given->texts[i]);
+        }
+        *equals = '\0';
+        rows[i] = (struct sluice_header){copy, equals + 1};
+    }
+    form->headers = rows;
+    form->headers_len = given->texts_len;
+    return 0;
+}
+
+static int check_text(const struct cli *cli, const char *name, const char *text)
+{
+    if (!text || utf8_ok(text, strlen(text))) return 0;
+    return cli_usage(cli, name, "%s is not UTF-8; only a body may be any bytes", name);
+}
+
+static int read_form(const struct cli *cli, const struct arguments *args, struct sluice_send *form)
+{
+    const struct cli_value *o = args->options;
+    *form = (struct sluice_send){.group = o[GROUP].given ? o[GROUP].texts[0] : NULL,
+                                 .dedup = o[DEDUP].given ? o[DEDUP].texts[0] : NULL,
+                                 .priority = (int)o[PRIORITY].number,
+                                 .delay_ms = o[DELAY].number,
+                                 .due = o[AT].number};
+    if (o[DELAY].given && o[AT].given)
+        return cli_usage(cli, "--at", "--delay and --at exclude each other: give one of them");
+    if (o[LINES].given && o[DEDUP].given)
+        return cli_usage(cli, "--dedup",
+                         "--dedup and --lines exclude each other: every line would have the same "
+                         "key and only the first be sent");
+    if (o[LINES].given && args->words_len > 1)
+        return cli_usage(cli, "BODY", "BODY and --lines exclude each other: give one of them");
+    if (!o[LINES].given && args->words_len < 2)
+        return cli_usage(cli, "BODY",
+                         "BODY is missing: sluice send QUEUE BODY, or - for standard "
+                         "input, or --lines FILE");
+    int status = check_text(cli, "--group", form->group);
+    if (status == 0) status = check_text(cli, "--dedup", form->dedup);
+    for (size_t i = 0; i < o[HEADER].texts_len && status == 0; i++)
+        status = check_text(cli, "--header", o[HEADER].texts[i]);
+    return status ? status : read_headers(cli, &o[HEADER], form);
+}
+
+static int run_send(const struct cli *cli, const struct arguments *args)
+{
+    struct sending sending = {
+        .cli = cli, .queue = args->words[0], .create = args->options[CREATE].given};
+    const struct cli_value *lines = &args->options[LINES];
+    char *input = NULL;
+    size_t len = 0;
+    int status = read_form(cli, args, &sending.form);
+    if (status != 0) return status;
+    if (!lines->given && strcmp(args->words[1], "-") == 0) {
+        input = cli_read_all(cli, "-", "BODY", BODY_BYTES_MAX, &len, &status);
+        if (!input) return status;
+    }
+    sending.s = cli_open(cli, &status);
+    if (sending.s && lines->given)
+        status = send_lines(&sending, lines->texts[0]);
+    else if (sending.s)
+        status = input ? send_one(&sending, input, len)
+                       : send_one(&sending, args->words[1], strlen(args->words[1]));
+    sluice_close(sending.s);
+    free(input);
+    for (size_t i = 0; i < sending.form.headers_len; i++)
+        free((char *)(uintptr_t)sending.form.headers[i].name);
+    free((struct sluice_header *)(uintptr_t)sending.form.headers);
+    return status;
+}
+
+const struct command command_send = {
+    .name = "send",
+    .words = "QUEUE [BODY|-]",
+    .summary = "Sends a message, or each line of a file",
+    .details = "Prints the message's id when it is durable. A body is any bytes; from standard\n"
+               "input it is taken as it is, a last newline included. With --lines the options\n"
+               "hold for every line; a line's newline is not part of its message.\n"
+               "JSON keys: id, queue, duplicate; with --lines: queue, sent, elapsedMs.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_send,
+};

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// stats: how many messages are in which state, once or as a live screen.
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/stats_watch.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+#include <stdlib.h>
+
+#define FIELD_WIDTH 14
+
+enum { WATCH, INTERVAL };
+
+static const struct cli_option options[] = {
+    [WATCH] = {.name = "watch", .letter = 'w', .help = "a live screen; q or Ctrl-C ends it"},
+    [INTERVAL] = {.name = "interval",
+                  .value = "D",
+                  .kind = OPTION_DURATION,
+                  .min = 100,
+                  .max = 3600 * 1000,
+                  .help = "how often --watch looks; default 1s"},
+};
+
+void stats_json_print(const char *queue, const struct sluice_stats *v)
+{
+    struct json *o = json_new();
+    json_text(o, "queue", queue);
+    json_number(o, "ready", (int64_t)v->ready);
+    json_number(o, "locked", (int64_t)v->locked);
+    json_number(o, "delayed", (int64_t)v->delayed);
+    json_number(o, "processed", (int64_t)v->processed);
+    json_number(o, "dead", (int64_t)v->dead);
+    json_number(o, "oldestAgeMs", v->oldest_age_ms);
+    json_print(o, stdout);
+}
+
+static void print_number(const char *name, uint64_t n, const char *remark)
+{
+    char text[TEXT_MAX];
+    (void)printf("%-*s  %12s%s%s\n", FIELD_WIDTH, name, number_text(n, text), *remark ? "  " : "",
+                 remark);
+}
+
+static void print_one(const char *queue, const struct sluice_stats *v)
+{
+    char text[TEXT_MAX];
+    (void)printf("%-*s  %12s\n", FIELD_WIDTH, "queue", queue);
+    print_number("ready", v->ready, "");
+    print_number("locked", v->locked, "");
+    print_number("delayed", v->delayed, "");
+    print_number("processed", v->processed, "");
+    print_number("dead", v->dead, v->dead ? "\"sluice redrive\" sends them again" : "");
+    if (v->outbound) print_number("outbound", v->outbound, "on their way to the dead-letter queue");
+    if (v->moved) print_number("dead-lettered", v->moved, "in the dead-letter queue");
+    if (v->redriven) print_number("redriven", v->redriven, "");
+    if (v->purged) print_number("purged", v->purged, "");
+    print_number("sent", v->sent, "the sum of the above");
+    if (v->duplicates) print_number("duplicates", v->duplicates, "not sent: their key was known");
+    print_number("workers", v->workers, "");
+    (void)printf("%-*s  %12s\n", FIELD_WIDTH, "oldest",
+                 v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
+}
+
+static int print_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names)
+{
+    static const char *const heads[] = {"QUEUE",      ">READY", ">LOCKED", ">DELAYED",
+                                        ">PROCESSED", ">DEAD",  ">OLDEST"};
+    struct table *t = table_new(heads, COUNT_OF(heads));
+    int status = 0;
+    for (size_t i = 0; i < names->len && status == 0; i++) {
+        struct sluice_stats v;
+        struct sluice_error error = {0};
+        char text[TEXT_MAX];
+        enum sluice_code code = sluice_stats(s, names->names[i], &v, &error);
+        if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile
+        if (code != SLUICE_OK) {
+            status = cli_fail(cli, &error);
+        } else if (cli->json) {
+            stats_json_print(names->names[i], &v);
+        } else {
+            table_cell(t, names->names[i]);
+            table_number(t, v.ready);
+            table_number(t, v.locked);
+            table_number(t, v.delayed);
+            table_number(t, v.processed);
+            table_number(t, v.dead);
+            table_cell(t, v.oldest_age_ms ? duration_text(v.oldest_age_ms, text) : "-");
+        }
+    }
+    if (!cli->json && status == 0 && names->len > 0) table_print(t, cli, stdout);
+    if (names->len == 0) cli_say(cli, "there are no queues yet");
+    table_free(t);
+    return status;
+}
+
+static int run_stats(const struct cli *cli, const struct arguments *args)
+{
+    const char *queue = args->words_len > 0 ? args->words[0] : NULL;
+    const struct cli_value *interval = &args->options[INTERVAL];
+    int status = 0;
+    struct sluice *s = cli_open(cli, &status);
+    if (!s) return status;
+    struct sluice_stats v;
+    struct sluice_names *names = NULL;
+    struct sluice_error error = {0};
+    if (args->options[WATCH].given) {
+        status = stats_watch(cli, s, queue, interval->given ? (int)interval->number : 1000);
+    } else if (queue) {
+        if (sluice_stats(s, queue, &v, &error) != SLUICE_OK)
+            status = cli_fail_queue(cli, queue, &error);
+        else if (cli->json)
+            stats_json_print(queue, &v);
+        else
+            print_one(queue, &v);
+    } else if (sluice_queue_list(s, &names, &error) != SLUICE_OK) {
+        status = cli_fail(cli, &error);
+    } else {
+        status = print_all(cli, s, names);
+    }
+    sluice_names_free(names);
+    sluice_close(s);
+    return status;
+}
+
+const struct command command_stats = {
+    .name = "stats",
+    .words = "[QUEUE]",
+    .summary = "Counts messages by state, once or live",
+    .details = "Without a queue: all of them. --watch without a terminal prints a line a queue\n"
+               "every interval.\n"
+               "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_stats,
+};

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A queue's settings from the command line: a file of JSON first, then key=value words over it.
+#pragma once
+
+#include "cli/cli.h"
+#include "cli/json.h"
+
+struct settings {
+    struct sluice_setting *rows;
+    size_t len;
+    struct json_pairs file;
+    char **words; // copies, cut at their '='
+    size_t words_len;
+};
+
+// words are those after the queue's name; config is a path, "-" or NULL. 0: go on; else the exit
+// status, already explained.
+int settings_read(const struct cli *cli, const char *const *words, size_t words_len,
+                  const char *config, struct settings *out);
+void settings_done(struct settings *s);

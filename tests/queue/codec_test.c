@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op's codec: what goes in comes out, and damage of any kind is INVALID or something else
+// that is allowed, never trouble.
+#include "queue_test.h"
+
+#include "base/rng.h"
+
+static struct buf payload(void)
+{
+    struct buf b;
+    buf_init(&b, (size_t)1 << 20);
+    return b;
+}
+
+static const struct request_id request = {"request id 0123"};
+
+// ---- one good payload of each kind
+
+static void put_message(struct buf *b)
+{
+    struct buf headers = payload();
+    headers_put(&headers, bytes_str("trace"), bytes_str("abc"));
+    headers_put(&headers, bytes_str("empty"), BYTES_EMPTY);
+    send_add(b, &(struct message){.group = bytes_str("customer-1"),
+                                  .dedup = bytes_str("order-17"),
+                                  .content_type = bytes_str("application/json"),
+                                  .workflow = bytes_str("checkout"),
+                                  .headers = buf_bytes(&headers),
+                                  .body = bytes_str("{}"),
+                                  .priority = 7,
+                                  .when = WHEN_DELAY,
+                                  .when_ms = 1234});
+    buf_done(&headers);
+}
+
+static void put_send(struct buf *b)
+{
+    send_begin(b, &request);
+    put_message(b);
+    send_add(b, &(struct message){.body = bytes_str("plain")});
+    send_add(b, &(struct message){
+                    .reference = {bytes_str("data/77"), 999, 55}, .when = WHEN_DUE, .when_ms = 66});
+    send_end(b, 0, 3);
+}
+
+static void put_claim(struct buf *b)
+{
+    claim_encode(b, &(struct op_claim){request, "seed of 16 byte", bytes_str("w"), 10, 5000});
+}
+
+static void put_outcome(struct buf *b)
+{
+    struct buf refs = payload();
+    for (uint64_t i = 1; i <= 3; i++)
+        lock_ref_put(&refs, &(struct lock_ref){i, {i * 7, i * 9}});
+    outcome_encode(b, &(struct op_outcome){.request = request,
+                                           .queue = {"queue id"},
+                                           .shard = 4,
+                                           .arrived_at = 99,
+                                           .wait_ms = 7,
+                                           .reason = bytes_str("why"),
+                                           .count = 3,
+                                           .refs = buf_bytes(&refs)});
+    buf_done(&refs);
+}
+
+static void put_publish(struct buf *b)
+{
+    struct buf rows = payload();
+    ticket_row_put(&rows, &(struct ticket_row){bytes_str("w1"), 3});
+    ticket_row_put(&rows, &(struct ticket_row){bytes_str("w2"), 4});
+    publish_encode(b,
+                   &(struct op_publish){
+                       .request = request, .ticket_ms = 5, .count = 2, .rows = buf_bytes(&rows)});
+    buf_done(&rows);
+}
+
+static void put_arrive(struct buf *b)
+{
+    arrive_encode(b, &(struct op_arrive){.request = request,
+                                         .source = {"source id"},
+                                         .source_shard = 2,
+                                         .number = 3,
+                                         .origin = bytes_str("orders"),
+                                         .origin_seq = 4,
+                                         .retries = 5,
+                                         .deliveries = 6,
+                                         .cause = DEAD_DELIVERIES,
+                                         .died_at = 7,
+                                         .reason = bytes_str("boom"),
+                                         .message = {.body = bytes_str("body")}});
+}
+
+static void put_any(struct buf *b, uint16_t kind)
+{
+    const uint8_t seqs[16] = {1, 0, 0, 0, 0, 0, 0, 0, 2};
+    struct op_configure configure = {.request = request, .expected = 3, .config = defaults()};
+    switch (kind) {
+    case OP_SEND:
+        put_send(b);
+        break;
+    case OP_CLAIM:
+    case OP_TAKE:
+        put_claim(b);
+        break;
+    case OP_RENEW:
+    case OP_ACK:
+    case OP_FAIL:
+    case OP_RELEASE:
+        put_outcome(b);
+        break;
+    case OP_PUBLISH:
+        put_publish(b);
+        break;
+    case OP_RECOVER:
+        recover_encode(b, &(struct op_recover){request, bytes_str("w")});
+        break;
+    case OP_WORKER:
+        worker_encode(b, &(struct op_worker){request, bytes_str("w"), 4, 500});
+        break;
+    case OP_CONFIGURE:
+        configure_encode(b, &configure);
+        break;
+    case OP_PURGE:
+        purge_encode(b, &(struct op_purge){request, true});
+        break;
+    case OP_REDRIVE:
+        redrive_encode(b, &(struct op_redrive){request, 9, 2, bytes_of(seqs, sizeof seqs)});
+        break;
+    case OP_ARRIVE:
+        put_arrive(b);
+        break;
+    case OP_OUTBOX:
+        outbox_encode(b, &(struct op_outbox){request, 17});
+        break;
+    default:
+        plain_encode(b, &(struct op_plain){request});
+        break;
+    }
+}
+
+// ---- round trips
+
+static void a_send_comes_back_as_it_went(void **state)
+{
+    (void)state;
+    struct buf b = payload();
+    put_send(&b);
+    struct op_send op;
+    struct message m;
+    assert_int_equal(send_open(buf_bytes(&b), &op), ERR_OK);
+    assert_memory_equal(&op.request, &request, sizeof request);
+    assert_int_equal(op.count, 3);
+    send_next(&op, &m);
+    assert_true(bytes_equal(m.group, bytes_str("customer-1")));
+    assert_true(bytes_equal(m.dedup, bytes_str("order-17")));
+    assert_true(bytes_equal(m.content_type, bytes_str("application/json")));
+    assert_true(bytes_equal(m.workflow, bytes_str("checkout")));
+    assert_true(bytes_equal(m.body, bytes_str("{}")));
+    assert_int_equal(m.priority, 7);
+    assert_int_equal(m.when, WHEN_DELAY);
+    assert_int_equal(m.when_ms, 1234);
+    struct reader headers = reader_of(m.headers);
+    struct bytes name, value;
+    assert_true(headers_next(&headers, &name, &value));
+    assert_true(bytes_equal(name, bytes_str("trace")) && bytes_equal(value, bytes_str("abc")));
+    assert_true(headers_next(&headers, &name, &value));
+    assert_true(bytes_equal(name, bytes_str("empty")) && value.len == 0);
+    assert_false(headers_next(&headers, &name, &value));
+    send_next(&op, &m);
+    assert_true(bytes_equal(m.body, bytes_str("plain")));
+    assert_int_equal(m.when, WHEN_NOW);
+    send_next(&op, &m);
+    assert_true(bytes_equal(m.reference.name, bytes_str("data/77")));
+    assert_int_equal(message_body_len(&m), 999);
+    assert_int_equal(m.reference.uploaded_at, 55);
+    assert_int_equal(m.when, WHEN_DUE);
+    buf_done(&b);
+}
+
+static void outcomes_and_tickets_come_back_as_they_went(void **state)
+{
+    (void)state;
+    struct buf b = payload();
+    put_outcome(&b);
+    struct op_outcome op;
+    assert_int_equal(outcome_decode(buf_bytes(&b), &op), ERR_OK);
+    assert_int_equal(op.shard, 4);
+    assert_int_equal(op.arrived_at, 99);
+    assert_int_equal(op.wait_ms, 7);
+    assert_true(bytes_equal(op.reason, bytes_str("why")));
+    struct lock_ref ref = outcome_ref(&op, 2);
+    assert_int_equal(ref.seq, 3);
+    assert_int_equal(ref.token.lo, 21);
+    assert_int_equal(ref.token.hi, 27);
+    buf_clear(&b);
+    put_publish(&b);
+    struct op_publish publish;
+    assert_int_equal(publish_decode(buf_bytes(&b), &publish), ERR_OK);
+    struct reader rows = reader_of(publish.rows);
+    struct ticket_row row;
+    assert_true(ticket_row_next(&rows, &row) && ticket_row_next(&rows, &row));
+    assert_int_equal(row.max, 4);
+    assert_true(bytes_equal(row.worker, bytes_str("w2")));
+    buf_done(&b);
+}
+
+static void the_small_ops_come_back_as_they_went(void **state)
+{
+    (void)state;
+    struct buf b = payload();
+    struct op_claim claim;
+    put_claim(&b);
+    assert_int_equal(claim_decode(buf_bytes(&b), &claim), ERR_OK);
+    assert_memory_equal(claim.seed, "seed of 16 byte", 16);
+    assert_int_equal(claim.max, 10);
+    assert_int_equal(claim.lease_ms, 5000);
+    buf_clear(&b);
+    struct op_redrive redrive;
+    put_any(&b, OP_REDRIVE);
+    assert_int_equal(redrive_decode(buf_bytes(&b), &redrive), ERR_OK);
+    assert_int_equal(redrive_seq(&redrive, 1), 2);
+    buf_clear(&b);
+    struct op_configure configure;
+    put_any(&b, OP_CONFIGURE);
+    assert_int_equal(configure_decode(buf_bytes(&b), &configure), ERR_OK);
+    assert_int_equal(configure.expected, 3);
+    assert_int_equal(configure.config.retries_max, 5);
+    buf_clear(&b);
+    struct op_arrive arrive;
+    put_arrive(&b);
+    assert_int_equal(arrive_decode(buf_bytes(&b), &arrive), ERR_OK);
+    assert_int_equal(arrive.number, 3);
+    assert_int_equal(arrive.origin_seq, 4);
+    assert_int_equal(arrive.retries, 5);
+    assert_int_equal(arrive.cause, DEAD_DELIVERIES);
+    assert_int_equal(arrive.died_at, 7);
+    assert_true(bytes_equal(arrive.origin, bytes_str("orders")));
+    assert_true(bytes_equal(arrive.reason, bytes_str("boom")));
+    assert_true(bytes_equal(arrive.message.body, bytes_str("body")));
+    buf_clear(&b);
+    struct op_outbox outbox;
+    put_any(&b, OP_OUTBOX);
+    assert_int_equal(outbox_decode(buf_bytes(&b), &outbox), ERR_OK);
+    assert_int_equal(outbox.upto, 17);
+    buf_done(&b);
+}
+
+static void a_message_is_found_among_the_ops_of_an_entry(void **state)
+{
+    (void)state;
+    struct buf claim = payload(), send = payload(), arrive = payload();
+    put_claim(&claim);
+    put_send(&send);
+    put_arrive(&arrive);
+    const struct op ops[] = {{OP_CLAIM, buf_bytes(&claim)},
+                             {OP_SEND, buf_bytes(&send)},
+                             {OP_SEND, bytes_of(send.data, send.len - 1)}, // cannot be read
+                             {OP_ARRIVE, buf_bytes(&arrive)}};
+    struct message m;
+    size_t op;
+    assert_int_equal(ops_messages(ops, 4), 4);
+    assert_true(ops_message_at(ops, 4, 1, &m, &op));
+    assert_int_equal(op, 1);
+    assert_true(bytes_equal(m.body, bytes_str("plain")));
+    assert_true(ops_message_at(ops, 4, 3, &m, &op));
+    assert_int_equal(op, 3);
+    assert_true(bytes_equal(m.body, bytes_str("body")));
+    assert_false(ops_message_at(ops, 4, 4, &m, &op));
+    buf_done(&claim);
+    buf_done(&send);
+    buf_done(&arrive);
+}
+
+// ---- damage
+
+static enum reason apply_raw(struct rig *r, uint16_t kind, struct bytes bytes)
+{
+    struct buf b = payload();
+    buf_put(&b, bytes);
+    rig_op(r, kind, &b);
+    rig_commit(r);
+    return rig_reason(r, 0);
+}
+
+static void a_cut_payload_is_malformed(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_defaults(&r);
+    for (uint16_t kind = OP_SEND; kind < OP_KIND_END; kind++) {
+        struct buf b = payload();
+        put_any(&b, kind);
+        for (size_t len = 0; len < b.len; len++)
+            assert_int_equal(apply_raw(&r, kind, bytes_of(b.data, len)), REASON_MALFORMED);
+        buf_put_u8(&b, 0);
+        assert_int_equal(apply_raw(&r, kind, buf_bytes(&b)), REASON_MALFORMED);
+        buf_done(&b);
+    }
+    rig_done(&r);
+}
+
+static void any_damage_leaves_a_sound_machine(void **state)
+{
+    (void)state;
+    struct rng rng;
+    rng_init(&rng, 1);
+    struct rig r;
+    rig_defaults(&r);
+    for (int round = 0; round < 40; round++) {
+        for (uint16_t kind = OP_SEND; kind < OP_KIND_END; kind++) {
+            if (kind == OP_DELETE) continue;
+            struct buf b = payload();
+            put_any(&b, kind);
+            for (uint64_t flips = rng_below(&rng, 4); flips > 0; flips--)
+                b.data[rng_below(&rng, b.len)] ^= (uint8_t)rng_next(&rng);
+            (void)apply_raw(&r, kind, buf_bytes(&b));
+            buf_done(&b);
+        }
+        machine_check(r.m);
+    }
+    rig_done(&r);
+}
+
+static void damaged_results_are_invalid(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct grant g[3];
+    rig_defaults(&r);
+    for (int i = 0; i < 3; i++)
+        rig_send(&r, "x", NULL);
+    rig_claim(&r, "w", 3, g);
+    struct bytes body = rig_body(&r, 0);
+    struct result result;
+    for (size_t len = 0; len < body.len; len++) {
+        enum err err = result_open(bytes_of(body.data, len), OP_CLAIM, &result);
+        assert_int_equal(err, len == 1 ? ERR_OK : ERR_INVALID);
+    }
+    const uint8_t huge[] = {0, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    assert_int_equal(result_open(bytes_of(huge, sizeof huge), OP_SEND, &result), ERR_INVALID);
+    const uint8_t none[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    assert_int_equal(result_open(bytes_of(none, sizeof none), OP_SEND, &result), ERR_INVALID);
+    rig_done(&r);
+}
+
+static void every_reason_has_a_name_a_sentence_and_an_error(void **state)
+{
+    (void)state;
+    for (int i = 0; i < REASON_COUNT; i++) {
+        assert_true(strlen(reason_name((enum reason)i)) > 2);
+        assert_true(strlen(reason_text((enum reason)i)) > 6);
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(reason_name((enum reason)i), reason_name((enum reason)k));
+            assert_string_not_equal(reason_text((enum reason)i), reason_text((enum reason)k));
+        }
+    }
+    assert_int_equal(reason_err(REASON_TOKEN_MISMATCH), ERR_FENCED);
+    assert_int_equal(reason_err(REASON_DUPLICATE), ERR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_send_comes_back_as_it_went),
+        CASE(outcomes_and_tickets_come_back_as_they_went),
+        CASE(the_small_ops_come_back_as_they_went),
+        CASE(a_message_is_found_among_the_ops_of_an_entry),
+        CASE(a_cut_payload_is_malformed),
+        CASE(any_damage_leaves_a_sound_machine),
+        CASE(damaged_results_are_invalid),
+        CASE(every_reason_has_a_name_a_sentence_and_an_error),
+    };
+    return RUN(tests);
+}
