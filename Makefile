@@ -4,12 +4,13 @@
 BUILD        ?= build
 SEED         ?= 1
 FUZZ_SECONDS ?= 60
+CHAOS_SECONDS ?= 180
 PREFIX       ?= /usr/local
 # make test ARGS='--suite unit' hands arguments to meson test
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint build test asan tsan fuzz soak sim bench run install format lint clean
+.PHONY: help deps deps-clang deps-lint build test asan tsan fuzz soak sim bench bench-peers chaos run install format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -49,8 +50,16 @@ bench: deps build-release/build.ninja ## measure the release build
 	@ninja -C build-release
 	@meson test -C build-release --benchmark --no-rebuild --num-processes 1 --verbose $(ARGS)
 
-run: build ## a short demonstration: processes hammer one journal, the tally is printed
-	@$(BUILD)/bench/hammer --demo
+bench-peers: deps build-release/build.ninja ## the same workloads beside beanstalkd, with the ratio
+	@tools/deps.sh peers
+	@ninja -C build-release src/cli/peers
+	@build-release/src/cli/peers $(ARGS)
+
+chaos: build ## minutes of workers killed at random on one directory: CHAOS_SECONDS=180
+	@$(BUILD)/tests/chaos/chaos --seconds $(CHAOS_SECONDS) $(ARGS)
+
+run: build ## a demonstration: 2,000 jobs, workers killed with -9 on the way, the tally
+	@tools/demo $(BUILD)/src/cli/sluice
 
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
 	@ninja -C build-install

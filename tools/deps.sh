@@ -8,6 +8,7 @@ declare -A packages=(
     [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcmocka-dev clang-format python3"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
+    [peers]="beanstalkd" # what bench/peers compares with
 )
 
 wanted=()

@@ -183,7 +183,7 @@ static struct word_rule rule_of(const char *words)
         size_t len = strcspn(at, " ");
         if (*at != '[') rule.min++;
         if (rule.max < SIZE_MAX) rule.max++;
-        if (memmem(at, len, "...", 3)) rule.max = SIZE_MAX;
+        if (len > 3 && memcmp(at + len - 3, "...", 3) == 0) rule.max = SIZE_MAX;
         at += len;
         if (*at == ' ') at++;
     }
@@ -196,8 +196,8 @@ static int check_words(const struct parse *p, const struct arguments *args)
     struct word_rule rule = rule_of(c->words);
     if (args->words_len < rule.min) {
         const char *at = c->words;
-        for (size_t i = 0; i < args->words_len; i++)
-            at += strcspn(at, " ") + 1;
+        for (size_t left = args->words_len; left > 0 || *at == '['; at += strcspn(at, " ") + 1)
+            if (*at != '[') left--;
         char name[64];
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " ."), at);
         return cli_usage(p->cli, name, "%s is missing: sluice %s %s", name, c->name, c->words);

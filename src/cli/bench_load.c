@@ -89,9 +89,10 @@ static void body_write(const struct turn *t, char *body, uint64_t number)
     memcpy(body, &number, sizeof number);
     memcpy(body + sizeof number, &now, sizeof now);
     uint64_t x = number * 0x9e3779b97f4a7c15ULL + 1; // bytes that no compression gets smaller
-    for (size_t i = BENCH_SIZE_MIN; i < t->settings->size; i++) {
+    for (size_t i = BENCH_SIZE_MIN; i < t->settings->size; i += sizeof x) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        body[i] = (char)(x >> 32);
+        size_t left = t->settings->size - i;
+        memcpy(body + i, &x, left < sizeof x ? left : sizeof x);
     }
 }
 

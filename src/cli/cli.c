@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,17 +90,20 @@ bool cli_output_ok(void)
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
+// A pipe whose reader is gone.
+static bool output_unread(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) > 0 && (out.revents & POLLERR);
+}
+
 int cli_end(const struct cli *cli, int status)
 {
-    errno = 0;
-    bool flushed = fflush(stdout) == 0;
-    int why = errno;
-    if (flushed && !ferror(stdout)) return status;
-    // A reader that has seen enough (head, q in less) is no fault worth a sentence. When an earlier
-    // write failed errno is gone; writing nothing to a broken pipe cannot bring it back.
-    if (why == EPIPE || why == 0) return status ? status : EXIT_BROKEN_PIPE;
-    return cli_fail_as(cli, SLUICE_UNAVAILABLE, "", "standard output cannot be written: %s",
-                       strerror(why));
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    // A reader that has seen enough (head, q in less) is no fault worth a sentence.
+    if (output_unread()) return status ? status : EXIT_BROKEN_PIPE;
+    return cli_fail_as(cli, SLUICE_UNAVAILABLE, "",
+                       "standard output cannot be written; is its disk full?");
 }
 
 int cli_confirm(const struct cli *cli, bool yes, const char *command, const char *question)

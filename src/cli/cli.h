@@ -14,11 +14,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define PRINTF(format, first) __attribute__((format(printf, format, first)))
-#define COUNT_OF(array)       (sizeof(array) / sizeof *(array))
+#define PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define COUNT_OF(array)     (sizeof(array) / sizeof *(array))
 
-#define EXIT_USAGE            2
-#define EXIT_BROKEN_PIPE      141 // what a shell shows for SIGPIPE
+#define EXIT_USAGE          2
+#define EXIT_BROKEN_PIPE    141 // what a shell shows for SIGPIPE
 
 // ---- what every command is given
 

@@ -224,7 +224,7 @@ static int run(const struct cli *cli, const struct arguments *args)
 const struct command command_bench = {
     .name = "bench",
     .words = NULL,
-    .summary = "measure sending, draining, cycles and latency here",
+    .summary = "Measures sending, draining, cycles and latency here",
     .details = "bulk sends batches from all clients, then drains them with as many workers,\n"
                "each message acknowledged. cycle: each client sends one, receives one and\n"
                "acknowledges it, again and again. paced: 100 messages a second, and how long\n"

@@ -170,7 +170,8 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
     for (const char *at = c->words; at && *at;) {
         size_t len = strcspn(at, " ");
         (void)snprintf(name, sizeof name, "%.*s", (int)len, at);
-        if (n-- == 0 || strstr(name, "...")) break;
+        bool dashes = strcmp(name, "[--]") == 0; // not a word of its own here
+        if (!dashes && (n-- == 0 || strstr(name, "..."))) break;
         name[0] = '\0';
         at += len + (at[len] == ' ');
     }

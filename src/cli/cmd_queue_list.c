@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/text.h"
 
 #include <string.h>
 
@@ -25,33 +26,44 @@ static const char *setting(const struct sluice_queue_info *info, const char *key
     return "";
 }
 
+// "30000ms" reads better as "30s".
+static const char *readable(const char *value, char out[static TEXT_MAX])
+{
+    int64_t ms;
+    size_t len = strlen(value);
+    bool time = len > 2 && strcmp(value + len - 2, "ms") == 0 && text_to_duration(value, &ms);
+    if (time) return duration_exact(ms, out);
+    return *value ? value : "-";
+}
+
 static void add_row(struct table *t, const struct sluice_queue_info *info)
 {
-    const char *dlq = setting(info, "failureStrategy.deadLetterQueue");
+    char time[TEXT_MAX];
     bool strict = strcmp(setting(info, "orderingGuarantee"), "true") == 0;
     table_cell(t, info->name);
     table_cell(t, info->paused ? "paused" : "active");
     table_cellf(t, "%s%s", setting(info, "orderingMode"), strict ? ", strict" : "");
-    table_cell(t, setting(info, "visibilityTimeout"));
-    table_cellf(t, "%s, %s retries", setting(info, "failureStrategy.mode"),
-                setting(info, "failureStrategy.maxRetries"));
-    table_cell(t, *dlq ? dlq : "-");
+    table_cell(t, readable(setting(info, "visibilityTimeout"), time));
+    table_cell(t, setting(info, "failureStrategy.mode"));
+    table_cell(t, setting(info, "failureStrategy.maxRetries"));
+    table_cell(t, readable(setting(info, "failureStrategy.deadLetterQueue"), time));
     table_cell(t, setting(info, "shards"));
 }
 
 static int list_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names)
 {
-    static const char *const heads[] = {"QUEUE",   "STATE",        "ORDER",  "VISIBILITY",
-                                        "FAILURE", "DEAD LETTERS", ">SHARDS"};
+    static const char *const heads[] = {"QUEUE",   "STATE",    "ORDER",        ">VISIBILITY",
+                                        "FAILURE", ">RETRIES", "DEAD LETTERS", ">SHARDS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
-    for (size_t i = 0; i < names->len && status == 0; i++) {
+    for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
         struct sluice_queue_info *info = NULL;
         struct sluice_error error = {0};
         enum sluice_code code = sluice_queue_show(s, names->names[i], &info, &error);
         if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile
         if (code != SLUICE_OK) {
-            status = cli_fail(cli, &error);
+            int mine = cli_fail(cli, &error);
+            status = status ? status : mine;
         } else if (cli->json) {
             json_print(info_json(info), stdout);
         } else {
@@ -59,7 +71,7 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
         }
         sluice_queue_info_free(info);
     }
-    if (!cli->json && status == 0) table_print(t, cli, stdout);
+    if (!cli->json) table_print(t, cli, stdout);
     table_free(t);
     return status;
 }
@@ -101,8 +113,9 @@ static void print_info(const struct sluice_queue_info *info)
     field_print(stdout, FIELD_WIDTH, "id", "%s", info->id);
     field_print(stdout, FIELD_WIDTH, "state", "%s", info->paused ? "paused" : "active");
     for (size_t i = 0; i < info->settings_len; i++) {
-        const char *value = info->settings[i].value;
-        field_print(stdout, FIELD_WIDTH, info->settings[i].key, "%s", *value ? value : "-");
+        char text[TEXT_MAX];
+        field_print(stdout, FIELD_WIDTH, info->settings[i].key, "%s",
+                    readable(info->settings[i].value, text));
     }
 }
 

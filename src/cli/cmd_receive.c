@@ -60,6 +60,17 @@ static void give_back(struct sluice *s, const char *queue, const struct sluice_b
     free(tokens);
 }
 
+// Nothing on standard output is the answer; why there is nothing is a remark.
+static void say_if_paused(const struct cli *cli, struct sluice *s, const char *queue)
+{
+    struct sluice_queue_info *info = NULL;
+    if (cli->quiet || cli->json) return;
+    if (sluice_queue_show(s, queue, &info, NULL) == SLUICE_OK && info->paused)
+        cli_say(cli, "queue %s is paused and gives nothing out; sluice queue resume %s", queue,
+                queue);
+    sluice_queue_info_free(info);
+}
+
 static int run_receive(const struct cli *cli, const struct arguments *args)
 {
     const char *queue = args->words[0];
@@ -81,6 +92,7 @@ static int run_receive(const struct cli *cli, const struct arguments *args)
         else
             print_message(&batch->messages[i], i == 0);
     }
+    if (batch && batch->len == 0) say_if_paused(cli, s, queue);
     if (batch && batch->len > 0 && !cli_output_ok()) give_back(s, queue, batch);
     sluice_batch_free(batch);
     sluice_close(s);

@@ -68,14 +68,15 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
                                         ">PROCESSED", ">DEAD",  ">OLDEST"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
-    for (size_t i = 0; i < names->len && status == 0; i++) {
+    for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
         struct sluice_stats v;
         struct sluice_error error = {0};
         char text[TEXT_MAX];
         enum sluice_code code = sluice_stats(s, names->names[i], &v, &error);
         if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile
         if (code != SLUICE_OK) {
-            status = cli_fail(cli, &error);
+            int mine = cli_fail(cli, &error);
+            status = status ? status : mine;
         } else if (cli->json) {
             stats_json_print(names->names[i], &v);
         } else {
@@ -88,7 +89,7 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
             table_cell(t, v.oldest_age_ms ? duration_text(v.oldest_age_ms, text) : "-");
         }
     }
-    if (!cli->json && status == 0 && names->len > 0) table_print(t, cli, stdout);
+    if (!cli->json && names->len > 0) table_print(t, cli, stdout);
     if (names->len == 0) cli_say(cli, "there are no queues yet");
     table_free(t);
     return status;

@@ -89,10 +89,11 @@ static int64_t or_default(const struct cli_value *v, int64_t otherwise)
 
 static int read_options(const struct cli *cli, const struct arguments *args, struct work_options *o)
 {
-    if (args->words_before_dashes != 1 || args->words_len < 2)
+    bool dashes = args->words_before_dashes < args->words_len;
+    if (args->words_len < 2 || (dashes && args->words_before_dashes != 1))
         return cli_usage(cli, "PROGRAM",
-                         "name the queue, then -- and the program to run: sluice "
-                         "work QUEUE -- PROGRAM ARGS...");
+                         "name one queue, then the program to run: sluice work "
+                         "QUEUE -- PROGRAM ARGS...");
     const struct cli_value *v = args->options;
     *o = (struct work_options){.queue = args->words[0],
                                .jobs = (uint32_t)or_default(&v[AT_JOBS], 1),
@@ -245,8 +246,8 @@ static int run(const struct cli *cli, const struct arguments *args)
 
 const struct command command_work = {
     .name = "work",
-    .words = "QUEUE -- PROGRAM ARGS...",
-    .summary = "run a program for each message",
+    .words = "QUEUE [--] PROGRAM [ARG]...",
+    .summary = "Runs a program for each message",
     .details = "The program gets the body on standard input and SLUICE_ID, SLUICE_ATTEMPT,\n"
                "SLUICE_FENCE, SLUICE_QUEUE, SLUICE_WORKER, SLUICE_STORE, SLUICE_GROUP and\n"
                "SLUICE_HEADER_<NAME> in its environment. Exit status 0 acknowledges the\n"

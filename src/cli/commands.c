@@ -8,9 +8,10 @@ static const struct command *const commands[] = {
     &command_queue_create, &command_queue_list,   &command_queue_show,  &command_queue_set,
     &command_queue_pause,  &command_queue_resume, &command_queue_purge, &command_queue_delete,
     &command_send,         &command_receive,      &command_ack,         &command_fail,
-    &command_release,      &command_renew,        &command_peek,        &command_show,
-    &command_stats,        &command_events,       &command_redrive,     &command_audit,
-    &command_doctor,       &command_completion,   &command_version,     &command_help,
+    &command_release,      &command_renew,        &command_work,        &command_peek,
+    &command_show,         &command_stats,        &command_events,      &command_redrive,
+    &command_audit,        &command_doctor,       &command_bench,       &command_completion,
+    &command_version,      &command_help,
 };
 
 const struct command *command_at(size_t index)

@@ -120,7 +120,7 @@ void json_list_text(struct json *list, const char *value)
 
 void json_print(struct json *object, FILE *out)
 {
-    char *line = need(json_dumps(real(object), JSON_COMPACT));
+    char *line = need(json_dumps(real(object), JSON_COMPACT | JSON_REAL_PRECISION(15)));
     (void)fprintf(out, "%s\n", line);
     free(line);
     json_free(object);
@@ -147,9 +147,18 @@ static char *base64(const uint8_t *p, size_t len)
     return out;
 }
 
+// A finished message has no body any more, which is not the same as an empty one.
+static bool has_body(const struct sluice_message *m)
+{
+    static const char *const with[] = {"ready", "delayed", "locked", "dead", "outbound"};
+    for (size_t i = 0; m->body && i < COUNT_OF(with); i++)
+        if (strcmp(m->state, with[i]) == 0) return true;
+    return false;
+}
+
 static void put_body(struct json *o, const struct sluice_message *m)
 {
-    if (!m->body) { // a finished message has none any more
+    if (!has_body(m)) {
         json_text(o, "body", NULL);
     } else if (utf8_ok(m->body, m->body_len)) {
         json_text_len(o, "body", m->body, m->body_len);

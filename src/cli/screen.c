@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The terminal, taken and given back. The few static variables are what a signal handler needs: it
 // has no arguments.
+#define _GNU_SOURCE // pipe2
 #include "cli/screen.h"
 
 #include <errno.h>
@@ -128,6 +129,7 @@ bool screen_open(void)
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE; // a stopped program cannot put the terminal back
     (void)atexit(screen_restore);
     handle(SIGWINCH, on_resize, 0);
     handle(SIGSEGV, on_crash, (int)SA_RESETHAND);

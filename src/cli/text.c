@@ -58,12 +58,13 @@ static bool take_fraction(const char **text, int64_t *thousandths)
     return true;
 }
 
+static const struct unit {
+    const char *name;
+    int64_t ms;
+} units[] = {{"ms", 1}, {"s", SECOND}, {"m", MINUTE}, {"h", HOUR}, {"d", DAY}};
+
 bool text_to_duration(const char *text, int64_t *out)
 {
-    static const struct {
-        const char *name;
-        int64_t ms;
-    } units[] = {{"ms", 1}, {"s", SECOND}, {"m", MINUTE}, {"h", HOUR}, {"d", DAY}};
     int64_t whole, thousandths;
     if (!take_digits(&text, &whole)) return false;
     if (*text == '\0') { // nothing needs no unit
@@ -88,7 +89,7 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
     else if (ms < 10 * SECOND)
         (void)snprintf(out, TEXT_MAX, "%" PRId64 ".%" PRId64 "s", ms / SECOND, ms % SECOND / 100);
     else if (ms < MINUTE)
-        (void)snprintf(out, TEXT_MAX, "%" PRId64 "s", ms / SECOND);
+        (void)snprintf(out, TEXT_MAX, "%" PRId64 "s", (ms + SECOND / 2) / SECOND);
     else if (ms < HOUR)
         (void)snprintf(out, TEXT_MAX, "%" PRId64 "m %" PRId64 "s", ms / MINUTE,
                        ms % MINUTE / SECOND);
@@ -96,6 +97,15 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
         (void)snprintf(out, TEXT_MAX, "%" PRId64 "h %" PRId64 "m", ms / HOUR, ms % HOUR / MINUTE);
     else
         (void)snprintf(out, TEXT_MAX, "%" PRId64 "d %" PRId64 "h", ms / DAY, ms % DAY / HOUR);
+    return out;
+}
+
+const char *duration_exact(int64_t ms, char out[static TEXT_MAX])
+{
+    size_t unit = sizeof units / sizeof *units - 1;
+    while (unit > 0 && (ms < units[unit].ms || ms % units[unit].ms != 0))
+        unit--;
+    (void)snprintf(out, TEXT_MAX, "%" PRId64 "%s", ms / units[unit].ms, units[unit].name);
     return out;
 }
 
@@ -208,12 +218,12 @@ const char *number_text(uint64_t n, char out[static TEXT_MAX])
 
 const char *bytes_text(uint64_t n, char out[static TEXT_MAX])
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    static const char *const sizes[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
     double v = (double)n;
-    for (; v >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+    for (; v >= 1024 && unit + 1 < sizeof sizes / sizeof *sizes; unit++)
         v /= 1024;
-    (void)snprintf(out, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.1f %s", v, units[unit]);
+    (void)snprintf(out, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.1f %s", v, sizes[unit]);
     return out;
 }
 

@@ -233,17 +233,20 @@ void batch_requeue(struct journal *j)
     batch_close(j);
 }
 
+static struct bytes result_body(const struct journal *j, const struct op_result *r)
+{
+    return r->body_len > 0 ? bytes_of(j->text.data + r->body_at, r->body_len) : BYTES_EMPTY;
+}
+
 void batch_committed(struct journal *j, const struct op_result *results, bool is_void)
 {
     struct batch *b = &j->batch;
     size_t i = b->first_op;
     for (struct pending *p; (p = pending_pop(&b->ops)); i++) {
-        const struct op_result *r = &results[i];
-        struct bytes body = bytes_of(j->text.data + r->body_at, r->body_len);
         if (is_void) {
             journal_answer(j, p, ERR_FENCED, b->slot, BYTES_EMPTY);
         } else {
-            journal_answer(j, p, r->err, b->slot, r->body_len > 0 ? body : BYTES_EMPTY);
+            journal_answer(j, p, results[i].err, b->slot, result_body(j, &results[i]));
         }
         pending_free(p);
     }
@@ -258,8 +261,7 @@ static void answer_from_memory(struct journal *j)
         buf_clear(&j->text);
         bool machine = p->op.kind >= OP_KIND_MACHINE;
         if (machine && j->fold.recall(j->fold.ctx, &p->op, &r, &j->text)) {
-            struct bytes body = bytes_of(j->text.data + r.body_at, r.body_len);
-            journal_answer(j, p, r.err, 0, r.body_len > 0 ? body : BYTES_EMPTY);
+            journal_answer(j, p, r.err, 0, result_body(j, &r));
         } else {
             journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
         }

@@ -13,7 +13,10 @@ static enum reason config_allowed(const struct machine *m, const struct op_confi
     if (config_check(next, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op->expected != 0 && op->expected != m->config_version) return REASON_CONFIG_CHANGED;
     if (next->shards != now->shards) return REASON_SHARDS_FIXED;
-    if (next->ordering_guarantee != now->ordering_guarantee && messages_held(m) > 0)
+    // Records of a strict queue know their group, others do not: none may be left, outbound
+    // included.
+    if (next->ordering_guarantee != now->ordering_guarantee &&
+        (messages_held(m) > 0 || m->counts[STATE_OUTBOUND] > 0))
         return REASON_NOT_EMPTY;
     // A letter that may have reached the old destination must not go to a new one as well.
     if (m->counts[STATE_OUTBOUND] > 0 &&

@@ -45,7 +45,7 @@ struct row {
 static const struct row rows[FIELD_COUNT] = {
     [ORDERING_MODE] = {"orderingMode", KIND_WORD, "fifo, lifo", 0, 1},
     [ORDERING_GUARANTEE] = {"orderingGuarantee", KIND_BOOL, "false, true", 0, 1},
-    [VISIBILITY_TIMEOUT] = {"visibilityTimeout", KIND_TIME, NULL, 1, 24 * 3600 * 1000},
+    [VISIBILITY_TIMEOUT] = {"visibilityTimeout", KIND_TIME, NULL, 1, 86400000},
     [FAILURE_MODE] = {"failureStrategy.mode", KIND_WORD, "retry, dead-letter, hybrid", 0, 2},
     [MAX_RETRIES] = {"failureStrategy.maxRetries", KIND_COUNT, NULL, 0, CONFIG_RETRIES_MAX},
     [DEAD_LETTER_QUEUE] = {"failureStrategy.deadLetterQueue", KIND_NAME, NULL, 0, 0},
@@ -66,16 +66,16 @@ void config_defaults(struct queue_config *c)
 {
     *c = (struct queue_config){
         .ordering_mode = ORDERING_FIFO,
-        .visibility_timeout_ms = 30 * 1000,
+        .visibility_timeout_ms = 30000,
         .failure_mode = FAILURE_RETRY,
         .retries_max = 5,
         .backoff = {.initial_ms = 1000,
                     .multiplier_1000 = 2000,
-                    .max_ms = 5 * 60 * 1000,
+                    .max_ms = 300000,
                     .jitter_1000 = 200},
-        .dedup_window_ms = 5 * 60 * 1000,
+        .dedup_window_ms = 300000,
         .message_bytes_max = 1 << 20,
-        .capacity = 10 * 1000 * 1000,
+        .capacity = 10000000,
         .backpressure = BACKPRESSURE_REJECT,
         .shards = 1,
     };
@@ -192,8 +192,8 @@ struct unit {
     uint64_t factor;
 };
 
-static const struct unit time_units[] = {{"", 1},          {"ms", 1},          {"s", 1000},
-                                         {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 86400 * 1000}};
+static const struct unit time_units[] = {{"", 1},      {"ms", 1},      {"s", 1000},
+                                         {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
 static const struct unit byte_units[] = {{"", 1},         {"B", 1},         {"KB", 1000},
                                          {"MB", 1000000}, {"KiB", 1 << 10}, {"MiB", 1 << 20},
                                          {"GiB", 1 << 30}};

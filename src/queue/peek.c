@@ -225,7 +225,7 @@ size_t machine_list(const struct machine *m, enum message_state state, uint64_t 
             continue;
         }
         uint64_t plain = !r ? UINT64_MAX : r->seq > after ? r->seq : after + 1;
-        if (at < seqs_len && seqs[at] < plain) {
+        if (!r || (at < seqs_len && seqs[at] < plain)) {
             view_record(m, map_find(&m->by_seq, seqs[at++]), now, &out[len++]);
         } else {
             view_plain(r, plain, &out[len++]);

@@ -233,7 +233,8 @@ static void load_backlog(struct machine *m, struct reader *r, uint64_t *ready)
         row.skip = read_u32(r);
         row.slots = read_u8(r);
         if (row.seq < next || row.count == 0 || row.slots >= PLACE_SPAN) r->bad = true;
-        if (row.seq + row.count > m->seq_next || row.slot + row.slots > m->slot) r->bad = true;
+        if (row.seq >= m->seq_next || row.count > m->seq_next - row.seq) r->bad = true;
+        if (row.slot > m->slot || row.slots > m->slot - row.slot) r->bad = true;
         if (r->bad) return;
         next = row.seq + row.count;
         *ready += row.count;

@@ -44,11 +44,12 @@ struct shared {
 
 // Small, so that within seconds there are snapshots, floors that rise and segments to drop. What is
 // sent again after an unknown answer is sent within the memory of request ids.
-#define MEMORY_MS     4000
-#define PATIENCE_MS   1500
-#define SEGMENT_BYTES ((uint64_t)256 << 10)
-#define STEP_BYTES    ((uint64_t)64 << 10)
-#define COLLECT_MS    300
+#define MEMORY_MS         4000
+#define PATIENCE_MS       1500
+#define JUDGE_PATIENCE_MS 30000
+#define SEGMENT_BYTES     ((uint64_t)256 << 10)
+#define STEP_BYTES        ((uint64_t)64 << 10)
+#define COLLECT_MS        300
 
 static const struct journal_rules hammer_rules = {
     .session_ttl_ms = 60000,
@@ -67,7 +68,7 @@ struct handle {
     struct ledger *ledger;
 };
 
-static bool handle_open(struct handle *h, const char *dir)
+static bool handle_open(struct handle *h, const char *dir, int64_t patience_ms)
 {
     char why[STORE_WHY_MAX] = "";
     *h = (struct handle){0};
@@ -78,7 +79,7 @@ static bool handle_open(struct handle *h, const char *dir)
         return false;
     }
     struct ledger_options options = {
-        .rules = hammer_rules, .memory_ms = MEMORY_MS, .patience_ms = PATIENCE_MS};
+        .rules = hammer_rules, .memory_ms = MEMORY_MS, .patience_ms = patience_ms};
     err = ledger_open(h->store, "hammer", &options, &h->ledger);
     if (!err) return true;
     (void)fprintf(stderr, "cannot open the ledger in %s: %s\n", dir, err_text(err));
@@ -167,7 +168,7 @@ static int child(const struct hammer_options *o, struct shared *shared, int proc
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct handle h;
-    if (!handle_open(&h, o->dir)) return 1;
+    if (!handle_open(&h, o->dir, PATIENCE_MS)) return 1;
     struct thread threads[HAMMER_THREADS_MAX];
     int failed = 0;
     for (int i = 0; i < o->threads; i++) {
@@ -331,11 +332,12 @@ static bool read_counters(const struct parent *p, struct ledger *l, struct hamme
 static bool judge(const struct parent *p, struct hammer_tally *to)
 {
     struct handle first, second;
-    if (!handle_open(&first, p->options->dir)) return false;
+    if (!handle_open(&first, p->options->dir, JUDGE_PATIENCE_MS)) return false;
     bool ok = ledger_sync(first.ledger) == ERR_OK;
+    if (!ok) (void)fprintf(stderr, "cannot read the journal to its end\n");
     to->entries = ledger_slot(first.ledger);
     ok = ok && read_counters(p, first.ledger, to);
-    if (ok && handle_open(&second, p->options->dir)) {
+    if (ok && handle_open(&second, p->options->dir, JUDGE_PATIENCE_MS)) {
         ok = ledger_sync(first.ledger) == ERR_OK && ledger_sync(second.ledger) == ERR_OK;
         to->digests_equal = ledger_slot(first.ledger) == ledger_slot(second.ledger) &&
                             ledger_digest(first.ledger) == ledger_digest(second.ledger);

@@ -89,6 +89,11 @@ static void while_dead_letters_are_on_their_way_their_queue_stays(void **state)
     rig_send(&r, "x", NULL);
     rig_claim(&r, "w", 1, &g);
     rig_word(&r, OP_FAIL, &g);
+    c.ordering_guarantee = true; // nothing is held, but one is on its way
+    rig_put_configure(&r, &c);
+    rig_commit(&r);
+    assert_int_equal(rig_reason(&r, 0), REASON_NOT_EMPTY);
+    c.ordering_guarantee = false;
     strcpy(c.dead_letter_queue, "another");
     rig_put_configure(&r, &c);
     rig_put_plain(&r, OP_DELETE);

@@ -348,7 +348,8 @@ static enum reason do_configure(struct model *m, struct bytes payload)
     if (config_check(&op.config, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op.expected && op.expected != m->version) return REASON_CONFIG_CHANGED;
     if (op.config.shards != m->config.shards) return REASON_SHARDS_FIXED;
-    if (op.config.ordering_guarantee != m->config.ordering_guarantee && model_held(m) > 0)
+    if (op.config.ordering_guarantee != m->config.ordering_guarantee &&
+        model_held(m) + model_count(m, STATE_OUTBOUND) > 0)
         return REASON_NOT_EMPTY;
     if (model_count(m, STATE_OUTBOUND) > 0 &&
         strcmp(op.config.dead_letter_queue, m->config.dead_letter_queue) != 0)

@@ -168,6 +168,24 @@ static void body_read_without_an_answer_ends_at_the_deadline(void **state)
     store_free(s);
 }
 
+static void fetch_without_an_answer_ends_at_the_deadline(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a, b = newcomer(s, &a);
+    assert_true(shard_wake_at(b.shard) > b.now.lo + 60000);
+    uint64_t ticket = rig_fetch(&b, (struct place){.slot = 1});
+    struct request read = rig_until_body_read(&b);
+    assert_true(shard_wake_at(b.shard) <= b.now.lo + 60000);
+    rig_pass(&b, 60001);
+    assert_int_equal(rig_answer(&b, ticket).err, ERR_UNKNOWN);
+    rig_serve(&b, &read, FATE_OK);
+    rig_no_answer(&b);
+    rig_done(&a);
+    rig_done(&b);
+    store_free(s);
+}
+
 static void body_at_hand_does_not_wait_for_one_that_is_not(void **state)
 {
     (void)state;
@@ -223,6 +241,7 @@ int main(void)
         cmocka_unit_test(failed_body_read_is_tried_again),
         cmocka_unit_test(bodies_out_of_reach_are_unknown_and_come_with_the_same_request),
         cmocka_unit_test(body_read_without_an_answer_ends_at_the_deadline),
+        cmocka_unit_test(fetch_without_an_answer_ends_at_the_deadline),
         cmocka_unit_test(body_at_hand_does_not_wait_for_one_that_is_not),
         cmocka_unit_test(slot_that_is_gone_is_the_trouble_of_those_who_want_it),
     };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/memory.h over one block: sizes are rounded up to powers of two, and freed pieces wait in a list per size. The
-// lists live in the block too. Linked before the library, these definitions take the place of its own.
+// base/memory.h over one block: sizes are rounded up to powers of two, and freed pieces wait in a
+// list per size. The lists live in the block too. Linked before the library, these definitions take
+// the place of its own.
 #include "arena.h"
 
 #include "base/check.h"
 #include "base/memory.h"
 
 #include <stdalign.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +41,7 @@ void *memory_new(size_t len)
     struct arena *a = arena();
     size_t class = 5;
     while (((size_t)1 << class) < len)
-        class++;
+        class ++;
     CHECK(class < CLASSES);
     struct piece *p = a->spare[class];
     if (p) {
@@ -58,7 +60,7 @@ void *memory_zeroed(size_t count, size_t size)
 {
     CHECK(size == 0 || count <= SIZE_MAX / size);
     void *new = memory_new(count * size);
-    memset(new, 0, count *size);
+    memset(new, 0, count * size);
     return new;
 }
 

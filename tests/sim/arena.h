@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The explorer's memory: everything that base/memory.h hands out lies in one block, so that a world can be saved and
-// restored by copying that block, pointers and all.
+// The explorer's memory: everything that base/memory.h hands out lies in one block, so that a world
+// can be saved and restored by copying that block, pointers and all.
 #pragma once
 
 #include <stddef.h>

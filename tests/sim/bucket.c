@@ -86,7 +86,7 @@ static bool lie(struct bucket *b, uint32_t chance)
 static void slots_grow(struct bucket *b, uint64_t slot)
 {
     while (b->slots_cap < slot) {
-        b->slots_cap = b->slots_cap ? b->slots_cap * 2 : 64;
+        b->slots_cap = b->slots_cap ? b->slots_cap * 2 : 16;
         b->slots = memory_resize(b->slots, b->slots_cap * sizeof *b->slots);
     }
     while (b->slots_len < slot)
@@ -120,7 +120,7 @@ static enum err do_put_new(struct bucket *b, const struct request *q, int64_t no
     o->body = bytes_copy(q->body);
     o->made_at = now;
     if (b->objects_len == b->objects_cap) {
-        b->objects_cap = b->objects_cap ? b->objects_cap * 2 : 32;
+        b->objects_cap = b->objects_cap ? b->objects_cap * 2 : 16;
         b->objects = memory_resize(b->objects, b->objects_cap * sizeof(struct bucket_object *));
     }
     size_t at = object_place(b, q->key);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store that breaks its contract cannot be survived, only noticed. There are then several versions of some slot; a
-// handle that folded one of them must not go on beside a handle that folded another. Asked at the end, after many more
-// commits: all handles that have not halted agree on every slot they both stand on. A handle that slept, came back under
-// the floor and started over from a snapshot no longer stands on what it folded before; if that was a losing
-// version, nobody halts. Those are counted as escapes.
+// A store that breaks its contract cannot be survived, only noticed. There are then several
+// versions of some slot; a handle that folded one of them must not go on beside a handle that
+// folded another. Asked at the end, after many more commits: all handles that have not halted agree
+// on every slot they both stand on. A handle that slept, came back under the floor and started over
+// from a snapshot no longer stands on what it folded before; if that was a losing version, nobody
+// halts. Those are counted as escapes.
 #include "base/hash.h"
 #include "base/memory.h"
 #include "check.h"

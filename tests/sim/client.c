@@ -84,13 +84,18 @@ void client_ask(struct world *w)
 {
     if (w->now < w->quiet_until) return;
     uint64_t burst = rng_chance(&w->rng, 500) ? 20 : 1 + rng_below(&w->rng, w->mix.burst_max);
+    struct node *one = rng_chance(&w->rng, 2000) ? pick_writer(w) : NULL;
+    if (one) journal_hold(one->journal); // the whole burst in one entry
     for (uint64_t i = 0; i < burst && !w->verdict.broken; i++) {
-        struct node *n = pick_writer(w);
+        struct node *n = one ? one : pick_writer(w);
         if (!n) return;
         struct ask ask;
         ask_draw(w, &ask);
         submit(w, n, asks_push(&w->tickets, &ask));
     }
+    if (!one) return;
+    journal_release(one->journal, node_now(one));
+    node_settle(w, one);
 }
 
 void client_retry(struct world *w, uint32_t place)
@@ -153,9 +158,15 @@ void client_sync(struct world *w, struct node *n)
     int64_t patience = rng_range(&w->rng, SECOND, w->mix.patience_ms);
     if (w->phase == WORLD_HEALED) patience = 5 * MINUTE;
     int64_t deadline = w->now + patience;
-    uint64_t ticket = ticket_new(w, n, TICKET_SYNC, deadline);
-    trace_line(&w->trace, w->now, "n%u.%u t%" PRIu64 ": sync", n->index, n->life, ticket);
-    journal_sync(n->journal, ticket, deadline, node_now(n));
+    bool touch = w->phase == WORLD_FAULTY && rng_chance(&w->rng, 1000);
+    uint64_t ticket = ticket_new(w, n, touch ? TICKET_TOUCH : TICKET_SYNC, deadline);
+    trace_line(&w->trace, w->now, "n%u.%u t%" PRIu64 ": %s", n->index, n->life, ticket,
+               touch ? "touch" : "sync");
+    if (touch) {
+        journal_touch(n->journal, ticket, deadline, node_now(n));
+    } else {
+        journal_sync(n->journal, ticket, deadline, node_now(n));
+    }
     node_settle(w, n);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhaustive explorer: depth first over every sequence of choices in the small world of scene.h, running the real
-// journal and collector. The world lives in one arena; before each choice it is saved, and restored for the next one.
-// States seen before are not entered again.
+// The exhaustive explorer: depth first over every sequence of choices in the small world of
+// scene.h, running the real journal and collector. The world lives in one arena; before each choice
+// it is saved, and restored for the next one. States seen before are not entered again.
 #include "arena.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -19,7 +19,8 @@ enum mutant mutant_active = MUTANT_NONE;
 
 #define DEPTH_MAX 400
 
-// ---- states seen, by hash. Two of a million states share a 64-bit hash with a chance under 1 in 10^7.
+// ---- states seen, by hash. Two of a million states share a 64-bit hash with a chance under 1 in
+// 10^7.
 
 struct seen {
     uint64_t *table;
@@ -73,11 +74,11 @@ struct search {
     uint64_t zombies; // states in which a dropped slot had been created again
 };
 
-static void search_start(struct search *s, FILE *print)
+static void search_start(struct search *s, struct trace *trace)
 {
     arena_reset();
     s->scene = NEW(struct scene);
-    scene_init(s->scene, &s->bounds, print);
+    scene_init(s->scene, &s->bounds, trace);
 }
 
 // Enters the state that the present world is in, unless it was seen.
@@ -114,9 +115,12 @@ static bool explore(struct search *s)
 }
 
 // The same choices again, aloud.
-static void retell(struct search *s, FILE *out)
+static void retell(struct search *s, FILE *out, const char *prefix)
 {
-    search_start(s, out);
+    static struct trace trace;
+    trace_init(&trace, out, NULL);
+    trace.prefix = prefix;
+    search_start(s, &trace);
     for (size_t i = 0; i < s->depth; i++) {
         struct action actions[SCENE_ACTIONS_MAX];
         CHECK(s->levels[i].choice <= scene_actions(s->scene, actions));
@@ -124,7 +128,7 @@ static void retell(struct search *s, FILE *out)
     }
     const struct verdict *v = &s->scene->verdict;
     CHECK(v->broken);
-    (void)fprintf(out, "BROKEN %s: %s\n", v->invariant, v->text);
+    (void)fprintf(out, "%sBROKEN %s: %s\n", prefix, v->invariant, v->text);
 }
 
 static void search_done(struct search *s)
@@ -204,15 +208,14 @@ static bool parse(int argc, char **argv, struct settings *s)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {
-        .bounds = {.ticks = 4, .ops = {1, 3}, .looks = 2, .unknowns = 1}};
+    struct settings settings = {.bounds = {.ticks = 3, .ops = {1, 3}, .looks = 1, .unknowns = 1}};
     if (!parse(argc, argv, &settings)) return usage();
     static struct search s; // too large for the stack
     s.bounds = settings.bounds;
     double start = seconds();
     bool held = explore(&s);
     double took = seconds() - start;
-    if (!held) retell(&s, stdout);
+    if (!held) retell(&s, stdout, settings.tap ? "# " : "");
     bool good = held != (settings.mutant != NULL);
     if (settings.tap) printf("1..1\n%s 1 - ", good ? "ok" : "not ok");
     if (settings.mutant) printf("%s: ", settings.mutant);

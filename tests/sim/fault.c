@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trouble that is not the fate of one request: storms, cut cables, crashes, pauses, clocks, silence; and its end.
+// Trouble that is not the fate of one request: storms, cut cables, crashes, pauses, clocks,
+// silence; and its end.
 #include "base/check.h"
 #include "check.h"
 
@@ -93,7 +94,8 @@ void fault_freeze(struct world *w, struct node *n, int64_t len)
                len);
 }
 
-// The node notices that its clock is not what it was and knows the store's time less well; or it learns it anew.
+// The node notices that its clock is not what it was and knows the store's time less well; or it
+// learns it anew.
 void fault_jump(struct world *w)
 {
     struct node *n = pick_node(w);

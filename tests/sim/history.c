@@ -201,7 +201,7 @@ static void fold_entry(struct history *h, const struct entry *e, struct history_
 static void extend(struct history *h, uint64_t slot, struct bytes bytes, int64_t now)
 {
     if (h->len == h->cap) {
-        h->cap = h->cap ? h->cap * 2 : 128;
+        h->cap = h->cap ? h->cap * 2 : 16;
         h->slots = memory_resize(h->slots, h->cap * sizeof *h->slots);
     }
     struct history_slot *row = &h->slots[h->len++];

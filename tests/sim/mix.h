@@ -48,7 +48,8 @@ struct mix {
     int64_t crash_every_ms;
     int64_t pause_every_ms;
     int64_t jump_every_ms;
-    uint32_t stall; // chance that a node is paused just after it sent an append, and never hears of it
+    uint32_t
+        stall; // chance that a node is paused just after it sent an append, and never hears of it
     int64_t quiet_every_ms; // nobody asks anything for longer than R
     int64_t jump_ms;
     // The store

@@ -130,6 +130,23 @@ void node_crash(struct world *w, struct node *n)
 
 // ---- after each step
 
+struct bucket *node_bucket(struct world *w, struct node *n)
+{
+    (void)n;
+    return &w->bucket;
+}
+
+void node_respond(struct world *w, struct node *n, const struct flight *f,
+                  const struct response *r)
+{
+    (void)w;
+    if (f->collector) {
+        collector_respond(n->collector, r, node_now(n));
+    } else {
+        journal_respond(n->journal, r, node_now(n));
+    }
+}
+
 // Ticks come when the wake-up time may have passed, and again until it surely has: the store's time
 // is only known to lie in an interval.
 static void plan_tick(struct world *w, struct node *n)

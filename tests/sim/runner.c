@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many seeds in child processes that report through shared memory. A child that dies (a CHECK in the code under test)
-// leaves behind which seed it was at; with keep_going its work is taken up again after that seed.
+// Many seeds in child processes that report through shared memory. A child that dies (a CHECK in
+// the code under test) leaves behind which seed it was at; with keep_going its work is taken up
+// again after that seed.
 #include "runner.h"
 
 #include "base/check.h"
@@ -19,13 +20,7 @@ static void count(struct runner_sum *sum, const struct world *w)
 {
     sum->seeds++;
     sum->steps += w->steps;
-    sum->commits += w->lying ? w->bucket.slots_len : w->history.len;
-    sum->dropped += w->dropped;
-    sum->zombies += w->history.zombies;
-    sum->lies += w->bucket.lies.told_total > 0;
-    sum->forks += w->forks > 0;
-    sum->escapes += w->escapes > 0;
-    sum->halted += w->halted > 0;
+    world_sum(w, sum);
     if (!w->verdict.broken) return;
     if (sum->broken++ > 0 && sum->broken_first < w->seed) return;
     sum->broken_first = w->seed;
@@ -35,7 +30,8 @@ static void count(struct runner_sum *sum, const struct world *w)
 static void report(const struct world *w)
 {
     trace_tail(&w->trace, stdout);
-    printf("seed %" PRIu64 ": BROKEN %s: %s\n", w->seed, w->verdict.invariant, w->verdict.text);
+    printf("%sseed %" PRIu64 ": BROKEN %s: %s\n", w->trace.prefix, w->seed, w->verdict.invariant,
+           w->verdict.text);
     (void)fflush(stdout);
 }
 
@@ -43,9 +39,13 @@ static bool run_world(uint64_t seed, const struct runner_options *o, struct buf 
                       struct runner_sum *sum, uint64_t *hash)
 {
     struct world *w = NEW(struct world);
-    struct world_options options = {
-        .seed = seed, .lying = o->lying, .print = o->trace ? stdout : NULL, .all = all};
+    struct world_options options = {.seed = seed,
+                                    .lying = o->lying,
+                                    .scenario = o->scenario,
+                                    .print = o->trace ? stdout : NULL,
+                                    .all = all};
     world_init(w, &options);
+    if (o->tap) w->trace.prefix = "# ";
     world_run(w);
     bool held = !w->verdict.broken;
     if (!held && !o->quiet) report(w);
@@ -61,9 +61,10 @@ bool run_seed(uint64_t seed, const struct runner_options *o, struct runner_sum *
     uint64_t hash;
     *sum = (struct runner_sum){0};
     if (!run_world(seed, o, NULL, sum, &hash)) return false;
-    printf("seed %" PRIu64 ": ok steps=%" PRIu64 " commits=%" PRIu64 " dropped=%" PRIu64
-           " hash=%016" PRIx64 "\n",
-           seed, sum->steps, sum->commits, sum->dropped, hash);
+    char figures[100];
+    world_figures(sum, figures, sizeof figures);
+    printf("seed %" PRIu64 ": ok steps=%" PRIu64 " commits=%" PRIu64 " %s hash=%016" PRIx64 "\n",
+           seed, sum->steps, sum->commits, figures, hash);
     return true;
 }
 
@@ -112,8 +113,8 @@ static void job_start(struct job *job, uint64_t stride, const struct runner_opti
 static void note_crash(struct job *job, int status, const struct runner_options *o)
 {
     if (!o->quiet)
-        printf("seed %" PRIu64 ": BROKEN: the process died of signal %d\n", job->seed,
-               WTERMSIG(status));
+        printf("%sseed %" PRIu64 ": BROKEN: the process died of signal %d\n", o->tap ? "# " : "",
+               job->seed, WTERMSIG(status));
     struct runner_sum *s = &job->sum;
     s->seeds++;
     if (s->broken++ > 0) return;
@@ -127,6 +128,8 @@ static void add(struct runner_sum *to, const struct runner_sum *from)
     to->steps += from->steps;
     to->commits += from->commits;
     to->dropped += from->dropped;
+    to->messages += from->messages;
+    to->letters += from->letters;
     to->zombies += from->zombies;
     to->lies += from->lies;
     to->forks += from->forks;

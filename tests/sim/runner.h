@@ -9,8 +9,10 @@
 struct runner_options {
     bool lying;
     bool trace;
-    bool keep_going; // count broken seeds instead of stopping at the first
-    bool quiet;      // no report of a broken seed
+    bool keep_going;   // count broken seeds instead of stopping at the first
+    bool quiet;        // no report of a broken seed
+    bool tap;          // among test results: reports are comments
+    uint32_t scenario; // of the world; 0: the usual one
     uint32_t jobs;
 };
 
@@ -20,12 +22,14 @@ struct runner_sum {
     uint64_t steps;
     uint64_t commits;
     uint64_t dropped;
+    uint64_t messages; // the queue's world: sent, dead letters that arrived
+    uint64_t letters;
     uint64_t zombies;
     uint64_t lies;
-    uint64_t forks;  // worlds in which two versions of a slot were folded
-    uint64_t escapes; // worlds in which a handle left a losing version behind without halting
-    uint64_t halted; // worlds in which a handle halted
-    uint64_t broken; // worlds with a broken promise
+    uint64_t forks;        // worlds in which two versions of a slot were folded
+    uint64_t escapes;      // worlds in which a handle left a losing version behind without halting
+    uint64_t halted;       // worlds in which a handle halted
+    uint64_t broken;       // worlds with a broken promise
     uint64_t broken_first; // the lowest seed of those
     char invariant[24];    // that it broke
 };
@@ -34,7 +38,7 @@ struct runner_sum {
 bool run_seed(uint64_t seed, const struct runner_options *o, struct runner_sum *sum);
 // The same seed twice, whole traces compared.
 bool run_twice(uint64_t seed, const struct runner_options *o, size_t *trace_len);
-// first .. last in o->jobs processes; a crash of one of them counts as a broken promise. Stops at the first, unless told
-// to keep going.
+// first .. last in o->jobs processes; a crash of one of them counts as a broken promise. Stops at
+// the first, unless told to keep going.
 bool run_seeds(uint64_t first, uint64_t last, const struct runner_options *o,
                struct runner_sum *sum);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small world's rules, and its checks: an answer "done" is in the history, and what is folded is the history.
+// The small world's rules, and its checks: an answer "done" is in the history, and what is folded
+// is the history.
 #include "scene.h"
 
 #include "base/check.h"
@@ -15,7 +16,7 @@
 
 #define SAY(s, ...)                                                                                \
     do {                                                                                           \
-        if ((s)->talk) trace_line(&(s)->trace, ((s)->now - START) * 1000, __VA_ARGS__);            \
+        if ((s)->trace) trace_line((s)->trace, ((s)->now - START) * 1000, __VA_ARGS__);            \
     } while (0)
 
 static struct interval now(const struct scene *s)
@@ -92,8 +93,9 @@ static struct fold listening_fold(struct scene_writer *w)
 
 // ---- requests
 
-// Only these wait for their turn; see scene.h for why the others need not. A first read does not: waiting before it is
-// the same as hearing later of what led to it. One that follows another, or a snapshot, does.
+// Only these wait for their turn; see scene.h for why the others need not. A first read does not:
+// waiting before it is the same as hearing later of what led to it. One that follows another, or a
+// snapshot, does.
 static bool waits(const struct scene_writer *w, bool collector, enum request_kind kind)
 {
     if (kind == REQUEST_READ_LOG) return !collector && w->reading;
@@ -234,11 +236,10 @@ static void init_writer(struct scene *s, struct scene_writer *w)
 static void act_perform(struct scene *s, struct scene_flight *f);
 
 // The exploration starts when both have found the journal empty.
-void scene_init(struct scene *s, const struct scene_bounds *bounds, FILE *print)
+void scene_init(struct scene *s, const struct scene_bounds *bounds, struct trace *trace)
 {
-    *s = (struct scene){.bounds = *bounds, .now = START, .talk = print != NULL};
+    *s = (struct scene){.bounds = *bounds, .now = START, .trace = trace};
     rng_init(&s->rng, 1);
-    trace_init(&s->trace, print, NULL);
     bucket_init(&s->bucket, &s->rng);
     s->bucket.watch = (struct bucket_watch){.ctx = s, .slot_made = slot_made};
     init_tickets(s);
@@ -408,16 +409,28 @@ static void act_tick(struct scene *s)
 void scene_act(struct scene *s, struct action action)
 {
     switch (action.kind) {
-    case ACTION_TICK: act_tick(s); break;
-    case ACTION_ASK: act_ask(s, &s->writers[action.a]); break;
-    case ACTION_SYNC: act_sync(s, &s->writers[action.a]); break;
+    case ACTION_TICK:
+        act_tick(s);
+        break;
+    case ACTION_ASK:
+        act_ask(s, &s->writers[action.a]);
+        break;
+    case ACTION_SYNC:
+        act_sync(s, &s->writers[action.a]);
+        break;
     case ACTION_COLLECT:
         SAY(s, "B's collector starts a round");
         collector_start(s->collector, now(s));
         settle(s, &s->writers[1]);
         break;
-    case ACTION_PERFORM: act_perform(s, &s->flights[action.a]); break;
-    case ACTION_ANSWER: act_answer(s, &s->flights[action.a]); break;
-    case ACTION_UNKNOWN: act_unknown(s, &s->flights[action.a]); break;
+    case ACTION_PERFORM:
+        act_perform(s, &s->flights[action.a]);
+        break;
+    case ACTION_ANSWER:
+        act_answer(s, &s->flights[action.a]);
+        break;
+    case ACTION_UNKNOWN:
+        act_unknown(s, &s->flights[action.a]);
+        break;
     }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The explorer's small world: two writers and one collector on an honest store, where every next thing is a choice.
+// The explorer's small world: two writers and one collector on an honest store, where every next
+// thing is a choice.
 //
-// What is a choice of its own: the clock's next tick, a client's op or sync, an append being performed, its answer
-// arriving (true, or once in a run "unknown", before or after it is performed), a read of the log, the collector starting
-// a round, its floor being written, each of its drops. Everything else (listings, snapshots, looks at the floor) happens
-// at once: doing it later only shows a higher floor or a later snapshot, which makes the code more careful.
+// What is a choice of its own: the clock's next tick, a client's op or sync, an append being
+// performed, its answer arriving (true, or once in a run "unknown", before or after it is
+// performed), a read of the log, the collector starting a round, its floor being written, each of
+// its drops. Everything else (listings, snapshots, looks at the floor) happens at once: doing it
+// later only shows a higher floor or a later snapshot, which makes the code more careful.
 #pragma once
 
 #include "bucket.h"
@@ -31,7 +33,7 @@ struct scene_flight {
     uint32_t writer;
     bool collector;
     bool performed;
-    bool abandoned; // answered; it will be performed all the same
+    bool abandoned;         // answered; it will be performed all the same
     struct request request; // owned body; the key is a constant
     char key[BUCKET_KEY_MAX];
     struct bucket_answer answer;
@@ -66,8 +68,7 @@ struct action {
 struct scene {
     struct scene_bounds bounds;
     struct verdict verdict;
-    struct trace trace;
-    bool talk;
+    struct trace *trace; // borrowed; NULL: nobody listens
     int64_t now;
     struct rng rng;
     struct bucket bucket;
@@ -82,7 +83,7 @@ struct scene {
     struct buf state;
 };
 
-void scene_init(struct scene *s, const struct scene_bounds *bounds, FILE *print);
+void scene_init(struct scene *s, const struct scene_bounds *bounds, struct trace *trace);
 void scene_done(struct scene *s);
 size_t scene_actions(struct scene *s, struct action out[SCENE_ACTIONS_MAX]);
 void scene_act(struct scene *s, struct action action);

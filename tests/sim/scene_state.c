@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// When are two small worlds the same? Moments are kept as ages, and ages that no rule can tell apart are one: knowledge of
-// an absence older than V is stale however old it is, and a slot older than R may be dropped. So time needs no bound:
-// a world that only grows older returns to itself.
+// When are two small worlds the same? Moments are kept as ages, and ages that no rule can tell
+// apart are one: knowledge of an absence older than V is stale however old it is, and a slot older
+// than R may be dropped. So time needs no bound: a world that only grows older returns to itself.
 //
-// This reads a handle's fields (and nobody else outside the journal does): journal_describe says everything, moments and
-// nonces included, and would never find two worlds alike. What is left out follows from what is kept: the folded
-// state from the slot, since any other than the history's is a broken promise already; entry times and nonces only
-// name entries here, because sessions and requests are remembered for longer than any run lasts.
+// This reads a handle's fields (and nobody else outside the journal does): journal_describe says
+// everything, moments and nonces included, and would never find two worlds alike. What is left out
+// follows from what is kept: the folded state from the slot, since any other than the history's is
+// a broken promise already; entry times and nonces only name entries here, because sessions and
+// requests are remembered for longer than any run lasts.
 #include "base/check.h"
 #include "base/hash.h"
 #include "journal/inside.h"
@@ -91,7 +92,8 @@ static void put_flights(const struct scene *s, struct buf *out)
     buf_put_u64(out, sum);
 }
 
-// Of the snapshots only the newest is ever loaded: listings do not lag here, and it is never deleted.
+// Of the snapshots only the newest is ever loaded: listings do not lag here, and it is never
+// deleted.
 static void put_object(const struct scene *s, const struct bucket_object *o, bool newest,
                        struct buf *out)
 {

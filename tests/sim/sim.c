@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator's face. One seed, many seeds, seeds until stopped, and the same as test cases. Built twice: sim runs the
-// journal as it is, sim-mutants can take one rule out of it (--mutant) and must notice.
+// The simulator's face. One seed, many seeds, seeds until stopped, and the same as test cases.
+// Built twice: sim runs the journal as it is, sim-mutants can take one rule out of it (--mutant)
+// and must notice.
 #include "base/mutant.h"
 #include "runner.h"
 
@@ -56,7 +57,6 @@ struct settings {
     bool one;
     bool many;
     bool until_stopped;
-    bool tap;
     const char *mutant;
 };
 
@@ -122,7 +122,7 @@ static bool parse(int argc, char **argv, struct settings *s)
         } else if (strcmp(name, "--until-stopped") == 0) {
             s->until_stopped = true;
         } else if (strcmp(name, "--tap") == 0) {
-            s->tap = true;
+            s->run.tap = true;
         } else if (!parse_valued(name, argv[++i < argc ? i : argc], s)) {
             return false;
         }
@@ -163,7 +163,8 @@ static bool run_many(const struct settings *s)
     return held;
 }
 
-// Starts where no test run has been: the wall clock is the seed of the seeds, and each batch says where it is.
+// Starts where no test run has been: the wall clock is the seed of the seeds, and each batch says
+// where it is.
 static bool run_until_stopped(struct settings *s)
 {
     const uint64_t batch = 2000;
@@ -202,8 +203,8 @@ static bool tap_lying(const struct settings *s)
     struct runner_sum sum;
     bool held = run_seeds(s->first, s->last, &s->run, &sum);
     bool seen = sum.forks > 0 && sum.halted > 0;
-    printf("1..2\n%s 1 - handles that folded different versions of a slot do not go on together (%" PRIu64
-           " worlds, %" PRIu64 " with two versions)\n",
+    printf("1..2\n%s 1 - handles that folded different versions of a slot do not go on together "
+           "(%" PRIu64 " worlds, %" PRIu64 " with two versions)\n",
            held ? "ok" : "not ok", sum.seeds, sum.forks);
     printf("%s 2 - lying stores are noticed: a handle halted in %" PRIu64 " worlds\n",
            seen ? "ok" : "not ok", sum.halted);
@@ -245,11 +246,11 @@ int main(int argc, char **argv)
         ok = tap_twice(&s);
     } else if (s.one) {
         ok = run_seed(s.first, &s.run, &sum);
-    } else if (s.tap && s.mutant) {
+    } else if (s.run.tap && s.mutant) {
         ok = tap_mutant(&s);
-    } else if (s.tap && s.run.lying) {
+    } else if (s.run.tap && s.run.lying) {
         ok = tap_lying(&s);
-    } else if (s.tap) {
+    } else if (s.run.tap) {
         ok = tap_seeds(&s);
     } else if (s.until_stopped) {
         ok = run_until_stopped(&s);

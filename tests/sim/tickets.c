@@ -21,7 +21,7 @@ void tickets_done(struct tickets *t)
 uint64_t tickets_push(struct tickets *t, const struct ticket *row)
 {
     if (t->len == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 256;
+        t->cap = t->cap ? t->cap * 2 : 16;
         t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
     }
     t->rows[t->len++] = *row;
@@ -36,7 +36,7 @@ struct ticket *tickets_at(struct tickets *t, uint64_t ticket)
 uint32_t asks_push(struct tickets *t, const struct ask *ask)
 {
     if (t->asks_len == t->asks_cap) {
-        t->asks_cap = t->asks_cap ? t->asks_cap * 2 : 256;
+        t->asks_cap = t->asks_cap ? t->asks_cap * 2 : 16;
         t->asks = memory_resize(t->asks, t->asks_cap * sizeof *t->asks);
     }
     t->asks[t->asks_len++] = *ask;

@@ -6,7 +6,7 @@
 
 #include "register.h"
 
-enum ticket_kind { TICKET_OP, TICKET_SYNC, TICKET_OWN, TICKET_COORD };
+enum ticket_kind { TICKET_OP, TICKET_SYNC, TICKET_OWN, TICKET_COORD, TICKET_TOUCH };
 
 struct ticket {
     enum ticket_kind kind;

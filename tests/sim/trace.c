@@ -13,6 +13,7 @@ void trace_init(struct trace *t, FILE *print, struct buf *all)
     t->hash = 0;
     t->lines = 0;
     t->print = print;
+    t->prefix = "";
     t->all = all;
 }
 
@@ -26,7 +27,7 @@ void trace_line(struct trace *t, int64_t now, const char *format, ...)
     (void)vsnprintf(line + start, TRACE_LINE_MAX - (size_t)start, format, args);
     va_end(args);
     t->hash = hash64_of(bytes_str(line), t->hash);
-    if (t->print) (void)fprintf(t->print, "%s\n", line);
+    if (t->print) (void)fprintf(t->print, "%s%s\n", t->prefix, line);
     if (t->all) {
         buf_put(t->all, bytes_str(line));
         buf_put_u8(t->all, '\n');
@@ -37,7 +38,7 @@ void trace_tail(const struct trace *t, FILE *out)
 {
     uint64_t from = t->lines > TRACE_KEPT ? t->lines - TRACE_KEPT : 0;
     for (uint64_t i = from; i < t->lines; i++)
-        (void)fprintf(out, "%s\n", t->kept[i % TRACE_KEPT]);
+        (void)fprintf(out, "%s%s\n", t->prefix, t->kept[i % TRACE_KEPT]);
 }
 
 void verdict_fail(struct verdict *v, const char *invariant, const char *format, ...)

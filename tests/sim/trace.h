@@ -13,8 +13,9 @@
 struct trace {
     uint64_t hash;
     uint64_t lines;
-    FILE *print;     // NULL: nobody listens
-    struct buf *all; // NULL: not kept
+    FILE *print;        // NULL: nobody listens
+    const char *prefix; // of each printed line: "", or "# " among test results
+    struct buf *all;    // NULL: not kept
     char kept[TRACE_KEPT][TRACE_LINE_MAX];
 };
 

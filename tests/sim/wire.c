@@ -248,7 +248,7 @@ void wire_perform(struct world *w, struct flight *f)
     bool kept = f->performed == f->answer_of;
     if (!kept) bucket_answer_init(&other);
     struct bucket_answer *a = kept ? &f->answer : &other;
-    bucket_perform(&w->bucket, &f->request, w->now, a);
+    bucket_perform(node_bucket(w, &w->nodes[f->node]), &f->request, w->now, a);
     describe(f, what, sizeof what);
     trace_line(&w->trace, w->now, "  store: %s -> %s %zu%s", what, err_name(a->response.err),
                a->response.rows_len, kept ? "" : " (nobody hears)");
@@ -280,11 +280,7 @@ void wire_answer(struct world *w, struct flight *f)
     describe(f, what, sizeof what);
     trace_line(&w->trace, w->now, "%s: %s", what, err_name(r.err));
     note_proof(n, f, &r);
-    if (f->collector) {
-        collector_respond(n->collector, &r, node_now(n));
-    } else {
-        journal_respond(n->journal, &r, node_now(n));
-    }
+    node_respond(w, n, f, &r);
     flight_landed(f);
     node_settle(w, n);
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event queue and what each event does. A run has a faulty phase and a healed one; the first broken promise ends it.
+// The event queue and what each event does. A run has a faulty phase and a healed one; the first
+// broken promise ends it.
 #include "world.h"
 
 #include "base/check.h"
 #include "base/memory.h"
 #include "check.h"
+#include "runner.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,14 +17,14 @@
 
 // ---- the queue
 
-static bool before(const struct event *a, const struct event *b)
+static bool before(const struct world_event *a, const struct world_event *b)
 {
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static void swap(struct event *a, struct event *b)
+static void swap(struct world_event *a, struct world_event *b)
 {
-    struct event c = *a;
+    struct world_event c = *a;
     *a = *b;
     *b = c;
 }
@@ -37,7 +39,7 @@ static void sift_down(struct world *w, size_t i)
     }
 }
 
-static void push(struct world *w, struct event e)
+static void push(struct world *w, struct world_event e)
 {
     if (w->events_len == w->events_cap) {
         w->events_cap = w->events_cap ? w->events_cap * 2 : 64;
@@ -51,23 +53,23 @@ static void push(struct world *w, struct event e)
     }
 }
 
-static struct event pop(struct world *w)
+static struct world_event pop(struct world *w)
 {
     CHECK(w->events_len > 0);
-    struct event e = w->events[0];
+    struct world_event e = w->events[0];
     w->events[0] = w->events[--w->events_len];
     sift_down(w, 0);
     return e;
 }
 
-void world_at(struct world *w, int64_t at, enum event_kind kind, uint32_t a, uint32_t b)
+void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b)
 {
     CHECK(at >= w->now);
-    struct event e = {.at = at, .order = w->events_order++, .kind = kind, .a = a, .b = b};
+    struct world_event e = {.at = at, .order = w->events_order++, .kind = kind, .a = a, .b = b};
     push(w, e);
 }
 
-void world_every(struct world *w, int64_t mean, enum event_kind kind, uint32_t a)
+void world_every(struct world *w, int64_t mean, enum world_event_kind kind, uint32_t a)
 {
     if (mean > 0) world_at(w, w->now + rng_range(&w->rng, 1, 2 * mean), kind, a, 0);
 }
@@ -76,7 +78,7 @@ void world_every(struct world *w, int64_t mean, enum event_kind kind, uint32_t a
 static void hurry_flights(struct world *w)
 {
     for (size_t i = 0; i < w->events_len; i++) {
-        struct event *e = &w->events[i];
+        struct world_event *e = &w->events[i];
         bool flight = e->kind == EVENT_PERFORM || e->kind == EVENT_ANSWER;
         if (flight) e->at = w->now + (e->at - w->now) / 1000;
     }
@@ -175,14 +177,30 @@ void world_done(struct world *w)
     memory_free(w->events);
 }
 
+void world_sum(const struct world *w, struct runner_sum *sum)
+{
+    sum->commits += w->lying ? w->bucket.slots_len : w->history.len;
+    sum->dropped += w->dropped;
+    sum->zombies += w->history.zombies;
+    sum->lies += w->bucket.lies.told_total > 0;
+    sum->forks += w->forks > 0;
+    sum->escapes += w->escapes > 0;
+    sum->halted += w->halted > 0;
+}
+
+void world_figures(const struct runner_sum *sum, char *out, size_t out_len)
+{
+    (void)snprintf(out, out_len, "dropped=%" PRIu64, sum->dropped);
+}
+
 // ---- events
 
-static void again(struct world *w, int64_t mean, const struct event *e)
+static void again(struct world *w, int64_t mean, const struct world_event *e)
 {
     if (w->phase == WORLD_FAULTY) world_every(w, mean, e->kind, e->a);
 }
 
-static void on_tick(struct world *w, const struct event *e)
+static void on_tick(struct world *w, const struct world_event *e)
 {
     struct node *n = &w->nodes[e->a];
     if (!n->up || n->life != e->b || n->tick_at > w->now) return;
@@ -192,7 +210,7 @@ static void on_tick(struct world *w, const struct event *e)
     check_patience(w, n);
 }
 
-static void on_collect(struct world *w, const struct event *e)
+static void on_collect(struct world *w, const struct world_event *e)
 {
     struct node *n = &w->nodes[e->a];
     world_every(w, w->mix.collect_every_ms, EVENT_COLLECT, e->a);
@@ -202,7 +220,7 @@ static void on_collect(struct world *w, const struct event *e)
     node_settle(w, n);
 }
 
-static void on_sync(struct world *w, const struct event *e)
+static void on_sync(struct world *w, const struct world_event *e)
 {
     struct node *n = &w->nodes[e->a];
     world_every(w, w->mix.sync_every_ms, EVENT_SYNC, e->a);
@@ -216,55 +234,90 @@ static void on_ask(struct world *w)
 }
 
 // A paused node hears of nothing until it wakes, and then of everything at once.
-static bool put_off(struct world *w, const struct event *e)
+static bool put_off(struct world *w, const struct world_event *e)
 {
     const struct node *n = NULL;
     if (e->kind == EVENT_ANSWER) n = &w->nodes[w->flights[e->a].node];
     if (e->kind == EVENT_TICK || e->kind == EVENT_SYNC || e->kind == EVENT_COLLECT)
         n = &w->nodes[e->a];
     if (!n || !n->up || w->now >= n->paused_until) return false;
-    struct event later = *e;
+    struct world_event later = *e;
     later.at = n->paused_until;
     push(w, later);
     return true;
 }
 
-static void on_trouble(struct world *w, const struct event *e)
+static void on_trouble(struct world *w, const struct world_event *e)
 {
     const struct mix *m = &w->mix;
     if (w->phase == WORLD_HEALED) return;
     switch (e->kind) {
-    case EVENT_STORM: again(w, m->storm_every_ms, e), fault_storm(w); break;
-    case EVENT_CUT: again(w, m->cut_every_ms, e), fault_cut(w); break;
-    case EVENT_CRASH: again(w, m->crash_every_ms, e), fault_crash(w); break;
-    case EVENT_PAUSE: again(w, m->pause_every_ms, e), fault_pause(w); break;
-    case EVENT_JUMP: again(w, m->jump_every_ms, e), fault_jump(w); break;
-    case EVENT_QUIET: again(w, m->quiet_every_ms, e), fault_quiet(w); break;
-    case EVENT_OWN: again(w, m->own_every_ms, e), client_own(w); break;
-    case EVENT_SWITCH: again(w, m->switch_every_ms, e), client_switch(w); break;
-    case EVENT_FREEZE: fault_freeze(w, &w->nodes[e->a], e->b); break;
-    default: CHECK(!"an event without a meaning");
+    case EVENT_STORM:
+        again(w, m->storm_every_ms, e), fault_storm(w);
+        break;
+    case EVENT_CUT:
+        again(w, m->cut_every_ms, e), fault_cut(w);
+        break;
+    case EVENT_CRASH:
+        again(w, m->crash_every_ms, e), fault_crash(w);
+        break;
+    case EVENT_PAUSE:
+        again(w, m->pause_every_ms, e), fault_pause(w);
+        break;
+    case EVENT_JUMP:
+        again(w, m->jump_every_ms, e), fault_jump(w);
+        break;
+    case EVENT_QUIET:
+        again(w, m->quiet_every_ms, e), fault_quiet(w);
+        break;
+    case EVENT_OWN:
+        again(w, m->own_every_ms, e), client_own(w);
+        break;
+    case EVENT_SWITCH:
+        again(w, m->switch_every_ms, e), client_switch(w);
+        break;
+    case EVENT_FREEZE:
+        fault_freeze(w, &w->nodes[e->a], e->b);
+        break;
+    default:
+        CHECK(!"an event without a meaning");
     }
 }
 
 static void step(struct world *w)
 {
-    struct event e = pop(w);
+    struct world_event e = pop(w);
     w->now = e.at;
     if (put_off(w, &e)) return;
     w->steps++;
     switch (e.kind) {
-    case EVENT_PERFORM: wire_perform(w, &w->flights[e.a]); break;
-    case EVENT_ANSWER: wire_answer(w, &w->flights[e.a]); break;
-    case EVENT_TICK: on_tick(w, &e); break;
+    case EVENT_PERFORM:
+        wire_perform(w, &w->flights[e.a]);
+        break;
+    case EVENT_ANSWER:
+        wire_answer(w, &w->flights[e.a]);
+        break;
+    case EVENT_TICK:
+        on_tick(w, &e);
+        break;
     case EVENT_START:
         if (!w->nodes[e.a].up) node_start(w, &w->nodes[e.a]);
         break;
-    case EVENT_ASK: on_ask(w); break;
-    case EVENT_RETRY: client_retry(w, e.a); break;
-    case EVENT_SYNC: on_sync(w, &e); break;
-    case EVENT_COLLECT: on_collect(w, &e); break;
-    default: on_trouble(w, &e); break;
+    case EVENT_ASK:
+        on_ask(w);
+        break;
+    case EVENT_RETRY:
+        client_retry(w, e.a);
+        break;
+    case EVENT_SYNC:
+        on_sync(w, &e);
+        break;
+    case EVENT_COLLECT:
+        on_collect(w, &e);
+        break;
+    default:
+        on_trouble(w, &e);
+        break;
     }
 }
 
@@ -278,7 +331,8 @@ static void run_until(struct world *w, int64_t until)
     w->now = until;
 }
 
-// Commits fast enough for the snapshots that the floor needs, then waits for everything to grow old, then looks.
+// Commits fast enough for the snapshots that the floor needs, then waits for everything to grow
+// old, then looks.
 static void run_healed(struct world *w)
 {
     fault_heal(w);

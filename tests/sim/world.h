@@ -30,7 +30,7 @@ struct node {
     uint64_t folded_len;
     uint64_t folded_cap;
     bool halt_seen;
-    bool jumped; // a snapshot was loaded since
+    bool jumped;          // a snapshot was loaded since
     uint64_t stands_from; // the first slot folded after the last snapshot
 };
 
@@ -48,7 +48,7 @@ struct flight {
     enum err blind;
 };
 
-enum event_kind {
+enum world_event_kind {
     EVENT_PERFORM, // a: flight
     EVENT_ANSWER,  // a: flight
     EVENT_TICK,    // a: node, b: life
@@ -68,10 +68,10 @@ enum event_kind {
     EVENT_FREEZE, // a: node, b: for how long
 };
 
-struct event {
+struct world_event {
     int64_t at;
     uint64_t order;
-    enum event_kind kind;
+    enum world_event_kind kind;
     uint32_t a;
     uint32_t b;
 };
@@ -87,7 +87,7 @@ struct world {
     int64_t now;
     enum world_phase phase;
     bool lying;
-    struct event *events; // a heap
+    struct world_event *events; // a heap
     size_t events_len;
     size_t events_cap;
     uint64_t events_order;
@@ -108,18 +108,20 @@ struct world {
     uint64_t dropped;
     struct hash128 *versions; // lying stores: the first version of each slot that anybody folded
     uint64_t versions_len;
-    uint64_t forks;  // ... and how often another one was folded
+    uint64_t forks;   // ... and how often another one was folded
     uint64_t escapes; // slots of a losing version that a handle no longer stands on
-    uint64_t halted; // handles that halted
+    uint64_t halted;  // handles that halted
     int64_t healed_at;
     uint64_t healed_len;   // length of the history when the faults ceased
     size_t healed_tickets; // tickets given out until then
     size_t tickets_open;   // all before it are answered
+    struct life *life;     // the queue's world (tests/simqueue) keeps its own here
 };
 
 struct world_options {
     uint64_t seed;
     bool lying;
+    uint32_t scenario; // 0: the usual one
     FILE *print;
     struct buf *all;
 };
@@ -127,11 +129,15 @@ struct world_options {
 void world_init(struct world *w, const struct world_options *o);
 void world_done(struct world *w);
 void world_run(struct world *w); // to the end, or to the first broken promise
+// Adds what it came to, and writes the figures that only this kind of world has ("dropped=12").
+struct runner_sum;
+void world_sum(const struct world *w, struct runner_sum *sum);
+void world_figures(const struct runner_sum *sum, char *out, size_t out_len);
 
 // ---- world.c
-void world_at(struct world *w, int64_t at, enum event_kind kind, uint32_t a, uint32_t b);
+void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b);
 // Draws a delay around mean and schedules kind; nothing for mean 0.
-void world_every(struct world *w, int64_t mean, enum event_kind kind, uint32_t a);
+void world_every(struct world *w, int64_t mean, enum world_event_kind kind, uint32_t a);
 
 // ---- fault.c
 void fault_plan(struct world *w); // schedules the first of each kind
@@ -139,7 +145,8 @@ void fault_storm(struct world *w);
 void fault_cut(struct world *w);
 void fault_crash(struct world *w);
 void fault_pause(struct world *w);
-void fault_stall(struct world *w, struct node *n); // paused by its own luck rather than by the clock's
+void fault_stall(struct world *w,
+                 struct node *n); // paused by its own luck rather than by the clock's
 void fault_freeze(struct world *w, struct node *n, int64_t len);
 void fault_jump(struct world *w);
 void fault_quiet(struct world *w);
@@ -152,6 +159,9 @@ void node_crash(struct world *w, struct node *n);
 void node_settle(struct world *w,
                  struct node *n);        // takes requests and replies, checks, sets the next tick
 bool node_can_act(const struct node *n); // up and not paused
+struct bucket *node_bucket(struct world *w, struct node *n); // where its requests are performed
+void node_respond(struct world *w, struct node *n, const struct flight *f,
+                  const struct response *r);
 
 // ---- wire.c
 void wire_send(struct world *w, struct node *n, const struct request *q, bool collector);

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many processes with many workers on one directory, killed and stopped at random; afterwards the
+// event stream must show that nothing was lost, nothing ended twice, nothing had two holders, and
+// strict groups stayed in order.
+//   chaos [--seconds N] [--seed N] [--processes N] [--workers N] [--dir DIR] [--keep]
+#define _GNU_SOURCE // nftw
+#include "history.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROCESSES_MAX 64
+#define DRAIN_MS      60000
+#define PAUSE_MS      2000 // a stopped process outlives its locks
+#define PATH_LEN      256
+
+struct chaos {
+    uint32_t seconds;
+    uint64_t seed;
+    uint32_t processes;
+    uint32_t workers;
+    bool keep;
+    char dir[PATH_LEN];
+    char store[PATH_LEN + 16];
+    char slate_path[PATH_LEN + 16];
+    struct slate *slate;
+    struct sluice *handle;
+    struct recorder recorders[LANES];
+    struct chance chance;
+    pid_t children[PROCESSES_MAX];
+    uint64_t started; // processes, ever: each has its own seed
+    uint64_t kills;
+    uint64_t pauses;
+    int failed; // cases
+    int cases;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void nap_ms(int64_t ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+// ---- the processes
+
+static bool spawn(struct chaos *c, uint32_t at)
+{
+    char seed[24];
+    char workers[12];
+    (void)snprintf(seed, sizeof seed, "%" PRIu64, c->seed * 10007 + c->started++);
+    (void)snprintf(workers, sizeof workers, "%" PRIu32, c->workers);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        (void)execl("/proc/self/exe", "chaos", "--as-process", c->store, "--slate", c->slate_path,
+                    "--seed", seed, "--workers", workers, (char *)NULL);
+        _exit(127);
+    }
+    c->children[at] = pid;
+    return pid > 0;
+}
+
+static int reap(struct chaos *c, uint32_t at)
+{
+    int status = 0;
+    while (waitpid(c->children[at], &status, 0) < 0 && errno == EINTR)
+        continue;
+    c->children[at] = 0;
+    return status;
+}
+
+// One that is stopped for longer than its locks last wakes up with tokens that are no longer good.
+static void disturb(struct chaos *c)
+{
+    uint32_t at = (uint32_t)chance_under(&c->chance, c->processes);
+    if (chance_percent(&c->chance, 10)) {
+        c->pauses++;
+        (void)kill(c->children[at], SIGSTOP);
+        nap_ms(PAUSE_MS);
+        (void)kill(c->children[at], SIGCONT);
+        return;
+    }
+    c->kills++;
+    (void)kill(c->children[at], SIGKILL);
+    (void)reap(c, at);
+    (void)spawn(c, at);
+}
+
+static void run(struct chaos *c)
+{
+    int64_t end = now_ms() + (int64_t)c->seconds * 1000;
+    for (uint32_t i = 0; i < c->processes; i++)
+        (void)spawn(c, i);
+    while (now_ms() < end && atomic_load(&c->slate->faults) == 0) {
+        nap_ms(50 + (int64_t)chance_under(&c->chance, 300));
+        disturb(c);
+    }
+    atomic_store(&c->slate->phase, PHASE_DRAIN);
+}
+
+static void stop(struct chaos *c)
+{
+    atomic_store(&c->slate->phase, PHASE_STOP);
+    for (uint32_t i = 0; i < c->processes; i++) {
+        if (c->children[i] <= 0) continue;
+        int status = reap(c, i);
+        if (status != 0) slate_fault(c->slate, "a process ended with status %d", status);
+    }
+}
+
+// ---- the queues
+
+static bool prepare(struct chaos *c, const char *base)
+{
+    (void)snprintf(c->dir, sizeof c->dir, "%s/sluice-chaos-XXXXXX", base);
+    if (!mkdtemp(c->dir)) return false;
+    (void)snprintf(c->store, sizeof c->store, "%s/store", c->dir);
+    (void)snprintf(c->slate_path, sizeof c->slate_path, "%s/slate", c->dir);
+    c->slate = slate_open(c->slate_path, true);
+    if (!c->slate) return false;
+    static const struct sluice_setting plain[] = {{"failureStrategy.maxRetries", "1000"},
+                                                  {"failureStrategy.backoff.initial", "20ms"}};
+    static const struct sluice_setting strict[] = {{"orderingGuarantee", "true"},
+                                                   {"failureStrategy.maxRetries", "1000"},
+                                                   {"failureStrategy.backoff.initial", "5ms"},
+                                                   {"failureStrategy.backoff.max", "50ms"}};
+    static const struct sluice_setting hybrid[] = {{"failureStrategy.mode", "hybrid"},
+                                                   {"failureStrategy.maxRetries", "2"},
+                                                   {"failureStrategy.deadLetterQueue", DEAD_QUEUE},
+                                                   {"failureStrategy.backoff.initial", "20ms"}};
+    struct sluice_error e;
+    bool ok = sluice_open(c->store, NULL, &c->handle, &e) == SLUICE_OK;
+    struct sluice *s = c->handle;
+    ok = ok && sluice_queue_create(s, lane_names[LANE_PLAIN], plain, 2, &e) == SLUICE_OK &&
+         sluice_queue_create(s, lane_names[LANE_STRICT], strict, 4, &e) == SLUICE_OK &&
+         sluice_queue_create(s, lane_names[LANE_HYBRID], hybrid, 4, &e) == SLUICE_OK;
+    if (!ok) printf("# %s\n", e.message);
+    for (int lane = 0; lane < LANES && ok; lane++)
+        ok = recorder_start(&c->recorders[lane], s, (enum lane)lane);
+    return ok;
+}
+
+static bool is_empty(struct sluice *s, char *why, size_t why_len)
+{
+    for (int lane = 0; lane < LANES; lane++) {
+        struct sluice_stats stats;
+        struct sluice_error e;
+        if (sluice_stats(s, lane_names[lane], &stats, &e) != SLUICE_OK) {
+            (void)snprintf(why, why_len, "%s", e.message);
+            return false;
+        }
+        if (stats.ready + stats.locked + stats.delayed + stats.outbound == 0) continue;
+        (void)snprintf(why, why_len,
+                       "%s: %" PRIu64 " ready, %" PRIu64 " locked, %" PRIu64 " delayed, %" PRIu64
+                       " outbound",
+                       lane_names[lane], stats.ready, stats.locked, stats.delayed, stats.outbound);
+        return false;
+    }
+    return true;
+}
+
+static bool drain(struct chaos *c)
+{
+    char why[400] = "";
+    int64_t end = now_ms() + DRAIN_MS;
+    while (atomic_load(&c->slate->faults) == 0) {
+        if (is_empty(c->handle, why, sizeof why)) return true;
+        if (now_ms() > end) break;
+        nap_ms(20);
+    }
+    printf("# not drained: %s\n", why);
+    return false;
+}
+
+// ---- the verdict
+
+static void report(struct chaos *c, const char *name, bool ok, const char *detail)
+{
+    c->cases++;
+    c->failed += !ok;
+    printf("%sok %d - %s\n", ok ? "" : "not ", c->cases, name);
+    if (!ok && *detail) printf("# %s\n", detail);
+}
+
+static void report_count(struct chaos *c, const char *name, uint64_t count, const char *first)
+{
+    char detail[300];
+    (void)snprintf(detail, sizeof detail, "%" PRIu64 " times; first: %s", count, first);
+    report(c, name, count == 0, detail);
+}
+
+// What the workers saw: rows that were answered, and how often a message came.
+static void describe(const struct chaos *c, const struct verdict *v)
+{
+    uint64_t tried = atomic_load(&c->slate->next);
+    uint64_t sent = 0;
+    uint64_t duplicates = 0;
+    for (uint64_t i = 0; i < tried && i < SLATE_ROWS_MAX; i++) {
+        sent += atomic_load(&c->slate->rows[i].sent);
+        duplicates += atomic_load(&c->slate->rows[i].received) > 1;
+    }
+    printf("# %" PRIu64 " sends answered, %" PRIu64 " enqueued, %" PRIu64 " processed, %" PRIu64
+           " dead-lettered, %" PRIu64 " claims (%" PRIu64 " again, %" PRIu64 " locks expired)\n",
+           sent, v->enqueued, v->processed, v->dead, v->claims, v->again, v->expired);
+    printf("# %" PRIu64 " messages were delivered more than once (at least once is the promise), "
+           "%" PRIu64 " late words refused, %" PRIu64 " answers asked for again\n",
+           duplicates, atomic_load(&c->slate->refused), atomic_load(&c->slate->unknown));
+    printf("# %" PRIu64 " kills, %" PRIu64 " pauses, %" PRIu64 " processes, %" PRIu64 " events\n",
+           c->kills, c->pauses, c->started, v->events);
+}
+
+static void judge(struct chaos *c, bool drained)
+{
+    struct verdict v = {0};
+    bool read = true;
+    const char *problem = "";
+    for (int lane = 0; lane < LANES && read; lane++) {
+        struct recorder *r = &c->recorders[lane];
+        recorder_finish(r);
+        read = !*r->problem && history_judge(r, c->slate, &v) && recorder_agrees(r);
+        problem = r->problem;
+    }
+    describe(c, &v);
+    report(c, "every call answers as it should", atomic_load(&c->slate->faults) == 0,
+           c->slate->fault);
+    report(c, "every reader hears the same events", read, problem);
+    report(c, "everything ends after the faults", drained, "");
+    report_count(c, "nothing that was sent is lost", v.lost, v.first[5]);
+    report_count(c, "nothing is acked twice or given after its end", v.two_ends, v.first[1]);
+    report_count(c, "nothing has two holders", v.two_holders, v.first[0]);
+    report_count(c, "strict groups stay in order", v.disorder, v.first[2]);
+    report_count(c, "nothing comes that nobody sent", v.strangers, v.first[3]);
+    report_count(c, "every event is told once, in order", v.twice_told, v.first[4]);
+    struct sluice_stats dead = {0};
+    (void)sluice_stats(c->handle, DEAD_QUEUE, &dead, NULL);
+    char detail[100];
+    (void)snprintf(detail, sizeof detail, "%" PRIu64 " arrived of %" PRIu64, dead.sent, v.dead);
+    report(c, "every dead letter arrives once", dead.sent == v.dead, detail);
+    report(c, "something happened", v.processed > 100 && v.again > 0, "");
+}
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *ftw)
+{
+    (void)s, (void)kind, (void)ftw;
+    return remove(path);
+}
+
+static int chaos(struct chaos *c, const char *base)
+{
+    printf("# seed %" PRIu64 ": %" PRIu32 " processes x %" PRIu32 " workers, %" PRIu32 " s\n",
+           c->seed, c->processes, c->workers, c->seconds);
+    c->chance.state = c->seed;
+    bool ready = prepare(c, base);
+    report(c, "the queues can be made", ready, strerror(errno));
+    if (ready) {
+        run(c);
+        bool drained = drain(c);
+        stop(c);
+        judge(c, drained);
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        recorder_finish(&c->recorders[lane]);
+        recorder_done(&c->recorders[lane]);
+    }
+    sluice_close(c->handle);
+    printf("1..%d\n", c->cases);
+    if (!c->keep && c->failed == 0 && c->dir[0])
+        (void)nftw(c->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    else
+        printf("# kept: %s\n", c->dir);
+    return c->failed > 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option names[] = {{"seconds", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'r'},
+                                          {"processes", required_argument, NULL, 'p'},
+                                          {"workers", required_argument, NULL, 'w'},
+                                          {"dir", required_argument, NULL, 'd'},
+                                          {"keep", no_argument, NULL, 'k'},
+                                          {"as-process", required_argument, NULL, 'a'},
+                                          {"slate", required_argument, NULL, 'l'},
+                                          {0}};
+    static struct chaos c = {.seconds = 10, .processes = 8, .workers = 25};
+    const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : "/var/tmp";
+    const char *store = NULL;
+    const char *slate = NULL;
+    c.seed = (uint64_t)time(NULL);
+    for (int o; (o = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        if (o == 's') c.seconds = (uint32_t)atoi(optarg);
+        if (o == 'r') c.seed = strtoull(optarg, NULL, 10);
+        if (o == 'p') c.processes = (uint32_t)atoi(optarg);
+        if (o == 'w') c.workers = (uint32_t)atoi(optarg);
+        if (o == 'd') base = optarg;
+        if (o == 'k') c.keep = true;
+        if (o == 'a') store = optarg;
+        if (o == 'l') slate = optarg;
+        if (o == '?') return 2;
+    }
+    if (c.processes < 1 || c.processes > PROCESSES_MAX) return 2;
+    if (store)
+        return worker_process(&(struct worker_settings){
+            .store = store, .slate = slate, .seed = c.seed, .workers = c.workers});
+    return chaos(&c, base);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processes of the stress test write down while they live: one file that all of them map,
+// so that a line written is there whoever is killed next. A row for each message ever tried.
+#pragma once
+
+#include <sluice.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SLATE_ROWS_MAX 2000000u
+#define GROUPS         16u
+
+enum lane { LANE_PLAIN, LANE_STRICT, LANE_HYBRID, LANES };
+extern const char *const lane_names[LANES]; // the queues
+#define DEAD_QUEUE "dead"
+
+enum phase {
+    PHASE_RUN,   // senders send, workers work, some are killed
+    PHASE_DRAIN, // no more is sent, nobody is killed
+    PHASE_STOP
+};
+
+struct row {
+    _Atomic uint8_t sent;     // the send was answered
+    _Atomic uint8_t has_id;   // 1: being written, 2: id is there
+    _Atomic uint8_t acked;    // acks that were answered with OK
+    _Atomic uint8_t received; // deliveries that a worker saw
+    uint8_t lane;
+    uint8_t group;                // strict: GROUPS of them
+    _Atomic uint64_t fence;       // the highest seen
+    _Atomic uint64_t acked_fence; // of the delivery that was acked
+    char id[SLUICE_ID_MAX];
+};
+
+struct slate {
+    _Atomic int phase;
+    _Atomic uint64_t next;      // number of the next message
+    _Atomic uint64_t ended;     // acked or failed for good, roughly: keeps the backlog short
+    _Atomic uint64_t refused;   // words that came too late
+    _Atomic uint64_t abandoned; // locks left to run out
+    _Atomic uint64_t unknown;   // answers that had to be asked for again
+    _Atomic uint64_t faults;    // things that must not happen; the first is described
+    char fault[256];
+    struct row rows[SLATE_ROWS_MAX];
+};
+
+struct slate *slate_open(const char *path, bool create); // NULL: errno says why
+void slate_fault(struct slate *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Remembers the message's id; a fault when it has another one already.
+void slate_id(struct slate *s, uint64_t number, const char *id);
+
+struct chance {
+    uint64_t state;
+};
+uint64_t chance_next(struct chance *c);
+uint64_t chance_under(struct chance *c, uint64_t limit); // 0 .. limit - 1
+bool chance_percent(struct chance *c, uint64_t percent);

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written on the slate follows the answer, never precedes it: a row says what was promised.
+#include "worker.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORKERS_MAX     256
+#define SEND_MAX        20
+#define RECEIVE_MAX     4
+#define BACKLOG_MAX     1500
+#define BODY_MAX        400
+#define WAIT_MS         100
+#define VISIBILITY_MS   1500
+
+#define FAIL_PERCENT    5
+#define FAIL_MORE       25 // where retries are used up
+#define RELEASE_PERCENT 2
+#define ABANDON_PERCENT 1
+
+struct process {
+    struct sluice *store;
+    struct slate *slate;
+};
+
+struct actor {
+    struct process *process;
+    pthread_t thread;
+    struct chance chance;
+    uint32_t number;
+    enum lane lane;
+    char name[32];
+};
+
+static void nap_ms(uint64_t ms)
+{
+    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
+// A code after which the same is asked again.
+static bool undecided(struct process *p, enum sluice_code code)
+{
+    if (code != SLUICE_UNKNOWN && code != SLUICE_UNAVAILABLE) return false;
+    atomic_fetch_add(&p->slate->unknown, 1);
+    nap_ms(5);
+    return true;
+}
+
+static void complain(struct process *p, const char *what, enum sluice_code code,
+                     const struct sluice_error *error)
+{
+    slate_fault(p->slate, "%s answers %s: %s", what, sluice_code_name(code), error->message);
+}
+
+// ---- sending
+
+struct parcel {
+    uint64_t first; // number
+    size_t len;
+    char bodies[SEND_MAX][BODY_MAX];
+    char groups[SEND_MAX][8];
+    struct sluice_send sends[SEND_MAX];
+    struct sluice_sent sent[SEND_MAX];
+};
+
+static bool pack(struct actor *a, struct parcel *p)
+{
+    struct slate *slate = a->process->slate;
+    enum lane lane = (enum lane)chance_under(&a->chance, LANES);
+    p->len = 1 + chance_under(&a->chance, SEND_MAX);
+    p->first = atomic_fetch_add(&slate->next, p->len);
+    if (p->first + p->len > SLATE_ROWS_MAX) return false;
+    for (size_t i = 0; i < p->len; i++) {
+        uint64_t number = p->first + i;
+        struct row *row = &slate->rows[number];
+        row->lane = (uint8_t)lane;
+        row->group = (uint8_t)(number % GROUPS);
+        memcpy(p->bodies[i], &number, sizeof number);
+        p->sends[i] = (struct sluice_send){
+            .body = p->bodies[i],
+            .body_len = sizeof number + chance_under(&a->chance, BODY_MAX - sizeof number)};
+        if (lane != LANE_STRICT) continue;
+        (void)snprintf(p->groups[i], sizeof p->groups[i], "g%u", (unsigned)row->group);
+        p->sends[i].group = p->groups[i];
+    }
+    return true;
+}
+
+static bool post(struct actor *a, struct parcel *p)
+{
+    struct slate *slate = a->process->slate;
+    struct sluice_request request;
+    for (size_t i = 0; i < sizeof request.bytes; i++)
+        request.bytes[i] = (uint8_t)chance_next(&a->chance);
+    const char *queue = lane_names[slate->rows[p->first].lane];
+    struct sluice_error error;
+    enum sluice_code code;
+    do
+        code = sluice_send(a->process->store, queue, p->sends, p->len, &request, p->sent, &error);
+    while (undecided(a->process, code));
+    if (code != SLUICE_OK) {
+        complain(a->process, "send", code, &error);
+        return false;
+    }
+    for (size_t i = 0; i < p->len; i++) {
+        slate_id(slate, p->first + i, p->sent[i].id);
+        atomic_store(&slate->rows[p->first + i].sent, 1);
+    }
+    return true;
+}
+
+static void *sender_main(void *ctx)
+{
+    struct actor *a = ctx;
+    struct slate *slate = a->process->slate;
+    struct parcel *p = calloc(1, sizeof *p);
+    while (p && atomic_load(&slate->phase) == PHASE_RUN) {
+        uint64_t next = atomic_load(&slate->next);
+        uint64_t ended = atomic_load(&slate->ended);
+        if (next > ended + BACKLOG_MAX) {
+            nap_ms(5);
+            continue;
+        }
+        if (!pack(a, p) || !post(a, p)) break;
+    }
+    free(p);
+    return NULL;
+}
+
+// ---- working
+
+static uint64_t number_of(const struct sluice_message *m)
+{
+    uint64_t number = UINT64_MAX;
+    if (m->body_len >= sizeof number) memcpy(&number, m->body, sizeof number);
+    return number;
+}
+
+static bool note_received(struct actor *a, const struct sluice_message *m)
+{
+    struct slate *slate = a->process->slate;
+    uint64_t number = number_of(m);
+    if (number >= atomic_load(&slate->next) || slate->rows[number].lane != a->lane) {
+        slate_fault(slate, "%s has a body nobody sent", m->id);
+        return false;
+    }
+    struct row *row = &slate->rows[number];
+    slate_id(slate, number, m->id);
+    // a lock that is older than the acked one may be looked at late; a younger one may not exist
+    uint64_t acked = atomic_load(&row->acked_fence);
+    if (acked > 0 && m->fence > acked) slate_fault(slate, "%s was given after its ack", m->id);
+    atomic_fetch_add(&row->received, 1);
+    uint64_t had = atomic_load(&row->fence);
+    while (had < m->fence && !atomic_compare_exchange_weak(&row->fence, &had, m->fence))
+        continue;
+    if (had == m->fence) slate_fault(slate, "%s was given twice with one fence", m->id);
+    return true;
+}
+
+static void word(struct actor *a, const struct sluice_message *m)
+{
+    struct process *p = a->process;
+    struct slate *slate = p->slate;
+    const char *queue = lane_names[a->lane];
+    const char *token = m->token;
+    struct sluice_outcome outcome = {.code = SLUICE_OK};
+    struct sluice_error error;
+    bool fails = chance_percent(&a->chance, a->lane == LANE_HYBRID ? FAIL_MORE : FAIL_PERCENT);
+    bool releases = !fails && chance_percent(&a->chance, RELEASE_PERCENT);
+    bool acks = !fails && !releases;
+    bool asked_again = false;
+    enum sluice_code code;
+    for (;;) {
+        if (acks) code = sluice_ack(p->store, queue, &token, 1, &outcome, &error);
+        if (fails) code = sluice_fail(p->store, queue, &token, 1, "on purpose", &outcome, &error);
+        if (releases) code = sluice_release(p->store, queue, &token, 1, 0, &outcome, &error);
+        if (!undecided(p, code)) break;
+        asked_again = true;
+    }
+    if (code == SLUICE_FENCED || code == SLUICE_CONFLICT) {
+        if (!asked_again) atomic_fetch_add(&slate->refused, 1);
+        return;
+    }
+    if (code != SLUICE_OK) {
+        complain(p, acks ? "ack" : fails ? "fail" : "release", code, &error);
+        return;
+    }
+    bool dead = outcome.status && strcmp(outcome.status, "dead-lettered") == 0;
+    if (acks || dead) atomic_fetch_add(&slate->ended, 1);
+    if (!acks) return;
+    struct row *row = &slate->rows[number_of(m)];
+    atomic_store(&row->acked_fence, m->fence);
+    if (atomic_fetch_add(&row->acked, 1) > 0) slate_fault(slate, "%s was acked twice", m->id);
+}
+
+static void handle(struct actor *a, const struct sluice_batch *b)
+{
+    for (size_t i = 0; i < b->len; i++) {
+        const struct sluice_message *m = &b->messages[i];
+        if (!note_received(a, m)) continue;
+        if (chance_percent(&a->chance, 10)) nap_ms(chance_under(&a->chance, 5));
+        bool calm = atomic_load(&a->process->slate->phase) != PHASE_RUN;
+        if (!calm && chance_percent(&a->chance, ABANDON_PERCENT)) {
+            atomic_fetch_add(&a->process->slate->abandoned, 1);
+            continue;
+        }
+        if (chance_percent(&a->chance, 2)) {
+            const char *token = m->token;
+            (void)sluice_renew(a->process->store, lane_names[a->lane], &token, 1, VISIBILITY_MS,
+                               NULL, NULL);
+        }
+        word(a, m);
+    }
+}
+
+static void *worker_main(void *ctx)
+{
+    struct actor *a = ctx;
+    struct process *p = a->process;
+    while (atomic_load(&p->slate->phase) != PHASE_STOP) {
+        struct sluice_receive r = {.worker = a->name,
+                                   .max = 1 + (uint32_t)chance_under(&a->chance, RECEIVE_MAX),
+                                   .wait_ms = WAIT_MS,
+                                   .visibility_ms = VISIBILITY_MS};
+        struct sluice_batch *b = NULL;
+        struct sluice_error error;
+        enum sluice_code code = sluice_receive(p->store, lane_names[a->lane], &r, &b, &error);
+        if (code == SLUICE_OK) {
+            handle(a, b);
+        } else if (!undecided(p, code)) {
+            complain(p, "receive", code, &error);
+            break;
+        }
+        sluice_batch_free(b);
+    }
+    return NULL;
+}
+
+int worker_process(const struct worker_settings *settings)
+{
+    static struct actor actors[WORKERS_MAX + 1];
+    struct process p = {.slate = slate_open(settings->slate, false)};
+    struct sluice_error error;
+    if (!p.slate || settings->workers > WORKERS_MAX) return 2;
+    enum sluice_code code = sluice_open(settings->store, NULL, &p.store, &error);
+    if (code != SLUICE_OK) {
+        complain(&p, "open", code, &error);
+        return 1;
+    }
+    uint32_t started = 0;
+    for (; started <= settings->workers; started++) {
+        struct actor *a = &actors[started];
+        a->process = &p;
+        a->number = started;
+        a->lane = (enum lane)(started % LANES);
+        a->chance.state = settings->seed * 1000003 + started;
+        (void)snprintf(a->name, sizeof a->name, "w%" PRIu64 "-%" PRIu32, settings->seed, started);
+        bool sends = started == settings->workers;
+        if (pthread_create(&a->thread, NULL, sends ? sender_main : worker_main, a) != 0) break;
+    }
+    for (uint32_t i = 0; i < started; i++)
+        (void)pthread_join(actors[i].thread, NULL);
+    sluice_close(p.store);
+    return started <= settings->workers ? 1 : 0;
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process of the stress test: one sender and many workers over one handle, until the slate says
+// stop or somebody kills it.
+#pragma once
+
+#include "slate.h"
+
+struct worker_settings {
+    const char *store;
+    const char *slate;
+    uint64_t seed;
+    uint32_t workers;
+};
+
+int worker_process(const struct worker_settings *settings); // the exit status

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Black box tests of the command line: each case has a store of its own and runs the built program.
+
+    @case
+    def a_sentence_that_is_true(sluice):
+        sluice.ok("queue", "create", "tasks")
+
+main() runs the cases of a file and speaks TAP. SLUICE names the program.
+"""
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.environ["SLUICE"]
+PATIENCE = 60  # seconds for one command
+CASES = []
+
+MESSAGE_KEYS = ["id", "queue", "state", "body", "attempt", "token", "fence", "leaseMs", "deadline",
+                "group", "priority", "headers", "sentAt"]
+STATS_KEYS = ["queue", "ready", "locked", "delayed", "processed", "dead", "oldestAgeMs"]
+EVENT_KEYS = ["id", "type", "queue", "message", "attempt", "time"]
+ERROR_KEYS = ["error", "message", "field"]
+
+INVALID, NOT_FOUND, CONFLICT, FENCED, LIMIT, UNAVAILABLE, CORRUPT, DENIED = 2, 3, 4, 5, 6, 7, 9, 10
+
+
+class Wrong(Exception):
+    pass
+
+
+def same(got, expected, what=""):
+    if got != expected:
+        raise Wrong(f"{what}: expected {expected!r}, got {got!r}")
+
+
+def holds(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+def contains(text, *parts):
+    for part in parts:
+        if part not in text:
+            raise Wrong(f"{part!r} is not in {text!r}")
+
+
+class Result:
+    def __init__(self, arguments, run):
+        self.arguments = arguments
+        self.status = run.returncode
+        self.bytes = run.stdout or b""
+        self.out = self.bytes.decode(errors="replace")
+        self.err = run.stderr.decode(errors="replace")
+
+    def __str__(self):
+        words = " ".join(str(word)[:80] for word in self.arguments)
+        return f"sluice {words}: status {self.status}\n{self.out[:2000]}{self.err[:2000]}"
+
+    def lines(self):
+        """The JSON objects of standard output."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Sluice:
+    """The program on a store of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.store = os.path.join(folder, "store")
+        keep = {name: os.environ[name] for name in os.environ if name.endswith("SAN_OPTIONS")}
+        self.env = keep | {"PATH": os.environ["PATH"], "HOME": folder, "SLUICE_STORE": self.store, "TZ": "UTC"}
+
+    def path(self, name, content=None):
+        path = os.path.join(self.folder, name)
+        if content is not None:
+            with open(path, "wb") as file:
+                file.write(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def run(self, *arguments, input=b"", env=None, stdout=subprocess.PIPE):
+        run = subprocess.run([PROGRAM, *arguments], input=input if isinstance(input, bytes) else input.encode(),
+                             stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False,
+                             cwd=self.folder, env=self.env | (env or {}))
+        return Result(arguments, run)
+
+    def start(self, *arguments, **more):
+        return subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                stdin=subprocess.DEVNULL, cwd=self.folder, env=self.env, **more)
+
+    def ok(self, *arguments, **more):
+        result = self.run(*arguments, **more)
+        holds(result.status == 0, f"expected status 0: {result}")
+        return result
+
+    def json(self, *arguments, **more):
+        """The one object that the command prints."""
+        lines = self.ok(*arguments, "--json", **more).lines()
+        same(len(lines), 1, f"objects of {arguments}")
+        return lines[0]
+
+    def refused(self, status, *arguments, says=(), field=None, **more):
+        """Refused with this status, in one sentence, in plain words and as JSON; standard output stays clean."""
+        plain = self.run(*arguments, **more)
+        same(plain.status, status, str(plain))
+        same(plain.out, "", f"standard output of {plain}")
+        holds(plain.err.startswith("sluice: ") and plain.err.count("\n") == 1, f"not one sentence: {plain}")
+        contains(plain.err, *([says] if isinstance(says, str) else says))
+        split = list(arguments).index("--") if "--" in arguments else len(arguments)
+        told = self.run(*arguments[:split], "--json", *arguments[split:], **more)
+        same(told.status, status, str(told))
+        same(told.out, "", f"standard output of {told}")
+        error = json.loads(told.err)
+        same(list(error), ERROR_KEYS, "keys of an error")
+        if field is not None:
+            same(error["field"], field, f"field of {told}")
+        return error
+
+    def create(self, queue, *settings):
+        self.ok("queue", "create", queue, *settings)
+
+    def send(self, queue, body, *options):
+        return self.ok("send", queue, *options, "--", body).out.strip()
+
+    def receive(self, queue, *options):
+        return self.ok("receive", queue, "--json", *options).lines()
+
+    def one(self, queue, *options):
+        messages = self.receive(queue, *options)
+        same(len(messages), 1, "messages received")
+        return messages[0]
+
+    def stats(self, queue):
+        return self.json("stats", queue)
+
+    def events(self, queue):
+        return self.ok("events", queue, "--json").lines()
+
+    def fingerprint(self):
+        """Of every file, but for the clock, which is kept afresh at each opening."""
+        found = {}
+        for at, _, names in os.walk(self.folder):
+            for name in names:
+                path = os.path.join(at, name)
+                if name != "@clock":
+                    with open(path, "rb") as file:
+                        found[path] = hashlib.sha256(file.read()).hexdigest()
+        return found
+
+
+def until(question, what, seconds=20):
+    """Asks again until the answer is true; a state is waited for, never a time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer = question()
+        if answer:
+            return answer
+        time.sleep(0.02)
+    raise Wrong(f"never happened: {what}")
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def main():
+    print(f"1..{len(CASES)}", flush=True)
+    failed = 0
+    for number, function in enumerate(CASES, 1):
+        name = function.__name__.replace("_", " ")
+        folder = tempfile.mkdtemp(prefix="sluice-cli-")
+        try:
+            function(Sluice(folder))
+            print(f"ok {number} - {name}", flush=True)
+        except Exception:  # whatever it was, the other cases run
+            failed += 1
+            print(f"not ok {number} - {name}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}", flush=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""peek, show, stats, events, audit, doctor: looking, without touching."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
+import time
+
+from harness import (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, case, contains, holds, main,
+                     same, until)
+
+
+@case
+def peek_shows_messages_by_state_and_locks_none(sluice):
+    sluice.create("tasks")
+    ids = [sluice.send("tasks", body) for body in ("a", "b", "c")]
+    later = sluice.send("tasks", "d", "--delay", "1h")
+    held = sluice.one("tasks")
+    for state, expected in [("ready", ids[1:]), ("locked", [held["id"]]), ("delayed", [later]), ("dead", [])]:
+        found = sluice.ok("peek", "tasks", "--state", state, "--json").lines()
+        same([message["id"] for message in found], expected, state)
+        same([message["state"] for message in found], [state] * len(expected))
+    same(sluice.stats("tasks")["ready"], 2)
+    contains(sluice.ok("peek", "tasks").out, "ID", "BODY", ids[1])
+    contains(sluice.ok("peek", "tasks", "--state", "dead").err, "no message of tasks is dead")
+    sluice.refused(INVALID, "peek", "tasks", "--state", "happy", says=["happy", "ready"], field="state")
+
+
+@case
+def peek_goes_on_after_a_message(sluice):
+    sluice.create("tasks")
+    ids = [sluice.send("tasks", str(number)) for number in range(5)]
+    first = sluice.ok("peek", "tasks", "--max", "2", "--json").lines()
+    same([message["id"] for message in first], ids[:2])
+    rest = sluice.ok("peek", "tasks", "--after", ids[1], "--json").lines()
+    same([message["id"] for message in rest], ids[2:])
+
+
+@case
+def a_body_cannot_play_with_the_terminal(sluice):
+    sluice.create("tasks")
+    id = sluice.send("tasks", "a\x1b[31mred\nline two")
+    contains(sluice.ok("peek", "tasks").out, "a\\x1b[31mred\\nline two")
+    holds("\x1b" not in sluice.ok("peek", "tasks").out, "an escape came through")
+    contains(on_terminal(sluice, "show", "tasks", id), "a\\x1b[31mred\\nline two")
+
+
+@case
+def show_tells_what_became_of_a_message(sluice):
+    sluice.create("tasks")
+    id = sluice.send("tasks", "x", "--dedup", "k", "--header", "a=b")
+    contains(sluice.ok("show", "tasks", id).out, id, "ready", "a: b", "body")
+    sluice.ok("ack", "tasks", sluice.one("tasks")["token"])
+    done = sluice.json("show", "tasks", id)
+    same(list(done), MESSAGE_KEYS)
+    same((done["id"], done["body"]), (id, None))
+    holds(done["state"] in ("processed", "finished"), f"its state is {done['state']}")
+    sluice.refused(INVALID, "show", "tasks", "nonsense", says="nonsense", field="id")
+    sluice.refused(NOT_FOUND, "show", "tasks", id.rsplit("-", 1)[0] + "-99", says="-99", field="id")
+
+
+@case
+def stats_count_by_state(sluice):
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
+    for body in ("a", "b", "c", "d"):
+        sluice.send("tasks", body)
+    sluice.send("tasks", "e", "--delay", "1h")
+    messages = sluice.receive("tasks", "--max", "3")
+    sluice.ok("ack", "tasks", messages[0]["token"])
+    sluice.ok("fail", "tasks", messages[1]["token"])
+    stats = sluice.stats("tasks")
+    same(list(stats), STATS_KEYS)
+    same([stats[key] for key in STATS_KEYS[:-1]], ["tasks", 1, 1, 1, 1, 1])
+    holds(stats["oldestAgeMs"] > 0, "the oldest has no age")
+    contains(sluice.ok("stats", "tasks").out, "processed", "sent", "oldest")
+    sluice.create("more")
+    same([line["queue"] for line in sluice.ok("stats", "--json").lines()], ["more", "tasks"])
+    contains(sluice.ok("stats").out, "QUEUE", "more", "tasks")
+
+
+@case
+def watching_without_a_terminal_prints_lines(sluice):
+    sluice.create("tasks")
+    watch = sluice.start("stats", "tasks", "--watch", "--interval", "100ms", "--json")
+    lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
+    same([list(line) for line in lines], [STATS_KEYS] * 3)
+    watch.send_signal(signal.SIGTERM)
+    watch.communicate(timeout=20)
+    same(watch.returncode, 0)
+    sluice.refused(INVALID, "stats", "--watch", "--interval", "1ms", says="1ms", field="--interval")
+
+
+class Terminal:
+    """A program on a terminal of its own."""
+
+    def __init__(self, sluice, *arguments, **env):
+        self.master, slave = pty.openpty()
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        self.program = subprocess.Popen([PROGRAM, *arguments], stdin=slave, stdout=slave, stderr=slave,
+                                        cwd=sluice.folder, env=sluice.env | {"TERM": "xterm"} | env,
+                                        start_new_session=True)
+        self.seen = ""
+
+    def wait_for(self, text):
+        def look():
+            self.read()
+            return text in self.seen
+        until(look, f"{text!r} on the screen")
+
+    def read(self):
+        while select.select([self.master], [], [], 0.05)[0]:
+            self.seen += os.read(self.master, 65536).decode(errors="replace")
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def end(self):
+        status = self.program.wait(timeout=20)
+        self.read()
+        restored = termios.tcgetattr(self.slave) == self.before
+        os.close(self.master)
+        os.close(self.slave)
+        return status, restored
+
+
+def on_terminal(sluice, *arguments, **env):
+    terminal = Terminal(sluice, *arguments, **env)
+    terminal.end()
+    return terminal.seen
+
+
+@case
+def the_live_screen_shows_queues_and_puts_the_terminal_back(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    sluice.one("tasks", "--worker", "alpha")
+    for stop in (lambda t: t.type("q"), lambda t: t.program.send_signal(signal.SIGINT),
+                 lambda t: t.program.send_signal(signal.SIGTERM)):
+        terminal = Terminal(sluice, "stats", "tasks", "--watch", "--interval", "100ms")
+        terminal.wait_for("alpha")
+        contains(terminal.seen, "\x1b[?1049h", "READY", "LOCKED", "SENT/S", "OLDEST", "WORKERS")
+        holds(termios.tcgetattr(terminal.slave) != terminal.before, "the terminal was not taken")
+        stop(terminal)
+        same(terminal.end(), (0, True), "status and terminal")
+        contains(terminal.seen, "\x1b[?1049l")
+
+
+@case
+def colour_is_for_terminals_that_want_it(sluice):
+    sluice.create("tasks")
+    contains(on_terminal(sluice, "queue", "list"), "\x1b[1m")
+    holds("\x1b" not in on_terminal(sluice, "queue", "list", NO_COLOR="1"), "colour in spite of NO_COLOR")
+    holds("\x1b" not in sluice.ok("queue", "list").out, "colour without a terminal")
+
+
+@case
+def a_person_is_asked_before_something_is_lost(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    for answer, status, ready in [("n\n", 1, 1), ("\n", 1, 1), ("y\n", 0, 0)]:
+        terminal = Terminal(sluice, "queue", "purge", "tasks")
+        terminal.wait_for("[y/N]")
+        terminal.type(answer)
+        same(terminal.end()[0], status, terminal.seen)
+        same(sluice.stats("tasks")["ready"], ready)
+
+
+@case
+def a_progress_bar_is_shown_on_a_terminal(sluice):
+    sluice.create("tasks")
+    lines = sluice.path("lines", b"".join(b"line %d\n" % number for number in range(20_000)))
+    pipe = sluice.path("pipe")
+    os.mkfifo(pipe)
+    terminal = Terminal(sluice, "send", "tasks", "--lines", pipe)
+    with open(pipe, "wb") as feed, open(lines, "rb") as source:
+        content = source.read()
+        for _ in range(12):  # more than one piece, over more than a tenth of a second
+            feed.write(content)
+            feed.flush()
+            time.sleep(0.02)
+    same(terminal.end()[0], 0, terminal.seen)
+    contains(terminal.seen, "sent 240,000 messages to tasks", "\r\x1b[K")
+
+
+@case
+def events_tell_a_messages_life(sluice):
+    sluice.create("tasks")
+    id = sluice.send("tasks", "x")
+    message = sluice.one("tasks", "--worker", "alpha")
+    sluice.ok("renew", "tasks", message["token"])
+    sluice.ok("ack", "tasks", message["token"])
+    events = sluice.events("tasks")
+    same([event["type"] for event in events],
+         ["message-enqueued", "message-claimed", "lock-renewed", "message-outcome"])
+    for event in events:
+        same(list(event)[:6], EVENT_KEYS)
+        same((event["queue"], event["message"]), ("tasks", id))
+    same((events[1]["worker"], events[1]["attempt"], events[3]["status"]), ("alpha", 1, "processed"))
+    same(len({event["id"] for event in events}), 4)
+    same(sluice.events("tasks"), events)
+    contains(sluice.ok("events", "tasks").out, "message-claimed", "by alpha", "processed")
+
+
+@case
+def events_begin_at_a_position(sluice):
+    sluice.create("tasks")
+    for number in range(4):
+        sluice.send("tasks", str(number))
+    events = sluice.events("tasks")
+    rest = sluice.ok("events", "tasks", "--json", "--from", str(events[1]["position"] + 1)).lines()
+    same(rest, events[2:])
+    sluice.refused(INVALID, "events", "tasks", "--from", "yesterday", says=["yesterday", "now"], field="--from")
+
+
+@case
+def events_follow_what_other_processes_do(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "old")
+    all_of_them = sluice.start("events", "tasks", "--follow", "--json")
+    same(json.loads(all_of_them.stdout.readline())["type"], "message-enqueued")
+    message = sluice.one("tasks")
+    same(json.loads(all_of_them.stdout.readline())["type"], "message-claimed")
+    sluice.ok("ack", "tasks", message["token"])
+    same(json.loads(all_of_them.stdout.readline())["status"], "processed")
+    all_of_them.send_signal(signal.SIGINT)
+    all_of_them.communicate(timeout=20)
+    same(all_of_them.returncode, 0)
+
+
+@case
+def a_reader_that_has_seen_enough_is_no_fault(sluice):
+    sluice.create("tasks")
+    sluice.ok("send", "tasks", "--lines", "-", input="x\n" * 20_000)
+    events = sluice.start("events", "tasks", "--json")
+    events.stdout.readline()
+    events.stdout.close()
+    same(events.stderr.read(), b"", "standard error")
+    same(events.wait(timeout=20), 141)
+    following = sluice.start("events", "tasks", "--follow")
+    following.stdout.readline()
+    following.stdout.close()
+    sluice.send("tasks", "y")
+    same((following.wait(timeout=20), following.stderr.read()), (141, b""))
+
+
+@case
+def an_audit_of_honest_work_finds_nothing(sluice):
+    sluice.create("tasks", "failureStrategy.backoff.initial=1ms")
+    for number in range(20):
+        sluice.send("tasks", str(number))
+    done = 0
+    while done < 20:
+        for number, message in enumerate(sluice.receive("tasks", "--max", "7", "--wait", "1s")):
+            verb = "ack" if number % 3 or message["attempt"] > 1 else "fail"
+            sluice.ok(verb, "tasks", message["token"])
+            done += verb == "ack"
+    result = sluice.json("audit", "tasks")
+    same((result["queue"], result["messages"], result["processed"]), ("tasks", 20, 20))
+    same((result["heldByTwo"], result["ackedTwice"], result["refusedLate"]), (0, 0, 0))
+    contains(sluice.ok("audit", "tasks").out, "held by two at once", "acked twice", "refused late")
+
+
+@case
+def an_audit_counts_those_who_came_too_late(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    first = sluice.one("tasks", "--visibility", "50ms", "--worker", "slow")
+    second = sluice.one("tasks", "--wait", "20s", "--worker", "fast")
+    sluice.run("renew", "tasks", first["token"])
+    sluice.ok("ack", "tasks", second["token"])
+    result = sluice.json("audit", "tasks")
+    same((result["heldByTwo"], result["ackedTwice"], result["refusedLate"]), (0, 0, 1))
+    same((result["expired"], result["claims"]), (1, 2))
+
+
+@case
+def doctor_examines_the_store(sluice):
+    sluice.create("tasks")
+    contains(sluice.ok("doctor").out, "RESULT", "passed", "tasks")
+    lines = sluice.ok("doctor", "--json").lines()
+    holds(len(lines) > 2, "few checks")
+    for line in lines:
+        same(list(line), ["check", "result", "detail"])
+        holds(line["result"] in ("passed", "warning"), str(line))
+
+
+main()

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores that are damaged, forbidden, or not stores at all; and stores shared by many processes."""
+import glob
+import json
+import os
+import subprocess
+
+from harness import CORRUPT, case, contains, holds, main, same
+
+LOOKING = [["stats", "q"], ["peek", "q"], ["audit", "q"], ["queue", "show", "q"]]
+TOUCHING = [["receive", "q"], ["send", "q", "x"], ["queue", "pause", "q"], ["queue", "purge", "q", "--yes"],
+            ["redrive", "q"]]
+
+
+def damage(sluice, marker):
+    """Flips one bit of the journal, inside a body that others follow."""
+    (path,) = glob.glob(f"{sluice.store}/q/*/0/log/@*.1")
+    with open(path, "r+b") as segment:
+        content = segment.read()
+        segment.seek(content.index(marker))
+        segment.write(bytes([marker[0] ^ 1]))
+
+
+@case
+def a_corrupt_store_is_told_and_left_alone(sluice):
+    sluice.create("q")
+    for number in range(5):
+        sluice.send("q", f"body-{number}")
+    damage(sluice, b"body-2")
+    before = sluice.fingerprint()
+    for words in LOOKING + TOUCHING:
+        error = sluice.refused(CORRUPT, *words, says="q")
+        same(error["error"], "CORRUPT")
+    events = sluice.run("events", "q", "--json")  # those before the damage are good
+    same((events.status, len(events.lines())), (CORRUPT, 2))
+    same(sluice.fingerprint(), before)
+
+
+@case
+def a_corrupt_queue_hides_no_other(sluice):
+    sluice.create("q")
+    for number in range(3):
+        sluice.send("q", f"body-{number}")
+    damage(sluice, b"body-1")
+    sluice.create("well")
+    for words in (["stats"], ["queue", "list"]):
+        result = sluice.run(*words, "--json")
+        same(result.status, CORRUPT)
+        same([line["queue"] for line in result.lines()], ["well"])
+    result = sluice.run("doctor", "--json")
+    holds(result.status != 0, "the doctor saw nothing")
+    same([line["check"] for line in result.lines() if line["result"] == "failed"], ["queue q"])
+
+
+@case
+def a_path_that_is_no_folder_is_refused(sluice):
+    path = sluice.path("file", "x")
+    for words in (["stats"], ["send", "q", "x", "--create"], ["queue", "create", "q"]):
+        sluice.refused(2, *words, "--store", path, says=path)
+    sluice.refused(2, "stats", "--store", sluice.path("no/such/parent"), says="parent")
+    result = sluice.run("doctor", "--store", path)
+    holds(result.status != 0, "the doctor saw nothing")
+    contains(result.out, "failed")
+    with open(path, encoding="utf-8") as file:
+        same(file.read(), "x")
+
+
+@case
+def a_url_that_is_not_known_is_refused(sluice):
+    for url in ("ftp://example.com/x", "redis://example.com/0"):
+        sluice.refused(2, "stats", "--store", url, says=url)
+
+
+def unprivileged(sluice, *arguments):
+    """Runs as nobody when we are root, for root may do everything."""
+    def drop():
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+    return subprocess.run([os.environ["SLUICE"], *arguments], env=sluice.env, capture_output=True, text=True,
+                          preexec_fn=drop, check=False)
+
+
+@case
+def a_store_without_permission_is_refused(sluice):
+    sluice.create("q")
+    sluice.send("q", "x")
+    os.chmod(sluice.folder, 0o755)
+    for mode in (0o500, 0o000):
+        os.chmod(sluice.store, mode)
+        for words in (["stats", "q"], ["send", "q", "y"], ["queue", "create", "other"]):
+            result = unprivileged(sluice, *words, "--json")
+            holds(result.returncode in (7, 10), f"{words}: status {result.returncode} {result.stderr}")
+            same(result.stdout, "")
+            contains(json.loads(result.stderr)["message"], "store")
+        os.chmod(sluice.store, 0o755)
+    same(sluice.stats("q")["ready"], 1)
+    same(sluice.ok("queue", "list", "-q").out, "q\n")
+
+
+@case
+def many_processes_share_a_store(sluice):
+    sluice.create("q", "failureStrategy.backoff.initial=1ms")
+    senders = [sluice.start("send", "q", "--lines", sluice.path(f"lines-{number}", "".join(
+        f"{number}-{line}\n" for line in range(200)))) for number in range(4)]
+    for sender in senders:
+        sender.communicate(timeout=60)
+        same(sender.returncode, 0)
+    seen = []
+    while len(seen) < 800:
+        receivers = [sluice.start("receive", "q", "--max", "70", "--wait", "5s", "--json") for _ in range(4)]
+        outs = [receiver.communicate(timeout=60)[0] for receiver in receivers]
+        messages = [json.loads(line) for out in outs for line in out.splitlines()]
+        holds(messages, "nothing came")
+        seen += [message["body"] for message in messages]
+        sluice.ok("ack", "q", *[message["token"] for message in messages])
+    same(len(set(seen)), 800)
+    audit = sluice.json("audit", "q")
+    same([audit[key] for key in ("messages", "processed", "heldByTwo", "ackedTwice")], [800, 800, 0, 0])
+
+
+main()

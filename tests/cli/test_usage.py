@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line itself: help, mistakes, the default store, completion."""
+import os
+import subprocess
+
+from harness import INVALID, case, contains, holds, main, same
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+COMMANDS = ["queue create", "queue list", "queue show", "queue set", "queue pause", "queue resume", "queue purge",
+            "queue delete", "send", "receive", "ack", "fail", "release", "renew", "work", "peek", "show", "stats",
+            "events", "redrive", "audit", "doctor", "bench", "completion", "version", "help"]
+
+
+@case
+def every_command_has_help(sluice):
+    overview = sluice.ok("help").out
+    same(sluice.ok("--help").out, overview)
+    for command in COMMANDS:
+        contains(overview, f"  {command}")
+        text = sluice.ok("help", *command.split()).out
+        contains(text, f"Usage: sluice {command}", "--store URL")
+        same(sluice.ok(*command.split(), "--help").out, text)
+        same(sluice.ok(*command.split(), "-h").out, text)
+        holds(max(len(line) for line in text.splitlines()) < 90, f"long lines in the help of {command}")
+    contains(sluice.ok("help", "queue").out, "queue create")
+    same(sluice.ok("queue", "--help").out, sluice.ok("help", "queue").out)
+    holds(not os.path.exists(sluice.store), "help made a store")
+
+
+@case
+def the_man_pages_know_every_command(sluice):
+    pages = ""
+    for name in sorted(os.listdir(f"{ROOT}/docs/man")):
+        if name.endswith(".1"):
+            with open(f"{ROOT}/docs/man/{name}", encoding="utf-8") as page:
+                pages += page.read()
+    for command in COMMANDS:
+        contains(pages, command)
+        for line in sluice.ok("help", *command.split()).out.splitlines():
+            if line.startswith("  --"):
+                contains(pages.replace("\\-", "-"), line.split()[0])
+
+
+@case
+def no_command_is_a_usage_error(sluice):
+    result = sluice.run()
+    same((result.status, result.out), (INVALID, ""))
+    contains(result.err, "Usage: sluice")
+
+
+@case
+def mistakes_are_named(sluice):
+    for words, says in [(["sned", "q"], ['"sned"', '"send"']), (["frobnicate"], ["frobnicate", "sluice help"]),
+                        (["queue"], ["queue", "sluice help queue"]), (["queue", "crate"], ["queue create"]),
+                        (["help", "sned"], ["send"]), (["send"], ["QUEUE is missing"]),
+                        (["send", "q", "a", "b"], ['"b"', "one word too many"]),
+                        (["stats", "a", "b"], ['"b"']), (["doctor", "x"], ['"x"']),
+                        (["send", "q", "x", "--prioritty", "1"], ["--prioritty", "--priority"]),
+                        (["send", "q", "x", "--zzz"], ["--zzz", "sluice help send"]),
+                        (["send", "q", "x", "-Z"], ["-Z"]), (["--zzz", "stats"], ["--zzz"]),
+                        (["receive", "q", "--max"], ["--max needs a value", "--max N"]),
+                        (["stats", "--watch=yes"], ["--watch takes no value"]),
+                        (["stats", "--store", ""], ["--store"]), (["completion", "fish"], ["fish", "bash, zsh"])]:
+        sluice.refused(INVALID, *words, says=says)
+    holds(not os.path.exists(sluice.store), "a mistake made a store")
+
+
+@case
+def options_may_stand_anywhere_before_two_dashes(sluice):
+    sluice.create("tasks")
+    sluice.ok("--quiet", "send", "--priority=4", "tasks", "--header=a=b", "x", "-Hc=d", "-H", "e=f")
+    message = sluice.ok("--json", "receive", "--max=1", "tasks").lines()[0]
+    same((message["priority"], message["headers"]), (4, {"a": "b", "c": "d", "e": "f"}))
+
+
+@case
+def the_store_may_be_a_path_a_url_or_the_environments(sluice):
+    there = sluice.path("there")
+    sluice.ok("queue", "create", "one", "--store", there)
+    same(sluice.ok("queue", "list", "-q", "--store", f"file://{there}").out, "one\n")
+    same(sluice.ok("queue", "list", "-q", env={"SLUICE_STORE": there}).out, "one\n")
+    same(sluice.ok("queue", "list", "-q").out, "")
+
+
+@case
+def the_default_store_is_made_with_its_parents(sluice):
+    home = sluice.path("home")
+    os.mkdir(home)
+    env = {"SLUICE_STORE": "", "HOME": home}
+    sluice.ok("queue", "create", "one", env=env)
+    holds(os.path.isdir(f"{home}/.local/share/sluice"), "it is somewhere else")
+    same(sluice.ok("queue", "list", "-q", env=env).out, "one\n")
+
+
+@case
+def the_version_is_told(sluice):
+    version = sluice.json("version")
+    same(list(version), ["version"])
+    same(sluice.ok("version").out, f"sluice {version['version']}\n")
+
+
+def words_for(sluice, *typed):
+    out = sluice.ok("completion", "words", "--", str(len(typed)), "sluice", *typed).out
+    return [line.split("\t")[0] for line in out.splitlines()]
+
+
+@case
+def completion_knows_commands_options_and_queues(sluice):
+    same(words_for(sluice, "re"), ["receive", "release", "renew", "redrive"])
+    contains(words_for(sluice, ""), "queue", "send", "stats")
+    same(words_for(sluice, "queue", "p"), ["pause", "purge"])
+    same(words_for(sluice, "send", "q", "--pri"), ["--priority"])
+    same(words_for(sluice, "receive", ""), [])
+    holds(not os.path.exists(sluice.store), "completion made a store")
+    sluice.create("tasks")
+    sluice.create("other")
+    same(words_for(sluice, "receive", ""), ["other", "tasks"])
+    same(words_for(sluice, "queue", "show", "t"), ["tasks"])
+    same(words_for(sluice, "queue", "create", ""), [])
+    same(words_for(sluice, "queue", "set", "tasks", "vis"), ["visibilityTimeout="])
+    same(words_for(sluice, "peek", "tasks", "--state", "d"), ["delayed", "dead"])
+    same(words_for(sluice, "send", "tasks", "--lines", ""), [":files"])
+    same(words_for(sluice, "help", "queue", "l"), ["list"])
+    same(words_for(sluice, "--store", sluice.store, "receive", "o"), ["other"])
+
+
+@case
+def completion_scripts_are_those_that_are_installed(sluice):
+    for shell, path in [("bash", "sluice.bash"), ("zsh", "_sluice")]:
+        with open(f"{ROOT}/completions/{path}", encoding="utf-8") as file:
+            same(sluice.ok("completion", shell).out, file.read(), path)
+
+
+@case
+def bash_completes_with_the_script(sluice):
+    sluice.create("tasks")
+    bin = sluice.path("bin")
+    os.mkdir(bin)
+    os.symlink(os.environ["SLUICE"], f"{bin}/sluice")
+    script = """source <(sluice completion bash)
+try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluice 2>/dev/null; echo "${COMPREPLY[*]}"; }
+try sluice rec; try sluice receive ta; try sluice queue cr; try sluice send tasks --gr"""
+    run = subprocess.run(["bash", "-c", script], env=sluice.env | {"PATH": f"{bin}:{os.environ['PATH']}"},
+                         capture_output=True, text=True, check=True)
+    same(run.stdout, "receive\ntasks\ncreate\n--group\n")
+
+
+main()

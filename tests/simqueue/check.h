@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkers, one file each. They look at the ghost's books before an effect is written into
+// them, or at what handles and workers see; what they find goes to the world's verdict.
+#pragma once
+
+#include "life.h"
+
+// I1 and I7, check_history.c: one history, one state for all handles; stale epochs have no effect.
+void check_state(struct world *w, struct node *n);
+void check_epoch(struct ghost *g, const struct entry *e, const struct op *op, enum reason reason);
+
+// I2, check_answer.c: an answer says what is in the history; request ids take effect once.
+void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r);
+void check_committed(struct ghost *g, const struct entry *e, const struct walk_op *o);
+bool answer_refuses(const struct ask *a, const struct shard_reply *r);
+
+// I3 and I4, check_locks.c: one token per message, rising fences, stale words fail, nothing
+// finished is handed out, two workers never hold one message.
+void check_grant(struct ghost *g, const struct row *row, const struct grant *grant);
+void check_word(struct ghost *g, const struct op_outcome *op, const struct lock_ref *ref,
+                enum reason reason);
+void check_expiry(struct ghost *g, const struct row *row, uint64_t seq);
+void check_deadlines(struct ghost *g); // after an entry
+void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct grant *grant);
+
+// The failure strategy, check_route.c: every attempt is counted and the last one is the last.
+struct route {
+    enum message_state state; // READY, DEAD or OUTBOUND
+    bool counted;
+    enum dead_cause cause;
+};
+struct route check_route(const struct ghost *g, const struct row *row, bool failed);
+void check_attempts(struct ghost *g, const struct row *row, uint64_t seq, uint32_t deliveries,
+                    uint32_t retries);
+
+// I5, check_counts.c: sent is the sum of the states; capacity holds.
+void check_counts(struct ghost *g);
+
+// I6, check_order.c: strict scopes keep their order and have one open message.
+void check_opened(struct ghost *g, const struct row *row, uint64_t seq);
+
+// I8, check_bodies.c: what is delivered is what was sent, and stays until then.
+void check_body(struct world *w, struct lane *l, uint64_t seq, const struct delivery *d);
+void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at);
+
+// I9, check_events.c: ids are unique and gap-free, everybody hears the same.
+void check_event_ids(struct ghost *g, size_t from);
+void check_events_heard(struct world *w, struct node *n);
+void check_events_again(struct ghost *g); // a fold from the beginning
+
+// I10, check_letters.c: every dead letter arrives once, as it was.
+void check_arrival(struct ghost *g, const struct op_arrive *a, enum reason reason);
+void check_forgotten(struct ghost *g, const struct row *row, uint64_t seq);
+
+// Dedup keys, check_dedup.c: within its window a key has one message.
+void check_dedup(struct ghost *g, const struct message *m, const struct send_row *row);
+
+// check_drain.c: after the faults everything gets done.
+bool lane_is_empty(const struct lane *l);
+void check_drain(struct world *w);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The history of one lane as it is, not as anybody believes it to be, and the ghost's own books:
+// what became of every message, kept by plain rules from the ops, their results and the events.
+// The results come from a machine of its own that folds the canonical entries in order.
+#pragma once
+
+#include "base/map.h"
+#include "journal/entry.h"
+#include "shard/shard.h"
+
+struct world;
+
+struct ghost_slot {
+    struct bytes bytes; // owned
+    int64_t made_at;    // true store time
+    bool is_void;
+    bool full;               // held as much as its capacity allows
+    uint64_t epoch;          // after the slot
+    uint64_t machine_digest; // after the slot
+    uint64_t first_digest;   // of the first handle that got here; 0: nobody yet
+    size_t events_end;       // in ghost.events
+};
+
+// One message. READY stands for DELAYED too: only time decides between them.
+struct row {
+    enum message_state state;
+    struct hash128 body; // hash of what was sent
+    uint32_t group;      // 0: none
+    uint64_t sent_slot;
+    struct place place;
+    // its lock, current while LOCKED
+    struct hash128 token;
+    uint64_t fence;
+    int64_t deadline;
+    bool ticket;
+    uint32_t holder;       // hash of the worker's name
+    uint64_t expired_slot; // where its last lock expired; 0: it ended otherwise
+    uint32_t retries;
+    uint32_t deliveries;
+    bool opened; // I6: handed out and not finished since
+    // a dead one
+    uint64_t number;
+    int64_t died_at;
+    enum dead_cause cause;
+    struct hash128 reason;
+    uint64_t reason_slot;
+    bool arrived; // OUTBOUND, MOVED: the other queue has it
+    // one that came as a dead letter
+    uint32_t origin; // lane + 1; 0: it was sent
+    uint64_t origin_seq;
+};
+
+// An answer that some request id got.
+struct seen {
+    struct request_id id;
+    uint16_t kind;
+    struct bytes body; // owned
+};
+
+// What a worker believes to hold.
+struct hold {
+    uint64_t seq;
+    struct hash128 token;
+    int64_t deadline;
+    uint32_t worker;
+    bool ended;
+};
+
+#define DEDUP_KEYS 8
+
+struct ghost_dedup {
+    uint64_t seq;
+    int64_t expires_at;
+};
+
+struct ghost {
+    struct world *world;
+    uint32_t lane;
+    struct ghost_slot *slots; // slots[n - 1] is slot n
+    uint64_t len;
+    uint64_t cap;
+    struct machine *machine;
+    struct queue_config config;
+    struct events events; // all of them
+    struct buf text;
+    int64_t now;
+    int64_t from; // what deadlines of the entry are counted from
+    uint64_t slot;
+    uint64_t epoch;
+    bool coord_set;
+    uint64_t token;
+    struct hash128 chain;
+    struct row *rows; // rows[seq - 1]
+    uint64_t rows_len;
+    uint64_t rows_cap;
+    uint64_t counts[STATE_COUNT];
+    uint64_t fence;
+    uint64_t order;
+    uint64_t deaths;
+    uint64_t dying; // expired for the last time, its outcome is not told yet
+    struct ghost_dedup dedup[DEDUP_KEYS];
+    struct seen *seen;
+    uint32_t seen_len;
+    uint32_t seen_cap;
+    struct map by_request;
+    struct hold *holds;
+    size_t holds_len;
+    size_t holds_cap;
+    uint64_t voids;
+    uint64_t zombies;
+};
+
+void ghost_init(struct ghost *g, struct world *w, uint32_t lane);
+void ghost_done(struct ghost *g);
+// The store is about to create slot.
+void ghost_slot_made(struct ghost *g, uint64_t slot, struct bytes bytes);
+const struct ghost_slot *ghost_at(const struct ghost *g, uint64_t slot);    // NULL: none yet
+struct row *ghost_row(struct ghost *g, uint64_t seq);                       // NULL: never sent
+const struct seen *ghost_seen(const struct ghost *g, const struct request_id *id);
+void ghost_remember(struct ghost *g, const struct request_id *id, uint16_t kind,
+                    struct bytes body);
+void ghost_move(struct ghost *g, struct row *row, enum message_state to);
+struct row *ghost_push(struct ghost *g, uint64_t seq); // a message entered; READY
+uint64_t ghost_held(const struct ghost *g);            // what capacity is compared with
+
+// ---- walk.c: one entry's ops, results and events into the books
+struct walk_op {
+    const struct entry *entry;
+    const struct op *op;
+    uint32_t index;
+    struct bytes body; // of the result
+    const struct event *events;
+    size_t events_len;
+};
+void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *results,
+                size_t events_from);
+// ---- walk_ops.c: what one op did
+void walk_op(struct ghost *g, const struct walk_op *o);
+// The row failed or expired, and r says what comes of it.
+struct route;
+void walk_ended(struct ghost *g, struct row *row, const struct route *r, struct bytes reason,
+                bool failed);
+void walk_recovered(struct ghost *g, const struct event *e); // a ticket returns

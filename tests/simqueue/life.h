@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queue's world: two or three queues ("lanes"), each with handles on its one shard, and the
+// people around them: senders, workers, coordinators, carriers of dead letters, operators. The
+// store, the wire, the faults and the runner are those of the journal's world (tests/sim), whose
+// struct world is used with other life in it: this is the other life. All the functions that
+// world.h promises are defined again here, for shards instead of journals.
+#pragma once
+
+#include "ghost.h"
+#include "world.h"
+
+#define LANES_MAX   3
+#define CREW_MAX    100
+#define HANDS_MAX   3
+#define STALE_MAX   64
+#define NOBODY      UINT32_MAX
+#define TRIES_MAX   12
+#define SCENE_USUAL 0
+#define SCENE_CROWD 1 // many workers and one message
+
+#define SECOND      ((int64_t)1000)
+#define MINUTE      (60 * SECOND)
+
+// Beside those of world.h.
+enum life_event {
+    LIFE_WORK = EVENT_FREEZE + 1, // a: worker, b: its turn
+    LIFE_BEAT,                    // a: worker
+    LIFE_STALE,                   // an old token is tried again
+    LIFE_DISPATCH,                // a: lane
+    LIFE_CARRY,                   // a: ask of the letter
+    LIFE_OPERATE,
+    LIFE_RESUME, // a: lane
+    LIFE_LOOK,   // a: lane: is it drained?
+};
+
+// The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
+struct handle {
+    struct shard *shard;
+    uint32_t lane;
+    uint32_t pen;     // of its writer
+    size_t events_at; // I9: the next event it has to tell
+};
+
+// A writer id and whose it is.
+struct pen {
+    struct hash128 writer;
+    uint32_t node;
+    uint32_t life;
+    uint64_t sequence;
+};
+
+// ---- asks: everything that anybody ever asked of a shard
+
+enum ask_what { ASK_OP, ASK_RECEIVE, ASK_SYNC, ASK_OWN, ASK_FETCH, ASK_ARRIVE };
+
+// Submissions of one ask through one handle.
+struct trial {
+    uint32_t pen;
+    uint32_t count;
+    uint32_t refused;  // answered "not applied"
+    uint32_t in_force; // entries with an effect
+};
+
+struct ask {
+    enum ask_what what;
+    uint16_t kind; // of its op
+    uint32_t lane;
+    uint32_t worker; // who asks; NOBODY: a client
+    struct request_id request;
+    struct bytes payload; // owned; a fixed one, or empty
+    uint8_t seed[16];     // claims
+    uint32_t max;
+    int64_t wait_ms; // of the op
+    int64_t lease_ms;
+    struct lock_ref refs[HANDS_MAX]; // outcomes
+    uint32_t refs_len;
+    bool foreign;       // outcomes: names another queue
+    uint64_t place_seq; // fetch
+    struct place place;
+    uint64_t token;     // own
+    uint64_t expected;  // own
+    uint32_t from_node; // arrive: whose letter, in which life, and its number
+    uint32_t from_life;
+    uint64_t number;
+    int64_t first_at;
+    uint32_t tries;
+    struct trial trials[TRIES_MAX];
+    uint32_t trials_len;
+    uint32_t node; // of the open submission
+    uint32_t life;
+    uint64_t tail_then; // length of the history when it was submitted
+    bool open;
+    bool closed;
+    struct bytes told; // owned: what it was answered when it was done
+    bool is_told;
+};
+
+// ---- workers
+
+struct hand {
+    struct lock_ref ref;
+    int64_t deadline;
+};
+
+struct crew {
+    uint32_t lane;
+    char name[8];
+    uint32_t turn; // of the work event that counts
+    bool busy;     // an ask of it is open
+    struct hand hands[HANDS_MAX];
+    uint32_t hands_len;
+    uint32_t capacity; // 0: never registers
+    int64_t gone_until;
+    int64_t stalls_until; // beats, but asks for nothing
+    bool won;             // the crowd: it got the message
+    bool lost;            // ... or was told that there is none
+};
+
+struct lane {
+    uint32_t index;
+    const char *name;
+    const char *prefix;
+    struct queue_id id;
+    struct queue_config birth;
+    bool mixed_groups; // its senders name groups
+    struct bucket bucket;
+    struct ghost ghost;
+    uint64_t token; // the highest that the coordination service gave out
+    struct lock_ref stale[STALE_MAX];
+    uint32_t stale_len;
+    bool drained;
+};
+
+struct life {
+    struct world *world;
+    uint32_t scene;
+    uint32_t lanes_len;
+    struct lane lanes[LANES_MAX];
+    struct handle handles[MIX_NODES_MAX];
+    struct pen *pens;
+    uint32_t pens_len;
+    struct ask *asks;
+    uint32_t asks_len;
+    struct crew crew[CREW_MAX];
+    uint32_t crew_len;
+    // what the seed draws beside the mix
+    int64_t work_ms; // how long a job takes
+    int64_t stale_every_ms;
+    int64_t operate_every_ms;
+    int64_t dispatch_every_ms; // 0: never
+    uint32_t carriers;         // handles per lane that move letters
+    size_t cache_bytes;
+    struct heap agenda;
+    struct world_event *events; // by handle in the agenda
+    uint32_t events_len;
+    uint32_t *events_free;
+    uint32_t events_free_len;
+    struct buf scratch;
+    uint64_t letters; // that arrived
+    uint64_t messages_healed;
+};
+
+// ---- life.c
+void life_after(struct world *w, int64_t delay, enum life_event kind, uint32_t a, uint32_t b);
+bool life_drains(const struct world *w); // the healed phase: everybody does his best
+struct lane *lane_of(struct world *w, const struct node *n);
+struct lane *lane_pick(struct world *w);
+
+// ---- draw.c
+void draw_life(struct world *w);
+void draw_config(struct world *w, const struct lane *l, struct queue_config *c);
+
+// ---- handle.c
+struct node *node_pick(struct world *w, uint32_t lane); // one that can act; NULL: none
+
+// ---- ask.c
+uint32_t ask_new(struct world *w, enum ask_what what, uint16_t kind, uint32_t lane);
+bool ask_submit(struct world *w, uint32_t ask); // through some handle; false: none can
+void ask_submit_to(struct world *w, uint32_t ask, struct node *n);
+void ask_heard(struct world *w, struct node *n, const struct shard_reply *r);
+void ask_orphans(struct world *w, const struct node *n);
+void ask_again(struct world *w, uint32_t ask);
+struct ask *ask_by_request(struct world *w, const struct request_id *id); // NULL: none
+struct ask *ask_by_seed(struct world *w, const uint8_t seed[16]);         // NULL: none
+struct trial *ask_trial(struct ask *a, uint32_t pen); // NULL: never went that way
+uint32_t ask_index(const struct world *w, const struct ask *a);
+void asks_done(struct world *w);
+
+// ---- sender.c, worker.c, coordinator.c, operator.c, carrier.c
+void sender_send(struct world *w);
+void worker_work(struct world *w, uint32_t worker, uint32_t turn);
+void worker_beat(struct world *w, uint32_t worker);
+void worker_stale(struct world *w);
+void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final);
+void worker_soon(struct world *w, uint32_t worker, int64_t delay);
+void coordinator_own(struct world *w, struct lane *l);
+void coordinator_dispatch(struct world *w, struct lane *l);
+void operator_operate(struct world *w);
+void operator_resume(struct world *w, struct lane *l);
+void operator_heal(struct world *w);
+void carrier_take(struct world *w, struct node *n);
+void carrier_carry(struct world *w, uint32_t ask);
+void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
+void carrier_lost(struct world *w, uint32_t ask); // the other side crashed
+
+// ---- crowd.c
+void crowd_draw(struct world *w);
+bool crowd_ended(const struct world *w);

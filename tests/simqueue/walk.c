@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// An entry in the order in which it happened: what time did first, each op with its result and its
+// events, and what time did after. An op whose request id has been answered before must do nothing
+// and answer the same.
+#include "base/check.h"
+#include "check.h"
+
+#include <inttypes.h>
+
+static void odd_event(struct ghost *g, const struct event *e, const char *what)
+{
+    verdict_fail(&g->world->verdict, "I9", "lane %u: slot %" PRIu64 ": %s of message %" PRIu64 ": %s",
+                 g->lane, e->slot, event_name(e->kind), e->seq, what);
+}
+
+static void on_expired(struct ghost *g, const struct event *e)
+{
+    struct row *row = ghost_row(g, e->seq);
+    if (!row || row->state != STATE_LOCKED || row->ticket) {
+        odd_event(g, e, "it is not locked");
+        return;
+    }
+    check_expiry(g, row, e->seq);
+    check_attempts(g, row, e->seq, e->deliveries, e->retries);
+    struct route r = check_route(g, row, false);
+    walk_ended(g, row, &r, BYTES_EMPTY, false);
+    row->expired_slot = g->slot;
+    if (r.state != STATE_READY) g->dying = e->seq;
+}
+
+void walk_recovered(struct ghost *g, const struct event *e)
+{
+    struct row *row = ghost_row(g, e->seq);
+    if (!row || row->state != STATE_LOCKED || !row->ticket) {
+        odd_event(g, e, "it is no ticket");
+        return;
+    }
+    row->expired_slot = row->deadline <= g->now ? g->slot : 0;
+    row->ticket = false;
+    ghost_move(g, row, STATE_READY);
+}
+
+static void on_time(struct ghost *g, const struct event *e)
+{
+    bool told = e->kind == EVENT_MESSAGE_OUTCOME && e->seq == g->dying;
+    if (g->dying != 0 && !told) odd_event(g, e, "a death was not told");
+    if (e->kind == EVENT_LOCK_EXPIRED) {
+        on_expired(g, e);
+    } else if (e->kind == EVENT_TICKETS_RECOVERED) {
+        walk_recovered(g, e);
+    } else if (told && e->status == OUTCOME_DEAD_LETTERED) {
+        g->dying = 0;
+    } else {
+        odd_event(g, e, "time does not do that");
+    }
+}
+
+static void on_repeat(struct ghost *g, const struct walk_op *o, const struct seen *seen)
+{
+    if (o->events_len > 0)
+        verdict_fail(&g->world->verdict, "I2",
+                     "lane %u: a request id takes effect again in slot %" PRIu64, g->lane, g->slot);
+    if (seen->kind == o->op->kind && !bytes_equal(seen->body, o->body))
+        verdict_fail(&g->world->verdict, "I2",
+                     "lane %u: a request id gets another answer in slot %" PRIu64, g->lane, g->slot);
+}
+
+static void on_op(struct ghost *g, const struct walk_op *o)
+{
+    struct request_id id;
+    bool named = op_request(o->op, &id) && request_id_set(&id);
+    const struct seen *seen = named ? ghost_seen(g, &id) : NULL;
+    check_committed(g, o->entry, o);
+    if (seen) {
+        on_repeat(g, o, seen);
+        return;
+    }
+    if (o->body.len > 0) check_epoch(g, o->entry, o->op, (enum reason)o->body.data[0]);
+    walk_op(g, o);
+    if (named) ghost_remember(g, &id, o->op->kind, o->body);
+}
+
+void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *results,
+                size_t events_from)
+{
+    const struct event *at = g->events.rows + events_from;
+    const struct event *end = g->events.rows + g->events.len;
+    g->dying = 0;
+    for (; at < end && at->op == EVENT_OP_TIME; at++)
+        on_time(g, at);
+    for (uint32_t i = 0; i < e->ops_len; i++) {
+        if (e->ops[i].kind < OP_KIND_MACHINE) continue;
+        struct walk_op o = {.entry = e,
+                            .op = &e->ops[i],
+                            .index = i,
+                            .body = bytes_of(g->text.data + results[i].body_at, results[i].body_len),
+                            .events = at};
+        for (; at < end && at->op == i; at++)
+            o.events_len++;
+        on_op(g, &o);
+    }
+    for (; at < end && at->op == EVENT_OP_TIME; at++)
+        on_time(g, at);
+    if (at != end) odd_event(g, at, "no op did that");
+    if (g->dying != 0)
+        verdict_fail(&g->world->verdict, "I9", "lane %u: slot %" PRIu64 ": a death was not told",
+                     g->lane, g->slot);
+}

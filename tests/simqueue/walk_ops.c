@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each kind of op did, written into the books. The checkers see the books as they were before.
+#include "base/check.h"
+#include "base/hash.h"
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void odd(struct ghost *g, const struct walk_op *o, const char *what)
+{
+    verdict_fail(&g->world->verdict, "I9", "lane %u: slot %" PRIu64 " op %u (kind %u): %s", g->lane,
+                 g->slot, o->index, o->op->kind, what);
+}
+
+// The next event of the op that is about this message; events come in the order of the effects.
+static const struct event *next_event(struct ghost *g, const struct walk_op *o, size_t *at,
+                                      enum event_kind kind, uint64_t seq)
+{
+    while (*at < o->events_len && o->events[*at].kind == EVENT_ORDERING_BEST_EFFORT)
+        (*at)++;
+    if (*at == o->events_len || o->events[*at].kind != kind || o->events[*at].seq != seq) {
+        odd(g, o, "an effect without its event");
+        return NULL;
+    }
+    return &o->events[(*at)++];
+}
+
+static uint32_t group_number(struct bytes group)
+{
+    return group.len == 2 ? (uint32_t)(group.data[1] - '0') : 0; // "g1" ...
+}
+
+// ---- messages enter
+
+static void on_send(struct ghost *g, const struct walk_op *o)
+{
+    struct op_send send;
+    struct result result;
+    if (send_open(o->op->payload, &send) || result_open(o->body, OP_SEND, &result)) return;
+    size_t at = 0;
+    for (uint32_t i = 0; i < send.count && i < result.count; i++) {
+        struct message m;
+        struct send_row answer;
+        send_next(&send, &m);
+        if (!send_row_next(&result, &answer)) {
+            odd(g, o, "a message without an answer");
+            return;
+        }
+        check_dedup(g, &m, &answer);
+        if (answer.reason != REASON_NONE) continue;
+        const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, answer.seq);
+        if (!e) return;
+        struct row *row = ghost_push(g, answer.seq);
+        row->body = hash128_of(m.body);
+        row->group = group_number(m.group);
+        row->place = e->place;
+    }
+}
+
+static uint32_t lane_by_id(const struct ghost *g, const struct queue_id *id)
+{
+    const struct life *life = g->world->life;
+    for (uint32_t i = 0; i < life->lanes_len; i++)
+        if (memcmp(life->lanes[i].id.bytes, id->bytes, sizeof id->bytes) == 0) return i;
+    return NOBODY;
+}
+
+static void on_arrive(struct ghost *g, const struct walk_op *o)
+{
+    struct op_arrive a;
+    struct result result;
+    if (arrive_decode(o->op->payload, &a) || result_open(o->body, OP_ARRIVE, &result)) {
+        odd(g, o, "an arrival that cannot be read");
+        return;
+    }
+    check_arrival(g, &a, result.reason);
+    if (result.reason != REASON_NONE) return;
+    size_t at = 0;
+    const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, result.value);
+    if (!e) return;
+    struct row *row = ghost_push(g, result.value);
+    row->body = hash128_of(a.message.body);
+    row->group = group_number(a.message.group);
+    row->place = e->place;
+    row->origin = lane_by_id(g, &a.source) + 1;
+    row->origin_seq = a.origin_seq;
+    g->world->life->letters++;
+}
+
+static void on_redrive(struct ghost *g, const struct walk_op *o)
+{
+    for (size_t i = 0; i < o->events_len; i++) {
+        const struct event *e = &o->events[i];
+        struct row *old = ghost_row(g, e->from);
+        if (e->kind != EVENT_MESSAGE_ENQUEUED || !old || old->state != STATE_DEAD) {
+            odd(g, o, "a redrive of something that is not dead");
+            return;
+        }
+        ghost_move(g, old, STATE_REDRIVEN);
+        struct row was = *old;
+        struct row *row = ghost_push(g, e->seq);
+        row->body = was.body;
+        row->group = was.group;
+        row->place = e->place;
+        row->sent_slot = was.sent_slot;
+        row->origin = was.origin;
+        row->origin_seq = was.origin_seq;
+    }
+}
+
+// ---- locks are given
+
+static void grant_one(struct ghost *g, const struct walk_op *o, const struct grant *grant,
+                      const struct event *e)
+{
+    struct row *row = ghost_row(g, grant->seq);
+    bool publishes = o->op->kind == OP_PUBLISH;
+    if (!row) {
+        odd(g, o, "a message that was never sent is handed out");
+        return;
+    }
+    uint32_t holder = (uint32_t)hash64_of(event_worker(&g->events, e), 0);
+    bool takes_up = row->ticket && row->state == STATE_LOCKED && row->holder == holder && !publishes;
+    if (!takes_up) {
+        check_grant(g, row, grant);
+        check_opened(g, row, grant->seq);
+        ghost_move(g, row, STATE_LOCKED);
+        row->token = grant->token;
+        row->fence = grant->fence;
+        row->holder = holder;
+        g->fence = grant->fence;
+    } else if (!hash128_equal(row->token, grant->token)) {
+        odd(g, o, "a ticket was taken up with another token");
+    }
+    row->ticket = publishes;
+    row->deliveries += !publishes;
+    row->deadline = grant->deadline;
+    row->expired_slot = 0;
+    row->opened = true;
+    row->place = grant->place;
+    check_attempts(g, row, grant->seq, grant->deliveries, grant->retries);
+    if (e->fence != grant->fence || e->until != grant->deadline || e->deliveries != grant->deliveries)
+        odd(g, o, "the event of a grant says something else");
+}
+
+static void on_grants(struct ghost *g, const struct walk_op *o)
+{
+    struct result result;
+    if (result_open(o->body, o->op->kind, &result) || result.reason != REASON_NONE) return;
+    enum event_kind kind =
+        o->op->kind == OP_PUBLISH ? EVENT_TICKETS_PUBLISHED : EVENT_MESSAGE_CLAIMED;
+    size_t at = 0;
+    for (uint32_t i = 0; i < result.count; i++) {
+        struct grant grant;
+        if (!grant_next(&result, &grant)) {
+            odd(g, o, "a grant that cannot be read");
+            return;
+        }
+        const struct event *e = next_event(g, o, &at, kind, grant.seq);
+        if (!e) return;
+        grant_one(g, o, &grant, e);
+    }
+}
+
+// ---- words about locks
+
+void walk_ended(struct ghost *g, struct row *row, const struct route *r, struct bytes reason,
+                bool failed)
+{
+    row->retries += r->counted;
+    ghost_move(g, row, r->state);
+    if (r->state == STATE_READY) return;
+    row->opened = false;
+    row->number = ++g->deaths;
+    row->died_at = g->now;
+    row->cause = r->cause;
+    row->reason = hash128_of(reason);
+    row->reason_slot = failed ? g->slot : 0;
+}
+
+static void end_holds(struct ghost *g, struct hash128 token)
+{
+    for (size_t i = 0; i < g->holds_len; i++)
+        if (hash128_equal(g->holds[i].token, token)) g->holds[i].ended = true;
+}
+
+static void apply_word(struct ghost *g, const struct walk_op *o, const struct op_outcome *op,
+                       struct row *row, const struct outcome_row *answer)
+{
+    uint16_t kind = o->op->kind;
+    if (kind != OP_RELEASE) row->deliveries += row->ticket;
+    if (kind == OP_RELEASE) row->deliveries -= !row->ticket;
+    row->ticket = false;
+    if (kind == OP_RENEW) {
+        row->deadline = answer->until;
+        return;
+    }
+    end_holds(g, row->token);
+    if (kind == OP_ACK) {
+        ghost_move(g, row, STATE_PROCESSED);
+        row->opened = false;
+    } else if (kind == OP_RELEASE) {
+        ghost_move(g, row, STATE_READY);
+    } else {
+        struct route r = check_route(g, row, true);
+        enum outcome_status status =
+            r.state == STATE_READY ? OUTCOME_RETRYING : OUTCOME_DEAD_LETTERED;
+        if (answer->status != status)
+            verdict_fail(&g->world->verdict, "route",
+                         "lane %u: slot %" PRIu64 ": a failed message ends %s after %u retries",
+                         g->lane, g->slot, outcome_status_name(answer->status), row->retries);
+        walk_ended(g, row, &r, op->reason, true);
+    }
+}
+
+static void on_words(struct ghost *g, const struct walk_op *o)
+{
+    static const enum event_kind kinds[] = {EVENT_LOCK_RENEWED, EVENT_MESSAGE_OUTCOME,
+                                            EVENT_MESSAGE_OUTCOME, EVENT_MESSAGE_RELEASED};
+    struct op_outcome op;
+    struct result result;
+    uint16_t kind = o->op->kind;
+    if (outcome_decode(o->op->payload, &op) || result_open(o->body, kind, &result)) return;
+    size_t at = 0;
+    for (uint32_t i = 0; i < op.count && i < result.count; i++) {
+        struct lock_ref ref = outcome_ref(&op, i);
+        struct outcome_row answer;
+        if (!outcome_row_next(&result, &answer)) {
+            odd(g, o, "a word without an answer");
+            return;
+        }
+        struct row *row = ghost_row(g, ref.seq);
+        check_word(g, &op, &ref, answer.reason);
+        bool applied = answer.reason == REASON_NONE;
+        if (!applied && kind != OP_RENEW) continue;
+        enum event_kind event = applied ? kinds[kind - OP_RENEW] : EVENT_LOCK_RENEWAL_REJECTED;
+        if (!next_event(g, o, &at, event, ref.seq)) return;
+        if (applied && row) apply_word(g, o, &op, row, &answer);
+    }
+}
+
+// ---- the queue as a whole
+
+static void on_purge(struct ghost *g, const struct walk_op *o)
+{
+    struct op_purge op;
+    if (purge_decode(o->op->payload, &op) || o->events_len != 1) {
+        odd(g, o, "a purge that was not told");
+        return;
+    }
+    enum message_state from = op.dead ? STATE_DEAD : STATE_READY;
+    uint64_t gone = g->counts[from];
+    if (gone != o->events[0].count)
+        verdict_fail(&g->world->verdict, "I5",
+                     "lane %u: slot %" PRIu64 ": purged %" PRIu64 " where there were %" PRIu64,
+                     g->lane, g->slot, o->events[0].count, gone);
+    for (uint64_t i = 0; i < g->rows_len; i++) {
+        if (g->rows[i].state != from) continue;
+        ghost_move(g, &g->rows[i], STATE_PURGED);
+        g->rows[i].opened = false;
+    }
+}
+
+static void on_outbox(struct ghost *g, const struct walk_op *o)
+{
+    for (size_t i = 0; i < o->events_len; i++) {
+        struct row *row = ghost_row(g, o->events[i].seq);
+        if (o->events[i].kind != EVENT_MESSAGE_MOVED || !row || row->state != STATE_OUTBOUND) {
+            odd(g, o, "something moved that was not on its way");
+            return;
+        }
+        check_forgotten(g, row, o->events[i].seq);
+        ghost_move(g, row, STATE_MOVED);
+    }
+}
+
+static void on_configure(struct ghost *g, const struct walk_op *o)
+{
+    struct op_configure op;
+    if (o->events_len == 1 && !configure_decode(o->op->payload, &op)) g->config = op.config;
+}
+
+void walk_op(struct ghost *g, const struct walk_op *o)
+{
+    switch (o->op->kind) {
+    case OP_SEND:
+        on_send(g, o);
+        break;
+    case OP_ARRIVE:
+        on_arrive(g, o);
+        break;
+    case OP_REDRIVE:
+        on_redrive(g, o);
+        break;
+    case OP_CLAIM:
+    case OP_TAKE:
+    case OP_PUBLISH:
+        on_grants(g, o);
+        break;
+    case OP_RENEW:
+    case OP_ACK:
+    case OP_FAIL:
+    case OP_RELEASE:
+        on_words(g, o);
+        break;
+    case OP_PURGE:
+        on_purge(g, o);
+        break;
+    case OP_OUTBOX:
+        on_outbox(g, o);
+        break;
+    case OP_CONFIGURE:
+        on_configure(g, o);
+        break;
+    case OP_WORKER:
+    case OP_RECOVER:
+        for (size_t i = 0; i < o->events_len; i++)
+            walk_recovered(g, &o->events[i]);
+        break;
+    default:
+        break;
+    }
+}
