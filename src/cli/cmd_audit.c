@@ -23,21 +23,28 @@
 
 enum hold { FREE, HELD, TICKET, ENDED };
 
+// One for every message that is seen, so it is kept small.
 struct book {
     uint64_t key[2]; // of the message's id; both 0: an empty row
-    uint64_t worker; // hash of its name
     int64_t until;   // what the last holder was promised
+    uint32_t worker; // hash of its name
     uint8_t hold;
     bool expired; // FREE because the lock ran out, and until still counts
     bool acked;
-    bool two; // found before: a message is counted once
-    bool twice;
-    bool stray;
-    bool late;
+    uint8_t found; // what was found before: a message is counted once
+};
+
+enum finding { TWO, TWICE, STRAY, LATE, FINDINGS };
+
+static const char *const finding_names[] = {
+    [TWO] = "held by two at once",
+    [TWICE] = "acked twice",
+    [STRAY] = "touched after its end",
+    [LATE] = "refused late",
 };
 
 struct example {
-    const char *what;
+    enum finding finding;
     char message[SLUICE_ID_MAX];
     uint64_t position;
 };
@@ -47,7 +54,7 @@ struct audit {
     size_t cap; // a power of two
     size_t len;
     uint64_t events, claims, processed, expired;
-    uint64_t two, twice, late, stray;
+    uint64_t found[FINDINGS];
     uint64_t first, last; // positions
     struct example examples[EXAMPLES_MAX];
     size_t examples_len;
@@ -103,26 +110,26 @@ static struct book *book_of(struct audit *a, const char *message)
 
 // ---- what an event means
 
-static void found(struct audit *a, bool *before, uint64_t *count, const char *what,
+static void found(struct audit *a, struct book *b, enum finding finding,
                   const struct sluice_event *e)
 {
-    if (*before) return;
-    *before = true;
-    ++*count;
+    if (b->found & 1 << finding) return;
+    b->found |= (uint8_t)(1 << finding);
+    a->found[finding]++;
     if (a->examples_len == EXAMPLES_MAX) return;
     struct example *x = &a->examples[a->examples_len++];
-    *x = (struct example){.what = what, .position = e->position};
+    *x = (struct example){.finding = finding, .position = e->position};
     (void)snprintf(x->message, sizeof x->message, "%s", e->message);
 }
 
 static void on_grant(struct audit *a, struct book *b, const struct sluice_event *e, bool ticket)
 {
-    uint64_t worker = hash_text(e->worker, 2);
+    uint32_t worker = (uint32_t)hash_text(e->worker, 2);
     bool taken_up = b->hold == TICKET && !ticket && b->worker == worker;
     bool held = (b->hold == HELD || b->hold == TICKET) && !taken_up;
     bool early = b->hold == FREE && b->expired && e->time < b->until;
-    if (held || early) found(a, &b->two, &a->two, "held by two at once", e);
-    if (b->hold == ENDED) found(a, &b->stray, &a->stray, "given out after its end", e);
+    if (held || early) found(a, b, TWO, e);
+    if (b->hold == ENDED) found(a, b, STRAY, e);
     a->claims += !ticket;
     b->hold = ticket ? TICKET : HELD;
     b->worker = worker;
@@ -143,9 +150,9 @@ static void on_outcome(struct audit *a, struct book *b, const struct sluice_even
     bool open = b->hold == HELD || b->hold == TICKET;
     a->processed += processed;
     if (processed && b->acked)
-        found(a, &b->twice, &a->twice, "acked twice", e);
+        found(a, b, TWICE, e);
     else if (processed && known && !open)
-        found(a, &b->stray, &a->stray, "acked without a lock", e);
+        found(a, b, STRAY, e);
     b->acked = b->acked || processed;
     b->expired = false;
     b->hold = strcmp(e->status, "retrying") == 0 ? FREE : ENDED;
@@ -165,7 +172,7 @@ static void on_event(struct audit *a, const struct sluice_event *e)
     } else if (strcmp(e->type, "tickets-published") == 0) {
         on_grant(a, b, e, true);
     } else if (strcmp(e->type, "lock-renewed") == 0) {
-        if (b->hold == ENDED) found(a, &b->stray, &a->stray, "renewed after its end", e);
+        if (b->hold == ENDED) found(a, b, STRAY, e);
         b->hold = HELD;
         b->until = e->until;
     } else if (strcmp(e->type, "lock-expired") == 0) {
@@ -176,7 +183,7 @@ static void on_event(struct audit *a, const struct sluice_event *e)
     } else if (strcmp(e->type, "message-outcome") == 0) {
         on_outcome(a, b, e, known);
     } else if (strcmp(e->type, "lock-renewal-rejected") == 0) {
-        found(a, &b->late, &a->late, "refused late", e);
+        found(a, b, LATE, e);
     }
 }
 
@@ -191,13 +198,13 @@ static void print_json(const char *queue, const struct audit *a)
     json_number(o, "claims", (int64_t)a->claims);
     json_number(o, "processed", (int64_t)a->processed);
     json_number(o, "expired", (int64_t)a->expired);
-    json_number(o, "heldByTwo", (int64_t)a->two);
-    json_number(o, "ackedTwice", (int64_t)a->twice);
-    json_number(o, "strays", (int64_t)a->stray);
-    json_number(o, "refusedLate", (int64_t)a->late);
+    json_number(o, "heldByTwo", (int64_t)a->found[TWO]);
+    json_number(o, "ackedTwice", (int64_t)a->found[TWICE]);
+    json_number(o, "strays", (int64_t)a->found[STRAY]);
+    json_number(o, "refusedLate", (int64_t)a->found[LATE]);
     for (size_t i = 0; i < a->examples_len; i++) {
         struct json *x = json_new();
-        json_text(x, "finding", a->examples[i].what);
+        json_text(x, "finding", finding_names[a->examples[i].finding]);
         json_text(x, "message", a->examples[i].message);
         json_number(x, "position", (int64_t)a->examples[i].position);
         json_list_take(list, x);
@@ -224,13 +231,15 @@ static void print_report(const struct audit *a)
     print_count("given out", a->claims, "");
     print_count("processed", a->processed, "");
     print_count("locks that ran out", a->expired, "");
-    print_count("held by two at once", a->two, a->two ? "WRONG" : "");
-    print_count("acked twice", a->twice, a->twice ? "WRONG" : "");
-    print_count("touched after their end", a->stray, a->stray ? "WRONG" : "");
-    print_count("refused late", a->late, a->late ? "a renewal came when the lock was gone" : "");
+    print_count("held by two at once", a->found[TWO], a->found[TWO] ? "WRONG" : "");
+    print_count("acked twice", a->found[TWICE], a->found[TWICE] ? "WRONG" : "");
+    print_count("touched after their end", a->found[STRAY], a->found[STRAY] ? "WRONG" : "");
+    print_count("refused late", a->found[LATE],
+                a->found[LATE] ? "a renewal came when the lock was gone" : "");
     for (size_t i = 0; i < a->examples_len; i++)
-        (void)printf("  %-*s  %s  at position %llu\n", FIELD_WIDTH - 2, a->examples[i].what,
-                     a->examples[i].message, (unsigned long long)a->examples[i].position);
+        (void)printf("  %-*s  %s  at position %llu\n", FIELD_WIDTH - 2,
+                     finding_names[a->examples[i].finding], a->examples[i].message,
+                     (unsigned long long)a->examples[i].position);
 }
 
 static enum sluice_code read_events(struct sluice *s, const char *queue, struct audit *a,
@@ -257,7 +266,7 @@ static int run_audit(const struct cli *cli, const struct arguments *args)
     if (read_events(s, queue, &a, &error) != SLUICE_OK) {
         status = cli_fail_queue(cli, queue, &error);
     } else {
-        status = a.two + a.twice + a.stray > 0 ? EXIT_FOUND : 0;
+        status = a.found[TWO] + a.found[TWICE] + a.found[STRAY] > 0 ? EXIT_FOUND : 0;
         if (cli->json)
             print_json(queue, &a);
         else if (!cli->quiet || status != 0)

@@ -166,6 +166,17 @@ static void pass_over(struct machine *m, const struct op *op)
     backlog_break(m);
 }
 
+// A claim that got nothing changed nothing: asked again, it may get something. And what cannot be
+// read may not even have the id it seems to have.
+static bool is_remembered(const struct machine *m, uint16_t kind, enum reason reason)
+{
+    if (reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) return false;
+    if (kind != OP_CLAIM && kind != OP_TAKE) return true;
+    struct result result;
+    CHECK(!result_open(buf_bytes(&m->result), kind, &result));
+    return result.count > 0;
+}
+
 static enum reason answer(struct machine *m, const struct op *op)
 {
     buf_clear(&m->result);
@@ -186,9 +197,7 @@ static enum reason answer(struct machine *m, const struct op *op)
     }
     if (m->result.len == 0) result_begin(&m->result, reason);
     CHECK(!m->result.bad);
-    // What cannot be read may not even have the id it seems to have.
-    if (reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) named = false;
-    if (!named || row) return reason;
+    if (!named || row || !is_remembered(m, op->kind, reason)) return reason;
     request_add(m, &(struct request_row){.id = id,
                                          .kind = op->kind,
                                          .expires_at = m->from + REQUEST_KEEP_MS,

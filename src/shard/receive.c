@@ -6,8 +6,6 @@
 #include "base/memory.h"
 #include "shard/inside.h"
 
-#include <string.h>
-
 static bool claimable(const struct shard *s, const struct call *c)
 {
     return machine_claimable(s->machine, shard_now(s), c->worker);
@@ -18,28 +16,11 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
     claim_encode(&payload, claim);
-    bytes_free(c->payload);
     c->payload = buf_take(&payload);
     struct op_claim own;
     CHECK(!claim_decode(c->payload, &own));
     c->worker = own.worker;
     c->max = own.max;
-}
-
-// The fold remembers that this request id got nothing, and would say so again. The next try has an
-// id made from it, so that whoever sends the first one again finds the way to the last one.
-static void next_request(struct call *c)
-{
-    struct op_claim claim;
-    CHECK(!claim_decode(c->payload, &claim));
-    if (!request_id_set(&claim.request)) return;
-    struct hash128 next = hash128_of(bytes_of(claim.request.bytes, sizeof claim.request.bytes));
-    memcpy(claim.request.bytes, &next.lo, 8);
-    memcpy(claim.request.bytes + 8, &next.hi, 8);
-    struct bytes before = c->payload; // the worker's name is in there
-    c->payload = BYTES_EMPTY;
-    receive_set_claim(c, &claim);
-    bytes_free(before);
 }
 
 static void wait_or_end(struct shard *s, struct call *c)
@@ -65,22 +46,16 @@ static bool recall(struct shard *s, struct call *c)
 {
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, SIZE_MAX);
-    for (;;) {
-        struct op op = {.kind = c->kind, .payload = c->payload};
-        struct op_result r;
-        buf_clear(&text);
-        if (!machine_recall(s->machine, &op, &r, &text)) return false;
-        struct bytes body = bytes_of(text.data + r.body_at, r.body_len);
-        if (!c->receives) {
-            call_answer(s, c, r.err, body);
-            return true;
-        }
-        if (!came_empty(body)) {
-            receive_result(s, c, r.err, body);
-            return true;
-        }
-        next_request(c);
+    struct op op = {.kind = c->kind, .payload = c->payload};
+    struct op_result r;
+    if (!machine_recall(s->machine, &op, &r, &text)) return false;
+    struct bytes body = bytes_of(text.data + r.body_at, r.body_len);
+    if (c->receives) {
+        receive_result(s, c, r.err, body);
+    } else {
+        call_answer(s, c, r.err, body);
     }
+    return true;
 }
 
 static void look_first(struct shard *s, struct call *c)
@@ -122,7 +97,6 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
     }
     struct result result;
     if (came_empty(body)) {
-        next_request(c);
         wait_or_end(s, c); // somebody else was faster
     } else if (err || result_open(body, OP_CLAIM, &result)) {
         call_answer(s, c, err ? err : ERR_CORRUPT, body);

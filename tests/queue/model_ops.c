@@ -533,6 +533,9 @@ void model_answer(struct model *m, const struct op *op)
     if (m->body.len == 0) buf_put_u8(&m->body, (uint8_t)reason);
     m->body.data[0] = (uint8_t)reason;
     if (!named || reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) return;
+    // A claim that got nothing is not remembered: its body is a reason and a count of zero.
+    bool claims = op->kind == OP_CLAIM || op->kind == OP_TAKE;
+    if (claims && m->body.len <= 5) return;
     CHECK(m->requests_len < MODEL_ROWS_MAX);
     m->requests[m->requests_len++] =
         (struct model_request){.id = id,

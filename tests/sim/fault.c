@@ -81,7 +81,7 @@ void fault_pause(struct world *w)
 
 void fault_stall(struct world *w, struct node *n)
 {
-    int64_t len = spread(w, 4 * w->mix.rules.retain_ms);
+    int64_t len = rng_range(&w->rng, w->mix.rules.retain_ms / 4, 4 * w->mix.rules.retain_ms);
     n->paused_until = w->now + len;
     trace_line(&w->trace, w->now, "! n%u.%u stalls for %" PRId64 " ms", n->index, n->life, len);
 }

@@ -93,6 +93,7 @@ struct ask {
     bool closed;
     struct bytes told; // owned: what it was answered when it was done
     bool is_told;
+    uint32_t effects; // claims: entries that gave it something
 };
 
 // ---- workers

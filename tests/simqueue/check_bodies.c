@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// I8: a delivery carries what was sent, and its slots are not dropped while the message lives. A
+// dead letter says where it came from and why.
+#include "base/hash.h"
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct bytes header(const struct message *m, const char *wanted)
+{
+    struct reader r = reader_of(m->headers);
+    struct bytes name, value, found = BYTES_EMPTY;
+    while (headers_next(&r, &name, &value))
+        if (bytes_equal(name, bytes_str(wanted))) found = value;
+    return found;
+}
+
+// The newest headers are those of the last journey.
+static void check_headers(struct world *w, struct lane *l, const struct row *row,
+                          const struct message *m)
+{
+    struct lane *from = &w->life->lanes[row->origin - 1];
+    const struct row *origin = ghost_row(&from->ghost, row->origin_seq);
+    struct bytes reason = header(m, "sluice-dead-reason");
+    bool named = origin->reason_slot != 0;
+    bool why = named ? hash128_equal(hash128_of(reason), origin->reason)
+                     : bytes_equal(reason, bytes_str(dead_cause_name(origin->cause)));
+    char id[24];
+    (void)snprintf(id, sizeof id, "%" PRIu64, row->origin_seq);
+    bool where = bytes_equal(header(m, "sluice-dead-queue"), bytes_str(from->name)) &&
+                 bytes_equal(header(m, "sluice-dead-id"), bytes_str(id));
+    if (!why || !where)
+        verdict_fail(&w->verdict, "I10", "lane %u: a dead letter from lane %u is delivered with %s",
+                     l->index, from->index, why ? "another origin" : "another reason");
+}
+
+void check_body(struct world *w, struct lane *l, uint64_t seq, const struct delivery *d)
+{
+    const struct row *row = ghost_row(&l->ghost, seq);
+    if (!row || !hash128_equal(row->body, hash128_of(d->message.body))) {
+        verdict_fail(&w->verdict, "I8",
+                     "lane %u: message %" PRIu64 " is delivered with another body", l->index, seq);
+        return;
+    }
+    if (row->origin != 0) check_headers(w, l, row, &d->message);
+}
+
+void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at)
+{
+    const struct ghost_slot *s = ghost_at(g, slot);
+    if (!s || s->made_at != made_at) return; // another life of a dropped slot belongs to nobody
+    g->world->dropped++;
+    for (uint64_t i = 0; i < g->rows_len; i++) {
+        const struct row *row = &g->rows[i];
+        bool dead = row->state == STATE_DEAD || row->state == STATE_OUTBOUND;
+        bool lives = dead || row->state == STATE_READY || row->state == STATE_LOCKED;
+        bool body = slot >= row->place.slot && slot <= row->sent_slot;
+        bool reason = dead && row->reason_slot == slot;
+        if (lives && (body || reason))
+            verdict_fail(&g->world->verdict, "I8",
+                         "lane %u: slot %" PRIu64 " dropped while message %" PRIu64 " (%s) needs it",
+                         g->lane, slot, i + 1, message_state_name(row->state));
+    }
+}

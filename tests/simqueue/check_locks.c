@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// I3: at most one current token per message; fences rise; only the current token moves a message;
+// a lock ends by a word of its holder or by its deadline, and not before the store's clock passed
+// that. So no two workers hold one message at the same moment. I4: what is finished stays finished.
+#include "base/memory.h"
+#include "check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void wrong(struct ghost *g, const char *invariant, uint64_t seq, const char *what)
+{
+    verdict_fail(&g->world->verdict, invariant, "lane %u: slot %" PRIu64 ": message %" PRIu64 " %s",
+                 g->lane, g->slot, seq, what);
+}
+
+void check_grant(struct ghost *g, const struct row *row, const struct grant *grant)
+{
+    if (row->state == STATE_PROCESSED) {
+        wrong(g, "I4", grant->seq, "was acked and is handed out again");
+    } else if (row->state == STATE_LOCKED) {
+        wrong(g, "I3", grant->seq, "gets a second token while the first is current");
+    } else if (row->state != STATE_READY) {
+        wrong(g, "I4", grant->seq, "is finished and is handed out again");
+    }
+    if (grant->fence <= g->fence) wrong(g, "I3", grant->seq, "is given with a fence that does not rise");
+    if (hash128_equal(grant->token, row->token)) wrong(g, "I3", grant->seq, "gets its old token again");
+    if (grant->deadline <= g->now) wrong(g, "I3", grant->seq, "is given with a deadline in the past");
+}
+
+void check_word(struct ghost *g, const struct op_outcome *op, const struct lock_ref *ref,
+                enum reason reason)
+{
+    const struct row *row = ghost_row(g, ref->seq);
+    const struct lane *l = &g->world->life->lanes[g->lane];
+    bool ours = memcmp(op->queue.bytes, l->id.bytes, sizeof l->id.bytes) == 0 && op->shard == 0;
+    bool same = row && ours && hash128_equal(row->token, ref->token);
+    bool current = same && row->state == STATE_LOCKED;
+    if (reason == REASON_NONE && !current) wrong(g, "I3", ref->seq, "moved by a stale token");
+    if (reason != REASON_NONE && current) wrong(g, "I3", ref->seq, "refused its current token");
+    bool just_expired = same && row->expired_slot == g->slot && op->arrived_at < row->deadline;
+    if (just_expired && reason == REASON_LOCK_EXPIRED)
+        wrong(g, "I3", ref->seq, "expired although a word had arrived in time");
+}
+
+void check_expiry(struct ghost *g, const struct row *row, uint64_t seq)
+{
+    if (row->deadline > g->now) wrong(g, "I3", seq, "expired before its deadline");
+    if (g->world->now < row->deadline)
+        wrong(g, "I3", seq, "expired before the store's clock reached its deadline");
+}
+
+void check_deadlines(struct ghost *g)
+{
+    for (uint64_t i = 0; i < g->rows_len; i++)
+        if (g->rows[i].state == STATE_LOCKED && g->rows[i].deadline <= g->now)
+            wrong(g, "I3", i + 1, "is locked past its deadline");
+}
+
+void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct grant *grant)
+{
+    struct ghost *g = &l->ghost;
+    struct hold *own = NULL;
+    for (size_t i = 0; i < g->holds_len; i++) {
+        struct hold *h = &g->holds[i];
+        if (h->seq != grant->seq) continue;
+        if (hash128_equal(h->token, grant->token)) own = h;
+        bool other = h->worker != worker && !h->ended && h->deadline > w->now;
+        if (other && grant->deadline > w->now)
+            verdict_fail(&w->verdict, "I3",
+                         "lane %u: workers %u and %u both hold message %" PRIu64, l->index,
+                         h->worker, worker, grant->seq);
+    }
+    if (own) {
+        if (own->deadline < grant->deadline) own->deadline = grant->deadline;
+        return;
+    }
+    if (g->holds_len == g->holds_cap) {
+        g->holds_cap = g->holds_cap ? g->holds_cap * 2 : 64;
+        g->holds = memory_resize(g->holds, g->holds_cap * sizeof *g->holds);
+    }
+    g->holds[g->holds_len++] = (struct hold){.seq = grant->seq,
+                                             .token = grant->token,
+                                             .deadline = grant->deadline,
+                                             .worker = worker};
+}
