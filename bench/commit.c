@@ -309,7 +309,7 @@ static bool bench_open(struct bench *b)
     }
     // The register machine looks for a request id one by one: a long memory would be what is
     // measured.
-    struct ledger_options options = {.memory_ms = 20};
+    struct ledger_options options = {.memory_ms = 1};
     enum err err = ledger_open(b->store, "bench", &options, &b->ledger);
     if (!err) err = ledger_sync(b->ledger);
     if (err) (void)fprintf(stderr, "cannot open the ledger: %s\n", err_text(err));

@@ -24,6 +24,7 @@ struct bench {
     struct buf send, claim, ack, refs, text;
     struct events events;
     bool listen;
+    bool nameless; // ops without request ids
     uint32_t held; // locks that the next entry acks
     uint64_t checked;
 };
@@ -73,7 +74,7 @@ static struct request_id next_request(struct bench *b)
 {
     struct request_id id = {0};
     b->requests++;
-    memcpy(id.bytes, &b->requests, sizeof b->requests);
+    if (!b->nameless) memcpy(id.bytes, &b->requests, sizeof b->requests);
     return id;
 }
 
@@ -223,6 +224,10 @@ static void run(uint64_t backlog, uint32_t fill_batch)
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
         compare(&empty, &full, batches[i], 500000);
     printf("  %.1f MiB resident at the end, both queues\n", resident_mib());
+    empty.nameless = full.nameless = true;
+    printf("  without request ids:\n");
+    compare(&empty, &full, 1, 500000);
+    empty.nameless = full.nameless = false;
     empty.listen = true;
     printf("  batches of 100 : %8.0f cycles/s empty, with events\n", rate(&empty, 100, 1000000));
     bench_done(&empty);

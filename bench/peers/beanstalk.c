@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define COMMAND_MAX 64
-#define LINE_MAX_   256
+#define LINE_BYTES  256
 #define READ_BYTES  65536
 
 struct link {
@@ -92,9 +92,9 @@ static bool read_bytes(struct link *l, char *out, size_t len, char *problem)
 }
 
 // A line without its end.
-static bool read_line(struct link *l, char out[LINE_MAX_], char *problem)
+static bool read_line(struct link *l, char out[LINE_BYTES], char *problem)
 {
-    for (size_t len = 0; len + 1 < LINE_MAX_; len++) {
+    for (size_t len = 0; len + 1 < LINE_BYTES; len++) {
         if (l->in_at == l->in_len && !fill(l, problem)) return false;
         out[len] = l->in[l->in_at++];
         if (len > 0 && out[len - 1] == '\r' && out[len] == '\n') {
@@ -165,7 +165,7 @@ static bool beanstalk_send(void *link, const char *bodies, size_t count, char *p
         l->out_len += size + 2;
     }
     if (!flush(l, problem)) return false;
-    char line[LINE_MAX_];
+    char line[LINE_BYTES];
     for (size_t i = 0; i < count; i++) {
         if (!read_line(l, line, problem)) return false;
         if (strncmp(line, "INSERTED ", 9) != 0) return refuse(problem, "put", line);
@@ -176,7 +176,7 @@ static bool beanstalk_send(void *link, const char *bodies, size_t count, char *p
 // One answer to a reserve; a time-out adds nothing.
 static bool take(struct link *l, char *problem)
 {
-    char line[LINE_MAX_];
+    char line[LINE_BYTES];
     unsigned long long id;
     size_t size;
     if (!read_line(l, line, problem)) return false;
@@ -213,7 +213,7 @@ static bool beanstalk_receive(void *link, uint32_t max, int64_t wait_ms, struct 
 static bool beanstalk_ack(void *link, char *problem)
 {
     struct link *l = link;
-    char line[LINE_MAX_];
+    char line[LINE_BYTES];
     for (size_t i = 0; i < l->got; i++)
         command(l, "delete", l->ids[i]);
     if (!flush(l, problem)) return false;

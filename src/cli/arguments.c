@@ -216,7 +216,7 @@ int arguments_parse(struct cli *cli, const struct command *command, size_t argc,
     p.values = cli_alloc(options_len * sizeof *p.values);
     memset(p.values, 0, options_len * sizeof *p.values);
     const char **words = cli_alloc(argc * sizeof *words);
-    *out = (struct arguments){.options = p.values, .words = words};
+    *out = (struct arguments){.options = p.values, .options_len = options_len, .words = words};
     bool dashes = false;
     while (p.at < argc) {
         const char *word = argv[p.at];
@@ -237,4 +237,13 @@ int arguments_parse(struct cli *cli, const struct command *command, size_t argc,
     if (!dashes) out->words_before_dashes = out->words_len;
     if (used) *used = p.at;
     return command && !cli->help ? check_words(&p, out) : 0;
+}
+
+void arguments_done(struct arguments *args)
+{
+    for (size_t i = 0; i < args->options_len; i++)
+        free(args->options[i].texts);
+    free((struct cli_value *)(uintptr_t)args->options);
+    free(args->words);
+    *args = (struct arguments){0};
 }

@@ -61,7 +61,8 @@ struct cli_value {
 
 struct arguments {
     const struct cli_value *options; // a row for each of the command's options, in its order
-    const char **words;              // all that is no option
+    size_t options_len;
+    const char **words; // all that is no option
     size_t words_len;
     size_t words_before_dashes; // how many came before "--"; words_len when there is none
 };

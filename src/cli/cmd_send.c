@@ -117,6 +117,8 @@ static int read_headers(const struct cli *cli, const struct cli_value *given,
         char *equals = copy ? strchr(copy, '=') : NULL;
         if (!equals || equals == copy) {
             free(copy);
+            form->headers = rows;
+            form->headers_len = i;
             return cli_usage(cli, "--header", "--header \"%.80s\" is not of the form NAME=VALUE",
                              given->texts[i]);
         }
@@ -161,30 +163,41 @@ static int read_form(const struct cli *cli, const struct arguments *args, struct
     return status ? status : read_headers(cli, &o[HEADER], form);
 }
 
+static void form_done(struct sluice_send *form)
+{
+    for (size_t i = 0; i < form->headers_len; i++)
+        free((char *)(uintptr_t)form->headers[i].name);
+    free((struct sluice_header *)(uintptr_t)form->headers);
+}
+
+static int send_what_is_asked(struct sending *sending, const struct arguments *args)
+{
+    const struct cli_value *lines = &args->options[LINES];
+    const char *body = args->words_len > 1 ? args->words[1] : "";
+    char *input = NULL;
+    size_t len = strlen(body);
+    int status = 0;
+    if (!lines->given && strcmp(body, "-") == 0) {
+        input = cli_read_all(sending->cli, "-", "BODY", BODY_BYTES_MAX, &len, &status);
+        if (!input) return status;
+    }
+    sending->s = cli_open(sending->cli, &status);
+    if (sending->s && lines->given)
+        status = send_lines(sending, lines->texts[0]);
+    else if (sending->s)
+        status = send_one(sending, input ? input : body, len);
+    sluice_close(sending->s);
+    free(input);
+    return status;
+}
+
 static int run_send(const struct cli *cli, const struct arguments *args)
 {
     struct sending sending = {
         .cli = cli, .queue = args->words[0], .create = args->options[CREATE].given};
-    const struct cli_value *lines = &args->options[LINES];
-    char *input = NULL;
-    size_t len = 0;
     int status = read_form(cli, args, &sending.form);
-    if (status != 0) return status;
-    if (!lines->given && strcmp(args->words[1], "-") == 0) {
-        input = cli_read_all(cli, "-", "BODY", BODY_BYTES_MAX, &len, &status);
-        if (!input) return status;
-    }
-    sending.s = cli_open(cli, &status);
-    if (sending.s && lines->given)
-        status = send_lines(&sending, lines->texts[0]);
-    else if (sending.s)
-        status = input ? send_one(&sending, input, len)
-                       : send_one(&sending, args->words[1], strlen(args->words[1]));
-    sluice_close(sending.s);
-    free(input);
-    for (size_t i = 0; i < sending.form.headers_len; i++)
-        free((char *)(uintptr_t)sending.form.headers[i].name);
-    free((struct sluice_header *)(uintptr_t)sending.form.headers);
+    if (status == 0) status = send_what_is_asked(&sending, args);
+    form_done(&sending.form);
     return status;
 }
 

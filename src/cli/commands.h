@@ -47,10 +47,11 @@ extern const struct cli_option global_options[];
 extern const size_t global_options_len;
 
 // Reads options and words from argv[0] on; cli takes the global ones. Without a command it reads
-// global options only and stops at the first word; *used is how many were read. The arrays live
-// until the end of the program. 0: go on; else the exit status, already explained.
+// global options only and stops at the first word; *used is how many were read. 0: go on; else the
+// exit status, already explained. In both cases arguments_done is due.
 int arguments_parse(struct cli *cli, const struct command *command, size_t argc, char **argv,
                     struct arguments *out, size_t *used);
+void arguments_done(struct arguments *args);
 
 void help_command(const struct command *command, FILE *out);
 void help_group(const char *word, FILE *out);

@@ -16,11 +16,29 @@ static bool wants_json(int argc, char **argv)
     return false;
 }
 
+static int run_command(struct cli *cli, const struct command *command, size_t argc, char **argv)
+{
+    struct arguments args;
+    int status = arguments_parse(cli, command, argc, argv, &args, NULL);
+    if (status == 0 && cli->help) {
+        help_command(command, stdout);
+    } else if (status == 0 && !cli->store) {
+        status = cli_usage(cli, "--store",
+                           "no store is named and there is no home folder for the default one; "
+                           "give --store or SLUICE_STORE");
+    } else if (status == 0) {
+        status = command->run(cli, &args);
+    }
+    arguments_done(&args);
+    return status;
+}
+
 static int run(struct cli *cli, size_t argc, char **argv)
 {
     struct arguments args;
     size_t at = 0, used = 0;
     int status = arguments_parse(cli, NULL, argc, argv, &args, &at);
+    arguments_done(&args);
     if (status != 0) return status;
     if (at == argc) {
         help_overview(cli->help ? stdout : stderr);
@@ -34,29 +52,21 @@ static int run(struct cli *cli, size_t argc, char **argv)
         return 0;
     }
     if (!command) return command_unknown(cli, words, argc - at);
-    at += used;
-    status = arguments_parse(cli, command, argc - at, argv + at, &args, NULL);
-    if (status != 0) return status;
-    if (cli->help) {
-        help_command(command, stdout);
-        return 0;
-    }
-    if (!cli->store)
-        return cli_usage(cli, "--store",
-                         "no store is named and there is no home folder for the "
-                         "default one; give --store or SLUICE_STORE");
-    return command->run(cli, &args);
+    return run_command(cli, command, argc - at - used, argv + at + used);
 }
 
 int main(int argc, char **argv)
 {
     const char *no_color = getenv("NO_COLOR");
+    char *store = store_default();
     struct cli cli = {.json = wants_json(argc, argv),
                       .color = isatty(STDOUT_FILENO) && !(no_color && *no_color),
-                      .store = store_default()};
+                      .store = store};
     // A reader that went away is noticed by the failing write, so that a command can tidy up.
     // Children need the default back.
     (void)signal(SIGPIPE, SIG_IGN);
     size_t words = argc > 0 ? (size_t)argc - 1 : 0;
-    return cli_end(&cli, run(&cli, words, argv + 1));
+    int status = cli_end(&cli, run(&cli, words, argv + 1));
+    free(store);
+    return status;
 }

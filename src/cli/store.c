@@ -19,10 +19,10 @@ static const char *home(void)
     return user && user->pw_dir && *user->pw_dir ? user->pw_dir : NULL;
 }
 
-const char *store_default(void)
+char *store_default(void)
 {
     const char *url = getenv("SLUICE_STORE"), *below = home();
-    if (url && *url) return url;
+    if (url && *url) return strdup(url);
     if (!below) return NULL;
     size_t len = strlen(below) + sizeof DEFAULT_BELOW_HOME;
     char *path = cli_alloc(len);

@@ -218,7 +218,8 @@ void face_say(struct face *f, const char *format, ...)
 void face_init(struct face *f, const struct cli *cli, struct work_options *o)
 {
     const char *term = getenv("TERM");
-    *f = (struct face){.cli = cli, .started_ms = steady_ms(), .sampled_ms = steady_ms()};
+    *f = (struct face){
+        .cli = cli, .started_ms = steady_ms(), .sampled_ms = steady_ms(), .samples_len = 1};
     f->live =
         !cli->json && !cli->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     o->spec.stdout_is_ours = !f->live || !isatty(STDOUT_FILENO);

@@ -12,6 +12,7 @@
 
 #define RENEW_BATCH  256
 #define RETRY_MIN_MS 20
+#define NOT_SAID     SLUICE_INVALID // of one lock; then the answer to the whole call counts
 
 static bool wants_renewal(const struct slot *s)
 {
@@ -50,18 +51,18 @@ static void collect(struct pool *p, struct round *r, int64_t now)
         r->slots[r->len] = s;
         memcpy(r->tokens[r->len], s->token, sizeof s->token);
         r->views[r->len] = r->tokens[r->len];
-        r->outcomes[r->len] = (struct sluice_outcome){.code = SLUICE_UNAVAILABLE};
+        r->outcomes[r->len] = (struct sluice_outcome){.code = NOT_SAID};
         if (s->lease_ms > r->lease_ms) r->lease_ms = s->lease_ms;
         r->len++;
     }
 }
 
-static void note(struct pool *p, const struct round *r, int64_t asked)
+static void note(struct pool *p, const struct round *r, enum sluice_code whole, int64_t asked)
 {
     for (size_t i = 0; i < r->len; i++) {
         struct slot *s = r->slots[i];
         if (strcmp(s->token, r->tokens[i]) != 0) continue; // settled meanwhile
-        switch (r->outcomes[i].code) {
+        switch (r->outcomes[i].code == NOT_SAID ? whole : r->outcomes[i].code) {
         case SLUICE_OK:
             p->renewals++;
             s->deadline_ms = asked + r->lease_ms;
@@ -88,10 +89,10 @@ static void beat(struct pool *p, struct round *r)
     (void)pthread_mutex_unlock(&p->lock);
     if (r->len == 0) return;
     struct sluice_error error;
-    enum sluice_code code = sluice_renew(p->options.store, p->options.queue, r->views, r->len,
+    enum sluice_code code = sluice_renew(atomic_load(&p->store), p->options.queue, r->views, r->len,
                                          r->lease_ms, r->outcomes, &error);
     (void)pthread_mutex_lock(&p->lock);
-    note(p, r, asked);
+    note(p, r, code, asked);
     (void)pthread_mutex_unlock(&p->lock);
     if (code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN)
         face_trouble(p, "renewal not answered: %s", error.message);

@@ -15,12 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_MS        500 // how long one question waits: also how late an idle slot hears an order
-#define WAIT_DRAIN_MS  50
-#define PAUSE_MIN_MS   50
-#define PAUSE_MAX_MS   2000
-#define STACK_BYTES    ((size_t)512 << 10)
-#define WAIT_PER_LEASE 8 // a question takes at most this part of the lock it asks for
+#define WAIT_MS         500 // how long one question waits: also how late an idle slot hears an order
+#define WAIT_DRAIN_MS   50
+#define PAUSE_MIN_MS    50
+#define PAUSE_MAX_MS    2000
+#define STACK_BYTES     ((size_t)512 << 10)
+#define REOPEN_AFTER_MS 5000
+#define WAIT_PER_LEASE  8 // a question takes at most this part of the lock it asks for
 
 static const char *const end_names[END_COUNT] = {"processed", "retrying", "dead-lettered",
                                                  "released", "lost"};
@@ -87,6 +88,32 @@ void pool_fail(struct pool *p, enum sluice_code code, const char *sentence)
     pool_order(p, WORK_NO_MORE);
 }
 
+// ---- the store
+
+void pool_reopen(struct pool *p, int64_t since_ms)
+{
+    int64_t now = work_now_ms();
+    (void)pthread_mutex_lock(&p->lock);
+    bool due = now - since_ms >= REOPEN_AFTER_MS && now - p->opened_ms >= REOPEN_AFTER_MS &&
+               p->handles_len < WORK_HANDLES_MAX;
+    if (due) p->opened_ms = now;
+    (void)pthread_mutex_unlock(&p->lock);
+    if (!due) return;
+    struct sluice *fresh = NULL;
+    struct sluice_queue_info *info = NULL;
+    if (sluice_open(p->options.spec.store, NULL, &fresh, NULL) == SLUICE_OK &&
+        sluice_queue_show(fresh, p->options.queue, &info, NULL) == SLUICE_OK) {
+        (void)pthread_mutex_lock(&p->lock);
+        p->handles[p->handles_len++] = fresh;
+        (void)pthread_mutex_unlock(&p->lock);
+        atomic_store(&p->store, fresh);
+        face_trouble(p, "the store does not answer; opened it again");
+    } else {
+        sluice_close(fresh);
+    }
+    sluice_queue_info_free(info);
+}
+
 // ---- one slot
 
 static int64_t wait_of(struct slot *s)
@@ -119,7 +146,8 @@ static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
          pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
         struct sluice_batch *b = NULL;
         struct sluice_error error;
-        enum sluice_code code = sluice_receive(p->options.store, p->options.queue, &r, &b, &error);
+        enum sluice_code code =
+            sluice_receive(atomic_load(&p->store), p->options.queue, &r, &b, &error);
         if (code == SLUICE_OK) return b;
         if (code != SLUICE_UNKNOWN && code != SLUICE_UNAVAILABLE && code != SLUICE_LIMIT) {
             pool_fail(p, code, error.message);
@@ -133,6 +161,7 @@ static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
         if (strcmp(error.reason, "queue-paused") != 0)
             face_trouble(p, "no answer: %s", error.message);
         r.wait_ms = 0;
+        pool_reopen(p, *asked_ms);
         slot_nap(s, pause);
     }
 }
@@ -217,26 +246,10 @@ static void *slot_main(void *ctx)
 
 // ---- all of them
 
-static int slot_start(struct slot *s, const pthread_attr_t *attr)
-{
-    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (s->wake_fd < 0 || s->timer_fd < 0) return errno;
-    (void)pthread_mutex_lock(&s->pool->lock);
-    s->pool->alive++;
-    (void)pthread_mutex_unlock(&s->pool->lock);
-    int why = pthread_create(&s->thread, attr, slot_main, s);
-    s->started = why == 0;
-    if (why == 0) return 0;
-    (void)pthread_mutex_lock(&s->pool->lock);
-    s->pool->alive--;
-    (void)pthread_mutex_unlock(&s->pool->lock);
-    return why;
-}
-
+// Every descriptor is there before the first thread, for each slot may wake all others.
 static int pool_prepare(struct pool *p, const struct work_options *o)
 {
-    *p = (struct pool){.options = *o, .order = WORK_GO};
+    *p = (struct pool){.options = *o, .order = WORK_GO, .alive = o->jobs, .store = o->store};
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_mutex_init(&p->face_lock, NULL);
     p->heart_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -244,9 +257,15 @@ static int pool_prepare(struct pool *p, const struct work_options *o)
     p->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->slots = calloc(o->jobs, sizeof *p->slots);
     if (!p->slots) return ENOMEM;
-    for (uint32_t i = 0; i < o->jobs; i++)
-        p->slots[i] = (struct slot){.pool = p, .wake_fd = -1, .timer_fd = -1};
-    return p->heart_fd < 0 || p->heart_timer_fd < 0 || p->done_fd < 0 ? EMFILE : 0;
+    bool ok = p->heart_fd >= 0 && p->heart_timer_fd >= 0 && p->done_fd >= 0;
+    for (uint32_t i = 0; i < o->jobs; i++) {
+        struct slot *s = &p->slots[i];
+        *s = (struct slot){.pool = p};
+        s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+        ok = ok && s->wake_fd >= 0 && s->timer_fd >= 0;
+    }
+    return ok ? 0 : EMFILE; // the program ends then, and with it what is open
 }
 
 int pool_start(struct pool *p, const struct work_options *o)
@@ -258,8 +277,10 @@ int pool_start(struct pool *p, const struct work_options *o)
     pthread_attr_t attr;
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    for (uint32_t i = 0; i < o->jobs && why == 0; i++)
-        why = slot_start(&p->slots[i], &attr);
+    for (uint32_t i = 0; i < o->jobs && why == 0; i++) {
+        why = pthread_create(&p->slots[i].thread, &attr, slot_main, &p->slots[i]);
+        p->slots[i].started = why == 0;
+    }
     (void)pthread_attr_destroy(&attr);
     if (why == 0) return 0;
     pool_order(p, WORK_AT_ONCE);
@@ -269,19 +290,22 @@ int pool_start(struct pool *p, const struct work_options *o)
 
 void pool_join(struct pool *p)
 {
-    for (uint32_t i = 0; i < p->options.jobs; i++) {
+    for (uint32_t i = 0; i < p->options.jobs; i++)
         if (p->slots[i].started) (void)pthread_join(p->slots[i].thread, NULL);
-        if (p->slots[i].wake_fd >= 0) (void)close(p->slots[i].wake_fd);
-        if (p->slots[i].timer_fd >= 0) (void)close(p->slots[i].timer_fd);
-    }
     (void)pthread_mutex_lock(&p->lock);
     p->heart_stops = true;
     (void)pthread_mutex_unlock(&p->lock);
     heart_wake(p);
     (void)pthread_join(p->heart, NULL);
+    for (uint32_t i = 0; i < p->options.jobs; i++) {
+        (void)close(p->slots[i].wake_fd);
+        (void)close(p->slots[i].timer_fd);
+    }
     (void)close(p->heart_fd);
     (void)close(p->heart_timer_fd);
     (void)close(p->done_fd);
+    for (uint32_t i = 0; i < p->handles_len; i++)
+        sluice_close(p->handles[i]);
     free(p->slots);
     p->slots = NULL;
 }

@@ -100,8 +100,12 @@ struct slot {
     int64_t renew_at_ms;
 };
 
+// A sync that failed makes a handle useless for good: the store is opened again, so often at most.
+#define WORK_HANDLES_MAX 8
+
 struct pool {
     struct work_options options;
+    _Atomic(struct sluice *) store; // the options', or a later one
     struct slot *slots;
     pthread_t heart;
     int heart_fd;       // eventfd: the table of locks changed
@@ -114,6 +118,10 @@ struct pool {
     uint32_t alive; // slots whose thread goes on
     uint32_t busy;  // slots with a message
     bool heart_stops;
+    struct sluice
+        *handles[WORK_HANDLES_MAX]; // opened later; closed at the end, for calls may be in them
+    uint32_t handles_len;
+    int64_t opened_ms;
     uint64_t ended[END_COUNT];
     uint64_t renewals;
     enum sluice_code failure; // why the worker stopped by itself
@@ -131,6 +139,8 @@ void pool_join(struct pool *p);
 void pool_fail(struct pool *p, enum sluice_code code, const char *sentence);
 
 // Within the worker.
+// After a call was not answered for so long: perhaps a fresh handle is.
+void pool_reopen(struct pool *p, int64_t since_ms);
 void slot_wake(struct slot *s);
 // Sleeps until woken or the time has come.
 void slot_nap(struct slot *s, int64_t ms);

@@ -17,17 +17,18 @@ static bool undecided(enum sluice_code code)
 static enum sluice_code say(struct slot *s, enum settle_word word, const char *reason,
                             struct sluice_outcome *outcome, struct sluice_error *error)
 {
-    const struct work_options *o = &s->pool->options;
+    struct sluice *store = atomic_load(&s->pool->store);
+    const char *queue = s->pool->options.queue;
     const char *token = s->token;
     switch (word) {
     case WORD_ACK:
-        return sluice_ack(o->store, o->queue, &token, 1, outcome, error);
+        return sluice_ack(store, queue, &token, 1, outcome, error);
     case WORD_FAIL:
-        return sluice_fail(o->store, o->queue, &token, 1, reason, outcome, error);
+        return sluice_fail(store, queue, &token, 1, reason, outcome, error);
     case WORD_RELEASE:
         break;
     }
-    return sluice_release(o->store, o->queue, &token, 1, 0, outcome, error);
+    return sluice_release(store, queue, &token, 1, 0, outcome, error);
 }
 
 static enum work_end end_of(enum settle_word word, const struct sluice_outcome *outcome)
@@ -40,10 +41,10 @@ static enum work_end end_of(enum settle_word word, const struct sluice_outcome *
 // Refused after an answer was lost: did the lost one do it?
 static enum work_end look_up(struct slot *s, enum settle_word word)
 {
-    const struct work_options *o = &s->pool->options;
+    struct sluice *store = atomic_load(&s->pool->store);
     struct sluice_batch *b = NULL;
     enum work_end end = END_LOST;
-    if (sluice_show(o->store, o->queue, s->id, &b, NULL) == SLUICE_OK && b->len == 1) {
+    if (sluice_show(store, s->pool->options.queue, s->id, &b, NULL) == SLUICE_OK && b->len == 1) {
         const char *state = b->messages[0].state;
         if (word == WORD_ACK && strcmp(state, "processed") == 0) end = END_PROCESSED;
         if (word == WORD_FAIL && strcmp(state, "delayed") == 0) end = END_RETRYING;
@@ -64,6 +65,7 @@ static void set_quiet(struct slot *s, bool quiet)
 enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
 {
     bool asked_before = false;
+    int64_t since = work_now_ms();
     set_quiet(s, true);
     for (int64_t pause = PAUSE_MIN_MS;;
          pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
@@ -76,6 +78,7 @@ enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
         face_trouble(s->pool, "%s is not settled yet: %s", s->id, error.message);
         if (atomic_load(&s->pool->order) == WORK_AT_ONCE) return END_LOST;
         set_quiet(s, false); // it may take a while: keep the lock
+        pool_reopen(s->pool, since);
         slot_nap(s, pause);
     }
 }

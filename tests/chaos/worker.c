@@ -196,6 +196,8 @@ static void word(struct actor *a, const struct sluice_message *m)
     if (!acks) return;
     struct row *row = &slate->rows[number_of(m)];
     atomic_store(&row->acked_fence, m->fence);
+    // nothing is granted after an ack, so a younger lock was there before it
+    if (atomic_load(&row->fence) > m->fence) slate_fault(slate, "%s: an old token acked", m->id);
     if (atomic_fetch_add(&row->acked, 1) > 0) slate_fault(slate, "%s was acked twice", m->id);
 }
 

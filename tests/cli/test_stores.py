@@ -31,8 +31,9 @@ def a_corrupt_store_is_told_and_left_alone(sluice):
     for words in LOOKING + TOUCHING:
         error = sluice.refused(CORRUPT, *words, says="q")
         same(error["error"], "CORRUPT")
-    events = sluice.run("events", "q", "--json")  # those before the damage are good
-    same((events.status, len(events.lines())), (CORRUPT, 2))
+    events = sluice.run("events", "q", "--json")  # those before the damage may come: they are good
+    same(events.status, CORRUPT)
+    holds(len(events.lines()) <= 2, "events from beyond the damage")
     same(sluice.fingerprint(), before)
 
 

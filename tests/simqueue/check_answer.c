@@ -6,31 +6,45 @@
 #include "check.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static void wrong(struct world *w, uint32_t ask, const struct shard_reply *r, const char *what)
 {
     verdict_fail(&w->verdict, "I2", "ask %u (kind %u) answered %s, but %s", ask,
-                 w->life->asks[ask].kind, err_name(r->err), what);
+                 w->life->errands[ask].kind, err_name(r->err), what);
+}
+
+static bool is_claim(uint16_t kind)
+{
+    return kind == OP_CLAIM || kind == OP_TAKE;
+}
+
+// A claim that got nothing leaves nothing behind: its request id is as good as new.
+static bool got_nothing(uint16_t kind, struct bytes body)
+{
+    struct result result;
+    return is_claim(kind) && !result_open(body, kind, &result) && result.count == 0;
 }
 
 // A send that finds no room may be refused without an entry.
-static bool refused_at_once(const struct ask *a, const struct shard_reply *r)
+static bool refused_at_once(const struct world *w, const struct errand *a,
+                            const struct shard_reply *r)
 {
-    return a->kind == OP_SEND && r->body.len == 1 && r->body.data[0] == REASON_FULL;
+    if (a->kind != OP_SEND || r->body.len != 1 || r->body.data[0] != REASON_FULL) return false;
+    return !ghost_seen(&w->life->lanes[a->lane].ghost, &a->request);
 }
 
-bool answer_refuses(const struct ask *a, const struct shard_reply *r)
+static bool refuses(const struct world *w, const struct errand *a, const struct shard_reply *r)
 {
     bool nothing = r->body.len == 0 && r->err != ERR_UNKNOWN;
-    if (a->what == ASK_RECEIVE) return nothing && r->deliveries_len == 0;
-    return refused_at_once(a, r) || (nothing && r->err != ERR_OK);
+    if (a->what == ERRAND_RECEIVE) return nothing && r->deliveries_len == 0;
+    if (r->body.len > 0 && got_nothing(a->kind, r->body)) return true;
+    return refused_at_once(w, a, r) || (nothing && r->err != ERR_OK);
 }
 
 static void check_done(struct world *w, uint32_t ask, const struct shard_reply *r,
                        const struct seen *seen)
 {
-    struct ask *a = &w->life->asks[ask];
+    struct errand *a = &w->life->errands[ask];
     if (!seen || seen->kind != a->kind) {
         wrong(w, ask, r, "the history does not have it");
     } else if (!bytes_equal(seen->body, r->body)) {
@@ -46,38 +60,29 @@ static void check_done(struct world *w, uint32_t ask, const struct shard_reply *
 
 static void check_op(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct ask *a = &w->life->asks[ask];
+    struct errand *a = &w->life->errands[ask];
     const struct ghost *g = &w->life->lanes[a->lane].ghost;
-    if (refused_at_once(a, r)) {
+    if (refused_at_once(w, a, r)) {
         const struct ghost_slot *s = ghost_at(g, journal_slot(n->journal));
         if (!s || !s->full || journal_slot(n->journal) < a->tail_then)
             wrong(w, ask, r, "there is room");
     } else if (r->body.len > 0) {
-        check_done(w, ask, r, ghost_seen(g, &a->request));
+        if (!got_nothing(a->kind, r->body)) check_done(w, ask, r, ghost_seen(g, &a->request));
     } else if (r->err == ERR_OK) {
         wrong(w, ask, r, "it says nothing");
     }
 }
 
-// A receive that finds nothing tries again with an id made from the last one (shard/receive.c).
 static void check_receive(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct ask *a = &w->life->asks[ask];
-    if (r->body.len == 0) return;
-    const struct seen *seen;
-    struct request_id id = a->request;
-    while ((seen = ghost_seen(&w->life->lanes[a->lane].ghost, &id)) != NULL &&
-           !bytes_equal(seen->body, r->body)) {
-        struct hash128 next = hash128_of(bytes_of(id.bytes, sizeof id.bytes));
-        memcpy(id.bytes, &next.lo, 8);
-        memcpy(id.bytes + 8, &next.hi, 8);
-    }
-    check_done(w, ask, r, seen);
+    struct errand *a = &w->life->errands[ask];
+    if (r->body.len > 0)
+        check_done(w, ask, r, ghost_seen(&w->life->lanes[a->lane].ghost, &a->request));
 }
 
 static void check_own(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct ask *a = &w->life->asks[ask];
+    struct errand *a = &w->life->errands[ask];
     const struct seen *seen = ghost_seen(&w->life->lanes[a->lane].ghost, &a->request);
     bool owns = seen && seen->body.data[0] == 'y';
     if (r->err != ERR_UNKNOWN && owns != (r->err == ERR_OK))
@@ -87,7 +92,7 @@ static void check_own(struct world *w, uint32_t ask, const struct shard_reply *r
 
 static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct ask *a = &w->life->asks[ask];
+    struct errand *a = &w->life->errands[ask];
     struct lane *l = &w->life->lanes[a->lane];
     if (r->err == ERR_OK && r->deliveries_len == 1) {
         check_body(w, l, a->place_seq, &r->deliveries[0]);
@@ -104,7 +109,7 @@ static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply 
 
 static void check_carried(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct ask *a = &w->life->asks[ask];
+    struct errand *a = &w->life->errands[ask];
     if (r->err != ERR_OK) return;
     uint32_t from = w->life->handles[a->from_node].lane;
     const struct ghost *g = &w->life->lanes[from].ghost;
@@ -115,7 +120,7 @@ static void check_carried(struct world *w, uint32_t ask, const struct shard_repl
 
 static void note_refusal(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct trial *t = ask_trial(&w->life->asks[ask], w->life->handles[n->index].pen);
+    struct trial *t = errand_trial(&w->life->errands[ask], w->life->handles[n->index].pen);
     CHECK(t);
     t->refused++;
     if (t->in_force + t->refused > t->count) wrong(w, ask, r, "the history has it");
@@ -123,47 +128,35 @@ static void note_refusal(struct world *w, struct node *n, uint32_t ask, const st
 
 void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct ask *a = &w->life->asks[ask];
+    struct errand *a = &w->life->errands[ask];
     if (!a->open || a->node != n->index || a->life != n->life) {
         wrong(w, ask, r, "nobody waits for it");
         return;
     }
     if (r->err == ERR_CORRUPT) wrong(w, ask, r, "the store is honest");
-    bool named = a->what == ASK_OP || a->what == ASK_RECEIVE;
-    if (named && answer_refuses(a, r)) note_refusal(w, n, ask, r);
+    bool named = a->what == ERRAND_OP || a->what == ERRAND_RECEIVE;
+    if (named && refuses(w, a, r)) note_refusal(w, n, ask, r);
     switch (a->what) {
-    case ASK_OP:
+    case ERRAND_OP:
         check_op(w, n, ask, r);
         break;
-    case ASK_RECEIVE:
+    case ERRAND_RECEIVE:
         check_receive(w, ask, r);
         break;
-    case ASK_SYNC:
+    case ERRAND_SYNC:
         if (r->err == ERR_OK && journal_slot(n->journal) < a->tail_then)
             wrong(w, ask, r, "the handle has not folded what was committed before");
         break;
-    case ASK_OWN:
+    case ERRAND_OWN:
         check_own(w, ask, r);
         break;
-    case ASK_FETCH:
+    case ERRAND_FETCH:
         check_fetch(w, ask, r);
         break;
-    case ASK_ARRIVE:
+    case ERRAND_ARRIVE:
         check_carried(w, ask, r);
         break;
     }
-}
-
-static struct ask *asker(struct world *w, const struct op *op)
-{
-    struct op_claim claim;
-    if (op->kind == OP_CLAIM) {
-        if (claim_decode(op->payload, &claim)) return NULL;
-        return ask_by_seed(w, claim.seed);
-    }
-    struct request_id id;
-    if (!op_request(op, &id)) return NULL;
-    return ask_by_request(w, &id);
 }
 
 static uint32_t pen_of(const struct world *w, struct hash128 writer)
@@ -178,21 +171,17 @@ void check_committed(struct ghost *g, const struct entry *e, const struct walk_o
     struct world *w = g->world;
     struct request_id id;
     if (!op_request(o->op, &id) || !request_id_set(&id)) return; // the shard's own
-    struct ask *a = asker(w, o->op);
-    struct trial *t = a ? ask_trial(a, pen_of(w, e->writer)) : NULL;
+    struct errand *a = errand_by_request(w, &id);
+    struct trial *t = a ? errand_trial(a, pen_of(w, e->writer)) : NULL;
     if (!t) {
         verdict_fail(&w->verdict, "I2", "lane %u: slot %" PRIu64 " holds an op nobody submitted",
                      g->lane, g->slot);
         return;
     }
-    // A claim that got nothing leaves no trace and may be followed by others of the same receive.
-    if (o->op->kind == OP_CLAIM && o->events_len == 0) return;
-    if (o->op->kind == OP_CLAIM && ++a->effects > 1)
-        verdict_fail(&w->verdict, "I2", "lane %u: receive %u was given something twice", g->lane,
-                     ask_index(w, a));
+    if (is_claim(o->op->kind) && o->events_len == 0) return;
     t->in_force++;
     if (t->in_force + t->refused > t->count)
         verdict_fail(&w->verdict, "I2",
                      "ask %u was answered not applied, then committed in slot %" PRIu64,
-                     ask_index(w, a), g->slot);
+                     errand_index(w, a), g->slot);
 }

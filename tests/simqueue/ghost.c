@@ -140,13 +140,13 @@ static void fold_own(struct ghost *g, const struct op *op)
         g->epoch++;
     }
     struct life *life = g->world->life;
-    if (!reader_end(&r) || place >= life->asks_len) {
+    if (!reader_end(&r) || place >= life->errands_len) {
         verdict_fail(&g->world->verdict, "I7", "lane %u: slot %" PRIu64 " holds a strange own",
                      g->lane, g->slot);
         return;
     }
     // What the history says of it, for whoever is told.
-    struct ask *a = &life->asks[place];
+    struct errand *a = &life->errands[place];
     ghost_remember(g, &a->request, JOURNAL_OP_OWN, bytes_str(applied ? "y" : "n"));
 }
 

@@ -6,6 +6,7 @@
 // world.h promises are defined again here, for shards instead of journals.
 #pragma once
 
+#include "base/heap.h"
 #include "ghost.h"
 #include "world.h"
 
@@ -15,6 +16,7 @@
 #define STALE_MAX   64
 #define NOBODY      UINT32_MAX
 #define TRIES_MAX   12
+#define ERRANDS_MAX    20000
 #define SCENE_USUAL 0
 #define SCENE_CROWD 1 // many workers and one message
 
@@ -49,9 +51,9 @@ struct pen {
     uint64_t sequence;
 };
 
-// ---- asks: everything that anybody ever asked of a shard
+// ---- errands: everything that anybody ever asked of a shard
 
-enum ask_what { ASK_OP, ASK_RECEIVE, ASK_SYNC, ASK_OWN, ASK_FETCH, ASK_ARRIVE };
+enum errand_what { ERRAND_OP, ERRAND_RECEIVE, ERRAND_SYNC, ERRAND_OWN, ERRAND_FETCH, ERRAND_ARRIVE };
 
 // Submissions of one ask through one handle.
 struct trial {
@@ -61,8 +63,8 @@ struct trial {
     uint32_t in_force; // entries with an effect
 };
 
-struct ask {
-    enum ask_what what;
+struct errand {
+    enum errand_what what;
     uint16_t kind; // of its op
     uint32_t lane;
     uint32_t worker; // who asks; NOBODY: a client
@@ -82,6 +84,7 @@ struct ask {
     uint32_t from_node; // arrive: whose letter, in which life, and its number
     uint32_t from_life;
     uint64_t number;
+    int carried;        // arrive: 1 it did, -1 it did not, 0 nobody knows yet
     int64_t first_at;
     uint32_t tries;
     struct trial trials[TRIES_MAX];
@@ -93,7 +96,6 @@ struct ask {
     bool closed;
     struct bytes told; // owned: what it was answered when it was done
     bool is_told;
-    uint32_t effects; // claims: entries that gave it something
 };
 
 // ---- workers
@@ -140,8 +142,8 @@ struct life {
     struct handle handles[MIX_NODES_MAX];
     struct pen *pens;
     uint32_t pens_len;
-    struct ask *asks;
-    uint32_t asks_len;
+    struct errand *errands; // of ERRANDS_MAX: they stay where they are
+    uint32_t errands_len;
     struct crew crew[CREW_MAX];
     uint32_t crew_len;
     // what the seed draws beside the mix
@@ -158,7 +160,6 @@ struct life {
     uint32_t events_free_len;
     struct buf scratch;
     uint64_t letters; // that arrived
-    uint64_t messages_healed;
 };
 
 // ---- life.c
@@ -175,17 +176,16 @@ void draw_config(struct world *w, const struct lane *l, struct queue_config *c);
 struct node *node_pick(struct world *w, uint32_t lane); // one that can act; NULL: none
 
 // ---- ask.c
-uint32_t ask_new(struct world *w, enum ask_what what, uint16_t kind, uint32_t lane);
-bool ask_submit(struct world *w, uint32_t ask); // through some handle; false: none can
-void ask_submit_to(struct world *w, uint32_t ask, struct node *n);
-void ask_heard(struct world *w, struct node *n, const struct shard_reply *r);
-void ask_orphans(struct world *w, const struct node *n);
-void ask_again(struct world *w, uint32_t ask);
-struct ask *ask_by_request(struct world *w, const struct request_id *id); // NULL: none
-struct ask *ask_by_seed(struct world *w, const uint8_t seed[16]);         // NULL: none
-struct trial *ask_trial(struct ask *a, uint32_t pen); // NULL: never went that way
-uint32_t ask_index(const struct world *w, const struct ask *a);
-void asks_done(struct world *w);
+uint32_t errand_new(struct world *w, enum errand_what what, uint16_t kind, uint32_t lane);
+bool errand_submit(struct world *w, uint32_t ask); // through some handle; false: none can
+void errand_submit_to(struct world *w, uint32_t ask, struct node *n);
+void errand_heard(struct world *w, struct node *n, const struct shard_reply *r);
+void errand_orphans(struct world *w, const struct node *n);
+void errand_again(struct world *w, uint32_t ask);
+struct errand *errand_by_request(struct world *w, const struct request_id *id); // NULL: none
+struct trial *errand_trial(struct errand *a, uint32_t pen); // NULL: never went that way
+uint32_t errand_index(const struct world *w, const struct errand *a);
+void errands_done(struct world *w);
 
 // ---- sender.c, worker.c, coordinator.c, operator.c, carrier.c
 void sender_send(struct world *w);
@@ -195,6 +195,7 @@ void worker_stale(struct world *w);
 void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final);
 void worker_soon(struct world *w, uint32_t worker, int64_t delay);
 void coordinator_own(struct world *w, struct lane *l);
+bool coordinator_is_there(const struct world *w, uint32_t lane); // exactly one, at the tail
 void coordinator_dispatch(struct world *w, struct lane *l);
 void operator_operate(struct world *w);
 void operator_resume(struct world *w, struct lane *l);
@@ -202,7 +203,7 @@ void operator_heal(struct world *w);
 void carrier_take(struct world *w, struct node *n);
 void carrier_carry(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
-void carrier_lost(struct world *w, uint32_t ask); // the other side crashed
+void carrier_lost(struct world *w, uint32_t ask); // nobody will say what became of it
 
 // ---- crowd.c
 void crowd_draw(struct world *w);

@@ -59,7 +59,8 @@ static void on_repeat(struct ghost *g, const struct walk_op *o, const struct see
 {
     if (o->events_len > 0)
         verdict_fail(&g->world->verdict, "I2",
-                     "lane %u: a request id takes effect again in slot %" PRIu64, g->lane, g->slot);
+                     "lane %u: a request id takes effect again in slot %" PRIu64 " (kind %u, then %u)",
+                     g->lane, g->slot, seen->kind, o->op->kind);
     if (seen->kind == o->op->kind && !bytes_equal(seen->body, o->body))
         verdict_fail(&g->world->verdict, "I2",
                      "lane %u: a request id gets another answer in slot %" PRIu64, g->lane, g->slot);
@@ -77,7 +78,9 @@ static void on_op(struct ghost *g, const struct walk_op *o)
     }
     if (o->body.len > 0) check_epoch(g, o->entry, o->op, (enum reason)o->body.data[0]);
     walk_op(g, o);
-    if (named) ghost_remember(g, &id, o->op->kind, o->body);
+    bool claims = o->op->kind == OP_CLAIM || o->op->kind == OP_TAKE;
+    bool empty = claims && o->events_len == 0; // not worth remembering
+    if (named && !empty) ghost_remember(g, &id, o->op->kind, o->body);
 }
 
 void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *results,

@@ -186,6 +186,15 @@ static void end_holds(struct ghost *g, struct hash128 token)
         if (hash128_equal(g->holds[i].token, token)) g->holds[i].ended = true;
 }
 
+// Whoever asks for less time than he had must reckon with it from then on.
+static void shorten_holds(struct ghost *g, struct hash128 token, int64_t until)
+{
+    for (size_t i = 0; i < g->holds_len; i++) {
+        struct hold *h = &g->holds[i];
+        if (hash128_equal(h->token, token) && h->deadline > until) h->deadline = until;
+    }
+}
+
 static void apply_word(struct ghost *g, const struct walk_op *o, const struct op_outcome *op,
                        struct row *row, const struct outcome_row *answer)
 {
@@ -195,6 +204,7 @@ static void apply_word(struct ghost *g, const struct walk_op *o, const struct op
     row->ticket = false;
     if (kind == OP_RENEW) {
         row->deadline = answer->until;
+        shorten_holds(g, row->token, answer->until);
         return;
     }
     end_holds(g, row->token);

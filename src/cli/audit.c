@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a message may go through, by the events alone:
+//
+//            claimed                      outcome: processed, dead-lettered
+//     FREE ------------> HELD ---------------------------------------------> ENDED
+//      ^                  |
+//      '-- released, expired, outcome: retrying
+//
+// A claim of a HELD message is a second holder. So is one after an expiry that came before the
+// deadline the first holder was promised: he still believes in his lock.
+#include "cli/audit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum hold { FREE, HELD, TICKET, ENDED };
+
+// One for every message that is seen, so it is kept small.
+struct audit_book {
+    uint64_t key[2]; // of the message's id; both 0: an empty row
+    int64_t until;   // what the last holder was promised
+    uint32_t worker; // hash of its name
+    uint8_t hold;
+    bool expired; // FREE because the lock ran out, and until still counts
+    bool acked;
+    uint8_t found; // what was found before: a message is counted once
+};
+
+const char *finding_name(enum finding finding)
+{
+    static const char *const names[FINDINGS] = {
+        [FINDING_TWO] = "held by two at once",
+        [FINDING_TWICE] = "acked twice",
+        [FINDING_STRAY] = "touched after its end",
+        [FINDING_LATE] = "refused late",
+    };
+    return names[finding];
+}
+
+// ---- the books, by message
+
+// FNV-1a with a final mix, twice: that two ids of a queue meet in 128 bits does not happen.
+static uint64_t hash_text(const char *text, uint64_t seed)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ seed;
+    for (; *text; text++)
+        h = (h ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return h ^ h >> 32;
+}
+
+static struct audit_book *slot_of(struct audit_book *books, size_t cap, const uint64_t key[2])
+{
+    for (size_t i = key[0];; i++) {
+        struct audit_book *b = &books[i & (cap - 1)];
+        bool empty = b->key[0] == 0 && b->key[1] == 0;
+        if (empty || (b->key[0] == key[0] && b->key[1] == key[1])) return b;
+    }
+}
+
+static void grow(struct audit *a)
+{
+    size_t cap = a->books_cap ? a->books_cap * 2 : 1024;
+    struct audit_book *books = cli_alloc(cap * sizeof *books);
+    memset(books, 0, cap * sizeof *books);
+    for (size_t i = 0; i < a->books_cap; i++)
+        if (a->books[i].key[0] || a->books[i].key[1])
+            *slot_of(books, cap, a->books[i].key) = a->books[i];
+    free(a->books);
+    a->books = books;
+    a->books_cap = cap;
+}
+
+static struct audit_book *book_of(struct audit *a, const char *message)
+{
+    uint64_t key[2] = {hash_text(message, 0), hash_text(message, 1) | 1};
+    if (a->messages * 4 >= a->books_cap * 3) grow(a);
+    struct audit_book *b = slot_of(a->books, a->books_cap, key);
+    if (b->key[1] == 0) {
+        b->key[0] = key[0];
+        b->key[1] = key[1];
+        a->messages++;
+    }
+    return b;
+}
+
+// ---- what an event means
+
+static void found(struct audit *a, struct audit_book *b, enum finding finding,
+                  const struct sluice_event *e)
+{
+    if (b->found & 1 << finding) return;
+    b->found |= (uint8_t)(1 << finding);
+    a->found[finding]++;
+    if (a->examples_len == AUDIT_EXAMPLES_MAX) return;
+    struct audit_example *x = &a->examples[a->examples_len++];
+    *x = (struct audit_example){.finding = finding, .position = e->position};
+    (void)snprintf(x->message, sizeof x->message, "%s", e->message);
+}
+
+static void on_grant(struct audit *a, struct audit_book *b, const struct sluice_event *e,
+                     bool ticket)
+{
+    uint32_t worker = (uint32_t)hash_text(e->worker, 2);
+    bool taken_up = b->hold == TICKET && !ticket && b->worker == worker;
+    bool held = (b->hold == HELD || b->hold == TICKET) && !taken_up;
+    bool early = b->hold == FREE && b->expired && e->time < b->until;
+    if (held || early) found(a, b, FINDING_TWO, e);
+    if (b->hold == ENDED) found(a, b, FINDING_STRAY, e);
+    a->claims += !ticket;
+    b->hold = ticket ? TICKET : HELD;
+    b->worker = worker;
+    b->until = e->until;
+    b->expired = false;
+}
+
+static void on_end_of_lock(struct audit *a, struct audit_book *b, bool expired)
+{
+    a->expired += expired;
+    if (b->hold != ENDED) b->hold = FREE;
+    b->expired = expired;
+}
+
+static void on_outcome(struct audit *a, struct audit_book *b, const struct sluice_event *e,
+                       bool known)
+{
+    bool processed = strcmp(e->status, "processed") == 0;
+    bool open = b->hold == HELD || b->hold == TICKET;
+    a->processed += processed;
+    if (processed && b->acked)
+        found(a, b, FINDING_TWICE, e);
+    else if (processed && known && !open)
+        found(a, b, FINDING_STRAY, e);
+    b->acked = b->acked || processed;
+    b->expired = false;
+    b->hold = strcmp(e->status, "retrying") == 0 ? FREE : ENDED;
+}
+
+void audit_event(struct audit *a, const struct sluice_event *e)
+{
+    a->events++;
+    if (a->first == 0 || e->position < a->first) a->first = e->position;
+    if (e->position > a->last) a->last = e->position;
+    if (!*e->message) return;
+    size_t before = a->messages;
+    struct audit_book *b = book_of(a, e->message);
+    bool known = a->messages == before; // else what came before is no longer kept
+    if (strcmp(e->type, "message-claimed") == 0) {
+        on_grant(a, b, e, false);
+    } else if (strcmp(e->type, "tickets-published") == 0) {
+        on_grant(a, b, e, true);
+    } else if (strcmp(e->type, "lock-renewed") == 0) {
+        if (b->hold == ENDED) found(a, b, FINDING_STRAY, e);
+        b->hold = HELD;
+        b->until = e->until;
+    } else if (strcmp(e->type, "lock-expired") == 0) {
+        on_end_of_lock(a, b, true);
+    } else if (strcmp(e->type, "message-released") == 0 ||
+               strcmp(e->type, "tickets-recovered") == 0) {
+        on_end_of_lock(a, b, false);
+    } else if (strcmp(e->type, "message-outcome") == 0) {
+        on_outcome(a, b, e, known);
+    } else if (strcmp(e->type, "lock-renewal-rejected") == 0) {
+        found(a, b, FINDING_LATE, e);
+    }
+}
+
+bool audit_wrong(const struct audit *a)
+{
+    return a->found[FINDING_TWO] + a->found[FINDING_TWICE] + a->found[FINDING_STRAY] > 0;
+}
+
+void audit_done(struct audit *a)
+{
+    free(a->books);
+    *a = (struct audit){0};
+}

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sluice work: programs that succeed, fail, hang, ignore signals or lose their lock, and workers that die."""
+import json
+import os
+import signal
+
+from harness import INVALID, NOT_FOUND, case, contains, holds, main, same, until
+
+QUICK = ("failureStrategy.backoff.initial=20ms", "failureStrategy.backoff.max=20ms")
+
+
+def jobs(output):
+    """The JSON lines of the jobs, without the summary."""
+    lines = [json.loads(line) for line in output.splitlines()]
+    return [line for line in lines if line["type"] == "job"]
+
+
+def once(sluice, script, *options, status=0):
+    result = sluice.run("work", "tasks", "--once", "--json", *options, "--", "sh", "-c", script)
+    same(result.status, status, str(result))
+    return jobs(result.out)[0]
+
+
+def start(sluice, script, *options):
+    return sluice.start("work", "tasks", "--json", *options, "--", "sh", "-c", script)
+
+
+def ended(worker, seconds=30):
+    out, _ = worker.communicate(timeout=seconds)
+    return worker.returncode, jobs(out.decode())
+
+
+def until_written(sluice, name):
+    path = sluice.path(name)
+    until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, f"{name} is written")
+    with open(path, encoding="utf-8") as file:
+        return file.read().split()
+
+
+def is_gone(pid):
+    """Ended; a zombie that nobody reaps in this container is as good as gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@case
+def the_body_is_on_standard_input_and_the_rest_in_the_environment(sluice):
+    sluice.create("tasks")
+    body = "line\n" + "x" * 200_000
+    id = sluice.ok("send", "tasks", "-", "--header", "Trace-Id=abc", "--header", "PATH=evil", "--group", "g",
+                   input=body).out.strip()
+    once(sluice, f"cat >{sluice.path('body')}; env >{sluice.path('env')}", "--worker", "w1")
+    with open(sluice.path("body"), encoding="utf-8") as file:
+        same(file.read(), body)
+    with open(sluice.path("env"), encoding="utf-8") as file:
+        env = dict(line.split("=", 1) for line in file.read().splitlines())
+    for name, value in {"SLUICE_ID": id, "SLUICE_ATTEMPT": "1", "SLUICE_FENCE": "1", "SLUICE_QUEUE": "tasks",
+                        "SLUICE_WORKER": "w1", "SLUICE_GROUP": "g", "SLUICE_HEADER_TRACE_ID": "abc",
+                        "SLUICE_HEADER_PATH": "evil", "PATH": os.environ["PATH"]}.items():
+        same(env[name], value, name)
+
+
+@case
+def exit_0_acks_75_gives_back_and_anything_else_fails_with_the_last_line(sluice):
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
+    sluice.send("tasks", "x")
+    job = once(sluice, "exit 75", status=1)
+    same((job["status"], job["exit"], job["attempt"]), ("released", 75, 1))
+    same(sluice.stats("tasks")["ready"], 1)
+    job = once(sluice, "exit 0")
+    same((job["status"], job["attempt"]), ("processed", 1))
+    id = sluice.send("tasks", "y")
+    job = once(sluice, "echo first >&2; printf 'the disk\\tis full\\n\\n' >&2; exit 3", status=1)
+    same((job["status"], job["reason"]), ("dead-lettered", "the disk is full"))
+    same((sluice.stats("tasks")["processed"], sluice.stats("tasks")["dead"]), (1, 1))
+    same(sluice.ok("peek", "tasks", "--state", "dead", "--json").lines()[0]["id"], id)
+
+
+@case
+def a_program_that_dies_of_a_signal_fails_and_says_which(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    job = once(sluice, "kill -SEGV $$", status=1)
+    same((job["status"], job["signal"], job["reason"]), ("retrying", 11, "killed by signal 11 (SIGSEGV)"))
+
+
+@case
+def much_output_neither_blocks_nor_grows(sluice):
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
+    sluice.send("tasks", "x")
+    job = once(sluice, "head -c 3000000 /dev/zero | tr '\\0' 'e' >&2; echo >&2; echo end >&2; exit 1", status=1)
+    same(job["reason"], "end")
+
+
+@case
+def a_job_may_last_longer_than_its_lock(sluice):
+    sluice.create("tasks", "visibilityTimeout=600ms")
+    sluice.send("tasks", "x")
+    job = once(sluice, "sleep 2")
+    same((job["status"], job["attempt"]), ("processed", 1))
+    kinds = [event["type"] for event in sluice.events("tasks")]
+    holds(kinds.count("lock-renewed") >= 4, f"renewed {kinds.count('lock-renewed')} times")
+    same(kinds.count("lock-expired"), 0)
+
+
+@case
+def a_lock_that_is_lost_stops_the_program(sluice):
+    sluice.create("tasks", "visibilityTimeout=500ms")
+    sluice.send("tasks", "x")
+    worker = start(sluice, f"trap '' TERM; echo $$ >{sluice.path('pid')}; while :; do sleep 0.1; done", "--once",
+                   "--kill-after", "200ms")
+    [pid] = until_written(sluice, "pid")
+    os.kill(worker.pid, signal.SIGSTOP)
+    until(lambda: sluice.stats("tasks")["ready"] == 1, "the lock runs out")
+    holds(not is_gone(pid), "the program runs while its worker sleeps")
+    os.kill(worker.pid, signal.SIGCONT)
+    status, done = ended(worker)
+    same((status, done[0]["status"], done[0]["signal"]), (1, "lost", 9))
+    until(lambda: is_gone(pid), "the program is gone")
+    same(sluice.stats("tasks")["ready"], 1)
+
+
+@case
+def sigterm_finishes_what_runs_and_takes_no_more(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "a")
+    sluice.send("tasks", "b")
+    go = sluice.path("go")
+    worker = start(sluice, f"echo $$ >{sluice.path('pid')}; while [ ! -e {go} ]; do sleep 0.02; done")
+    until_written(sluice, "pid")
+    worker.send_signal(signal.SIGTERM)
+    sluice.path("go", "")
+    status, done = ended(worker)
+    same((status, [job["status"] for job in done]), (0, ["processed"]))
+    same((sluice.stats("tasks")["ready"], sluice.stats("tasks")["locked"]), (1, 0))
+
+
+@case
+def what_cannot_be_finished_in_time_is_given_back(sluice):
+    sluice.create("tasks")
+    for body in ("a", "b", "c"):
+        sluice.send("tasks", body)
+    worker = start(sluice, f"echo $$ >>{sluice.path('pids')}; exec sleep 60", "-c", "3", "--grace", "100ms")
+    until(lambda: sluice.stats("tasks")["locked"] == 3 and len(until_written(sluice, "pids")) == 3, "three run")
+    worker.send_signal(signal.SIGINT)
+    status, done = ended(worker)
+    same((status, [job["status"] for job in done]), (0, ["released"] * 3))
+    stats = sluice.stats("tasks")
+    same((stats["ready"], stats["locked"]), (3, 0))
+    same([message["attempt"] for message in sluice.receive("tasks", "--max", "3")], [1, 1, 1])
+
+
+@case
+def a_second_signal_stops_at_once(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    worker = start(sluice, f"trap '' TERM INT; echo $$ >{sluice.path('pid')}; while :; do sleep 0.1; done")
+    [pid] = until_written(sluice, "pid")
+    worker.send_signal(signal.SIGTERM)
+    worker.send_signal(signal.SIGINT)
+    status, done = ended(worker, 5)
+    holds(status in (128 + signal.SIGTERM, 128 + signal.SIGINT), f"status {status}")
+    same(done[0]["status"], "released")
+    holds(is_gone(pid), "the program is gone")
+    same(sluice.stats("tasks")["ready"], 1)
+
+
+@case
+def a_killed_worker_takes_its_program_with_it_and_loses_nothing(sluice):
+    sluice.create("tasks", "visibilityTimeout=500ms")
+    sluice.send("tasks", "x")
+    worker = start(sluice, f"echo $$ >{sluice.path('pid')}; exec sleep 60")
+    [pid] = until_written(sluice, "pid")
+    worker.kill()
+    worker.communicate()
+    until(lambda: is_gone(pid), "the program is gone")
+    job = once(sluice, "exit 0")
+    same((job["status"], job["attempt"]), ("processed", 2))
+
+
+@case
+def drain_ends_when_nothing_is_ready(sluice):
+    sluice.create("tasks")
+    sluice.ok("send", "tasks", "--lines", "-", input="".join(f"{n}\n" for n in range(200)))
+    result = sluice.ok("work", "tasks", "--drain", "-c", "8", "--json", "--", "true")
+    same(len(jobs(result.out)), 200)
+    same(sluice.stats("tasks")["processed"], 200)
+
+
+@case
+def retries_go_on_until_the_dead_letter_queue(sluice):
+    sluice.create("tasks", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=2",
+                  "failureStrategy.deadLetterQueue=dead", *QUICK)
+    sluice.send("tasks", "x")
+    worker = start(sluice, "echo no >&2; exit 1")
+    until(lambda: sluice.stats("dead")["ready"] == 1, "the dead letter arrives")
+    worker.send_signal(signal.SIGTERM)
+    status, done = ended(worker)
+    same((status, [job["status"] for job in done]), (0, ["retrying", "retrying", "dead-lettered"]))
+    headers = sluice.one("dead")["headers"]
+    same((headers["sluice-dead-reason"], headers["sluice-dead-retries"]), ("no", "2"))
+
+
+@case
+def many_jobs_leave_no_descriptors_children_or_memory_behind(sluice):
+    sluice.create("tasks")
+    sluice.ok("send", "tasks", "--lines", "-", input="x\n" * 600)
+    worker = sluice.start("work", "tasks", "--quiet", "-c", "4", "--", "true")
+    until(lambda: sluice.stats("tasks")["processed"] == 600, "all are processed")
+    with open(f"/proc/{worker.pid}/status", encoding="utf-8") as file:
+        resident = [int(line.split()[1]) for line in file if line.startswith("VmHWM")][0]
+    open_files = len(os.listdir(f"/proc/{worker.pid}/fd"))
+    children = [child for task in os.listdir(f"/proc/{worker.pid}/task")
+                for child in open(f"/proc/{worker.pid}/task/{task}/children", encoding="utf-8").read().split()]
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=30)
+    same((worker.returncode, children), (0, []))
+    holds(open_files < 50, f"{open_files} files are open")
+    holds("SAN_OPTIONS" in "".join(os.environ) or resident < 64 << 10, f"{resident} KiB resident")
+
+
+@case
+def what_cannot_run_is_said_before_anything_is_taken(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    sluice.refused(INVALID, "work", "tasks", "--", "no-such-program", says="no-such-program", field="PROGRAM")
+    sluice.refused(INVALID, "work", "tasks", "--", sluice.path("plain", "text"), says="plain", field="PROGRAM")
+    sluice.refused(NOT_FOUND, "work", "nowhere", "--", "true", says="nowhere")
+    sluice.refused(INVALID, "work", "tasks", "--once", "--drain", "--", "true", says="--drain")
+    sluice.refused(INVALID, "work", "tasks", "-c", "0", "--", "true", says="-c")
+    same((sluice.stats("tasks")["ready"], len(sluice.events("tasks"))), (1, 1))
+
+
+@case
+def a_program_that_breaks_on_the_way_costs_no_message(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    broken = sluice.path("broken", "#!/no/such/interpreter\n")
+    os.chmod(broken, 0o755)
+    result = sluice.run("work", "tasks", "--", broken)
+    same(result.status, INVALID, str(result))
+    contains(result.err, "broken")
+    stats = sluice.stats("tasks")
+    same((stats["ready"], stats["locked"]), (1, 0))
+    same(sluice.one("tasks")["attempt"], 1)
+
+
+@case
+def without_a_terminal_each_job_is_a_line_and_the_programs_output_is_its_own(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "hello")
+    result = sluice.ok("work", "tasks", "--once", "--", "cat")
+    same(result.out, "hello")
+    contains(result.err, "processed", "attempt 1")
+    sluice.send("tasks", "hello")
+    same(sluice.ok("work", "tasks", "--once", "--quiet", "--", "cat").err, "")
+
+
+main()

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asking and being answered. Whoever is not sure what became of his request sends it again with
+// the same request id, through any handle, but not after the queue may have forgotten the id.
+#include "base/check.h"
+#include "base/memory.h"
+#include "check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LAST_USE (2 * MINUTE) // the queue remembers a request id for ten minutes
+
+uint32_t errand_new(struct world *w, enum errand_what what, uint16_t kind, uint32_t lane)
+{
+    struct life *life = w->life;
+    CHECK(life->errands_len < ERRANDS_MAX);
+    uint32_t place = life->errands_len++;
+    struct errand *a = &life->errands[place];
+    *a = (struct errand){.what = what, .kind = kind, .lane = lane, .worker = NOBODY, .first_at = w->now};
+    uint64_t chance = rng_next(&w->rng);
+    memcpy(a->request.bytes, &chance, sizeof chance);
+    memcpy(a->request.bytes + sizeof chance, &place, sizeof place);
+    memcpy(a->seed, a->request.bytes, sizeof a->seed);
+    a->seed[15] = 1;
+    return place;
+}
+
+void errands_done(struct world *w)
+{
+    for (uint32_t i = 0; i < w->life->errands_len; i++) {
+        bytes_free(w->life->errands[i].payload);
+        bytes_free(w->life->errands[i].told);
+    }
+    memory_free(w->life->errands);
+}
+
+uint32_t errand_index(const struct world *w, const struct errand *a)
+{
+    return (uint32_t)(a - w->life->errands);
+}
+
+struct errand *errand_by_request(struct world *w, const struct request_id *id)
+{
+    uint32_t place;
+    memcpy(&place, id->bytes + sizeof(uint64_t), sizeof place);
+    if (place >= w->life->errands_len) return NULL;
+    struct errand *a = &w->life->errands[place];
+    return memcmp(a->request.bytes, id->bytes, sizeof id->bytes) == 0 ? a : NULL;
+}
+
+struct trial *errand_trial(struct errand *a, uint32_t pen)
+{
+    for (uint32_t i = 0; i < a->trials_len; i++)
+        if (a->trials[i].pen == pen) return &a->trials[i];
+    return NULL;
+}
+
+// ---- out
+
+static void put_outcome(struct world *w, const struct errand *a, const struct node *n, struct buf *out)
+{
+    CLEANUP(buf_done) struct buf refs;
+    buf_init(&refs, (size_t)HANDS_MAX * LOCK_REF_BYTES);
+    for (uint32_t i = 0; i < a->refs_len; i++)
+        lock_ref_put(&refs, &a->refs[i]);
+    char reason[32];
+    (void)snprintf(reason, sizeof reason, "because of %u", errand_index(w, a));
+    struct op_outcome op = {.request = a->request,
+                            .queue = w->life->lanes[a->lane].id,
+                            .arrived_at = node_now(n).hi,
+                            .wait_ms = a->wait_ms,
+                            .reason = bytes_str(a->kind == OP_FAIL ? reason : ""),
+                            .count = a->refs_len,
+                            .refs = buf_bytes(&refs)};
+    if (a->foreign) op.queue.bytes[0] ^= 1;
+    outcome_encode(out, &op);
+}
+
+static struct op_claim claim_of(const struct world *w, const struct errand *a)
+{
+    struct op_claim claim = {.request = a->request,
+                             .worker = bytes_str(w->life->crew[a->worker].name),
+                             .max = a->max,
+                             .lease_ms = a->lease_ms};
+    memcpy(claim.seed, a->seed, sizeof claim.seed);
+    return claim;
+}
+
+static void submit_op(struct world *w, const struct errand *a, struct node *n, int64_t deadline)
+{
+    struct buf *out = &w->life->scratch;
+    buf_clear(out);
+    struct op_claim claim;
+    if (a->payload.len > 0) {
+        buf_put(out, a->payload);
+    } else if (a->kind == OP_TAKE) {
+        claim = claim_of(w, a);
+        claim_encode(out, &claim);
+    } else {
+        put_outcome(w, a, n, out);
+    }
+    struct op op = {.kind = a->kind, .payload = buf_bytes(out)};
+    shard_submit(w->life->handles[n->index].shard, errand_index(w, a) + 1, op, deadline, node_now(n));
+}
+
+static void submit_own(struct world *w, struct errand *a, struct node *n, int64_t deadline)
+{
+    uint32_t place = errand_index(w, a);
+    struct journal_owner owner = {
+        .coord = "coordination...", .token = a->token, .address = bytes_of(&place, sizeof place)};
+    shard_own(w->life->handles[n->index].shard, place + 1, a->expected, &owner, deadline,
+              node_now(n));
+}
+
+static void send_off(struct world *w, struct errand *a, struct node *n)
+{
+    struct shard *s = w->life->handles[n->index].shard;
+    uint64_t ticket = errand_index(w, a) + 1;
+    bool hasty = w->phase == WORLD_FAULTY && rng_chance(&w->rng, 500);
+    int64_t patience = hasty ? rng_range(&w->rng, 0, 50) : rng_range(&w->rng, 500, w->mix.patience_ms);
+    int64_t deadline = w->now + patience;
+    struct op_claim claim;
+    switch (a->what) {
+    case ERRAND_OP:
+    case ERRAND_ARRIVE:
+        submit_op(w, a, n, deadline);
+        break;
+    case ERRAND_RECEIVE:
+        claim = claim_of(w, a);
+        shard_receive(s, ticket, &claim, w->now + a->wait_ms, deadline + a->wait_ms, node_now(n));
+        break;
+    case ERRAND_SYNC:
+        shard_sync(s, ticket, deadline, node_now(n));
+        break;
+    case ERRAND_OWN:
+        submit_own(w, a, n, deadline);
+        break;
+    case ERRAND_FETCH:
+        shard_fetch(s, ticket, &a->place, 1, deadline, node_now(n));
+        break;
+    }
+}
+
+void errand_submit_to(struct world *w, uint32_t ask, struct node *n)
+{
+    struct errand *a = &w->life->errands[ask];
+    uint32_t pen = w->life->handles[n->index].pen;
+    struct trial *t = errand_trial(a, pen);
+    if (!t) {
+        CHECK(a->trials_len < TRIES_MAX);
+        t = &a->trials[a->trials_len++];
+        *t = (struct trial){.pen = pen};
+    }
+    t->count++;
+    a->tries++;
+    a->open = true;
+    a->node = n->index;
+    a->life = n->life;
+    a->tail_then = w->life->lanes[a->lane].ghost.len;
+    trace_line(&w->trace, w->now, "n%u.%u: ask %u what %d kind %u try %u of %s", n->index, n->life,
+               ask, (int)a->what, a->kind, a->tries,
+               a->worker == NOBODY ? "a client" : w->life->crew[a->worker].name);
+    send_off(w, a, n);
+    node_settle(w, n);
+}
+
+static void plan_again(struct world *w, uint32_t ask)
+{
+    world_at(w, w->now + rng_range(&w->rng, 10, 3 * SECOND), EVENT_RETRY, ask, 0);
+}
+
+bool errand_submit(struct world *w, uint32_t ask)
+{
+    struct node *n = node_pick(w, w->life->errands[ask].lane);
+    if (n) {
+        errand_submit_to(w, ask, n);
+    } else {
+        plan_again(w, ask);
+    }
+    return n != NULL;
+}
+
+static void close_ask(struct world *w, uint32_t ask, const struct shard_reply *r)
+{
+    struct errand *a = &w->life->errands[ask];
+    a->closed = true;
+    if (a->worker != NOBODY) worker_heard(w, ask, r, true);
+}
+
+void errand_again(struct world *w, uint32_t ask)
+{
+    struct errand *a = &w->life->errands[ask];
+    if (a->open || a->closed) return;
+    if (w->now > a->first_at + LAST_USE || a->tries + 1 >= TRIES_MAX) {
+        close_ask(w, ask, NULL);
+    } else {
+        (void)errand_submit(w, ask);
+    }
+}
+
+// ---- back
+
+static bool is_final(const struct errand *a, const struct shard_reply *r)
+{
+    if (a->what == ERRAND_OP) return r->body.len > 0;
+    if (a->what == ERRAND_RECEIVE) return r->body.len > 0 || r->err == ERR_OK;
+    return true;
+}
+
+void errand_heard(struct world *w, struct node *n, const struct shard_reply *r)
+{
+    uint32_t ask = (uint32_t)r->ticket - 1;
+    CHECK(ask < w->life->errands_len);
+    struct errand *a = &w->life->errands[ask];
+    trace_line(&w->trace, w->now, "n%u.%u: ask %u: %s %s, %zu messages", n->index, n->life, ask,
+               err_name(r->err),
+               r->body.len > 0 ? reason_name((enum reason)r->body.data[0]) : "-", r->deliveries_len);
+    check_answer(w, n, ask, r);
+    a->open = false;
+    if (w->verdict.broken) return;
+    if (a->what == ERRAND_ARRIVE) {
+        carrier_heard(w, ask, r);
+    } else if (!is_final(a, r)) {
+        plan_again(w, ask);
+    } else if (a->kind == OP_SEND && w->phase == WORLD_FAULTY && rng_chance(&w->rng, 500)) {
+        plan_again(w, ask); // it forgot that it was told
+    } else {
+        close_ask(w, ask, r);
+    }
+}
+
+void errand_orphans(struct world *w, const struct node *n)
+{
+    if (w->verdict.broken) return;
+    for (uint32_t i = 0; i < w->life->errands_len; i++) {
+        struct errand *a = &w->life->errands[i];
+        if (!a->open || a->node != n->index || a->life != n->life) continue;
+        a->open = false;
+        if (a->what == ERRAND_ARRIVE) {
+            carrier_lost(w, i);
+        } else if (a->what == ERRAND_OP || a->what == ERRAND_RECEIVE) {
+            plan_again(w, i);
+        } else {
+            close_ask(w, i, NULL);
+        }
+    }
+}

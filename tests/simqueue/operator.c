@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators: pause and resume, purge, redrive, configure. When the faults cease they resume every
+// queue and redrive what is dead.
+#include "base/check.h"
+#include "life.h"
+
+static void submit(struct world *w, uint32_t ask, struct buf *payload)
+{
+    w->life->errands[ask].payload = bytes_copy(buf_bytes(payload));
+    (void)errand_submit(w, ask);
+}
+
+static void plain(struct world *w, struct lane *l, uint16_t kind)
+{
+    struct buf *out = &w->life->scratch;
+    uint32_t ask = errand_new(w, ERRAND_OP, kind, l->index);
+    buf_clear(out);
+    plain_encode(out, &(struct op_plain){.request = w->life->errands[ask].request});
+    submit(w, ask, out);
+}
+
+static void purge(struct world *w, struct lane *l, bool dead)
+{
+    struct buf *out = &w->life->scratch;
+    uint32_t ask = errand_new(w, ERRAND_OP, OP_PURGE, l->index);
+    buf_clear(out);
+    purge_encode(out, &(struct op_purge){.request = w->life->errands[ask].request, .dead = dead});
+    submit(w, ask, out);
+}
+
+static void redrive(struct world *w, struct lane *l, uint32_t max)
+{
+    struct buf *out = &w->life->scratch;
+    uint32_t ask = errand_new(w, ERRAND_OP, OP_REDRIVE, l->index);
+    buf_clear(out);
+    redrive_encode(out, &(struct op_redrive){.request = w->life->errands[ask].request, .max = max});
+    submit(w, ask, out);
+}
+
+static void configure(struct world *w, struct lane *l)
+{
+    struct buf *out = &w->life->scratch;
+    uint32_t ask = errand_new(w, ERRAND_OP, OP_CONFIGURE, l->index);
+    struct op_configure op = {.request = w->life->errands[ask].request,
+                              .expected = rng_chance(&w->rng, 1000) ? 1 : 0};
+    draw_config(w, l, &op.config);
+    // The order changes only while nothing is held, so mostly it is left as it is.
+    if (rng_chance(&w->rng, 8000))
+        op.config.ordering_guarantee = l->ghost.config.ordering_guarantee;
+    buf_clear(out);
+    configure_encode(out, &op);
+    submit(w, ask, out);
+}
+
+void operator_operate(struct world *w)
+{
+    struct lane *l = lane_pick(w);
+    switch (rng_below(&w->rng, 8)) {
+    case 0:
+    case 1:
+        plain(w, l, OP_PAUSE);
+        life_after(w, rng_range(&w->rng, 500, 10 * SECOND), LIFE_RESUME, l->index, 0);
+        break;
+    case 2:
+        purge(w, l, false);
+        break;
+    case 3:
+        purge(w, l, true);
+        break;
+    case 4:
+    case 5:
+        redrive(w, l, (uint32_t)rng_range(&w->rng, 1, 5));
+        break;
+    default:
+        configure(w, l);
+        break;
+    }
+}
+
+void operator_resume(struct world *w, struct lane *l)
+{
+    plain(w, l, OP_RESUME);
+}
+
+void operator_heal(struct world *w)
+{
+    for (uint32_t i = 0; i < w->life->lanes_len && !w->verdict.broken; i++) {
+        plain(w, &w->life->lanes[i], OP_RESUME);
+        redrive(w, &w->life->lanes[i], 1000);
+        life_after(w, 20 * SECOND, LIFE_RESUME, i, 0); // a pause may still have been on its way
+    }
+}

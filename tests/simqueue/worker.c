@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers: they ask for messages, work for a while and say what came of it; or vanish, oversleep
+// their deadline and say it all the same, or try again with tokens they should have forgotten.
+#include "base/check.h"
+#include "check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void worker_soon(struct world *w, uint32_t worker, int64_t delay)
+{
+    life_after(w, delay, LIFE_WORK, worker, ++w->life->crew[worker].turn);
+}
+
+// Healthy workers ask again at once; others take their time.
+static void rest(struct world *w, uint32_t worker)
+{
+    int64_t most = life_drains(w) ? 200 : 2 * SECOND;
+    worker_soon(w, worker, rng_range(&w->rng, 1, most));
+}
+
+// ---- asking for work
+
+static void ask_for_work(struct world *w, uint32_t worker)
+{
+    struct crew *c = &w->life->crew[worker];
+    bool takes = c->capacity > 0 && rng_chance(&w->rng, 2000);
+    uint32_t ask = takes ? errand_new(w, ERRAND_OP, OP_TAKE, c->lane)
+                         : errand_new(w, ERRAND_RECEIVE, OP_CLAIM, c->lane);
+    struct errand *a = &w->life->errands[ask];
+    a->worker = worker;
+    a->max = 1 + (uint32_t)rng_below(&w->rng, HANDS_MAX);
+    a->lease_ms = rng_chance(&w->rng, 2000) ? rng_range(&w->rng, 500, 10 * SECOND) : 0;
+    a->wait_ms = rng_chance(&w->rng, 3000) ? 0 : rng_range(&w->rng, 1, 6 * SECOND);
+    c->busy = true;
+    (void)errand_submit(w, ask);
+}
+
+// ---- saying what came of it
+
+static void forget(struct lane *l, struct crew *c)
+{
+    for (uint32_t i = 0; i < c->hands_len; i++)
+        l->stale[l->stale_len++ % STALE_MAX] = c->hands[i].ref;
+    c->hands_len = 0;
+}
+
+static void say(struct world *w, uint32_t worker, uint16_t kind)
+{
+    struct crew *c = &w->life->crew[worker];
+    uint32_t ask = errand_new(w, ERRAND_OP, kind, c->lane);
+    struct errand *a = &w->life->errands[ask];
+    a->worker = worker;
+    a->refs_len = c->hands_len;
+    for (uint32_t i = 0; i < c->hands_len; i++)
+        a->refs[i] = c->hands[i].ref;
+    if (kind == OP_RENEW) a->wait_ms = rng_chance(&w->rng, 5000) ? rng_range(&w->rng, 1, 8000) : 0;
+    if (kind == OP_RELEASE) a->wait_ms = rng_chance(&w->rng, 5000) ? rng_range(&w->rng, 1, 4000) : 0;
+    c->busy = true;
+    (void)errand_submit(w, ask);
+}
+
+static void vanish(struct world *w, uint32_t worker)
+{
+    struct crew *c = &w->life->crew[worker];
+    forget(&w->life->lanes[c->lane], c);
+    c->gone_until = w->now + rng_range(&w->rng, SECOND, 20 * SECOND);
+    trace_line(&w->trace, w->now, "%s vanishes", c->name);
+    rest(w, worker);
+}
+
+static void oversleep(struct world *w, uint32_t worker)
+{
+    struct crew *c = &w->life->crew[worker];
+    int64_t late = c->hands[0].deadline - w->now + rng_range(&w->rng, -500, 4 * SECOND);
+    trace_line(&w->trace, w->now, "%s oversleeps", c->name);
+    worker_soon(w, worker, late > 0 ? late : 1);
+}
+
+static void finish(struct world *w, uint32_t worker)
+{
+    uint64_t r = life_drains(w) ? 0 : rng_below(&w->rng, 100);
+    if (r < 50) {
+        say(w, worker, OP_ACK);
+    } else if (r < 70) {
+        say(w, worker, OP_FAIL);
+    } else if (r < 76) {
+        say(w, worker, OP_RELEASE);
+    } else if (r < 88) {
+        say(w, worker, OP_RENEW);
+    } else if (r < 94) {
+        vanish(w, worker);
+    } else {
+        oversleep(w, worker);
+    }
+}
+
+void worker_work(struct world *w, uint32_t worker, uint32_t turn)
+{
+    struct crew *c = &w->life->crew[worker];
+    if (turn != c->turn || c->busy) return;
+    int64_t away = c->gone_until > c->stalls_until ? c->gone_until : c->stalls_until;
+    if (w->now < away && !life_drains(w)) {
+        worker_soon(w, worker, away - w->now);
+    } else if (c->hands_len > 0) {
+        finish(w, worker);
+    } else {
+        ask_for_work(w, worker);
+    }
+}
+
+// ---- what comes back
+
+static void hold(struct world *w, uint32_t worker, const struct grant *g)
+{
+    struct crew *c = &w->life->crew[worker];
+    CHECK(c->hands_len < HANDS_MAX);
+    check_hold(w, &w->life->lanes[c->lane], worker, g);
+    c->hands[c->hands_len++] =
+        (struct hand){.ref = {.seq = g->seq, .token = g->token}, .deadline = g->deadline};
+}
+
+static void fetch_again(struct world *w, const struct crew *c, const struct grant *g)
+{
+    uint32_t ask = errand_new(w, ERRAND_FETCH, 0, c->lane);
+    w->life->errands[ask].place = g->place;
+    w->life->errands[ask].place_seq = g->seq;
+    world_at(w, w->now + rng_range(&w->rng, 1, 40 * SECOND), EVENT_RETRY, ask, 0);
+}
+
+static void receive_heard(struct world *w, uint32_t worker, const struct shard_reply *r)
+{
+    struct crew *c = &w->life->crew[worker];
+    for (size_t i = 0; i < r->deliveries_len; i++) {
+        const struct delivery *d = &r->deliveries[i];
+        check_body(w, &w->life->lanes[c->lane], d->grant.seq, d);
+        hold(w, worker, &d->grant);
+        if (rng_chance(&w->rng, 500)) fetch_again(w, c, &d->grant);
+    }
+    if (r->deliveries_len > 0) {
+        c->won = true;
+    } else {
+        c->lost = true;
+    }
+}
+
+static void take_heard(struct world *w, uint32_t worker, const struct shard_reply *r)
+{
+    struct result result;
+    struct grant g;
+    if (result_open(r->body, OP_TAKE, &result) || result.reason != REASON_NONE) return;
+    while (grant_next(&result, &g)) {
+        hold(w, worker, &g);
+        fetch_again(w, &w->life->crew[worker], &g);
+    }
+}
+
+static void renew_heard(struct world *w, struct crew *c, const struct shard_reply *r)
+{
+    struct ghost *g = &w->life->lanes[c->lane].ghost;
+    struct result result;
+    struct outcome_row row;
+    if (result_open(r->body, OP_RENEW, &result)) return;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->hands_len && outcome_row_next(&result, &row); i++) {
+        if (row.reason != REASON_NONE) continue;
+        struct hand hand = {.ref = c->hands[i].ref, .deadline = row.until};
+        for (size_t k = 0; k < g->holds_len; k++)
+            if (hash128_equal(g->holds[k].token, hand.ref.token)) g->holds[k].deadline = row.until;
+        c->hands[kept++] = hand;
+    }
+    c->hands_len = kept;
+}
+
+// r is NULL when it gave up: it does not know what became of its words.
+void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final)
+{
+    struct errand *a = &w->life->errands[ask];
+    uint32_t worker = a->worker;
+    struct crew *c = &w->life->crew[worker];
+    if (!final || !c->busy) return;
+    c->busy = false;
+    if (a->what == ERRAND_RECEIVE) {
+        if (r) receive_heard(w, worker, r);
+    } else if (a->kind == OP_TAKE) {
+        if (r) take_heard(w, worker, r);
+    } else if (a->kind == OP_RENEW && r) {
+        renew_heard(w, c, r);
+    } else {
+        forget(&w->life->lanes[c->lane], c);
+    }
+    if (c->hands_len > 0) {
+        int64_t most = life_drains(w) ? 50 : w->life->work_ms;
+        worker_soon(w, worker, rng_range(&w->rng, 1, most));
+    } else {
+        rest(w, worker);
+    }
+}
+
+// ---- registration, and old tokens
+
+void worker_beat(struct world *w, uint32_t worker)
+{
+    struct crew *c = &w->life->crew[worker];
+    life_after(w, rng_range(&w->rng, SECOND, 4 * SECOND), LIFE_BEAT, worker, 0);
+    if (w->now < c->gone_until && !life_drains(w)) return;
+    uint64_t r = life_drains(w) ? 99 : rng_below(&w->rng, 100);
+    if (r < 3) c->gone_until = w->now + rng_range(&w->rng, SECOND, 20 * SECOND);
+    if (r >= 3 && r < 8) c->stalls_until = w->now + rng_range(&w->rng, SECOND, 15 * SECOND);
+    uint32_t ask = errand_new(w, ERRAND_OP, OP_WORKER, c->lane);
+    struct errand *a = &w->life->errands[ask];
+    struct op_worker op = {.request = a->request,
+                           .worker = bytes_str(c->name),
+                           .capacity = r == 8 ? 0 : c->capacity, // leaves
+                           .ttl_ms = rng_range(&w->rng, 3 * SECOND, 8 * SECOND)};
+    struct buf *out = &w->life->scratch;
+    buf_clear(out);
+    worker_encode(out, &op);
+    a->payload = bytes_copy(buf_bytes(out));
+    (void)errand_submit(w, ask);
+}
+
+void worker_stale(struct world *w)
+{
+    static const uint16_t kinds[] = {OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE};
+    struct lane *l = lane_pick(w);
+    if (l->stale_len == 0 || w->now < w->quiet_until) return;
+    uint32_t kept = l->stale_len < STALE_MAX ? l->stale_len : STALE_MAX;
+    uint32_t ask = errand_new(w, ERRAND_OP, kinds[rng_below(&w->rng, 4)], l->index);
+    struct errand *a = &w->life->errands[ask];
+    a->refs[0] = l->stale[rng_below(&w->rng, kept)];
+    a->refs_len = 1;
+    if (rng_chance(&w->rng, 1500)) a->refs[0].token.lo ^= 1;
+    a->foreign = rng_chance(&w->rng, 500);
+    (void)errand_submit(w, ask);
+}
