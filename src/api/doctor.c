@@ -14,7 +14,7 @@
 struct doctor {
     sluice_report *report;
     void *ctx;
-    bool failed;
+    enum err worst; // of the checks that failed
 };
 
 static void say(struct doctor *d, const char *check, enum sluice_health health, const char *format,
@@ -28,7 +28,7 @@ static void say(struct doctor *d, const char *check, enum sluice_health health, 
     va_start(words, format);
     (void)vsnprintf(detail, sizeof detail, format, words);
     va_end(words);
-    if (health == SLUICE_FAILED) d->failed = true;
+    if (health == SLUICE_FAILED && d->worst != ERR_CORRUPT) d->worst = ERR_UNAVAILABLE;
     d->report(d->ctx, check, health, detail);
 }
 
@@ -86,6 +86,7 @@ static void check_queues(struct doctor *d, struct sluice *s)
         char check[QUEUE_NAME_MAX + 8];
         (void)snprintf(check, sizeof check, "queue %s", all->names[i]);
         if (sluice_stats(s, all->names[i], &stats, &error)) {
+            if (error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
             say(d, check, SLUICE_FAILED, "%s", error.message);
         } else {
             say(d, check, stats.dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
@@ -114,5 +115,6 @@ enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx
     check_objects(&d, s->store);
     check_queues(&d, s);
     sluice_close(s);
-    return d.failed ? refuse(error, ERR_UNAVAILABLE, "store", "%s is not healthy", url) : SLUICE_OK;
+    if (!d.worst) return SLUICE_OK;
+    return refuse(error, d.worst, "store", "%s is not healthy", url);
 }

@@ -71,7 +71,7 @@ struct batch_builder;
 struct batch_builder *batch_new(size_t max);
 void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t shard,
                const struct delivery *d, const struct message_view *view, int64_t now);
-struct sluice_batch *batch_take(struct batch_builder *b); // frees the builder
+struct sluice_batch *batch_take(struct batch_builder *b); // the builder becomes the batch
 size_t batch_len(const struct batch_builder *b);
 
 // ---- porter.c

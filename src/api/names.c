@@ -7,6 +7,7 @@
 //     bits
 #include "api/inside.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,16 +20,17 @@ static uint32_t mark_of(const struct open_queue *q)
 
 void id_print(const struct open_queue *q, uint32_t shard, uint64_t seq, char out[SLUICE_ID_MAX])
 {
-    (void)snprintf(out, SLUICE_ID_MAX, "%08" PRIx32 "-%" PRIu32 "-%" PRIu64, mark_of(q), shard,
-                   seq);
+    static_assert(MESSAGE_ID_MAX <= SLUICE_ID_MAX, "an id has room in what callers hold");
+    message_id_print(&q->row.id, shard, seq, out);
 }
 
 void token_print(const struct open_queue *q, const struct lock_name *lock,
                  char out[SLUICE_TOKEN_MAX])
 {
-    (void)snprintf(out, SLUICE_TOKEN_MAX,
-                   "%08" PRIx32 "-%" PRIu32 "-%" PRIu64 "-%016" PRIx64 "%016" PRIx64, mark_of(q),
-                   lock->shard, lock->ref.seq, lock->ref.token.hi, lock->ref.token.lo);
+    char id[SLUICE_ID_MAX];
+    id_print(q, lock->shard, lock->ref.seq, id);
+    (void)snprintf(out, SLUICE_TOKEN_MAX, "%.60s-%016" PRIx64 "%016" PRIx64, id, lock->ref.token.hi,
+                   lock->ref.token.lo);
 }
 
 // Reads digits of the base; false when there are none, too many, or something else stands there.

@@ -80,7 +80,7 @@ uint8_t *buf_grow(struct buf *b, size_t len)
         b->bad = true;
         return NULL;
     }
-    if (b->len + len > b->cap) {
+    if (b->len + len > b->cap || !b->data) {
         size_t need = b->len + len;
         size_t cap = b->cap < 32 ? 64 : b->cap;
         cap = cap <= b->limit / 2 ? cap * 2 : b->limit; // twice as much each time, up to the limit

@@ -101,8 +101,9 @@ void pool_reopen(struct pool *p, int64_t since_ms)
     if (!due) return;
     struct sluice *fresh = NULL;
     struct sluice_queue_info *info = NULL;
-    if (sluice_open(p->options.spec.store, NULL, &fresh, NULL) == SLUICE_OK &&
-        sluice_queue_show(fresh, p->options.queue, &info, NULL) == SLUICE_OK) {
+    struct sluice_error error = {.message = ""};
+    if (sluice_open(p->options.spec.store, NULL, &fresh, &error) == SLUICE_OK &&
+        sluice_queue_show(fresh, p->options.queue, &info, &error) == SLUICE_OK) {
         (void)pthread_mutex_lock(&p->lock);
         p->handles[p->handles_len++] = fresh;
         (void)pthread_mutex_unlock(&p->lock);
@@ -110,6 +111,7 @@ void pool_reopen(struct pool *p, int64_t since_ms)
         face_trouble(p, "the store does not answer; opened it again");
     } else {
         sluice_close(fresh);
+        face_trouble(p, "the store cannot be opened again: %s", error.message);
     }
     sluice_queue_info_free(info);
 }

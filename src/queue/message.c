@@ -4,6 +4,17 @@
 
 #include "base/check.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+void message_id_print(const struct queue_id *queue, uint32_t shard, uint64_t seq,
+                      char out[MESSAGE_ID_MAX])
+{
+    const uint8_t *b = queue->bytes;
+    (void)snprintf(out, MESSAGE_ID_MAX, "%02x%02x%02x%02x-%" PRIu32 "-%" PRIu64, b[0], b[1], b[2],
+                   b[3], shard, seq);
+}
+
 bool request_id_set(const struct request_id *id)
 {
     uint8_t any = 0;

@@ -70,6 +70,12 @@ struct message {
     int64_t when_ms;
 };
 
+// A message's name for people: "3f9a01cc-0-17", the queue's id (its first eight digits), shard and
+// number.
+#define MESSAGE_ID_MAX 64
+void message_id_print(const struct queue_id *queue, uint32_t shard, uint64_t seq,
+                      char out[MESSAGE_ID_MAX]);
+
 void headers_put(struct buf *b, struct bytes name, struct bytes value);
 bool headers_next(struct reader *r, struct bytes *name,
                   struct bytes *value); // false: end or damage

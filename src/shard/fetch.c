@@ -27,6 +27,7 @@ static struct bytes keep(struct buf *text, struct bytes from)
 static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
 {
     char number[32];
+    char id[MESSAGE_ID_MAX];
     headers_put(text, bytes_str("sluice-dead-reason"),
                 a->reason.len > 0 ? a->reason : bytes_str(dead_cause_name(a->cause)));
     (void)snprintf(number, sizeof number, "%u", a->retries);
@@ -34,8 +35,8 @@ static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
     (void)snprintf(number, sizeof number, "%lld", (long long)a->died_at);
     headers_put(text, bytes_str("sluice-dead-at"), bytes_str(number));
     headers_put(text, bytes_str("sluice-dead-queue"), a->origin);
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)a->origin_seq);
-    headers_put(text, bytes_str("sluice-dead-id"), bytes_str(number));
+    message_id_print(&a->source, a->source_shard, a->origin_seq, id);
+    headers_put(text, bytes_str("sluice-dead-id"), bytes_str(id));
 }
 
 static void keep_message(struct call *c, const struct found *f)

@@ -136,8 +136,7 @@ struct bucket *node_bucket(struct world *w, struct node *n)
     return &w->bucket;
 }
 
-void node_respond(struct world *w, struct node *n, const struct flight *f,
-                  const struct response *r)
+void node_respond(struct world *w, struct node *n, const struct flight *f, const struct response *r)
 {
     (void)w;
     if (f->collector) {

@@ -27,8 +27,8 @@ static void check_headers(struct world *w, struct lane *l, const struct row *row
     bool named = origin->reason_slot != 0;
     bool why = named ? hash128_equal(hash128_of(reason), origin->reason)
                      : bytes_equal(reason, bytes_str(dead_cause_name(origin->cause)));
-    char id[24];
-    (void)snprintf(id, sizeof id, "%" PRIu64, row->origin_seq);
+    char id[MESSAGE_ID_MAX];
+    message_id_print(&from->id, 0, row->origin_seq, id);
     bool where = bytes_equal(header(m, "sluice-dead-queue"), bytes_str(from->name)) &&
                  bytes_equal(header(m, "sluice-dead-id"), bytes_str(id));
     if (!why || !where)

@@ -1,17 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hundred workers ask for one message, all at once, through a few handles and a bad wire. One
 // gets it; the others are told that there is none. Whoever is not sure asks again.
-#include "life.h"
+#include "check.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 void crowd_draw(struct world *w)
 {
-    (void)w;
+    struct life *life = w->life;
+    life->lanes_len = 1;
+    draw_config(w, &life->lanes[0], &life->lanes[0].birth);
+    life->lanes[0].birth.visibility_timeout_ms = 60 * MINUTE;
+    life->lanes[0].birth.capacity = 1000;
+    w->mix.nodes = (uint32_t)rng_range(&w->rng, 3, MIX_NODES_MAX);
+    w->mix.collectors = 1;
+    w->mix.run_ms = MINUTE;
+    w->mix.ask_every_ms = SECOND;
+    w->mix.quiet_every_ms = 0;
+    life->crew_len = CREW_MAX;
+    for (uint32_t i = 0; i < CREW_MAX; i++) {
+        life->crew[i] = (struct crew){0};
+        (void)snprintf(life->crew[i].name, sizeof life->crew[i].name, "w%u", i);
+    }
+    life->stale_every_ms = life->operate_every_ms = life->dispatch_every_ms = 0;
+}
+
+void crowd_send(struct world *w)
+{
+    if (w->life->errands_len > 0) return;
+    uint32_t ask = errand_new(w, ERRAND_OP, OP_SEND, 0);
+    struct errand *a = &w->life->errands[ask];
+    struct buf *out = &w->life->scratch;
+    buf_clear(out);
+    send_begin(out, &a->request);
+    send_add(out, &(struct message){.body = bytes_str("the one")});
+    send_end(out, 0, 1);
+    a->payload = bytes_copy(buf_bytes(out));
+    (void)errand_submit(w, ask);
+}
+
+void crowd_begin(struct world *w)
+{
+    trace_line(&w->trace, w->now, "the message is there: %u workers ask for it", w->life->crew_len);
+    for (uint32_t i = 0; i < w->life->crew_len; i++)
+        worker_soon(w, i, rng_range(&w->rng, 1, 50));
 }
 
 bool crowd_ended(const struct world *w)
 {
-    (void)w;
+    for (uint32_t i = 0; i < w->life->crew_len; i++)
+        if (!w->life->crew[i].won && !w->life->crew[i].lost) return false;
     return true;
+}
+
+void crowd_check(struct world *w)
+{
+    uint32_t won = 0, lost = 0;
+    for (uint32_t i = 0; i < w->life->crew_len; i++) {
+        won += w->life->crew[i].won;
+        lost += w->life->crew[i].lost;
+    }
+    uint64_t granted = w->life->lanes[0].ghost.fence;
+    if (won != 1 || lost != CREW_MAX - 1 || granted != 1)
+        verdict_fail(&w->verdict, "I3", "%u workers won, %u saw nothing, %" PRIu64 " locks were given",
+                     won, lost, granted);
 }

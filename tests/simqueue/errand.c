@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LAST_USE (2 * MINUTE) // the queue remembers a request id for ten minutes
+#define LAST_USE   (2 * MINUTE) // the queue remembers a request id for ten minutes
+#define TRIES_SOME 10
 
 uint32_t errand_new(struct world *w, enum errand_what what, uint16_t kind, uint32_t lane)
 {
@@ -184,6 +185,7 @@ static void close_ask(struct world *w, uint32_t ask, const struct shard_reply *r
 {
     struct errand *a = &w->life->errands[ask];
     a->closed = true;
+    if (life_is_crowd(w) && a->kind == OP_SEND) crowd_begin(w);
     if (a->worker != NOBODY) worker_heard(w, ask, r, true);
 }
 
@@ -191,7 +193,8 @@ void errand_again(struct world *w, uint32_t ask)
 {
     struct errand *a = &w->life->errands[ask];
     if (a->open || a->closed) return;
-    if (w->now > a->first_at + LAST_USE || a->tries + 1 >= TRIES_MAX) {
+    bool tired = !life_is_crowd(w) && a->tries >= TRIES_SOME;
+    if (w->now > a->first_at + LAST_USE || tired || a->trials_len == TRIES_MAX) {
         close_ask(w, ask, NULL);
     } else {
         (void)errand_submit(w, ask);

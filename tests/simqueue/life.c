@@ -82,6 +82,11 @@ struct lane *lane_pick(struct world *w)
     return &w->life->lanes[first ? 0 : rng_below(&w->rng, w->life->lanes_len)];
 }
 
+bool life_is_crowd(const struct world *w)
+{
+    return w->life->scene == SCENE_CROWD;
+}
+
 bool life_drains(const struct world *w)
 {
     return w->phase == WORLD_HEALED;
@@ -131,7 +136,7 @@ static void init_nodes(struct world *w)
 static void init_crew(struct world *w)
 {
     for (uint32_t i = 0; i < w->life->crew_len; i++) {
-        worker_soon(w, i, rng_range(&w->rng, 1, 5 * SECOND));
+        if (!life_is_crowd(w)) worker_soon(w, i, rng_range(&w->rng, 1, 5 * SECOND));
         if (w->life->crew[i].capacity > 0)
             life_after(w, rng_range(&w->rng, 1, 5 * SECOND), LIFE_BEAT, i, 0);
     }
@@ -151,7 +156,7 @@ void world_init(struct world *w, const struct world_options *o)
     buf_init(&life->scratch, (size_t)1 << 20);
     mix_draw(&w->mix, &w->rng);
     draw_life(w);
-    if (life->scene == SCENE_CROWD) crowd_draw(w);
+    if (life_is_crowd(w)) crowd_draw(w);
     bucket_init(&w->bucket, &w->rng); // nobody uses this one
     for (uint32_t i = 0; i < life->lanes_len; i++)
         init_lane(w, &life->lanes[i]);
@@ -299,7 +304,7 @@ static void on_look(struct world *w)
         if (!owned) coordinator_own(w, &life->lanes[i]);
         all = all && owned && lane_is_empty(&life->lanes[i]);
     }
-    if (life->scene == SCENE_CROWD) all = crowd_ended(w);
+    if (life_is_crowd(w)) all = crowd_ended(w);
     for (uint32_t i = 0; i < life->errands_len; i++)
         all = all && (!life->errands[i].open || life->errands[i].what == ERRAND_RECEIVE);
     life->lanes[0].drained = all;
@@ -312,7 +317,11 @@ static void on_life(struct world *w, const struct world_event *e)
     switch ((int)e->kind) {
     case EVENT_ASK:
         again(w, w->mix.ask_every_ms, e);
-        if (w->phase == WORLD_FAULTY) sender_send(w);
+        if (life_is_crowd(w)) {
+            crowd_send(w);
+        } else if (w->phase == WORLD_FAULTY) {
+            sender_send(w);
+        }
         break;
     case EVENT_RETRY:
         errand_again(w, e->a);
@@ -417,5 +426,10 @@ void world_run(struct world *w)
     if (w->verdict.broken) return;
     heal(w);
     run_until(w, w->now + DRAIN_MAX);
-    if (!w->verdict.broken) check_drain(w);
+    if (w->verdict.broken) return;
+    if (life_is_crowd(w)) {
+        crowd_check(w);
+    } else {
+        check_drain(w);
+    }
 }

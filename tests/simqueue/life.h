@@ -15,7 +15,7 @@
 #define HANDS_MAX   3
 #define STALE_MAX   64
 #define NOBODY      UINT32_MAX
-#define TRIES_MAX   12
+#define TRIES_MAX   24
 #define ERRANDS_MAX    20000
 #define SCENE_USUAL 0
 #define SCENE_CROWD 1 // many workers and one message
@@ -163,6 +163,7 @@ struct life {
 };
 
 // ---- life.c
+bool life_is_crowd(const struct world *w);
 void life_after(struct world *w, int64_t delay, enum life_event kind, uint32_t a, uint32_t b);
 bool life_drains(const struct world *w); // the healed phase: everybody does his best
 struct lane *lane_of(struct world *w, const struct node *n);
@@ -207,4 +208,7 @@ void carrier_lost(struct world *w, uint32_t ask); // nobody will say what became
 
 // ---- crowd.c
 void crowd_draw(struct world *w);
+void crowd_send(struct world *w);  // the one message, once
+void crowd_begin(struct world *w); // it is there
 bool crowd_ended(const struct world *w);
+void crowd_check(struct world *w);

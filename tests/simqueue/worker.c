@@ -30,7 +30,8 @@ static void ask_for_work(struct world *w, uint32_t worker)
     struct errand *a = &w->life->errands[ask];
     a->worker = worker;
     a->max = 1 + (uint32_t)rng_below(&w->rng, HANDS_MAX);
-    a->lease_ms = rng_chance(&w->rng, 2000) ? rng_range(&w->rng, 500, 10 * SECOND) : 0;
+    bool short_lease = !life_is_crowd(w) && rng_chance(&w->rng, 2000);
+    a->lease_ms = short_lease ? rng_range(&w->rng, 500, 10 * SECOND) : 0;
     a->wait_ms = rng_chance(&w->rng, 3000) ? 0 : rng_range(&w->rng, 1, 6 * SECOND);
     c->busy = true;
     (void)errand_submit(w, ask);
@@ -99,6 +100,7 @@ void worker_work(struct world *w, uint32_t worker, uint32_t turn)
 {
     struct crew *c = &w->life->crew[worker];
     if (turn != c->turn || c->busy) return;
+    if (life_is_crowd(w) && (c->won || c->lost)) return; // it knows
     int64_t away = c->gone_until > c->stalls_until ? c->gone_until : c->stalls_until;
     if (w->now < away && !life_drains(w)) {
         worker_soon(w, worker, away - w->now);

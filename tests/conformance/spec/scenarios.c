@@ -142,7 +142,7 @@ static void route_to_dead_letter_queue(void **state)
     assert_true(hand_claim_one(dlq, &dead));
     assert_string_equal(dead.body, "a job");
     char number[32];
-    (void)snprintf(number, sizeof number, "%" PRIu64, seq);
+    (void)snprintf(number, sizeof number, "7461736b-0-%" PRIu64, seq); // the queue's id is "tasks"
     needs_header(&dead, "sluice-dead-reason", "no such customer");
     needs_header(&dead, "sluice-dead-retries", "0");
     needs_header(&dead, "sluice-dead-queue", "tasks");
