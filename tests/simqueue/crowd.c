@@ -16,7 +16,10 @@ void crowd_draw(struct world *w)
     w->mix.nodes = (uint32_t)rng_range(&w->rng, 3, MIX_NODES_MAX);
     w->mix.collectors = 1;
     w->mix.run_ms = MINUTE;
-    w->mix.ask_every_ms = SECOND;
+    w->mix.ask_every_ms = 6 * SECOND;
+    w->mix.storm_every_ms /= 3; // there is little time: it must happen soon
+    w->mix.crash_every_ms /= 3;
+    w->mix.pause_every_ms /= 3;
     w->mix.quiet_every_ms = 0;
     life->crew_len = CREW_MAX;
     for (uint32_t i = 0; i < CREW_MAX; i++) {
@@ -28,7 +31,8 @@ void crowd_draw(struct world *w)
 
 void crowd_send(struct world *w)
 {
-    if (w->life->errands_len > 0) return;
+    if (w->life->crowd_called) return;
+    w->life->crowd_called = true;
     uint32_t ask = errand_new(w, ERRAND_OP, OP_SEND, 0);
     struct errand *a = &w->life->errands[ask];
     struct buf *out = &w->life->scratch;

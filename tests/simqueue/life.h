@@ -160,6 +160,7 @@ struct life {
     uint32_t events_free_len;
     struct buf scratch;
     uint64_t letters; // that arrived
+    bool crowd_called;
 };
 
 // ---- life.c
