@@ -160,6 +160,11 @@ enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
         j->floor_index = s.floor_index;
         j->floor_slot = s.floor_slot;
     }
+    if (j->committed != 0 &&
+        core_session(&j->core, j->config.writer, j->committed, j->born) == SESSION_NOT_COMMITTED) {
+        journal_halt(j, "a commit that was answered is not in the history: the store lost it");
+        return ERR_OK;
+    }
     j->last_snapshot = slot;
     j->last_snapshot_len = bytes.len;
     j->bytes_since = 0;

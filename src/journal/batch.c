@@ -119,6 +119,7 @@ static void renew_writer(struct journal *j)
     j->config.writer.lo = rng_next(&j->rng);
     j->config.writer.hi = rng_next(&j->rng);
     j->born = j->now.lo;
+    j->committed = 0;
 }
 
 static bool digest_due(const struct journal *j, uint64_t slot)
@@ -250,6 +251,7 @@ void batch_committed(struct journal *j, const struct op_result *results, bool is
         }
         pending_free(p);
     }
+    if (!is_void) j->committed = b->sequence;
     batch_close(j);
 }
 

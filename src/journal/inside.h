@@ -92,11 +92,12 @@ struct journal {
     const char *halt_why;
 
     struct core core;
-    int64_t absent_at; // store time when slot core.slot + 1 was surely absent
-    bool replaying;    // since the last load no tail was seen
-    int64_t born;      // this writer's first moment, for core_session
-    uint64_t sequence; // of the newest batch
-    uint64_t my_epoch; // the epoch this handle owns; 0: none
+    int64_t absent_at;  // store time when slot core.slot + 1 was surely absent
+    bool replaying;     // since the last load no tail was seen
+    int64_t born;       // this writer's first moment, for core_session
+    uint64_t sequence;  // of the newest batch
+    uint64_t committed; // ... of the newest that was answered as committed by this writer; 0: none
+    uint64_t my_epoch;  // the epoch this handle owns; 0: none
 
     uint64_t floor_index; // the newest floor object seen
     uint64_t floor_slot;

@@ -186,6 +186,7 @@ static void on_loading(struct journal *j, const struct response *r)
         next_candidate(j);
         return;
     }
+    if (j->phase == PHASE_HALTED) return;
     go_on(j);
     j->replaying = true;
     j->phase = PHASE_READING;

@@ -76,6 +76,9 @@ bool machine_needs(const struct machine *m, uint64_t first, uint64_t last)
         }
     }
     if (lo < m->backlog.len && backlog_at(m, lo)->slot <= last) return true;
+    // The last one may still grow, and then its readers walk over what lies between.
+    const struct range *open = m->backlog.open ? backlog_at(m, m->backlog.len - 1) : NULL;
+    if (open && open->slot <= last && open->slot + PLACE_SPAN > first) return true;
     return marks_any(m, first, last);
 }
 

@@ -142,18 +142,36 @@ void fetch_go_on(struct shard *s)
     ask(s);
 }
 
-// The slot that was wanted cannot be had, now or later. A fetch may ask for what was collected; the
-// slot of a message that was just granted must be there.
+// While its lock runs nobody else can finish a message, so its slot must be there. Afterwards
+// somebody may have, and the slot was collected: what was granted then is no longer anybody's.
+static bool may_be_finished(const struct shard *s, const struct grant *g)
+{
+    return s->now.hi >= g->deadline;
+}
+
+static void drop_grant(struct call *c)
+{
+    c->grants_len--;
+    memmove(c->grants + c->fetched, c->grants + c->fetched + 1,
+            (c->grants_len - c->fetched) * sizeof *c->grants);
+}
+
+// The slot that was wanted cannot be had, now or later. A fetch may ask for what was collected; a
+// receive goes on without a message whose lock ran out.
 static void give_up(struct shard *s, enum err err)
 {
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         struct found found;
         uint64_t missing = 0;
-        enum cache_answer answer =
-            cache_find(s->cache, c->grants[c->fetched].place, &found, &missing);
-        if (answer == CACHE_MISSING && missing == s->wanted)
+        const struct grant *g = &c->grants[c->fetched];
+        enum cache_answer answer = cache_find(s->cache, g->place, &found, &missing);
+        if (answer != CACHE_MISSING || missing != s->wanted) continue;
+        if (c->receives && err == ERR_NOT_FOUND && may_be_finished(s, g)) {
+            drop_grant(c);
+        } else {
             call_answer(s, call_take(s, c), c->receives ? ERR_CORRUPT : err, BYTES_EMPTY);
+        }
     }
 }
 

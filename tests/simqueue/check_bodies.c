@@ -60,7 +60,9 @@ void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at)
         bool reason = dead && row->reason_slot == slot;
         if (lives && (body || reason))
             verdict_fail(&g->world->verdict, "I8",
-                         "lane %u: slot %" PRIu64 " dropped while message %" PRIu64 " (%s) needs it",
-                         g->lane, slot, i + 1, message_state_name(row->state));
+                         "lane %u: slot %" PRIu64 " dropped while message %" PRIu64
+                         " (%s, %s in %" PRIu64 "..%" PRIu64 ") needs it",
+                         g->lane, slot, i + 1, message_state_name(row->state),
+                         body ? "body" : "reason", row->place.slot, row->sent_slot);
     }
 }
