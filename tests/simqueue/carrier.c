@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carriers: a handle that moves letters hands one out; it is brought to a handle of the other queue,
-// and what came of it is told to the first one, if that is still alive. Between each two of these
-// there is time to crash. Several handles of a queue may carry the same letter.
+// Carriers: a handle that moves letters hands one out; it is brought to a handle of the other
+// queue, and what came of it is told to the first one, if that is still alive. Between each two of
+// these there is time to crash. Several handles of a queue may carry the same letter.
 #include "base/check.h"
 #include "life.h"
 
@@ -27,8 +27,8 @@ void carrier_take(struct world *w, struct node *n)
     a->from_node = n->index;
     a->from_life = n->life;
     a->number = letter.number;
-    trace_line(&w->trace, w->now, "n%u.%u: letter %" PRIu64 " to lane %u (ask %u)", n->index, n->life,
-               letter.number, to, ask);
+    trace_line(&w->trace, w->now, "n%u.%u: letter %" PRIu64 " to lane %u (ask %u)", n->index,
+               n->life, letter.number, to, ask);
     life_after(w, rng_range(&w->rng, 1, rng_chance(&w->rng, 1000) ? 20 * SECOND : 300), LIFE_CARRY,
                ask, 0);
 }

@@ -52,7 +52,8 @@ static void check_done(struct world *w, uint32_t ask, const struct shard_reply *
     } else if (reason_err((enum reason)r->body.data[0]) != r->err) {
         wrong(w, ask, r, "its result says something else");
     }
-    if (a->is_told && !bytes_equal(a->told, r->body)) wrong(w, ask, r, "it was told otherwise before");
+    if (a->is_told && !bytes_equal(a->told, r->body))
+        wrong(w, ask, r, "it was told otherwise before");
     if (a->is_told) return;
     a->is_told = true;
     a->told = bytes_copy(r->body);
@@ -156,6 +157,20 @@ void check_answer(struct world *w, struct node *n, uint32_t ask, const struct sh
     case ERRAND_ARRIVE:
         check_carried(w, ask, r);
         break;
+    }
+}
+
+void check_patience(struct world *w, struct node *n)
+{
+    struct life *life = w->life;
+    int64_t now = node_now(n).lo;
+    while (life->errands_open < life->errands_len && life->errands[life->errands_open].closed)
+        life->errands_open++;
+    for (uint32_t i = life->errands_open; i < life->errands_len; i++) {
+        const struct errand *a = &life->errands[i];
+        bool here = a->open && a->node == n->index && a->life == n->life;
+        if (here && a->deadline < now)
+            verdict_fail(&w->verdict, "I2", "ask %u waits past its deadline", i);
     }
 }
 

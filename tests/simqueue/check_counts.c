@@ -22,7 +22,8 @@ void check_counts(struct ghost *g)
     for (int i = 0; i < STATE_COUNT; i++)
         if (s.counts[i] != g->counts[i])
             verdict_fail(&g->world->verdict, "I5",
-                         "lane %u: slot %" PRIu64 ": %" PRIu64 " messages are %s, in the books %" PRIu64,
+                         "lane %u: slot %" PRIu64 ": %" PRIu64
+                         " messages are %s, in the books %" PRIu64,
                          g->lane, g->slot, s.counts[i], message_state_name((enum message_state)i),
                          g->counts[i]);
 }

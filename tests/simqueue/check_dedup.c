@@ -16,11 +16,14 @@ void check_dedup(struct ghost *g, const struct message *m, const struct send_row
     bool known = d->seq != 0 && d->expires_at > g->now;
     if (row->reason == REASON_NONE) {
         if (known)
-            verdict_fail(v, "dedup", "lane %u: slot %" PRIu64 ": message %" PRIu64 " repeats %" PRIu64,
-                         g->lane, g->slot, row->seq, d->seq);
+            verdict_fail(v, "dedup",
+                         "lane %u: slot %" PRIu64 ": message %" PRIu64 " repeats %" PRIu64, g->lane,
+                         g->slot, row->seq, d->seq);
         *d = (struct ghost_dedup){row->seq, g->from + g->config.dedup_window_ms};
     } else if (row->reason == REASON_DUPLICATE && (!known || d->seq != row->seq)) {
-        verdict_fail(v, "dedup", "lane %u: slot %" PRIu64 ": answered with message %" PRIu64
-                     " for a key that has none or another", g->lane, g->slot, row->seq);
+        verdict_fail(v, "dedup",
+                     "lane %u: slot %" PRIu64 ": answered with message %" PRIu64
+                     " for a key that has none or another",
+                     g->lane, g->slot, row->seq);
     }
 }

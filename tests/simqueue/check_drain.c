@@ -15,11 +15,10 @@ static void check_lane(struct world *w, struct lane *l)
 {
     const struct ghost *g = &l->ghost;
     if (!lane_is_empty(l))
-        verdict_fail(&w->verdict, "liveness",
-                     "lane %u is left with %" PRIu64 " ready, %" PRIu64 " locked, %" PRIu64
-                     " on their way",
-                     l->index, g->counts[STATE_READY], g->counts[STATE_LOCKED],
-                     g->counts[STATE_OUTBOUND]);
+        verdict_fail(
+            &w->verdict, "liveness",
+            "lane %u is left with %" PRIu64 " ready, %" PRIu64 " locked, %" PRIu64 " on their way",
+            l->index, g->counts[STATE_READY], g->counts[STATE_LOCKED], g->counts[STATE_OUTBOUND]);
     if (!coordinator_is_there(w, l->index))
         verdict_fail(&w->verdict, "liveness", "lane %u has no single owner", l->index);
     check_events_again(&l->ghost);

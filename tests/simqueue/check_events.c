@@ -17,8 +17,8 @@ void check_event_ids(struct ghost *g, size_t from)
             before += g->events.rows[k].op == e->op;
         if (e->slot != g->slot || e->n != before)
             verdict_fail(&g->world->verdict, "I9",
-                         "lane %u: slot %" PRIu64 ": event %zu has number %u instead of %u", g->lane,
-                         g->slot, i - from, e->n, before);
+                         "lane %u: slot %" PRIu64 ": event %zu has number %u instead of %u",
+                         g->lane, g->slot, i - from, e->n, before);
     }
 }
 
@@ -40,8 +40,7 @@ void check_events_heard(struct world *w, struct node *n)
     const struct events *heard = shard_events(h->shard);
     for (size_t i = 0; i < heard->len; i++) {
         size_t at = h->events_at++;
-        if (at >= g->events.len ||
-            !same(heard, &heard->rows[i], &g->events, &g->events.rows[at])) {
+        if (at >= g->events.len || !same(heard, &heard->rows[i], &g->events, &g->events.rows[at])) {
             verdict_fail(&w->verdict, "I9",
                          "n%u.%u tells another event than the history's number %zu", n->index,
                          n->life, at);
@@ -50,9 +49,8 @@ void check_events_heard(struct world *w, struct node *n)
     }
     const struct ghost_slot *s = ghost_at(g, journal_slot(n->journal));
     if (s && h->events_at != s->events_end)
-        verdict_fail(&w->verdict, "I9",
-                     "n%u.%u at slot %" PRIu64 " has told %zu events of %zu", n->index, n->life,
-                     journal_slot(n->journal), h->events_at, s->events_end);
+        verdict_fail(&w->verdict, "I9", "n%u.%u at slot %" PRIu64 " has told %zu events of %zu",
+                     n->index, n->life, journal_slot(n->journal), h->events_at, s->events_end);
     shard_events_taken(h->shard);
 }
 
@@ -87,8 +85,8 @@ void check_events_again(struct ghost *g)
     for (size_t i = 0; i < events.len && equal; i++)
         equal = same(&events, &events.rows[i], &g->events, &g->events.rows[i]);
     if (!equal)
-        verdict_fail(&g->world->verdict, "I9", "lane %u: a fold from the beginning tells other events",
-                     g->lane);
+        verdict_fail(&g->world->verdict, "I9",
+                     "lane %u: a fold from the beginning tells other events", g->lane);
     events_done(&events);
     machine_free(m);
 }

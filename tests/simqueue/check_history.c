@@ -14,9 +14,8 @@ static void compare(struct world *w, struct node *n, uint64_t slot)
     if (s->first_digest == 0) s->first_digest = digest;
     bool machine_differs = machine_digest(shard_machine(h->shard)) != s->machine_digest;
     if (s->is_void && machine_differs)
-        verdict_fail(&w->verdict, "I7",
-                     "n%u.%u lets slot %" PRIu64 " of a stale epoch take effect", n->index, n->life,
-                     slot);
+        verdict_fail(&w->verdict, "I7", "n%u.%u lets slot %" PRIu64 " of a stale epoch take effect",
+                     n->index, n->life, slot);
     if (journal_epoch(n->journal) != s->epoch)
         verdict_fail(&w->verdict, "I7",
                      "n%u.%u is at epoch %" PRIu64 " after slot %" PRIu64 ", which has %" PRIu64,

@@ -45,7 +45,8 @@ void check_arrival(struct ghost *g, const struct op_arrive *a, enum reason reaso
         return;
     }
     if (!is_true(row, from, a)) wrong(g, a, "says something else than its message");
-    if (reason == REASON_ARRIVED_BEFORE && !row->arrived) wrong(g, a, "is taken for one that arrived");
+    if (reason == REASON_ARRIVED_BEFORE && !row->arrived)
+        wrong(g, a, "is taken for one that arrived");
     if (reason == REASON_NONE && row->arrived) wrong(g, a, "arrives twice");
     if (reason == REASON_NONE) row->arrived = true;
 }
@@ -54,6 +55,7 @@ void check_forgotten(struct ghost *g, const struct row *row, uint64_t seq)
 {
     if (!row->arrived)
         verdict_fail(&g->world->verdict, "I10",
-                     "lane %u: slot %" PRIu64 ": message %" PRIu64 " is forgotten, but did not arrive",
+                     "lane %u: slot %" PRIu64 ": message %" PRIu64
+                     " is forgotten, but did not arrive",
                      g->lane, g->slot, seq);
 }

@@ -23,9 +23,12 @@ void check_grant(struct ghost *g, const struct row *row, const struct grant *gra
     } else if (row->state != STATE_READY) {
         wrong(g, "I4", grant->seq, "is finished and is handed out again");
     }
-    if (grant->fence <= g->fence) wrong(g, "I3", grant->seq, "is given with a fence that does not rise");
-    if (hash128_equal(grant->token, row->token)) wrong(g, "I3", grant->seq, "gets its old token again");
-    if (grant->deadline <= g->now) wrong(g, "I3", grant->seq, "is given with a deadline in the past");
+    if (grant->fence <= g->fence)
+        wrong(g, "I3", grant->seq, "is given with a fence that does not rise");
+    if (hash128_equal(grant->token, row->token))
+        wrong(g, "I3", grant->seq, "gets its old token again");
+    if (grant->deadline <= g->now)
+        wrong(g, "I3", grant->seq, "is given with a deadline in the past");
 }
 
 void check_word(struct ghost *g, const struct op_outcome *op, const struct lock_ref *ref,
@@ -67,9 +70,8 @@ void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct g
         if (hash128_equal(h->token, grant->token)) own = h;
         bool other = h->worker != worker && !h->ended && h->deadline > w->now;
         if (other && grant->deadline > w->now)
-            verdict_fail(&w->verdict, "I3",
-                         "lane %u: workers %u and %u both hold message %" PRIu64, l->index,
-                         h->worker, worker, grant->seq);
+            verdict_fail(&w->verdict, "I3", "lane %u: workers %u and %u both hold message %" PRIu64,
+                         l->index, h->worker, worker, grant->seq);
     }
     if (own) {
         if (own->deadline < grant->deadline) own->deadline = grant->deadline;
@@ -79,8 +81,6 @@ void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct g
         g->holds_cap = g->holds_cap ? g->holds_cap * 2 : 64;
         g->holds = memory_resize(g->holds, g->holds_cap * sizeof *g->holds);
     }
-    g->holds[g->holds_len++] = (struct hold){.seq = grant->seq,
-                                             .token = grant->token,
-                                             .deadline = grant->deadline,
-                                             .worker = worker};
+    g->holds[g->holds_len++] = (struct hold){
+        .seq = grant->seq, .token = grant->token, .deadline = grant->deadline, .worker = worker};
 }

@@ -22,7 +22,8 @@ void check_opened(struct ghost *g, const struct row *row, uint64_t seq)
         bool first = lifo ? i + 1 > seq : i + 1 < seq;
         if (first && !row->opened)
             verdict_fail(&g->world->verdict, "I6",
-                         "lane %u: slot %" PRIu64 ": %" PRIu64 " overtakes %" PRIu64 " of its group",
+                         "lane %u: slot %" PRIu64 ": %" PRIu64 " overtakes %" PRIu64
+                         " of its group",
                          g->lane, g->slot, seq, i + 1);
     }
 }

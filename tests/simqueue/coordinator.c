@@ -48,7 +48,8 @@ static void recover(struct world *w, struct lane *l, struct node *n)
 
 void coordinator_dispatch(struct world *w, struct lane *l)
 {
-    life_after(w, rng_range(&w->rng, 1, 2 * w->life->dispatch_every_ms), LIFE_DISPATCH, l->index, 0);
+    life_after(w, rng_range(&w->rng, 1, 2 * w->life->dispatch_every_ms), LIFE_DISPATCH, l->index,
+               0);
     for (uint32_t i = 0; i < w->mix.nodes && !w->verdict.broken; i++) {
         struct node *n = &w->nodes[i];
         if (w->life->handles[i].lane != l->index || !node_can_act(n)) continue;

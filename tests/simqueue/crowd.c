@@ -67,6 +67,7 @@ void crowd_check(struct world *w)
     }
     uint64_t granted = w->life->lanes[0].ghost.fence;
     if (won != 1 || lost != CREW_MAX - 1 || granted != 1)
-        verdict_fail(&w->verdict, "I3", "%u workers won, %u saw nothing, %" PRIu64 " locks were given",
-                     won, lost, granted);
+        verdict_fail(&w->verdict, "I3",
+                     "%u workers won, %u saw nothing, %" PRIu64 " locks were given", won, lost,
+                     granted);
 }

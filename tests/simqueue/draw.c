@@ -24,8 +24,9 @@ void draw_config(struct world *w, const struct lane *l, struct queue_config *c)
     c->ordering_guarantee = rng_chance(rng, 5000);
     c->visibility_timeout_ms = rng_range(rng, 1500, 15 * SECOND);
     c->failure_mode = last ? FAILURE_RETRY : (enum failure_mode)rng_below(rng, 3);
-    if (!last) (void)snprintf(c->dead_letter_queue, sizeof c->dead_letter_queue, "%s",
-                              names[l->index + 1]);
+    if (!last)
+        (void)snprintf(c->dead_letter_queue, sizeof c->dead_letter_queue, "%s",
+                       names[l->index + 1]);
     c->retries_max = (uint32_t)rng_range(rng, 0, 3);
     c->backoff = (struct backoff_config){.initial_ms = rng_range(rng, 0, 800),
                                          .multiplier_1000 = rng_chance(rng, 5000) ? 2000 : 1000,
@@ -45,9 +46,10 @@ static void hasten(struct mix *m, struct rng *rng)
     m->rules.verify_ms = 8 * SECOND;
     m->rules.retain_ms = 25 * SECOND;
     m->rules.floor_every_ms = 5 * SECOND;
-    m->rules.snapshot_every = (uint32_t)rng_range(rng, 3, 30);
-    m->run_ms = rng_range(rng, 60, 200) * SECOND;
-    m->ask_every_ms = rng_range(rng, 600, 3 * SECOND);
+    m->rules.snapshot_every = (uint32_t)rng_range(rng, 3, rng_chance(rng, 2000) ? 200 : 30);
+    bool lasts = rng_chance(rng, 300); // longer than request ids are remembered
+    m->run_ms = lasts ? 15 * MINUTE : rng_range(rng, 60, 200) * SECOND;
+    m->ask_every_ms = rng_range(rng, 600, lasts ? 20 * SECOND : 3 * SECOND);
     m->patience_ms = rng_range(rng, 2, 15) * SECOND;
     m->latency_ms = rng_range(rng, 2, 120);
     m->timeout_ms = rng_range(rng, 300, 4 * SECOND);

@@ -17,7 +17,8 @@ uint32_t errand_new(struct world *w, enum errand_what what, uint16_t kind, uint3
     CHECK(life->errands_len < ERRANDS_MAX);
     uint32_t place = life->errands_len++;
     struct errand *a = &life->errands[place];
-    *a = (struct errand){.what = what, .kind = kind, .lane = lane, .worker = NOBODY, .first_at = w->now};
+    *a = (struct errand){
+        .what = what, .kind = kind, .lane = lane, .worker = NOBODY, .first_at = w->now};
     uint64_t chance = rng_next(&w->rng);
     memcpy(a->request.bytes, &chance, sizeof chance);
     memcpy(a->request.bytes + sizeof chance, &place, sizeof place);
@@ -58,7 +59,8 @@ struct trial *errand_trial(struct errand *a, uint32_t pen)
 
 // ---- out
 
-static void put_outcome(struct world *w, const struct errand *a, const struct node *n, struct buf *out)
+static void put_outcome(struct world *w, const struct errand *a, const struct node *n,
+                        struct buf *out)
 {
     CLEANUP(buf_done) struct buf refs;
     buf_init(&refs, (size_t)HANDS_MAX * LOCK_REF_BYTES);
@@ -101,7 +103,8 @@ static void submit_op(struct world *w, const struct errand *a, struct node *n, i
         put_outcome(w, a, n, out);
     }
     struct op op = {.kind = a->kind, .payload = buf_bytes(out)};
-    shard_submit(w->life->handles[n->index].shard, errand_index(w, a) + 1, op, deadline, node_now(n));
+    shard_submit(w->life->handles[n->index].shard, errand_index(w, a) + 1, op, deadline,
+                 node_now(n));
 }
 
 static void submit_own(struct world *w, struct errand *a, struct node *n, int64_t deadline)
@@ -118,8 +121,10 @@ static void send_off(struct world *w, struct errand *a, struct node *n)
     struct shard *s = w->life->handles[n->index].shard;
     uint64_t ticket = errand_index(w, a) + 1;
     bool hasty = w->phase == WORLD_FAULTY && rng_chance(&w->rng, 500);
-    int64_t patience = hasty ? rng_range(&w->rng, 0, 50) : rng_range(&w->rng, 500, w->mix.patience_ms);
+    int64_t patience =
+        hasty ? rng_range(&w->rng, 0, 50) : rng_range(&w->rng, 500, w->mix.patience_ms);
     int64_t deadline = w->now + patience;
+    a->deadline = a->what == ERRAND_RECEIVE ? deadline + a->wait_ms : deadline;
     struct op_claim claim;
     switch (a->what) {
     case ERRAND_OP:
@@ -128,7 +133,7 @@ static void send_off(struct world *w, struct errand *a, struct node *n)
         break;
     case ERRAND_RECEIVE:
         claim = claim_of(w, a);
-        shard_receive(s, ticket, &claim, w->now + a->wait_ms, deadline + a->wait_ms, node_now(n));
+        shard_receive(s, ticket, &claim, w->now + a->wait_ms, a->deadline, node_now(n));
         break;
     case ERRAND_SYNC:
         shard_sync(s, ticket, deadline, node_now(n));
@@ -216,8 +221,8 @@ void errand_heard(struct world *w, struct node *n, const struct shard_reply *r)
     CHECK(ask < w->life->errands_len);
     struct errand *a = &w->life->errands[ask];
     trace_line(&w->trace, w->now, "n%u.%u: ask %u: %s %s, %zu messages", n->index, n->life, ask,
-               err_name(r->err),
-               r->body.len > 0 ? reason_name((enum reason)r->body.data[0]) : "-", r->deliveries_len);
+               err_name(r->err), r->body.len > 0 ? reason_name((enum reason)r->body.data[0]) : "-",
+               r->deliveries_len);
     check_answer(w, n, ask, r);
     a->open = false;
     if (w->verdict.broken) return;

@@ -215,7 +215,8 @@ void ghost_slot_made(struct ghost *g, uint64_t slot, struct bytes bytes)
     } else if (slot <= g->len) {
         g->zombies++;
     } else {
-        verdict_fail(&g->world->verdict, "I1", "lane %u: slot %" PRIu64 " leaves a gap after %" PRIu64,
-                     g->lane, slot, g->len);
+        verdict_fail(&g->world->verdict, "I1",
+                     "lane %u: slot %" PRIu64 " leaves a gap after %" PRIu64, g->lane, slot,
+                     g->len);
     }
 }

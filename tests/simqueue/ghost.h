@@ -114,11 +114,10 @@ void ghost_init(struct ghost *g, struct world *w, uint32_t lane);
 void ghost_done(struct ghost *g);
 // The store is about to create slot.
 void ghost_slot_made(struct ghost *g, uint64_t slot, struct bytes bytes);
-const struct ghost_slot *ghost_at(const struct ghost *g, uint64_t slot);    // NULL: none yet
-struct row *ghost_row(struct ghost *g, uint64_t seq);                       // NULL: never sent
+const struct ghost_slot *ghost_at(const struct ghost *g, uint64_t slot); // NULL: none yet
+struct row *ghost_row(struct ghost *g, uint64_t seq);                    // NULL: never sent
 const struct seen *ghost_seen(const struct ghost *g, const struct request_id *id);
-void ghost_remember(struct ghost *g, const struct request_id *id, uint16_t kind,
-                    struct bytes body);
+void ghost_remember(struct ghost *g, const struct request_id *id, uint16_t kind, struct bytes body);
 void ghost_move(struct ghost *g, struct row *row, enum message_state to);
 struct row *ghost_push(struct ghost *g, uint64_t seq); // a message entered; READY
 uint64_t ghost_held(const struct ghost *g);            // what capacity is compared with

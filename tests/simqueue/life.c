@@ -214,6 +214,7 @@ static void on_tick(struct world *w, const struct world_event *e)
     n->tick_at = TIME_NEVER;
     shard_tick(w->life->handles[e->a].shard, node_now(n));
     node_settle(w, n);
+    check_patience(w, n);
 }
 
 static void on_collect(struct world *w, const struct world_event *e)

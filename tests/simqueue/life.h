@@ -16,7 +16,7 @@
 #define STALE_MAX   64
 #define NOBODY      UINT32_MAX
 #define TRIES_MAX   24
-#define ERRANDS_MAX    20000
+#define ERRANDS_MAX 20000
 #define SCENE_USUAL 0
 #define SCENE_CROWD 1 // many workers and one message
 
@@ -53,7 +53,14 @@ struct pen {
 
 // ---- errands: everything that anybody ever asked of a shard
 
-enum errand_what { ERRAND_OP, ERRAND_RECEIVE, ERRAND_SYNC, ERRAND_OWN, ERRAND_FETCH, ERRAND_ARRIVE };
+enum errand_what {
+    ERRAND_OP,
+    ERRAND_RECEIVE,
+    ERRAND_SYNC,
+    ERRAND_OWN,
+    ERRAND_FETCH,
+    ERRAND_ARRIVE
+};
 
 // Submissions of one ask through one handle.
 struct trial {
@@ -84,13 +91,14 @@ struct errand {
     uint32_t from_node; // arrive: whose letter, in which life, and its number
     uint32_t from_life;
     uint64_t number;
-    int carried;        // arrive: 1 it did, -1 it did not, 0 nobody knows yet
+    int carried; // arrive: 1 it did, -1 it did not, 0 nobody knows yet
     int64_t first_at;
     uint32_t tries;
     struct trial trials[TRIES_MAX];
     uint32_t trials_len;
     uint32_t node; // of the open submission
     uint32_t life;
+    int64_t deadline;   // of the open submission
     uint64_t tail_then; // length of the history when it was submitted
     bool open;
     bool closed;
@@ -144,6 +152,7 @@ struct life {
     uint32_t pens_len;
     struct errand *errands; // of ERRANDS_MAX: they stay where they are
     uint32_t errands_len;
+    uint32_t errands_open; // all before it are closed
     struct crew crew[CREW_MAX];
     uint32_t crew_len;
     // what the seed draws beside the mix

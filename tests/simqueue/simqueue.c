@@ -63,10 +63,11 @@ struct settings {
 
 static int usage(void)
 {
-    (void)fputs("usage: simqueue [--seed N [--trace]] [--seeds A..B | --count N | --until-stopped]\n"
-                "                [--crowd] [--jobs N] [--keep-going] [--quiet] [--tap] [--twice N]\n"
-                "       simqueue-mutants --mutant NAME with any of these\n",
-                stderr);
+    (void)fputs(
+        "usage: simqueue [--seed N [--trace]] [--seeds A..B | --count N | --until-stopped]\n"
+        "                [--crowd] [--jobs N] [--keep-going] [--quiet] [--tap] [--twice N]\n"
+        "       simqueue-mutants --mutant NAME with any of these\n",
+        stderr);
     return 2;
 }
 
@@ -186,8 +187,8 @@ static bool tap_seeds(const struct settings *s)
         struct runner_sum sum;
         bool ok = run_seeds(first, last, &s->run, &sum);
         held = held && ok;
-        printf("%s %" PRIu64 " - seeds %" PRIu64 " to %" PRIu64 ": %s (%" PRIu64 " commits, %" PRIu64
-               " messages)\n",
+        printf("%s %" PRIu64 " - seeds %" PRIu64 " to %" PRIu64 ": %s (%" PRIu64
+               " commits, %" PRIu64 " messages)\n",
                ok ? "ok" : "not ok", i + 1, first, last, promise, sum.commits, sum.messages);
         (void)fflush(stdout);
     }

@@ -9,8 +9,9 @@
 
 static void odd_event(struct ghost *g, const struct event *e, const char *what)
 {
-    verdict_fail(&g->world->verdict, "I9", "lane %u: slot %" PRIu64 ": %s of message %" PRIu64 ": %s",
-                 g->lane, e->slot, event_name(e->kind), e->seq, what);
+    verdict_fail(&g->world->verdict, "I9",
+                 "lane %u: slot %" PRIu64 ": %s of message %" PRIu64 ": %s", g->lane, e->slot,
+                 event_name(e->kind), e->seq, what);
 }
 
 static void on_expired(struct ghost *g, const struct event *e)
@@ -59,11 +60,13 @@ static void on_repeat(struct ghost *g, const struct walk_op *o, const struct see
 {
     if (o->events_len > 0)
         verdict_fail(&g->world->verdict, "I2",
-                     "lane %u: a request id takes effect again in slot %" PRIu64 " (kind %u, then %u)",
+                     "lane %u: a request id takes effect again in slot %" PRIu64
+                     " (kind %u, then %u)",
                      g->lane, g->slot, seen->kind, o->op->kind);
     if (seen->kind == o->op->kind && !bytes_equal(seen->body, o->body))
         verdict_fail(&g->world->verdict, "I2",
-                     "lane %u: a request id gets another answer in slot %" PRIu64, g->lane, g->slot);
+                     "lane %u: a request id gets another answer in slot %" PRIu64, g->lane,
+                     g->slot);
 }
 
 static void on_op(struct ghost *g, const struct walk_op *o)
@@ -96,7 +99,8 @@ void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *
         struct walk_op o = {.entry = e,
                             .op = &e->ops[i],
                             .index = i,
-                            .body = bytes_of(g->text.data + results[i].body_at, results[i].body_len),
+                            .body =
+                                bytes_of(g->text.data + results[i].body_at, results[i].body_len),
                             .events = at};
         for (; at < end && at->op == i; at++)
             o.events_len++;

@@ -122,7 +122,8 @@ static void grant_one(struct ghost *g, const struct walk_op *o, const struct gra
         return;
     }
     uint32_t holder = (uint32_t)hash64_of(event_worker(&g->events, e), 0);
-    bool takes_up = row->ticket && row->state == STATE_LOCKED && row->holder == holder && !publishes;
+    bool takes_up =
+        row->ticket && row->state == STATE_LOCKED && row->holder == holder && !publishes;
     if (!takes_up) {
         check_grant(g, row, grant);
         check_opened(g, row, grant->seq);
@@ -141,7 +142,8 @@ static void grant_one(struct ghost *g, const struct walk_op *o, const struct gra
     row->opened = true;
     row->place = grant->place;
     check_attempts(g, row, grant->seq, grant->deliveries, grant->retries);
-    if (e->fence != grant->fence || e->until != grant->deadline || e->deliveries != grant->deliveries)
+    if (e->fence != grant->fence || e->until != grant->deadline ||
+        e->deliveries != grant->deliveries)
         odd(g, o, "the event of a grant says something else");
 }
 

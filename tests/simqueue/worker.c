@@ -56,7 +56,8 @@ static void say(struct world *w, uint32_t worker, uint16_t kind)
     for (uint32_t i = 0; i < c->hands_len; i++)
         a->refs[i] = c->hands[i].ref;
     if (kind == OP_RENEW) a->wait_ms = rng_chance(&w->rng, 5000) ? rng_range(&w->rng, 1, 8000) : 0;
-    if (kind == OP_RELEASE) a->wait_ms = rng_chance(&w->rng, 5000) ? rng_range(&w->rng, 1, 4000) : 0;
+    if (kind == OP_RELEASE)
+        a->wait_ms = rng_chance(&w->rng, 5000) ? rng_range(&w->rng, 1, 4000) : 0;
     c->busy = true;
     (void)errand_submit(w, ask);
 }
@@ -81,7 +82,7 @@ static void oversleep(struct world *w, uint32_t worker)
 static void finish(struct world *w, uint32_t worker)
 {
     uint64_t r = life_drains(w) ? 0 : rng_below(&w->rng, 100);
-    if (r < 50) {
+    if (r < 44) {
         say(w, worker, OP_ACK);
     } else if (r < 70) {
         say(w, worker, OP_FAIL);
