@@ -280,7 +280,7 @@ static void on_trouble(struct world *w, const struct world_event *e)
         fault_freeze(w, &w->nodes[e->a], e->b);
         break;
     default:
-        CHECK(!"an event without a meaning");
+        CHECK(false); // an event without a meaning
     }
 }
 

@@ -108,6 +108,7 @@ static void plan_tick(struct world *w, struct node *n)
         return;
     }
     struct interval now = node_now(n);
+    if (wake < now.lo) wake = now.lo; // at once
     int64_t delay = wake > now.hi ? wake - now.hi : (wake - now.lo) / 2;
     int64_t at = w->now + (delay > 0 ? delay : 1);
     if (at == n->tick_at) return;

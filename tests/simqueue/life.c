@@ -292,7 +292,7 @@ static void on_trouble(struct world *w, const struct world_event *e)
         fault_freeze(w, &w->nodes[e->a], e->b);
         break;
     default:
-        CHECK(!"an event without a meaning");
+        CHECK(false); // an event without a meaning
     }
 }
 
@@ -302,6 +302,7 @@ static void on_look(struct world *w)
     bool all = true;
     for (uint32_t i = 0; i < life->lanes_len; i++) {
         bool owned = coordinator_is_there(w, i);
+        if (machine_paused(life->lanes[i].ghost.machine)) operator_resume(w, &life->lanes[i]);
         if (!owned) coordinator_own(w, &life->lanes[i]);
         all = all && owned && lane_is_empty(&life->lanes[i]);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators: pause and resume, purge, redrive, configure. When the faults cease they resume every
-// queue and redrive what is dead.
+// queue (again, if a pause was still on its way) and redrive what is dead.
 #include "base/check.h"
 #include "life.h"
 
@@ -87,6 +87,5 @@ void operator_heal(struct world *w)
     for (uint32_t i = 0; i < w->life->lanes_len && !w->verdict.broken; i++) {
         plain(w, &w->life->lanes[i], OP_RESUME);
         redrive(w, &w->life->lanes[i], 1000);
-        life_after(w, 20 * SECOND, LIFE_RESUME, i, 0); // a pause may still have been on its way
     }
 }

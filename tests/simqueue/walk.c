@@ -86,29 +86,34 @@ static void on_op(struct ghost *g, const struct walk_op *o)
     if (named && !empty) ghost_remember(g, &id, o->op->kind, o->body);
 }
 
+static bool is_of(const struct ghost *g, size_t at, uint32_t op)
+{
+    return at < g->events.len && g->events.rows[at].op == op;
+}
+
+static void walk_one(struct ghost *g, const struct entry *e, uint32_t i,
+                     const struct op_result *result, size_t *at)
+{
+    struct walk_op o = {.entry = e, .op = &e->ops[i], .index = i};
+    if (result->body_len > 0) o.body = bytes_of(g->text.data + result->body_at, result->body_len);
+    if (is_of(g, *at, i)) o.events = &g->events.rows[*at];
+    for (; is_of(g, *at, i); (*at)++)
+        o.events_len++;
+    on_op(g, &o);
+}
+
 void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *results,
                 size_t events_from)
 {
-    const struct event *at = g->events.rows + events_from;
-    const struct event *end = g->events.rows + g->events.len;
+    size_t at = events_from;
     g->dying = 0;
-    for (; at < end && at->op == EVENT_OP_TIME; at++)
-        on_time(g, at);
-    for (uint32_t i = 0; i < e->ops_len; i++) {
-        if (e->ops[i].kind < OP_KIND_MACHINE) continue;
-        struct walk_op o = {.entry = e,
-                            .op = &e->ops[i],
-                            .index = i,
-                            .body =
-                                bytes_of(g->text.data + results[i].body_at, results[i].body_len),
-                            .events = at};
-        for (; at < end && at->op == i; at++)
-            o.events_len++;
-        on_op(g, &o);
-    }
-    for (; at < end && at->op == EVENT_OP_TIME; at++)
-        on_time(g, at);
-    if (at != end) odd_event(g, at, "no op did that");
+    for (; is_of(g, at, EVENT_OP_TIME); at++)
+        on_time(g, &g->events.rows[at]);
+    for (uint32_t i = 0; i < e->ops_len; i++)
+        if (e->ops[i].kind >= OP_KIND_MACHINE) walk_one(g, e, i, &results[i], &at);
+    for (; is_of(g, at, EVENT_OP_TIME); at++)
+        on_time(g, &g->events.rows[at]);
+    if (at != g->events.len) odd_event(g, &g->events.rows[at], "no op did that");
     if (g->dying != 0)
         verdict_fail(&g->world->verdict, "I9", "lane %u: slot %" PRIu64 ": a death was not told",
                      g->lane, g->slot);
