@@ -310,7 +310,7 @@ struct sluice_event {
         *type; /* "message-enqueued", "message-claimed", "message-outcome", "lock-expired" ... */
     const char *message; /* id of the message; "" when it is about the queue */
     const char *status;  /* message-outcome: "processed", "retrying", "dead-lettered"; else "" */
-    const char *reason;  /* lock-renewal-rejected: why; else "" */
+    const char *reason;  /* lock-renewal-rejected, outcome-rejected: why */
     const char *worker;
     uint32_t attempt;
     uint64_t fence;

@@ -160,7 +160,8 @@ void audit_event(struct audit *a, const struct sluice_event *e)
         on_end_of_lock(a, b, false);
     } else if (strcmp(e->type, "message-outcome") == 0) {
         on_outcome(a, b, e, known);
-    } else if (strcmp(e->type, "lock-renewal-rejected") == 0) {
+    } else if (strcmp(e->type, "lock-renewal-rejected") == 0 ||
+               strcmp(e->type, "outcome-rejected") == 0) {
         found(a, b, FINDING_LATE, e);
     }
 }

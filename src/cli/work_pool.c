@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_MS         500 // how long one question waits: also how late an idle slot hears an order
+#define WAIT_MS         500 // of one question: also how late an idle slot hears an order
 #define WAIT_DRAIN_MS   50
 #define PAUSE_MIN_MS    50
 #define PAUSE_MAX_MS    2000
@@ -105,9 +105,11 @@ void pool_reopen(struct pool *p, int64_t since_ms)
     if (sluice_open(p->options.spec.store, NULL, &fresh, &error) == SLUICE_OK &&
         sluice_queue_show(fresh, p->options.queue, &info, &error) == SLUICE_OK) {
         (void)pthread_mutex_lock(&p->lock);
-        p->handles[p->handles_len++] = fresh;
+        bool room = p->handles_len < WORK_HANDLES_MAX; // another slot may have been faster
+        if (room) p->handles[p->handles_len++] = fresh;
+        if (room) atomic_store(&p->store, fresh);
         (void)pthread_mutex_unlock(&p->lock);
-        atomic_store(&p->store, fresh);
+        if (!room) sluice_close(fresh);
         face_trouble(p, "the store does not answer; opened it again");
     } else {
         sluice_close(fresh);
@@ -159,11 +161,13 @@ static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
         // told to go, and nothing is ours for certain
         int order = atomic_load(&p->order);
         if (order == WORK_AT_ONCE || (order != WORK_GO && !unknown)) return NULL;
-        // a paused queue is no trouble
-        if (strcmp(error.reason, "queue-paused") != 0)
-            face_trouble(p, "no answer: %s", error.message);
         r.wait_ms = 0;
-        pool_reopen(p, *asked_ms);
+        if (strcmp(error.reason, "queue-paused") == 0) { // no trouble
+            if (p->options.drain) return NULL;
+        } else {
+            face_trouble(p, "no answer: %s", error.message);
+            pool_reopen(p, *asked_ms);
+        }
         slot_nap(s, pause);
     }
 }

@@ -16,6 +16,7 @@
     X(MESSAGE_MOVED, "message-moved")                                                              \
     X(LOCK_RENEWED, "lock-renewed")                                                                \
     X(LOCK_RENEWAL_REJECTED, "lock-renewal-rejected")                                              \
+    X(OUTCOME_REJECTED, "outcome-rejected")                                                        \
     X(LOCK_EXPIRED, "lock-expired")                                                                \
     X(ORDERING_BEST_EFFORT, "ordering-best-effort")                                                \
     X(TICKETS_PUBLISHED, "tickets-published")                                                      \
@@ -42,7 +43,7 @@ struct event {
     uint32_t n; // which of the op's events of this entry, from 0
     enum event_kind kind;
     enum outcome_status status; // message-outcome
-    enum reason reason;         // lock-renewal-rejected
+    enum reason reason;         // lock-renewal-rejected, outcome-rejected
     int64_t at;                 // the fold's time
     uint64_t seq;               // the message; 0: about the queue
     struct place place;         // of the message; slot 0: unknown

@@ -103,9 +103,11 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
     row->until = due;
 }
 
-static void refuse_renewal(struct machine *m, uint64_t seq, enum reason reason)
+// Whoever watches a queue for duplicates wants to see the words that came too late.
+static void refuse_word(struct machine *m, uint16_t kind, uint64_t seq, enum reason reason)
 {
-    struct event *e = emit(m, EVENT_LOCK_RENEWAL_REJECTED, 0);
+    struct event *e =
+        emit(m, kind == OP_RENEW ? EVENT_LOCK_RENEWAL_REJECTED : EVENT_OUTCOME_REJECTED, 0);
     if (!e) return;
     e->seq = seq;
     e->reason = reason;
@@ -118,7 +120,7 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
     struct outcome_row row = {.reason =
                                   is_ours(m, op) ? lock_check(m, ref, &h) : REASON_FOREIGN_QUEUE};
     if (row.reason != REASON_NONE) {
-        if (kind == OP_RENEW) refuse_renewal(m, ref->seq, row.reason);
+        refuse_word(m, kind, ref->seq, row.reason);
         return row;
     }
     switch (kind) {

@@ -205,6 +205,18 @@ def retries_go_on_until_the_dead_letter_queue(sluice):
 
 
 @case
+def a_paused_queue_gives_nothing_until_it_goes_on(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    sluice.ok("queue", "pause", "tasks")
+    same(jobs(sluice.ok("work", "tasks", "--drain", "--json", "--", "true").out), [])
+    worker = start(sluice, "exit 0", "--once")
+    sluice.ok("queue", "resume", "tasks")
+    status, done = ended(worker)
+    same((status, done[0]["status"]), (0, "processed"))
+
+
+@case
 def many_jobs_leave_no_descriptors_children_or_memory_behind(sluice):
     sluice.create("tasks")
     sluice.ok("send", "tasks", "--lines", "-", input="x\n" * 600)

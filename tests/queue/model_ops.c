@@ -327,11 +327,11 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
             row = do_word(m, kind, &op, ref.seq);
         } else {
             if (first == REASON_NONE) first = row.reason;
-            if (kind == OP_RENEW) {
-                struct event *e = say(m, EVENT_LOCK_RENEWAL_REJECTED, 0);
-                e->seq = ref.seq;
-                e->reason = row.reason;
-            }
+            bool renewal = kind == OP_RENEW;
+            struct event *e =
+                say(m, renewal ? EVENT_LOCK_RENEWAL_REJECTED : EVENT_OUTCOME_REJECTED, 0);
+            e->seq = ref.seq;
+            e->reason = row.reason;
         }
         outcome_row_put(&m->body, rows_at, &row);
     }

@@ -30,13 +30,16 @@ struct route {
     enum dead_cause cause;
 };
 struct route check_route(const struct ghost *g, const struct row *row, bool failed);
+// When a message that failed for the retries-th time is ready again (0: at once).
+void check_backoff(struct ghost *g, uint32_t retries, int64_t until);
 void check_attempts(struct ghost *g, const struct row *row, uint64_t seq, uint32_t deliveries,
                     uint32_t retries);
 
 // I5, check_counts.c: sent is the sum of the states; capacity holds.
 void check_counts(struct ghost *g);
 
-// I6, check_order.c: strict scopes keep their order and have one open message.
+// I6, check_order.c: strict scopes keep their order and have one open message; elsewhere the best
+// one goes first.
 void check_opened(struct ghost *g, const struct row *row, uint64_t seq);
 
 // I8, check_bodies.c: what is delivered is what was sent, and stays until then.

@@ -74,11 +74,25 @@ static void check_op(struct world *w, struct node *n, uint32_t ask, const struct
     }
 }
 
-static void check_receive(struct world *w, uint32_t ask, const struct shard_reply *r)
+// There was a moment since it was asked at which there was nothing, and the handle has seen it.
+static bool was_empty(const struct ghost *g, uint64_t from, uint64_t to)
+{
+    bool empty = from == 0;
+    for (uint64_t slot = from > 0 ? from : 1; slot <= to && !empty; slot++)
+        empty = ghost_at(g, slot)->empty;
+    return empty;
+}
+
+static void check_receive(struct world *w, struct node *n, uint32_t ask,
+                          const struct shard_reply *r)
 {
     struct errand *a = &w->life->errands[ask];
-    if (r->body.len > 0)
-        check_done(w, ask, r, ghost_seen(&w->life->lanes[a->lane].ghost, &a->request));
+    const struct ghost *g = &w->life->lanes[a->lane].ghost;
+    if (r->body.len > 0) {
+        check_done(w, ask, r, ghost_seen(g, &a->request));
+    } else if (r->err == ERR_OK && !was_empty(g, a->tail_then, journal_slot(n->journal))) {
+        wrong(w, ask, r, "there was something all the time");
+    }
 }
 
 static void check_own(struct world *w, uint32_t ask, const struct shard_reply *r)
@@ -142,7 +156,7 @@ void check_answer(struct world *w, struct node *n, uint32_t ask, const struct sh
         check_op(w, n, ask, r);
         break;
     case ERRAND_RECEIVE:
-        check_receive(w, ask, r);
+        check_receive(w, n, ask, r);
         break;
     case ERRAND_SYNC:
         if (r->err == ERR_OK && journal_slot(n->journal) < a->tail_then)

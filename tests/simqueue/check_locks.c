@@ -27,6 +27,8 @@ void check_grant(struct ghost *g, const struct row *row, const struct grant *gra
         wrong(g, "I3", grant->seq, "is given with a fence that does not rise");
     if (hash128_equal(grant->token, row->token))
         wrong(g, "I3", grant->seq, "gets its old token again");
+    if (row->ready_at > g->now) wrong(g, "I6", grant->seq, "is handed out before it is due");
+    if (g->paused) wrong(g, "I6", grant->seq, "is handed out while the queue is paused");
     if (grant->deadline <= g->now)
         wrong(g, "I3", grant->seq, "is given with a deadline in the past");
 }

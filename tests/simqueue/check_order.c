@@ -1,29 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// I6: in a strict queue a scope (group) has at most one open message, and the one that is opened
-// is the oldest (fifo) or newest (lifo) that is not finished. A message stays open over retries,
-// expiry and release.
+// I6. In a strict queue a scope (group) has at most one open message, and the one that is opened is
+// the oldest (fifo) or newest (lifo) that is not finished; it stays open over retries, expiry and
+// release. Elsewhere the best of those that are ready is handed out: the highest priority, then the
+// oldest or newest.
 #include "check.h"
 
 #include <inttypes.h>
 
-void check_opened(struct ghost *g, const struct row *row, uint64_t seq)
+static void wrong(struct ghost *g, uint64_t seq, uint64_t other, const char *what)
 {
-    if (!g->config.ordering_guarantee) return;
-    bool lifo = g->config.ordering_mode == ORDERING_LIFO;
+    verdict_fail(&g->world->verdict, "I6",
+                 "lane %u: slot %" PRIu64 ": %" PRIu64 " is handed out %s %" PRIu64, g->lane,
+                 g->slot, seq, what, other);
+}
+
+static bool comes_first(const struct ghost *g, uint64_t seq, uint64_t other)
+{
+    return g->config.ordering_mode == ORDERING_LIFO ? other > seq : other < seq;
+}
+
+static void check_strict(struct ghost *g, const struct row *row, uint64_t seq)
+{
     for (uint64_t i = 0; i < g->rows_len; i++) {
         const struct row *other = &g->rows[i];
         bool unfinished = other->state == STATE_READY || other->state == STATE_LOCKED;
         if (other == row || other->group != row->group || !unfinished) continue;
-        if (other->opened)
-            verdict_fail(&g->world->verdict, "I6",
-                         "lane %u: slot %" PRIu64 ": %" PRIu64 " is handed out while %" PRIu64
-                         " of its group is open",
-                         g->lane, g->slot, seq, i + 1);
-        bool first = lifo ? i + 1 > seq : i + 1 < seq;
-        if (first && !row->opened)
-            verdict_fail(&g->world->verdict, "I6",
-                         "lane %u: slot %" PRIu64 ": %" PRIu64 " overtakes %" PRIu64
-                         " of its group",
-                         g->lane, g->slot, seq, i + 1);
+        if (other->opened) wrong(g, seq, i + 1, "although its group has an open message,");
+        if (!row->opened && comes_first(g, seq, i + 1)) wrong(g, seq, i + 1, "before");
+    }
+}
+
+static void check_best(struct ghost *g, const struct row *row, uint64_t seq)
+{
+    for (uint64_t i = 0; i < g->rows_len; i++) {
+        const struct row *other = &g->rows[i];
+        if (other == row || other->state != STATE_READY || other->ready_at > g->now) continue;
+        bool better = other->priority != row->priority ? other->priority > row->priority
+                                                       : comes_first(g, seq, i + 1);
+        if (better) wrong(g, seq, i + 1, "before the ready");
+    }
+}
+
+void check_opened(struct ghost *g, const struct row *row, uint64_t seq)
+{
+    if (g->config.ordering_guarantee) {
+        check_strict(g, row, seq);
+    } else {
+        check_best(g, row, seq);
     }
 }

@@ -27,3 +27,20 @@ void check_attempts(struct ghost *g, const struct row *row, uint64_t seq, uint32
                      " says %u deliveries and %u retries, it had %u and %u",
                      g->lane, g->slot, seq, deliveries, retries, row->deliveries, row->retries);
 }
+
+void check_backoff(struct ghost *g, uint32_t retries, int64_t until)
+{
+    const struct backoff_config *b = &g->config.backoff;
+    int64_t wait = b->initial_ms;
+    for (uint32_t i = 1; i < retries; i++)
+        wait = wait * b->multiplier_1000 / 1000;
+    if (wait > b->max_ms) wait = b->max_ms;
+    int64_t jitter = wait * b->jitter_1000 / 1000;
+    bool at_once = until == 0 && g->from + wait - jitter <= g->now;
+    bool in_range = until >= g->from + wait - jitter && until <= g->from + wait + jitter &&
+                    until <= g->from + b->max_ms;
+    if (!at_once && !in_range)
+        verdict_fail(&g->world->verdict, "route",
+                     "lane %u: slot %" PRIu64 ": retry %u waits %" PRId64 " ms instead of %" PRId64,
+                     g->lane, g->slot, retries, until > 0 ? until - g->from : 0, wait);
+}

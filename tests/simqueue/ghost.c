@@ -185,6 +185,7 @@ static void fold_entry(struct ghost *g, const struct entry *e, struct ghost_slot
     row->epoch = g->epoch;
     row->machine_digest = machine_digest(g->machine);
     row->events_end = g->events.len;
+    row->empty = g->dry || !machine_claimable(g->machine, g->now, BYTES_EMPTY);
     row->full = ghost_held(g) >= g->config.capacity;
 }
 

@@ -15,6 +15,7 @@ struct ghost_slot {
     int64_t made_at;    // true store time
     bool is_void;
     bool full;               // held as much as its capacity allows
+    bool empty;              // had nothing (more) to claim, at its end or for some claim in it
     uint64_t epoch;          // after the slot
     uint64_t machine_digest; // after the slot
     uint64_t first_digest;   // of the first handle that got here; 0: nobody yet
@@ -26,6 +27,8 @@ struct row {
     enum message_state state;
     struct hash128 body; // hash of what was sent
     uint32_t group;      // 0: none
+    uint8_t priority;
+    int64_t ready_at; // READY: it is not handed out before this; 0: at once
     uint64_t sent_slot;
     struct place place;
     // its lock, current while LOCKED
@@ -95,7 +98,9 @@ struct ghost {
     uint64_t rows_cap;
     uint64_t counts[STATE_COUNT];
     uint64_t fence;
-    uint64_t order;
+    uint64_t order; // of the last ticket
+    bool paused;
+    bool dry; // a claim of the entry found less than it asked for
     uint64_t deaths;
     uint64_t dying; // expired for the last time, its outcome is not told yet
     struct ghost_dedup dedup[DEDUP_KEYS];

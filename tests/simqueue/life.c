@@ -309,7 +309,7 @@ static void on_look(struct world *w)
     if (life_is_crowd(w)) all = crowd_ended(w);
     for (uint32_t i = 0; i < life->errands_len; i++)
         all = all && (!life->errands[i].open || life->errands[i].what == ERRAND_RECEIVE);
-    life->lanes[0].drained = all;
+    life->drained = all;
     if (!all) life_after(w, DRAIN_LOOKS, LIFE_LOOK, 0, 0);
 }
 
@@ -398,14 +398,14 @@ static void step(struct world *w)
 static void run_until(struct world *w, int64_t until)
 {
     struct life *life = w->life;
-    while (!w->verdict.broken && !life->lanes[0].drained) {
+    while (!w->verdict.broken && !life->drained) {
         const struct heap_row *top = heap_top(&life->agenda);
         if (!top || top->key > until) break;
         step(w);
         if (w->steps > STEPS_MAX)
             verdict_fail(&w->verdict, "liveness", "nothing but steps: %" PRIu64, w->steps);
     }
-    if (!life->lanes[0].drained) w->now = until;
+    if (!life->drained) w->now = until;
 }
 
 static void heal(struct world *w)

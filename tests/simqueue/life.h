@@ -32,7 +32,7 @@ enum life_event {
     LIFE_CARRY,                   // a: ask of the letter
     LIFE_OPERATE,
     LIFE_RESUME, // a: lane
-    LIFE_LOOK,   // a: lane: is it drained?
+    LIFE_LOOK,   // is everything drained?
 };
 
 // The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
@@ -139,7 +139,6 @@ struct lane {
     uint64_t token; // the highest that the coordination service gave out
     struct lock_ref stale[STALE_MAX];
     uint32_t stale_len;
-    bool drained;
 };
 
 struct life {
@@ -170,6 +169,7 @@ struct life {
     struct buf scratch;
     uint64_t letters; // that arrived
     bool crowd_called;
+    bool drained; // the healed phase is over
 };
 
 // ---- life.c

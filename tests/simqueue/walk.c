@@ -38,6 +38,7 @@ void walk_recovered(struct ghost *g, const struct event *e)
     }
     row->expired_slot = row->deadline <= g->now ? g->slot : 0;
     row->ticket = false;
+    row->ready_at = 0;
     ghost_move(g, row, STATE_READY);
 }
 
@@ -107,6 +108,7 @@ void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *
 {
     size_t at = events_from;
     g->dying = 0;
+    g->dry = false;
     for (; is_of(g, at, EVENT_OP_TIME); at++)
         on_time(g, &g->events.rows[at]);
     for (uint32_t i = 0; i < e->ops_len; i++)

@@ -55,6 +55,8 @@ static void on_send(struct ghost *g, const struct walk_op *o)
         struct row *row = ghost_push(g, answer.seq);
         row->body = hash128_of(m.body);
         row->group = group_number(m.group);
+        row->priority = m.priority;
+        row->ready_at = m.when == WHEN_DELAY ? g->from + m.when_ms : m.when_ms;
         row->place = e->place;
     }
 }
@@ -83,6 +85,7 @@ static void on_arrive(struct ghost *g, const struct walk_op *o)
     struct row *row = ghost_push(g, result.value);
     row->body = hash128_of(a.message.body);
     row->group = group_number(a.message.group);
+    row->priority = g->config.ordering_guarantee ? 0 : a.message.priority;
     row->place = e->place;
     row->origin = lane_by_id(g, &a.source) + 1;
     row->origin_seq = a.origin_seq;
@@ -103,6 +106,7 @@ static void on_redrive(struct ghost *g, const struct walk_op *o)
         struct row *row = ghost_push(g, e->seq);
         row->body = was.body;
         row->group = was.group;
+        row->priority = was.priority;
         row->place = e->place;
         row->sent_slot = was.sent_slot;
         row->origin = was.origin;
@@ -135,6 +139,8 @@ static void grant_one(struct ghost *g, const struct walk_op *o, const struct gra
     } else if (!hash128_equal(row->token, grant->token)) {
         odd(g, o, "a ticket was taken up with another token");
     }
+    if (publishes && grant->order <= g->order) odd(g, o, "tickets are not numbered in order");
+    if (publishes) g->order = grant->order;
     row->ticket = publishes;
     row->deliveries += !publishes;
     row->deadline = grant->deadline;
@@ -150,7 +156,11 @@ static void grant_one(struct ghost *g, const struct walk_op *o, const struct gra
 static void on_grants(struct ghost *g, const struct walk_op *o)
 {
     struct result result;
-    if (result_open(o->body, o->op->kind, &result) || result.reason != REASON_NONE) return;
+    struct op_claim claim;
+    if (result_open(o->body, o->op->kind, &result)) return;
+    if (o->op->kind == OP_CLAIM && !claim_decode(o->op->payload, &claim))
+        g->dry = g->dry || result.count < claim.max;
+    if (result.reason != REASON_NONE) return;
     enum event_kind kind =
         o->op->kind == OP_PUBLISH ? EVENT_TICKETS_PUBLISHED : EVENT_MESSAGE_CLAIMED;
     size_t at = 0;
@@ -172,6 +182,7 @@ void walk_ended(struct ghost *g, struct row *row, const struct route *r, struct 
                 bool failed)
 {
     row->retries += r->counted;
+    row->ready_at = 0;
     ghost_move(g, row, r->state);
     if (r->state == STATE_READY) return;
     row->opened = false;
@@ -215,6 +226,7 @@ static void apply_word(struct ghost *g, const struct walk_op *o, const struct op
         row->opened = false;
     } else if (kind == OP_RELEASE) {
         ghost_move(g, row, STATE_READY);
+        row->ready_at = answer->until;
     } else {
         struct route r = check_route(g, row, true);
         enum outcome_status status =
@@ -224,6 +236,8 @@ static void apply_word(struct ghost *g, const struct walk_op *o, const struct op
                          "lane %u: slot %" PRIu64 ": a failed message ends %s after %u retries",
                          g->lane, g->slot, outcome_status_name(answer->status), row->retries);
         walk_ended(g, row, &r, op->reason, true);
+        row->ready_at = answer->until;
+        if (r.counted) check_backoff(g, row->retries, answer->until);
     }
 }
 
@@ -246,8 +260,9 @@ static void on_words(struct ghost *g, const struct walk_op *o)
         struct row *row = ghost_row(g, ref.seq);
         check_word(g, &op, &ref, answer.reason);
         bool applied = answer.reason == REASON_NONE;
-        if (!applied && kind != OP_RENEW) continue;
-        enum event_kind event = applied ? kinds[kind - OP_RENEW] : EVENT_LOCK_RENEWAL_REJECTED;
+        enum event_kind refused =
+            kind == OP_RENEW ? EVENT_LOCK_RENEWAL_REJECTED : EVENT_OUTCOME_REJECTED;
+        enum event_kind event = applied ? kinds[kind - OP_RENEW] : refused;
         if (!next_event(g, o, &at, event, ref.seq)) return;
         if (applied && row) apply_word(g, o, &op, row, &answer);
     }
@@ -325,6 +340,10 @@ void walk_op(struct ghost *g, const struct walk_op *o)
         break;
     case OP_CONFIGURE:
         on_configure(g, o);
+        break;
+    case OP_PAUSE:
+    case OP_RESUME:
+        g->paused = o->op->kind == OP_PAUSE;
         break;
     case OP_WORKER:
     case OP_RECOVER:
