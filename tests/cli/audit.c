@@ -144,6 +144,16 @@ static void a_late_renewal_is_counted_and_no_fault(void **state)
     expect(&h, 0, 0, 0, 1);
 }
 
+static void a_late_ack_is_counted_and_no_fault(void **state)
+{
+    (void)state;
+    struct history h = {0};
+    happens(&h, "message-claimed", "a", 10, 40);
+    happens(&h, "lock-expired", "a", 40, 0);
+    happens(&h, "outcome-rejected", "a", 50, 0);
+    expect(&h, 0, 0, 0, 1);
+}
+
 static void a_ticket_is_a_lock_that_its_worker_takes_up(void **state)
 {
     (void)state;
@@ -192,6 +202,7 @@ int main(void)
         cmocka_unit_test(an_ack_without_a_lock_is_found),
         cmocka_unit_test(a_history_that_begins_in_the_middle_is_no_finding),
         cmocka_unit_test(a_late_renewal_is_counted_and_no_fault),
+        cmocka_unit_test(a_late_ack_is_counted_and_no_fault),
         cmocka_unit_test(a_ticket_is_a_lock_that_its_worker_takes_up),
         cmocka_unit_test(many_messages_keep_their_books_apart),
     };
