@@ -36,6 +36,11 @@ struct extent {
     uint64_t last;
 };
 
+struct kept_snapshot {
+    uint64_t slot;
+    struct interval written;
+};
+
 struct collector {
     struct journal *journal;
     enum stage stage;
@@ -43,9 +48,10 @@ struct collector {
     struct asking ask;
     struct buf body; // of the floor being written
 
-    uint64_t snapshots[SNAPSHOTS_MAX]; // ascending; the newest ones
+    struct kept_snapshot snapshots[SNAPSHOTS_MAX]; // ascending; the newest ones
     size_t snapshots_len;
-    size_t deleting; // index of the snapshot to delete next
+    size_t deleting; // index of the snapshot to look at next
+    int64_t kept_at; // when the last one was written that stays
     uint64_t floor_index;
     uint64_t floor_slot;
     int64_t floor_time;
@@ -110,7 +116,7 @@ static void ask_snapshots(struct collector *c)
     c->ask.request.limit = 1000;
     if (c->snapshots_len == 0) return;
     (void)snprintf(c->ask.after, sizeof c->ask.after, "%s/snap/%020llu", c->journal->config.prefix,
-                   (unsigned long long)c->snapshots[c->snapshots_len - 1]);
+                   (unsigned long long)c->snapshots[c->snapshots_len - 1].slot);
     c->ask.request.after = c->ask.after;
 }
 
@@ -149,15 +155,29 @@ static void ask_extents(struct collector *c)
     c->ask.request.limit = EXTENTS_LIMIT;
 }
 
+// Under the floor, or one of many between two that stay. The two newest stay, and one for every
+// floor that may still rise.
+static bool may_delete(const struct collector *c, size_t index)
+{
+    const struct kept_snapshot *s = &c->snapshots[index];
+    if (s->slot < c->floor_slot) return true;
+    bool newest = index + 2 >= c->snapshots_len;
+    if (newest || rules(c)->floor_lag_ms == 0 || c->kept_at == TIME_DAWN) return false;
+    return s->written.lo - c->kept_at < rules(c)->floor_every_ms;
+}
+
 static void ask_delete_or_rest(struct collector *c)
 {
     c->stage = STAGE_DELETING;
-    bool old = c->deleting < c->snapshots_len && c->snapshots[c->deleting] < c->floor_slot;
-    if (old) {
-        ask(c, REQUEST_DELETE, "snap", c->snapshots[c->deleting++]);
-    } else {
-        rest(c);
+    while (c->deleting < c->snapshots_len) {
+        const struct kept_snapshot *s = &c->snapshots[c->deleting];
+        if (may_delete(c, c->deleting++)) {
+            ask(c, REQUEST_DELETE, "snap", s->slot);
+            return;
+        }
+        c->kept_at = s->written.lo;
     }
+    rest(c);
 }
 
 static void ask_drop_or_next(struct collector *c)
@@ -179,7 +199,7 @@ static void start_dropping(struct collector *c)
 {
     c->extents_from = 1;
     if (c->floor_slot == 0) {
-        rest(c);
+        ask_delete_or_rest(c);
     } else {
         ask_extents(c);
     }
@@ -191,6 +211,7 @@ void collector_start(struct collector *c, struct interval now)
     c->now = now;
     c->snapshots_len = 0;
     c->deleting = 0;
+    c->kept_at = TIME_DAWN;
     // The journal may know newer floors; the newest is read again, for the time it was written.
     if (c->journal->floor_index > c->floor_index) {
         c->floor_index = c->journal->floor_index - 1;
@@ -210,7 +231,7 @@ static void on_snapshots(struct collector *c, const struct response *r)
             memmove(c->snapshots, c->snapshots + 1, sizeof c->snapshots - sizeof *c->snapshots);
             c->snapshots_len--;
         }
-        c->snapshots[c->snapshots_len++] = slot;
+        c->snapshots[c->snapshots_len++] = (struct kept_snapshot){slot, r->rows[i].modified};
     }
     if (r->more && r->rows_len > 0) {
         ask_snapshots(c);
@@ -219,9 +240,21 @@ static void on_snapshots(struct collector *c, const struct response *r)
     }
 }
 
+// The newest snapshot that has a newer one beside it, and is old enough: whoever wants to read the
+// history of the last hour finds it above the floor.
+static uint64_t highest_floor(const struct collector *c)
+{
+    for (size_t i = c->snapshots_len; i-- > 0;) {
+        const struct kept_snapshot *s = &c->snapshots[i];
+        bool newest = i + 1 == c->snapshots_len;
+        if (!newest && c->now.lo - s->written.hi >= rules(c)->floor_lag_ms) return s->slot;
+    }
+    return 0;
+}
+
 static void floors_known(struct collector *c)
 {
-    c->target = c->snapshots_len >= 2 ? c->snapshots[c->snapshots_len - 2] : 0;
+    c->target = highest_floor(c);
     bool soon = c->floor_time != TIME_DAWN && c->now.lo - c->floor_time < rules(c)->floor_every_ms;
     if (c->target <= c->floor_slot || soon) {
         start_dropping(c);
@@ -376,7 +409,7 @@ void collector_describe(const struct collector *c, struct buf *out)
     buf_put_u8(out, (uint8_t)c->stage);
     asking_describe(&c->ask, out);
     for (size_t i = 0; i < c->snapshots_len; i++)
-        buf_put_u64(out, c->snapshots[i]);
+        buf_put_u64(out, c->snapshots[i].slot);
     buf_put_u64(out, c->floor_index);
     buf_put_u64(out, c->floor_slot);
     buf_put_i64(out, c->floor_time);

@@ -22,6 +22,7 @@ void journal_config_defaults(struct journal_config *c)
                   .verify_ms = 60 * 1000,
                   .retain_ms = 3600 * 1000,
                   .floor_every_ms = 15 * 60 * 1000,
+                  .floor_lag_ms = 3600 * 1000,
                   .snapshot_every = 1024},
     };
 }

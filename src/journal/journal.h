@@ -33,6 +33,7 @@ struct journal_rules {
     int64_t verify_ms;       // V, 60 s: how old knowledge of a slot's absence may be
     int64_t retain_ms;       // R, 1 h: how old a slot must be to be dropped; more than V
     int64_t floor_every_ms;  // 15 min
+    int64_t floor_lag_ms;    // 1 h: how old a snapshot must be before the floor rises to it
     uint32_t snapshot_every; // 1024 slots; 0: never
 };
 
