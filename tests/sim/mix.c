@@ -27,6 +27,8 @@ static void draw_rules(struct mix *m, struct rng *rng)
         .floor_every_ms = 1 * MINUTE,
         .snapshot_every = (uint32_t)rng_range(rng, 3, 20)};
     if (rng_chance(rng, 2000)) m->rules.retain_ms = m->rules.verify_ms + 1;
+    // The product's floor follows at a distance; one that follows at once is the harder case.
+    if (m->rules.snapshot_every % 2 == 0) m->rules.floor_lag_ms = m->rules.retain_ms;
     m->memory_ms = rng_range(rng, 2, 10) * MINUTE;
 }
 

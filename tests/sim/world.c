@@ -341,7 +341,7 @@ static void run_healed(struct world *w)
     run_until(w, w->now + commits + 30 * SECOND);
     w->mix.ask_every_ms = 20 * SECOND;
     int64_t rounds = 4 * w->mix.collect_every_ms + 3 * w->mix.rules.floor_every_ms;
-    run_until(w, w->now + w->mix.rules.retain_ms + rounds);
+    run_until(w, w->now + w->mix.rules.retain_ms + w->mix.rules.floor_lag_ms + rounds);
     w->quiet_until = TIME_NEVER;
     run_until(w, w->now + w->mix.patience_ms + w->mix.memory_ms / 3 + 30 * SECOND);
     for (uint32_t i = 0; i < w->mix.nodes && !w->verdict.broken; i++)

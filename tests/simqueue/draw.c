@@ -47,6 +47,7 @@ static void hasten(struct mix *m, struct rng *rng)
     m->rules.retain_ms = 25 * SECOND;
     m->rules.floor_every_ms = 5 * SECOND;
     m->rules.snapshot_every = (uint32_t)rng_range(rng, 3, rng_chance(rng, 2000) ? 200 : 30);
+    m->rules.floor_lag_ms = m->rules.snapshot_every % 2 == 0 ? m->rules.retain_ms : 0;
     bool lasts = rng_chance(rng, 300); // longer than request ids are remembered
     m->run_ms = lasts ? 15 * MINUTE : rng_range(rng, 60, 200) * SECOND;
     m->ask_every_ms = rng_range(rng, 600, lasts ? 20 * SECOND : 3 * SECOND);
