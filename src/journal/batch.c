@@ -216,6 +216,12 @@ void batch_fail(struct journal *j, enum err err)
     batch_close(j);
 }
 
+void batch_unknown(struct journal *j)
+{
+    for (struct pending *p = j->batch.ops.head; p; p = p->next)
+        journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
+}
+
 void batch_requeue(struct journal *j)
 {
     struct pending_list again = {0};

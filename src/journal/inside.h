@@ -144,6 +144,7 @@ void batch_requeue(struct journal *j);  // certainly not committed: its ops go f
 void batch_committed(struct journal *j, const struct op_result *results, bool is_void);
 void batch_jumped(struct journal *j); // a snapshot was loaded past its slot
 void batch_fail(struct journal *j, enum err err);
+void batch_unknown(struct journal *j); // its callers hear it now; resolving goes on
 
 // ---- apply.c
 // Folds the bytes of slot core.slot + 1; halts on contradiction. created: a lower bound of when the

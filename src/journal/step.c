@@ -372,6 +372,12 @@ static void on_checking(struct journal *j, const struct response *r)
 static void append_not_landed(struct journal *j, enum err err)
 {
     if (j->batch.maybe_landed) { // an earlier attempt may still win: only the slot can tell
+        // Refused for good: patience would bring nothing.
+        if (err == ERR_DENIED) {
+            batch_unknown(j);
+            journal_answer_all(j, &j->queue, err);
+            journal_answer_all(j, &j->syncs, err);
+        }
         back_off(j);
     } else if (err == ERR_UNAVAILABLE) {
         batch_requeue(j);

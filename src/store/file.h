@@ -20,6 +20,6 @@ struct file_options {
 // Opens the directory, creating it when its parent exists. Refused, with one sentence in why: a
 // path that is no directory or lies on a network file system (ERR_INVALID), or that may not be
 // written (ERR_DENIED). After a sync that failed the handle is dead: every call answers
-// ERR_UNAVAILABLE. Programs exit; tests open another.
+// ERR_DENIED. Programs exit; tests open another.
 MUST_USE enum err store_file_open(const char *dir, const struct file_options *options,
                                   struct store **out, char *why, size_t why_len);

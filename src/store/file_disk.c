@@ -45,7 +45,7 @@ enum err disk_alive(struct disk *d, struct store_answer *a)
     int code = atomic_load(&d->dead);
     if (code == 0) return ERR_OK;
     errno = code;
-    return answer_refuse(a, ERR_UNAVAILABLE,
+    return answer_refuse(a, ERR_DENIED,
                          "a sync of this store failed (%m), so nothing read through this handle "
                          "can be trusted: check the disk, then open the store again");
 }

@@ -17,7 +17,7 @@
 //   ERR_NOT_FOUND    no such key or slot
 //   ERR_UNAVAILABLE  certainly not applied, now or later
 //   ERR_UNKNOWN      perhaps applied, perhaps applied later; reads never answer this
-//   ERR_DENIED       refused for good: credentials, permissions
+//   ERR_DENIED       refused for good: credentials, permissions, a handle that is dead
 //   ERR_LIMIT        refused: a size or space limit (a full disk), certainly not applied
 //   ERR_INVALID      the call itself is malformed (a bad key, a handle used after fork)
 //   ERR_CORRUPT      the stored bytes fail their check

@@ -71,6 +71,12 @@ void rig_serve(struct rig *r, const struct request *request, enum fate fate)
     respond(r, &response);
 }
 
+void rig_refuse(struct rig *r, const struct request *request, enum err err)
+{
+    struct response response = {.id = request->id, .err = err, .time = rig_store_time(r)};
+    respond(r, &response);
+}
+
 // Lets the handle's time reach the moment it waits for.
 bool rig_wait_for_retry(struct rig *r)
 {

@@ -37,6 +37,7 @@ struct rig rig_on(struct store *s);
 void rig_done(struct rig *r);
 bool rig_take(struct rig *r, struct request *out);
 void rig_serve(struct rig *r, const struct request *request, enum fate fate);
+void rig_refuse(struct rig *r, const struct request *request, enum err err);
 bool rig_wait_for_retry(struct rig *r);
 void rig_settle(struct rig *r);
 struct request rig_until_append(struct rig *r);

@@ -109,6 +109,24 @@ static void patience_that_ends_in_flight_answers_unknown_and_resolving_goes_on(v
     store_free(s);
 }
 
+static void store_that_refuses_for_good_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s);
+    rig_settle(&a);
+    uint64_t first = rig_add(&a, 'x', 1);
+    struct request put = rig_until_append(&a);
+    uint64_t second = rig_add(&a, 'x', 1);
+    rig_serve(&a, &put, FATE_UNKNOWN);
+    put = rig_until_append(&a);
+    rig_refuse(&a, &put, ERR_DENIED);
+    assert_int_equal(rig_answer_to(&a, first, NULL), ERR_UNKNOWN); // perhaps it landed
+    assert_int_equal(rig_answer_to(&a, second, NULL), ERR_DENIED); // it was never sent
+    rig_done(&a);
+    store_free(s);
+}
+
 static void patience_that_ends_before_anything_was_sent_answers_unavailable(void **state)
 {
     (void)state;
@@ -221,6 +239,7 @@ int main(void)
         cmocka_unit_test(loser_of_a_race_commits_in_the_next_slot),
         cmocka_unit_test(whatever_happens_to_the_append_it_takes_effect_once),
         cmocka_unit_test(patience_that_ends_in_flight_answers_unknown_and_resolving_goes_on),
+        cmocka_unit_test(store_that_refuses_for_good_is_not_waited_for),
         cmocka_unit_test(patience_that_ends_before_anything_was_sent_answers_unavailable),
         cmocka_unit_test(op_too_large_for_any_entry_is_refused),
         cmocka_unit_test(sync_sees_what_others_committed_before_it),

@@ -214,11 +214,11 @@ static void a_failed_sync_is_unknown_and_kills_the_handle(void **state)
     sys_arm(SYS_SYNC, 1, EIO, false);
     ANSWERS(ERR_UNKNOWN, &a, store_append(s, LOG, 6, bytes_str("lost?"), &a));
     NEED(sys_disarm());
-    ANSWERS(ERR_UNAVAILABLE, &a, store_append(s, LOG, 6, bytes_str("again"), &a));
+    ANSWERS(ERR_DENIED, &a, store_append(s, LOG, 6, bytes_str("again"), &a));
     NEED(strstr(a.why, "open the store again") != NULL);
-    ANSWERS(ERR_UNAVAILABLE, &a, store_read_log(s, LOG, 1, 1, &a));
-    ANSWERS(ERR_UNAVAILABLE, &a, store_put_new(s, "k", BYTES_EMPTY, &a));
-    ANSWERS(ERR_UNAVAILABLE, &a, store_get(s, "k", 0, 1, &a));
+    ANSWERS(ERR_DENIED, &a, store_read_log(s, LOG, 1, 1, &a));
+    ANSWERS(ERR_DENIED, &a, store_put_new(s, "k", BYTES_EMPTY, &a));
+    ANSWERS(ERR_DENIED, &a, store_get(s, "k", 0, 1, &a));
 
     // Another handle moves to a copy; what was not synced is not there, and slot 6 is free.
     ANSWERS(ERR_NOT_FOUND, &a, store_read_log(other, LOG, 6, 1, &a));
@@ -457,7 +457,7 @@ static void an_object_is_done_only_when_its_bytes_and_its_name_are_synced(void *
     sys_arm(SYS_SYNC, 2, EIO, false); // its name: it is there, but for how long
     ANSWERS(ERR_UNKNOWN, &a, store_put_new(s, "folder/key", bytes_str("x"), &a));
     NEED(sys_disarm());
-    ANSWERS(ERR_UNAVAILABLE, &a, store_get(s, "folder/key", 0, 1, &a));
+    ANSWERS(ERR_DENIED, &a, store_get(s, "folder/key", 0, 1, &a));
     store_answer_done(&a);
     store_free(s);
 }
