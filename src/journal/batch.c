@@ -133,11 +133,25 @@ static size_t op_room(const struct op *op)
     return ENTRY_OP_HEADER_LEN + op->payload.len;
 }
 
-// Moves as many ops from the queue as fit; answers those that cannot fit in any entry.
+// Behind another op of the batch it may find what that one brings.
+static bool is_idle(const struct journal *j, const struct op *op, size_t before)
+{
+    if (!j->fold.idle || before > 0 || op->kind < OP_KIND_MACHINE) return false;
+    return j->fold.idle(j->fold.ctx, op, j->now.lo);
+}
+
+// Moves as many ops from the queue as fit; answers those that cannot fit in any entry, and those
+// that have become pointless.
 static size_t take_ops(struct journal *j, size_t room)
 {
     size_t count = 0;
     while (j->queue.head && count < ENTRY_OPS_MAX - 1) {
+        if (is_idle(j, &j->queue.head->op, count)) {
+            struct pending *p = pending_pop(&j->queue);
+            journal_answer(j, p, ERR_OK, 0, BYTES_EMPTY);
+            pending_free(p);
+            continue;
+        }
         size_t need = op_room(&j->queue.head->op);
         if (need > room && count > 0) break;
         struct pending *p = pending_pop(&j->queue);

@@ -30,6 +30,9 @@ struct fold {
     // The result of an op that was applied earlier, by its request id. False: no longer (or never)
     // known.
     bool (*recall)(void *ctx, const struct op *op, struct op_result *result, struct buf *text);
+    // Would the op, alone and now, change nothing and bring nothing? Such an op is answered ERR_OK
+    // without a body and without an entry. May be NULL: never.
+    bool (*idle)(void *ctx, const struct op *op, int64_t now);
     void (*save)(void *ctx, struct buf *out);
     MUST_USE enum err (*load)(void *ctx, struct bytes saved); // ERR_CORRUPT leaves the reset state
     uint64_t (*digest)(void *ctx); // of the whole state; cheap enough to ask every 256 slots

@@ -96,7 +96,9 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
         s->offered -= c->max;
     }
     struct result result;
-    if (came_empty(body)) {
+    if (came_empty(body) && !c->looked) {
+        look_first(s, c);
+    } else if (came_empty(body)) {
         wait_or_end(s, c); // somebody else was faster
     } else if (err || result_open(body, OP_CLAIM, &result)) {
         call_answer(s, c, err ? err : ERR_CORRUPT, body);

@@ -48,6 +48,19 @@ static bool fold_recall(void *ctx, const struct op *op, struct op_result *result
     return machine_recall(s->machine, op, result, text);
 }
 
+// A claim that lost the race for the last message is not worth an entry.
+static bool fold_idle(void *ctx, const struct op *op, int64_t now)
+{
+    const struct shard *s = ctx;
+    struct op_claim claim;
+    if (op->kind != OP_CLAIM || claim_decode(op->payload, &claim)) return false;
+    if (machine_claimable(s->machine, now, claim.worker)) return false;
+    struct op_result earlier; // what the same request id brought must be answered again
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, SIZE_MAX);
+    return !machine_recall(s->machine, op, &earlier, &text);
+}
+
 static void fold_save(void *ctx, struct buf *out)
 {
     const struct shard *s = ctx;
@@ -90,6 +103,7 @@ struct shard *shard_new(const struct shard_config *config)
                         .reset = fold_reset,
                         .apply = fold_apply,
                         .recall = fold_recall,
+                        .idle = fold_idle,
                         .save = fold_save,
                         .load = fold_load,
                         .digest = fold_digest,
@@ -252,9 +266,18 @@ int64_t shard_now(const struct shard *s)
 
 // ---- what the journal answers
 
+// A claim that was not worth an entry is answered as if it had got nothing in one.
+static struct bytes body_of(const struct call *c, const struct journal_reply *r)
+{
+    static const uint8_t nothing[] = {REASON_NONE, 0, 0, 0, 0};
+    bool idle = c->kind == OP_CLAIM && !r->err && r->body.len == 0;
+    return idle ? bytes_of(nothing, sizeof nothing) : r->body;
+}
+
 static void on_reply(struct shard *s, const struct journal_reply *r)
 {
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
+    if (r->slot != 0) c->looked = true; // its entry was the tail
     if (c->silent && c->kind == 0) {
         s->looking = s->looking && c->state != CALL_LOOKING;
         s->touching = s->touching && c->state != CALL_JOURNAL;
@@ -264,9 +287,9 @@ static void on_reply(struct shard *s, const struct journal_reply *r)
         c->looked = true;
         receive_try(s, c);
     } else if (c->receives) {
-        receive_result(s, c, r->err, r->body);
+        receive_result(s, c, r->err, body_of(c, r));
     } else {
-        call_answer(s, c, r->err, r->body);
+        call_answer(s, c, r->err, body_of(c, r));
     }
 }
 
