@@ -130,7 +130,18 @@ static int64_t wait_of(struct slot *s)
     (void)pthread_mutex_lock(&s->pool->lock);
     bool alone = s->pool->busy == 0;
     (void)pthread_mutex_unlock(&s->pool->lock);
-    return alone ? 0 : WAIT_DRAIN_MS;
+    return alone && !s->blocked ? 0 : WAIT_DRAIN_MS;
+}
+
+// Messages that are ready and cannot be had wait for one that is open, in a strict queue: whoever
+// holds it, theirs is the next turn.
+static bool is_drained(struct slot *s)
+{
+    struct sluice_stats stats;
+    struct pool *p = s->pool;
+    if (sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL)) return true;
+    s->blocked = stats.ready > 0 && stats.locked > 0;
+    return !s->blocked;
 }
 
 // Asks once; the same question again while its answer is unknown, for it may have given us a
@@ -232,7 +243,9 @@ static bool turn(struct slot *s)
     }
     sluice_batch_free(b);
     if (p->options.once && len > 0) pool_order(p, WORK_NO_MORE);
-    if (p->options.drain && len == 0 && count_busy(p, 0) == 0) pool_order(p, WORK_NO_MORE);
+    s->blocked = false;
+    bool nothing = p->options.drain && len == 0 && count_busy(p, 0) == 0;
+    if (nothing && is_drained(s)) pool_order(p, WORK_NO_MORE);
     if (p->options.drain && s->returns > 0) return false;
     return atomic_load(&p->order) == WORK_GO;
 }

@@ -85,6 +85,7 @@ struct slot {
     pthread_t thread;
     bool started;
     uint32_t returns; // jobs in a row that the program gave back; the slot's own
+    bool blocked;     // --drain: what is ready waits behind an open message; the slot's own
     int wake_fd;      // eventfd: look at your orders
     int timer_fd;     // the next deadline of the job
     // under the lock

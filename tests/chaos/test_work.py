@@ -191,6 +191,14 @@ def drain_ends_when_nothing_is_ready(sluice):
 
 
 @case
+def drain_of_a_strict_queue_does_not_end_at_the_first_turn(sluice):
+    sluice.create("tasks", "orderingGuarantee=true")
+    sluice.ok("send", "tasks", "--lines", "-", input="".join(f"{n}\n" for n in range(60)))
+    result = sluice.ok("work", "tasks", "--drain", "-c", "4", "--json", "--", "true")
+    same(len(jobs(result.out)), 60)
+
+
+@case
 def retries_go_on_until_the_dead_letter_queue(sluice):
     sluice.create("tasks", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=2",
                   "failureStrategy.deadLetterQueue=dead", *QUICK)
