@@ -9,7 +9,7 @@ import subprocess
 import termios
 import time
 
-from harness import (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, case, contains, holds, main,
+from harness import (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds, main,
                      same, until)
 
 
@@ -97,7 +97,10 @@ class Terminal:
     """A program on a terminal of its own."""
 
     def __init__(self, sluice, *arguments, **env):
-        self.master, slave = pty.openpty()
+        try:
+            self.master, slave = pty.openpty()
+        except OSError as error:
+            raise Skipped(f"no terminals here: {error}") from error
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.program = subprocess.Popen([PROGRAM, *arguments], stdin=slave, stdout=slave, stderr=slave,

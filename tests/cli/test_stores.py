@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import subprocess
 
 from harness import CORRUPT, case, contains, holds, main, same
@@ -78,7 +79,10 @@ def unprivileged(sluice, *arguments):
         if os.getuid() == 0:
             os.setgid(65534)
             os.setuid(65534)
-    return subprocess.run([os.environ["SLUICE"], *arguments], env=sluice.env, capture_output=True, text=True,
+    program = os.path.join(sluice.folder, "sluice")  # the build may lie where nobody may look
+    if not os.path.exists(program):
+        shutil.copy(os.environ["SLUICE"], program)
+    return subprocess.run([program, *arguments], env=sluice.env, capture_output=True, text=True,
                           preexec_fn=drop, check=False)
 
 
