@@ -115,7 +115,7 @@ struct hand {
 
 struct crew {
     uint32_t lane;
-    char name[8];
+    char name[16];
     uint32_t turn; // of the work event that counts
     bool busy;     // an ask of it is open
     struct hand hands[HANDS_MAX];
