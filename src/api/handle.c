@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TIMEOUT_MS 30000
+#define TIMEOUT_MS     30000
+#define TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
 
 static enum sluice_code open_store(const char *url, struct store **out, struct sluice_error *error)
 {
@@ -55,6 +56,7 @@ enum sluice_code sluice_open(const char *url, const struct sluice_options *optio
     struct sluice *s = NEW(struct sluice);
     s->store = store;
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
+    if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);
     porter_start(s);
     *out = s;

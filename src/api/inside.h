@@ -45,6 +45,17 @@ enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t ki
 // Finds and opens the queue; a stale one is looked up again.
 enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
                            struct sluice_error *error);
+// ... and asks the catalog which life of the name is the present one.
+enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open_queue **out,
+                                 struct sluice_error *error);
+// A desk that has folded all there is; NOT_FOUND when the queue was deleted.
+enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                                   struct sluice_error *error);
+enum sluice_code queue_change_config(struct queue_config *c, const struct sluice_setting *settings,
+                                     size_t len, struct sluice_error *error);
+enum sluice_code queue_check_config(struct sluice *s, const char *name,
+                                    const struct queue_config *c, struct sluice_error *error);
+bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1]);
 enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                             struct sluice_error *error);
 enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,

@@ -10,16 +10,6 @@
 
 #define PEEK_MAX 10000
 
-static enum sluice_code synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                                    struct sluice_error *error)
-{
-    enum sluice_code code = queue_desk(q, shard, out, error);
-    if (code) return code;
-    enum err err = desk_sync(*out);
-    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
-    return SLUICE_OK;
-}
-
 // ---- peek and show
 
 // Messages seen under the desk's lock; the workers' names are copied, the bodies are read later.
@@ -127,7 +117,7 @@ enum sluice_code sluice_peek(struct sluice *s, const char *queue, const struct s
         struct desk *d;
         struct seen seen;
         if (batch_len(b) == max) break;
-        code = synced_desk(q, shard, &d, error);
+        code = queue_synced_desk(q, shard, &d, error);
         if (code) break;
         seen_init(&seen, max - batch_len(b));
         seen.state = state;
@@ -164,7 +154,7 @@ enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id
     *out = NULL;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (!code) code = id_parse(q, id, &shard, &seq, error);
-    if (!code) code = synced_desk(q, shard, &d, error);
+    if (!code) code = queue_synced_desk(q, shard, &d, error);
     if (code) return code;
     struct batch_builder *b = batch_new(1);
     seen_init(&seen, 1);
@@ -259,7 +249,7 @@ enum sluice_code sluice_stats(struct sluice *s, const char *queue, struct sluice
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
         struct desk *d;
         struct stats_look look = {.out = out};
-        code = synced_desk(q, shard, &d, error);
+        code = queue_synced_desk(q, shard, &d, error);
         if (code) break;
         desk_look(d, add_stats, &look);
         note_age(d, &look);
@@ -303,7 +293,7 @@ enum sluice_code sluice_workers(struct sluice *s, const char *queue, struct slui
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
         struct desk *d;
         struct workers_look look = {.out = out, .max = max, .len = len};
-        code = synced_desk(q, shard, &d, error);
+        code = queue_synced_desk(q, shard, &d, error);
         if (!code) desk_look(d, add_workers, &look);
     }
     return code;

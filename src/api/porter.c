@@ -69,7 +69,9 @@ static struct letters carry_all(struct sluice *s)
             struct letters mine = {0};
             if (d) desk_look(d, count_letters, &mine);
             if (mine.outbound > 0) {
-                (void)desk_carry(d, carry, s);
+                // What died when its lock ran out is in no entry yet.
+                if (desk_carry(d, carry, s) == 0 && desk_touch(d) == ERR_OK)
+                    (void)desk_carry(d, carry, s);
                 mine.outbound = 0;
                 desk_look(d, count_letters, &mine);
             }

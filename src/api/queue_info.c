@@ -36,10 +36,8 @@ enum sluice_code sluice_queue_show(struct sluice *s, const char *queue,
     struct open_queue *q;
     struct desk *d;
     enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = queue_desk(q, 0, &d, error);
+    if (!code) code = queue_synced_desk(q, 0, &d, error);
     if (code) return code;
-    enum err err = desk_sync(d);
-    if (err) return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
     struct sluice_queue_info *info = NEW(struct sluice_queue_info);
     info->name = copy_text(queue);
     for (int i = 0; i < 16; i++)

@@ -27,6 +27,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
         q->handle = s;
         q->row = *row;
         q->desks = memory_zeroed(row->birth.shards, sizeof(struct desk *));
+        q->turn = (uint32_t)entropy_u64(); // not everybody starts with the first shard
         q->next = s->queues;
         s->queues = q;
     }
@@ -43,29 +44,71 @@ static enum sluice_code check_name(const char *name, struct sluice_error *error)
                   name ? name : "", QUEUE_NAME_MAX);
 }
 
-enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
-                           struct sluice_error *error)
+static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
 {
-    enum sluice_code code = check_name(name, error);
-    if (code) return code;
-    (void)pthread_mutex_lock(&s->lock);
-    *out = find_open(s, name);
-    (void)pthread_mutex_unlock(&s->lock);
-    if (*out) return SLUICE_OK;
+    (void)now;
+    *(bool *)ctx = *(bool *)ctx || machine_deleted(m);
+}
+
+// What is known of it without asking the store.
+static bool is_known_deleted(struct open_queue *q)
+{
+    bool deleted = false;
+    (void)pthread_mutex_lock(&q->handle->lock);
+    struct desk *d = q->desks[0];
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    if (d) desk_look(d, copy_deleted, &deleted);
+    return deleted;
+}
+
+static enum sluice_code look_up(struct sluice *s, const char *name, struct catalog_row *row,
+                                struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
     struct store_answer answer;
-    struct catalog_row row;
     store_answer_init(&answer);
-    enum err err = catalog_find(s->store, name, &row, &answer);
+    enum err err = catalog_find(s->store, name, row, &answer);
     if (err == ERR_NOT_FOUND) {
         code = refuse(error, err, "queue", "there is no queue %s", name);
         if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
     } else if (err) {
         code = refuse_store(error, err, name, &answer);
-    } else {
-        *out = add_open(s, &row);
     }
     store_answer_done(&answer);
     return code;
+}
+
+static struct open_queue *get_open(struct sluice *s, const char *name)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *q = find_open(s, name);
+    (void)pthread_mutex_unlock(&s->lock);
+    return q;
+}
+
+enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
+                           struct sluice_error *error)
+{
+    enum sluice_code code = check_name(name, error);
+    if (code) return code;
+    *out = get_open(s, name);
+    if (*out && !is_known_deleted(*out)) return SLUICE_OK;
+    return queue_get_fresh(s, name, out, error);
+}
+
+enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open_queue **out,
+                                 struct sluice_error *error)
+{
+    struct catalog_row row;
+    enum sluice_code code = check_name(name, error);
+    if (!code) code = look_up(s, name, &row, error);
+    if (code) return code;
+    *out = get_open(s, name);
+    bool same = *out && memcmp((*out)->row.id.bytes, row.id.bytes, sizeof row.id.bytes) == 0;
+    if (same) return SLUICE_OK;
+    if (*out) queue_stale(*out); // another life of the name
+    *out = add_open(s, &row);
+    return SLUICE_OK;
 }
 
 void queue_stale(struct open_queue *q)
@@ -94,11 +137,25 @@ enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **
     struct sluice *s = q->handle;
     enum err err = ERR_OK;
     (void)pthread_mutex_lock(&s->lock);
-    if (!q->desks[shard]) err = open_desk(q, shard, false, &q->desks[shard]);
+    bool opens = !q->desks[shard];
+    if (opens) err = open_desk(q, shard, false, &q->desks[shard]);
     *out = q->desks[shard];
     (void)pthread_mutex_unlock(&s->lock);
+    if (opens) porter_wake(s); // it may hold letters
     if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
     return SLUICE_OK;
+}
+
+enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                                   struct sluice_error *error)
+{
+    bool deleted = false;
+    enum sluice_code code = queue_desk(q, shard, out, error);
+    if (code) return code;
+    enum err err = desk_sync(*out);
+    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
+    desk_look(*out, copy_deleted, &deleted);
+    return deleted ? refuse_reason(error, REASON_DELETED, q->row.name) : SLUICE_OK;
 }
 
 enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
@@ -200,16 +257,13 @@ static enum sluice_code present_config(struct open_queue *q, struct queue_config
                                        struct sluice_error *error)
 {
     struct desk *d;
-    enum sluice_code code = queue_desk(q, 0, &d, error);
-    if (code) return code;
-    enum err err = desk_sync(d);
-    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
-    desk_look(d, copy_config, out);
-    return SLUICE_OK;
+    enum sluice_code code = queue_synced_desk(q, 0, &d, error);
+    if (!code) desk_look(d, copy_config, out);
+    return code;
 }
 
-static enum sluice_code change_config(struct queue_config *c, const struct sluice_setting *settings,
-                                      size_t len, struct sluice_error *error)
+enum sluice_code queue_change_config(struct queue_config *c, const struct sluice_setting *settings,
+                                     size_t len, struct sluice_error *error)
 {
     struct config_error why = {""};
     for (size_t i = 0; i < len; i++)
@@ -233,8 +287,16 @@ static const char *dead_letter_queue_of(void *ctx, const char *queue)
     return r->next[0] ? r->next : NULL;
 }
 
-static enum sluice_code check_config(struct sluice *s, const char *name,
-                                     const struct queue_config *c, struct sluice_error *error)
+bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1])
+{
+    struct route route = {.handle = s};
+    const char *dlq = dead_letter_queue_of(&route, name);
+    if (dlq) (void)snprintf(out, QUEUE_NAME_MAX + 1, "%s", dlq);
+    return dlq != NULL;
+}
+
+enum sluice_code queue_check_config(struct sluice *s, const char *name,
+                                    const struct queue_config *c, struct sluice_error *error)
 {
     struct config_error why = {""};
     struct route route = {.handle = s};
@@ -251,31 +313,25 @@ enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_
     return sluice_queue_create(s, name, NULL, 0, error);
 }
 
-static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
-{
-    (void)now;
-    *(bool *)ctx = machine_deleted(m);
-}
-
 // The name is taken: by the same queue, by another, or by one whose deletion stopped half-way.
 static enum sluice_code exists_already(struct sluice *s, const char *name,
                                        const struct queue_config *wanted, bool *deleted,
                                        struct sluice_error *error)
 {
     struct open_queue *q;
-    struct desk *d;
     struct queue_config present;
-    enum sluice_code code = queue_get(s, name, &q, error);
-    if (!code) code = present_config(q, &present, error);
-    if (!code) code = queue_desk(q, 0, &d, error);
+    struct sluice_error own;
+    struct sluice_error *e = error ? error : &own;
+    enum sluice_code code = queue_get_fresh(s, name, &q, e);
+    if (!code) code = present_config(q, &present, e);
+    *deleted = code && strcmp(e->reason, reason_name(REASON_DELETED)) == 0;
+    if (*deleted) return sluice_queue_delete(s, name, e);
     if (code) return code;
-    desk_look(d, copy_deleted, deleted);
-    if (*deleted) return sluice_queue_delete(s, name, error);
     struct config_pair a, b;
     for (size_t i = 0; config_print(wanted, i, &a) && config_print(&present, i, &b); i++)
         if (strcmp(a.value, b.value) != 0)
-            return refuse(error, ERR_CONFLICT, a.key, "queue %s exists, with %s %s instead of %s",
-                          name, a.key, b.value, a.value);
+            return refuse(e, ERR_CONFLICT, a.key, "queue %s exists, with %s %s instead of %s", name,
+                          a.key, b.value, a.value);
     return SLUICE_OK;
 }
 
@@ -306,66 +362,9 @@ enum sluice_code sluice_queue_create(struct sluice *s, const char *queue,
     struct queue_config c;
     config_defaults(&c);
     enum sluice_code code = check_name(queue, error);
-    if (!code) code = change_config(&c, settings, settings_len, error);
-    if (!code) code = check_config(s, queue, &c, error);
+    if (!code) code = queue_change_config(&c, settings, settings_len, error);
+    if (!code) code = queue_check_config(s, queue, &c, error);
     if (!code) code = create(s, queue, &c, error);
     if (!code && c.dead_letter_queue[0] != 0) code = queue_ensure(s, c.dead_letter_queue, error);
-    return code;
-}
-
-enum sluice_code sluice_queue_set(struct sluice *s, const char *queue,
-                                  const struct sluice_setting *settings, size_t settings_len,
-                                  struct sluice_error *error)
-{
-    struct open_queue *q;
-    struct op_configure op = {0};
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = present_config(q, &op.config, error);
-    if (!code) code = change_config(&op.config, settings, settings_len, error);
-    if (!code) code = check_config(s, queue, &op.config, error);
-    if (!code && op.config.dead_letter_queue[0] != 0)
-        code = queue_ensure(s, op.config.dead_letter_queue, error);
-    if (code) return code;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 4096);
-    entropy_fill(op.request.bytes, sizeof op.request.bytes);
-    configure_encode(&payload, &op);
-    return do_everywhere(q, (struct op){OP_CONFIGURE, buf_bytes(&payload)}, NULL, error);
-}
-
-// ---- deleting
-
-static enum sluice_code used_by(struct sluice *s, const char *name, struct sluice_error *error)
-{
-    struct sluice_names *all;
-    enum sluice_code code = sluice_queue_list(s, &all, error);
-    if (code) return code;
-    for (size_t i = 0; !code && i < all->len; i++) {
-        struct route route = {.handle = s};
-        const char *dlq = dead_letter_queue_of(&route, all->names[i]);
-        if (dlq && strcmp(dlq, name) == 0)
-            code = refuse(error, ERR_CONFLICT, "queue",
-                          "%s is the dead-letter queue of %s; change or delete that one first",
-                          name, all->names[i]);
-    }
-    sluice_names_free(all);
-    return code;
-}
-
-enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
-                                     struct sluice_error *error)
-{
-    struct open_queue *q = NULL;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = used_by(s, queue, error);
-    if (!code) code = do_plain(s, queue, OP_DELETE, error);
-    // A deletion that stopped half-way is finished by the next.
-    if (code && !(code == SLUICE_NOT_FOUND && q && q->stale)) return code;
-    struct store_answer answer;
-    store_answer_init(&answer);
-    enum err err = catalog_bury(s->store, &q->row, &answer);
-    code = err ? refuse_store(error, err, queue, &answer) : SLUICE_OK;
-    store_answer_done(&answer);
-    queue_stale(q);
     return code;
 }

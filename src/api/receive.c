@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SLICE_MS 20 // how long a receive over several shards waits at each
+#define WAIT_MAX_MS (INT64_C(24) * 3600 * 1000)
+#define SLICE_MS    20 // how long a receive over several shards waits at each
 
 // ---- receive
 
@@ -102,7 +103,8 @@ enum sluice_code sluice_receive(struct sluice *s, const char *queue,
     entropy_fill(r.claim.request.bytes, sizeof r.claim.request.bytes);
     if (o->request) memcpy(r.claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
     desk_answer_init(&r.answer);
-    code = receive_any(&r, o->wait_ms > 0 ? o->wait_ms : 0);
+    int64_t wait = o->wait_ms > 0 ? o->wait_ms : 0;
+    code = receive_any(&r, wait < WAIT_MAX_MS ? wait : WAIT_MAX_MS);
     desk_answer_done(&r.answer);
     if (!code && !*out) *out = batch_take(batch_new(0));
     return code;
@@ -210,14 +212,39 @@ static void settle_shard(struct settling *s, uint32_t shard)
     memory_free(members);
 }
 
+#define NO_SHARD UINT32_MAX // of a token that cannot be read
+
+// A token of another life of the queue may mean that ours is the old one.
+static enum sluice_code parse_all(struct sluice *s, const char *queue, const char *const *tokens,
+                                  struct settling *what, struct lock_name *locks)
+{
+    bool foreign = false;
+    struct lock_name ignored;
+    for (size_t i = 0; i < what->len; i++)
+        foreign =
+            foreign || token_parse(what->queue, tokens[i], &ignored, NULL) == SLUICE_NOT_FOUND;
+    enum sluice_code code =
+        foreign ? queue_get_fresh(s, queue, &what->queue, what->error) : SLUICE_OK;
+    for (size_t i = 0; !code && i < what->len; i++) {
+        struct sluice_error why = {.reason = ""};
+        enum sluice_code bad = token_parse(what->queue, tokens[i], &locks[i], &why);
+        if (!bad) continue;
+        locks[i].shard = NO_SHARD;
+        if (!what->code && what->error) *what->error = why;
+        note_failure(what, i, bad);
+        if (what->outcomes)
+            (void)snprintf(what->outcomes[i].reason, sizeof why.reason, "%s", why.reason);
+    }
+    return code;
+}
+
 static enum sluice_code settle_all(struct sluice *s, const char *queue, const char *const *tokens,
                                    struct settling *what)
 {
     enum sluice_code code = queue_get(s, queue, &what->queue, what->error);
     if (code || what->len == 0) return code;
     struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
-    for (size_t i = 0; !code && i < what->len; i++)
-        code = token_parse(what->queue, tokens[i], &locks[i], what->error);
+    code = parse_all(s, queue, tokens, what, locks);
     what->locks = locks;
     for (uint32_t shard = 0; !code && shard < what->queue->row.birth.shards; shard++)
         settle_shard(what, shard);

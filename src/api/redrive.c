@@ -11,33 +11,46 @@
 #include <string.h>
 
 #define LETTERS_AT_ONCE 100
-#define ALL             10000 // of one redrive op
+#define LEASE_MS        60000 // however short the queue's own is: a batch must be sent within it
+#define AT_ONCE         10000 // of one redrive op
+
+// One op on one shard: how many it redrove.
+static enum sluice_code redrive_some(struct open_queue *q, struct desk *d, uint32_t max,
+                                     uint32_t *count, struct sluice_error *error)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 4096);
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    struct op_redrive op = {.max = max};
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    redrive_encode(&payload, &op);
+    enum err err = desk_do(d, (struct op){OP_REDRIVE, buf_bytes(&payload)}, &answer);
+    struct result result = {.reason = REASON_NONE};
+    bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_REDRIVE, &result);
+    bool none = told && result.reason == REASON_NOT_DEAD;
+    enum sluice_code code =
+        none ? SLUICE_OK : refuse_op(error, err, OP_REDRIVE, &answer, q->row.name);
+    *count = told && result.reason == REASON_NONE ? result.count : 0;
+    desk_answer_done(&answer);
+    return code;
+}
 
 static enum sluice_code redrive_in_place(struct open_queue *q, uint32_t max, uint64_t *done,
                                          struct sluice_error *error)
 {
-    struct desk_answer answer;
-    desk_answer_init(&answer);
     enum sluice_code code = SLUICE_OK;
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
         struct desk *d;
-        struct op_redrive op = {.max = max > 0 ? max - (uint32_t)*done : ALL};
-        if (op.max == 0) break;
+        uint32_t count = AT_ONCE;
         code = queue_desk(q, shard, &d, error);
-        if (code) break;
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, 4096);
-        entropy_fill(op.request.bytes, sizeof op.request.bytes);
-        redrive_encode(&payload, &op);
-        enum err err = desk_do(d, (struct op){OP_REDRIVE, buf_bytes(&payload)}, &answer);
-        struct result result;
-        bool told =
-            answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_REDRIVE, &result);
-        if (told && result.reason == REASON_NONE) *done += result.count;
-        if (told && result.reason == REASON_NOT_DEAD) continue; // there are none
-        code = refuse_op(error, err, OP_REDRIVE, &answer, q->row.name);
+        while (!code && count == AT_ONCE) {
+            uint64_t left = max == 0 ? AT_ONCE : max - *done;
+            if (left == 0) return SLUICE_OK;
+            code = redrive_some(q, d, left < AT_ONCE ? (uint32_t)left : AT_ONCE, &count, error);
+            *done += count;
+        }
     }
-    desk_answer_done(&answer);
     return code;
 }
 
@@ -48,11 +61,12 @@ static const char *header(const struct sluice_message *m, const char *name)
     return NULL;
 }
 
-static struct sluice_request request_for(const char *id)
+static struct sluice_request request_for(const char *id, uint64_t salt)
 {
     struct sluice_request r;
-    struct hash128 h = hash128_of(bytes_str(id));
-    memcpy(r.bytes, &h, sizeof r.bytes);
+    uint64_t lo = hash64_of(bytes_str(id), salt), hi = hash64_of(bytes_str(id), ~salt);
+    memcpy(r.bytes, &lo, sizeof lo);
+    memcpy(r.bytes + sizeof lo, &hi, sizeof hi);
     return r;
 }
 
@@ -72,58 +86,85 @@ static enum sluice_code send_again(struct sluice *s, const struct sluice_message
                                 .priority = m->priority,
                                 .headers = headers,
                                 .headers_len = len};
-    struct sluice_request request = request_for(m->id);
+    struct sluice_request request = request_for(m->id, 0);
     enum sluice_code code = sluice_send(s, to, &again, 1, &request, NULL, error);
+    if (code == SLUICE_LIMIT) { // perhaps an earlier refusal, remembered: ask anew
+        request = request_for(m->id, m->fence);
+        code = sluice_send(s, to, &again, 1, &request, NULL, error);
+    }
     memory_free(headers);
     return code;
 }
 
-// One received letter: sent and acked, or given back.
-static enum sluice_code redrive_letter(struct sluice *s, const char *queue,
-                                       const struct sluice_message *m, const char *to,
-                                       struct sluice_error *error)
+// Locks that are given back at the end: what is no letter, or could not be sent. Held until then,
+// so that the next receive brings others.
+struct leftovers {
+    char (*tokens)[SLUICE_TOKEN_MAX];
+    size_t len;
+};
+
+static void leave(struct leftovers *l, const char *token)
 {
-    const char *target = to ? to : header(m, "sluice-dead-queue");
-    const char *token = m->token;
-    enum sluice_code code;
-    if (!target) {
-        code = refuse(error, ERR_INVALID, "to",
-                      "message %s is not a dead letter: say with --to where it shall go", m->id);
-    } else {
-        code = send_again(s, m, target, error);
-    }
-    if (code) {
+    l->tokens = memory_resize(l->tokens, (l->len + 1) * sizeof *l->tokens);
+    memcpy(l->tokens[l->len++], token, SLUICE_TOKEN_MAX);
+}
+
+static void give_back(struct sluice *s, const char *queue, struct leftovers *l)
+{
+    for (size_t i = 0; i < l->len; i++) {
+        const char *token = l->tokens[i];
         (void)sluice_release(s, queue, &token, 1, 0, NULL, NULL);
-        return code;
     }
-    return sluice_ack(s, queue, &token, 1, NULL, error);
+    memory_free(l->tokens);
+}
+
+// Sends the letters of a batch and acks them; the first thing that went wrong is the answer.
+static enum sluice_code redrive_batch(struct sluice *s, const char *queue, const char *to,
+                                      const struct sluice_batch *batch, struct leftovers *left,
+                                      uint64_t *done, struct sluice_error *error)
+{
+    enum sluice_code first = SLUICE_OK;
+    for (size_t i = 0; i < batch->len; i++) {
+        const struct sluice_message *m = &batch->messages[i];
+        const char *origin = header(m, "sluice-dead-queue");
+        const char *token = m->token;
+        if (!origin) {
+            leave(left, token); // nobody said that it is dead
+            continue;
+        }
+        struct sluice_error *e = first ? NULL : error;
+        enum sluice_code code = send_again(s, m, to ? to : origin, e);
+        if (code) leave(left, token);
+        if (!code) code = sluice_ack(s, queue, &token, 1, NULL, e);
+        if (!code) (*done)++;
+        if (!first) first = code;
+    }
+    return first;
 }
 
 static enum sluice_code redrive_letters(struct sluice *s, const char *queue, const char *to,
                                         uint32_t max, uint64_t *done, struct sluice_error *error)
 {
-    enum sluice_code code = SLUICE_OK;
-    while (!code && (max == 0 || *done < max)) {
-        uint64_t left = max == 0 ? LETTERS_AT_ONCE : max - *done;
-        struct sluice_receive ask = {
-            .worker = "redrive", .max = left < LETTERS_AT_ONCE ? (uint32_t)left : LETTERS_AT_ONCE};
+    struct leftovers left = {0};
+    enum sluice_code first = SLUICE_OK;
+    for (bool more = true; more && (max == 0 || *done < max);) {
+        uint64_t want = max == 0 ? LETTERS_AT_ONCE : max - *done;
+        struct sluice_receive ask = {.worker = "redrive",
+                                     .visibility_ms = LEASE_MS,
+                                     .max =
+                                         want < LETTERS_AT_ONCE ? (uint32_t)want : LETTERS_AT_ONCE};
         struct sluice_batch *batch;
-        code = sluice_receive(s, queue, &ask, &batch, error);
+        enum sluice_code code = sluice_receive(s, queue, &ask, &batch, first ? NULL : error);
+        if (code && !first) first = code;
         if (code) break;
-        bool none = batch->len == 0;
-        for (size_t i = 0; i < batch->len; i++) {
-            const char *token = batch->messages[i].token;
-            if (code) {
-                (void)sluice_release(s, queue, &token, 1, 0, NULL, NULL);
-                continue;
-            }
-            code = redrive_letter(s, queue, &batch->messages[i], to, error);
-            if (!code) (*done)++;
-        }
+        size_t strays = left.len;
+        code = redrive_batch(s, queue, to, batch, &left, done, first ? NULL : error);
+        more = left.len - strays < batch->len; // a batch without a letter: the rest is none either
+        if (!first) first = code;
         sluice_batch_free(batch);
-        if (none) break;
     }
-    return code;
+    give_back(s, queue, &left);
+    return first;
 }
 
 enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
@@ -137,8 +178,7 @@ enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char 
     struct open_queue *target;
     if (!code && to) code = queue_get(s, to, &target, error);
     if (!code) code = redrive_in_place(q, max, &done, error);
-    // What was redriven in place is ready now, and not a letter.
-    if (!code && done == 0) code = redrive_letters(s, queue, to, max, &done, error);
+    if (!code) code = redrive_letters(s, queue, to, max, &done, error);
     if (redriven) *redriven = done;
     return code;
 }

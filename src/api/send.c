@@ -219,6 +219,8 @@ enum sluice_code sluice_send(struct sluice *s, const char *queue,
     struct open_queue *q;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (!code) code = check_all(messages, len, error);
+    for (size_t i = 0; code && sent && i < len; i++)
+        sent[i] = (struct sluice_sent){.code = code};
     if (code || len == 0) return code;
     struct sending sending = {.queue = q, .messages = messages, .sent = sent, .error = error};
     if (request) {

@@ -401,6 +401,17 @@ enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner 
     return c.err;
 }
 
+enum err desk_touch(struct desk *d)
+{
+    struct call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_touch(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
 bool desk_dispatch(struct desk *d)
 {
     uint8_t seed[16];

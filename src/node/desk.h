@@ -48,7 +48,8 @@ MUST_USE enum err desk_fetch(struct desk *d, const struct place *places, size_t 
                              struct desk_answer *a);
 MUST_USE enum err desk_sync(struct desk *d);
 MUST_USE enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner);
-bool desk_dispatch(struct desk *d); // shard_dispatch with fresh random bits
+MUST_USE enum err desk_touch(struct desk *d); // commits an entry, so that the fold's time moves on
+bool desk_dispatch(struct desk *d);           // shard_dispatch with fresh random bits
 
 // Carries the dead letters that are there, one after another: carry puts op into shard 0 of the
 // queue `to` and answers whether it is there now. Returns how many were carried.

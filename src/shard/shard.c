@@ -406,6 +406,15 @@ void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
     go_on(s);
 }
 
+void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
+{
+    note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    call_push(s, c, CALL_JOURNAL);
+    journal_touch(s->journal, ticket_of(c), deadline, s->now);
+    go_on(s);
+}
+
 void shard_respond(struct shard *s, const struct response *r, struct interval now)
 {
     note_time(s, now);

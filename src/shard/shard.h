@@ -46,6 +46,8 @@ void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, s
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
 void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
                const struct journal_owner *owner, int64_t deadline, struct interval now);
+// An entry without ops: only time passes.
+void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
 // Somebody else may have written: look, for the sake of those who wait.
 void shard_look(struct shard *s, struct interval now);
 // As the owner: grants ready messages to registered workers with room, as tickets. seed: fresh

@@ -41,8 +41,8 @@ static enum err clock_start(struct file_clock *c, struct store_answer *a)
 
 static enum err clock_map(struct file_clock *c, int fd, struct store_answer *a)
 {
-    while (flock(fd, LOCK_EX) != 0)
-        if (errno != EINTR) return disk_refuse(a, "lock", DISK_CLOCK);
+    enum err locked = disk_lock(fd, DISK_CLOCK, a);
+    if (locked) return locked;
     void *page = mmap(NULL, CLOCK_PAGE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) return disk_refuse(a, "map", DISK_CLOCK);
     c->page = page;

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 enum err disk_err(int code)
@@ -32,6 +34,28 @@ enum err disk_refuse(struct store_answer *a, const char *doing, const char *path
 {
     int code = errno;
     return answer_refuse(a, disk_err(code), "cannot %s \"%.120s\": %m", doing, path);
+}
+
+// A blocking flock cannot be given up. Commits take a fraction of a millisecond, so a few short
+// naps are enough when others are busy.
+#define LOCK_NAP_MIN_NS 20000
+#define LOCK_NAP_MAX_NS 200000
+
+enum err disk_lock(int fd, const char *path, struct store_answer *a)
+{
+    int64_t give_up = clock_boot_ms() + LOCK_PATIENCE_MS;
+    struct timespec nap = {.tv_nsec = LOCK_NAP_MIN_NS};
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) return disk_refuse(a, "lock", path);
+        if (clock_boot_ms() >= give_up)
+            return answer_refuse(a, ERR_UNAVAILABLE,
+                                 "another process has held \"%.120s\" for %d s: it was stopped in "
+                                 "the middle of a write; let it go on or end it",
+                                 path, LOCK_PATIENCE_MS / 1000);
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < LOCK_NAP_MAX_NS) nap.tv_nsec += nap.tv_nsec / 2;
+    }
+    return ERR_OK;
 }
 
 void disk_die(struct disk *d)

@@ -28,6 +28,11 @@ struct disk {
 enum err disk_err(int code);
 // "cannot <doing> <path>: <errno>", and disk_err of the errno.
 enum err disk_refuse(struct store_answer *a, const char *doing, const char *path);
+// Locks the file for this process. Whoever holds it for long was stopped in the middle of a write:
+// after LOCK_PATIENCE_MS the answer is ERR_UNAVAILABLE.
+#define LOCK_PATIENCE_MS 5000
+enum err disk_lock(int fd, const char *path, struct store_answer *a);
+
 // A sync failed: the handle is dead from now on.
 void disk_die(struct disk *d);
 enum err disk_alive(struct disk *d, struct store_answer *a);

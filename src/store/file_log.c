@@ -49,9 +49,7 @@ static enum err lock_take(struct file_log *l, struct store_answer *a)
             "\"%.120s\" was replaced while in use: stop all processes that use this "
             "store, then start them again",
             path);
-    while (flock(l->lock_fd, LOCK_EX) != 0)
-        if (errno != EINTR) return disk_refuse(a, "lock", path);
-    return ERR_OK;
+    return disk_lock(l->lock_fd, path, a);
 }
 
 enum err file_log_hold(struct file_log *l, struct store_answer *a)
