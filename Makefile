@@ -62,6 +62,7 @@ run: build ## a demonstration: 2,000 jobs, workers killed with -9 on the way, th
 	@tools/demo $(BUILD)/src/cli/sluice
 
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
+	@meson configure build-install --prefix $(PREFIX)
 	@ninja -C build-install
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 

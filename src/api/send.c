@@ -4,14 +4,18 @@
 #include "api/inside.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "os/clock.h"
 #include "os/entropy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-#define OP_BYTES_MAX   ((size_t)1 << 20) // of one op, unless a single message is larger
-#define BODY_BYTES_MAX ((size_t)3 << 20) // what fits into one entry with room to spare
+#define OP_BYTES_MAX    ((size_t)1 << 20) // of one op, unless a single message is larger
+#define ROOM_NAP_MIN_MS 5                 // between two looks for room in a full queue
+#define ROOM_NAP_MAX_MS 200
+#define BODY_BYTES_MAX  ((size_t)3 << 20) // what fits into one entry with room to spare
 
 // Messages of one call that go to the same shard.
 struct sending {
@@ -211,26 +215,16 @@ static enum sluice_code check_all(const struct sluice_send *messages, size_t len
     return SLUICE_OK;
 }
 
-enum sluice_code sluice_send(struct sluice *s, const char *queue,
-                             const struct sluice_send *messages, size_t len,
-                             const struct sluice_request *request, struct sluice_sent *sent,
-                             struct sluice_error *error)
+// One pass: every message is taken or refused.
+static enum sluice_code send_once(struct open_queue *q, const struct sluice_send *messages,
+                                  size_t len, const struct request_id *request,
+                                  struct sluice_sent *sent, struct sluice_error *error)
 {
-    struct open_queue *q;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = check_all(messages, len, error);
-    for (size_t i = 0; code && sent && i < len; i++)
-        sent[i] = (struct sluice_sent){.code = code};
-    if (code || len == 0) return code;
-    struct sending sending = {.queue = q, .messages = messages, .sent = sent, .error = error};
-    if (request) {
-        memcpy(sending.request.bytes, request->bytes, sizeof sending.request.bytes);
-    } else {
-        entropy_fill(sending.request.bytes, sizeof sending.request.bytes);
-    }
+    struct sending sending = {
+        .queue = q, .messages = messages, .request = *request, .sent = sent, .error = error};
     uint32_t *shards = memory_zeroed(len, sizeof *shards);
     for (size_t i = 0; i < len; i++)
-        shards[i] = shard_of(q, &messages[i], &sending.request, i);
+        shards[i] = shard_of(q, &messages[i], request, i);
     sending.shards = shards;
     sending.members = memory_zeroed(len < SEND_COUNT_MAX ? len : SEND_COUNT_MAX, sizeof(size_t));
     buf_init(&sending.payload, JOURNAL_OP_MAX);
@@ -240,4 +234,83 @@ enum sluice_code sluice_send(struct sluice *s, const char *queue,
     memory_free(sending.members);
     memory_free(shards);
     return sending.code;
+}
+
+// ---- backpressure=block: what found no room is sent again until there is some
+
+static void look_at_pressure(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = machine_config(m)->backpressure == BACKPRESSURE_BLOCK;
+}
+
+static bool waits_for_room(struct open_queue *q)
+{
+    struct desk *d;
+    bool blocks = false;
+    if (queue_desk(q, 0, &d, NULL) == SLUICE_OK) desk_look(d, look_at_pressure, &blocks);
+    return blocks;
+}
+
+// Sends those again that were refused for want of room. A refusal is remembered by its request id,
+// so each try has another; the ones before were certainly not taken.
+static enum sluice_code send_refused(struct open_queue *q, const struct sluice_send *messages,
+                                     size_t len, struct sluice_sent *sent,
+                                     struct sluice_error *error)
+{
+    struct sluice_send *again = memory_zeroed(len, sizeof *again);
+    struct sluice_sent *answers = memory_zeroed(len, sizeof *answers);
+    size_t *which = memory_zeroed(len, sizeof *which);
+    size_t count = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (sent[i].code != SLUICE_LIMIT) continue;
+        again[count] = messages[i];
+        which[count++] = i;
+    }
+    struct request_id request;
+    entropy_fill(request.bytes, sizeof request.bytes);
+    enum sluice_code code = send_once(q, again, count, &request, answers, error);
+    for (size_t i = 0; i < count; i++)
+        sent[which[i]] = answers[i];
+    memory_free(again);
+    memory_free(answers);
+    memory_free(which);
+    return code;
+}
+
+static enum sluice_code wait_for_room(struct open_queue *q, const struct sluice_send *messages,
+                                      size_t len, struct sluice_sent *sent,
+                                      struct sluice_error *error)
+{
+    int64_t give_up = clock_boot_ms() + q->handle->timeout_ms;
+    struct timespec nap = {.tv_nsec = ROOM_NAP_MIN_MS * 1000000};
+    enum sluice_code code = SLUICE_LIMIT;
+    while (code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < ROOM_NAP_MAX_MS * 1000000) nap.tv_nsec *= 2;
+        code = send_refused(q, messages, len, sent, error);
+    }
+    return code;
+}
+
+enum sluice_code sluice_send(struct sluice *s, const char *queue,
+                             const struct sluice_send *messages, size_t len,
+                             const struct sluice_request *request, struct sluice_sent *sent,
+                             struct sluice_error *error)
+{
+    struct open_queue *q;
+    struct request_id id;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = check_all(messages, len, error);
+    for (size_t i = 0; code && sent && i < len; i++)
+        sent[i] = (struct sluice_sent){.code = code};
+    if (code || len == 0) return code;
+    entropy_fill(id.bytes, sizeof id.bytes);
+    if (request) memcpy(id.bytes, request->bytes, sizeof id.bytes);
+    struct sluice_sent *answers = sent ? sent : memory_zeroed(len, sizeof *answers);
+    code = send_once(q, messages, len, &id, answers, error);
+    if (code == SLUICE_LIMIT && waits_for_room(q))
+        code = wait_for_room(q, messages, len, answers, error);
+    if (!sent) memory_free(answers);
+    return code;
 }

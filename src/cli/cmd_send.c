@@ -32,7 +32,7 @@ static const struct cli_option options[] = {
     [AT] = {.name = "at",
             .value = "TIME",
             .kind = OPTION_MOMENT,
-            .help = "ready only then: 2030-01-31T12:00:00Z, or ms since 1970"},
+            .help = "ready only then: 2027-01-31T12:00:00Z, or ms since 1970"},
     [DEDUP] = {.name = "dedup",
                .value = "KEY",
                .kind = OPTION_TEXT,

@@ -34,7 +34,8 @@ static const struct cli_option options[] = {
                        "between TERM and KILL when a program is stopped (5s)"},
     [AT_ONCE] = {"once", 0, NULL, OPTION_FLAG, 0, 0,
                  "take one message, then end; status 1 when it was not processed"},
-    [AT_DRAIN] = {"drain", 0, NULL, OPTION_FLAG, 0, 0, "end when nothing is ready any more"},
+    [AT_DRAIN] = {"drain", 0, NULL, OPTION_FLAG, 0, 0,
+                  "end when nothing is ready any more, or a job is given back"},
 };
 
 // ---- before anything is taken

@@ -109,7 +109,7 @@ static void add_row(struct table *t, const struct watched *row)
     table_number(t, v->locked);
     table_number(t, v->delayed);
     table_number(t, v->processed);
-    table_number(t, v->dead + v->outbound + v->moved);
+    table_number(t, v->dead);
     table_number(t, rate(row, v->sent, old->sent));
     table_number(t, rate(row, v->processed, old->processed));
     table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
@@ -203,8 +203,7 @@ static void print_lines(const struct watch *w)
                      "sent/s %llu  done/s %llu  workers %llu\n",
                      row->name, (unsigned long long)v->ready, (unsigned long long)v->locked,
                      (unsigned long long)v->delayed, (unsigned long long)v->processed,
-                     (unsigned long long)(v->dead + v->outbound + v->moved),
-                     (unsigned long long)rate(row, v->sent, old->sent),
+                     (unsigned long long)v->dead, (unsigned long long)rate(row, v->sent, old->sent),
                      (unsigned long long)rate(row, v->processed, old->processed),
                      (unsigned long long)v->workers);
     }

@@ -14,10 +14,10 @@ bool text_to_number(const char *text, int64_t *out);
 bool text_to_duration(const char *text, int64_t *out);
 #define DURATION_HINT "a number and its unit, such as 500ms, 30s, 5m or 2h"
 
-// "2030-01-31T12:00:00Z", "2030-01-31T12:00:00.250+02:00", "2030-01-31 12:00" (local time), or
+// "2027-01-31T12:00:00Z", "2030-01-31T12:00:00.250+02:00", "2030-01-31 12:00" (local time), or
 // milliseconds since 1970.
 bool text_to_moment(const char *text, int64_t *out);
-#define MOMENT_HINT "a time such as 2030-01-31T12:00:00Z, or milliseconds since 1970"
+#define MOMENT_HINT "a time such as 2027-01-31T12:00:00Z, or milliseconds since 1970"
 
 #define TEXT_MAX    48
 // "0ms", "450ms", "3.2s", "4m 10s", "2h 5m", "3d 4h": for people, rounded.

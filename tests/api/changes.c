@@ -6,6 +6,7 @@
 #include "os/clock.h"
 #include "sluice.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -155,6 +156,39 @@ static void redrive_leaves_the_living_alone(void **state)
     rig_close(&r);
 }
 
+static void *make_room(void *arg)
+{
+    struct rig *r = arg;
+    while (stats_of(r->theirs, "tasks").ready == 0)
+        continue;
+    struct sluice_batch *b = receive(r->theirs, "tasks", 0);
+    const char *token = b->messages[0].token;
+    FINE(sluice_ack(r->theirs, "tasks", &token, 1, NULL, &error));
+    sluice_batch_free(b);
+    return NULL;
+}
+
+static void full_queue_that_blocks_lets_the_sender_wait(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r);
+    struct sluice_setting settings[] = {{"capacity", "1"}, {"backpressure", "block"}};
+    FINE(sluice_queue_create(r.mine, "tasks", settings, 2, &error));
+    send_to(r.mine, "tasks", "");
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, make_room, &r), 0);
+    send_to(r.mine, "tasks", ""); // waits until the first one is done
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_int_equal(stats_of(r.mine, "tasks").sent, 2);
+    struct sluice_setting reject = {"backpressure", "reject"};
+    FINE(sluice_queue_set(r.mine, "tasks", &reject, 1, &error));
+    struct sluice_send m = {.body = "x", .body_len = 1};
+    struct sluice_error e;
+    assert_int_equal(sluice_send(r.mine, "tasks", &m, 1, NULL, NULL, &e), SLUICE_LIMIT);
+    rig_close(&r);
+}
+
 // Nobody receives, acks or fails after the lock ran out: the letter still arrives.
 static void message_that_dies_by_expiry_is_carried(void **state)
 {
@@ -182,6 +216,7 @@ int main(void)
         cmocka_unit_test(bad_token_does_not_refuse_the_good_ones),
         cmocka_unit_test(redrive_leaves_the_living_alone),
         cmocka_unit_test(message_that_dies_by_expiry_is_carried),
+        cmocka_unit_test(full_queue_that_blocks_lets_the_sender_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

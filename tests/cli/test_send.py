@@ -162,7 +162,7 @@ def bad_options_are_refused_and_nothing_is_sent(sluice):
             (["--delay", "-5s"], ['"-5s"'], "--delay"),
             (["--delay", "1 s"], ['"1 s"'], "--delay"),
             (["--delay", "99999999999999999h"], ["--delay"], "--delay"),
-            (["--at", "tomorrow"], ['"tomorrow"', "2030-01-31T12:00:00Z"], "--at"),
+            (["--at", "tomorrow"], ['"tomorrow"', "2027-01-31T12:00:00Z"], "--at"),
             (["--at", "2030-02-31T12:00:00Z"], ["2030-02-31"], "--at"),
             (["--at", "2030-01-31T25:00:00Z"], ["25:00"], "--at"),
             (["--delay", "1s", "--at", "2030-01-31T12:00:00Z"], ["exclude each other"], "--at"),
