@@ -89,6 +89,23 @@ static int print_events(const struct cli *cli, const char *queue, struct sluice_
     return code == SLUICE_OK ? 0 : cli_fail_queue(cli, queue, &error);
 }
 
+// Where a queue with one shard goes on: known before the stream is opened, so that nothing that
+// happens while it reads up to there is missed. Positions of several shards do not compare.
+static bool position_now(struct sluice *s, const char *queue, int64_t *position)
+{
+    struct sluice_queue_info *info = NULL;
+    struct sluice_stats stats;
+    bool single = false;
+    if (sluice_queue_show(s, queue, &info, NULL) != SLUICE_OK) return false;
+    for (size_t i = 0; i < info->settings_len; i++)
+        if (strcmp(info->settings[i].key, "shards") == 0)
+            single = strcmp(info->settings[i].value, "1") == 0;
+    sluice_queue_info_free(info);
+    if (!single || sluice_stats(s, queue, &stats, NULL) != SLUICE_OK) return false;
+    *position = (int64_t)stats.entries + 1;
+    return true;
+}
+
 static int run_events(const struct cli *cli, const struct arguments *args)
 {
     const char *queue = args->words[0];
@@ -105,10 +122,11 @@ static int run_events(const struct cli *cli, const struct arguments *args)
     struct sluice_events *events = NULL;
     struct sluice_error error = {0};
     if (follow) stop_on_signals();
+    bool skips = now && !position_now(s, queue, &position);
     if (sluice_events_open(s, queue, (uint64_t)position, &events, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, queue, &error);
     else
-        status = print_events(cli, queue, events, follow, now);
+        status = print_events(cli, queue, events, follow, skips);
     sluice_events_close(events);
     sluice_close(s);
     return status;
