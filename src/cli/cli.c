@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and output: a command says one sentence, and its exit status says the kind.
 #include "cli/cli.h"
-
-#include "cli/json.h"
+#include "json/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 // message ever held by two workers at once, or acked twice?
 #include "cli/audit.h"
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #define FIELD_WIDTH 26
 #define EXIT_FOUND  1

@@ -5,8 +5,8 @@
 #include "cli/bench_load.h"
 #include "cli/bench_sluice.h"
 #include "cli/cli.h"
-#include "cli/json.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor: examines the store and says of each check how it went.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/store.h"
 #include "cli/table.h"
+#include "json/json.h"
 
 #define CHECK_WIDTH 28
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // events: what happened to a queue, in the order of its journal.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/screen.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <string.h>
 

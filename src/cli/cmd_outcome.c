@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: what becomes of locks, by their tokens.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // peek and show: messages, without touching them.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // queue pause, resume, purge and delete. The last two cannot be undone and ask first.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 enum { YES, DEAD };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // queue list and queue show: which queues there are, and how they are set.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <string.h>
 

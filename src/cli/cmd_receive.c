@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // receive: locks messages and prints them with the tokens that finish them.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // redrive: dead messages are sent again.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 enum { TO, MAX };
 

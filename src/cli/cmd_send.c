@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // send: one message, or each line of a file.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/send.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // stats: how many messages are in which state, once or as a live screen.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/stats_watch.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 

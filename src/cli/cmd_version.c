@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // version: which sluice this is.
 #include "cli/commands.h"
-#include "cli/json.h"
+#include "json/json.h"
 
 static int run_version(const struct cli *cli, const struct arguments *args)
 {

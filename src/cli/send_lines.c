@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file of messages, one a line, of any length: read in large pieces, sent in batches that point
 // into the piece, so that memory stays bounded and no line is copied.
-#include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/send.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

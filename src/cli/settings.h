@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "json/json.h"
 
 struct settings {
     struct sluice_setting *rows;

@@ -3,6 +3,7 @@
 #include "cli/table.h"
 
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

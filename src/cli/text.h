@@ -31,7 +31,6 @@ const char *number_text(uint64_t n, char out[static TEXT_MAX]);
 // "12.3 MiB"
 const char *bytes_text(uint64_t n, char out[static TEXT_MAX]);
 
-bool utf8_ok(const void *bytes, size_t len);
 // How many columns a UTF-8 text takes (a code point is one).
 size_t text_columns(const char *text);
 

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE // asprintf
 #include "cli/work_face.h"
 
-#include "cli/json.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "json/json.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

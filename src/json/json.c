@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON by jansson, behind names of our own. Memory that runs out ends the program: a line with half
 // of its keys is worse than none.
-#include "cli/json.h"
+#include "json/json.h"
 
-#include "cli/cli.h"
-#include "cli/text.h"
+#include "base/check.h"
+#include "base/memory.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -21,9 +21,34 @@ static json_t *real(struct json *value)
 
 static void *need(void *p)
 {
-    if (p) return p;
-    (void)fprintf(stderr, "sluice: out of memory\n");
-    exit(sluice_code_exit(SLUICE_LIMIT));
+    CHECK(p); // out of memory
+    return p;
+}
+
+// Length of the sequence at p, or 0 when it is not one (RFC 3629: shortest form, no surrogates).
+static size_t utf8_sequence(const uint8_t *p, size_t len)
+{
+    uint8_t a = p[0];
+    if (a < 0x80) return 1;
+    if (a < 0xc2 || a > 0xf4) return 0;
+    size_t n = a < 0xe0 ? 2 : a < 0xf0 ? 3 : 4;
+    if (n > len) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if ((a == 0xe0 && p[1] < 0xa0) || (a == 0xed && p[1] > 0x9f)) return 0;
+    if ((a == 0xf0 && p[1] < 0x90) || (a == 0xf4 && p[1] > 0x8f)) return 0;
+    return n;
+}
+
+bool utf8_ok(const void *bytes, size_t len)
+{
+    const uint8_t *p = bytes;
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_sequence(p + i, len - i);
+        if (n == 0) return false;
+        i += n;
+    }
+    return true;
 }
 
 struct json *json_new(void)
@@ -44,7 +69,7 @@ void json_free(struct json *value)
 // Text that may not be UTF-8: each bad byte becomes U+FFFD.
 static json_t *mended(const char *text, size_t len)
 {
-    char *copy = cli_alloc(len * 3 + 1);
+    char *copy = memory_new(len * 3 + 1);
     size_t at = 0;
     for (size_t i = 0; i < len;) {
         size_t n = 1;
@@ -61,7 +86,7 @@ static json_t *mended(const char *text, size_t len)
         }
     }
     json_t *value = json_stringn(copy, at);
-    free(copy);
+    memory_free(copy);
     return value;
 }
 
@@ -131,7 +156,7 @@ void json_print(struct json *object, FILE *out)
 static char *base64(const uint8_t *p, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *out = cli_alloc((len + 2) / 3 * 4 + 1), *at = out;
+    char *out = memory_new((len + 2) / 3 * 4 + 1), *at = out;
     for (size_t i = 0; i < len; i += 3) {
         size_t left = len - i;
         uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
@@ -151,7 +176,7 @@ static char *base64(const uint8_t *p, size_t len)
 static bool has_body(const struct sluice_message *m)
 {
     static const char *const with[] = {"ready", "delayed", "locked", "dead", "outbound"};
-    for (size_t i = 0; m->body && i < COUNT_OF(with); i++)
+    for (size_t i = 0; m->body && i < sizeof with / sizeof *with; i++)
         if (strcmp(m->state, with[i]) == 0) return true;
     return false;
 }
@@ -165,7 +190,7 @@ static void put_body(struct json *o, const struct sluice_message *m)
     } else {
         char *text = base64(m->body, m->body_len);
         json_text(o, "bodyBase64", text);
-        free(text);
+        memory_free(text);
     }
 }
 
@@ -200,7 +225,7 @@ struct flatten {
 
 static void pair_add(struct json_pairs *pairs, const char *key, const char *value)
 {
-    pairs->rows = cli_realloc(pairs->rows, (pairs->len + 1) * sizeof *pairs->rows);
+    pairs->rows = memory_resize(pairs->rows, (pairs->len + 1) * sizeof *pairs->rows);
     pairs->rows[pairs->len].key = need(strdup(key));
     pairs->rows[pairs->len].value = need(strdup(value));
     pairs->len++;
@@ -282,7 +307,7 @@ void json_pairs_done(struct json_pairs *pairs)
         free((char *)(uintptr_t)pairs->rows[i].key);
         free((char *)(uintptr_t)pairs->rows[i].value);
     }
-    free(pairs->rows);
+    memory_free(pairs->rows);
     *pairs = (struct json_pairs){0};
 }
 

@@ -11,6 +11,8 @@
 
 struct json;
 
+bool utf8_ok(const void *bytes, size_t len);
+
 struct json *json_new(void);        // an object
 struct json *json_list_new(void);   // a list
 void json_free(struct json *value); // NULL is fine
