@@ -24,8 +24,8 @@ struct desk {
     struct shard *shard;
     struct collector *collector;
     struct driver *driver;
-    struct call *follower; // waits for events or the tail
-    uint64_t collected_at; // the snapshot after which a round of collection was started
+    struct desk_call *follower; // waits for events or the tail
+    uint64_t collected_at;      // the snapshot after which a round of collection was started
     int64_t patience_ms;
     char log[JOURNAL_PREFIX_MAX + 8];
     pthread_t watcher;
@@ -33,13 +33,6 @@ struct desk {
     pthread_cond_t watch_woken;
     int receivers; // calls that may be waiting; under watch_lock
     bool stopping;
-};
-
-// A call in progress: its address is the ticket.
-struct call {
-    struct waiter waiter;
-    enum err err;
-    struct desk_answer *answer; // NULL: only the error matters
 };
 
 // ---- answers
@@ -142,7 +135,7 @@ static void deliver(void *ctx)
     struct desk *d = ctx;
     struct shard_reply r;
     while (shard_next_reply(d->shard, &r)) {
-        struct call *c = (struct call *)(uintptr_t)r.ticket;
+        struct desk_call *c = (struct desk_call *)(uintptr_t)r.ticket;
         c->err = r.err;
         if (c->answer) {
             buf_put(&c->answer->body, r.body);
@@ -161,7 +154,7 @@ static void deliver(void *ctx)
 // Folds what was written after slot, if nobody did yet.
 static enum err catch_up(struct desk *d, uint64_t slot)
 {
-    struct call c = {0};
+    struct desk_call c = {0};
     enum err err = driver_enter(d->driver, &c.waiter);
     if (err) return err;
     if (journal_slot(shard_journal(d->shard)) != slot) {
@@ -311,17 +304,17 @@ void desk_close(struct desk *d)
 
 // ---- calls
 
-static enum err call_begin(struct desk *d, struct call *c, struct desk_answer *a,
+static enum err call_begin(struct desk *d, struct desk_call *c, struct desk_answer *a,
                            struct interval *now)
 {
-    *c = (struct call){.answer = a};
+    *c = (struct desk_call){.answer = a};
     if (a) answer_clear(a);
     enum err err = driver_enter(d->driver, &c->waiter);
     if (!err) *now = driver_now(d->driver);
     return err;
 }
 
-static uint64_t ticket_of(struct call *c)
+static uint64_t ticket_of(struct desk_call *c)
 {
     return (uint64_t)(uintptr_t)c;
 }
@@ -344,7 +337,7 @@ void desk_outcome_origin(struct desk *d, struct op_outcome *op)
 
 enum err desk_do(struct desk *d, struct op op, struct desk_answer *a)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
     if (err) return err;
@@ -356,7 +349,7 @@ enum err desk_do(struct desk *d, struct op op, struct desk_answer *a)
 enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
                       struct desk_answer *a)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
     if (err) return err;
@@ -368,9 +361,67 @@ enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait
     return c.err;
 }
 
+// ---- calls without waiting
+
+static void later_end(struct waiter *w)
+{
+    struct desk_later *l = (struct desk_later *)w; // its first member's first member
+    if (l->watches) watch_count(l->desk, -1);
+    struct desk_answer answer = l->answer; // l may be gone when `then` returns
+    l->then(l, l->call.err, &answer);
+    desk_answer_done(&answer);
+}
+
+// False: it ended already, in a child of fork.
+static bool later_begin(struct desk *d, struct desk_later *l, struct interval *now)
+{
+    l->desk = d;
+    l->watches = false;
+    desk_answer_init(&l->answer);
+    enum err err = call_begin(d, &l->call, &l->answer, now);
+    if (!err) return true;
+    l->then(l, err, &l->answer);
+    return false;
+}
+
+void desk_do_later(struct desk *d, struct op op, struct desk_later *l)
+{
+    struct interval now;
+    if (!later_begin(d, l, &now)) return;
+    shard_submit(d->shard, ticket_of(&l->call), op, now.hi + d->patience_ms, now);
+    driver_later(d->driver, &l->call.waiter, later_end);
+}
+
+void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
+                        struct desk_later *l)
+{
+    struct interval now;
+    if (!later_begin(d, l, &now)) return;
+    int64_t wait_until = now.lo + wait_ms;
+    shard_receive(d->shard, ticket_of(&l->call), claim, wait_until, wait_until + d->patience_ms,
+                  now);
+    l->watches = wait_ms > 0;
+    if (l->watches) watch_count(d, 1);
+    driver_later(d->driver, &l->call.waiter, later_end);
+}
+
+bool desk_cancel(struct desk *d, struct desk_later *l)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return false;
+    bool waits = !l->call.waiter.done && shard_cancel(d->shard, ticket_of(&l->call));
+    if (waits) driver_forget(d->driver, &l->call.waiter);
+    bool watches = l->watches;
+    driver_leave(d->driver, &w);
+    if (!waits) return false;
+    if (watches) watch_count(d, -1);
+    desk_answer_done(&l->answer);
+    return true;
+}
+
 enum err desk_fetch(struct desk *d, const struct place *places, size_t count, struct desk_answer *a)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
     if (err) return err;
@@ -381,7 +432,7 @@ enum err desk_fetch(struct desk *d, const struct place *places, size_t count, st
 
 enum err desk_sync(struct desk *d)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -392,7 +443,7 @@ enum err desk_sync(struct desk *d)
 
 enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -403,7 +454,7 @@ enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner 
 
 enum err desk_touch(struct desk *d)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -454,7 +505,7 @@ static bool carry_one(struct desk *d, desk_carry_fn *carry, void *ctx)
 // Waits until what the next letter is made of was read. ERR_NOT_FOUND: there is none.
 static enum err next_letter(struct desk *d)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -490,7 +541,7 @@ size_t desk_waiting(struct desk *d)
 
 static enum err follow_once(struct desk *d, uint64_t *slot, bool *there)
 {
-    struct call c;
+    struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;

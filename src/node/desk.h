@@ -3,6 +3,7 @@
 // processes may have desks of the same shard; the journal keeps them from contradicting each other.
 #pragma once
 
+#include "node/driver.h"
 #include "shard/shard.h"
 #include "store/store.h"
 
@@ -47,6 +48,28 @@ MUST_USE enum err desk_receive(struct desk *d, const struct op_claim *claim, int
 MUST_USE enum err desk_fetch(struct desk *d, const struct place *places, size_t count,
                              struct desk_answer *a);
 MUST_USE enum err desk_sync(struct desk *d);
+
+// The same without waiting, for those who have more calls than threads. Embed one in what is to be
+// known afterwards; `then` is called once, on any thread, perhaps before the call returns. It
+// should be quick: the journal's next commit waits for it. l lives until `then` has returned, or
+// the call was cancelled.
+struct desk_later {
+    struct desk_call {
+        struct waiter waiter;
+        enum err err;
+        struct desk_answer *answer; // NULL: only the error matters
+    } call;
+    struct desk_answer answer;
+    struct desk *desk;
+    bool watches; // the journal is watched for its sake
+    void (*then)(struct desk_later *l, enum err err, struct desk_answer *a); // a is released after
+};
+void desk_do_later(struct desk *d, struct op op, struct desk_later *l);
+void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
+                        struct desk_later *l);
+// A receive that waits is forgotten: true, and `then` is not called. False: it was, or will be
+// soon.
+bool desk_cancel(struct desk *d, struct desk_later *l);
 MUST_USE enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner);
 MUST_USE enum err desk_touch(struct desk *d); // commits an entry, so that the fold's time moves on
 bool desk_dispatch(struct desk *d);           // shard_dispatch with fresh random bits

@@ -33,9 +33,11 @@ struct driver {
     struct fork_guard guard;
     struct store_clock clock;
     pthread_mutex_t lock;
-    size_t inside;                 // callers who entered and have not left
-    struct waiter *asleep;         // among them
-    struct waiter *roused;         // to be woken as soon as the lock is free
+    size_t inside;         // callers who entered and have not left
+    struct waiter *asleep; // among them
+    struct waiter *roused; // to be woken as soon as the lock is free
+    struct waiter *told;   // answered, and no thread: to be called when it is, in order
+    struct waiter *told_last;
     size_t coming;                 // roused for work, and not here yet
     struct backlog waited_for;     // whoever waits performs these
     struct backlog for_background; // a caller's thread should not spend its time on these
@@ -79,6 +81,14 @@ static void rouse(struct driver *d, struct waiter *w, enum nap why)
     d->roused = w;
 }
 
+static void call_all(struct waiter *told)
+{
+    for (struct waiter *w = told, *next; w; w = next) {
+        next = w->next;
+        w->then(w); // and w is gone
+    }
+}
+
 static void wake_all(struct waiter *roused)
 {
     for (struct waiter *w = roused, *next; w; w = next) {
@@ -96,9 +106,22 @@ struct interval driver_now(struct driver *d)
     return store_clock_now(&d->clock, clock_boot_ms());
 }
 
+static void told_add(struct driver *d, struct waiter *w)
+{
+    w->next = NULL;
+    if (d->told) {
+        d->told_last->next = w;
+    } else {
+        d->told = w;
+    }
+    d->told_last = w;
+    d->inside--;
+}
+
 void driver_wake(struct driver *d, struct waiter *w)
 {
     w->done = true;
+    if (w->then) told_add(d, w);
     if (!w->asleep) return; // he performs a request and will see it
     rouse(d, w, NAP_ANSWERED);
     d->inside--;
@@ -161,10 +184,11 @@ static void lock(struct driver *d)
 static void unlock(struct driver *d)
 {
     share_out(d);
-    struct waiter *roused = d->roused;
-    d->roused = NULL;
+    struct waiter *roused = d->roused, *told = d->told;
+    d->roused = d->told = NULL;
     (void)pthread_mutex_unlock(&d->lock);
     wake_all(roused);
+    call_all(told);
 }
 
 // Performs r, without the lock, takes the lock and hands the response in.
@@ -196,6 +220,20 @@ void driver_leave(struct driver *d, struct waiter *w)
     d->inside--;
     after_step(d);
     unlock(d);
+}
+
+void driver_later(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
+{
+    CHECK(!w->done && !w->asleep); // answers are handed out by after_step
+    w->then = then;
+    after_step(d);
+    unlock(d);
+}
+
+void driver_forget(struct driver *d, struct waiter *w)
+{
+    CHECK(w->then && !w->done);
+    d->inside--;
 }
 
 // Releases the lock and sleeps. True: he was roused for work and has the lock again. False: he has
@@ -264,8 +302,8 @@ static void *background(void *arg)
         if (serve_next(d, &d->for_background, &p)) continue;
         bool unattended = d->waited_for.len > d->coming;
         if (unattended && !d->asleep && serve_next(d, &d->waited_for, &p)) continue;
-        if (unattended || d->roused) {
-            unlock(d); // wakes whom it concerns
+        if (unattended || d->roused || d->told) {
+            unlock(d); // wakes and calls whom it concerns
             lock(d);
             continue;
         }

@@ -41,8 +41,9 @@ void driver_free(struct driver *d);
 struct waiter {
     bool done; // has his answer
     bool asleep;
-    uint32_t why;          // he is about to be woken; enum nap
-    _Atomic uint32_t word; // the futex
+    void (*then)(struct waiter *w); // not a thread: called with his answer, without the lock
+    uint32_t why;                   // he is about to be woken; enum nap
+    _Atomic uint32_t word;          // the futex
     struct waiter *previous, *next;
 };
 
@@ -52,5 +53,11 @@ struct interval driver_now(struct driver *d); // under the lock
 // Under the lock: performs requests and sleeps until driver_wake was called for w; releases the
 // lock.
 void driver_wait(struct driver *d, struct waiter *w);
+// Under the lock: releases it; `then` is called, on whatever thread, when driver_wake was called
+// for w. It may be called before this returns, and makes no promise to be quick: the thread it runs
+// on performs the next request after it.
+void driver_later(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
 void driver_leave(struct driver *d, struct waiter *w); // releases the lock without waiting
-void driver_wake(struct driver *d, struct waiter *w);  // under the lock, from steps.deliver
+// Under the lock: w, left by driver_later, will not be woken any more.
+void driver_forget(struct driver *d, struct waiter *w);
+void driver_wake(struct driver *d, struct waiter *w); // under the lock, from steps.deliver

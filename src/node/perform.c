@@ -58,6 +58,11 @@ static void view_rows(struct performance *p, enum request_kind kind)
     }
 }
 
+struct cost cost_of(const struct store_answer *a)
+{
+    return (struct cost){a->cost.writes, a->cost.reads, a->cost.deletes};
+}
+
 struct response perform(struct store *s, const struct request *r, struct performance *p)
 {
     enum err err = call(s, r, &p->answer);
@@ -68,5 +73,7 @@ struct response perform(struct store *s, const struct request *r, struct perform
                              .body = buf_bytes(&p->answer.body),
                              .rows = p->rows,
                              .rows_len = p->answer.rows_len,
-                             .more = p->answer.more};
+                             .more = p->answer.more,
+                             .cost = cost_of(&p->answer),
+                             .why = p->answer.why[0] ? p->answer.why : NULL};
 }

@@ -89,6 +89,7 @@ struct shard {
 
 // ---- shard.c
 struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline);
+void call_free(struct call *c); // unanswered; it is in no list
 void call_push(struct shard *s, struct call *c, enum call_state state);
 struct call *call_take(struct shard *s, struct call *c); // out of its list
 void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body); // ends it

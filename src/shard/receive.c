@@ -171,3 +171,14 @@ void receive_poke(struct shard *s)
         if (room || has_ticket(s, c)) call_commit(s, call_take(s, c));
     }
 }
+
+bool shard_cancel(struct shard *s, uint64_t ticket)
+{
+    for (struct call *c = s->calls[CALL_LOOKING].head; c; c = c->next)
+        if (c->receives && c->ticket == ticket) c->wait_until = TIME_DAWN;
+    struct call *c = s->calls[CALL_WAITING].head;
+    while (c && c->ticket != ticket)
+        c = c->next;
+    if (c) call_free(call_take(s, c));
+    return c;
+}

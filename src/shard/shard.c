@@ -116,7 +116,7 @@ struct shard *shard_new(const struct shard_config *config)
 
 // ---- calls
 
-static void call_free(struct call *c)
+void call_free(struct call *c)
 {
     bytes_free(c->payload);
     bytes_free(c->result);

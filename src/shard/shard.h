@@ -39,6 +39,9 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
 // messages again, as long as the fold remembers it.
 void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
                    int64_t wait_until, int64_t deadline, struct interval now);
+// A receive that waits is forgotten, and its ticket will not be answered. False: it does not wait
+// any more (or not yet), and is answered soon; without a message if that can be had.
+bool shard_cancel(struct shard *s, uint64_t ticket);
 // The messages that sit at these places, whatever their state; one reply, one delivery per place.
 // ERR_NOT_FOUND: one of their slots was collected.
 void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
