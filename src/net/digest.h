@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// SHA-256, HMAC and MD5 by OpenSSL: what others' protocols ask for. Our own bytes use base/hash.h.
+#pragma once
+
+#include "base/bytes.h"
+
+#define SHA256_LEN 32
+#define MD5_LEN    16
+
+void sha256(struct bytes of, uint8_t out[SHA256_LEN]);
+void sha256_hmac(struct bytes key, struct bytes of, uint8_t out[SHA256_LEN]);
+void md5(struct bytes of, uint8_t out[MD5_LEN]);
+void hex_print(struct bytes of, char *out); // lower case; twice the length and a 0
+void base64_put(struct buf *to, struct bytes of);
+// RFC 4648's plain alphabet, padded, no line breaks. False: it is not that, or `to` is full; what
+// was read so far stays there.
+bool base64_read(struct bytes text, struct buf *to);

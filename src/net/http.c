@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: Apache-2.0
+// libcurl, one handle per exchange under way. A handle keeps its connections, and the one used last
+// is used next, so a lone caller always finds a warm one. http_do_all runs a crew of handles on one
+// multi handle, which keeps the crew's connections.
+//
+// Whether a request left is told by libcurl's pre-request callback: it runs on an established
+// connection just before the first byte, at every try. Never called means never sent.
+//
+// libcurl (7.88) uses a kept connection even when bytes lie there that nobody asked for, and would
+// take them for the answer. The callback looks, and the request is begun again on another one.
+#include "net/http.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "net/http_text.h"
+#include "net/turns.h"
+#include "net/wires.h"
+#include "os/clock.h"
+
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONNECT_MS      5000
+#define TIMEOUT_MS      30000
+#define CONNECTIONS_MAX 64
+#define BUFFER_LEN      (64L << 10) // libcurl's, of each handle
+#define OWN_HEADERS     2           // those we add to the caller's
+#define POLL_MS         1000
+
+struct line {
+    struct line *next; // while idle
+    CURL *easy;
+    struct wires *wires; // its own, or its crew's
+    struct wires own;
+    struct curl_slist *nodes; // an array; libcurl reads it as a list
+    size_t nodes_cap;
+    char error[CURL_ERROR_SIZE];
+    // of the exchange under way
+    struct http_call *call;
+    bool head_ended; // the blank line after the header was seen
+    bool stale;      // the connection it was given was no good; nothing was sent
+    int port;        // the local one, of the connection it is on
+};
+
+struct crew {
+    struct crew *next; // while idle
+    CURLM *multi;
+    struct line *idle;
+    struct wires wires;
+};
+
+struct http {
+    char *ca_file;
+    char *user_agent;
+    char *unix_socket;
+    long connect_ms;
+    size_t connections_max;
+    bool direct;
+    struct turns turns;
+    pthread_mutex_t lock; // of the two lists
+    struct line *lines;
+    struct crew *crews;
+};
+
+#define SET(easy, option, value) CHECK(curl_easy_setopt(easy, option, value) == CURLE_OK)
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+
+static void curl_start(void)
+{
+    CHECK(curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK);
+}
+
+static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *to)
+{
+    (void)purpose;
+    int fd = wires_open(data, to->family, to->socktype, to->protocol);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int close_socket(void *data, curl_socket_t fd)
+{
+    return wires_close(data, fd);
+}
+
+static int about_to_send(void *data, char *to, char *from, int to_port, int from_port)
+{
+    (void)to, (void)from, (void)to_port;
+    struct line *l = data;
+    l->port = from_port;
+    l->stale = !wires_good(l->wires, from_port);
+    if (l->stale) return CURL_PREREQFUNC_ABORT; // libcurl then closes it
+    if (l->call->sends++ == 0) l->call->sent_ms = clock_boot_ms();
+    return CURL_PREREQFUNC_OK;
+}
+
+// Several headers may come, one after the other: interim ones (1xx), the answer's, trailers.
+static size_t got_header(char *data, size_t size, size_t len, void *user)
+{
+    (void)size; // always 1
+    struct line *l = user;
+    struct buf *head = &l->call->head;
+    struct bytes text = bytes_of(data, len);
+    if (http_is_status_line(text)) {
+        buf_clear(head);
+        l->head_ended = false;
+        if (len > 6 && data[5] == '1') wires_plain(l->wires, l->port);
+    }
+    if (l->head_ended) return len;
+    l->head_ended = http_is_blank_line(text);
+    buf_put(head, text);
+    return head->bad ? 0 : len;
+}
+
+static size_t got_body(char *data, size_t size, size_t len, void *user)
+{
+    (void)size; // always 1
+    struct http_call *c = ((struct line *)user)->call;
+    if (c->body_in.len == 0) http_reserve(c);
+    buf_put(&c->body_in, bytes_of(data, len));
+    return c->body_in.bad ? 0 : len;
+}
+
+// crew: NULL, or the connections it shares.
+static struct line *line_new(const struct http *h, struct wires *crew)
+{
+    struct line *l = NEW(struct line);
+    l->wires = crew ? crew : &l->own;
+    l->easy = curl_easy_init();
+    CHECK(l->easy != NULL);
+    SET(l->easy, CURLOPT_ERRORBUFFER, l->error);
+    SET(l->easy, CURLOPT_PRIVATE, l);
+    SET(l->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    SET(l->easy, CURLOPT_OPENSOCKETDATA, l->wires);
+    SET(l->easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    SET(l->easy, CURLOPT_CLOSESOCKETDATA, l->wires);
+    SET(l->easy, CURLOPT_PREREQFUNCTION, about_to_send);
+    SET(l->easy, CURLOPT_PREREQDATA, l);
+    SET(l->easy, CURLOPT_HEADERFUNCTION, got_header);
+    SET(l->easy, CURLOPT_HEADERDATA, l);
+    SET(l->easy, CURLOPT_WRITEFUNCTION, got_body);
+    SET(l->easy, CURLOPT_WRITEDATA, l);
+    SET(l->easy, CURLOPT_NOSIGNAL, 1L);
+    SET(l->easy, CURLOPT_QUICK_EXIT, 1L); // a deadline is not kept waiting by a slow name server
+    SET(l->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(l->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    SET(l->easy, CURLOPT_PATH_AS_IS, 1L);
+    SET(l->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    SET(l->easy, CURLOPT_TCP_NODELAY, 1L);
+    SET(l->easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(l->easy, CURLOPT_BUFFERSIZE, BUFFER_LEN);
+    SET(l->easy, CURLOPT_CONNECTTIMEOUT_MS, h->connect_ms);
+    SET(l->easy, CURLOPT_USERAGENT, h->user_agent);
+    if (h->ca_file) SET(l->easy, CURLOPT_CAINFO, h->ca_file);
+    if (h->unix_socket) SET(l->easy, CURLOPT_UNIX_SOCKET_PATH, h->unix_socket);
+    if (h->direct) SET(l->easy, CURLOPT_PROXY, "");
+    return l;
+}
+
+static void line_free(struct line *l)
+{
+    curl_easy_cleanup(l->easy);
+    wires_done(&l->own);
+    memory_free(l->nodes);
+    memory_free(l);
+}
+
+static struct line *line_pop(struct line **list)
+{
+    struct line *l = *list;
+    if (l) *list = l->next;
+    return l;
+}
+
+static void line_push(struct line **list, struct line *l)
+{
+    l->next = *list;
+    *list = l;
+}
+
+static char *text_copy(const char *text)
+{
+    if (!text) return NULL;
+    size_t len = strlen(text) + 1;
+    return memcpy(memory_new(len), text, len);
+}
+
+struct http *http_new(const struct http_config *config)
+{
+    static const struct http_config defaults = {0};
+    if (!config) config = &defaults;
+    (void)pthread_once(&curl_once, curl_start);
+    struct http *h = NEW(struct http);
+    h->ca_file = text_copy(config->ca_file);
+    h->user_agent = text_copy(config->user_agent ? config->user_agent : "sluice");
+    h->unix_socket = text_copy(config->unix_socket);
+    h->connect_ms = config->connect_ms ? (long)config->connect_ms : CONNECT_MS;
+    h->connections_max = config->connections_max ? config->connections_max : CONNECTIONS_MAX;
+    h->direct = config->direct;
+    turns_init(&h->turns, h->connections_max);
+    (void)pthread_mutex_init(&h->lock, NULL);
+    return h;
+}
+
+static void lines_free(struct line *list)
+{
+    for (struct line *l = line_pop(&list); l; l = line_pop(&list))
+        line_free(l);
+}
+
+void http_free(struct http *h)
+{
+    if (!h) return;
+    CHECK(h->turns.free == h->connections_max);
+    lines_free(h->lines);
+    while (h->crews) {
+        struct crew *w = h->crews;
+        h->crews = w->next;
+        lines_free(w->idle);
+        CHECK(curl_multi_cleanup(w->multi) == CURLM_OK);
+        wires_done(&w->wires);
+        memory_free(w);
+    }
+    turns_done(&h->turns);
+    (void)pthread_mutex_destroy(&h->lock);
+    memory_free(h->ca_file);
+    memory_free(h->user_agent);
+    memory_free(h->unix_socket);
+    memory_free(h);
+}
+
+static int64_t call_timeout(const struct http_call *c)
+{
+    return c->timeout_ms ? c->timeout_ms : TIMEOUT_MS;
+}
+
+static void call_clear(struct http_call *c)
+{
+    buf_clear(&c->head);
+    buf_clear(&c->body_in);
+    c->body_in.limit = c->body_max;
+    c->end = HTTP_NOT_SENT;
+    c->status = 0;
+    c->sends = 0;
+    c->why[0] = 0;
+    c->sent_ms = c->received_ms = clock_boot_ms();
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct http_call *c, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    (void)vsnprintf(c->why, sizeof c->why, format, values);
+    va_end(values);
+}
+
+static void no_turn(const struct http *h, struct http_call *c)
+{
+    char place[HTTP_PLACE_MAX];
+    http_place(c->url, place);
+    say(c, "no free connection to %s within %lld ms: all %zu are in use", place,
+        (long long)call_timeout(c), h->connections_max);
+    c->received_ms = clock_boot_ms();
+}
+
+static void node_add(struct line *l, size_t at, const char *text)
+{
+    l->nodes[at].data = (char *)(uintptr_t)text; // libcurl only reads it
+    l->nodes[at].next = NULL;
+    if (at > 0) l->nodes[at - 1].next = &l->nodes[at];
+}
+
+// The caller's headers, and what keeps libcurl from adding its own: waiting for a "100 Continue", a
+// content type for a form.
+static bool set_headers(struct line *l, const struct http_call *c)
+{
+    if (l->nodes_cap < c->headers_len + OWN_HEADERS) {
+        l->nodes_cap = c->headers_len + OWN_HEADERS;
+        l->nodes = memory_resize(l->nodes, l->nodes_cap * sizeof *l->nodes);
+    }
+    bool typed = false;
+    for (size_t i = 0; i < c->headers_len; i++) {
+        if (strpbrk(c->headers[i], "\r\n")) return false;
+        if (http_has_name(c->headers[i], "Content-Type")) typed = true;
+        node_add(l, i, c->headers[i]);
+    }
+    node_add(l, c->headers_len, "Expect:");
+    if (!typed) node_add(l, c->headers_len + 1, "Content-Type:");
+    SET(l->easy, CURLOPT_HTTPHEADER, l->nodes);
+    return true;
+}
+
+static void set_method(struct line *l, const struct http_call *c)
+{
+    const char *method = c->method;
+    bool carries = c->body.len > 0 || strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0;
+    if (carries) {
+        SET(l->easy, CURLOPT_POST, 1L);
+        SET(l->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.len);
+        SET(l->easy, CURLOPT_POSTFIELDS, c->body.len > 0 ? (const char *)c->body.data : "");
+        SET(l->easy, CURLOPT_CUSTOMREQUEST, method);
+        return;
+    }
+    SET(l->easy, CURLOPT_HTTPGET, 1L);
+    if (strcmp(method, "HEAD") == 0) SET(l->easy, CURLOPT_NOBODY, 1L);
+    SET(l->easy, CURLOPT_CUSTOMREQUEST, method);
+}
+
+// False: the request cannot be made, and the call says so.
+static bool line_ready(struct line *l, struct http_call *c, int64_t left_ms)
+{
+    l->call = c;
+    l->head_ended = false;
+    l->stale = false;
+    l->error[0] = 0;
+    if (!set_headers(l, c)) {
+        say(c, "a header of the request has a line break in it");
+        return false;
+    }
+    if (curl_easy_setopt(l->easy, CURLOPT_URL, c->url) != CURLE_OK) {
+        say(c, "the URL is too long");
+        return false;
+    }
+    set_method(l, c);
+    SET(l->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1));
+    c->sent_ms = clock_boot_ms();
+    return true;
+}
+
+static int os_error(const struct line *l)
+{
+    long number = 0;
+    (void)curl_easy_getinfo(l->easy, CURLINFO_OS_ERRNO, &number);
+    return (int)number;
+}
+
+// Only libcurl's words that cannot hold anything of the request are passed on.
+static void say_failed(struct line *l, CURLcode code)
+{
+    struct http_call *c = l->call;
+    char place[HTTP_PLACE_MAX];
+    http_place(c->url, place);
+    const char *words = l->error[0] ? l->error : curl_easy_strerror(code);
+    switch ((int)code) {
+    case CURLE_OK:
+    case CURLE_PARTIAL_FILE:
+        say(c, "%s closed the connection inside its answer", place);
+        break;
+    case CURLE_GOT_NOTHING:
+        say(c, "%s closed the connection without an answer", place);
+        break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        say(c, "cannot connect to %s: the name is not known", place);
+        break;
+    case CURLE_COULDNT_CONNECT:
+        http_say_unconnected(c, place, l->error, os_error(l));
+        break;
+    case CURLE_OPERATION_TIMEDOUT:
+        http_say_timeout(c, place);
+        break;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+        say(c, "cannot connect to %s securely: %s", place, words);
+        break;
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+        say(c, "the connection to %s broke: %s", place, words);
+        break;
+    default:
+        say(c, "the exchange with %s failed: %s", place, curl_easy_strerror(code));
+    }
+}
+
+static int status_of(const struct line *l)
+{
+    long status = 0;
+    (void)curl_easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &status);
+    return (int)status;
+}
+
+static void line_end(struct line *l, CURLcode code)
+{
+    struct http_call *c = l->call;
+    int status = status_of(l);
+    c->received_ms = clock_boot_ms();
+    bool has_head = l->head_ended && status >= 200;
+    if (code == CURLE_OK && has_head) {
+        c->end = HTTP_ANSWERED; // libcurl does not mind a header that is cut off; we do
+    } else if (c->body_in.bad) {
+        c->end = HTTP_TOO_LONG;
+        say(c, "the answer is longer than %zu bytes", c->body_max);
+    } else {
+        c->end = c->sends == 0 ? HTTP_NOT_SENT : HTTP_LOST;
+        say_failed(l, code);
+        return;
+    }
+    c->status = status;
+}
+
+static struct line *line_take(struct http *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct line *l = line_pop(&h->lines);
+    (void)pthread_mutex_unlock(&h->lock);
+    return l ? l : line_new(h, NULL);
+}
+
+static void line_give(struct http *h, struct line *l)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    line_push(&h->lines, l);
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+void http_do(struct http *h, struct http_call *c)
+{
+    call_clear(c);
+    int64_t began = c->sent_ms;
+    int64_t timeout = call_timeout(c);
+    if (!turns_take(&h->turns, timeout)) {
+        no_turn(h, c);
+        return;
+    }
+    struct line *l = line_take(h);
+    if (line_ready(l, c, began + timeout - clock_boot_ms())) {
+        CURLcode code = curl_easy_perform(l->easy);
+        for (; l->stale; code = curl_easy_perform(l->easy))
+            l->stale = false;
+        line_end(l, code);
+    }
+    line_give(h, l);
+    turns_give(&h->turns);
+}
+
+static struct crew *crew_new(const struct http *h)
+{
+    struct crew *w = NEW(struct crew);
+    w->multi = curl_multi_init();
+    CHECK(w->multi != NULL);
+    // Else it shrinks with the number of handles, and a batch would close its connections as it
+    // ends.
+    CHECK(curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, (long)h->connections_max) == CURLM_OK);
+    return w;
+}
+
+static struct crew *crew_take(struct http *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct crew *w = h->crews;
+    if (w) h->crews = w->next;
+    (void)pthread_mutex_unlock(&h->lock);
+    return w ? w : crew_new(h);
+}
+
+static void crew_give(struct http *h, struct crew *w)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    w->next = h->crews;
+    h->crews = w;
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+// With a turn taken for it. NULL: it has ended already.
+static struct line *crew_start(const struct http *h, struct crew *w, struct http_call *c)
+{
+    struct line *l = line_pop(&w->idle);
+    if (!l) l = line_new(h, &w->wires);
+    call_clear(c);
+    if (!line_ready(l, c, call_timeout(c))) {
+        line_push(&w->idle, l);
+        return NULL;
+    }
+    CHECK(curl_multi_add_handle(w->multi, l->easy) == CURLM_OK);
+    return l;
+}
+
+// Lets the exchanges move on; answers how many have ended.
+static size_t crew_work(struct crew *w)
+{
+    int running = 0;
+    int left = 0;
+    size_t ended = 0;
+    CHECK(curl_multi_perform(w->multi, &running) == CURLM_OK);
+    for (CURLMsg *m = curl_multi_info_read(w->multi, &left); m;
+         m = curl_multi_info_read(w->multi, &left)) {
+        CURLcode code = m->data.result; // m does not outlive the removal
+        CURL *easy = m->easy_handle;
+        struct line *l = NULL;
+        (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&l);
+        CHECK(curl_multi_remove_handle(w->multi, easy) == CURLM_OK);
+        if (l->stale) {
+            l->stale = false;
+            CHECK(curl_multi_add_handle(w->multi, easy) == CURLM_OK);
+            continue;
+        }
+        line_end(l, code);
+        line_push(&w->idle, l);
+        ended++;
+    }
+    return ended;
+}
+
+// Waits for a turn only while nothing is under way: who holds one does not wait for another.
+static bool take_turn(struct http *h, const struct http_call *c, size_t running, int64_t idle_since)
+{
+    if (running > 0) return turns_take_free(&h->turns);
+    return turns_take(&h->turns, idle_since + call_timeout(c) - clock_boot_ms());
+}
+
+void http_do_all(struct http *h, struct http_call *const *calls, size_t count, size_t together)
+{
+    CHECK(together > 0);
+    struct crew *w = crew_take(h);
+    size_t started = 0;
+    size_t running = 0;
+    int64_t idle_since = clock_boot_ms();
+    while (started < count || running > 0) {
+        while (started < count && running < together) {
+            struct http_call *c = calls[started];
+            if (take_turn(h, c, running, idle_since)) {
+                started++;
+                if (crew_start(h, w, c))
+                    running++;
+                else
+                    turns_give(&h->turns);
+            } else if (running == 0) {
+                started++;
+                call_clear(c);
+                no_turn(h, c);
+            } else {
+                break;
+            }
+        }
+        size_t ended = crew_work(w);
+        for (size_t i = 0; i < ended; i++)
+            turns_give(&h->turns);
+        running -= ended;
+        if (running == 0) idle_since = clock_boot_ms();
+        if (ended == 0 && running > 0)
+            CHECK(curl_multi_poll(w->multi, NULL, 0, POLL_MS, NULL) == CURLM_OK);
+    }
+    crew_give(h, w);
+}
+
+// ---- streams: a crew with one exchange, which moves on while somebody reads
+
+struct http_stream {
+    struct http *http;
+    struct crew *crew;
+    struct http_call *call;
+    struct line *line; // NULL: it has ended
+};
+
+struct http_stream *http_stream_open(struct http *h, struct http_call *c)
+{
+    struct http_stream *s = NEW(struct http_stream);
+    *s = (struct http_stream){.http = h, .call = c};
+    call_clear(c);
+    if (!turns_take(&h->turns, h->connect_ms)) {
+        no_turn(h, c);
+        return s;
+    }
+    s->crew = crew_take(h);
+    s->line = crew_start(h, s->crew, c);
+    return s;
+}
+
+bool http_stream_read(struct http_stream *s, int64_t wait_ms)
+{
+    struct http_call *c = s->call;
+    size_t had = c->body_in.len;
+    for (int round = 0; s->line && round < 2; round++) {
+        if (crew_work(s->crew) > 0) s->line = NULL;
+        if (s->line && s->line->head_ended) c->status = status_of(s->line);
+        if (!s->line || c->body_in.len > had || round > 0) break;
+        CHECK(curl_multi_poll(s->crew->multi, NULL, 0, (int)wait_ms, NULL) == CURLM_OK);
+    }
+    return s->line != NULL;
+}
+
+void http_stream_close(struct http_stream *s)
+{
+    if (!s) return;
+    if (s->line) { // in the middle: its connection is of no use to anybody else
+        CHECK(curl_multi_remove_handle(s->crew->multi, s->line->easy) == CURLM_OK);
+        line_free(s->line);
+    }
+    if (s->crew) {
+        crew_give(s->http, s->crew);
+        turns_give(&s->http->turns);
+    }
+    memory_free(s);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call without its connection. Answers come from outside: any bytes must do.
+#include "net/http_text.h"
+
+#include "net/http.h"
+#include "os/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define RESERVE_MIN ((size_t)32 << 10)
+
+void http_call_init(struct http_call *c, const char *method, const char *url)
+{
+    *c = (struct http_call){.method = method, .url = url, .body_max = HTTP_BODY_MAX};
+    buf_init(&c->head, HTTP_HEADERS_MAX);
+    buf_init(&c->body_in, HTTP_BODY_MAX);
+}
+
+void http_call_done(struct http_call *c)
+{
+    buf_done(&c->head);
+    buf_done(&c->body_in);
+}
+
+void http_place(const char *url, char place[HTTP_PLACE_MAX])
+{
+    bool secure = strncasecmp(url, "https:", 6) == 0;
+    const char *start = strstr(url, "://");
+    start = start ? start + 3 : url;
+    size_t len = strcspn(start, "/?#");
+    for (size_t i = len; i > 0; i--) {
+        if (start[i - 1] != '@') continue;
+        start += i;
+        len -= i;
+        break;
+    }
+    const char *bracket =
+        memchr(start, ']', len); // of an IPv6 address, which has colons of its own
+    size_t host = bracket ? (size_t)(bracket - start) : 0;
+    bool has_port = memchr(start + host, ':', len - host) != NULL;
+    if (len >= HTTP_PLACE_MAX) len = HTTP_PLACE_MAX - 1;
+    (void)snprintf(place, HTTP_PLACE_MAX, "%.*s%s", (int)len, start,
+                   has_port ? ""
+                   : secure ? ":443"
+                            : ":80");
+}
+
+bool http_is_status_line(struct bytes line)
+{
+    return line.len >= 5 && memcmp(line.data, "HTTP/", 5) == 0; // no name has a slash in it
+}
+
+bool http_is_blank_line(struct bytes line)
+{
+    return line.len > 0 && (line.data[0] == '\r' || line.data[0] == '\n');
+}
+
+bool http_has_name(const char *line, const char *name)
+{
+    size_t len = strlen(name);
+    return strncasecmp(line, name, len) == 0 && (line[len] == ':' || line[len] == ';');
+}
+
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static struct bytes trimmed(struct bytes text)
+{
+    while (text.len > 0 && is_blank(text.data[text.len - 1]))
+        text.len--;
+    while (text.len > 0 && is_blank(text.data[0]))
+        text = bytes_of(text.data + 1, text.len - 1);
+    return text;
+}
+
+static bool starts_with_name(struct bytes line, const char *name, size_t name_len)
+{
+    return line.len > name_len && line.data[name_len] == ':' &&
+           strncasecmp((const char *)line.data, name, name_len) == 0;
+}
+
+struct bytes http_header(const struct http_call *c, const char *name)
+{
+    size_t name_len = strlen(name);
+    struct bytes left = buf_bytes(&c->head);
+    while (left.len > 0) {
+        const uint8_t *end = memchr(left.data, '\n', left.len);
+        size_t len = end ? (size_t)(end - left.data) + 1 : left.len;
+        struct bytes line = bytes_of(left.data, len);
+        if (starts_with_name(line, name, name_len))
+            return trimmed(bytes_of(line.data + name_len + 1, line.len - name_len - 1));
+        left = bytes_of(left.data + len, left.len - len);
+    }
+    return BYTES_EMPTY;
+}
+
+void http_reserve(struct http_call *c)
+{
+    struct bytes text = http_header(c, "content-length");
+    size_t room = 0;
+    for (size_t i = 0; i < text.len && room <= HTTP_BODY_MAX; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') return;
+        room = room * 10 + (size_t)(text.data[i] - '0');
+    }
+    if (room < RESERVE_MIN || room > c->body_max || room > HTTP_BODY_MAX) return;
+    if (buf_grow(&c->body_in, room)) c->body_in.len = 0;
+}
+
+// "Connection refused" in the middle of a sentence.
+static const char *system_words(int number, char *words, size_t len)
+{
+    if (number == 0) return "nothing answers";
+    if (strerror_r(number, words, len) != 0) return "the system does not say why";
+    if (words[0] >= 'A' && words[0] <= 'Z') words[0] = (char)(words[0] - 'A' + 'a');
+    return words;
+}
+
+void http_say_unconnected(struct http_call *c, const char *place, const char *told, int number)
+{
+    char words[64], host[HTTP_PLACE_MAX], tried[HTTP_PLACE_MAX + 16];
+    const char *reason = system_words(number, words, sizeof words);
+    int port = 0;
+    bool named = sscanf(told, "Failed to connect to %79s port %d", host, &port) == 2;
+    (void)snprintf(tried, sizeof tried, "%s:%d", named ? host : "", port);
+    if (named && strcmp(tried, place) != 0 && !strstr(place, "["))
+        (void)snprintf(c->why, sizeof c->why, "cannot connect to %s for %s: %s", tried, place,
+                       reason);
+    else
+        (void)snprintf(c->why, sizeof c->why, "cannot connect to %s: %s", place, reason);
+}
+
+void http_say_timeout(struct http_call *c, const char *place)
+{
+    long long took = clock_boot_ms() - c->sent_ms;
+    if (c->sends == 0)
+        (void)snprintf(c->why, sizeof c->why, "cannot connect to %s: no connection within %lld ms",
+                       place, took);
+    else
+        (void)snprintf(c->why, sizeof c->why, "%s did not answer within %lld ms", place, took);
+}

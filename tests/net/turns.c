@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns are bounded, handed on in the order of asking, and given up by who waited too long.
+#include "net/turns.h"
+#include "../unit/unit.h"
+#include "os/clock.h"
+
+#include <stdatomic.h>
+
+#define PATIENCE_MS 20000 // nothing takes so long unless it hangs
+#define SHORT_MS    30    // what is meant to run out
+#define CROWD       6
+
+struct asker {
+    struct turns *turns;
+    pthread_t thread;
+    int64_t wait_ms;
+    atomic_int *served;
+    int place; // in the order of getting; -1: got none
+};
+
+static void *ask(void *arg)
+{
+    struct asker *a = arg;
+    if (!turns_take(a->turns, a->wait_ms)) return NULL;
+    a->place = atomic_fetch_add(a->served, 1);
+    turns_give(a->turns);
+    return NULL;
+}
+
+static struct turn_waiter *last_in_line(struct turns *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    struct turn_waiter *last = t->last;
+    (void)pthread_mutex_unlock(&t->lock);
+    return last;
+}
+
+// Returns when it stands in line.
+static void start(struct asker *a, struct turns *t, int64_t wait_ms, atomic_int *served)
+{
+    *a = (struct asker){.turns = t, .wait_ms = wait_ms, .served = served, .place = -1};
+    struct turn_waiter *before = last_in_line(t);
+    assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
+    int64_t end = clock_boot_ms() + PATIENCE_MS;
+    while (last_in_line(t) == before)
+        assert_true(clock_boot_ms() < end);
+}
+
+static void turns_are_bounded(void **state)
+{
+    (void)state;
+    struct turns t;
+    turns_init(&t, 2);
+    assert_true(turns_take(&t, PATIENCE_MS));
+    assert_true(turns_take_free(&t));
+    assert_false(turns_take_free(&t));
+    int64_t began = clock_boot_ms();
+    assert_false(turns_take(&t, SHORT_MS));
+    assert_true(clock_boot_ms() - began >= SHORT_MS - 1);
+    turns_give(&t);
+    assert_true(turns_take_free(&t));
+    turns_give(&t);
+    turns_give(&t);
+    turns_done(&t);
+}
+
+static void who_asked_first_is_first(void **state)
+{
+    (void)state;
+    struct turns t;
+    turns_init(&t, 1);
+    assert_true(turns_take_free(&t));
+    atomic_int served = 0;
+    struct asker askers[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        start(&askers[i], &t, PATIENCE_MS, &served);
+    turns_give(&t);
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(pthread_join(askers[i].thread, NULL), 0);
+        assert_int_equal(askers[i].place, i);
+    }
+    turns_done(&t);
+}
+
+// The one in front, one in the middle and the last lose patience; the line closes up.
+static void who_leaves_the_line_does_not_break_it(void **state)
+{
+    (void)state;
+    struct turns t;
+    turns_init(&t, 1);
+    assert_true(turns_take_free(&t));
+    atomic_int served = 0;
+    struct asker askers[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        bool impatient = i == 0 || i == 2 || i == CROWD - 1;
+        start(&askers[i], &t, impatient ? 20 * SHORT_MS : PATIENCE_MS, &served);
+    }
+    for (int i = 0; i < CROWD; i++)
+        if (askers[i].wait_ms < PATIENCE_MS)
+            assert_int_equal(pthread_join(askers[i].thread, NULL), 0);
+    struct asker newcomer;
+    start(&newcomer, &t, PATIENCE_MS, &served);
+    turns_give(&t);
+    assert_int_equal(pthread_join(askers[1].thread, NULL), 0);
+    assert_int_equal(pthread_join(askers[3].thread, NULL), 0);
+    assert_int_equal(pthread_join(askers[4].thread, NULL), 0);
+    assert_int_equal(pthread_join(newcomer.thread, NULL), 0);
+    const int places[] = {-1, 0, -1, 1, 2, -1};
+    for (int i = 0; i < CROWD; i++)
+        assert_int_equal(askers[i].place, places[i]);
+    assert_int_equal(newcomer.place, 3);
+    turns_done(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns_are_bounded),
+        cmocka_unit_test(who_asked_first_is_first),
+        cmocka_unit_test(who_leaves_the_line_does_not_break_it),
+    };
+    return cmocka_run_group_tests_name("net turns", tests, NULL, NULL);
+}
