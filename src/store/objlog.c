@@ -101,6 +101,7 @@ enum err objlog_drop(struct store *s, const char *log, uint64_t first, uint64_t 
     for (bool more = true; more && first <= last;) {
         answer_clear(&found);
         enum err e = objlog_extents(s, log, first, STORE_LIST_MAX, &found);
+        a->cost.writes += found.cost.writes;
         if (e) return answer_refuse(a, e, "%s", found.why);
         a->time = found.time;
         e = drop_rows(s, &found, last, a);

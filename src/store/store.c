@@ -33,6 +33,7 @@ void answer_clear(struct store_answer *a)
     buf_clear(&a->body);
     a->rows_len = 0;
     a->more = false;
+    a->cost = (struct cost){0};
     a->why[0] = 0;
 }
 
@@ -259,7 +260,19 @@ enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wai
 void store_init(struct store *s, const struct store_ops *ops)
 {
     s->ops = ops;
+    s->puts_per_second = 0;
+    s->far = false;
     fork_guard_init(&s->guard);
+}
+
+int64_t store_puts_per_second(const struct store *s)
+{
+    return s->puts_per_second;
+}
+
+bool store_is_far(const struct store *s)
+{
+    return s->far;
 }
 
 void store_free(struct store *s)

@@ -27,6 +27,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/cost.h"
 #include "base/err.h"
 #include "base/interval.h"
 #include "os/fork_guard.h"
@@ -50,7 +51,8 @@ struct store_answer {
     struct store_row *rows;   // list, extents, read_log
     size_t rows_len;
     size_t rows_cap;
-    bool more; // list, extents: the limit was reached, ask again after the last row
+    bool more;        // list, extents: the limit was reached, ask again after the last row
+    struct cost cost; // what the call was charged, where requests are money
     char why[STORE_WHY_MAX];
 };
 
@@ -115,6 +117,12 @@ MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, in
 // ---- the handle
 
 void store_free(struct store *s); // NULL is fine
+// How many writes a second whoever opened the store wants to pay for; 0: any number. The store
+// itself does not hold anybody back: who groups ops into entries does.
+int64_t store_puts_per_second(const struct store *s);
+// A network away: a call takes milliseconds, and an append is decided when it has arrived, so that
+// writers who propose at the same time all pay for it.
+bool store_is_far(const struct store *s);
 
 // What a backend fills in. s is its own struct, whose first member is struct store, set up by
 // store_init. The calls above have checked keys, sizes and limits and cleared the answer; a backend
@@ -145,6 +153,8 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
     struct fork_guard guard;
+    int64_t puts_per_second; // how many writes may be spent; 0: any number
+    bool far;
 };
 
 void store_init(struct store *s, const struct store_ops *ops);

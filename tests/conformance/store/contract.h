@@ -11,6 +11,9 @@ struct world {
     char dir[SCRATCH_MAX];
     struct store *store;
     struct store_answer a;
+    // One object per slot and nothing that is a folder: where store.h lets a bucket be different,
+    // the tests do too.
+    bool bucket;
 };
 
 struct contract_test {
@@ -23,7 +26,8 @@ struct contract_test {
 #name, name                                                                                \
     }
 
-// Runs every test against every backend; the answer is main's.
+// Runs every test against every backend, or against the bucket where there is one; the answer is
+// main's.
 int contract_run(const char *group, const struct contract_test *tests, size_t count);
 
 // ---- objects

@@ -4,6 +4,8 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "os/entropy.h"
+#include "store/s3.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,6 +142,27 @@ struct store *file_open(const char *dir, const struct file_options *options)
     struct store *s = NULL;
     char why[STORE_WHY_MAX] = "";
     enum err e = store_file_open(dir, options, &s, why, sizeof why);
+    answers_at(ERR_OK, e, why, __FILE__, __LINE__);
+    return s;
+}
+
+bool s3_here(void)
+{
+    const char *bucket = getenv("SLUICE_TEST_S3");
+    return bucket && bucket[0];
+}
+
+void s3_prefix(char to[S3_PREFIX_LEN])
+{
+    (void)snprintf(to, S3_PREFIX_LEN, "t-%016llx", (unsigned long long)entropy_u64());
+}
+
+struct store *s3_open_at(const char *prefix)
+{
+    char url[512], why[STORE_WHY_MAX] = "";
+    (void)snprintf(url, sizeof url, "%s/%s", getenv("SLUICE_TEST_S3"), prefix);
+    struct store *s = NULL;
+    enum err e = store_s3_open(url, NULL, &s, why, sizeof why);
     answers_at(ERR_OK, e, why, __FILE__, __LINE__);
     return s;
 }

@@ -46,6 +46,14 @@ bool body_is(struct bytes body, uint64_t seed, size_t len);
 
 struct store *file_open(const char *dir, const struct file_options *options); // must succeed
 
+// ---- a bucket, where SLUICE_TEST_S3 names one (tests/servers/with-radosgw)
+
+#define S3_PREFIX_LEN 32
+
+bool s3_here(void);
+void s3_prefix(char to[S3_PREFIX_LEN]);       // a new one each time
+struct store *s3_open_at(const char *prefix); // must succeed
+
 // While armed, the strike-th call from now on of a kind in `kinds` fails with `code`, and, when
 // sticky, all after it.
 enum sys_kind {

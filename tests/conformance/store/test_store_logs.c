@@ -39,7 +39,7 @@ static void read_log_serves_runs_in_order(void **state)
     ANSWERS(ERR_OK, &w->a, store_read_log(w->store, LOG, 100, 1, &w->a));
     NEED(w->a.rows_len == 1); // no room for more than the one that is owed
     ANSWERS(ERR_OK, &w->a, store_read_log(w->store, LOG, 100, 4096, &w->a));
-    NEED(w->a.rows_len > 4 && w->a.body.len <= 4096);
+    NEED((w->a.rows_len > 4 || w->bucket) && w->a.body.len <= 4096);
 }
 
 static void any_slot_is_found_in_any_order(void **state)
