@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking without touching: messages by state or id, statistics, workers.
-#include "api/inside.h"
+#include "api/bodies.h"
 #include "base/memory.h"
 #include "store/meter.h"
 
@@ -65,6 +65,25 @@ static void seen_done(struct seen *s)
     buf_done(&s->names);
 }
 
+static enum sluice_code add_fetched(struct open_queue *q, uint32_t shard, struct desk *d,
+                                    const struct seen *seen, const struct desk_answer *answer,
+                                    struct batch_builder *b, struct sluice_error *error)
+{
+    size_t len = haul_len(answer->deliveries, seen->len);
+    enum err *errs = memory_zeroed(len, sizeof *errs);
+    bodies_add(b, q, shard, d, answer->deliveries, seen->views, len, errs);
+    enum sluice_code code = SLUICE_OK;
+    for (size_t i = 0; !code && i < len; i++) {
+        char id[SLUICE_ID_MAX];
+        if (!errs[i]) continue;
+        id_print(q, shard, seen->views[i].seq, id);
+        code = refuse(error, errs[i], "body", "message %s: its body %s", id,
+                      errs[i] == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
+    }
+    memory_free(errs);
+    return code;
+}
+
 static enum sluice_code add_bodies(struct open_queue *q, uint32_t shard, struct desk *d,
                                    const struct seen *seen, struct batch_builder *b,
                                    struct sluice_error *error)
@@ -75,12 +94,12 @@ static enum sluice_code add_bodies(struct open_queue *q, uint32_t shard, struct 
     struct desk_answer answer;
     desk_answer_init(&answer);
     enum err err = seen->len > 0 ? desk_fetch(d, places, seen->len, &answer) : ERR_OK;
-    for (size_t i = 0; !err && i < seen->len; i++)
-        batch_add(b, q, shard, &answer.deliveries[i], &seen->views[i], seen->now);
+    enum sluice_code code = SLUICE_OK;
+    if (err) code = refuse_why(error, err, q->row.name, answer.why);
+    if (!err && seen->len > 0) code = add_fetched(q, shard, d, seen, &answer, b, error);
     desk_answer_done(&answer);
     memory_free(places);
-    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
-    return SLUICE_OK;
+    return code;
 }
 
 static enum sluice_code parse_state(const char *text, enum message_state *out,
@@ -96,7 +115,7 @@ static enum sluice_code parse_state(const char *text, enum message_state *out,
                   "state \"%.40s\" is not one of ready, delayed, locked, dead, outbound", text);
 }
 
-enum sluice_code sluice_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
+enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error)
 {
     const struct sluice_peek none = {0};
@@ -122,9 +141,12 @@ enum sluice_code sluice_peek(struct sluice *s, const char *queue, const struct s
         seen_init(&seen, max - batch_len(b));
         seen.state = state;
         seen.after = shard == first ? after : 0;
+        size_t before = batch_len(b);
         desk_look(d, see, &seen);
         code = add_bodies(q, shard, d, &seen, b, error);
+        bool cut = batch_len(b) - before < seen.len; // whoever goes on begins behind the last one
         seen_done(&seen);
+        if (cut) break;
     }
     if (code) {
         sluice_batch_free(batch_take(b));
@@ -143,7 +165,7 @@ static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t
     batch_take(b)->messages[0].state = "finished";
 }
 
-enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
+enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id,
                              struct sluice_batch **out, struct sluice_error *error)
 {
     struct open_queue *q;
@@ -194,6 +216,23 @@ static void find_oldest(struct stats_look *l, const struct machine *m, int64_t n
     l->oldest = first_is_delayed ? delayed.place : ready.place;
 }
 
+static void add_requests(struct sluice_requests *to, const struct cost *c)
+{
+    to->writes += c->writes;
+    to->reads += c->reads;
+    to->deletes += c->deletes;
+}
+
+static void add_spent(struct sluice_stats *out, const struct machine *m, int64_t now)
+{
+    struct machine_spent spent;
+    machine_spent(m, now, &spent);
+    add_requests(&out->spent, &spent.total);
+    add_requests(&out->spent_this_hour, &spent.this_hour);
+    add_requests(&out->spent_last_hour, &spent.last_hour);
+    out->hour_ms = spent.hour_ms;
+}
+
 static void add_stats(void *ctx, const struct machine *m, int64_t now)
 {
     struct stats_look *l = ctx;
@@ -212,6 +251,7 @@ static void add_stats(void *ctx, const struct machine *m, int64_t now)
     l->out->sent += stats.sent;
     l->out->duplicates += stats.duplicates;
     l->out->entries += machine_slot(m);
+    add_spent(l->out, m, now);
     struct worker_view w;
     for (size_t i = 0; machine_worker(m, i, &w); i++)
         if (w.open > 0 || w.capacity > 0) l->out->workers++;
@@ -240,7 +280,15 @@ static uint64_t requests_made(const struct sluice *s)
     return sum;
 }
 
-enum sluice_code sluice_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
+void direct_requests(const struct sluice *s, struct sluice_requests *out)
+{
+    struct meter_snapshot meter;
+    store_meter_read(s->store, &meter);
+    *out = (struct sluice_requests){0};
+    add_requests(out, &meter.cost);
+}
+
+enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
                               struct sluice_error *error)
 {
     struct open_queue *q;
@@ -284,7 +332,7 @@ static void add_workers(void *ctx, const struct machine *m, int64_t now)
         if (w.open > 0 || w.capacity > 0) add_worker(ctx, &w);
 }
 
-enum sluice_code sluice_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
+enum sluice_code direct_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
                                 size_t max, size_t *len, struct sluice_error *error)
 {
     struct open_queue *q;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries dead letters from the queues that are open to their dead-letter queues, in a thread of
 // its own. Whoever opens a queue carries its letters; a letter carried twice arrives once.
-#include "api/inside.h"
+#include "api/bodies.h"
 #include "os/clock.h"
 
 #include <string.h>
@@ -34,9 +34,12 @@ static enum err carry(void *ctx, const char *to, struct op op)
     if (!code) code = queue_get(s, to, &q, NULL);
     if (!code) code = queue_desk(q, 0, &d, NULL);
     if (code) return (enum err)code;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
     struct desk_answer answer;
     desk_answer_init(&answer);
-    enum err err = desk_do(d, op, &answer);
+    enum err err = letter_bring_body(q, d, op, &payload);
+    if (!err) err = desk_do(d, (struct op){op.kind, buf_bytes(&payload)}, &answer);
     if (err == ERR_NOT_FOUND) queue_stale(q); // deleted meanwhile: the next try makes a new one
     desk_answer_done(&answer);
     return err;

@@ -2,7 +2,7 @@
 // Changing and deleting queues: one op on every shard. What could make a shard refuse is looked at
 // on all of them before the first is touched, so that a refusal leaves nothing half done; a
 // deletion that was cut off is finished by the next.
-#include "api/inside.h"
+#include "api/bodies.h"
 #include "os/entropy.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ static enum sluice_code configure(struct open_queue *q, const struct queue_confi
     return code;
 }
 
-enum sluice_code sluice_queue_set(struct sluice *s, const char *queue,
+enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
                                   const struct sluice_setting *settings, size_t settings_len,
                                   struct sluice_error *error)
 {
@@ -147,7 +147,7 @@ static enum sluice_code delete_shards(struct open_queue *q, struct sluice_error 
     return code;
 }
 
-enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
+enum sluice_code direct_queue_delete(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
     struct open_queue *q;
@@ -163,6 +163,8 @@ enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
     enum err err = catalog_bury(s->store, &q->row, &answer);
     if (err) code = refuse_store(error, err, queue, &answer);
     store_answer_done(&answer);
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
+        bodies_delete_all(q, shard);
     queue_stale(q);
     return code;
 }

@@ -30,7 +30,7 @@ static void look_at(void *ctx, const struct machine *m, int64_t now)
     }
 }
 
-enum sluice_code sluice_queue_show(struct sluice *s, const char *queue,
+enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
                                    struct sluice_queue_info **out, struct sluice_error *error)
 {
     struct open_queue *q;
@@ -62,7 +62,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-enum sluice_code sluice_queue_list(struct sluice *s, struct sluice_names **out,
+enum sluice_code direct_queue_list(struct sluice *s, struct sluice_names **out,
                                    struct sluice_error *error)
 {
     struct sluice_names *list = NEW(struct sluice_names);

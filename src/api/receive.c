@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receiving and what becomes of it: locks are taken, kept, given back, and messages finished.
-#include "api/inside.h"
+#include "api/bodies.h"
+#include "api/later.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -25,18 +26,72 @@ struct receiving {
     struct open_queue *queue;
     struct op_claim claim;
     int64_t asked_at; // local time: leases are counted from here
+    bool named;       // the request id is the caller's
     struct desk_answer answer;
     struct sluice_batch **out;
     struct sluice_error *error;
 };
 
-static void hand_out(struct receiving *r, uint32_t shard, struct desk *d)
+// A message that was granted and cannot be handed out is given back at once. One whose body is lost
+// for good counts as failed: else it would come again and again, and nobody would be told.
+static void turn_away(struct receiving *r, uint32_t shard, const struct grant *g, enum err err)
 {
-    int64_t now = desk_time(d).hi;
-    struct batch_builder *b = batch_new(r->answer.deliveries_len);
-    for (size_t i = 0; i < r->answer.deliveries_len; i++)
-        batch_add(b, r->queue, shard, &r->answer.deliveries[i], NULL, now);
-    *r->out = batch_take(b);
+    struct lock_name lock = {.shard = shard, .ref = {.seq = g->seq, .token = g->token}};
+    char text[SLUICE_TOKEN_MAX];
+    const char *token = text, *queue = r->queue->row.name;
+    token_print(r->queue, &lock, text);
+    if (err == ERR_CORRUPT) {
+        (void)sluice_fail(r->queue->handle, queue, &token, 1, "its body is missing or damaged",
+                          NULL, NULL);
+    } else if (err != ERR_NOT_FOUND) {
+        (void)sluice_release(r->queue->handle, queue, &token, 1, 0, NULL, NULL);
+    }
+}
+
+static enum sluice_code refuse_body(struct receiving *r, uint32_t shard, uint64_t seq, enum err err)
+{
+    char id[SLUICE_ID_MAX];
+    if (err == ERR_NOT_FOUND) return SLUICE_OK; // somebody else has finished it
+    id_print(r->queue, shard, seq, id);
+    return refuse(r->error, err, "body", "message %s: its body %s", id,
+                  err == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
+}
+
+// The first that is to blame when there is nothing to hand out. A caller with a request of his own
+// may ask again and get the same locks: then they stay as they are.
+static enum sluice_code none_handed_out(struct receiving *r, uint32_t shard, const enum err *errs,
+                                        size_t len)
+{
+    enum sluice_code code = SLUICE_OK;
+    for (size_t i = 0; !code && i < len; i++)
+        code = refuse_body(r, shard, r->answer.deliveries[i].grant.seq, errs[i]);
+    bool again = r->named && code && code != SLUICE_CORRUPT;
+    for (size_t i = 0; !again && i < len; i++)
+        turn_away(r, shard, &r->answer.deliveries[i].grant, errs[i]);
+    if (again && r->error) r->error->code = SLUICE_UNKNOWN;
+    return again ? SLUICE_UNKNOWN : code;
+}
+
+static enum sluice_code hand_out(struct receiving *r, uint32_t shard, struct desk *d)
+{
+    const struct desk_answer *a = &r->answer;
+    size_t len = haul_len(a->deliveries, a->deliveries_len);
+    struct batch_builder *b = batch_new(len);
+    enum err *errs = memory_zeroed(a->deliveries_len, sizeof *errs);
+    bodies_add(b, r->queue, shard, d, a->deliveries, NULL, len, errs);
+    for (size_t i = len; i < a->deliveries_len; i++)
+        errs[i] = ERR_LIMIT; // for the next receive
+    enum sluice_code code = SLUICE_OK;
+    if (batch_len(b) > 0) {
+        for (size_t i = 0; i < a->deliveries_len; i++)
+            if (errs[i]) turn_away(r, shard, &a->deliveries[i].grant, errs[i]);
+        *r->out = batch_take(b);
+    } else {
+        code = none_handed_out(r, shard, errs, a->deliveries_len);
+        sluice_batch_free(batch_take(b));
+    }
+    memory_free(errs);
+    return code;
 }
 
 static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_t wait_ms)
@@ -47,7 +102,7 @@ static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_
     enum err err = desk_receive(d, &r->claim, wait_ms, &r->answer);
     code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
     if (code == SLUICE_NOT_FOUND) queue_stale(r->queue);
-    if (!code && r->answer.deliveries_len > 0) hand_out(r, shard, d);
+    if (!code && r->answer.deliveries_len > 0) code = hand_out(r, shard, d);
     return code;
 }
 
@@ -77,7 +132,7 @@ static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
     }
 }
 
-enum sluice_code sluice_receive(struct sluice *s, const char *queue,
+enum sluice_code direct_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
@@ -101,6 +156,7 @@ enum sluice_code sluice_receive(struct sluice *s, const char *queue,
                       CLAIM_COUNT_MAX);
     entropy_fill(r.claim.seed, sizeof r.claim.seed);
     entropy_fill(r.claim.request.bytes, sizeof r.claim.request.bytes);
+    r.named = o->request != NULL;
     if (o->request) memcpy(r.claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
     desk_answer_init(&r.answer);
     int64_t wait = o->wait_ms > 0 ? o->wait_ms : 0;
@@ -119,7 +175,9 @@ struct settling {
     struct bytes reason;
     const struct lock_name *locks;
     size_t len;
-    struct sluice_outcome *outcomes; // may be NULL
+    const struct sluice_request *request; // may be NULL
+    uint32_t op_number;                   // makes every op's request id another
+    struct sluice_outcome *outcomes;      // may be NULL
     struct sluice_error *error;
     enum sluice_code code; // the first refusal
 };
@@ -162,6 +220,14 @@ static size_t gather(const struct settling *s, uint32_t shard, size_t from, stru
     return count;
 }
 
+static struct request_id next_request(struct settling *s)
+{
+    struct request_id id;
+    if (s->request) return request_part(s->request->bytes, s->op_number++);
+    entropy_fill(id.bytes, sizeof id.bytes);
+    return id;
+}
+
 static void settle(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
                    size_t count)
 {
@@ -173,7 +239,7 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
     if (!code) {
         struct op_outcome op = {
             .wait_ms = s->wait_ms, .reason = s->reason, .count = (uint32_t)count, .refs = refs};
-        entropy_fill(op.request.bytes, sizeof op.request.bytes);
+        op.request = next_request(s);
         desk_outcome_origin(d, &op);
         CLEANUP(buf_done) struct buf payload;
         buf_init(&payload, JOURNAL_OP_MAX);
@@ -252,24 +318,6 @@ static enum sluice_code settle_all(struct sluice *s, const char *queue, const ch
     return code ? code : what->code;
 }
 
-enum sluice_code sluice_ack(struct sluice *s, const char *queue, const char *const *tokens,
-                            size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
-{
-    struct settling what = {.kind = OP_ACK, .len = len, .outcomes = outcomes, .error = error};
-    return settle_all(s, queue, tokens, &what);
-}
-
-enum sluice_code sluice_fail(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, const char *reason, struct sluice_outcome *outcomes,
-                             struct sluice_error *error)
-{
-    struct bytes text = reason ? bytes_str(reason) : BYTES_EMPTY;
-    if (text.len > FAIL_REASON_MAX) text.len = FAIL_REASON_MAX;
-    struct settling what = {
-        .kind = OP_FAIL, .reason = text, .len = len, .outcomes = outcomes, .error = error};
-    return settle_all(s, queue, tokens, &what);
-}
-
 static enum sluice_code check_wait(int64_t ms, const char *field, struct sluice_error *error)
 {
     if (ms >= 0 && ms <= LEASE_MAX_MS) return SLUICE_OK;
@@ -277,25 +325,56 @@ static enum sluice_code check_wait(int64_t ms, const char *field, struct sluice_
                   (long long)ms);
 }
 
-enum sluice_code sluice_release(struct sluice *s, const char *queue, const char *const *tokens,
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    static const uint16_t kinds[] = {[LATER_ACK] = OP_ACK,
+                                     [LATER_FAIL] = OP_FAIL,
+                                     [LATER_RELEASE] = OP_RELEASE,
+                                     [LATER_RENEW] = OP_RENEW};
+    struct bytes reason = what->reason ? bytes_str(what->reason) : BYTES_EMPTY;
+    if (reason.len > FAIL_REASON_MAX) reason.len = FAIL_REASON_MAX;
+    struct settling settling = {.kind = kinds[what->kind],
+                                .wait_ms = what->wait_ms,
+                                .reason = reason,
+                                .len = what->len,
+                                .request = what->request,
+                                .outcomes = outcomes,
+                                .error = error};
+    const char *field = what->kind == LATER_RENEW ? "visibility" : "delay";
+    enum sluice_code code = check_wait(what->wait_ms, field, error);
+    return code ? code : settle_all(s, queue, what->tokens, &settling);
+}
+
+enum sluice_code direct_ack(struct sluice *s, const char *queue, const char *const *tokens,
+                            size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    struct later_settle what = {.kind = LATER_ACK, .tokens = tokens, .len = len};
+    return direct_settle(s, queue, &what, outcomes, error);
+}
+
+enum sluice_code direct_fail(struct sluice *s, const char *queue, const char *const *tokens,
+                             size_t len, const char *reason, struct sluice_outcome *outcomes,
+                             struct sluice_error *error)
+{
+    struct later_settle what = {.kind = LATER_FAIL, .tokens = tokens, .len = len, .reason = reason};
+    return direct_settle(s, queue, &what, outcomes, error);
+}
+
+enum sluice_code direct_release(struct sluice *s, const char *queue, const char *const *tokens,
                                 size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
                                 struct sluice_error *error)
 {
-    struct settling what = {
-        .kind = OP_RELEASE, .wait_ms = delay_ms, .len = len, .outcomes = outcomes, .error = error};
-    enum sluice_code code = check_wait(delay_ms, "delay", error);
-    return code ? code : settle_all(s, queue, tokens, &what);
+    struct later_settle what = {
+        .kind = LATER_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
+    return direct_settle(s, queue, &what, outcomes, error);
 }
 
-enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *const *tokens,
+enum sluice_code direct_renew(struct sluice *s, const char *queue, const char *const *tokens,
                               size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
                               struct sluice_error *error)
 {
-    struct settling what = {.kind = OP_RENEW,
-                            .wait_ms = visibility_ms,
-                            .len = len,
-                            .outcomes = outcomes,
-                            .error = error};
-    enum sluice_code code = check_wait(visibility_ms, "visibility", error);
-    return code ? code : settle_all(s, queue, tokens, &what);
+    struct later_settle what = {
+        .kind = LATER_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
+    return direct_settle(s, queue, &what, outcomes, error);
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LETTERS_AT_ONCE 100
+#define LETTERS_AT_ONCE 16    // bodies may be large
 #define LEASE_MS        60000 // however short the queue's own is: a batch must be sent within it
 #define AT_ONCE         10000 // of one redrive op
 
@@ -167,7 +167,7 @@ static enum sluice_code redrive_letters(struct sluice *s, const char *queue, con
     return first;
 }
 
-enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
+enum sluice_code direct_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
                                 uint64_t *redriven, struct sluice_error *error)
 {
     struct open_queue *q;

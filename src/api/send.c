@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: messages go to the shard that their group, dedup key or request decides, as few ops as
 // their size allows.
-#include "api/inside.h"
+#include "api/bodies.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -15,13 +15,20 @@
 #define OP_BYTES_MAX    ((size_t)1 << 20) // of one op, unless a single message is larger
 #define ROOM_NAP_MIN_MS 5                 // between two looks for room in a full queue
 #define ROOM_NAP_MAX_MS 200
-#define BODY_BYTES_MAX  ((size_t)3 << 20) // what fits into one entry with room to spare
+
+// A message on its way. A large body is uploaded once, to the shard that is to have the message;
+// every try to send it goes there.
+struct parcel {
+    const struct sluice_send *message;
+    uint32_t shard;
+    struct upload *upload; // NULL: the body travels in the entry
+    enum reason refused;   // before it was uploaded
+};
 
 // Messages of one call that go to the same shard.
 struct sending {
     struct open_queue *queue;
-    const struct sluice_send *messages;
-    const uint32_t *shards; // of each message
+    const struct parcel *parcels;
     struct request_id request;
     struct sluice_sent *sent; // may be NULL
     struct sluice_error *error;
@@ -140,7 +147,12 @@ static void flush(struct sending *s, uint32_t shard)
         struct op op = {OP_SEND, buf_bytes(&s->payload)};
         enum err err = desk_do(d, op, &answer);
         bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_SEND, &result);
-        if (told) {
+        bool ours = told && (result.count == 0 || result.count == s->count);
+        if (told && !ours) {
+            code = refuse(s->code ? NULL : s->error, ERR_INVALID, "request",
+                          "queue %s: the request id was used for %u other messages",
+                          s->queue->row.name, result.count);
+        } else if (told) {
             note_rows(s, shard, &result, err);
             if (result.reason == REASON_DELETED) queue_stale(s->queue);
         } else {
@@ -154,21 +166,12 @@ static void flush(struct sending *s, uint32_t shard)
     s->count = 0;
 }
 
-static struct request_id op_request_id(const struct sending *s)
-{
-    struct request_id id;
-    struct hash128 h = {hash64_of(bytes_of(s->request.bytes, 16), s->op_number),
-                        hash64_of(bytes_of(s->request.bytes, 16), ~(uint64_t)s->op_number)};
-    memcpy(id.bytes, &h, sizeof id.bytes);
-    return s->op_number == 0 ? s->request : id;
-}
-
 static void add(struct sending *s, size_t index, struct bytes headers)
 {
-    const struct sluice_send *m = &s->messages[index];
+    const struct parcel *parcel = &s->parcels[index];
+    const struct sluice_send *m = parcel->message;
     if (s->count == 0) {
-        struct request_id id = op_request_id(s);
-        s->op_number++;
+        struct request_id id = request_part(s->request.bytes, s->op_number++);
         send_begin(&s->payload, &id);
     }
     struct message out = {.group = text(m->group),
@@ -182,8 +185,23 @@ static void add(struct sending *s, size_t index, struct bytes headers)
                                   : m->delay_ms > 0 ? WHEN_DELAY
                                                     : WHEN_NOW,
                           .when_ms = m->due > 0 ? m->due : m->delay_ms};
+    if (parcel->upload) {
+        out.body = BYTES_EMPTY;
+        out.reference = upload_reference(parcel->upload, m->body_len);
+    }
     send_add(&s->payload, &out);
     s->members[s->count++] = index;
+}
+
+// It was too large to be uploaded.
+static bool note_refused(struct sending *s, size_t index)
+{
+    enum reason reason = s->parcels[index].refused;
+    if (reason == REASON_NONE) return false;
+    enum sluice_code code = (enum sluice_code)reason_err(reason);
+    note_refusal(s, code, reason);
+    if (s->sent) s->sent[index] = (struct sluice_sent){.code = code};
+    return true;
 }
 
 static void send_shard(struct sending *s, uint32_t shard, size_t len)
@@ -191,10 +209,11 @@ static void send_shard(struct sending *s, uint32_t shard, size_t len)
     CLEANUP(buf_done) struct buf headers;
     buf_init(&headers, MESSAGE_HEADERS_MAX);
     for (size_t i = 0; i < len; i++) {
-        if (s->shards[i] != shard) continue;
+        const struct parcel *p = &s->parcels[i];
+        if (p->shard != shard || note_refused(s, i)) continue;
         buf_clear(&headers);
-        (void)put_headers(&s->messages[i], &headers, NULL); // checked before
-        size_t need = s->messages[i].body_len + headers.len + 4096;
+        (void)put_headers(p->message, &headers, NULL); // checked before
+        size_t need = (p->upload ? 0 : p->message->body_len) + headers.len + 4096;
         if (s->count == SEND_COUNT_MAX || s->payload.len + need > OP_BYTES_MAX) flush(s, shard);
         add(s, i, buf_bytes(&headers));
     }
@@ -215,24 +234,90 @@ static enum sluice_code check_all(const struct sluice_send *messages, size_t len
     return SLUICE_OK;
 }
 
+// ---- large bodies
+
+static void look_at_size(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(uint64_t *)ctx = machine_config(m)->message_bytes_max;
+}
+
+// Refused before it was carried to the store, if the configuration as of now says so.
+static bool is_too_large(struct open_queue *q, const struct parcel *p)
+{
+    struct desk *d;
+    uint64_t max = 0;
+    if (queue_desk(q, p->shard, &d, NULL)) return false;
+    desk_look(d, look_at_size, &max);
+    if (p->message->body_len <= max || desk_sync(d)) return false;
+    desk_look(d, look_at_size, &max);
+    return p->message->body_len > max;
+}
+
+static void upload_bodies(struct open_queue *q, struct parcel *parcels, size_t len)
+{
+    struct upload_job *jobs = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < len; i++) {
+        struct parcel *p = &parcels[i];
+        if (p->upload || p->message->body_len <= BODY_INLINE_MAX) continue;
+        if (!jobs) jobs = memory_zeroed(len - i, sizeof *jobs);
+        p->upload = NEW(struct upload);
+        if (is_too_large(q, p)) p->refused = REASON_TOO_LARGE;
+        if (p->refused != REASON_NONE) continue;
+        jobs[count++] = (struct upload_job){
+            p->shard, bytes_of(p->message->body, p->message->body_len), p->upload};
+    }
+    bodies_upload(q, jobs, count);
+    memory_free(jobs);
+}
+
+// One body that could not be uploaded keeps all of the call from being sent. With a part of them
+// the ops would be others than those of the next try with the same request, and be taken for them.
+static enum sluice_code note_uploads(struct sending *s, size_t len)
+{
+    const struct upload *bad = NULL;
+    for (size_t i = 0; i < len && !bad; i++)
+        if (s->parcels[i].upload && s->parcels[i].upload->err) bad = s->parcels[i].upload;
+    if (!bad) return SLUICE_OK;
+    enum sluice_code code = refuse_why(s->error, bad->err, s->queue->row.name, bad->why);
+    for (size_t i = 0; s->sent && i < len; i++)
+        s->sent[i] = (struct sluice_sent){.code = code};
+    return code;
+}
+
+// What was refused for certain, or known already, leaves a body that nobody refers to.
+static void free_parcels(struct open_queue *q, struct parcel *parcels, size_t len,
+                         const struct sluice_sent *sent)
+{
+    for (size_t i = 0; i < len; i++) {
+        struct parcel *p = &parcels[i];
+        if (!p->upload) continue;
+        bool unwanted = sent[i].duplicate || (sent[i].code && sent[i].code != SLUICE_UNKNOWN);
+        if (unwanted) upload_forget(q, p->shard, p->upload);
+        memory_free(p->upload);
+    }
+    memory_free(parcels);
+}
+
 // One pass: every message is taken or refused.
-static enum sluice_code send_once(struct open_queue *q, const struct sluice_send *messages,
-                                  size_t len, const struct request_id *request,
-                                  struct sluice_sent *sent, struct sluice_error *error)
+static enum sluice_code send_once(struct open_queue *q, struct parcel *parcels, size_t len,
+                                  const struct request_id *request, struct sluice_sent *sent,
+                                  struct sluice_error *error)
 {
     struct sending sending = {
-        .queue = q, .messages = messages, .request = *request, .sent = sent, .error = error};
-    uint32_t *shards = memory_zeroed(len, sizeof *shards);
+        .queue = q, .parcels = parcels, .request = *request, .sent = sent, .error = error};
     for (size_t i = 0; i < len; i++)
-        shards[i] = shard_of(q, &messages[i], request, i);
-    sending.shards = shards;
+        if (!parcels[i].upload) parcels[i].shard = shard_of(q, parcels[i].message, request, i);
+    upload_bodies(q, parcels, len);
+    enum sluice_code code = note_uploads(&sending, len);
+    if (code) return code;
     sending.members = memory_zeroed(len < SEND_COUNT_MAX ? len : SEND_COUNT_MAX, sizeof(size_t));
     buf_init(&sending.payload, JOURNAL_OP_MAX);
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++)
         send_shard(&sending, shard, len);
     buf_done(&sending.payload);
     memory_free(sending.members);
-    memory_free(shards);
     return sending.code;
 }
 
@@ -254,17 +339,16 @@ static bool waits_for_room(struct open_queue *q)
 
 // Sends those again that were refused for want of room. A refusal is remembered by its request id,
 // so each try has another; the ones before were certainly not taken.
-static enum sluice_code send_refused(struct open_queue *q, const struct sluice_send *messages,
-                                     size_t len, struct sluice_sent *sent,
-                                     struct sluice_error *error)
+static enum sluice_code send_refused(struct open_queue *q, const struct parcel *parcels, size_t len,
+                                     struct sluice_sent *sent, struct sluice_error *error)
 {
-    struct sluice_send *again = memory_zeroed(len, sizeof *again);
+    struct parcel *again = memory_zeroed(len, sizeof *again);
     struct sluice_sent *answers = memory_zeroed(len, sizeof *answers);
     size_t *which = memory_zeroed(len, sizeof *which);
     size_t count = 0;
     for (size_t i = 0; i < len; i++) {
         if (sent[i].code != SLUICE_LIMIT) continue;
-        again[count] = messages[i];
+        again[count] = parcels[i];
         which[count++] = i;
     }
     struct request_id request;
@@ -278,7 +362,7 @@ static enum sluice_code send_refused(struct open_queue *q, const struct sluice_s
     return code;
 }
 
-static enum sluice_code wait_for_room(struct open_queue *q, const struct sluice_send *messages,
+static enum sluice_code wait_for_room(struct open_queue *q, const struct parcel *parcels,
                                       size_t len, struct sluice_sent *sent,
                                       struct sluice_error *error)
 {
@@ -288,12 +372,12 @@ static enum sluice_code wait_for_room(struct open_queue *q, const struct sluice_
     while (code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
         (void)nanosleep(&nap, NULL);
         if (nap.tv_nsec < ROOM_NAP_MAX_MS * 1000000) nap.tv_nsec *= 2;
-        code = send_refused(q, messages, len, sent, error);
+        code = send_refused(q, parcels, len, sent, error);
     }
     return code;
 }
 
-enum sluice_code sluice_send(struct sluice *s, const char *queue,
+enum sluice_code direct_send(struct sluice *s, const char *queue,
                              const struct sluice_send *messages, size_t len,
                              const struct sluice_request *request, struct sluice_sent *sent,
                              struct sluice_error *error)
@@ -308,9 +392,13 @@ enum sluice_code sluice_send(struct sluice *s, const char *queue,
     entropy_fill(id.bytes, sizeof id.bytes);
     if (request) memcpy(id.bytes, request->bytes, sizeof id.bytes);
     struct sluice_sent *answers = sent ? sent : memory_zeroed(len, sizeof *answers);
-    code = send_once(q, messages, len, &id, answers, error);
+    struct parcel *parcels = memory_zeroed(len, sizeof *parcels);
+    for (size_t i = 0; i < len; i++)
+        parcels[i].message = &messages[i];
+    code = send_once(q, parcels, len, &id, answers, error);
     if (code == SLUICE_LIMIT && waits_for_room(q))
-        code = wait_for_room(q, messages, len, answers, error);
+        code = wait_for_room(q, parcels, len, answers, error);
+    free_parcels(q, parcels, len, answers);
     if (!sent) memory_free(answers);
     return code;
 }

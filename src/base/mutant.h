@@ -19,6 +19,7 @@ enum mutant {
     MUTANT_COLLECT_LIVE,        // the collector drops slots that are still needed
     MUTANT_COLLECT_YOUNG,       // the collector does not wait for the retention
     MUTANT_FLOOR_WITHOUT_PROOF, // the floor rises without the slot after it being read
+    MUTANT_SWEEP_HELD,          // the sweep deletes bodies that messages refer to
     // the queue
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,
@@ -26,6 +27,9 @@ enum mutant {
     MUTANT_ORDER_OFF,
     MUTANT_OUTBOX_MARK_OFF,
     MUTANT_DEDUP_OFF,
+    MUTANT_BODY_STALE_OFF,    // a send may refer to a body of any age
+    MUTANT_LETTER_STALE_OFF,  // ... and so may a dead letter
+    MUTANT_SWEEP_UNCOMMITTED, // a body that nobody refers to yet counts as one nobody ever will
     MUTANT_COUNT
 };
 

@@ -4,14 +4,16 @@
 // first drop, and it rises only to a snapshot that the history was seen to continue.
 //
 //     SNAPSHOTS -> FLOORS -> PROOF_SNAPSHOT -> PROOF_SLOT -> RAISING -> EXTENTS <-> DROPPING ->
-//     DELETING -> done
+//     DELETING -> SWEEPING -> done
 //                    '---- nothing to raise, or too soon ---------------^
 //
+// A sweep (sweep.c) is made by whoever has just raised the floor, and by every handle that lives
+// for long, once an hour. So a crowd of short-lived ones does not list the same objects all day.
 // Any answer that is not as hoped ends the round; the next one starts from what is stored.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
-#include "journal/inside.h"
+#include "journal/sweep.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,10 +28,11 @@ enum stage {
     STAGE_EXTENTS,
     STAGE_DROPPING,
     STAGE_DELETING,
+    STAGE_SWEEPING,
 };
 
-#define SNAPSHOTS_MAX 64 // a round looks at this many at most; more wait for the next
-#define EXTENTS_LIMIT 256
+#define SNAPSHOTS_MAX 64   // a round looks at this many at most; more wait for the next
+#define EXTENTS_LIMIT 1000 // what a bucket lists or deletes in one request
 
 struct extent {
     uint64_t first;
@@ -63,6 +66,9 @@ struct collector {
     size_t drops_len;
     size_t dropping;
     uint64_t dropped;
+    bool raised;       // the floor, in this round
+    bool sweep_wanted; // an hour has passed
+    struct sweep sweep;
 };
 
 struct collector *collector_new(struct journal *j)
@@ -71,6 +77,7 @@ struct collector *collector_new(struct journal *j)
     c->journal = j;
     c->floor_time = TIME_DAWN;
     buf_init(&c->body, FLOOR_LEN);
+    sweep_init(&c->sweep);
     return c;
 }
 
@@ -78,6 +85,7 @@ void collector_free(struct collector *c)
 {
     if (!c) return;
     buf_done(&c->body);
+    sweep_done(&c->sweep);
     memory_free(c);
 }
 
@@ -89,6 +97,11 @@ bool collector_running(const struct collector *c)
 uint64_t collector_dropped(const struct collector *c)
 {
     return c->dropped;
+}
+
+uint64_t collector_swept(const struct collector *c)
+{
+    return c->sweep.deleted;
 }
 
 static const struct journal_rules *rules(const struct collector *c)
@@ -155,6 +168,24 @@ static void ask_extents(struct collector *c)
     c->ask.request.limit = EXTENTS_LIMIT;
 }
 
+static void ask_sweep_or_rest(struct collector *c)
+{
+    c->stage = STAGE_SWEEPING;
+    if (!sweep_ask(&c->sweep, c->journal, &c->ask)) rest(c);
+}
+
+static void start_sweeping(struct collector *c)
+{
+    bool due = c->sweep_wanted || (c->raised && !c->sweep.begun);
+    if (!sweep_is_possible(c->journal) || !due) {
+        rest(c);
+        return;
+    }
+    c->sweep_wanted = false;
+    sweep_begin(&c->sweep, c->journal, c->now);
+    ask_sweep_or_rest(c);
+}
+
 // Under the floor, or one of many between two that stay. The two newest stay, and one for every
 // floor that may still rise.
 static bool may_delete(const struct collector *c, size_t index)
@@ -177,7 +208,7 @@ static void ask_delete_or_rest(struct collector *c)
         }
         c->kept_at = s->written.lo;
     }
-    rest(c);
+    start_sweeping(c);
 }
 
 static void ask_drop_or_next(struct collector *c)
@@ -205,19 +236,51 @@ static void start_dropping(struct collector *c)
     }
 }
 
+// The hour counts from here whatever comes of the round: a store that is away is not asked again
+// and again.
+static void note_sweep(struct collector *c, struct interval now)
+{
+    if (sweep_wake_at(&c->sweep, c->journal) > now.lo) return;
+    c->sweep_wanted = c->sweep_wanted || c->sweep.next_at != TIME_DAWN;
+    c->sweep.next_at = now.lo + rules(c)->sweep_every_ms;
+}
+
 void collector_start(struct collector *c, struct interval now)
 {
     if (collector_running(c) || !journal_is_current(c->journal)) return;
     c->now = now;
+    note_sweep(c, now);
     c->snapshots_len = 0;
     c->deleting = 0;
     c->kept_at = TIME_DAWN;
+    c->raised = false;
     // The journal may know newer floors; the newest is read again, for the time it was written.
     if (c->journal->floor_index > c->floor_index) {
         c->floor_index = c->journal->floor_index - 1;
         c->floor_slot = 0;
     }
     ask_snapshots(c);
+}
+
+// A handle that was just opened waits for an hour: most are closed before.
+int64_t collector_wake_at(const struct collector *c)
+{
+    return collector_running(c) ? TIME_NEVER : sweep_wake_at(&c->sweep, c->journal);
+}
+
+void collector_tick(struct collector *c, struct interval now)
+{
+    if (collector_wake_at(c) > now.lo) return;
+    bool first = c->sweep.next_at == TIME_DAWN;
+    note_sweep(c, now);
+    if (!first) collector_start(c, now);
+}
+
+bool collector_wants_time(struct collector *c)
+{
+    bool wants = !collector_running(c) && c->sweep.waits_for_time;
+    if (wants) c->sweep.waits_for_time = false;
+    return wants;
 }
 
 // ---- what each answer means
@@ -323,6 +386,7 @@ static void on_raised(struct collector *c)
     c->floor_index++;
     c->floor_slot = c->target;
     c->floor_time = c->now.lo;
+    c->raised = true;
     start_dropping(c);
 }
 
@@ -337,6 +401,17 @@ static bool may_drop(const struct collector *c, const struct response_row *row)
     return MUTANT(COLLECT_LIVE) || !j->fold.needs(j->fold.ctx, row->first, row->last);
 }
 
+// Neighbours go in one request.
+static void add_drop(struct collector *c, const struct response_row *row)
+{
+    struct extent *before = c->drops_len > 0 ? &c->drops[c->drops_len - 1] : NULL;
+    if (before && before->last + 1 == row->first) {
+        before->last = row->last;
+    } else {
+        c->drops[c->drops_len++] = (struct extent){row->first, row->last};
+    }
+}
+
 static void on_extents(struct collector *c, const struct response *r)
 {
     c->drops_len = 0;
@@ -345,7 +420,7 @@ static void on_extents(struct collector *c, const struct response *r)
     for (size_t i = 0; i < r->rows_len && i < EXTENTS_LIMIT; i++) {
         const struct response_row *row = &r->rows[i];
         c->extents_from = row->last + 1;
-        if (may_drop(c, row)) c->drops[c->drops_len++] = (struct extent){row->first, row->last};
+        if (may_drop(c, row)) add_drop(c, row);
     }
     if (c->extents_from > c->floor_slot) c->extents_more = false;
     ask_drop_or_next(c);
@@ -395,6 +470,10 @@ void collector_respond(struct collector *c, const struct response *r, struct int
     }
     case STAGE_DELETING:
         ask_delete_or_rest(c);
+        break;
+    case STAGE_SWEEPING:
+        sweep_respond(&c->sweep, c->journal, r, now);
+        ask_sweep_or_rest(c);
         break;
     }
 }

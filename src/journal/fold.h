@@ -19,6 +19,13 @@ struct fold_entry {
     size_t ops_len;
 };
 
+// What the state says about an object under <prefix>/data/.
+enum fold_hold {
+    FOLD_FREE, // no entry from here on can refer to it: final
+    FOLD_YET,  // nobody refers to it, but an entry may, until the fold's time has moved on
+    FOLD_HELD,
+};
+
 struct fold {
     void *ctx;
     void (*reset)(void *ctx); // back to the state before slot 1
@@ -38,4 +45,6 @@ struct fold {
     uint64_t (*digest)(void *ctx); // of the whole state; cheap enough to ask every 256 slots
     // Is any slot in first..last still needed, because bytes in it are still referred to?
     bool (*needs)(void *ctx, uint64_t first, uint64_t last);
+    // Is the object <prefix>/data/<name> referred to? May be NULL: nothing is ever swept.
+    enum fold_hold (*holds)(void *ctx, struct bytes name);
 };

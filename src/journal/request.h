@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/cost.h"
 #include "base/err.h"
 #include "base/interval.h"
 
@@ -15,7 +16,7 @@ enum request_kind {
     REQUEST_PUT_NEW,  // key, body
     REQUEST_GET,      // key
     REQUEST_LIST,     // key: the prefix; after; limit: rows
-    REQUEST_DELETE,   // key
+    REQUEST_DELETE,   // key; or, when there is a body, the keys in it, a zero byte after each
 };
 
 // The views stay valid until the response to this id was handed back, or the asker is freed.
@@ -48,6 +49,8 @@ struct response {
     const struct response_row *rows;
     size_t rows_len;
     bool more; // list, extents
+    struct cost cost;
+    const char *why; // a sentence on what went wrong; NULL: none
 };
 
 const char *request_kind_name(enum request_kind kind);

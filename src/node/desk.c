@@ -5,18 +5,18 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "node/desk_answer.h"
 #include "node/driver.h"
+#include "node/perform.h"
+#include "node/watcher.h"
 #include "os/entropy.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define PATIENCE_MS    30000
 #define SNAPSHOT_RATIO 2 // snapshots are at most half as many bytes as entries
-#define WATCH_WAIT_MS                                                                              \
-    200 // how long the watcher sleeps in the store at a time: bounds how long closing takes
 
 struct desk {
     struct store *store;
@@ -28,75 +28,39 @@ struct desk {
     uint64_t collected_at;      // the snapshot after which a round of collection was started
     int64_t patience_ms;
     char log[JOURNAL_PREFIX_MAX + 8];
-    pthread_t watcher;
-    pthread_mutex_t watch_lock;
-    pthread_cond_t watch_woken;
-    int receivers; // calls that may be waiting; under watch_lock
-    bool stopping;
+    struct watcher *watcher;
+    bool watched;     // it was told to watch: somebody waits for what others may send
+    enum err why_err; // of the last request that failed, until one goes well
+    char why[STORE_WHY_MAX];
 };
 
-// ---- answers
+// ---- what the store said
 
-void desk_answer_init(struct desk_answer *a)
+static void note_why(struct desk *d, const struct response *r)
 {
-    *a = (struct desk_answer){0};
-    buf_init(&a->body, SIZE_MAX);
-    buf_init(&a->text, SIZE_MAX);
+    bool fine = !r->err || r->err == ERR_NOT_FOUND || r->err == ERR_CONFLICT;
+    d->why_err = fine ? ERR_OK : r->err;
+    (void)snprintf(d->why, sizeof d->why, "%s", fine || !r->why ? "" : r->why);
 }
 
-void desk_answer_done(struct desk_answer *a)
+// Whoever ran out of patience hears what kept failing. A journal that halted knows better than the
+// store.
+static void copy_why(struct desk *d, enum err err, char *out)
 {
-    buf_done(&a->body);
-    buf_done(&a->text);
-    memory_free(a->deliveries);
-    a->deliveries = NULL;
-    a->deliveries_len = 0;
+    const char *halted = NULL;
+    bool worn_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
+    const char *why = d->why_err == err || (worn_out && d->why_err) ? d->why : "";
+    if (err == ERR_CORRUPT && journal_halted(shard_journal(d->shard), &halted)) why = halted;
+    (void)snprintf(out, STORE_WHY_MAX, "%s", why);
 }
 
-static void answer_clear(struct desk_answer *a)
+void desk_why(struct desk *d, enum err err, char out[static STORE_WHY_MAX])
 {
-    buf_clear(&a->body);
-    buf_clear(&a->text);
-    memory_free(a->deliveries);
-    a->deliveries = NULL;
-    a->deliveries_len = 0;
-}
-
-static struct bytes *view(struct message *m, int i)
-{
-    struct bytes *views[] = {&m->group,   &m->dedup, &m->content_type,  &m->workflow,
-                             &m->headers, &m->body,  &m->reference.name};
-    return i < (int)(sizeof views / sizeof *views) ? views[i] : NULL;
-}
-
-static size_t text_len(const struct shard_reply *r)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < r->deliveries_len; i++) {
-        struct message m = r->deliveries[i].message;
-        for (int v = 0; view(&m, v); v++)
-            len += view(&m, v)->len;
-    }
-    return len;
-}
-
-// Copies the deliveries; their text is reserved in one piece, so that views into it stay.
-static void keep_deliveries(struct desk_answer *a, const struct shard_reply *r)
-{
-    uint8_t *at = buf_grow(&a->text, text_len(r));
-    a->deliveries = memory_zeroed(r->deliveries_len, sizeof *a->deliveries);
-    a->deliveries_len = r->deliveries_len;
-    for (size_t i = 0; i < r->deliveries_len; i++) {
-        a->deliveries[i] = r->deliveries[i];
-        struct message *m = &a->deliveries[i].message;
-        for (int v = 0; view(m, v); v++) {
-            struct bytes *b = view(m, v);
-            if (b->len == 0) continue;
-            memcpy(at, b->data, b->len);
-            b->data = at;
-            at += b->len;
-        }
-    }
+    struct waiter w;
+    out[0] = 0;
+    if (driver_enter(d->driver, &w)) return;
+    copy_why(d, err, out);
+    driver_leave(d->driver, &w);
 }
 
 // ---- the shard's steps
@@ -104,8 +68,10 @@ static void keep_deliveries(struct desk_answer *a, const struct shard_reply *r)
 static void respond(void *ctx, const struct response *r, struct interval now)
 {
     struct desk *d = ctx;
+    note_why(d, r);
     collector_respond(d->collector, r, now);
     shard_respond(d->shard, r, now);
+    if (collector_wants_time(d->collector)) shard_pass_time(d->shard, now);
     uint64_t snapshot = journal_last_snapshot(shard_journal(d->shard));
     if (snapshot == d->collected_at) return;
     d->collected_at = snapshot; // a new snapshot may let the floor rise
@@ -116,12 +82,14 @@ static void tick(void *ctx, struct interval now)
 {
     struct desk *d = ctx;
     shard_tick(d->shard, now);
+    collector_tick(d->collector, now);
 }
 
 static int64_t wake_at(void *ctx)
 {
     const struct desk *d = ctx;
-    return shard_wake_at(d->shard);
+    int64_t shard = shard_wake_at(d->shard), collector = collector_wake_at(d->collector);
+    return shard < collector ? shard : collector;
 }
 
 static bool next_request(void *ctx, struct request *out)
@@ -139,9 +107,14 @@ static void deliver(void *ctx)
         c->err = r.err;
         if (c->answer) {
             buf_put(&c->answer->body, r.body);
-            if (r.deliveries_len > 0) keep_deliveries(c->answer, &r);
+            if (r.err && r.body.len == 0) copy_why(d, r.err, c->answer->why);
+            if (r.deliveries_len > 0) desk_answer_keep(c->answer, &r);
         }
         driver_wake(d->driver, &c->waiter);
+    }
+    if (d->watched != shard_has_waiting(d->shard)) {
+        d->watched = !d->watched;
+        watcher_want(d->watcher, d->watched);
     }
     bool there = shard_events(d->shard)->len > 0 || !shard_is_looking(d->shard);
     if (!d->follower || !there) return;
@@ -162,61 +135,34 @@ static enum err catch_up(struct desk *d, uint64_t slot)
         return ERR_OK;
     }
     struct interval now = driver_now(d->driver);
-    shard_sync(d->shard, (uint64_t)(uintptr_t)&c, now.hi + WATCH_WAIT_MS, now);
+    shard_sync(d->shard, (uint64_t)(uintptr_t)&c, now.hi + WATCHER_LOOK_MS, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
 }
 
-static enum err watch_once(struct desk *d, struct store_answer *answer)
+// What a look into the journal beside the driver came to.
+void desk_note_cost(struct desk *d, const struct store_answer *answer)
 {
+    struct waiter w;
+    if (cost_requests(&answer->cost) == 0 || driver_enter(d->driver, &w)) return;
+    shard_spent(d->shard, &answer->cost);
+    driver_leave(d->driver, &w);
+}
+
+static enum err watch_once(void *ctx)
+{
+    struct desk *d = ctx;
     struct waiter w;
     enum err err = driver_enter(d->driver, &w);
     if (err) return err;
     uint64_t slot = journal_slot(shard_journal(d->shard));
     driver_leave(d->driver, &w);
-    err = store_wait(d->store, d->log, slot + 1, WATCH_WAIT_MS, answer);
+    struct store_answer answer CLEANUP(store_answer_done);
+    store_answer_init(&answer);
+    err = store_wait(d->store, d->log, slot + 1, WATCHER_LOOK_MS, &answer);
+    desk_note_cost(d, &answer);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     return err ? err : catch_up(d, slot);
-}
-
-// A store that is away, or a journal that halted, is not asked again at once.
-static void watch_rest(struct desk *d)
-{
-    struct timespec end;
-    (void)clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_nsec += (long)WATCH_WAIT_MS * 1000000;
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&d->watch_woken, &d->watch_lock, &end);
-}
-
-static void *watch(void *arg)
-{
-    struct desk *d = arg;
-    struct store_answer answer;
-    store_answer_init(&answer);
-    (void)pthread_mutex_lock(&d->watch_lock);
-    while (!d->stopping) {
-        if (d->receivers == 0) {
-            (void)pthread_cond_wait(&d->watch_woken, &d->watch_lock);
-            continue;
-        }
-        (void)pthread_mutex_unlock(&d->watch_lock);
-        enum err err = watch_once(d, &answer);
-        (void)pthread_mutex_lock(&d->watch_lock);
-        if (err && !d->stopping) watch_rest(d);
-    }
-    (void)pthread_mutex_unlock(&d->watch_lock);
-    store_answer_done(&answer);
-    return NULL;
-}
-
-static void watch_count(struct desk *d, int by)
-{
-    (void)pthread_mutex_lock(&d->watch_lock);
-    d->receivers += by;
-    if (by > 0) (void)pthread_cond_signal(&d->watch_woken);
-    (void)pthread_mutex_unlock(&d->watch_lock);
 }
 
 // ---- open and close
@@ -233,6 +179,7 @@ static void shard_config_of(const struct desk_config *config, struct shard_confi
     entropy_fill(&out->journal.writer, sizeof out->journal.writer);
     out->journal.seed = entropy_u64();
     out->journal.snapshot_ratio = SNAPSHOT_RATIO;
+    if (config->no_courtesy) out->journal.courtesy_ms = 0;
     if (config->rules.retain_ms != 0) out->journal.rules = config->rules;
     memcpy(out->queue, config->queue, sizeof out->queue);
     char *at = out->journal.prefix;
@@ -252,34 +199,42 @@ static enum err start(struct desk *d)
                           .deliver = deliver};
     struct waiter w;
     enum err err = driver_open(d->store, &steps, &d->driver);
+    if (!err) err = watcher_new(watch_once, d, &d->watcher);
     if (!err) err = driver_enter(d->driver, &w);
     if (err) return err;
     shard_start(d->shard, driver_now(d->driver));
     driver_leave(d->driver, &w);
-    return pthread_create(&d->watcher, NULL, watch, d) == 0 ? ERR_OK : ERR_LIMIT;
+    return ERR_OK;
 }
 
 static void release(struct desk *d)
 {
+    watcher_free(d->watcher);
     driver_free(d->driver);
     collector_free(d->collector);
     shard_free(d->shard);
-    (void)pthread_mutex_destroy(&d->watch_lock);
-    (void)pthread_cond_destroy(&d->watch_woken);
     memory_free(d);
+}
+
+// The shards of a queue share what may be spent.
+static int64_t puts_share(const struct store *s, const struct desk_config *config)
+{
+    int64_t all = store_puts_per_second(s);
+    int64_t shards = config->birth.shards > 0 ? config->birth.shards : 1;
+    return (all + shards - 1) / shards;
 }
 
 enum err desk_open(struct store *s, const struct desk_config *config, struct desk **out)
 {
     struct shard_config shard;
     shard_config_of(config, &shard);
+    shard.journal.puts_per_second = puts_share(s, config);
+    shard.journal.far = store_is_far(s);
     struct desk *d = NEW(struct desk);
     d->store = s;
     d->id = config->id;
     d->patience_ms = config->patience_ms != 0 ? config->patience_ms : PATIENCE_MS;
     (void)snprintf(d->log, sizeof d->log, "%s/log", shard.journal.prefix);
-    (void)pthread_mutex_init(&d->watch_lock, NULL);
-    (void)pthread_cond_init(&d->watch_woken, NULL);
     d->shard = shard_new(&shard);
     d->collector = collector_new(shard_journal(d->shard));
     enum err err = start(d);
@@ -293,13 +248,7 @@ enum err desk_open(struct store *s, const struct desk_config *config, struct des
 
 void desk_close(struct desk *d)
 {
-    if (!d) return;
-    (void)pthread_mutex_lock(&d->watch_lock);
-    d->stopping = true;
-    (void)pthread_cond_signal(&d->watch_woken);
-    (void)pthread_mutex_unlock(&d->watch_lock);
-    (void)pthread_join(d->watcher, NULL);
-    release(d);
+    if (d) release(d);
 }
 
 // ---- calls
@@ -308,7 +257,7 @@ static enum err call_begin(struct desk *d, struct desk_call *c, struct desk_answ
                            struct interval *now)
 {
     *c = (struct desk_call){.answer = a};
-    if (a) answer_clear(a);
+    if (a) desk_answer_clear(a);
     enum err err = driver_enter(d->driver, &c->waiter);
     if (!err) *now = driver_now(d->driver);
     return err;
@@ -355,9 +304,7 @@ enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait
     if (err) return err;
     int64_t wait_until = now.lo + wait_ms;
     shard_receive(d->shard, ticket_of(&c), claim, wait_until, wait_until + d->patience_ms, now);
-    if (wait_ms > 0) watch_count(d, 1);
     driver_wait(d->driver, &c.waiter);
-    if (wait_ms > 0) watch_count(d, -1);
     return c.err;
 }
 
@@ -366,8 +313,7 @@ enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait
 static void later_end(struct waiter *w)
 {
     struct desk_later *l = (struct desk_later *)w; // its first member's first member
-    if (l->watches) watch_count(l->desk, -1);
-    struct desk_answer answer = l->answer; // l may be gone when `then` returns
+    struct desk_answer answer = l->answer;         // l may be gone when `then` returns
     l->then(l, l->call.err, &answer);
     desk_answer_done(&answer);
 }
@@ -376,7 +322,6 @@ static void later_end(struct waiter *w)
 static bool later_begin(struct desk *d, struct desk_later *l, struct interval *now)
 {
     l->desk = d;
-    l->watches = false;
     desk_answer_init(&l->answer);
     enum err err = call_begin(d, &l->call, &l->answer, now);
     if (!err) return true;
@@ -400,8 +345,16 @@ void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wa
     int64_t wait_until = now.lo + wait_ms;
     shard_receive(d->shard, ticket_of(&l->call), claim, wait_until, wait_until + d->patience_ms,
                   now);
-    l->watches = wait_ms > 0;
-    if (l->watches) watch_count(d, 1);
+    driver_later(d->driver, &l->call.waiter, later_end);
+}
+
+void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l)
+{
+    struct interval now;
+    if (!later_begin(d, l, &now)) return;
+    int64_t wait_until = now.lo + wait_ms;
+    shard_await(d->shard, ticket_of(&l->call), worker, wait_until, wait_until + d->patience_ms,
+                now);
     driver_later(d->driver, &l->call.waiter, later_end);
 }
 
@@ -411,10 +364,8 @@ bool desk_cancel(struct desk *d, struct desk_later *l)
     if (driver_enter(d->driver, &w)) return false;
     bool waits = !l->call.waiter.done && shard_cancel(d->shard, ticket_of(&l->call));
     if (waits) driver_forget(d->driver, &l->call.waiter);
-    bool watches = l->watches;
     driver_leave(d->driver, &w);
     if (!waits) return false;
-    if (watches) watch_count(d, -1);
     desk_answer_done(&l->answer);
     return true;
 }
@@ -539,6 +490,15 @@ size_t desk_waiting(struct desk *d)
     return waiting;
 }
 
+void desk_tally(struct desk *d, struct shard_tally *to)
+{
+    struct waiter w;
+    *to = (struct shard_tally){0};
+    if (driver_enter(d->driver, &w)) return;
+    *to = *shard_tally(d->shard);
+    driver_leave(d->driver, &w);
+}
+
 static enum err follow_once(struct desk *d, uint64_t *slot, bool *there)
 {
     struct desk_call c;
@@ -567,6 +527,7 @@ enum err desk_follow(struct desk *d, int64_t wait_ms)
     struct store_answer answer;
     store_answer_init(&answer);
     err = store_wait(d->store, d->log, slot + 1, wait_ms, &answer);
+    desk_note_cost(d, &answer);
     store_answer_done(&answer);
     if (err == ERR_OK) return follow_once(d, &slot, &there);
     return err == ERR_NOT_FOUND ? ERR_OK : err;

@@ -16,6 +16,7 @@ struct desk_config {
     bool keeps_events;
     bool keeps_time;
     bool moves_letters;
+    bool no_courtesy;    // do not pause for a live owner's sake: for tests whose time is their own
     int64_t patience_ms; // how long a call may take beside waiting for messages; 0: 30 s
 };
 
@@ -30,6 +31,7 @@ struct desk_answer {
     struct delivery *deliveries; // receive: views into text
     size_t deliveries_len;
     struct buf text;
+    char why[STORE_WHY_MAX]; // what the store said, when it is to blame for an error; may be empty
 };
 
 void desk_answer_init(struct desk_answer *a);
@@ -48,6 +50,9 @@ MUST_USE enum err desk_receive(struct desk *d, const struct op_claim *claim, int
 MUST_USE enum err desk_fetch(struct desk *d, const struct place *places, size_t count,
                              struct desk_answer *a);
 MUST_USE enum err desk_sync(struct desk *d);
+// What the store said to the last request, if that failed, with this error or one that stands for
+// it; else empty. For errors of calls that bring no answer.
+void desk_why(struct desk *d, enum err err, char out[static STORE_WHY_MAX]);
 
 // The same without waiting, for those who have more calls than threads. Embed one in what is to be
 // known afterwards; `then` is called once, on any thread, perhaps before the call returns. It
@@ -61,14 +66,15 @@ struct desk_later {
     } call;
     struct desk_answer answer;
     struct desk *desk;
-    bool watches; // the journal is watched for its sake
     void (*then)(struct desk_later *l, enum err err, struct desk_answer *a); // a is released after
 };
 void desk_do_later(struct desk *d, struct op op, struct desk_later *l);
 void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
                         struct desk_later *l);
-// A receive that waits is forgotten: true, and `then` is not called. False: it was, or will be
-// soon.
+// ERR_OK: there is something to claim; ERR_NOT_FOUND: there was not, for wait_ms.
+void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l);
+// A receive or await that waits is forgotten: true, and `then` is not called. False: it was, or
+// will be soon.
 bool desk_cancel(struct desk *d, struct desk_later *l);
 MUST_USE enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner);
 MUST_USE enum err desk_touch(struct desk *d); // commits an entry, so that the fold's time moves on
@@ -79,6 +85,8 @@ bool desk_dispatch(struct desk *d);           // shard_dispatch with fresh rando
 typedef enum err desk_carry_fn(void *ctx, const char *to, struct op op);
 size_t desk_carry(struct desk *d, desk_carry_fn *carry, void *ctx);
 
+// For the shard's books: what was asked of the store beside the desk.
+void desk_note_cost(struct desk *d, const struct store_answer *answer);
 struct interval desk_time(struct desk *d); // the store's clock, as well as it is known
 // Looks at the state of the last entry folded, under the desk's lock.
 typedef void desk_look_fn(void *ctx, const struct machine *m, int64_t now);
@@ -87,6 +95,7 @@ void desk_look(struct desk *d, desk_look_fn *look, void *ctx);
 // the next entry.
 MUST_USE enum err desk_follow(struct desk *d, int64_t wait_ms);
 size_t desk_waiting(struct desk *d); // receives that wait for something to claim
+void desk_tally(struct desk *d, struct shard_tally *to); // what it has seen so far
 // The events since the last call, in order; under the desk's lock.
 typedef void desk_event_fn(void *ctx, const struct events *list, const struct event *e);
 void desk_events(struct desk *d, desk_event_fn *on_event, void *ctx);

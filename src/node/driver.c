@@ -45,6 +45,7 @@ struct driver {
     pthread_cond_t background_woken;
     bool background_asleep;
     int64_t background_until; // when it will look at the time again
+    int64_t now_seen;         // when the store last answered
     bool stopping;
 };
 
@@ -171,7 +172,9 @@ static void share_out(struct driver *d)
         rouse(d, d->asleep, NAP_WORK);
     if (!d->background_asleep) return; // it looks at all of this before it sleeps again
     bool work = d->waited_for.len > d->coming || d->for_background.len > 0 || d->stopping;
-    if (!work && d->steps.wake_at(d->steps.ctx) >= d->background_until) return;
+    int64_t wake = d->steps.wake_at(d->steps.ctx);
+    bool due = wake <= d->now_seen; // the store's clock may be found to be ahead of what it was
+    if (!work && !due && wake >= d->background_until) return;
     d->background_asleep = false;
     (void)pthread_cond_signal(&d->background_woken);
 }
@@ -199,7 +202,9 @@ static void serve(struct driver *d, const struct request *r, struct performance 
     int64_t received = clock_boot_ms();
     lock(d);
     store_clock_note(&d->clock, sent, received, response.time);
-    d->steps.respond(d->steps.ctx, &response, driver_now(d));
+    struct interval now = driver_now(d);
+    d->now_seen = now.lo;
+    d->steps.respond(d->steps.ctx, &response, now);
     after_step(d);
 }
 

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/memory.h"
 
+#include <string.h>
+
 void performance_init(struct performance *p)
 {
     *p = (struct performance){0};
@@ -16,6 +18,18 @@ void performance_done(struct performance *p)
     store_answer_done(&p->answer);
     memory_free(p->rows);
     *p = (struct performance){0};
+}
+
+static enum err delete_keys(struct store *s, const struct request *r, struct store_answer *a)
+{
+    const char *keys[STORE_LIST_MAX] = {r->key};
+    size_t count = r->body.len > 0 ? 0 : 1;
+    for (struct reader rest = reader_of(r->body); rest.left > 0; count++) {
+        const uint8_t *end = memchr(rest.at, 0, rest.left);
+        CHECK(end && count < STORE_LIST_MAX);
+        keys[count] = (const char *)read_bytes(&rest, (size_t)(end - rest.at) + 1).data;
+    }
+    return store_delete(s, keys, count, a);
 }
 
 static enum err call(struct store *s, const struct request *r, struct store_answer *a)
@@ -36,7 +50,7 @@ static enum err call(struct store *s, const struct request *r, struct store_answ
     case REQUEST_LIST:
         return store_list(s, r->key, r->after, r->limit, a);
     case REQUEST_DELETE:
-        return store_delete(s, &r->key, 1, a);
+        return delete_keys(s, r, a);
     }
     CHECK(false); // every kind is above
     return ERR_INVALID;
@@ -58,11 +72,6 @@ static void view_rows(struct performance *p, enum request_kind kind)
     }
 }
 
-struct cost cost_of(const struct store_answer *a)
-{
-    return (struct cost){a->cost.writes, a->cost.reads, a->cost.deletes};
-}
-
 struct response perform(struct store *s, const struct request *r, struct performance *p)
 {
     enum err err = call(s, r, &p->answer);
@@ -74,6 +83,6 @@ struct response perform(struct store *s, const struct request *r, struct perform
                              .rows = p->rows,
                              .rows_len = p->answer.rows_len,
                              .more = p->answer.more,
-                             .cost = cost_of(&p->answer),
+                             .cost = p->answer.cost,
                              .why = p->answer.why[0] ? p->answer.why : NULL};
 }

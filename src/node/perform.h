@@ -14,6 +14,5 @@ struct performance {
 
 void performance_init(struct performance *p);
 void performance_done(struct performance *p);
-struct cost cost_of(const struct store_answer *a);
 // Blocks. The response's views live in p until the next call.
 struct response perform(struct store *s, const struct request *r, struct performance *p);

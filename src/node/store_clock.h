@@ -7,10 +7,17 @@
 
 #include <stdbool.h>
 
+// Store time minus local time is at least (or at most) offset, as far as was known at the local
+// time measured; drift has loosened it since.
+struct clock_bound {
+    int64_t offset;
+    int64_t measured;
+};
+
 struct store_clock {
-    int64_t offset_lo; // store time minus local time lies in [offset_lo, offset_hi]
-    int64_t offset_hi;
-    int64_t measured; // local time of the last measurement
+    struct clock_bound lo;
+    struct clock_bound hi;
+    int64_t lag; // a Date may be so old when it is sent: 0 until a store is caught at it
     bool known;
 };
 

@@ -104,6 +104,7 @@ static uint64_t purge(struct machine *m, unsigned states)
         for (size_t i = 0; i < m->backlog.len; i++)
             plain += backlog_at(m, i)->count;
         count_move(m, STATE_READY, STATE_PURGED, plain);
+        bodies_release_backlog(m);
         backlog_clear(m);
     }
     for (uint32_t h = 1; h < m->msgs_len; h++) {
@@ -159,6 +160,7 @@ static void redrive_one(struct machine *m, uint32_t h)
     map_remove(&m->by_seq, from, h);
     backlog_break(m);
     msg->seq = m->seq_next++;
+    body_rename(m, from, msg->seq);
     msg->retries = msg->deliveries = 0;
     msg->flags = 0;
     map_add(&m->by_seq, msg->seq, h);

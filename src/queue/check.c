@@ -143,4 +143,5 @@ void machine_check(const struct machine *m)
     check_locks(m);
     check_scopes(m);
     check_lists(m);
+    bodies_check(m);
 }

@@ -242,6 +242,7 @@ void lock_expire(struct machine *m, uint32_t h)
         ticket_expires(m, h);
         return;
     }
+    m->expired++;
     struct event *e = emit(m, EVENT_LOCK_EXPIRED, h);
     if (e) emit_worker(m, e, lock_of(m, msg)->worker);
     int64_t until;

@@ -40,6 +40,7 @@ static void done(struct machine *m)
     backlog_clear(m);
     dedup_clear(m);
     requests_clear(m);
+    bodies_clear(m);
     memory_free(m->sources);
     memory_free(m->msgs);
     memory_free(m->locks);
@@ -152,6 +153,8 @@ static enum reason dispatch(struct machine *m, const struct op *op)
         return apply_arrive(m, p);
     case OP_OUTBOX:
         return apply_outbox(m, p);
+    case OP_SPENT:
+        return apply_spent(m, p);
     default:
         return REASON_UNKNOWN_OP;
     }

@@ -53,9 +53,9 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 
 #define REQUEST_KEEP_MS   (INT64_C(10) * 60 * 1000)
 #define REQUEST_BYTES_MAX ((size_t)32 << 20)
-#define BODY_AGE_MAX_MS   (INT64_C(6) * 3600 * 1000) // of an uploaded body when it is sent
+#define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // of an uploaded body when it is sent
 #define WORKERS_MAX       4096
-#define SNAPSHOT_VERSION  1
+#define SNAPSHOT_VERSION  2
 
 void machine_save(const struct machine *m, struct buf *out);
 MUST_USE enum err machine_load(struct machine *m, struct bytes saved); // CORRUPT: the reset state
@@ -63,6 +63,14 @@ uint64_t machine_digest(const struct machine *m);                      // O(1)
 // Does a live body, or a dead message's reason, lie in these slots? May say yes for up to
 // PLACE_SPAN slots too many.
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last);
+// Does a message refer to the uploaded body of this name (queue/body_name.h)? BODY_FREE is final:
+// no later state will.
+enum body_hold {
+    BODY_FREE,
+    BODY_YET, // nobody does, but an entry may, until the machine's time has moved on
+    BODY_HELD,
+};
+enum body_hold machine_holds(const struct machine *m, struct bytes name);
 
 // Every invariant that can be seen from inside, CHECKed: one token per open message, counts add up
 // (I3, I5), one open message per strict scope and the right one on offer (I6), indexes agree.
@@ -117,8 +125,20 @@ struct machine_stats {
     uint64_t ranges;     // what the plain backlog costs
     uint64_t records;    // messages with a record
     uint64_t requests;   // remembered answers
+    uint64_t bodies;     // uploaded bodies that are referred to
 };
 void machine_stats(const struct machine *m, int64_t now, struct machine_stats *out);
+// Locks that ran out while this machine folded: for whoever counts, no part of the state.
+uint64_t machine_expired(const struct machine *m);
+
+// What the store was asked for this shard's sake, as far as it was reported. Hours are the clock's.
+struct machine_spent {
+    struct cost total;
+    struct cost this_hour;
+    struct cost last_hour;
+    int64_t hour_ms; // how much of this hour has passed
+};
+void machine_spent(const struct machine *m, int64_t now, struct machine_spent *out);
 
 // Would a claim by this worker (empty: any) get something at that moment?
 bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker);

@@ -20,8 +20,7 @@ bool request_id_set(const struct request_id *id);
 #define MESSAGE_CONTENT_TYPE_MAX 256
 #define MESSAGE_WORKFLOW_MAX     256
 #define MESSAGE_HEADERS_MAX      ((size_t)64 << 10)
-#define MESSAGE_REFERENCE_MAX    512
-#define MESSAGE_BODY_MAX         ((size_t)8 << 20)
+#define MESSAGE_BODY_MAX         ((size_t)8 << 20) // inside an entry
 #define MESSAGE_PRIORITY_MAX     9
 #define WORKER_NAME_MAX          128
 
@@ -49,11 +48,11 @@ void walk_note(struct walk *w, struct place p, uint64_t slot, uint32_t left);
 
 enum message_when { WHEN_NOW, WHEN_DELAY, WHEN_DUE };
 
-// A body that was uploaded before: the machine knows its name and size only.
+// A body that was uploaded before: the machine knows its name (queue/body_name.h) and size only.
 struct body_reference {
     struct bytes name;
     uint64_t len;
-    int64_t uploaded_at;
+    int64_t uploaded_at; // as the name says
 };
 
 // Views; the owner of the bytes is whoever filled it in.

@@ -337,3 +337,25 @@ enum err outbox_decode(struct bytes payload, struct op_outbox *out)
     out->upto = read_u64(&r);
     return end(&r);
 }
+
+// ---- the books
+
+void spent_encode(struct buf *out, const struct op_spent *op)
+{
+    op_head_put(out, &op->request);
+    buf_put_u64(out, op->cost.writes);
+    buf_put_u64(out, op->cost.reads);
+    buf_put_u64(out, op->cost.deletes);
+}
+
+enum err spent_decode(struct bytes payload, struct op_spent *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->cost.writes = read_u64(&r);
+    out->cost.reads = read_u64(&r);
+    out->cost.deletes = read_u64(&r);
+    const struct cost *c = &out->cost;
+    if (c->writes > SPENT_MAX || c->reads > SPENT_MAX || c->deletes > SPENT_MAX) r.bad = true;
+    return end(&r);
+}

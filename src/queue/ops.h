@@ -4,6 +4,7 @@
 // into the payload. docs/format.md has the bytes.
 #pragma once
 
+#include "base/cost.h"
 #include "base/err.h"
 #include "base/op.h"
 #include "queue/config.h"
@@ -29,6 +30,7 @@ enum op_kind {
     OP_DELETE = OP_KIND_MACHINE + 15,
     OP_ARRIVE = OP_KIND_MACHINE + 16, // a dead letter reaches its queue
     OP_OUTBOX = OP_KIND_MACHINE + 17, // the source forgets what has arrived
+    OP_SPENT = OP_KIND_MACHINE + 18,  // what the store was asked for the shard's sake
     OP_KIND_END
 };
 
@@ -211,3 +213,15 @@ struct op_outbox {
 
 void outbox_encode(struct buf *out, const struct op_outbox *op);
 MUST_USE enum err outbox_decode(struct bytes payload, struct op_outbox *out);
+
+// ---- the books
+
+#define SPENT_MAX (UINT64_C(1) << 40) // of each sort, in one op
+
+struct op_spent {
+    struct request_id request;
+    struct cost cost; // since the writer's last one
+};
+
+void spent_encode(struct buf *out, const struct op_spent *op);
+MUST_USE enum err spent_decode(struct bytes payload, struct op_spent *out);

@@ -106,6 +106,9 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
         source = source_need(m, &op.source, op.source_shard);
         if (op.number <= source->number && !MUTANT(OUTBOX_MARK_OFF)) reason = REASON_ARRIVED_BEFORE;
     }
+    // The copy may be gone: the letter comes again with another.
+    bool stale = body_is_stale(m, &op.message.reference) && !MUTANT(LETTER_STALE_OFF);
+    if (reason == REASON_NONE && stale) reason = REASON_BODY_STALE;
     if (reason != REASON_NONE) {
         backlog_break(m);
         result_begin(&m->result, reason);

@@ -108,6 +108,11 @@ static void stats_project(const struct machine *m, size_t at, int64_t now,
     stats_project(m, 2 * at + 2, now, out);
 }
 
+uint64_t machine_expired(const struct machine *m)
+{
+    return m->expired;
+}
+
 void machine_stats(const struct machine *m, int64_t now, struct machine_stats *out)
 {
     *out = (struct machine_stats){.sent = m->sent,
@@ -118,7 +123,8 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
                                   .workers = m->leavers.len,
                                   .ranges = m->backlog.len,
                                   .records = m->msgs_used,
-                                  .requests = m->requests.len};
+                                  .requests = m->requests.len,
+                                  .bodies = m->bodies.len};
     for (size_t s = 0; s < STATE_COUNT; s++)
         out->counts[s] = m->counts[s];
     stats_project(m, 0, now, out);

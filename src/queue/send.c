@@ -2,6 +2,7 @@
 // Messages enter. Each message of a batch is judged by itself: the good ones are taken, the others
 // have their reason.
 #include "base/check.h"
+#include "base/mutant.h"
 #include "queue/state.h"
 
 uint64_t messages_held(const struct machine *m)
@@ -26,15 +27,23 @@ static enum reason admit(const struct machine *m, const struct message *msg, int
 {
     const struct queue_config *c = &m->config;
     if (message_body_len(msg) > c->message_bytes_max) return REASON_TOO_LARGE;
-    if (msg->reference.name.len > 0 && m->now - BODY_AGE_MAX_MS > msg->reference.uploaded_at)
-        return REASON_BODY_STALE;
+    if (body_is_stale(m, &msg->reference) && !MUTANT(BODY_STALE_OFF)) return REASON_BODY_STALE;
     if (is_strict(m) && msg->priority > 0) return REASON_STRICT_PRIORITY;
     return due_of(m, msg, due);
+}
+
+static void hold_reference(struct machine *m, uint64_t seq, const struct body_reference *r)
+{
+    struct body_name name;
+    if (r->name.len == 0) return;
+    CHECK(body_name_parse(r->name, &name)); // the decoder did
+    body_hold(m, seq, name.random[0]);
 }
 
 uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip)
 {
     uint64_t seq = m->seq_next++;
+    hold_reference(m, seq, &msg->reference);
     bool grouped = is_strict(m) && msg->group.len > 0;
     enum message_state state = due > 0 ? STATE_DELAYED : STATE_READY;
     uint32_t h = 0;

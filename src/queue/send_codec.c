@@ -5,6 +5,7 @@
 #include "queue/send_codec.h"
 
 #include "base/check.h"
+#include "queue/body_name.h"
 
 enum field {
     FIELD_GROUP = 1,
@@ -43,7 +44,7 @@ static void check_limits(const struct message *m)
     CHECK(m->content_type.len <= MESSAGE_CONTENT_TYPE_MAX);
     CHECK(m->workflow.len <= MESSAGE_WORKFLOW_MAX);
     CHECK(m->headers.len <= MESSAGE_HEADERS_MAX);
-    CHECK(m->reference.name.len <= MESSAGE_REFERENCE_MAX);
+    CHECK(m->reference.name.len == 0 || m->reference.name.len == BODY_NAME_LEN);
     CHECK(m->body.len <= MESSAGE_BODY_MAX);
     CHECK(m->reference.name.len == 0 || m->body.len == 0);
 }
@@ -93,10 +94,11 @@ static void read_when(struct reader *r, unsigned fields, struct message *out)
 
 static void read_reference(struct reader *r, struct body_reference *out)
 {
-    out->name = read_named(r, MESSAGE_REFERENCE_MAX);
+    out->name = read_named(r, BODY_NAME_LEN);
     out->len = read_u64(r);
     out->uploaded_at = read_i64(r);
-    if (out->uploaded_at < 0) r->bad = true;
+    struct body_name name;
+    if (!body_name_parse(out->name, &name) || name.uploaded_at != out->uploaded_at) r->bad = true;
 }
 
 static void read_fields(struct reader *r, unsigned fields, struct message *out)

@@ -32,6 +32,7 @@ uint64_t machine_digest(const struct machine *m)
         h = mix(h, scalars[i]);
     for (size_t i = 0; i < STATE_COUNT; i++)
         h = mix(h, m->counts[i]);
+    h = spent_mix(&m->spent, h);
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -187,6 +188,8 @@ void machine_save(const struct machine *m, struct buf *out)
     save_records(m, out);
     save_memory(m, out);
     save_workers(m, out);
+    bodies_save(m, out);
+    spent_save(&m->spent, out);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -199,9 +202,12 @@ static bool read_bool(struct reader *r)
     return v == 1;
 }
 
-static void load_scalars(struct machine *m, struct reader *r)
+// Answers the version. The one before has no bodies and no books.
+static uint8_t load_scalars(struct machine *m, struct reader *r)
 {
-    if (read_u32(r) != SNAPSHOT_MAGIC || read_u8(r) != SNAPSHOT_VERSION) r->bad = true;
+    if (read_u32(r) != SNAPSHOT_MAGIC) r->bad = true;
+    uint8_t version = read_u8(r);
+    if (version != SNAPSHOT_VERSION && version != SNAPSHOT_VERSION - 1) r->bad = true;
     struct bytes id = read_bytes(r, sizeof m->queue.bytes);
     if (!bytes_equal(id, bytes_of(m->queue.bytes, sizeof m->queue.bytes))) r->bad = true;
     if (read_u32(r) != m->shard) r->bad = true;
@@ -222,6 +228,7 @@ static void load_scalars(struct machine *m, struct reader *r)
         m->counts[i] = read_u64(r);
         m->sent += m->counts[i];
     }
+    return version;
 }
 
 static void load_backlog(struct machine *m, struct reader *r, uint64_t *ready)
@@ -448,11 +455,13 @@ enum err machine_load(struct machine *m, struct bytes saved)
     machine_reset(m);
     struct reader r = reader_of(saved);
     struct loaded l = {0};
-    load_scalars(m, &r);
+    bool all = load_scalars(m, &r) == SNAPSHOT_VERSION;
     if (reader_ok(&r)) load_backlog(m, &r, &l.counts[STATE_READY]);
     if (reader_ok(&r)) load_records(m, &r, &l);
     if (reader_ok(&r)) load_memory(m, &r);
     if (reader_ok(&r)) load_workers(m, &r);
+    if (all && reader_ok(&r)) bodies_load(m, &r);
+    if (all && reader_ok(&r)) spent_load(&m->spent, &r);
     memory_free(l.tickets);
     memory_free(l.graves);
     uint64_t digest = read_u64(&r);

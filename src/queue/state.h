@@ -8,6 +8,7 @@
 
 #include "base/heap.h"
 #include "base/map.h"
+#include "queue/body_name.h"
 #include "queue/machine.h"
 
 #include <assert.h>
@@ -134,10 +135,32 @@ struct requests {
     struct map index;
 };
 
+// An unfinished message whose body is an object of its own.
+struct body_row {
+    uint64_t seq;
+    uint64_t key; // body_name.random[0]
+};
+
+struct bodies {
+    struct body_row *rows; // in no order
+    uint32_t len;
+    uint32_t cap;
+    struct map by_seq;
+    struct map by_key;
+};
+
 struct source {
     struct queue_id queue;
     uint32_t shard;
     uint64_t number; // of the last dead letter that arrived
+};
+
+// Empty until a store charges for something.
+struct spent {
+    struct cost total;
+    struct cost this_hour; // the one with this number, since 1970
+    struct cost last_hour;
+    int64_t hour;
 };
 
 struct machine {
@@ -162,10 +185,13 @@ struct machine {
     uint64_t tickets;
     uint64_t waiting;
     uint64_t duplicates;
+    uint64_t expired; // locks that ran out while it folded; only to be counted, no part of the state
+    struct spent spent;
 
     struct backlog backlog;
     struct dedup dedup;
     struct requests requests;
+    struct bodies bodies;
     struct source *sources; // by queue id and shard
     size_t sources_len;
     size_t sources_cap;
@@ -326,6 +352,17 @@ void requests_expire(struct machine *m);
 void requests_clear(struct machine *m);
 const struct request_row *request_at(const struct machine *m, size_t index);
 
+// bodies.c: which uploaded bodies are still referred to
+bool body_is_stale(const struct machine *m, const struct body_reference *r);
+void body_hold(struct machine *m, uint64_t seq, uint64_t key);
+void body_release(struct machine *m, uint64_t seq); // finished; no such body is fine
+void body_rename(struct machine *m, uint64_t from, uint64_t to);
+void bodies_release_backlog(struct machine *m); // before backlog_clear
+void bodies_clear(struct machine *m);
+void bodies_save(const struct machine *m, struct buf *out);
+void bodies_load(struct machine *m, struct reader *r);
+void bodies_check(const struct machine *m);
+
 // outbox.c
 void grave_dig(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
                bool failed); // the record is LOCKED and becomes DEAD or OUTBOUND
@@ -352,6 +389,12 @@ enum reason apply_redrive(struct machine *m, struct bytes payload);
 enum reason apply_delete(struct machine *m, struct bytes payload);
 enum reason apply_arrive(struct machine *m, struct bytes payload);
 enum reason apply_outbox(struct machine *m, struct bytes payload);
+enum reason apply_spent(struct machine *m, struct bytes payload);
+
+// spent.c
+uint64_t spent_mix(const struct spent *s, uint64_t h);
+void spent_save(const struct spent *s, struct buf *out);
+void spent_load(struct spent *s, struct reader *r);
 
 // send.c: a message enters the queue; READY or DELAYED, in the backlog or with a record
 uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip);

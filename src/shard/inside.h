@@ -27,6 +27,7 @@ struct call {
     uint64_t ticket;
     uint16_t kind; // of its op; 0: sync, own, touch, fetch
     bool receives;
+    bool awaits; // a receive that claims nothing: it only wants to know when to
     bool silent; // the shard's own: nobody hears the answer
     bool looked; // since it came the tail was seen
     enum call_state state;
@@ -61,6 +62,7 @@ struct shard {
     struct journal *journal;
     struct cache *cache;
     struct events events;
+    struct shard_tally tally;
     struct call_list calls[CALL_STATES];
 
     struct asking reading; // for bodies, and for nobody's entry to fold
@@ -76,6 +78,12 @@ struct shard {
     struct answer *answers;
     struct answer *answers_tail;
     struct answer *answer_out;
+
+    // books.c
+    struct cost spent;   // not booked yet
+    uint64_t paid_ahead; // writes that were booked before they were made
+    int64_t book_again;  // not before this
+    bool booking;        // an op is on its way
 
     // post.c
     bool letter_open;       // one is on its way: the next waits, so that they arrive in order
@@ -94,6 +102,10 @@ void call_push(struct shard *s, struct call *c, enum call_state state);
 struct call *call_take(struct shard *s, struct call *c); // out of its list
 void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body); // ends it
 void call_commit(struct shard *s, struct call *c); // hands its op to the journal
+static inline uint64_t call_ticket(struct call *c) // the journal's
+{
+    return (uint64_t)(uintptr_t)c;
+}
 // The reason for which the fold would refuse all of its op at a fresh tail; REASON_NONE: not sure.
 enum reason call_certain_refusal(const struct shard *s, const struct call *c);
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
@@ -111,6 +123,15 @@ void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);
 void fetch_respond(struct shard *s, const struct response *r);
 void fetch_want(struct shard *s, uint64_t slot);
+
+// ---- tally.c
+void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired);
+
+// ---- books.c
+// journal_submit and journal_respond; what was spent joins the entry that comes of them.
+void books_journal_submit(struct shard *s, struct call *c, struct op op);
+void books_journal_respond(struct shard *s, const struct response *r);
+void books_result(struct shard *s, const struct call *c, const struct journal_reply *r);
 
 // ---- post.c
 void post_poke(struct shard *s);

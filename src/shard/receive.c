@@ -23,10 +23,26 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
     c->max = own.max;
 }
 
+// There is something for it.
+static void take_up(struct shard *s, struct call *c)
+{
+    if (c->awaits) {
+        call_answer(s, c, ERR_OK, BYTES_EMPTY);
+    } else {
+        call_commit(s, c);
+    }
+}
+
+// Nothing came in time.
+static void end_wait(struct shard *s, struct call *c)
+{
+    call_answer(s, c, c->awaits ? ERR_NOT_FOUND : ERR_OK, BYTES_EMPTY);
+}
+
 static void wait_or_end(struct shard *s, struct call *c)
 {
     if (shard_now(s) >= c->wait_until) {
-        call_answer(s, c, ERR_OK, BYTES_EMPTY);
+        end_wait(s, c);
     } else {
         if (c->wait_until < s->waits_end) s->waits_end = c->wait_until;
         call_push(s, c, CALL_WAITING);
@@ -72,7 +88,7 @@ void receive_try(struct shard *s, struct call *c)
     if (!c->receives && reason != REASON_NONE) {
         call_refuse(s, c, reason);
     } else if (!c->receives || claimable(s, c)) {
-        call_commit(s, c);
+        take_up(s, c);
     } else if (!c->looked) {
         look_first(s, c);
     } else if (reason == REASON_DELETED) {
@@ -113,10 +129,11 @@ void receive_join_send(struct shard *s, uint32_t messages)
 {
     if (machine_paused(s->machine)) return;
     uint64_t taken = 0;
-    while (taken < messages && s->calls[CALL_WAITING].head) {
-        struct call *c = call_take(s, s->calls[CALL_WAITING].head);
+    for (struct call *c = s->calls[CALL_WAITING].head, *next; c && taken < messages; c = next) {
+        next = c->next;
+        if (c->awaits) continue; // it is told when there is something
         taken += c->max;
-        call_commit(s, c);
+        call_commit(s, call_take(s, c));
     }
 }
 
@@ -127,7 +144,7 @@ static void end_waits(struct shard *s)
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
         if (shard_now(s) >= c->wait_until) {
-            call_answer(s, call_take(s, c), ERR_OK, BYTES_EMPTY);
+            end_wait(s, call_take(s, c));
         } else if (c->wait_until < s->waits_end) {
             s->waits_end = c->wait_until;
         }
@@ -164,11 +181,15 @@ void receive_poke(struct shard *s)
     struct machine_stats stats;
     machine_stats(s->machine, shard_now(s), &stats);
     bool any = machine_claimable(s->machine, shard_now(s), BYTES_EMPTY);
+    uint64_t told = 0; // to those who only await: they will come for it
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
-        bool room = any && (s->offered == 0 || s->offered < stats.counts[STATE_READY]);
+        uint64_t offered = s->offered + told;
+        bool room = any && (offered == 0 || offered < stats.counts[STATE_READY]);
         if (!room && stats.tickets == 0) break;
-        if (room || has_ticket(s, c)) call_commit(s, call_take(s, c));
+        if (!room && !has_ticket(s, c)) continue;
+        if (c->awaits) told += c->max;
+        take_up(s, call_take(s, c));
     }
 }
 

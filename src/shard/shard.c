@@ -31,7 +31,9 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
                                   .bytes = e->bytes,
                                   .ops = e->ops,
                                   .ops_len = e->ops_len};
+    uint64_t expired = machine_expired(s->machine);
     machine_apply(s->machine, &entry, results, text, s->config.keeps_events ? &s->events : NULL);
+    tally_note(s, e, results != NULL, machine_expired(s->machine) - expired);
     if (s->events.len >= EVENTS_HELD_MAX && !s->full) {
         s->full = true;
         journal_hold(s->journal);
@@ -48,10 +50,11 @@ static bool fold_recall(void *ctx, const struct op *op, struct op_result *result
     return machine_recall(s->machine, op, result, text);
 }
 
-// A claim that lost the race for the last message is not worth an entry.
+// A claim that lost the race for the last message is not worth an entry, nor is bookkeeping alone.
 static bool fold_idle(void *ctx, const struct op *op, int64_t now)
 {
     const struct shard *s = ctx;
+    if (op->kind == OP_SPENT) return true;
     struct op_claim claim;
     if (op->kind != OP_CLAIM || claim_decode(op->payload, &claim)) return false;
     if (machine_claimable(s->machine, now, claim.worker)) return false;
@@ -85,6 +88,14 @@ static bool fold_needs(void *ctx, uint64_t first, uint64_t last)
     return machine_needs(s->machine, first, last);
 }
 
+static enum fold_hold fold_holds(void *ctx, struct bytes name)
+{
+    static const enum fold_hold holds[] = {
+        [BODY_FREE] = FOLD_FREE, [BODY_YET] = FOLD_YET, [BODY_HELD] = FOLD_HELD};
+    const struct shard *s = ctx;
+    return holds[machine_holds(s->machine, name)];
+}
+
 struct shard *shard_new(const struct shard_config *config)
 {
     struct shard *s = NEW(struct shard);
@@ -94,7 +105,7 @@ struct shard *shard_new(const struct shard_config *config)
     memcpy(id.bytes, config->journal.id.queue, sizeof id.bytes);
     s->machine = machine_new(&id, config->journal.id.shard, &config->birth);
     s->cache = cache_new(s->config.cache_bytes);
-    s->reading_again = s->letters_again = TIME_DAWN;
+    s->reading_again = s->letters_again = s->book_again = TIME_DAWN;
     s->waits_end = TIME_NEVER;
     events_init(&s->events);
     buf_init(&s->letter_text, JOURNAL_OP_MAX);
@@ -107,7 +118,8 @@ struct shard *shard_new(const struct shard_config *config)
                         .save = fold_save,
                         .load = fold_load,
                         .digest = fold_digest,
-                        .needs = fold_needs};
+                        .needs = fold_needs,
+                        .holds = fold_holds};
     struct journal_config journal = config->journal;
     journal.from_oldest = config->from_oldest;
     s->journal = journal_new(&journal, &fold);
@@ -216,17 +228,12 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
     s->answers_tail = a;
 }
 
-static uint64_t ticket_of(struct call *c)
-{
-    return (uint64_t)(uintptr_t)c;
-}
-
 void call_commit(struct shard *s, struct call *c)
 {
     call_push(s, c, CALL_JOURNAL);
     if (c->receives) s->offered += c->max;
     struct op op = {.kind = c->kind, .payload = c->payload};
-    journal_submit(s->journal, ticket_of(c), op, c->deadline, s->now);
+    books_journal_submit(s, c, op);
 }
 
 static bool has_dedup(struct bytes payload)
@@ -283,6 +290,7 @@ static void on_reply(struct shard *s, const struct journal_reply *r)
         s->touching = s->touching && c->state != CALL_JOURNAL;
     }
     if (c->silent && c->kind == OP_OUTBOX && r->err) post_not_forgotten(s);
+    if (c->silent && c->kind == OP_SPENT) books_result(s, c, r);
     if (c->state == CALL_LOOKING && c->kind != 0 && !r->err) {
         c->looked = true;
         receive_try(s, c);
@@ -337,7 +345,7 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
     journal_hold(s->journal);
     if (call_certain_refusal(s, c) != REASON_NONE) {
         call_push(s, c, CALL_LOOKING); // perhaps only this state is old
-        journal_sync(s->journal, ticket_of(c), deadline, s->now);
+        journal_sync(s->journal, call_ticket(c), deadline, s->now);
     } else {
         call_commit(s, c);
         receive_join_send(s, messages);
@@ -355,6 +363,19 @@ void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *clai
     c->receives = true;
     c->wait_until = wait_until < deadline ? wait_until : deadline;
     receive_set_claim(c, claim);
+    receive_try(s, c);
+    go_on(s);
+}
+
+void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t wait_until,
+                 int64_t deadline, struct interval now)
+{
+    note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    c->kind = OP_CLAIM;
+    c->receives = c->awaits = true;
+    c->wait_until = wait_until < deadline ? wait_until : deadline;
+    receive_set_claim(c, &(struct op_claim){.worker = worker, .max = 1});
     receive_try(s, c);
     go_on(s);
 }
@@ -377,7 +398,7 @@ static void look(struct shard *s, uint64_t ticket, int64_t deadline, bool silent
     struct call *c = call_new(s, ticket, deadline);
     c->silent = silent;
     call_push(s, c, CALL_LOOKING);
-    journal_sync(s->journal, ticket_of(c), deadline, s->now);
+    journal_sync(s->journal, call_ticket(c), deadline, s->now);
 }
 
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
@@ -402,7 +423,7 @@ void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
     note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     call_push(s, c, CALL_JOURNAL);
-    journal_own(s->journal, ticket_of(c), expected, owner, deadline, s->now);
+    journal_own(s->journal, call_ticket(c), expected, owner, deadline, s->now);
     go_on(s);
 }
 
@@ -411,19 +432,30 @@ void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct inte
     note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     call_push(s, c, CALL_JOURNAL);
-    journal_touch(s->journal, ticket_of(c), deadline, s->now);
+    journal_touch(s->journal, call_ticket(c), deadline, s->now);
     go_on(s);
 }
 
 void shard_respond(struct shard *s, const struct response *r, struct interval now)
 {
     note_time(s, now);
+    shard_spent(s, &r->cost);
     if (asking_is(&s->reading, r->id)) {
         fetch_respond(s, r);
     } else {
-        journal_respond(s->journal, r, now);
+        books_journal_respond(s, r);
     }
     go_on(s);
+}
+
+static void touch_silently(struct shard *s)
+{
+    if (s->touching || !journal_is_current(s->journal)) return;
+    struct call *c = call_new(s, 0, TIME_NEVER);
+    c->silent = true;
+    s->touching = true;
+    call_push(s, c, CALL_JOURNAL);
+    journal_touch(s->journal, call_ticket(c), TIME_NEVER, s->now);
 }
 
 // Something fell due, and a look into the future is not enough: the fold itself must get there.
@@ -431,12 +463,14 @@ static void touch_when_due(struct shard *s)
 {
     bool due = machine_wake_at(s->machine) <= shard_now(s);
     bool wanted = s->config.keeps_time || s->calls[CALL_WAITING].head;
-    if (!due || !wanted || s->touching || !journal_is_current(s->journal)) return;
-    struct call *c = call_new(s, 0, TIME_NEVER);
-    c->silent = true;
-    s->touching = true;
-    call_push(s, c, CALL_JOURNAL);
-    journal_touch(s->journal, ticket_of(c), TIME_NEVER, s->now);
+    if (due && wanted) touch_silently(s);
+}
+
+void shard_pass_time(struct shard *s, struct interval now)
+{
+    note_time(s, now);
+    touch_silently(s);
+    go_on(s);
 }
 
 void shard_tick(struct shard *s, struct interval now)
@@ -547,6 +581,11 @@ const struct machine *shard_machine(const struct shard *s)
 struct journal *shard_journal(struct shard *s)
 {
     return s->journal;
+}
+
+bool shard_has_waiting(const struct shard *s)
+{
+    return s->calls[CALL_WAITING].head;
 }
 
 size_t shard_waiting(const struct shard *s)

@@ -8,6 +8,7 @@
 // time.
 #pragma once
 
+#include "base/histogram.h"
 #include "journal/journal.h"
 #include "queue/machine.h"
 
@@ -39,8 +40,12 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
 // messages again, as long as the fold remembers it.
 void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
                    int64_t wait_until, int64_t deadline, struct interval now);
-// A receive that waits is forgotten, and its ticket will not be answered. False: it does not wait
-// any more (or not yet), and is answered soon; without a message if that can be had.
+// Waits until there is something to claim, and claims nothing: ERR_OK, or ERR_NOT_FOUND when
+// nothing came. For those who look into several shards at once.
+void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t wait_until,
+                 int64_t deadline, struct interval now);
+// A receive or await that waits is forgotten, and its ticket will not be answered. False: it does
+// not wait any more (or not yet), and is answered soon; without a message if that can be had.
 bool shard_cancel(struct shard *s, uint64_t ticket);
 // The messages that sit at these places, whatever their state; one reply, one delivery per place.
 // ERR_NOT_FOUND: one of their slots was collected.
@@ -51,6 +56,8 @@ void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
                const struct journal_owner *owner, int64_t deadline, struct interval now);
 // An entry without ops: only time passes.
 void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
+// The same, and nobody waits for it.
+void shard_pass_time(struct shard *s, struct interval now);
 // Somebody else may have written: look, for the sake of those who wait.
 void shard_look(struct shard *s, struct interval now);
 // As the owner: grants ready messages to registered workers with room, as tickets. seed: fresh
@@ -58,6 +65,8 @@ void shard_look(struct shard *s, struct interval now);
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now);
 void shard_respond(struct shard *s, const struct response *r, struct interval now);
 void shard_tick(struct shard *s, struct interval now);
+// What was asked of the store for this shard's sake beside its requests, whose responses tell.
+void shard_spent(struct shard *s, const struct cost *cost);
 
 // ---- effects out
 
@@ -104,6 +113,14 @@ void shard_events_taken(struct shard *s);
 // ---- looking: the state as of the last entry folded
 
 const struct machine *shard_machine(const struct shard *s);
+// What this handle has seen since it first came to the tail: for whoever counts.
+struct shard_tally {
+    uint64_t others;           // entries that somebody else wrote
+    uint64_t expired;          // locks that ran out
+    struct histogram_view ops; // in each entry of this handle's own, by histogram_sizes
+};
+const struct shard_tally *shard_tally(const struct shard *s);
 struct journal *shard_journal(struct shard *s); // to look, and for a collector
-size_t shard_waiting(const struct shard *s);    // receives that wait for something to claim
-bool shard_is_looking(const struct shard *s);   // a shard_look has not come to the tail yet
+bool shard_has_waiting(const struct shard *s);
+size_t shard_waiting(const struct shard *s);  // receives that wait for something to claim
+bool shard_is_looking(const struct shard *s); // a shard_look has not come to the tail yet

@@ -188,6 +188,40 @@ static void a_wait_ends_empty_in_time(void **state)
     assert_int_equal(r->delivered, 0);
 }
 
+struct awaiting {
+    struct desk_later later;
+    _Atomic uint32_t ended;
+    enum err err;
+};
+
+static void await_ended(struct desk_later *l, enum err err, struct desk_answer *a)
+{
+    struct awaiting *w = (struct awaiting *)l;
+    (void)a;
+    w->err = err;
+    atomic_store(&w->ended, 1);
+}
+
+static void one_who_awaits_is_told_and_takes_nothing(void **state)
+{
+    struct room *r = *state;
+    struct awaiting first = {.later.then = await_ended}, second = first, late = first;
+    desk_await_later(r->desk, bytes_str("w"), 600000, &first.later);
+    await_waiting(r, 1);
+    desk_await_later(r->desk, bytes_str("w"), 600000, &second.later);
+    await_waiting(r, 2);
+    send_later(r, 1);
+    await(&first.ended, 1);
+    assert_int_equal(first.err, ERR_OK);
+    if (!desk_cancel(r->desk, &second.later)) await(&second.ended, 1);
+    (void)receive_later(r, 1, 0);
+    await(&r->receives, 1);
+    assert_int_equal(r->delivered, 1); // it was still there
+    desk_await_later(r->desk, bytes_str("w"), 20, &late.later);
+    await(&late.ended, 1);
+    assert_int_equal(late.err, ERR_NOT_FOUND);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -197,6 +231,7 @@ int main(void)
         CASE(a_send_wakes_as_many_waiters_as_it_has_messages_for),
         CASE(a_cancelled_receive_is_given_nothing),
         CASE(a_wait_ends_empty_in_time),
+        CASE(one_who_awaits_is_told_and_takes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

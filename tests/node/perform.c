@@ -72,7 +72,11 @@ static void objects_are_made_read_listed_and_deleted(void **state)
     assert_int_equal(ask(w, delete).err, ERR_OK);
     got = ask(w, (struct request){.kind = REQUEST_GET, .key = "a/one"});
     assert_int_equal(got.err, ERR_NOT_FOUND);
-    assert_int_equal(got.body.len, 0); // nothing of the answer before
+    assert_int_equal(got.body.len, 0);            // nothing of the answer before
+    delete.body = bytes_of("a/two\0a/three", 14); // several: the missing ones are fine
+    assert_int_equal(ask(w, delete).err, ERR_OK);
+    assert_int_equal(ask(w, (struct request){.kind = REQUEST_GET, .key = "a/two"}).err,
+                     ERR_NOT_FOUND);
 }
 
 static void slots_are_appended_read_and_dropped(void **state)

@@ -33,13 +33,20 @@ static void put_message(struct buf *b)
     buf_done(&headers);
 }
 
+#define NAME_77                                                                                    \
+    "00000000000000000055-000000000000004d0000000000000001-00000000000000030000000000000002"
+
 static void put_send(struct buf *b)
 {
     send_begin(b, &request);
     put_message(b);
     send_add(b, &(struct message){.body = bytes_str("plain")});
-    send_add(b, &(struct message){
-                    .reference = {bytes_str("data/77"), 999, 55}, .when = WHEN_DUE, .when_ms = 66});
+    char name[BODY_NAME_LEN + 1];
+    struct message big = uploaded(name, 55, 77);
+    big.reference.len = 999;
+    big.when = WHEN_DUE;
+    big.when_ms = 66;
+    send_add(b, &big);
     send_end(b, 0, 3);
 }
 
@@ -133,6 +140,9 @@ static void put_any(struct buf *b, uint16_t kind)
     case OP_OUTBOX:
         outbox_encode(b, &(struct op_outbox){request, 17});
         break;
+    case OP_SPENT:
+        spent_encode(b, &(struct op_spent){request, {18, 19, 20}});
+        break;
     default:
         plain_encode(b, &(struct op_plain){request});
         break;
@@ -171,7 +181,7 @@ static void a_send_comes_back_as_it_went(void **state)
     assert_true(bytes_equal(m.body, bytes_str("plain")));
     assert_int_equal(m.when, WHEN_NOW);
     send_next(&op, &m);
-    assert_true(bytes_equal(m.reference.name, bytes_str("data/77")));
+    assert_true(bytes_equal(m.reference.name, bytes_str(NAME_77)));
     assert_int_equal(message_body_len(&m), 999);
     assert_int_equal(m.reference.uploaded_at, 55);
     assert_int_equal(m.when, WHEN_DUE);
@@ -243,6 +253,13 @@ static void the_small_ops_come_back_as_they_went(void **state)
     put_any(&b, OP_OUTBOX);
     assert_int_equal(outbox_decode(buf_bytes(&b), &outbox), ERR_OK);
     assert_int_equal(outbox.upto, 17);
+    buf_clear(&b);
+    struct op_spent spent;
+    put_any(&b, OP_SPENT);
+    assert_int_equal(spent_decode(buf_bytes(&b), &spent), ERR_OK);
+    assert_int_equal(spent.cost.writes, 18);
+    assert_int_equal(spent.cost.reads, 19);
+    assert_int_equal(spent.cost.deletes, 20);
     buf_done(&b);
 }
 

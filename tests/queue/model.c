@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/siphash.h"
+#include "queue/body_name.h"
 
 #include <string.h>
 
@@ -69,6 +70,21 @@ int64_t model_wake_at(const struct model *m)
         if (m->workers[i].capacity && m->workers[i].expires_at < first)
             first = m->workers[i].expires_at;
     return first;
+}
+
+static bool is_live(const struct model_message *x)
+{
+    return unfinished(x) || x->state == STATE_DEAD || x->state == STATE_OUTBOUND;
+}
+
+enum body_hold model_holds(const struct model *m, struct bytes name)
+{
+    struct body_name parsed;
+    CHECK(body_name_parse(name, &parsed));
+    for (uint64_t i = 0; i < m->sent; i++)
+        if (m->messages[i].body == parsed.random[0] && is_live(&m->messages[i])) return BODY_HELD;
+    bool stale = m->now > parsed.uploaded_at + BODY_AGE_MAX_MS;
+    return stale || m->deleted ? BODY_FREE : BODY_YET;
 }
 
 // ---- events

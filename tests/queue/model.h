@@ -31,6 +31,7 @@ struct model_message {
     bool expired; // how the last lock ended
     char worker[MODEL_NAME_MAX];
     uint64_t death;
+    uint64_t body; // of an uploaded body: what its name begins with after the time; 0: none
 };
 
 struct model_worker {
@@ -75,6 +76,7 @@ struct model {
     struct model_request requests[MODEL_ROWS_MAX];
     size_t requests_len;
     uint64_t source_mark;
+    struct cost spent;
     struct events events;
     uint32_t op, event_n, time_n;
     struct buf body;
@@ -87,5 +89,6 @@ void model_done(struct model *m);
 void model_apply(struct model *m, const struct machine_entry *e, struct bytes *bodies);
 uint64_t model_count(const struct model *m, enum message_state state);
 int64_t model_wake_at(const struct model *m);
+enum body_hold model_holds(const struct model *m, struct bytes name);
 // Without jitter.
 int64_t model_backoff(const struct queue_config *c, uint32_t retry);

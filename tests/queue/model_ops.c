@@ -3,6 +3,7 @@
 #include "model_parts.h"
 
 #include "base/check.h"
+#include "queue/body_name.h"
 
 #include <string.h>
 
@@ -24,9 +25,16 @@ static uint64_t enter(struct model *m, const struct message *msg, int64_t due, u
                                 .ordinal = ordinal,
                                 .priority = msg->priority,
                                 .due = due};
+    struct body_name body;
+    if (body_name_parse(msg->reference.name, &body)) x->body = body.random[0];
     name_of(msg->group, x->group);
     say(m, EVENT_MESSAGE_ENQUEUED, m->sent);
     return m->sent;
+}
+
+static bool is_stale(const struct model *m, const struct message *msg)
+{
+    return msg->reference.name.len > 0 && msg->reference.uploaded_at < m->now - BODY_AGE_MAX_MS;
 }
 
 static enum reason send_one(struct model *m, const struct message *msg, uint64_t *seq)
@@ -36,8 +44,7 @@ static enum reason send_one(struct model *m, const struct message *msg, uint64_t
     int64_t due = 0;
     *seq = 0;
     if (message_body_len(msg) > c->message_bytes_max) return REASON_TOO_LARGE;
-    if (msg->reference.name.len > 0 && msg->reference.uploaded_at < m->now - BODY_AGE_MAX_MS)
-        return REASON_BODY_STALE;
+    if (is_stale(m, msg)) return REASON_BODY_STALE;
     if (c->ordering_guarantee && msg->priority > 0) return REASON_STRICT_PRIORITY;
     if (c->ordering_guarantee && msg->when != WHEN_NOW) return REASON_STRICT_DELAY;
     if (msg->when == WHEN_DELAY) due = m->from + msg->when_ms;
@@ -96,6 +103,7 @@ static enum reason do_arrive(struct model *m, struct bytes payload)
     if (arrive_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     uint32_t ordinal = m->ordinal++;
     enum reason reason = op.number <= m->source_mark ? REASON_ARRIVED_BEFORE : REASON_NONE;
+    if (reason == REASON_NONE && is_stale(m, &op.message)) reason = REASON_BODY_STALE;
     if (m->deleted) reason = REASON_DELETED;
     uint64_t seq = 0;
     if (reason == REASON_NONE) {
@@ -410,8 +418,11 @@ static void redrive_one(struct model *m, uint64_t seq)
     struct model_message *x = at(m, seq);
     struct model_message *copy = &m->messages[m->sent++];
     CHECK(m->sent < MODEL_MESSAGES_MAX);
-    *copy = (struct model_message){
-        .state = STATE_READY, .slot = x->slot, .ordinal = x->ordinal, .priority = x->priority};
+    *copy = (struct model_message){.state = STATE_READY,
+                                   .slot = x->slot,
+                                   .ordinal = x->ordinal,
+                                   .priority = x->priority,
+                                   .body = x->body};
     memcpy(copy->group, x->group, sizeof copy->group);
     x->state = STATE_REDRIVEN;
     say(m, EVENT_MESSAGE_ENQUEUED, m->sent)->from = seq;
@@ -473,6 +484,15 @@ static enum reason do_pause(struct model *m, struct bytes payload, bool pause)
     return REASON_NONE;
 }
 
+static enum reason do_spent(struct model *m, struct bytes payload)
+{
+    struct op_spent op;
+    if (spent_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    cost_add(&m->spent, &op.cost);
+    return REASON_NONE;
+}
+
 static enum reason dispatch(struct model *m, const struct op *op)
 {
     switch (op->kind) {
@@ -508,6 +528,8 @@ static enum reason dispatch(struct model *m, const struct op *op)
         return do_arrive(m, op->payload);
     case OP_OUTBOX:
         return do_outbox(m, op->payload);
+    case OP_SPENT:
+        return do_spent(m, op->payload);
     default:
         return REASON_UNKNOWN_OP;
     }

@@ -56,6 +56,9 @@ MUTANT_TEST(a_queue_that_counts_no_attempts_is_caught, MUTANT_ATTEMPTS_OFF)
 MUTANT_TEST(a_strict_queue_that_overtakes_is_caught, MUTANT_ORDER_OFF)
 MUTANT_TEST(a_queue_where_dead_letters_arrive_twice_is_caught, MUTANT_OUTBOX_MARK_OFF)
 MUTANT_TEST(a_queue_that_takes_duplicates_is_caught, MUTANT_DEDUP_OFF)
+MUTANT_TEST(a_queue_that_takes_references_of_any_age_is_caught, MUTANT_BODY_STALE_OFF)
+MUTANT_TEST(a_queue_where_letters_refer_to_old_copies_is_caught, MUTANT_LETTER_STALE_OFF)
+MUTANT_TEST(a_queue_that_frees_bodies_on_their_way_is_caught, MUTANT_SWEEP_UNCOMMITTED)
 
 int main(void)
 {
@@ -67,6 +70,9 @@ int main(void)
         cmocka_unit_test(a_strict_queue_that_overtakes_is_caught),
         cmocka_unit_test(a_queue_where_dead_letters_arrive_twice_is_caught),
         cmocka_unit_test(a_queue_that_takes_duplicates_is_caught),
+        cmocka_unit_test(a_queue_that_takes_references_of_any_age_is_caught),
+        cmocka_unit_test(a_queue_where_letters_refer_to_old_copies_is_caught),
+        cmocka_unit_test(a_queue_that_frees_bodies_on_their_way_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

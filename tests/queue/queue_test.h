@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "queue/body_name.h"
 #include "rig.h"
 
 static inline struct queue_config defaults(void)
@@ -22,6 +23,14 @@ static inline void rig_defaults(struct rig *r)
 {
     struct queue_config c = defaults();
     rig_init(r, &c);
+}
+
+// A message whose body was uploaded at that time; n tells it from others. The name is the caller's.
+static inline struct message uploaded(char name[BODY_NAME_LEN + 1], int64_t at, uint64_t n)
+{
+    struct body_name body = {.uploaded_at = at, .random = {n, 1}, .hash = {2, 3}};
+    body_name_print(&body, name);
+    return (struct message){.reference = {bytes_of(name, BODY_NAME_LEN), 10, at}};
 }
 
 #define CASE(name) cmocka_unit_test(name)

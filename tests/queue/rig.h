@@ -6,7 +6,7 @@
 #include "queue/machine.h"
 
 #define RIG_OPS_MAX 16
-#define RIG_TIME    INT64_C(1000000) // when the first entry is written
+#define RIG_TIME    INT64_C(100000000) // when the first entry is written
 #define RIG_SHARD   3
 
 struct rig_entry {

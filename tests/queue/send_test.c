@@ -100,7 +100,9 @@ static void a_body_over_the_limit_is_refused_inline_or_referred_to(void **state)
     rig_init(&r, &c);
     assert_int_equal(rig_send(&r, "ten bytes!", NULL).reason, REASON_NONE);
     assert_int_equal(rig_send(&r, "eleven bytes", NULL).reason, REASON_TOO_LARGE);
-    struct message m = {.reference = {bytes_str("data/x"), 11, RIG_TIME}};
+    char name[BODY_NAME_LEN + 1];
+    struct message m = uploaded(name, RIG_TIME, 1);
+    m.reference.len = 11;
     assert_int_equal(rig_send_message(&r, &m).reason, REASON_TOO_LARGE);
     m.reference.len = 10;
     assert_int_equal(rig_send_message(&r, &m).reason, REASON_NONE);
@@ -113,9 +115,10 @@ static void a_body_uploaded_too_long_ago_is_refused(void **state)
     struct rig r;
     rig_defaults(&r);
     rig_tick(&r, BODY_AGE_MAX_MS);
-    struct message m = {.reference = {bytes_str("data/x"), 10, RIG_TIME - 1}};
+    char name[BODY_NAME_LEN + 1];
+    struct message m = uploaded(name, RIG_TIME - 1, 1);
     assert_int_equal(rig_send_message(&r, &m).reason, REASON_BODY_STALE);
-    m.reference.uploaded_at = RIG_TIME;
+    m = uploaded(name, RIG_TIME, 1);
     assert_int_equal(rig_send_message(&r, &m).reason, REASON_NONE);
     rig_done(&r);
 }

@@ -8,13 +8,22 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "model.h"
+#include "queue/body_name.h"
 #include "rig.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define GRANTS_KEPT 48
+#define GRANTS_KEPT  48
+#define UPLOADS_KEPT 24
+
+// A body that was uploaded, and whether it was seen to be free.
+struct upload {
+    char name[BODY_NAME_LEN + 1];
+    int64_t uploaded_at;
+    bool freed;
+};
 
 struct stream {
     struct rng rng;
@@ -24,6 +33,8 @@ struct stream {
     struct grant grants[GRANTS_KEPT];
     size_t grants_len;
     uint64_t bodies;
+    struct upload uploads[UPLOADS_KEPT];
+    size_t uploads_len;
     uint64_t arrivals;
     char *trouble;
 };
@@ -90,6 +101,25 @@ static struct bytes random_name(struct stream *s, const char *prefix, uint64_t n
     return bytes_str(out);
 }
 
+// An object that was uploaded now, or so long ago that it is about to be refused, or was; now and
+// then one that was sent before.
+static void refer(struct stream *s, struct message *m)
+{
+    bool again = s->uploads_len > 0 && chance(s, 20);
+    size_t at = again ? below(s, s->uploads_len) : below(s, UPLOADS_KEPT);
+    if (!again && s->uploads_len < UPLOADS_KEPT) at = s->uploads_len++;
+    struct upload *u = &s->uploads[at];
+    if (!again) {
+        const int64_t ages[] = {0, BODY_AGE_MAX_MS - (int64_t)below(s, 300), 2 * BODY_AGE_MAX_MS};
+        struct body_name name = {.uploaded_at = s->rig.time.lo - ages[below(s, 3)],
+                                 .random = {rng_next(&s->rng), 7}};
+        *u = (struct upload){.uploaded_at = name.uploaded_at};
+        body_name_print(&name, u->name);
+    }
+    m->body = BYTES_EMPTY;
+    m->reference = (struct body_reference){bytes_str(u->name), 10, u->uploaded_at};
+}
+
 static void add_message(struct stream *s, struct buf *b, bool odd)
 {
     char body[80], group[16], dedup[16];
@@ -106,12 +136,7 @@ static void add_message(struct stream *s, struct buf *b, bool odd)
     }
     if (chance(s, 15)) m.dedup = random_name(s, "d", 12, dedup);
     if (chance(s, 2)) m.body.len = sizeof body; // too large
-    if (chance(s, 2)) {
-        m.body = BYTES_EMPTY;
-        int64_t age = chance(s, 50) ? 2 * BODY_AGE_MAX_MS : 0;
-        m.reference = (struct body_reference){bytes_str("data/1"), 10, s->rig.time.lo - age};
-        if (m.reference.uploaded_at < 0) m.reference.uploaded_at = 0;
-    }
+    if (chance(s, 8)) refer(s, &m);
     send_add(b, &m);
 }
 
@@ -217,6 +242,7 @@ static void ask_arrive(struct stream *s, struct buf *b)
                            .message = {.body = bytes_str(body)}};
     if (chance(s, 30)) op.message.group = random_name(s, "g", 4, group);
     if (chance(s, 20)) op.message.priority = (uint8_t)below(s, 10);
+    if (chance(s, 30)) refer(s, &op.message);
     arrive_encode(b, &op);
 }
 
@@ -238,6 +264,9 @@ static void ask_rest(struct stream *s, uint16_t kind, struct buf *b)
     case OP_OUTBOX:
         outbox_encode(b, &(struct op_outbox){id, below(s, s->model->deaths + 2)});
         break;
+    case OP_SPENT:
+        spent_encode(b, &(struct op_spent){id, {below(s, 9), below(s, 9), below(s, 9)}});
+        break;
     default:
         plain_encode(b, &(struct op_plain){id});
         break;
@@ -253,7 +282,7 @@ static uint16_t random_kind(struct stream *s)
                  {OP_ACK, 40},    {OP_FAIL, 25},   {OP_RELEASE, 8},   {OP_PUBLISH, 15},
                  {OP_RECOVER, 4}, {OP_WORKER, 20}, {OP_CONFIGURE, 3}, {OP_PAUSE, 1},
                  {OP_RESUME, 4},  {OP_PURGE, 1},   {OP_REDRIVE, 6},   {OP_ARRIVE, 6},
-                 {OP_OUTBOX, 6},  {OP_KIND_END, 1}};
+                 {OP_OUTBOX, 6},  {OP_SPENT, 4},   {OP_KIND_END, 1}};
     uint64_t sum = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         sum += table[i].weight;
@@ -395,6 +424,14 @@ static bool same_message(struct stream *s, uint64_t seq)
                   message_state_name(v.state), message_state_name(x->state));
 }
 
+static bool same_books(struct stream *s)
+{
+    struct machine_spent spent;
+    machine_spent(s->rig.m, machine_now(s->rig.m), &spent);
+    if (memcmp(&spent.total, &s->model->spent, sizeof spent.total) == 0) return true;
+    return differ(s, "the books");
+}
+
 static bool same_state(struct stream *s)
 {
     struct machine_stats stats;
@@ -412,8 +449,25 @@ static bool same_state(struct stream *s)
     if (live == 0 && machine_needs(s->rig.m, 1, machine_slot(s->rig.m)))
         return differ(s, "slots are needed for nothing");
     if (machine_wake_at(s->rig.m) != model_wake_at(s->model)) return differ(s, "wake_at");
+    if (!same_books(s)) return false;
     for (uint64_t seq = 1; seq <= s->model->sent; seq++)
         if ((chance(s, 10) || seq + 8 > s->model->sent) && !same_message(s, seq)) return false;
+    return true;
+}
+
+// They agree about who is referred to, and a body that was free once stays free.
+static bool same_bodies(struct stream *s)
+{
+    for (size_t i = 0; i < s->uploads_len; i++) {
+        struct upload *u = &s->uploads[i];
+        struct bytes name = bytes_str(u->name);
+        enum body_hold mine = machine_holds(s->rig.m, name), model = model_holds(s->model, name);
+        if (mine != model || machine_holds(s->other, name) != model)
+            return differ(s, "body %s: hold %d in the machine, %d in the model", u->name, (int)mine,
+                          (int)model);
+        if (u->freed && mine != BODY_FREE) return differ(s, "body %s came back", u->name);
+        u->freed = mine == BODY_FREE;
+    }
     return true;
 }
 
@@ -466,8 +520,8 @@ static bool step(struct stream *s)
     machine_apply(s->other, &e, NULL, NULL, NULL);
     rig_commit(&s->rig);
     machine_check(s->rig.m);
-    bool good =
-        same_results(s, &kept, bodies) && same_events(s) && same_state(s) && same_snapshots(s);
+    bool good = same_results(s, &kept, bodies) && same_events(s) && same_state(s) &&
+                same_bodies(s) && same_snapshots(s);
     for (size_t i = 0; i < kept.ops_len; i++)
         bytes_free(bodies[i]);
     return good;

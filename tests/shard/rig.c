@@ -71,6 +71,13 @@ bool rig_take(struct rig *r, struct request *out)
     return true;
 }
 
+static struct cost cost_of_request(const struct request *request)
+{
+    bool reads = request->kind == REQUEST_GET || request->kind == REQUEST_READ_LOG;
+    bool deletes = request->kind == REQUEST_DROP || request->kind == REQUEST_DELETE;
+    return (struct cost){.writes = !reads && !deletes, .reads = reads, .deletes = deletes};
+}
+
 void rig_serve(struct rig *r, const struct request *request, enum fate fate)
 {
     struct response response = {.id = request->id, .time = rig_time(r)};
@@ -78,6 +85,8 @@ void rig_serve(struct rig *r, const struct request *request, enum fate fate)
     if (fate == FATE_UNAVAILABLE) response.err = ERR_UNAVAILABLE;
     if (fate == FATE_NOT_FOUND) response.err = ERR_NOT_FOUND;
     if (response.time.hi > r->now.hi) r->now = response.time;
+    if (r->charges) response.cost = cost_of_request(request);
+    cost_add(&r->charged, &response.cost);
     shard_respond(r->shard, &response, r->now);
 }
 

@@ -17,6 +17,8 @@ struct rig {
     struct performance performance;
     struct interval now;
     size_t body_reads; // requests for entries that were folded before
+    bool charges;      // the store takes something for each request
+    struct cost charged;
 };
 
 struct shard_config rig_config(void); // the defaults; change it, then rig_on

@@ -23,14 +23,15 @@ void carrier_take(struct world *w, struct node *n)
     CHECK(to != NOBODY);
     uint32_t ask = errand_new(w, ERRAND_ARRIVE, OP_ARRIVE, to);
     struct errand *a = &w->life->errands[ask];
-    a->payload = bytes_copy(letter.op.payload);
+    a->payload = upload_copy(w, lane_of(w, n), &w->life->lanes[to], letter.op.payload);
     a->from_node = n->index;
     a->from_life = n->life;
     a->number = letter.number;
     trace_line(&w->trace, w->now, "n%u.%u: letter %" PRIu64 " to lane %u (ask %u)", n->index,
                n->life, letter.number, to, ask);
-    life_after(w, rng_range(&w->rng, 1, rng_chance(&w->rng, 1000) ? 20 * SECOND : 300), LIFE_CARRY,
-               ask, 0);
+    int64_t slow = life_drains(w) ? 20 * SECOND : 2 * MINUTE; // a copy of its body may be swept
+    life_after(w, rng_range(&w->rng, 1, rng_chance(&w->rng, 1500) ? slow : 300), LIFE_CARRY, ask,
+               0);
 }
 
 static void tell(struct world *w, uint32_t ask)

@@ -46,6 +46,13 @@ void check_opened(struct ghost *g, const struct row *row, uint64_t seq);
 void check_body(struct world *w, struct lane *l, uint64_t seq, const struct delivery *d);
 void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at);
 
+// I8, check_uploads.c: objects that messages refer to are there, others go.
+struct hash128 body_hash(const struct message *m); // wherever the body is
+uint64_t body_key(const struct message *m);
+void check_upload(struct world *w, const struct lane *l, const struct message *m, const char *when);
+void check_deleted(struct ghost *g, const char *key);
+uint32_t lane_orphans(const struct lane *l);
+
 // I9, check_events.c: ids are unique and gap-free, everybody hears the same.
 void check_event_ids(struct ghost *g, size_t from);
 void check_events_heard(struct world *w, struct node *n);

@@ -39,11 +39,12 @@ static void check_headers(struct world *w, struct lane *l, const struct row *row
 void check_body(struct world *w, struct lane *l, uint64_t seq, const struct delivery *d)
 {
     const struct row *row = ghost_row(&l->ghost, seq);
-    if (!row || !hash128_equal(row->body, hash128_of(d->message.body))) {
+    if (!row || !hash128_equal(row->body, body_hash(&d->message))) {
         verdict_fail(&w->verdict, "I8",
                      "lane %u: message %" PRIu64 " is delivered with another body", l->index, seq);
         return;
     }
+    if (row->state == STATE_LOCKED) check_upload(w, l, &d->message, "delivered");
     if (row->origin != 0) check_headers(w, l, row, &d->message);
 }
 

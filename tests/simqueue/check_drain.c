@@ -19,6 +19,9 @@ static void check_lane(struct world *w, struct lane *l)
             &w->verdict, "liveness",
             "lane %u is left with %" PRIu64 " ready, %" PRIu64 " locked, %" PRIu64 " on their way",
             l->index, g->counts[STATE_READY], g->counts[STATE_LOCKED], g->counts[STATE_OUTBOUND]);
+    if (lane_orphans(l) > 0)
+        verdict_fail(&w->verdict, "liveness", "lane %u keeps %u objects that nobody needs",
+                     l->index, lane_orphans(l));
     if (!coordinator_is_there(w, l->index))
         verdict_fail(&w->verdict, "liveness", "lane %u has no single owner", l->index);
     check_events_again(&l->ghost);

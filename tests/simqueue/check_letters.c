@@ -33,7 +33,7 @@ static bool is_true(const struct row *row, const struct lane *from, const struct
            a->deliveries == row->deliveries && a->cause == row->cause &&
            a->died_at == row->died_at && a->source_shard == 0 &&
            hash128_equal(hash128_of(a->reason), row->reason) &&
-           hash128_equal(hash128_of(a->message.body), row->body);
+           hash128_equal(body_hash(&a->message), row->body);
 }
 
 void check_arrival(struct ghost *g, const struct op_arrive *a, enum reason reason)

@@ -48,6 +48,8 @@ static void hasten(struct mix *m, struct rng *rng)
     m->rules.floor_every_ms = 5 * SECOND;
     m->rules.snapshot_every = (uint32_t)rng_range(rng, 3, rng_chance(rng, 2000) ? 200 : 30);
     m->rules.floor_lag_ms = m->rules.snapshot_every % 2 == 0 ? m->rules.retain_ms : 0;
+    m->rules.sweep_every_ms = 8 * SECOND;
+    m->rules.orphan_ms = rng_range(rng, 3, 30) * SECOND;
     bool lasts = rng_chance(rng, 300); // longer than request ids are remembered
     m->run_ms = lasts ? 15 * MINUTE : rng_range(rng, 60, 200) * SECOND;
     m->ask_every_ms = rng_range(rng, 600, lasts ? 20 * SECOND : 3 * SECOND);
@@ -66,6 +68,9 @@ static void hasten(struct mix *m, struct rng *rng)
         *every[i] /= 12;
     m->switch_every_ms = 0; // one coordination service: the journal's world has two
     m->list_lag_ms /= 12;
+    m->courtesy_ms /= 12;
+    m->courtesy_live_ms /= 12;
+    m->puts_per_second *= 12;
 }
 
 static void draw_lane(struct world *w, uint32_t index)
@@ -110,5 +115,6 @@ void draw_life(struct world *w)
     if (w->mix.own_every_ms == 0 && rng_chance(rng, 4000)) w->mix.own_every_ms = 20 * SECOND;
     life->dispatch_every_ms = w->mix.own_every_ms ? rng_range(rng, 200, 2 * SECOND) : 0;
     life->carriers = (uint32_t)rng_range(rng, 1, 3);
+    life->uploads = (uint32_t)maybe(rng, 7000, 200, 4000);
     life->cache_bytes = rng_chance(rng, 5000) ? (size_t)rng_range(rng, 1, 6) << 10 : 0;
 }

@@ -26,6 +26,7 @@ struct ghost_slot {
 struct row {
     enum message_state state;
     struct hash128 body; // hash of what was sent
+    uint64_t upload;     // of an object of its own: the key in its name; 0: none
     uint32_t group;      // 0: none
     uint8_t priority;
     int64_t ready_at; // READY: it is not handed out before this; 0: at once

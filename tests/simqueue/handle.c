@@ -59,6 +59,10 @@ static void configure(struct world *w, struct node *n, struct shard_config *c)
     new_pen(w, n, &w->life->handles[n->index], &c->journal);
     c->journal.seed = rng_next(&w->rng);
     c->journal.rules = w->mix.rules;
+    c->journal.puts_per_second = w->mix.puts_per_second;
+    c->journal.far = w->mix.far;
+    c->journal.courtesy_ms = w->mix.courtesy_ms;
+    c->journal.courtesy_live_ms = w->mix.courtesy_live_ms;
     c->journal.read_bytes_max = (size_t)1 << 16;
     c->cache_bytes = w->life->cache_bytes;
     c->from_oldest = rng_chance(&w->rng, 1000);
@@ -130,8 +134,12 @@ void node_respond(struct world *w, struct node *n, const struct flight *f, const
 {
     if (f->collector) {
         collector_respond(n->collector, r, node_now(n));
+        if (collector_wants_time(n->collector))
+            shard_pass_time(w->life->handles[n->index].shard, node_now(n));
     } else {
-        shard_respond(w->life->handles[n->index].shard, r, node_now(n));
+        struct response charged = *r;
+        if (w->seed % 2) charged.cost.reads = 1; // half of the worlds keep books
+        shard_respond(w->life->handles[n->index].shard, &charged, node_now(n));
         if (r->err == ERR_OK) note_snapshot(w, n, f);
     }
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define STEPS_MAX   500000
-#define DRAIN_MAX   (15 * MINUTE)
+#define DRAIN_MAX   (30 * MINUTE)
 #define DRAIN_LOOKS SECOND
 
 // ---- the agenda
@@ -104,12 +104,20 @@ static void on_slot_dropped(void *ctx, uint64_t slot, int64_t made_at)
     check_dropped(g, slot, made_at);
 }
 
+static void on_object_deleted(void *ctx, const char *key)
+{
+    struct ghost *g = ctx;
+    check_deleted(g, key);
+}
+
 static void init_lane(struct world *w, struct lane *l)
 {
     ghost_init(&l->ghost, w, l->index);
     bucket_init(&l->bucket, &w->rng);
-    l->bucket.watch = (struct bucket_watch){
-        .ctx = &l->ghost, .slot_made = on_slot_made, .slot_dropped = on_slot_dropped};
+    l->bucket.watch = (struct bucket_watch){.ctx = &l->ghost,
+                                            .slot_made = on_slot_made,
+                                            .slot_dropped = on_slot_dropped,
+                                            .object_deleted = on_object_deleted};
     l->bucket.tick_ms = w->mix.store_tick_ms;
     l->bucket.run_max = w->mix.run_max;
     l->bucket.list_lag_ms = w->mix.list_lag_ms;
@@ -180,6 +188,7 @@ void world_done(struct world *w)
         bucket_done(&life->lanes[i].bucket);
     }
     errands_done(w);
+    uploads_done(w);
     heap_done(&life->agenda);
     memory_free(life->events);
     memory_free(life->events_free);
@@ -196,13 +205,15 @@ void world_sum(const struct world *w, struct runner_sum *sum)
         sum->zombies += w->life->lanes[i].ghost.zombies;
     }
     sum->letters += w->life->letters;
+    sum->swept += w->life->swept;
     sum->dropped += w->dropped;
 }
 
 void world_figures(const struct runner_sum *sum, char *out, size_t out_len)
 {
-    (void)snprintf(out, out_len, "messages=%" PRIu64 " letters=%" PRIu64 " dropped=%" PRIu64,
-                   sum->messages, sum->letters, sum->dropped);
+    (void)snprintf(out, out_len,
+                   "messages=%" PRIu64 " letters=%" PRIu64 " dropped=%" PRIu64 " swept=%" PRIu64,
+                   sum->messages, sum->letters, sum->dropped, sum->swept);
 }
 
 // ---- events
@@ -305,6 +316,7 @@ static void on_look(struct world *w)
         if (machine_paused(life->lanes[i].ghost.machine)) operator_resume(w, &life->lanes[i]);
         if (!owned) coordinator_own(w, &life->lanes[i]);
         all = all && owned && lane_is_empty(&life->lanes[i]);
+        if (!life_is_crowd(w)) all = all && lane_orphans(&life->lanes[i]) == 0;
     }
     if (life_is_crowd(w)) all = crowd_ended(w);
     for (uint32_t i = 0; i < life->errands_len; i++)
@@ -357,6 +369,12 @@ static void on_life(struct world *w, const struct world_event *e)
         break;
     case LIFE_LOOK:
         on_look(w);
+        break;
+    case LIFE_UPLOADED:
+        (void)errand_submit(w, e->a);
+        break;
+    case LIFE_LATE_UPLOAD:
+        upload_lands(w, e->a);
         break;
     default:
         on_trouble(w, e);

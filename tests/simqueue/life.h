@@ -8,6 +8,7 @@
 
 #include "base/heap.h"
 #include "ghost.h"
+#include "queue/body_name.h"
 #include "world.h"
 
 #define LANES_MAX   3
@@ -31,8 +32,10 @@ enum life_event {
     LIFE_DISPATCH,                // a: lane
     LIFE_CARRY,                   // a: ask of the letter
     LIFE_OPERATE,
-    LIFE_RESUME, // a: lane
-    LIFE_LOOK,   // is everything drained?
+    LIFE_RESUME,      // a: lane
+    LIFE_LOOK,        // is everything drained?
+    LIFE_UPLOADED,    // a: ask that refers to what was uploaded a while ago
+    LIFE_LATE_UPLOAD, // a: which
 };
 
 // The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
@@ -127,6 +130,13 @@ struct crew {
     bool lost;            // ... or was told that there is none
 };
 
+// A put of an object that lands when nobody expects it.
+struct late_upload {
+    uint32_t lane;
+    char name[BODY_NAME_LEN + 1];
+    struct bytes body; // owned
+};
+
 struct lane {
     uint32_t index;
     const char *name;
@@ -168,6 +178,10 @@ struct life {
     uint32_t events_free_len;
     struct buf scratch;
     uint64_t letters; // that arrived
+    uint64_t swept;   // objects
+    uint32_t uploads; // chance that a message has a large body
+    struct late_upload *lates;
+    uint32_t lates_len;
     bool crowd_called;
     bool drained; // the healed phase is over
 };
@@ -215,6 +229,17 @@ void carrier_take(struct world *w, struct node *n);
 void carrier_carry(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
 void carrier_lost(struct world *w, uint32_t ask); // nobody will say what became of it
+
+// ---- uploads.c
+#define UPLOAD_KEY_MAX 160
+void upload_key(const struct lane *l, struct bytes name, char out[UPLOAD_KEY_MAX]);
+const struct bucket_object *upload_find(const struct lane *l, struct bytes name); // NULL: none
+// text: where the name is kept.
+struct body_reference upload_body(struct world *w, struct lane *l, struct bytes body,
+                                  char text[BODY_NAME_LEN + 1]);
+void upload_lands(struct world *w, uint32_t index);
+struct bytes upload_copy(struct world *w, struct lane *from, struct lane *to, struct bytes payload);
+void uploads_done(struct world *w);
 
 // ---- crowd.c
 void crowd_draw(struct world *w);

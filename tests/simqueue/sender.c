@@ -49,14 +49,27 @@ void sender_send(struct world *w)
     buf_init(&payload, (size_t)1 << 20);
     buf_init(&body, (size_t)1 << 16);
     send_begin(&payload, &a->request);
+    bool uploaded = false;
     for (uint32_t k = 0; k < count; k++) {
         struct message m = {0};
+        char name[BODY_NAME_LEN + 1];
         buf_clear(&body);
         draw_message(w, l, &m);
         m.body = draw_body(w, ask, k, &body);
+        if (rng_chance(&w->rng, w->life->uploads)) {
+            m.reference = upload_body(w, l, m.body, name);
+            m.body = BYTES_EMPTY;
+            uploaded = true;
+        }
         send_add(&payload, &m);
     }
     send_end(&payload, 0, count);
     a->payload = buf_take(&payload);
-    (void)errand_submit(w, ask);
+    if (uploaded && rng_chance(&w->rng, 1500)) {
+        a->closed = true; // it died before it sent
+    } else if (uploaded && rng_chance(&w->rng, 3000)) {
+        life_after(w, rng_range(&w->rng, SECOND, 90 * SECOND), LIFE_UPLOADED, ask, 0);
+    } else {
+        (void)errand_submit(w, ask);
+    }
 }

@@ -53,7 +53,9 @@ static void on_send(struct ghost *g, const struct walk_op *o)
         const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, answer.seq);
         if (!e) return;
         struct row *row = ghost_push(g, answer.seq);
-        row->body = hash128_of(m.body);
+        check_upload(g->world, &g->world->life->lanes[g->lane], &m, "sent");
+        row->body = body_hash(&m);
+        row->upload = body_key(&m);
         row->group = group_number(m.group);
         row->priority = m.priority;
         row->ready_at = m.when == WHEN_DELAY ? g->from + m.when_ms : m.when_ms;
@@ -83,7 +85,9 @@ static void on_arrive(struct ghost *g, const struct walk_op *o)
     const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, result.value);
     if (!e) return;
     struct row *row = ghost_push(g, result.value);
-    row->body = hash128_of(a.message.body);
+    check_upload(g->world, &g->world->life->lanes[g->lane], &a.message, "brought");
+    row->body = body_hash(&a.message);
+    row->upload = body_key(&a.message);
     row->group = group_number(a.message.group);
     row->priority = g->config.ordering_guarantee ? 0 : a.message.priority;
     row->place = e->place;
@@ -105,6 +109,7 @@ static void on_redrive(struct ghost *g, const struct walk_op *o)
         struct row was = *old;
         struct row *row = ghost_push(g, e->seq);
         row->body = was.body;
+        row->upload = was.upload;
         row->group = was.group;
         row->priority = was.priority;
         row->place = e->place;

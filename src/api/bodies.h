@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies that are too large for an entry are objects of their own: uploaded before the message that
+// refers to them is sent, read after it was handed out. Calls here block, and try again while the
+// store is away, up to the handle's timeout.
+#pragma once
+
+#include "api/inside.h"
+#include "queue/body_name.h"
+
+#define BODY_INLINE_MAX ((size_t)256 << 10) // larger ones are uploaded
+#define BODY_BYTES_MAX  STORE_OBJECT_MAX
+#define HAUL_BYTES_MAX  ((uint64_t)256 << 20) // bodies that one receive or peek brings at most
+
+struct upload {
+    char name[BODY_NAME_LEN + 1]; // empty: there is none
+    int64_t at;
+    enum err err; // never ERR_UNKNOWN: a message whose upload is in doubt is not sent
+    char why[STORE_WHY_MAX];
+};
+
+struct upload_job {
+    uint32_t shard;
+    struct bytes body;
+    struct upload *out;
+};
+
+// Several at a time.
+void bodies_upload(struct open_queue *q, const struct upload_job *jobs, size_t len);
+struct body_reference upload_reference(const struct upload *u, size_t body_len);
+// Nobody refers to it and nobody will: the sweep need not wait for it. Failing is fine.
+void upload_forget(struct open_queue *q, uint32_t shard, const struct upload *u);
+
+// How many of the deliveries one call may bring, at least one: more would be too many bytes.
+size_t haul_len(const struct delivery *deliveries, size_t len);
+
+// Adds deliveries to the batch, with their bodies. errs has a row for each: ERR_OK it was added;
+// ERR_CORRUPT its body is missing or damaged; ERR_NOT_FOUND its lock ran out and the body is gone;
+// else what the store answered until patience ended. views: as in batch_add, one for each; NULL:
+// they are locked.
+void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard, struct desk *d,
+                const struct delivery *deliveries, const struct message_view *views, size_t len,
+                enum err *errs);
+
+// A letter's body becomes an object of the queue it goes to; op is an OP_ARRIVE without such a body
+// or is replaced by one that refers to the copy (taken: release payload). A body that is lost does
+// not hold up the letter: it arrives without, and says so in a header.
+MUST_USE enum err letter_bring_body(struct open_queue *to, struct desk *d, struct op op,
+                                    struct buf *payload);
+
+#define HEADER_BODY_LOST "sluice-body-lost"
+
+// Everything under data/ of a shard that was deleted.
+void bodies_delete_all(struct open_queue *q, uint32_t shard);

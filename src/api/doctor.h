@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The doctor's notebook, shared by those who examine stores and nodes.
+#pragma once
+
+#include "base/err.h"
+#include "sluice.h"
+
+struct doctor {
+    sluice_report *report;
+    void *ctx;
+    enum err worst; // of the checks that failed
+};
+
+void doctor_say(struct doctor *d, const char *check, enum sluice_health health, const char *format,
+                ...) __attribute__((format(printf, 4, 5)));
+void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms);
+void doctor_queues(struct doctor *d, struct sluice *s); // every queue of the handle
+void doctor_node(struct doctor *d, struct sluice *s);   // remote_doctor.c

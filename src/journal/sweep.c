@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects are uploaded before an entry refers to them, and outlive the last one that did. The fold
+// says which of them no entry can ever refer to again (fold.holds); that answer is final, so a page
+// is judged when it was listed and its objects are deleted afterwards. The age by the store's clock
+// is asked for on top of it: what the fold gets wrong is not gone at once.
+#include "journal/sweep.h"
+
+#include "base/check.h"
+#include "base/mutant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PAGE_ROWS 1000 // what a bucket lists or deletes in one request
+
+void sweep_init(struct sweep *s)
+{
+    *s = (struct sweep){.next_at = TIME_DAWN};
+    buf_init(&s->doomed, (size_t)PAGE_ROWS * ASKING_KEY_MAX);
+}
+
+void sweep_done(struct sweep *s)
+{
+    buf_done(&s->doomed);
+}
+
+bool sweep_is_possible(const struct journal *j)
+{
+    return j->config.rules.sweep_every_ms > 0 && j->fold.holds;
+}
+
+int64_t sweep_wake_at(const struct sweep *s, const struct journal *j)
+{
+    bool wanted = s->leftovers || s->seen_slot != j->core.slot;
+    bool possible = sweep_is_possible(j) && journal_is_current(j);
+    return wanted && possible ? s->next_at : TIME_NEVER;
+}
+
+void sweep_begin(struct sweep *s, struct journal *j, struct interval now)
+{
+    s->next_at = now.lo + j->config.rules.sweep_every_ms;
+    s->seen_slot = j->core.slot;
+    s->begun = true;
+    s->leftovers = true; // until it has come to the end
+    s->stays = s->waits_for_time = s->deleting = false;
+    s->more = true;
+    s->after[0] = 0;
+}
+
+static void ask_page(struct sweep *s, struct journal *j, struct asking *ask)
+{
+    asking_open(ask, j, REQUEST_LIST, "data", 0);
+    ask->request.limit = PAGE_ROWS;
+    if (s->after[0] == 0) return;
+    memcpy(ask->after, s->after, sizeof ask->after);
+    ask->request.after = ask->after;
+}
+
+bool sweep_ask(struct sweep *s, struct journal *j, struct asking *ask)
+{
+    if (s->deleting) {
+        asking_open(ask, j, REQUEST_DELETE, "data", 0);
+        ask->request.body = buf_bytes(&s->doomed);
+    } else if (s->more) {
+        ask_page(s, j, ask);
+    } else {
+        s->leftovers = s->stays;
+        return false;
+    }
+    ask->request.background = true;
+    return true;
+}
+
+static enum fold_hold hold_of(const struct journal *j, const char *key)
+{
+    const char *name = strrchr(key, '/');
+    if (!name) return FOLD_HELD;
+    return j->fold.holds(j->fold.ctx, bytes_str(name + 1));
+}
+
+static void judge(struct sweep *s, const struct journal *j, const struct response_row *row,
+                  struct interval now)
+{
+    enum fold_hold hold = hold_of(j, row->key);
+    if (MUTANT(SWEEP_HELD) && hold == FOLD_HELD) hold = FOLD_FREE;
+    if (hold == FOLD_HELD) return;
+    bool old = now.lo - row->modified.hi >= j->config.rules.orphan_ms;
+    if (hold == FOLD_FREE && old) {
+        buf_put(&s->doomed, bytes_of(row->key, strlen(row->key) + 1));
+        s->doomed_len++;
+        return;
+    }
+    s->stays = true;
+    if (old) s->waits_for_time = true;
+}
+
+static void on_page(struct sweep *s, const struct journal *j, const struct response *r,
+                    struct interval now)
+{
+    buf_clear(&s->doomed);
+    s->doomed_len = 0;
+    s->more = r->more && r->rows_len > 0;
+    for (size_t i = 0; i < r->rows_len && i < PAGE_ROWS; i++) {
+        const char *key = r->rows[i].key;
+        if (strlen(key) >= sizeof s->after) { // not ours, and we could not go on behind it
+            s->more = false;
+            break;
+        }
+        (void)snprintf(s->after, sizeof s->after, "%s", key);
+        judge(s, j, &r->rows[i], now);
+    }
+    CHECK(!s->doomed.bad);
+    s->deleting = s->doomed_len > 0;
+}
+
+void sweep_respond(struct sweep *s, struct journal *j, const struct response *r,
+                   struct interval now)
+{
+    if (s->deleting) {
+        s->deleted += s->doomed_len;
+        s->deleting = false;
+    } else {
+        on_page(s, j, r, now);
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer outlives the shard's reply, so it holds copies.
+#include "node/desk_answer.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+void desk_answer_init(struct desk_answer *a)
+{
+    *a = (struct desk_answer){0};
+    buf_init(&a->body, SIZE_MAX);
+    buf_init(&a->text, SIZE_MAX);
+}
+
+void desk_answer_done(struct desk_answer *a)
+{
+    buf_done(&a->body);
+    buf_done(&a->text);
+    memory_free(a->deliveries);
+    a->deliveries = NULL;
+    a->deliveries_len = 0;
+}
+
+void desk_answer_clear(struct desk_answer *a)
+{
+    buf_clear(&a->body);
+    buf_clear(&a->text);
+    memory_free(a->deliveries);
+    a->deliveries = NULL;
+    a->deliveries_len = 0;
+    a->why[0] = 0;
+}
+
+static struct bytes *view(struct message *m, int i)
+{
+    struct bytes *views[] = {&m->group,   &m->dedup, &m->content_type,  &m->workflow,
+                             &m->headers, &m->body,  &m->reference.name};
+    return i < (int)(sizeof views / sizeof *views) ? views[i] : NULL;
+}
+
+static size_t text_len(const struct shard_reply *r)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < r->deliveries_len; i++) {
+        struct message m = r->deliveries[i].message;
+        for (int v = 0; view(&m, v); v++)
+            len += view(&m, v)->len;
+    }
+    return len;
+}
+
+// Their text is reserved in one piece, so that views into it stay.
+void desk_answer_keep(struct desk_answer *a, const struct shard_reply *r)
+{
+    uint8_t *at = buf_grow(&a->text, text_len(r));
+    a->deliveries = memory_zeroed(r->deliveries_len, sizeof *a->deliveries);
+    a->deliveries_len = r->deliveries_len;
+    for (size_t i = 0; i < r->deliveries_len; i++) {
+        a->deliveries[i] = r->deliveries[i];
+        struct message *m = &a->deliveries[i].message;
+        for (int v = 0; view(m, v); v++) {
+            struct bytes *b = view(m, v);
+            if (b->len == 0) continue;
+            memcpy(at, b->data, b->len);
+            b->data = at;
+            at += b->len;
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The books: what the store was asked for this shard's sake, as those who asked it reported in
+// their entries. Totals, and two hours of the store's clock, from which a present rate follows.
+#include "queue/state.h"
+
+#include <string.h>
+
+static_assert(sizeof(struct spent) == 80, "no padding: it is compared as bytes");
+
+#define HOUR_MS (INT64_C(3600) * 1000)
+
+static int64_t hour_of(int64_t now)
+{
+    return now >= 0 ? now / HOUR_MS : -((-now - 1) / HOUR_MS) - 1;
+}
+
+// The books as they read in that hour. One that nothing was reported in leaves no row behind.
+static struct spent turn_to(struct spent s, int64_t hour)
+{
+    if (hour <= s.hour) return s;
+    s.last_hour = hour == s.hour + 1 ? s.this_hour : (struct cost){0};
+    s.this_hour = (struct cost){0};
+    s.hour = hour;
+    return s;
+}
+
+enum reason apply_spent(struct machine *m, struct bytes payload)
+{
+    struct op_spent op;
+    if (spent_decode(payload, &op)) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    m->spent = turn_to(m->spent, hour_of(m->now));
+    cost_add(&m->spent.total, &op.cost);
+    cost_add(&m->spent.this_hour, &op.cost);
+    return REASON_NONE;
+}
+
+void machine_spent(const struct machine *m, int64_t now, struct machine_spent *out)
+{
+    if (now < m->now) now = m->now;
+    struct spent s = turn_to(m->spent, hour_of(now));
+    *out = (struct machine_spent){.total = s.total,
+                                  .this_hour = s.this_hour,
+                                  .last_hour = s.last_hour,
+                                  .hour_ms = now - hour_of(now) * HOUR_MS};
+}
+
+// ---- digest and snapshot
+
+static uint64_t mix_cost(uint64_t h, const struct cost *c)
+{
+    return mix(mix(mix(h, c->writes), c->reads), c->deletes);
+}
+
+// Where nothing is charged the books stay empty, and the digest is what it was before there were
+// any: journals of earlier releases go on.
+uint64_t spent_mix(const struct spent *s, uint64_t h)
+{
+    static const struct spent empty;
+    if (memcmp(s, &empty, sizeof empty) == 0) return h;
+    h = mix_cost(mix_cost(mix_cost(h, &s->total), &s->this_hour), &s->last_hour);
+    return mix(h, (uint64_t)s->hour);
+}
+
+static void save_cost(const struct cost *c, struct buf *out)
+{
+    buf_put_u64(out, c->writes);
+    buf_put_u64(out, c->reads);
+    buf_put_u64(out, c->deletes);
+}
+
+void spent_save(const struct spent *s, struct buf *out)
+{
+    save_cost(&s->total, out);
+    save_cost(&s->this_hour, out);
+    save_cost(&s->last_hour, out);
+    buf_put_i64(out, s->hour);
+}
+
+static struct cost load_cost(struct reader *r)
+{
+    struct cost c = {.writes = read_u64(r)};
+    c.reads = read_u64(r);
+    c.deletes = read_u64(r);
+    return c;
+}
+
+void spent_load(struct spent *s, struct reader *r)
+{
+    s->total = load_cost(r);
+    s->this_hour = load_cost(r);
+    s->last_hour = load_cost(r);
+    s->hour = read_i64(r);
+}

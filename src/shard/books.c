@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this handle asked of the store, on its way into the shard's books. The sums ride along in an
+// entry that is made for somebody else's sake: bookkeeping makes no request of its own, and an idle
+// shard stays idle. What comes after a handle's last entry is never booked, so the entry that
+// carries the sums counts itself in advance: a process that sends once and ends is in the books.
+#include "base/check.h"
+#include "shard/inside.h"
+
+#define BOOK_EVERY_MS 10000
+#define BOOK_REQUESTS 64 // that many are booked earlier: busy processes may be short-lived
+
+void shard_spent(struct shard *s, const struct cost *cost)
+{
+    struct cost more = *cost;
+    uint64_t ahead = more.writes < s->paid_ahead ? more.writes : s->paid_ahead;
+    more.writes -= ahead;
+    s->paid_ahead -= ahead;
+    cost_add(&s->spent, &more);
+}
+
+// While the journal is held: behind the ops that wait for the next entry.
+static void join(struct shard *s)
+{
+    uint64_t requests = cost_requests(&s->spent);
+    bool due = s->now.lo >= s->book_again || requests >= BOOK_REQUESTS;
+    if (requests == 0 || !due || s->booking) return;
+    struct op_spent op = {.cost = s->spent};
+    op.cost.writes++;
+    s->paid_ahead++;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    spent_encode(&payload, &op);
+    struct call *c = call_new(s, 0, TIME_NEVER);
+    c->silent = true;
+    c->kind = OP_SPENT;
+    c->payload = buf_take(&payload);
+    s->spent = (struct cost){0};
+    s->booking = true;
+    s->book_again = s->now.lo + BOOK_EVERY_MS;
+    call_push(s, c, CALL_JOURNAL);
+    journal_submit(s->journal, call_ticket(c), (struct op){c->kind, c->payload}, c->deadline,
+                   s->now);
+}
+
+void books_journal_submit(struct shard *s, struct call *c, struct op op)
+{
+    journal_hold(s->journal); // one entry for both
+    journal_submit(s->journal, call_ticket(c), op, c->deadline, s->now);
+    join(s);
+    journal_release(s->journal, s->now);
+}
+
+// Ops that waited for a recovery go into an entry now, and what it took goes with them.
+void books_journal_respond(struct shard *s, const struct response *r)
+{
+    journal_hold(s->journal);
+    journal_respond(s->journal, r, s->now);
+    if (journal_is_current(s->journal) && journal_has_waiting(s->journal)) join(s);
+    journal_release(s->journal, s->now);
+}
+
+// Perhaps booked is taken for booked: the figures are for people, who would rather see a request
+// too few than one twice.
+void books_result(struct shard *s, const struct call *c, const struct journal_reply *r)
+{
+    s->booking = false;
+    bool booked = r->slot != 0 && r->err == ERR_OK;
+    if (booked || r->err == ERR_UNKNOWN) return;
+    struct op_spent op;
+    CHECK(!spent_decode(c->payload, &op));
+    if (s->paid_ahead > 0) {
+        s->paid_ahead--;
+        op.cost.writes--;
+    }
+    cost_add(&s->spent, &op.cost);
+    s->book_again = TIME_DAWN;
+}
