@@ -71,12 +71,17 @@ static void fold_entry(struct journal *j, struct bytes bytes, const struct entry
         j->fold.apply(j->fold.ctx, &view, results, text);
     }
     bool at_stake = j->batch.active && j->batch.slot == e->slot;
+    struct pace_fold how = {.mine = mine,
+                            .in_force = in_force,
+                            .answered = mine ? e->ops_len - j->batch.first_op : 0,
+                            .epoch_before = epoch_before};
     if (mine) {
         batch_committed(j, results, !in_force);
     } else if (at_stake) {
         batch_requeue(j);
     }
     note_ownership(j, mine, epoch_before);
+    pace_folded(j, e, &how);
     memory_free(results);
 }
 

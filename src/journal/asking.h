@@ -5,7 +5,7 @@
 
 #include "journal/journal.h"
 
-#define ASKING_KEY_MAX (JOURNAL_PREFIX_MAX + 32)
+#define ASKING_KEY_MAX (JOURNAL_PREFIX_MAX + 128)
 
 struct asking {
     bool open;  // not answered yet

@@ -19,12 +19,15 @@ void pending_push(struct pending_list *l, struct pending *p)
         l->head = p;
     }
     l->tail = p;
+    l->len++;
 }
 
 static struct pending *pending_pop(struct pending_list *l)
 {
     struct pending *p = l->head;
     if (!p) return NULL;
+    CHECK(l->len > 0);
+    l->len--;
     l->head = p->next;
     if (!l->head) l->tail = NULL;
     p->next = NULL;
@@ -140,18 +143,29 @@ static bool is_idle(const struct journal *j, const struct op *op, size_t before)
     return j->fold.idle(j->fold.ctx, op, j->now.lo);
 }
 
+static bool answer_if_idle(struct journal *j, size_t before)
+{
+    if (!is_idle(j, &j->queue.head->op, before)) return false;
+    struct pending *p = pending_pop(&j->queue);
+    journal_answer(j, p, ERR_OK, 0, BYTES_EMPTY);
+    pending_free(p);
+    return true;
+}
+
+void batch_answer_idle(struct journal *j)
+{
+    CHECK(!j->batch.active);
+    while (j->queue.head && answer_if_idle(j, 0))
+        ;
+}
+
 // Moves as many ops from the queue as fit; answers those that cannot fit in any entry, and those
 // that have become pointless.
 static size_t take_ops(struct journal *j, size_t room)
 {
     size_t count = 0;
     while (j->queue.head && count < ENTRY_OPS_MAX - 1) {
-        if (is_idle(j, &j->queue.head->op, count)) {
-            struct pending *p = pending_pop(&j->queue);
-            journal_answer(j, p, ERR_OK, 0, BYTES_EMPTY);
-            pending_free(p);
-            continue;
-        }
+        if (answer_if_idle(j, count)) continue;
         size_t need = op_room(&j->queue.head->op);
         if (need > room && count > 0) break;
         struct pending *p = pending_pop(&j->queue);
@@ -250,6 +264,7 @@ void batch_requeue(struct journal *j)
         again.tail->next = j->queue.head;
         if (!j->queue.tail) j->queue.tail = again.tail;
         j->queue.head = again.head;
+        j->queue.len += again.len;
     }
     batch_close(j);
 }

@@ -39,6 +39,27 @@ static void put_held(const struct held *h, struct buf *out)
     }
 }
 
+static void put_pace(const struct pace *p, struct buf *out)
+{
+    const int64_t moments[] = {p->credit,        p->credit_at,     p->put_us,  p->asked.lo,
+                               p->company_until, p->won_at,        p->turn_at, p->looked_at,
+                               p->owner_at,      p->courtesy_until};
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
+        buf_put_i64(out, moments[i]);
+    buf_put_i64(out, p->asked.hi);
+    buf_put_u64(out, p->company);
+    buf_put_u32(out, p->run);
+    buf_put_u32(out, p->losses);
+    buf_put_u32(out, p->solo);
+    buf_put_u32(out, p->solo_max);
+    buf_put_u8(out, p->listens);
+    for (size_t i = 0; i < p->rivals_len; i++) {
+        buf_put_hash128(out, p->rivals[i].writer);
+        buf_put_i64(out, p->rivals[i].at);
+    }
+    buf_put_u8(out, 0xff);
+}
+
 void journal_describe(const struct journal *j, struct buf *out)
 {
     buf_put_u8(out, (uint8_t)j->phase);
@@ -58,6 +79,8 @@ void journal_describe(const struct journal *j, struct buf *out)
     asking_describe(&j->main, out);
     asking_describe(&j->snap, out);
     buf_put_i64(out, j->retry_at);
+    buf_put_u32(out, j->retries);
+    put_pace(&j->pace, out);
     for (int i = 0; i < SNAPSHOTS_KEPT; i++)
         buf_put_u64(out, j->candidates[i]);
     buf_put_u64(out, j->snap.open ? j->snap_slot : 0);

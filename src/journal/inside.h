@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside a journal handle: shared by journal.c (the calls), batch.c (ops and their answers),
-// apply.c (folding), step.c (the store dialogue) and collect.c. Nobody else includes this.
+// apply.c (folding), step.c (the store dialogue), pace.c (when) and collect.c. Nobody else includes
+// this.
 //
 // The dialogue has one request open at a time:
 //
@@ -18,6 +19,7 @@
 
 #include "base/rng.h"
 #include "journal/asking.h"
+#include "journal/pace.h"
 #include "journal/snapshot.h"
 
 enum phase {
@@ -44,6 +46,7 @@ struct pending {
 struct pending_list {
     struct pending *head;
     struct pending *tail;
+    size_t len;
 };
 
 // The one entry that is being committed.
@@ -112,6 +115,7 @@ struct journal {
     struct asking main;
     int64_t retry_at;
     uint32_t retries;
+    struct pace pace;
 
     uint64_t candidates[SNAPSHOTS_KEPT]; // slots of snapshots, newest first; 0: none
     bool candidate_damaged;
@@ -138,9 +142,10 @@ void pending_free_all(struct pending_list *l);
 void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
                     struct bytes body);
 void journal_answer_all(struct journal *j, struct pending_list *l, enum err err);
-void journal_expire(struct journal *j); // answers whose patience ended
-void batch_form(struct journal *j);     // out of the queue, for the slot after core.slot
-void batch_requeue(struct journal *j);  // certainly not committed: its ops go first again
+void journal_expire(struct journal *j);    // answers whose patience ended
+void batch_form(struct journal *j);        // out of the queue, for the slot after core.slot
+void batch_answer_idle(struct journal *j); // what needs no entry need not wait for one
+void batch_requeue(struct journal *j);     // certainly not committed: its ops go first again
 void batch_committed(struct journal *j, const struct op_result *results, bool is_void);
 void batch_jumped(struct journal *j); // a snapshot was loaded past its slot
 void batch_fail(struct journal *j, enum err err);
@@ -155,7 +160,28 @@ MUST_USE enum err journal_load(struct journal *j, struct bytes snapshot, uint64_
 void journal_snapshot(
     struct journal *j); // write one of the present state, unless one is being written
 
+// ---- pace.c
+struct pace_fold {
+    bool mine;
+    bool in_force;
+    size_t answered; // callers whose op it carried
+    uint64_t epoch_before;
+};
+void pace_start(struct journal *j);
+void pace_asked(struct journal *j);    // an append was asked for
+void pace_answered(struct journal *j); // ... and was won or lost
+void pace_lost(struct journal *j);
+void pace_looked(struct journal *j); // there is nothing after core.slot
+void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f);
+int64_t pace_propose_at(const struct journal *j);   // ops in the queue may become an entry
+bool pace_wants_look(const struct journal *j);      // ... but the tail should be looked for first
+bool pace_is_broke(const struct journal *j);        // no credit for an entry
+int64_t pace_resend_at(const struct journal *j);    // the batch may be sent again
+int64_t pace_read_lost_at(const struct journal *j); // who took its slot may be asked
+
 // ---- step.c
+// When the next request of the dialogue may be asked for; TIME_NEVER: there is none.
+int64_t journal_ready_at(const struct journal *j);
 void journal_advance(struct journal *j);
 void journal_tail_seen(struct journal *j, uint64_t request);
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot);

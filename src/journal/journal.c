@@ -16,6 +16,8 @@ void journal_config_defaults(struct journal_config *c)
         .retry_max_ms = 2000,
         .read_bytes_max = (size_t)1 << 20,
         .entry_bytes_max = ENTRY_LEN_MAX,
+        .courtesy_ms = 1000,
+        .courtesy_live_ms = 5000,
         .rules = {.session_ttl_ms = 24 * 3600 * 1000,
                   .sessions_max = 4096,
                   .digest_every = 256,
@@ -23,7 +25,9 @@ void journal_config_defaults(struct journal_config *c)
                   .retain_ms = 3600 * 1000,
                   .floor_every_ms = 15 * 60 * 1000,
                   .floor_lag_ms = 3600 * 1000,
-                  .snapshot_every = 1024},
+                  .snapshot_every = 1024,
+                  .sweep_every_ms = 3600 * 1000,
+                  .orphan_ms = 2 * 3600 * 1000},
     };
 }
 
@@ -31,6 +35,7 @@ struct journal *journal_new(const struct journal_config *config, const struct fo
 {
     CHECK(config->rules.retain_ms > config->rules.verify_ms);
     CHECK(config->entry_bytes_max <= ENTRY_LEN_MAX);
+    CHECK(config->puts_per_second >= 0 && config->puts_per_second <= JOURNAL_PUTS_MAX);
     CHECK(memchr(config->prefix, 0, sizeof config->prefix));
     struct journal *j = NEW(struct journal);
     j->config = *config;
@@ -89,6 +94,7 @@ void journal_start(struct journal *j, struct interval now)
     CHECK(j->phase == PHASE_NEW);
     journal_note_time(j, now);
     j->born = j->now.lo;
+    pace_start(j);
     j->phase = j->config.from_oldest ? PHASE_READING : PHASE_LISTING;
     j->replaying = true;
     journal_advance(j);
@@ -109,7 +115,7 @@ static struct pending *pending_new(struct journal *j, uint64_t ticket, struct op
 static void refuse(struct journal *j, uint64_t ticket, enum err err)
 {
     struct pending *p = pending_new(j, ticket, (struct op){0}, TIME_NEVER);
-    struct pending_list one = {p, p};
+    struct pending_list one = {p, p, 1};
     journal_answer_all(j, &one, err);
 }
 
@@ -156,6 +162,7 @@ void journal_own(struct journal *j, uint64_t ticket, uint64_t expected,
     buf_put_u64(&payload, owner->token);
     buf_put_sized(&payload, owner->address);
     struct op op = {.kind = JOURNAL_OP_OWN, .payload = buf_bytes(&payload)};
+    j->pace.courtesy_until = TIME_DAWN; // who takes over owes the former owner no pause
     enqueue(j, ticket, op, deadline, now);
 }
 
@@ -199,8 +206,9 @@ static int64_t earlier(int64_t a, int64_t b)
 int64_t journal_wake_at(const struct journal *j)
 {
     if (j->phase == PHASE_HALTED) return TIME_NEVER;
-    bool waits = !j->main.open && j->retry_at > j->now.lo;
-    return earlier(j->deadline_at, waits ? j->retry_at : TIME_NEVER);
+    int64_t ready_at = j->main.open ? TIME_NEVER : journal_ready_at(j);
+    bool waits = ready_at > j->now.lo; // else a hold is in the way, and its release will do
+    return earlier(j->deadline_at, waits ? ready_at : TIME_NEVER);
 }
 
 bool journal_next_request(struct journal *j, struct request *out)
@@ -257,6 +265,11 @@ bool journal_is_owner(const struct journal *j)
 bool journal_is_ready(const struct journal *j)
 {
     return j->phase == PHASE_IDLE && !j->main.open && !j->replaying;
+}
+
+bool journal_has_waiting(const struct journal *j)
+{
+    return j->queue.head != NULL;
 }
 
 bool journal_is_current(const struct journal *j)

@@ -18,6 +18,7 @@
 #define JOURNAL_PREFIX_MAX  200
 #define JOURNAL_OP_MAX      ((size_t)4 << 20)
 #define JOURNAL_ADDRESS_MAX 256
+#define JOURNAL_PUTS_MAX    1000000
 
 struct journal_id {
     uint8_t queue[16];
@@ -35,6 +36,8 @@ struct journal_rules {
     int64_t floor_every_ms;  // 15 min
     int64_t floor_lag_ms;    // 1 h: how old a snapshot must be before the floor rises to it
     uint32_t snapshot_every; // 1024 slots; 0: never
+    int64_t sweep_every_ms; // 1 h: how often a handle looks for objects that nobody needs; 0: never
+    int64_t orphan_ms;      // 2 h: how old such an object must be by the store's clock
 };
 
 struct journal_config {
@@ -51,6 +54,15 @@ struct journal_config {
     // large states do not drown the journal in snapshots. 0: it does not wait.
     uint32_t snapshot_ratio;
     bool from_oldest; // start at the oldest entry that is kept, not at the newest snapshot
+    // Puts cost money: so many a second at most, in the long run (a second's worth may be saved
+    // up). Ops wait for it and share an entry. 0: no limit.
+    int64_t puts_per_second;
+    // The store is a network away and decides an append when it has arrived: it pays to let callers
+    // gather, and to take turns with other writers.
+    bool far;
+    // Courtesy: a direct writer pauses so long after each commit (1 s) ...
+    int64_t courtesy_ms;
+    int64_t courtesy_live_ms; // ... if an owner committed something in this time (5 s)
     struct journal_rules rules;
 };
 
@@ -94,6 +106,8 @@ void journal_coord_switch(struct journal *j, uint64_t ticket, const uint8_t coor
 
 void journal_respond(struct journal *j, const struct response *r, struct interval now);
 void journal_tick(struct journal *j, struct interval now);
+// Puts made for this shard beside the journal's own draw from its budget; they do not wait for it.
+void journal_spend(struct journal *j, uint32_t puts);
 
 // ---- effects out
 
@@ -122,7 +136,8 @@ struct journal_owner journal_owner(const struct journal *j); // the recorded one
 bool journal_is_owner(const struct journal *j); // this handle is it, as far as it has folded
 bool journal_is_ready(
     const struct journal *j); // recovered, nothing in flight, at what it believes to be the tail
-bool journal_is_current(const struct journal *j); // has seen the tail since it (last) recovered
+bool journal_has_waiting(const struct journal *j); // ops were handed in that are in no entry yet
+bool journal_is_current(const struct journal *j);  // has seen the tail since it (last) recovered
 uint64_t journal_last_snapshot(const struct journal *j); // the newest it has loaded or written
 bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
 bool journal_halted(const struct journal *j, const char **why);
@@ -142,6 +157,14 @@ void collector_start(struct collector *c,
                      struct interval now); // one round; ignored while one is running
 void collector_respond(struct collector *c, const struct response *r, struct interval now);
 bool collector_next_request(struct collector *c, struct request *out);
+// When collector_tick wants to be called (store time), or TIME_NEVER. A shard where nothing happens
+// is left alone.
+int64_t collector_wake_at(const struct collector *c);
+void collector_tick(struct collector *c, struct interval now); // starts a round if one is due
+// The last sweep met objects that only the fold's time keeps: commit an entry, and the next one
+// takes them. True once for each sweep.
+bool collector_wants_time(struct collector *c);
 bool collector_running(const struct collector *c);
 uint64_t collector_dropped(const struct collector *c); // slots dropped so far, by this collector
+uint64_t collector_swept(const struct collector *c);   // ... and objects deleted
 void collector_describe(const struct collector *c, struct buf *out);

@@ -25,6 +25,7 @@ bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot)
     return n > 0;
 }
 
+// Full jitter: those who were cut off together do not come back together.
 static void back_off(struct journal *j)
 {
     int64_t delay = j->config.retry_min_ms;
@@ -32,7 +33,7 @@ static void back_off(struct journal *j)
         delay *= 2;
     if (delay > j->config.retry_max_ms) delay = j->config.retry_max_ms;
     j->retries++;
-    j->retry_at = j->now.lo + rng_range(&j->rng, delay / 2, delay);
+    j->retry_at = j->now.lo + rng_range(&j->rng, 0, delay);
 }
 
 static void go_on(struct journal *j)
@@ -61,21 +62,64 @@ static void ask_append(struct journal *j)
     asking_open(&j->main, j, REQUEST_APPEND, "log", 0);
     j->main.request.first = j->batch.slot;
     j->main.request.body = buf_bytes(&j->batch.bytes);
+    pace_asked(j);
+}
+
+static int64_t idle_ready_at(const struct journal *j)
+{
+    int64_t at = j->syncs.head ? TIME_DAWN : TIME_NEVER;
+    int64_t put_at = TIME_NEVER;
+    if (j->batch.active) {
+        put_at = pace_resend_at(j);
+    } else if (j->queue.head) {
+        put_at = pace_propose_at(j);
+    }
+    return put_at < at ? put_at : at;
+}
+
+static int64_t phase_ready_at(const struct journal *j)
+{
+    switch (j->phase) {
+    case PHASE_NEW:
+    case PHASE_HALTED:
+        return TIME_NEVER;
+    case PHASE_IDLE:
+        return idle_ready_at(j);
+    case PHASE_PUTTING:
+        return pace_resend_at(j);
+    case PHASE_READING: {
+        bool only_lost = j->batch.active && !j->syncs.head && !j->replaying;
+        return only_lost ? pace_read_lost_at(j) : TIME_DAWN;
+    }
+    default:
+        return TIME_DAWN;
+    }
+}
+
+int64_t journal_ready_at(const struct journal *j)
+{
+    int64_t at = phase_ready_at(j);
+    return at > j->retry_at ? at : j->retry_at;
 }
 
 static void choose_work(struct journal *j)
 {
-    if (!j->batch.active) batch_form(j);
-    if (j->batch.active) {
+    bool may_propose = j->queue.head && !j->batch.active && j->now.lo >= pace_propose_at(j);
+    bool look = j->syncs.head || (may_propose && pace_wants_look(j));
+    if (may_propose && !pace_wants_look(j)) batch_form(j);
+    if (j->batch.active && j->now.lo >= pace_resend_at(j)) {
         j->phase = PHASE_PUTTING;
-    } else if (j->syncs.head) {
+    } else if (look) {
         j->phase = PHASE_READING;
     }
 }
 
 void journal_advance(struct journal *j)
 {
-    if (j->main.open || j->holds > 0 || j->now.lo < j->retry_at) return;
+    if (j->main.open || j->holds > 0) return;
+    bool waits = j->phase == PHASE_IDLE && !j->batch.active && pace_is_broke(j);
+    if (waits) batch_answer_idle(j);
+    if (j->now.lo < journal_ready_at(j)) return;
     if (j->phase == PHASE_IDLE) choose_work(j);
     switch (j->phase) {
     case PHASE_NEW:
@@ -248,6 +292,7 @@ static void believe_gap(struct journal *j, uint64_t request, struct interval tim
     if (time.lo > j->absent_at) j->absent_at = time.lo;
     j->phase = PHASE_IDLE;
     journal_tail_seen(j, request);
+    pace_looked(j);
     if (j->batch.active) back_off(j); // refused as existing, read as missing: not a store to hurry
 }
 
@@ -392,6 +437,8 @@ static void append_not_landed(struct journal *j, enum err err)
 static void append_lost(struct journal *j)
 {
     if (MUTANT(ENTRY_HASH_OFF)) batch_requeue(j);
+    // An earlier attempt that ended in doubt may be what is there: no reason to wait then.
+    if (!j->batch.maybe_landed) pace_lost(j);
     j->batch.maybe_landed = true; // the network may have delivered it twice: the slot will tell
     go_on(j);
     j->phase = PHASE_READING;
@@ -410,6 +457,7 @@ static void append_unknown(struct journal *j)
 
 static void on_putting(struct journal *j, const struct response *r)
 {
+    if (r->err == ERR_OK || r->err == ERR_CONFLICT) pace_answered(j);
     switch (r->err) {
     case ERR_OK:
         j->batch.maybe_landed = true;

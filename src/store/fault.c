@@ -331,6 +331,8 @@ struct store *store_fault_take(struct store *inner, const struct fault_options *
     struct fault *f = NEW(struct fault);
     store_init(&f->base, &fault_ops);
     f->inner = inner;
+    f->base.puts_per_second = inner->puts_per_second;
+    f->base.far = inner->far;
     f->options = *options;
     rng_init(&f->rng, options->seed);
     (void)pthread_mutex_init(&f->lock, NULL);

@@ -11,12 +11,14 @@
 
 struct counter {
     _Atomic uint64_t requests, refused, bytes_in, bytes_out, time_ns;
+    struct histogram latency;
 };
 
 struct meter {
     struct store base;
     struct store *inner;
     struct counter count[METER_KINDS];
+    _Atomic uint64_t writes, reads, deletes;
 };
 
 static struct meter *meter_of(struct store *s)
@@ -32,7 +34,13 @@ static enum err meter_note(struct store *s, enum meter_kind kind, int64_t start_
     if (e) atomic_fetch_add(&c->refused, 1);
     atomic_fetch_add(&c->bytes_in, bytes_in);
     atomic_fetch_add(&c->bytes_out, a->body.len);
-    atomic_fetch_add(&c->time_ns, (uint64_t)(clock_boot_ns() - start_ns));
+    uint64_t time_ns = (uint64_t)(clock_boot_ns() - start_ns);
+    atomic_fetch_add(&c->time_ns, time_ns);
+    histogram_add(&c->latency, &histogram_latency, time_ns);
+    struct meter *m = meter_of(s);
+    if (a->cost.writes) atomic_fetch_add(&m->writes, a->cost.writes);
+    if (a->cost.reads) atomic_fetch_add(&m->reads, a->cost.reads);
+    if (a->cost.deletes) atomic_fetch_add(&m->deletes, a->cost.deletes);
     return e;
 }
 
@@ -140,6 +148,8 @@ struct store *store_meter_take(struct store *inner)
 {
     struct meter *m = NEW(struct meter);
     store_init(&m->base, &meter_ops);
+    m->base.puts_per_second = inner->puts_per_second;
+    m->base.far = inner->far;
     m->inner = inner;
     return &m->base;
 }
@@ -148,6 +158,9 @@ void store_meter_read(const struct store *meter, struct meter_snapshot *to)
 {
     CHECK(meter->ops == &meter_ops);
     const struct meter *m = (const struct meter *)meter;
+    to->cost = (struct cost){.writes = atomic_load(&m->writes),
+                             .reads = atomic_load(&m->reads),
+                             .deletes = atomic_load(&m->deletes)};
     for (size_t i = 0; i < METER_KINDS; i++) {
         const struct counter *c = &m->count[i];
         to->kind[i] = (struct meter_count){
@@ -157,6 +170,7 @@ void store_meter_read(const struct store *meter, struct meter_snapshot *to)
             .bytes_out = atomic_load(&c->bytes_out),
             .time_ns = atomic_load(&c->time_ns),
         };
+        histogram_read(&c->latency, &to->kind[i].latency);
     }
 }
 

@@ -2,6 +2,8 @@
 // A store that counts what passes through it, by kind of call: users pay per request.
 #pragma once
 
+#include "base/cost.h"
+#include "base/histogram.h"
 #include "store/store.h"
 
 #define METER_LIST(X)                                                                              \
@@ -29,10 +31,12 @@ struct meter_count {
     uint64_t bytes_in;  // bodies sent to the store
     uint64_t bytes_out; // bodies received from it
     uint64_t time_ns;   // spent waiting for it
+    struct histogram_view latency; // of histogram_latency
 };
 
 struct meter_snapshot {
     struct meter_count kind[METER_KINDS];
+    struct cost cost; // of all calls, where the store charges for them
 };
 
 // Owns the inner store: freeing the meter frees both.

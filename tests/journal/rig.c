@@ -11,8 +11,11 @@ const struct journal_rules rig_rules = {.session_ttl_ms = 86400000,
                                         .verify_ms = 60000,
                                         .retain_ms = 300000,
                                         .floor_every_ms = 0,
-                                        .snapshot_every = 4};
+                                        .snapshot_every = 4,
+                                        .sweep_every_ms = 600000,
+                                        .orphan_ms = 1200000};
 
+enum fold_hold (*rig_holds)(void *ctx, struct bytes name);
 uint64_t rig_tickets; // also makes request ids, which are unique among all handles
 
 struct interval rig_store_time(struct rig *r)
@@ -33,6 +36,7 @@ struct rig rig_on(struct store *s)
     c.seed = writers;
     c.rules = rig_rules;
     struct fold fold = registers_fold(r.registers);
+    fold.holds = rig_holds;
     r.journal = journal_new(&c, &fold);
     r.collector = collector_new(r.journal);
     performance_init(&r.performance);

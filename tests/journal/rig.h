@@ -13,6 +13,7 @@
 #define RIG_LIMIT 200 // steps after which a dialogue that goes on is one that hangs
 
 extern const struct journal_rules rig_rules;
+extern enum fold_hold (*rig_holds)(void *ctx, struct bytes name); // of the next rig's fold
 extern uint64_t rig_tickets; // also makes request ids, which are unique among all handles
 
 struct rig {

@@ -131,16 +131,23 @@ static enum err do_put_new(struct bucket *b, const struct request *q, int64_t no
     return ERR_OK;
 }
 
-static enum err do_delete(struct bucket *b, const struct request *q)
+static void delete_object(struct bucket *b, const char *key)
 {
-    if (!bucket_object(b, q->key)) return ERR_OK;
-    if (b->watch.object_deleted) b->watch.object_deleted(b->watch.ctx, q->key);
-    size_t at = object_place(b, q->key);
+    if (!bucket_object(b, key)) return;
+    if (b->watch.object_deleted) b->watch.object_deleted(b->watch.ctx, key);
+    size_t at = object_place(b, key);
     bytes_free(b->objects[at]->body);
     memory_free(b->objects[at]);
     b->objects_len--;
     memmove(b->objects + at, b->objects + at + 1,
             (b->objects_len - at) * sizeof(struct bucket_object *));
+}
+
+static enum err do_delete(struct bucket *b, const struct request *q)
+{
+    if (q->body.len == 0) delete_object(b, q->key);
+    for (size_t at = 0; at < q->body.len; at += strlen((const char *)q->body.data + at) + 1)
+        delete_object(b, (const char *)q->body.data + at);
     return ERR_OK;
 }
 

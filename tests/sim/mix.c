@@ -83,6 +83,14 @@ static void draw_store(struct mix *m, struct rng *rng)
     m->partial = sometimes_often(rng, 3000, 3000);
 }
 
+static void draw_pace(struct mix *m, struct rng *rng)
+{
+    m->far = rng_chance(rng, 6000);
+    m->puts_per_second = sometimes(rng, 4000, 1, 5);
+    m->courtesy_ms = rng_chance(rng, 5000) ? 1 * SECOND : rng_range(rng, 0, 10 * SECOND);
+    m->courtesy_live_ms = rng_chance(rng, 5000) ? 5 * SECOND : rng_range(rng, 0, MINUTE);
+}
+
 void mix_draw(struct mix *m, struct rng *rng)
 {
     *m = (struct mix){0};
@@ -90,4 +98,5 @@ void mix_draw(struct mix *m, struct rng *rng)
     draw_sizes(m, rng);
     draw_faults(m, rng);
     draw_store(m, rng);
+    draw_pace(m, rng);
 }

@@ -52,6 +52,11 @@ struct mix {
         stall; // chance that a node is paused just after it sent an append, and never hears of it
     int64_t quiet_every_ms; // nobody asks anything for longer than R
     int64_t jump_ms;
+    // When the handles propose
+    int64_t puts_per_second;
+    bool far;
+    int64_t courtesy_ms;
+    int64_t courtesy_live_ms;
     // The store
     int64_t store_tick_ms;
     uint32_t run_max;

@@ -22,6 +22,7 @@ struct runner_sum {
     uint64_t steps;
     uint64_t commits;
     uint64_t dropped;
+    uint64_t swept;    // objects, in the queue's world
     uint64_t messages; // the queue's world: sent, dead letters that arrived
     uint64_t letters;
     uint64_t zombies;

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// When an entry is proposed beside others who write the same journal: turns and courtesy.
+#include "shop.h"
+
+// ---- turns
+
+static void who_is_alone_and_rests_now_and_then_never_waits_nor_looks(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config c = config_far(1);
+    struct hand h = shop_hire(&s, &c);
+    for (int i = 0; i < 100; i++) {
+        hand_commit(&h);
+        hand_take_none(&h);
+        if (i % 5 == 0) hand_pass(&h, 3 * PUT_MS);
+    }
+    hand_dismiss(&h);
+    shop_close(&s);
+}
+
+// Those who lose against it are never seen by a winner that does not stop.
+static void who_never_rests_pauses_rarely_and_looks_whether_somebody_waits(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config c = config_far(1);
+    struct hand h = shop_hire(&s, &c);
+    int pauses = 0;
+    for (int i = 0; i < 500; i++) {
+        uint64_t ticket = hand_ask(&h);
+        if (journal_wake_at(h.journal) != TIME_NEVER) {
+            hand_take_none(&h);
+            assert_int_equal(hand_pass_until_woken(&h), 2 * PUT_MS);
+            hand_expect_reads(&h, 1);
+            pauses++;
+        }
+        hand_put(&h);
+        hand_heard(&h, ticket, ERR_OK);
+    }
+    assert_in_range(pauses, 5, 8); // after 8, 16, 32, 64, 128, 128 ...
+    hand_dismiss(&h);
+    shop_close(&s);
+}
+
+static void loser_waits_then_looks_for_the_tail_then_proposes(void **state)
+{
+    (void)state;
+    int64_t longest = 0;
+    for (uint64_t seed = 1; seed <= 40; seed += 2) {
+        struct shop s;
+        shop_open(&s);
+        struct journal_config one = config_far(seed), other = config_far(seed + 1);
+        struct hand a = shop_hire(&s, &one), b = shop_hire(&s, &other);
+        uint64_t ticket = hand_ask(&a);
+        struct request q = hand_take_append(&a);
+        hand_commit(&b);
+        hand_commit(&b);
+        hand_answer(&a, &q, ERR_OK);
+        int64_t lost_at = s.now;
+        struct request first;
+        while (!hand_take(&a, &first))
+            hand_pass_until_woken(&a);
+        if (s.now - lost_at > longest) longest = s.now - lost_at;
+        assert_int_equal(first.kind, REQUEST_READ_LOG);
+        hand_answer(&a, &first, ERR_OK);
+        hand_expect_reads(&a, 2); // b's other commit, and that nothing follows
+        hand_put(&a);
+        hand_heard(&a, ticket, ERR_OK);
+        hand_dismiss(&a);
+        hand_dismiss(&b);
+        shop_close(&s);
+    }
+    assert_in_range(longest, PUT_MS / 2, 4 * PUT_MS); // scaled by the put that was lost
+}
+
+// Its lower bound leaps when the clock becomes better known: that is not how long the put took.
+static void clock_that_becomes_better_known_makes_nobody_wait_longer(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    s.blur = 1000;
+    struct journal_config one = config_far(1), other = config_far(2);
+    struct hand a = shop_hire(&s, &one), b = shop_hire(&s, &other);
+    (void)hand_ask(&a);
+    struct request q = hand_take_append(&a);
+    s.now += PUT_MS;
+    hand_commit(&b);
+    s.blur = 0;
+    hand_answer(&a, &q, ERR_OK); // lost
+    struct request read;
+    int64_t lost_at = s.now;
+    while (!hand_take(&a, &read))
+        hand_pass_until_woken(&a);
+    assert_in_range(s.now - lost_at, 0, 4 * PUT_MS);
+    hand_dismiss(&a);
+    hand_dismiss(&b);
+    shop_close(&s);
+}
+
+static void winner_steps_aside_after_a_few_commits(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config one = config_far(1), other = config_far(2);
+    struct hand a = shop_hire(&s, &one), b = shop_hire(&s, &other);
+    hand_commit(&b);
+    hand_catch_up(&a);
+    hand_commit(&a); // it has just looked
+    hand_commit(&a);
+    hand_commit(&a);
+    hand_ask(&a);
+    hand_take_none(&a);
+    assert_in_range(hand_pass_until_woken(&a), PUT_MS, 48 * PUT_MS);
+    hand_expect_reads(&a, 1);
+    (void)hand_take_append(&a);
+    hand_dismiss(&a);
+    hand_dismiss(&b);
+    shop_close(&s);
+}
+
+static void who_was_in_doubt_reads_the_slot_at_once(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config c = config_far(1);
+    struct hand h = shop_hire(&s, &c);
+    uint64_t ticket = hand_ask(&h);
+    struct request q = hand_take_append(&h);
+    struct bucket_answer nobody_hears;
+    bucket_answer_init(&nobody_hears);
+    bucket_perform(&s.bucket, &q, s.now, &nobody_hears); // it lands
+    bucket_answer_done(&nobody_hears);
+    hand_answer(&h, &q, ERR_UNKNOWN);
+    hand_pass_until_woken(&h);
+    hand_put(&h); // refused: the slot is taken, by our own entry
+    hand_expect_reads(&h, 1);
+    hand_heard(&h, ticket, ERR_OK);
+    hand_dismiss(&h);
+    shop_close(&s);
+}
+
+// ---- courtesy
+
+static void own(struct hand *h)
+{
+    struct journal_owner owner = {.token = 1};
+    uint64_t ticket = ++h->shop->tickets;
+    journal_own(h->journal, ticket, journal_epoch(h->journal), &owner, TIME_NEVER,
+                shop_moment(h->shop));
+    hand_put(h);
+    hand_heard(h, ticket, ERR_OK);
+    assert_true(journal_is_owner(h->journal));
+}
+
+static void direct_writer_pauses_beside_a_live_owner(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config one = config_plain(1), other = config_plain(2);
+    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    own(&owner);
+    hand_catch_up(&direct);
+    hand_commit(&direct);
+    hand_ask(&direct);
+    hand_take_none(&direct);
+    assert_int_equal(hand_pass_until_woken(&direct), 1000);
+    hand_put(&direct);
+    hand_catch_up(&owner);
+    hand_commit(&owner); // the owner does not
+    hand_commit(&owner);
+    hand_dismiss(&owner);
+    hand_dismiss(&direct);
+    shop_close(&s);
+}
+
+static void nobody_pauses_for_an_owner_that_has_fallen_silent(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config one = config_plain(1), other = config_plain(2);
+    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    own(&owner);
+    hand_catch_up(&direct);
+    hand_pass(&direct, 5001);
+    hand_commit(&direct);
+    hand_commit(&direct);
+    hand_dismiss(&owner);
+    hand_dismiss(&direct);
+    shop_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_alone_and_rests_now_and_then_never_waits_nor_looks),
+        cmocka_unit_test(who_never_rests_pauses_rarely_and_looks_whether_somebody_waits),
+        cmocka_unit_test(loser_waits_then_looks_for_the_tail_then_proposes),
+        cmocka_unit_test(clock_that_becomes_better_known_makes_nobody_wait_longer),
+        cmocka_unit_test(winner_steps_aside_after_a_few_commits),
+        cmocka_unit_test(who_was_in_doubt_reads_the_slot_at_once),
+        cmocka_unit_test(direct_writer_pauses_beside_a_live_owner),
+        cmocka_unit_test(nobody_pauses_for_an_owner_that_has_fallen_silent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
