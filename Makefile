@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint build test asan tsan fuzz soak sim bench bench-peers chaos run install format lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers build test asan tsan fuzz soak sim bench bench-peers chaos chaos-bucket run install format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -24,16 +24,21 @@ deps-clang:
 deps-lint:
 	@tools/deps.sh build clang lint
 
+# What needs a server that cannot be had here is a counted skip, or a failure where CI=true.
+deps-servers:
+	@tools/deps.sh servers || test "$$CI" != true
+	@tools/deps.sh browser || test "$$CI" != true
+
 build: deps $(BUILD)/build.ninja ## compile everything into build/ (the default)
 	@ninja -C $(BUILD)
 
-test: deps $(BUILD)/build.ninja ## run every suite; the last line is the tally
+test: deps deps-servers $(BUILD)/build.ninja ## run every suite; the last line is the tally
 	@tools/test $(BUILD) $(ARGS)
 
-asan: deps-clang build-asan/build.ninja ## the same suites under address and undefined-behaviour checks (clang)
+asan: deps-clang deps-servers build-asan/build.ninja ## the same suites under address and undefined-behaviour checks (clang)
 	@TEST_PATIENCE=6 tools/test build-asan $(ARGS)
 
-tsan: deps build-tsan/build.ninja ## the same suites under the data race detector
+tsan: deps deps-servers build-tsan/build.ninja ## the same suites under the data race detector
 	@TEST_PATIENCE=10 tools/test build-tsan $(ARGS)
 
 fuzz: deps-clang build-fuzz/build.ninja ## libFuzzer on every decoder, FUZZ_SECONDS=60 each
@@ -57,6 +62,10 @@ bench-peers: deps build-release/build.ninja ## the same workloads beside beansta
 
 chaos: build ## minutes of workers killed at random on one directory: CHAOS_SECONDS=180
 	@$(BUILD)/tests/chaos/chaos --seconds $(CHAOS_SECONDS) $(ARGS)
+
+chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, its server is killed too
+	@tests/servers/with-radosgw $(BUILD)/tests/chaos/chaos --faults --restarts --timeout 1000 --processes 4 --workers 6 \
+		--seconds $(CHAOS_SECONDS) $(ARGS)
 
 run: build ## a demonstration: 2,000 jobs, workers killed with -9 on the way, the tally
 	@tools/demo $(BUILD)/src/cli/sluice

@@ -66,12 +66,17 @@ struct sluice;
 
 struct sluice_options {
     int64_t timeout_ms; /* how long a call may take beside waiting for messages; 0: 30 s */
+    const char *token;  /* of a node that wants one; NULL: the environment's SLUICE_TOKEN */
 };
 
 /*
  * Opens a store: "mem:" (this process only), "file:///path", or a plain path; the directory is
  * created when its parent exists. The first opening probes the store and refuses one that cannot
  * keep the promises. options may be NULL.
+ *
+ * Or a node that serves one: "http://host:port", "https://host". Every call means the same there.
+ * A node that is away is asked again until the timeout has passed. The environment's SLUICE_CA
+ * names a file of certificates to trust instead of the system's.
  */
 SLUICE_API enum sluice_code sluice_open(const char *url, const struct sluice_options *options,
                                         struct sluice **out, struct sluice_error *error);
@@ -145,7 +150,7 @@ struct sluice_header {
 
 /* What a sender says of a message. Zero and NULL mean: not given. */
 struct sluice_send {
-    const void *body;
+    const void *body; /* up to the queue's maxMessageBytes, 64 MiB at most */
     size_t body_len;
     const char *group;
     const char *dedup;
@@ -272,6 +277,15 @@ SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
 SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
                                         struct sluice_batch **out, struct sluice_error *error);
 
+/* Requests to a store that charges for them (a bucket), by price. All zero elsewhere. */
+struct sluice_requests {
+    uint64_t writes; /* PUT, POST, LIST */
+    uint64_t reads;  /* GET, HEAD */
+    uint64_t deletes;
+};
+/* What this handle has made so far, for all queues. */
+SLUICE_API void sluice_requests(const struct sluice *s, struct sluice_requests *out);
+
 struct sluice_stats {
     uint64_t ready;
     uint64_t delayed;
@@ -288,6 +302,14 @@ struct sluice_stats {
     int64_t oldest_age_ms; /* of the oldest message that waits; 0: none */
     uint64_t entries;      /* committed to the journal */
     uint64_t requests;     /* made to the store by this handle, all queues */
+    /*
+     * What all processes together asked the store for this queue's sake. Each reports with its
+     * entries, so the last seconds are missing, and what a process asked after its last entry.
+     */
+    struct sluice_requests spent;
+    struct sluice_requests spent_this_hour; /* hours of the store's clock */
+    struct sluice_requests spent_last_hour;
+    int64_t hour_ms; /* how much of this hour has passed */
 };
 SLUICE_API enum sluice_code sluice_stats(struct sluice *s, const char *queue,
                                          struct sluice_stats *out, struct sluice_error *error);
@@ -355,8 +377,9 @@ typedef void sluice_report(void *ctx, const char *check, enum sluice_health heal
                            const char *detail);
 /*
  * Examines a store: can it be opened, written, read and deleted in, does it keep its promises (the
- * probe), its clock, its latency, every queue's journal. Reports each check as it goes; SLUICE_OK
- * when none failed.
+ * probe), its clock, its latency, every queue's journal. Or a node: is it there, how far away, does
+ * it let us in, can it work, and every queue. Reports each check as it goes; SLUICE_OK when none
+ * failed.
  */
 SLUICE_API enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx,
                                           struct sluice_error *error);

@@ -4,10 +4,13 @@
 set -euo pipefail
 
 declare -A packages=(
-    # make, gcc, ld and gcc's own sanitizers; the build; the hash; the test library; what the checks call
-    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcmocka-dev clang-format python3"
+    # make, gcc, ld and gcc's own sanitizers; the build; the hash, JSON, HTTP, digests and XML; the test library;
+    # what the checks call
+    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
+    [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus" # the real servers of the tests: S3, TLS, HTTP/2
+    [browser]="chromium nodejs npm util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
     [peers]="beanstalkd" # what bench/peers compares with
 )
 
@@ -25,6 +28,7 @@ fi
 installed=" $(dpkg-query -W -f='${Package}=${db:Status-Status} ' "${wanted[@]}" 2>/dev/null || true) "
 missing=()
 for package in "${wanted[@]}"; do
+    [[ $package == npm ]] && command -v npm >/dev/null && continue # other packages of nodejs bring it along, and refuse this one
     [[ $installed == *" $package=installed "* ]] || missing+=("$package")
 done
 ((${#missing[@]})) || exit 0

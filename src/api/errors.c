@@ -57,6 +57,13 @@ enum sluice_code refuse_store(struct sluice_error *error, enum err err, const ch
     return refuse(error, err, "store", "%s: %s", thing, a->why[0] ? a->why : err_text(err));
 }
 
+enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char *queue,
+                            const char *why)
+{
+    if (!*why) return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
+    return refuse(error, err, "store", "queue %s: %s", queue, why);
+}
+
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
                            const struct desk_answer *a, const char *queue)
 {
@@ -64,5 +71,5 @@ enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t ki
     struct result result;
     bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), kind, &result);
     if (told && result.reason != REASON_NONE) return refuse_reason(error, result.reason, queue);
-    return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
+    return refuse_why(error, err, queue, a->why);
 }

@@ -16,7 +16,8 @@ struct kept {
     char worker[WORKER_NAME_MAX + 1];
 };
 
-struct sluice_events {
+struct direct_events {
+    struct sluice_events face; // first
     struct open_queue *queue;
     uint64_t position;
     struct desk **desks;
@@ -29,29 +30,30 @@ struct sluice_events {
     char message[SLUICE_ID_MAX];
 };
 
-enum sluice_code sluice_events_open(struct sluice *s, const char *queue, uint64_t position,
+enum sluice_code direct_events_open(struct sluice *s, const char *queue, uint64_t position,
                                     struct sluice_events **out, struct sluice_error *error)
 {
     struct open_queue *q;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (code) return code;
-    struct sluice_events *e = NEW(struct sluice_events);
+    struct direct_events *e = NEW(struct direct_events);
+    e->face.calls = &direct_transport;
     e->queue = q;
     e->position = position;
     e->desks = memory_zeroed(q->row.birth.shards, sizeof(struct desk *));
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
         code = queue_event_desk(q, shard, &e->desks[shard], error);
     if (code) {
-        sluice_events_close(e);
+        direct_events_close(&e->face);
         return code;
     }
-    *out = e;
+    *out = &e->face;
     return SLUICE_OK;
 }
 
-void sluice_events_close(struct sluice_events *e)
+void direct_events_close(struct sluice_events *face)
 {
-    if (!e) return;
+    struct direct_events *e = (struct direct_events *)face;
     for (uint32_t shard = 0; shard < e->queue->row.birth.shards; shard++)
         desk_close(e->desks[shard]);
     memory_free(e->desks);
@@ -61,7 +63,7 @@ void sluice_events_close(struct sluice_events *e)
 
 static void keep(void *ctx, const struct events *list, const struct event *event)
 {
-    struct sluice_events *e = ctx;
+    struct direct_events *e = ctx;
     if (event->slot < e->position) return;
     if (e->len == e->cap) {
         e->cap = e->cap > 0 ? e->cap * 2 : 256;
@@ -76,7 +78,7 @@ static void keep(void *ctx, const struct events *list, const struct event *event
 }
 
 // Takes what the next desk has; waits for it up to wait_ms.
-static enum err refill(struct sluice_events *e, int64_t wait_ms)
+static enum err refill(struct direct_events *e, int64_t wait_ms)
 {
     e->len = e->next = 0;
     e->turn = (e->turn + 1) % e->queue->row.birth.shards;
@@ -85,7 +87,7 @@ static enum err refill(struct sluice_events *e, int64_t wait_ms)
     return err;
 }
 
-static void hand_out(struct sluice_events *e, const struct kept *row, struct sluice_event *out)
+static void hand_out(struct direct_events *e, const struct kept *row, struct sluice_event *out)
 {
     const struct event *v = &row->event;
     event_id(v, &e->queue->row.id, row->shard, e->id);
@@ -107,9 +109,10 @@ static void hand_out(struct sluice_events *e, const struct kept *row, struct slu
                                  .shard = row->shard};
 }
 
-enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
+enum sluice_code direct_events_next(struct sluice_events *face, int64_t wait_ms,
                                     struct sluice_event *out, struct sluice_error *error)
 {
+    struct direct_events *e = (struct direct_events *)face;
     uint32_t shards = e->queue->row.birth.shards;
     int64_t until = clock_boot_ms() + wait_ms;
     for (uint32_t tried = 0; e->next == e->len; tried++) {
@@ -118,7 +121,11 @@ enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
         int64_t slice = shards == 1 ? left : left < SLICE_MS ? left : SLICE_MS;
         bool first_round = shards > 1 && tried < shards;
         enum err err = refill(e, first_round || slice < 0 ? 0 : slice);
-        if (err) return refuse(error, err, "", "queue %s: %s", e->queue->row.name, err_text(err));
+        if (err) {
+            char why[STORE_WHY_MAX];
+            desk_why(e->desks[e->turn], err, why);
+            return refuse_why(error, err, e->queue->row.name, why);
+        }
     }
     hand_out(e, &e->rows[e->next++], out);
     return SLUICE_OK;

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening a store by its URL, and closing it.
 #include "api/inside.h"
+#include "api/remote.h"
 #include "base/memory.h"
 #include "store/file.h"
 #include "store/mem.h"
 #include "store/meter.h"
 #include "store/probe.h"
+#include "store/s3.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define TIMEOUT_MS     30000
 #define TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
+#define STORES         "a path, file:///path, s3://bucket/prefix, mem: or a node's http://host:port"
 
-static enum sluice_code open_store(const char *url, struct store **out, struct sluice_error *error)
+enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error)
 {
     char why[STORE_WHY_MAX] = "";
     if (!url || url[0] == 0)
-        return refuse(error, ERR_INVALID, "store",
-                      "the store's URL is empty; use a path, file:///path or mem:");
+        return refuse(error, ERR_INVALID, "store", "the store's URL is empty; use " STORES);
     if (strcmp(url, "mem:") == 0) {
         *out = store_mem_new();
         return SLUICE_OK;
+    }
+    if (strncmp(url, "s3://", 5) == 0) {
+        enum err err = store_s3_open(url, NULL, out, why, sizeof why);
+        return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
     }
     const char *path = url;
     if (strncmp(url, "file://", 7) == 0) {
@@ -30,9 +36,8 @@ static enum sluice_code open_store(const char *url, struct store **out, struct s
             return refuse(error, ERR_INVALID, "store", "%s needs an absolute path: file:///path",
                           url);
     } else if (strstr(url, "://")) {
-        return refuse(
-            error, ERR_INVALID, "store",
-            "%s is not a store this version can open: use a path, file:///path or mem:", url);
+        return refuse(error, ERR_INVALID, "store",
+                      "%s is not a store this version can open: use " STORES, url);
     }
     enum err err = store_file_open(path, NULL, out, why, sizeof why);
     if (err) return refuse(error, err, "store", "%s", why);
@@ -43,8 +48,15 @@ enum sluice_code sluice_open(const char *url, const struct sluice_options *optio
                              struct sluice **out, struct sluice_error *error)
 {
     struct store *store = NULL;
-    enum sluice_code code = open_store(url, &store, error);
-    if (code) return code;
+    if (remote_is_url(url)) return remote_open(url, options, out, error);
+    enum sluice_code code = handle_open_store(url, &store, error);
+    return code ? code : handle_open_take(store, url, options, out, error);
+}
+
+enum sluice_code handle_open_take(struct store *store, const char *url,
+                                  const struct sluice_options *options, struct sluice **out,
+                                  struct sluice_error *error)
+{
     store = store_meter_take(store);
     struct store_format format;
     char why[STORE_WHY_MAX] = "";
@@ -54,6 +66,7 @@ enum sluice_code sluice_open(const char *url, const struct sluice_options *optio
         return refuse(error, err, "store", "%s: %s", url, why[0] ? why : err_text(err));
     }
     struct sluice *s = NEW(struct sluice);
+    s->calls = &direct_transport;
     s->store = store;
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
@@ -63,12 +76,39 @@ enum sluice_code sluice_open(const char *url, const struct sluice_options *optio
     return SLUICE_OK;
 }
 
-void sluice_close(struct sluice *s)
+static void direct_close(struct sluice *s)
 {
-    if (!s) return;
+    later_stop(s);
     porter_stop(s);
     queues_close(s);
     store_free(s->store);
     (void)pthread_mutex_destroy(&s->lock);
     memory_free(s);
 }
+
+const struct transport direct_transport = {
+    .close = direct_close,
+    .queue_create = direct_queue_create,
+    .queue_set = direct_queue_set,
+    .queue_show = direct_queue_show,
+    .queue_list = direct_queue_list,
+    .queue_pause = direct_queue_pause,
+    .queue_resume = direct_queue_resume,
+    .queue_purge = direct_queue_purge,
+    .queue_delete = direct_queue_delete,
+    .send = direct_send,
+    .receive = direct_receive,
+    .ack = direct_ack,
+    .fail = direct_fail,
+    .release = direct_release,
+    .renew = direct_renew,
+    .peek = direct_peek,
+    .show = direct_show,
+    .requests = direct_requests,
+    .stats = direct_stats,
+    .workers = direct_workers,
+    .events_open = direct_events_open,
+    .events_next = direct_events_next,
+    .events_close = direct_events_close,
+    .redrive = direct_redrive,
+};

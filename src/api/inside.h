@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/catalog.h"
+#include "api/direct.h"
 #include "node/desk.h"
 #include "sluice.h"
 
@@ -20,7 +21,8 @@ struct open_queue {
 };
 
 struct sluice {
-    struct store *store; // metered
+    const struct transport *calls; // first
+    struct store *store;           // metered
     int64_t timeout_ms;
     pthread_mutex_t lock;
     struct open_queue *queues;
@@ -28,7 +30,14 @@ struct sluice {
     pthread_cond_t porter_woken;
     bool porter_wanted; // something may have died
     bool closing;
+    struct later_pool *later; // NULL until later.h is used; made under the lock
 };
+
+// ---- handle.c
+// sluice_open on a store that is open already; owns it. url: what to call it.
+enum sluice_code handle_open_take(struct store *store, const char *url,
+                                  const struct sluice_options *options, struct sluice **out,
+                                  struct sluice_error *error);
 
 // ---- errors: every function that answers a code fills error in on the way
 
@@ -37,11 +46,19 @@ enum sluice_code refuse(struct sluice_error *error, enum err err, const char *fi
 enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, const char *thing);
 enum sluice_code refuse_store(struct sluice_error *error, enum err err, const char *thing,
                               const struct store_answer *a);
+// What the store did to a call. why: the store's own sentence; may be empty.
+enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char *queue,
+                            const char *why);
 // The outcome of an op: ERR_OK, or a refusal with the reason its result gives.
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
                            const struct desk_answer *a, const char *queue);
 
+// ---- handle.c
+// The store behind a URL that is not a node's, as it is: neither probed nor metered.
+enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error);
+
 // ---- queues.c
+enum sluice_code queue_check_name(const char *name, struct sluice_error *error);
 // Finds and opens the queue; a stale one is looked up again.
 enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
                            struct sluice_error *error);
@@ -58,6 +75,9 @@ enum sluice_code queue_check_config(struct sluice *s, const char *name,
 bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1]);
 enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                             struct sluice_error *error);
+// Without asking the store: NULL unless the queue and this desk of it are open already.
+struct open_queue *queue_if_open(struct sluice *s, const char *name, uint32_t shard,
+                                 struct desk **desk);
 enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                                   struct sluice_error *error); // the caller closes it
 void queue_stale(struct open_queue *q); // an op was refused because the queue was deleted
@@ -77,6 +97,10 @@ void token_print(const struct open_queue *q, const struct lock_name *lock,
 enum sluice_code token_parse(const struct open_queue *q, const char *text, struct lock_name *out,
                              struct sluice_error *error);
 
+// The id of part `number` of a request; of part 0 it is the request's own. Whoever makes the parts
+// of a part takes numbers that nobody else does.
+struct request_id request_part(const uint8_t whole[16], uint64_t number);
+
 // ---- batch.c: messages as the caller gets them
 struct batch_builder;
 struct batch_builder *batch_new(size_t max);
@@ -84,6 +108,35 @@ void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t sha
                const struct delivery *d, const struct message_view *view, int64_t now);
 struct sluice_batch *batch_take(struct batch_builder *b); // the builder becomes the batch
 size_t batch_len(const struct batch_builder *b);
+
+// ---- later.c
+void later_stop(struct sluice *s); // what was begun is finished first
+void later_run(struct sluice *s, void (*run)(void *ctx), void *ctx); // on one of them
+
+// ---- what later_desk.c needs of send.c and receive.c: calls that are one op at one desk
+struct later_settle; // later.h
+// False: it is not, or is refused before it is sent; the long way will do it, or say why not.
+bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, size_t len,
+                    const struct sluice_request *request, struct buf *payload, uint32_t *shard);
+enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, size_t len, enum err err,
+                                const struct desk_answer *a, struct sluice_sent *sent,
+                                struct sluice_error *error);
+bool settle_as_one_op(struct open_queue *q, const struct later_settle *what, struct desk *d,
+                      uint32_t shard, struct op *op, struct buf *payload);
+enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
+                                  const struct desk_answer *a, struct sluice_outcome *outcomes,
+                                  struct sluice_error *error);
+// Of a queue with one shard.
+bool receive_begin(struct open_queue *q, struct desk *d, const struct sluice_receive *o,
+                   struct desk_later *l);
+bool receive_needs_store(const struct desk_answer *a); // for bodies: concluding it blocks
+enum sluice_code receive_concluded(struct open_queue *q, struct desk *d, bool named, enum err err,
+                                   struct desk_answer *a, struct sluice_batch **out,
+                                   struct sluice_error *error);
+
+// ---- receive.c
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error);
 
 // ---- porter.c
 void porter_start(struct sluice *s);

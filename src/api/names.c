@@ -6,6 +6,7 @@
 //     lock token   3f9a01cc-0-17-6c1f...(32 digits)                  ... and the lock's 128 random
 //     bits
 #include "api/inside.h"
+#include "base/hash.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -101,4 +102,14 @@ enum sluice_code token_parse(const struct open_queue *q, const char *text, struc
     enum sluice_code code = foreign(q, "token", text, mark, shard, error);
     out->shard = (uint32_t)shard;
     return code;
+}
+
+struct request_id request_part(const uint8_t whole[16], uint64_t number)
+{
+    struct request_id id;
+    struct bytes bytes = bytes_of(whole, sizeof id.bytes);
+    struct hash128 h = {hash64_of(bytes, number), hash64_of(bytes, ~number)};
+    static_assert(sizeof h == sizeof id.bytes, "a hash makes a request id");
+    memcpy(id.bytes, number == 0 ? (const void *)whole : &h, sizeof id.bytes);
+    return id;
 }

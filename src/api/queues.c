@@ -35,7 +35,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
     return q;
 }
 
-static enum sluice_code check_name(const char *name, struct sluice_error *error)
+enum sluice_code queue_check_name(const char *name, struct sluice_error *error)
 {
     if (name && queue_name_ok(name)) return SLUICE_OK;
     return refuse(error, ERR_INVALID, "queue",
@@ -89,7 +89,7 @@ static struct open_queue *get_open(struct sluice *s, const char *name)
 enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
                            struct sluice_error *error)
 {
-    enum sluice_code code = check_name(name, error);
+    enum sluice_code code = queue_check_name(name, error);
     if (code) return code;
     *out = get_open(s, name);
     if (*out && !is_known_deleted(*out)) return SLUICE_OK;
@@ -100,7 +100,7 @@ enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open
                                  struct sluice_error *error)
 {
     struct catalog_row row;
-    enum sluice_code code = check_name(name, error);
+    enum sluice_code code = queue_check_name(name, error);
     if (!code) code = look_up(s, name, &row, error);
     if (code) return code;
     *out = get_open(s, name);
@@ -146,6 +146,16 @@ enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **
     return SLUICE_OK;
 }
 
+struct open_queue *queue_if_open(struct sluice *s, const char *name, uint32_t shard,
+                                 struct desk **desk)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *q = find_open(s, name);
+    *desk = q ? q->desks[shard] : NULL;
+    (void)pthread_mutex_unlock(&s->lock);
+    return *desk && !is_known_deleted(q) ? q : NULL;
+}
+
 enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                                    struct sluice_error *error)
 {
@@ -153,7 +163,11 @@ enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct 
     enum sluice_code code = queue_desk(q, shard, out, error);
     if (code) return code;
     enum err err = desk_sync(*out);
-    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
+    if (err) {
+        char why[STORE_WHY_MAX];
+        desk_why(*out, err, why);
+        return refuse_why(error, err, q->row.name, why);
+    }
     desk_look(*out, copy_deleted, &deleted);
     return deleted ? refuse_reason(error, REASON_DELETED, q->row.name) : SLUICE_OK;
 }
@@ -215,18 +229,18 @@ static enum sluice_code do_plain(struct sluice *s, const char *name, uint16_t ki
     return do_everywhere(q, (struct op){kind, buf_bytes(&payload)}, NULL, error);
 }
 
-enum sluice_code sluice_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
+enum sluice_code direct_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
 {
     return do_plain(s, queue, OP_PAUSE, error);
 }
 
-enum sluice_code sluice_queue_resume(struct sluice *s, const char *queue,
+enum sluice_code direct_queue_resume(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
     return do_plain(s, queue, OP_RESUME, error);
 }
 
-enum sluice_code sluice_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
+enum sluice_code direct_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
                                     struct sluice_error *error)
 {
     struct open_queue *q;
@@ -355,13 +369,13 @@ static enum sluice_code create(struct sluice *s, const char *name, const struct 
     return code;
 }
 
-enum sluice_code sluice_queue_create(struct sluice *s, const char *queue,
+enum sluice_code direct_queue_create(struct sluice *s, const char *queue,
                                      const struct sluice_setting *settings, size_t settings_len,
                                      struct sluice_error *error)
 {
     struct queue_config c;
     config_defaults(&c);
-    enum sluice_code code = check_name(queue, error);
+    enum sluice_code code = queue_check_name(queue, error);
     if (!code) code = queue_change_config(&c, settings, settings_len, error);
     if (!code) code = queue_check_config(s, queue, &c, error);
     if (!code) code = create(s, queue, &c, error);

@@ -132,36 +132,81 @@ static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
     }
 }
 
+// The claim that a receive makes; name: room for a worker's name, when none is given.
+static enum sluice_code prepare(const struct sluice_receive *o, struct receiving *r,
+                                char name[WORKER_NAME_MAX + 1])
+{
+    default_worker(name);
+    r->asked_at = clock_boot_ms();
+    r->claim = (struct op_claim){.worker = bytes_str(o->worker ? o->worker : name),
+                                 .max = o->max > 0 ? o->max : 1,
+                                 .lease_ms = o->visibility_ms};
+    if (r->claim.worker.len == 0 || r->claim.worker.len > WORKER_NAME_MAX)
+        return refuse(r->error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not %zu",
+                      WORKER_NAME_MAX, r->claim.worker.len);
+    if (r->claim.max > CLAIM_COUNT_MAX || o->visibility_ms < 0 || o->visibility_ms > LEASE_MAX_MS)
+        return refuse(r->error, ERR_INVALID, r->claim.max > CLAIM_COUNT_MAX ? "max" : "visibility",
+                      "max must be 1 to %d and the visibility timeout at most 24 h",
+                      CLAIM_COUNT_MAX);
+    entropy_fill(r->claim.seed, sizeof r->claim.seed);
+    entropy_fill(r->claim.request.bytes, sizeof r->claim.request.bytes);
+    r->named = o->request != NULL;
+    if (o->request) memcpy(r->claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
+    return SLUICE_OK;
+}
+
+static int64_t wait_of(const struct sluice_receive *o)
+{
+    return o->wait_ms <= 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
+}
+
 enum sluice_code direct_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
     const struct sluice_receive none = {0};
     const struct sluice_receive *o = options ? options : &none;
-    struct receiving r = {.out = out, .error = error, .asked_at = clock_boot_ms()};
+    struct receiving r = {.out = out, .error = error};
     char name[WORKER_NAME_MAX + 1];
     *out = NULL;
     enum sluice_code code = queue_get(s, queue, &r.queue, error);
+    if (!code) code = prepare(o, &r, name);
     if (code) return code;
-    default_worker(name);
-    r.claim = (struct op_claim){.worker = bytes_str(o->worker ? o->worker : name),
-                                .max = o->max > 0 ? o->max : 1,
-                                .lease_ms = o->visibility_ms};
-    if (r.claim.worker.len == 0 || r.claim.worker.len > WORKER_NAME_MAX)
-        return refuse(error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not %zu",
-                      WORKER_NAME_MAX, r.claim.worker.len);
-    if (r.claim.max > CLAIM_COUNT_MAX || o->visibility_ms < 0 || o->visibility_ms > LEASE_MAX_MS)
-        return refuse(error, ERR_INVALID, r.claim.max > CLAIM_COUNT_MAX ? "max" : "visibility",
-                      "max must be 1 to %d and the visibility timeout at most 24 h",
-                      CLAIM_COUNT_MAX);
-    entropy_fill(r.claim.seed, sizeof r.claim.seed);
-    entropy_fill(r.claim.request.bytes, sizeof r.claim.request.bytes);
-    r.named = o->request != NULL;
-    if (o->request) memcpy(r.claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
     desk_answer_init(&r.answer);
-    int64_t wait = o->wait_ms > 0 ? o->wait_ms : 0;
-    code = receive_any(&r, wait < WAIT_MAX_MS ? wait : WAIT_MAX_MS);
+    code = receive_any(&r, wait_of(o));
     desk_answer_done(&r.answer);
+    if (!code && !*out) *out = batch_take(batch_new(0));
+    return code;
+}
+
+// ---- a receive at one desk, for those who do not wait
+
+bool receive_begin(struct open_queue *q, struct desk *d, const struct sluice_receive *o,
+                   struct desk_later *l)
+{
+    struct receiving r = {.queue = q};
+    char name[WORKER_NAME_MAX + 1];
+    if (prepare(o, &r, name)) return false;
+    desk_receive_later(d, &r.claim, wait_of(o), l);
+    return true;
+}
+
+bool receive_needs_store(const struct desk_answer *a)
+{
+    for (size_t i = 0; i < a->deliveries_len; i++)
+        if (a->deliveries[i].message.reference.name.len > 0) return true;
+    return false;
+}
+
+enum sluice_code receive_concluded(struct open_queue *q, struct desk *d, bool named, enum err err,
+                                   struct desk_answer *a, struct sluice_batch **out,
+                                   struct sluice_error *error)
+{
+    struct receiving r = {.queue = q, .named = named, .answer = *a, .out = out, .error = error};
+    *out = NULL;
+    enum sluice_code code = refuse_op(error, err, OP_CLAIM, a, q->row.name);
+    if (code == SLUICE_NOT_FOUND) queue_stale(q);
+    if (!code && a->deliveries_len > 0) code = hand_out(&r, 0, d);
     if (!code && !*out) *out = batch_take(batch_new(0));
     return code;
 }
@@ -228,32 +273,17 @@ static struct request_id next_request(struct settling *s)
     return id;
 }
 
-static void settle(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
-                   size_t count)
+// What became of these locks.
+static void conclude(struct settling *s, const size_t *members, size_t count, enum err err,
+                     const struct desk_answer *a)
 {
-    struct desk *d;
-    struct desk_answer answer;
-    desk_answer_init(&answer);
-    enum sluice_code code = queue_desk(s->queue, shard, &d, s->code ? NULL : s->error);
     struct result result = {0};
-    if (!code) {
-        struct op_outcome op = {
-            .wait_ms = s->wait_ms, .reason = s->reason, .count = (uint32_t)count, .refs = refs};
-        op.request = next_request(s);
-        desk_outcome_origin(d, &op);
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, JOURNAL_OP_MAX);
-        outcome_encode(&payload, &op);
-        struct op sent = {s->kind, buf_bytes(&payload)};
-        enum err err = desk_do(d, sent, &answer);
-        // The same request id again: it cannot be done twice, and by now the answer may be had.
-        if (err == ERR_UNKNOWN) err = desk_do(d, sent, &answer);
-        bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), s->kind, &result);
-        if (!told || result.count == 0)
-            code = refuse_op(s->code ? NULL : s->error, err ? err : ERR_CORRUPT, s->kind, &answer,
-                             s->queue->row.name);
-    }
     struct outcome_row row;
+    enum sluice_code code = SLUICE_OK;
+    bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
+    if (!told || result.count == 0)
+        code = refuse_op(s->code ? NULL : s->error, err ? err : ERR_CORRUPT, s->kind, a,
+                         s->queue->row.name);
     for (size_t i = 0; i < count; i++) {
         if (!code && outcome_row_next(&result, &row)) {
             note(s, members[i], &row);
@@ -261,6 +291,38 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
             note_failure(s, members[i], code ? code : SLUICE_CORRUPT);
         }
     }
+}
+
+static void encode(struct settling *s, struct desk *d, struct bytes refs, size_t count,
+                   struct buf *payload)
+{
+    struct op_outcome op = {
+        .wait_ms = s->wait_ms, .reason = s->reason, .count = (uint32_t)count, .refs = refs};
+    op.request = next_request(s);
+    desk_outcome_origin(d, &op);
+    outcome_encode(payload, &op);
+}
+
+static void settle(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
+                   size_t count)
+{
+    struct desk *d;
+    enum sluice_code code = queue_desk(s->queue, shard, &d, s->code ? NULL : s->error);
+    if (code) {
+        for (size_t i = 0; i < count; i++)
+            note_failure(s, members[i], code);
+        return;
+    }
+    struct desk_answer answer;
+    desk_answer_init(&answer);
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    encode(s, d, refs, count, &payload);
+    struct op op = {s->kind, buf_bytes(&payload)};
+    enum err err = desk_do(d, op, &answer);
+    // The same request id again: it cannot be done twice, and by now the answer may be had.
+    if (err == ERR_UNKNOWN) err = desk_do(d, op, &answer);
+    conclude(s, members, count, err, &answer);
     desk_answer_done(&answer);
 }
 
@@ -325,8 +387,8 @@ static enum sluice_code check_wait(int64_t ms, const char *field, struct sluice_
                   (long long)ms);
 }
 
-enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct later_settle *what,
-                               struct sluice_outcome *outcomes, struct sluice_error *error)
+static struct settling settling_of(const struct later_settle *what, struct sluice_outcome *outcomes,
+                                   struct sluice_error *error)
 {
     static const uint16_t kinds[] = {[LATER_ACK] = OP_ACK,
                                      [LATER_FAIL] = OP_FAIL,
@@ -334,16 +396,56 @@ enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct
                                      [LATER_RENEW] = OP_RENEW};
     struct bytes reason = what->reason ? bytes_str(what->reason) : BYTES_EMPTY;
     if (reason.len > FAIL_REASON_MAX) reason.len = FAIL_REASON_MAX;
-    struct settling settling = {.kind = kinds[what->kind],
-                                .wait_ms = what->wait_ms,
-                                .reason = reason,
-                                .len = what->len,
-                                .request = what->request,
-                                .outcomes = outcomes,
-                                .error = error};
+    return (struct settling){.kind = kinds[what->kind],
+                             .wait_ms = what->wait_ms,
+                             .reason = reason,
+                             .len = what->len,
+                             .request = what->request,
+                             .outcomes = outcomes,
+                             .error = error};
+}
+
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    struct settling settling = settling_of(what, outcomes, error);
     const char *field = what->kind == LATER_RENEW ? "visibility" : "delay";
     enum sluice_code code = check_wait(what->wait_ms, field, error);
     return code ? code : settle_all(s, queue, what->tokens, &settling);
+}
+
+// ---- outcomes that are one op, for those who do not wait
+
+bool settle_as_one_op(struct open_queue *q, const struct later_settle *what, struct desk *d,
+                      uint32_t shard, struct op *op, struct buf *payload)
+{
+    if (what->len == 0 || what->len > REFS_MAX || check_wait(what->wait_ms, "", NULL)) return false;
+    struct settling s = settling_of(what, NULL, NULL);
+    CLEANUP(buf_done) struct buf refs;
+    buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
+    for (size_t i = 0; i < what->len; i++) {
+        struct lock_name lock;
+        if (token_parse(q, what->tokens[i], &lock, NULL) || lock.shard != shard) return false;
+        lock_ref_put(&refs, &lock.ref);
+    }
+    s.queue = q;
+    encode(&s, d, buf_bytes(&refs), what->len, payload);
+    *op = (struct op){s.kind, buf_bytes(payload)};
+    return !payload->bad;
+}
+
+enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
+                                  const struct desk_answer *a, struct sluice_outcome *outcomes,
+                                  struct sluice_error *error)
+{
+    struct settling s = {
+        .queue = q, .kind = kind, .len = len, .outcomes = outcomes, .error = error};
+    size_t *members = memory_zeroed(len, sizeof *members);
+    for (size_t i = 0; i < len; i++)
+        members[i] = i;
+    conclude(&s, members, len, err, a);
+    memory_free(members);
+    return s.code;
 }
 
 enum sluice_code direct_ack(struct sluice *s, const char *queue, const char *const *tokens,

@@ -133,35 +133,41 @@ static void note_failure(struct sending *s, enum sluice_code code)
         s->sent[s->members[i]] = (struct sluice_sent){.code = code};
 }
 
+// What became of the op that was filled. A queue that is known to be gone is looked up again.
+static void conclude(struct sending *s, uint32_t shard, enum err err, const struct desk_answer *a)
+{
+    struct result result;
+    struct sluice_error *error = s->code ? NULL : s->error;
+    bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), OP_SEND, &result);
+    bool ours = told && (result.count == 0 || result.count == s->count);
+    if (ours) {
+        note_rows(s, shard, &result, err);
+        if (result.reason == REASON_DELETED) queue_stale(s->queue);
+    } else if (told) {
+        note_failure(s, refuse(error, ERR_INVALID, "request",
+                               "queue %s: the request id was used for %u other messages",
+                               s->queue->row.name, result.count));
+    } else {
+        note_failure(s, refuse_op(error, err ? err : ERR_CORRUPT, OP_SEND, a, s->queue->row.name));
+    }
+}
+
 // Commits the op that was filled and starts the next.
 static void flush(struct sending *s, uint32_t shard)
 {
     if (s->count == 0) return;
     struct desk *d;
-    struct desk_answer answer;
-    desk_answer_init(&answer);
     send_end(&s->payload, 0, s->count);
     enum sluice_code code = queue_desk(s->queue, shard, &d, s->code ? NULL : s->error);
-    struct result result;
-    if (!code) {
-        struct op op = {OP_SEND, buf_bytes(&s->payload)};
-        enum err err = desk_do(d, op, &answer);
-        bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_SEND, &result);
-        bool ours = told && (result.count == 0 || result.count == s->count);
-        if (told && !ours) {
-            code = refuse(s->code ? NULL : s->error, ERR_INVALID, "request",
-                          "queue %s: the request id was used for %u other messages",
-                          s->queue->row.name, result.count);
-        } else if (told) {
-            note_rows(s, shard, &result, err);
-            if (result.reason == REASON_DELETED) queue_stale(s->queue);
-        } else {
-            code = refuse_op(s->code ? NULL : s->error, err ? err : ERR_CORRUPT, OP_SEND, &answer,
-                             s->queue->row.name);
-        }
+    if (code) {
+        note_failure(s, code);
+    } else {
+        struct desk_answer answer;
+        desk_answer_init(&answer);
+        enum err err = desk_do(d, (struct op){OP_SEND, buf_bytes(&s->payload)}, &answer);
+        conclude(s, shard, err, &answer);
+        desk_answer_done(&answer);
     }
-    if (code) note_failure(s, code);
-    desk_answer_done(&answer);
     buf_clear(&s->payload);
     s->count = 0;
 }
@@ -401,4 +407,54 @@ enum sluice_code direct_send(struct sluice *s, const char *queue,
     free_parcels(q, parcels, len, answers);
     if (!sent) memory_free(answers);
     return code;
+}
+
+// ---- sends that are one op, for those who do not wait
+
+bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, size_t len,
+                    const struct sluice_request *request, struct buf *payload, uint32_t *shard)
+{
+    if (len == 0 || len > SEND_COUNT_MAX || check_all(messages, len, NULL)) return false;
+    struct request_id id;
+    entropy_fill(id.bytes, sizeof id.bytes);
+    if (request) memcpy(id.bytes, request->bytes, sizeof id.bytes);
+    size_t bytes = 0;
+    *shard = shard_of(q, &messages[0], &id, 0);
+    for (size_t i = 0; i < len; i++) {
+        if (messages[i].body_len > BODY_INLINE_MAX) return false;
+        bytes += messages[i].body_len + messages[i].headers_len * 64 + 512;
+        if (bytes > OP_BYTES_MAX || shard_of(q, &messages[i], &id, i) != *shard) return false;
+    }
+    struct parcel *parcels = memory_zeroed(len, sizeof *parcels);
+    struct sending sending = {.queue = q, .parcels = parcels, .request = id};
+    sending.members = memory_zeroed(len, sizeof *sending.members);
+    buf_init(&sending.payload, JOURNAL_OP_MAX);
+    CLEANUP(buf_done) struct buf headers;
+    buf_init(&headers, MESSAGE_HEADERS_MAX);
+    for (size_t i = 0; i < len; i++) {
+        parcels[i].message = &messages[i];
+        buf_clear(&headers);
+        (void)put_headers(&messages[i], &headers, NULL); // checked before
+        add(&sending, i, buf_bytes(&headers));
+    }
+    send_end(&sending.payload, 0, sending.count);
+    bool fits = !sending.payload.bad && sending.payload.len <= OP_BYTES_MAX * 2;
+    if (fits) buf_put(payload, buf_bytes(&sending.payload));
+    buf_done(&sending.payload);
+    memory_free(sending.members);
+    memory_free(parcels);
+    return fits;
+}
+
+enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, size_t len, enum err err,
+                                const struct desk_answer *a, struct sluice_sent *sent,
+                                struct sluice_error *error)
+{
+    struct sending s = {.queue = q, .sent = sent, .error = error, .count = (uint32_t)len};
+    s.members = memory_zeroed(len, sizeof *s.members);
+    for (size_t i = 0; i < len; i++)
+        s.members[i] = i;
+    conclude(&s, shard, err, a);
+    memory_free(s.members);
+    return s.code;
 }

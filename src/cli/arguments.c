@@ -14,8 +14,8 @@ const struct cli_option global_options[] = {
     [GLOBAL_STORE] = {.name = "store",
                       .value = "URL",
                       .kind = OPTION_TEXT,
-                      .help = "file:///path or a path; default: $SLUICE_STORE, else\n"
-                              "~/.local/share/sluice"},
+                      .help = "a path, file:///path, or http://host:port of a node;\n"
+                              "default: $SLUICE_STORE, else ~/.local/share/sluice"},
     [GLOBAL_JSON] = {.name = "json", .help = "one JSON object a line, errors too"},
     [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "no remarks and no progress"},
     [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "this text"},

@@ -27,6 +27,8 @@ struct board {
     _Atomic uint64_t samples_len;
     _Atomic int64_t first_ns;
     _Atomic int64_t last_ns;
+    _Atomic uint64_t requests;
+    _Atomic uint64_t puts;
     char problem[BENCH_PROBLEM_MAX];
 };
 
@@ -218,6 +220,18 @@ static void *client_main(void *ctx)
 
 // ---- a process of the turn
 
+static struct bench_requests requests_of(const struct turn *t)
+{
+    return t->target->requests ? t->target->requests(t->handle) : (struct bench_requests){0};
+}
+
+static void note_requests(struct turn *t, struct bench_requests before)
+{
+    struct bench_requests now = requests_of(t);
+    atomic_fetch_add(&t->board->requests, now.all - before.all);
+    atomic_fetch_add(&t->board->puts, now.puts - before.puts);
+}
+
 // All begin together, or not at all.
 static bool wait_for_others(struct turn *t)
 {
@@ -246,6 +260,7 @@ static void run_process(struct turn *t, uint32_t process)
     }
     uint32_t len = 0;
     if (wait_for_others(t)) {
+        struct bench_requests before = requests_of(t); // opening is no message's cost
         for (uint32_t i = 0; i < t->settings->clients; i++)
             if (belongs(t, i, process)) clients[len++] = (struct client){.turn = t, .number = i};
         if (t->load == LOAD_PACED && process == 0)
@@ -258,6 +273,7 @@ static void run_process(struct turn *t, uint32_t process)
             }
         for (uint32_t i = 0; i < len; i++)
             (void)pthread_join(clients[i].thread, NULL);
+        note_requests(t, before);
     }
     t->target->close(t->handle);
 }
@@ -302,7 +318,8 @@ static void sum_up(const struct turn *t, struct bench_figure *out)
                                  .seconds = (double)(b->last_ns - b->first_ns) / 1e9,
                                  .p50_us = percentile_us(t->samples, len, 500),
                                  .p99_us = percentile_us(t->samples, len, 990),
-                                 .p999_us = percentile_us(t->samples, len, 999)};
+                                 .p999_us = percentile_us(t->samples, len, 999),
+                                 .requests = {b->requests, b->puts}};
     out->per_second = out->seconds > 0 ? (double)out->messages / out->seconds : 0;
     if (t->load == LOAD_SEND) return;
     for (uint64_t i = 0; i < t->settings->messages; i++) {

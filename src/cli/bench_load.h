@@ -29,6 +29,11 @@ struct bench_got {
     size_t len;
 };
 
+struct bench_requests {
+    uint64_t all;
+    uint64_t puts; // PUT, POST and LIST: the dear ones
+};
+
 // A queue as the workloads see it. A handle is opened once a process, a link once a client. Every
 // call that can fail answers false and writes its reason into problem.
 struct bench_target {
@@ -41,6 +46,8 @@ struct bench_target {
     bool (*receive)(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
                     char *problem);
     bool (*ack)(void *link, char *problem); // all of the last receive
+    // What the handle asked of a store that charges for it, so far. NULL: nothing ever.
+    struct bench_requests (*requests)(void *handle);
 };
 
 enum bench_load {
@@ -57,8 +64,9 @@ struct bench_figure {
     double p50_us; // of a call with its batch; a cycle; send to handler
     double p99_us;
     double p999_us;
-    uint64_t missing;  // sent and never received
-    uint64_t repeated; // received more than once
+    uint64_t missing;               // sent and never received
+    uint64_t repeated;              // received more than once
+    struct bench_requests requests; // from when all were open until the last message was done
 };
 
 // Runs one workload in so many processes of its own. False: problem says why.

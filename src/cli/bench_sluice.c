@@ -117,6 +117,15 @@ static bool sluice_target_ack(void *link, char *problem)
                 &error, problem);
 }
 
+static struct bench_requests sluice_target_requests(void *handle)
+{
+    struct handle *h = handle;
+    struct sluice_requests made;
+    sluice_requests(h->store, &made);
+    return (struct bench_requests){.all = made.writes + made.reads + made.deletes,
+                                   .puts = made.writes};
+}
+
 const struct bench_target bench_sluice = {
     .name = "sluice",
     .open = sluice_target_open,
@@ -126,4 +135,5 @@ const struct bench_target bench_sluice = {
     .send = sluice_target_send,
     .receive = sluice_target_receive,
     .ack = sluice_target_ack,
+    .requests = sluice_target_requests,
 };

@@ -98,12 +98,20 @@ static void print_head(const struct bench *b)
     (void)fflush(stdout);
 }
 
+static double per_message(const struct bench_figure *f, uint64_t requests)
+{
+    return (double)requests / (double)f->messages;
+}
+
 static void print_figure(const struct bench *b, const char *name, const char *of,
                          const struct bench_settings *s, const struct bench_figure *f)
 {
     if (!b->cli->json) {
         printf("%-12s %9" PRIu32 " %10" PRIu64 " %12.0f %10.0f %10.0f %10.0f  %s\n", name,
                s->processes, f->messages, f->per_second, f->p50_us, f->p99_us, f->p999_us, of);
+        if (f->requests.all > 0)
+            printf("%-12s %.4f requests per message, %.4f PUT per message\n", "",
+                   per_message(f, f->requests.all), per_message(f, f->requests.puts));
     } else {
         struct json *o = json_new();
         json_text(o, "workload", name);
@@ -120,6 +128,10 @@ static void print_figure(const struct bench *b, const char *name, const char *of
         json_number(o, "repeated", (int64_t)f->repeated);
         json_number(o, "diskP50Us", (int64_t)b->disk_us);
         json_number(o, "loadPercent", (int64_t)(bench_load_average() * 100));
+        if (f->requests.all > 0) {
+            json_fraction(o, "requestsPerMessage", per_message(f, f->requests.all));
+            json_fraction(o, "putsPerMessage", per_message(f, f->requests.puts));
+        }
         json_print(o, stdout);
     }
     (void)fflush(stdout);

@@ -132,7 +132,9 @@ static void offer_queues(const struct typing *t)
     struct stat about;
     const char *path = t->store ? t->store : "";
     if (strncmp(path, "file://", 7) == 0) path += 7;
-    if (stat(path, &about) != 0 || sluice_open(t->store, NULL, &s, NULL) != SLUICE_OK) return;
+    bool node = strncmp(path, "http", 4) == 0 && strstr(path, "://");
+    if ((!node && stat(path, &about) != 0) || sluice_open(t->store, NULL, &s, NULL) != SLUICE_OK)
+        return;
     if (sluice_queue_list(s, &names, NULL) == SLUICE_OK)
         for (size_t i = 0; i < names->len; i++)
             offer(t, names->names[i], "");

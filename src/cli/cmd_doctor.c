@@ -38,20 +38,26 @@ static void report(void *ctx, const char *check, enum sluice_health health, cons
 
 static int run_doctor(const struct cli *cli, const struct arguments *args)
 {
-    (void)args;
     struct sluice_error error = {0};
     struct cli copy = *cli;
+    if (args->words_len > 0) copy.store = args->words[0];
     if (!cli->json && !cli->quiet)
         (void)printf("%s%-8s  %-*s  %s%s\n", bold(cli), "RESULT", CHECK_WIDTH, "CHECK", "DETAIL",
                      plain(cli));
-    store_prepare(cli);
-    if (sluice_doctor(cli->store, report, &copy, &error) == SLUICE_OK) return 0;
+    store_prepare(&copy);
+    if (sluice_doctor(copy.store, report, &copy, &error) == SLUICE_OK) return 0;
     return cli_fail(cli, &error);
 }
 
 const struct command command_doctor = {
     .name = "doctor",
+    .words = "[URL]",
     .summary = "Examines the store and every queue's journal",
-    .details = "JSON keys, an object a check: check, result (passed, warning, failed), detail.",
+    .details =
+        "Without a URL: the store of --store. Checks what may be done in it (put, get, list,\n"
+        "delete) and how long each takes, its clock, whether it keeps its promises (the\n"
+        "probe), and reads every queue. For a bucket also: where the keys come from, and\n"
+        "versioning.\n\n"
+        "JSON keys, an object a check: check, result (passed, warning, failed), detail.",
     .run = run_doctor,
 };

@@ -20,26 +20,6 @@ static const struct cli_option options[] = {
                       "what is new; default: the oldest that is kept"},
 };
 
-static struct json *event_json(const char *queue, const struct sluice_event *e)
-{
-    struct json *o = json_new();
-    json_text(o, "id", e->id);
-    json_text(o, "type", e->type);
-    json_text(o, "queue", queue);
-    json_text(o, "message", e->message);
-    json_number(o, "attempt", e->attempt);
-    json_number(o, "time", e->time);
-    if (*e->status) json_text(o, "status", e->status);
-    if (*e->reason) json_text(o, "reason", e->reason);
-    if (*e->worker) json_text(o, "worker", e->worker);
-    if (e->fence) json_number(o, "fence", (int64_t)e->fence);
-    if (e->until) json_number(o, "until", e->until);
-    if (e->count) json_number(o, "count", (int64_t)e->count);
-    json_number(o, "position", (int64_t)e->position);
-    json_number(o, "shard", e->shard);
-    return o;
-}
-
 static void event_print(const struct sluice_event *e)
 {
     char time[TEXT_MAX], until[TEXT_MAX];
@@ -81,7 +61,7 @@ static int print_events(const struct cli *cli, const char *queue, struct sluice_
         }
         if (code != SLUICE_OK) break;
         if (cli->json)
-            json_print(event_json(queue, &e), stdout);
+            json_print(json_event(queue, &e), stdout);
         else
             event_print(&e);
         if (ferror(stdout)) return 0;

@@ -10,7 +10,7 @@
 
 #define FIELD_WIDTH 14
 
-enum { WATCH, INTERVAL };
+enum { WATCH, INTERVAL, PRICE };
 
 static const struct cli_option options[] = {
     [WATCH] = {.name = "watch", .letter = 'w', .help = "a live screen; q or Ctrl-C ends it"},
@@ -20,11 +20,17 @@ static const struct cli_option options[] = {
                   .min = 100,
                   .max = 3600 * 1000,
                   .help = "how often --watch looks; default 1s"},
+    [PRICE] = {.name = "price",
+               .value = "LIST",
+               .kind = OPTION_TEXT,
+               .help = "dollars per 1,000 requests (and GB-month):\n"
+                       "put=0.005,get=0.0004,storage=0.023;\n"
+                       "default: $SLUICE_PRICES, else S3 Standard"},
 };
 
-void stats_json_print(const char *queue, const struct sluice_stats *v)
+void stats_json_print(const char *queue, const struct sluice_stats *v, const struct prices *prices)
 {
-    struct json *o = json_new();
+    struct json *o = json_new(), *cost = cost_json(v, prices);
     json_text(o, "queue", queue);
     json_number(o, "ready", (int64_t)v->ready);
     json_number(o, "locked", (int64_t)v->locked);
@@ -32,6 +38,7 @@ void stats_json_print(const char *queue, const struct sluice_stats *v)
     json_number(o, "processed", (int64_t)v->processed);
     json_number(o, "dead", (int64_t)v->dead);
     json_number(o, "oldestAgeMs", v->oldest_age_ms);
+    if (cost) json_take(o, "cost", cost);
     json_print(o, stdout);
 }
 
@@ -42,7 +49,7 @@ static void print_number(const char *name, uint64_t n, const char *remark)
                  remark);
 }
 
-static void print_one(const char *queue, const struct sluice_stats *v)
+static void print_one(const char *queue, const struct sluice_stats *v, const struct prices *prices)
 {
     char text[TEXT_MAX];
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "queue", queue);
@@ -60,9 +67,11 @@ static void print_one(const char *queue, const struct sluice_stats *v)
     print_number("workers", v->workers, "");
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "oldest",
                  v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
+    cost_print(stdout, FIELD_WIDTH, v, prices);
 }
 
-static int print_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names)
+static int print_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names,
+                     const struct prices *prices)
 {
     static const char *const heads[] = {"QUEUE",      ">READY", ">LOCKED", ">DELAYED",
                                         ">PROCESSED", ">DEAD",  ">OLDEST"};
@@ -78,7 +87,7 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
             int mine = cli_fail(cli, &error);
             status = status ? status : mine;
         } else if (cli->json) {
-            stats_json_print(names->names[i], &v);
+            stats_json_print(names->names[i], &v, prices);
         } else {
             table_cell(t, names->names[i]);
             table_number(t, v.ready);
@@ -99,25 +108,29 @@ static int run_stats(const struct cli *cli, const struct arguments *args)
 {
     const char *queue = args->words_len > 0 ? args->words[0] : NULL;
     const struct cli_value *interval = &args->options[INTERVAL];
-    int status = 0;
+    const struct cli_value *price = &args->options[PRICE];
+    struct prices prices;
+    int status = prices_get(cli, price->given ? price->texts[0] : NULL, &prices);
+    if (status) return status;
     struct sluice *s = cli_open(cli, &status);
     if (!s) return status;
     struct sluice_stats v;
     struct sluice_names *names = NULL;
     struct sluice_error error = {0};
     if (args->options[WATCH].given) {
-        status = stats_watch(cli, s, queue, interval->given ? (int)interval->number : 1000);
+        status =
+            stats_watch(cli, s, queue, interval->given ? (int)interval->number : 1000, &prices);
     } else if (queue) {
         if (sluice_stats(s, queue, &v, &error) != SLUICE_OK)
             status = cli_fail_queue(cli, queue, &error);
         else if (cli->json)
-            stats_json_print(queue, &v);
+            stats_json_print(queue, &v, &prices);
         else
-            print_one(queue, &v);
+            print_one(queue, &v, &prices);
     } else if (sluice_queue_list(s, &names, &error) != SLUICE_OK) {
         status = cli_fail(cli, &error);
     } else {
-        status = print_all(cli, s, names);
+        status = print_all(cli, s, names, &prices);
     }
     sluice_names_free(names);
     sluice_close(s);
@@ -130,7 +143,11 @@ const struct command command_stats = {
     .summary = "Counts messages by state, once or live",
     .details = "Without a queue: all of them. --watch without a terminal prints a line a queue\n"
                "every interval.\n"
-               "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs.",
+               "Where the store charges for requests (a bucket), also how many a message took,\n"
+               "and what that costs; seconds old, as every process reports with its entries.\n"
+               "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs, and cost\n"
+               "with writes, reads, deletes, perMessage (processed, or sent while none is),\n"
+               "requestsPerMessage, writesPerMessage, dollarsPerMillion, dollarsPerDay, prices.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_stats,

@@ -10,8 +10,8 @@ static const struct command *const commands[] = {
     &command_send,         &command_receive,      &command_ack,         &command_fail,
     &command_release,      &command_renew,        &command_work,        &command_peek,
     &command_show,         &command_stats,        &command_events,      &command_redrive,
-    &command_audit,        &command_doctor,       &command_bench,       &command_completion,
-    &command_version,      &command_help,
+    &command_audit,        &command_doctor,       &command_serve,       &command_token_new,
+    &command_bench,        &command_completion,   &command_version,     &command_help,
 };
 
 const struct command *command_at(size_t index)

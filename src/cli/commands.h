@@ -19,6 +19,8 @@ extern const struct command command_fail;
 extern const struct command command_release;
 extern const struct command command_renew;
 extern const struct command command_work;
+extern const struct command command_serve;
+extern const struct command command_token_new;
 extern const struct command command_peek;
 extern const struct command command_show;
 extern const struct command command_stats;

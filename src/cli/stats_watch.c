@@ -32,6 +32,7 @@ struct watch {
     const struct cli *cli;
     struct sluice *s;
     const char *only; // one queue, or NULL
+    const struct prices *prices;
     struct watched *rows;
     size_t len;
 };
@@ -100,7 +101,15 @@ static enum sluice_code look_around(struct watch *w, struct sluice_error *error)
 
 // ---- the screen
 
-static void add_row(struct table *t, const struct watched *row)
+static void add_cost(const struct watch *w, struct table *t, const struct sluice_stats *v)
+{
+    char text[TEXT_MAX];
+    struct queue_cost c = queue_cost_of(v, w->prices);
+    table_cell(t, c.messages > 0 ? ratio_text(c.per_message, text) : "-");
+    table_cell(t, c.requests > 0 ? dollars_text(c.per_day, text) : "-");
+}
+
+static void add_row(const struct watch *w, struct table *t, const struct watched *row, bool charged)
 {
     const struct sluice_stats *v = &newest(row)->stats, *old = &earlier(row)->stats;
     char text[TEXT_MAX];
@@ -114,6 +123,16 @@ static void add_row(struct table *t, const struct watched *row)
     table_number(t, rate(row, v->processed, old->processed));
     table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
     table_number(t, v->workers);
+    if (charged) add_cost(w, t, v);
+}
+
+// Does the store charge anybody for anything?
+static bool is_charged(const struct watch *w)
+{
+    for (size_t i = 0; i < w->len; i++)
+        if (w->rows[i].seen && queue_cost_of(&newest(&w->rows[i])->stats, w->prices).requests > 0)
+            return true;
+    return false;
 }
 
 static void put_workers(const struct watch *w, FILE *out)
@@ -146,15 +165,17 @@ static void put_header(const struct watch *w, FILE *out)
 
 static void draw(const struct watch *w)
 {
-    static const char *const heads[] = {"QUEUE", ">READY",  ">LOCKED", ">DELAYED", ">PROCESSED",
-                                        ">DEAD", ">SENT/S", ">DONE/S", ">OLDEST",  ">WORKERS"};
+    static const char *const heads[] = {"QUEUE",      ">READY",   ">LOCKED",  ">DELAYED",
+                                        ">PROCESSED", ">DEAD",    ">SENT/S",  ">DONE/S",
+                                        ">OLDEST",    ">WORKERS", ">REQ/MSG", ">$/DAY"};
+    bool charged = is_charged(w);
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
     if (!out) return;
-    struct table *t = table_new(heads, COUNT_OF(heads));
+    struct table *t = table_new(heads, COUNT_OF(heads) - (charged ? 0 : 2));
     for (size_t i = 0; i < w->len; i++)
-        if (w->rows[i].seen) add_row(t, &w->rows[i]);
+        if (w->rows[i].seen) add_row(w, t, &w->rows[i], charged);
     put_header(w, out);
     table_print(t, w->cli, out);
     if (w->len == 0) (void)fputs("\nthere are no queues yet\n", out);
@@ -189,6 +210,16 @@ static bool wait_on_screen(const struct watch *w, int interval_ms)
 
 // ---- without a terminal
 
+static void print_cost(const struct watch *w, const struct sluice_stats *v)
+{
+    char ratio[TEXT_MAX], day[TEXT_MAX];
+    struct queue_cost c = queue_cost_of(v, w->prices);
+    if (c.requests > 0)
+        (void)printf("  req/msg %s  $/day %s", ratio_text(c.per_message, ratio),
+                     dollars_text(c.per_day, day));
+    (void)putchar('\n');
+}
+
 static void print_lines(const struct watch *w)
 {
     for (size_t i = 0; i < w->len; i++) {
@@ -196,22 +227,24 @@ static void print_lines(const struct watch *w)
         if (!row->seen) continue;
         const struct sluice_stats *v = &newest(row)->stats, *old = &earlier(row)->stats;
         if (w->cli->json) {
-            stats_json_print(row->name, v);
+            stats_json_print(row->name, v, w->prices);
             continue;
         }
         (void)printf("%s  ready %llu  locked %llu  delayed %llu  processed %llu  dead %llu  "
-                     "sent/s %llu  done/s %llu  workers %llu\n",
+                     "sent/s %llu  done/s %llu  workers %llu",
                      row->name, (unsigned long long)v->ready, (unsigned long long)v->locked,
                      (unsigned long long)v->delayed, (unsigned long long)v->processed,
                      (unsigned long long)v->dead, (unsigned long long)rate(row, v->sent, old->sent),
                      (unsigned long long)rate(row, v->processed, old->processed),
                      (unsigned long long)v->workers);
+        print_cost(w, v);
     }
 }
 
-int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms)
+int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms,
+                const struct prices *prices)
 {
-    struct watch w = {.cli = cli, .s = s, .only = queue};
+    struct watch w = {.cli = cli, .s = s, .only = queue, .prices = prices};
     struct sluice_error error = {0};
     enum sluice_code code = look_around(&w, &error); // an error comes before the screen is taken
     stop_on_signals();

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "cli/cli.h"
+#include "cli/cost.h"
 
 // queue NULL: all of them. Until q or a signal. Answers the exit status.
-int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms);
+int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms,
+                const struct prices *prices);
 // The documented keys, on one line.
-void stats_json_print(const char *queue, const struct sluice_stats *v);
+void stats_json_print(const char *queue, const struct sluice_stats *v, const struct prices *prices);

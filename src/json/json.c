@@ -151,6 +151,19 @@ void json_print(struct json *object, FILE *out)
     json_free(object);
 }
 
+static int write_some(const char *text, size_t len, void *to)
+{
+    buf_put(to, bytes_of(text, len));
+    return 0;
+}
+
+void json_write(struct json *value, struct buf *to)
+{
+    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY;
+    if (json_dump_callback(real(value), write_some, to, flags) != 0) (void)need(NULL);
+    json_free(value);
+}
+
 // ---- a message
 
 static char *base64(const uint8_t *p, size_t len)
@@ -213,6 +226,118 @@ struct json *json_message(const char *queue, const struct sluice_message *m)
     json_take(o, "headers", headers);
     json_number(o, "sentAt", m->sent_at);
     return o;
+}
+
+struct json *json_event(const char *queue, const struct sluice_event *e)
+{
+    struct json *o = json_new();
+    json_text(o, "id", e->id);
+    json_text(o, "type", e->type);
+    json_text(o, "queue", queue);
+    json_text(o, "message", e->message);
+    json_number(o, "attempt", e->attempt);
+    json_number(o, "time", e->time);
+    if (*e->status) json_text(o, "status", e->status);
+    if (*e->reason) json_text(o, "reason", e->reason);
+    if (*e->worker) json_text(o, "worker", e->worker);
+    if (e->fence) json_number(o, "fence", (int64_t)e->fence);
+    if (e->until) json_number(o, "until", e->until);
+    if (e->count) json_number(o, "count", (int64_t)e->count);
+    json_number(o, "position", (int64_t)e->position);
+    json_number(o, "shard", e->shard);
+    return o;
+}
+
+// ---- reading values
+
+struct json *json_parse(const char *text, size_t len, char *error, size_t error_len)
+{
+    json_error_t wrong;
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    json_t *value = json_loadb(text, len, flags, &wrong);
+    if (value) return (struct json *)value;
+    (void)snprintf(error, error_len, "line %d, column %d: %s", wrong.line, wrong.column,
+                   wrong.text);
+    for (char *at = error; *at; at++)
+        if ((unsigned char)*at < ' ') *at = ' ';
+    return NULL;
+}
+
+static const json_t *seen(const struct json *value)
+{
+    return (const json_t *)value;
+}
+
+enum json_kind json_kind(const struct json *value)
+{
+    switch (json_typeof(seen(value))) {
+    case JSON_OBJECT:
+        return JSON_KIND_OBJECT;
+    case JSON_ARRAY:
+        return JSON_KIND_LIST;
+    case JSON_STRING:
+        return JSON_KIND_TEXT;
+    case JSON_INTEGER:
+        return JSON_KIND_NUMBER;
+    case JSON_REAL:
+        return JSON_KIND_FRACTION;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return JSON_KIND_BOOL;
+    default:
+        return JSON_KIND_NULL;
+    }
+}
+
+const char *json_kind_name(enum json_kind kind)
+{
+    static const char *const names[] = {
+        [JSON_KIND_NULL] = "null",       [JSON_KIND_BOOL] = "true or false",
+        [JSON_KIND_NUMBER] = "a number", [JSON_KIND_FRACTION] = "a fraction",
+        [JSON_KIND_TEXT] = "a text",     [JSON_KIND_LIST] = "a list",
+        [JSON_KIND_OBJECT] = "an object"};
+    return names[kind];
+}
+
+bool json_as_bool(const struct json *value)
+{
+    return json_is_true(seen(value));
+}
+
+int64_t json_as_number(const struct json *value)
+{
+    CHECK(json_is_integer(seen(value)));
+    return json_integer_value(seen(value));
+}
+
+struct bytes json_as_text(const struct json *value)
+{
+    CHECK(json_is_string(seen(value)));
+    return bytes_of(json_string_value(seen(value)), json_string_length(seen(value)));
+}
+
+size_t json_list_len(const struct json *list)
+{
+    return json_array_size(seen(list));
+}
+
+struct json *json_list_at(const struct json *list, size_t index)
+{
+    return (struct json *)json_array_get(seen(list), index);
+}
+
+struct json *json_member(const struct json *object, const char *key)
+{
+    return (struct json *)json_object_get(seen(object), key);
+}
+
+bool json_next(struct json *object, void **at, const char **key, struct json **value)
+{
+    *at = *at ? json_object_iter_next(real(object), *at) : json_object_iter(real(object));
+    if (!*at) return false;
+    *key = json_object_iter_key(*at);
+    *value = (struct json *)json_object_iter_value(*at);
+    return true;
 }
 
 // ---- reading an object as dotted keys
@@ -299,6 +424,16 @@ bool json_flatten(const char *text, size_t len, struct json_pairs *out, char *er
     json_decref(root);
     if (!done) json_pairs_done(out);
     return done;
+}
+
+bool json_pairs_of(struct json *object, struct json_pairs *out)
+{
+    char why[160];
+    *out = (struct json_pairs){0};
+    struct flatten f = {out, why, sizeof why};
+    if (json_is_object(real(object)) && flatten_object(&f, "", real(object), 0)) return true;
+    json_pairs_done(out);
+    return false;
 }
 
 void json_pairs_done(struct json_pairs *pairs)

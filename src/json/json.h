@@ -2,6 +2,8 @@
 // JSON, out and in. An object is built key by key, keeps that order, and is printed on one line.
 #pragma once
 
+#include "base/bytes.h"
+
 #include <sluice.h>
 
 #include <stdbool.h>
@@ -30,9 +32,12 @@ void json_list_text(struct json *list, const char *value);
 
 // One line on out; frees the object.
 void json_print(struct json *object, FILE *out);
+// The same without the end of the line, into a buffer.
+void json_write(struct json *value, struct buf *to);
 
 // The keys of a message, as the documentation lists them.
 struct json *json_message(const char *queue, const struct sluice_message *message);
+struct json *json_event(const char *queue, const struct sluice_event *event);
 
 // Reads an object, nested ones flattened: {"a": {"b": 3}} answers "a.b" = "3". Lists and nulls are
 // refused. False: error says what, and at which line and column.
@@ -42,6 +47,35 @@ struct json_pairs {
 };
 bool json_flatten(const char *text, size_t len, struct json_pairs *out, char *error,
                   size_t error_len);
+bool json_pairs_of(struct json *object, struct json_pairs *out); // the same, of one parsed already
 void json_pairs_done(struct json_pairs *pairs);
 // The other way: settings as a nested object; numbers and booleans as such.
 struct json *json_settings(const struct sluice_setting *rows, size_t len);
+
+// ---- reading
+
+// One value of any kind, to be freed; keys that come twice are refused. NULL: error says what is
+// wrong, and at which line and column.
+struct json *json_parse(const char *text, size_t len, char *error, size_t error_len);
+
+enum json_kind {
+    JSON_KIND_NULL,
+    JSON_KIND_BOOL,
+    JSON_KIND_NUMBER,   // a whole one
+    JSON_KIND_FRACTION, // any other
+    JSON_KIND_TEXT,
+    JSON_KIND_LIST,
+    JSON_KIND_OBJECT,
+};
+enum json_kind json_kind(const struct json *value);
+const char *json_kind_name(enum json_kind kind); // "a text"
+
+// Each wants a value of its kind. What they answer lives as long as the value.
+bool json_as_bool(const struct json *value);
+int64_t json_as_number(const struct json *value);
+struct bytes json_as_text(const struct json *value); // may have zeros in it, and one after it
+size_t json_list_len(const struct json *list);
+struct json *json_list_at(const struct json *list, size_t index);
+struct json *json_member(const struct json *object, const char *key); // NULL: there is none
+// for (void *at = NULL; json_next(object, &at, &key, &value);)
+bool json_next(struct json *object, void **at, const char **key, struct json **value);

@@ -92,7 +92,7 @@ static void a_receiver_that_waits_has_its_looks_booked(void **state)
     struct sluice_receive ask = {.worker = "w", .wait_ms = 700};
     assert_int_equal(sluice_receive(r.s, "tasks", &ask, &batch, NULL), SLUICE_OK);
     sluice_batch_free(batch);
-    uint32_t looked = store_charging_charged(r.store).reads;
+    uint64_t looked = store_charging_charged(r.store).reads;
     assert_int_equal(send_one(&r, NULL), SLUICE_OK); // the first entry: it reports
     struct sluice_requests spent = stats(&r).spent;
     assert_in_range(spent.reads, 3, looked);

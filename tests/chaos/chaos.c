@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many processes with many workers on one directory, killed and stopped at random; afterwards the
-// event stream must show that nothing was lost, nothing ended twice, nothing had two holders, and
-// strict groups stayed in order.
+// Many processes with many workers on one directory or bucket, killed and stopped at random;
+// afterwards the event stream must show that nothing was lost, nothing ended twice, nothing had two
+// holders, and strict groups stayed in order.
 //   chaos [--seconds N] [--seed N] [--processes N] [--workers N] [--dir DIR] [--keep]
+//   chaos --bucket [--faults] [--restarts] [--timeout MS]    under tests/servers/with-radosgw: the
+//     bucket there; requests meet faults; its server is killed as well; calls give up so early
 #define _GNU_SOURCE // nftw
 #include "history.h"
+#include "server.h"
 #include "worker.h"
 
 #include <errno.h>
@@ -32,6 +35,11 @@ struct chaos {
     uint32_t processes;
     uint32_t workers;
     bool keep;
+    bool bucket;
+    bool faults;
+    bool restarts;
+    uint32_t timeout_ms;   // of a worker's call; 0: the library's
+    struct server *server; // of the bucket
     char dir[PATH_LEN];
     char store[PATH_LEN + 16];
     char slate_path[PATH_LEN + 16];
@@ -65,15 +73,17 @@ static bool spawn(struct chaos *c, uint32_t at)
 {
     char seed[24];
     char workers[12];
+    char timeout[12];
     (void)snprintf(seed, sizeof seed, "%" PRIu64, c->seed * 10007 + c->started++);
     (void)snprintf(workers, sizeof workers, "%" PRIu32, c->workers);
+    (void)snprintf(timeout, sizeof timeout, "%" PRIu32, c->timeout_ms);
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
         (void)execl("/proc/self/exe", "chaos", "--as-process", c->store, "--slate", c->slate_path,
-                    "--seed", seed, "--workers", workers, (char *)NULL);
+                    "--seed", seed, "--workers", workers, "--timeout", timeout, (char *)NULL);
         _exit(127);
     }
     c->children[at] = pid;
@@ -89,10 +99,22 @@ static int reap(struct chaos *c, uint32_t at)
     return status;
 }
 
+// Away for a moment, or for longer than locks last.
+static void restart_server(struct chaos *c)
+{
+    bool ok = server_kill(c->server);
+    nap_ms((int64_t)chance_under(&c->chance, PAUSE_MS));
+    if (!ok || !server_start(c->server)) slate_fault(c->slate, "the server was not restarted");
+}
+
 // One that is stopped for longer than its locks last wakes up with tokens that are no longer good.
 static void disturb(struct chaos *c)
 {
     uint32_t at = (uint32_t)chance_under(&c->chance, c->processes);
+    if (c->restarts && chance_percent(&c->chance, 15)) {
+        restart_server(c);
+        return;
+    }
     if (chance_percent(&c->chance, 10)) {
         c->pauses++;
         (void)kill(c->children[at], SIGSTOP);
@@ -111,10 +133,12 @@ static void run(struct chaos *c)
     int64_t end = now_ms() + (int64_t)c->seconds * 1000;
     for (uint32_t i = 0; i < c->processes; i++)
         (void)spawn(c, i);
+    if (c->faults) server_trouble(c->server);
     while (now_ms() < end && atomic_load(&c->slate->faults) == 0) {
         nap_ms(50 + (int64_t)chance_under(&c->chance, 300));
         disturb(c);
     }
+    if (c->server) server_calm(c->server);
     atomic_store(&c->slate->phase, PHASE_DRAIN);
 }
 
@@ -130,14 +154,23 @@ static void stop(struct chaos *c)
 
 // ---- the queues
 
-static bool prepare(struct chaos *c, const char *base)
+static bool find_place(struct chaos *c, const char *base)
 {
     (void)snprintf(c->dir, sizeof c->dir, "%s/sluice-chaos-XXXXXX", base);
     if (!mkdtemp(c->dir)) return false;
-    (void)snprintf(c->store, sizeof c->store, "%s/store", c->dir);
     (void)snprintf(c->slate_path, sizeof c->slate_path, "%s/slate", c->dir);
+    (void)snprintf(c->store, sizeof c->store, "%s/store", c->dir);
     c->slate = slate_open(c->slate_path, true);
-    if (!c->slate) return false;
+    if (!c->slate || !c->bucket) return c->slate != NULL;
+    const char *url = getenv("SLUICE_TEST_S3");
+    c->server = server_new(c->seed);
+    (void)snprintf(c->store, sizeof c->store, "%s%s", url ? url : "", strrchr(c->dir, '/'));
+    return url && c->server;
+}
+
+static bool prepare(struct chaos *c, const char *base)
+{
+    if (!find_place(c, base)) return false;
     static const struct sluice_setting plain[] = {{"failureStrategy.maxRetries", "1000"},
                                                   {"failureStrategy.backoff.initial", "20ms"}};
     static const struct sluice_setting strict[] = {{"orderingGuarantee", "true"},
@@ -225,8 +258,32 @@ static void describe(const struct chaos *c, const struct verdict *v)
     printf("# %" PRIu64 " messages were delivered more than once (at least once is the promise), "
            "%" PRIu64 " late words refused, %" PRIu64 " answers asked for again\n",
            duplicates, atomic_load(&c->slate->refused), atomic_load(&c->slate->unknown));
+    printf("# %" PRIu64 " sends given up without an answer, %" PRIu64 " answered as not done\n",
+           atomic_load(&c->slate->given_up), atomic_load(&c->slate->denied));
     printf("# %" PRIu64 " kills, %" PRIu64 " pauses, %" PRIu64 " processes, %" PRIu64 " events\n",
            c->kills, c->pauses, c->started, v->events);
+}
+
+static uint64_t came_all_the_same(const struct chaos *c)
+{
+    uint64_t tried = atomic_load(&c->slate->next);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < tried && i < SLATE_ROWS_MAX; i++) {
+        const struct row *row = &c->slate->rows[i];
+        count += atomic_load(&row->refused) && atomic_load(&row->received) > 0;
+    }
+    return count;
+}
+
+static void describe_server(const struct chaos *c)
+{
+    uint64_t commits = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        struct sluice_stats stats = {0};
+        (void)sluice_stats(c->handle, lane_names[lane], &stats, NULL);
+        commits += stats.entries;
+    }
+    server_describe(c->server, commits);
 }
 
 static void judge(struct chaos *c, bool drained)
@@ -241,6 +298,7 @@ static void judge(struct chaos *c, bool drained)
         problem = r->problem;
     }
     describe(c, &v);
+    if (c->server) describe_server(c);
     report(c, "every call answers as it should", atomic_load(&c->slate->faults) == 0,
            c->slate->fault);
     report(c, "every reader hears the same events", read, problem);
@@ -250,6 +308,7 @@ static void judge(struct chaos *c, bool drained)
     report_count(c, "nothing has two holders", v.two_holders, v.first[0]);
     report_count(c, "strict groups stay in order", v.disorder, v.first[2]);
     report_count(c, "nothing comes that nobody sent", v.strangers, v.first[3]);
+    report_count(c, "nothing comes that was answered as not done", came_all_the_same(c), "");
     report_count(c, "every event is told once, in order", v.twice_told, v.first[4]);
     struct sluice_stats dead = {0};
     (void)sluice_stats(c->handle, DEAD_QUEUE, &dead, NULL);
@@ -283,6 +342,7 @@ static int chaos(struct chaos *c, const char *base)
         recorder_done(&c->recorders[lane]);
     }
     sluice_close(c->handle);
+    server_free(c->server);
     printf("1..%d\n", c->cases);
     if (!c->keep && c->failed == 0 && c->dir[0])
         (void)nftw(c->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -299,6 +359,10 @@ int main(int argc, char **argv)
                                           {"workers", required_argument, NULL, 'w'},
                                           {"dir", required_argument, NULL, 'd'},
                                           {"keep", no_argument, NULL, 'k'},
+                                          {"bucket", no_argument, NULL, 'b'},
+                                          {"faults", no_argument, NULL, 'f'},
+                                          {"restarts", no_argument, NULL, 't'},
+                                          {"timeout", required_argument, NULL, 'm'},
                                           {"as-process", required_argument, NULL, 'a'},
                                           {"slate", required_argument, NULL, 'l'},
                                           {0}};
@@ -314,13 +378,20 @@ int main(int argc, char **argv)
         if (o == 'w') c.workers = (uint32_t)atoi(optarg);
         if (o == 'd') base = optarg;
         if (o == 'k') c.keep = true;
+        if (o == 'b') c.bucket = true;
+        if (o == 'f') c.bucket = c.faults = true;
+        if (o == 'm') c.timeout_ms = (uint32_t)atoi(optarg);
+        if (o == 't') c.bucket = c.restarts = true;
         if (o == 'a') store = optarg;
         if (o == 'l') slate = optarg;
         if (o == '?') return 2;
     }
     if (c.processes < 1 || c.processes > PROCESSES_MAX) return 2;
     if (store)
-        return worker_process(&(struct worker_settings){
-            .store = store, .slate = slate, .seed = c.seed, .workers = c.workers});
+        return worker_process(&(struct worker_settings){.store = store,
+                                                        .slate = slate,
+                                                        .seed = c.seed,
+                                                        .workers = c.workers,
+                                                        .timeout_ms = c.timeout_ms});
     return chaos(&c, base);
 }

@@ -28,6 +28,7 @@ struct row {
     _Atomic uint8_t has_id;   // 1: being written, 2: id is there
     _Atomic uint8_t acked;    // acks that were answered with OK
     _Atomic uint8_t received; // deliveries that a worker saw
+    _Atomic uint8_t refused;  // the send was answered: certainly not done
     uint8_t lane;
     uint8_t group;                // strict: GROUPS of them
     _Atomic uint64_t fence;       // the highest seen
@@ -41,6 +42,8 @@ struct slate {
     _Atomic uint64_t ended;     // acked or failed for good, roughly: keeps the backlog short
     _Atomic uint64_t refused;   // words that came too late
     _Atomic uint64_t abandoned; // locks left to run out
+    _Atomic uint64_t given_up;  // sends without a clear answer that were not asked for again
+    _Atomic uint64_t denied;    // ... that were certainly not done, and left at that
     _Atomic uint64_t unknown;   // answers that had to be asked for again
     _Atomic uint64_t faults;    // things that must not happen; the first is described
     char fault[256];

@@ -22,6 +22,7 @@
 #define FAIL_MORE       25 // where retries are used up
 #define RELEASE_PERCENT 2
 #define ABANDON_PERCENT 1
+#define GIVE_UP_PERCENT 50 // of sends without a clear answer
 
 struct process {
     struct sluice *store;
@@ -92,6 +93,17 @@ static bool pack(struct actor *a, struct parcel *p)
     return true;
 }
 
+// Not asked for again. What was never in doubt is not there, and never will be; the rest may be
+// either.
+static bool leave(struct slate *slate, const struct parcel *p, bool unknown)
+{
+    atomic_fetch_add(unknown ? &slate->given_up : &slate->denied, 1);
+    for (size_t i = 0; i < p->len && !unknown; i++)
+        atomic_store(&slate->rows[p->first + i].refused, 1);
+    atomic_fetch_add(&slate->ended, p->len);
+    return true;
+}
+
 static bool post(struct actor *a, struct parcel *p)
 {
     struct slate *slate = a->process->slate;
@@ -101,9 +113,13 @@ static bool post(struct actor *a, struct parcel *p)
     const char *queue = lane_names[slate->rows[p->first].lane];
     struct sluice_error error;
     enum sluice_code code;
-    do
+    bool unknown = false;
+    for (;;) {
         code = sluice_send(a->process->store, queue, p->sends, p->len, &request, p->sent, &error);
-    while (undecided(a->process, code));
+        if (!undecided(a->process, code)) break;
+        unknown = unknown || code == SLUICE_UNKNOWN;
+        if (chance_percent(&a->chance, GIVE_UP_PERCENT)) return leave(slate, p, unknown);
+    }
     if (code != SLUICE_OK) {
         complain(a->process, "send", code, &error);
         return false;
@@ -250,7 +266,11 @@ int worker_process(const struct worker_settings *settings)
     struct process p = {.slate = slate_open(settings->slate, false)};
     struct sluice_error error;
     if (!p.slate || settings->workers > WORKERS_MAX) return 2;
-    enum sluice_code code = sluice_open(settings->store, NULL, &p.store, &error);
+    const struct sluice_options options = {.timeout_ms = settings->timeout_ms};
+    enum sluice_code code;
+    do
+        code = sluice_open(settings->store, &options, &p.store, &error);
+    while (undecided(&p, code));
     if (code != SLUICE_OK) {
         complain(&p, "open", code, &error);
         return 1;

@@ -10,6 +10,7 @@ struct worker_settings {
     const char *slate;
     uint64_t seed;
     uint32_t workers;
+    int64_t timeout_ms; // of a call; 0: the library's
 };
 
 int worker_process(const struct worker_settings *settings); // the exit status

@@ -49,11 +49,11 @@ static enum err refused(struct store *s, bool writes, struct store_answer *a)
     return err;
 }
 
-#define CHARGE(s, a, writes, cost, call)                                                           \
+#define CHARGE(s, a, writes, price, call)                                                          \
     do {                                                                                           \
         enum err err = refused(s, writes, a);                                                      \
         if (!err) err = call;                                                                      \
-        charge(s, a, (struct cost)cost);                                                     \
+        charge(s, a, (struct cost)price);                                                          \
         return err;                                                                                \
     } while (0)
 #define WRITE                                                                                      \

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "shift_store.h"
 #include "store/file.h"
 #include "store/mem.h"
 
@@ -21,8 +22,8 @@
 struct bench {
     struct store *store; // what the desks see
     struct store *clock; // the store itself, for time to pass
-    bool memory;
-    char dir[SCRATCH_MAX];
+    enum { BENCH_MEM, BENCH_FILE, BENCH_S3 } kind;
+    char dir[SCRATCH_MAX];      // file
     struct journal_rules rules; // of the desks; all zero: the defaults
     int64_t patience_ms;
     struct hand *workers[WORKERS_MAX_HERE];
@@ -38,20 +39,34 @@ static int64_t boot_ms_and_passed(void)
     return clock_boot_ms() + passed_ms;
 }
 
-struct bench *bench_open(const char *backend)
+static struct store *open_file(struct bench *b)
 {
     static struct file_sys sys;
-    struct bench *b = NEW(struct bench);
-    b->memory = strcmp(backend, "mem") == 0;
-    if (b->memory) {
-        b->store = b->clock = store_mem_new();
-        return b;
-    }
     scratch_make(b->dir);
     sys = file_sys_linux;
     sys.boot_ms = boot_ms_and_passed;
     passed_ms = 0;
-    b->store = b->clock = file_open(b->dir, &(struct file_options){.sys = &sys});
+    return file_open(b->dir, &(struct file_options){.sys = &sys});
+}
+
+// A corner of the bucket that nobody has seen. The bucket ends with its server.
+static struct store *open_s3(void)
+{
+    char prefix[S3_PREFIX_LEN];
+    s3_prefix(prefix);
+    return store_shift_take(s3_open_at(prefix));
+}
+
+struct bench *bench_open(const char *backend)
+{
+    struct bench *b = NEW(struct bench);
+    b->kind = strcmp(backend, "mem") == 0  ? BENCH_MEM
+              : strcmp(backend, "s3") == 0 ? BENCH_S3
+                                           : BENCH_FILE;
+    b->clock = b->kind == BENCH_MEM  ? store_mem_new()
+               : b->kind == BENCH_S3 ? open_s3()
+                                     : open_file(b);
+    b->store = b->clock;
     return b;
 }
 
@@ -60,7 +75,7 @@ void bench_close(struct bench *b)
     while (b->workers_len > 0)
         hand_close(b->workers[b->workers_len - 1]);
     store_free(b->store);
-    if (!b->memory) scratch_remove(b->dir);
+    if (b->kind == BENCH_FILE) scratch_remove(b->dir);
     memory_free(b);
 }
 
@@ -90,10 +105,16 @@ void bench_faults(struct bench *b, const struct fault_options *faults)
 
 void bench_pass(struct bench *b, int64_t ms)
 {
-    if (b->memory) {
+    switch (b->kind) {
+    case BENCH_MEM:
         store_mem_step(b->clock, ms);
-    } else {
+        break;
+    case BENCH_FILE:
         passed_ms += ms;
+        break;
+    case BENCH_S3:
+        store_shift_pass(b->clock, ms);
+        break;
     }
     for (size_t i = 0; i < b->workers_len; i++)
         hand_look(b->workers[i]);
@@ -122,6 +143,7 @@ struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
     (void)snprintf(w->name, sizeof w->name, "%s", name);
     struct desk_config config = {.rules = b->rules,
                                  .patience_ms = b->patience_ms,
+                                 .no_courtesy = true,
                                  .keeps_events = true,
                                  .moves_letters = true};
     (void)snprintf(config.queue, sizeof config.queue, "%s", queue);

@@ -14,7 +14,7 @@
 
 struct bench; // one store
 
-struct bench *bench_open(const char *backend); // "mem" or "file"
+struct bench *bench_open(const char *backend); // "mem", "file" or "s3"
 void bench_close(struct bench *b);
 void bench_pass(struct bench *b, int64_t ms); // time passes, for everybody
 // For desks opened from now on: slots between snapshots; how long a call tries.

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library's calls for somebody who cannot wait: a server that has thousands of them on a few
+// threads. Each means what the call of the same name in sluice.h means.
+//
+// Arguments are borrowed for the call only. `done` is called exactly once, on any thread, perhaps
+// before the call returns; it must not block, and may make the next call. What it is shown lives
+// until it returns, except the batch, which is its own to free.
+#pragma once
+
+#include "sluice.h"
+
+#include <stdbool.h>
+
+struct later_answer {
+    enum sluice_code code;
+    const struct sluice_error *error;
+    const struct sluice_sent *sent;        // send: one per message
+    const struct sluice_outcome *outcomes; // ack, fail, release, renew: one per token
+    size_t len;                 // of these; 0 when the call failed before it came to any of them
+    struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
+};
+
+// Embed it in what the callback needs to know. Must live until done was called.
+struct later {
+    void (*done)(struct later *l, const struct later_answer *a);
+    void *inside; // the library's
+    bool at_desk; // too
+};
+
+void later_send(struct sluice *s, const char *queue, const struct sluice_send *messages, size_t len,
+                const struct sluice_request *request, struct later *l);
+void later_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
+                   struct later *l);
+// A receive that still waits and was given nothing is forgotten: true, and done is not called any
+// more. False: it was called, or will be.
+bool later_cancel(struct sluice *s, struct later *l);
+
+enum later_outcome { LATER_ACK, LATER_FAIL, LATER_RELEASE, LATER_RENEW };
+struct later_settle {
+    enum later_outcome kind;
+    const char *const *tokens;
+    size_t len;
+    int64_t wait_ms;                      // release: the delay; renew: the visibility timeout
+    const char *reason;                   // fail; may be NULL
+    const struct sluice_request *request; // may be NULL
+};
+void later_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+                  struct later *l);

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// One request to a node, sent until it was answered: what may be repeated, and what can be known
+// when the time is up.
+#include "api/remote.h"
+
+#include "api/wire.h"
+#include "base/check.h"
+#include "net/plain.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define PAUSE_MIN_MS 10
+#define PAUSE_MAX_MS 1000
+#define GRACE_MS     1000 // a node that gives up when we do gets to say so
+#define ANSWER_MAX   ((size_t)1 << 30)
+
+int64_t remote_until(const struct remote *r)
+{
+    return clock_boot_ms() + r->handle.timeout_ms;
+}
+
+enum sluice_code remote_check(const struct remote *r, const char *queue, struct sluice_error *error)
+{
+    if (!fork_guard_same(&r->guard))
+        return refuse(error, ERR_INVALID, "",
+                      "this handle was opened before fork; open another one in the child");
+    return queue ? queue_check_name(queue, error) : SLUICE_OK;
+}
+
+// ---- paths
+
+struct remote_path remote_path(const char *queue, const char *rest)
+{
+    struct remote_path path; // a queue's name has no character that needs encoding
+    int len = snprintf(path.text, sizeof path.text, "/v1/queues/%s%s", queue, rest);
+    CHECK(len > 0 && (size_t)len < sizeof path.text);
+    return path;
+}
+
+void remote_query(struct remote_path *path, const char *name, const char *value)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
+    size_t at = strlen(path->text), start = at;
+    if (at + strlen(name) + 3 * strlen(value) + 3 > sizeof path->text) return;
+    at += (size_t)snprintf(path->text + at, sizeof path->text - at,
+                           "%c%s=", memchr(path->text, '?', start) ? '&' : '?', name);
+    for (; *value; value++)
+        at += (size_t)snprintf(path->text + at, sizeof path->text - at,
+                               strchr(plain, *value) ? "%c" : "%%%02X", (unsigned char)*value);
+}
+
+// ---- the request
+
+static void add_line(struct ask_head *head, const char *line)
+{
+    CHECK(head->lines_len < ASK_HEADERS_MAX);
+    head->lines[head->lines_len++] = line;
+}
+
+static void print_request(const struct sluice_request *request, char *text, size_t len)
+{
+    int at = snprintf(text, len, "Sluice-Request: ");
+    for (size_t i = 0; i < sizeof request->bytes; i++)
+        at += snprintf(text + at, len - (size_t)at, "%02x", request->bytes[i]);
+}
+
+void ask_head_make(const struct remote *r, const struct ask *ask, struct ask_head *head)
+{
+    head->lines_len = 0;
+    (void)snprintf(head->url, sizeof head->url, "%s%s", r->url, ask->path);
+    if (r->authorization[0]) add_line(head, r->authorization);
+    if (ask->wire) add_line(head, "Accept: " WIRE_TYPE);
+    if (ask->type) {
+        (void)snprintf(head->content_type, sizeof head->content_type, "Content-Type: %s",
+                       ask->type);
+        add_line(head, head->content_type);
+    }
+    if (ask->request) {
+        print_request(ask->request, head->request, sizeof head->request);
+        add_line(head, head->request);
+    }
+}
+
+// ---- the answer
+
+static bool type_is(const struct http_call *call, const char *type)
+{
+    struct bytes told = http_header(call, "content-type");
+    size_t len = strlen(type);
+    return told.len >= len && strncasecmp((const char *)told.data, type, len) == 0;
+}
+
+static void take_text(struct json *o, const char *key, char *to, size_t len)
+{
+    struct json *value = json_member(o, key);
+    if (!value || json_kind(value) != JSON_KIND_TEXT) return;
+    (void)snprintf(to, len, "%s", (const char *)json_as_text(value).data);
+}
+
+static bool code_named(const char *name, enum sluice_code *out)
+{
+    for (int code = SLUICE_INVALID; code <= SLUICE_DENIED; code++) {
+        if (strcmp(name, sluice_code_name((enum sluice_code)code)) != 0) continue;
+        *out = (enum sluice_code)code;
+        return true;
+    }
+    return false;
+}
+
+static bool read_problem(struct bytes body, struct sluice_error *out)
+{
+    char why[128], name[32] = "";
+    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
+    if (o && json_kind(o) == JSON_KIND_OBJECT) {
+        take_text(o, "code", name, sizeof name);
+        take_text(o, "reason", out->reason, sizeof out->reason);
+        take_text(o, "field", out->field, sizeof out->field);
+        take_text(o, "detail", out->message, sizeof out->message);
+    }
+    json_free(o);
+    return code_named(name, &out->code);
+}
+
+// Something answered that is not a node: a proxy, or another server.
+static void blame_status(const struct http_call *call, struct sluice_error *out)
+{
+    int status = call->status;
+    enum err err = status == 401 || status == 403                                     ? ERR_DENIED
+                   : status == 413 || status == 429                                   ? ERR_LIMIT
+                   : status == 500 || status == 502 || status == 503 || status == 504 ? ERR_UNKNOWN
+                                                                                      : ERR_INVALID;
+    (void)refuse(out, err, "store", "the answer is status %d, and not from a node", status);
+}
+
+enum sluice_code ask_read_error(const struct http_call *call, struct sluice_error *out)
+{
+    struct bytes body = buf_bytes(&call->body_in);
+    *out = (struct sluice_error){.code = SLUICE_OK};
+    bool read = false;
+    if (type_is(call, WIRE_TYPE))
+        read = wire_read_error(body, out) && out->code != SLUICE_OK;
+    else if (body.len > 0)
+        read = read_problem(body, out);
+    if (!read) blame_status(call, out);
+    return out->code;
+}
+
+enum sluice_code remote_unreadable(const struct http_call *call, struct sluice_error *error)
+{
+    return refuse(error, ERR_CORRUPT, "store", "the node's answer of %zu bytes cannot be read",
+                  call->body_in.len);
+}
+
+struct json *remote_json(const struct http_call *call, struct sluice_error *error)
+{
+    struct bytes body = buf_bytes(&call->body_in);
+    char why[128];
+    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
+    if (o && json_kind(o) == JSON_KIND_OBJECT) return o;
+    json_free(o);
+    (void)remote_unreadable(call, error);
+    return NULL;
+}
+
+// ---- again and again
+
+void remote_pause(unsigned tries, int64_t until)
+{
+    int64_t most = tries < 7 ? (int64_t)PAUSE_MIN_MS << tries : PAUSE_MAX_MS;
+    int64_t left = until - clock_boot_ms();
+    if (most > left) most = left;
+    if (most <= 0) return;
+    int64_t ms = (int64_t)(entropy_u64() % (uint64_t)most) + 1;
+    struct timespec nap = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&nap, NULL);
+}
+
+// What one try came to. `maybe`: it may have had its effect all the same.
+static enum sluice_code judge(const struct ask *ask, const struct http_call *call, bool *maybe,
+                              struct sluice_error *out)
+{
+    *maybe = false;
+    switch (call->end) {
+    case HTTP_NOT_SENT:
+        return refuse(out, ERR_UNAVAILABLE, "store", "%s", call->why);
+    case HTTP_LOST:
+        *maybe = ask->kind != ASK_READ;
+        return refuse(out, *maybe ? ERR_UNKNOWN : ERR_UNAVAILABLE, "store", "%s", call->why);
+    case HTTP_TOO_LONG:
+        return refuse(out, ERR_LIMIT, "store", "%s", call->why);
+    case HTTP_ANSWERED:
+        break;
+    }
+    if (call->status >= 200 && call->status < 300) return SLUICE_OK;
+    enum sluice_code code = ask_read_error(call, out);
+    *maybe = code == SLUICE_UNKNOWN && ask->kind != ASK_READ;
+    if (code == SLUICE_UNKNOWN && !*maybe) code = out->code = SLUICE_UNAVAILABLE;
+    return code;
+}
+
+static enum sluice_code give_up(const struct sluice_error *last, bool maybe,
+                                struct sluice_error *error)
+{
+    if (error) *error = *last;
+    if (!maybe || last->code != SLUICE_UNAVAILABLE) return last->code;
+    // The last try certainly had no effect, but one before it may have had.
+    if (error) error->code = SLUICE_UNKNOWN;
+    return SLUICE_UNKNOWN;
+}
+
+enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
+                            bool *again, struct sluice_error *error)
+{
+    struct ask_head head;
+    struct sluice_error last;
+    bool maybe = false;
+    ask_head_make(r, ask, &head);
+    call->method = ask->method;
+    call->url = head.url;
+    call->headers = head.lines;
+    call->headers_len = head.lines_len;
+    call->body = ask->body;
+    call->body_max = ANSWER_MAX;
+    enum sluice_code code;
+    for (unsigned tries = 0;; tries++) {
+        bool this_one;
+        int64_t left = ask->until - clock_boot_ms();
+        call->timeout_ms = (left > 0 ? left : 0) + ask->wait_ms + GRACE_MS;
+        if (r->plain)
+            plain_do(r->plain, call);
+        else
+            http_do(r->http, call);
+        code = judge(ask, call, &this_one, &last);
+        if (again) *again = maybe;
+        maybe = maybe || this_one;
+        bool over = code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN;
+        if (over || (this_one && ask->kind == ASK_ONCE)) break;
+        remote_pause(tries, ask->until);
+        if (clock_boot_ms() >= ask->until) break;
+    }
+    call->url = NULL; // it goes with the head
+    call->headers = NULL;
+    call->headers_len = 0;
+    return code ? give_up(&last, maybe, error) : SLUICE_OK;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two ways to do what sluice.h offers: directly, on a store of one's own opening, or by asking a
+// node. A handle is opened as one of them and stays it; public.c calls through this table.
+#pragma once
+
+#include "sluice.h"
+
+struct transport {
+    void (*close)(struct sluice *s);
+    enum sluice_code (*queue_create)(struct sluice *s, const char *queue,
+                                     const struct sluice_setting *settings, size_t len,
+                                     struct sluice_error *error);
+    enum sluice_code (*queue_set)(struct sluice *s, const char *queue,
+                                  const struct sluice_setting *settings, size_t len,
+                                  struct sluice_error *error);
+    enum sluice_code (*queue_show)(struct sluice *s, const char *queue,
+                                   struct sluice_queue_info **out, struct sluice_error *error);
+    enum sluice_code (*queue_list)(struct sluice *s, struct sluice_names **out,
+                                   struct sluice_error *error);
+    enum sluice_code (*queue_pause)(struct sluice *s, const char *queue,
+                                    struct sluice_error *error);
+    enum sluice_code (*queue_resume)(struct sluice *s, const char *queue,
+                                     struct sluice_error *error);
+    enum sluice_code (*queue_purge)(struct sluice *s, const char *queue, int dead, uint64_t *purged,
+                                    struct sluice_error *error);
+    enum sluice_code (*queue_delete)(struct sluice *s, const char *queue,
+                                     struct sluice_error *error);
+    enum sluice_code (*send)(struct sluice *s, const char *queue,
+                             const struct sluice_send *messages, size_t len,
+                             const struct sluice_request *request, struct sluice_sent *sent,
+                             struct sluice_error *error);
+    enum sluice_code (*receive)(struct sluice *s, const char *queue,
+                                const struct sluice_receive *options, struct sluice_batch **out,
+                                struct sluice_error *error);
+    enum sluice_code (*ack)(struct sluice *s, const char *queue, const char *const *tokens,
+                            size_t len, struct sluice_outcome *outcomes,
+                            struct sluice_error *error);
+    enum sluice_code (*fail)(struct sluice *s, const char *queue, const char *const *tokens,
+                             size_t len, const char *reason, struct sluice_outcome *outcomes,
+                             struct sluice_error *error);
+    enum sluice_code (*release)(struct sluice *s, const char *queue, const char *const *tokens,
+                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
+                                struct sluice_error *error);
+    enum sluice_code (*renew)(struct sluice *s, const char *queue, const char *const *tokens,
+                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
+                              struct sluice_error *error);
+    enum sluice_code (*peek)(struct sluice *s, const char *queue, const struct sluice_peek *options,
+                             struct sluice_batch **out, struct sluice_error *error);
+    enum sluice_code (*show)(struct sluice *s, const char *queue, const char *id,
+                             struct sluice_batch **out, struct sluice_error *error);
+    void (*requests)(const struct sluice *s, struct sluice_requests *out);
+    enum sluice_code (*stats)(struct sluice *s, const char *queue, struct sluice_stats *out,
+                              struct sluice_error *error);
+    enum sluice_code (*workers)(struct sluice *s, const char *queue, struct sluice_worker *out,
+                                size_t max, size_t *len, struct sluice_error *error);
+    enum sluice_code (*events_open)(struct sluice *s, const char *queue, uint64_t position,
+                                    struct sluice_events **out, struct sluice_error *error);
+    enum sluice_code (*events_next)(struct sluice_events *e, int64_t wait_ms,
+                                    struct sluice_event *out, struct sluice_error *error);
+    void (*events_close)(struct sluice_events *e);
+    enum sluice_code (*redrive)(struct sluice *s, const char *queue, const char *to, uint32_t max,
+                                uint64_t *redriven, struct sluice_error *error);
+};
+
+// The beginning of both kinds of handle and of event stream; sluice.h shows them as opaque.
+struct sluice_events {
+    const struct transport *calls;
+};
+
+// On a store (handle.c), and by a node (remote.c).
+extern const struct transport direct_transport;
+extern const struct transport remote_transport;

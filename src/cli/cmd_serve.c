@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve: a node that offers every queue of the store over HTTP until it is told to stop.
+#include "cli/commands.h"
+#include "cli/serve.h"
+#include "server/log.h"
+#include "json/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { LISTEN, NODE, CONFIG, TOKENS, CERTIFICATE, KEY, SET, INSECURE, ACCESS_LOG, CHECK };
+
+static const struct cli_option options[] = {
+    [LISTEN] = {.name = "listen",
+                .value = "ADDRESS",
+                .kind = OPTION_TEXT,
+                .help = "where to listen; default " SERVER_LISTEN ";\nport 0 chooses a free one"},
+    [NODE] = {.name = "node",
+              .value = "NAME",
+              .kind = OPTION_TEXT,
+              .help = "the node's name; default: host and process"},
+    [CONFIG] = {.name = "config",
+                .value = "FILE",
+                .kind = OPTION_TEXT,
+                .help = "settings from a file; the environment and the options\ngo before it"},
+    [TOKENS] = {.name = "tokens",
+                .value = "FILE",
+                .kind = OPTION_TEXT,
+                .help = "who may do what; see sluice token new"},
+    [CERTIFICATE] = {.name = "tls-certificate",
+                     .value = "FILE",
+                     .kind = OPTION_TEXT,
+                     .help = "speak TLS, with this certificate and its chain (PEM)"},
+    [KEY] = {.name = "tls-key",
+             .value = "FILE",
+             .kind = OPTION_TEXT,
+             .help = "the certificate's key (PEM)"},
+    [SET] = {.name = "set",
+             .value = "KEY=VALUE",
+             .kind = OPTION_TEXTS,
+             .help = "any setting of the file; may be repeated"},
+    [INSECURE] = {.name = "insecure",
+                  .help = "listens beyond this machine without tokens, so that\n"
+                          "whoever reaches it may do everything"},
+    [ACCESS_LOG] = {.name = "access-log", .help = "a line on standard error for every request"},
+    [CHECK] = {.name = "check", .help = "prints the settings and where each is from, and ends"},
+};
+
+// ---- settings
+
+static const struct {
+    int option;
+    enum conf_key key;
+    const char *value; // of a flag; NULL: the option's own
+} given[] = {
+    {LISTEN, CONF_LISTEN, NULL},
+    {NODE, CONF_NODE, NULL},
+    {TOKENS, CONF_TOKENS, NULL},
+    {CERTIFICATE, CONF_TLS_CERTIFICATE, NULL},
+    {KEY, CONF_TLS_KEY, NULL},
+    {INSECURE, CONF_INSECURE, "yes"},
+    {ACCESS_LOG, CONF_LOG_REQUESTS, "yes"},
+};
+
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+static bool set_options(struct conf *c, const struct arguments *args, struct sluice_error *error)
+{
+    const struct cli_value *o = args->options;
+    for (size_t i = 0; i < o[SET].texts_len; i++)
+        if (!conf_set_pair(c, o[SET].texts[i], "--set", error)) return false;
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
+        const struct cli_value *v = &o[given[i].option];
+        char where[64];
+        if (!v->given) continue;
+        (void)snprintf(where, sizeof where, "--%s", options[given[i].option].name);
+        if (!conf_set(c, given[i].key, given[i].value ? given[i].value : v->texts[0], where, error))
+            return false;
+    }
+    return true;
+}
+
+static bool set_store(struct conf *c, const struct cli *cli, struct sluice_error *error)
+{
+    if (cli->store_given) return conf_set(c, CONF_STORE, cli->store, "--store", error);
+    if (*conf_text(c, CONF_STORE)) return true;
+    return conf_set(c, CONF_STORE, cli->store, "default", error);
+}
+
+struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
+                            struct sluice_error *error)
+{
+    const struct cli_value *file = &args->options[CONFIG];
+    const char *path = file->given ? file->texts[0] : getenv("SLUICE_CONFIG");
+    struct conf *c = conf_new();
+    bool good = (!path || !*path || conf_read_file(c, path, error)) &&
+                conf_read_environment(c, environment, error) && set_options(c, args, error) &&
+                set_store(c, cli, error) && conf_check(c, error);
+    if (good) return c;
+    conf_free(c);
+    return NULL;
+}
+
+// What it prints could be its file.
+static int print_settings(const struct cli *cli, const struct conf *c)
+{
+    struct json *o = json_new(), *rows = json_list_new();
+    for (enum conf_key i = 0; i < CONF_KEYS; i++) {
+        char shown[1100];
+        (void)conf_shown(c, i, shown, sizeof shown);
+        if (!cli->json)
+            (void)printf("%-24s = %-24s # %s\n", conf_name(i), shown, conf_source(c, i));
+        struct json *row = json_new();
+        json_text(row, "key", conf_name(i));
+        json_text(row, "value", shown);
+        json_text(row, "source", conf_source(c, i));
+        json_list_take(rows, row);
+    }
+    json_take(o, "settings", rows);
+    json_number(o, "tokens", (int64_t)conf_tokens_len(c));
+    if (cli->json) {
+        json_print(o, stdout);
+    } else {
+        (void)printf("# tokens: %zu\n", conf_tokens_len(c));
+        json_free(o);
+    }
+    return 0;
+}
+
+// ---- serving
+
+static void print_started(const struct serve *s)
+{
+    const char *scheme = *conf_text(s->conf, CONF_TLS_CERTIFICATE) ? "https" : "http";
+    char store[1100];
+    (void)conf_shown(s->conf, CONF_STORE, store, sizeof store);
+    if (s->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "address", server_address(s->server));
+        json_text(o, "node", server_node(s->server));
+        json_text(o, "store", store);
+        json_text(o, "scheme", scheme);
+        json_print(o, stdout);
+    } else {
+        (void)printf("sluice: node %s serves %s at %s://%s\n", server_node(s->server), store,
+                     scheme, server_address(s->server));
+    }
+    (void)fflush(stdout);
+    LOG(server_log(s->server), LOG_INFO, "started", LOG_TEXT("node", server_node(s->server)),
+        LOG_TEXT("address", server_address(s->server)), LOG_TEXT("scheme", scheme),
+        LOG_TEXT("store", store), LOG_NUMBER("tokens", (int64_t)conf_tokens_len(s->conf)),
+        LOG_TEXT("version", sluice_version()));
+}
+
+// A connection is a file, and the usual limit is meant for programs that have few.
+static void allow_many_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files); // as it was, then
+}
+
+static int serve_on(struct serve *s)
+{
+    int status = 0;
+    struct cli own = *s->cli;
+    struct server_config config;
+    struct sluice_error error = {0};
+    own.store = conf_text(s->conf, CONF_STORE);
+    if (strncmp(own.store, "http", 4) == 0 && strstr(own.store, "://"))
+        return cli_usage(s->cli, "--store", "%.200s is a node already; serve needs a store",
+                         own.store);
+    struct sluice *store = cli_open(&own, &status);
+    if (!store) return status;
+    allow_many_files();
+    conf_server(s->conf, &config);
+    if (server_start(&config, store, &s->server, &error) == SLUICE_OK) {
+        print_started(s);
+        status = serve_loop(s);
+    } else {
+        status = cli_fail(s->cli, &error);
+    }
+    sluice_close(store);
+    return status;
+}
+
+static int run_serve(const struct cli *cli, const struct arguments *args)
+{
+    struct sluice_error error = {0};
+    struct serve s = {.cli = cli, .args = args};
+    s.conf = serve_settings(cli, args, &error);
+    if (!s.conf) return cli_fail(cli, &error);
+    int status;
+    if (args->options[CHECK].given)
+        status = print_settings(cli, s.conf);
+    else if (serve_take_signals(&s))
+        status = serve_on(&s);
+    else
+        status = cli_fail_as(cli, SLUICE_UNAVAILABLE, "", "signals cannot be received here");
+    conf_free(s.now);
+    conf_free(s.conf);
+    return status;
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .summary = "Serves the store's queues over HTTP",
+    .details = "Runs until SIGTERM or SIGINT, then accepts nothing more and finishes what is\n"
+               "under way, within shutdown.deadline (10 s); a second signal ends it at once. It\n"
+               "holds no state: it may be killed at any time. SIGHUP reads the settings again:\n"
+               "tokens, limits.requestsPerSecond, log.* and the certificate change at once.\n"
+               "Without tokens it listens on this machine alone. docs/serve.md has the settings,\n"
+               "docs/http.md the protocol. JSON keys of the first line: address, node, store,\n"
+               "scheme; of --check: settings (key, value, source), tokens.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run = run_serve,
+};

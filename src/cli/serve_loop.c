@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a node: signals, the service manager, reloading, and an end in good order. The first
+// INT or TERM ends it within the deadline, the second at once: all that is durable is in the store.
+#include "cli/serve.h"
+
+#include "server/log.h"
+#include "server/notify.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ALIVE_MS 10000 // a server that has not looked after its connections for so long is stuck
+
+static void signals_of(sigset_t *set)
+{
+    (void)sigemptyset(set);
+    (void)sigaddset(set, SIGINT);
+    (void)sigaddset(set, SIGTERM);
+    (void)sigaddset(set, SIGHUP);
+}
+
+bool serve_take_signals(struct serve *s)
+{
+    sigset_t set;
+    signals_of(&set);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) return false;
+    s->signals = signalfd(-1, &set, SFD_CLOEXEC);
+    return s->signals >= 0;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// 0: none came in time.
+static int next_signal(const struct serve *s, int64_t wait_ms)
+{
+    struct pollfd on = {.fd = s->signals, .events = POLLIN};
+    struct signalfd_siginfo info;
+    if (poll(&on, 1, (int)wait_ms) <= 0) return 0;
+    return read(s->signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+}
+
+// ---- reloading
+
+static void warn_fixed(struct serve *s, const struct conf *now)
+{
+    enum conf_key key = conf_differs(s->conf, now);
+    if (key == CONF_KEYS) return;
+    LOG(server_log(s->server), LOG_WARNING, "restart-needed", LOG_TEXT("key", conf_name(key)),
+        LOG_TEXT("source", conf_source(now, key)));
+}
+
+static void reload(struct serve *s)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    (void)notify_reloading();
+    struct conf *now = serve_settings(s->cli, s->args, &error);
+    if (now) {
+        struct server_config config;
+        conf_server(now, &config);
+        (void)server_reload(s->server, &config, &error);
+    }
+    if (error.code) {
+        LOG(server_log(s->server), LOG_ERROR, "reload-failed", LOG_TEXT("error", error.message));
+        conf_free(now);
+    } else {
+        warn_fixed(s, now);
+        LOG(server_log(s->server), LOG_INFO, "reloaded",
+            LOG_NUMBER("tokens", (int64_t)conf_tokens_len(now)));
+        conf_free(s->now);
+        s->now = now;
+    }
+    (void)notify_say("READY=1");
+}
+
+// ---- the end
+
+static void *end_at_once(void *arg)
+{
+    const struct serve *s = arg;
+    int number;
+    do
+        number = next_signal(s, -1);
+    while (number != SIGINT && number != SIGTERM);
+    _exit(128 + number);
+}
+
+static int stop(struct serve *s, int number)
+{
+    const struct conf *c = s->now ? s->now : s->conf;
+    int64_t deadline_ms = conf_number(c, CONF_SHUTDOWN_DEADLINE);
+    pthread_t second;
+    (void)notify_say("STOPPING=1");
+    LOG(server_log(s->server), LOG_INFO, "stopping",
+        LOG_TEXT("signal", number == SIGINT ? "INT" : "TERM"),
+        LOG_NUMBER("deadlineMs", deadline_ms));
+    if (pthread_create(&second, NULL, end_at_once, s) == 0) (void)pthread_detach(second);
+    int64_t drain_ms = conf_number(c, CONF_SHUTDOWN_DRAIN);
+    if (drain_ms > 0) {
+        server_drain(s->server);
+        (void)nanosleep(&(struct timespec){drain_ms / 1000, drain_ms % 1000 * 1000000}, NULL);
+    }
+    if (server_stop(s->server, deadline_ms)) return 0;
+    // A call that still waits for the store holds the handle. All that is durable is in the store.
+    (void)cli_fail_as(s->cli, SLUICE_UNAVAILABLE, "",
+                      "some requests were not finished within %lld ms; they were cut off",
+                      (long long)deadline_ms);
+    _exit(sluice_code_exit(SLUICE_UNAVAILABLE));
+}
+
+int serve_loop(struct serve *s)
+{
+    int64_t watchdog_ms = notify_watchdog_ms();
+    int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : -1;
+    (void)notify_say("READY=1");
+    for (;;) {
+        int number = next_signal(s, wait_ms);
+        if (number == SIGINT || number == SIGTERM) return stop(s, number);
+        if (number == SIGHUP) reload(s);
+        if (watchdog_ms > 0 && now_ms() - server_alive_ms(s->server) < ALIVE_MS)
+            (void)notify_say("WATCHDOG=1");
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// A buffer between two threads, of which only the writer may wait.
+#include "net/feed.h"
+
+#include <string.h>
+#include <time.h>
+
+void feed_init(struct feed *f, size_t limit)
+{
+    *f = (struct feed){.sent = 0};
+    buf_init(&f->text, limit);
+    (void)pthread_mutex_init(&f->lock, NULL);
+    pthread_condattr_t steady;
+    (void)pthread_condattr_init(&steady);
+    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&f->less, &steady);
+    (void)pthread_condattr_destroy(&steady);
+}
+
+void feed_done(struct feed *f)
+{
+    buf_done(&f->text);
+    (void)pthread_cond_destroy(&f->less);
+    (void)pthread_mutex_destroy(&f->lock);
+}
+
+static void wake(struct feed *f)
+{
+    if (f->asleep) f->wake(f->reader);
+    f->asleep = false;
+}
+
+static size_t take(struct feed *f, void *to, size_t max)
+{
+    size_t len = f->text.len - f->sent;
+    if (len > max) len = max;
+    memcpy(to, f->text.data + f->sent, len);
+    f->sent += len;
+    if (f->sent < f->text.len) return len;
+    buf_clear(&f->text);
+    f->sent = 0;
+    (void)pthread_cond_broadcast(&f->less);
+    return len;
+}
+
+ssize_t feed_read(struct feed *f, void *to, size_t max)
+{
+    ssize_t result = 0;
+    (void)pthread_mutex_lock(&f->lock);
+    if (f->gone) {
+        result = FEED_GONE;
+    } else if (f->text.len > 0) {
+        result = (ssize_t)take(f, to, max);
+    } else if (f->ended) {
+        result = FEED_END;
+    } else {
+        f->sleep(f->reader);
+        f->asleep = true;
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    return result;
+}
+
+bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(wait_ms / 1000);
+    (void)pthread_mutex_lock(&f->lock);
+    int late = 0;
+    while (!f->gone && !late && f->text.len + some.len > f->text.limit)
+        late = pthread_cond_timedwait(&f->less, &f->lock, &until);
+    bool taken = !f->gone && f->text.len + some.len <= f->text.limit;
+    if (taken) {
+        buf_put(&f->text, some);
+        wake(f);
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    return taken;
+}
+
+void feed_end(struct feed *f)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    f->ended = true;
+    wake(f);
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+void feed_lost(struct feed *f)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    f->gone = true;
+    wake(f);
+    (void)pthread_cond_broadcast(&f->less);
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+bool feed_gone(struct feed *f)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    bool gone = f->gone;
+    (void)pthread_mutex_unlock(&f->lock);
+    return gone;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table of watched sockets over one epoll set. An event names a row and the row's life, so that
+// one which comes late for a row that was given to somebody else is told apart.
+#define _GNU_SOURCE // POLLRDHUP
+#include "net/hangup.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TICK_MS  1000
+#define AT_ONCE  64
+#define KEY_STOP UINT64_MAX
+
+struct row {
+    void *what; // NULL: free
+    int fd;
+    uint32_t life;
+    uint32_t next_free;
+};
+
+struct hangup {
+    struct hangup_config config;
+    pthread_mutex_t lock;
+    struct row *rows; // row 0 is never used: no key is 0
+    uint32_t len;
+    uint32_t cap;
+    uint32_t free; // 0: none
+    int epoll;
+    int stop;
+    pthread_t thread;
+};
+
+static uint32_t row_of(uint64_t key)
+{
+    return (uint32_t)key;
+}
+
+// Takes the row, if the key is of its present life.
+static void *take(struct hangup *h, uint64_t key)
+{
+    void *what = NULL;
+    (void)pthread_mutex_lock(&h->lock);
+    struct row *row = &h->rows[row_of(key)];
+    CHECK(row_of(key) < h->len);
+    if (row->what && row->life == (uint32_t)(key >> 32)) {
+        what = row->what;
+        (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, row->fd, NULL);
+        row->what = NULL;
+        row->life++;
+        row->next_free = h->free;
+        h->free = row_of(key);
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    return what;
+}
+
+static void *watch(void *arg)
+{
+    struct hangup *h = arg;
+    struct epoll_event events[AT_ONCE];
+    for (;;) {
+        int count = epoll_wait(h->epoll, events, AT_ONCE, TICK_MS);
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.u64 == KEY_STOP) return NULL;
+            void *what = take(h, events[i].data.u64);
+            if (what) h->config.gone(h->config.ctx, what);
+        }
+        h->config.tick(h->config.ctx);
+    }
+}
+
+struct hangup *hangup_new(const struct hangup_config *config)
+{
+    struct hangup *h = NEW(struct hangup);
+    h->config = *config;
+    h->len = 1;
+    h->cap = 64;
+    h->rows = memory_zeroed(h->cap, sizeof *h->rows);
+    (void)pthread_mutex_init(&h->lock, NULL);
+    h->epoll = epoll_create1(EPOLL_CLOEXEC);
+    h->stop = eventfd(0, EFD_CLOEXEC);
+    CHECK(h->epoll >= 0 && h->stop >= 0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = KEY_STOP};
+    CHECK(epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->stop, &event) == 0);
+    CHECK(pthread_create(&h->thread, NULL, watch, h) == 0);
+    return h;
+}
+
+void hangup_free(struct hangup *h)
+{
+    if (!h) return;
+    CHECK(eventfd_write(h->stop, 1) == 0);
+    (void)pthread_join(h->thread, NULL);
+    (void)close(h->stop);
+    (void)close(h->epoll);
+    (void)pthread_mutex_destroy(&h->lock);
+    memory_free(h->rows);
+    memory_free(h);
+}
+
+static uint32_t new_row(struct hangup *h)
+{
+    uint32_t at = h->free;
+    if (at != 0) {
+        h->free = h->rows[at].next_free;
+        return at;
+    }
+    if (h->len == h->cap) {
+        h->cap *= 2;
+        h->rows = memory_resize(h->rows, h->cap * sizeof *h->rows);
+    }
+    h->rows[h->len] = (struct row){0};
+    return h->len++;
+}
+
+uint64_t hangup_watch(struct hangup *h, int fd, void *what)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    uint32_t at = new_row(h);
+    struct row *row = &h->rows[at];
+    row->what = what;
+    row->fd = fd;
+    uint64_t key = (uint64_t)row->life << 32 | at;
+    struct epoll_event event = {.events = EPOLLRDHUP, .data.u64 = key};
+    // A socket that cannot be watched is one whose hang-up shows when it is written to.
+    (void)epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &event);
+    (void)pthread_mutex_unlock(&h->lock);
+    return key;
+}
+
+bool hangup_forget(struct hangup *h, uint64_t key)
+{
+    return take(h, key) != NULL;
+}
+
+bool hangup_gone(int fd)
+{
+    struct pollfd ask = {.fd = fd, .events = POLLRDHUP};
+    return poll(&ask, 1, 0) > 0 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}

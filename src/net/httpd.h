@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// An HTTP/1.1 server over libmicrohttpd: a few threads hold thousands of connections, and a request
+// may be answered later, from any thread, or by a stream that is fed from any thread.
+//
+// What clients may cost is bounded: size of head and body, connections in all and by address, how
+// long a request may take to arrive, how long a connection may idle.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct httpd;
+struct httpd_request;
+struct httpd_stream;
+struct tls;
+
+struct httpd_config {
+    const char *host;         // an address, not a name: "127.0.0.1", "::1", "0.0.0.0"
+    uint16_t port;            // 0: a free one
+    unsigned threads;         // 0: 2
+    unsigned connections_max; // 0: 10,000
+    unsigned per_address_max; // 0: no limit
+    size_t body_max;          // 0: 1 MiB; larger ones are marked too large
+    size_t head_max;          // 0: 16 KiB; a larger one is refused with 431
+    int64_t idle_ms;          // 0: 60 s; between requests, and for a head to arrive
+    int64_t body_ms;          // 0: 120 s; for a body to arrive
+    struct tls *tls;          // net/tls.h; NULL: plain HTTP. Borrowed
+    // On a thread of the server, which must not be held up: answer, or keep the request and answer
+    // later. Every request is answered exactly once.
+    void (*handle)(void *ctx, struct httpd_request *r);
+    void *ctx;
+};
+
+MUST_USE enum err httpd_start(const struct httpd_config *config, struct httpd **out, char *why,
+                              size_t why_len);
+uint16_t httpd_port(const struct httpd *h);
+int64_t httpd_looked_ms(const struct httpd *h); // when it last looked after its connections
+// Accepts no more connections; every answer from here on is the last of its connection.
+void httpd_close(struct httpd *h);
+// ... and waits up to drain_ms for the requests that are there to be answered and their answers to
+// leave. What is left then is answered with 503 and cut off; its owner may still answer, which does
+// nothing. Answers whether nothing was left.
+bool httpd_stop(struct httpd *h, int64_t drain_ms); // frees it; NULL is fine
+
+// ---- a request; what is shown lives until it is answered
+
+const char *httpd_method(const struct httpd_request *r);
+const char *httpd_target(const struct httpd_request *r);                   // path and query as sent
+const char *httpd_header(const struct httpd_request *r, const char *name); // NULL: not there
+typedef void httpd_header_fn(void *ctx, const char *name, const char *value);
+void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx);
+struct bytes httpd_body(const struct httpd_request *r);
+bool httpd_too_large(const struct httpd_request *r);   // the body was, and is not here
+const char *httpd_peer(const struct httpd_request *r); // its address
+bool httpd_gone(const struct httpd_request *r);        // the client hung up
+
+// The caller's own part of a request, which lives as long as the request. done is called when it
+// is over, on any thread; delivered: the whole answer was handed to the network.
+void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered));
+// Asks to be told, once, when the client hangs up before it is answered; on a thread that must not
+// be held up. The request is still to be answered; it may be meanwhile, by somebody else.
+void httpd_watch(struct httpd_request *r, void (*gone)(void *mine));
+
+// Keeps what is attached alive past its answer, until dropped.
+void httpd_keep(struct httpd_request *r);
+void httpd_drop(struct httpd_request *r);
+
+// ---- answers
+
+struct httpd_pair {
+    const char *name;
+    const char *value;
+};
+struct httpd_answer {
+    int status;
+    const char *type; // NULL: none
+    struct bytes body;
+    bool owned; // the body is bytes_free'd by the server; else copied
+    const struct httpd_pair *headers;
+    size_t headers_len;
+};
+void httpd_answer(struct httpd_request *r, const struct httpd_answer *a);
+
+// An answer without an end; a's body is its beginning. The request belongs to the stream from here
+// on.
+struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct httpd_answer *a);
+// Waits up to wait_ms while the client has a lot to read. False: it is gone, or too slow.
+bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_ms);
+bool httpd_stream_gone(struct httpd_stream *s);
+void httpd_stream_end(struct httpd_stream *s); // frees it for the caller; what was written goes out

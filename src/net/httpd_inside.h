@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the HTTP server: httpd.c speaks with libmicrohttpd, httpd_request.c keeps the requests.
+//
+// A request is held by two: the server until the answer has left, its owner until he has answered;
+// and by whoever watches for its client to hang up.
+#pragma once
+
+#include "net/feed.h"
+#include "net/httpd.h"
+#include "net/lines.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define METHOD_MAX 16
+
+struct httpd {
+    struct httpd_config config;
+    struct MHD_Daemon *daemon;
+    struct hangup *hangup;
+    uint16_t port;
+    atomic_bool stopping;
+    _Atomic int64_t looked_ms; // when the connections were last looked after
+    pthread_mutex_t lock;
+    struct lines lines;
+    struct httpd_request *requests; // whose whole body is here
+    size_t requests_len;
+    pthread_cond_t fewer; // requests
+    bool stopped;         // no request is taken any more: none may be suspended at the end
+};
+
+//              handler returns           httpd_answer
+//     HANDLING ---------------> WAITING --------------> ANSWERED
+//         '------------ httpd_answer ----------------------^
+enum state { HANDLING, WAITING, ANSWERED };
+
+struct httpd_request {
+    struct httpd_request *next, *before;
+    struct httpd *server;
+    struct MHD_Connection *connection;
+    struct line *line; // its own row; lives as long as the connection
+    char method[METHOD_MAX];
+    char *target;
+    struct buf body;
+    size_t discarded;
+    bool started; // the head was seen
+    bool too_large;
+    bool listed;
+    bool delivered;
+    char peer[LINE_PEER_MAX];
+    atomic_int held;
+    void *mine;
+    void (*done)(void *mine, bool delivered);
+    void (*gone)(void *mine);
+    pthread_mutex_t lock; // of what follows
+    enum state state;
+    bool abandoned; // the server answered itself; the owner has not
+    uint64_t watch; // 0: not watched
+    struct MHD_Response *response;
+    unsigned status;
+    struct httpd_stream *stream;
+};
+
+struct httpd_stream {
+    struct httpd_request *request;
+    atomic_int held; // by the writer, by the response
+    struct feed feed;
+};
+
+void request_drop(struct httpd_request *r);
+void request_client_gone(void *ctx, void *what); // what: the request, whose watch it was
+bool request_enlist(struct httpd_request *r);    // false: the server has stopped
+void request_delist(struct httpd_request *r);
+void request_watch(struct httpd_request *r); // both with the request's lock held
+void request_unwatch(struct httpd_request *r);
+void requests_wait(struct httpd *h, int64_t wait_ms); // with the server's lock held, for none left
+void stream_drop(struct httpd_stream *s);

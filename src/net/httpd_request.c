@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests: how long they live, who is to be told of what.
+#include "base/memory.h"
+#include "net/hangup.h"
+#include "net/httpd_inside.h"
+
+#include <time.h>
+
+void request_drop(struct httpd_request *r)
+{
+    if (atomic_fetch_sub(&r->held, 1) != 1) return;
+    if (r->done) r->done(r->mine, r->delivered);
+    buf_done(&r->body);
+    (void)pthread_mutex_destroy(&r->lock);
+    memory_free(r->target);
+    memory_free(r);
+}
+
+void stream_drop(struct httpd_stream *s)
+{
+    if (atomic_fetch_sub(&s->held, 1) != 1) return;
+    struct httpd_request *r = s->request;
+    feed_done(&s->feed);
+    memory_free(s);
+    request_drop(r);
+}
+
+// False: the server has stopped, and this came too late.
+bool request_enlist(struct httpd_request *r)
+{
+    struct httpd *h = r->server;
+    (void)pthread_mutex_lock(&h->lock);
+    r->listed = !h->stopped;
+    if (r->listed) {
+        r->next = h->requests;
+        if (r->next) r->next->before = r;
+        h->requests = r;
+        h->requests_len++;
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    return r->listed;
+}
+
+void request_delist(struct httpd_request *r)
+{
+    struct httpd *h = r->server;
+    (void)pthread_mutex_lock(&h->lock);
+    if (r->before) r->before->next = r->next;
+    if (r->next) r->next->before = r->before;
+    if (h->requests == r) h->requests = r->next;
+    h->requests_len--;
+    (void)pthread_cond_broadcast(&h->fewer);
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+// With the lock held. The watch holds the request too: who forgets it, or is told, drops it.
+void request_watch(struct httpd_request *r)
+{
+    if (r->watch != 0) return;
+    atomic_fetch_add(&r->held, 1);
+    r->watch = hangup_watch(r->server->hangup, r->line->fd, r);
+}
+
+void request_unwatch(struct httpd_request *r)
+{
+    if (r->watch != 0 && hangup_forget(r->server->hangup, r->watch)) atomic_fetch_sub(&r->held, 1);
+    r->watch = 0;
+}
+
+// ---- looking at a request
+
+const char *httpd_method(const struct httpd_request *r)
+{
+    return r->method;
+}
+
+const char *httpd_target(const struct httpd_request *r)
+{
+    return r->target;
+}
+
+struct bytes httpd_body(const struct httpd_request *r)
+{
+    return buf_bytes(&r->body);
+}
+
+bool httpd_too_large(const struct httpd_request *r)
+{
+    return r->too_large;
+}
+
+const char *httpd_peer(const struct httpd_request *r)
+{
+    return r->peer;
+}
+
+bool httpd_gone(const struct httpd_request *r)
+{
+    return hangup_gone(r->line->fd);
+}
+
+void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered))
+{
+    r->mine = mine;
+    r->done = done;
+}
+
+void httpd_keep(struct httpd_request *r)
+{
+    atomic_fetch_add(&r->held, 1);
+}
+
+void httpd_drop(struct httpd_request *r)
+{
+    request_drop(r);
+}
+
+void httpd_watch(struct httpd_request *r, void (*gone)(void *mine))
+{
+    (void)pthread_mutex_lock(&r->lock);
+    r->gone = gone;
+    if (r->state != ANSWERED) request_watch(r);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void request_client_gone(void *ctx, void *what)
+{
+    struct httpd_request *r = what;
+    (void)ctx;
+    (void)pthread_mutex_lock(&r->lock);
+    struct httpd_stream *s = r->stream;
+    if (s) atomic_fetch_add(&s->held, 1);
+    bool tell = r->gone && r->state != ANSWERED;
+    (void)pthread_mutex_unlock(&r->lock);
+    if (s) {
+        feed_lost(&s->feed);
+        stream_drop(s);
+    }
+    if (tell) r->gone(r->mine);
+    request_drop(r);
+}
+
+// With the server's lock held: until no request is there, or the time is up.
+void requests_wait(struct httpd *h, int64_t wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t nanoseconds = until.tv_nsec + wait_ms % 1000 * 1000000;
+    until.tv_sec += (time_t)(wait_ms / 1000 + nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    int late = 0;
+    while (h->requests_len > 0 && !late)
+        late = pthread_cond_timedwait(&h->fewer, &h->lock, &until);
+}

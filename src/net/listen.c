@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses to listen at, and listening there.
+#include "net/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 1024
+
+static struct addrinfo *address_of(const char *host, uint16_t port)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char service[8];
+    (void)snprintf(service, sizeof service, "%u", port);
+    return getaddrinfo(host, service, &hints, &found) == 0 ? found : NULL;
+}
+
+static uint16_t port_of(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } at;
+    socklen_t len = sizeof at;
+    if (getsockname(fd, &at.any, &len) != 0) return 0;
+    return ntohs(at.any.sa_family == AF_INET6 ? at.six.sin6_port : at.four.sin_port);
+}
+
+int listen_at(const char *host, uint16_t port, uint16_t *bound, char *why, size_t why_len)
+{
+    struct addrinfo *at = address_of(host, port);
+    if (!at) {
+        (void)snprintf(why, why_len, "%s is not an address to listen at", host);
+        return -1;
+    }
+    int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    // A node that is started again must not wait for the connections of the one before.
+    bool done = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0;
+    freeaddrinfo(at);
+    if (done) {
+        *bound = port_of(fd);
+        return fd;
+    }
+    (void)snprintf(why, why_len, "cannot listen at %s, port %u: %s", host, port, strerror(errno));
+    if (fd >= 0) (void)close(fd);
+    return -1;
+}
+
+bool listen_is_loopback(const char *host)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, host, &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+bool listen_parse(const char *text, char host[LISTEN_HOST_MAX], uint16_t *port)
+{
+    const char *colon = strrchr(text, ':');
+    if (!colon || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1)) return false;
+    unsigned long number = strtoul(colon + 1, NULL, 10);
+    size_t len = (size_t)(colon - text);
+    bool bracketed = len >= 2 && text[0] == '[' && text[len - 1] == ']';
+    if (bracketed) {
+        text++;
+        len -= 2;
+    }
+    if (number > UINT16_MAX || strlen(colon + 1) > 5 || len >= LISTEN_HOST_MAX) return false;
+    if (!bracketed && memchr(text, ':', len)) return false; // which colon ends the address?
+    (void)snprintf(host, LISTEN_HOST_MAX, "%.*s", (int)len, len > 0 ? text : "");
+    if (len == 0) (void)snprintf(host, LISTEN_HOST_MAX, "0.0.0.0");
+    struct addrinfo *at = address_of(host, 0);
+    if (at) freeaddrinfo(at);
+    *port = (uint16_t)number;
+    return at != NULL;
+}

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections are kept, and the one used last is used next. One that has something to say unasked,
+// or is closed, is not used again. A request that finds no answer is not sent a second time here.
+#include "net/plain.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "net/http_text.h"
+#include "os/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define HOST_MAX   256
+#define PORT_MAX   8
+#define TIMEOUT_MS 30000
+#define CONNECT_MS 5000
+#define SLICE_MS   1000 // a receive that waits gives up after it, and looks at the clock
+#define IDLE_MAX   256  // connections kept
+#define READ_LEN   ((size_t)64 << 10)
+
+struct plain {
+    char host[HOST_MAX]; // without brackets
+    char port[PORT_MAX];
+    char name[HOST_MAX + PORT_MAX + 4]; // as the Host header has it
+    pthread_mutex_t lock;
+    int idle[IDLE_MAX];
+    size_t idle_len;
+};
+
+// ---- the place
+
+static bool wants_proxy(void)
+{
+    static const char *const names[] = {"http_proxy", "all_proxy", "ALL_PROXY"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) return true;
+    }
+    return false;
+}
+
+static bool take_place(struct plain *p, const char *url)
+{
+    const char *at = url + strlen("http://");
+    size_t len = strcspn(at, "/?#"), host = len;
+    if (len == 0 || len >= HOST_MAX || memchr(at, '@', len)) return false;
+    (void)snprintf(p->name, sizeof p->name, "%.*s", (int)len, at);
+    (void)snprintf(p->port, sizeof p->port, "80");
+    const char *bracket = *at == '[' ? memchr(at, ']', len) : NULL;
+    const char *from = bracket ? bracket : at;
+    const char *colon = memchr(from, ':', len - (size_t)(from - at));
+    if (colon) {
+        host = (size_t)(colon - at);
+        size_t digits = len - host - 1;
+        if (digits == 0 || digits >= PORT_MAX) return false;
+        (void)snprintf(p->port, sizeof p->port, "%.*s", (int)digits, colon + 1);
+    }
+    if (bracket)
+        (void)snprintf(p->host, sizeof p->host, "%.*s", (int)(bracket - at - 1), at + 1);
+    else
+        (void)snprintf(p->host, sizeof p->host, "%.*s", (int)host, at);
+    return true;
+}
+
+struct plain *plain_new(const char *url)
+{
+    if (strncmp(url, "http://", 7) != 0 || wants_proxy()) return NULL;
+    struct plain *p = NEW(struct plain);
+    if (!take_place(p, url)) {
+        memory_free(p);
+        return NULL;
+    }
+    (void)pthread_mutex_init(&p->lock, NULL);
+    return p;
+}
+
+void plain_free(struct plain *p)
+{
+    if (!p) return;
+    for (size_t i = 0; i < p->idle_len; i++)
+        (void)close(p->idle[i]);
+    (void)pthread_mutex_destroy(&p->lock);
+    memory_free(p);
+}
+
+// ---- connections
+
+static int idle_pop(struct plain *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    int fd = p->idle_len > 0 ? p->idle[--p->idle_len] : -1;
+    (void)pthread_mutex_unlock(&p->lock);
+    return fd;
+}
+
+static void idle_push(struct plain *p, int fd)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    bool room = p->idle_len < IDLE_MAX;
+    if (room) p->idle[p->idle_len++] = fd;
+    (void)pthread_mutex_unlock(&p->lock);
+    if (!room) (void)close(fd);
+}
+
+// A kept one that is still quiet; -1: there is none.
+static int idle_take(struct plain *p)
+{
+    char byte;
+    for (int fd; (fd = idle_pop(p)) >= 0; (void)close(fd))
+        if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN) return fd;
+    return -1;
+}
+
+static int wait_for(int fd, short events, int64_t until)
+{
+    int64_t left = until - clock_boot_ms();
+    struct pollfd one = {.fd = fd, .events = events};
+    return poll(&one, 1, left > 0 ? (int)left : 0);
+}
+
+// 0, or the system's error.
+static int finish_connect(int fd, int64_t until)
+{
+    int number = 0;
+    socklen_t len = sizeof number;
+    int ready;
+    while ((ready = wait_for(fd, POLLOUT, until)) < 0 && errno == EINTR) {
+    }
+    if (ready <= 0) return ETIMEDOUT;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &number, &len) == 0 ? number : errno;
+}
+
+static int connect_to(const struct addrinfo *a, int64_t until, int *number)
+{
+    int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+    if (fd < 0) {
+        *number = errno;
+        return -1;
+    }
+    *number = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+    if (*number == EINPROGRESS) *number = finish_connect(fd, until);
+    int flags = fcntl(fd, F_GETFL), on = 1;
+    struct timeval slice = {.tv_sec = SLICE_MS / 1000};
+    if (*number == 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) *number = errno;
+    if (*number) {
+        (void)close(fd);
+        return -1;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice);
+    return fd;
+}
+
+static int dial(const struct plain *p, struct http_call *c, int64_t until)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
+    char place[HTTP_PLACE_MAX];
+    int fd = -1, number = 0;
+    int64_t latest = clock_boot_ms() + CONNECT_MS;
+    if (latest < until) until = latest;
+    http_place(c->url, place);
+    if (getaddrinfo(p->host, p->port, &hints, &all) != 0) {
+        (void)snprintf(c->why, sizeof c->why, "cannot connect to %s: the name is not known", place);
+        return -1;
+    }
+    for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next)
+        fd = connect_to(a, until, &number);
+    freeaddrinfo(all);
+    if (fd < 0 && number == ETIMEDOUT) http_say_timeout(c, place);
+    if (fd < 0 && number != ETIMEDOUT) http_say_unconnected(c, place, "", number);
+    return fd;
+}
+
+// ---- asking
+
+static void put_text(struct buf *to, const char *text)
+{
+    buf_put(to, bytes_str(text));
+}
+
+static void put_head(const struct plain *p, const struct http_call *c, struct buf *to)
+{
+    const char *path = strchr(c->url + strlen("http://"), '/');
+    char length[48];
+    put_text(to, c->method);
+    put_text(to, " ");
+    put_text(to, path ? path : "/");
+    put_text(to, " HTTP/1.1\r\nHost: ");
+    put_text(to, p->name);
+    put_text(to, "\r\nUser-Agent: sluice\r\n");
+    for (size_t i = 0; i < c->headers_len; i++) {
+        put_text(to, c->headers[i]);
+        put_text(to, "\r\n");
+    }
+    bool carries = c->body.len > 0 || *c->method == 'P';
+    (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n\r\n", c->body.len);
+    put_text(to, carries ? length : "\r\n");
+}
+
+static bool send_all(int fd, struct iovec *parts, size_t count, int64_t until)
+{
+    while (count > 0) {
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+        bool again = sent < 0 && (errno == EAGAIN || errno == EINTR);
+        if (sent < 0 && (!again || clock_boot_ms() >= until)) return false;
+        for (size_t left = sent > 0 ? (size_t)sent : 0; count > 0;) {
+            size_t step = left < parts->iov_len ? left : parts->iov_len;
+            parts->iov_base = (char *)parts->iov_base + step;
+            parts->iov_len -= step;
+            left -= step;
+            if (parts->iov_len > 0) break;
+            parts++;
+            count--;
+        }
+    }
+    return true;
+}
+
+// ---- hearing
+
+struct hearing {
+    struct http_call *call;
+    int fd;
+    int64_t until;
+    struct buf in; // what came and was not taken yet
+    size_t at;     // ... from here on
+    bool late;
+};
+
+// More of the answer. False: there is no more, or it is too late.
+static bool hear(struct hearing *h)
+{
+    size_t had = h->in.len;
+    uint8_t *room = buf_grow(&h->in, READ_LEN);
+    for (;;) {
+        int64_t left = h->until - clock_boot_ms();
+        bool ready = left >= SLICE_MS || wait_for(h->fd, POLLIN, h->until) != 0;
+        ssize_t got = ready ? recv(h->fd, room, READ_LEN, 0) : -1;
+        if (got > 0) {
+            h->in.len = had + (size_t)got;
+            return true;
+        }
+        bool again = !ready || (got < 0 && (errno == EAGAIN || errno == EINTR));
+        h->late = again && clock_boot_ms() >= h->until;
+        if (again && !h->late) continue;
+        h->in.len = had;
+        return false;
+    }
+}
+
+static bool next_line(struct hearing *h, struct bytes *line)
+{
+    for (size_t looked = h->at;;) {
+        const uint8_t *from = h->in.data ? h->in.data + looked : NULL;
+        const uint8_t *end = h->in.len > looked ? memchr(from, '\n', h->in.len - looked) : NULL;
+        if (end) {
+            *line = bytes_of(h->in.data + h->at, (size_t)(end + 1 - h->in.data) - h->at);
+            h->at += line->len;
+            return true;
+        }
+        looked = h->in.len;
+        if (h->in.len - h->at > HTTP_HEADERS_MAX || !hear(h)) return false;
+    }
+}
+
+// Interim answers (1xx) are passed over.
+static bool hear_head(struct hearing *h)
+{
+    struct http_call *c = h->call;
+    struct bytes line;
+    do {
+        buf_clear(&c->head);
+        if (!next_line(h, &line) || !http_is_status_line(line) || line.len < 13) return false;
+        c->status = atoi((const char *)line.data + 9);
+        buf_put(&c->head, line);
+        do {
+            if (!next_line(h, &line)) return false;
+            buf_put(&c->head, line);
+            if (c->head.bad) return false;
+        } while (!http_is_blank_line(line));
+    } while (c->status < 200);
+    return true;
+}
+
+static bool hear_body(struct hearing *h, size_t len)
+{
+    struct buf *to = &h->call->body_in;
+    while (len > 0) {
+        size_t here = h->in.len - h->at;
+        size_t step = here < len ? here : len;
+        buf_put(to, bytes_of(h->in.data + h->at, step));
+        if (to->bad) return false;
+        h->at += step;
+        len -= step;
+        if (h->at == h->in.len) h->at = h->in.len = 0;
+        if (len > 0 && !hear(h)) return false;
+    }
+    return true;
+}
+
+static bool hear_chunks(struct hearing *h)
+{
+    struct bytes line;
+    for (;;) {
+        char *end;
+        if (!next_line(h, &line) || strspn((const char *)line.data, "0123456789abcdefABCDEF") == 0)
+            return false;
+        size_t len = strtoull((const char *)line.data, &end, 16);
+        if (len == 0) break;
+        if (len > h->call->body_max || !hear_body(h, len) || !next_line(h, &line)) return false;
+    }
+    do { // trailers
+        if (!next_line(h, &line)) return false;
+    } while (!http_is_blank_line(line));
+    return true;
+}
+
+static bool says(const struct http_call *c, const char *name, const char *word)
+{
+    struct bytes value = http_header(c, name);
+    return value.len == strlen(word) && strncasecmp((const char *)value.data, word, value.len) == 0;
+}
+
+// True: the answer is whole, and the connection is good for another one.
+static bool hear_rest(struct hearing *h, bool *whole)
+{
+    struct http_call *c = h->call;
+    struct bytes length = http_header(c, "content-length");
+    bool none = strcmp(c->method, "HEAD") == 0 || c->status == 204 || c->status == 304;
+    bool keeps = !says(c, "connection", "close") && c->head.data[7] == '1';
+    if (none) {
+        *whole = true;
+    } else if (says(c, "transfer-encoding", "chunked")) {
+        *whole = hear_chunks(h);
+    } else if (length.len > 0) {
+        size_t len = strtoull((const char *)length.data, NULL, 10);
+        if (len > c->body_max) c->body_in.bad = true;
+        http_reserve(c);
+        *whole = !c->body_in.bad && hear_body(h, len);
+    } else { // it ends where the connection does
+        keeps = false;
+        while (hear_body(h, h->in.len - h->at > 0 ? h->in.len - h->at : 1)) {
+        }
+        *whole = !h->late && !c->body_in.bad;
+    }
+    return keeps && *whole && h->at == h->in.len;
+}
+
+static void say_lost(const struct hearing *h, bool sent)
+{
+    struct http_call *c = h->call;
+    char place[HTTP_PLACE_MAX];
+    http_place(c->url, place);
+    c->end = HTTP_LOST;
+    if (h->late)
+        http_say_timeout(c, place);
+    else
+        (void)snprintf(c->why, sizeof c->why, "%s closed the connection %s", place,
+                       !sent             ? "while it was asked"
+                       : c->head.len > 0 ? "inside its answer"
+                                         : "without an answer");
+}
+
+static void exchange(struct plain *p, struct http_call *c, int fd, int64_t until)
+{
+    CLEANUP(buf_done) struct buf head;
+    struct hearing h = {.call = c, .fd = fd, .until = until};
+    bool whole = false, again = false;
+    buf_init(&head, HTTP_HEADERS_MAX);
+    buf_init(&h.in, SIZE_MAX);
+    put_head(p, c, &head);
+    struct iovec parts[] = {{.iov_base = head.data, .iov_len = head.len},
+                            {.iov_base = (void *)(uintptr_t)c->body.data, .iov_len = c->body.len}};
+    c->sends = 1;
+    c->sent_ms = clock_boot_ms();
+    bool sent = send_all(fd, parts, c->body.len > 0 ? 2 : 1, until);
+    // A server may answer and close before it has heard all.
+    bool headed = hear_head(&h);
+    if (headed) again = hear_rest(&h, &whole);
+    c->received_ms = clock_boot_ms();
+    if (whole) {
+        c->end = HTTP_ANSWERED;
+    } else if (c->body_in.bad) {
+        c->end = HTTP_TOO_LONG;
+        (void)snprintf(c->why, sizeof c->why, "the answer is longer than %zu bytes", c->body_max);
+    } else {
+        c->status = 0;
+        say_lost(&h, sent);
+    }
+    buf_done(&h.in);
+    if (again && sent)
+        idle_push(p, fd);
+    else
+        (void)close(fd);
+}
+
+void plain_do(struct plain *p, struct http_call *c)
+{
+    int64_t now = clock_boot_ms(), until = now + (c->timeout_ms ? c->timeout_ms : TIMEOUT_MS);
+    buf_clear(&c->head);
+    buf_clear(&c->body_in);
+    c->body_in.limit = c->body_max;
+    c->end = HTTP_NOT_SENT;
+    c->status = c->sends = 0;
+    c->why[0] = 0;
+    c->sent_ms = c->received_ms = now;
+    for (size_t i = 0; i < c->headers_len; i++) {
+        if (!strpbrk(c->headers[i], "\r\n")) continue;
+        (void)snprintf(c->why, sizeof c->why, "a header of the request has a line break in it");
+        return;
+    }
+    int fd = idle_take(p);
+    if (fd < 0) fd = dial(p, c, until);
+    if (fd >= 0) exchange(p, c, fd, until);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// HTTP/1.1 without TLS, proxies or any other choice, for many small exchanges with one server: one
+// system call to ask and one to hear, where a general client takes ten. Calls mean what they mean
+// in http.h, and end as they do there.
+//
+// May be used by any thread; calls block. Each exchange under way has a connection of its own.
+#pragma once
+
+#include "net/http.h"
+
+struct plain;
+
+// url: "http://host:port", perhaps with a path. NULL: it is not such a one, or the environment
+// wants a proxy for it; use http.h.
+struct plain *plain_new(const char *url);
+void plain_free(struct plain *p); // NULL is fine; no call may be under way
+void plain_do(struct plain *p, struct http_call *c);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dashboard: files inside the program, served as they are. They hold no secret, so whoever
+// reaches the node may read them; what they show is asked for with a token.
+#include "server/assets.h"
+
+#include "server/inside.h"
+
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+// Nothing but our own files runs or is shown, no text becomes markup by accident, and no other
+// page may frame it: a dashboard has buttons that throw messages away.
+#define POLICY                                                                                     \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "        \
+    "'self'; "                                                                                     \
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "                                \
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+
+static bool takes_gzip(const char *accept)
+{
+    const char *at = accept ? strstr(accept, "gzip") : NULL;
+    return at && strncmp(at + strlen("gzip"), ";q=0", 4) != 0;
+}
+
+static void answer_asset(struct exchange *x, const struct asset *file)
+{
+    bool packed = takes_gzip(httpd_header(x->http, "Accept-Encoding"));
+    const char *tag = packed ? file->packed_tag : file->tag;
+    const char *known = httpd_header(x->http, "If-None-Match");
+    bool same = known && strstr(known, tag);
+    // Asked for each time and seldom sent: a node that was replaced shows its own dashboard at
+    // once.
+    struct httpd_pair headers[] = {
+        {"ETag", tag},
+        {"Cache-Control", "no-cache"},
+        {"Vary", "Accept-Encoding"},
+        {"Content-Security-Policy", POLICY},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Content-Encoding", "gzip"}, // the last one: left off otherwise
+    };
+    struct httpd_answer a = {.status = same ? 304 : 200,
+                             .type = file->type,
+                             .headers = headers,
+                             .headers_len = COUNT_OF(headers) - (packed && !same ? 0 : 1)};
+    struct buf body;
+    buf_init(&body, SIZE_MAX);
+    if (!same) buf_put(&body, packed ? file->packed : file->plain);
+    answer_with(x, &a, &body);
+}
+
+static void answer_named(struct exchange *x, const char *name)
+{
+    for (size_t i = 0; i < assets_len; i++) {
+        if (strcmp(assets[i].name, name) != 0) continue;
+        answer_asset(x, &assets[i]);
+        return;
+    }
+    struct sluice_error e =
+        error_of(SLUICE_NOT_FOUND, "unknown-path", "path", "there is no file %.60s", name);
+    answer_error(x, &e);
+}
+
+void handle_dashboard(struct exchange *x)
+{
+    answer_named(x, "index.html");
+}
+
+void handle_asset(struct exchange *x)
+{
+    answer_named(x, x->target.file);
+}
+
+void handle_openapi(struct exchange *x)
+{
+    answer_named(x, "openapi.json");
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may do what, and how often. Without tokens whoever reaches the node may do everything, which
+// is why it listens on loopback alone unless it is told otherwise.
+#include "os/clock.h"
+#include "server/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define BEARER     "Bearer "
+#define SECRET_MAX 512
+
+static const char *secret_of(const struct exchange *x)
+{
+    const char *header = httpd_header(x->http, "Authorization");
+    if (!header || strncasecmp(header, BEARER, strlen(BEARER)) != 0) return NULL;
+    header += strlen(BEARER);
+    return strlen(header) > SECRET_MAX ? NULL : header + strspn(header, " ");
+}
+
+enum verdict { ALLOWED, UNKNOWN, EXPIRED, DENIED };
+
+// name: where that of the token goes; may be NULL.
+static enum verdict judge(const struct exchange *x, enum scope scope, const char *queue, char *name)
+{
+    struct server *s = x->server;
+    enum verdict v = ALLOWED;
+    (void)pthread_rwlock_rdlock(&s->tokens_lock);
+    if (s->tokens) {
+        const char *secret = secret_of(x);
+        const struct token *t = secret ? tokens_find(s->tokens, secret) : NULL;
+        if (!t)
+            v = UNKNOWN;
+        else if (token_expired(t, clock_realtime_ms()))
+            v = EXPIRED;
+        else if (!token_allows(t, scope, queue))
+            v = DENIED;
+        if (t && name) (void)snprintf(name, TOKEN_NAME_MAX + 1, "%s", token_name(t));
+    }
+    (void)pthread_rwlock_unlock(&s->tokens_lock);
+    return v;
+}
+
+static void refuse_unknown(struct exchange *x, bool expired)
+{
+    bool came = httpd_header(x->http, "Authorization") != NULL;
+    const char *why = expired ? "this token has expired"
+                      : came  ? "this node does not know that token"
+                              : "this node wants a token: Authorization: Bearer TOKEN";
+    struct httpd_pair how = {"WWW-Authenticate",
+                             came ? "Bearer error=\"invalid_token\"" : "Bearer"};
+    struct sluice_error e = error_of(SLUICE_DENIED, "unauthenticated", "Authorization", "%s", why);
+    METRICS_ADD(&x->server->metrics, unauthenticated, 1);
+    answer_problem(x, 401, &e, &how);
+}
+
+static void refuse_scope(struct exchange *x, enum scope scope, const char *queue)
+{
+    struct sluice_error e =
+        error_of(SLUICE_DENIED, "forbidden", "Authorization",
+                 "token %s does not have the scope %s for %s%s", x->token, scope_name(scope),
+                 !queue   ? "all queues (*)"
+                 : *queue ? "queue "
+                          : "any queue",
+                 queue ? queue : "");
+    METRICS_ADD(&x->server->metrics, forbidden, 1);
+    answer_problem(x, 403, &e, NULL);
+}
+
+static bool within_rate(struct exchange *x)
+{
+    int64_t wait_ms;
+    char client[TOKEN_NAME_MAX + 8];
+    (void)snprintf(client, sizeof client, *x->token ? "token %s" : "%s",
+                   *x->token ? x->token : httpd_peer(x->http));
+    if (limiter_take(x->server->limiter, client, x->began_ns, &wait_ms)) return true;
+    char seconds[16];
+    (void)snprintf(seconds, sizeof seconds, "%d", (int)((wait_ms + 999) / 1000));
+    struct httpd_pair later = {"Retry-After", seconds};
+    struct sluice_error e = error_of(SLUICE_LIMIT, "too-many-requests", "",
+                                     "%s asks more often than this node allows", client);
+    METRICS_ADD(&x->server->metrics, throttled, 1);
+    answer_problem(x, 429, &e, &later);
+    return false;
+}
+
+bool auth_allow(struct exchange *x, enum scope scope, const char *queue)
+{
+    enum verdict v = judge(x, scope, queue, NULL);
+    if (v == UNKNOWN || v == EXPIRED)
+        refuse_unknown(x, v == EXPIRED);
+    else if (v == DENIED)
+        refuse_scope(x, scope, queue);
+    return v == ALLOWED;
+}
+
+bool auth_may(const struct exchange *x, enum scope scope, const char *queue)
+{
+    return judge(x, scope, queue, NULL) == ALLOWED;
+}
+
+bool auth_admit(struct exchange *x)
+{
+    const struct route *r = x->route;
+    if (r->scope == SCOPE_NONE) return true;
+    enum verdict v = judge(x, r->scope, x->queue, x->token);
+    // One who guesses tokens is slowed down like everybody else, by address.
+    if (!within_rate(x)) return false;
+    if (v == UNKNOWN || v == EXPIRED)
+        refuse_unknown(x, v == EXPIRED);
+    else if (v == DENIED)
+        refuse_scope(x, r->scope, x->queue);
+    return v == ALLOWED;
+}

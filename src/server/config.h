@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of a node: from a file, then the environment, then options; what comes later wins.
+// Each value remembers where it came from. docs/serve.md lists the keys.
+//
+// Names begin with conf_: config_ is a queue's configuration.
+#pragma once
+
+#include "server/server.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// key, kind, default, least, most, may change while the node runs, what it is
+#define CONF_LIST(X)                                                                               \
+    X(LISTEN, "listen", TEXT, "127.0.0.1:7333", 0, 0, false, "address and port")                   \
+    X(STORE, "store", URL, "", 0, 0, false, "where the queues are")                                \
+    X(NODE, "node", TEXT, "", 0, 0, false, "the node's name; empty: host and process")             \
+    X(TOKENS, "tokens", TEXT, "", 0, 0, true, "a file of tokens")                                  \
+    X(INSECURE, "insecure", BOOL, "no", 0, 0, false, "may be reached from outside without tokens") \
+    X(THREADS, "threads", NUMBER, "2", 1, 64, false, "that speak HTTP")                            \
+    X(TLS_CERTIFICATE, "tls.certificate", TEXT, "", 0, 0, true, "a PEM file, with its chain")      \
+    X(TLS_KEY, "tls.key", TEXT, "", 0, 0, true, "a PEM file")                                      \
+    X(TLS_CLIENT_CA, "tls.clientCa", TEXT, "", 0, 0, false,                                        \
+      "a PEM file: clients must have a certificate signed by it")                                  \
+    X(LIMITS_BODY, "limits.body", SIZE, "88MiB", 1024, (int64_t)1 << 30, false, "of a request")    \
+    X(LIMITS_CONNECTIONS, "limits.connections", NUMBER, "10000", 1, 1000000, false, "at once")     \
+    X(LIMITS_PER_CLIENT, "limits.perClient", NUMBER, "0", 0, 1000000, false,                       \
+      "connections of one address; 0: no limit")                                                   \
+    X(LIMITS_RATE, "limits.requestsPerSecond", NUMBER, "0", 0, 1000000, true,                      \
+      "of one client; 0: no limit")                                                                \
+    X(LIMITS_IDLE, "limits.idle", DURATION, "60s", 1000, 3600000, false,                           \
+      "a connection may be silent for so long")                                                    \
+    X(LIMITS_WAITING, "limits.waiting", NUMBER, "10000", 1, 1000000, false, "receives that wait")  \
+    X(LIMITS_STREAMS, "limits.streams", NUMBER, "64", 1, 10000, false, "event streams")            \
+    X(LOG_FORMAT, "log.format", LOG_FORMAT, "logfmt", 0, 0, true, "logfmt or json")                \
+    X(LOG_LEVEL, "log.level", LOG_LEVEL, "info", 0, 0, true, "debug, info, warning or error")      \
+    X(LOG_REQUESTS, "log.requests", BOOL, "no", 0, 0, true, "a line for every request")            \
+    X(SHUTDOWN_DRAIN, "shutdown.drain", DURATION, "0s", 0, 3600000, true,                          \
+      "keep serving so long after /readyz began to say no")                                        \
+    X(SHUTDOWN_DEADLINE, "shutdown.deadline", DURATION, "10s", 0, 3600000, true,                   \
+      "for what is under way to end")
+
+enum conf_key {
+#define CONF_ENUM(name, key, kind, value, min, max, live, help) CONF_##name,
+    CONF_LIST(CONF_ENUM)
+#undef CONF_ENUM
+        CONF_KEYS
+};
+
+#define CONF_ENV_MAX 64
+
+struct conf;
+
+struct conf *conf_new(void);
+void conf_free(struct conf *c); // NULL is fine
+
+// Each answers whether it was possible; else error says what is wrong, and where.
+//
+// Lines "key = value"; "[limits]" puts "limits." before the keys that follow; under "[tokens]" come
+// lines of a tokens file. # begins a comment.
+bool conf_read_file(struct conf *c, const char *path, struct sluice_error *error);
+bool conf_read_text(struct conf *c, const char *text, size_t len, const char *where,
+                    struct sluice_error *error);
+// SLUICE_LIMITS_PER_CLIENT for limits.perClient, and so on.
+bool conf_read_environment(struct conf *c, const char *(*get)(const char *name),
+                           struct sluice_error *error);
+// where: "--listen"
+bool conf_set(struct conf *c, enum conf_key key, const char *value, const char *where,
+              struct sluice_error *error);
+// "limits.body=1MiB"
+bool conf_set_pair(struct conf *c, const char *pair, const char *where, struct sluice_error *error);
+// After the last of them: what belongs together, and the tokens.
+bool conf_check(struct conf *c, struct sluice_error *error);
+
+const char *conf_name(enum conf_key key);
+const char *conf_text(const struct conf *c, enum conf_key key);   // as it was given
+int64_t conf_number(const struct conf *c, enum conf_key key);     // numbers, sizes, ms, words
+const char *conf_source(const struct conf *c, enum conf_key key); // "default", "file:3", ...
+const char *conf_shown(const struct conf *c, enum conf_key key, char *out, size_t out_len);
+void conf_environment_name(enum conf_key key, char out[CONF_ENV_MAX]);
+size_t conf_tokens_len(const struct conf *c);
+// A key that differs and cannot change while the node runs; CONF_KEYS: none.
+enum conf_key conf_differs(const struct conf *a, const struct conf *b);
+
+// The texts are the conf's; the tokens are handed over (once, after conf_check).
+void conf_server(struct conf *c, struct server_config *out);

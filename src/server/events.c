@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event stream as Server-Sent Events. Each stream has a thread that reads the journal.
+//
+// A stream's place is, for every shard, the slot of the last event and how many of that slot's
+// events were seen: "17.2", or "17.2_9.1" with two shards. It is the id of each event, so that a
+// client which comes back with Last-Event-ID misses nothing and sees nothing twice.
+#include "base/memory.h"
+#include "os/clock.h"
+#include "queue/event.h"
+#include "server/inside.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BEAT_MS      15000 // a comment, so that nobody in between thinks the connection is dead
+#define SLICE_MS     250   // how soon a hang-up or the end of the node is noticed
+#define WRITE_MS     30000 // for a client that does not keep up
+#define EVENT_BYTES  ((size_t)64 << 10)
+#define POSITION_LEN 20 // digits of a slot
+
+struct spot {
+    uint64_t slot;
+    uint64_t seen; // events of that slot
+};
+
+struct events_call {
+    struct server *server;
+    struct httpd_stream *stream;
+    struct sluice_events *events;
+    char queue[QUEUE_NAME_MAX + 1];
+    char message[SLUICE_ID_MAX]; // "": of every message
+    bool types[EVENT_COUNT];
+    bool all_types;
+    bool skips; // everything that is there already
+    uint32_t shards;
+    struct spot *from; // by shard: what was seen before
+    struct spot *at;   // by shard: where it is now
+};
+
+static void call_free(struct events_call *c)
+{
+    sluice_events_close(c->events);
+    memory_free(c->from);
+    memory_free(c->at);
+    memory_free(c);
+}
+
+// ---- what is asked for
+
+static enum sluice_code take_type(struct events_call *c, const char *name,
+                                  struct sluice_error *error)
+{
+    for (int kind = 0; kind < EVENT_COUNT; kind++) {
+        if (strcmp(event_name((enum event_kind)kind), name) != 0) continue;
+        c->types[kind] = true;
+        c->all_types = false;
+        return SLUICE_OK;
+    }
+    *error = error_of(SLUICE_INVALID, "", "type", "\"%.60s\" is not a type of event", name);
+    return error->code;
+}
+
+// "17", or a place as above.
+static bool take_spot(struct events_call *c, const char *text)
+{
+    uint32_t shard = 0;
+    for (;; shard++) {
+        char *end;
+        if (shard == c->shards || strspn(text, "0123456789") == 0 ||
+            strspn(text, "0123456789") > POSITION_LEN)
+            return false;
+        c->from[shard].slot = strtoull(text, &end, 10);
+        if (*end == '.') {
+            text = end + 1;
+            if (strspn(text, "0123456789") == 0 || strspn(text, "0123456789") > POSITION_LEN)
+                return false;
+            c->from[shard].seen = strtoull(text, &end, 10);
+        }
+        if (*end == '\0') break;
+        if (*end != '_') return false;
+        text = end + 1;
+    }
+    for (uint32_t rest = shard + 1; shard == 0 && rest < c->shards; rest++)
+        c->from[rest] = c->from[0]; // one position for all of them
+    return shard == 0 || shard + 1 == c->shards;
+}
+
+// Where a queue with one shard goes on is known before the stream is opened, so that nothing that
+// happens meanwhile is missed; positions of several shards do not compare.
+static enum sluice_code take_now(struct events_call *c, struct sluice_error *error)
+{
+    struct sluice_stats stats;
+    c->skips = c->shards > 1;
+    if (c->skips) return SLUICE_OK;
+    enum sluice_code code = sluice_stats(c->server->store, c->queue, &stats, error);
+    if (!code) c->from[0].slot = stats.entries + 1;
+    return code;
+}
+
+static enum sluice_code take_from(struct events_call *c, const char *from,
+                                  struct sluice_error *error)
+{
+    if (strcmp(from, "now") == 0) return take_now(c, error);
+    if (take_spot(c, from)) return SLUICE_OK;
+    *error = error_of(SLUICE_INVALID, "", "from",
+                      "\"%.60s\" is not a place in this queue's events: an id of one, a position, "
+                      "or now",
+                      from);
+    return error->code;
+}
+
+static enum sluice_code take_shards(struct events_call *c, struct sluice_error *error)
+{
+    struct sluice_queue_info *info = NULL;
+    enum sluice_code code = sluice_queue_show(c->server->store, c->queue, &info, error);
+    if (code) return code;
+    c->shards = 1;
+    for (size_t i = 0; i < info->settings_len; i++)
+        if (strcmp(info->settings[i].key, "shards") == 0)
+            c->shards = (uint32_t)strtoul(info->settings[i].value, NULL, 10);
+    sluice_queue_info_free(info);
+    c->from = memory_zeroed(c->shards, sizeof *c->from);
+    c->at = memory_zeroed(c->shards, sizeof *c->at);
+    return SLUICE_OK;
+}
+
+static enum sluice_code take_query(struct events_call *c, const struct exchange *x,
+                                   struct sluice_error *error)
+{
+    const char *from = x->last_event ? x->last_event : "0";
+    enum sluice_code code = SLUICE_OK;
+    c->all_types = true;
+    for (size_t i = 0; !code && i < x->target.pairs_len; i++) {
+        const char *name = x->target.pairs[i].name, *value = x->target.pairs[i].value;
+        if (strcmp(name, "type") == 0) {
+            code = take_type(c, value, error);
+        } else if (strcmp(name, "message") == 0) {
+            (void)snprintf(c->message, sizeof c->message, "%s", value);
+        } else if (strcmp(name, "from") == 0) {
+            if (!x->last_event) from = value; // a client that comes back knows better
+        } else {
+            *error = error_of(SLUICE_INVALID, "", name, "%.60s is not a parameter of events", name);
+            code = error->code;
+        }
+    }
+    return code ? code : take_from(c, from, error);
+}
+
+// The stream has one position for all shards: the earliest of them.
+static enum sluice_code open_events(struct events_call *c, struct sluice_error *error)
+{
+    uint64_t first = c->from[0].slot;
+    for (uint32_t i = 1; i < c->shards; i++)
+        if (c->from[i].slot < first) first = c->from[i].slot;
+    enum sluice_code code =
+        sluice_events_open(c->server->store, c->queue, first, &c->events, error);
+    struct sluice_event e;
+    while (!code && c->skips && !atomic_load(&c->server->stopping)) {
+        code = sluice_events_next(c->events, 0, &e, error);
+        if (code != SLUICE_NOT_FOUND) continue;
+        c->skips = false;
+        code = SLUICE_OK;
+    }
+    return code;
+}
+
+// ---- the stream
+
+// Moves the place past the event. False: it was seen before.
+static bool advance(struct events_call *c, const struct sluice_event *e)
+{
+    struct spot *at = &c->at[e->shard], *from = &c->from[e->shard];
+    if (at->slot != e->position) *at = (struct spot){.slot = e->position};
+    at->seen++;
+    return e->position > from->slot || (e->position == from->slot && at->seen > from->seen);
+}
+
+static bool wanted(const struct events_call *c, const struct sluice_event *e)
+{
+    if (c->message[0] && strcmp(c->message, e->message) != 0) return false;
+    if (c->all_types) return true;
+    for (int kind = 0; kind < EVENT_COUNT; kind++)
+        if (c->types[kind] && strcmp(event_name((enum event_kind)kind), e->type) == 0) return true;
+    return false;
+}
+
+static void put_text(struct buf *to, const char *text)
+{
+    buf_put(to, bytes_str(text));
+}
+
+static void put_spot(struct buf *to, const struct events_call *c)
+{
+    put_text(to, "id: ");
+    for (uint32_t i = 0; i < c->shards; i++) {
+        const struct spot *p = c->at[i].slot > 0 ? &c->at[i] : &c->from[i];
+        char text[64];
+        (void)snprintf(text, sizeof text, "%s%" PRIu64 ".%" PRIu64, i > 0 ? "_" : "", p->slot,
+                       p->seen);
+        put_text(to, text);
+    }
+    put_text(to, "\n");
+}
+
+static bool write_event(struct events_call *c, const struct sluice_event *e)
+{
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, EVENT_BYTES);
+    put_spot(&text, c);
+    put_text(&text, "event: ");
+    put_text(&text, e->type);
+    put_text(&text, "\ndata: ");
+    json_write(json_event(c->queue, e), &text);
+    put_text(&text, "\n\n");
+    metrics_event(&c->server->metrics, e->time);
+    return !text.bad && httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
+}
+
+// The place goes with it: what was filtered out need not be read again. It also says that all there
+// was has been told.
+static bool write_beat(struct events_call *c)
+{
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, EVENT_BYTES);
+    put_text(&text, ": \n");
+    put_spot(&text, c);
+    put_text(&text, "\n");
+    return !text.bad && httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
+}
+
+static void feed(struct events_call *c)
+{
+    int64_t beat_at = clock_boot_ms() + BEAT_MS;
+    bool open = true, told = false;
+    while (open && !atomic_load(&c->server->stopping) && !httpd_stream_gone(c->stream)) {
+        struct sluice_event e;
+        enum sluice_code code = sluice_events_next(c->events, told ? SLICE_MS : 0, &e, NULL);
+        if (code && code != SLUICE_NOT_FOUND) break; // it comes back, and is told why
+        if (!code && advance(c, &e) && wanted(c, &e)) open = write_event(c, &e);
+        bool news = code == SLUICE_NOT_FOUND && !told;
+        told = code == SLUICE_NOT_FOUND;
+        if (!news && clock_boot_ms() < beat_at) continue;
+        open = open && write_beat(c);
+        beat_at = clock_boot_ms() + BEAT_MS;
+    }
+}
+
+static void stream_over(struct server *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->streams--;
+    (void)pthread_mutex_unlock(&s->lock);
+    call_end(s);
+}
+
+static void *run_stream(void *arg)
+{
+    struct events_call *c = arg;
+    struct server *s = c->server;
+    feed(c);
+    httpd_stream_end(c->stream);
+    call_free(c);
+    stream_over(s);
+    return NULL;
+}
+
+static bool stream_begin(struct server *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    bool room = s->streams < s->config.streams_max;
+    if (room) {
+        s->streams++;
+        s->calls++;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return room;
+}
+
+static void start_stream(struct exchange *x, struct events_call *c)
+{
+    static const struct httpd_pair fresh = {"Cache-Control", "no-store"};
+    struct httpd_answer a = {.status = 200,
+                             .type = "text/event-stream",
+                             .body = bytes_str("retry: 1000\n\n"),
+                             .headers = &fresh,
+                             .headers_len = 1};
+    struct server *s = x->server;
+    METRICS_ADD(&s->metrics, streams, 1);
+    x->status = 200;
+    c->stream = httpd_stream_open(x->http, &a);
+    pthread_t thread;
+    pthread_attr_t detached;
+    (void)pthread_attr_init(&detached);
+    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &detached, run_stream, c) != 0) {
+        httpd_stream_end(c->stream);
+        call_free(c);
+        stream_over(s);
+    }
+    (void)pthread_attr_destroy(&detached);
+}
+
+void handle_events(struct exchange *x)
+{
+    struct server *s = x->server;
+    struct sluice_error error;
+    if (!stream_begin(s)) {
+        error = error_of(SLUICE_LIMIT, "too-many-streams", "", "%u event streams are open already",
+                         s->config.streams_max);
+        answer_error(x, &error);
+        return;
+    }
+    struct events_call *c = NEW(struct events_call);
+    c->server = s;
+    (void)snprintf(c->queue, sizeof c->queue, "%s", x->queue);
+    enum sluice_code code = take_shards(c, &error);
+    if (!code) code = take_query(c, x, &error);
+    if (!code && !x->head) code = open_events(c, &error);
+    if (!code && !x->head) {
+        start_stream(x, c);
+        return;
+    }
+    call_free(c);
+    if (code)
+        answer_error(x, &error);
+    else
+        answer_bytes(x, 200, "text/event-stream", NULL);
+    stream_over(s);
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading fields: each kind of value is one function, and each refusal names field, value and what
+// would be right.
+#include "server/fields.h"
+
+#include "base/memory.h"
+#include "net/digest.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DURATION_HINT "milliseconds as a number, or a text such as \"500ms\", \"30s\" or \"2h\""
+
+// ---- memory
+
+struct kept_block {
+    struct kept_block *next;
+    max_align_t room[];
+};
+
+void *kept_new(struct kept *k, size_t len)
+{
+    struct kept_block *b = memory_new(sizeof *b + len);
+    b->next = k->blocks;
+    k->blocks = b;
+    return b->room;
+}
+
+void kept_done(struct kept *k)
+{
+    while (k->blocks) {
+        struct kept_block *b = k->blocks;
+        k->blocks = b->next;
+        memory_free(b);
+    }
+    json_free(k->json);
+    *k = (struct kept){0};
+}
+
+// ---- refusals
+
+struct place {
+    const char *path;
+    const char *name;
+    struct kept *kept;
+    struct sluice_error *error;
+};
+
+__attribute__((format(printf, 2, 3))) static enum sluice_code wrong(const struct place *p,
+                                                                    const char *format, ...)
+{
+    struct sluice_error *e = p->error;
+    *e = (struct sluice_error){.code = SLUICE_INVALID};
+    (void)snprintf(e->field, sizeof e->field, "%s%s", p->path, p->name);
+    int len = snprintf(e->message, sizeof e->message, "%.60s ", e->field);
+    size_t at = len > 0 ? (size_t)len : 0;
+    va_list words;
+    va_start(words, format);
+    (void)vsnprintf(e->message + at, sizeof e->message - at, format, words);
+    va_end(words);
+    return SLUICE_INVALID;
+}
+
+static enum sluice_code wrong_kind(const struct place *p, enum json_kind got, const char *right)
+{
+    return wrong(p, "is %s; it should be %s", json_kind_name(got), right);
+}
+
+// ---- values
+
+static enum sluice_code in_range(const struct place *p, const struct field *f, int64_t v, void *to)
+{
+    const char *unit = f->kind == FIELD_DURATION ? " ms" : "";
+    if (v < f->min || v > f->max)
+        return wrong(p, "of %" PRId64 "%s is not in %" PRId64 "..%" PRId64 "%s", v, unit, f->min,
+                     f->max, unit);
+    *(int64_t *)to = v;
+    return SLUICE_OK;
+}
+
+bool duration_read(const char *text, int64_t *ms)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 12) return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(text + digits, units[i].name) != 0) continue;
+        *ms = strtoll(text, NULL, 10) * units[i].ms;
+        return true;
+    }
+    return false;
+}
+
+static enum sluice_code read_duration(const struct place *p, const struct field *f,
+                                      const struct json *v, void *to)
+{
+    int64_t ms;
+    enum json_kind kind = json_kind(v);
+    if (kind == JSON_KIND_NUMBER) return in_range(p, f, json_as_number(v), to);
+    if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, DURATION_HINT);
+    const char *text = (const char *)json_as_text(v).data;
+    if (!duration_read(text, &ms))
+        return wrong(p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
+    return in_range(p, f, ms, to);
+}
+
+static enum sluice_code read_text(const struct place *p, const struct json *v, const char **to)
+{
+    if (json_kind(v) != JSON_KIND_TEXT) return wrong_kind(p, json_kind(v), "a text");
+    struct bytes text = json_as_text(v);
+    if (memchr(text.data, 0, text.len)) return wrong(p, "has a zero byte in it");
+    *to = (const char *)text.data;
+    return SLUICE_OK;
+}
+
+static enum sluice_code read_base64(const struct place *p, const struct json *v, struct bytes *to)
+{
+    const char *text = NULL;
+    enum sluice_code code = read_text(p, v, &text);
+    if (code) return code;
+    struct bytes digits = json_as_text(v);
+    struct buf decoded;
+    buf_init(&decoded, digits.len);
+    if (base64_read(digits, &decoded)) {
+        uint8_t *copy = kept_new(p->kept, decoded.len + 1);
+        if (decoded.len > 0) memcpy(copy, decoded.data, decoded.len);
+        *to = bytes_of(copy, decoded.len);
+    } else {
+        code = wrong(p, "is not base64 (RFC 4648, with padding)");
+    }
+    buf_done(&decoded);
+    return code;
+}
+
+static enum sluice_code read_headers(const struct place *p, struct json *v,
+                                     struct field_headers *to)
+{
+    const char *key;
+    struct json *value;
+    size_t count = 0;
+    if (json_kind(v) != JSON_KIND_OBJECT) return wrong_kind(p, json_kind(v), "an object of texts");
+    for (void *at = NULL; json_next(v, &at, &key, &value);)
+        count++;
+    to->rows = kept_new(p->kept, count * sizeof *to->rows);
+    for (void *at = NULL; json_next(v, &at, &key, &value);) {
+        const char *text = NULL;
+        enum sluice_code code = read_text(p, value, &text);
+        if (code) return code;
+        to->rows[to->len++] = (struct sluice_header){key, text};
+    }
+    return SLUICE_OK;
+}
+
+static enum sluice_code read_texts(const struct place *p, struct json *v, struct field_texts *to)
+{
+    if (json_kind(v) != JSON_KIND_LIST) return wrong_kind(p, json_kind(v), "a list of texts");
+    size_t count = json_list_len(v);
+    to->rows = kept_new(p->kept, count * sizeof *to->rows);
+    for (; to->len < count; to->len++) {
+        enum sluice_code code = read_text(p, json_list_at(v, to->len), &to->rows[to->len]);
+        if (code) return code;
+    }
+    return SLUICE_OK;
+}
+
+static enum sluice_code read_value(const struct place *p, const struct field *f, struct json *v,
+                                   void *to)
+{
+    enum json_kind kind = json_kind(v);
+    switch (f->kind) {
+    case FIELD_TEXT:
+        return read_text(p, v, to);
+    case FIELD_BYTES:
+        if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, "a text");
+        *(struct bytes *)to = json_as_text(v);
+        return SLUICE_OK;
+    case FIELD_BASE64:
+        return read_base64(p, v, to);
+    case FIELD_NUMBER:
+        if (kind != JSON_KIND_NUMBER) return wrong_kind(p, kind, "a whole number");
+        return in_range(p, f, json_as_number(v), to);
+    case FIELD_DURATION:
+        return read_duration(p, f, v, to);
+    case FIELD_BOOL:
+        if (kind != JSON_KIND_BOOL) return wrong_kind(p, kind, "true or false");
+        *(bool *)to = json_as_bool(v);
+        return SLUICE_OK;
+    case FIELD_HEADERS:
+        return read_headers(p, v, to);
+    case FIELD_TEXTS:
+        return read_texts(p, v, to);
+    case FIELD_JSON:
+        *(struct json **)to = v;
+        return SLUICE_OK;
+    }
+    return SLUICE_OK;
+}
+
+static enum sluice_code unknown(const struct place *p, const struct field *table, size_t len)
+{
+    char names[200] = "";
+    for (size_t i = 0; i < len; i++) {
+        size_t at = strlen(names);
+        (void)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "", table[i].name);
+    }
+    return wrong(p, "is not a field of this request: %s", len > 0 ? names : "it takes none");
+}
+
+enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,
+                             size_t len, void *out, struct kept *kept, struct sluice_error *error)
+{
+    const char *name;
+    struct json *value;
+    for (void *at = NULL; json_next(object, &at, &name, &value);) {
+        struct place p = {.path = path, .name = name, .kept = kept, .error = error};
+        size_t i = 0;
+        while (i < len && strcmp(table[i].name, name) != 0)
+            i++;
+        if (i == len) return unknown(&p, table, len);
+        if (json_kind(value) == JSON_KIND_NULL) continue;
+        enum sluice_code code = read_value(&p, &table[i], value, (char *)out + table[i].at);
+        if (code) return code;
+    }
+    return SLUICE_OK;
+}
+
+enum sluice_code field_read_text(const char *text, const struct field *f, void *out,
+                                 struct sluice_error *error)
+{
+    struct place p = {.path = "", .name = f->name, .error = error};
+    void *to = (char *)out + f->at;
+    int64_t number;
+    switch (f->kind) {
+    case FIELD_NUMBER:
+        if (!*text || strlen(text) > 15 || strspn(text, "0123456789") != strlen(text))
+            return wrong(&p, "\"%.40s\" is not a whole number", text);
+        return in_range(&p, f, strtoll(text, NULL, 10), to);
+    case FIELD_DURATION:
+        if (!duration_read(text, &number))
+            return wrong(&p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
+        return in_range(&p, f, number, to);
+    case FIELD_BOOL:
+        number = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+        if (!number && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)
+            return wrong(&p, "\"%.40s\" is neither 1 nor 0", text);
+        *(bool *)to = number;
+        return SLUICE_OK;
+    default:
+        *(const char **)to = text;
+        return SLUICE_OK;
+    }
+}

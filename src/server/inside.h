@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the server: what its files share. A request becomes a struct exchange, which a handler of
+// the table in router.c answers exactly once, now or later.
+#pragma once
+
+#include "api/later.h"
+#include "net/httpd.h"
+#include "net/listen.h"
+#include "queue/config.h"
+#include "server/fields.h"
+#include "server/limiter.h"
+#include "server/log.h"
+#include "server/metrics.h"
+#include "server/pool.h"
+#include "server/server.h"
+#include "server/target.h"
+#include "server/tokens.h"
+#include "json/json.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define WAIT_MAX_MS    20000
+#define ADDRESS_MAX    (LISTEN_HOST_MAX + 8)
+#define NODE_NAME_MAX  128
+#define LAST_EVENT_MAX 2048
+#define JSON_TYPE      "application/json"
+#define PROBLEM_TYPE   "application/problem+json"
+#define REQUEST_HEADER "Sluice-Request"
+#define MESSAGE_HEADER "Sluice-Header-"
+
+struct server {
+    struct server_config config;
+    struct sluice *store;
+    struct httpd *httpd;
+    struct pool *pool;
+    struct metrics metrics;
+    struct log log;
+    atomic_bool log_requests;
+    struct limiter *limiter;
+    struct tls *tls; // NULL: plain HTTP
+    pthread_rwlock_t tokens_lock;
+    struct tokens *tokens; // under its lock; NULL: nobody is asked for one
+    char host[LISTEN_HOST_MAX];
+    char address[ADDRESS_MAX];
+    char node[NODE_NAME_MAX + 1];
+    char store_name[512];
+    int64_t started_ms;
+    atomic_bool stopping;
+    atomic_bool draining; // /readyz says no, so that nobody new comes; all else goes on
+    pthread_mutex_t lock;
+    pthread_cond_t fewer;
+    size_t calls;             // of the library, under way: the store may not be closed before
+    struct exchange *waiting; // receives that may be told to end
+    size_t waiting_len;
+    size_t streams;
+    struct readiness {
+        int64_t asked_ms;  // when the store last said something; 0: never
+        int64_t asking_ms; // since when it is being asked for this; 0: it is not
+        enum sluice_code code;
+        struct sluice_error error;
+    } ready;
+    struct queues_shown { // their metrics, as they were a moment ago
+        pthread_mutex_t lock;
+        int64_t at_ms;
+        struct bytes text;
+    } queues_shown;
+};
+
+struct exchange;
+struct route {
+    const char *method;
+    const char *pattern; // "/v1/queues/{queue}/messages/{id}"
+    enum scope scope;
+    bool blocks; // the handler makes blocking calls: it runs on the pool
+    void (*handle)(struct exchange *x);
+};
+
+struct exchange {
+    struct later later; // first: what the library calls back with
+    struct pool_job job;
+    struct server *server;
+    struct httpd_request *http;
+    const struct route *route;
+    struct target target;
+    char token[TOKEN_NAME_MAX + 1]; // the name of the token it came with; "": none
+    char queue[QUEUE_NAME_MAX + 1];
+    char id[SLUICE_ID_MAX];
+    struct sluice_request request;
+    bool has_request;
+    bool head;     // HEAD: the handler of GET, without a body
+    bool wire_in;  // the compact encoding came in ...
+    bool wire_out; // ... or goes out
+    bool single;   // one part: its refusal is the answer
+    struct kept kept;
+    int status;
+    int64_t began_ns;
+    const char *last_event;     // where an event stream is to go on; NULL: not said
+    enum later_outcome outcome; // ack, fail, release, renew
+    // receive
+    struct exchange *next, *before; // of those that wait
+    bool waits;
+    char (*tokens)[SLUICE_TOKEN_MAX]; // handed out by this answer
+    size_t tokens_len;
+};
+
+// ---- router.c
+// All of them, in the table's order; NULL past the last.
+const struct route *route_at(size_t place);
+size_t route_place(const struct route *r);
+// The route for a method and a path; NULL: 404, or 405 when allow is not empty.
+#define ALLOW_MAX 64
+const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX]);
+
+// ---- answer.c, problem.c: each ends the exchange, which may be gone when it returns
+void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body); // takes it
+void answer_json(struct exchange *x, int status, struct json *body);
+void answer_bytes(struct exchange *x, int status, const char *type, struct buf *body); // takes it
+void answer_empty(struct exchange *x, int status);
+void answer_error(struct exchange *x, const struct sluice_error *error);
+// With a status of its own, not that of the error's code. extra: one more header; may be NULL.
+void answer_problem(struct exchange *x, int status, const struct sluice_error *error,
+                    const struct httpd_pair *extra);
+struct sluice_error error_of(enum sluice_code code, const char *reason, const char *field,
+                             const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+// ---- request.c: what came with a request
+// Reads the JSON object into `out` by the table; an empty body is an object without members.
+// False: it was answered.
+bool read_fields(struct exchange *x, const struct field *table, size_t len, void *out);
+// The same for an object inside it.
+bool read_object(struct exchange *x, struct json *object, const char *path,
+                 const struct field *table, size_t len, void *out);
+// The parsed body, kept with the exchange; NULL: it was answered.
+struct json *read_json(struct exchange *x);
+
+// The query by the same sort of table. False: it was answered.
+bool read_query(struct exchange *x, const struct field *table, size_t len, void *out);
+// Queue, id, request id, encodings. False: it was answered.
+bool read_head(struct exchange *x);
+bool is_type(const char *header, const char *type); // "application/json; charset=utf-8" is
+
+// ---- calls of the library: between these two the store stays open
+void call_begin(struct server *s);
+void call_end(struct server *s);
+// What came of a call, for readiness.
+void store_said(struct server *s, enum sluice_code code, const struct sluice_error *error);
+
+// ---- reload.c: what a node is told beside how to serve
+enum sluice_code manners_start(struct server *s, struct sluice_error *error);
+void manners_end(struct server *s);
+
+// ---- metrics_queues.c, metrics_process.c: parts of /metrics
+void metrics_queues(struct server *s, struct buf *to);
+void metrics_process(struct buf *to);
+
+// ---- auth.c: each answers whether the exchange may go on; if not, it was answered
+bool auth_admit(struct exchange *x);
+// ... and for something beside its route: a queue named in its body. queue "": about none; NULL:
+// about all of them.
+bool auth_allow(struct exchange *x, enum scope scope, const char *queue);
+// The same as a question.
+bool auth_may(const struct exchange *x, enum scope scope, const char *queue);
+
+// ---- log.c: one line for the request
+void log_access(const struct exchange *x);
+
+// ---- look.c
+struct json *stats_json(const char *queue, const struct sluice_stats *v);
+struct json *message_json(const char *queue, const struct sluice_message *m);
+void answer_batch(struct exchange *x, const struct sluice_batch *b);
+
+// ---- receive.c
+void receive_end_all(struct server *s); // those that wait get nothing
+void receive_over(struct exchange *x, bool delivered);
+
+// ---- the handlers
+void handle_queue_list(struct exchange *x);
+void handle_queue_put(struct exchange *x);
+void handle_queue_patch(struct exchange *x);
+void handle_queue_get(struct exchange *x);
+void handle_queue_delete(struct exchange *x);
+void handle_pause(struct exchange *x);
+void handle_resume(struct exchange *x);
+void handle_purge(struct exchange *x);
+void handle_redrive(struct exchange *x);
+void handle_stats(struct exchange *x);
+void handle_workers(struct exchange *x);
+void handle_send(struct exchange *x);
+void handle_receive(struct exchange *x);
+void handle_ack(struct exchange *x);
+void handle_fail(struct exchange *x);
+void handle_release(struct exchange *x);
+void handle_renew(struct exchange *x);
+void handle_peek(struct exchange *x);
+void handle_show(struct exchange *x);
+void handle_events(struct exchange *x);
+void handle_node(struct exchange *x);
+void handle_dashboard(struct exchange *x);
+void handle_asset(struct exchange *x);
+void handle_openapi(struct exchange *x);
+void handle_metrics(struct exchange *x);
+void handle_healthz(struct exchange *x);
+void handle_readyz(struct exchange *x);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node counts. Any thread adds, whoever shows them reads.
+#pragma once
+
+#include "base/histogram.h"
+#include "queue/reason.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+// name, how it is shown, what it is
+#define METRICS_LIST(X)                                                                            \
+    X(bytes_in, "sluice_http_request_bytes_total", "Bytes of request bodies.")                     \
+    X(bytes_out, "sluice_http_response_bytes_total", "Bytes of answers' bodies.")                  \
+    X(unauthenticated, "sluice_http_unauthenticated_total",                                        \
+      "Requests without a token that is known and has not expired.")                               \
+    X(forbidden, "sluice_http_forbidden_total", "Requests for which a token lacked the scope.")    \
+    X(throttled, "sluice_http_throttled_total", "Requests over their client's rate.")              \
+    X(sent, "sluice_messages_sent_total", "Messages taken by this node.")                          \
+    X(received, "sluice_messages_received_total", "Messages handed out by this node.")             \
+    X(acked, "sluice_messages_acked_total", "Locks acked at this node.")                           \
+    X(failed, "sluice_messages_failed_total", "Locks failed at this node.")                        \
+    X(released, "sluice_messages_released_total", "Locks given back at this node.")                \
+    X(renewed, "sluice_locks_renewed_total", "Locks renewed at this node.")                        \
+    X(fenced, "sluice_fenced_total",                                                               \
+      "Acks, fails, releases and renewals by one who does not hold the lock any more.")            \
+    X(late_acks, "sluice_late_acks_total",                                                         \
+      "Acks refused because the message was given to somebody else, or is finished.")              \
+    X(waits, "sluice_waits_total", "Receives that waited.")                                        \
+    X(waits_gone, "sluice_waits_hung_up_total", "Receives that waited and whose client hung up.")  \
+    X(given_back, "sluice_messages_given_back_total",                                              \
+      "Messages given back because their client was gone.")                                        \
+    X(streams, "sluice_event_streams_opened_total", "Event streams opened.")                       \
+    X(events, "sluice_events_written_total", "Events written to streams.")
+
+#define METRICS_ROUTES_MAX 64
+#define METRICS_OUTCOMES   4 // enum later_outcome
+
+// The statuses a node answers with; the last stands for all others.
+#define METRICS_STATUSES                                                                           \
+    {                                                                                              \
+        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 413, 415, 429, 500, 503, 504, 0     \
+    }
+#define METRICS_STATUSES_LEN 18
+
+struct metrics {
+#define METRICS_FIELD(name, shown, help) _Atomic uint64_t name;
+    METRICS_LIST(METRICS_FIELD)
+#undef METRICS_FIELD
+    struct histogram commits;   // from a request's arrival to its durable answer
+    struct histogram event_lag; // from an event to its writing
+    _Atomic uint64_t refused[METRICS_OUTCOMES][REASON_COUNT];
+    struct route_metrics {
+        _Atomic uint64_t statuses[METRICS_STATUSES_LEN];
+        struct histogram latency; // without what waits by design
+    } routes[METRICS_ROUTES_MAX]; // by their place in router.c; the last: no such route
+};
+
+#define METRICS_ADD(metrics, name, n)                                                              \
+    atomic_fetch_add_explicit(&(metrics)->name, (uint64_t)(n), memory_order_relaxed)
+
+struct exchange;
+struct later_answer;
+void metrics_request(const struct exchange *x);   // it is over
+void metrics_committed(const struct exchange *x); // what it asked for is durable
+void metrics_settled(const struct exchange *x, const struct later_answer *a);
+void metrics_event(struct metrics *m, int64_t event_ms); // one was written

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queues' numbers for /metrics. They come from the journal, so every node of a store shows the
+// same ones; asking for them costs the store a look at each queue, so they are kept for a moment.
+#include "base/memory.h"
+#include "os/clock.h"
+#include "server/inside.h"
+#include "server/metrics_text.h"
+
+#include <string.h>
+
+#define KEEP_MS    5000
+#define QUEUES_MAX 1000 // that are shown; all are counted
+#define TEXT_MAX   ((size_t)16 << 20)
+
+struct queues {
+    char **names;
+    struct sluice_stats *stats;
+    size_t len;
+};
+
+static const struct {
+    const char *state;
+    size_t at;
+} states[] = {
+    {"ready", offsetof(struct sluice_stats, ready)},
+    {"delayed", offsetof(struct sluice_stats, delayed)},
+    {"locked", offsetof(struct sluice_stats, locked)},
+    {"dead", offsetof(struct sluice_stats, dead)},
+    {"outbound", offsetof(struct sluice_stats, outbound)},
+};
+
+static const struct {
+    const char *name;
+    enum metric_kind kind;
+    const char *help;
+    size_t at;
+} rows[] = {
+    {"sluice_queue_sent_total", METRIC_COUNTER, "Messages ever sent.",
+     offsetof(struct sluice_stats, sent)},
+    {"sluice_queue_processed_total", METRIC_COUNTER, "Messages acked.",
+     offsetof(struct sluice_stats, processed)},
+    {"sluice_queue_dead_lettered_total", METRIC_COUNTER,
+     "Messages that arrived in the dead-letter queue.", offsetof(struct sluice_stats, moved)},
+    {"sluice_queue_redriven_total", METRIC_COUNTER, "Dead messages sent again.",
+     offsetof(struct sluice_stats, redriven)},
+    {"sluice_queue_purged_total", METRIC_COUNTER, "Messages purged.",
+     offsetof(struct sluice_stats, purged)},
+    {"sluice_queue_duplicates_total", METRIC_COUNTER, "Sends answered by their dedup key.",
+     offsetof(struct sluice_stats, duplicates)},
+    {"sluice_queue_entries_total", METRIC_COUNTER, "Journal entries committed.",
+     offsetof(struct sluice_stats, entries)},
+    {"sluice_queue_workers", METRIC_GAUGE, "Workers that hold locks, or are registered.",
+     offsetof(struct sluice_stats, workers)},
+};
+
+static uint64_t number_at(const struct sluice_stats *s, size_t at)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)s + at, sizeof value);
+    return value;
+}
+
+static void show_depth(struct buf *to, const struct queues *q)
+{
+    const char *name = "sluice_queue_messages";
+    metric_family(to, name, METRIC_GAUGE, "Messages in the queue, by state.");
+    for (size_t i = 0; i < q->len; i++)
+        for (size_t k = 0; k < sizeof states / sizeof *states; k++)
+            metric_count(to, name, LABELS("queue", q->names[i], "state", states[k].state),
+                         number_at(&q->stats[i], states[k].at));
+}
+
+static void show_age(struct buf *to, const struct queues *q)
+{
+    const char *name = "sluice_queue_oldest_message_age_seconds";
+    metric_family(to, name, METRIC_GAUGE, "Age of the oldest message that waits; 0: none does.");
+    for (size_t i = 0; i < q->len; i++)
+        metric_value(to, name, LABELS("queue", q->names[i]),
+                     (double)q->stats[i].oldest_age_ms / 1000);
+}
+
+static void show_spent(struct buf *to, const struct queues *q)
+{
+    const char *name = "sluice_queue_charged_requests_total";
+    metric_family(to, name, METRIC_COUNTER,
+                  "Requests the store charges for, made for the queue by all processes.");
+    for (size_t i = 0; i < q->len; i++) {
+        const struct sluice_requests *spent = &q->stats[i].spent;
+        metric_count(to, name, LABELS("queue", q->names[i], "class", "write"), spent->writes);
+        metric_count(to, name, LABELS("queue", q->names[i], "class", "read"), spent->reads);
+        metric_count(to, name, LABELS("queue", q->names[i], "class", "delete"), spent->deletes);
+    }
+}
+
+static void show_rows(struct buf *to, const struct queues *q)
+{
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        metric_family(to, rows[k].name, rows[k].kind, rows[k].help);
+        for (size_t i = 0; i < q->len; i++)
+            metric_count(to, rows[k].name, LABELS("queue", q->names[i]),
+                         number_at(&q->stats[i], rows[k].at));
+    }
+}
+
+static void show_totals(struct buf *to, size_t all, size_t failed)
+{
+    metric_family(to, "sluice_queues", METRIC_GAUGE, "Queues in the store.");
+    metric_count(to, "sluice_queues", NULL, all);
+    metric_family(to, "sluice_queues_unread", METRIC_GAUGE,
+                  "Queues whose numbers are missing here: too many, or the store did not answer.");
+    metric_count(to, "sluice_queues_unread", NULL, failed);
+}
+
+// An empty answer: the store does not say which queues there are.
+static void ask_all(struct server *s, struct buf *to)
+{
+    struct sluice_names *names = NULL;
+    struct sluice_error error;
+    enum sluice_code code = sluice_queue_list(s->store, &names, &error);
+    store_said(s, code, &error);
+    if (code) return;
+    struct queues q = {.names = memory_zeroed(names->len, sizeof(char *)),
+                       .stats = memory_zeroed(names->len, sizeof *q.stats)};
+    for (size_t i = 0; i < names->len && i < QUEUES_MAX; i++) {
+        if (sluice_stats(s->store, names->names[i], &q.stats[q.len], &error)) continue;
+        q.names[q.len++] = names->names[i];
+    }
+    show_totals(to, names->len, names->len - q.len);
+    show_depth(to, &q);
+    show_age(to, &q);
+    show_rows(to, &q);
+    show_spent(to, &q);
+    memory_free(q.names);
+    memory_free(q.stats);
+    sluice_names_free(names);
+}
+
+void metrics_queues(struct server *s, struct buf *to)
+{
+    struct queues_shown *shown = &s->queues_shown;
+    (void)pthread_mutex_lock(&shown->lock); // two that ask at once ask the store once
+    bool fresh = shown->text.data && clock_boot_ms() - shown->at_ms < KEEP_MS;
+    if (!fresh) {
+        struct buf text;
+        buf_init(&text, TEXT_MAX);
+        ask_all(s, &text);
+        bytes_free(shown->text);
+        shown->text = buf_take(&text);
+        shown->at_ms = clock_boot_ms();
+    }
+    buf_put(to, shown->text);
+    (void)pthread_mutex_unlock(&shown->lock);
+}

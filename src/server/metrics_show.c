@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// GET /metrics: the node's own numbers as they are, the queues' as of a few seconds ago.
+#include "api/tally.h"
+#include "base/memory.h"
+#include "os/clock.h"
+#include "server/inside.h"
+#include "server/metrics_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_MAX ((size_t)16 << 20)
+#define SECONDS  1e9 // of nanoseconds
+
+// ---- HTTP
+
+static void show_requests(struct buf *to, const struct metrics *m)
+{
+    static const int statuses[METRICS_STATUSES_LEN] = METRICS_STATUSES;
+    const char *name = "sluice_http_requests_total";
+    metric_family(to, name, METRIC_COUNTER, "HTTP requests answered.");
+    for (size_t i = 0; i < METRICS_ROUTES_MAX; i++) {
+        const struct route *r = route_at(i);
+        for (size_t k = 0; k < METRICS_STATUSES_LEN; k++) {
+            uint64_t count = atomic_load(&m->routes[i].statuses[k]);
+            char status[16] = "other";
+            if (count == 0) continue;
+            if (statuses[k] != 0) (void)snprintf(status, sizeof status, "%d", statuses[k]);
+            metric_count(to, name,
+                         LABELS("method", r ? r->method : "", "route", r ? r->pattern : "none",
+                                "status", status),
+                         count);
+        }
+    }
+}
+
+static void show_latency(struct buf *to, const struct metrics *m)
+{
+    const char *name = "sluice_http_request_duration_seconds";
+    metric_family(to, name, METRIC_HISTOGRAM,
+                  "From a request's head to the end of its answer, without those that wait.");
+    for (size_t i = 0; route_at(i); i++) {
+        const struct route *r = route_at(i);
+        struct histogram_view h;
+        uint64_t any = 0;
+        histogram_read(&m->routes[i].latency, &h);
+        for (size_t k = 0; k <= HISTOGRAM_BOUNDS_MAX; k++)
+            any |= h.counts[k];
+        if (any) // a route that nobody asks for has nothing to say
+            metric_histogram(to, name, LABELS("method", r->method, "route", r->pattern), &h,
+                             &histogram_latency, SECONDS);
+    }
+}
+
+// ---- messages, locks, events
+
+static void show_counters(struct buf *to, const struct metrics *m)
+{
+#define SHOW(field, shown, help)                                                                   \
+    metric_family(to, shown, METRIC_COUNTER, help);                                                \
+    metric_count(to, shown, NULL, atomic_load(&m->field));
+    METRICS_LIST(SHOW)
+#undef SHOW
+}
+
+static void show_refused(struct buf *to, const struct metrics *m)
+{
+    static const char *const outcomes[METRICS_OUTCOMES] = {[LATER_ACK] = "ack",
+                                                           [LATER_FAIL] = "fail",
+                                                           [LATER_RELEASE] = "release",
+                                                           [LATER_RENEW] = "renew"};
+    const char *name = "sluice_settles_refused_total";
+    metric_family(to, name, METRIC_COUNTER, "Acks, fails, releases and renewals refused.");
+    for (size_t i = 0; i < METRICS_OUTCOMES; i++)
+        for (enum reason r = 0; r < REASON_COUNT; r++) {
+            uint64_t count = atomic_load(&m->refused[i][r]);
+            if (count == 0) continue;
+            metric_count(to, name, LABELS("outcome", outcomes[i], "reason", reason_name(r)), count);
+        }
+}
+
+static void show_histogram(struct buf *to, const char *name, const char *help,
+                           const struct histogram *h)
+{
+    struct histogram_view view;
+    histogram_read(h, &view);
+    metric_family(to, name, METRIC_HISTOGRAM, help);
+    metric_histogram(to, name, NULL, &view, &histogram_latency, SECONDS);
+}
+
+static void show_gauge(struct buf *to, const char *name, const char *help, double value)
+{
+    metric_family(to, name, METRIC_GAUGE, help);
+    metric_value(to, name, NULL, value);
+}
+
+// ---- the store
+
+static void show_store_latency(struct buf *to, const struct meter_snapshot *meter)
+{
+    const char *name = "sluice_store_request_duration_seconds";
+    metric_family(to, name, METRIC_HISTOGRAM, "Calls of the store, by kind; append is a commit.");
+    for (enum meter_kind i = 0; i < METER_KINDS; i++)
+        if (i != METER_WAIT) // it takes as long as it is asked to
+            metric_histogram(to, name, LABELS("call", meter_kind_name(i)), &meter->kind[i].latency,
+                             &histogram_latency, SECONDS);
+}
+
+static void show_store_counts(struct buf *to, const struct meter_snapshot *meter)
+{
+    static const struct {
+        const char *name;
+        const char *help;
+        size_t at;
+    } rows[] = {
+        {"sluice_store_requests_total", "Calls of the store.",
+         offsetof(struct meter_count, requests)},
+        {"sluice_store_requests_refused_total",
+         "Calls of the store that did not end well; lost races and missing keys are among them.",
+         offsetof(struct meter_count, refused)},
+        {"sluice_store_sent_bytes_total", "Bytes of bodies sent to the store.",
+         offsetof(struct meter_count, bytes_in)},
+        {"sluice_store_received_bytes_total", "Bytes of bodies received from the store.",
+         offsetof(struct meter_count, bytes_out)},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        metric_family(to, rows[row].name, METRIC_COUNTER, rows[row].help);
+        for (enum meter_kind i = 0; i < METER_KINDS; i++) {
+            uint64_t value;
+            memcpy(&value, (const char *)&meter->kind[i] + rows[row].at, sizeof value);
+            metric_count(to, rows[row].name, LABELS("call", meter_kind_name(i)), value);
+        }
+    }
+}
+
+static void show_cost(struct buf *to, const struct meter_snapshot *meter)
+{
+    const char *name = "sluice_store_charged_requests_total";
+    metric_family(to, name, METRIC_COUNTER,
+                  "Requests a store charges for, by price: write (PUT, POST, LIST), read, delete.");
+    metric_count(to, name, LABELS("class", "write"), meter->cost.writes);
+    metric_count(to, name, LABELS("class", "read"), meter->cost.reads);
+    metric_count(to, name, LABELS("class", "delete"), meter->cost.deletes);
+}
+
+// ---- the shards this node has open
+
+struct shards {
+    struct buf expired; // samples by queue
+    char queue[QUEUE_NAME_MAX + 1];
+    uint64_t queue_expired;
+    uint64_t others;
+    uint64_t waiting;
+    struct histogram_view ops;
+};
+
+static void end_queue(struct shards *s)
+{
+    if (*s->queue)
+        metric_count(&s->expired, "sluice_locks_expired_total", LABELS("queue", s->queue),
+                     s->queue_expired);
+}
+
+static void add_shard(void *ctx, const char *queue, const struct tally *t)
+{
+    struct shards *s = ctx;
+    if (strcmp(queue, s->queue) != 0) {
+        end_queue(s);
+        (void)snprintf(s->queue, sizeof s->queue, "%s", queue);
+        s->queue_expired = 0;
+    }
+    s->queue_expired += t->shard.expired;
+    s->others += t->shard.others;
+    s->waiting += t->waiting;
+    histogram_view_merge(&s->ops, &t->shard.ops);
+}
+
+static void show_shards(struct buf *to, struct server *s)
+{
+    struct shards all = {0};
+    buf_init(&all.expired, TEXT_MAX);
+    tally_each(s->store, add_shard, &all);
+    end_queue(&all);
+    metric_family(to, "sluice_locks_expired_total", METRIC_COUNTER,
+                  "Locks that ran out, as this node saw them.");
+    buf_put(to, buf_bytes(&all.expired));
+    buf_done(&all.expired);
+    metric_family(to, "sluice_entry_ops", METRIC_HISTOGRAM,
+                  "Ops in each journal entry this node committed: how well commits are shared.");
+    metric_histogram(to, "sluice_entry_ops", NULL, &all.ops, &histogram_sizes, 1);
+    metric_family(to, "sluice_entries_foreign_total", METRIC_COUNTER,
+                  "Journal entries that somebody else committed to queues of this node.");
+    metric_count(to, "sluice_entries_foreign_total", NULL, all.others);
+    show_gauge(to, "sluice_waiters", "Receives that wait for a message.", (double)all.waiting);
+}
+
+// ---- all of it
+
+static void show_node(struct buf *to, struct server *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    size_t streams = s->streams;
+    enum sluice_code store = s->ready.code;
+    (void)pthread_mutex_unlock(&s->lock);
+    metric_family(to, "sluice_build_info", METRIC_GAUGE, "Always 1; the labels say what runs.");
+    metric_count(to, "sluice_build_info", LABELS("version", sluice_version(), "node", s->node), 1);
+    show_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
+    show_gauge(to, "sluice_store_up", "1 when the last call of the store went well.", store == 0);
+}
+
+void handle_metrics(struct exchange *x)
+{
+    struct server *s = x->server;
+    const struct metrics *m = &s->metrics;
+    struct meter_snapshot meter;
+    struct buf text;
+    if (!read_query(x, NULL, 0, NULL)) return;
+    if (!auth_allow(x, SCOPE_READ, NULL)) return; // it tells of every queue
+    buf_init(&text, TEXT_MAX);
+    show_node(&text, s);
+    show_requests(&text, m);
+    show_latency(&text, m);
+    show_counters(&text, m);
+    show_refused(&text, m);
+    show_histogram(
+        &text, "sluice_commit_duration_seconds",
+        "From the arrival of a send, ack, fail, release or renewal to its being durable.",
+        &m->commits);
+    show_histogram(&text, "sluice_event_lag_seconds",
+                   "From an event to its writing to a stream, by the store's clock and ours.",
+                   &m->event_lag);
+    show_shards(&text, s);
+    tally_store(s->store, &meter);
+    show_store_latency(&text, &meter);
+    show_store_counts(&text, &meter);
+    show_cost(&text, &meter);
+    metrics_queues(s, &text);
+    metrics_process(&text);
+    answer_bytes(x, 200, METRICS_TYPE, &text);
+}

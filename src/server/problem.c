@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors as answers: application/problem+json (RFC 9457) with the engine's code, or the compact
+// encoding's error.
+#include "api/wire.h"
+#include "base/err.h"
+#include "server/inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define ERROR_BYTES_MAX 4096
+
+struct sluice_error error_of(enum sluice_code code, const char *reason, const char *field,
+                             const char *format, ...)
+{
+    struct sluice_error e = {.code = code};
+    (void)snprintf(e.reason, sizeof e.reason, "%s", reason);
+    (void)snprintf(e.field, sizeof e.field, "%s", field);
+    va_list words;
+    va_start(words, format);
+    (void)vsnprintf(e.message, sizeof e.message, format, words);
+    va_end(words);
+    return e;
+}
+
+static struct json *problem_json(int status, const struct sluice_error *e)
+{
+    struct json *o = json_new();
+    json_text(o, "type", "about:blank");
+    json_text(o, "title", err_text((enum err)e->code));
+    json_number(o, "status", status);
+    json_text(o, "code", sluice_code_name(e->code));
+    if (e->reason[0]) json_text(o, "reason", e->reason);
+    if (e->field[0]) json_text(o, "field", e->field);
+    json_text(o, "detail", e->message[0] ? e->message : sluice_code_text(e->code));
+    return o;
+}
+
+void answer_problem(struct exchange *x, int status, const struct sluice_error *error,
+                    const struct httpd_pair *extra)
+{
+    struct buf body;
+    buf_init(&body, ERROR_BYTES_MAX);
+    if (x->wire_out)
+        wire_put_error(&body, error);
+    else
+        json_write(problem_json(status, error), &body);
+    struct httpd_answer a = {.status = status,
+                             .type = x->wire_out ? WIRE_TYPE : PROBLEM_TYPE,
+                             .headers = extra,
+                             .headers_len = extra ? 1 : 0};
+    answer_with(x, &a, &body);
+}
+
+void answer_error(struct exchange *x, const struct sluice_error *error)
+{
+    static const struct httpd_pair soon = {"Retry-After", "1"};
+    bool again = error->code == SLUICE_LIMIT || error->code == SLUICE_UNAVAILABLE;
+    answer_problem(x, err_http((enum err)error->code), error, again ? &soon : NULL);
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues: list, create, set, show, delete, pause, resume, purge, redrive.
+#include "server/inside.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+// True: go on. False: it was answered with the error.
+static bool fine(struct exchange *x, enum sluice_code code, const struct sluice_error *error)
+{
+    store_said(x->server, code, error);
+    if (code) answer_error(x, error);
+    return code == SLUICE_OK;
+}
+
+static struct json *info_json(const struct sluice_queue_info *info)
+{
+    struct json *o = json_new();
+    json_text(o, "name", info->name);
+    json_text(o, "id", info->id);
+    json_bool(o, "paused", info->paused);
+    json_take(o, "settings", json_settings(info->settings, info->settings_len));
+    return o;
+}
+
+static void answer_queue(struct exchange *x, int status)
+{
+    struct sluice_queue_info *info = NULL;
+    struct sluice_error error;
+    enum sluice_code code = sluice_queue_show(x->server->store, x->queue, &info, &error);
+    if (!fine(x, code, &error)) return;
+    struct json *o = info_json(info);
+    sluice_queue_info_free(info);
+    answer_json(x, status, o);
+}
+
+void handle_queue_get(struct exchange *x)
+{
+    answer_queue(x, 200);
+}
+
+// ---- list
+
+struct list_query {
+    bool stats;
+    bool names; // nothing else: no queue is opened for it
+};
+
+// One row. A queue that cannot be read says why, and hides no other.
+static void add_queue(struct exchange *x, struct json *list, const char *name,
+                      const struct list_query *want)
+{
+    struct sluice *s = x->server->store;
+    struct sluice_queue_info *info = NULL;
+    struct sluice_error why = {.code = SLUICE_OK};
+    if (!want->names && sluice_queue_show(s, name, &info, &why) == SLUICE_NOT_FOUND) return;
+    struct json *o = json_new();
+    json_text(o, "name", name);
+    if (why.code) json_text(o, "code", sluice_code_name(why.code));
+    if (why.code) json_text(o, "detail", why.message);
+    json_list_take(list, o);
+    if (!info) return;
+    json_text(o, "id", info->id);
+    json_bool(o, "paused", info->paused);
+    sluice_queue_info_free(info);
+    struct sluice_stats v;
+    if (want->stats && sluice_stats(s, name, &v, NULL) == SLUICE_OK)
+        json_take(o, "stats", stats_json(name, &v));
+}
+
+void handle_queue_list(struct exchange *x)
+{
+    static const struct field table[] = {
+        {.name = "stats", .kind = FIELD_BOOL, .at = offsetof(struct list_query, stats)},
+        {.name = "names", .kind = FIELD_BOOL, .at = offsetof(struct list_query, names)},
+    };
+    struct list_query want = {0};
+    struct sluice_names *names = NULL;
+    struct sluice_error error;
+    if (!read_query(x, table, COUNT_OF(table), &want)) return;
+    if (!fine(x, sluice_queue_list(x->server->store, &names, &error), &error)) return;
+    struct json *o = json_new(), *list = json_list_new();
+    for (size_t i = 0; i < names->len; i++) {
+        if (!auth_may(x, SCOPE_READ, names->names[i])) continue;
+        add_queue(x, list, names->names[i], &want);
+    }
+    sluice_names_free(names);
+    json_take(o, "queues", list);
+    answer_json(x, 200, o);
+}
+
+// ---- settings
+
+// A dead-letter queue is created if need be, and written to: its name is no way around a token.
+static bool may_use_letters(struct exchange *x, struct json_pairs *settings)
+{
+    for (size_t i = 0; i < settings->len; i++) {
+        const struct sluice_setting *row = &settings->rows[i];
+        if (strcmp(row->key, "failureStrategy.deadLetterQueue") != 0 || !*row->value) continue;
+        if (auth_allow(x, SCOPE_ADMIN, row->value)) continue;
+        json_pairs_done(settings);
+        return false;
+    }
+    return true;
+}
+
+static bool read_settings(struct exchange *x, struct json_pairs *out)
+{
+    struct bytes body = httpd_body(x->http);
+    char why[256];
+    *out = (struct json_pairs){0};
+    if (body.len == 0) return true;
+    if (json_flatten((const char *)body.data, body.len, out, why, sizeof why))
+        return may_use_letters(x, out);
+    struct sluice_error e =
+        error_of(SLUICE_INVALID, "malformed", "body", "the settings cannot be read: %s", why);
+    answer_error(x, &e);
+    return false;
+}
+
+void handle_queue_put(struct exchange *x)
+{
+    struct json_pairs settings;
+    struct sluice_queue_info *there = NULL;
+    struct sluice_error error;
+    struct sluice *s = x->server->store;
+    if (!read_settings(x, &settings)) return;
+    int status = sluice_queue_show(s, x->queue, &there, NULL) == SLUICE_OK ? 200 : 201;
+    sluice_queue_info_free(there);
+    enum sluice_code code = sluice_queue_create(s, x->queue, settings.rows, settings.len, &error);
+    json_pairs_done(&settings);
+    if (fine(x, code, &error)) answer_queue(x, status);
+}
+
+void handle_queue_patch(struct exchange *x)
+{
+    struct json_pairs settings;
+    struct sluice_error error;
+    if (!read_settings(x, &settings)) return;
+    enum sluice_code code =
+        sluice_queue_set(x->server->store, x->queue, settings.rows, settings.len, &error);
+    json_pairs_done(&settings);
+    if (fine(x, code, &error)) answer_queue(x, 200);
+}
+
+// ---- the rest
+
+typedef enum sluice_code plain_fn(struct sluice *s, const char *queue, struct sluice_error *error);
+
+static void do_plain(struct exchange *x, plain_fn *call)
+{
+    struct sluice_error error;
+    if (!read_fields(x, NULL, 0, NULL)) return;
+    if (fine(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
+}
+
+void handle_queue_delete(struct exchange *x)
+{
+    do_plain(x, sluice_queue_delete);
+}
+
+void handle_pause(struct exchange *x)
+{
+    do_plain(x, sluice_queue_pause);
+}
+
+void handle_resume(struct exchange *x)
+{
+    do_plain(x, sluice_queue_resume);
+}
+
+static void answer_count(struct exchange *x, const char *name, uint64_t count)
+{
+    struct json *o = json_new();
+    json_number(o, name, (int64_t)count);
+    answer_json(x, 200, o);
+}
+
+void handle_purge(struct exchange *x)
+{
+    static const struct field table[] = {{.name = "dead", .kind = FIELD_BOOL}};
+    bool dead = false;
+    uint64_t purged = 0;
+    struct sluice_error error;
+    if (!read_fields(x, table, COUNT_OF(table), &dead)) return;
+    enum sluice_code code = sluice_queue_purge(x->server->store, x->queue, dead, &purged, &error);
+    if (fine(x, code, &error)) answer_count(x, "purged", purged);
+}
+
+void handle_redrive(struct exchange *x)
+{
+    struct redrive {
+        const char *to;
+        int64_t max;
+    } in = {0};
+    static const struct field table[] = {
+        {.name = "to", .kind = FIELD_TEXT, .at = offsetof(struct redrive, to)},
+        {.name = "max",
+         .kind = FIELD_NUMBER,
+         .at = offsetof(struct redrive, max),
+         .max = UINT32_MAX},
+    };
+    uint64_t redriven = 0;
+    struct sluice_error error;
+    if (!read_fields(x, table, COUNT_OF(table), &in)) return;
+    if (in.to && !auth_allow(x, SCOPE_SEND, in.to)) return;
+    enum sluice_code code =
+        sluice_redrive(x->server->store, x->queue, in.to, (uint32_t)in.max, &redriven, &error);
+    if (fine(x, code, &error)) answer_count(x, "redriven", redriven);
+}

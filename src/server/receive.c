@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receiving, with or without waiting. A client that hung up is not given anything; what it was
+// given before that was noticed goes back at once, without an attempt counted. Not so when the
+// request has an id: who sends it again is to get the same locks, and they must be good.
+#include "api/wire.h"
+#include "base/memory.h"
+#include "queue/ops.h"
+#include "server/inside.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+// ---- giving back
+
+struct giving_back {
+    struct later later;
+    struct server *server;
+};
+
+static void given_back(struct later *l, const struct later_answer *a)
+{
+    struct giving_back *g = (struct giving_back *)l;
+    struct server *s = g->server;
+    for (size_t i = 0; i < a->len; i++)
+        METRICS_ADD(&s->metrics, given_back, a->outcomes[i].code == SLUICE_OK);
+    memory_free(g);
+    call_end(s);
+}
+
+static void give_back(struct exchange *x)
+{
+    const char **tokens = memory_zeroed(x->tokens_len, sizeof *tokens);
+    for (size_t i = 0; i < x->tokens_len; i++)
+        tokens[i] = x->tokens[i];
+    struct giving_back *g = NEW(struct giving_back);
+    g->server = x->server;
+    g->later.done = given_back;
+    struct later_settle what = {.kind = LATER_RELEASE, .tokens = tokens, .len = x->tokens_len};
+    call_begin(x->server);
+    later_settle(x->server->store, x->queue, &what, &g->later);
+    memory_free(tokens);
+}
+
+void receive_over(struct exchange *x, bool delivered)
+{
+    if (!delivered && x->tokens_len > 0 && !x->has_request) give_back(x);
+}
+
+static void keep_tokens(struct exchange *x, const struct sluice_batch *b)
+{
+    x->tokens = memory_zeroed(b->len, sizeof *x->tokens);
+    for (size_t i = 0; i < b->len; i++)
+        memcpy(x->tokens[i], b->messages[i].token, sizeof *x->tokens);
+    x->tokens_len = b->len;
+}
+
+// ---- those that wait
+
+static bool wait_begin(struct exchange *x)
+{
+    struct server *s = x->server;
+    (void)pthread_mutex_lock(&s->lock);
+    x->waits = !atomic_load(&s->stopping) && s->waiting_len < s->config.waiting_max;
+    if (x->waits) {
+        x->next = s->waiting;
+        if (x->next) x->next->before = x;
+        s->waiting = x;
+        s->waiting_len++;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return x->waits;
+}
+
+static void wait_end(struct exchange *x)
+{
+    struct server *s = x->server;
+    if (!x->waits) return;
+    (void)pthread_mutex_lock(&s->lock);
+    if (x->before) x->before->next = x->next;
+    if (x->next) x->next->before = x->before;
+    if (s->waiting == x) s->waiting = x->next;
+    s->waiting_len--;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+// Nothing was given, and nothing will be.
+static void end_empty(struct exchange *x)
+{
+    struct server *s = x->server;
+    wait_end(x);
+    answer_batch(x, &(struct sluice_batch){0});
+    call_end(s);
+}
+
+static void client_gone(void *mine)
+{
+    struct exchange *x = mine;
+    METRICS_ADD(&x->server->metrics, waits_gone, 1);
+    if (later_cancel(x->server->store, &x->later)) end_empty(x);
+}
+
+void receive_end_all(struct server *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    size_t len = 0, max = s->waiting_len;
+    struct exchange **all = memory_zeroed(max + 1, sizeof(struct exchange *));
+    for (struct exchange *x = s->waiting; x; x = x->next) {
+        httpd_keep(x->http); // whoever answers it meanwhile does not free it
+        all[len++] = x;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < len; i++) {
+        struct httpd_request *http = all[i]->http;
+        if (later_cancel(s->store, &all[i]->later)) end_empty(all[i]);
+        httpd_drop(http);
+    }
+    memory_free(all);
+}
+
+// ---- receive
+
+static void received(struct later *l, const struct later_answer *a)
+{
+    struct exchange *x = (struct exchange *)l;
+    struct server *s = x->server;
+    wait_end(x);
+    store_said(s, a->code, a->error);
+    if (a->code) {
+        answer_error(x, a->error);
+        call_end(s);
+        return;
+    }
+    static const struct sluice_batch nothing = {0};
+    bool gone = a->batch->len > 0 && !x->has_request && httpd_gone(x->http);
+    METRICS_ADD(&s->metrics, received, a->batch->len);
+    if (a->batch->len > 0) keep_tokens(x, a->batch);
+    if (gone) { // the answer will not arrive: no need to wait for that
+        give_back(x);
+        x->tokens_len = 0;
+    }
+    answer_batch(x, gone ? &nothing : a->batch);
+    sluice_batch_free(a->batch);
+    call_end(s);
+}
+
+struct receive_in {
+    int64_t max;
+    int64_t wait;
+    int64_t visibility;
+    const char *worker;
+};
+
+static void receive(struct exchange *x, const struct receive_in *in)
+{
+    struct sluice_receive ask = {.worker = in->worker && *in->worker ? in->worker : NULL,
+                                 .max = (uint32_t)in->max,
+                                 .wait_ms = in->wait,
+                                 .visibility_ms = in->visibility,
+                                 .request = x->has_request ? &x->request : NULL};
+    struct server *s = x->server;
+    x->later.done = received;
+    if (ask.wait_ms > 0 && !wait_begin(x)) {
+        ask.wait_ms = 0;
+        if (!atomic_load(&s->stopping)) {
+            struct sluice_error e =
+                error_of(SLUICE_LIMIT, "too-many-waiting", "wait", "%u receives wait here already",
+                         s->config.waiting_max);
+            answer_error(x, &e);
+            return;
+        }
+    }
+    call_begin(s);
+    METRICS_ADD(&s->metrics, waits, x->waits);
+    if (x->waits) httpd_watch(x->http, client_gone);
+    later_receive(s->store, x->queue, &ask, &x->later);
+}
+
+static void receive_wire(struct exchange *x)
+{
+    struct wire_receive w;
+    if (!wire_read_receive(httpd_body(x->http), &w)) {
+        struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
+                                         "the body is not what %s calls receive", WIRE_TYPE);
+        answer_error(x, &e);
+        return;
+    }
+    if (w.wait_ms < 0 || w.wait_ms > WAIT_MAX_MS || w.max > CLAIM_COUNT_MAX) {
+        struct sluice_error e =
+            error_of(SLUICE_INVALID, "", w.max > CLAIM_COUNT_MAX ? "max" : "wait",
+                     "wait is at most %d ms, and max at most %d", WAIT_MAX_MS, CLAIM_COUNT_MAX);
+        answer_error(x, &e);
+        return;
+    }
+    struct receive_in in = {
+        .max = w.max, .wait = w.wait_ms, .visibility = w.visibility_ms, .worker = w.worker};
+    receive(x, &in);
+}
+
+void handle_receive(struct exchange *x)
+{
+    struct receive_in in = {.max = 1};
+    static const struct field table[] = {
+        {.name = "max",
+         .kind = FIELD_NUMBER,
+         .at = offsetof(struct receive_in, max),
+         .min = 1,
+         .max = CLAIM_COUNT_MAX},
+        {.name = "wait",
+         .kind = FIELD_DURATION,
+         .at = offsetof(struct receive_in, wait),
+         .max = WAIT_MAX_MS},
+        {.name = "visibility",
+         .kind = FIELD_DURATION,
+         .at = offsetof(struct receive_in, visibility),
+         .max = LEASE_MAX_MS},
+        {.name = "worker", .kind = FIELD_TEXT, .at = offsetof(struct receive_in, worker)},
+    };
+    if (!read_query(x, NULL, 0, NULL)) return;
+    if (x->wire_in)
+        receive_wire(x);
+    else if (read_fields(x, table, COUNT_OF(table), &in))
+        receive(x, &in);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node is told beside how to serve: whom to admit, how often, what to log, how to prove who
+// it is. All of it may change while it runs.
+#include "net/tls.h"
+#include "server/inside.h"
+
+#include <unistd.h>
+
+static void adopt(struct server *s, const struct server_config *c)
+{
+    limiter_set(s->limiter, c->requests_per_second);
+    atomic_store(&s->log.level, c->log_level);
+    atomic_store(&s->log.format, c->log_format);
+    atomic_store(&s->log_requests, c->access_log);
+}
+
+enum sluice_code manners_start(struct server *s, struct sluice_error *error)
+{
+    const struct server_config *c = &s->config;
+    char why[512] = "";
+    (void)pthread_rwlock_init(&s->tokens_lock, NULL);
+    (void)pthread_mutex_init(&s->queues_shown.lock, NULL);
+    s->tokens = c->tokens;
+    s->limiter = limiter_new();
+    s->log.fd = STDERR_FILENO;
+    adopt(s, c);
+    if (!c->cert_file) return SLUICE_OK;
+    s->tls = tls_new(c->cert_file, c->key_file, c->client_ca_file, why, sizeof why);
+    if (s->tls) return SLUICE_OK;
+    *error = error_of(SLUICE_INVALID, "", "tls", "%s", why);
+    return SLUICE_INVALID;
+}
+
+void manners_end(struct server *s)
+{
+    tls_free(s->tls);
+    tokens_free(s->tokens);
+    limiter_free(s->limiter);
+    bytes_free(s->queues_shown.text);
+    (void)pthread_mutex_destroy(&s->queues_shown.lock);
+    (void)pthread_rwlock_destroy(&s->tokens_lock);
+}
+
+enum sluice_code server_reload(struct server *s, const struct server_config *config,
+                               struct sluice_error *error)
+{
+    char why[512] = "";
+    struct sluice_error own;
+    struct sluice_error *e = error ? error : &own;
+    struct tokens *old = config->tokens;
+    bool both_ways = (s->tls != NULL) == (config->cert_file != NULL);
+    if (!both_ways) {
+        *e = error_of(SLUICE_INVALID, "", "tls", "TLS begins and ends with the node; restart it");
+    } else if (s->tls &&
+               !tls_reload(s->tls, config->cert_file, config->key_file, why, sizeof why)) {
+        *e = error_of(SLUICE_INVALID, "", "tls", "%s", why);
+    } else {
+        *e = (struct sluice_error){.code = SLUICE_OK};
+        (void)pthread_rwlock_wrlock(&s->tokens_lock);
+        old = s->tokens;
+        s->tokens = config->tokens;
+        (void)pthread_rwlock_unlock(&s->tokens_lock);
+        adopt(s, config);
+    }
+    tokens_free(old);
+    return e->code;
+}
+
+void server_drain(struct server *s)
+{
+    atomic_store(&s->draining, true);
+}
+
+struct log *server_log(struct server *s)
+{
+    return &s->log;
+}
+
+int64_t server_alive_ms(const struct server *s)
+{
+    return httpd_looked_ms(s->httpd);
+}

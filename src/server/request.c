@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What came with a request: names in its path, its headers, its query, its body. Everything is
+// checked here, before any of it reaches the library.
+#include "api/wire.h"
+#include "server/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+bool is_type(const char *header, const char *type)
+{
+    size_t len = strlen(type);
+    return header && strncasecmp(header, type, len) == 0 && strchr(" ;,", header[len]);
+}
+
+static bool refuse_with(struct exchange *x, enum sluice_code code, const char *field,
+                        const char *text, const char *why)
+{
+    struct sluice_error e = error_of(code, "", field, "\"%.100s\" %s", text, why);
+    answer_error(x, &e);
+    return false;
+}
+
+static bool read_request_id(struct exchange *x)
+{
+    const char *text = httpd_header(x->http, REQUEST_HEADER);
+    if (!text) return true;
+    if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32)
+        return refuse_with(x, SLUICE_INVALID, REQUEST_HEADER, text,
+                           "is not a request id: 32 hex digits");
+    for (size_t i = 0; i < 16; i++) {
+        unsigned byte = 0;
+        (void)sscanf(text + 2 * i, "%2x", &byte);
+        x->request.bytes[i] = (uint8_t)byte;
+    }
+    x->has_request = true;
+    return true;
+}
+
+// A page of another site may make a browser send requests here, but not without saying so.
+static bool is_foreign(const struct exchange *x)
+{
+    const char *origin = httpd_header(x->http, "Origin"), *host = httpd_header(x->http, "Host");
+    if (!origin) return false;
+    const char *from = strstr(origin, "://");
+    return !from || !host || strcasecmp(from + 3, host) != 0;
+}
+
+bool read_head(struct exchange *x)
+{
+    const char *type = httpd_header(x->http, "Content-Type");
+    const char *accept = httpd_header(x->http, "Accept");
+    x->wire_in = is_type(type, WIRE_TYPE);
+    x->wire_out = is_type(accept, WIRE_TYPE);
+    if (is_foreign(x))
+        return refuse_with(x, SLUICE_DENIED, "Origin", httpd_header(x->http, "Origin"),
+                           "may not use this node from a browser");
+    const char *queue = x->target.queue, *id = x->target.id;
+    if (queue && !queue_name_ok(queue))
+        return refuse_with(x, SLUICE_INVALID, "queue", queue,
+                           "is not a queue name: a letter or digit, then letters, digits, '_', "
+                           "'.' or '-', 80 at most");
+    if (id &&
+        (!*id || strlen(id) >= SLUICE_ID_MAX || strspn(id, "0123456789abcdef-") != strlen(id)))
+        return refuse_with(x, SLUICE_INVALID, "id", id,
+                           "is not a message id; one looks like 3f9a01cc-0-17");
+    (void)snprintf(x->queue, sizeof x->queue, "%s", queue ? queue : "");
+    (void)snprintf(x->id, sizeof x->id, "%s", id ? id : "");
+    const char *last = httpd_header(x->http, "Last-Event-ID");
+    if (last && strlen(last) >= LAST_EVENT_MAX)
+        return refuse_with(x, SLUICE_INVALID, "Last-Event-ID", last, "is longer than any of ours");
+    if (last) x->last_event = strcpy(kept_new(&x->kept, strlen(last) + 1), last);
+    return read_request_id(x);
+}
+
+// ---- the query
+
+bool read_query(struct exchange *x, const struct field *table, size_t len, void *out)
+{
+    struct sluice_error error;
+    for (size_t i = 0; i < x->target.pairs_len; i++) {
+        const struct target_pair *pair = &x->target.pairs[i];
+        size_t row = 0;
+        while (row < len && strcmp(table[row].name, pair->name) != 0)
+            row++;
+        if (row == len)
+            return refuse_with(x, SLUICE_INVALID, pair->name, pair->name,
+                               "is not a parameter of this request");
+        if (field_read_text(pair->value, &table[row], out, &error)) {
+            answer_error(x, &error);
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- the body
+
+struct json *read_json(struct exchange *x)
+{
+    struct bytes body = httpd_body(x->http);
+    char why[256];
+    x->kept.json =
+        body.len > 0 ? json_parse((const char *)body.data, body.len, why, sizeof why) : json_new();
+    struct sluice_error e;
+    if (!x->kept.json) {
+        e = error_of(SLUICE_INVALID, "malformed", "body", "the body is not JSON: %s", why);
+    } else if (json_kind(x->kept.json) != JSON_KIND_OBJECT) {
+        e = error_of(SLUICE_INVALID, "malformed", "body", "the body is %s; it should be an object",
+                     json_kind_name(json_kind(x->kept.json)));
+    } else {
+        return x->kept.json;
+    }
+    answer_error(x, &e);
+    return NULL;
+}
+
+bool read_object(struct exchange *x, struct json *object, const char *path,
+                 const struct field *table, size_t len, void *out)
+{
+    struct sluice_error error;
+    if (fields_read(object, path, table, len, out, &x->kept, &error) == SLUICE_OK) return true;
+    answer_error(x, &error);
+    return false;
+}
+
+bool read_fields(struct exchange *x, const struct field *table, size_t len, void *out)
+{
+    struct json *object = read_json(x);
+    return object && read_object(x, object, "", table, len, out);
+}

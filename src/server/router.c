@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What there is to ask for: the table of docs/http.md.
+#include "server/inside.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define QUEUE "/v1/queues/{queue}"
+
+static const struct route routes[] = {
+    {"GET", "/v1/queues", SCOPE_READ, true, handle_queue_list},
+    {"PUT", QUEUE, SCOPE_ADMIN, true, handle_queue_put},
+    {"PATCH", QUEUE, SCOPE_ADMIN, true, handle_queue_patch},
+    {"GET", QUEUE, SCOPE_READ, true, handle_queue_get},
+    {"DELETE", QUEUE, SCOPE_ADMIN, true, handle_queue_delete},
+    {"POST", QUEUE "/pause", SCOPE_ADMIN, true, handle_pause},
+    {"POST", QUEUE "/resume", SCOPE_ADMIN, true, handle_resume},
+    {"POST", QUEUE "/purge", SCOPE_ADMIN, true, handle_purge},
+    {"POST", QUEUE "/redrive", SCOPE_ADMIN, true, handle_redrive},
+    {"GET", QUEUE "/stats", SCOPE_READ, true, handle_stats},
+    {"GET", QUEUE "/workers", SCOPE_READ, true, handle_workers},
+    {"POST", QUEUE "/messages", SCOPE_SEND, false, handle_send},
+    {"GET", QUEUE "/messages", SCOPE_READ, true, handle_peek},
+    {"GET", QUEUE "/messages/{id}", SCOPE_READ, true, handle_show},
+    {"POST", QUEUE "/receive", SCOPE_WORK, false, handle_receive},
+    {"POST", QUEUE "/ack", SCOPE_WORK, false, handle_ack},
+    {"POST", QUEUE "/fail", SCOPE_WORK, false, handle_fail},
+    {"POST", QUEUE "/release", SCOPE_WORK, false, handle_release},
+    {"POST", QUEUE "/renew", SCOPE_WORK, false, handle_renew},
+    {"GET", QUEUE "/events", SCOPE_READ, true, handle_events},
+    {"GET", "/v1/node", SCOPE_READ, true, handle_node},
+    {"GET", "", SCOPE_NONE, false, handle_dashboard}, // "/" has no pieces
+    {"GET", "/assets/{file}", SCOPE_NONE, false, handle_asset},
+    {"GET", "/openapi.json", SCOPE_NONE, false, handle_openapi},
+    {"GET", "/metrics", SCOPE_READ, true, handle_metrics},
+    {"GET", "/healthz", SCOPE_NONE, false, handle_healthz},
+    {"GET", "/readyz", SCOPE_NONE, false, handle_readyz},
+};
+
+// Piece by piece; what a {name} stands for is noted.
+static bool matches(const char *pattern, struct target *t)
+{
+    t->queue = t->id = t->file = NULL;
+    for (size_t i = 0; i < t->pieces_len; i++) {
+        if (*pattern++ != '/') return false;
+        size_t len = strcspn(pattern, "/");
+        if (strncmp(pattern, "{queue}", len) == 0 && len > 1)
+            t->queue = t->pieces[i];
+        else if (strncmp(pattern, "{id}", len) == 0 && len > 1)
+            t->id = t->pieces[i];
+        else if (strncmp(pattern, "{file}", len) == 0 && len > 1)
+            t->file = t->pieces[i];
+        else if (strlen(t->pieces[i]) != len || memcmp(pattern, t->pieces[i], len) != 0)
+            return false;
+        pattern += len;
+    }
+    return *pattern == '\0';
+}
+
+static void allow_add(char allow[ALLOW_MAX], const char *method)
+{
+    size_t len = strlen(allow);
+    (void)snprintf(allow + len, ALLOW_MAX - len, "%s%s", len > 0 ? ", " : "", method);
+}
+
+static_assert(sizeof routes / sizeof *routes < METRICS_ROUTES_MAX, "each has its numbers");
+
+const struct route *route_at(size_t place)
+{
+    return place < sizeof routes / sizeof *routes ? &routes[place] : NULL;
+}
+
+size_t route_place(const struct route *r)
+{
+    return (size_t)(r - routes);
+}
+
+const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX])
+{
+    if (strcmp(method, "HEAD") == 0) method = "GET";
+    *allow = '\0';
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const struct route *r = &routes[i];
+        if (!matches(r->pattern, t)) continue;
+        if (strcmp(r->method, method) == 0) return r;
+        allow_add(allow, r->method);
+        if (strcmp(r->method, "GET") == 0) allow_add(allow, "HEAD");
+    }
+    return NULL;
+}

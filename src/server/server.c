@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting and stopping, and the way of a request to its handler: target, route, head,
+// authorization, then the handler, on the pool when it blocks.
+#include "server/server.h"
+
+#include "base/memory.h"
+#include "os/clock.h"
+#include "server/inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define POOL_THREADS 4
+#define POOL_WAITING 1000
+#define WAITING_MAX  10000
+#define STREAMS_MAX  64
+
+// ---- calls of the library
+
+void call_begin(struct server *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->calls++;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void call_end(struct server *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->calls--;
+    (void)pthread_cond_broadcast(&s->fewer);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void store_said(struct server *s, enum sluice_code code, const struct sluice_error *error)
+{
+    bool failed = code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN || code == SLUICE_CORRUPT;
+    if (code && !failed) return; // a refusal says nothing of the store
+    (void)pthread_mutex_lock(&s->lock);
+    s->ready.asked_ms = clock_boot_ms();
+    s->ready.code = code;
+    if (failed) s->ready.error = *error;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+// ---- a request
+
+static void exchange_over(void *mine, bool delivered)
+{
+    struct exchange *x = mine;
+    metrics_request(x);
+    if (atomic_load(&x->server->log_requests)) log_access(x);
+    receive_over(x, delivered);
+    kept_done(&x->kept);
+    target_done(&x->target);
+    memory_free(x->tokens);
+    memory_free(x);
+}
+
+static bool read_target(struct exchange *x)
+{
+    struct sluice_error e;
+    char allow[ALLOW_MAX] = "";
+    if (!target_read(&x->target, httpd_target(x->http))) {
+        e = error_of(SLUICE_INVALID, "malformed", "path", "the request's target cannot be read");
+        answer_error(x, &e);
+        return false;
+    }
+    if (httpd_too_large(x->http)) {
+        e = error_of(SLUICE_LIMIT, "body-too-large", "body", "a request has at most %zu bytes",
+                     x->server->config.body_max);
+        answer_problem(x, 413, &e, NULL);
+        return false;
+    }
+    x->head = strcmp(httpd_method(x->http), "HEAD") == 0;
+    x->route = route_find(httpd_method(x->http), &x->target, allow);
+    if (x->route) return true;
+    if (!*allow) {
+        e = error_of(SLUICE_NOT_FOUND, "unknown-path", "path", "there is nothing at %.200s",
+                     httpd_target(x->http));
+        answer_error(x, &e);
+        return false;
+    }
+    e = error_of(SLUICE_INVALID, "method-not-allowed", "method", "%.20s is not possible here: %s",
+                 httpd_method(x->http), allow);
+    answer_problem(x, 405, &e, &(struct httpd_pair){"Allow", allow});
+    return false;
+}
+
+static void run_on_pool(struct pool_job *j)
+{
+    struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
+    struct server *s = x->server;
+    x->route->handle(x);
+    call_end(s);
+}
+
+static void handle(void *ctx, struct httpd_request *http)
+{
+    struct server *s = ctx;
+    struct exchange *x = NEW(struct exchange);
+    x->server = s;
+    x->http = http;
+    x->began_ns = clock_boot_ns();
+    httpd_attach(http, x, exchange_over);
+    METRICS_ADD(&s->metrics, bytes_in, httpd_body(http).len);
+    if (!read_target(x) || !read_head(x) || !auth_admit(x)) return;
+    if (!x->route->blocks) {
+        x->route->handle(x);
+        return;
+    }
+    x->job.run = run_on_pool;
+    call_begin(s);
+    if (pool_run(s->pool, &x->job)) return;
+    call_end(s);
+    struct sluice_error e =
+        error_of(SLUICE_LIMIT, "busy", "", "%d such requests wait already", POOL_WAITING);
+    answer_error(x, &e);
+}
+
+// ---- start and stop
+
+static void set_defaults(struct server *s)
+{
+    struct server_config *c = &s->config;
+    if (!c->listen) c->listen = SERVER_LISTEN;
+    if (c->body_max == 0) c->body_max = SERVER_BODY_MAX;
+    if (c->waiting_max == 0) c->waiting_max = WAITING_MAX;
+    if (c->streams_max == 0) c->streams_max = STREAMS_MAX;
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "node");
+    if (c->node)
+        (void)snprintf(s->node, sizeof s->node, "%s", c->node);
+    else
+        (void)snprintf(s->node, sizeof s->node, "%s-%ld", host, (long)getpid());
+    (void)snprintf(s->store_name, sizeof s->store_name, "%s", c->store ? c->store : "");
+    c->node = s->node;
+    c->store = s->store_name;
+}
+
+static enum sluice_code check_config(struct server *s, uint16_t *port, struct sluice_error *error)
+{
+    const struct server_config *c = &s->config;
+    *error = (struct sluice_error){.code = SLUICE_OK};
+    if (!listen_parse(c->listen, s->host, port))
+        *error = error_of(SLUICE_INVALID, "", "listen",
+                          "\"%.80s\" is not an address to listen at; one looks like "
+                          "127.0.0.1:7333 or [::1]:7333",
+                          c->listen);
+    else if (!listen_is_loopback(s->host) && !c->tokens && !c->insecure)
+        *error = error_of(SLUICE_DENIED, "", "listen",
+                          "%s can be reached from outside, and everybody there could do "
+                          "everything; listen on 127.0.0.1, or say that it is meant",
+                          c->listen);
+    return error->code;
+}
+
+static enum sluice_code start_httpd(struct server *s, uint16_t port, struct sluice_error *error)
+{
+    const struct server_config *c = &s->config;
+    struct httpd_config http = {.host = s->host,
+                                .port = port,
+                                .threads = c->threads,
+                                .connections_max = c->connections_max,
+                                .per_address_max = c->per_address_max,
+                                .body_max = c->body_max,
+                                .idle_ms = c->idle_ms,
+                                .tls = s->tls,
+                                .handle = handle,
+                                .ctx = s};
+    char why[256] = "";
+    enum err err = httpd_start(&http, &s->httpd, why, sizeof why);
+    if (!err) return SLUICE_OK;
+    *error = error_of((enum sluice_code)err, "", "listen", "%s", why);
+    return error->code;
+}
+
+static void server_release(struct server *s)
+{
+    (void)pthread_cond_destroy(&s->fewer);
+    (void)pthread_mutex_destroy(&s->lock);
+    manners_end(s);
+    memory_free(s);
+}
+
+enum sluice_code server_start(const struct server_config *config, struct sluice *store,
+                              struct server **out, struct sluice_error *error)
+{
+    struct sluice_error own;
+    struct sluice_error *e = error ? error : &own;
+    struct server *s = NEW(struct server);
+    uint16_t port = 0;
+    s->config = *config;
+    s->store = store;
+    s->started_ms = clock_boot_ms();
+    set_defaults(s);
+    (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_cond_init(&s->fewer, NULL);
+    enum sluice_code code = manners_start(s, e);
+    if (!code) code = check_config(s, &port, e);
+    if (!code) s->pool = pool_new(POOL_THREADS, POOL_WAITING);
+    if (!code) code = start_httpd(s, port, e);
+    if (code) {
+        pool_free(s->pool);
+        server_release(s);
+        return code;
+    }
+    bool six = strchr(s->host, ':') != NULL;
+    (void)snprintf(s->address, sizeof s->address, six ? "[%s]:%u" : "%s:%u", s->host,
+                   httpd_port(s->httpd));
+    *out = s;
+    return SLUICE_OK;
+}
+
+const char *server_address(const struct server *s)
+{
+    return s->address;
+}
+
+const char *server_node(const struct server *s)
+{
+    return s->node;
+}
+
+// What hands messages back after its client was gone, mostly: it is quick, or the store is away.
+static bool calls_end(struct server *s, int64_t wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)(wait_ms / 1000) + 1;
+    (void)pthread_mutex_lock(&s->lock);
+    int late = 0;
+    while (s->calls > 0 && !late)
+        late = pthread_cond_timedwait(&s->fewer, &s->lock, &until);
+    bool none = s->calls == 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    return none;
+}
+
+bool server_stop(struct server *s, int64_t drain_ms)
+{
+    if (!s) return true;
+    atomic_store(&s->stopping, true);
+    httpd_close(s->httpd);
+    receive_end_all(s);
+    bool drained = httpd_stop(s->httpd, drain_ms);
+    // Calls that are still under way hold on to the server, which stays for them.
+    if (!calls_end(s, drained ? drain_ms : 0)) return false;
+    pool_free(s->pool);
+    server_release(s);
+    return drained;
+}

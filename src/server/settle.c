@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// ack, fail, release and renew: what becomes of locks, by their tokens.
+#include "api/wire.h"
+#include "queue/ops.h"
+#include "server/inside.h"
+
+#include <stddef.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+struct settle_in {
+    const char *token;
+    struct field_texts tokens;
+    const char *reason;
+    int64_t wait;
+};
+
+static struct json *outcome_json(const struct sluice_outcome *o)
+{
+    struct json *out = json_new();
+    json_text(out, "code", sluice_code_name(o->code));
+    if (o->status && *o->status) json_text(out, "status", o->status);
+    if (*o->reason) json_text(out, "reason", o->reason);
+    if (o->until) json_number(out, "until", o->until);
+    return out;
+}
+
+// The store failed all of them alike, or the call did not come to any.
+static bool failed_whole(const struct exchange *x, const struct later_answer *a)
+{
+    if (x->single || a->len == 0) return a->code != SLUICE_OK;
+    if (a->code != SLUICE_UNAVAILABLE && a->code != SLUICE_UNKNOWN && a->code != SLUICE_CORRUPT)
+        return false;
+    for (size_t i = 0; i < a->len; i++)
+        if (a->outcomes[i].code != a->code) return false;
+    return true;
+}
+
+static void answer_outcomes(struct exchange *x, const struct later_answer *a)
+{
+    if (x->wire_out) {
+        struct buf body;
+        buf_init(&body, SIZE_MAX);
+        wire_put_outcomes(&body, a->outcomes, a->len, a->error);
+        answer_bytes(x, 200, WIRE_TYPE, &body);
+        return;
+    }
+    if (x->single) {
+        answer_json(x, 200, outcome_json(&a->outcomes[0]));
+        return;
+    }
+    struct json *o = json_new(), *list = json_list_new();
+    for (size_t i = 0; i < a->len; i++)
+        json_list_take(list, outcome_json(&a->outcomes[i]));
+    json_take(o, "outcomes", list);
+    answer_json(x, 200, o);
+}
+
+static void settled(struct later *l, const struct later_answer *a)
+{
+    struct exchange *x = (struct exchange *)l;
+    struct server *s = x->server;
+    store_said(s, a->code, a->error);
+    metrics_settled(x, a);
+    if (failed_whole(x, a))
+        answer_error(x, a->error);
+    else
+        answer_outcomes(x, a);
+    call_end(s);
+}
+
+static void settle(struct exchange *x, const char *const *tokens, size_t len, int64_t wait,
+                   const char *reason)
+{
+    struct later_settle what = {.kind = x->outcome,
+                                .tokens = tokens,
+                                .len = len,
+                                .wait_ms = wait,
+                                .reason = reason,
+                                .request = x->has_request ? &x->request : NULL};
+    x->later.done = settled;
+    call_begin(x->server);
+    later_settle(x->server->store, x->queue, &what, &x->later);
+}
+
+static bool check_tokens(struct exchange *x, const struct settle_in *in)
+{
+    bool one = in->token && !in->tokens.rows, many = in->tokens.rows && !in->token;
+    if (one || (many && in->tokens.len <= WIRE_COUNT_MAX)) return true;
+    struct sluice_error e =
+        error_of(SLUICE_INVALID, "", one || many ? "tokens" : "token",
+                 "give one token, or tokens: a list of at most %d", WIRE_COUNT_MAX);
+    answer_error(x, &e);
+    return false;
+}
+
+static void settle_json(struct exchange *x, const struct field *table, size_t len)
+{
+    struct settle_in in = {0};
+    if (!read_fields(x, table, len, &in) || !check_tokens(x, &in)) return;
+    x->single = in.token != NULL;
+    settle(x, x->single ? &in.token : (const char *const *)in.tokens.rows,
+           x->single ? 1 : in.tokens.len, in.wait, in.reason);
+}
+
+static void settle_wire(struct exchange *x)
+{
+    struct wire_settle in;
+    if (!wire_read_settle(httpd_body(x->http), &in)) {
+        struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
+                                         "the body is not what %s calls settle", WIRE_TYPE);
+        answer_error(x, &e);
+        return;
+    }
+    settle(x, (const char *const *)in.tokens, in.len, in.wait_ms, in.reason);
+    wire_settle_done(&in);
+}
+
+static void handle_outcome(struct exchange *x, enum later_outcome kind, const struct field *table,
+                           size_t len)
+{
+    x->outcome = kind;
+    if (!read_query(x, NULL, 0, NULL)) return;
+    if (x->wire_in)
+        settle_wire(x);
+    else
+        settle_json(x, table, len);
+}
+
+#define AT(member) .at = offsetof(struct settle_in, member)
+#define TOKENS                                                                                     \
+    {.name = "token", .kind = FIELD_TEXT, AT(token)},                                              \
+    {                                                                                              \
+        .name = "tokens", .kind = FIELD_TEXTS, AT(tokens)                                          \
+    }
+
+void handle_ack(struct exchange *x)
+{
+    static const struct field table[] = {TOKENS};
+    handle_outcome(x, LATER_ACK, table, COUNT_OF(table));
+}
+
+void handle_fail(struct exchange *x)
+{
+    static const struct field table[] = {TOKENS,
+                                         {.name = "reason", .kind = FIELD_TEXT, AT(reason)}};
+    handle_outcome(x, LATER_FAIL, table, COUNT_OF(table));
+}
+
+void handle_release(struct exchange *x)
+{
+    static const struct field table[] = {
+        TOKENS, {.name = "delay", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
+    handle_outcome(x, LATER_RELEASE, table, COUNT_OF(table));
+}
+
+void handle_renew(struct exchange *x)
+{
+    static const struct field table[] = {
+        TOKENS, {.name = "visibility", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
+    handle_outcome(x, LATER_RENEW, table, COUNT_OF(table));
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that nobody waits for: each is answered once, cancelling is final, and nothing is lost by
+// it.
+#include "api/later.h"
+
+#include "../conformance/store/support.h"
+#include "../unit/unit.h"
+#include "os/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define CROWD 1000
+
+struct call {
+    struct later later; // first
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int answers;
+    enum sluice_code code;
+    struct sluice_error error;
+    struct sluice_sent sent[4];
+    struct sluice_outcome outcomes[4];
+    size_t len;
+    struct sluice_batch *batch;
+};
+
+static void answered(struct later *l, const struct later_answer *a)
+{
+    struct call *c = (struct call *)l;
+    (void)pthread_mutex_lock(&c->lock);
+    c->answers++;
+    c->code = a->code;
+    if (a->error) c->error = *a->error;
+    c->len = a->len;
+    for (size_t i = 0; i < a->len && i < 4; i++) {
+        if (a->sent) c->sent[i] = a->sent[i];
+        if (a->outcomes) c->outcomes[i] = a->outcomes[i];
+    }
+    c->batch = a->batch;
+    (void)pthread_cond_broadcast(&c->changed);
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+static void call_init(struct call *c)
+{
+    *c = (struct call){.later.done = answered};
+    (void)pthread_mutex_init(&c->lock, NULL);
+    (void)pthread_cond_init(&c->changed, NULL);
+}
+
+static void call_done(struct call *c)
+{
+    sluice_batch_free(c->batch);
+    (void)pthread_cond_destroy(&c->changed);
+    (void)pthread_mutex_destroy(&c->lock);
+}
+
+static void call_wait(struct call *c)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += DEADLINE_MS / 1000;
+    (void)pthread_mutex_lock(&c->lock);
+    int late = 0;
+    while (c->answers == 0 && !late)
+        late = pthread_cond_timedwait(&c->changed, &c->lock, &until);
+    assert_int_equal(c->answers, 1);
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+static struct sluice *open_store(void)
+{
+    struct sluice *s;
+    assert_int_equal(sluice_open("mem:", NULL, &s, NULL), SLUICE_OK);
+    assert_int_equal(sluice_queue_create(s, "tasks", NULL, 0, NULL), SLUICE_OK);
+    return s;
+}
+
+static void send_text(struct sluice *s, const char *text)
+{
+    struct sluice_send m = {.body = text, .body_len = strlen(text)};
+    assert_int_equal(sluice_send(s, "tasks", &m, 1, NULL, NULL, NULL), SLUICE_OK);
+}
+
+static void a_send_is_answered_with_a_row_for_each(void **state)
+{
+    (void)state;
+    struct sluice *s = open_store();
+    struct call c;
+    call_init(&c);
+    char body[8] = "first", group[8] = "g";
+    struct sluice_send two[] = {{.body = body, .body_len = 5, .group = group},
+                                {.body = "second", .body_len = 6}};
+    later_send(s, "tasks", two, 2, NULL, &c.later);
+    memset(body, 0, sizeof body); // the arguments were borrowed for the call only
+    memset(group, 0, sizeof group);
+    call_wait(&c);
+    assert_int_equal(c.code, SLUICE_OK);
+    assert_int_equal(c.len, 2);
+    struct sluice_batch *b;
+    assert_int_equal(sluice_show(s, "tasks", c.sent[0].id, &b, NULL), SLUICE_OK);
+    assert_string_equal(b->messages[0].body, "first");
+    assert_string_equal(b->messages[0].group, "g");
+    sluice_batch_free(b);
+    call_done(&c);
+    sluice_close(s);
+}
+
+static void a_call_that_comes_to_nothing_says_why(void **state)
+{
+    (void)state;
+    struct sluice *s = open_store();
+    struct call send, settle, receive;
+    call_init(&send);
+    call_init(&settle);
+    call_init(&receive);
+    const char *token = "x";
+    later_send(s, "nothing", &(struct sluice_send){.body = "x", .body_len = 1}, 1, NULL,
+               &send.later);
+    later_settle(s, "nothing",
+                 &(struct later_settle){.kind = LATER_ACK, .tokens = &token, .len = 1},
+                 &settle.later);
+    later_receive(s, "nothing", &(struct sluice_receive){.wait_ms = 10000}, &receive.later);
+    call_wait(&send);
+    call_wait(&settle);
+    call_wait(&receive);
+    assert_int_equal(send.code, SLUICE_NOT_FOUND);
+    assert_int_equal(settle.code, SLUICE_NOT_FOUND);
+    assert_int_equal(settle.len, 0);
+    assert_string_equal(settle.error.field, "queue");
+    assert_int_equal(receive.code, SLUICE_NOT_FOUND);
+    assert_null(receive.batch);
+    call_done(&send);
+    call_done(&settle);
+    call_done(&receive);
+    sluice_close(s);
+}
+
+static void a_receive_waits_and_is_settled(void **state)
+{
+    (void)state;
+    struct sluice *s = open_store();
+    struct call receive, ack;
+    call_init(&receive);
+    call_init(&ack);
+    later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
+                  &receive.later);
+    send_text(s, "work");
+    call_wait(&receive);
+    assert_int_equal(receive.batch->len, 1);
+    assert_string_equal(receive.batch->messages[0].body, "work");
+    const char *tokens[] = {receive.batch->messages[0].token, "nonsense"};
+    later_settle(s, "tasks", &(struct later_settle){.kind = LATER_ACK, .tokens = tokens, .len = 2},
+                 &ack.later);
+    call_wait(&ack);
+    assert_int_equal(ack.code, SLUICE_INVALID);
+    assert_int_equal(ack.len, 2);
+    assert_string_equal(ack.outcomes[0].status, "processed");
+    assert_int_equal(ack.outcomes[1].code, SLUICE_INVALID);
+    assert_false(later_cancel(s, &receive.later)); // long over
+    call_done(&receive);
+    call_done(&ack);
+    sluice_close(s);
+}
+
+// Whenever the cancel meets the message: either it was given and is answered, or it stays.
+static void a_cancelled_receive_is_not_answered_and_loses_nothing(void **state)
+{
+    (void)state;
+    struct sluice *s = open_store();
+    for (int i = 0; i < 200; i++) {
+        struct call c;
+        call_init(&c);
+        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
+                      &c.later);
+        if (i % 2 == 0) send_text(s, "x");
+        bool cancelled = later_cancel(s, &c.later);
+        if (!cancelled) call_wait(&c);
+        if (cancelled) assert_int_equal(c.answers, 0);
+        bool nothing = cancelled || c.batch->len == 0; // too late to cancel, too early to wait
+        if (i % 2 != 0) {
+            assert_true(nothing);
+            send_text(s, "x");
+        }
+        struct sluice_batch *b = c.batch;
+        if (nothing) {
+            struct sluice_receive ask = {.wait_ms = DEADLINE_MS, .worker = "other"};
+            assert_int_equal(sluice_receive(s, "tasks", &ask, &b, NULL), SLUICE_OK);
+        }
+        assert_int_equal(b->len, 1);
+        assert_int_equal(b->messages[0].retries, 0);
+        const char *token = b->messages[0].token;
+        assert_int_equal(sluice_ack(s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+        if (nothing) sluice_batch_free(b);
+        if (cancelled) assert_int_equal(c.answers, 0);
+        call_done(&c);
+    }
+    sluice_close(s);
+}
+
+static void a_crowd_waits_and_ends_in_time(void **state)
+{
+    (void)state;
+    struct sluice *s = open_store();
+    static struct call calls[CROWD];
+    int64_t began = clock_boot_ms();
+    for (int i = 0; i < CROWD; i++) {
+        call_init(&calls[i]);
+        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 500, .worker = "w"},
+                      &calls[i].later);
+    }
+    send_text(s, "one");
+    size_t given = 0;
+    for (int i = 0; i < CROWD; i++) {
+        call_wait(&calls[i]);
+        assert_int_equal(calls[i].code, SLUICE_OK);
+        given += calls[i].batch->len;
+        call_done(&calls[i]);
+    }
+    assert_int_equal(given, 1);
+    assert_true(clock_boot_ms() - began >= 499);
+    sluice_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_send_is_answered_with_a_row_for_each),
+        cmocka_unit_test(a_call_that_comes_to_nothing_says_why),
+        cmocka_unit_test(a_receive_waits_and_is_settled),
+        cmocka_unit_test(a_cancelled_receive_is_not_answered_and_loses_nothing),
+        cmocka_unit_test(a_crowd_waits_and_ends_in_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

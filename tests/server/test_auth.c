@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens, scopes and rates over real HTTP.
+#include "rig.h"
+#include "server/limiter.h"
+#include "server/tokens.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- a node with tokens
+
+struct keys {
+    char boss[TOKEN_SECRET_MAX]; // admin of all
+    char ci[TOKEN_SECRET_MAX];   // sends to and works on mail-*
+    char past[TOKEN_SECRET_MAX]; // expired
+};
+
+static void add(struct tokens *t, const char *name, const char *what, char secret[TOKEN_SECRET_MAX])
+{
+    char hash[TOKEN_HASH_MAX], value[300], why[256];
+    token_make(secret, hash);
+    (void)snprintf(value, sizeof value, "%s %s", hash, what);
+    if (!tokens_add(t, name, value, why, sizeof why)) fail_msg("%s", why);
+}
+
+static struct tokens *make_keys(struct keys *k)
+{
+    struct tokens *t = tokens_new();
+    add(t, "boss", "scope=admin queue=*", k->boss);
+    add(t, "ci", "scope=send,work queue=mail-*", k->ci);
+    add(t, "past", "scope=admin queue=* expires=2020-01-01T00:00:00Z", k->past);
+    return t;
+}
+
+static void start(struct rig *r, struct server_config *config)
+{
+    struct sluice_error error;
+    *r = (struct rig){.line = -1};
+    if (strcmp(rig_store, "file") == 0) scratch_make(r->dir);
+    config->listen = "127.0.0.1:0";
+    assert_int_equal(sluice_open(*r->dir ? r->dir : "mem:", NULL, &r->store, &error), SLUICE_OK);
+    assert_int_equal(sluice_queue_create(r->store, "mail-out", NULL, 0, &error), SLUICE_OK);
+    assert_int_equal(sluice_queue_create(r->store, "orders", NULL, 0, &error), SLUICE_OK);
+    if (server_start(config, r->store, &r->server, &error)) fail_msg("%s", error.message);
+    r->port = (uint16_t)atoi(strrchr(server_address(r->server), ':') + 1);
+}
+
+// The status; the answer's parts that matter here are kept.
+static char detail[1024], challenge[128], retry_after[32];
+
+static int with(struct rig *r, const char *secret, const char *method, const char *path,
+                const char *body)
+{
+    struct reply reply;
+    char header[256] = "";
+    if (secret) (void)snprintf(header, sizeof header, "Authorization: Bearer %s\r\n", secret);
+    ask(r,
+        &(struct ask){.method = method,
+                      .path = path,
+                      .type = body ? "application/json" : NULL,
+                      .headers = header,
+                      .body = body},
+        &reply);
+    (void)snprintf(detail, sizeof detail, "%s", reply.body);
+    (void)snprintf(challenge, sizeof challenge, "%s", reply_header(&reply, "WWW-Authenticate"));
+    (void)snprintf(retry_after, sizeof retry_after, "%s", reply_header(&reply, "Retry-After"));
+    int status = reply.status;
+    reply_done(&reply);
+    return status;
+}
+
+#define SEND_MAIL "/v1/queues/mail-out/messages"
+
+static void who_has_no_token_is_asked_for_one(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct keys k;
+    struct server_config config = {.tokens = make_keys(&k)};
+    start(&r, &config);
+    assert_int_equal(with(&r, NULL, "GET", "/v1/queues", NULL), 401);
+    assert_string_equal(challenge, "Bearer");
+    assert_int_equal(with(&r, "sluice_wrong", "GET", "/v1/queues", NULL), 401);
+    assert_non_null(strstr(challenge, "invalid_token"));
+    assert_int_equal(with(&r, k.past, "GET", "/v1/queues", NULL), 401);
+    assert_non_null(strstr(detail, "expired"));
+    assert_int_equal(with(&r, k.boss, "GET", "/v1/queues", NULL), 200);
+    // Who looks after the node need not be able to use it.
+    assert_int_equal(with(&r, NULL, "GET", "/healthz", NULL), 200);
+    assert_int_equal(with(&r, NULL, "GET", "/readyz", NULL), 200);
+    rig_stop(&r);
+}
+
+static void a_scope_that_is_missing_is_named(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct keys k;
+    struct server_config config = {.tokens = make_keys(&k)};
+    start(&r, &config);
+    assert_int_equal(with(&r, k.ci, "POST", SEND_MAIL, "{\"body\":\"x\"}"), 201);
+    assert_int_equal(with(&r, k.ci, "POST", "/v1/queues/mail-out/receive", "{}"), 200);
+    assert_int_equal(with(&r, k.ci, "POST", "/v1/queues/orders/messages", "{\"body\":\"x\"}"), 403);
+    assert_non_null(strstr(detail, "token ci does not have the scope send for queue orders"));
+    assert_int_equal(with(&r, k.ci, "DELETE", "/v1/queues/mail-out", NULL), 403);
+    assert_non_null(strstr(detail, "scope admin"));
+    assert_int_equal(with(&r, k.ci, "GET", "/v1/queues/mail-out/stats", NULL), 403);
+    assert_non_null(strstr(detail, "scope read"));
+    assert_int_equal(with(&r, k.ci, "GET", "/metrics", NULL), 403); // it tells of every queue
+    assert_int_equal(with(&r, k.boss, "GET", "/metrics", NULL), 200);
+    rig_stop(&r);
+}
+
+static void a_queue_named_in_a_body_is_checked_too(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct tokens *t = tokens_new();
+    char some[TOKEN_SECRET_MAX], reader[TOKEN_SECRET_MAX];
+    add(t, "some", "scope=admin queue=mail-*", some);
+    add(t, "reader", "scope=read queue=mail-*", reader);
+    struct server_config config = {.tokens = t};
+    start(&r, &config);
+    assert_int_equal(with(&r, some, "POST", "/v1/queues/mail-out/redrive", "{\"to\":\"orders\"}"),
+                     403);
+    assert_non_null(strstr(detail, "scope send for queue orders"));
+    assert_int_equal(with(&r, some, "POST", "/v1/queues/mail-out/redrive", "{}"), 200);
+    const char *letters =
+        "{\"failureStrategy\":{\"mode\":\"deadLetter\",\"deadLetterQueue\":\"orders\"}}";
+    assert_int_equal(with(&r, some, "PATCH", "/v1/queues/mail-out", letters), 403);
+    assert_int_equal(with(&r, some, "PUT", "/v1/queues/mail-new", letters), 403);
+    // The list has those he may read.
+    assert_int_equal(with(&r, reader, "GET", "/v1/queues", NULL), 200);
+    assert_non_null(strstr(detail, "mail-out"));
+    assert_null(strstr(detail, "orders"));
+    rig_stop(&r);
+}
+
+static void tokens_are_exchanged_while_it_runs(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct keys old, fresh;
+    struct server_config config = {.tokens = make_keys(&old)};
+    start(&r, &config);
+    assert_int_equal(with(&r, old.ci, "POST", SEND_MAIL, "{\"body\":\"x\"}"), 201);
+    struct server_config next = {.tokens = make_keys(&fresh)};
+    assert_int_equal(server_reload(r.server, &next, NULL), SLUICE_OK);
+    assert_int_equal(with(&r, old.ci, "POST", SEND_MAIL, "{\"body\":\"x\"}"), 401);
+    assert_int_equal(with(&r, fresh.ci, "POST", SEND_MAIL, "{\"body\":\"x\"}"), 201);
+    rig_stop(&r);
+}
+
+static void who_asks_too_often_is_told_when_to_come_back(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct keys k;
+    struct server_config config = {.tokens = make_keys(&k), .requests_per_second = 5};
+    start(&r, &config);
+    int refused = 0;
+    for (int i = 0; i < 50 && !refused; i++)
+        if (with(&r, k.ci, "POST", SEND_MAIL, "{\"body\":\"x\"}") == 429) refused = i;
+    assert_true(refused >= 5);
+    assert_true(atoi(retry_after) >= 1);
+    assert_non_null(strstr(detail, "too-many-requests"));
+    assert_int_equal(with(&r, k.boss, "GET", "/v1/queues", NULL), 200); // another client
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(with(&r, NULL, "GET", "/healthz", NULL), 200); // never refused
+    rig_stop(&r);
+}
+
+// ---- the limiter itself, on a clock of ours
+
+#define SECOND INT64_C(1000000000)
+
+static int take(struct limiter *l, const char *who, int64_t now, int times)
+{
+    int taken = 0;
+    int64_t wait_ms;
+    for (int i = 0; i < times; i++)
+        taken += limiter_take(l, who, now, &wait_ms);
+    return taken;
+}
+
+static void a_second_s_worth_may_be_used_at_once_and_comes_back(void **state)
+{
+    (void)state;
+    int64_t now = 1000 * SECOND, wait_ms;
+    struct limiter *l = limiter_new();
+    assert_int_equal(take(l, "a", now, 1000), 1000); // no limit was set
+    limiter_set(l, 10);
+    assert_int_equal(take(l, "a", now, 1000), 10);
+    assert_false(limiter_take(l, "a", now, &wait_ms));
+    assert_int_equal(wait_ms, 100);
+    assert_int_equal(take(l, "b", now, 1000), 10);
+    assert_int_equal(take(l, "a", now + SECOND / 2, 1000), 5);
+    assert_int_equal(take(l, "a", now + 60 * SECOND, 1000), 10); // nothing is saved up beyond
+    limiter_free(l);
+}
+
+static void many_clients_cost_no_memory_and_wrong_nobody(void **state)
+{
+    (void)state;
+    struct limiter *l = limiter_new();
+    limiter_set(l, 1);
+    for (int i = 0; i < 200000; i++) {
+        char who[32];
+        (void)snprintf(who, sizeof who, "client %d", i);
+        assert_int_equal(take(l, who, 1000 * SECOND, 1), 1);
+    }
+    limiter_free(l);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_has_no_token_is_asked_for_one),
+        cmocka_unit_test(a_scope_that_is_missing_is_named),
+        cmocka_unit_test(a_queue_named_in_a_body_is_checked_too),
+        cmocka_unit_test(tokens_are_exchanged_while_it_runs),
+        cmocka_unit_test(who_asks_too_often_is_told_when_to_come_back),
+        cmocka_unit_test(a_second_s_worth_may_be_used_at_once_and_comes_back),
+        cmocka_unit_test(many_clients_cost_no_memory_and_wrong_nobody),
+    };
+    if (argc > 1) rig_store = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

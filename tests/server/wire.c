@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compact encoding: what goes in comes out, and nothing cut short or lied about does.
+#include "api/wire.h"
+#include "../unit/unit.h"
+
+#include <string.h>
+
+#define BYTES_MAX 65536
+
+static const struct sluice_header headers[] = {{"colour", "green"}, {"empty", ""}};
+static const struct sluice_send sends[] = {
+    {.body = "a\0b",
+     .body_len = 3,
+     .group = "g",
+     .dedup = "d",
+     .content_type = "text/plain",
+     .workflow = "w",
+     .priority = 7,
+     .delay_ms = 1500,
+     .headers = headers,
+     .headers_len = 2},
+    {.due = INT64_C(1900000000000)},
+    {.body = "", .headers = headers + 1, .headers_len = 1},
+};
+static const struct sluice_message messages[] = {
+    {.id = "3f9a01cc-0-17",
+     .token = "3f9a01cc-0-17-00112233445566778899aabbccddeeff",
+     .state = "locked",
+     .body = "\xff\0\1",
+     .body_len = 3,
+     .group = "g",
+     .dedup = "d",
+     .content_type = "c",
+     .workflow = "w",
+     .worker = "me",
+     .headers = headers,
+     .headers_len = 2,
+     .priority = 9,
+     .attempt = 2,
+     .retries = 1,
+     .fence = UINT64_MAX,
+     .lease_ms = 29999,
+     .deadline = 5,
+     .sent_at = -1},
+    {.id = "3f9a01cc-0-18", .state = "ready"},
+};
+
+static void sends_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    wire_put_sends(&b, sends, 3);
+    struct wire_sends out;
+    assert_true(wire_read_sends(buf_bytes(&b), &out));
+    assert_int_equal(out.len, 3);
+    const struct sluice_send *m = &out.messages[0];
+    assert_int_equal(m->body_len, 3);
+    assert_memory_equal(m->body, "a\0b", 4);
+    assert_string_equal(m->group, "g");
+    assert_string_equal(m->dedup, "d");
+    assert_string_equal(m->content_type, "text/plain");
+    assert_string_equal(m->workflow, "w");
+    assert_int_equal(m->priority, 7);
+    assert_int_equal(m->delay_ms, 1500);
+    assert_int_equal(m->headers_len, 2);
+    assert_string_equal(m->headers[0].name, "colour");
+    assert_string_equal(m->headers[0].value, "green");
+    assert_int_equal(out.messages[1].due, sends[1].due);
+    assert_int_equal(out.messages[2].headers_len, 1);
+    assert_string_equal(out.messages[2].headers[0].name, "empty");
+    wire_sends_done(&out);
+}
+
+static void a_batch_comes_out_as_it_went_in_and_owns_its_memory(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct sluice_message copy[2] = {messages[0], messages[1]};
+    wire_put_batch(&b, &(struct sluice_batch){copy, 2});
+    struct sluice_batch *out;
+    assert_true(wire_read_batch(buf_bytes(&b), &out));
+    memset(b.data, 0xaa, b.len);
+    buf_done(&b);
+    assert_int_equal(out->len, 2);
+    const struct sluice_message *m = &out->messages[0];
+    assert_string_equal(m->id, messages[0].id);
+    assert_string_equal(m->token, messages[0].token);
+    assert_string_equal(m->state, "locked");
+    assert_memory_equal(m->body, "\xff\0\1", 4);
+    assert_string_equal(m->worker, "me");
+    assert_string_equal(m->headers[1].name, "empty");
+    assert_int_equal(m->priority, 9);
+    assert_int_equal(m->attempt, 2);
+    assert_int_equal(m->retries, 1);
+    assert_true(m->fence == UINT64_MAX);
+    assert_int_equal(m->lease_ms, 29999);
+    assert_int_equal(m->sent_at, -1);
+    assert_string_equal(out->messages[1].group, "");
+    assert_int_equal(out->messages[1].body_len, 0);
+    sluice_batch_free(out);
+}
+
+static void answers_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct sluice_error error = {
+        .code = SLUICE_FENCED, .reason = "lock-expired", .message = "too late"};
+    struct sluice_error first;
+    struct sluice_sent sent[] = {{.id = "3f9a01cc-0-1", .duplicate = 1}, {.code = SLUICE_LIMIT}},
+                       sent_out[2];
+    wire_put_sent(&b, sent, 2, NULL);
+    assert_true(wire_read_sent(buf_bytes(&b), sent_out, 2, &first));
+    assert_int_equal(first.code, SLUICE_OK);
+    assert_string_equal(sent_out[0].id, sent[0].id);
+    assert_int_equal(sent_out[0].duplicate, 1);
+    assert_int_equal(sent_out[1].code, SLUICE_LIMIT);
+    assert_false(wire_read_sent(buf_bytes(&b), sent_out, 1, &first));
+
+    buf_clear(&b);
+    struct sluice_outcome rows[] = {
+        {.status = "renewed", .until = 99},
+        {.code = SLUICE_FENCED, .reason = "lock-expired", .status = ""}};
+    struct sluice_outcome out[2];
+    wire_put_outcomes(&b, rows, 2, &error);
+    assert_true(wire_read_outcomes(buf_bytes(&b), out, 2, &first));
+    assert_string_equal(out[0].status, "renewed");
+    assert_int_equal(out[0].until, 99);
+    assert_string_equal(out[1].reason, "lock-expired");
+    assert_string_equal(first.message, "too late");
+}
+
+static void asks_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct wire_receive ask = {.worker = "w", .max = 7, .wait_ms = 20000, .visibility_ms = 5},
+                        ask_out;
+    wire_put_receive(&b, &ask);
+    assert_true(wire_read_receive(buf_bytes(&b), &ask_out));
+    assert_string_equal(ask_out.worker, "w");
+    assert_int_equal(ask_out.max, 7);
+    assert_int_equal(ask_out.wait_ms, 20000);
+    assert_int_equal(ask_out.visibility_ms, 5);
+    buf_clear(&b);
+    const char *tokens[] = {"one", "two"};
+    struct wire_settle settle;
+    wire_put_settle(&b, tokens, 2, 30, "why");
+    assert_true(wire_read_settle(buf_bytes(&b), &settle));
+    assert_int_equal(settle.len, 2);
+    assert_string_equal(settle.tokens[1], "two");
+    assert_string_equal(settle.reason, "why");
+    assert_int_equal(settle.wait_ms, 30);
+    wire_settle_done(&settle);
+}
+
+static void nothing_that_was_cut_short_is_read(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct wire_sends some;
+    struct sluice_batch *batch;
+    wire_put_sends(&b, sends, 3);
+    for (size_t len = 0; len < b.len; len++)
+        assert_false(wire_read_sends(bytes_of(b.data, len), &some));
+    buf_put_u8(&b, 0);
+    assert_false(wire_read_sends(buf_bytes(&b), &some)); // one byte too many
+    buf_clear(&b);
+    struct sluice_message copy[2] = {messages[0], messages[1]};
+    wire_put_batch(&b, &(struct sluice_batch){copy, 2});
+    for (size_t len = 0; len < b.len; len++)
+        assert_false(wire_read_batch(bytes_of(b.data, len), &batch));
+}
+
+static void a_count_that_cannot_be_is_refused_before_memory_is_taken(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct wire_sends some;
+    buf_put_u8(&b, 1);
+    buf_put_u32(&b, UINT32_MAX);
+    assert_false(wire_read_sends(buf_bytes(&b), &some));
+    assert_null(some.messages);
+}
+
+static void a_text_with_a_zero_inside_is_refused(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct wire_receive out;
+    buf_put_u8(&b, 1);
+    buf_put_sized(&b, bytes_of("a\0b", 3));
+    buf_put_u8(&b, 0);
+    buf_put_u32(&b, 1);
+    buf_put_i64(&b, 0);
+    buf_put_i64(&b, 0);
+    assert_false(wire_read_receive(buf_bytes(&b), &out));
+    b.data[6] = 'x';
+    assert_true(wire_read_receive(buf_bytes(&b), &out));
+    assert_string_equal(out.worker, "axb");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sends_come_out_as_they_went_in),
+        cmocka_unit_test(a_batch_comes_out_as_it_went_in_and_owns_its_memory),
+        cmocka_unit_test(answers_come_out_as_they_went_in),
+        cmocka_unit_test(asks_come_out_as_they_went_in),
+        cmocka_unit_test(nothing_that_was_cut_short_is_read),
+        cmocka_unit_test(a_count_that_cannot_be_is_refused_before_memory_is_taken),
+        cmocka_unit_test(a_text_with_a_zero_inside_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
