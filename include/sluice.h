@@ -384,6 +384,13 @@ typedef void sluice_report(void *ctx, const char *check, enum sluice_health heal
 SLUICE_API enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx,
                                           struct sluice_error *error);
 
+/*
+ * The median time of a durable write of len bytes in the store itself, beside any queue: what every
+ * commit is made of. Some hundred small objects are created and deleted. SLUICE_INVALID on a node.
+ */
+SLUICE_API enum sluice_code sluice_measure(struct sluice *s, size_t len, double *median_us,
+                                           struct sluice_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
 #include "api/doctor.h"
 #include "api/inside.h"
 #include "api/remote.h"
+#include "api/transport.h"
 #include "os/clock.h"
 #include "store/meter.h"
 #include "store/probe.h"
@@ -14,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS 21 // odd: the middle one is the median
+#define ROUNDS            21 // odd: the middle one is the median
+#define MEASURE_ROUNDS    101
+#define MEASURE_BYTES_MAX ((size_t)8 << 20)
 
 void doctor_say(struct doctor *d, const char *check, enum sluice_health health, const char *format,
                 ...)
@@ -211,4 +214,37 @@ enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx
     }
     if (!d.worst) return SLUICE_OK;
     return refuse(error, d.worst, "store", "%s is not healthy", url);
+}
+
+// ---- the bare cost of a write
+
+enum sluice_code sluice_measure(struct sluice *s, size_t len, double *median_us,
+                                struct sluice_error *error)
+{
+    if (s->calls != &direct_transport)
+        return refuse(error, ERR_INVALID, "store", "a node's store cannot be measured from here");
+    int64_t took_ns[MEASURE_ROUNDS];
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    CLEANUP(buf_done) struct buf body;
+    buf_init(&body, MEASURE_BYTES_MAX);
+    uint8_t *bytes = buf_grow(&body, len);
+    if (!bytes)
+        return refuse(error, ERR_INVALID, "len", "%zu bytes are more than %zu", len,
+                      MEASURE_BYTES_MAX);
+    memset(bytes, 'x', len);
+    enum err err = ERR_OK;
+    for (int i = 0; !err && i < MEASURE_ROUNDS; i++) {
+        char key[60];
+        const char *keys[] = {key};
+        (void)snprintf(key, sizeof key, "doctor/%d-%lld", i, (long long)clock_boot_ns());
+        int64_t start = clock_boot_ns();
+        err = store_put_new(s->store, key, buf_bytes(&body), &a);
+        took_ns[i] = clock_boot_ns() - start;
+        if (!err) err = store_delete(s->store, keys, 1, &a);
+    }
+    if (err) return refuse_why(error, err, "", a.why);
+    qsort(took_ns, MEASURE_ROUNDS, sizeof *took_ns, by_size);
+    *median_us = (double)took_ns[MEASURE_ROUNDS / 2] / 1e3;
+    return SLUICE_OK;
 }

@@ -45,6 +45,7 @@ struct bench {
     const char *dir;                // NULL: the store is no directory
     bool dir_is_ours;
     double disk_us;
+    double put_us; // the median PUT around the last workload; 0: the store is no bucket
     char problem[BENCH_PROBLEM_MAX];
 };
 
@@ -112,6 +113,10 @@ static void print_figure(const struct bench *b, const char *name, const char *of
         if (f->requests.all > 0)
             printf("%-12s %.4f requests per message, %.4f PUT per message\n", "",
                    per_message(f, f->requests.all), per_message(f, f->requests.puts));
+        if (b->put_us > 0)
+            printf("%-12s a bare PUT just before and after: p50 %.0f us; the p50 above is %.2f of "
+                   "them\n",
+                   "", b->put_us, f->p50_us / b->put_us);
     } else {
         struct json *o = json_new();
         json_text(o, "workload", name);
@@ -127,6 +132,7 @@ static void print_figure(const struct bench *b, const char *name, const char *of
         json_number(o, "missing", (int64_t)f->missing);
         json_number(o, "repeated", (int64_t)f->repeated);
         json_number(o, "diskP50Us", (int64_t)b->disk_us);
+        if (b->put_us > 0) json_number(o, "putP50Us", (int64_t)b->put_us);
         json_number(o, "loadPercent", (int64_t)(bench_load_average() * 100));
         if (f->requests.all > 0) {
             json_fraction(o, "requestsPerMessage", per_message(f, f->requests.all));
@@ -156,6 +162,18 @@ static const struct part parts[] = {
     {LOAD_PACED, "paced", "send to handler", PACED_PART, 2, "paced", true},
 };
 
+// What a bucket's own write costs at this moment: the others on the machine are in it.
+static double bare_put_us(const struct bench *b)
+{
+    struct sluice *store = NULL;
+    double us = 0;
+    if (strncmp(b->settings.place, "s3://", 5) != 0) return 0;
+    if (sluice_open(b->settings.place, NULL, &store, NULL) != SLUICE_OK) return 0;
+    if (sluice_measure(store, b->settings.size, &us, NULL) != SLUICE_OK) us = 0;
+    sluice_close(store);
+    return us;
+}
+
 static int run_part(struct bench *b, const struct part *p)
 {
     struct bench_settings s = b->settings;
@@ -165,8 +183,10 @@ static int run_part(struct bench *b, const struct part *p)
     s.queue = queue;
     s.messages = s.messages / p->divisor > 0 ? s.messages / p->divisor : 1;
     s.processes = b->processes > 0 ? b->processes : p->processes;
+    double before_us = bare_put_us(b);
     if (!bench_run(&bench_sluice, &s, p->load, &f, b->problem))
         return cli_fail_as(b->cli, SLUICE_UNAVAILABLE, "", "%s: %s", p->name, b->problem);
+    b->put_us = (before_us + bare_put_us(b)) / 2;
     print_figure(b, p->name, p->of, &s, &f);
     if (f.missing == 0 && f.repeated == 0) return 0;
     return cli_fail_as(b->cli, SLUICE_CORRUPT, "",

@@ -27,10 +27,10 @@ enum meter_kind {
 
 struct meter_count {
     uint64_t requests;
-    uint64_t refused;   // ended in anything but ERR_OK
-    uint64_t bytes_in;  // bodies sent to the store
-    uint64_t bytes_out; // bodies received from it
-    uint64_t time_ns;   // spent waiting for it
+    uint64_t refused;              // ended in anything but ERR_OK
+    uint64_t bytes_in;             // bodies sent to the store
+    uint64_t bytes_out;            // bodies received from it
+    uint64_t time_ns;              // spent waiting for it
     struct histogram_view latency; // of histogram_latency
 };
 

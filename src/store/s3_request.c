@@ -341,6 +341,17 @@ static bool again(struct s3_client *c, struct s3_exchange *x, int tries, int64_t
     return first;
 }
 
+// A connection on which nothing moves must not use up all the time of a request that may be made
+// again: the first try has a third of it, the second half of the rest.
+static int64_t try_ms(const struct s3_client *c, const struct s3_exchange *x, int tries,
+                      int64_t end_ms)
+{
+    bool repeatable = x->ask != S3_CREATE && x->ask != S3_WRITE;
+    int64_t left = end_ms - clock_boot_ms();
+    if (!repeatable || tries > 2) return left > 0 ? left : c->timeout_ms;
+    return left > 6 ? left / (4 - tries) : left;
+}
+
 enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
 {
     int64_t end_ms = clock_boot_ms() + c->timeout_ms; // no try starts later
@@ -348,6 +359,7 @@ enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_ans
     for (int tries = 1;; tries++) {
         enum err e = s3_begin(c, x, a);
         if (e) return e;
+        x->call.timeout_ms = try_ms(c, x, tries, end_ms);
         http_do(c->http, &x->call);
         s3_conclude(c, x, a);
         if (!again(c, x, tries, end_ms)) break;
