@@ -67,6 +67,9 @@ struct sluice;
 struct sluice_options {
     int64_t timeout_ms; /* how long a call may take beside waiting for messages; 0: 30 s */
     const char *token;  /* of a node that wants one; NULL: the environment's SLUICE_TOKEN */
+    /* Not 0: never ask the node that owns a queue, always write to the store. So does the
+     * environment's SLUICE_FORWARD=off. */
+    int direct;
 };
 
 /*

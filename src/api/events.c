@@ -26,6 +26,7 @@ struct direct_events {
     size_t len;
     size_t cap;
     size_t next;
+    bool heard; // the desk asked last had events, wanted or not: it may have more
     char id[EVENT_ID_MAX]; // of the one handed out last
     char message[SLUICE_ID_MAX];
 };
@@ -64,6 +65,7 @@ void direct_events_close(struct sluice_events *face)
 static void keep(void *ctx, const struct events *list, const struct event *event)
 {
     struct direct_events *e = ctx;
+    e->heard = true;
     if (event->slot < e->position) return;
     if (e->len == e->cap) {
         e->cap = e->cap > 0 ? e->cap * 2 : 256;
@@ -81,6 +83,7 @@ static void keep(void *ctx, const struct events *list, const struct event *event
 static enum err refill(struct direct_events *e, int64_t wait_ms)
 {
     e->len = e->next = 0;
+    e->heard = false;
     e->turn = (e->turn + 1) % e->queue->row.birth.shards;
     enum err err = desk_follow(e->desks[e->turn], wait_ms);
     if (!err) desk_events(e->desks[e->turn], keep, e);
@@ -115,7 +118,7 @@ enum sluice_code direct_events_next(struct sluice_events *face, int64_t wait_ms,
     struct direct_events *e = (struct direct_events *)face;
     uint32_t shards = e->queue->row.birth.shards;
     int64_t until = clock_boot_ms() + wait_ms;
-    for (uint32_t tried = 0; e->next == e->len; tried++) {
+    for (uint32_t tried = 0; e->next == e->len;) {
         int64_t left = until - clock_boot_ms();
         if (tried >= shards && left <= 0) return refuse(error, ERR_NOT_FOUND, "", "no event came");
         int64_t slice = shards == 1 ? left : left < SLICE_MS ? left : SLICE_MS;
@@ -126,6 +129,7 @@ enum sluice_code direct_events_next(struct sluice_events *face, int64_t wait_ms,
             desk_why(e->desks[e->turn], err, why);
             return refuse_why(error, err, e->queue->row.name, why);
         }
+        tried = e->heard ? 0 : tried + 1; // those before the position are not the end
     }
     hand_out(e, &e->rows[e->next++], out);
     return SLUICE_OK;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening a store by its URL, and closing it.
+#include "api/forward.h"
 #include "api/inside.h"
 #include "api/remote.h"
 #include "base/memory.h"
@@ -71,6 +72,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);
+    s->forward = forward_new(options);
     porter_start(s);
     *out = s;
     return SLUICE_OK;
@@ -81,6 +83,8 @@ static void direct_close(struct sluice *s)
     later_stop(s);
     porter_stop(s);
     queues_close(s);
+    forward_free(s->forward);
+    owner_self_free(atomic_load(&s->self));
     store_free(s->store);
     (void)pthread_mutex_destroy(&s->lock);
     memory_free(s);
@@ -96,12 +100,12 @@ const struct transport direct_transport = {
     .queue_resume = direct_queue_resume,
     .queue_purge = direct_queue_purge,
     .queue_delete = direct_queue_delete,
-    .send = direct_send,
-    .receive = direct_receive,
-    .ack = direct_ack,
-    .fail = direct_fail,
-    .release = direct_release,
-    .renew = direct_renew,
+    .send = forward_send,
+    .receive = forward_receive,
+    .ack = forward_ack,
+    .fail = forward_fail,
+    .release = forward_release,
+    .renew = forward_renew,
     .peek = direct_peek,
     .show = direct_show,
     .requests = direct_requests,

@@ -4,6 +4,7 @@
 
 #include "api/catalog.h"
 #include "api/direct.h"
+#include "api/owner.h"
 #include "node/desk.h"
 #include "sluice.h"
 
@@ -18,6 +19,9 @@ struct open_queue {
     bool stale;
     struct desk **desks; // one per shard, opened when first needed; under the handle's lock
     uint32_t turn;       // which shard a receive starts with; under the handle's lock
+    struct reign *reigns;     // one per shard: a node's
+    struct owner_peer *owner; // whom calls go to; NULL: nobody. Under the handle's lock, as is ...
+    int64_t owner_look_at;    // ... when to look who that is, clock_boot_ms
 };
 
 struct sluice {
@@ -30,6 +34,8 @@ struct sluice {
     pthread_cond_t porter_woken;
     bool porter_wanted; // something may have died
     bool closing;
+    struct owner_self *_Atomic self; // what it is as a node; NULL: it is none
+    struct forward *forward;         // NULL: it does not
     struct later_pool *later; // NULL until later.h is used; made under the lock
 };
 
@@ -75,6 +81,9 @@ enum sluice_code queue_check_config(struct sluice *s, const char *name,
 bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1]);
 enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                             struct sluice_error *error);
+// ... for a call that a node makes as the shard's owner
+enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                                 struct sluice_error *error);
 // Without asking the store: NULL unless the queue and this desk of it are open already.
 struct open_queue *queue_if_open(struct sluice *s, const char *name, uint32_t shard,
                                  struct desk **desk);

@@ -18,6 +18,14 @@ static struct open_queue *find_open(const struct sluice *s, const char *name)
     return q;
 }
 
+static struct reign *reigns_new(uint32_t shards)
+{
+    struct reign *reigns = memory_zeroed(shards, sizeof *reigns);
+    for (uint32_t i = 0; i < shards; i++)
+        (void)pthread_mutex_init(&reigns[i].lock, NULL);
+    return reigns;
+}
+
 static struct open_queue *add_open(struct sluice *s, const struct catalog_row *row)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -27,6 +35,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
         q->handle = s;
         q->row = *row;
         q->desks = memory_zeroed(row->birth.shards, sizeof(struct desk *));
+        q->reigns = reigns_new(row->birth.shards);
         q->turn = (uint32_t)entropy_u64(); // not everybody starts with the first shard
         q->next = s->queues;
         s->queues = q;
@@ -146,6 +155,14 @@ enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **
     return SLUICE_OK;
 }
 
+enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct desk **out,
+                                 struct sluice_error *error)
+{
+    enum sluice_code code = queue_desk(q, shard, out, error);
+    if (!code) owner_look(q, shard, *out);
+    return code;
+}
+
 struct open_queue *queue_if_open(struct sluice *s, const char *name, uint32_t shard,
                                  struct desk **desk)
 {
@@ -153,7 +170,8 @@ struct open_queue *queue_if_open(struct sluice *s, const char *name, uint32_t sh
     struct open_queue *q = find_open(s, name);
     *desk = q ? q->desks[shard] : NULL;
     (void)pthread_mutex_unlock(&s->lock);
-    return *desk && !is_known_deleted(q) ? q : NULL;
+    bool ready = *desk && !is_known_deleted(q) && !owner_is_due(q, shard, *desk);
+    return ready ? q : NULL;
 }
 
 enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
@@ -185,9 +203,12 @@ void queues_close(struct sluice *s)
     while (s->queues) {
         struct open_queue *q = s->queues;
         s->queues = q->next;
-        for (uint32_t shard = 0; shard < q->row.birth.shards; shard++)
+        for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
             desk_close(q->desks[shard]);
+            (void)pthread_mutex_destroy(&q->reigns[shard].lock);
+        }
         memory_free(q->desks);
+        memory_free(q->reigns);
         memory_free(q);
     }
 }

@@ -97,7 +97,7 @@ static enum sluice_code hand_out(struct receiving *r, uint32_t shard, struct des
 static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_t wait_ms)
 {
     struct desk *d;
-    enum sluice_code code = queue_desk(r->queue, shard, &d, r->error);
+    enum sluice_code code = queue_work_desk(r->queue, shard, &d, r->error);
     if (code) return code;
     enum err err = desk_receive(d, &r->claim, wait_ms, &r->answer);
     code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
@@ -136,7 +136,7 @@ static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
 static enum sluice_code prepare(const struct sluice_receive *o, struct receiving *r,
                                 char name[WORKER_NAME_MAX + 1])
 {
-    default_worker(name);
+    if (!o->worker) default_worker(name);
     r->asked_at = clock_boot_ms();
     r->claim = (struct op_claim){.worker = bytes_str(o->worker ? o->worker : name),
                                  .max = o->max > 0 ? o->max : 1,
@@ -307,7 +307,7 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
                    size_t count)
 {
     struct desk *d;
-    enum sluice_code code = queue_desk(s->queue, shard, &d, s->code ? NULL : s->error);
+    enum sluice_code code = queue_work_desk(s->queue, shard, &d, s->code ? NULL : s->error);
     if (code) {
         for (size_t i = 0; i < count; i++)
             note_failure(s, members[i], code);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "api/inside.h"
+#include "api/later.h"
 #include "net/http.h"
 #include "os/fork_guard.h"
 #include "json/json.h"
@@ -22,11 +23,12 @@ struct remote {
     struct http *http;   // for what takes a while: TLS, proxies, event streams
     struct plain *plain; // for all else; NULL: not possible
     struct fork_guard guard;
+    int64_t patience_ms; // for each answer, which is asked for once; 0: again and again
 };
 
 // Whether the URL names a node.
 bool remote_is_url(const char *url);
-// What is wrong with it as the URL of a node, said without repeating what may be a secret.
+// sluice_open for such a URL; an error never repeats what may be a secret in it.
 enum sluice_code remote_open(const char *url, const struct sluice_options *options,
                              struct sluice **out, struct sluice_error *error);
 
@@ -115,6 +117,10 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
                              const struct sluice_send *messages, size_t len,
                              const struct sluice_request *request, struct sluice_sent *sent,
                              struct sluice_error *error);
+bool remote_is_one_request(const struct sluice_send *messages, size_t len);
+// ack, fail, release and renew, with the request's id
+enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error);
 enum sluice_code remote_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error);

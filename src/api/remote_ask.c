@@ -233,6 +233,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         bool this_one;
         int64_t left = ask->until - clock_boot_ms();
         call->timeout_ms = (left > 0 ? left : 0) + ask->wait_ms + GRACE_MS;
+        if (r->patience_ms > 0) call->timeout_ms = r->patience_ms + ask->wait_ms;
         if (r->plain)
             plain_do(r->plain, call);
         else
@@ -241,7 +242,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         if (again) *again = maybe;
         maybe = maybe || this_one;
         bool over = code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN;
-        if (over || (this_one && ask->kind == ASK_ONCE)) break;
+        if (over || r->patience_ms > 0 || (this_one && ask->kind == ASK_ONCE)) break;
         remote_pause(tries, ask->until);
         if (clock_boot_ms() >= ask->until) break;
     }

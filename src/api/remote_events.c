@@ -27,6 +27,7 @@ struct remote_events {
     struct remote *remote;
     struct remote_path path;
     char id[ID_MAX]; // the place of the last event; "": of none yet
+    struct ask_head head; // of the call: a stream that breaks names the place it came from
     struct http_call call;
     struct http_stream *stream; // NULL: broken, to be opened again
     size_t read;                // of call.body_in
@@ -49,28 +50,25 @@ static void drop_stream(struct remote_events *e)
 
 static void start_stream(struct remote_events *e)
 {
-    struct ask_head head;
     char last[ID_MAX + 32];
     struct ask ask = {.method = "GET", .path = e->path.text};
-    ask_head_make(e->remote, &ask, &head);
+    ask_head_make(e->remote, &ask, &e->head);
     if (e->id[0]) {
         (void)snprintf(last, sizeof last, "Last-Event-ID: %s", e->id);
-        head.lines[head.lines_len++] = last;
+        e->head.lines[e->head.lines_len++] = last;
     }
-    e->call.url = head.url;
-    e->call.headers = head.lines;
-    e->call.headers_len = head.lines_len;
+    e->call.url = e->head.url;
+    e->call.headers = e->head.lines;
+    e->call.headers_len = e->head.lines_len;
     e->call.timeout_ms = STREAM_MS;
     e->call.body_max = BODY_MAX;
     e->read = 0;
     e->heard_at = clock_boot_ms();
     e->stream = http_stream_open(e->remote->http, &e->call);
     (void)http_stream_read(e->stream, 0);
-    // The head of the request is copied by now or was never needed.
     while (e->call.status == 0 && clock_boot_ms() < e->heard_at + e->remote->handle.timeout_ms)
         if (!http_stream_read(e->stream, SLICE_MS)) break;
-    e->call.url = NULL;
-    e->call.headers = NULL;
+    e->call.headers = NULL; // they are copied by now or were never needed
     e->call.headers_len = 0;
 }
 

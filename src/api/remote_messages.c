@@ -68,6 +68,11 @@ static size_t part_len(const struct sluice_send *messages, size_t len)
     return count;
 }
 
+bool remote_is_one_request(const struct sluice_send *messages, size_t len)
+{
+    return part_len(messages, len) == len;
+}
+
 static void send_part(struct sending *s, const struct sluice_send *messages, size_t len,
                       const struct sluice_request *request, struct sluice_sent *sent)
 {
@@ -237,6 +242,8 @@ struct settling {
     struct remote_path path;
     int64_t wait_ms;
     const char *reason;
+    const struct sluice_request *request; // NULL: each part has one of its own
+    size_t part;
     int64_t until;
     struct sluice_error *error;
     enum sluice_code code; // the first refusal
@@ -248,7 +255,7 @@ static void settle_part(struct settling *s, const char *const *tokens, size_t le
     CLEANUP(http_call_done) struct http_call call;
     CLEANUP(buf_done) struct buf body;
     struct sluice_error why = {.code = SLUICE_OK};
-    struct sluice_request request = request_new();
+    struct sluice_request request = s->request ? part_of(s->request, s->part++) : request_new();
     struct ask ask = {.kind = ASK_AGAIN,
                       .method = "POST",
                       .path = s->path.text,
@@ -292,6 +299,20 @@ static enum sluice_code settle(struct sluice *s, const char *queue, const char *
     } while (done < len);
     if (!outcomes) memory_free(answers);
     return what->code;
+}
+
+enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    static const char *const verbs[] = {[LATER_ACK] = "/ack",
+                                        [LATER_FAIL] = "/fail",
+                                        [LATER_RELEASE] = "/release",
+                                        [LATER_RENEW] = "/renew"};
+    struct settling settling = {.wait_ms = what->wait_ms,
+                                .reason = what->reason,
+                                .request = what->request,
+                                .error = error};
+    return settle(s, queue, verbs[what->kind], what->tokens, what->len, &settling, outcomes);
 }
 
 enum sluice_code remote_ack(struct sluice *s, const char *queue, const char *const *tokens,

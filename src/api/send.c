@@ -158,7 +158,7 @@ static void flush(struct sending *s, uint32_t shard)
     if (s->count == 0) return;
     struct desk *d;
     send_end(&s->payload, 0, s->count);
-    enum sluice_code code = queue_desk(s->queue, shard, &d, s->code ? NULL : s->error);
+    enum sluice_code code = queue_work_desk(s->queue, shard, &d, s->code ? NULL : s->error);
     if (code) {
         note_failure(s, code);
     } else {
@@ -210,6 +210,13 @@ static bool note_refused(struct sending *s, size_t index)
     return true;
 }
 
+// Where an op ends is the same whichever way a call goes: its ops' request ids follow from it.
+static bool is_full(const struct sending *s, const struct parcel *p, size_t headers_len)
+{
+    size_t need = (p->upload ? 0 : p->message->body_len) + headers_len + 4096;
+    return s->count == SEND_COUNT_MAX || s->payload.len + need > OP_BYTES_MAX;
+}
+
 static void send_shard(struct sending *s, uint32_t shard, size_t len)
 {
     CLEANUP(buf_done) struct buf headers;
@@ -219,8 +226,7 @@ static void send_shard(struct sending *s, uint32_t shard, size_t len)
         if (p->shard != shard || note_refused(s, i)) continue;
         buf_clear(&headers);
         (void)put_headers(p->message, &headers, NULL); // checked before
-        size_t need = (p->upload ? 0 : p->message->body_len) + headers.len + 4096;
-        if (s->count == SEND_COUNT_MAX || s->payload.len + need > OP_BYTES_MAX) flush(s, shard);
+        if (is_full(s, p, headers.len)) flush(s, shard);
         add(s, i, buf_bytes(&headers));
     }
     flush(s, shard);
@@ -435,10 +441,12 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
         parcels[i].message = &messages[i];
         buf_clear(&headers);
         (void)put_headers(&messages[i], &headers, NULL); // checked before
+        if (i > 0 && is_full(&sending, &parcels[i], headers.len)) break; // one more op, then
         add(&sending, i, buf_bytes(&headers));
     }
+    bool one = sending.count == len;
     send_end(&sending.payload, 0, sending.count);
-    bool fits = !sending.payload.bad && sending.payload.len <= OP_BYTES_MAX * 2;
+    bool fits = one && !sending.payload.bad && sending.payload.len <= OP_BYTES_MAX * 2;
     if (fits) buf_put(payload, buf_bytes(&sending.payload));
     buf_done(&sending.payload);
     memory_free(sending.members);

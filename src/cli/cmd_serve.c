@@ -109,6 +109,10 @@ struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
 // What it prints could be its file.
 static int print_settings(const struct cli *cli, const struct conf *c)
 {
+    struct server_config config;
+    struct sluice_error error;
+    conf_peek(c, &config);
+    if (server_try_tls(&config, &error)) return cli_fail(cli, &error);
     struct json *o = json_new(), *rows = json_list_new();
     for (enum conf_key i = 0; i < CONF_KEYS; i++) {
         char shown[1100];

@@ -262,6 +262,11 @@ bool journal_is_owner(const struct journal *j)
     return j->my_epoch != 0 && j->my_epoch == j->core.epoch;
 }
 
+int64_t journal_owner_seen_at(const struct journal *j)
+{
+    return j->pace.owner_at;
+}
+
 bool journal_is_ready(const struct journal *j)
 {
     return j->phase == PHASE_IDLE && !j->main.open && !j->replaying;

@@ -134,6 +134,8 @@ uint64_t journal_digest(const struct journal *j);
 uint64_t journal_epoch(const struct journal *j);
 struct journal_owner journal_owner(const struct journal *j); // the recorded one; views into j
 bool journal_is_owner(const struct journal *j); // this handle is it, as far as it has folded
+// Store time of the newest entry of the recorded owner; TIME_DAWN: this handle has folded none.
+int64_t journal_owner_seen_at(const struct journal *j);
 bool journal_is_ready(
     const struct journal *j); // recovered, nothing in flight, at what it believes to be the tail
 bool journal_has_waiting(const struct journal *j); // ops were handed in that are in no entry yet

@@ -392,6 +392,23 @@ enum err desk_sync(struct desk *d)
     return c.err;
 }
 
+void desk_owner(struct desk *d, struct desk_owner *out)
+{
+    struct waiter w;
+    *out = (struct desk_owner){.seen_at = TIME_DAWN};
+    if (driver_enter(d->driver, &w)) return;
+    const struct journal *j = shard_journal(d->shard);
+    struct journal_owner owner = journal_owner(j);
+    out->epoch = journal_epoch(j);
+    memcpy(out->coord, owner.coord, sizeof out->coord);
+    out->token = owner.token;
+    bool text = owner.address.len > 0 && !memchr(owner.address.data, 0, owner.address.len);
+    if (text) memcpy(out->address, owner.address.data, owner.address.len);
+    out->seen_at = journal_owner_seen_at(j);
+    out->mine = journal_is_owner(j);
+    driver_leave(d->driver, &w);
+}
+
 enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner)
 {
     struct desk_call c;

@@ -76,6 +76,16 @@ void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, stru
 // A receive or await that waits is forgotten: true, and `then` is not called. False: it was, or
 // will be soon.
 bool desk_cancel(struct desk *d, struct desk_later *l);
+// Who owns the shard, as far as the desk has folded its journal.
+struct desk_owner {
+    uint64_t epoch; // 0: nobody ever did
+    uint8_t coord[16];
+    uint64_t token;
+    char address[JOURNAL_ADDRESS_MAX + 1]; // "" unless it is text
+    int64_t seen_at; // store time of the newest entry that the owner wrote; TIME_DAWN: none was seen
+    bool mine;       // this desk is it
+};
+void desk_owner(struct desk *d, struct desk_owner *out);
 MUST_USE enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner);
 MUST_USE enum err desk_touch(struct desk *d); // commits an entry, so that the fold's time moves on
 bool desk_dispatch(struct desk *d);           // shard_dispatch with fresh random bits

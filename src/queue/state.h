@@ -185,7 +185,7 @@ struct machine {
     uint64_t tickets;
     uint64_t waiting;
     uint64_t duplicates;
-    uint64_t expired; // locks that ran out while it folded; only to be counted, no part of the state
+    uint64_t expired; // locks that ran out while it folded: to be counted, no part of the state
     struct spent spent;
 
     struct backlog backlog;

@@ -22,6 +22,7 @@
 #define SOURCE_MAX     320
 #define VALUE_MAX      1024
 #define WHAT_MAX       400
+#define NODE_MAX       128
 
 enum kind { TEXT, URL, NUMBER, SIZE, DURATION, BOOL, LOG_FORMAT, LOG_LEVEL };
 
@@ -390,6 +391,17 @@ static bool check_tls(const struct conf *c, struct sluice_error *error)
     return false;
 }
 
+static bool check_node(const struct conf *c, struct sluice_error *error)
+{
+    const struct value *v = &c->values[CONF_NODE];
+    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
+    if (strlen(v->text) <= NODE_MAX && strspn(v->text, good) == strlen(v->text)) return true;
+    refuse(error, SLUICE_INVALID, "node",
+           "%s: node \"%.80s\" is not a name: letters, digits, '_', '.', ':', '-', %d at most",
+           v->source, v->text, NODE_MAX);
+    return false;
+}
+
 bool conf_check(struct conf *c, struct sluice_error *error)
 {
     const struct value *file = &c->values[CONF_TOKENS];
@@ -407,7 +419,7 @@ bool conf_check(struct conf *c, struct sluice_error *error)
                file->text);
         return false;
     }
-    return check_tls(c, error) && check_listen(c, error);
+    return check_node(c, error) && check_tls(c, error) && check_listen(c, error);
 }
 
 // ---- looking
@@ -463,7 +475,7 @@ static const char *text_or_null(const struct conf *c, enum conf_key key)
     return *c->values[key].text ? c->values[key].text : NULL;
 }
 
-void conf_server(struct conf *c, struct server_config *out)
+void conf_peek(const struct conf *c, struct server_config *out)
 {
     *out = (struct server_config){
         .listen = c->values[CONF_LISTEN].text,
@@ -481,10 +493,15 @@ void conf_server(struct conf *c, struct server_config *out)
         .cert_file = text_or_null(c, CONF_TLS_CERTIFICATE),
         .key_file = text_or_null(c, CONF_TLS_KEY),
         .client_ca_file = text_or_null(c, CONF_TLS_CLIENT_CA),
-        .tokens = c->tokens,
         .requests_per_second = c->values[CONF_LIMITS_RATE].number,
         .log_level = (int)c->values[CONF_LOG_LEVEL].number,
         .log_format = (int)c->values[CONF_LOG_FORMAT].number,
     };
+}
+
+void conf_server(struct conf *c, struct server_config *out)
+{
+    conf_peek(c, out);
+    out->tokens = c->tokens;
     c->taken = true;
 }

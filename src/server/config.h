@@ -82,5 +82,7 @@ size_t conf_tokens_len(const struct conf *c);
 // A key that differs and cannot change while the node runs; CONF_KEYS: none.
 enum conf_key conf_differs(const struct conf *a, const struct conf *b);
 
-// The texts are the conf's; the tokens are handed over (once, after conf_check).
+// The texts are the conf's.
+void conf_peek(const struct conf *c, struct server_config *out); // without the tokens
+// ... which are handed over (once, after conf_check).
 void conf_server(struct conf *c, struct server_config *out);

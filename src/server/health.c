@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #define FRESH_MS 2000 // what a call said of the store holds so long
-#define STUCK_MS 5000 // a question that is older than this has no answer
+#define STUCK_MS 3000 // a question that is older than this has no answer
 
 static void answer_status(struct exchange *x, const char *status)
 {

@@ -62,6 +62,7 @@ struct server {
     } ready;
     struct queues_shown { // their metrics, as they were a moment ago
         pthread_mutex_t lock;
+        bool asking; // somebody asks the store for them
         int64_t at_ms;
         struct bytes text;
     } queues_shown;
@@ -108,6 +109,7 @@ struct exchange {
 // All of them, in the table's order; NULL past the last.
 const struct route *route_at(size_t place);
 size_t route_place(const struct route *r);
+const char *route_label(const struct route *r); // its pattern, for people
 // The route for a method and a path; NULL: 404, or 405 when allow is not empty.
 #define ALLOW_MAX 64
 const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX]);

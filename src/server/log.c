@@ -120,7 +120,7 @@ void log_access(const struct exchange *x)
     int status = x->status;
     LOG(&x->server->log, status >= 500 ? LOG_WARNING : LOG_INFO, "request",
         LOG_TEXT("method", httpd_method(x->http)),
-        LOG_TEXT("route", x->route ? x->route->pattern : "none"),
+        LOG_TEXT("route", x->route ? route_label(x->route) : "none"),
         LOG_TEXT("queue", *x->queue ? x->queue : NULL), LOG_NUMBER("status", status),
         LOG_FRACTION("ms", ms), LOG_TEXT("client", httpd_peer(x->http)),
         LOG_TEXT("token", *x->token ? x->token : NULL),

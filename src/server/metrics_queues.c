@@ -122,8 +122,9 @@ static void ask_all(struct server *s, struct buf *to)
     struct queues q = {.names = memory_zeroed(names->len, sizeof(char *)),
                        .stats = memory_zeroed(names->len, sizeof *q.stats)};
     for (size_t i = 0; i < names->len && i < QUEUES_MAX; i++) {
-        if (sluice_stats(s->store, names->names[i], &q.stats[q.len], &error)) continue;
-        q.names[q.len++] = names->names[i];
+        code = sluice_stats(s->store, names->names[i], &q.stats[q.len], &error);
+        if (code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN) break; // it would be so for each
+        if (!code) q.names[q.len++] = names->names[i];
     }
     show_totals(to, names->len, names->len - q.len);
     show_depth(to, &q);
@@ -138,15 +139,20 @@ static void ask_all(struct server *s, struct buf *to)
 void metrics_queues(struct server *s, struct buf *to)
 {
     struct queues_shown *shown = &s->queues_shown;
-    (void)pthread_mutex_lock(&shown->lock); // two that ask at once ask the store once
+    (void)pthread_mutex_lock(&shown->lock);
     bool fresh = shown->text.data && clock_boot_ms() - shown->at_ms < KEEP_MS;
-    if (!fresh) {
+    // While one asks, which may take long, others get what there was.
+    if (!fresh && !shown->asking) {
+        shown->asking = true;
+        (void)pthread_mutex_unlock(&shown->lock);
         struct buf text;
         buf_init(&text, TEXT_MAX);
         ask_all(s, &text);
+        (void)pthread_mutex_lock(&shown->lock);
         bytes_free(shown->text);
         shown->text = buf_take(&text);
         shown->at_ms = clock_boot_ms();
+        shown->asking = false;
     }
     buf_put(to, shown->text);
     (void)pthread_mutex_unlock(&shown->lock);

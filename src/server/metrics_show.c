@@ -29,7 +29,7 @@ static void show_requests(struct buf *to, const struct metrics *m)
             if (count == 0) continue;
             if (statuses[k] != 0) (void)snprintf(status, sizeof status, "%d", statuses[k]);
             metric_count(to, name,
-                         LABELS("method", r ? r->method : "", "route", r ? r->pattern : "none",
+                         LABELS("method", r ? r->method : "", "route", r ? route_label(r) : "none",
                                 "status", status),
                          count);
         }
@@ -49,7 +49,7 @@ static void show_latency(struct buf *to, const struct metrics *m)
         for (size_t k = 0; k <= HISTOGRAM_BOUNDS_MAX; k++)
             any |= h.counts[k];
         if (any) // a route that nobody asks for has nothing to say
-            metric_histogram(to, name, LABELS("method", r->method, "route", r->pattern), &h,
+            metric_histogram(to, name, LABELS("method", r->method, "route", route_label(r)), &h,
                              &histogram_latency, SECONDS);
     }
 }
@@ -147,46 +147,61 @@ static void show_cost(struct buf *to, const struct meter_snapshot *meter)
 
 // ---- the shards this node has open
 
-struct shards {
-    struct buf expired; // samples by queue
+struct expiries {
     char queue[QUEUE_NAME_MAX + 1];
-    uint64_t queue_expired;
+    uint64_t count;
+};
+
+struct shards {
+    struct expiries *expired; // a row for each shard
+    size_t len;
+    size_t cap;
     uint64_t others;
     uint64_t waiting;
     struct histogram_view ops;
 };
 
-static void end_queue(struct shards *s)
-{
-    if (*s->queue)
-        metric_count(&s->expired, "sluice_locks_expired_total", LABELS("queue", s->queue),
-                     s->queue_expired);
-}
-
 static void add_shard(void *ctx, const char *queue, const struct tally *t)
 {
     struct shards *s = ctx;
-    if (strcmp(queue, s->queue) != 0) {
-        end_queue(s);
-        (void)snprintf(s->queue, sizeof s->queue, "%s", queue);
-        s->queue_expired = 0;
+    if (s->len == s->cap) {
+        s->cap = s->cap > 0 ? s->cap * 2 : 16;
+        s->expired = memory_resize(s->expired, s->cap * sizeof *s->expired);
     }
-    s->queue_expired += t->shard.expired;
+    struct expiries *row = &s->expired[s->len++];
+    (void)snprintf(row->queue, sizeof row->queue, "%s", queue);
+    row->count = t->shard.expired;
     s->others += t->shard.others;
     s->waiting += t->waiting;
     histogram_view_merge(&s->ops, &t->shard.ops);
 }
 
+static int by_queue(const void *a, const void *b)
+{
+    return strcmp(((const struct expiries *)a)->queue, ((const struct expiries *)b)->queue);
+}
+
+// One sample for each name: a queue has several shards, and a name may have had several lives.
+static void show_expired(struct buf *to, const struct shards *s)
+{
+    const char *name = "sluice_locks_expired_total";
+    metric_family(to, name, METRIC_COUNTER, "Locks that ran out, as this node saw them.");
+    if (s->len > 0) qsort(s->expired, s->len, sizeof *s->expired, by_queue);
+    for (size_t i = 0; i < s->len;) {
+        const char *queue = s->expired[i].queue;
+        uint64_t count = 0;
+        for (; i < s->len && strcmp(s->expired[i].queue, queue) == 0; i++)
+            count += s->expired[i].count;
+        metric_count(to, name, LABELS("queue", queue), count);
+    }
+}
+
 static void show_shards(struct buf *to, struct server *s)
 {
     struct shards all = {0};
-    buf_init(&all.expired, TEXT_MAX);
     tally_each(s->store, add_shard, &all);
-    end_queue(&all);
-    metric_family(to, "sluice_locks_expired_total", METRIC_COUNTER,
-                  "Locks that ran out, as this node saw them.");
-    buf_put(to, buf_bytes(&all.expired));
-    buf_done(&all.expired);
+    show_expired(to, &all);
+    memory_free(all.expired);
     metric_family(to, "sluice_entry_ops", METRIC_HISTOGRAM,
                   "Ops in each journal entry this node committed: how well commits are shared.");
     metric_histogram(to, "sluice_entry_ops", NULL, &all.ops, &histogram_sizes, 1);

@@ -38,7 +38,7 @@ static void answer_queue(struct exchange *x, int status)
 
 void handle_queue_get(struct exchange *x)
 {
-    answer_queue(x, 200);
+    if (read_query(x, NULL, 0, NULL)) answer_queue(x, 200);
 }
 
 // ---- list
@@ -111,6 +111,7 @@ static bool read_settings(struct exchange *x, struct json_pairs *out)
     struct bytes body = httpd_body(x->http);
     char why[256];
     *out = (struct json_pairs){0};
+    if (!read_query(x, NULL, 0, NULL)) return false;
     if (body.len == 0) return true;
     if (json_flatten((const char *)body.data, body.len, out, why, sizeof why))
         return may_use_letters(x, out);
@@ -152,7 +153,7 @@ typedef enum sluice_code plain_fn(struct sluice *s, const char *queue, struct sl
 static void do_plain(struct exchange *x, plain_fn *call)
 {
     struct sluice_error error;
-    if (!read_fields(x, NULL, 0, NULL)) return;
+    if (!read_query(x, NULL, 0, NULL) || !read_fields(x, NULL, 0, NULL)) return;
     if (fine(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
 }
 
@@ -184,6 +185,7 @@ void handle_purge(struct exchange *x)
     bool dead = false;
     uint64_t purged = 0;
     struct sluice_error error;
+    if (!read_query(x, NULL, 0, NULL)) return;
     if (!read_fields(x, table, COUNT_OF(table), &dead)) return;
     enum sluice_code code = sluice_queue_purge(x->server->store, x->queue, dead, &purged, &error);
     if (fine(x, code, &error)) answer_count(x, "purged", purged);
@@ -204,6 +206,7 @@ void handle_redrive(struct exchange *x)
     };
     uint64_t redriven = 0;
     struct sluice_error error;
+    if (!read_query(x, NULL, 0, NULL)) return;
     if (!read_fields(x, table, COUNT_OF(table), &in)) return;
     if (in.to && !auth_allow(x, SCOPE_SEND, in.to)) return;
     enum sluice_code code =

@@ -66,6 +66,17 @@ enum sluice_code server_reload(struct server *s, const struct server_config *con
     return e->code;
 }
 
+enum sluice_code server_try_tls(const struct server_config *c, struct sluice_error *error)
+{
+    char why[512] = "";
+    if (!c->cert_file) return SLUICE_OK;
+    struct tls *trial = tls_new(c->cert_file, c->key_file, c->client_ca_file, why, sizeof why);
+    tls_free(trial);
+    if (trial) return SLUICE_OK;
+    *error = error_of(SLUICE_INVALID, "", "tls", "%s", why);
+    return SLUICE_INVALID;
+}
+
 void server_drain(struct server *s)
 {
     atomic_store(&s->draining, true);

@@ -71,6 +71,11 @@ const struct route *route_at(size_t place)
     return place < sizeof routes / sizeof *routes ? &routes[place] : NULL;
 }
 
+const char *route_label(const struct route *r)
+{
+    return *r->pattern ? r->pattern : "/";
+}
+
 size_t route_place(const struct route *r)
 {
     return (size_t)(r - routes);

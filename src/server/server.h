@@ -45,6 +45,8 @@ const char *server_node(const struct server *s);
 // certificate. The tokens are the server's afterwards, in both cases. error may be NULL.
 enum sluice_code server_reload(struct server *s, const struct server_config *config,
                                struct sluice_error *error);
+// Whether the certificate's files will do, without serving.
+enum sluice_code server_try_tls(const struct server_config *config, struct sluice_error *error);
 // /readyz says no from here on, and everything else goes on: for those who send clients here.
 void server_drain(struct server *s);
 struct log *server_log(struct server *s);

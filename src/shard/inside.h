@@ -30,6 +30,7 @@ struct call {
     bool awaits; // a receive that claims nothing: it only wants to know when to
     bool silent; // the shard's own: nobody hears the answer
     bool looked; // since it came the tail was seen
+    bool fenced; // proposed by an owner who was none any more; it is asked for once again
     enum call_state state;
     struct bytes payload; // owned: kept while it may be submitted again
     int64_t wait_until;
@@ -123,6 +124,10 @@ void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);
 void fetch_respond(struct shard *s, const struct response *r);
 void fetch_want(struct shard *s, uint64_t slot);
+
+// ---- fenced.c
+// True: c was proposed again, and is not answered by r.
+bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r);
 
 // ---- tally.c
 void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired);

@@ -281,10 +281,11 @@ static struct bytes body_of(const struct call *c, const struct journal_reply *r)
     return idle ? bytes_of(nothing, sizeof nothing) : r->body;
 }
 
-static void on_reply(struct shard *s, const struct journal_reply *r)
+static void on_reply(struct shard *s, struct journal_reply *r)
 {
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
     if (r->slot != 0) c->looked = true; // its entry was the tail
+    if (fenced_again(s, c, r)) return;
     if (c->silent && c->kind == 0) {
         s->looking = s->looking && c->state != CALL_LOOKING;
         s->touching = s->touching && c->state != CALL_JOURNAL;

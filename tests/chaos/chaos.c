@@ -5,8 +5,11 @@
 //   chaos [--seconds N] [--seed N] [--processes N] [--workers N] [--dir DIR] [--keep]
 //   chaos --bucket [--faults] [--restarts] [--timeout MS]    under tests/servers/with-radosgw: the
 //     bucket there; requests meet faults; its server is killed as well; calls give up so early
+//   chaos --node SLUICE    everybody asks a node over HTTP, which is killed every two seconds and
+//     started again at once under its own name
 #define _GNU_SOURCE // nftw
 #include "history.h"
+#include "node_process.h"
 #include "server.h"
 #include "worker.h"
 
@@ -27,6 +30,8 @@
 #define PROCESSES_MAX 64
 #define DRAIN_MS      60000
 #define PAUSE_MS      2000 // a stopped process outlives its locks
+#define NODE_LIFE_MS  2000
+#define SLICE_MS      20
 #define PATH_LEN      256
 
 struct chaos {
@@ -42,6 +47,11 @@ struct chaos {
     struct server *server; // of the bucket
     char dir[PATH_LEN];
     char store[PATH_LEN + 16];
+    const char *place;        // what the processes open: the store, or the node
+    struct node_process node; // program NULL: there is none
+    int64_t node_ends_at;
+    uint64_t node_kills;
+    struct sluice *direct; // the store, beside the node
     char slate_path[PATH_LEN + 16];
     struct slate *slate;
     struct sluice *handle;
@@ -82,7 +92,7 @@ static bool spawn(struct chaos *c, uint32_t at)
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
-        (void)execl("/proc/self/exe", "chaos", "--as-process", c->store, "--slate", c->slate_path,
+        (void)execl("/proc/self/exe", "chaos", "--as-process", c->place, "--slate", c->slate_path,
                     "--seed", seed, "--workers", workers, "--timeout", timeout, (char *)NULL);
         _exit(127);
     }
@@ -107,6 +117,25 @@ static void restart_server(struct chaos *c)
     if (!ok || !server_start(c->server)) slate_fault(c->slate, "the server was not restarted");
 }
 
+// Its clients have requests under way, some done and not answered.
+static void restart_node(struct chaos *c)
+{
+    c->node_kills++;
+    node_process_kill(&c->node);
+    if (!node_process_start(&c->node)) slate_fault(c->slate, "%s", c->node.problem);
+    c->node_ends_at = now_ms() + NODE_LIFE_MS;
+}
+
+// Time goes by, and the node's life with it.
+static void pass_ms(struct chaos *c, int64_t ms)
+{
+    int64_t end = now_ms() + ms;
+    for (int64_t left = ms; left > 0; left = end - now_ms()) {
+        if (c->node.program && now_ms() >= c->node_ends_at) restart_node(c);
+        nap_ms(left < SLICE_MS ? left : SLICE_MS);
+    }
+}
+
 // One that is stopped for longer than its locks last wakes up with tokens that are no longer good.
 static void disturb(struct chaos *c)
 {
@@ -118,7 +147,7 @@ static void disturb(struct chaos *c)
     if (chance_percent(&c->chance, 10)) {
         c->pauses++;
         (void)kill(c->children[at], SIGSTOP);
-        nap_ms(PAUSE_MS);
+        pass_ms(c, PAUSE_MS);
         (void)kill(c->children[at], SIGCONT);
         return;
     }
@@ -135,7 +164,7 @@ static void run(struct chaos *c)
         (void)spawn(c, i);
     if (c->faults) server_trouble(c->server);
     while (now_ms() < end && atomic_load(&c->slate->faults) == 0) {
-        nap_ms(50 + (int64_t)chance_under(&c->chance, 300));
+        pass_ms(c, 50 + (int64_t)chance_under(&c->chance, 300));
         disturb(c);
     }
     if (c->server) server_calm(c->server);
@@ -160,6 +189,7 @@ static bool find_place(struct chaos *c, const char *base)
     if (!mkdtemp(c->dir)) return false;
     (void)snprintf(c->slate_path, sizeof c->slate_path, "%s/slate", c->dir);
     (void)snprintf(c->store, sizeof c->store, "%s/store", c->dir);
+    c->place = c->store;
     c->slate = slate_open(c->slate_path, true);
     if (!c->slate || !c->bucket) return c->slate != NULL;
     const char *url = getenv("SLUICE_TEST_S3");
@@ -168,9 +198,21 @@ static bool find_place(struct chaos *c, const char *base)
     return url && c->server;
 }
 
+static bool start_node(struct chaos *c)
+{
+    struct sluice_error e = {.message = ""};
+    c->node.store = c->place;
+    bool ok =
+        node_process_start(&c->node) && sluice_open(c->store, NULL, &c->direct, &e) == SLUICE_OK;
+    if (!ok) printf("# %s%s\n", c->node.problem, e.message);
+    c->place = c->node.url;
+    c->node_ends_at = now_ms() + NODE_LIFE_MS;
+    return ok;
+}
+
 static bool prepare(struct chaos *c, const char *base)
 {
-    if (!find_place(c, base)) return false;
+    if (!find_place(c, base) || (c->node.program && !start_node(c))) return false;
     static const struct sluice_setting plain[] = {{"failureStrategy.maxRetries", "1000"},
                                                   {"failureStrategy.backoff.initial", "20ms"}};
     static const struct sluice_setting strict[] = {{"orderingGuarantee", "true"},
@@ -182,7 +224,7 @@ static bool prepare(struct chaos *c, const char *base)
                                                    {"failureStrategy.deadLetterQueue", DEAD_QUEUE},
                                                    {"failureStrategy.backoff.initial", "20ms"}};
     struct sluice_error e;
-    bool ok = sluice_open(c->store, NULL, &c->handle, &e) == SLUICE_OK;
+    bool ok = sluice_open(c->place, NULL, &c->handle, &e) == SLUICE_OK;
     struct sluice *s = c->handle;
     ok = ok && sluice_queue_create(s, lane_names[LANE_PLAIN], plain, 2, &e) == SLUICE_OK &&
          sluice_queue_create(s, lane_names[LANE_STRICT], strict, 4, &e) == SLUICE_OK &&
@@ -262,6 +304,7 @@ static void describe(const struct chaos *c, const struct verdict *v)
            atomic_load(&c->slate->given_up), atomic_load(&c->slate->denied));
     printf("# %" PRIu64 " kills, %" PRIu64 " pauses, %" PRIu64 " processes, %" PRIu64 " events\n",
            c->kills, c->pauses, c->started, v->events);
+    if (c->node.program) printf("# the node was killed %" PRIu64 " times\n", c->node_kills);
 }
 
 static uint64_t came_all_the_same(const struct chaos *c)
@@ -294,6 +337,7 @@ static void judge(struct chaos *c, bool drained)
     for (int lane = 0; lane < LANES && read; lane++) {
         struct recorder *r = &c->recorders[lane];
         recorder_finish(r);
+        if (c->direct) r->store = c->direct; // what the node told is what the store has
         read = !*r->problem && history_judge(r, c->slate, &v) && recorder_agrees(r);
         problem = r->problem;
     }
@@ -316,6 +360,8 @@ static void judge(struct chaos *c, bool drained)
     (void)snprintf(detail, sizeof detail, "%" PRIu64 " arrived of %" PRIu64, dead.sent, v.dead);
     report(c, "every dead letter arrives once", dead.sent == v.dead, detail);
     report(c, "something happened", v.processed > 100 && v.again > 0, "");
+    if (c->node.program)
+        report(c, "the node stops when it is told to", node_process_stop(&c->node), "");
 }
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *ftw)
@@ -342,6 +388,8 @@ static int chaos(struct chaos *c, const char *base)
         recorder_done(&c->recorders[lane]);
     }
     sluice_close(c->handle);
+    sluice_close(c->direct);
+    node_process_kill(&c->node);
     server_free(c->server);
     printf("1..%d\n", c->cases);
     if (!c->keep && c->failed == 0 && c->dir[0])
@@ -353,19 +401,14 @@ static int chaos(struct chaos *c, const char *base)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {{"seconds", required_argument, NULL, 's'},
-                                          {"seed", required_argument, NULL, 'r'},
-                                          {"processes", required_argument, NULL, 'p'},
-                                          {"workers", required_argument, NULL, 'w'},
-                                          {"dir", required_argument, NULL, 'd'},
-                                          {"keep", no_argument, NULL, 'k'},
-                                          {"bucket", no_argument, NULL, 'b'},
-                                          {"faults", no_argument, NULL, 'f'},
-                                          {"restarts", no_argument, NULL, 't'},
-                                          {"timeout", required_argument, NULL, 'm'},
-                                          {"as-process", required_argument, NULL, 'a'},
-                                          {"slate", required_argument, NULL, 'l'},
-                                          {0}};
+    static const struct option names[] = {
+        {"seconds", required_argument, NULL, 's'},   {"seed", required_argument, NULL, 'r'},
+        {"processes", required_argument, NULL, 'p'}, {"workers", required_argument, NULL, 'w'},
+        {"dir", required_argument, NULL, 'd'},       {"keep", no_argument, NULL, 'k'},
+        {"bucket", no_argument, NULL, 'b'},          {"faults", no_argument, NULL, 'f'},
+        {"restarts", no_argument, NULL, 't'},        {"timeout", required_argument, NULL, 'm'},
+        {"node", required_argument, NULL, 'n'},      {"as-process", required_argument, NULL, 'a'},
+        {"slate", required_argument, NULL, 'l'},     {0}};
     static struct chaos c = {.seconds = 10, .processes = 8, .workers = 25};
     const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : "/var/tmp";
     const char *store = NULL;
@@ -381,6 +424,7 @@ int main(int argc, char **argv)
         if (o == 'b') c.bucket = true;
         if (o == 'f') c.bucket = c.faults = true;
         if (o == 'm') c.timeout_ms = (uint32_t)atoi(optarg);
+        if (o == 'n') c.node.program = optarg;
         if (o == 't') c.bucket = c.restarts = true;
         if (o == 'a') store = optarg;
         if (o == 'l') slate = optarg;

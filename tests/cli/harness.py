@@ -5,11 +5,15 @@
     def a_sentence_that_is_true(sluice):
         sluice.ok("queue", "create", "tasks")
 
-main() runs the cases of a file and speaks TAP. SLUICE names the program.
+main() runs the cases of a file and speaks TAP. SLUICE names the program. With SLUICE_TEST_OVER=http
+every command asks a node that serves the store, and the same must come of it; with s3, under
+tests/servers/with-radosgw, the store is a prefix of the bucket there. What only a directory can show
+is marked @on_a_store.
 """
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -18,12 +22,15 @@ import time
 import traceback
 
 PROGRAM = os.environ["SLUICE"]
+OVER_HTTP = os.environ.get("SLUICE_TEST_OVER") == "http"
+ON_S3 = os.environ.get("SLUICE_TEST_OVER") == "s3"
 PATIENCE = 60  # seconds for one command
 CASES = []
 
 MESSAGE_KEYS = ["id", "queue", "state", "body", "attempt", "token", "fence", "leaseMs", "deadline",
                 "group", "priority", "headers", "sentAt"]
 STATS_KEYS = ["queue", "ready", "locked", "delayed", "processed", "dead", "oldestAgeMs"]
+CLOCK_MS = 1_100 * ON_S3  # a bucket tells its time in whole seconds: a lock may last so much longer than asked
 EVENT_KEYS = ["id", "type", "queue", "message", "attempt", "time"]
 ERROR_KEYS = ["error", "message", "field"]
 
@@ -50,6 +57,11 @@ def contains(text, *parts):
             raise Wrong(f"{part!r} is not in {text!r}")
 
 
+def keys_of(stats):
+    """Its keys, but for what a bucket charges, which is there as soon as it is known."""
+    return [key for key in stats if not (ON_S3 and key == "cost")]
+
+
 class Result:
     def __init__(self, arguments, run):
         self.arguments = arguments
@@ -73,8 +85,41 @@ class Sluice:
     def __init__(self, folder):
         self.folder = folder
         self.store = os.path.join(folder, "store")
-        keep = {name: os.environ[name] for name in os.environ if name.endswith("SAN_OPTIONS")}
-        self.env = keep | {"PATH": os.environ["PATH"], "HOME": folder, "SLUICE_STORE": self.store, "TZ": "UTC"}
+        if ON_S3:
+            self.store = os.environ["SLUICE_TEST_S3"] + "/cli-" + secrets.token_hex(6)
+        keep = {name: os.environ[name] for name in os.environ
+                if name.endswith("SAN_OPTIONS") or ON_S3 and name.startswith("AWS_")}
+        self.on_store = keep | {"PATH": os.environ["PATH"], "HOME": folder, "SLUICE_STORE": self.store, "TZ": "UTC"}
+        self.node = None
+        self.url = None
+
+    @property
+    def env(self):
+        """What commands run with. Over HTTP the node is started when the first one needs it."""
+        if not OVER_HTTP:
+            return self.on_store
+        if self.node is None:
+            self.node = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--json"], cwd=self.folder,
+                                         stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.on_store)
+            self.url = "http://" + json.loads(self.node.stdout.readline())["address"]
+        return self.on_store | {"SLUICE_STORE": self.url}
+
+    def reopen(self):
+        """Whoever has the store open forgets what it knows of it."""
+        if self.node is None:
+            return
+        self.node.terminate()
+        try:
+            self.node.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.node.kill()
+            self.node.wait()
+        self.node.stdout.close()
+        self.node = None
+
+    def untouched(self):
+        """No command has made a store. (A node has one of its own, and a bucket is there before.)"""
+        return OVER_HTTP or ON_S3 or not os.path.exists(self.store)
 
     def path(self, name, content=None):
         path = os.path.join(self.folder, name)
@@ -173,14 +218,23 @@ class Skipped(Exception):
     """This machine cannot show it; the words say why."""
 
 
+def on_a_store(function):
+    """It looks at the store's files, or has no store at all."""
+    def skip(sluice):
+        raise Skipped("only on a directory" if ON_S3 else "only on a store")
+    skip.__name__ = function.__name__
+    return skip if OVER_HTTP or ON_S3 else function
+
+
 def main():
     print(f"1..{len(CASES)}", flush=True)
     failed = 0
     for number, function in enumerate(CASES, 1):
         name = function.__name__.replace("_", " ")
         folder = tempfile.mkdtemp(prefix="sluice-cli-")
+        sluice = Sluice(folder)
         try:
-            function(Sluice(folder))
+            function(sluice)
             print(f"ok {number} - {name}", flush=True)
         except Skipped as why:
             print(f"ok {number} - {name} # SKIP {why}", flush=True)
@@ -190,5 +244,6 @@ def main():
             for line in traceback.format_exc().splitlines():
                 print(f"# {line}", flush=True)
         finally:
+            sluice.reopen()
             shutil.rmtree(folder, ignore_errors=True)
     sys.exit(1 if failed else 0)

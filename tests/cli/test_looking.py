@@ -9,8 +9,8 @@ import subprocess
 import termios
 import time
 
-from harness import (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds, main,
-                     same, until)
+from harness import (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds,
+                     keys_of, main, same, until)
 
 
 @case
@@ -63,6 +63,17 @@ def show_tells_what_became_of_a_message(sluice):
 
 
 @case
+def prices_are_checked_before_anything_is_opened(sluice):
+    sluice.refused(INVALID, "stats", "--price", "put=0.004,gett=1", says='"gett=1"', field="--price")
+    sluice.refused(INVALID, "stats", "--price", "put=", says="put", field="--price")
+    sluice.refused(INVALID, "stats", says='"storage=lots"', field="SLUICE_PRICES", env={"SLUICE_PRICES": "storage=lots"})
+    holds(sluice.untouched(), "a store was made")
+    sluice.create("tasks")
+    stats = sluice.json("stats", "tasks", "--price", "put=0.004,get=0.0003,storage=0.02")
+    same(keys_of(stats), STATS_KEYS)  # a directory charges nothing
+
+
+@case
 def stats_count_by_state(sluice):
     sluice.create("tasks", "failureStrategy.maxRetries=0")
     for body in ("a", "b", "c", "d"):
@@ -72,7 +83,7 @@ def stats_count_by_state(sluice):
     sluice.ok("ack", "tasks", messages[0]["token"])
     sluice.ok("fail", "tasks", messages[1]["token"])
     stats = sluice.stats("tasks")
-    same(list(stats), STATS_KEYS)
+    same(keys_of(stats), STATS_KEYS)
     same([stats[key] for key in STATS_KEYS[:-1]], ["tasks", 1, 1, 1, 1, 1])
     holds(stats["oldestAgeMs"] > 0, "the oldest has no age")
     contains(sluice.ok("stats", "tasks").out, "processed", "sent", "oldest")
@@ -86,7 +97,7 @@ def watching_without_a_terminal_prints_lines(sluice):
     sluice.create("tasks")
     watch = sluice.start("stats", "tasks", "--watch", "--interval", "100ms", "--json")
     lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
-    same([list(line) for line in lines], [STATS_KEYS] * 3)
+    same([keys_of(line) for line in lines], [STATS_KEYS] * 3)
     watch.send_signal(signal.SIGTERM)
     watch.communicate(timeout=20)
     same(watch.returncode, 0)

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 
-from harness import CORRUPT, case, contains, holds, main, same
+from harness import CORRUPT, case, contains, holds, main, on_a_store, same
 
 LOOKING = [["stats", "q"], ["peek", "q"], ["audit", "q"], ["queue", "show", "q"]]
 TOUCHING = [["receive", "q"], ["send", "q", "x"], ["queue", "pause", "q"], ["queue", "purge", "q", "--yes"],
@@ -20,6 +20,7 @@ def damage(sluice, marker):
         content = segment.read()
         segment.seek(content.index(marker))
         segment.write(bytes([marker[0] ^ 1]))
+    sluice.reopen()
 
 
 @case
@@ -87,6 +88,7 @@ def unprivileged(sluice, *arguments):
 
 
 @case
+@on_a_store
 def a_store_without_permission_is_refused(sluice):
     sluice.create("q")
     sluice.send("q", "x")

@@ -8,7 +8,7 @@ from harness import INVALID, case, contains, holds, main, same
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMANDS = ["queue create", "queue list", "queue show", "queue set", "queue pause", "queue resume", "queue purge",
             "queue delete", "send", "receive", "ack", "fail", "release", "renew", "work", "peek", "show", "stats",
-            "events", "redrive", "audit", "doctor", "bench", "completion", "version", "help"]
+            "events", "redrive", "audit", "doctor", "serve", "token new", "bench", "completion", "version", "help"]
 
 
 @case
@@ -24,7 +24,7 @@ def every_command_has_help(sluice):
         holds(max(len(line) for line in text.splitlines()) < 90, f"long lines in the help of {command}")
     contains(sluice.ok("help", "queue").out, "queue create")
     same(sluice.ok("queue", "--help").out, sluice.ok("help", "queue").out)
-    holds(not os.path.exists(sluice.store), "help made a store")
+    holds(sluice.untouched(), "help made a store")
 
 
 @case
@@ -54,7 +54,7 @@ def mistakes_are_named(sluice):
                         (["queue"], ["queue", "sluice help queue"]), (["queue", "crate"], ["queue create"]),
                         (["help", "sned"], ["send"]), (["send"], ["QUEUE is missing"]),
                         (["send", "q", "a", "b"], ['"b"', "one word too many"]),
-                        (["stats", "a", "b"], ['"b"']), (["doctor", "x"], ['"x"']),
+                        (["stats", "a", "b"], ['"b"']), (["doctor", "x", "y"], ['"y"']),
                         (["send", "q", "x", "--prioritty", "1"], ["--prioritty", "--priority"]),
                         (["send", "q", "x", "--zzz"], ["--zzz", "sluice help send"]),
                         (["send", "q", "x", "-Z"], ["-Z"]), (["--zzz", "stats"], ["--zzz"]),
@@ -62,7 +62,7 @@ def mistakes_are_named(sluice):
                         (["stats", "--watch=yes"], ["--watch takes no value"]),
                         (["stats", "--store", ""], ["--store"]), (["completion", "fish"], ["fish", "bash, zsh"])]:
         sluice.refused(INVALID, *words, says=says)
-    holds(not os.path.exists(sluice.store), "a mistake made a store")
+    holds(sluice.untouched(), "a mistake made a store")
 
 
 @case
@@ -111,7 +111,7 @@ def completion_knows_commands_options_and_queues(sluice):
     same(words_for(sluice, "queue", "p"), ["pause", "purge"])
     same(words_for(sluice, "send", "q", "--pri"), ["--priority"])
     same(words_for(sluice, "receive", ""), [])
-    holds(not os.path.exists(sluice.store), "completion made a store")
+    holds(sluice.untouched(), "completion made a store")
     sluice.create("tasks")
     sluice.create("other")
     same(words_for(sluice, "receive", ""), ["other", "tasks"])

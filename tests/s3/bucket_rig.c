@@ -55,7 +55,7 @@ void rig_costs(const struct store_answer *a, unsigned writes, unsigned reads, un
                const char *file, int line)
 {
     if (a->cost.writes == writes && a->cost.reads == reads && a->cost.deletes == deletes) return;
-    print_error("%s:%d: cost %u writes, %u reads, %u deletes\n", file, line, a->cost.writes,
+    print_error("%s:%d: cost %lu writes, %lu reads, %lu deletes\n", file, line, a->cost.writes,
                 a->cost.reads, a->cost.deletes);
     _fail(file, line);
 }

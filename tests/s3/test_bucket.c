@@ -223,7 +223,7 @@ static void thousands_of_objects_are_listed_and_deleted_in_pages(void **state)
     char(*keys)[32] = memory_zeroed(MANY, sizeof *keys);
     const char **all = memory_zeroed(MANY, sizeof *all);
     size_t count = 0;
-    unsigned requests = 0;
+    uint64_t requests = 0;
     do {
         ANSWERS(ERR_OK, &w->a,
                 store_list(w->store, "many/", count ? keys[count - 1] : NULL, 700, &w->a));
@@ -428,7 +428,7 @@ static void a_replay_reads_ahead_and_the_tail_costs_one_get(void **state)
     for (uint64_t slot = 1; slot <= SLOTS; slot++)
         ANSWERS(ERR_OK, &w->a, store_append(w->store, "log", slot, bytes_of(&slot, 8), &w->a));
     uint64_t next = 1;
-    unsigned reads = 0, calls = 0;
+    uint64_t reads = 0, calls = 0;
     for (; store_read_log(w->store, "log", next, 1 << 20, &w->a) == ERR_OK; calls++) {
         for (size_t i = 0; i < w->a.rows_len; i++, next++)
             assert_memory_equal(store_row_bytes(&w->a, i).data, &next, 8);
@@ -450,7 +450,7 @@ static void a_replay_reads_ahead_and_the_tail_costs_one_get(void **state)
 static void a_wait_looks_less_and_less_often(void **state)
 {
     struct world *w = *state;
-    unsigned looks = 0;
+    uint64_t looks = 0;
     int64_t end = clock_boot_ms() + 1500;
     while (clock_boot_ms() < end) { // in short pieces, as a watcher does
         ANSWERS(ERR_NOT_FOUND, &w->a, store_wait(w->store, "log", 1, 50, &w->a));

@@ -84,6 +84,7 @@ static void an_error_names_file_and_line(void **state)
     refused("threads = 0\n", "threads 0 is not between 1 and 64");
     refused("log.level = loud\n", "one of debug, info, warning, error");
     refused("insecure = maybe\n", "yes or no");
+    refused("node = a b\n", "a.conf:1: node \"a b\" is not a name");
     refused("listen = somewhere\n", "a.conf:1: listen \"somewhere\"");
     refused("tokens = /does/not/exist\n", "/does/not/exist: cannot be read");
 }

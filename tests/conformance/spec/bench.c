@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scenarios in words, on real stores through real desks.
-#include "bench.h"
+#include "inside.h"
 
-#include "../store/support.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -15,20 +14,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-
-#define WORKERS_MAX_HERE 160
-#define RECEIVE_WAIT_MS  (INT64_C(20) * 3600 * 1000) // longer than any time a test lets pass
-
-struct bench {
-    struct store *store; // what the desks see
-    struct store *clock; // the store itself, for time to pass
-    enum { BENCH_MEM, BENCH_FILE, BENCH_S3 } kind;
-    char dir[SCRATCH_MAX];      // file
-    struct journal_rules rules; // of the desks; all zero: the defaults
-    int64_t patience_ms;
-    struct hand *workers[WORKERS_MAX_HERE];
-    size_t workers_len;
-};
 
 // ---- a clock that the test moves
 
@@ -60,9 +45,8 @@ static struct store *open_s3(void)
 struct bench *bench_open(const char *backend)
 {
     struct bench *b = NEW(struct bench);
-    b->kind = strcmp(backend, "mem") == 0  ? BENCH_MEM
-              : strcmp(backend, "s3") == 0 ? BENCH_S3
-                                           : BENCH_FILE;
+    bool file = strcmp(backend, "file") == 0;
+    b->kind = file ? BENCH_FILE : strcmp(backend, "s3") == 0 ? BENCH_S3 : BENCH_MEM;
     b->clock = b->kind == BENCH_MEM  ? store_mem_new()
                : b->kind == BENCH_S3 ? open_s3()
                                      : open_file(b);
@@ -74,7 +58,7 @@ void bench_close(struct bench *b)
 {
     while (b->workers_len > 0)
         hand_close(b->workers[b->workers_len - 1]);
-    store_free(b->store);
+    hands_end(b);
     if (b->kind == BENCH_FILE) scratch_remove(b->dir);
     memory_free(b);
 }
@@ -118,6 +102,7 @@ void bench_pass(struct bench *b, int64_t ms)
     }
     for (size_t i = 0; i < b->workers_len; i++)
         hand_look(b->workers[i]);
+    hands_look(b);
 }
 
 // ---- workers
@@ -139,6 +124,7 @@ static void configure(struct queue_config *c, va_list words)
 struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
 {
     struct hand *w = NEW(struct hand);
+    if (b->workers_len == 0) hands_begin(b);
     w->bench = b;
     (void)snprintf(w->name, sizeof w->name, "%s", name);
     struct desk_config config = {.rules = b->rules,
@@ -154,6 +140,7 @@ struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
     va_end(words);
     assert_int_equal(desk_open(b->store, &config, &w->desk), ERR_OK);
     desk_answer_init(&w->answer);
+    hand_join(w, &config);
     assert_true(b->workers_len < WORKERS_MAX_HERE);
     b->workers[b->workers_len++] = w;
     hand_look(w);
@@ -168,6 +155,7 @@ void hand_close(struct hand *w)
         at++;
     b->workers_len--;
     memmove(&b->workers[at], &b->workers[at + 1], (b->workers_len - at) * sizeof b->workers[0]);
+    hand_leave(w);
     desk_close(w->desk);
     desk_answer_done(&w->answer);
     memory_free(w->events);
@@ -192,29 +180,13 @@ struct request_id request_new(void)
 }
 
 // Does the op and opens its result.
-static enum err perform(struct hand *w, uint16_t kind, struct buf *payload, struct result *out)
+enum err bench_perform(struct hand *w, uint16_t kind, struct buf *payload, struct result *out)
 {
     assert_false(payload->bad);
     struct op op = {.kind = kind, .payload = buf_bytes(payload)};
     enum err err = desk_do(w->desk, op, &w->answer);
     assert_int_equal(result_open(buf_bytes(&w->answer.body), kind, out), ERR_OK);
     return err;
-}
-
-struct send_row hand_send_message(struct hand *w, const struct message *m,
-                                  const struct request_id *request)
-{
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 1 << 20);
-    struct request_id id = request ? *request : request_new();
-    send_begin(&payload, &id);
-    send_add(&payload, m);
-    send_end(&payload, 0, 1);
-    struct result result;
-    struct send_row row = {0};
-    (void)perform(w, OP_SEND, &payload, &result);
-    if (!send_row_next(&result, &row)) row.reason = result.reason; // refused as a whole
-    return row;
 }
 
 uint64_t hand_send_to(struct hand *w, const char *group, const char *body)
@@ -225,67 +197,17 @@ uint64_t hand_send_to(struct hand *w, const char *group, const char *body)
     return row.seq;
 }
 
-void hand_send_numbers(struct hand *w, uint64_t first, uint32_t count)
-{
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 1 << 20);
-    struct request_id request = request_new();
-    send_begin(&payload, &request);
-    for (uint32_t i = 0; i < count; i++) {
-        char body[BENCH_TEXT_MAX]; // long enough for a backlog to be larger than one read
-        (void)snprintf(body, sizeof body, "%-190" PRIu64, first + i);
-        send_add(&payload, &(struct message){.body = bytes_str(body)});
-    }
-    send_end(&payload, 0, count);
-    struct result result;
-    assert_int_equal(perform(w, OP_SEND, &payload, &result), ERR_OK);
-}
-
 uint64_t hand_send(struct hand *w, const char *body)
 {
     return hand_send_to(w, "", body);
 }
 
-static void copy_text(char *to, struct bytes from)
-{
-    (void)snprintf(to, BENCH_TEXT_MAX, "%.*s", (int)from.len, (const char *)from.data);
-}
-
-static void hold(struct held_message *m, const struct delivery *d)
-{
-    *m = (struct held_message){.seq = d->grant.seq,
-                               .token = d->grant.token,
-                               .fence = d->grant.fence,
-                               .deadline = d->grant.deadline,
-                               .deliveries = d->grant.deliveries,
-                               .retries = d->grant.retries,
-                               .order = d->grant.order};
-    copy_text(m->body, d->message.body);
-    struct reader r = reader_of(d->message.headers);
-    struct bytes name, value;
-    while (m->headers_len < 8 && headers_next(&r, &name, &value)) {
-        copy_text(m->headers[m->headers_len][0], name);
-        copy_text(m->headers[m->headers_len++][1], value);
-    }
-}
-
-static struct op_claim claim_of(const char *worker, size_t max)
+struct op_claim bench_claim(const char *worker, size_t max)
 {
     struct op_claim claim = {
         .request = request_new(), .worker = bytes_str(worker), .max = (uint32_t)max};
     entropy_fill(claim.seed, sizeof claim.seed);
     return claim;
-}
-
-size_t hand_claim_as(struct hand *w, const struct request_id *request, struct held_message *out,
-                     size_t max)
-{
-    struct op_claim claim = claim_of(w->name, max);
-    claim.request = *request;
-    assert_int_equal(desk_receive(w->desk, &claim, 0, &w->answer), ERR_OK);
-    for (size_t i = 0; i < w->answer.deliveries_len; i++)
-        hold(&out[i], &w->answer.deliveries[i]);
-    return w->answer.deliveries_len;
 }
 
 size_t hand_claim(struct hand *w, struct held_message *out, size_t max)
@@ -303,10 +225,10 @@ size_t hand_take(struct hand *w, struct held_message *out, size_t max)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
-    struct op_claim claim = claim_of(w->name, max);
+    struct op_claim claim = bench_claim(w->name, max);
     claim_encode(&payload, &claim);
     struct result result;
-    assert_int_equal(perform(w, OP_TAKE, &payload, &result), ERR_OK);
+    assert_int_equal(bench_perform(w, OP_TAKE, &payload, &result), ERR_OK);
     struct grant g;
     size_t count = 0;
     while (grant_next(&result, &g))
@@ -319,77 +241,18 @@ size_t hand_take(struct hand *w, struct held_message *out, size_t max)
     return count;
 }
 
-// ---- receives that wait
-
-static void *receive(void *arg)
-{
-    struct receiver *r = arg;
-    struct desk_answer answer;
-    desk_answer_init(&answer);
-    struct op_claim claim = claim_of(r->name, 1);
-    r->err = desk_receive(r->hand->desk, &claim, RECEIVE_WAIT_MS, &answer);
-    r->count = answer.deliveries_len;
-    if (r->count > 0) hold(&r->got, &answer.deliveries[0]);
-    desk_answer_done(&answer);
-    return NULL;
-}
-
-void receiver_start(struct receiver *r, struct hand *w, const char *name)
-{
-    *r = (struct receiver){.hand = w, .name = name};
-    size_t before = desk_waiting(w->desk);
-    assert_int_equal(pthread_create(&r->thread, NULL, receive, r), 0);
-    while (desk_waiting(w->desk) <= before)
-        (void)sched_yield();
-}
-
-void receiver_end(struct receiver *r)
-{
-    assert_int_equal(pthread_join(r->thread, NULL), 0);
-}
-
 // ---- outcomes
-
-static struct outcome_row last_row(struct hand *w, uint16_t kind)
-{
-    struct result result;
-    struct outcome_row row = {0};
-    assert_int_equal(result_open(buf_bytes(&w->answer.body), kind, &result), ERR_OK);
-    if (!outcome_row_next(&result, &row)) row.reason = result.reason;
-    return row;
-}
-
-static enum reason outcome_as(struct hand *w, uint16_t kind, const struct held_message *m,
-                              int64_t wait_ms, const char *why, struct request_id request)
-{
-    CLEANUP(buf_done) struct buf payload;
-    CLEANUP(buf_done) struct buf refs;
-    buf_init(&payload, 1 << 20);
-    buf_init(&refs, LOCK_REF_BYTES);
-    lock_ref_put(&refs, &(struct lock_ref){.seq = m->seq, .token = m->token});
-    struct op_outcome op = {.request = request,
-                            .wait_ms = wait_ms,
-                            .reason = bytes_str(why),
-                            .count = 1,
-                            .refs = buf_bytes(&refs),
-                            .arrived_at = 0};
-    desk_outcome_origin(w->desk, &op);
-    outcome_encode(&payload, &op);
-    struct result result;
-    (void)perform(w, kind, &payload, &result);
-    return last_row(w, kind).reason;
-}
 
 static enum reason outcome(struct hand *w, uint16_t kind, const struct held_message *m,
                            int64_t wait_ms, const char *why)
 {
-    return outcome_as(w, kind, m, wait_ms, why, request_new());
+    return hand_settle(w, &(struct settle){kind, wait_ms, why, NULL}, m);
 }
 
 enum reason hand_ack_as(struct hand *w, const struct request_id *request,
                         const struct held_message *m)
 {
-    return outcome_as(w, OP_ACK, m, 0, "", *request);
+    return hand_settle(w, &(struct settle){OP_ACK, 0, "", request}, m);
 }
 
 enum reason hand_ack(struct hand *w, const struct held_message *m)
@@ -412,16 +275,6 @@ enum reason hand_renew(struct hand *w, const struct held_message *m, int64_t lea
     return outcome(w, OP_RENEW, m, lease_ms, "");
 }
 
-enum outcome_status hand_status(struct hand *w)
-{
-    return last_row(w, OP_ACK).status;
-}
-
-int64_t hand_until(struct hand *w)
-{
-    return last_row(w, OP_RENEW).until;
-}
-
 // ---- tickets
 
 enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms)
@@ -434,7 +287,7 @@ enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms)
                            .ttl_ms = ttl_ms};
     worker_encode(&payload, &op);
     struct result result;
-    (void)perform(w, OP_WORKER, &payload, &result);
+    (void)bench_perform(w, OP_WORKER, &payload, &result);
     return result.reason;
 }
 
@@ -459,60 +312,11 @@ enum reason hand_recover(struct hand *w, const char *worker)
     struct op_recover op = {.request = request_new(), .worker = bytes_str(worker)};
     recover_encode(&payload, &op);
     struct result result;
-    (void)perform(w, OP_RECOVER, &payload, &result);
+    (void)bench_perform(w, OP_RECOVER, &payload, &result);
     return result.reason;
 }
 
-// ---- operators
-
-static void plain(struct hand *w, uint16_t kind)
-{
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 1 << 10);
-    plain_encode(&payload, &(struct op_plain){.request = request_new()});
-    struct result result;
-    assert_int_equal(perform(w, kind, &payload, &result), ERR_OK);
-}
-
-void hand_pause(struct hand *w)
-{
-    plain(w, OP_PAUSE);
-}
-
-void hand_resume(struct hand *w)
-{
-    plain(w, OP_RESUME);
-}
-
-uint64_t hand_purge(struct hand *w, bool dead)
-{
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 1 << 10);
-    purge_encode(&payload, &(struct op_purge){.request = request_new(), .dead = dead});
-    struct result result;
-    assert_int_equal(perform(w, OP_PURGE, &payload, &result), ERR_OK);
-    return result.value;
-}
-
-uint64_t hand_redrive(struct hand *w, uint32_t max)
-{
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 1 << 10);
-    redrive_encode(&payload, &(struct op_redrive){.request = request_new(), .max = max});
-    struct result result;
-    assert_int_equal(perform(w, OP_REDRIVE, &payload, &result), ERR_OK);
-    return result.value;
-}
-
 // ---- looking
-
-struct state_look {
-    uint64_t seq;
-    struct machine_stats stats;
-    struct message_view view;
-    uint64_t slot;
-    enum err err;
-};
 
 static void look_at_state(void *ctx, const struct machine *m, int64_t now)
 {
@@ -523,7 +327,7 @@ static void look_at_state(void *ctx, const struct machine *m, int64_t now)
     if (look->seq != 0) look->err = machine_find(m, look->seq, now, &look->view);
 }
 
-static struct state_look look_at(struct hand *w, uint64_t seq)
+struct state_look bench_look(struct hand *w, uint64_t seq)
 {
     struct state_look look = {.seq = seq};
     hand_look(w);
@@ -531,64 +335,16 @@ static struct state_look look_at(struct hand *w, uint64_t seq)
     return look;
 }
 
-struct machine_stats hand_stats(struct hand *w)
-{
-    return look_at(w, 0).stats;
-}
-
 uint64_t hand_slot(struct hand *w)
 {
-    return look_at(w, 0).slot;
-}
-
-enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
-{
-    struct state_look look = look_at(w, seq);
-    if (err) *err = look.err;
-    return look.view.state;
+    return bench_look(w, 0).slot;
 }
 
 enum err hand_find(struct hand *w, uint64_t seq, struct message_view *out)
 {
-    struct state_look look = look_at(w, seq);
+    struct state_look look = bench_look(w, seq);
     *out = look.view;
     return look.err;
-}
-
-static enum err carry(void *ctx, const char *to, struct op op)
-{
-    struct hand *w = ctx;
-    (void)to;
-    return desk_do(w->desk, op, &w->answer);
-}
-
-size_t hand_carry(struct hand *w, struct hand *to)
-{
-    hand_look(w);
-    size_t carried = desk_carry(w->desk, carry, to);
-    hand_look(w); // what was carried is forgotten by the source
-    return carried;
-}
-
-static void keep_event(void *ctx, const struct events *list, const struct event *e)
-{
-    (void)list;
-    struct hand *w = ctx;
-    w->events = memory_resize(w->events, (w->events_len + 1) * sizeof *w->events);
-    w->events[w->events_len++] = *e;
-}
-
-size_t hand_events(struct hand *w, enum event_kind kind, struct event *out, size_t max)
-{
-    hand_look(w);
-    desk_events(w->desk, keep_event, w);
-    size_t count = 0;
-    for (size_t i = 0; i < w->events_len; i++) {
-        if (w->events[i].kind != kind) continue;
-        if (count < max) out[count] = w->events[i];
-        count++;
-    }
-    return count;
 }
 
 const char *held_header(const struct held_message *m, const char *name)

@@ -14,7 +14,8 @@
 
 struct bench; // one store
 
-struct bench *bench_open(const char *backend); // "mem", "file" or "s3"
+// "mem", "file" or "s3"; "http" is a node on a store in memory.
+struct bench *bench_open(const char *backend);
 void bench_close(struct bench *b);
 void bench_pass(struct bench *b, int64_t ms); // time passes, for everybody
 // For desks opened from now on: slots between snapshots; how long a call tries.
@@ -24,11 +25,13 @@ void bench_patience(struct bench *b, int64_t ms);
 void bench_make_faulty(struct bench *b);
 void bench_faults(struct bench *b, const struct fault_options *faults); // NULL: none
 
-// A hand: a queue seen by one worker. The first desk of a name creates it with the given
+// A hand: a queue seen by one worker. By way of a node it has a desk all the same, to look into the
+// shard, and for what a coordinator beside the node does. The first desk of a name creates it with the given
 // configuration, as key=value words.
 struct hand {
     struct bench *bench;
     struct desk *desk;
+    struct far_hand *far;      // its way to a node; NULL: all it does is done at the desk
     struct desk_answer answer; // of the last call
     struct event *events;      // all so far
     size_t events_len;

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a node becomes a shard's owner, and when it leaves that to another.
+#include "api/owner.h"
+
+#include "api/inside.h"
+#include "api/peer.h"
+#include "base/memory.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CHECK_MS   1000                   // how often an owner makes sure that it still is
+#define LOOK_MS    OWNER_LEASE_MS         // ... and another node that the owner lives
+#define LOOKING_MS (2 * PEER_ASK_MS)      // meanwhile nobody else looks
+#define RETRY_MS   (OWNER_LEASE_MS / 100) // a lease that is about to end is not missed by much
+
+struct owner_self {
+    struct owner_self *before; // what the handle was told earlier
+    struct owner_name name;
+    char address[JOURNAL_ADDRESS_MAX + 1];
+    struct http *http;
+};
+
+// ---- the address
+
+static bool is_plain(const char *text)
+{
+    size_t len = strlen(text);
+    for (const char *at = text; *at; at++)
+        if (*at <= ' ' || *at > '~') return false;
+    return len > 0 && len < JOURNAL_ADDRESS_MAX;
+}
+
+bool owner_print(const struct owner_name *name, char out[JOURNAL_ADDRESS_MAX + 1])
+{
+    if (!is_plain(name->url) || !is_plain(name->node) || !is_plain(name->incarnation)) return false;
+    int len = snprintf(out, JOURNAL_ADDRESS_MAX + 1, "%s %s %s", name->url, name->node,
+                       name->incarnation);
+    return len > 0 && len <= JOURNAL_ADDRESS_MAX;
+}
+
+static bool take_word(const char **at, char stop, char out[JOURNAL_ADDRESS_MAX])
+{
+    const char *end = strchr(*at, stop);
+    if (!end || end - *at >= JOURNAL_ADDRESS_MAX) return false;
+    (void)snprintf(out, JOURNAL_ADDRESS_MAX, "%.*s", (int)(end - *at), *at);
+    *at = end + (stop != 0);
+    return is_plain(out);
+}
+
+bool owner_parse(const char *address, struct owner_name *out)
+{
+    const char *at = address;
+    *out = (struct owner_name){.url = ""};
+    bool good = take_word(&at, ' ', out->url) && take_word(&at, ' ', out->node) &&
+                take_word(&at, 0, out->incarnation);
+    return good && (strncmp(out->url, "http://", 7) == 0 || strncmp(out->url, "https://", 8) == 0);
+}
+
+// ---- the node
+
+enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
+                              struct sluice_error *error)
+{
+    struct owner_self *self = NEW(struct owner_self);
+    (void)snprintf(self->name.url, sizeof self->name.url, "%s", url);
+    (void)snprintf(self->name.node, sizeof self->name.node, "%s", node);
+    (void)snprintf(self->name.incarnation, sizeof self->name.incarnation, "%016" PRIx64,
+                   entropy_u64());
+    bool whole = strlen(url) < sizeof self->name.url && strlen(node) < sizeof self->name.node;
+    if (!whole || !owner_print(&self->name, self->address)) {
+        memory_free(self);
+        return refuse(error, ERR_INVALID, "node",
+                      "a node's name and URL are written into journals: without spaces, and "
+                      "together at most %d characters; \"%.100s\" and \"%.100s\" are not",
+                      JOURNAL_ADDRESS_MAX - 18, node, url);
+    }
+    self->http = peer_http();
+    (void)pthread_mutex_lock(&s->lock);
+    self->before = atomic_load(&s->self);
+    atomic_store(&s->self, self);
+    (void)pthread_mutex_unlock(&s->lock);
+    return SLUICE_OK;
+}
+
+void owner_self_free(struct owner_self *self)
+{
+    while (self) {
+        struct owner_self *before = self->before;
+        http_free(self->http);
+        memory_free(self);
+        self = before;
+    }
+}
+
+// ---- whether
+
+static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = machine_deleted(m);
+}
+
+// Since when the recorded owner has been silent, in store time. One whose entries all lie before
+// the snapshot that this desk began with is given the benefit of the doubt.
+static int64_t silent_since(struct reign *r, const struct desk_owner *o, int64_t now)
+{
+    if (o->seen_at != TIME_DAWN) return o->seen_at;
+    if (r->epoch != o->epoch) {
+        r->epoch = o->epoch;
+        r->epoch_known_from = now;
+    }
+    return r->epoch_known_from;
+}
+
+// Whether the shard is there to be owned; if not, *again_ms says when to look again.
+static bool may_own(const struct owner_self *self, struct reign *r, struct desk *d,
+                    const struct desk_owner *o, int64_t *again_ms)
+{
+    struct owner_name other;
+    bool readable = owner_parse(o->address, &other);
+    *again_ms = LOOK_MS;
+    if (o->epoch == 0 || (readable && strcmp(other.node, self->name.node) == 0)) return true;
+    if (readable && peer_is_there(self->http, other.url, other.node, PEER_ASK_MS)) return false;
+    int64_t now = desk_time(d).lo; // what it wrote while it was being asked will be told by own
+    int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
+    if (left <= 0) return true;
+    *again_ms = left < LOOK_MS ? left + RETRY_MS : LOOK_MS;
+    return false;
+}
+
+// The store failed, or somebody was faster: the next look will tell.
+static void take(const struct owner_self *self, struct desk *d, const struct desk_owner *o)
+{
+    struct journal_owner owner = {.token = o->token + 1, .address = bytes_str(self->address)};
+    enum err err = desk_own(d, o->epoch, &owner);
+    (void)err;
+}
+
+// Answers when to look again.
+static int64_t look(const struct owner_self *self, struct reign *r, struct desk *d)
+{
+    bool deleted = false;
+    struct desk_owner o;
+    int64_t again_ms = CHECK_MS;
+    if (desk_sync(d)) return again_ms; // the call that comes next will hear why
+    desk_owner(d, &o);
+    desk_look(d, copy_deleted, &deleted);
+    if (o.mine || deleted) return again_ms;
+    if (may_own(self, r, d, &o, &again_ms)) {
+        take(self, d, &o);
+        again_ms = CHECK_MS;
+    }
+    return again_ms;
+}
+
+bool owner_is_due(struct open_queue *q, uint32_t shard, struct desk *d)
+{
+    struct reign *r = &q->reigns[shard];
+    if (!atomic_load(&q->handle->self)) return false;
+    int64_t now = clock_boot_ms(), look_at = atomic_load(&r->look_at);
+    if (look_at == 0) return true;
+    // Of many who come at once, one looks.
+    if (now < look_at || !atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS))
+        return false;
+    struct desk_owner o;
+    desk_owner(d, &o);
+    if (o.mine) {
+        atomic_store(&r->look_at, now + CHECK_MS);
+        return false;
+    }
+    atomic_store(&r->wanted, true);
+    return true;
+}
+
+void owner_look(struct open_queue *q, uint32_t shard, struct desk *d)
+{
+    struct reign *r = &q->reigns[shard];
+    const struct owner_self *self = atomic_load(&q->handle->self);
+    if (!self) return;
+    if (atomic_load(&r->look_at) != 0 && !atomic_load(&r->wanted))
+        if (!owner_is_due(q, shard, d)) return;
+    // The first time everybody waits: an op that is written directly before the shard is owned
+    // would be followed by the pause that direct writers make for the sake of owners.
+    bool first = atomic_load(&r->look_at) == 0;
+    if (!first && pthread_mutex_trylock(&r->lock) != 0) return;
+    if (first) (void)pthread_mutex_lock(&r->lock);
+    bool wanted = atomic_exchange(&r->wanted, false);
+    if (wanted || atomic_load(&r->look_at) == 0) {
+        int64_t again_ms = look(self, r, d);
+        atomic_store(&r->look_at, clock_boot_ms() + again_ms);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node owns the shards it works on: the journal names it, its entries carry its epoch, and
+// others bring their calls to it instead of racing it for slots (forward.h). Nothing is renewed:
+// an idle owner asks nothing of the store.
+//
+// Who may own is decided when a shard is used: nobody does, or it is an older life of this node:
+// at once. Another node does: as long as it answers, it stays the owner, and this one writes
+// directly. When it does not answer, and has written nothing for OWNER_LEASE_MS, it is replaced.
+// Safety does not rest on any of this, but on the journal: own is applied at one slot, and what an
+// earlier owner still proposes is void.
+//
+// There is no coordination service yet that numbers the owners: the token is the recorded one plus
+// 1, under a coord id of zeros. A service brings an id of its own, which the operator's switch lets
+// in.
+#pragma once
+
+#include "journal/journal.h"
+#include "sluice.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define OWNER_LEASE_MS 5000 // store time
+
+// What the journal calls the owner's address: "<url> <node> <incarnation>".
+struct owner_name {
+    char url[JOURNAL_ADDRESS_MAX];
+    char node[JOURNAL_ADDRESS_MAX];
+    char incarnation[JOURNAL_ADDRESS_MAX]; // another one each time the node is started
+};
+// False: it would be too long, or there is a character in it that would not come back.
+bool owner_print(const struct owner_name *name, char out[JOURNAL_ADDRESS_MAX + 1]);
+bool owner_parse(const char *address, struct owner_name *out); // false: it was not made by that
+
+// From now on the handle is that of a node: it owns what it works on, and forwards nothing. url:
+// where others reach the node. INVALID: a name or URL that cannot be written down.
+struct sluice;
+enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
+                              struct sluice_error *error);
+
+// ---- inside the library
+
+struct owner_self;                         // what the handle is as a node
+void owner_self_free(struct owner_self *); // NULL is fine
+
+// One shard, as a node's handle sees it.
+struct reign {
+    pthread_mutex_t lock;     // while somebody looks after it
+    _Atomic int64_t look_at;  // clock_boot_ms; 0: nobody ever looked
+    _Atomic bool wanted;      // owner_is_due said so
+    uint64_t epoch;           // of an owner who wrote nothing that was seen ...
+    int64_t epoch_known_from; // ... and since when that is so, store time
+};
+
+struct open_queue;
+struct desk;
+// Before a call at this desk: whether owner_look is to be called first. Cheap.
+bool owner_is_due(struct open_queue *q, uint32_t shard, struct desk *d);
+// Becomes the owner where that is right; may take a second or two. Only what is due is done.
+void owner_look(struct open_queue *q, uint32_t shard, struct desk *d);

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""http:// and https:// as the store: a node that is killed, that wants a token, that has a certificate of its own."""
+import json
+import shutil
+import signal
+import subprocess
+import threading
+
+from harness import DENIED, INVALID, PROGRAM, UNAVAILABLE, Skipped, case, contains, holds, main, same, until
+
+LINES = 3000
+KILLS = 4
+
+
+class Node:
+    """A node on the case's store, on the address it had before."""
+
+    def __init__(self, sluice, *options):
+        self.sluice, self.options, self.address, self.process = sluice, options, "127.0.0.1:0", None
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", self.address, "--node", "one", "--json",
+                                         *self.options], cwd=self.sluice.folder, env=self.sluice.on_store,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.address = json.loads(self.process.stdout.readline())["address"]
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.process.wait(timeout=30)
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def env(self, scheme="http", **more):
+        return {"SLUICE_STORE": f"{scheme}://{self.address}"} | more
+
+
+def take_some(sluice, env):
+    """Receives and acknowledges; how many there were."""
+    messages = sluice.ok("receive", "q", "--max", "200", "--wait", "1s", "--json", env=env).lines()
+    if messages:
+        sluice.ok("ack", "q", *[message["token"] for message in messages], env=env)
+    return len(messages)
+
+
+@case
+def a_node_that_is_killed_loses_nothing_and_does_nothing_twice(sluice):
+    sluice.create("q", "visibilityTimeout=10s")
+    lines = sluice.path("lines", "".join(f"{number}\n" for number in range(LINES)))
+    with Node(sluice) as node:
+        env = node.env()
+        sender = threading.Thread(target=lambda: sluice.ok("send", "q", "--lines", lines, env=env))
+        sender.start()
+        for _ in range(KILLS):
+            node.end(signal.SIGKILL)
+            restart = threading.Thread(target=node.start)
+            restart.start()
+            take_some(sluice, env)
+            restart.join()
+            take_some(sluice, env)
+        sender.join()
+        until(lambda: take_some(sluice, env) == 0 and sluice.json("stats", "q", env=env)["processed"] == LINES,
+              "every message is processed", seconds=60)
+        audit = sluice.json("audit", "q", env=env)
+    same([audit[key] for key in ("messages", "processed", "heldByTwo", "ackedTwice")], [LINES, LINES, 0, 0])
+
+
+@case
+def a_token_is_wanted_and_never_shown(sluice):
+    good = sluice.json("token", "new", "--scope", "admin", "--queue", "*")
+    sender = sluice.json("token", "new", "--scope", "send", "--queue", "q")
+    tokens = sluice.path("tokens", f"{good['line']}\n{sender['line']}\n")
+    with Node(sluice, "--tokens", tokens) as node:
+        for env in (node.env(), node.env(SLUICE_TOKEN="wrong-token")):
+            error = sluice.refused(DENIED, "queue", "create", "q", env=env)
+            holds("wrong-token" not in error["message"], "the token was shown")
+        result = sluice.run("doctor", env=node.env())
+        same(result.status, DENIED)
+        contains(result.out, "access", "SLUICE_TOKEN")
+        env = node.env(SLUICE_TOKEN=good["token"])
+        sluice.ok("queue", "create", "q", env=env)
+        sluice.ok("send", "q", "x", env=node.env(SLUICE_TOKEN=sender["token"]))
+        sluice.refused(DENIED, "receive", "q", says="work", env=node.env(SLUICE_TOKEN=sender["token"]))
+        contains(sluice.ok("doctor", env=env).out, "the token is good", "queue q")
+        error = sluice.refused(INVALID, "stats", says="SLUICE_TOKEN",
+                               env={"SLUICE_STORE": f"http://{good['token']}@{node.address}"})
+        holds(good["token"] not in error["message"], "the token was shown")
+
+
+@case
+def a_certificate_of_ones_own_is_trusted_when_named(sluice):
+    if not shutil.which("openssl"):
+        raise Skipped("there is no openssl to make a certificate with")
+    key, certificate = sluice.path("key.pem"), sluice.path("certificate.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    with Node(sluice, "--tls-certificate", certificate, "--tls-key", key) as node:
+        sluice.refused(UNAVAILABLE, "queue", "list", says="securely", env=node.env("https"))
+        env = node.env("https", SLUICE_CA=certificate)
+        sluice.ok("queue", "create", "q", env=env)
+        sluice.ok("send", "q", "x", env=env)
+        same(sluice.ok("receive", "q", "--json", env=env).lines()[0]["body"], "x")
+        same([event["type"] for event in sluice.ok("events", "q", "--json", env=env).lines()],
+             ["message-enqueued", "message-claimed"])
+
+
+@case
+def a_node_that_is_not_there_is_named(sluice):
+    with Node(sluice) as node:
+        env = node.env()
+    sluice.refused(UNAVAILABLE, "queue", "list", says=node.address, env=env)
+    sluice.refused(INVALID, "serve", says="a node already", field="--store", env=env)
+
+
+main()

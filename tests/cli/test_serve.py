@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""serve: a node as a process: what it says, how it stops, what it refuses."""
+import http.client
+import json
+import os
+import signal
+import subprocess
+import threading
+
+from harness import DENIED, INVALID, PATIENCE, PROGRAM, UNAVAILABLE, case, contains, holds, main, same, until
+
+
+class Node:
+    """sluice serve on a free port; ended with the block."""
+
+    def __init__(self, sluice, *options):
+        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--json", *options],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                        cwd=sluice.folder, env=sluice.on_store)
+        self.hello = json.loads(self.process.stdout.readline())
+        self.address = self.hello["address"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def ask(self, method, path, body=None):
+        line = http.client.HTTPConnection(self.address, timeout=PATIENCE)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        line.request(method, path, json.dumps(body) if body is not None else None, headers)
+        answer = line.getresponse()
+        text = answer.read()
+        line.close()
+        return answer.status, json.loads(text) if text else None
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        _, words = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, words.decode()
+
+
+@case
+def a_node_serves_the_store_and_stops_when_asked(sluice):
+    sluice.create("tasks")
+    with Node(sluice, "--node", "n1") as node:
+        same((node.hello["node"], node.hello["store"]), ("n1", sluice.store))
+        same(node.ask("POST", "/v1/queues/tasks/messages", {"body": "hello"})[0], 201)
+        status, me = node.ask("GET", "/v1/node")
+        same((status, me["node"], me["queues"]), (200, "n1", 1))
+        same(node.stop()[0], 0)
+    same(sluice.one("tasks")["body"], "hello")
+
+
+@case
+def both_signals_end_it_and_one_that_waits_is_answered(sluice):
+    sluice.create("tasks")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with Node(sluice) as node:
+            answers = []
+            waiter = threading.Thread(target=lambda: answers.append(
+                node.ask("POST", "/v1/queues/tasks/receive", {"wait": "20s"})))
+            waiter.start()
+            until(lambda: node.ask("GET", "/v1/node")[1]["waiting"] == 1, "a receive that waits")
+            same(node.stop(number)[0], 0)
+            waiter.join(PATIENCE)
+            same(answers, [(200, {"messages": []})])
+
+
+@case
+def a_person_is_told_where_it_listens(sluice):
+    process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=sluice.folder, env=sluice.on_store)
+    line = process.stdout.readline().decode()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    contains(line, "http://127.0.0.1:", sluice.store)
+    holds(":0 " not in line, f"a port was chosen: {line}")
+
+
+@case
+def nodes_may_share_a_store_but_not_an_address(sluice):
+    sluice.create("tasks")
+    with Node(sluice) as one, Node(sluice) as two:
+        same(one.ask("POST", "/v1/queues/tasks/messages", {"body": "x"})[0], 201)
+        same(len(two.ask("POST", "/v1/queues/tasks/receive", {"wait": "5s"})[1]["messages"]), 1)
+        sluice.refused(UNAVAILABLE, "serve", "--listen", one.address, says=one.address.split(":")[1], field="listen")
+
+
+@case
+def it_refuses_what_would_be_unwise_or_impossible(sluice):
+    sluice.refused(DENIED, "serve", "--listen", "0.0.0.0:0", says="127.0.0.1", field="listen")
+    sluice.refused(INVALID, "serve", "--listen", "somewhere", says='"somewhere"', field="listen")
+
+
+@case
+def killed_it_loses_nothing_that_was_answered(sluice):
+    sluice.create("tasks")
+    with Node(sluice) as node:
+        sent = [node.ask("POST", "/v1/queues/tasks/messages", {"body": str(i)})[1]["id"] for i in range(20)]
+        os.kill(node.process.pid, signal.SIGKILL)
+        node.process.wait()
+    same([message["id"] for message in sluice.receive("tasks", "--max", "100")], sent)
+
+
+main()

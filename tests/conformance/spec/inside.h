@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the workbench. bench.c has the stores, the time, and what only a desk can do: looking into
+// a shard's state, and the coordinator's part. What workers, senders and operators do has two
+// versions, of which a program links one: hands_desk.c, and hands_http.c by way of a node.
+#pragma once
+
+#include "../store/support.h"
+#include "bench.h"
+
+#define WORKERS_MAX_HERE 160
+#define RECEIVE_WAIT_MS  (INT64_C(20) * 3600 * 1000) // longer than any time a test lets pass
+
+struct bench {
+    struct store *store; // what the desks see
+    struct store *clock; // the store itself, for time to pass
+    enum { BENCH_MEM, BENCH_FILE, BENCH_S3 } kind;
+    char dir[SCRATCH_MAX];      // file
+    struct journal_rules rules; // of the desks; all zero: the defaults
+    int64_t patience_ms;
+    struct hand *workers[WORKERS_MAX_HERE];
+    size_t workers_len;
+    struct node *node; // NULL until there is a hand, and with hands at desks
+};
+
+// ---- bench.c
+struct op_claim bench_claim(const char *worker, size_t max); // with a fresh request id and seed
+// Does the op and opens its result.
+enum err bench_perform(struct hand *w, uint16_t kind, struct buf *payload, struct result *out);
+struct state_look {
+    uint64_t seq;
+    struct machine_stats stats;
+    struct message_view view;
+    uint64_t slot;
+    enum err err;
+};
+
+struct state_look bench_look(struct hand *w, uint64_t seq); // seq 0: no message
+
+// ---- both kinds of hands
+void hands_begin(struct bench *b); // before the first hand: the store is what it will be
+void hands_end(struct bench *b);   // after the last one; releases the store
+void hands_look(struct bench *b);  // time has passed
+void hand_join(struct hand *w, const struct desk_config *config); // the desk is open
+void hand_leave(struct hand *w);
+
+struct settle {
+    uint16_t kind; // OP_ACK, OP_FAIL, OP_RELEASE, OP_RENEW
+    int64_t wait_ms;
+    const char *why;
+    const struct request_id *request; // NULL: a new one
+};
+enum reason hand_settle(struct hand *w, const struct settle *s, const struct held_message *m);

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole server without a network: routing, every body, the library under it on a store in
+// memory. The functions of net/httpd.h are those below: a request comes from the input, its client
+// hangs up as soon as the server would wait.
+//
+// Input: a byte that chooses the method, one that chooses the encodings, one that chooses how the
+// target begins, the rest of it up to the end of the line, the body.
+#include "net/httpd.h"
+
+#include "api/wire.h"
+#include "base/check.h"
+#include "base/memory.h"
+#include "fuzz.h"
+#include "net/tls.h"
+#include "server/server.h"
+#include "json/json.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define RUNS_OF_A_STORE 2000
+#define TARGET_MAX      2048
+#define HEAD            3
+#define Q               "/v1/queues/q"
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+struct httpd {
+    struct httpd_config config;
+};
+
+struct httpd_request {
+    const char *method;
+    char target[TARGET_MAX];
+    const char *type;
+    const char *accept;
+    struct bytes body;
+    void *mine;
+    void (*done)(void *mine, bool delivered);
+    void (*gone)(void *mine);
+    bool answered;
+    int status;
+    char answer_type[64];
+    struct buf answer;
+};
+
+struct httpd_stream {
+    struct httpd_request *request;
+};
+
+// The engine's own threads hold memory whenever a leak would be looked for: between two inputs.
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return 1;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct httpd node;
+
+enum err httpd_start(const struct httpd_config *config, struct httpd **out, char *why,
+                     size_t why_len)
+{
+    (void)why;
+    (void)why_len;
+    node.config = *config;
+    *out = &node;
+    return ERR_OK;
+}
+
+uint16_t httpd_port(const struct httpd *h)
+{
+    (void)h;
+    return 1;
+}
+
+int64_t httpd_looked_ms(const struct httpd *h)
+{
+    (void)h;
+    return 0;
+}
+
+struct tls *tls_new(const char *cert_file, const char *key_file, const char *client_ca_file,
+                    char *why, size_t why_len)
+{
+    (void)cert_file;
+    (void)key_file;
+    (void)client_ca_file;
+    (void)snprintf(why, why_len, "there is no TLS here");
+    return NULL;
+}
+
+void tls_free(struct tls *t)
+{
+    (void)t;
+}
+
+bool tls_reload(struct tls *t, const char *cert_file, const char *key_file, char *why,
+                size_t why_len)
+{
+    (void)t;
+    return tls_new(cert_file, key_file, NULL, why, why_len) != NULL;
+}
+
+void httpd_close(struct httpd *h)
+{
+    (void)h;
+}
+
+bool httpd_stop(struct httpd *h, int64_t drain_ms)
+{
+    (void)h;
+    (void)drain_ms;
+    return true;
+}
+
+const char *httpd_method(const struct httpd_request *r)
+{
+    return r->method;
+}
+
+const char *httpd_target(const struct httpd_request *r)
+{
+    return r->target;
+}
+
+const char *httpd_header(const struct httpd_request *r, const char *name)
+{
+    if (strcasecmp(name, "Content-Type") == 0) return r->type;
+    return strcasecmp(name, "Accept") == 0 ? r->accept : NULL;
+}
+
+void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx)
+{
+    (void)r;
+    each(ctx, "Sluice-Header-One", "two");
+}
+
+struct bytes httpd_body(const struct httpd_request *r)
+{
+    return r->body;
+}
+
+bool httpd_too_large(const struct httpd_request *r)
+{
+    (void)r;
+    return false;
+}
+
+const char *httpd_peer(const struct httpd_request *r)
+{
+    (void)r;
+    return "nobody";
+}
+
+bool httpd_gone(const struct httpd_request *r)
+{
+    return r->gone != NULL;
+}
+
+void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered))
+{
+    r->mine = mine;
+    r->done = done;
+}
+
+void httpd_watch(struct httpd_request *r, void (*gone)(void *mine))
+{
+    (void)pthread_mutex_lock(&lock);
+    r->gone = gone;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void httpd_keep(struct httpd_request *r)
+{
+    (void)r;
+}
+
+void httpd_drop(struct httpd_request *r)
+{
+    (void)r;
+}
+
+void httpd_answer(struct httpd_request *r, const struct httpd_answer *a)
+{
+    (void)pthread_mutex_lock(&lock);
+    CHECK(!r->answered);
+    r->answered = true;
+    r->status = a->status;
+    (void)snprintf(r->answer_type, sizeof r->answer_type, "%s", a->type ? a->type : "");
+    buf_put(&r->answer, a->body);
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&lock);
+    if (a->owned) bytes_free(a->body);
+}
+
+struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct httpd_answer *a)
+{
+    (void)a;
+    struct httpd_stream *s = NEW(struct httpd_stream);
+    s->request = r;
+    return s;
+}
+
+bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_ms)
+{
+    (void)s;
+    (void)some;
+    (void)wait_ms;
+    return false;
+}
+
+bool httpd_stream_gone(struct httpd_stream *s)
+{
+    (void)s;
+    return true;
+}
+
+void httpd_stream_end(struct httpd_stream *s)
+{
+    struct httpd_answer a = {.status = 200};
+    httpd_answer(s->request, &a);
+    memory_free(s);
+}
+
+// ---- one request
+
+static void check_answer(const struct httpd_request *r)
+{
+    char why[200];
+    struct sluice_error error;
+    struct bytes body = buf_bytes(&r->answer);
+    CHECK(r->status >= 200 && r->status < 600 && r->status != 500);
+    if (strcmp(r->answer_type, WIRE_TYPE) == 0 && r->status >= 400)
+        CHECK(wire_read_error(body, &error));
+    if (!strstr(r->answer_type, "json")) return;
+    struct json *parsed = json_parse((const char *)body.data, body.len, why, sizeof why);
+    CHECK(parsed);
+    CHECK(r->status < 400 || json_as_number(json_member(parsed, "status")) == r->status);
+    json_free(parsed);
+}
+
+static void run_request(struct httpd_request *r)
+{
+    node.config.handle(node.config.ctx, r);
+    (void)pthread_mutex_lock(&lock);
+    bool waits = r->gone && !r->answered;
+    (void)pthread_mutex_unlock(&lock);
+    if (waits) r->gone(r->mine); // may come too late, like any hang-up
+    (void)pthread_mutex_lock(&lock);
+    while (!r->answered)
+        (void)pthread_cond_wait(&changed, &lock);
+    (void)pthread_mutex_unlock(&lock);
+    check_answer(r);
+    r->done(r->mine, true);
+}
+
+static void fresh_server(struct sluice **store, struct server **server)
+{
+    struct sluice_error error;
+    if (*server) CHECK(server_stop(*server, 10000));
+    sluice_close(*store);
+    CHECK(sluice_open("mem:", NULL, store, &error) == SLUICE_OK);
+    CHECK(sluice_queue_create(*store, "q", NULL, 0, &error) == SLUICE_OK);
+    CHECK(server_start(&(struct server_config){0}, *store, server, &error) == SLUICE_OK);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    static const char *const methods[] = {"GET",    "POST", "PUT",  "PATCH",
+                                          "DELETE", "HEAD", "POST", "BREW"};
+    static const char *const targets[] = {"",
+                                          Q,
+                                          Q "/messages",
+                                          Q "/receive",
+                                          Q "/ack",
+                                          Q "/fail",
+                                          Q "/release",
+                                          Q "/renew",
+                                          Q "/purge",
+                                          Q "/redrive",
+                                          Q "/messages/",
+                                          Q "/messages?",
+                                          Q "/events?",
+                                          "/v1/queues/",
+                                          "/v1/queues?"};
+    static const char *const types[] = {"application/json", WIRE_TYPE, "text/plain", NULL};
+    static struct sluice *store;
+    static struct server *server;
+    static unsigned runs;
+    if (runs++ % RUNS_OF_A_STORE == 0) fresh_server(&store, &server);
+    if (len < HEAD) return 0;
+    struct httpd_request *r = NEW(struct httpd_request);
+    r->method = methods[data[0] % COUNT_OF(methods)];
+    r->type = types[data[1] % COUNT_OF(types)];
+    r->accept = data[1] & 4 ? WIRE_TYPE : NULL;
+    const uint8_t *end = memchr(data + HEAD, '\n', len - HEAD);
+    size_t rest = end ? (size_t)(end - data - HEAD) : len - HEAD;
+    (void)snprintf(r->target, sizeof r->target, "%s%.*s", targets[data[2] % COUNT_OF(targets)],
+                   (int)rest, (const char *)data + HEAD);
+    if (end) r->body = bytes_of(end + 1, len - rest - HEAD - 1);
+    buf_init(&r->answer, SIZE_MAX);
+    run_request(r);
+    buf_done(&r->answer);
+    memory_free(r);
+    return 0;
+}

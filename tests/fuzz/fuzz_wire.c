@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compact encoding's readers. What one accepts is written again and read again.
+#include "api/wire.h"
+#include "base/check.h"
+#include "fuzz.h"
+
+#include <string.h>
+
+#define LIMIT ((size_t)1 << 20)
+#define ROWS  8
+
+static void try_sends(struct bytes in)
+{
+    struct wire_sends out, again;
+    if (!wire_read_sends(in, &out)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_sends(&b, out.messages, out.len);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    CHECK(wire_read_sends(buf_bytes(&b), &again));
+    wire_sends_done(&again);
+    wire_sends_done(&out);
+}
+
+static void try_batch(struct bytes in)
+{
+    struct sluice_batch *out;
+    if (!wire_read_batch(in, &out)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_batch(&b, out);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    sluice_batch_free(out);
+}
+
+static void try_settle(struct bytes in)
+{
+    struct wire_settle out;
+    if (!wire_read_settle(in, &out)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_settle(&b, (const char *const *)out.tokens, out.len, out.wait_ms, out.reason);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    wire_settle_done(&out);
+}
+
+static void try_answers(struct bytes in)
+{
+    struct sluice_sent sent[ROWS];
+    struct sluice_outcome outcomes[ROWS];
+    struct sluice_error error;
+    struct wire_receive receive;
+    for (size_t len = 0; len <= ROWS; len++) {
+        (void)wire_read_sent(in, sent, len, &error);
+        (void)wire_read_outcomes(in, outcomes, len, &error);
+    }
+    if (wire_read_receive(in, &receive)) CHECK(strlen(receive.worker) < in.len);
+    if (wire_read_error(in, &error)) CHECK(error.code <= SLUICE_DENIED);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    struct bytes in = bytes_of(data, len);
+    try_sends(in);
+    try_batch(in);
+    try_settle(in);
+    try_answers(in);
+    return 0;
+}

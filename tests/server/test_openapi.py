@@ -1,0 +1,540 @@
+# SPDX-License-Identifier: Apache-2.0
+"""api/openapi.json and the node say the same: every route, every example, every answer.
+
+Each answer that any case gets is held against the file. SLUICE is the program, ROUTES prints the
+server's table, OPENAPI and HTTP_DOC name the files.
+"""
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+
+from harness import PATIENCE, PROGRAM, case, holds, main, same, until
+from schema import Schema
+
+with open(os.environ["OPENAPI"], "rb") as source:
+    TEXT = source.read()
+DOCUMENT = json.loads(TEXT)
+SCHEMA = Schema(DOCUMENT)
+JSON, WIRE = "application/json", "application/x-sluice"
+ID = DOCUMENT["components"]["schemas"]["MessageId"]["examples"][0]
+TOKEN = DOCUMENT["components"]["schemas"]["LockToken"]["examples"][0]
+SEEN = set()  # (operation id, status)
+# What the file promises and nobody can ask for: the store's own trouble (their body is the same problem).
+TROUBLE = {"500", "503", "504"}
+UNASKED = {("sendMessages", "409")}  # body-stale: an upload that took longer than a day
+
+
+class Operation:
+    def __init__(self, path, method, item):
+        self.path, self.method, self.item = path, method.upper(), item[method]
+        self.name = self.item["operationId"]
+        self.parameters = [SCHEMA.resolve(p) for p in item.get("parameters", []) + self.item.get("parameters", [])]
+        self.media = self.item.get("requestBody", {}).get("content", {})
+        self.scope = self.item.get("x-sluice-scope")
+
+    def example_path(self, **names):
+        path = self.path
+        for p in self.parameters:
+            if p["in"] == "path":
+                path = path.replace("{" + p["name"] + "}", names.get(p["name"], p["example"]))
+        return path
+
+    def bodies(self):
+        """The objects that the request may be, as schemas."""
+        schema = SCHEMA.resolve(self.media.get(JSON, {}).get("schema", {}))
+        return [SCHEMA.resolve(one) for one in schema.get("oneOf", [schema])] if schema else []
+
+    def examples(self):
+        return [one["value"] for one in self.media.get(JSON, {}).get("examples", {}).values()]
+
+
+OPERATIONS = {}
+for where, things in DOCUMENT["paths"].items():
+    for verb in things:
+        if verb != "parameters":
+            one = Operation(where, verb, things)
+            OPERATIONS[one.name] = one
+
+
+class Answer:
+    def __init__(self, reply):
+        self.status, self.headers = reply.status, reply.headers
+        self.type = (reply.headers.get("Content-Type") or "").split(";")[0]
+        self.body = b"" if self.type == "text/event-stream" else reply.read()
+        self.json = json.loads(self.body) if self.body and self.type.endswith("json") else None
+
+    def __str__(self):
+        return f"{self.status} {self.type} {self.body[:300]!r}"
+
+
+def fits(operation, answer):
+    """Holds an answer against what the file says of it."""
+    responses = operation.item["responses"]
+    holds(str(answer.status) in responses, f"{operation.name}: the file does not know {answer}")
+    response = SCHEMA.resolve(responses[str(answer.status)])
+    SEEN.add((operation.name, str(answer.status)))
+    for name, header in response.get("headers", {}).items():
+        holds(not header.get("required") or name in answer.headers, f"{operation.name}: no {name} in {answer}")
+        same(SCHEMA.check(answer.headers[name], header["schema"]), [], f"{name} of {operation.name}")
+    content = response.get("content", {})
+    if not content:
+        return same(answer.body, b"", f"{operation.name}: a body")
+    media = content.get(answer.type) or content.get("*/*")
+    holds(media is not None, f"{operation.name}: the file does not know {answer.type} of {answer}")
+    if answer.json is not None:
+        same(SCHEMA.check(answer.json, media["schema"]), [], f"{operation.name} {answer}")
+    if answer.status >= 400:
+        same(answer.json["status"], answer.status, f"{operation.name}: the problem's own status")
+
+
+class Node:
+    """sluice serve with queues to play with; ended with the block."""
+
+    def __init__(self, sluice, *options):
+        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--json", *options],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                        cwd=sluice.folder, env=sluice.on_store)
+        self.address = json.loads(self.process.stdout.readline())["address"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def raw(self, method, path, body=None, kind=None, headers=None):
+        data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
+        line = http.client.HTTPConnection(self.address, timeout=PATIENCE)
+        about = {"Content-Type": kind or JSON} if data is not None else {}
+        line.request(method, path, data, about | (headers or {}))
+        answer = Answer(line.getresponse())
+        line.close()
+        return answer
+
+    def ask(self, name, status, body=None, query="", kind=None, headers=None, **names):
+        """One exchange; the answer has this status and is what the file says."""
+        operation = OPERATIONS[name]
+        answer = self.raw(operation.method, operation.example_path(**names) + query, body, kind, headers)
+        fits(operation, answer)
+        same(answer.status, status, f"{name} {body!r} {query}: {answer}")
+        return answer.json
+
+    def lock(self, queue="tasks"):
+        """A fresh message, and the token of its lock."""
+        self.ask("sendMessages", 201, {"body": "hello"}, queue=queue)
+        message = self.ask("receiveMessages", 200, {"wait": "5s"}, queue=queue)["messages"][0]
+        return message["id"], message["token"]
+
+
+def refused(node, name, field, *arguments, **more):
+    problem = node.ask(name, 400, *arguments, **more)
+    same((problem["code"], problem.get("field")), ("INVALID", field), f"{name} {arguments} {more}: {problem}")
+
+
+# ---- the file itself
+
+@case
+def every_route_is_in_the_file_and_every_operation_is_routed(_):
+    table = subprocess.run([os.environ["ROUTES"]], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+    same(sorted(f"{o.method} {o.path} {o.scope or '-'}" for o in OPERATIONS.values()), sorted(table), "routes")
+
+
+def walk(node, at=()):
+    yield node, at
+    for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield from walk(child, (*at, key))
+
+
+@case
+def the_file_is_whole(_):
+    same(DOCUMENT["openapi"], "3.1.0")
+    names = [item["operationId"] for path in DOCUMENT["paths"].values() for verb, item in path.items() if verb != "parameters"]
+    same(len(names), len(set(names)), "operation ids")
+    for node, at in walk(DOCUMENT):
+        if isinstance(node, dict) and "$ref" in node:
+            SCHEMA.resolve(node)
+        if isinstance(node, dict) and at and at[-1] in ("schema", "x-sluice-data"):
+            SCHEMA.check(None, node)  # every keyword is one that is checked
+    used = {node["$ref"] for node, _ in walk(DOCUMENT) if isinstance(node, dict) and "$ref" in node}
+    for kind in ("schemas", "parameters", "responses"):
+        for name in DOCUMENT["components"][kind]:
+            holds(f"#/components/{kind}/{name}" in used, f"nothing needs {kind}/{name}")
+    for operation in OPERATIONS.values():
+        named = [p["name"] for p in operation.parameters if p["in"] == "path"]
+        same(sorted(named), sorted(re.findall(r"\{(\w+)\}", operation.path)), f"names in the path of {operation.name}")
+        same(operation.item["security"], [{"bearer": []}] if operation.scope else [], f"security of {operation.name}")
+
+
+@case
+def examples_fit_their_schemas(_):
+    count = 0
+    for node, at in walk(DOCUMENT["paths"]):
+        if not isinstance(node, dict) or "schema" not in node:
+            continue
+        values = [node["example"]] if "example" in node else []
+        values += [one["value"] for one in node.get("examples", {}).values()]
+        for value in values:
+            same(SCHEMA.check(value, node["schema"]), [], f"the example of {at}")
+            count += 1
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for value in schema.get("examples", []):
+            same(SCHEMA.check(value, schema), [], f"the example of {name}")
+    holds(count > 30, f"{count} examples")
+
+
+@case
+def the_node_hands_the_file_out_as_it_is(sluice):
+    with Node(sluice) as node:
+        answer = node.raw("GET", "/openapi.json")
+        same((answer.status, answer.type, answer.body), (200, JSON, TEXT))
+        fits(OPERATIONS["openapi"], answer)
+
+
+# ---- what works
+
+def with_real_names(value, message, token):
+    return json.loads(json.dumps(value).replace(TOKEN, token).replace(ID, message))
+
+
+@case
+def each_example_request_works(sluice):
+    with Node(sluice) as node:
+        for operation in OPERATIONS.values():
+            for number, example in enumerate(operation.examples() or [None]):
+                queue = f"{operation.name}-{number}"
+                names = {"queue": queue} if "{queue}" in operation.path else {}
+                if names and operation.name != "createQueue":
+                    node.ask("createQueue", 201, {}, queue=queue)
+                    node.raw("PUT", "/v1/queues/mail", {})
+                    message, token = node.lock(queue)
+                    names["id"] = message
+                    example = with_real_names(example, message, token)
+                answer = node.raw(operation.method, operation.example_path(**names), example)
+                holds(answer.status < 300, f"example {number} of {operation.name}: {answer}")
+                fits(operation, answer)
+
+
+@case
+def answers_about_messages_are_what_the_file_says(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201, {"failureStrategy": {"mode": "retry", "maxRetries": 0}})
+        node.ask("createQueue", 200, {"failureStrategy.maxRetries": 0})
+        for body in ({"body": "text", "dedup": "a", "workflow": "w"}, {"bodyBase64": "/wA="}, {"body": "", "delay": "1h"}):
+            node.ask("sendMessages", 201, body)
+        same(node.ask("sendMessages", 201, {"body": "again", "dedup": "a"})["duplicate"], True)
+        node.ask("sendMessages", 201, b"\xff\x00bytes", kind="image/png", query="?group=g&priority=3&delay=0&due=0&dedup=k&workflow=w",
+                 headers={"Sluice-Header-Trace": "7"})
+        for state in ("ready", "delayed", "locked", "dead", "outbound"):
+            node.ask("peekMessages", 200, query=f"?state={state}&max=100")
+        locked = node.ask("receiveMessages", 200, {"max": 10, "worker": "pod"})["messages"]
+        same([m.get("bodyBase64") for m in locked], ["/wBieXRlcw==", None, "/wA="])
+        same((locked[0]["contentType"], locked[0]["group"], locked[0]["priority"]), ("image/png", "g", 3))
+        tokens = [m["token"] for m in locked]
+        node.ask("renewLocks", 200, {"tokens": tokens, "visibility": "1m"})
+        node.ask("failMessages", 200, {"token": tokens[0], "reason": "no"})
+        node.ask("ackMessages", 200, {"tokens": tokens})
+        for message in locked:
+            node.ask("showMessage", 200, id=message["id"])
+        node.ask("peekMessages", 200, query="?state=dead")
+        node.ask("queueStats", 200)
+        node.ask("listWorkers", 200)
+        node.ask("listQueues", 200, query="?stats=1")
+        node.ask("listQueues", 200, query="?names=true&stats=0")
+        same(node.ask("redrive", 200, {"max": 1, "to": None})["redriven"], 1)
+        same(node.ask("purgeQueue", 200, {"dead": True})["purged"], 0)
+        sent = node.ask("sendMessages", 200, {"messages": [{"body": "a"}, {"body": "x" * (1 << 20 | 1)}]})["sent"]
+        same([one["code"] for one in sent], ["OK", "INVALID"])
+
+
+@case
+def null_is_a_field_that_was_not_given(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201)
+        for operation in OPERATIONS.values():
+            for schema in operation.bodies() if operation.name not in ("createQueue", "changeQueue") else ():
+                body = {name: None for name in schema["properties"] if name not in schema.get("required", [])}
+                if operation.name == "sendMessages":
+                    body = {"messages": []} if "messages" in schema["properties"] else body | {"body": "x"}
+                elif "required" in schema:
+                    body[schema["required"][0]] = node.lock()[1] if schema["required"] == ["token"] else []
+                answer = node.raw(operation.method, operation.example_path(), body)
+                fits(operation, answer)
+                holds(answer.status < 300, f"{operation.name} {body}: {answer}")
+
+
+@case
+def events_are_what_the_file_says(sluice):
+    operation = OPERATIONS["watchEvents"]
+    data = operation.item["responses"]["200"]["content"]["text/event-stream"]["x-sluice-data"]
+    with Node(sluice) as node:
+        node.ask("createQueue", 201, {"failureStrategy.maxRetries": 0})
+        message, token = node.lock()
+        node.ask("renewLocks", 200, {"token": token})
+        node.ask("failMessages", 200, {"token": token, "reason": "no"})
+        node.ask("renewLocks", 409, {"token": token})
+        node.ask("pauseQueue", 204)
+        line = http.client.HTTPConnection(node.address, timeout=PATIENCE)
+        line.request("GET", operation.example_path())
+        reply = line.getresponse()
+        fits(operation, Answer(reply))
+        types, name = [], None
+        while "queue-paused" not in types:
+            word, _, rest = reply.readline().decode().rstrip("\n").partition(": ")
+            if word == "event":
+                name = rest
+            elif word == "data":
+                same(SCHEMA.check(json.loads(rest), data), [], rest)
+                same(json.loads(rest)["type"], name)
+                types.append(name)
+        line.close()
+        same(types, ["message-enqueued", "message-claimed", "lock-renewed", "message-outcome", "lock-renewal-rejected",
+                     "queue-paused"])
+        refused(node, "watchEvents", "type", query="?type=nonsense")
+        refused(node, "watchEvents", "from", query="?from=yesterday")
+
+
+@case
+def the_compact_encoding_is_answered_where_the_file_says_so(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201)
+        for operation in OPERATIONS.values():
+            response = operation.item["responses"].get("200", {})
+            if WIRE not in response.get("content", {}):
+                continue
+            message, token = node.lock()
+            example = with_real_names(operation.examples()[-1] if operation.examples() else None, message, token)
+            answer = node.raw(operation.method, operation.example_path(id=message), example, headers={"Accept": WIRE})
+            same((answer.status, answer.type), (200, WIRE), operation.name)
+            holds(answer.body, f"{operation.name}: bytes")
+            gone = node.raw(operation.method, operation.example_path(id=message, queue="none"), example, headers={"Accept": WIRE})
+            same((gone.status, gone.type), (404, WIRE), operation.name)
+
+
+@case
+def head_is_answered_as_get_is_without_a_body(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201)
+        message, _ = node.lock()
+        for operation in OPERATIONS.values():
+            if operation.method == "GET":
+                answer = node.raw("HEAD", operation.example_path(id=message))
+                same((answer.status, answer.body), (200, b""), operation.name)
+                content = operation.item["responses"]["200"]["content"]
+                holds(answer.type in content or "*/*" in content, f"{operation.name}: {answer}")
+
+
+@case
+def what_has_not_changed_is_not_sent_again(sluice):
+    with Node(sluice) as node:
+        for name in ("openapi", "dashboard", "asset"):
+            operation = OPERATIONS[name]
+            tag = node.raw("GET", operation.example_path()).headers["ETag"]
+            node.ask(name, 304, headers={"If-None-Match": tag})
+
+
+# ---- what is refused
+
+@case
+def names_and_parameters_that_are_not_known_are_refused(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201)
+        for operation in OPERATIONS.values():
+            if operation.scope:
+                refused(node, operation.name, "nonsense", operation.examples()[0] if operation.examples() else None, query="?nonsense=1")
+            if "{queue}" in operation.path:
+                refused(node, operation.name, "queue", queue="no%20name")
+            if "{id}" in operation.path:
+                refused(node, operation.name, "id", id="nonsense")
+            fits(operation, answer := node.raw(operation.method, operation.example_path() + "?%zz"))
+            same((answer.status, answer.json["reason"]), (400, "malformed"), operation.name)
+            if any(p["name"] == "Sluice-Request" for p in operation.parameters):
+                refused(node, operation.name, "Sluice-Request", {}, headers={"Sluice-Request": "7"})
+
+
+@case
+def fields_that_are_not_known_are_refused(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201)
+        for operation in OPERATIONS.values():
+            if operation.method == "GET":
+                continue
+            for example in operation.examples() or [{}]:
+                refused(node, operation.name, "nonsense", example | {"nonsense": 1})
+            problem = node.ask(operation.name, 400, b"{", kind=JSON)
+            same((problem["reason"], problem["field"]), ("malformed", "body"), operation.name)
+            problem = node.ask(operation.name, 400, [])
+            same(problem["reason"], "malformed", operation.name)
+        refused(node, "sendMessages", "messages[1].nonsense", {"messages": [{"body": "a"}, {"body": "b", "nonsense": 1}]})
+
+
+def of_another_kind(schema):
+    """Some value that the schema does not take."""
+    for value in ("no such thing", 7, {"a": 1}):
+        if SCHEMA.check(value, schema):
+            return value
+    raise AssertionError(schema)
+
+
+def limits(schema):
+    """Numbers just outside."""
+    schema = SCHEMA.resolve(schema)
+    kinds = schema.get("type", [])
+    if "integer" not in kinds:
+        return []
+    return [schema[key] + step for key, step in (("minimum", -1), ("maximum", 1)) if key in schema]
+
+
+@case
+def values_of_another_kind_or_out_of_range_are_refused(sluice):
+    count = 0
+    with Node(sluice) as node:
+        node.ask("createQueue", 201)
+        for operation in OPERATIONS.values():
+            for schema in operation.bodies():
+                base = {k: v for k, v in operation.examples()[0].items() if k in schema["properties"]}
+                for name, rule in schema["properties"].items():
+                    nested = SCHEMA.resolve(rule).get("properties", {}) if operation.name in ("createQueue", "changeQueue") else {}
+                    tries = [of_another_kind(rule)] if not nested else []
+                    for value in tries + limits(rule):
+                        body = {k: v for k, v in base.items() if k != name} | {name: value}
+                        holds(SCHEMA.check(body, schema), f"{operation.name} {body} fits the schema")
+                        problem = node.ask(operation.name, 400, body)
+                        holds(problem["field"].split("[")[0] in (name, "messages"), f"{operation.name} {body}: {problem}")
+                        count += 1
+                    for inner, inner_rule in nested.items():
+                        if "properties" not in inner_rule:
+                            problem = node.ask(operation.name, 400, {name: {inner: of_another_kind(inner_rule)}})
+                            same(problem["field"], f"{name}.{inner}", operation.name)
+                            count += 1
+    holds(count > 60, f"{count} values")
+
+
+@case
+def a_queue_or_message_that_is_not_there_is_not_found(sluice):
+    with Node(sluice) as node:
+        for operation in OPERATIONS.values():
+            if "{queue}" in operation.path and "404" in operation.item["responses"]:
+                problem = node.ask(operation.name, 404, operation.examples()[0] if operation.examples() else None)
+                same((problem["code"], problem["reason"], problem["field"]), ("NOT_FOUND", "unknown-queue", "queue"), operation.name)
+        node.ask("createQueue", 201)
+        node.ask("showMessage", 404)
+        node.ask("asset", 404, file="nothing.css")
+        same(node.raw("GET", "/v2").json["reason"], "unknown-path")
+
+
+@case
+def another_method_is_told_which_there_are(sluice):
+    methods = {}
+    for operation in OPERATIONS.values():
+        methods.setdefault(operation.path, set()).add(operation.method)
+    with Node(sluice) as node:
+        for path, known in methods.items():
+            answer = node.raw("OPTIONS", path.replace("{queue}", "tasks").replace("{id}", ID).replace("{file}", "x"))
+            same(answer.status, 405, path)
+            same(set(answer.headers["Allow"].split(", ")) - {"HEAD"}, known, path)
+            same(SCHEMA.check(answer.json, DOCUMENT["components"]["schemas"]["Problem"]), [], path)
+
+
+@case
+def conflicts_and_lost_locks_are_told_apart(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201, {"failureStrategy": {"mode": "dead-letter", "deadLetterQueue": "letters"}})
+        node.ask("createQueue", 409, {})
+        node.ask("changeQueue", 409, {"shards": 2})
+        node.ask("deleteQueue", 409, queue="letters")
+        for name in ("ackMessages", "failMessages", "releaseMessages", "renewLocks"):
+            _, token = node.lock()
+            node.ask("ackMessages", 200, {"token": token})
+            same(node.ask(name, 409, {"token": token})["reason"], "terminal")
+            _, token = node.lock()
+            node.ask("releaseMessages", 200, {"token": token})
+            same(node.ask(name, 410, {"token": token})["reason"], "lock-released")
+            same(node.ask(name, 200, {"tokens": [token]})["outcomes"][0]["code"], "FENCED")
+            node.ask("purgeQueue", 200)
+
+
+@case
+def a_page_of_another_site_may_do_nothing(sluice):
+    with Node(sluice) as node:
+        for operation in OPERATIONS.values():
+            node.ask(operation.name, 403, headers={"Origin": "https://elsewhere.example"})
+
+
+@case
+def a_node_with_tokens_wants_them_where_the_file_says_so(sluice):
+    made = sluice.json("token", "new", "--scope", "read,send,work,admin", "--queue", "other", "--name", "stranger")
+    with Node(sluice, "--tokens", sluice.path("tokens", made["line"] + "\n")) as node:
+        for operation in OPERATIONS.values():
+            if operation.scope is None:
+                holds(node.raw(operation.method, operation.example_path()).status == 200, operation.name)
+                continue
+            same(node.ask(operation.name, 401)["reason"], "unauthenticated")
+            node.ask(operation.name, 401, headers={"Authorization": "Bearer nonsense"})
+            if "{queue}" in operation.path:
+                same(node.ask(operation.name, 403, headers={"Authorization": "Bearer " + made["token"]})["reason"], "forbidden")
+        mine = {"Authorization": "Bearer " + made["token"]}
+        node.ask("createQueue", 201, queue="other", headers=mine)
+        node.ask("redrive", 403, {"to": "tasks"}, queue="other", headers=mine)
+
+
+@case
+def too_much_is_refused(sluice):
+    with Node(sluice, "--set", "limits.body=1024") as node:
+        for operation in OPERATIONS.values():
+            if "413" in operation.item["responses"]:
+                node.ask(operation.name, 413, b" " * 2000)
+    with Node(sluice, "--set", "limits.requestsPerSecond=1") as node:
+        for operation in OPERATIONS.values():
+            if operation.scope:
+                until(lambda: node.raw(operation.method, operation.example_path()).status == 429, f"{operation.name} is too much")
+                answer = node.raw(operation.method, operation.example_path())
+                fits(operation, answer)
+    with Node(sluice) as node:
+        node.ask("createQueue", 201, {"capacity": 1}, queue="small")
+        node.ask("sendMessages", 201, {"body": "a"}, queue="small")
+        same(node.ask("sendMessages", 429, {"body": "b"}, queue="small")["reason"], "queue-full")
+
+
+@case
+def a_node_that_stops_is_not_ready(sluice):
+    with Node(sluice, "--set", "shutdown.drain=20s") as node:
+        node.ask("readyz", 200)
+        node.process.send_signal(signal.SIGTERM)
+        until(lambda: node.raw("GET", "/readyz").status == 503, "the node says that it stops")
+        same(node.ask("readyz", 503)["reason"], "stopping")
+
+
+# ---- the page for people
+
+@case
+def the_quick_start_works_as_it_is_printed(sluice):
+    with open(os.environ["HTTP_DOC"], encoding="utf-8") as file:
+        page = file.read()
+    part = page[page.index("## Quick start"):]
+    part = part[:part.index("\n## ", 4)]
+    script = "\n".join(re.findall(r"```sh\n(.*?)```", part, re.S))
+    with Node(sluice) as node:
+        run = subprocess.run(["sh", "-eux", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE,
+                             cwd=sluice.folder, env=sluice.on_store | {"NODE": f"http://{node.address}"}, check=False)
+        same(run.returncode, 0, run.stdout.decode(errors="replace")[-3000:])
+        told = node.raw("GET", "/metrics").body.decode()
+        for operation in OPERATIONS.values():
+            path = operation.path if operation.path != "/" else ""
+            counted = re.findall(re.escape(f'sluice_http_requests_total{{method="{operation.method}",route="{path}",status="') + r'(\d+)', told)
+            holds(any(status.startswith("2") for status in counted), f"the quick start has no {operation.method} {operation.path}")
+
+
+# ---- the end: what the cases above have seen
+
+@case
+def every_answer_of_the_file_was_given(_):
+    promised = {(o.name, status) for o in OPERATIONS.values() for status in o.item["responses"] if status not in TROUBLE}
+    same(sorted(promised - SEEN - UNASKED), [], "answers that nobody got")
+
+
+main()

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens in a queue, as it happens: the newest events of its journal.
+import * as api from "./api.js";
+import { empty, h, setText, table } from "./dom.js";
+import { EVENT_COLUMNS, eventRow } from "./events.js";
+import { live } from "./live.js";
+
+const SHOWN = 200; // events on the page
+const RECENT = 200; // entries of each shard to begin with
+
+// Shown once a frame: a busy queue has thousands of events a second.
+function makeTape(queue, body, wanted) {
+  let waiting = [];
+  let frame = 0;
+  const show = () => {
+    frame = 0;
+    if (!live.following) return;
+    const some = waiting
+      .slice(-SHOWN)
+      .reverse()
+      .map((event) => eventRow(queue, event));
+    waiting = [];
+    body.prepend(...some);
+    while (body.childElementCount > SHOWN) body.lastElementChild.remove();
+  };
+  return {
+    add(event) {
+      if (!wanted(event)) return;
+      waiting.push(event);
+      if (waiting.length > 2 * SHOWN) waiting = waiting.slice(-SHOWN);
+      frame ||= requestAnimationFrame(show);
+    },
+    show: () => waiting.length && show(),
+  };
+}
+
+async function beginAt(name, stats) {
+  const { settings } = await api.showQueue(name);
+  return Math.max(0, Math.floor(stats.entries / (settings.shards ?? 1)) - RECENT);
+}
+
+export function activityView({ name, state }) {
+  const body = h("tbody", {});
+  const onlyProcessed = state === "processed";
+  const list = table("Events", EVENT_COLUMNS, body);
+  const nothing = empty(
+    onlyProcessed ? "Nothing was processed lately." : "Nothing happened lately.",
+  );
+  const status = h("span", { class: "muted" }, "connecting");
+  const tape = makeTape(name, body, (event) => !onlyProcessed || event.status === "processed");
+  const words = onlyProcessed
+    ? "What was processed is gone from the queue; the journal keeps its end for an hour at least."
+    : "The newest first. The journal keeps events for an hour at least.";
+  let stop = null;
+  let left = false;
+
+  async function begin(stats) {
+    stop = () => {};
+    const from = await beginAt(name, stats).catch(() => 0);
+    if (left) return;
+    stop = api.follow(
+      name,
+      { from, ...(onlyProcessed && { type: "message-outcome" }) },
+      ({ event, open, why }) => {
+        if (event) tape.add(event);
+        else
+          setText(
+            status,
+            open ? "following" : `not connected: ${why?.message ?? "it will be tried again"}`,
+          );
+      },
+    );
+  }
+  return {
+    node: h(
+      "section",
+      { class: "panel", "aria-label": "Events" },
+      h(
+        "div",
+        { class: "tools" },
+        h("p", { class: "muted" }, words),
+        h("span", { class: "gap" }),
+        status,
+      ),
+      list,
+      nothing,
+    ),
+    update({ stats }) {
+      if (!stop && stats) begin(stats);
+      if (live.following) tape.show();
+      nothing.hidden = body.childElementCount > 0;
+      list.hidden = !nothing.hidden;
+    },
+    leave() {
+      left = true;
+      stop?.();
+    },
+  };
+}

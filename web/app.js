@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame: which page is shown, what is live, and the keyboard.
+import { showHelp, askToken } from "./dialogs.js";
+import { h, setText, toast } from "./dom.js";
+import { live, refresh, setFollowing } from "./live.js";
+import { messagePage } from "./message.js";
+import { nodePage } from "./node.js";
+import { queuePage } from "./queue.js";
+import { queuesPage } from "./queues.js";
+
+const SHORTCUTS = [
+  [["?"], "this list"],
+  [["g", "q"], "all queues"],
+  [["g", "n"], "the node"],
+  [["u"], "up: from a message to its queue, from a queue to all"],
+  [["j", "k"], "next and previous row; arrow keys, Home and End do it too inside a table"],
+  [["Enter"], "open the row"],
+  [["/"], "filter the queues"],
+  [["n"], "new queue"],
+  [
+    ["1", "…", "8"],
+    "a queue's views: ready, locked, delayed, dead, processed, workers, activity, settings",
+  ],
+  [["s"], "send a message"],
+  [["p"], "pause or resume the queue"],
+  [["r"], "redrive dead letters"],
+  [["l"], "hold or follow"],
+  [["t"], "light, dark, or as the system says"],
+  [["Esc"], "close a dialog"],
+];
+
+const main = document.getElementById("main");
+let page = null;
+let shown = null; // the address it was made for
+
+// ---- pages
+
+function parse(hash) {
+  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const pieces = path.split("/").filter(Boolean).map(decodeURIComponent);
+  return { pieces, query: new URLSearchParams(query) };
+}
+
+function makePage() {
+  const { pieces, query } = parse(location.hash);
+  const [first, ...parts] = pieces;
+  const context = { go, parts, query };
+  if (!first || (first === "queues" && parts.length === 0)) return queuesPage(context);
+  if (first === "node") return nodePage(context);
+  if (first === "queues" && parts[1] === "message" && parts[2]) return messagePage(context);
+  if (first === "queues") return queuePage(context);
+  return {
+    title: "Not here",
+    node: h(
+      "div",
+      {},
+      h("h1", { tabindex: "-1" }, "There is no such page"),
+      h("p", {}, h("a", { href: "#/" }, "All queues")),
+    ),
+  };
+}
+
+function go(hash) {
+  location.hash = hash;
+}
+
+// The same queue with another view keeps its place on the screen and the focus on the tab.
+const sameQueue = (before, now) => {
+  const [a, b] = [parse(before).pieces, parse(now).pieces];
+  return (
+    a[0] === "queues" && a[1] === b[1] && a[2] !== "message" && b[2] !== "message" && a.length > 1
+  );
+};
+
+function show() {
+  if (location.hash === "#main") {
+    // the skip link
+    main.focus();
+    history.replaceState(null, "", shown ?? "#/");
+    return;
+  }
+  const stays = shown !== null && sameQueue(shown, location.hash);
+  const height = scrollY;
+  page?.leave?.();
+  page = makePage();
+  main.replaceChildren(page.node);
+  document.title = `${page.title} · Sluice`;
+  for (const link of document.querySelectorAll("[data-nav]")) {
+    if (link.dataset.nav === page.nav) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const first = shown === null;
+  shown = location.hash;
+  page.update?.();
+  main.querySelector(".tab[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  if (stays) {
+    scrollTo(0, height);
+    main.querySelector(".tab[aria-current]")?.focus({ preventScroll: true });
+  } else {
+    scrollTo(0, 0);
+    if (!first) main.querySelector("h1")?.focus({ preventScroll: true });
+  }
+}
+
+// ---- live
+
+const dot = document.getElementById("live");
+const LIVE_WORDS = {
+  held: "Held",
+  barred: "Token wanted",
+  lost: "Not connected",
+  following: "Live",
+  begins: "Connecting",
+};
+
+function liveState() {
+  if (!live.following) return "held";
+  if (live.error) return live.error.status === 401 ? "barred" : "lost";
+  return live.listed ? "following" : "begins";
+}
+
+function showLive() {
+  dot.dataset.state = liveState();
+  dot.setAttribute("aria-pressed", String(live.following));
+  dot.title = live.error ? live.error.message : "Hold or follow (l)";
+  setText(document.getElementById("live-text"), LIVE_WORDS[liveState()]);
+}
+
+live.events.addEventListener("change", () => {
+  showLive();
+  if (live.following) page?.update?.();
+});
+dot.addEventListener("click", () => {
+  if (liveState() === "barred") wantToken(live.error.message);
+  else setFollowing(!live.following);
+});
+
+let tokenDialog = null;
+let dismissed = false; // whoever has no token is not asked every second
+
+function wantToken(why) {
+  if (tokenDialog?.open) return;
+  tokenDialog = askToken(why);
+  tokenDialog.addEventListener(
+    "close",
+    ({ target }) => (dismissed = target.returnValue !== "done"),
+  );
+}
+addEventListener("token-wanted", ({ detail }) => dismissed || wantToken(detail));
+
+// ---- the keyboard
+
+function moveRow(step, edge) {
+  const links = [...main.querySelectorAll("tbody .row-link")].filter((link) => link.offsetParent);
+  if (!links.length) return;
+  const row = document.activeElement?.closest("tr");
+  const at = links.findIndex((link) => link.closest("tr") === row);
+  const next = edge ? (step < 0 ? 0 : links.length - 1) : at < 0 ? 0 : at + step;
+  links[Math.min(Math.max(next, 0), links.length - 1)].focus();
+}
+
+const inTable = () =>
+  document.activeElement?.closest("tbody") !== null &&
+  document.activeElement?.closest("tbody") !== undefined;
+const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+
+const GLOBAL = {
+  "?": () => showHelp(SHORTCUTS),
+  t: () => nextTheme(),
+  l: () => dot.click(),
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+};
+const IN_TABLE = {
+  ArrowDown: () => moveRow(1),
+  ArrowUp: () => moveRow(-1),
+  Home: () => moveRow(-1, true),
+  End: () => moveRow(1, true),
+};
+const AFTER_G = { q: () => go("#/"), n: () => go("#/node") };
+let prefix = false;
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
+    return;
+  if (isTyping(event.target)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const table = prefix ? AFTER_G : { ...GLOBAL, ...(inTable() && IN_TABLE), ...page?.keys };
+  const wasPrefix = prefix;
+  prefix = !prefix && event.key === "g";
+  const work = Object.hasOwn(table, event.key) ? table[event.key] : null;
+  if (!work || (wasPrefix && prefix)) return;
+  event.preventDefault();
+  work();
+});
+
+document.getElementById("help").addEventListener("click", () => showHelp(SHORTCUTS));
+document.getElementById("theme").addEventListener("click", () => nextTheme());
+addEventListener("hashchange", show);
+addEventListener("unhandledrejection", (event) =>
+  toast(event.reason?.message ?? "something went wrong", "bad"),
+);
+show();
+showLive();
+refresh();

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of a message, as text, as JSON or as bytes. It is shown as text nodes only.
+import { h } from "./dom.js";
+import { bytes } from "./format.js";
+
+const SHOWN_MAX = 65536; // characters or bytes before one has to ask for more
+const PAINT_MAX = 20000; // a longer JSON text is shown in one colour: each token is a node
+
+const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/g;
+
+// By tokens, not by JSON.parse and back: numbers over 2^53 stay what they are.
+export function prettyTokens(text) {
+  const tokens = text.match(TOKEN) ?? [];
+  const out = [];
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  tokens.forEach((token, index) => {
+    const next = tokens[index + 1];
+    if ("{[".includes(token)) {
+      const closes = next === "}" || next === "]";
+      depth++;
+      out.push(["", closes ? token : token + line()]);
+    } else if ("}]".includes(token)) {
+      const opened = ["{", "["].includes(tokens[index - 1]);
+      depth--;
+      out.push(["", opened ? token : line() + token]);
+    } else if (token === ",") out.push(["", token + line()]);
+    else if (token === ":") out.push(["", ": "]);
+    else if (token[0] === '"') out.push([next === ":" ? "json-key" : "json-text", token]);
+    else out.push([/^[tfn]/.test(token) ? "json-word" : "json-number", token]);
+  });
+  return out;
+}
+
+function isJson(text) {
+  if (!/^\s*[{[]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function hexLines(data) {
+  const lines = [];
+  for (let at = 0; at < data.length; at += 16) {
+    const some = Array.from(data.subarray(at, at + 16));
+    const hex = some.map((byte) => byte.toString(16).padStart(2, "0"));
+    const left = hex.slice(0, 8).join(" ").padEnd(23);
+    const right = hex.slice(8).join(" ").padEnd(23);
+    const plain = some
+      .map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·"))
+      .join("");
+    lines.push(`${at.toString(16).padStart(8, "0")}  ${left}  ${right}  ${plain}`);
+  }
+  return lines.join("\n");
+}
+
+const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+function draw(kind, text, data, max) {
+  if (kind === "hex") return [hexLines(data.subarray(0, max))];
+  if (kind !== "json") return [text.slice(0, max)];
+  const tokens = prettyTokens(text);
+  const whole = tokens.map(([, word]) => word).join("");
+  if (whole.length > PAINT_MAX) return [whole.slice(0, max)];
+  return tokens.map(([name, word]) => (name ? h("span", { class: name }, word) : word));
+}
+
+export function bodyView(message) {
+  if (message.body === null || (message.body === undefined && message.bodyBase64 === undefined))
+    return h("p", { class: "empty" }, "A finished message has no body any more.");
+  const binary = message.bodyBase64 !== undefined;
+  const data = binary ? fromBase64(message.bodyBase64) : new TextEncoder().encode(message.body);
+  const text = binary ? "" : message.body;
+  const kinds = binary ? ["hex"] : isJson(text) ? ["json", "text", "hex"] : ["text", "hex"];
+  let kind = kinds[0];
+  let max = SHOWN_MAX;
+  const view = h("pre", { class: "body", tabindex: "0", "aria-label": "Body" });
+  const more = h(
+    "button",
+    {
+      type: "button",
+      onclick: () => {
+        max = Infinity;
+        show();
+      },
+    },
+    "Show all of it",
+  );
+  const buttons = kinds.map((one) =>
+    h(
+      "button",
+      {
+        type: "button",
+        onclick: () => {
+          kind = one;
+          show();
+        },
+      },
+      { json: "JSON", text: "Text", hex: "Hex" }[one],
+    ),
+  );
+  const show = () => {
+    view.replaceChildren(...draw(kind, text, data, max));
+    view.dataset.kind = kind;
+    more.hidden = data.length <= max;
+    buttons.forEach((button, index) =>
+      button.setAttribute("aria-pressed", String(kinds[index] === kind)),
+    );
+  };
+  show();
+  return h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "tools" },
+      h("div", { class: "choices", role: "group", "aria-label": "Show the body as" }, buttons),
+      h("span", { class: "muted" }, bytes(data.length)),
+    ),
+    view,
+    more,
+  );
+}

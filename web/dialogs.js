@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions: modal, closed by Escape, the focus goes back to where it was.
+import * as api from "./api.js";
+import { h, toast } from "./dom.js";
+import { count } from "./format.js";
+import { live, refresh } from "./live.js";
+
+let last = 0;
+
+export function field(label, control, hint) {
+  control.id ||= `field-${++last}`;
+  const note = hint && h("small", { id: `${control.id}-hint` }, hint);
+  if (note) control.setAttribute("aria-describedby", note.id);
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), control, note);
+}
+
+// done(): does the work; a refusal is shown in the dialog, which stays open.
+export function ask({
+  title,
+  parts,
+  verb,
+  kind = "primary",
+  done,
+  ready = () => true,
+  wide = false,
+}) {
+  const problem = h("p", { class: "problem", role: "alert" });
+  const go = h("button", { class: kind, type: "submit" }, verb);
+  const stop = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  const heading = `dialog-${++last}`;
+  const form = h(
+    "form",
+    { method: "dialog", novalidate: true },
+    h("h2", { id: heading }, title),
+    parts,
+    problem,
+    h("div", { class: "actions" }, stop, go),
+  );
+  const dialog = h("dialog", { "aria-labelledby": heading, class: wide ? "wide" : null }, form);
+  const judge = () => (go.disabled = !ready());
+  form.addEventListener("input", judge);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (go.disabled) return;
+    go.disabled = true;
+    problem.textContent = "";
+    try {
+      await done();
+      dialog.close("done"); // its returnValue; empty when it was dismissed
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+    judge();
+  });
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  judge();
+  dialog.showModal();
+  form.querySelector("input, textarea, select")?.focus();
+  return dialog;
+}
+
+// ---- a message
+
+function sendParts() {
+  const text = (placeholder) =>
+    h("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder });
+  return {
+    body: h("textarea", { rows: "7", spellcheck: "false" }),
+    group: text("none"),
+    priority: h("input", { type: "number", min: "0", max: "9", value: "0" }),
+    delay: text("none, or 30s, 5m"),
+    contentType: text("none"),
+    dedup: text("none"),
+    workflow: text("none"),
+    headers: h("textarea", {
+      rows: "2",
+      spellcheck: "false",
+      placeholder: "name: value, one a line",
+    }),
+  };
+}
+
+function headersOf(text) {
+  const headers = {};
+  for (const line of text.split("\n").filter((some) => some.trim())) {
+    const colon = line.indexOf(":");
+    if (colon < 1) throw new Error(`"${line.trim()}" is not a header; one looks like name: value`);
+    headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim();
+  }
+  return headers;
+}
+
+// What was left empty is not said, so that the queue's own rules apply.
+function messageOf(parts) {
+  const message = { body: parts.body.value };
+  for (const name of ["group", "delay", "contentType", "dedup", "workflow"])
+    if (parts[name].value.trim()) message[name] = parts[name].value.trim();
+  if (Number(parts.priority.value)) message.priority = Number(parts.priority.value);
+  const headers = headersOf(parts.headers.value);
+  if (Object.keys(headers).length) message.headers = headers;
+  return message;
+}
+
+export function askSend(queue) {
+  const parts = sendParts();
+  ask({
+    title: `Send to ${queue}`,
+    wide: true,
+    verb: "Send",
+    parts: [
+      field("Body", parts.body, "Ctrl+Enter sends"),
+      h(
+        "details",
+        {},
+        h("summary", {}, "More about the message"),
+        h(
+          "div",
+          { class: "grid" },
+          field("Group", parts.group),
+          field("Priority", parts.priority, "0 to 9, higher first"),
+          field("Delay", parts.delay),
+          field("Content type", parts.contentType),
+          field("Dedup key", parts.dedup),
+          field("Workflow", parts.workflow),
+        ),
+        field("Headers", parts.headers),
+      ),
+    ],
+    done: async () => {
+      const sent = await api.sendMessage(queue, messageOf(parts));
+      toast(sent.duplicate ? `Known already: ${sent.id}` : `Sent ${sent.id}`);
+      refresh();
+    },
+  });
+  parts.body.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) parts.body.form.requestSubmit();
+  });
+}
+
+// ---- queues
+
+export function askCreate(go) {
+  const name = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
+  const settings = h("textarea", {
+    rows: "4",
+    spellcheck: "false",
+    placeholder: "visibilityTimeout=2m\nfailureStrategy.maxRetries=3",
+  });
+  ask({
+    title: "New queue",
+    verb: "Create",
+    parts: [
+      field("Name", name, "letters, digits, _ . and -"),
+      field("Settings", settings, "key=value, one a line; what is not said is as usual"),
+    ],
+    ready: () => name.value.trim() !== "",
+    done: async () => {
+      const pairs = settings.value
+        .split("\n")
+        .filter((line) => line.trim())
+        .map((line) => {
+          const [key, ...rest] = line.split("=");
+          if (!rest.length)
+            throw new Error(`"${line.trim()}" is not a setting; one looks like key=value`);
+          return [key.trim(), rest.join("=").trim()];
+        });
+      await api.createQueue(name.value.trim(), Object.fromEntries(pairs));
+      refresh();
+      go(name.value.trim());
+    },
+  });
+}
+
+// For what cannot be taken back: the name has to be typed.
+function askSurely({ title, words, queue, verb, done }) {
+  const name = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
+  ask({
+    title,
+    verb,
+    kind: "danger",
+    parts: [h("p", {}, words), field(`Type ${queue} to confirm`, name)],
+    ready: () => name.value === queue,
+    done,
+  });
+}
+
+export function askDelete(queue, go) {
+  askSurely({
+    title: `Delete ${queue}`,
+    words: "The queue and every message in it will be gone. This cannot be taken back.",
+    queue,
+    verb: "Delete the queue",
+    done: async () => {
+      await api.deleteQueue(queue);
+      toast(`Deleted ${queue}`);
+      refresh();
+      go();
+    },
+  });
+}
+
+export function askPurge(queue, dead, after) {
+  const what = dead ? "dead message" : "message that waits (ready or delayed)";
+  askSurely({
+    title: dead ? `Purge the dead messages of ${queue}` : `Purge ${queue}`,
+    words: `Every ${what} will be gone. This cannot be taken back.`,
+    queue,
+    verb: "Purge",
+    done: async () => {
+      const { purged } = await api.purge(queue, dead);
+      toast(`Purged ${count(purged)} of ${queue}`);
+      refresh();
+      after?.();
+    },
+  });
+}
+
+export function askRedrive(queue, after) {
+  const all = h("input", { type: "radio", name: "how-many", checked: true });
+  const some = h("input", { type: "radio", name: "how-many" });
+  const most = h("input", { type: "number", min: "1", value: "1", "aria-label": "How many" });
+  const names = h(
+    "datalist",
+    { id: "queue-names" },
+    [...live.queues.keys()].map((name) => h("option", { value: name })),
+  );
+  const to = h("input", {
+    type: "text",
+    list: "queue-names",
+    autocomplete: "off",
+    placeholder: "where each came from",
+  });
+  most.addEventListener("input", () => (some.checked = true));
+  ask({
+    title: `Redrive the dead letters of ${queue}`,
+    verb: "Redrive",
+    parts: [
+      h(
+        "fieldset",
+        {},
+        h("legend", {}, "How many"),
+        h("label", { class: "choice" }, all, "All of them"),
+        h("label", { class: "choice" }, some, "Only the first", most),
+      ),
+      field("To", to, "a queue; empty sends each back to where it died"),
+      names,
+    ],
+    done: async () => {
+      const { redriven } = await api.redrive(queue, {
+        max: some.checked ? Number(most.value) : 0,
+        ...(to.value.trim() && { to: to.value.trim() }),
+      });
+      toast(
+        redriven ? `Redrove ${count(redriven)}` : "There was nothing to redrive",
+        redriven ? "ok" : "bad",
+      );
+      refresh();
+      after?.();
+    },
+  });
+}
+
+// ---- the node
+
+export function askToken(why) {
+  const token = h("input", { type: "password", autocomplete: "off", spellcheck: "false" });
+  const dialog = ask({
+    title: "This node asks for a token",
+    verb: "Use it",
+    parts: [why && h("p", {}, why), field("Token", token, "kept until this tab is closed")],
+    ready: () => token.value !== "",
+    done: async () => {
+      api.setToken(token.value.trim());
+      refresh();
+    },
+  });
+  return dialog;
+}
+
+export function showHelp(shortcuts) {
+  const rows = shortcuts.map(([keys, words]) =>
+    h(
+      "div",
+      {},
+      h(
+        "dt",
+        {},
+        keys.map((key) => h("kbd", {}, key)),
+      ),
+      h("dd", {}, words),
+    ),
+  );
+  const close = h(
+    "button",
+    { class: "primary", type: "button", onclick: () => dialog.close() },
+    "Close",
+  );
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": "help-title" },
+    h("h2", { id: "help-title" }, "Keyboard shortcuts"),
+    h("dl", { class: "keys" }, rows),
+    h("div", { class: "actions" }, close),
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  close.focus();
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building the page. Every text goes in as a text node: what a queue holds never becomes markup.
+
+function fill(node, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(
+    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+  );
+  return node;
+}
+
+export function h(tag, properties, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+export function s(tag, properties, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
+}
+
+// Only when it differs: an unchanged node keeps its selection and is not read out again.
+export function setText(node, text) {
+  const words = String(text);
+  if (node.textContent !== words) node.textContent = words;
+}
+
+// Keeps one row a key, in the order of the items. Rows that stay are updated in place, so that the
+// focus and the reader's place survive a refresh. make(item) answers {node, update(item)}.
+export function keyedRows(parent, make) {
+  const rows = new Map();
+  return (items, keyOf) => {
+    const seen = new Set();
+    let at = parent.firstElementChild;
+    for (const item of items) {
+      const key = keyOf(item);
+      seen.add(key);
+      let row = rows.get(key);
+      if (!row) rows.set(key, (row = make(item)));
+      row.update?.(item);
+      if (row.node === at) at = at.nextElementSibling;
+      else parent.insertBefore(row.node, at);
+    }
+    for (const [key, row] of rows) {
+      if (seen.has(key)) continue;
+      row.node.remove();
+      rows.delete(key);
+    }
+  };
+}
+
+export function stateBadge(state) {
+  return h("span", { class: `badge state-${state}` }, state);
+}
+
+export function table(caption, columns, body) {
+  const heads = columns.map((column) =>
+    h("th", { scope: "col", class: column.class }, column.button ?? column.label),
+  );
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      {},
+      h("caption", { class: "hidden" }, caption),
+      h("thead", {}, h("tr", {}, heads)),
+      body,
+    ),
+  );
+}
+
+export function empty(...words) {
+  return h("p", { class: "empty" }, words);
+}
+
+export function toast(text, kind = "ok") {
+  const box = document.getElementById("toasts");
+  const note = h(
+    "p",
+    { class: `toast ${kind}` },
+    text,
+    h(
+      "button",
+      { class: "quiet", type: "button", "aria-label": "Dismiss", onclick: () => note.remove() },
+      "×",
+    ),
+  );
+  box.append(note);
+  while (box.childElementCount > 4) box.firstElementChild.remove();
+  setTimeout(() => note.remove(), kind === "bad" ? 15000 : 6000);
+}
+
+// Runs what a button asks for; the button cannot be pressed again meanwhile, and a refusal is told.
+export async function act(button, work) {
+  button.disabled = true;
+  try {
+    return await work();
+  } catch (error) {
+    toast(error.message, "bad");
+    return undefined;
+  } finally {
+    button.disabled = false;
+  }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// One message: what it is, its body, and its history as the journal tells it.
+import * as api from "./api.js";
+import { bodyView } from "./body.js";
+import { empty, h, setText, stateBadge, table } from "./dom.js";
+import { HISTORY_COLUMNS, eventRow } from "./events.js";
+import { duration, moment } from "./format.js";
+import { live } from "./live.js";
+import { queueLink } from "./queues.js";
+import { makeReader } from "./reader.js";
+
+// [label, words(message)]; empty words leave the line off.
+const FACTS = [
+  ["State", (message) => message.state],
+  [
+    "Sent",
+    (message) =>
+      message.sentAt &&
+      `${moment(message.sentAt)} (${duration(api.nodeNow() - message.sentAt)} ago)`,
+  ],
+  ["Held by", (message) => message.worker],
+  [
+    "Lock ends",
+    (message) =>
+      message.state === "locked" && `in ${duration(Math.max(0, message.deadline - api.nodeNow()))}`,
+  ],
+  [
+    "Due",
+    (message) =>
+      message.state === "delayed" &&
+      `in ${duration(Math.max(0, message.deadline - api.nodeNow()))}`,
+  ],
+  ["Attempts", (message) => String(message.attempt)],
+  ["Retries counted", (message) => message.retries && String(message.retries)],
+  ["Group", (message) => message.group],
+  ["Priority", (message) => message.priority && String(message.priority)],
+  ["Content type", (message) => message.contentType],
+  ["Dedup key", (message) => message.dedup],
+  ["Workflow", (message) => message.workflow],
+  ["Fence", (message) => message.fence && String(message.fence)],
+];
+
+const pairs = (rows) =>
+  rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+
+// A dead letter says where it came from: that is a link.
+function headerValue(name, value, headers) {
+  const from = headers["sluice-dead-queue"];
+  if (name === "sluice-dead-at" && /^\d+$/.test(value)) return moment(Number(value));
+  if (name === "sluice-dead-queue") return h("a", { href: queueLink(value) }, value);
+  if (name === "sluice-dead-id" && from)
+    return h("a", { href: queueLink(from, `/message/${encodeURIComponent(value)}`) }, value);
+  return value;
+}
+
+function showHeaders(headers) {
+  const rows = Object.entries(headers ?? {}).map(([name, value]) => [
+    name,
+    headerValue(name, value, headers),
+  ]);
+  if (!rows.length) return [];
+  return [h("h2", {}, "Headers"), h("dl", { class: "facts headers" }, pairs(rows))];
+}
+
+export function messagePage({ go, parts: [name, , id] }) {
+  const badge = h("span", {});
+  const facts = h("dl", { class: "facts" });
+  const headers = h("div", {});
+  const body = h("div", {});
+  const history = h("tbody", {});
+  const problem = h("p", { class: "problem", role: "alert" });
+  const nothing = empty("The journal keeps no event of this message any more.");
+  const list = table("History", HISTORY_COLUMNS, history);
+  const back = queueLink(name);
+  let shown = ""; // what the body and the headers were drawn from
+  let outcome = ""; // the last word on a finished one
+  let message = null;
+
+  function show() {
+    if (!message) return;
+    const state = message.state === "finished" && outcome ? outcome : message.state;
+    if (badge.textContent !== state) badge.replaceChildren(stateBadge(state));
+    const rows = FACTS.map(([label, words]) => [label, words({ ...message, state })]).filter(
+      ([, words]) => words,
+    );
+    facts.replaceChildren(...pairs(rows));
+    const fresh = JSON.stringify([message.body, message.bodyBase64, message.headers]);
+    if (fresh === shown) return;
+    shown = fresh;
+    headers.replaceChildren(...showHeaders(message.headers));
+    body.replaceChildren(bodyView(message));
+  }
+
+  const reader = makeReader(async () => {
+    try {
+      message = await api.showMessage(name, id);
+      setText(problem, "");
+      show();
+    } catch (error) {
+      setText(problem, error.message);
+    }
+  });
+  function update() {
+    nothing.hidden = history.childElementCount > 0;
+    list.hidden = !nothing.hidden;
+    show(); // ages and remaining times go on
+    reader.look(live.queues.get(name)?.stats);
+  }
+
+  const stop = api.follow(name, { from: 0, message: id }, ({ event }) => {
+    if (!event) return;
+    history.append(eventRow(name, event, false));
+    if (event.type === "message-outcome") outcome = event.status;
+    nothing.hidden = true;
+    list.hidden = false;
+    reader.soon();
+    reader.look();
+  });
+
+  const node = h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "head" },
+      h(
+        "span",
+        { class: "crumbs" },
+        h("a", { href: "#/" }, "Queues"),
+        " / ",
+        h("a", { href: back }, name),
+        " /",
+      ),
+      h("h1", { tabindex: "-1", class: "id" }, id),
+      badge,
+    ),
+    problem,
+    h(
+      "div",
+      { class: "split" },
+      h("section", { class: "panel", "aria-label": "Body" }, h("h2", {}, "Body"), body),
+      h(
+        "section",
+        { class: "panel", "aria-label": "Attributes" },
+        h("h2", {}, "Attributes"),
+        facts,
+        headers,
+      ),
+    ),
+    h(
+      "section",
+      { class: "panel", "aria-label": "History" },
+      h("h2", {}, "History"),
+      list,
+      nothing,
+    ),
+  );
+  return {
+    title: `${id} in ${name}`,
+    nav: "queues",
+    node,
+    update,
+    leave: stop,
+    keys: { u: () => go(back) },
+  };
+}

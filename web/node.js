@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node that answers: who it is, whether it can work, what it did and what that cost.
+import * as api from "./api.js";
+import { askToken } from "./dialogs.js";
+import { empty, h, keyedRows, setText, table, toast } from "./dom.js";
+import { bytes, count, duration, rate } from "./format.js";
+import { labelsOf, meanMs, readSamples, summing } from "./metrics.js";
+
+const time = (ms) => {
+  if (!Number.isFinite(ms)) return "–";
+  return ms < 10 ? `${ms.toFixed(2)} ms` : duration(ms);
+};
+const number = (value) => (Number.isFinite(value) ? count(value) : "–");
+const dollars = (writes, reads) =>
+  `$${((writes * 0.005) / 1000 + (reads * 0.0004) / 1000).toFixed(4)}`;
+
+// ---- facts
+
+function nodeFacts(node, ready) {
+  return [
+    ["Node", node.node],
+    ["State", ready],
+    ["Version", node.version],
+    ["Store", node.store],
+    ["Address", node.address],
+    ["Up for", duration(node.uptimeMs)],
+    ["Queues", count(node.queues)],
+    ["Receives that wait", count(node.waiting)],
+  ];
+}
+
+function workFacts(sum) {
+  const ops = sum("sluice_entry_ops_sum") / sum("sluice_entry_ops_count");
+  return [
+    ["A commit takes", time(meanMs(sum, "sluice_commit_duration_seconds"))],
+    ["Ops in an entry", Number.isFinite(ops) ? ops.toFixed(2) : ""],
+    ["Locks expired", number(sum("sluice_locks_expired_total"))],
+    ["Late acks refused", number(sum("sluice_late_acks_total"))],
+    ["Fenced attempts", number(sum("sluice_fenced_total"))],
+    ["Event streams", number(sum("sluice_event_streams"))],
+    ["Memory", bytes(sum("process_resident_memory_bytes"))],
+    ["Processor", duration(sum("process_cpu_seconds_total") * 1000)],
+  ];
+}
+
+// Only where the store charges; the prices are those of S3 Standard.
+function costFacts(sum) {
+  const [writes, reads, deletes] = ["write", "read", "delete"].map((kind) =>
+    sum("sluice_store_charged_requests_total", { class: kind }),
+  );
+  if (!(writes + reads + deletes > 0)) return [];
+  return [
+    [
+      "Charged requests",
+      `${count(writes)} writes, ${count(reads)} reads, ${count(deletes)} deletes: ` +
+        `${dollars(writes, reads)} at the prices of S3 Standard`,
+    ],
+  ];
+}
+
+function showFacts(list, facts) {
+  const rows = facts.filter(([, value]) => value);
+  list.replaceChildren(
+    ...rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+  );
+}
+
+// ---- tables
+
+const REQUESTS = {
+  title: "Requests",
+  columns: ["Request", "Answered", "Per second", "Refused", "Failed", "Mean time"],
+  rows: (samples, sum, rates) =>
+    labelsOf(samples, "sluice_http_requests_total", ["method", "route"]).map((like) => {
+      const all = sum("sluice_http_requests_total", like);
+      const key = `${like.method} ${like.route}`;
+      return {
+        key,
+        order: all,
+        cells: [
+          count(all),
+          rate(rates(key, all)),
+          number(sum("sluice_http_requests_total", { ...like, status: /^4/ })),
+          number(sum("sluice_http_requests_total", { ...like, status: /^5/ })),
+          time(meanMs(sum, "sluice_http_request_duration_seconds", like)),
+        ],
+      };
+    }),
+};
+const STORE = {
+  title: "The store",
+  columns: ["Call", "Made", "Per second", "Sent", "Received", "Mean time"],
+  rows: (samples, sum, rates) =>
+    labelsOf(samples, "sluice_store_requests_total", ["call"])
+      .map((like) => {
+        const all = sum("sluice_store_requests_total", like);
+        return {
+          key: like.call,
+          order: all,
+          cells: [
+            count(all),
+            rate(rates(like.call, all)),
+            bytes(sum("sluice_store_sent_bytes_total", like)),
+            bytes(sum("sluice_store_received_bytes_total", like)),
+            time(meanMs(sum, "sluice_store_request_duration_seconds", like)),
+          ],
+        };
+      })
+      .filter(({ order }) => order > 0),
+};
+
+// The growth of a counter since it was seen last.
+function makeRates() {
+  const seen = new Map();
+  return (key, value) => {
+    const before = seen.get(key);
+    const now = performance.now();
+    seen.set(key, { value, now });
+    return before && now > before.now
+      ? Math.max(0, value - before.value) / ((now - before.now) / 1000)
+      : undefined;
+  };
+}
+
+function makeTable({ title, columns, rows }) {
+  const body = h("tbody", {});
+  const rates = makeRates();
+  const show = keyedRows(body, ({ key }) => {
+    const cells = columns
+      .slice(1)
+      .map((label) => h("td", { class: "number", "data-label": label }));
+    return {
+      node: h("tr", {}, h("th", { scope: "row" }, h("code", {}, key)), cells),
+      update: (row) => row.cells.forEach((text, index) => setText(cells[index], text)),
+    };
+  });
+  const heads = columns.map((label, index) => ({ label, class: index ? "number" : null }));
+  const node = h(
+    "section",
+    { class: "panel", "aria-label": title },
+    h("h2", {}, title),
+    table(title, heads, body),
+  );
+  const update = (samples, sum) =>
+    show(
+      rows(samples, sum, rates).sort((a, b) => b.order - a.order || (a.key < b.key ? -1 : 1)),
+      ({ key }) => key,
+    );
+  return { node, update };
+}
+
+// ---- the page
+
+export function nodePage() {
+  const [about, work] = [h("dl", { class: "facts" }), h("dl", { class: "facts" })];
+  const problem = h("p", { class: "problem", role: "alert" });
+  const tables = [makeTable(REQUESTS), makeTable(STORE)];
+  const nothing = empty("This node shows its counters to tokens that may read every queue.");
+  const token = h("button", { type: "button", onclick: () => askToken() }, "Enter a token");
+  const forget = h(
+    "button",
+    {
+      type: "button",
+      onclick: () => {
+        api.setToken("");
+        toast("The token is forgotten");
+      },
+    },
+    "Forget the token",
+  );
+  const counted = h(
+    "div",
+    { hidden: true },
+    tables.map(({ node }) => node),
+  );
+  nothing.hidden = true;
+  let busy = false;
+  let shown = true; // a node that shows no counters is not asked again
+
+  async function readFacts() {
+    const [node, ready] = await Promise.all([
+      api.node(),
+      api.ready().then(
+        () => "ready",
+        (error) => error.message,
+      ),
+    ]);
+    showFacts(about, nodeFacts(node, ready));
+  }
+  async function readCounters() {
+    const samples = readSamples(await api.metrics());
+    const sum = summing(samples);
+    showFacts(work, [...workFacts(sum), ...costFacts(sum)]);
+    for (const one of tables) one.update(samples, sum);
+    counted.hidden = false;
+  }
+  async function update() {
+    forget.hidden = !api.hasToken();
+    if (busy) return;
+    busy = true;
+    await readFacts().then(
+      () => setText(problem, ""),
+      (error) => setText(problem, error.message),
+    );
+    if (shown) await readCounters().catch((error) => (shown = !(error instanceof api.Refused)));
+    nothing.hidden = shown;
+    busy = false;
+  }
+  const node = h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "head" },
+      h("h1", { tabindex: "-1" }, "Node"),
+      h("span", { class: "gap" }),
+      token,
+      forget,
+    ),
+    problem,
+    h("section", { class: "panel halves", "aria-label": "About" }, about, work),
+    counted,
+    nothing,
+  );
+  return { title: "Node", nav: "node", node, update, keys: {} };
+}

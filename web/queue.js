@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// One queue: its charts, and below them one of several views: messages by state, workers, what
+// happens, settings.
+import * as api from "./api.js";
+import { activityView } from "./activity.js";
+import { askSend } from "./dialogs.js";
+import { act, empty, h, setText, toast } from "./dom.js";
+import { count } from "./format.js";
+import { live, refresh } from "./live.js";
+import { messagesView } from "./messages.js";
+import { makeCharts, queueLink } from "./queues.js";
+import { settingsView } from "./settings.js";
+import { workersView } from "./workers.js";
+
+const VIEWS = [
+  { key: "ready", label: "Ready", number: (stats) => stats.ready, make: messagesView },
+  { key: "locked", label: "Locked", number: (stats) => stats.locked, make: messagesView },
+  { key: "delayed", label: "Delayed", number: (stats) => stats.delayed, make: messagesView },
+  { key: "dead", label: "Dead", number: (stats) => stats.dead, make: messagesView },
+  { key: "processed", label: "Processed", number: (stats) => stats.processed, make: activityView },
+  { key: "workers", label: "Workers", number: (stats) => stats.workers, make: workersView },
+  { key: "activity", label: "Activity", make: activityView },
+  { key: "settings", label: "Settings", make: settingsView },
+];
+
+function makeTabs(name, chosen) {
+  const numbers = new Map();
+  const links = VIEWS.map((view, index) => {
+    const number = view.number && h("b", { class: "zero" }, "0");
+    if (number) numbers.set(view, number);
+    return h(
+      "a",
+      {
+        href: queueLink(name, `/${view.key}`),
+        class: `tab tab-${view.key}`,
+        "aria-current": view === chosen ? "page" : null,
+        "aria-keyshortcuts": String(index + 1),
+      },
+      view.label,
+      number && " ",
+      number,
+    );
+  });
+  const update = (stats) => {
+    for (const [view, number] of numbers) {
+      setText(number, count(view.number(stats)));
+      number.classList.toggle("zero", !view.number(stats));
+    }
+  };
+  return { node: h("nav", { class: "tabs", "aria-label": `Views of ${name}` }, links), update };
+}
+
+function makePause(name) {
+  const queue = () => live.queues.get(name);
+  const button = h(
+    "button",
+    {
+      type: "button",
+      "aria-keyshortcuts": "p",
+      onclick: () =>
+        act(button, async () => {
+          const pausing = !queue()?.paused;
+          await (pausing ? api.pauseQueue(name) : api.resumeQueue(name));
+          toast(
+            pausing ? `Paused ${name}: it takes messages and gives none out` : `Resumed ${name}`,
+          );
+          refresh();
+        }),
+    },
+    "Pause",
+  );
+  return { button, update: () => setText(button, queue()?.paused ? "Resume" : "Pause") };
+}
+
+export function queuePage({ go, parts: [name, key], query }) {
+  const chosen = VIEWS.find((view) => view.key === (key ?? "ready"));
+  const charts = makeCharts(() => live.queues.get(name)?.points ?? []);
+  const tabs = makeTabs(name, chosen);
+  const pause = makePause(name);
+  const badge = h("span", { class: "badge paused", hidden: true }, "paused");
+  const sums = h("span", { class: "muted sums" });
+  const missing = empty(`There is no queue ${name} in this store.`);
+  const view = chosen?.make({ name, state: chosen.key, query, go }) ?? {
+    node: empty("There is no such view."),
+  };
+  const content = h("div", {}, charts.node, tabs.node, view.node);
+  const node = h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "head" },
+      h("span", { class: "crumbs" }, h("a", { href: "#/" }, "Queues"), " /"),
+      h("h1", { tabindex: "-1" }, name),
+      badge,
+      sums,
+      h("span", { class: "gap" }),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "primary",
+          "aria-keyshortcuts": "s",
+          onclick: () => askSend(name),
+        },
+        "Send a message",
+      ),
+      pause.button,
+    ),
+    missing,
+    content,
+  );
+
+  function update() {
+    const queue = live.queues.get(name);
+    missing.hidden = !live.listed || queue !== undefined;
+    content.hidden = live.listed && queue === undefined;
+    if (!queue) return;
+    badge.hidden = !queue.paused;
+    pause.update();
+    charts.update();
+    if (queue.stats) {
+      tabs.update(queue.stats);
+      setText(sums, `${count(queue.stats.sent)} sent in all`);
+    }
+    view.update?.(queue);
+  }
+  const keys = {
+    s: () => askSend(name),
+    p: () => pause.button.click(),
+    u: () => go("#/"),
+    ...view.keys,
+  };
+  VIEWS.forEach(
+    ({ key: other }, index) => (keys[index + 1] = () => go(queueLink(name, `/${other}`))),
+  );
+  return { title: name, nav: "queues", node, update, keys, leave: () => view.leave?.() };
+}

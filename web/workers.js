@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who works on a queue, and what each of them holds.
+import * as api from "./api.js";
+import { empty, h, keyedRows, setText, table } from "./dom.js";
+import { count, duration } from "./format.js";
+import { queueLink } from "./queues.js";
+import { makeReader } from "./reader.js";
+
+const LOCKS_MAX = 200; // looked at, over all workers
+const SHOWN_MAX = 12; // of one worker
+
+const COLUMNS = [
+  { label: "Worker" },
+  { label: "Open", class: "number" },
+  { label: "Capacity", class: "number" },
+  { label: "Next lock ends in", class: "number" },
+  { label: "Messages it holds", class: "wide" },
+];
+
+function makeRow(queue) {
+  return ({ name }) => {
+    const cell = (label, kind) => h("td", { class: kind, "data-label": label });
+    const [open, capacity, ends, holds] = [
+      cell("Open", "number"),
+      cell("Capacity", "number"),
+      cell("Next lock ends in", "number"),
+      cell("Messages it holds", "wide locks"),
+    ];
+    const lock = ({ id }) => ({
+      node: h("a", { class: "id lock", href: queueLink(queue, `/message/${id}`) }, id),
+    });
+    const links = h("span", {});
+    const more = h("span", { class: "muted" });
+    const show = keyedRows(links, lock);
+    holds.append(links, more);
+    const update = (worker) => {
+      const now = api.nodeNow();
+      const soonest = Math.min(...worker.locks.map((message) => message.deadline));
+      setText(open, count(worker.open));
+      setText(capacity, worker.capacity ? count(worker.capacity) : "–");
+      setText(ends, worker.locks.length ? duration(Math.max(0, soonest - now)) : "–");
+      show(worker.locks.slice(0, SHOWN_MAX), (message) => message.id);
+      setText(
+        more,
+        worker.locks.length > SHOWN_MAX ? ` and ${worker.locks.length - SHOWN_MAX} more` : "",
+      );
+    };
+    return {
+      node: h("tr", {}, h("th", { scope: "row" }, name), open, capacity, ends, holds),
+      update,
+    };
+  };
+}
+
+function join(workers, locked) {
+  const held = Map.groupBy(locked, (message) => message.worker ?? "");
+  const known = new Set(workers.map((worker) => worker.name));
+  const others = [...held.keys()].filter((name) => name && !known.has(name));
+  return [...workers, ...others.map((name) => ({ name, open: held.get(name).length, capacity: 0 }))]
+    .map((worker) => ({ ...worker, locks: held.get(worker.name) ?? [] }))
+    .sort((a, b) => b.locks.length - a.locks.length || (a.name < b.name ? -1 : 1));
+}
+
+export function workersView({ name }) {
+  const body = h("tbody", {});
+  const rows = keyedRows(body, makeRow(name));
+  const list = table("Workers", COLUMNS, body);
+  const nothing = empty("Nobody holds a lock or is registered.");
+  const problem = h("p", { class: "problem", role: "alert" });
+  const reader = makeReader(read);
+  nothing.hidden = true;
+  let joined = null;
+
+  async function read() {
+    try {
+      const [{ workers }, { messages }] = await Promise.all([
+        api.workers(name),
+        api.peek(name, "locked", "", LOCKS_MAX),
+      ]);
+      joined = join(workers, messages);
+      setText(problem, "");
+    } catch (error) {
+      setText(problem, error.message);
+    }
+    show();
+  }
+  function show() {
+    if (!joined) return;
+    rows(joined, (worker) => worker.name);
+    list.hidden = joined.length === 0;
+    nothing.hidden = joined.length > 0;
+  }
+  return {
+    node: h("section", { class: "panel", "aria-label": "Workers" }, problem, list, nothing),
+    update: ({ stats }) => {
+      show(); // remaining times go on
+      reader.look(stats);
+    },
+  };
+}
