@@ -150,7 +150,7 @@ const char *reply_header(const struct reply *r, const char *name)
 
 void hear(int fd, bool head, struct reply *out)
 {
-    size_t cap = (size_t)64 << 20, len = 0;
+    size_t cap = (size_t)64 << 10, len = 0; // a head, and the beginning of a body
     char *text = malloc(cap), *end = NULL;
     assert_non_null(text);
     text[0] = '\0';
@@ -168,10 +168,13 @@ void hear(int fd, bool head, struct reply *out)
         }
     }
     *end = '\0';
-    *out = (struct reply){.head = text, .body = end + 4};
-    out->status = atoi(text + strlen("HTTP/1.1 "));
+    size_t body_at = (size_t)(end + 4 - text), have = len - body_at;
+    *out = (struct reply){.head = text};
     size_t want = head ? 0 : strtoull(reply_header(out, "Content-Length"), NULL, 10);
-    size_t have = len - (size_t)(out->body - text);
+    if (body_at + want >= cap) text = realloc(text, body_at + want + 1);
+    assert_non_null(text);
+    *out = (struct reply){.head = text, .body = text + body_at};
+    out->status = atoi(text + strlen("HTTP/1.1 "));
     while (have < want) {
         size_t n = hear_some(fd, out->body + have, want - have);
         if (n == 0) fail_msg("the connection ended inside an answer's body");
