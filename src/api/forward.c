@@ -137,7 +137,7 @@ static void look(struct open_queue *q, bool sync)
 // The owner to ask about the queue; NULL: there is none. The queue, to tell what came of it.
 static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, struct open_queue **q)
 {
-    if (!s->forward || atomic_load(&s->self) || queue_get(s, queue, q, NULL)) return NULL;
+    if (!s->forward || atomic_load(&s->is_node) || queue_get(s, queue, q, NULL)) return NULL;
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&s->lock);
     bool first = (*q)->owner_look_at == 0;

@@ -28,12 +28,14 @@ struct sluice {
     const struct transport *calls; // first
     struct store *store;           // metered
     int64_t timeout_ms;
+    bool no_courtesy; // of its desks: for tests whose time is their own
     pthread_mutex_t lock;
     struct open_queue *queues;
     pthread_t porter;
     pthread_cond_t porter_woken;
     bool porter_wanted; // something may have died
     bool closing;
+    _Atomic bool is_node;            // it forwards nothing
     struct owner_self *_Atomic self; // what it is as a node; NULL: it is none
     struct forward *forward;         // NULL: it does not
     struct later_pool *later; // NULL until later.h is used; made under the lock

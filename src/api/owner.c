@@ -4,6 +4,7 @@
 
 #include "api/inside.h"
 #include "api/peer.h"
+#include "api/transport.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -62,9 +63,15 @@ bool owner_parse(const char *address, struct owner_name *out)
 
 // ---- the node
 
+void owner_prepare(struct sluice *s)
+{
+    atomic_store(&s->is_node, true);
+}
+
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
                               struct sluice_error *error)
 {
+    if (s->calls != &direct_transport) return SLUICE_OK; // there is nothing to own at a node
     struct owner_self *self = NEW(struct owner_self);
     (void)snprintf(self->name.url, sizeof self->name.url, "%s", url);
     (void)snprintf(self->name.node, sizeof self->name.node, "%s", node);
@@ -79,6 +86,7 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
                       JOURNAL_ADDRESS_MAX - 18, node, url);
     }
     self->http = peer_http();
+    owner_prepare(s);
     (void)pthread_mutex_lock(&s->lock);
     self->before = atomic_load(&s->self);
     atomic_store(&s->self, self);

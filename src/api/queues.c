@@ -134,6 +134,7 @@ static enum err open_desk(struct open_queue *q, uint32_t shard, bool events, str
                                  .from_oldest = events,
                                  .keeps_events = events,
                                  .moves_letters = !events,
+                                 .no_courtesy = q->handle->no_courtesy,
                                  .patience_ms = q->handle->timeout_ms};
     memcpy(config.id.queue, q->row.id.bytes, sizeof config.id.queue);
     memcpy(config.queue, q->row.name, sizeof config.queue);

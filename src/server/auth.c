@@ -113,3 +113,11 @@ bool auth_admit(struct exchange *x)
         refuse_scope(x, r->scope, x->queue);
     return v == ALLOWED;
 }
+
+bool auth_asks_tokens(struct server *s)
+{
+    (void)pthread_rwlock_rdlock(&s->tokens_lock);
+    bool asks = s->tokens;
+    (void)pthread_rwlock_unlock(&s->tokens_lock);
+    return asks;
+}

@@ -15,6 +15,8 @@
     X(LISTEN, "listen", TEXT, "127.0.0.1:7333", 0, 0, false, "address and port")                   \
     X(STORE, "store", URL, "", 0, 0, false, "where the queues are")                                \
     X(NODE, "node", TEXT, "", 0, 0, false, "the node's name; empty: host and process")             \
+    X(ADVERTISE, "advertise", TEXT, "", 0, 0, false,                                               \
+      "the URL that others reach it by; empty: from listen")                                       \
     X(TOKENS, "tokens", TEXT, "", 0, 0, true, "a file of tokens")                                  \
     X(INSECURE, "insecure", BOOL, "no", 0, 0, false, "may be reached from outside without tokens") \
     X(THREADS, "threads", NUMBER, "2", 1, 64, false, "that speak HTTP")                            \

@@ -163,6 +163,7 @@ bool auth_admit(struct exchange *x);
 bool auth_allow(struct exchange *x, enum scope scope, const char *queue);
 // The same as a question.
 bool auth_may(const struct exchange *x, enum scope scope, const char *queue);
+bool auth_asks_tokens(struct server *s);
 
 // ---- log.c: one line for the request
 void log_access(const struct exchange *x);

@@ -47,6 +47,18 @@ static bool is_foreign(const struct exchange *x)
     return !from || !host || strcasecmp(from + 3, host) != 0;
 }
 
+// Any site can give its own name our address, and its pages then speak to us as their own. Where no
+// token is asked for, we are therefore called by an address or as localhost.
+static bool is_misnamed(const struct exchange *x)
+{
+    const char *host = httpd_header(x->http, "Host");
+    if (!host || auth_asks_tokens(x->server)) return false;
+    size_t len = strcspn(host, ":");
+    bool local = len == strlen("localhost") && strncasecmp(host, "localhost", len) == 0;
+    bool address = host[0] == '[' || (len > 0 && strspn(host, "0123456789.") == len);
+    return !local && !address;
+}
+
 bool read_head(struct exchange *x)
 {
     const char *type = httpd_header(x->http, "Content-Type");
@@ -56,6 +68,9 @@ bool read_head(struct exchange *x)
     if (is_foreign(x))
         return refuse_with(x, SLUICE_DENIED, "Origin", httpd_header(x->http, "Origin"),
                            "may not use this node from a browser");
+    if (is_misnamed(x))
+        return refuse_with(x, SLUICE_DENIED, "Host", httpd_header(x->http, "Host"),
+                           "is not how a node without tokens is called: use its address");
     const char *queue = x->target.queue, *id = x->target.id;
     if (queue && !queue_name_ok(queue))
         return refuse_with(x, SLUICE_INVALID, "queue", queue,

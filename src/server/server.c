@@ -3,6 +3,7 @@
 // authorization, then the handler, on the pool when it blocks.
 #include "server/server.h"
 
+#include "api/owner.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "server/inside.h"
@@ -178,6 +179,28 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
     return error->code;
 }
 
+// Where others find the node is written into the journals that it owns. An address that stands for
+// every one of this machine's is none that could be dialled: its name has to do.
+static enum sluice_code announce(struct server *s, struct sluice_error *error)
+{
+    char url[ADDRESS_MAX + 80], name[65] = "";
+    bool six = strchr(s->host, ':') != NULL;
+    bool any = strcmp(s->host, "0.0.0.0") == 0 || strcmp(s->host, "::") == 0;
+    unsigned port = httpd_port(s->httpd);
+    const char *scheme = s->tls ? "https" : "http", *given = s->config.advertise;
+    (void)snprintf(s->address, sizeof s->address, six ? "[%s]:%u" : "%s:%u", s->host, port);
+    if (any && gethostname(name, sizeof name - 1) == 0)
+        (void)snprintf(url, sizeof url, "%s://%s:%u", scheme, name, port);
+    else
+        (void)snprintf(url, sizeof url, "%s://%s", scheme, s->address);
+    if (given && strncmp(given, "http://", 7) != 0 && strncmp(given, "https://", 8) != 0) {
+        *error = error_of(SLUICE_INVALID, "", "advertise",
+                          "\"%.100s\" is not the URL of a node: http://host:port", given);
+        return error->code;
+    }
+    return owner_become(s->store, given ? given : url, s->node, error);
+}
+
 static void server_release(struct server *s)
 {
     (void)pthread_cond_destroy(&s->fewer);
@@ -202,15 +225,15 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     enum sluice_code code = manners_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) s->pool = pool_new(POOL_THREADS, POOL_WAITING);
+    if (!code) owner_prepare(store);
     if (!code) code = start_httpd(s, port, e);
+    if (!code) code = announce(s, e);
     if (code) {
+        (void)httpd_stop(s->httpd, 0);
         pool_free(s->pool);
         server_release(s);
         return code;
     }
-    bool six = strchr(s->host, ':') != NULL;
-    (void)snprintf(s->address, sizeof s->address, six ? "[%s]:%u" : "%s:%u", s->host,
-                   httpd_port(s->httpd));
     *out = s;
     return SLUICE_OK;
 }

@@ -28,7 +28,8 @@
 struct table {
     _Atomic uint64_t next; // to be sent
     _Atomic uint64_t acked;
-    _Atomic uint64_t ready; // processes
+    _Atomic int64_t last_ms; // when the last one was
+    _Atomic uint64_t ready;  // processes
     _Atomic uint64_t faults;
     char fault[500];
     struct {
@@ -113,7 +114,8 @@ static bool work_on(const struct worker *w, const struct sluice_message *m)
     if (!is_ok(t, "ack", sluice_ack(w->node, LOAD_QUEUE, &token, 1, NULL, &error), &error))
         return false;
     atomic_fetch_add(&t->rows[number].acked, 1);
-    atomic_fetch_add(&t->acked, 1);
+    if (atomic_fetch_add(&t->acked, 1) + 1 == w->settings->messages)
+        atomic_store(&t->last_ms, load_now_ms());
     return true;
 }
 
@@ -217,7 +219,7 @@ static void run(struct load *l, struct settings *s)
     s->url = l->node.url;
     int64_t start = load_now_ms();
     bool ended = run_processes(s);
-    int64_t took = load_now_ms() - start;
+    int64_t took = atomic_load(&s->table->last_ms) - start;
     load_case(l, "every call answers as it should", ended && atomic_load(&s->table->faults) == 0,
               "%s", s->table->fault);
     judge(l, s, took > 0 ? took : 1);

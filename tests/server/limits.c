@@ -156,16 +156,18 @@ static void a_body_that_is_too_large_is_413(void **state)
     assert_int_equal(get(&r, "/healthz"), 200);
     // One that says how much it would be is not heard out.
     int fd = dial(&r);
-    say(fd, "POST /v1/queues/tasks/messages HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"
-            "Content-Length: 1000000000000\r\n\r\n");
+    say(fd,
+        "POST /v1/queues/tasks/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n"
+        "Content-Length: 1000000000000\r\n\r\n");
     hear(fd, false, &reply);
     assert_int_equal(reply.status, 413);
     reply_done(&reply);
     (void)close(fd);
     // Nor one that does not say.
     fd = dial(&r);
-    say(fd, "POST /v1/queues/tasks/messages HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"
-            "Transfer-Encoding: chunked\r\n\r\n7d0\r\n");
+    say(fd,
+        "POST /v1/queues/tasks/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n7d0\r\n");
     big[2000] = '\0';
     say(fd, big);
     say(fd, "\r\n0\r\n\r\n");
@@ -187,7 +189,7 @@ static void a_head_that_is_too_large_is_refused(void **state)
     memset(big, 'h', 39999);
     big[39999] = '\0';
     int fd = dial(&r);
-    say(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Big: ");
+    say(fd, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Big: ");
     say(fd, big);
     say(fd, "\r\n\r\n");
     hear(fd, false, &reply);
@@ -251,7 +253,7 @@ static void a_client_that_dawdles_is_cut_off(void **state)
     struct rig r;
     rig_start_with(&r, &(struct server_config){.idle_ms = 1000});
     int fd = dial(&r);
-    say(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n");
+    say(fd, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n");
     int64_t began = now_ms();
     // A byte now and then does not help.
     char byte[16] = "";
@@ -282,6 +284,32 @@ static void a_page_of_another_site_is_refused(void **state)
     ask(&r, &a, &reply);
     assert_int_equal(reply.status, 200);
     reply_done(&reply);
+    rig_stop(&r);
+}
+
+// A name that somebody else made point here: his pages are no strangers to it.
+static void a_node_without_tokens_is_called_by_its_address(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct reply reply;
+    rig_start(&r);
+    const struct {
+        const char *host;
+        int status;
+    } calls[] = {{"evil.example", 403},   {"evil.example:80", 403}, {"127.0.0.1.evil.example", 403},
+                 {"localhost:7333", 200}, {"127.0.0.1:7333", 200},  {"[::1]:7333", 200}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char request[200];
+        int fd = dial(&r);
+        (void)snprintf(request, sizeof request, "GET /v1/queues HTTP/1.1\r\nHost: %s\r\n\r\n",
+                       calls[i].host);
+        say(fd, request);
+        hear(fd, false, &reply);
+        assert_int_equal(reply.status, calls[i].status);
+        reply_done(&reply);
+        (void)close(fd);
+    }
     rig_stop(&r);
 }
 
@@ -334,6 +362,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(connections_of_one_address_are_limited),
         cmocka_unit_test(a_client_that_dawdles_is_cut_off),
         cmocka_unit_test(a_page_of_another_site_is_refused),
+        cmocka_unit_test(a_node_without_tokens_is_called_by_its_address),
         cmocka_unit_test(it_does_not_listen_beyond_loopback_unasked),
         cmocka_unit_test(two_nodes_do_not_share_an_address),
     };

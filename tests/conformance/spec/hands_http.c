@@ -68,6 +68,7 @@ void hands_begin(struct bench *b)
     (void)pthread_mutex_init(&n->carrying, NULL);
     FINE(handle_open_take(b->store, "spec", NULL, &n->store, &error));
     porter_rest(n->store);
+    n->store->no_courtesy = true;
     FINE(server_start(&config, n->store, &n->server, &error));
     (void)snprintf(n->url, sizeof n->url, "http://%s", server_address(n->server));
 }
