@@ -94,19 +94,30 @@ static struct owner_peer *peer_at(struct forward *f, const char *url)
 }
 
 // Whether it answers and has this queue. Asked by one caller at a time, without the lock.
-static bool peer_answers(struct forward *f, struct owner_peer *p, const struct open_queue *q)
+static enum peer peer_answers(struct forward *f, struct owner_peer *p, const struct open_queue *q)
 {
     char id[2 * sizeof q->row.id.bytes + 1];
     for (size_t i = 0; i < sizeof q->row.id.bytes; i++)
         (void)snprintf(id + 2 * i, 3, "%02x", q->row.id.bytes[i]);
-    if (!peer_serves(f->http, p->url, f->authorization, q->row.name, id)) return false;
-    if (p->remote) return true;
+    enum peer peer = peer_serves(f->http, p->url, f->authorization, q->row.name, id);
+    if (peer != PEER_SERVES || p->remote) return peer;
     struct sluice_options options = {.timeout_ms = PEER_ASK_MS, .token = f->token};
     struct sluice *remote = NULL;
-    if (remote_open(p->url, &options, &remote, NULL)) return false;
+    if (remote_open(p->url, &options, &remote, NULL)) return PEER_DECLINES;
     remote_of(remote)->patience_ms = PATIENCE_MS;
     p->remote = remote;
-    return true;
+    return PEER_SERVES;
+}
+
+// A direct writer makes pauses for the sake of an owner; this one is not there.
+static void make_no_pauses(struct open_queue *q)
+{
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+        (void)pthread_mutex_lock(&q->handle->lock);
+        struct desk *d = q->desks[shard];
+        (void)pthread_mutex_unlock(&q->handle->lock);
+        if (d) desk_owner_away(d);
+    }
 }
 
 // What the journal says now, and whether that one is there.
@@ -126,7 +137,9 @@ static void look(struct open_queue *q, bool sync)
     bool asks = p && p != q->owner && now >= p->not_before;
     if (asks) p->not_before = now + AWAY_MS; // nobody else asks meanwhile
     (void)pthread_mutex_unlock(&s->lock);
-    bool answers = asks && peer_answers(s->forward, p, q);
+    enum peer peer = asks ? peer_answers(s->forward, p, q) : PEER_DECLINES;
+    bool answers = peer == PEER_SERVES;
+    if (peer == PEER_AWAY) make_no_pauses(q);
     (void)pthread_mutex_lock(&s->lock);
     if (answers) p->not_before = 0;
     if (read && p != q->owner) q->owner = answers ? p : NULL; // a store that is away says nothing
@@ -207,15 +220,19 @@ struct forwarded {
 static bool answered(struct forwarded *f, enum sluice_code *code)
 {
     struct http *http = f->handle->forward->http;
-    for (int tries = 0; tries < TRIES; tries++) {
+    bool there = true;
+    for (int tries = 0; tries < TRIES && there; tries++) {
         f->why = (struct sluice_error){.code = SLUICE_OK};
         *code = f->ask(f, f->peer->remote);
         if (is_final(*code, &f->why)) return true;
         f->maybe = f->maybe || *code == SLUICE_UNKNOWN || *code == SLUICE_CORRUPT;
+        if (*code == SLUICE_DENIED || *code == SLUICE_LIMIT) break;
+        there = peer_is_there(http, f->peer->url, NULL, ALIVE_MS);
         // One that was lost on its way may be under way still: the same id is asked for again.
-        if (*code != SLUICE_UNKNOWN || !peer_is_there(http, f->peer->url, NULL, ALIVE_MS)) break;
+        if (*code != SLUICE_UNKNOWN) break;
     }
     forget(f->at, f->peer);
+    if (!there) make_no_pauses(f->at);
     return false;
 }
 

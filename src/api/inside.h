@@ -17,8 +17,8 @@ struct open_queue {
     struct sluice *handle;
     struct catalog_row row;
     bool stale;
-    struct desk **desks; // one per shard, opened when first needed; under the handle's lock
-    uint32_t turn;       // which shard a receive starts with; under the handle's lock
+    struct desk **desks;      // one per shard, opened when first needed; under the handle's lock
+    uint32_t turn;            // which shard a receive starts with; under the handle's lock
     struct reign *reigns;     // one per shard: a node's
     struct owner_peer *owner; // whom calls go to; NULL: nobody. Under the handle's lock, as is ...
     int64_t owner_look_at;    // ... when to look who that is, clock_boot_ms
@@ -38,7 +38,7 @@ struct sluice {
     _Atomic bool is_node;            // it forwards nothing
     struct owner_self *_Atomic self; // what it is as a node; NULL: it is none
     struct forward *forward;         // NULL: it does not
-    struct later_pool *later; // NULL until later.h is used; made under the lock
+    struct later_pool *later;        // NULL until later.h is used; made under the lock
 };
 
 // ---- handle.c
@@ -86,9 +86,10 @@ enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **
 // ... for a call that a node makes as the shard's owner
 enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                                  struct sluice_error *error);
-// Without asking the store: NULL unless the queue and this desk of it are open already.
-struct open_queue *queue_if_open(struct sluice *s, const char *name, uint32_t shard,
-                                 struct desk **desk);
+// Without asking the store: NULL unless the queue and all its desks are open already; desks belongs
+// to the queue.
+struct open_queue *queue_if_open(struct sluice *s, const char *name, struct desk *const **desks);
+uint32_t queue_turn(struct open_queue *q); // which shard is the first to be looked into
 enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                                   struct sluice_error *error); // the caller closes it
 void queue_stale(struct open_queue *q); // an op was refused because the queue was deleted
@@ -132,17 +133,16 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
 enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, size_t len, enum err err,
                                 const struct desk_answer *a, struct sluice_sent *sent,
                                 struct sluice_error *error);
-bool settle_as_one_op(struct open_queue *q, const struct later_settle *what, struct desk *d,
-                      uint32_t shard, struct op *op, struct buf *payload);
+bool settle_as_one_op(struct open_queue *q, const struct later_settle *what,
+                      struct desk *const *desks, uint32_t *shard, struct op *op,
+                      struct buf *payload);
 enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
                                   const struct desk_answer *a, struct sluice_outcome *outcomes,
                                   struct sluice_error *error);
-// Of a queue with one shard.
-bool receive_begin(struct open_queue *q, struct desk *d, const struct sluice_receive *o,
-                   struct desk_later *l);
+bool receive_begin(struct desk *d, const struct sluice_receive *o, struct desk_later *l);
 bool receive_needs_store(const struct desk_answer *a); // for bodies: concluding it blocks
-enum sluice_code receive_concluded(struct open_queue *q, struct desk *d, bool named, enum err err,
-                                   struct desk_answer *a, struct sluice_batch **out,
+enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct desk *d, bool named,
+                                   enum err err, struct desk_answer *a, struct sluice_batch **out,
                                    struct sluice_error *error);
 
 // ---- receive.c

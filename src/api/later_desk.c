@@ -4,7 +4,7 @@
 // hundred calls wakes nobody.
 #include "api/later_desk.h"
 
-#include "api/inside.h"
+#include "api/quest.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -12,6 +12,8 @@
 // What has to be known when the answer comes.
 struct errand {
     struct desk_later at_desk; // first
+    struct quest *quest;       // a receive over several shards, instead
+    int holds;                 // whoever may still look at it; under the handle's lock
     struct sluice *handle;
     struct open_queue *queue;
     struct desk *desk;
@@ -26,13 +28,12 @@ struct errand {
     struct desk_answer answer;
 };
 
-static struct errand *errand_new(struct sluice *s, struct open_queue *q, struct desk *d,
-                                 struct later *l)
+static struct errand *errand_new(struct sluice *s, struct open_queue *q, struct later *l)
 {
     struct errand *e = NEW(struct errand);
     e->handle = s;
     e->queue = q;
-    e->desk = d;
+    e->holds = 1;
     e->later = l;
     buf_init(&e->payload, JOURNAL_OP_MAX);
     l->inside = e;
@@ -40,8 +41,16 @@ static struct errand *errand_new(struct sluice *s, struct open_queue *q, struct 
     return e;
 }
 
-static void errand_free(struct errand *e)
+// Drops so many holds. The rest of the world may call us back from any call to a desk: the handle's
+// lock is not held during one.
+static void errand_leave(struct errand *e, int holds)
 {
+    (void)pthread_mutex_lock(&e->handle->lock);
+    e->holds -= holds;
+    bool last = e->holds == 0;
+    (void)pthread_mutex_unlock(&e->handle->lock);
+    if (!last) return;
+    if (e->quest) quest_release(e->quest);
     buf_done(&e->payload);
     memory_free(e);
 }
@@ -51,7 +60,7 @@ static bool errand_drop(struct errand *e)
 {
     e->later->inside = NULL;
     e->later->at_desk = false;
-    errand_free(e);
+    errand_leave(e, 1);
     return false;
 }
 
@@ -62,7 +71,7 @@ static void finish(struct errand *e, const struct later_answer *a)
     (void)pthread_mutex_lock(&e->handle->lock);
     l->inside = NULL;
     (void)pthread_mutex_unlock(&e->handle->lock);
-    errand_free(e);
+    errand_leave(e, 1);
     l->done(l, a);
 }
 
@@ -96,17 +105,17 @@ static void look_for_room(void *ctx, const struct machine *m, int64_t now)
 bool desk_way_send(struct sluice *s, const char *queue, const struct sluice_send *messages,
                    size_t len, const struct sluice_request *request, struct later *l)
 {
-    struct desk *d;
+    struct desk *const *desks;
     bool room = false;
-    struct open_queue *q = queue_if_open(s, queue, 0, &d);
-    if (!q || q->row.birth.shards != 1) return false;
-    desk_look(d, look_for_room, &room);
-    if (!room) return false;
-    struct errand *e = errand_new(s, q, d, l);
+    struct open_queue *q = queue_if_open(s, queue, &desks);
+    if (!q) return false;
+    struct errand *e = errand_new(s, q, l);
     e->len = len;
     e->at_desk.then = sent;
     if (!send_as_one_op(q, messages, len, request, &e->payload, &e->shard)) return errand_drop(e);
-    desk_do_later(d, (struct op){OP_SEND, buf_bytes(&e->payload)}, &e->at_desk);
+    desk_look(desks[e->shard], look_for_room, &room);
+    if (!room) return errand_drop(e);
+    desk_do_later(desks[e->shard], (struct op){OP_SEND, buf_bytes(&e->payload)}, &e->at_desk);
     return true;
 }
 
@@ -132,16 +141,17 @@ static void settled(struct desk_later *at_desk, enum err err, struct desk_answer
 bool desk_way_settle(struct sluice *s, const char *queue, const struct later_settle *what,
                      struct later *l)
 {
-    struct desk *d;
+    struct desk *const *desks;
     struct op op;
-    struct open_queue *q = queue_if_open(s, queue, 0, &d);
-    if (!q || q->row.birth.shards != 1) return false;
-    struct errand *e = errand_new(s, q, d, l);
+    struct open_queue *q = queue_if_open(s, queue, &desks);
+    if (!q) return false;
+    struct errand *e = errand_new(s, q, l);
     e->at_desk.then = settled;
-    if (!settle_as_one_op(q, what, d, 0, &op, &e->payload)) return errand_drop(e);
+    if (!settle_as_one_op(q, what, desks, &e->shard, &op, &e->payload)) return errand_drop(e);
+    e->desk = desks[e->shard];
     e->kind = op.kind;
     e->len = what->len;
-    desk_do_later(d, op, &e->at_desk);
+    desk_do_later(e->desk, op, &e->at_desk);
     return true;
 }
 
@@ -151,7 +161,8 @@ static void conclude(struct errand *e, enum err err, struct desk_answer *answer)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     struct sluice_batch *batch = NULL;
-    error.code = receive_concluded(e->queue, e->desk, e->named, err, answer, &batch, &error);
+    error.code =
+        receive_concluded(e->queue, e->shard, e->desk, e->named, err, answer, &batch, &error);
     struct later_answer a = {.code = error.code, .error = &error, .batch = batch};
     finish(e, &a);
 }
@@ -164,9 +175,8 @@ static void read_bodies(void *ctx)
     desk_answer_done(&answer);
 }
 
-static void received(struct desk_later *at_desk, enum err err, struct desk_answer *answer)
+static void claimed(struct errand *e, enum err err, struct desk_answer *answer)
 {
-    struct errand *e = (struct errand *)at_desk;
     if (err || !receive_needs_store(answer)) {
         conclude(e, err, answer);
         return;
@@ -177,25 +187,64 @@ static void received(struct desk_later *at_desk, enum err err, struct desk_answe
     later_run(e->handle, read_bodies, e);
 }
 
+static void received(struct desk_later *at_desk, enum err err, struct desk_answer *answer)
+{
+    claimed((struct errand *)at_desk, err, answer);
+}
+
+static void quest_ended(void *ctx, enum err err, uint32_t shard, struct desk_answer *answer)
+{
+    struct errand *e = ctx;
+    e->shard = shard;
+    e->desk = e->queue->desks[shard];
+    claimed(e, err, answer);
+}
+
+// The quest may end before it is known what it is called.
+static bool begin_quest(struct errand *e, struct desk *const *desks,
+                        const struct sluice_receive *options)
+{
+    e->holds++;
+    struct quest *quest = receive_begin_quest(e->queue, desks, options, quest_ended, e);
+    (void)pthread_mutex_lock(&e->handle->lock);
+    e->quest = quest;
+    (void)pthread_mutex_unlock(&e->handle->lock);
+    errand_leave(e, 1);
+    return quest;
+}
+
 bool desk_way_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
                       struct later *l)
 {
-    struct desk *d;
-    struct open_queue *q = queue_if_open(s, queue, 0, &d);
-    if (!q || q->row.birth.shards != 1) return false;
-    struct errand *e = errand_new(s, q, d, l);
+    struct desk *const *desks;
+    struct open_queue *q = queue_if_open(s, queue, &desks);
+    if (!q) return false;
+    struct errand *e = errand_new(s, q, l);
     e->named = options->request;
+    e->desk = desks[0];
     e->at_desk.then = received;
-    return receive_begin(q, d, options, &e->at_desk) || errand_drop(e);
+    bool begun = q->row.birth.shards == 1 ? receive_begin(desks[0], options, &e->at_desk)
+                                          : begin_quest(e, desks, options);
+    return begun || errand_drop(e);
 }
 
 bool desk_way_cancel(struct sluice *s, struct later *l)
 {
     (void)pthread_mutex_lock(&s->lock);
     struct errand *e = l->inside;
-    bool cancelled = e && e->at_desk.then == received && desk_cancel(e->desk, &e->at_desk);
-    if (cancelled) l->inside = NULL;
+    if (e) e->holds++;
+    struct quest *quest = e ? e->quest : NULL;
     (void)pthread_mutex_unlock(&s->lock);
-    if (cancelled) errand_free(e);
+    if (!e) return false;
+    bool cancelled = false;
+    if (quest)
+        cancelled = quest_cancel(quest);
+    else if (e->at_desk.then == received && e->queue->row.birth.shards == 1)
+        cancelled = desk_cancel(e->desk, &e->at_desk);
+    if (cancelled) {
+        l->inside = NULL;
+        e->quest = NULL; // it is gone
+    }
+    errand_leave(e, cancelled ? 2 : 1);
     return cancelled;
 }

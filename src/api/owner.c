@@ -133,6 +133,7 @@ static bool may_own(const struct owner_self *self, struct reign *r, struct desk 
     *again_ms = LOOK_MS;
     if (o->epoch == 0 || (readable && strcmp(other.node, self->name.node) == 0)) return true;
     if (readable && peer_is_there(self->http, other.url, other.node, PEER_ASK_MS)) return false;
+    desk_owner_away(d);
     int64_t now = desk_time(d).lo; // what it wrote while it was being asked will be told by own
     int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
     if (left <= 0) return true;

@@ -49,8 +49,8 @@ static bool has_id(struct bytes body, const char *id)
     return same;
 }
 
-bool peer_serves(struct http *http, const char *url, const char *authorization, const char *queue,
-                 const char *id)
+enum peer peer_serves(struct http *http, const char *url, const char *authorization,
+                      const char *queue, const char *id)
 {
     CLEANUP(http_call_done) struct http_call call;
     char at[URL_MAX];
@@ -59,5 +59,7 @@ bool peer_serves(struct http *http, const char *url, const char *authorization, 
     (void)snprintf(at, sizeof at, "%s/v1/queues/%s", url, queue);
     call.headers = &authorization;
     call.headers_len = *authorization ? 1 : 0;
-    return get(http, &call, at, PEER_ASK_MS) && has_id(buf_bytes(&call.body_in), id);
+    bool there = get(http, &call, at, PEER_ASK_MS);
+    if (there && has_id(buf_bytes(&call.body_in), id)) return PEER_SERVES;
+    return call.end == HTTP_ANSWERED ? PEER_DECLINES : PEER_AWAY;
 }

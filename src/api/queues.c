@@ -160,19 +160,28 @@ enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct de
                                  struct sluice_error *error)
 {
     enum sluice_code code = queue_desk(q, shard, out, error);
-    if (!code) owner_look(q, shard, *out);
+    if (code || !atomic_load(&q->handle->self)) return code;
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open wants all of them settled
+        (void)pthread_mutex_lock(&q->handle->lock);
+        struct desk *d = q->desks[i];
+        (void)pthread_mutex_unlock(&q->handle->lock);
+        if (d) owner_look(q, i, d);
+    }
     return code;
 }
 
-struct open_queue *queue_if_open(struct sluice *s, const char *name, uint32_t shard,
-                                 struct desk **desk)
+struct open_queue *queue_if_open(struct sluice *s, const char *name, struct desk *const **desks)
 {
     (void)pthread_mutex_lock(&s->lock);
     struct open_queue *q = find_open(s, name);
-    *desk = q ? q->desks[shard] : NULL;
+    for (uint32_t i = 0; q && i < q->row.birth.shards; i++)
+        if (!q->desks[i]) q = NULL;
     (void)pthread_mutex_unlock(&s->lock);
-    bool ready = *desk && !is_known_deleted(q) && !owner_is_due(q, shard, *desk);
-    return ready ? q : NULL;
+    if (!q || is_known_deleted(q)) return NULL;
+    for (uint32_t i = 0; i < q->row.birth.shards; i++)
+        if (owner_is_due(q, i, q->desks[i])) return NULL; // which takes its time
+    *desks = q->desks;                                    // once open they stay
+    return q;
 }
 
 enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,

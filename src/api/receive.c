@@ -2,6 +2,7 @@
 // Receiving and what becomes of it: locks are taken, kept, given back, and messages finished.
 #include "api/bodies.h"
 #include "api/later.h"
+#include "api/quest.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -11,7 +12,6 @@
 #include <unistd.h>
 
 #define WAIT_MAX_MS (INT64_C(24) * 3600 * 1000)
-#define SLICE_MS    20 // how long a receive over several shards waits at each
 
 // ---- receive
 
@@ -94,19 +94,25 @@ static enum sluice_code hand_out(struct receiving *r, uint32_t shard, struct des
     return code;
 }
 
+static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, struct desk *d,
+                                       enum err err)
+{
+    enum sluice_code code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
+    if (code == SLUICE_NOT_FOUND) queue_stale(r->queue);
+    if (!code && r->answer.deliveries_len > 0) code = hand_out(r, shard, d);
+    return code;
+}
+
 static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_t wait_ms)
 {
     struct desk *d;
     enum sluice_code code = queue_work_desk(r->queue, shard, &d, r->error);
     if (code) return code;
     enum err err = desk_receive(d, &r->claim, wait_ms, &r->answer);
-    code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
-    if (code == SLUICE_NOT_FOUND) queue_stale(r->queue);
-    if (!code && r->answer.deliveries_len > 0) code = hand_out(r, shard, d);
-    return code;
+    return conclude_claim(r, shard, d, err);
 }
 
-static uint32_t next_turn(struct open_queue *q)
+uint32_t queue_turn(struct open_queue *q)
 {
     (void)pthread_mutex_lock(&q->handle->lock);
     uint32_t turn = q->turn++ % q->row.birth.shards;
@@ -114,22 +120,63 @@ static uint32_t next_turn(struct open_queue *q)
     return turn;
 }
 
-// Several shards: each in turn, without waiting the first time round.
+// ---- several shards
+
+// Somebody who waits for a quest.
+struct quester {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done;
+    enum err err;
+    uint32_t shard;
+    struct desk_answer answer;
+};
+
+static void quest_ended(void *ctx, enum err err, uint32_t shard, struct desk_answer *a)
+{
+    struct quester *w = ctx;
+    (void)pthread_mutex_lock(&w->lock);
+    w->done = true;
+    w->err = err;
+    w->shard = shard;
+    w->answer = *a; // taken
+    desk_answer_init(a);
+    (void)pthread_cond_signal(&w->ended);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void quest_wait(struct receiving *r, struct desk *const *desks, int64_t wait_ms,
+                       struct quester *w)
+{
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_cond_init(&w->ended, NULL);
+    struct quest *q = quest_begin(r->queue, desks, &r->claim, wait_ms, quest_ended, w);
+    (void)pthread_mutex_lock(&w->lock);
+    while (!w->done)
+        (void)pthread_cond_wait(&w->ended, &w->lock);
+    (void)pthread_mutex_unlock(&w->lock);
+    quest_release(q);
+    (void)pthread_cond_destroy(&w->ended);
+    (void)pthread_mutex_destroy(&w->lock);
+}
+
 static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
 {
     uint32_t shards = r->queue->row.birth.shards;
     if (shards == 1) return receive_from(r, 0, wait_ms);
-    int64_t until = r->asked_at + wait_ms;
-    uint32_t turn = next_turn(r->queue);
-    for (uint32_t tried = 0;; tried++) {
-        int64_t left = until - clock_boot_ms();
-        int64_t slice = tried < shards ? 0 : left < SLICE_MS ? left : SLICE_MS;
-        if (slice < 0) return SLUICE_OK;
-        enum sluice_code code = receive_from(r, (turn + tried) % shards, slice);
-        if (code || *r->out) return code;
-        entropy_fill(r->claim.request.bytes, sizeof r->claim.request.bytes);
-        if (tried >= shards - 1 && left <= 0) return SLUICE_OK;
+    struct desk **desks = memory_zeroed(shards, sizeof(struct desk *));
+    enum sluice_code code = SLUICE_OK;
+    for (uint32_t i = 0; !code && i < shards; i++)
+        code = queue_work_desk(r->queue, i, &desks[i], r->error);
+    if (!code) {
+        struct quester w = {.done = false};
+        quest_wait(r, desks, wait_ms, &w);
+        desk_answer_done(&r->answer);
+        r->answer = w.answer;
+        code = conclude_claim(r, w.shard, desks[w.shard], w.err);
     }
+    memory_free(desks);
+    return code;
 }
 
 // The claim that a receive makes; name: room for a worker's name, when none is given.
@@ -179,16 +226,24 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
     return code;
 }
 
-// ---- a receive at one desk, for those who do not wait
+// ---- a receive for those who do not wait
 
-bool receive_begin(struct open_queue *q, struct desk *d, const struct sluice_receive *o,
-                   struct desk_later *l)
+bool receive_begin(struct desk *d, const struct sluice_receive *o, struct desk_later *l)
 {
-    struct receiving r = {.queue = q};
+    struct receiving r = {0};
     char name[WORKER_NAME_MAX + 1];
     if (prepare(o, &r, name)) return false;
     desk_receive_later(d, &r.claim, wait_of(o), l);
     return true;
+}
+
+struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desks,
+                                  const struct sluice_receive *o, quest_done *done, void *ctx)
+{
+    struct receiving r = {0};
+    char name[WORKER_NAME_MAX + 1];
+    if (prepare(o, &r, name)) return NULL;
+    return quest_begin(q, desks, &r.claim, wait_of(o), done, ctx);
 }
 
 bool receive_needs_store(const struct desk_answer *a)
@@ -198,15 +253,13 @@ bool receive_needs_store(const struct desk_answer *a)
     return false;
 }
 
-enum sluice_code receive_concluded(struct open_queue *q, struct desk *d, bool named, enum err err,
-                                   struct desk_answer *a, struct sluice_batch **out,
+enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct desk *d, bool named,
+                                   enum err err, struct desk_answer *a, struct sluice_batch **out,
                                    struct sluice_error *error)
 {
     struct receiving r = {.queue = q, .named = named, .answer = *a, .out = out, .error = error};
     *out = NULL;
-    enum sluice_code code = refuse_op(error, err, OP_CLAIM, a, q->row.name);
-    if (code == SLUICE_NOT_FOUND) queue_stale(q);
-    if (!code && a->deliveries_len > 0) code = hand_out(&r, 0, d);
+    enum sluice_code code = conclude_claim(&r, shard, d, err);
     if (!code && !*out) *out = batch_take(batch_new(0));
     return code;
 }
@@ -416,8 +469,9 @@ enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct
 
 // ---- outcomes that are one op, for those who do not wait
 
-bool settle_as_one_op(struct open_queue *q, const struct later_settle *what, struct desk *d,
-                      uint32_t shard, struct op *op, struct buf *payload)
+bool settle_as_one_op(struct open_queue *q, const struct later_settle *what,
+                      struct desk *const *desks, uint32_t *shard, struct op *op,
+                      struct buf *payload)
 {
     if (what->len == 0 || what->len > REFS_MAX || check_wait(what->wait_ms, "", NULL)) return false;
     struct settling s = settling_of(what, NULL, NULL);
@@ -425,11 +479,13 @@ bool settle_as_one_op(struct open_queue *q, const struct later_settle *what, str
     buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
     for (size_t i = 0; i < what->len; i++) {
         struct lock_name lock;
-        if (token_parse(q, what->tokens[i], &lock, NULL) || lock.shard != shard) return false;
+        if (token_parse(q, what->tokens[i], &lock, NULL)) return false;
+        if (i == 0) *shard = lock.shard;
+        if (lock.shard != *shard) return false;
         lock_ref_put(&refs, &lock.ref);
     }
     s.queue = q;
-    encode(&s, d, buf_bytes(&refs), what->len, payload);
+    encode(&s, desks[*shard], buf_bytes(&refs), what->len, payload);
     *op = (struct op){s.kind, buf_bytes(payload)};
     return !payload->bad;
 }

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/interval.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define PACE_RIVALS_MAX 32
@@ -39,5 +40,6 @@ struct pace {
     int64_t looked_at; // the tail was seen
 
     int64_t owner_at;       // the newest entry that the owner of the current epoch committed
+    bool owner_away;        // ... and since then it did not answer those who asked it
     int64_t courtesy_until; // a direct writer beside a live owner pauses
 };

@@ -409,6 +409,14 @@ void desk_owner(struct desk *d, struct desk_owner *out)
     driver_leave(d->driver, &w);
 }
 
+void desk_owner_away(struct desk *d)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    journal_owner_away(shard_journal(d->shard));
+    driver_leave(d->driver, &w);
+}
+
 enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner)
 {
     struct desk_call c;

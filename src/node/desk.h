@@ -86,6 +86,7 @@ struct desk_owner {
     bool mine;       // this desk is it
 };
 void desk_owner(struct desk *d, struct desk_owner *out);
+void desk_owner_away(struct desk *d); // it does not answer: journal_owner_away
 MUST_USE enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner);
 MUST_USE enum err desk_touch(struct desk *d); // commits an entry, so that the fold's time moves on
 bool desk_dispatch(struct desk *d);           // shard_dispatch with fresh random bits

@@ -276,7 +276,7 @@ bool tokens_add_lines(struct tokens *t, struct bytes text, const char *where, ch
                       size_t why_len)
 {
     char what[256] = "";
-    bool good = memchr(text.data, 0, text.len) == NULL;
+    bool good = text.len == 0 || !memchr(text.data, 0, text.len);
     char *copy = memory_new(text.len + 1), *rest = copy;
     if (!good) (void)snprintf(why, why_len, "%s: it is not a text", where);
     if (text.len > 0) memcpy(copy, text.data, text.len);

@@ -197,6 +197,31 @@ static void nobody_pauses_for_an_owner_that_has_fallen_silent(void **state)
     shop_close(&s);
 }
 
+static void nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_again(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config one = config_plain(1), other = config_plain(2);
+    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    own(&owner);
+    hand_catch_up(&direct);
+    journal_owner_away(direct.journal);
+    hand_commit(&direct);
+    hand_commit(&direct);
+    hand_catch_up(&owner);
+    hand_commit(&owner);
+    hand_catch_up(&direct);
+    hand_commit(&direct);
+    hand_ask(&direct);
+    hand_take_none(&direct);
+    assert_int_equal(hand_pass_until_woken(&direct), 1000);
+    hand_put(&direct);
+    hand_dismiss(&owner);
+    hand_dismiss(&direct);
+    shop_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +233,7 @@ int main(void)
         cmocka_unit_test(who_was_in_doubt_reads_the_slot_at_once),
         cmocka_unit_test(direct_writer_pauses_beside_a_live_owner),
         cmocka_unit_test(nobody_pauses_for_an_owner_that_has_fallen_silent),
+        cmocka_unit_test(nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

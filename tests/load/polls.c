@@ -95,8 +95,21 @@ static uint64_t waiting(const struct node_process *n)
 
 // ---- the phases
 
+// Those that come while a node is still opening their queue wait in another way, for their 20 s.
+static bool open_queue(const struct polls *p)
+{
+    struct sluice *node = NULL;
+    struct sluice_batch *none = NULL;
+    bool ok = sluice_open(p->load.node.url, NULL, &node, NULL) == SLUICE_OK &&
+              sluice_receive(node, LOAD_QUEUE, NULL, &none, NULL) == SLUICE_OK;
+    sluice_batch_free(none);
+    sluice_close(node);
+    return ok;
+}
+
 static bool begin_polls(struct polls *p)
 {
+    if (!open_queue(p)) return false;
     for (uint32_t i = 0; i < p->len; i++) {
         p->lines[i].fd = dial(&p->load.node);
         if (p->lines[i].fd < 0 || !ask(p->lines[i].fd, "POST", "/v1/queues/" LOAD_QUEUE "/receive",

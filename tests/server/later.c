@@ -8,6 +8,8 @@
 #include "os/clock.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -225,6 +227,122 @@ static void a_crowd_waits_and_ends_in_time(void **state)
     sluice_close(s);
 }
 
+// ---- several shards
+
+#define SHARDS "4"
+
+static struct sluice *open_sharded(void)
+{
+    struct sluice *s;
+    struct sluice_setting shards = {"shards", SHARDS};
+    struct sluice_batch *b;
+    assert_int_equal(sluice_open("mem:", NULL, &s, NULL), SLUICE_OK);
+    assert_int_equal(sluice_queue_create(s, "tasks", &shards, 1, NULL), SLUICE_OK);
+    assert_int_equal(sluice_receive(s, "tasks", NULL, &b, NULL), SLUICE_OK); // opens every desk
+    assert_int_equal(b->len, 0);
+    sluice_batch_free(b);
+    return s;
+}
+
+static void all_shards_are_waited_in_at_once(void **state)
+{
+    (void)state;
+    struct sluice *s = open_sharded();
+    for (int i = 0; i < 40; i++) { // whichever shard it falls into
+        struct call c;
+        call_init(&c);
+        int64_t began = clock_boot_ms();
+        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
+                      &c.later);
+        send_text(s, "x");
+        call_wait(&c);
+        assert_true(clock_boot_ms() - began < DEADLINE_MS / 2);
+        assert_int_equal(c.batch->len, 1);
+        const char *token = c.batch->messages[0].token;
+        assert_int_equal(sluice_ack(s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+        call_done(&c);
+    }
+    sluice_close(s);
+}
+
+static void a_crowd_at_several_shards_shares_what_comes(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 300 };
+    struct sluice *s = open_sharded();
+    static struct call calls[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        call_init(&calls[i]);
+        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 2000, .worker = "w"},
+                      &calls[i].later);
+    }
+    for (int i = 0; i < MESSAGES; i++)
+        send_text(s, "x");
+    size_t given = 0;
+    for (int i = 0; i < CROWD; i++) {
+        call_wait(&calls[i]);
+        assert_int_equal(calls[i].code, SLUICE_OK);
+        given += calls[i].batch->len;
+        call_done(&calls[i]);
+    }
+    assert_int_equal(given, MESSAGES);
+    sluice_close(s);
+}
+
+struct mob {
+    struct sluice *s;
+    _Atomic int got;
+    _Atomic bool over;
+};
+
+// Receives, and now and then changes its mind at once or a little later.
+static void *restless(void *arg)
+{
+    struct mob *m = arg;
+    for (unsigned i = 0; !atomic_load(&m->over); i++) {
+        struct call c;
+        call_init(&c);
+        later_receive(m->s, "tasks", &(struct sluice_receive){.wait_ms = 50, .worker = "w"},
+                      &c.later);
+        for (unsigned spin = 0; spin < i % 7; spin++)
+            (void)sched_yield();
+        if (i % 3 != 0 || !later_cancel(m->s, &c.later)) {
+            call_wait(&c);
+            if (c.batch && c.batch->len > 0) {
+                const char *token = c.batch->messages[0].token;
+                assert_int_equal(sluice_ack(m->s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+                atomic_fetch_add(&m->got, 1);
+            }
+        }
+        call_done(&c);
+    }
+    return NULL;
+}
+
+static void changing_ones_mind_at_several_shards_loses_nothing(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 600, THREADS = 6 };
+    struct mob m = {.s = open_sharded()};
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, restless, &m), 0);
+    for (int i = 0; i < MESSAGES; i++)
+        send_text(m.s, "x");
+    int64_t give_up = clock_boot_ms() + DEADLINE_MS;
+    while (atomic_load(&m.got) < MESSAGES && clock_boot_ms() < give_up)
+        (void)sched_yield();
+    atomic_store(&m.over, true);
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    assert_int_equal(m.got, MESSAGES);
+    struct sluice_stats stats;
+    assert_int_equal(sluice_stats(m.s, "tasks", &stats, NULL), SLUICE_OK);
+    assert_int_equal(stats.processed, MESSAGES);
+    assert_int_equal(stats.locked, 0);
+    sluice_close(m.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +351,9 @@ int main(void)
         cmocka_unit_test(a_receive_waits_and_is_settled),
         cmocka_unit_test(a_cancelled_receive_is_not_answered_and_loses_nothing),
         cmocka_unit_test(a_crowd_waits_and_ends_in_time),
+        cmocka_unit_test(all_shards_are_waited_in_at_once),
+        cmocka_unit_test(a_crowd_at_several_shards_shares_what_comes),
+        cmocka_unit_test(changing_ones_mind_at_several_shards_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,7 @@ struct bench *bench_open(const char *backend)
                : b->kind == BENCH_S3 ? open_s3()
                                      : open_file(b);
     b->store = b->clock;
+    b->node_owns = strcmp(backend, "http-owner") == 0;
     return b;
 }
 
@@ -337,7 +338,10 @@ struct state_look bench_look(struct hand *w, uint64_t seq)
 
 uint64_t hand_slot(struct hand *w)
 {
-    return bench_look(w, 0).slot;
+    struct desk_owner owner;
+    uint64_t slot = bench_look(w, 0).slot;
+    desk_owner(w->desk, &owner);
+    return slot - owner.epoch;
 }
 
 enum err hand_find(struct hand *w, uint64_t seq, struct message_view *out)

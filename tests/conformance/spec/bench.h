@@ -14,7 +14,8 @@
 
 struct bench; // one store
 
-// "mem", "file" or "s3"; "http" is a node on a store in memory.
+// "mem", "file" or "s3"; "http" is a node on a store in memory, which leaves
+// ownership to the hands; "http-owner" one that owns the shards, as nodes do.
 struct bench *bench_open(const char *backend);
 void bench_close(struct bench *b);
 void bench_pass(struct bench *b, int64_t ms); // time passes, for everybody
@@ -26,8 +27,8 @@ void bench_make_faulty(struct bench *b);
 void bench_faults(struct bench *b, const struct fault_options *faults); // NULL: none
 
 // A hand: a queue seen by one worker. By way of a node it has a desk all the same, to look into the
-// shard, and for what a coordinator beside the node does. The first desk of a name creates it with the given
-// configuration, as key=value words.
+// shard, and for what a coordinator beside the node does. The first desk of a name creates it with
+// the given configuration, as key=value words.
 struct hand {
     struct bench *bench;
     struct desk *desk;
@@ -106,7 +107,7 @@ void receiver_start(struct receiver *r, struct hand *w, const char *name); // re
 void receiver_end(struct receiver *r); // returns when it was answered
 
 struct machine_stats hand_stats(struct hand *w);
-uint64_t hand_slot(struct hand *w); // of the last entry, after a look
+uint64_t hand_slot(struct hand *w); // of the last entry, not counting those that name an owner
 enum err hand_find(struct hand *w, uint64_t seq, struct message_view *out);
 enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err);
 

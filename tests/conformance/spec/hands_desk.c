@@ -262,4 +262,3 @@ size_t hand_events(struct hand *w, enum event_kind kind, struct event *out, size
     }
     return count;
 }
-

@@ -4,6 +4,7 @@
 // registry of workers, dispatch, ownership) is done at desks beside it, as another process would.
 #include "inside.h"
 
+#include "api/owner.h"
 #include "api/remote.h"
 #include "api/wire.h"
 #include "base/memory.h"
@@ -20,15 +21,16 @@
 struct node {
     struct sluice *store;
     struct server *server;
+    struct owner_self *self; // taken from a node that is not to own
     char url[64];
     pthread_mutex_t carrying;
 };
 
 struct far_hand {
     struct sluice *api;
-    struct open_queue queue;  // its row alone: what ids and tokens are made of
-    struct outcome_row last;  // of the last outcome
-    struct event *near;       // events as the desk saw them
+    struct open_queue queue; // its row alone: what ids and tokens are made of
+    struct outcome_row last; // of the last outcome
+    struct event *near;      // events as the desk saw them
     size_t near_len;
 };
 
@@ -71,6 +73,7 @@ void hands_begin(struct bench *b)
     n->store->no_courtesy = true;
     FINE(server_start(&config, n->store, &n->server, &error));
     (void)snprintf(n->url, sizeof n->url, "http://%s", server_address(n->server));
+    if (!b->node_owns) n->self = atomic_exchange(&n->store->self, NULL);
 }
 
 void hands_end(struct bench *b)
@@ -80,6 +83,7 @@ void hands_end(struct bench *b)
         store_free(b->store);
         return;
     }
+    if (n->self) atomic_store(&n->store->self, n->self);
     assert_true(server_stop(n->server, 10000));
     porter_work(n->store);
     sluice_close(n->store); // and the bench's store

@@ -20,6 +20,7 @@ struct bench {
     struct hand *workers[WORKERS_MAX_HERE];
     size_t workers_len;
     struct node *node; // NULL until there is a hand, and with hands at desks
+    bool node_owns;    // it is the shards' owner, and so there is no other coordinator
 };
 
 // ---- bench.c

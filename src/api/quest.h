@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A receive over all shards of a queue: it awaits something to claim in each of them, claims in the
+// first that has it, and goes on waiting when somebody else was faster.
+#pragma once
+
+#include "api/inside.h"
+
+struct quest;
+
+// err is that of a claim; a has what was claimed, or nothing when the time was up. Called once, on
+// any thread, perhaps before quest_begin returns; what it is shown lives until it returns.
+typedef void quest_done(void *ctx, enum err err, uint32_t shard, struct desk_answer *a);
+
+// desks: one for each shard, all open. The claim is copied.
+struct quest *quest_begin(struct open_queue *q, struct desk *const *desks,
+                          const struct op_claim *claim, int64_t wait_ms, quest_done *done,
+                          void *ctx);
+// True: nothing was claimed, done will not be called, and the quest is gone. False: it was called,
+// or will be soon.
+bool quest_cancel(struct quest *q);
+void quest_release(struct quest *q); // once done was called; may be called from there
+
+// receive.c: NULL when the receive is refused before it begins.
+struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desks,
+                                  const struct sluice_receive *o, quest_done *done, void *ctx);

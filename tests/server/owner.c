@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who owns a shard, and what becomes of calls when owners are killed, stopped and replaced: nodes
+// as processes of their own on one directory, and a direct client beside them.
+#include "api/owner.h"
+#include "../conformance/store/support.h"
+#include "../unit/unit.h"
+#include "net/http.h"
+#include "node/desk.h"
+#include "os/clock.h"
+#include "server/server.h"
+#include "store/file.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define STATED_MS 6000 // lease and one question: then another node has taken over
+#define SLACK_MS  3000 // for a busy machine
+#define SOON_MS   900  // less than the pause that a direct writer makes beside an owner
+
+extern char **environ;
+
+// ---- nodes: this program, started again
+
+static int serve(const char *dir, const char *name)
+{
+    struct sluice *store = NULL;
+    struct server *server = NULL;
+    struct server_config config = {.listen = "127.0.0.1:0", .node = name};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (sluice_open(dir, NULL, &store, NULL) || server_start(&config, store, &server, NULL))
+        return 1;
+    (void)printf("%s\n", server_address(server));
+    (void)fflush(stdout);
+    for (;;)
+        (void)pause();
+}
+
+struct node {
+    pid_t pid; // 0: not running
+    char url[80];
+};
+
+static void node_start(struct node *n, const char *dir, const char *name)
+{
+    int out[2];
+    char line[64] = "";
+    char program[] = "owner", mode[] = "node";
+    char *const argv[] = {program, mode, (char *)dir, (char *)name, NULL};
+    posix_spawn_file_actions_t actions;
+    assert_int_equal(pipe(out), 0);
+    for (int i = 0; i < 2; i++)
+        (void)fcntl(out[i], F_SETFD, FD_CLOEXEC);
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    assert_int_equal(posix_spawn(&n->pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)close(out[1]);
+    FILE *said = fdopen(out[0], "r");
+    assert_non_null(said);
+    assert_non_null(fgets(line, sizeof line, said));
+    (void)fclose(said);
+    line[strcspn(line, "\n")] = 0;
+    (void)snprintf(n->url, sizeof n->url, "http://%s", line);
+}
+
+static void node_kill(struct node *n)
+{
+    if (n->pid == 0) return;
+    (void)kill(n->pid, SIGKILL);
+    assert_int_equal(waitpid(n->pid, NULL, 0), n->pid);
+    n->pid = 0;
+}
+
+// Until it stands still: a signal is sent, not delivered.
+static void node_stop(const struct node *n)
+{
+    int status;
+    (void)kill(n->pid, SIGSTOP);
+    assert_int_equal(waitpid(n->pid, &status, WUNTRACED), n->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+// ---- the rig
+
+struct rig {
+    char dir[SCRATCH_MAX];
+    struct node one, two;
+    struct sluice *client; // direct
+    struct desk *desk;     // to see what the journal says
+    struct store *store;
+};
+
+static void open_at(const char *url, const struct sluice_options *options, struct sluice **out)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    if (sluice_open(url, options, out, &error)) fail_msg("%s: %s", url, error.message);
+}
+
+static void desk_open_here(struct rig *r)
+{
+    struct sluice_queue_info *info = NULL;
+    struct desk_config config = {.patience_ms = DEADLINE_MS};
+    config_defaults(&config.birth);
+    assert_int_equal(sluice_queue_show(r->client, "tasks", &info, NULL), SLUICE_OK);
+    for (size_t i = 0; i < sizeof config.id.queue; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(info->id + 2 * i, "%2x", &byte), 1);
+        config.id.queue[i] = (uint8_t)byte;
+    }
+    (void)snprintf(config.queue, sizeof config.queue, "tasks");
+    sluice_queue_info_free(info);
+    r->store = file_open(r->dir, NULL);
+    assert_int_equal(desk_open(r->store, &config, &r->desk), ERR_OK);
+}
+
+static int set_up(void **state)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    scratch_make(r->dir);
+    open_at(r->dir, NULL, &r->client);
+    assert_int_equal(sluice_queue_create(r->client, "tasks", NULL, 0, NULL), SLUICE_OK);
+    desk_open_here(r);
+    *state = r;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct rig *r = *state;
+    node_kill(&r->one);
+    node_kill(&r->two);
+    sluice_close(r->client);
+    desk_close(r->desk);
+    store_free(r->store);
+    scratch_remove(r->dir);
+    free(r);
+    return 0;
+}
+
+static void send_by(struct sluice *s, const char *body)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    struct sluice_send message = {.body = body, .body_len = strlen(body)};
+    if (sluice_send(s, "tasks", &message, 1, NULL, NULL, &error))
+        fail_msg("%s: %s", sluice_code_name(error.code), error.message);
+}
+
+// One message by way of the node.
+static void use_node(const struct node *n, const char *body)
+{
+    struct sluice *s = NULL;
+    open_at(n->url, NULL, &s);
+    send_by(s, body);
+    sluice_close(s);
+}
+
+static struct desk_owner owner_now(struct rig *r, struct owner_name *name)
+{
+    struct desk_owner o;
+    assert_int_equal(desk_sync(r->desk), ERR_OK);
+    desk_owner(r->desk, &o);
+    *name = (struct owner_name){.url = ""};
+    if (o.epoch != 0) assert_true(owner_parse(o.address, name));
+    return o;
+}
+
+// The number that follows `before` in what the node answers.
+static int number_at(const struct node *n, const char *path, const char *before)
+{
+    struct http *http = http_new(NULL);
+    struct http_call call;
+    char url[120];
+    (void)snprintf(url, sizeof url, "%s%s", n->url, path);
+    http_call_init(&call, "GET", url);
+    http_do(http, &call);
+    assert_int_equal(call.status, 200);
+    buf_put_u8(&call.body_in, 0);
+    const char *told = strstr((const char *)call.body_in.data, before);
+    assert_non_null(told);
+    int number = atoi(told + strlen(before));
+    http_call_done(&call);
+    http_free(http);
+    return number;
+}
+
+static int sent_through(const struct node *n)
+{
+    return number_at(n, "/metrics", "\nsluice_messages_sent_total ");
+}
+
+static int acked_through(const struct node *n)
+{
+    return number_at(n, "/metrics", "\nsluice_messages_acked_total ");
+}
+
+static uint64_t tally_others(struct rig *r)
+{
+    struct shard_tally t;
+    assert_int_equal(desk_sync(r->desk), ERR_OK);
+    desk_tally(r->desk, &t);
+    return t.others;
+}
+
+// Receives and acks until there is nothing for a moment; every message comes once.
+static size_t drain(struct sluice *s)
+{
+    static char seen[512][SLUICE_ID_MAX];
+    size_t count = 0;
+    struct sluice_receive ask = {.max = 10, .wait_ms = 300};
+    for (;;) {
+        struct sluice_batch *batch = NULL;
+        assert_int_equal(sluice_receive(s, "tasks", &ask, &batch, NULL), SLUICE_OK);
+        size_t len = batch->len;
+        for (size_t i = 0; i < len; i++) {
+            const char *token = batch->messages[i].token;
+            for (size_t k = 0; k < count; k++)
+                if (strcmp(seen[k], batch->messages[i].id) == 0) fail_msg("%s came twice", seen[k]);
+            (void)snprintf(seen[count++], SLUICE_ID_MAX, "%s", batch->messages[i].id);
+            assert_true(count < sizeof seen / sizeof *seen);
+            assert_int_equal(sluice_ack(s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+        }
+        sluice_batch_free(batch);
+        if (len == 0) return count;
+    }
+}
+
+// ---- the address
+
+static void an_address_comes_back_as_it_was_printed(void **state)
+{
+    (void)state;
+    struct owner_name name = {"http://10.0.0.1:7333", "n-1", "0123456789abcdef"}, back;
+    char text[JOURNAL_ADDRESS_MAX + 1];
+    assert_true(owner_print(&name, text));
+    assert_string_equal(text, "http://10.0.0.1:7333 n-1 0123456789abcdef");
+    assert_true(owner_parse(text, &back));
+    assert_string_equal(back.url, name.url);
+    assert_string_equal(back.node, name.node);
+    assert_string_equal(back.incarnation, name.incarnation);
+    assert_true(owner_parse("https://h n i", &back));
+    static const char *const bad[] = {"",
+                                      "http://h",
+                                      "http://h n",
+                                      "http://h n ",
+                                      "ftp://h n i",
+                                      "http://h  n i",
+                                      "http://h n i j",
+                                      "http://h n\n i",
+                                      " n i"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (owner_parse(bad[i], &back)) fail_msg("\"%s\" was taken", bad[i]);
+    (void)snprintf(name.node, sizeof name.node, "two words");
+    assert_false(owner_print(&name, text));
+    memset(name.node, 'n', 230);
+    name.node[230] = 0;
+    assert_false(owner_print(&name, text)); // together they are too long
+}
+
+// ---- owning
+
+static void a_node_owns_the_shard_it_works_on(void **state)
+{
+    struct rig *r = *state;
+    struct owner_name name;
+    node_start(&r->one, r->dir, "one");
+    assert_int_equal(owner_now(r, &name).epoch, 0); // nobody used it yet
+    use_node(&r->one, "a");
+    struct desk_owner o = owner_now(r, &name);
+    assert_int_equal(o.epoch, 1);
+    assert_int_equal(o.token, 1);
+    assert_string_equal(name.node, "one");
+    assert_string_equal(name.url, r->one.url);
+    use_node(&r->one, "b");
+    assert_int_equal(owner_now(r, &name).epoch, 1);
+}
+
+static void looking_at_a_queue_does_not_make_an_owner(void **state)
+{
+    struct rig *r = *state;
+    struct owner_name name;
+    struct sluice *s = NULL;
+    struct sluice_stats stats;
+    node_start(&r->one, r->dir, "one");
+    open_at(r->one.url, NULL, &s);
+    assert_int_equal(sluice_stats(s, "tasks", &stats, NULL), SLUICE_OK);
+    sluice_close(s);
+    assert_int_equal(owner_now(r, &name).epoch, 0);
+}
+
+static void an_idle_owner_writes_nothing(void **state)
+{
+    struct rig *r = *state;
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "a");
+    uint64_t before = tally_others(r);
+    (void)nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL); // to see nothing
+    assert_int_equal(tally_others(r), before);
+}
+
+static void a_restart_under_the_same_name_takes_over_at_once(void **state)
+{
+    struct rig *r = *state;
+    struct owner_name name, again;
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "a");
+    (void)owner_now(r, &name);
+    for (uint64_t life = 2; life < 5; life++) {
+        node_kill(&r->one);
+        node_start(&r->one, r->dir, "one");
+        int64_t began = clock_boot_ms();
+        use_node(&r->one, "b");
+        use_node(&r->one, "c"); // without the pause of a direct writer between the two
+        assert_true(clock_boot_ms() - began < SOON_MS);
+        struct desk_owner o = owner_now(r, &again);
+        assert_int_equal(o.epoch, life);
+        assert_string_equal(again.url, r->one.url);
+        assert_string_not_equal(again.incarnation, name.incarnation);
+    }
+}
+
+static void await_owner(struct rig *r, const struct node *use, const char *node, int64_t within_ms)
+{
+    struct owner_name name;
+    int64_t until = clock_boot_ms() + within_ms;
+    do {
+        use_node(use, "again");
+        (void)owner_now(r, &name);
+        if (clock_boot_ms() > until) fail_msg("%s still owns", name.node);
+    } while (strcmp(name.node, node) != 0);
+}
+
+static void a_second_node_takes_over_only_after_the_first_died(void **state)
+{
+    struct rig *r = *state;
+    struct owner_name name;
+    node_start(&r->one, r->dir, "one");
+    node_start(&r->two, r->dir, "two");
+    use_node(&r->one, "a");
+    use_node(&r->two, "b");
+    use_node(&r->two, "c"); // it can do its work all the same
+    (void)owner_now(r, &name);
+    assert_string_equal(name.node, "one");
+    node_kill(&r->one);
+    await_owner(r, &r->two, "two", STATED_MS + SLACK_MS);
+    assert_int_equal(owner_now(r, &name).epoch, 2);
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "d");
+    (void)owner_now(r, &name);
+    assert_string_equal(name.node, "two"); // which lives
+}
+
+struct sender {
+    const struct node *node;
+    int sent;
+    enum sluice_code worst;
+};
+
+static void *send_on(void *arg)
+{
+    struct sender *w = arg;
+    struct sluice *s = NULL;
+    open_at(w->node->url, NULL, &s);
+    for (int i = 0; i < 5; i++) {
+        struct sluice_send message = {.body = "x", .body_len = 1};
+        enum sluice_code code = sluice_send(s, "tasks", &message, 1, NULL, NULL, NULL);
+        if (!code) w->sent++;
+        if (code) w->worst = code;
+    }
+    sluice_close(s);
+    return NULL;
+}
+
+static void a_node_that_was_stopped_is_fenced_and_serves_on(void **state)
+{
+    struct rig *r = *state;
+    struct owner_name name;
+    pthread_t thread;
+    struct sender late = {.node = &r->one};
+    int sent = 0;
+    node_start(&r->one, r->dir, "one");
+    node_start(&r->two, r->dir, "two");
+    use_node(&r->one, "a");
+    sent++;
+    struct sluice *connected = NULL; // so that its call is on its way while nobody answers
+    open_at(r->one.url, NULL, &connected);
+    send_by(connected, "b");
+    sent++;
+    node_stop(&r->one);
+    struct sluice *two = NULL;
+    open_at(r->two.url, NULL, &two);
+    int64_t until = clock_boot_ms() + STATED_MS + SLACK_MS;
+    do {
+        send_by(two, "c");
+        sent++;
+        (void)owner_now(r, &name);
+        assert_true(clock_boot_ms() < until);
+    } while (strcmp(name.node, "two") != 0);
+    sluice_close(two);
+    (void)kill(r->one.pid, SIGCONT);
+    assert_int_equal(pthread_create(&thread, NULL, send_on, &late), 0);
+    send_by(connected, "d"); // it believes that it owns, and learns better
+    sent++;
+    (void)pthread_join(thread, NULL);
+    sluice_close(connected);
+    assert_int_equal(late.worst, SLUICE_OK);
+    sent += late.sent;
+    (void)owner_now(r, &name);
+    assert_string_equal(name.node, "two");
+    assert_int_equal(drain(r->client), sent);
+}
+
+// ---- forwarding
+
+static void a_direct_client_works_through_the_owner(void **state)
+{
+    struct rig *r = *state;
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "first");
+    for (int i = 0; i < 20; i++)
+        send_by(r->client, "x");
+    assert_int_equal(sent_through(&r->one), 21);
+    assert_int_equal(drain(r->client), 21);
+    assert_int_equal(acked_through(&r->one), 21);
+}
+
+static void a_client_that_was_told_to_does_it_itself(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *own = NULL;
+    struct sluice_options direct = {.direct = 1};
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "first");
+    open_at(r->dir, &direct, &own);
+    send_by(own, "x");
+    sluice_close(own);
+    (void)setenv("SLUICE_FORWARD", "off", 1);
+    open_at(r->dir, NULL, &own);
+    (void)unsetenv("SLUICE_FORWARD");
+    send_by(own, "y");
+    sluice_close(own);
+    assert_int_equal(sent_through(&r->one), 1);
+    assert_int_equal(drain(r->client), 3);
+}
+
+static void a_client_finds_an_owner_that_came_later(void **state)
+{
+    struct rig *r = *state;
+    send_by(r->client, "there is none");
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "now there is");
+    int64_t until = clock_boot_ms() + DEADLINE_MS;
+    while (sent_through(&r->one) < 2) { // what it writes itself tells it
+        send_by(r->client, "x");
+        assert_true(clock_boot_ms() < until);
+    }
+}
+
+static void a_killed_owner_costs_its_clients_a_second_at_most(void **state)
+{
+    struct rig *r = *state;
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "first");
+    send_by(r->client, "through it");
+    node_kill(&r->one);
+    int64_t began = clock_boot_ms();
+    send_by(r->client, "directly");
+    assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
+    // From here on there is a pause after each: it might be alive, beside a dead network.
+    assert_int_equal(drain(r->client), 3);
+}
+
+static void a_stopped_owner_costs_its_clients_a_second_at_most(void **state)
+{
+    struct rig *r = *state;
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "first");
+    send_by(r->client, "through it");
+    node_stop(&r->one);
+    int64_t began = clock_boot_ms();
+    send_by(r->client, "directly");
+    int64_t took = clock_boot_ms() - began;
+    if (took > 1000 + SOON_MS) fail_msg("it took %" PRId64 " ms", took);
+    (void)kill(r->one.pid, SIGCONT);
+    // The one that was given up is done by the owner now, or was: with the same request id.
+    assert_int_equal(drain(r->client), 3);
+}
+
+struct receiver {
+    struct rig *rig;
+    size_t got;
+    _Atomic bool begun;
+};
+
+static void *receive_on(void *arg)
+{
+    struct receiver *w = arg;
+    struct sluice_batch *batch = NULL;
+    struct sluice_receive ask = {.max = 1, .wait_ms = 10000};
+    w->begun = true;
+    assert_int_equal(sluice_receive(w->rig->client, "tasks", &ask, &batch, NULL), SLUICE_OK);
+    w->got = batch->len;
+    sluice_batch_free(batch);
+    return NULL;
+}
+
+static void a_receive_goes_on_when_the_owner_dies(void **state)
+{
+    struct rig *r = *state;
+    pthread_t thread;
+    struct receiver w = {.rig = r};
+    node_start(&r->one, r->dir, "one");
+    use_node(&r->one, "first");
+    assert_int_equal(drain(r->client), 1);
+    assert_int_equal(pthread_create(&thread, NULL, receive_on, &w), 0);
+    int64_t until = clock_boot_ms() + DEADLINE_MS;
+    while (number_at(&r->one, "/v1/node", "\"waiting\":") == 0)
+        assert_true(clock_boot_ms() < until);
+    node_kill(&r->one);
+    int64_t began = clock_boot_ms();
+    struct sluice *other = NULL;
+    struct sluice_options direct = {.direct = 1};
+    open_at(r->dir, &direct, &other);
+    send_by(other, "for it");
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(w.got, 1);
+    assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
+    sluice_close(other);
+}
+
+static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
+{
+    struct rig *r = *state;
+    char other[SCRATCH_MAX], address[JOURNAL_ADDRESS_MAX + 1];
+    struct sluice *elsewhere = NULL;
+    struct sluice_stats stats;
+    scratch_make(other);
+    open_at(other, NULL, &elsewhere);
+    assert_int_equal(sluice_queue_create(elsewhere, "tasks", NULL, 0, NULL), SLUICE_OK);
+    node_start(&r->one, other, "one");
+    // As on another machine, whose node listens on 127.0.0.1 too.
+    struct owner_name name = {.node = "one", .incarnation = "1"};
+    (void)snprintf(name.url, sizeof name.url, "%s", r->one.url);
+    assert_true(owner_print(&name, address));
+    struct journal_owner owner = {.token = 1, .address = bytes_str(address)};
+    assert_int_equal(desk_own(r->desk, 0, &owner), ERR_OK);
+    send_by(r->client, "stays here");
+    assert_int_equal(sluice_stats(r->client, "tasks", &stats, NULL), SLUICE_OK);
+    assert_int_equal(stats.sent, 1);
+    assert_int_equal(sluice_stats(elsewhere, "tasks", &stats, NULL), SLUICE_OK);
+    assert_int_equal(stats.sent, 0);
+    node_kill(&r->one);
+    sluice_close(elsewhere);
+    scratch_remove(other);
+}
+
+// ---- desks
+
+static enum err send_at(struct desk *d)
+{
+    struct desk_answer answer;
+    struct buf payload;
+    struct request_id id = {{0}};
+    id.bytes[0] = 7;
+    buf_init(&payload, 4096);
+    send_begin(&payload, &id);
+    send_add(&payload, &(struct message){.body = bytes_str("x")});
+    send_end(&payload, 0, 1);
+    desk_answer_init(&answer);
+    enum err err = desk_do(d, (struct op){OP_SEND, buf_bytes(&payload)}, &answer);
+    desk_answer_done(&answer);
+    buf_done(&payload);
+    return err;
+}
+
+static void an_op_of_a_replaced_owner_is_proposed_again_directly(void **state)
+{
+    struct rig *r = *state;
+    struct desk *first = r->desk;
+    struct store *store = r->store;
+    struct journal_owner owner = {.token = 1, .address = bytes_str("a")};
+    struct desk_owner o;
+    assert_int_equal(desk_own(first, 0, &owner), ERR_OK);
+    desk_open_here(r);
+    owner = (struct journal_owner){.token = 2, .address = bytes_str("b")};
+    assert_int_equal(desk_own(r->desk, 1, &owner), ERR_OK);
+    desk_owner(first, &o);
+    assert_true(o.mine); // so it thinks
+    assert_int_equal(send_at(first), ERR_OK);
+    desk_owner(first, &o);
+    assert_false(o.mine);
+    assert_int_equal(o.epoch, 2);
+    desk_close(first);
+    store_free(store);
+    assert_int_equal(drain(r->client), 1);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "node") == 0) return serve(argv[2], argv[3]);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_address_comes_back_as_it_was_printed),
+        TEST(an_op_of_a_replaced_owner_is_proposed_again_directly),
+        TEST(a_node_owns_the_shard_it_works_on),
+        TEST(looking_at_a_queue_does_not_make_an_owner),
+        TEST(an_idle_owner_writes_nothing),
+        TEST(a_restart_under_the_same_name_takes_over_at_once),
+        TEST(a_second_node_takes_over_only_after_the_first_died),
+        TEST(a_node_that_was_stopped_is_fenced_and_serves_on),
+        TEST(a_direct_client_works_through_the_owner),
+        TEST(a_client_that_was_told_to_does_it_itself),
+        TEST(a_client_finds_an_owner_that_came_later),
+        TEST(a_killed_owner_costs_its_clients_a_second_at_most),
+        TEST(a_stopped_owner_costs_its_clients_a_second_at_most),
+        TEST(a_receive_goes_on_when_the_owner_dies),
+        TEST(a_node_with_another_queue_of_that_name_is_not_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
