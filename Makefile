@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers build test asan tsan fuzz soak sim bench bench-peers chaos chaos-bucket run install format lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-peers chaos chaos-bucket chaos-node load run demo install format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ deps-lint:
 deps-servers:
 	@tools/deps.sh servers || test "$$CI" != true
 	@tools/deps.sh browser || test "$$CI" != true
+
+deps-peers:
+	@tools/deps.sh peers
 
 build: deps $(BUILD)/build.ninja ## compile everything into build/ (the default)
 	@ninja -C $(BUILD)
@@ -55,9 +58,9 @@ bench: deps build-release/build.ninja ## measure the release build
 	@ninja -C build-release
 	@meson test -C build-release --benchmark --no-rebuild --num-processes 1 --verbose $(ARGS)
 
-bench-peers: deps build-release/build.ninja ## the same workloads beside beanstalkd, with the ratio
-	@tools/deps.sh peers
-	@ninja -C build-release src/cli/peers
+bench-peers: deps deps-peers build-release/build.ninja ## the same workloads beside beanstalkd and RabbitMQ, with the ratios
+	@meson setup --reconfigure build-release >/dev/null
+	@ninja -C build-release src/cli/peers src/cli/sluice
 	@build-release/src/cli/peers $(ARGS)
 
 chaos: build ## minutes of workers killed at random on one directory: CHAOS_SECONDS=180
@@ -67,7 +70,19 @@ chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, 
 	@tests/servers/with-radosgw $(BUILD)/tests/chaos/chaos --faults --restarts --timeout 1000 --processes 4 --workers 6 \
 		--seconds $(CHAOS_SECONDS) $(ARGS)
 
-run: build ## a demonstration: 2,000 jobs, workers killed with -9 on the way, the tally
+chaos-node: build ## the same over HTTP: the node is killed every two seconds too
+	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)
+
+load: deps build-release/build.ninja ## a node under load: 200 workers, 2,000 long polls, a million requests
+	@ninja -C build-release src/cli/sluice tests/load/workers tests/load/polls tests/load/million
+	@build-release/tests/load/workers build-release/src/cli/sluice --messages 200000
+	@build-release/tests/load/polls build-release/src/cli/sluice
+	@build-release/tests/load/million build-release/src/cli/sluice
+
+run: build ## a node with its dashboard, until Ctrl-C: LISTEN=127.0.0.1:7333 SLUICE_STORE=URL
+	@tools/run $(BUILD)/src/cli/sluice
+
+demo: build ## 2,000 jobs, workers killed with -9 on the way, and the tally
 	@tools/demo $(BUILD)/src/cli/sluice
 
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets several processes hammer one journal in a directory, kills some of them, and shows that
-// nothing acknowledged was lost and nothing was done twice. `make run` calls it with --demo.
+// nothing acknowledged was lost and nothing was done twice.
 #include "hammering.h"
 #include "os/entropy.h"
 #include "scratch.h"

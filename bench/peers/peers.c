@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sluice beside beanstalkd: the same loops, the same directory, the same minutes. The two take
-// turns in every round, so that a disk that changes its mind does so to both; medians are shown.
-//   peers [--rounds N] [--messages N] [--dir DIR] [--json]
+// Sluice beside beanstalkd, and a node over HTTP beside RabbitMQ: the same loops, the same
+// directory, the same minutes. All take turns in every round, so that a disk that changes its mind
+// does so to everybody; medians are shown.
+//   peers [--rounds N] [--messages N] [--dir DIR] [--only beanstalkd|rabbitmq] [--json]
 #define _GNU_SOURCE // nftw
 #include "beanstalk.h"
 #include "cli/bench_sluice.h"
+#include "node_process.h"
+#include "rabbit.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -17,7 +20,7 @@
 #include <unistd.h>
 
 #define ROUNDS_MAX 31
-#define SIDES      2
+#define PATH_LEN   300
 
 struct row {
     const char *name;
@@ -34,16 +37,32 @@ static const struct row rows[] = {
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
+// In pairs: ours, and what it is compared with.
+enum { DIRECT, BEANSTALKD, OVER_HTTP, RABBITMQ, SIDES };
+
+static const struct side {
+    const char *name;
+    const char *key; // in JSON
+    const struct bench_target *target;
+} sides[SIDES] = {
+    [DIRECT] = {"sluice", "sluice", &bench_sluice},
+    [BEANSTALKD] = {"beanstalkd", "beanstalkd", &bench_beanstalk},
+    [OVER_HTTP] = {"sluice node", "sluiceNode", &bench_sluice},
+    [RABBITMQ] = {"rabbitmq", "rabbitmq", &bench_rabbit},
+};
+
 struct run {
     struct bench_settings settings;
     uint32_t rounds;
     bool json;
+    const char *only; // NULL: both pairs
     char dir[256];
-    char store[300];
-    char log[300];
-    struct beanstalkd server;
-    const struct bench_target *targets[SIDES];
-    const char *places[SIDES];
+    char folders[SIDES][PATH_LEN];
+    char program[PATH_LEN]; // the sluice command, beside this one
+    struct beanstalkd beanstalkd;
+    struct rabbitd rabbitd;
+    struct node_process node;
+    const char *places[SIDES]; // NULL: not this time
     struct bench_figure figures[ROWS][SIDES][ROUNDS_MAX];
     double disk_us[ROUNDS_MAX];
 };
@@ -89,62 +108,124 @@ static bool run_round(struct run *r, uint32_t round, char *problem)
     for (size_t row = 0; row < ROWS; row++)
         for (int turn = 0; turn < SIDES; turn++) {
             int side = (turn + (int)round) % SIDES;
+            if (!r->places[side]) continue;
             struct bench_settings s = r->settings;
             s.place = r->places[side];
             s.queue = "peers";
             s.processes = rows[row].processes;
             s.messages = s.messages / rows[row].divisor > 0 ? s.messages / rows[row].divisor : 1;
             struct bench_figure *f = &r->figures[row][side][round];
-            if (!bench_run(r->targets[side], &s, rows[row].load, f, problem)) return false;
+            if (!bench_run(sides[side].target, &s, rows[row].load, f, problem)) return false;
             if (f->missing + f->repeated == 0) continue;
             (void)snprintf(problem, BENCH_PROBLEM_MAX,
-                           "%s, %s: %" PRIu64 " lost, %" PRIu64 " twice", r->targets[side]->name,
+                           "%s, %s: %" PRIu64 " lost, %" PRIu64 " twice", sides[side].name,
                            rows[row].name, f->missing, f->repeated);
             return false;
         }
     return true;
 }
 
+static double ratio_of(const struct run *r, size_t row, int ours)
+{
+    enum field field = rows[row].by_latency ? FIELD_P99 : FIELD_RATE;
+    double a = median_of(r, row, ours, field);
+    double b = median_of(r, row, ours + 1, field);
+    return rows[row].by_latency ? b / a : a / b;
+}
+
+static void print_json(const struct run *r, size_t row)
+{
+    printf("{\"workload\":\"%s\"", rows[row].name);
+    for (int side = 0; side < SIDES; side++) {
+        if (!r->places[side]) continue;
+        printf(",\"%s\":{\"perSecond\":%.0f,\"p50Us\":%.0f,\"p99Us\":%.0f,\"p999Us\":%.0f",
+               sides[side].key, median_of(r, row, side, FIELD_RATE),
+               median_of(r, row, side, FIELD_P50), median_of(r, row, side, FIELD_P99),
+               median_of(r, row, side, FIELD_P999));
+        if (side % 2 == 0) printf(",\"ratio\":%.3f", ratio_of(r, row, side));
+        printf("}");
+    }
+    printf("}\n");
+}
+
 static void print_row(const struct run *r, size_t row)
 {
-    double a = median_of(r, row, 0, rows[row].by_latency ? FIELD_P99 : FIELD_RATE);
-    double b = median_of(r, row, 1, rows[row].by_latency ? FIELD_P99 : FIELD_RATE);
-    double ratio = rows[row].by_latency ? b / a : a / b;
-    if (r->json) {
-        printf("{\"workload\":\"%s\",\"ratio\":%.3f", rows[row].name, ratio);
-        for (int side = 0; side < SIDES; side++)
-            printf(",\"%s\":{\"perSecond\":%.0f,\"p50Us\":%.0f,\"p99Us\":%.0f,\"p999Us\":%.0f}",
-                   r->targets[side]->name, median_of(r, row, side, FIELD_RATE),
-                   median_of(r, row, side, FIELD_P50), median_of(r, row, side, FIELD_P99),
-                   median_of(r, row, side, FIELD_P999));
-        printf("}\n");
-        return;
+    const char *name = rows[row].name;
+    for (int side = 0; side < SIDES; side++) {
+        if (!r->places[side]) continue;
+        printf("%-20s %-11s %10.0f %9.0f %9.0f %9.0f", name, sides[side].name,
+               median_of(r, row, side, FIELD_RATE), median_of(r, row, side, FIELD_P50),
+               median_of(r, row, side, FIELD_P99), median_of(r, row, side, FIELD_P999));
+        if (side % 2 == 0)
+            printf("   %.2f times %s by %s\n", ratio_of(r, row, side), sides[side + 1].name,
+                   rows[row].by_latency ? "p99" : "rate");
+        else
+            printf("\n");
+        name = "";
     }
-    for (int side = 0; side < SIDES; side++)
-        printf("%-20s %-11s %10.0f %9.0f %9.0f %9.0f", side == 0 ? rows[row].name : "",
-               r->targets[side]->name, median_of(r, row, side, FIELD_RATE),
-               median_of(r, row, side, FIELD_P50), median_of(r, row, side, FIELD_P99),
-               median_of(r, row, side, FIELD_P999)),
-            printf(side == 0 ? "\n" : "   %.2f times %s\n", ratio,
-                   rows[row].by_latency ? "by p99" : "by rate");
+}
+
+// ---- who takes part
+
+static bool make_folders(struct run *r, const char *base, char *problem)
+{
+    (void)snprintf(r->dir, sizeof r->dir, "%s/sluice-peers-XXXXXX", base);
+    bool ok = mkdtemp(r->dir) != NULL;
+    for (int side = 0; ok && side < SIDES; side++) {
+        (void)snprintf(r->folders[side], PATH_LEN, "%s/%s", r->dir, sides[side].key);
+        ok = mkdir(r->folders[side], 0700) == 0;
+    }
+    if (!ok) (void)snprintf(problem, BENCH_PROBLEM_MAX, "%s: %s", r->dir, strerror(errno));
+    return ok;
+}
+
+static bool find_program(struct run *r)
+{
+    ssize_t len = readlink("/proc/self/exe", r->program, sizeof r->program - 8);
+    char *end = len > 0 ? memrchr(r->program, '/', (size_t)len) : NULL;
+    if (end) (void)memcpy(end + 1, "sluice", 7);
+    return end != NULL;
+}
+
+static bool start_beanstalkd(struct run *r, char *problem)
+{
+    if (!beanstalkd_start(&r->beanstalkd, r->folders[BEANSTALKD], problem)) return false;
+    r->places[DIRECT] = r->folders[DIRECT];
+    r->places[BEANSTALKD] = r->beanstalkd.port;
+    return true;
+}
+
+static bool start_rabbitmq(struct run *r, char *problem)
+{
+    r->node = (struct node_process){.program = r->program, .store = r->folders[OVER_HTTP]};
+    if (!rabbitd_start(&r->rabbitd, r->folders[RABBITMQ], problem)) return false;
+    if (!find_program(r) || !node_process_start(&r->node)) {
+        (void)snprintf(problem, BENCH_PROBLEM_MAX, "%s", r->node.problem);
+        return false;
+    }
+    r->places[OVER_HTTP] = r->node.url;
+    r->places[RABBITMQ] = r->rabbitd.port;
+    return true;
+}
+
+static bool wants(const struct run *r, int side)
+{
+    return !r->only || strcmp(r->only, sides[side].name) == 0;
 }
 
 static bool prepare(struct run *r, const char *base, char *problem)
 {
-    (void)snprintf(r->dir, sizeof r->dir, "%s/sluice-peers-XXXXXX", base);
-    if (!mkdtemp(r->dir)) {
-        (void)snprintf(problem, BENCH_PROBLEM_MAX, "%s: %s", r->dir, strerror(errno));
-        r->dir[0] = 0;
-        return false;
-    }
-    (void)snprintf(r->store, sizeof r->store, "%s/store", r->dir);
-    (void)snprintf(r->log, sizeof r->log, "%s/beanstalkd", r->dir);
-    if (mkdir(r->log, 0700) != 0 || !beanstalkd_start(&r->server, r->log, problem)) return false;
-    r->targets[0] = &bench_sluice;
-    r->places[0] = r->store;
-    r->targets[1] = &bench_beanstalk;
-    r->places[1] = r->server.port;
-    return true;
+    return make_folders(r, base, problem) &&
+           (!wants(r, BEANSTALKD) || start_beanstalkd(r, problem)) &&
+           (!wants(r, RABBITMQ) || start_rabbitmq(r, problem));
+}
+
+static void end(struct run *r)
+{
+    beanstalkd_stop(&r->beanstalkd);
+    (void)node_process_stop(&r->node);
+    rabbitd_stop(&r->rabbitd);
+    if (r->dir[0]) (void)nftw(r->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static bool run_all(struct run *r, const char *base, char *problem)
@@ -162,17 +243,16 @@ static bool run_all(struct run *r, const char *base, char *problem)
                median(r->disk_us, r->rounds), load, bench_load_average(), "WORKLOAD", "", "PER S",
                "P50 US", "P99 US", "P99.9 US");
     for (size_t row = 0; row < ROWS; row++)
-        print_row(r, row);
+        (r->json ? print_json : print_row)(r, row);
     return true;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {{"rounds", required_argument, NULL, 'r'},
-                                          {"messages", required_argument, NULL, 'n'},
-                                          {"dir", required_argument, NULL, 'd'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {0}};
+    static const struct option names[] = {
+        {"rounds", required_argument, NULL, 'r'}, {"messages", required_argument, NULL, 'n'},
+        {"dir", required_argument, NULL, 'd'},    {"only", required_argument, NULL, 'o'},
+        {"json", no_argument, NULL, 'j'},         {0}};
     static struct run r = {.settings = {.messages = 50000, .size = 300, .clients = 8, .batch = 100},
                            .rounds = 3};
     const char *base = "/var/tmp";
@@ -180,14 +260,15 @@ int main(int argc, char **argv)
         if (c == 'r') r.rounds = (uint32_t)atoi(optarg);
         if (c == 'n') r.settings.messages = strtoull(optarg, NULL, 10);
         if (c == 'd') base = optarg;
+        if (c == 'o') r.only = optarg;
         if (c == 'j') r.json = true;
         if (c == '?') return 2;
     }
     if (r.rounds < 1 || r.rounds > ROUNDS_MAX || r.settings.messages < 1) return 2;
+    if (r.only && !wants(&r, BEANSTALKD) && !wants(&r, RABBITMQ)) return 2;
     char problem[BENCH_PROBLEM_MAX] = "";
     bool ok = run_all(&r, base, problem);
-    beanstalkd_stop(&r.server);
-    if (r.dir[0]) (void)nftw(r.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    end(&r);
     if (!ok) (void)fprintf(stderr, "peers: %s\n", problem);
     return ok ? 0 : 1;
 }

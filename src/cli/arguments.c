@@ -14,7 +14,7 @@ const struct cli_option global_options[] = {
     [GLOBAL_STORE] = {.name = "store",
                       .value = "URL",
                       .kind = OPTION_TEXT,
-                      .help = "a path, file:///path, or http://host:port of a node;\n"
+                      .help = "a path, s3://bucket/prefix, or a node's http://host:port;\n"
                               "default: $SLUICE_STORE, else ~/.local/share/sluice"},
     [GLOBAL_JSON] = {.name = "json", .help = "one JSON object a line, errors too"},
     [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "no remarks and no progress"},

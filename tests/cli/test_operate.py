@@ -137,7 +137,7 @@ def the_pages_know_every_setting(sluice):
         with open(os.path.join(ROOT, page)) as file:
             text = file.read()
         for key in keys:
-            contains(text, key)
+            holds(key in text, f"{page} does not know {key}")
 
 
 # ---- tokens and reloading

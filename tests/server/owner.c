@@ -211,7 +211,7 @@ static uint64_t tally_others(struct rig *r)
 // Receives and acks until there is nothing for a moment; every message comes once.
 static size_t drain(struct sluice *s)
 {
-    static char seen[512][SLUICE_ID_MAX];
+    static char seen[4096][SLUICE_ID_MAX];
     size_t count = 0;
     struct sluice_receive ask = {.max = 10, .wait_ms = 300};
     for (;;) {
@@ -229,6 +229,11 @@ static size_t drain(struct sluice *s)
         sluice_batch_free(batch);
         if (len == 0) return count;
     }
+}
+
+static void nap(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
 // ---- the address
@@ -330,6 +335,7 @@ static void await_owner(struct rig *r, const struct node *use, const char *node,
     struct owner_name name;
     int64_t until = clock_boot_ms() + within_ms;
     do {
+        nap();
         use_node(use, "again");
         (void)owner_now(r, &name);
         if (clock_boot_ms() > until) fail_msg("%s still owns", name.node);
@@ -397,6 +403,7 @@ static void a_node_that_was_stopped_is_fenced_and_serves_on(void **state)
     open_at(r->two.url, NULL, &two);
     int64_t until = clock_boot_ms() + STATED_MS + SLACK_MS;
     do {
+        nap();
         send_by(two, "c");
         sent++;
         (void)owner_now(r, &name);
