@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-peers chaos chaos-bucket chaos-node load run demo install format lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node load run demo install format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,11 @@ bench-peers: deps deps-peers build-release/build.ninja ## the same workloads bes
 	@meson setup --reconfigure build-release >/dev/null
 	@ninja -C build-release src/cli/peers src/cli/sluice
 	@build-release/src/cli/peers $(ARGS)
+
+bench-node: deps deps-servers build-release/build.ninja ## sluice bench over HTTP: a node on a directory, then one on a bucket
+	@ninja -C build-release src/cli/sluice
+	@tools/bench-node build-release/src/cli/sluice $(ARGS)
+	@tests/servers/with-radosgw tools/bench-node build-release/src/cli/sluice $(ARGS)
 
 chaos: build ## minutes of workers killed at random on one directory: CHAOS_SECONDS=180
 	@$(BUILD)/tests/chaos/chaos --seconds $(CHAOS_SECONDS) $(ARGS)

@@ -286,7 +286,7 @@ struct sluice_requests {
     uint64_t reads;  /* GET, HEAD */
     uint64_t deletes;
 };
-/* What this handle has made so far, for all queues. */
+/* What this handle has made so far, for all queues; of a node: what the node has, for everybody. */
 SLUICE_API void sluice_requests(const struct sluice *s, struct sluice_requests *out);
 
 struct sluice_stats {

@@ -6,7 +6,7 @@ set -euo pipefail
 declare -A packages=(
     # make, gcc, ld and gcc's own sanitizers; the build; the hash, JSON, HTTP, digests and XML; the test library;
     # what the checks call
-    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3"
+    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3 curl"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
     [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus" # the real servers of the tests: S3, TLS, HTTP/2

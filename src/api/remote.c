@@ -104,13 +104,6 @@ enum sluice_code remote_open(const char *url, const struct sluice_options *optio
     return code;
 }
 
-// It asks no store for anything: the node does.
-static void remote_requests(const struct sluice *s, struct sluice_requests *out)
-{
-    (void)s;
-    *out = (struct sluice_requests){0};
-}
-
 const struct transport remote_transport = {
     .close = remote_close,
     .queue_create = remote_queue_create,

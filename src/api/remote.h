@@ -142,6 +142,7 @@ enum sluice_code remote_show(struct sluice *s, const char *queue, const char *id
                              struct sluice_batch **out, struct sluice_error *error);
 enum sluice_code remote_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
                               struct sluice_error *error);
+void remote_requests(const struct sluice *s, struct sluice_requests *out);
 enum sluice_code remote_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
                                 size_t max, size_t *len, struct sluice_error *error);
 enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,

@@ -251,6 +251,21 @@ static struct sluice_requests requests_at(struct json *o, const char *key)
                                     .deletes = (uint64_t)number_at(row, "deletes")};
 }
 
+// The handle itself asks no store for anything: what the node has made, for everybody.
+void remote_requests(const struct sluice *s, struct sluice_requests *out)
+{
+    struct remote *r = remote_of((struct sluice *)(uintptr_t)s);
+    CLEANUP(http_call_done) struct http_call call;
+    struct ask ask = {
+        .kind = ASK_READ, .method = "GET", .path = "/v1/node", .until = remote_until(r)};
+    *out = (struct sluice_requests){0};
+    http_call_init(&call, ask.method, NULL);
+    if (remote_check(r, NULL, NULL) || remote_ask(r, &ask, &call, NULL, NULL)) return;
+    struct json *o = remote_json(&call, NULL);
+    if (o) *out = requests_at(o, "charged");
+    json_free(o);
+}
+
 enum sluice_code remote_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
                               struct sluice_error *error)
 {

@@ -225,11 +225,24 @@ static struct bench_requests requests_of(const struct turn *t)
     return t->target->requests ? t->target->requests(t->handle) : (struct bench_requests){0};
 }
 
+static void rise_to(_Atomic uint64_t *at, uint64_t value)
+{
+    uint64_t had = atomic_load(at);
+    while (had < value && !atomic_compare_exchange_weak(at, &had, value))
+        continue;
+}
+
 static void note_requests(struct turn *t, struct bench_requests before)
 {
     struct bench_requests now = requests_of(t);
-    atomic_fetch_add(&t->board->requests, now.all - before.all);
-    atomic_fetch_add(&t->board->puts, now.puts - before.puts);
+    uint64_t all = now.all - before.all, puts = now.puts - before.puts;
+    if (now.shared) { // whoever was there longest has seen the most
+        rise_to(&t->board->requests, all);
+        rise_to(&t->board->puts, puts);
+    } else {
+        atomic_fetch_add(&t->board->requests, all);
+        atomic_fetch_add(&t->board->puts, puts);
+    }
 }
 
 // All begin together, or not at all.
@@ -319,7 +332,7 @@ static void sum_up(const struct turn *t, struct bench_figure *out)
                                  .p50_us = percentile_us(t->samples, len, 500),
                                  .p99_us = percentile_us(t->samples, len, 990),
                                  .p999_us = percentile_us(t->samples, len, 999),
-                                 .requests = {b->requests, b->puts}};
+                                 .requests = {b->requests, b->puts, false}};
     out->per_second = out->seconds > 0 ? (double)out->messages / out->seconds : 0;
     if (t->load == LOAD_SEND) return;
     for (uint64_t i = 0; i < t->settings->messages; i++) {

@@ -32,6 +32,7 @@ struct bench_got {
 struct bench_requests {
     uint64_t all;
     uint64_t puts; // PUT, POST and LIST: the dear ones
+    bool shared;   // by all processes together: each sees the sum
 };
 
 // A queue as the workloads see it. A handle is opened once a process, a link once a client. Every

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct handle {
@@ -123,7 +124,8 @@ static struct bench_requests sluice_target_requests(void *handle)
     struct sluice_requests made;
     sluice_requests(h->store, &made);
     return (struct bench_requests){.all = made.writes + made.reads + made.deletes,
-                                   .puts = made.writes};
+                                   .puts = made.writes,
+                                   .shared = strncmp(h->settings->place, "http", 4) == 0};
 }
 
 const struct bench_target bench_sluice = {

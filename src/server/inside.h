@@ -101,6 +101,8 @@ struct exchange {
     // receive
     struct exchange *next, *before; // of those that wait
     bool waits;
+    bool begun;                       // the library has it, and can cancel it; under the lock
+    bool unwanted;                    // it was to be cancelled before that
     char (*tokens)[SLUICE_TOKEN_MAX]; // handed out by this answer
     size_t tokens_len;
 };
@@ -170,6 +172,7 @@ void log_access(const struct exchange *x);
 
 // ---- look.c
 struct json *stats_json(const char *queue, const struct sluice_stats *v);
+struct json *requests_json(const struct sluice_requests *r);
 struct json *message_json(const char *queue, const struct sluice_message *m);
 void answer_batch(struct exchange *x, const struct sluice_batch *b);
 

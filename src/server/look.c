@@ -103,7 +103,7 @@ void handle_show(struct exchange *x)
 
 // ---- numbers
 
-static struct json *requests_json(const struct sluice_requests *r)
+struct json *requests_json(const struct sluice_requests *r)
 {
     struct json *o = json_new();
     json_number(o, "writes", (int64_t)r->writes);

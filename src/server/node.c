@@ -26,6 +26,9 @@ void handle_node(struct exchange *x)
     json_number(o, "queues", (int64_t)names->len);
     json_number(o, "waiting", (int64_t)waiting);
     json_number(o, "uptimeMs", clock_boot_ms() - s->started_ms);
+    struct sluice_requests made;
+    sluice_requests(s->store, &made);
+    json_take(o, "charged", requests_json(&made));
     sluice_names_free(names);
     answer_json(x, 200, o);
 }

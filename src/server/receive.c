@@ -94,11 +94,32 @@ static void end_empty(struct exchange *x)
     call_end(s);
 }
 
+static void cancel(struct exchange *x)
+{
+    struct server *s = x->server;
+    (void)pthread_mutex_lock(&s->lock);
+    bool begun = x->begun;
+    x->unwanted = !begun;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (begun && later_cancel(s->store, &x->later)) end_empty(x);
+}
+
+// The library has it now, or has answered it already.
+static void wait_begun(struct exchange *x)
+{
+    struct server *s = x->server;
+    (void)pthread_mutex_lock(&s->lock);
+    x->begun = true;
+    bool unwanted = x->unwanted;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (unwanted) cancel(x);
+}
+
 static void client_gone(void *mine)
 {
     struct exchange *x = mine;
     METRICS_ADD(&x->server->metrics, waits_gone, 1);
-    if (later_cancel(x->server->store, &x->later)) end_empty(x);
+    cancel(x);
 }
 
 void receive_end_all(struct server *s)
@@ -113,7 +134,7 @@ void receive_end_all(struct server *s)
     (void)pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < len; i++) {
         struct httpd_request *http = all[i]->http;
-        if (later_cancel(s->store, &all[i]->later)) end_empty(all[i]);
+        cancel(all[i]);
         httpd_drop(http);
     }
     memory_free(all);
@@ -173,8 +194,12 @@ static void receive(struct exchange *x, const struct receive_in *in)
     }
     call_begin(s);
     METRICS_ADD(&s->metrics, waits, x->waits);
-    if (x->waits) httpd_watch(x->http, client_gone);
+    struct httpd_request *http = x->http;
+    httpd_keep(http); // it may be answered before it is known to wait
+    if (x->waits) httpd_watch(http, client_gone);
     later_receive(s->store, x->queue, &ask, &x->later);
+    if (x->waits) wait_begun(x);
+    httpd_drop(http);
 }
 
 static void receive_wire(struct exchange *x)
