@@ -110,7 +110,8 @@ static void check_bucket(struct doctor *d, struct store *s)
     enum err err = store_s3_facts(s, &facts, &a);
     doctor_say(d, "bucket", SLUICE_PASSED, "%s at %s, region %s", facts.bucket, facts.endpoint,
                facts.region);
-    doctor_say(d, "credentials", SLUICE_PASSED, "%s", facts.credentials);
+    bool none = strcmp(facts.credentials, "none") == 0;
+    doctor_say(d, "credentials", none ? SLUICE_FAILED : SLUICE_PASSED, "%s", facts.credentials);
     if (err == ERR_DENIED) {
         doctor_say(d, "versioning", SLUICE_WARNING, "cannot be asked for: %s", a.why);
     } else if (err) {

@@ -26,7 +26,7 @@ struct direct_events {
     size_t len;
     size_t cap;
     size_t next;
-    bool heard; // the desk asked last had events, wanted or not: it may have more
+    bool heard;            // the desk asked last had events, wanted or not: it may have more
     char id[EVENT_ID_MAX]; // of the one handed out last
     char message[SLUICE_ID_MAX];
 };

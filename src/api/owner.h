@@ -36,7 +36,8 @@ bool owner_parse(const char *address, struct owner_name *out); // false: it was 
 // From now on the handle is that of a node: it forwards nothing ...
 struct sluice;
 void owner_prepare(struct sluice *s);
-// ... and owns what it works on. url: where others reach the node. INVALID: a name or URL that cannot be written down.
+// ... and owns what it works on. url: where others reach the node. INVALID: a name or URL that
+// cannot be written down.
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
                               struct sluice_error *error);
 

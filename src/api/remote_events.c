@@ -26,7 +26,7 @@ struct remote_events {
     struct sluice_events face; // first
     struct remote *remote;
     struct remote_path path;
-    char id[ID_MAX]; // the place of the last event; "": of none yet
+    char id[ID_MAX];      // the place of the last event; "": of none yet
     struct ask_head head; // of the call: a stream that breaks names the place it came from
     struct http_call call;
     struct http_stream *stream; // NULL: broken, to be opened again

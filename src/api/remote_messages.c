@@ -308,10 +308,8 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
                                         [LATER_FAIL] = "/fail",
                                         [LATER_RELEASE] = "/release",
                                         [LATER_RENEW] = "/renew"};
-    struct settling settling = {.wait_ms = what->wait_ms,
-                                .reason = what->reason,
-                                .request = what->request,
-                                .error = error};
+    struct settling settling = {
+        .wait_ms = what->wait_ms, .reason = what->reason, .request = what->request, .error = error};
     return settle(s, queue, verbs[what->kind], what->tokens, what->len, &settling, outcomes);
 }
 

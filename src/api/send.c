@@ -440,7 +440,7 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
     for (size_t i = 0; i < len; i++) {
         parcels[i].message = &messages[i];
         buf_clear(&headers);
-        (void)put_headers(&messages[i], &headers, NULL); // checked before
+        (void)put_headers(&messages[i], &headers, NULL);                 // checked before
         if (i > 0 && is_full(&sending, &parcels[i], headers.len)) break; // one more op, then
         add(&sending, i, buf_bytes(&headers));
     }

@@ -40,7 +40,10 @@ static int run_doctor(const struct cli *cli, const struct arguments *args)
 {
     struct sluice_error error = {0};
     struct cli copy = *cli;
-    if (args->words_len > 0) copy.store = args->words[0];
+    if (args->words_len > 0) {
+        copy.store = args->words[0];
+        copy.store_given = true;
+    }
     if (!cli->json && !cli->quiet)
         (void)printf("%s%-8s  %-*s  %s%s\n", bold(cli), "RESULT", CHECK_WIDTH, "CHECK", "DETAIL",
                      plain(cli));

@@ -82,8 +82,9 @@ struct desk_owner {
     uint8_t coord[16];
     uint64_t token;
     char address[JOURNAL_ADDRESS_MAX + 1]; // "" unless it is text
-    int64_t seen_at; // store time of the newest entry that the owner wrote; TIME_DAWN: none was seen
-    bool mine;       // this desk is it
+    int64_t
+        seen_at; // store time of the newest entry that the owner wrote; TIME_DAWN: none was seen
+    bool mine;   // this desk is it
 };
 void desk_owner(struct desk *d, struct desk_owner *out);
 void desk_owner_away(struct desk *d); // it does not answer: journal_owner_away

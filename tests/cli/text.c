@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Durations, times and numbers, in and out.
 #include "cli/text.h"
-#include "json/json.h"
 #include "cli/table.h"
 #include "unit.h"
+#include "json/json.h"
 
 #include <stdlib.h>
 #include <string.h>
