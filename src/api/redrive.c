@@ -177,8 +177,9 @@ enum sluice_code direct_redrive(struct sluice *s, const char *queue, const char 
         code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
     struct open_queue *target;
     if (!code && to) code = queue_get(s, to, &target, error);
-    if (!code) code = redrive_in_place(q, max, &done, error);
+    // In this order: a letter that died here too is ready afterwards, and counted once.
     if (!code) code = redrive_letters(s, queue, to, max, &done, error);
+    if (!code) code = redrive_in_place(q, max, &done, error);
     if (redriven) *redriven = done;
     return code;
 }

@@ -219,6 +219,36 @@ static void dead_letter_moves_and_is_redriven(void **state)
     rig_close(&r);
 }
 
+// It is ready in the dead-letter queue first; the next redrive brings it home.
+static void a_letter_that_died_again_is_redriven_one_step(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r);
+    struct sluice_setting none = {"failureStrategy.maxRetries", "0"};
+    struct sluice_setting settings[] = {{"failureStrategy.mode", "dead-letter"},
+                                        {"failureStrategy.deadLetterQueue", "tasks_dlq"}};
+    FINE(sluice_queue_create(r.s, "tasks_dlq", &none, 1, &error));
+    FINE(sluice_queue_create(r.s, "tasks", settings, 2, &error));
+    send_text(r.s, "tasks", "doomed");
+    const char *const queues[] = {"tasks", "tasks_dlq"};
+    for (int i = 0; i < 2; i++) {
+        eventually_ready(r.s, queues[i], 1);
+        struct sluice_batch *b = receive(r.s, queues[i], 1);
+        const char *token = b->messages[0].token;
+        FINE(sluice_fail(r.s, queues[i], &token, 1, "no luck", NULL, &error));
+        sluice_batch_free(b);
+    }
+    uint64_t redriven;
+    FINE(sluice_redrive(r.s, "tasks_dlq", NULL, 0, &redriven, &error));
+    assert_int_equal(redriven, 1);
+    eventually_ready(r.s, "tasks_dlq", 1);
+    FINE(sluice_redrive(r.s, "tasks_dlq", NULL, 0, &redriven, &error));
+    assert_int_equal(redriven, 1);
+    eventually_ready(r.s, "tasks", 1);
+    rig_close(&r);
+}
+
 static void dead_in_place_is_seen_and_redriven(void **state)
 {
     (void)state;
@@ -349,6 +379,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(impossible_settings_are_refused_by_name),
         cmocka_unit_test(queue_lives_and_dies_and_lives_again),
         cmocka_unit_test(dead_letter_moves_and_is_redriven),
+        cmocka_unit_test(a_letter_that_died_again_is_redriven_one_step),
         cmocka_unit_test(dead_in_place_is_seen_and_redriven),
         cmocka_unit_test(events_tell_the_story_from_the_beginning),
         cmocka_unit_test(same_request_sends_once),
