@@ -49,6 +49,7 @@ bool load_start(struct load *l, const char *program)
     const char *base = getenv("TMPDIR");
     struct sluice *node = NULL;
     struct sluice_error error = {.message = ""};
+    struct sluice_setting shards = {"shards", l->shards};
     (void)snprintf(l->dir, sizeof l->dir, "%s/sluice-load-XXXXXX", base ? base : "/var/tmp");
     bool ok = mkdtemp(l->dir) != NULL;
     if (!ok) l->dir[0] = '\0';
@@ -57,7 +58,7 @@ bool load_start(struct load *l, const char *program)
     l->node.store = l->store;
     ok = ok && node_process_start(&l->node) &&
          sluice_open(l->node.url, NULL, &node, &error) == SLUICE_OK &&
-         sluice_queue_create(node, LOAD_QUEUE, NULL, 0, &error) == SLUICE_OK;
+         sluice_queue_create(node, LOAD_QUEUE, &shards, l->shards ? 1 : 0, &error) == SLUICE_OK;
     sluice_close(node);
     load_case(l, "the node can be had", ok, "%s%s", l->node.problem, error.message);
     return ok;

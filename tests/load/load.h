@@ -11,6 +11,7 @@
 
 struct load {
     struct node_process node;
+    const char *shards; // of the queue; NULL: one
     char dir[256];
     char store[270];
     int cases;

@@ -20,8 +20,8 @@
 #define BODY_BYTES  300
 #define PARTS       10
 #define WARM_FULL   1500000
-#define GROWTH_KIB  (8 << 10) // no leak: what an allocator does
-#define ANSWER_KIB  0.5       // of a remembered request, with all that finds it
+#define GROWTH_KIB  (16 << 10) // no leak: what an allocator keeps of a snapshot
+#define ANSWER_KIB  0.5        // of a remembered request, with all that finds it
 
 struct million {
     struct load load;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long polls, held by one node: what they cost while nothing happens, and that each gets its
 // message when something does.
-//   polls SLUICE [--polls N] [--idle MS]
+//   polls SLUICE [--polls N] [--idle MS] [--shards N]
 #define _GNU_SOURCE // memmem
 #include "load.h"
 
@@ -230,12 +230,15 @@ static bool allow_files(uint32_t count)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"polls", required_argument, NULL, 'n'}, {"idle", required_argument, NULL, 'i'}, {0}};
+    static const struct option names[] = {{"polls", required_argument, NULL, 'n'},
+                                          {"idle", required_argument, NULL, 'i'},
+                                          {"shards", required_argument, NULL, 's'},
+                                          {0}};
     static struct polls p = {.len = 2000, .idle_ms = 10000};
     for (int o; (o = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (o == 'n') p.len = (uint32_t)atoi(optarg);
         if (o == 'i') p.idle_ms = atoi(optarg);
+        if (o == 's') p.load.shards = optarg;
         if (o == '?') return 2;
     }
     if (optind + 1 != argc || p.len < 1 || p.len > POLLS_MAX || p.idle_ms < 1 ||

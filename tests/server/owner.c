@@ -2,89 +2,23 @@
 // Who owns a shard, and what becomes of calls when owners are killed, stopped and replaced: nodes
 // as processes of their own on one directory, and a direct client beside them.
 #include "api/owner.h"
+#include "nodes.h"
+
 #include "../conformance/store/support.h"
-#include "../unit/unit.h"
-#include "net/http.h"
 #include "node/desk.h"
 #include "os/clock.h"
-#include "server/server.h"
 #include "store/file.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 #define STATED_MS 6000 // lease and one question: then another node has taken over
 #define SLACK_MS  3000 // for a busy machine
 #define SOON_MS   900  // less than the pause that a direct writer makes beside an owner
-
-extern char **environ;
-
-// ---- nodes: this program, started again
-
-static int serve(const char *dir, const char *name)
-{
-    struct sluice *store = NULL;
-    struct server *server = NULL;
-    struct server_config config = {.listen = "127.0.0.1:0", .node = name};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (sluice_open(dir, NULL, &store, NULL) || server_start(&config, store, &server, NULL))
-        return 1;
-    (void)printf("%s\n", server_address(server));
-    (void)fflush(stdout);
-    for (;;)
-        (void)pause();
-}
-
-struct node {
-    pid_t pid; // 0: not running
-    char url[80];
-};
-
-static void node_start(struct node *n, const char *dir, const char *name)
-{
-    int out[2];
-    char line[64] = "";
-    char program[] = "owner", mode[] = "node";
-    char *const argv[] = {program, mode, (char *)dir, (char *)name, NULL};
-    posix_spawn_file_actions_t actions;
-    assert_int_equal(pipe(out), 0);
-    for (int i = 0; i < 2; i++)
-        (void)fcntl(out[i], F_SETFD, FD_CLOEXEC);
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    assert_int_equal(posix_spawn(&n->pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)close(out[1]);
-    FILE *said = fdopen(out[0], "r");
-    assert_non_null(said);
-    assert_non_null(fgets(line, sizeof line, said));
-    (void)fclose(said);
-    line[strcspn(line, "\n")] = 0;
-    (void)snprintf(n->url, sizeof n->url, "http://%s", line);
-}
-
-static void node_kill(struct node *n)
-{
-    if (n->pid == 0) return;
-    (void)kill(n->pid, SIGKILL);
-    assert_int_equal(waitpid(n->pid, NULL, 0), n->pid);
-    n->pid = 0;
-}
-
-// Until it stands still: a signal is sent, not delivered.
-static void node_stop(const struct node *n)
-{
-    int status;
-    (void)kill(n->pid, SIGSTOP);
-    assert_int_equal(waitpid(n->pid, &status, WUNTRACED), n->pid);
-    assert_true(WIFSTOPPED(status));
-}
 
 // ---- the rig
 
@@ -171,33 +105,14 @@ static struct desk_owner owner_now(struct rig *r, struct owner_name *name)
     return o;
 }
 
-// The number that follows `before` in what the node answers.
-static int number_at(const struct node *n, const char *path, const char *before)
-{
-    struct http *http = http_new(NULL);
-    struct http_call call;
-    char url[120];
-    (void)snprintf(url, sizeof url, "%s%s", n->url, path);
-    http_call_init(&call, "GET", url);
-    http_do(http, &call);
-    assert_int_equal(call.status, 200);
-    buf_put_u8(&call.body_in, 0);
-    const char *told = strstr((const char *)call.body_in.data, before);
-    assert_non_null(told);
-    int number = atoi(told + strlen(before));
-    http_call_done(&call);
-    http_free(http);
-    return number;
-}
-
 static int sent_through(const struct node *n)
 {
-    return number_at(n, "/metrics", "\nsluice_messages_sent_total ");
+    return node_number(n, "/metrics", "\nsluice_messages_sent_total ");
 }
 
 static int acked_through(const struct node *n)
 {
-    return number_at(n, "/metrics", "\nsluice_messages_acked_total ");
+    return node_number(n, "/metrics", "\nsluice_messages_acked_total ");
 }
 
 static uint64_t tally_others(struct rig *r)
@@ -349,6 +264,9 @@ static void a_second_node_takes_over_only_after_the_first_died(void **state)
     node_start(&r->one, r->dir, "one");
     node_start(&r->two, r->dir, "two");
     use_node(&r->one, "a");
+    int64_t idle = clock_boot_ms() + OWNER_LEASE_MS + 200; // whoever answers need not write
+    while (clock_boot_ms() < idle)
+        nap();
     use_node(&r->two, "b");
     use_node(&r->two, "c"); // it can do its work all the same
     (void)owner_now(r, &name);
@@ -527,7 +445,7 @@ static void a_receive_goes_on_when_the_owner_dies(void **state)
     assert_int_equal(drain(r->client), 1);
     assert_int_equal(pthread_create(&thread, NULL, receive_on, &w), 0);
     int64_t until = clock_boot_ms() + DEADLINE_MS;
-    while (number_at(&r->one, "/v1/node", "\"waiting\":") == 0)
+    while (node_number(&r->one, "/v1/node", "\"waiting\":") == 0)
         assert_true(clock_boot_ms() < until);
     node_kill(&r->one);
     int64_t began = clock_boot_ms();
@@ -610,7 +528,7 @@ static void an_op_of_a_replaced_owner_is_proposed_again_directly(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "node") == 0) return serve(argv[2], argv[3]);
+    if (argc == 4 && strcmp(argv[1], "node") == 0) return node_serve(argv[2], argv[3]);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_comes_back_as_it_was_printed),
