@@ -107,7 +107,7 @@ void journal_coord_switch(struct journal *j, uint64_t ticket, const uint8_t coor
 void journal_respond(struct journal *j, const struct response *r, struct interval now);
 void journal_tick(struct journal *j, struct interval now);
 // The recorded owner does not answer: no pause is made for its sake until it writes again.
-void journal_owner_away(struct journal *j);
+void journal_owner_away(struct journal *j, struct interval now);
 // Puts made for this shard beside the journal's own draw from its budget; they do not wait for it.
 void journal_spend(struct journal *j, uint32_t puts);
 

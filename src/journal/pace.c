@@ -67,6 +67,7 @@ void pace_start(struct journal *j)
                        .turn_at = TIME_DAWN,
                        .looked_at = TIME_DAWN,
                        .owner_at = TIME_DAWN,
+                       .away_at = TIME_DAWN,
                        .courtesy_until = TIME_DAWN};
 }
 
@@ -243,21 +244,19 @@ void pace_looked(struct journal *j)
 static void note_owner(struct journal *j, const struct entry *e, uint64_t epoch_before)
 {
     bool by_owner = j->core.epoch != epoch_before || (e->epoch != 0 && e->epoch == j->core.epoch);
-    if (!by_owner) return;
-    j->pace.owner_at = later(j->pace.owner_at, sooner(e->time.hi, j->now.hi));
-    j->pace.owner_away = false;
+    if (by_owner) j->pace.owner_at = later(j->pace.owner_at, sooner(e->time.hi, j->now.hi));
 }
 
 static bool owner_lives(const struct journal *j)
 {
     int64_t owner_at = j->pace.owner_at;
-    if (j->pace.owner_away) return false;
-    return owner_at != TIME_DAWN && j->now.lo - owner_at <= j->config.courtesy_live_ms;
+    return owner_at > j->pace.away_at && j->now.lo - owner_at <= j->config.courtesy_live_ms;
 }
 
-void journal_owner_away(struct journal *j)
+// What it wrote before it was asked may be folded later than this.
+void journal_owner_away(struct journal *j, struct interval now)
 {
-    j->pace.owner_away = true;
+    j->pace.away_at = now.hi;
     j->pace.courtesy_until = TIME_DAWN;
 }
 

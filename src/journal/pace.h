@@ -40,6 +40,6 @@ struct pace {
     int64_t looked_at; // the tail was seen
 
     int64_t owner_at;       // the newest entry that the owner of the current epoch committed
-    bool owner_away;        // ... and since then it did not answer those who asked it
+    int64_t away_at;        // ... and when it last did not answer somebody who asked it
     int64_t courtesy_until; // a direct writer beside a live owner pauses
 };

@@ -413,7 +413,7 @@ void desk_owner_away(struct desk *d)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;
-    journal_owner_away(shard_journal(d->shard));
+    journal_owner_away(shard_journal(d->shard), driver_now(d->driver));
     driver_leave(d->driver, &w);
 }
 

@@ -269,6 +269,36 @@ static bool drain(struct chaos *c)
 
 // ---- the verdict
 
+static void note_dead(struct slate *slate, const struct sluice_message *m)
+{
+    uint64_t number = UINT64_MAX;
+    if (m->body_len >= sizeof number) memcpy(&number, m->body, sizeof number);
+    const char *id = "";
+    for (size_t i = 0; i < m->headers_len; i++)
+        if (strcmp(m->headers[i].name, "sluice-dead-id") == 0) id = m->headers[i].value;
+    if (number >= atomic_load(&slate->next) || slate->rows[number].lane != LANE_HYBRID)
+        slate_fault(slate, "dead letter %s has a body nobody sent", m->id);
+    else
+        slate_id(slate, number, id);
+}
+
+// A message may die without anybody having seen it: three answers that gave it away were lost, and
+// so was the one that told its sender its id. Its dead letter says which it was.
+static void read_dead_letters(struct chaos *c)
+{
+    const struct sluice_receive r = {.max = 100, .visibility_ms = 3600000};
+    for (size_t len = 1; len > 0;) {
+        struct sluice_batch *b = NULL;
+        struct sluice_error e = {.message = ""};
+        enum sluice_code code = sluice_receive(c->handle, DEAD_QUEUE, &r, &b, &e);
+        if (code) slate_fault(c->slate, "receive of dead letters answers %s", e.message);
+        len = b ? b->len : 0;
+        for (size_t i = 0; i < len; i++)
+            note_dead(c->slate, &b->messages[i]);
+        sluice_batch_free(b);
+    }
+}
+
 static void report(struct chaos *c, const char *name, bool ok, const char *detail)
 {
     c->cases++;
@@ -381,6 +411,7 @@ static int chaos(struct chaos *c, const char *base)
         run(c);
         bool drained = drain(c);
         stop(c);
+        read_dead_letters(c);
         judge(c, drained);
     }
     for (int lane = 0; lane < LANES; lane++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A message is known by its id; the slate says which number, group and lane it has. Those whose
 // sender was killed before it wrote the id down, and that no worker saw, do not exist: the drain
-// has delivered everything.
+// has delivered everything, or its dead letter was read.
 #include "history.h"
 
 #include <inttypes.h>

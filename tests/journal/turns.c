@@ -206,9 +206,12 @@ static void nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_agai
     struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
     own(&owner);
     hand_catch_up(&direct);
-    journal_owner_away(direct.journal);
+    hand_commit(&owner); // which the other has not read yet
+    journal_owner_away(direct.journal, shop_moment(&s));
+    hand_catch_up(&direct);
     hand_commit(&direct);
     hand_commit(&direct);
+    hand_pass(&owner, 1);
     hand_catch_up(&owner);
     hand_commit(&owner);
     hand_catch_up(&direct);

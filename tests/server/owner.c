@@ -110,11 +110,6 @@ static int sent_through(const struct node *n)
     return node_number(n, "/metrics", "\nsluice_messages_sent_total ");
 }
 
-static int acked_through(const struct node *n)
-{
-    return node_number(n, "/metrics", "\nsluice_messages_acked_total ");
-}
-
 static uint64_t tally_others(struct rig *r)
 {
     struct shard_tally t;
@@ -352,7 +347,7 @@ static void a_direct_client_works_through_the_owner(void **state)
         send_by(r->client, "x");
     assert_int_equal(sent_through(&r->one), 21);
     assert_int_equal(drain(r->client), 21);
-    assert_int_equal(acked_through(&r->one), 21);
+    assert_int_equal(node_number(&r->one, "/metrics", "\nsluice_messages_acked_total "), 21);
 }
 
 static void a_client_that_was_told_to_does_it_itself(void **state)
@@ -397,8 +392,8 @@ static void a_killed_owner_costs_its_clients_a_second_at_most(void **state)
     int64_t began = clock_boot_ms();
     send_by(r->client, "directly");
     assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
-    // From here on there is a pause after each: it might be alive, beside a dead network.
-    assert_int_equal(drain(r->client), 3);
+    assert_int_equal(drain(r->client), 3); // without the pauses one makes beside a live owner
+    assert_true(clock_boot_ms() - began < 3000);
 }
 
 static void a_stopped_owner_costs_its_clients_a_second_at_most(void **state)
@@ -457,6 +452,56 @@ static void a_receive_goes_on_when_the_owner_dies(void **state)
     assert_int_equal(w.got, 1);
     assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
     sluice_close(other);
+}
+
+struct crowd {
+    struct rig *rig;
+    int number;
+    int sent;
+    _Atomic bool *over;
+};
+
+static void *send_until_over(void *arg)
+{
+    struct crowd *c = arg;
+    while (!*c->over) {
+        char body[32];
+        (void)snprintf(body, sizeof body, "%d-%d", c->number, c->sent);
+        send_by(c->rig->client, body); // whatever happens to the owner
+        c->sent++;
+        nap();
+    }
+    return NULL;
+}
+
+static void nothing_is_lost_or_doubled_while_owners_are_killed_and_stopped(void **state)
+{
+    struct rig *r = *state;
+    struct crowd crowd[4];
+    pthread_t threads[4];
+    _Atomic bool over = false;
+    size_t sent = 4;
+    node_start(&r->one, r->dir, "one");
+    for (int i = 0; i < 4; i++) {
+        crowd[i] = (struct crowd){.rig = r, .number = i, .over = &over};
+        assert_int_equal(pthread_create(&threads[i], NULL, send_until_over, &crowd[i]), 0);
+    }
+    for (int life = 0; life < 4; life++) {
+        use_node(&r->one, "owns again");
+        for (int i = 0; i < 20; i++)
+            nap();
+        if (life % 2 == 0) node_stop(&r->one);
+        for (int i = 0; i < 40; i++)
+            nap();
+        node_kill(&r->one);
+        node_start(&r->one, r->dir, "one");
+    }
+    over = true;
+    for (int i = 0; i < 4; i++) {
+        (void)pthread_join(threads[i], NULL);
+        sent += (size_t)crowd[i].sent;
+    }
+    assert_int_equal(drain(r->client), sent);
 }
 
 static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
@@ -545,6 +590,7 @@ int main(int argc, char **argv)
         TEST(a_killed_owner_costs_its_clients_a_second_at_most),
         TEST(a_stopped_owner_costs_its_clients_a_second_at_most),
         TEST(a_receive_goes_on_when_the_owner_dies),
+        TEST(nothing_is_lost_or_doubled_while_owners_are_killed_and_stopped),
         TEST(a_node_with_another_queue_of_that_name_is_not_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
