@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
     [NODE] = {.name = "node",
               .value = "NAME",
               .kind = OPTION_TEXT,
-              .help = "the node's name; default: host and process"},
+              .help = "the node's name; default: host and port"},
     [CONFIG] = {.name = "config",
                 .value = "FILE",
                 .kind = OPTION_TEXT,

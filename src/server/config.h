@@ -14,7 +14,7 @@
 #define CONF_LIST(X)                                                                               \
     X(LISTEN, "listen", TEXT, "127.0.0.1:7333", 0, 0, false, "address and port")                   \
     X(STORE, "store", URL, "", 0, 0, false, "where the queues are")                                \
-    X(NODE, "node", TEXT, "", 0, 0, false, "the node's name; empty: host and process")             \
+    X(NODE, "node", TEXT, "", 0, 0, false, "the node's name; empty: host and port")                \
     X(ADVERTISE, "advertise", TEXT, "", 0, 0, false,                                               \
       "the URL that others reach it by; empty: from listen")                                       \
     X(TOKENS, "tokens", TEXT, "", 0, 0, true, "a file of tokens")                                  \

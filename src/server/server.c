@@ -124,6 +124,17 @@ static void handle(void *ctx, struct httpd_request *http)
 
 // ---- start and stop
 
+// The same name each time it is started, so that it takes over from itself at once.
+static void name_itself(struct server *s)
+{
+    char host[65] = "";
+    uint16_t port = 0;
+    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "node");
+    (void)listen_parse(s->config.listen, s->host, &port); // checked later
+    long number = port > 0 ? port : (long)getpid();
+    (void)snprintf(s->node, sizeof s->node, "%s-%ld", host, number);
+}
+
 static void set_defaults(struct server *s)
 {
     struct server_config *c = &s->config;
@@ -131,12 +142,10 @@ static void set_defaults(struct server *s)
     if (c->body_max == 0) c->body_max = SERVER_BODY_MAX;
     if (c->waiting_max == 0) c->waiting_max = WAITING_MAX;
     if (c->streams_max == 0) c->streams_max = STREAMS_MAX;
-    char host[65] = "";
-    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "node");
     if (c->node)
         (void)snprintf(s->node, sizeof s->node, "%s", c->node);
     else
-        (void)snprintf(s->node, sizeof s->node, "%s-%ld", host, (long)getpid());
+        name_itself(s);
     (void)snprintf(s->store_name, sizeof s->store_name, "%s", c->store ? c->store : "");
     c->node = s->node;
     c->store = s->store_name;

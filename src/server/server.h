@@ -13,7 +13,7 @@ struct server;
 
 struct server_config {
     const char *listen;       // NULL: SERVER_LISTEN
-    const char *node;         // its name; NULL: made from host and process
+    const char *node;         // its name; NULL: made from host and port
     const char *advertise;    // the URL that others reach it by; NULL: made from listen
     const char *store;        // how the store is called, for whoever asks
     bool insecure;            // may listen beyond loopback without authentication
