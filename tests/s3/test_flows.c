@@ -202,7 +202,8 @@ static void a_silent_server_costs_no_more_than_the_deadline(void **state)
     int64_t start = clock_boot_ms();
     ANSWERS(ERR_UNKNOWN, &w.a, create(&w));
     ANSWERS(ERR_UNAVAILABLE, &w.a, get(&w));
-    assert_in_range(clock_boot_ms() - start, 400, 5000);
+    // All of it for a write; a read is tried twice at least, and not begun again near the end.
+    assert_in_range(clock_boot_ms() - start, 200 + 2 * 200 / 3, 5000);
     world_close(&w);
 }
 
