@@ -54,14 +54,28 @@ enum sluice_code sluice_open(const char *url, const struct sluice_options *optio
     return code ? code : handle_open_take(store, url, options, out, error);
 }
 
+// Some servers keep the condition of a create only in buckets without versions, and versions can be
+// switched on after the store was proven.
+static enum err check_versioned(struct store *store, char *why, size_t why_len)
+{
+    struct s3_facts facts;
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    if (!store_is_s3(store) || store_s3_facts(store, &facts, &a) || !facts.versioned)
+        return ERR_OK; // who may not ask is not told
+    return store_probe_quickly(store, why, why_len);
+}
+
 enum sluice_code handle_open_take(struct store *store, const char *url,
                                   const struct sluice_options *options, struct sluice **out,
                                   struct sluice_error *error)
 {
+    struct store *inner = store;
     store = store_meter_take(store);
     struct store_format format;
     char why[STORE_WHY_MAX] = "";
     enum err err = store_check(store, &format, why, sizeof why);
+    if (!err) err = check_versioned(inner, why, sizeof why);
     if (err) {
         store_free(store);
         return refuse(error, err, "store", "%s: %s", url, why[0] ? why : err_text(err));

@@ -129,6 +129,7 @@ static void settled(struct desk_later *at_desk, enum err err, struct desk_answer
         desk_do_later(e->desk, (struct op){e->kind, buf_bytes(&e->payload)}, &e->at_desk);
         return;
     }
+    if (e->again && answer->body.len == 0) err = ERR_UNKNOWN; // the first may have been applied
     struct sluice_error error = {.code = SLUICE_OK};
     size_t len = e->len;
     struct sluice_outcome *rows = memory_zeroed(len, sizeof *rows);

@@ -34,9 +34,10 @@ struct quest {
     uint32_t shards;
     uint32_t at; // the shard of the claim under way
     bool claims;
-    bool ended;   // done was called, or will not be
-    enum err err; // the first that an await ended with
-    int holds;    // awaits and claims under way, the caller, whoever works on it
+    bool ended;    // done was called, or will not be
+    bool unwanted; // to be cancelled, if the claim under way brings nothing
+    enum err err;  // the first that an await ended with
+    int holds;     // awaits and claims under way, the caller, whoever works on it
     struct post posts[];
 };
 
@@ -75,11 +76,26 @@ static void cancel_awaits(struct quest *q)
     }
 }
 
+// With the lock and a hold; releases the lock meanwhile. What was promised here and is not claimed
+// is for somebody else who waits there, and nobody would tell him.
+static void pass_on(struct quest *q)
+{
+    for (uint32_t i = 0; i < q->shards; i++) {
+        struct post *p = &q->posts[i];
+        if (!p->promising) continue;
+        p->promising = false;
+        (void)pthread_mutex_unlock(&q->lock);
+        desk_pass_on(p->desk);
+        lock(q);
+    }
+}
+
 // With the lock and a hold, both of which it releases: the end, as the caller hears it.
 static void finish(struct quest *q, enum err err, struct desk_answer *a)
 {
     q->ended = true;
     cancel_awaits(q);
+    pass_on(q);
     (void)pthread_mutex_unlock(&q->lock);
     q->done(q->ctx, err, q->at, a);
     lock(q);
@@ -127,7 +143,8 @@ static void claimed(struct desk_later *l, enum err err, struct desk_answer *a)
         finish(q, err, a);
         return;
     }
-    if (clock_boot_ms() < q->until) await_at(q, p); // somebody was faster
+    bool waits = !q->unwanted && clock_boot_ms() < q->until;
+    if (waits) await_at(q, p); // somebody was faster
     go_on(q);
 }
 
@@ -163,12 +180,15 @@ static bool any_awaits(const struct quest *q)
 static void go_on(struct quest *q)
 {
     uint32_t shard;
-    if (q->ended || q->claims) {
+    if (q->ended) {
+        pass_on(q);
         leave(q);
-    } else if (find_promising(q, &shard)) {
+    } else if (q->claims) {
+        leave(q);
+    } else if (!q->unwanted && find_promising(q, &shard)) {
         claim_at(q, shard);
         leave(q);
-    } else if (any_awaits(q)) {
+    } else if (!q->unwanted && any_awaits(q)) {
         leave(q);
     } else {
         struct desk_answer none;
@@ -213,11 +233,13 @@ bool quest_cancel(struct quest *q)
 {
     lock(q);
     if (q->ended || q->claims) {
+        q->unwanted = true;
         (void)pthread_mutex_unlock(&q->lock);
         return false;
     }
     q->ended = true;
     cancel_awaits(q);
+    pass_on(q);
     leave(q);
     return true;
 }

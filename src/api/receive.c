@@ -374,7 +374,8 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
     struct op op = {s->kind, buf_bytes(&payload)};
     enum err err = desk_do(d, op, &answer);
     // The same request id again: it cannot be done twice, and by now the answer may be had.
-    if (err == ERR_UNKNOWN) err = desk_do(d, op, &answer);
+    // Whatever else comes of that, the first try may have been applied.
+    if (err == ERR_UNKNOWN && desk_do(d, op, &answer) == ERR_OK) err = ERR_OK;
     conclude(s, members, count, err, &answer);
     desk_answer_done(&answer);
 }

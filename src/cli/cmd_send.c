@@ -56,8 +56,12 @@ enum sluice_code sending_batch(struct sending *sending, const struct sluice_send
 {
     struct sluice_request request = cli_request();
     enum sluice_code code = SLUICE_UNKNOWN;
-    for (int tries = 0; tries < TRIES_MAX && code == SLUICE_UNKNOWN; tries++)
+    for (int tries = 0; tries < TRIES_MAX && code == SLUICE_UNKNOWN; tries++) {
         code = sluice_send(sending->s, sending->queue, messages, len, &request, sent, error);
+        // An earlier try may have been applied, or be applied yet: "not done" is not the whole
+        // truth.
+        if (tries > 0 && code == SLUICE_UNAVAILABLE) error->code = code = SLUICE_UNKNOWN;
+    }
     if (code != SLUICE_NOT_FOUND || !sending->create) return code;
     sending->create = false;
     code = sluice_queue_create(sending->s, sending->queue, NULL, 0, error);

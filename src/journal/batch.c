@@ -85,6 +85,17 @@ static void note_deadline(struct journal *j, const struct pending *p)
     if (!p->answered && p->deadline < j->deadline_at) j->deadline_at = p->deadline;
 }
 
+// The same op asked for a second time, because the first got no answer: what is in flight may be
+// applied yet, and then this one was.
+static bool is_in_flight(const struct journal *j, const struct pending *p)
+{
+    for (const struct pending *o = j->batch.ops.head; o; o = o->next)
+        if (p->op.payload.len > 0 && o->op.kind == p->op.kind &&
+            bytes_equal(o->op.payload, p->op.payload))
+            return true;
+    return false;
+}
+
 static void expire_waiting(struct journal *j, struct pending_list *l)
 {
     struct pending_list kept = {0};
@@ -94,7 +105,8 @@ static void expire_waiting(struct journal *j, struct pending_list *l)
             pending_push(&kept, p);
             continue;
         }
-        journal_answer(j, p, ERR_UNAVAILABLE, 0, BYTES_EMPTY);
+        bool twin = is_in_flight(j, p);
+        journal_answer(j, p, twin ? ERR_UNKNOWN : ERR_UNAVAILABLE, 0, BYTES_EMPTY);
         pending_free(p);
     }
     *l = kept;

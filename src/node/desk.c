@@ -15,8 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_MS    30000
-#define SNAPSHOT_RATIO 2 // snapshots are at most half as many bytes as entries
+#define PATIENCE_MS        30000
+#define FAR_SNAPSHOT_EVERY 128
+#define SNAPSHOT_RATIO     2 // snapshots are at most half as many bytes as entries
 
 struct desk {
     struct store *store;
@@ -230,6 +231,9 @@ enum err desk_open(struct store *s, const struct desk_config *config, struct des
     shard_config_of(config, &shard);
     shard.journal.puts_per_second = puts_share(s, config);
     shard.journal.far = store_is_far(s);
+    // There a slot of a replay is a request, and a snapshot costs as much as a dozen of them.
+    bool usual = config->rules.retain_ms == 0;
+    if (shard.journal.far && usual) shard.journal.rules.snapshot_every = FAR_SNAPSHOT_EVERY;
     struct desk *d = NEW(struct desk);
     d->store = s;
     d->id = config->id;
@@ -356,6 +360,14 @@ void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, stru
     shard_await(d->shard, ticket_of(&l->call), worker, wait_until, wait_until + d->patience_ms,
                 now);
     driver_later(d->driver, &l->call.waiter, later_end);
+}
+
+void desk_pass_on(struct desk *d)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    shard_pass_on(d->shard, driver_now(d->driver));
+    driver_leave(d->driver, &w);
 }
 
 bool desk_cancel(struct desk *d, struct desk_later *l)

@@ -73,6 +73,7 @@ void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wa
                         struct desk_later *l);
 // ERR_OK: there is something to claim; ERR_NOT_FOUND: there was not, for wait_ms.
 void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l);
+void desk_pass_on(struct desk *d); // one who was told so by an await will not claim
 // A receive or await that waits is forgotten: true, and `then` is not called. False: it was, or
 // will be soon.
 bool desk_cancel(struct desk *d, struct desk_later *l);

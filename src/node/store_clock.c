@@ -44,6 +44,12 @@ static int64_t gap(const struct store_clock *c, int64_t lo, int64_t hi, int64_t 
     return behind > ahead ? behind : ahead;
 }
 
+static bool confirms(const struct store_clock *c, int64_t lo, int64_t hi)
+{
+    const struct clock_doubt *d = &c->doubt;
+    return d->there && lo <= d->hi + SECOND && d->lo - SECOND <= hi;
+}
+
 void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
                       struct interval answered)
 {
@@ -61,8 +67,15 @@ void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
             hi += SECOND;
         }
     }
-    // Bounds that still exclude each other: somebody stepped a clock, and the newer answer counts.
-    bool fresh = !c->known || gap(c, lo, hi, received) > 0;
+    // Bounds that still exclude each other: somebody stepped a clock, or, where answers come over a
+    // network, this one is not the store's own. There a second one that agrees with it decides.
+    bool strange = c->known && gap(c, lo, hi, received) > 0;
+    if (strange && coarse && !confirms(c, lo, hi)) {
+        c->doubt = (struct clock_doubt){.lo = lo, .hi = hi, .there = true};
+        return;
+    }
+    c->doubt.there = false;
+    bool fresh = !c->known || strange;
     // A new bound is rounded too, and replaces the old one only if it is no worse with that: bounds
     // that gave way a millisecond at each answer would be gone in a second.
     if (fresh || lo - 1 >= lo_at(c, received)) c->lo = (struct clock_bound){lo, received};

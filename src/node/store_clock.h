@@ -17,6 +17,10 @@ struct clock_bound {
 struct store_clock {
     struct clock_bound lo;
     struct clock_bound hi;
+    struct clock_doubt {
+        int64_t lo, hi; // what one answer said that contradicts all others
+        bool there;
+    } doubt;
     int64_t lag; // a Date may be so old when it is sent: 0 until a store is caught at it
     bool known;
 };

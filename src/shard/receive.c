@@ -195,11 +195,14 @@ void receive_poke(struct shard *s)
 
 bool shard_cancel(struct shard *s, uint64_t ticket)
 {
-    for (struct call *c = s->calls[CALL_LOOKING].head; c; c = c->next)
-        if (c->receives && c->ticket == ticket) c->wait_until = TIME_DAWN;
-    struct call *c = s->calls[CALL_WAITING].head;
-    while (c && c->ticket != ticket)
-        c = c->next;
-    if (c) call_free(call_take(s, c));
-    return c;
+    struct call *waits = NULL;
+    for (int state = CALL_LOOKING; state < CALL_STATES; state++)
+        for (struct call *c = s->calls[state].head; c; c = c->next) {
+            if (!c->receives || c->ticket != ticket) continue;
+            c->wait_until =
+                TIME_DAWN; // a claim under way that comes back empty does not wait again
+            if (state == CALL_WAITING) waits = c;
+        }
+    if (waits) call_free(call_take(s, waits));
+    return waits;
 }

@@ -44,6 +44,8 @@ void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *clai
 // nothing came. For those who look into several shards at once.
 void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t wait_until,
                  int64_t deadline, struct interval now);
+// Somebody who was told that there is something will not come for it: it is for another.
+void shard_pass_on(struct shard *s, struct interval now);
 // A receive or await that waits is forgotten, and its ticket will not be answered. False: it does
 // not wait any more (or not yet), and is answered soon; without a message if that can be had.
 bool shard_cancel(struct shard *s, uint64_t ticket);

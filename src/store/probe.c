@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "os/clock.h"
 #include "os/entropy.h"
 #include "store/backend.h"
 
@@ -14,8 +15,9 @@
 
 #define PROBE_WRITERS 16
 #define PROBE_ROUNDS  8
-#define PROBE_TRIES   20 // of one call that answers unavailable or unknown
-#define PROBE_WAIT_MS 50 // between them, growing
+#define PROBE_TRIES   20    // of one call that answers unavailable or unknown
+#define PROBE_WAIT_MS 50    // between them, growing
+#define PROBE_END_MS  30000 // no try starts later than this after the first
 
 struct probe {
     struct store *store;
@@ -47,8 +49,9 @@ static bool worth_again(enum err e)
 static enum err create(struct store *s, const char *key, struct bytes body, bool *unsure,
                        struct store_answer *a)
 {
+    int64_t end = clock_boot_ms() + PROBE_END_MS;
     enum err e = store_put_new(s, key, body, a);
-    for (int i = 0; worth_again(e) && i < PROBE_TRIES; i++) {
+    for (int i = 0; worth_again(e) && i < PROBE_TRIES && clock_boot_ms() < end; i++) {
         *unsure |= e == ERR_UNKNOWN;
         probe_pause(i);
         e = store_put_new(s, key, body, a);
@@ -58,8 +61,9 @@ static enum err create(struct store *s, const char *key, struct bytes body, bool
 
 static enum err fetch(struct store *s, const char *key, struct store_answer *a)
 {
+    int64_t end = clock_boot_ms() + PROBE_END_MS;
     enum err e = store_get(s, key, 0, SIZE_MAX, a);
-    for (int i = 0; worth_again(e) && i < PROBE_TRIES; i++) {
+    for (int i = 0; worth_again(e) && i < PROBE_TRIES && clock_boot_ms() < end; i++) {
         probe_pause(i);
         e = store_get(s, key, 0, SIZE_MAX, a);
     }
@@ -171,6 +175,29 @@ enum err store_probe(struct store *s, char *why, size_t why_len)
     store_answer_init(&a);
     enum err e = probe_rounds(s, &a);
     (void)snprintf(why, why_len, "%s", a.why);
+    return e;
+}
+
+enum err store_probe_quickly(struct store *s, char *why, size_t why_len)
+{
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    char key[40];
+    bool unsure = false;
+    (void)snprintf(key, sizeof key, "probe-%016llx", (unsigned long long)entropy_u64());
+    enum err e = create(s, key, bytes_str("once"), &unsure, &a);
+    if (e == ERR_CONFLICT && unsure) e = ERR_OK;
+    if (!e) e = create(s, key, bytes_str("twice"), &unsure, &a);
+    if (e == ERR_OK) {
+        e = answer_refuse(&a, ERR_INVALID,
+                          "a key that exists was created again: this store ignores the condition "
+                          "of a create and cannot be used");
+    } else if (e == ERR_CONFLICT) {
+        e = ERR_OK;
+    }
+    (void)snprintf(why, why_len, "%s", e ? a.why : "");
+    enum err left = store_delete(s, (const char *const[]){key}, 1, &a);
+    (void)left; // it is in nobody's way
     return e;
 }
 

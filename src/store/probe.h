@@ -22,6 +22,8 @@ struct store_format {
 // Races 16 creators for one key, 8 rounds. ERR_OK, ERR_INVALID with one sentence about how the
 // store breaks the promise, or what kept us from finding out. Leaves nothing behind.
 MUST_USE enum err store_probe(struct store *s, char *why, size_t why_len);
+// One key, created twice. ERR_INVALID: both were told that they did it.
+MUST_USE enum err store_probe_quickly(struct store *s, char *why, size_t why_len);
 
 // Reads the format object; where there is none, probes the store and writes it. Refuses a store
 // that fails the probe or has another format version (ERR_INVALID) or a damaged format object

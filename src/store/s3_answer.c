@@ -68,6 +68,9 @@ static const struct row rows[] = {
     {429, 429, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN_SLOW}},
     {503, 503, NULL, READS, {ERR_UNAVAILABLE, S3_AGAIN_SLOW}},
     {503, 503, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN_SLOW}},
+    // Without a code of S3's it was not the store that spoke.
+    {400, 499, "", READS, {ERR_UNAVAILABLE, S3_AGAIN}},
+    {400, 499, "", WRITES, {ERR_UNKNOWN, S3_AGAIN}},
     {400, 499, NULL, ALL, {ERR_INVALID, S3_TELL}},
 };
 

@@ -206,9 +206,14 @@ void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer
     if (answered && x->call.status >= 300)
         (void)s3_xml_error(buf_bytes(&x->call.body_in), &x->error);
     x->verdict = s3_judge(x->ask, x->call.end, x->call.status, x->error.code, x->call.sends);
+    // A store names what it has taken in; a 200 that does not is somebody else's.
+    bool put = x->ask == S3_CREATE || x->ask == S3_WRITE;
+    if (put && x->verdict.err == ERR_OK && http_header(&x->call, "etag").len == 0)
+        x->verdict = (struct s3_verdict){ERR_UNKNOWN, S3_AGAIN};
     charge(x, a);
     (void)pthread_mutex_lock(&c->lock);
-    if (answered) note_time(c, x, a);
+    // 429 and 5xx may come from something between us and the store, with a clock of its own.
+    if (answered && x->call.status != 429 && x->call.status < 500) note_time(c, x, a);
     if (x->verdict.next == S3_AGAIN_SLOW)
         s3_pace_slow(&c->pace, clock_boot_ms());
     else if (answered && x->call.status < 500)
@@ -348,8 +353,9 @@ static int64_t try_ms(const struct s3_client *c, const struct s3_exchange *x, in
 {
     bool repeatable = x->ask != S3_CREATE && x->ask != S3_WRITE;
     int64_t left = end_ms - clock_boot_ms();
-    if (!repeatable || tries > 2) return left > 0 ? left : c->timeout_ms;
-    return left > 6 ? left / (4 - tries) : left;
+    if (!repeatable) return tries == 1 ? c->timeout_ms : left > 0 ? left : 1;
+    if (tries <= 2 && left > 6) left /= 4 - tries;
+    return left > 0 ? left : 1;
 }
 
 enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)

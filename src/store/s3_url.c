@@ -79,6 +79,8 @@ static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct
         bool inner = i > 0 && i + 1 < len && (from[i] == '-' || from[i] == '.' || from[i] == '_');
         good = inner || lower_or_digit(from[i]) || (from[i] >= 'A' && from[i] <= 'Z');
     }
+    if (memchr(from, '@', len))
+        return wrong(c, "keys do not belong into the URL: see the environment or the profile");
     if (!good)
         return wrong(
             c,
@@ -243,6 +245,8 @@ static bool read_endpoint(const char *endpoint, char *host, size_t host_len, boo
         good = at[len + 1] == 0;
     else if (good)
         good = at[len] == 0;
+    if (strchr(endpoint, '@'))
+        return wrong(c, "endpoint: a user and password do not belong into it");
     if (!good || len >= host_len)
         return wrong(c, "endpoint \"%.120s\" is not http://host:port or https://host:port",
                      endpoint);

@@ -21,6 +21,7 @@ struct turn {
     const char *body;
     int status;
     bool cut, hang;
+    bool nameless; // no ETag
 };
 
 struct script {
@@ -52,9 +53,10 @@ static void serve(struct peer *p)
         }
         char head[1024];
         const char *body = t->body ? t->body : "";
-        (void)snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%s%sContent-Length: %zu\r\n\r\n",
+        (void)snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%s%s%sContent-Length: %zu\r\n\r\n",
                        t->status, t->headers ? t->headers : "",
-                       t->headers && strstr(t->headers, "Date:") ? "" : DATE, strlen(body));
+                       t->headers && strstr(t->headers, "Date:") ? "" : DATE,
+                       t->nameless ? "" : "ETag: \"x\"\r\n", strlen(body));
         peer_say(p, head);
         if (strncmp((const char *)p->head.data, "HEAD", 4) != 0) peer_say(p, body);
     }
@@ -204,6 +206,24 @@ static void a_silent_server_costs_no_more_than_the_deadline(void **state)
     ANSWERS(ERR_UNAVAILABLE, &w.a, get(&w));
     // All of it for a write; a read is tried twice at least, and not begun again near the end.
     assert_in_range(clock_boot_ms() - start, 200 + 2 * 200 / 3, 5000);
+    world_close(&w);
+}
+
+// Something between us and the store may answer in its place.
+static void an_answer_that_is_not_the_stores_decides_nothing(void **state)
+{
+    (void)state;
+    static const struct turn turns[] = {
+        {.status = 200, .nameless = true},
+        {.status = 400},
+        {.status = 503, .headers = "Date: Fri, 01 Jan 2100 00:00:00 GMT\r\n"},
+    };
+    static struct world w;
+    world_open(&w, turns, 3, "");
+    ANSWERS(ERR_UNKNOWN, &w.a, create(&w));
+    ANSWERS(ERR_UNKNOWN, &w.a, create(&w));
+    ANSWERS(ERR_UNKNOWN, &w.a, create(&w));
+    assert_int_equal(w.a.time.lo, TIME_DAWN); // nor does it tell the time
     world_close(&w);
 }
 
@@ -437,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_write_that_was_cut_off_is_unknown),
         cmocka_unit_test(a_write_that_never_left_is_unavailable),
         cmocka_unit_test(a_silent_server_costs_no_more_than_the_deadline),
+        cmocka_unit_test(an_answer_that_is_not_the_stores_decides_nothing),
         cmocka_unit_test(a_store_without_conditions_is_refused),
         cmocka_unit_test(reads_are_repeated),
         cmocka_unit_test(reads_end_unavailable_when_patience_does),
