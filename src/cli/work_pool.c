@@ -17,6 +17,7 @@
 
 #define WAIT_MS         500 // of one question: also how late an idle slot hears an order
 #define WAIT_DRAIN_MS   50
+#define PUZZLED_MAX     20 // times that something was ready, nothing open, and nothing to be had
 #define PAUSE_MIN_MS    50
 #define PAUSE_MAX_MS    2000
 #define STACK_BYTES     ((size_t)512 << 10)
@@ -140,7 +141,9 @@ static bool is_drained(struct slot *s)
     struct sluice_stats stats;
     struct pool *p = s->pool;
     if (sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL)) return true;
-    s->blocked = stats.ready > 0 && stats.locked > 0;
+    // With none open, the one before was finished between our question and this look: ask again.
+    if (stats.ready > 0 && stats.locked == 0) s->puzzled++;
+    s->blocked = stats.ready > 0 && s->puzzled <= PUZZLED_MAX;
     return !s->blocked;
 }
 
@@ -230,7 +233,9 @@ static bool turn(struct slot *s)
     int64_t asked_ms;
     struct sluice_batch *b = ask(s, &asked_ms);
     size_t len = b ? b->len : 0;
+    bool answered = b != NULL; // else it is paused, or told to go
     if (len > 0) {
+        s->puzzled = 0;
         (void)count_busy(p, 1);
         bool late = atomic_load(&p->order) != WORK_GO && !p->options.drain;
         if (late) {
@@ -245,7 +250,7 @@ static bool turn(struct slot *s)
     if (p->options.once && len > 0) pool_order(p, WORK_NO_MORE);
     s->blocked = false;
     bool nothing = p->options.drain && len == 0 && count_busy(p, 0) == 0;
-    if (nothing && is_drained(s)) pool_order(p, WORK_NO_MORE);
+    if (nothing && (!answered || is_drained(s))) pool_order(p, WORK_NO_MORE);
     if (p->options.drain && s->returns > 0) return false;
     return atomic_load(&p->order) == WORK_GO;
 }

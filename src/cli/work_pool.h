@@ -86,6 +86,7 @@ struct slot {
     bool started;
     uint32_t returns; // jobs in a row that the program gave back; the slot's own
     bool blocked;     // --drain: what is ready waits behind an open message; the slot's own
+    uint32_t puzzled; // --drain: times in a row that what is ready could not be had
     int wake_fd;      // eventfd: look at your orders
     int timer_fd;     // the next deadline of the job
     // under the lock

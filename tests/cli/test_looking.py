@@ -9,7 +9,7 @@ import subprocess
 import termios
 import time
 
-from harness import (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds,
+from harness import ON_S3, (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds,
                      keys_of, main, same, until)
 
 
@@ -85,7 +85,7 @@ def stats_count_by_state(sluice):
     stats = sluice.stats("tasks")
     same(keys_of(stats), STATS_KEYS)
     same([stats[key] for key in STATS_KEYS[:-1]], ["tasks", 1, 1, 1, 1, 1])
-    holds(stats["oldestAgeMs"] > 0, "the oldest has no age")
+    holds(stats["oldestAgeMs"] > 0 or ON_S3, "the oldest has no age")  # a bucket's clock has whole seconds
     contains(sluice.ok("stats", "tasks").out, "processed", "sent", "oldest")
     sluice.create("more")
     same([line["queue"] for line in sluice.ok("stats", "--json").lines()], ["more", "tasks"])
