@@ -9,7 +9,7 @@ import subprocess
 import termios
 import time
 
-from harness import ON_S3, (EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds,
+from harness import (ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds,
                      keys_of, main, same, until)
 
 
