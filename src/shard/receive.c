@@ -206,3 +206,16 @@ bool shard_cancel(struct shard *s, uint64_t ticket)
     if (waits) call_free(call_take(s, waits));
     return waits;
 }
+
+bool shard_has_waiting(const struct shard *s)
+{
+    return s->calls[CALL_WAITING].head;
+}
+
+size_t shard_waiting(const struct shard *s)
+{
+    size_t waiting = 0;
+    for (const struct call *c = s->calls[CALL_WAITING].head; c; c = c->next)
+        waiting++;
+    return waiting;
+}

@@ -589,16 +589,3 @@ struct journal *shard_journal(struct shard *s)
 {
     return s->journal;
 }
-
-bool shard_has_waiting(const struct shard *s)
-{
-    return s->calls[CALL_WAITING].head;
-}
-
-size_t shard_waiting(const struct shard *s)
-{
-    size_t waiting = 0;
-    for (const struct call *c = s->calls[CALL_WAITING].head; c; c = c->next)
-        waiting++;
-    return waiting;
-}
