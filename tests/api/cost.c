@@ -162,6 +162,31 @@ static void who_runs_out_of_patience_hears_what_kept_failing(void **state)
     sluice_close(r.s);
 }
 
+// Asked again while the first try is still undecided, "not done" would be a guess.
+static void what_is_unknown_stays_unknown_when_it_is_asked_again(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_batch *b;
+    struct sluice_send m = {.body = "y", .body_len = 1};
+    struct sluice_request request = {.bytes = "asked for twice"};
+    rig_open(&r, 200);
+    assert_int_equal(send_one(&r, NULL), SLUICE_OK);
+    assert_int_equal(sluice_receive(r.s, "tasks", NULL, &b, NULL), SLUICE_OK);
+    const char *token = b->messages[0].token;
+    store_charging_refuse(r.store, ERR_UNKNOWN, "the answer was lost");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL), SLUICE_UNKNOWN);
+    store_charging_refuse(r.store, ERR_OK, "");
+    assert_int_equal(sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL), SLUICE_OK);
+    store_charging_refuse(r.store, ERR_UNKNOWN, "the answer was lost");
+    assert_int_equal(sluice_ack(r.s, "tasks", &token, 1, NULL, NULL), SLUICE_UNKNOWN);
+    store_charging_refuse(r.store, ERR_OK, "");
+    assert_int_equal(stats(&r).sent, 2);
+    sluice_batch_free(b);
+    sluice_close(r.s);
+}
+
 static void a_refused_look_is_told_in_the_stores_words(void **state)
 {
     (void)state;
@@ -203,6 +228,7 @@ int main(void)
         cmocka_unit_test(nothing_is_counted_where_nothing_is_charged),
         cmocka_unit_test(a_refused_write_is_told_in_the_stores_words),
         cmocka_unit_test(who_runs_out_of_patience_hears_what_kept_failing),
+        cmocka_unit_test(what_is_unknown_stays_unknown_when_it_is_asked_again),
         cmocka_unit_test(a_refused_look_is_told_in_the_stores_words),
         cmocka_unit_test(a_refusal_that_is_over_is_not_told_again),
     };
