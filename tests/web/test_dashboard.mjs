@@ -178,7 +178,9 @@ await run({
     await page.locator(".preview", { hasText: "typed, not clicked" }).waitFor();
     await press("j", "Enter");
     await page.locator("pre.body", { hasText: "typed, not clicked" }).waitFor();
-    await press("u", "p");
+    await press("u");
+    await page.getByRole("button", { name: "Pause" }).waitFor(); // keys are those of the page that is there
+    await press("p");
     await badge(page).filter({ hasText: "paused" }).waitFor();
     await press("p");
     await until(
@@ -462,6 +464,7 @@ await run({
       await page.locator(".row-link", { hasText: "guarded" }).waitFor();
       await page.reload();
       await page.locator(".row-link", { hasText: "guarded" }).click();
+      await page.getByRole("button", { name: "Pause" }).waitFor();
       same(await page.getByRole("dialog").count(), 0, "dialogs after a reload");
       await page.keyboard.press("p");
       await page.locator(".toast.bad").waitFor(); // it may look, and no more
