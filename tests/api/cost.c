@@ -178,11 +178,14 @@ static void what_is_unknown_stays_unknown_when_it_is_asked_again(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL), SLUICE_UNKNOWN);
     store_charging_refuse(r.store, ERR_OK, "");
-    assert_int_equal(sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL), SLUICE_OK);
+    enum sluice_code code = SLUICE_UNKNOWN;
+    for (int i = 0; code == SLUICE_UNKNOWN && i < 100; i++) // it is sent again after a while
+        code = sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL);
+    assert_int_equal(code, SLUICE_OK);
+    assert_int_equal(stats(&r).sent, 2);
     store_charging_refuse(r.store, ERR_UNKNOWN, "the answer was lost");
     assert_int_equal(sluice_ack(r.s, "tasks", &token, 1, NULL, NULL), SLUICE_UNKNOWN);
     store_charging_refuse(r.store, ERR_OK, "");
-    assert_int_equal(stats(&r).sent, 2);
     sluice_batch_free(b);
     sluice_close(r.s);
 }
