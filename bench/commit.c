@@ -9,7 +9,7 @@
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "scratch.h"
-#include "store/file.h"
+#include "store/file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

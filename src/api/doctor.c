@@ -8,7 +8,7 @@
 #include "os/clock.h"
 #include "store/meter.h"
 #include "store/probe.h"
-#include "store/s3.h"
+#include "store/s3/s3.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,11 +4,11 @@
 #include "api/inside.h"
 #include "api/remote.h"
 #include "base/memory.h"
-#include "store/file.h"
+#include "store/file/file.h"
 #include "store/mem.h"
 #include "store/meter.h"
 #include "store/probe.h"
-#include "store/s3.h"
+#include "store/s3/s3.h"
 
 #include <stdio.h>
 #include <string.h>

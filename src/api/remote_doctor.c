@@ -4,7 +4,7 @@
 #include "api/remote.h"
 
 #include "os/clock.h"
-#include "store/s3_time.h"
+#include "store/s3/times.h"
 
 #include <stdio.h>
 #include <string.h>

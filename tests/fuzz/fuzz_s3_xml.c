@@ -2,7 +2,7 @@
 // Any bytes as each of the documents S3 sends. The first byte picks one.
 #include "base/check.h"
 #include "fuzz.h"
-#include "store/s3_xml.h"
+#include "store/s3/xml.h"
 
 #include <string.h>
 

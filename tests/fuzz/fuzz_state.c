@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "fuzz.h"
 #include "queue/machine.h"
-#include "store/file_segment.h"
+#include "store/file/segment.h"
 
 static void load_machine(struct bytes input)
 {

@@ -10,7 +10,7 @@
 #include "ledger.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "store/file.h"
+#include "store/file/file.h"
 
 #include <errno.h>
 #include <pthread.h>

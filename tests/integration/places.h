@@ -5,7 +5,7 @@
 
 #include "ledger.h"
 #include "scratch.h"
-#include "store/file.h"
+#include "store/file/file.h"
 
 struct place {
     const char *name; // "mem" or "file"

@@ -3,7 +3,7 @@
 // answer they got.
 #pragma once
 
-#include "store/s3.h"
+#include "store/s3/s3.h"
 
 #define RIG_SECRET "kT9/very+secret/KEY0123456789abcdefghij"
 #define RIG_TOKEN  "FwoGsession//token=="

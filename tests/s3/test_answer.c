@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer table, row by row.
-#include "store/s3_answer.h"
+#include "store/s3/answer.h"
 #include "unit.h"
 
 static const enum s3_ask asks[] = {S3_CREATE, S3_WRITE, S3_READ, S3_LIST, S3_DELETE};

@@ -4,7 +4,7 @@
 #include "credentials_rig.h"
 
 #include "os/clock.h"
-#include "store/s3_metadata.h"
+#include "store/s3/metadata.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 #include "../net/server.h"
 #include "bucket_rig.h"
 #include "os/clock.h"
-#include "store/s3_pace.h"
+#include "store/s3/pace.h"
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Retries, slowing down, reading ahead, looking again: decisions with the time handed in.
-#include "store/s3_ahead.h"
-#include "store/s3_pace.h"
-#include "store/s3_polls.h"
+#include "store/s3/ahead.h"
+#include "store/s3/pace.h"
+#include "store/s3/polls.h"
 #include "unit.h"
 
 #define FAR 1000000000

@@ -6,7 +6,7 @@
 #include "fault_proxy.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "store/s3.h"
+#include "store/s3/s3.h"
 
 #include <inttypes.h>
 #include <stdio.h>

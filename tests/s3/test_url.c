@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an s3:// URL means, and what is said about one that is wrong.
-#include "store/s3_url.h"
+#include "store/s3/url.h"
 #include "unit.h"
 
 #include <string.h>

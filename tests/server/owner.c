@@ -7,7 +7,7 @@
 #include "../conformance/store/support.h"
 #include "node/desk.h"
 #include "os/clock.h"
-#include "store/file.h"
+#include "store/file/file.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -6,7 +6,7 @@
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "shift_store.h"
-#include "store/file.h"
+#include "store/file/file.h"
 #include "store/mem.h"
 
 #include <inttypes.h>

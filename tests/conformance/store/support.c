@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "os/entropy.h"
-#include "store/s3.h"
+#include "store/s3/s3.h"
 
 #include <errno.h>
 #include <fcntl.h>

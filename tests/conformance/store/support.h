@@ -4,7 +4,7 @@
 // where they end the process.
 #pragma once
 
-#include "store/file.h"
+#include "store/file/file.h"
 #include "store/store.h"
 
 #include <sys/types.h>

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "os/file.h"
-#include "store/file_page.h"
+#include "store/file/page.h"
 
 #include <errno.h>
 #include <fcntl.h>

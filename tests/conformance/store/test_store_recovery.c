@@ -5,8 +5,8 @@
 
 #include "base/hash.h"
 #include "os/file.h"
-#include "store/file_page.h"
-#include "store/file_segment.h"
+#include "store/file/page.h"
+#include "store/file/segment.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Durable files from unreliable calls: temp file, sync, link or rename, sync of the directory.
+#include "store/file/disk.h"
+
+#include "os/entropy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum err disk_err(int code)
+{
+    switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return ERR_LIMIT;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return ERR_DENIED;
+    case ENAMETOOLONG:
+        return ERR_INVALID;
+    default:
+        return ERR_UNAVAILABLE;
+    }
+}
+
+enum err disk_refuse(struct store_answer *a, const char *doing, const char *path)
+{
+    int code = errno;
+    return answer_refuse(a, disk_err(code), "cannot %s \"%.120s\": %m", doing, path);
+}
+
+// A blocking flock cannot be given up. Commits take a fraction of a millisecond, so a few short
+// naps are enough when others are busy.
+#define LOCK_NAP_MIN_NS 20000
+#define LOCK_NAP_MAX_NS 200000
+
+enum err disk_lock(int fd, const char *path, struct store_answer *a)
+{
+    int64_t give_up = clock_boot_ms() + LOCK_PATIENCE_MS;
+    struct timespec nap = {.tv_nsec = LOCK_NAP_MIN_NS};
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) return disk_refuse(a, "lock", path);
+        if (clock_boot_ms() >= give_up)
+            return answer_refuse(a, ERR_UNAVAILABLE,
+                                 "another process has held \"%.120s\" for %d s: it was stopped in "
+                                 "the middle of a write; let it go on or end it",
+                                 path, LOCK_PATIENCE_MS / 1000);
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < LOCK_NAP_MAX_NS) nap.tv_nsec += nap.tv_nsec / 2;
+    }
+    return ERR_OK;
+}
+
+void disk_die(struct disk *d)
+{
+    int none = 0;
+    (void)atomic_compare_exchange_strong(&d->dead, &none, errno ? errno : EIO);
+}
+
+enum err disk_alive(struct disk *d, struct store_answer *a)
+{
+    int code = atomic_load(&d->dead);
+    if (code == 0) return ERR_OK;
+    errno = code;
+    return answer_refuse(a, ERR_DENIED,
+                         "a sync of this store failed (%m), so nothing read through this handle "
+                         "can be trusted: check the disk, then open the store again");
+}
+
+ssize_t disk_read(struct disk *d, int fd, void *to, size_t len, uint64_t at)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = d->sys->pread(fd, (char *)to + done, len - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+int disk_write(struct disk *d, int fd, const void *from, size_t len, uint64_t at)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = d->sys->pwrite(fd, (const char *)from + done, len - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n == 0) errno = EIO;
+        if (n <= 0) return -1;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int disk_zero(struct disk *d, int fd, uint64_t at, uint64_t len)
+{
+    static const char zeros[16384];
+    while (len > 0) {
+        size_t part = len < sizeof zeros ? (size_t)len : sizeof zeros;
+        if (disk_write(d, fd, zeros, part, at) != 0) return -1;
+        at += part;
+        len -= part;
+    }
+    return 0;
+}
+
+int disk_close(int fd)
+{
+    int code = errno;
+    if (fd >= 0) (void)close(fd);
+    errno = code;
+    return -1;
+}
+
+// ---- directories
+
+int disk_sync_dir(struct disk *d, const char *dir)
+{
+    int fd = d->sys->open(d->root, dir[0] ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return -1;
+    int failed = d->sys->fsync(fd);
+    (void)disk_close(fd);
+    return failed;
+}
+
+static void parent_of(char parent[DISK_PATH_MAX], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(parent, DISK_PATH_MAX, "%.*s", slash ? (int)(slash - path) : 0, path);
+}
+
+int disk_sync_parent(struct disk *d, const char *path)
+{
+    char parent[DISK_PATH_MAX];
+    parent_of(parent, path);
+    return disk_sync_dir(d, parent);
+}
+
+// The sync comes even when the directory was there: who made it may not have come to that yet.
+int disk_make_parents(struct disk *d, const char *path)
+{
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        char dir[DISK_PATH_MAX];
+        (void)snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
+        if (d->sys->mkdir(d->root, dir, 0777) != 0 && errno != EEXIST) return -1;
+        if (disk_sync_parent(d, dir) != 0) return -1;
+    }
+    return 0;
+}
+
+// ---- whole files
+
+static int write_temp(struct disk *d, const char *temp, struct bytes body, int64_t modified_ms)
+{
+    int fd = d->sys->open(d->root, temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (fd < 0) return -1;
+    int failed = disk_write(d, fd, body.data, body.len, 0);
+    if (failed == 0) failed = d->sys->touch(fd, modified_ms);
+    if (failed == 0) failed = d->sys->fsync(fd);
+    (void)disk_close(fd);
+    return failed;
+}
+
+// Gives the synced temp file its name, and leaves it a second link.
+static int name_temp(struct disk *d, const char *temp, const char *path, bool fresh)
+{
+    if (fresh) return d->sys->link(d->root, temp, path);
+    char twin[DISK_PATH_MAX];
+    (void)snprintf(twin, sizeof twin, "%s+", temp);
+    if (d->sys->link(d->root, temp, twin) != 0) return -1;
+    int failed = d->sys->rename(d->root, twin, path);
+    int code = errno;
+    if (failed != 0) (void)d->sys->unlink(d->root, twin);
+    errno = code;
+    return failed;
+}
+
+// The name is taken. By an object: make sure that it stays, for the caller will build on having
+// lost.
+static enum err taken(struct disk *d, const char *path, struct store_answer *a)
+{
+    struct stat st;
+    if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+        return answer_refuse(a, ERR_INVALID, "key \"%.150s\" is a folder of other keys", path);
+    if (disk_sync_parent(d, path) == 0) return ERR_CONFLICT;
+    enum err e =
+        answer_refuse(a, ERR_UNAVAILABLE, "cannot sync the folder of \"%.120s\": %m", path);
+    disk_die(d);
+    return e;
+}
+
+static enum err put_named(struct disk *d, const char *temp, const char *path, bool fresh,
+                          struct store_answer *a)
+{
+    int failed = name_temp(d, temp, path, fresh);
+    if (failed != 0 && errno == ENOENT) { // most keys go to folders that exist: make them only now
+        if (disk_make_parents(d, path) != 0 && errno != ENOTDIR)
+            return disk_refuse(a, "make the folder of", path);
+        failed = name_temp(d, temp, path, fresh);
+    }
+    if (failed != 0) {
+        if (errno == EEXIST && fresh) return taken(d, path, a);
+        if (errno == ENOTDIR || errno == EISDIR)
+            return answer_refuse(a, ERR_INVALID, "key \"%.150s\" is a folder, or inside an object",
+                                 path);
+        if (errno != EIO) return disk_refuse(a, "create", path);
+    }
+    if (failed == 0 && disk_sync_parent(d, path) == 0) return ERR_OK;
+    enum err e = answer_refuse(a, ERR_UNKNOWN, "cannot make \"%.120s\" durable: %m", path);
+    disk_die(d);
+    return e;
+}
+
+enum err disk_put(struct disk *d, const char *path, struct bytes body, int64_t modified_ms,
+                  bool fresh, struct store_answer *a)
+{
+    char temp[DISK_PATH_MAX];
+    (void)snprintf(temp, sizeof temp, DISK_TEMP "/%016llx", (unsigned long long)entropy_u64());
+    enum err e = write_temp(d, temp, body, modified_ms) == 0 ? put_named(d, temp, path, fresh, a)
+                                                             : disk_refuse(a, "write", path);
+    (void)d->sys->unlink(d->root, temp); // left behind, it only costs space until the next sweep
+    return e;
+}
+
+enum err disk_settle(struct disk *d, const char *path, const struct stat *st,
+                     struct store_answer *a)
+{
+    if (st->st_nlink < 2 || disk_sync_parent(d, path) == 0) return ERR_OK;
+    if (errno == ENOENT) return ERR_OK; // deleted meanwhile, with its folder: the read came before
+    enum err e =
+        answer_refuse(a, ERR_UNAVAILABLE, "cannot sync the folder of \"%.120s\": %m", path);
+    disk_die(d);
+    return e;
+}

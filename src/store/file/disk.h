@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store's directory: paths relative to it, whole reads and writes, files that appear complete
+// or not at all.
+#pragma once
+
+#include "store/backend.h"
+#include "store/file/sys.h"
+
+#include <stdatomic.h>
+
+#define DISK_PATH_MAX (STORE_KEY_MAX + 64)
+
+// Names with '@' cannot be keys: the store keeps its own files under them.
+#define DISK_TEMP     "@tmp"
+#define DISK_CLOCK    "@clock"
+#define DISK_LOCK     "@lock"
+#define DISK_FRESH    "@new"
+
+struct disk {
+    const struct file_sys *sys;
+    int root;
+    uint64_t segment_bytes; // a journal segment this long is followed by a new one
+    uint64_t step_bytes;    // preallocated in it at a time
+    _Atomic int dead;       // the errno of the sync that failed: nothing may be believed after it
+};
+
+// An errno as one of the answers of the contract, for a call that certainly did nothing.
+enum err disk_err(int code);
+// "cannot <doing> <path>: <errno>", and disk_err of the errno.
+enum err disk_refuse(struct store_answer *a, const char *doing, const char *path);
+// Locks the file for this process. Whoever holds it for long was stopped in the middle of a write:
+// after LOCK_PATIENCE_MS the answer is ERR_UNAVAILABLE.
+#define LOCK_PATIENCE_MS 5000
+enum err disk_lock(int fd, const char *path, struct store_answer *a);
+
+// A sync failed: the handle is dead from now on.
+void disk_die(struct disk *d);
+enum err disk_alive(struct disk *d, struct store_answer *a);
+
+// All or -1 and errno; a signal interrupts none of them. disk_read stops early at the end of the
+// file.
+ssize_t disk_read(struct disk *d, int fd, void *to, size_t len, uint64_t at);
+int disk_write(struct disk *d, int fd, const void *from, size_t len, uint64_t at);
+int disk_zero(struct disk *d, int fd, uint64_t at, uint64_t len);
+int disk_close(int fd); // keeps errno; -1 is fine; returns -1
+
+int disk_sync_dir(struct disk *d, const char *dir); // "" is the root
+int disk_sync_parent(struct disk *d, const char *path);
+int disk_make_parents(struct disk *d, const char *path); // durable
+
+// Writes a file that appears whole: created (fresh, ERR_CONFLICT when there is one) or replaced.
+// Until the name is durable the file has a second link, so that a reader who comes early can tell
+// (disk_settle).
+enum err disk_put(struct disk *d, const char *path, struct bytes body, int64_t modified_ms,
+                  bool fresh, struct store_answer *a);
+// Makes sure that a file somebody has just read will still be there after a power failure.
+enum err disk_settle(struct disk *d, const char *path, const struct stat *st,
+                     struct store_answer *a);

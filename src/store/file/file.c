@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handle of a file store: what it refuses to open, which logs are open, and the calls of the
+// port.
+#include "store/file/file.h"
+
+#include "base/memory.h"
+#include "store/file/log.h"
+#include "store/file/object.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEGMENT_BYTES ((uint64_t)64 << 20)
+#define STEP_BYTES    ((uint64_t)4 << 20)
+#define TEMP_MS_MAX   ((int64_t)3600 * 1000) // a temp file this old has lost its writer
+
+struct file_store {
+    struct store base;
+    struct disk disk;
+    struct file_clock clock;
+    pthread_mutex_t lock;   // guards what follows
+    struct file_log **logs; // by key
+    size_t logs_len;
+    size_t logs_cap;
+};
+
+static struct file_store *file_of(struct store *s)
+{
+    return (struct file_store *)s;
+}
+
+static enum err file_enter(struct file_store *f, struct store_answer *a)
+{
+    enum err e = disk_alive(&f->disk, a);
+    if (e) return e;
+    int64_t now = file_clock_now(&f->clock);
+    a->time = (struct interval){now, now};
+    return ERR_OK;
+}
+
+// ---- objects
+
+static enum err file_put_new(struct store *s, const char *key, struct bytes body,
+                             struct store_answer *a)
+{
+    enum err e = file_enter(file_of(s), a);
+    return e ? e : disk_put(&file_of(s)->disk, key, body, a->time.lo, true, a);
+}
+
+static enum err file_put(struct store *s, const char *key, struct bytes body,
+                         struct store_answer *a)
+{
+    enum err e = file_enter(file_of(s), a);
+    return e ? e : disk_put(&file_of(s)->disk, key, body, a->time.lo, false, a);
+}
+
+static enum err file_get(struct store *s, const char *key, size_t from, size_t len,
+                         struct store_answer *a)
+{
+    enum err e = file_enter(file_of(s), a);
+    return e ? e : file_object_get(&file_of(s)->disk, key, from, len, a);
+}
+
+static enum err file_list(struct store *s, const char *prefix, const char *after, size_t limit,
+                          struct store_answer *a)
+{
+    enum err e = file_enter(file_of(s), a);
+    return e ? e : file_object_list(&file_of(s)->disk, prefix, after, limit, a);
+}
+
+static enum err file_delete(struct store *s, const char *const *keys, size_t count,
+                            struct store_answer *a)
+{
+    enum err e = file_enter(file_of(s), a);
+    return e ? e : file_object_delete(&file_of(s)->disk, keys, count, a);
+}
+
+// ---- logs
+
+static size_t logs_find(const struct file_store *f, const char *key)
+{
+    size_t lo = 0, hi = f->logs_len;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (strcmp(f->logs[mid]->key, key) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static enum err logs_get_locked(struct file_store *f, const char *key, bool create,
+                                struct file_log **out, struct store_answer *a)
+{
+    size_t at = logs_find(f, key);
+    if (at < f->logs_len && strcmp(f->logs[at]->key, key) == 0) {
+        *out = f->logs[at];
+        return ERR_OK;
+    }
+    enum err e = file_log_open(&f->disk, &f->clock, key, create, out, a);
+    if (e) return e;
+    if (f->logs_len == f->logs_cap) {
+        f->logs_cap = f->logs_cap ? 2 * f->logs_cap : 8;
+        f->logs = memory_resize(f->logs, f->logs_cap * sizeof(struct file_log *));
+    }
+    memmove(f->logs + at + 1, f->logs + at, (f->logs_len - at) * sizeof(struct file_log *));
+    f->logs[at] = *out;
+    f->logs_len++;
+    return ERR_OK;
+}
+
+// A log once opened stays open as long as the store.
+static enum err logs_get(struct file_store *f, const char *key, bool create, struct file_log **out,
+                         struct store_answer *a)
+{
+    enum err e = file_enter(f, a);
+    if (e) return e;
+    (void)pthread_mutex_lock(&f->lock);
+    e = logs_get_locked(f, key, create, out, a);
+    (void)pthread_mutex_unlock(&f->lock);
+    return e;
+}
+
+static enum err file_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
+                            struct store_answer *a)
+{
+    struct file_log *l;
+    enum err e = logs_get(file_of(s), log, true, &l, a);
+    return e ? e : file_log_append(l, slot, body, a);
+}
+
+static enum err file_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
+                              struct store_answer *a)
+{
+    struct file_log *l;
+    enum err e = logs_get(file_of(s), log, false, &l, a);
+    return e ? e : file_log_read(l, slot, bytes_max, a);
+}
+
+static enum err file_extents(struct store *s, const char *log, uint64_t from, size_t limit,
+                             struct store_answer *a)
+{
+    struct file_log *l;
+    enum err e = logs_get(file_of(s), log, false, &l, a);
+    if (e == ERR_NOT_FOUND) return ERR_OK;
+    return e ? e : file_log_extents(l, from, limit, a);
+}
+
+static enum err file_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
+                          struct store_answer *a)
+{
+    struct file_log *l;
+    enum err e = logs_get(file_of(s), log, false, &l, a);
+    if (e == ERR_NOT_FOUND) return ERR_OK;
+    return e ? e : file_log_drop(l, first, last, a);
+}
+
+// Creates the log when there is none: only a page that exists can wake us.
+static enum err file_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
+                          struct store_answer *a)
+{
+    struct file_log *l;
+    enum err e = logs_get(file_of(s), log, true, &l, a);
+    return e ? e : file_log_wait(l, slot, wait_ms);
+}
+
+static void file_free(struct store *s)
+{
+    struct file_store *f = file_of(s);
+    for (size_t i = 0; i < f->logs_len; i++)
+        file_log_free(f->logs[i]);
+    memory_free(f->logs);
+    file_clock_done(&f->clock);
+    (void)disk_close(f->disk.root);
+    (void)pthread_mutex_destroy(&f->lock);
+    memory_free(f);
+}
+
+static const struct store_ops file_ops = {
+    .put_new = file_put_new,
+    .put = file_put,
+    .get = file_get,
+    .list = file_list,
+    .delete = file_delete,
+    .append = file_append,
+    .read_log = file_read_log,
+    .extents = file_extents,
+    .drop = file_drop,
+    .wait = file_wait,
+    .free = file_free,
+};
+
+// ---- open
+
+// File systems that several machines write, or whose locks, mappings and syncs another machine
+// performs.
+static const struct {
+    uint32_t magic;
+    const char *name;
+} remote_systems[] = {
+    {0x00006969, "NFS"},  {0x0000517b, "SMB"},    {0xff534d42, "CIFS"},   {0xfe534d42, "SMB"},
+    {0x01021997, "9P"},   {0x65735546, "FUSE"},   {0x00c36400, "Ceph"},   {0x5346414f, "AFS"},
+    {0x73757245, "Coda"}, {0x01161970, "GFS2"},   {0x7461636f, "OCFS2"},  {0x0bd00bd0, "Lustre"},
+    {0x47504653, "GPFS"}, {0x786f4256, "VBoxSF"}, {0xbacbacbc, "VMHGFS"},
+};
+
+static enum err refuse_remote(struct disk *d, const char *dir, struct store_answer *a)
+{
+    struct statfs fs;
+    if (d->sys->fstatfs(d->root, &fs) != 0) return disk_refuse(a, "look at", dir);
+    for (size_t i = 0; i < sizeof remote_systems / sizeof *remote_systems; i++)
+        if ((uint32_t)fs.f_type == remote_systems[i].magic)
+            return answer_refuse(a, ERR_INVALID,
+                                 "\"%.100s\" is on %s, whose locks and syncs cannot be trusted "
+                                 "here; use a directory on a local disk, or an s3:// store",
+                                 dir, remote_systems[i].name);
+    return ERR_OK;
+}
+
+static enum err refuse_path(const char *dir, struct store_answer *a)
+{
+    switch (errno) {
+    case ENOTDIR:
+    case EEXIST:
+        return answer_refuse(a, ERR_INVALID, "\"%.120s\" is not a directory; name one", dir);
+    case ENOENT:
+        return answer_refuse(a, ERR_INVALID,
+                             "the parent of \"%.120s\" does not exist; create it first", dir);
+    case EACCES:
+    case EPERM:
+        return answer_refuse(a, ERR_DENIED,
+                             "this user may not write in \"%.120s\"; change its owner or mode, or "
+                             "name another directory",
+                             dir);
+    case EROFS:
+        return answer_refuse(a, ERR_DENIED,
+                             "\"%.120s\" is on a read-only file system; remount it or name another "
+                             "directory",
+                             dir);
+    default:
+        return disk_refuse(a, "use directory", dir);
+    }
+}
+
+static enum err try_write(struct disk *d, const char *dir, struct store_answer *a)
+{
+    static const char probe[] = DISK_TEMP "/write-check";
+    if (d->sys->mkdir(d->root, DISK_TEMP, 0777) != 0 && errno != EEXIST) return refuse_path(dir, a);
+    if (faccessat(d->root, ".", W_OK | X_OK, AT_EACCESS) != 0) return refuse_path(dir, a);
+    int fd = d->sys->open(d->root, probe, O_WRONLY | O_CREAT, 0666);
+    if (fd < 0) return refuse_path(dir, a);
+    (void)disk_close(fd);
+    (void)d->sys->unlink(d->root, probe);
+    return ERR_OK;
+}
+
+// Temp files of processes that died are in nobody's way but take space.
+static void sweep_temp(struct disk *d)
+{
+    int fd = d->sys->open(d->root, DISK_TEMP, O_RDONLY | O_DIRECTORY, 0);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        (void)disk_close(fd);
+        return;
+    }
+    for (struct dirent *row = readdir(dir); row; row = readdir(dir)) {
+        struct stat st;
+        if (row->d_name[0] == '.' || fstatat(fd, row->d_name, &st, 0) != 0) continue;
+        int64_t changed_ms = (int64_t)st.st_ctim.tv_sec * 1000;
+        if (d->sys->realtime_ms() - changed_ms > TEMP_MS_MAX) (void)unlinkat(fd, row->d_name, 0);
+    }
+    (void)closedir(dir);
+}
+
+static enum err open_dir(struct disk *d, const char *dir, struct store_answer *a)
+{
+    if (d->sys->mkdir(AT_FDCWD, dir, 0777) != 0 && errno != EEXIST && errno != EROFS)
+        return refuse_path(dir, a);
+    d->root = d->sys->open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
+    if (d->root < 0) return refuse_path(dir, a);
+    enum err e = refuse_remote(d, dir, a);
+    return e ? e : try_write(d, dir, a);
+}
+
+enum err store_file_open(const char *dir, const struct file_options *options, struct store **out,
+                         char *why, size_t why_len)
+{
+    static const struct file_options defaults = {0};
+    if (!options) options = &defaults;
+    struct file_store *f = NEW(struct file_store);
+    f->disk = (struct disk){
+        .sys = options->sys ? options->sys : &file_sys_linux,
+        .root = -1,
+        .segment_bytes = options->segment_bytes ? options->segment_bytes : SEGMENT_BYTES,
+        .step_bytes = options->step_bytes ? options->step_bytes : STEP_BYTES,
+    };
+    (void)pthread_mutex_init(&f->lock, NULL);
+    store_init(&f->base, &file_ops);
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    enum err e = open_dir(&f->disk, dir, &a);
+    if (!e) e = file_clock_open(&f->clock, &f->disk, &a);
+    (void)snprintf(why, why_len, "%s", a.why);
+    if (e) {
+        store_free(&f->base);
+        return e;
+    }
+    sweep_temp(&f->disk);
+    *out = &f->base;
+    return ERR_OK;
+}

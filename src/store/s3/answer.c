@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer table. What is unknown stays unknown: a write without a clear answer may have been
+// applied, may still be, and only sending it again can tell.
+#include "store/s3/answer.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define WRITES (S3_CREATE | S3_WRITE | S3_DELETE)
+#define PUTS   (S3_CREATE | S3_WRITE)
+#define READS  (S3_READ | S3_LIST)
+#define ALL    (WRITES | READS)
+
+struct row {
+    int status_lo, status_hi;
+    const char *code; // NULL: any
+    unsigned asks;
+    struct s3_verdict verdict;
+};
+
+// The first row that fits.
+static const struct row rows[] = {
+    {200, 299, NULL, ALL, {ERR_OK, S3_TELL}},
+
+    // A create that lost. Some older servers say 304, as to a GET.
+    {412, 412, NULL, S3_CREATE, {ERR_CONFLICT, S3_TELL}},
+    {304, 304, NULL, S3_CREATE, {ERR_CONFLICT, S3_TELL}},
+    // "A conflicting conditional operation is in progress": this request was not applied, and
+    // nothing is decided.
+    {409, 409, NULL, PUTS, {ERR_UNAVAILABLE, S3_AGAIN}},
+
+    {404, 404, "NoSuchBucket", ALL, {ERR_DENIED, S3_TELL}},
+    {404, 404, NULL, S3_READ, {ERR_NOT_FOUND, S3_TELL}},
+    {404, 404, NULL, S3_DELETE, {ERR_OK, S3_TELL}},
+    {404, 404, NULL, ALL, {ERR_DENIED, S3_TELL}}, // not the address of a bucket
+    {416, 416, NULL, S3_READ, {ERR_OK, S3_TELL}}, // the range starts past the end: nothing there
+
+    // Who we are, when, and where.
+    {403, 403, "RequestTimeTooSkewed", ALL, {ERR_DENIED, S3_SET_CLOCK}},
+    {400, 403, "ExpiredToken", ALL, {ERR_DENIED, S3_NEW_KEYS}},
+    {400, 403, "InvalidToken", ALL, {ERR_DENIED, S3_NEW_KEYS}},
+    {400, 403, "TokenRefreshRequired", ALL, {ERR_DENIED, S3_NEW_KEYS}},
+    {400, 403, "InvalidAccessKeyId", ALL, {ERR_DENIED, S3_NEW_KEYS}},
+    {400, 400, "AuthorizationHeaderMalformed", ALL, {ERR_DENIED, S3_MOVE}},
+    {300, 399, NULL, ALL, {ERR_DENIED, S3_MOVE}},
+
+    // Limits. Such a request was looked at and put aside.
+    {400, 403, "EntityTooLarge", ALL, {ERR_LIMIT, S3_TELL}},
+    {403, 403, "QuotaExceeded", PUTS, {ERR_LIMIT, S3_TELL}},
+    {413, 413, NULL, ALL, {ERR_LIMIT, S3_TELL}},
+    {507, 507, NULL, PUTS, {ERR_LIMIT, S3_TELL}},
+
+    // The body did not arrive as it was sent.
+    {400, 400, "BadDigest", ALL, {ERR_UNAVAILABLE, S3_AGAIN}},
+    {400, 400, "IncompleteBody", ALL, {ERR_UNAVAILABLE, S3_AGAIN}},
+    {400, 400, "XAmzContentSHA256Mismatch", ALL, {ERR_UNAVAILABLE, S3_AGAIN}},
+    {400, 400, "RequestTimeout", READS, {ERR_UNAVAILABLE, S3_AGAIN}},
+    {400, 400, "RequestTimeout", WRITES, {ERR_UNKNOWN, S3_AGAIN}},
+
+    {401, 403, NULL, ALL, {ERR_DENIED, S3_TELL}},
+    {405, 405, NULL, ALL, {ERR_DENIED, S3_TELL}},
+    {408, 408, NULL, READS, {ERR_UNAVAILABLE, S3_AGAIN}},
+    {408, 408, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN}},
+    {501, 501, NULL, ALL, {ERR_INVALID, S3_TELL}},
+    {400, 400, "NotImplemented", ALL, {ERR_INVALID, S3_TELL}},
+
+    {429, 429, NULL, READS, {ERR_UNAVAILABLE, S3_AGAIN_SLOW}},
+    {429, 429, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN_SLOW}},
+    {503, 503, NULL, READS, {ERR_UNAVAILABLE, S3_AGAIN_SLOW}},
+    {503, 503, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN_SLOW}},
+    // Without a code of S3's it was not the store that spoke.
+    {400, 499, "", READS, {ERR_UNAVAILABLE, S3_AGAIN}},
+    {400, 499, "", WRITES, {ERR_UNKNOWN, S3_AGAIN}},
+    {400, 499, NULL, ALL, {ERR_INVALID, S3_TELL}},
+};
+
+// Everything else that is not a whole and clear answer: 5xx, a lost connection.
+static struct s3_verdict unclear(enum s3_ask ask)
+{
+    return (struct s3_verdict){ask & READS ? ERR_UNAVAILABLE : ERR_UNKNOWN, S3_AGAIN};
+}
+
+static struct s3_verdict look_up(enum s3_ask ask, int status, const char *code)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        if (status < r->status_lo || status > r->status_hi || !(r->asks & ask)) continue;
+        if (!r->code || strcmp(r->code, code) == 0) return r->verdict;
+    }
+    return unclear(ask);
+}
+
+struct s3_verdict s3_judge(enum s3_ask ask, enum http_end end, int status, const char *code,
+                           int sends)
+{
+    if (end == HTTP_NOT_SENT) return (struct s3_verdict){ERR_UNAVAILABLE, S3_AGAIN};
+    if (end == HTTP_LOST) return unclear(ask);
+    struct s3_verdict v = look_up(ask, status, code);
+    if (end == HTTP_TOO_LONG && v.err == ERR_OK) {
+        // A write is done, whatever was said about it.
+        if (ask & READS) v = (struct s3_verdict){ERR_LIMIT, S3_TELL};
+    }
+    // The request was on the wire more than once (a kept connection had been closed by the other
+    // side), and the last one was refused. An earlier one may have been applied: a 412 may be
+    // against our own object. The caller sends it again and reads what is there.
+    if (sends > 1 && (ask & PUTS) && v.err != ERR_OK) v.err = ERR_UNKNOWN;
+    return v;
+}

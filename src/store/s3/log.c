@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading ahead and waiting. How far and how often is decided in ahead.c and polls.c.
+#include "store/s3/log.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "os/clock.h"
+#include "store/backend.h"
+
+#include <string.h>
+#include <time.h>
+
+#define WAIT_ANSWER_MS 2000 // a look may take this much longer than the wait that makes it
+
+static uint64_t log_id(const char *log)
+{
+    return hash64_of(bytes_str(log), 0);
+}
+
+void s3_logs_init(struct s3_logs *l)
+{
+    *l = (struct s3_logs){0};
+    (void)pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&l->wrote, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+void s3_logs_done(struct s3_logs *l)
+{
+    (void)pthread_cond_destroy(&l->wrote);
+    (void)pthread_mutex_destroy(&l->lock);
+}
+
+// ---- read
+
+struct fetch {
+    struct s3_exchange x;
+    char key[OBJLOG_KEY_MAX];
+};
+
+static void fetch_init(struct fetch *f, const char *log, uint64_t slot, size_t body_max)
+{
+    objlog_key(f->key, log, slot);
+    s3_exchange_init(&f->x, S3_READ, "GET", f->key);
+    f->x.body_max = body_max;
+}
+
+static bool settled(const struct s3_exchange *x)
+{
+    return x->verdict.err == ERR_OK || x->verdict.err == ERR_NOT_FOUND;
+}
+
+// All at once. The first is owed an answer and is repeated by itself if need be; where another
+// fails the run ends.
+static enum err fetch_all(struct s3_client *c, struct fetch *f, size_t count,
+                          struct store_answer *a)
+{
+    if (count == 1) return s3_perform(c, &f->x, a);
+    CHECK(count <= S3_AHEAD_MAX);
+    struct http_call *calls[S3_AHEAD_MAX] = {0};
+    for (size_t i = 0; i < count; i++) {
+        enum err e = s3_begin(c, &f[i].x, a);
+        if (e) return e;
+        calls[i] = &f[i].x.call;
+    }
+    http_do_all(c->http, calls, count, count);
+    for (size_t i = 0; i < count; i++)
+        s3_conclude(c, &f[i].x, a);
+    return settled(&f->x) ? f->x.verdict.err : s3_perform(c, &f->x, a);
+}
+
+static size_t slots_found(const struct fetch *f, size_t count, size_t *bytes)
+{
+    size_t found = 0;
+    *bytes = 0;
+    while (found < count && f[found].x.verdict.err == ERR_OK)
+        *bytes += f[found++].x.call.body_in.len;
+    return found;
+}
+
+static size_t slots_keep(const struct fetch *f, size_t found, uint64_t slot, size_t bytes_max,
+                         struct store_answer *a)
+{
+    size_t kept = 0;
+    for (; kept < found; kept++) {
+        struct bytes body = buf_bytes(&f[kept].x.call.body_in);
+        if (kept > 0 && a->body.len + body.len > bytes_max) break;
+        struct store_row *row = answer_row(a);
+        row->first = row->last = slot + kept;
+        row->size = body.len;
+        row->body_at = a->body.len;
+        row->modified = s3_modified(&f[kept].x);
+        buf_put(&a->body, body);
+    }
+    return kept;
+}
+
+enum err s3_read_log(struct s3_client *c, struct s3_logs *l, const char *log, uint64_t slot,
+                     size_t bytes_max, struct store_answer *a)
+{
+    uint64_t id = log_id(log);
+    (void)pthread_mutex_lock(&l->lock);
+    size_t asked = s3_ahead_plan(&l->ahead, id, slot, bytes_max);
+    (void)pthread_mutex_unlock(&l->lock);
+    struct fetch *f = memory_zeroed(asked, sizeof *f);
+    for (size_t i = 0; i < asked; i++)
+        fetch_init(&f[i], log, slot + i, i == 0 ? STORE_OBJECT_MAX : bytes_max);
+    enum err e = fetch_all(c, f, asked, a);
+    if (e == ERR_OK || e == ERR_NOT_FOUND) {
+        size_t bytes, found = slots_found(f, asked, &bytes);
+        size_t kept = slots_keep(f, found, slot, bytes_max, a);
+        (void)pthread_mutex_lock(&l->lock);
+        s3_ahead_note(&l->ahead, id, slot, asked, found, kept, bytes);
+        if (found == 0) (void)s3_polls_tail(&l->polls, id, slot, clock_boot_ms());
+        (void)pthread_mutex_unlock(&l->lock);
+    }
+    for (size_t i = 0; i < asked; i++)
+        s3_exchange_done(&f[i].x);
+    memory_free(f);
+    return e;
+}
+
+// ---- wait
+
+void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    if (s3_polls_tail(&l->polls, log_id(log), slot + 1, clock_boot_ms()))
+        (void)pthread_cond_broadcast(&l->wrote);
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+// A HEAD has no body to say what is wrong with it: then a GET asks, which also puts right what can
+// be put right.
+static enum err look(struct s3_client *c, const char *key, int64_t wait_ms, struct store_answer *a)
+{
+    struct s3_exchange x CLEANUP(s3_exchange_done);
+    s3_exchange_init(&x, S3_READ, "HEAD", key);
+    enum err e = s3_begin(c, &x, a);
+    if (e) return e;
+    if (wait_ms + WAIT_ANSWER_MS < c->timeout_ms) x.call.timeout_ms = wait_ms + WAIT_ANSWER_MS;
+    http_do(c->http, &x.call);
+    s3_conclude(c, &x, a);
+    e = s3_explain(&x, a);
+    if (settled(&x) || e == ERR_UNAVAILABLE) return e;
+    struct s3_exchange get CLEANUP(s3_exchange_done);
+    s3_exchange_init(&get, S3_READ, "GET", key);
+    s3_header(&get, "Range", "bytes=0-0");
+    return s3_perform(c, &get, a);
+}
+
+// Until then, or until somebody of ours has written something that is waited for. l->lock is held.
+static void sleep_until(struct s3_logs *l, int64_t boot_ms)
+{
+    int64_t ms = boot_ms - clock_boot_ms();
+    if (ms <= 0) return;
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += ms % 1000 * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(&l->wrote, &l->lock, &t);
+}
+
+// False: the wait is over before it is time to look again.
+static bool wait_turn(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t end)
+{
+    bool look_now = false;
+    (void)pthread_mutex_lock(&l->lock);
+    for (;;) {
+        int64_t now = clock_boot_ms();
+        int64_t due = s3_polls_due(&l->polls, id, slot, now);
+        look_now = due <= now;
+        if (look_now || now >= end) break;
+        sleep_until(l, due < end ? due : end);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return look_now;
+}
+
+enum err s3_wait(struct s3_client *c, struct s3_logs *l, const char *log, uint64_t slot,
+                 int64_t wait_ms, struct store_answer *a)
+{
+    char key[OBJLOG_KEY_MAX];
+    objlog_key(key, log, slot);
+    if (wait_ms == 0) return look(c, key, 0, a); // "is it there": always an answer of now
+    uint64_t id = log_id(log);
+    int64_t end = clock_boot_ms() + wait_ms;
+    while (wait_turn(l, id, slot, end)) {
+        enum err e = look(c, key, wait_ms, a);
+        if (e == ERR_OK) return e;
+        (void)pthread_mutex_lock(&l->lock);
+        s3_polls_note(&l->polls, id, slot, clock_boot_ms());
+        (void)pthread_mutex_unlock(&l->lock);
+        if (e != ERR_NOT_FOUND) return e;
+    }
+    return ERR_NOT_FOUND;
+}

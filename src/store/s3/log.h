@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs in a bucket: an object per slot, read several at a time, waited for by looking.
+#pragma once
+
+#include "store/s3/ahead.h"
+#include "store/s3/polls.h"
+#include "store/s3/request.h"
+
+struct s3_logs {
+    pthread_mutex_t lock; // guards the rest
+    pthread_cond_t wrote;
+    struct s3_ahead ahead;
+    struct s3_polls polls;
+};
+
+void s3_logs_init(struct s3_logs *l);
+void s3_logs_done(struct s3_logs *l);
+void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot); // who waits for it looks now
+
+MUST_USE enum err s3_read_log(struct s3_client *c, struct s3_logs *l, const char *log,
+                              uint64_t slot, size_t bytes_max, struct store_answer *a);
+MUST_USE enum err s3_wait(struct s3_client *c, struct s3_logs *l, const char *log, uint64_t slot,
+                          int64_t wait_ms, struct store_answer *a);

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Build, sign, send, judge; and again where that is safe. A put is never repeated after an answer
+// that leaves it open whether it was applied: its caller knows what to do about that.
+#include "store/s3/request.h"
+
+#include "base/check.h"
+#include "net/digest.h"
+#include "os/clock.h"
+#include "store/backend.h"
+#include "store/s3/times.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TRIES           11 // of a read or a delete: some six seconds in all
+#define PUT_TRIES       5  // of one that was answered "not applied"
+#define RETRY_AFTER_MAX 60000
+#define LINES_LEN_MAX   ((size_t)32 << 10)
+#define URL_LEN_MAX     ((size_t)16 << 10)
+
+// ---- the exchange
+
+void s3_exchange_init(struct s3_exchange *x, enum s3_ask ask, const char *method, const char *key)
+{
+    *x = (struct s3_exchange){.ask = ask, .method = method, .key = key, .body_max = S3_ANSWER_MAX};
+    http_call_init(&x->call, method, "");
+    sigv4_signed_init(&x->sign);
+    buf_init(&x->url, URL_LEN_MAX);
+    buf_init(&x->lines, LINES_LEN_MAX);
+}
+
+void s3_exchange_done(struct s3_exchange *x)
+{
+    http_call_done(&x->call);
+    sigv4_signed_done(&x->sign);
+    buf_done(&x->url);
+    if (x->lines.data) explicit_bzero(x->lines.data, x->lines.len); // a session token is in it
+    buf_done(&x->lines);
+    explicit_bzero(&x->keys, sizeof x->keys);
+}
+
+void s3_query(struct s3_exchange *x, const char *name, const char *value)
+{
+    CHECK(x->query_len < S3_QUERY_MAX);
+    x->query[x->query_len++] = (struct sigv4_pair){name, value};
+}
+
+void s3_header(struct s3_exchange *x, const char *name, const char *value)
+{
+    CHECK(x->headers_len < S3_HEADERS_MAX);
+    x->headers[x->headers_len++] = (struct sigv4_pair){name, value};
+}
+
+// ---- time
+
+void s3_pause(int64_t ms)
+{
+    if (ms <= 0) return;
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&t, &t) != 0 && errno == EINTR)
+        ;
+}
+
+static struct interval whole_second(struct bytes text)
+{
+    int64_t ms;
+    if (!s3_time_http(text, &ms)) return (struct interval){TIME_DAWN, TIME_NEVER};
+    return (struct interval){ms, ms + 999};
+}
+
+struct interval s3_modified(const struct s3_exchange *x)
+{
+    return whole_second(http_header(&x->call, "last-modified"));
+}
+
+// ---- build and sign
+
+static void line_put(struct s3_exchange *x, size_t at[S3_LINES_MAX], size_t *count,
+                     const char *name, const char *value)
+{
+    CHECK(*count < S3_LINES_MAX);
+    at[(*count)++] = x->lines.len;
+    buf_put(&x->lines, bytes_str(name));
+    buf_put(&x->lines, bytes_str(": "));
+    buf_put(&x->lines, bytes_of(value, strlen(value) + 1));
+}
+
+static const char *text_of(const struct buf *b)
+{
+    return (const char *)b->data;
+}
+
+static void build_lines(struct s3_exchange *x)
+{
+    size_t at[S3_LINES_MAX], count = 0;
+    buf_clear(&x->lines);
+    for (size_t i = 0; i < x->headers_len; i++)
+        line_put(x, at, &count, x->headers[i].name, x->headers[i].value);
+    line_put(x, at, &count, "Authorization", text_of(&x->sign.authorization));
+    line_put(x, at, &count, "x-amz-content-sha256", x->payload);
+    line_put(x, at, &count, "x-amz-date", x->sign.date);
+    if (x->keys.session_token[0])
+        line_put(x, at, &count, "x-amz-security-token", x->keys.session_token);
+    CHECK(!x->lines.bad);
+    for (size_t i = 0; i < count; i++)
+        x->line[i] = text_of(&x->lines) + at[i];
+    x->call.headers = x->line;
+    x->call.headers_len = count;
+}
+
+static void hash_body(struct s3_exchange *x)
+{
+    if (x->payload[0]) return; // the same bytes again
+    uint8_t hash[SHA256_LEN];
+    sha256(x->body, hash);
+    hex_print(bytes_of(hash, sizeof hash), x->payload);
+}
+
+static void build(struct s3_client *c, struct s3_exchange *x, int64_t now_ms)
+{
+    char path[S3_BUCKET_MAX + S3_PREFIX_MAX + STORE_KEY_MAX + 8];
+    int len = snprintf(path, sizeof path, "%s%s/%s%s", x->place.path_style ? "/" : "",
+                       x->place.path_style ? x->place.bucket : "", x->key ? c->base : "",
+                       x->key ? x->key : "");
+    CHECK(len > 0 && (size_t)len < sizeof path);
+    hash_body(x);
+    const struct sigv4_request r = {
+        .method = x->method,
+        .host = x->place.host,
+        .path = path,
+        .query = x->query,
+        .query_len = x->query_len,
+        .headers = x->headers,
+        .headers_len = x->headers_len,
+        .region = x->place.region,
+        .service = "s3",
+        .time_ms = now_ms,
+        .payload_sha256 = x->payload,
+    };
+    const struct sigv4_keys keys = {x->keys.access_key, x->keys.secret_key, x->keys.session_token};
+    sigv4_sign(&r, &keys, &x->sign);
+    build_lines(x);
+    buf_clear(&x->url);
+    buf_put(&x->url, bytes_str(x->place.https ? "https://" : "http://"));
+    buf_put(&x->url, bytes_str(x->place.host));
+    buf_put(&x->url, bytes_of(x->sign.target.data, strlen(text_of(&x->sign.target)) + 1));
+    CHECK(!x->url.bad);
+    x->call.method = x->method;
+    x->call.url = text_of(&x->url);
+    x->call.body = x->body;
+    x->call.timeout_ms = c->timeout_ms;
+    x->call.body_max = x->body_max;
+}
+
+enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
+{
+    int64_t now_boot = clock_boot_ms();
+    (void)pthread_mutex_lock(&c->lock);
+    int64_t start = s3_pace_admit(&c->pace, now_boot);
+    (void)pthread_mutex_unlock(&c->lock);
+    if (start - now_boot > c->timeout_ms)
+        return answer_refuse(a, ERR_UNAVAILABLE,
+                             "the store asks for fewer requests, and others are waiting already");
+    s3_pause(start - now_boot);
+    (void)pthread_mutex_lock(&c->lock);
+    x->place = c->place;
+    int64_t now_ms = c->told ? clock_boot_ms() + c->offset_ms : c->wall_ms();
+    (void)pthread_mutex_unlock(&c->lock);
+    enum err e = s3_credentials_get(c->credentials, now_ms, &x->keys, a->why, sizeof a->why);
+    if (e) return e;
+    build(c, x, now_ms);
+    return ERR_OK;
+}
+
+// ---- judge
+
+static void charge(const struct s3_exchange *x, struct store_answer *a)
+{
+    uint32_t sends = x->call.sends > 0 ? (uint32_t)x->call.sends : 0;
+    if (sends == 0 && x->call.end != HTTP_NOT_SENT) sends = 1;
+    if (strcmp(x->method, "DELETE") == 0)
+        a->cost.deletes += sends;
+    else if (x->ask == S3_READ)
+        a->cost.reads += sends;
+    else
+        a->cost.writes += sends;
+}
+
+// S3's Date has whole seconds and was written some time during the exchange.
+static void note_time(struct s3_client *c, const struct s3_exchange *x, struct store_answer *a)
+{
+    struct interval date = whole_second(http_header(&x->call, "date"));
+    if (date.lo == TIME_DAWN) return;
+    a->time = date;
+    c->offset_ms = date.lo + 500 - x->call.received_ms;
+    c->told = true;
+}
+
+void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
+{
+    bool answered = x->call.end == HTTP_ANSWERED || x->call.end == HTTP_TOO_LONG;
+    x->error = (struct s3_error){0};
+    if (answered && x->call.status >= 300)
+        (void)s3_xml_error(buf_bytes(&x->call.body_in), &x->error);
+    x->verdict = s3_judge(x->ask, x->call.end, x->call.status, x->error.code, x->call.sends);
+    // A store names what it has taken in; a 200 that does not is somebody else's.
+    bool put = x->ask == S3_CREATE || x->ask == S3_WRITE;
+    if (put && x->verdict.err == ERR_OK && http_header(&x->call, "etag").len == 0)
+        x->verdict = (struct s3_verdict){ERR_UNKNOWN, S3_AGAIN};
+    charge(x, a);
+    (void)pthread_mutex_lock(&c->lock);
+    // 429 and 5xx may come from something between us and the store, with a clock of its own.
+    if (answered && x->call.status != 429 && x->call.status < 500) note_time(c, x, a);
+    if (x->verdict.next == S3_AGAIN_SLOW)
+        s3_pace_slow(&c->pace, clock_boot_ms());
+    else if (answered && x->call.status < 500)
+        s3_pace_good(&c->pace);
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+// ---- explain
+
+static enum err explain_denied(const struct s3_exchange *x, struct store_answer *a)
+{
+    const char *code = x->error.code[0] ? x->error.code : "no reason given";
+    int status = x->call.status;
+    const char *what = x->key ? x->key : "the bucket";
+    if (strcmp(code, "NoSuchBucket") == 0)
+        return answer_refuse(a, ERR_DENIED, "there is no bucket \"%s\" at %.100s", x->place.bucket,
+                             x->place.host);
+    if (x->verdict.next == S3_MOVE && x->error.region[0])
+        return answer_refuse(a, ERR_DENIED, "bucket \"%s\" is in region %s, not in %s",
+                             x->place.bucket, x->error.region, x->place.region);
+    if (status < 400)
+        return answer_refuse(a, ERR_DENIED,
+                             "%.100s answered %d for bucket \"%s\": it is elsewhere; check the "
+                             "endpoint and the region",
+                             x->place.host, status, x->place.bucket);
+    if (status == 403 && x->ask == S3_READ && !strcmp(code, "AccessDenied"))
+        return answer_refuse(
+            a, ERR_DENIED,
+            "%s %.60s: 403 AccessDenied (a missing key is answered so too when the "
+            "keys in use may not list the bucket)",
+            x->method, what);
+    return answer_refuse(a, ERR_DENIED, "%s %.80s in bucket \"%s\": %d %s%s%.80s", x->method, what,
+                         x->place.bucket, status, code, x->error.message[0] ? ": " : "",
+                         x->error.message);
+}
+
+enum err s3_explain(const struct s3_exchange *x, struct store_answer *a)
+{
+    enum err e = x->verdict.err;
+    const char *what = x->key ? x->key : "the bucket";
+    if (e == ERR_OK || e == ERR_CONFLICT || e == ERR_NOT_FOUND) {
+        a->why[0] = 0;
+        return e;
+    }
+    if (x->call.end == HTTP_NOT_SENT || x->call.end == HTTP_LOST)
+        return answer_refuse(a, e, "%s %.80s: %.140s", x->method, what, x->call.why);
+    if (e == ERR_DENIED) return explain_denied(x, a);
+    if (x->ask == S3_CREATE && e == ERR_INVALID && x->call.status == 501)
+        return answer_refuse(a, e,
+                             "%.100s does not implement If-None-Match for a PUT: it cannot create "
+                             "an object atomically and cannot be used",
+                             x->place.host);
+    return answer_refuse(a, e, "%s %.80s: the store answered %d %s%s%.100s", x->method, what,
+                         x->call.status, x->error.code, x->error.message[0] ? ": " : "",
+                         x->error.message);
+}
+
+// ---- again
+
+// True: the handle now looks for the bucket somewhere else than where x was sent.
+static bool move(struct s3_client *c, struct s3_exchange *x)
+{
+    struct bytes told = http_header(&x->call, "x-amz-bucket-region");
+    if (told.len > 0 && told.len < sizeof x->error.region) {
+        memcpy(x->error.region, told.data, told.len);
+        x->error.region[told.len] = 0;
+    }
+    (void)pthread_mutex_lock(&c->lock);
+    bool moved = strcmp(c->place.region, x->place.region) != 0; // by another thread
+    if (!moved) moved = s3_place_move(&c->place, x->error.region);
+    (void)pthread_mutex_unlock(&c->lock);
+    return moved;
+}
+
+static int64_t retry_after_ms(const struct s3_exchange *x)
+{
+    char text[16] = "";
+    struct bytes value = http_header(&x->call, "retry-after");
+    if (value.len == 0 || value.len >= sizeof text) return 0; // a date is not worth the trouble
+    memcpy(text, value.data, value.len);
+    long seconds = strtol(text, NULL, 10);
+    if (seconds <= 0) return 0;
+    return seconds > RETRY_AFTER_MAX / 1000 ? RETRY_AFTER_MAX : seconds * 1000;
+}
+
+// A put is repeated only when the store itself said that it was not applied.
+static bool repeatable(const struct s3_exchange *x, int tries)
+{
+    if (x->ask != S3_CREATE && x->ask != S3_WRITE) return tries < TRIES;
+    return x->call.end == HTTP_ANSWERED && x->verdict.err == ERR_UNAVAILABLE && tries < PUT_TRIES;
+}
+
+static bool repeat_later(struct s3_client *c, struct s3_exchange *x, int tries, int64_t end_ms)
+{
+    if (!repeatable(x, tries)) return false;
+    int64_t after = x->call.end == HTTP_ANSWERED ? retry_after_ms(x) : 0;
+    (void)pthread_mutex_lock(&c->lock);
+    int64_t wait = s3_pace_retry(&c->pace, tries, after, clock_boot_ms(), end_ms, &c->rng);
+    (void)pthread_mutex_unlock(&c->lock);
+    if (wait < 0) return false;
+    s3_pause(wait);
+    x->repeated = true;
+    return true;
+}
+
+// Each mistake of ours is corrected once in a call.
+static bool again(struct s3_client *c, struct s3_exchange *x, int tries, int64_t end_ms)
+{
+    bool *once = NULL;
+    switch (x->verdict.next) {
+    case S3_TELL:
+        return false;
+    case S3_AGAIN:
+    case S3_AGAIN_SLOW:
+        return repeat_later(c, x, tries, end_ms);
+    case S3_SET_CLOCK: // s3_conclude has set it
+        once = &x->clock_set;
+        break;
+    case S3_NEW_KEYS:
+        once = &x->keys_changed;
+        if (!*once && !s3_credentials_refused(c->credentials, &x->keys)) return false;
+        break;
+    case S3_MOVE:
+        once = &x->moved;
+        if (!*once && !move(c, x)) return false;
+        break;
+    }
+    bool first = !*once;
+    *once = true;
+    return first;
+}
+
+// A connection on which nothing moves must not use up all the time of a request that may be made
+// again: the first try has a third of it, the second half of the rest.
+static int64_t try_ms(const struct s3_client *c, const struct s3_exchange *x, int tries,
+                      int64_t end_ms)
+{
+    bool repeatable = x->ask != S3_CREATE && x->ask != S3_WRITE;
+    int64_t left = end_ms - clock_boot_ms();
+    if (!repeatable) return tries == 1 ? c->timeout_ms : left > 0 ? left : 1;
+    if (tries <= 2 && left > 6) left /= 4 - tries;
+    return left > 0 ? left : 1;
+}
+
+enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
+{
+    int64_t end_ms = clock_boot_ms() + c->timeout_ms; // no try starts later
+    x->clock_set = x->keys_changed = x->moved = x->repeated = false;
+    for (int tries = 1;; tries++) {
+        enum err e = s3_begin(c, x, a);
+        if (e) return e;
+        x->call.timeout_ms = try_ms(c, x, tries, end_ms);
+        http_do(c->http, &x->call);
+        s3_conclude(c, x, a);
+        if (!again(c, x, tries, end_ms)) break;
+    }
+    // After a 409 our own earlier bytes are said not to have been applied. Should a server say so
+    // wrongly, this 412 would be against them: the caller is to ask again and look.
+    if (x->repeated && x->ask == S3_CREATE && x->verdict.err == ERR_CONFLICT) {
+        x->verdict.err = ERR_UNKNOWN;
+        return answer_refuse(a, ERR_UNKNOWN, "PUT %.100s: it was refused after it was sent twice",
+                             x->key);
+    }
+    return s3_explain(x, a);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// One signed exchange with a bucket, and the loop that repeats those that may be repeated.
+#pragma once
+
+#include "base/rng.h"
+#include "net/http.h"
+#include "net/sigv4.h"
+#include "store/s3/answer.h"
+#include "store/s3/credentials.h"
+#include "store/s3/pace.h"
+#include "store/s3/url.h"
+#include "store/s3/xml.h"
+#include "store/store.h"
+
+#include <pthread.h>
+
+#define S3_QUERY_MAX   6
+#define S3_HEADERS_MAX 3
+#define S3_LINES_MAX   (S3_HEADERS_MAX + 4)
+#define S3_ANSWER_MAX  ((size_t)4 << 20) // of a document
+
+// What all exchanges of a handle share.
+struct s3_client {
+    struct http *http;
+    struct http *metadata; // never through a proxy
+    struct s3_credentials *credentials;
+    int64_t (*wall_ms)(void);
+    int64_t timeout_ms;
+    char base[S3_PREFIX_MAX + 2]; // in front of every key: "prefix/" or ""
+    pthread_mutex_t lock;         // guards what follows
+    struct s3_place place;
+    struct s3_pace pace;
+    struct rng rng;
+    bool told;         // the store has said what time it is: the wall clock is not asked again
+    int64_t offset_ms; // store time less the boot clock
+};
+
+// Set what is to be asked, perform, read the answer. May be used again.
+struct s3_exchange {
+    enum s3_ask ask;
+    const char *method;
+    const char *key; // under the base; NULL: the bucket itself
+    struct sigv4_pair query[S3_QUERY_MAX];
+    size_t query_len;
+    struct sigv4_pair headers[S3_HEADERS_MAX];
+    size_t headers_len;
+    struct bytes body;
+    size_t body_max; // of the answer
+
+    struct s3_verdict verdict;
+    struct s3_error error;
+    struct http_call call;
+
+    // How it was put together.
+    struct s3_place place;
+    struct s3_keys keys;
+    struct sigv4_signed sign;
+    struct buf url;
+    struct buf lines;
+    const char *line[S3_LINES_MAX];
+    char payload[65]; // SHA-256 of the body
+    bool clock_set, keys_changed, moved, repeated;
+};
+
+void s3_exchange_init(struct s3_exchange *x, enum s3_ask ask, const char *method, const char *key);
+void s3_exchange_done(struct s3_exchange *x);
+void s3_query(struct s3_exchange *x, const char *name, const char *value);
+void s3_header(struct s3_exchange *x, const char *name, const char *value);
+
+// The whole of it: repeats what may be repeated, says why when it fails. Costs and the store's time
+// go into the answer.
+MUST_USE enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
+
+// The same in three steps, once, for several at a time: between the first two the caller does
+// x->call.
+MUST_USE enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
+void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
+MUST_USE enum err s3_explain(const struct s3_exchange *x, struct store_answer *a);
+void s3_pause(int64_t ms);
+
+// Last-Modified, which has whole seconds; all of time when it is not there.
+struct interval s3_modified(const struct s3_exchange *x);

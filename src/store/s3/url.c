@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading an s3:// URL. A setting that is not known is an error: a typo must not open another
+// bucket than the one that was meant.
+#include "store/s3/url.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTINGS "endpoint, region, pathStyle, profile, caBundle, maxPutsPerSecond, timeoutMs"
+
+struct complaint {
+    char *why;
+    size_t why_len;
+};
+
+static bool __attribute__((format(printf, 2, 3))) wrong(struct complaint c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(c.why, c.why_len, format, args);
+    va_end(args);
+    return false;
+}
+
+// ---- text
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+// Percent-decodes from[0, len). Control characters are refused: no header and no key has them.
+static bool decode(const char *from, size_t len, char *to, size_t to_len, const char *what,
+                   struct complaint c)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < len; i++) {
+        int ch = (unsigned char)from[i];
+        if (ch == '%') {
+            int hi = i + 2 < len ? hex_digit(from[i + 1]) : -1;
+            int lo = hi >= 0 ? hex_digit(from[i + 2]) : -1;
+            if (lo < 0) return wrong(c, "%s: %% is to be followed by two hexadecimal digits", what);
+            ch = hi * 16 + lo;
+            i += 2;
+        }
+        if (ch < 0x20 || ch == 0x7f) return wrong(c, "%s has a control character", what);
+        if (at + 1 >= to_len) return wrong(c, "%s is longer than %zu bytes", what, to_len - 1);
+        to[at++] = (char)ch;
+    }
+    to[at] = 0;
+    return true;
+}
+
+static bool lower_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool region_good(const char *region)
+{
+    if (region[0] == 0) return false;
+    for (const char *c = region; *c; c++)
+        if (!lower_or_digit(*c) && *c != '-' && *c != '_' && !(*c >= 'A' && *c <= 'Z'))
+            return false;
+    return true;
+}
+
+// ---- bucket and prefix
+
+static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct complaint c)
+{
+    bool good = len >= 3 && len <= S3_BUCKET_MAX;
+    for (size_t i = 0; good && i < len; i++) {
+        bool inner = i > 0 && i + 1 < len && (from[i] == '-' || from[i] == '.' || from[i] == '_');
+        good = inner || lower_or_digit(from[i]) || (from[i] >= 'A' && from[i] <= 'Z');
+    }
+    if (memchr(from, '@', len))
+        return wrong(c, "keys do not belong into the URL: see the environment or the profile");
+    if (!good)
+        return wrong(
+            c,
+            "\"%.*s\" is not a bucket's name: 3 to 63 letters, digits, dots and dashes, as "
+            "in s3://bucket/prefix",
+            (int)(len < 80 ? len : 80), from);
+    memcpy(out->bucket, from, len);
+    out->bucket[len] = 0;
+    return true;
+}
+
+// Parts that servers, proxies and libraries would fold away cannot be signed reliably.
+static bool prefix_good(const char *prefix)
+{
+    if (prefix[0] == 0) return true;
+    for (;;) {
+        size_t len = strcspn(prefix, "/");
+        bool dots =
+            (len == 1 && prefix[0] == '.') || (len == 2 && prefix[0] == '.' && prefix[1] == '.');
+        if (len == 0 || dots) return false;
+        if (prefix[len] == 0) return true;
+        prefix += len + 1;
+    }
+}
+
+static bool read_prefix(const char *from, size_t len, struct s3_url *out, struct complaint c)
+{
+    if (len > 0 && from[0] == '/') from++, len--;
+    while (len > 0 && from[len - 1] == '/')
+        len--;
+    if (!decode(from, len, out->prefix, sizeof out->prefix, "the prefix", c)) return false;
+    if (prefix_good(out->prefix)) return true;
+    return wrong(c, "prefix \"%.100s\" has an empty part, \".\" or \"..\"", out->prefix);
+}
+
+// ---- settings
+
+static bool read_number(const char *name, const char *value, int64_t lo, int64_t hi, int64_t *out,
+                        struct complaint c)
+{
+    char *end = NULL;
+    long long n = strtoll(value, &end, 10);
+    if (value[0] >= '0' && value[0] <= '9' && *end == 0 && n >= lo && n <= hi) {
+        *out = n;
+        return true;
+    }
+    return wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
+                 (long long)lo, (long long)hi);
+}
+
+static bool read_style(const char *value, struct s3_url *out, struct complaint c)
+{
+    bool path = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
+    bool host = strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
+    if (!path && !host) return wrong(c, "pathStyle \"%.40s\" is not one of 0, 1", value);
+    out->style = path ? S3_STYLE_PATH : S3_STYLE_HOST;
+    return true;
+}
+
+static bool take(char *to, size_t to_len, const char *name, const char *value, struct complaint c)
+{
+    if (value[0] == 0) return wrong(c, "%s is empty", name);
+    if (strlen(value) >= to_len) return wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
+    memcpy(to, value, strlen(value) + 1);
+    return true;
+}
+
+static bool read_setting(const char *name, const char *value, struct s3_url *out,
+                         struct complaint c)
+{
+    if (strcmp(name, "endpoint") == 0)
+        return take(out->endpoint, sizeof out->endpoint, name, value, c);
+    if (strcmp(name, "region") == 0) {
+        if (region_good(value)) return take(out->region, sizeof out->region, name, value, c);
+        return wrong(c, "region \"%.60s\" is not a region's name, such as eu-west-1", value);
+    }
+    if (strcmp(name, "profile") == 0)
+        return take(out->profile, sizeof out->profile, name, value, c);
+    if (strcmp(name, "caBundle") == 0)
+        return take(out->ca_bundle, sizeof out->ca_bundle, name, value, c);
+    if (strcmp(name, "pathStyle") == 0) return read_style(value, out, c);
+    if (strcmp(name, "maxPutsPerSecond") == 0)
+        return read_number(name, value, 0, S3_PUTS_MAX, &out->puts_per_second, c);
+    if (strcmp(name, "timeoutMs") == 0)
+        return read_number(name, value, 1, S3_TIMEOUT_MAX, &out->timeout_ms, c);
+    return wrong(c, "\"%.60s\" is not a setting of an s3 URL: those are " SETTINGS, name);
+}
+
+static bool read_settings(const char *query, struct s3_url *out, struct complaint c)
+{
+    char name[64] = "", value[S3_SETTING_MAX] = "";
+    while (query[0]) {
+        size_t len = strcspn(query, "&");
+        size_t name_len = strcspn(query, "=&");
+        const char *at = query + name_len + (name_len < len ? 1 : 0);
+        if (!decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
+        if (!decode(at, (size_t)(query + len - at), value, sizeof value, name, c)) return false;
+        if (len > 0 && !read_setting(name, value, out, c)) return false;
+        query += len + (query[len] == '&' ? 1 : 0);
+    }
+    return true;
+}
+
+enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why_len)
+{
+    struct complaint c = {why, why_len};
+    *out = (struct s3_url){.timeout_ms = S3_TIMEOUT_MS};
+    if (strncmp(url, "s3://", 5) != 0) {
+        (void)wrong(c, "\"%.60s\" does not start with s3://", url);
+        return ERR_INVALID;
+    }
+    const char *bucket = url + 5;
+    size_t bucket_len = strcspn(bucket, "/?#");
+    const char *prefix = bucket + bucket_len;
+    size_t prefix_len = strcspn(prefix, "?#");
+    const char *rest = prefix + prefix_len;
+    if (strchr(rest, '#')) {
+        (void)wrong(c, "a '#' in an s3 URL is to be written %%23");
+        return ERR_INVALID;
+    }
+    bool good = read_bucket(bucket, bucket_len, out, c) &&
+                read_prefix(prefix, prefix_len, out, c) &&
+                read_settings(rest[0] == '?' ? rest + 1 : rest, out, c);
+    return good ? ERR_OK : ERR_INVALID;
+}
+
+// ---- the place
+
+static void host_of_region(struct s3_place *p)
+{
+    const char *tail = strncmp(p->region, "cn-", 3) == 0 ? ".cn" : "";
+    if (p->path_style)
+        (void)snprintf(p->host, sizeof p->host, "s3.%s.amazonaws.com%s", p->region, tail);
+    else
+        (void)snprintf(p->host, sizeof p->host, "%s.s3.%s.amazonaws.com%s", p->bucket, p->region,
+                       tail);
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t len = strlen(text), tail_len = strlen(tail);
+    return len >= tail_len && strcmp(text + len - tail_len, tail) == 0;
+}
+
+static bool host_char(char c)
+{
+    return lower_or_digit(c) || (c >= 'A' && c <= 'Z') || strchr(".-_:[]", c) != NULL;
+}
+
+// "http://host:port", and nothing behind it but a slash.
+static bool read_endpoint(const char *endpoint, char *host, size_t host_len, bool *https,
+                          struct complaint c)
+{
+    *https = strncmp(endpoint, "https://", 8) == 0;
+    bool http = strncmp(endpoint, "http://", 7) == 0;
+    const char *at = endpoint + (*https ? 8 : 7);
+    bool good = (http || *https) && at[0] != 0 && at[0] != '/';
+    size_t len = good ? strcspn(at, "/?#") : 0;
+    for (size_t i = 0; i < len; i++)
+        good = good && host_char(at[i]);
+    if (good && at[len] == '/')
+        good = at[len + 1] == 0;
+    else if (good)
+        good = at[len] == 0;
+    if (strchr(endpoint, '@'))
+        return wrong(c, "endpoint: a user and password do not belong into it");
+    if (!good || len >= host_len)
+        return wrong(c, "endpoint \"%.120s\" is not http://host:port or https://host:port",
+                     endpoint);
+    const char *own = *https ? ":443" : ":80";
+    memcpy(host, at, len);
+    host[len] = 0;
+    if (ends_with(host, own)) host[len - strlen(own)] = 0;
+    return true;
+}
+
+static bool is_aws(const char *host)
+{
+    return ends_with(host, ".amazonaws.com") || ends_with(host, ".amazonaws.com.cn");
+}
+
+enum err s3_place_find(const struct s3_url *url, const char *endpoint, const char *region,
+                       struct s3_place *out, char *why, size_t why_len)
+{
+    struct complaint c = {why, why_len};
+    char host[S3_HOST_MAX - S3_BUCKET_MAX - 1] = "";
+    *out = (struct s3_place){.https = true, .aws = endpoint[0] == 0};
+    memcpy(out->bucket, url->bucket, sizeof out->bucket);
+    if (region[0] == 0) region = "us-east-1";
+    if (!region_good(region) || strlen(region) >= sizeof out->region) {
+        (void)wrong(c, "region \"%.60s\" is not a region's name, such as eu-west-1", region);
+        return ERR_INVALID;
+    }
+    memcpy(out->region, region, strlen(region) + 1);
+    if (!out->aws && !read_endpoint(endpoint, host, sizeof host, &out->https, c))
+        return ERR_INVALID;
+    // A dot in the bucket's name does not match the certificate of *.s3.amazonaws.com; an endpoint
+    // of one's own seldom has a name per bucket.
+    bool path = (!out->aws && !is_aws(host)) || strchr(out->bucket, '.') != NULL;
+    out->path_style = url->style == S3_STYLE_AUTO ? path : url->style == S3_STYLE_PATH;
+    if (out->aws)
+        host_of_region(out);
+    else if (out->path_style)
+        (void)snprintf(out->host, sizeof out->host, "%s", host);
+    else
+        (void)snprintf(out->host, sizeof out->host, "%s.%s", out->bucket, host);
+    return ERR_OK;
+}
+
+bool s3_place_move(struct s3_place *p, const char *region)
+{
+    if (!region_good(region) || strlen(region) >= sizeof p->region) return false;
+    if (strcmp(p->region, region) == 0) return false;
+    memcpy(p->region, region, strlen(region) + 1);
+    if (p->aws) host_of_region(p);
+    return true;
+}
