@@ -136,7 +136,8 @@ async function* readStream(body) {
 }
 
 // Follows a queue's events until the answered function is called, over lost connections. fetch, not
-// EventSource: that one cannot send a token. tell({event}) or tell({open: true or false}).
+// EventSource: that one cannot send a token. tell({event}) or tell({open: true or false}). Nothing is
+// told of a queue that was deleted, nor of the next one of its name: the page is made anew for it.
 export function follow(queue, query, tell) {
   const ends = new AbortController();
   let last = null;
@@ -146,7 +147,8 @@ export function follow(queue, query, tell) {
     const answer = await fetch(path, { headers, cache: "no-store", signal: ends.signal });
     if (!answer.ok) checkStatus(answer, await problemOf(answer));
     tell({ open: true });
-    for await (const { id, data } of readStream(answer.body)) {
+    for await (const { id, event, data } of readStream(answer.body)) {
+      if (event === "end" || event === "gap") return ends.abort();
       if (id) last = id;
       if (data !== undefined) tell({ event: JSON.parse(data) });
     }

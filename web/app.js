@@ -35,16 +35,25 @@ let shown = null; // the address it was made for
 
 // ---- pages
 
+// An address may be typed: what is no code stands for itself.
+function decode(piece) {
+  try {
+    return decodeURIComponent(piece);
+  } catch {
+    return piece;
+  }
+}
+
 function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const pieces = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const pieces = path.split("/").filter(Boolean).map(decode);
   return { pieces, query: new URLSearchParams(query) };
 }
 
 function makePage() {
   const { pieces, query } = parse(location.hash);
   const [first, ...parts] = pieces;
-  const context = { go, parts, query };
+  const context = { go, again: show, parts, query };
   if (!first || (first === "queues" && parts.length === 0)) return queuesPage(context);
   if (first === "node") return nodePage(context);
   if (first === "queues" && parts[1] === "message" && parts[2]) return messagePage(context);

@@ -8,9 +8,12 @@ const until = (event) => (event.until ? ` until ${clockTime(event.until)}` : "")
 const by = (event) => (event.worker ? ` by ${event.worker}` : "");
 const why = (event) => (event.reason ? `: ${event.reason}` : "");
 
+const cameFrom = ({ queue, id, reason }) =>
+  reason ? `died in ${queue}: ${reason}` : `redriven: it was ${id}`;
+
 // type -> [the colour of its dot, words]
 const KINDS = {
-  "message-enqueued": ["ready", () => "sent"],
+  "message-enqueued": ["ready", (event) => (event.from ? cameFrom(event.from) : "sent")],
   "message-claimed": ["locked", (event) => `locked${by(event)}${until(event)}`],
   "message-released": ["ready", (event) => `given back${by(event)}`],
   "message-moved": ["dead", () => "arrived in the dead-letter queue"],

@@ -48,11 +48,12 @@ function keep(points, point) {
 
 function takeQueue(row, now) {
   let queue = live.queues.get(row.name);
-  if (!queue || queue.id !== row.id) {
+  if (!queue || (row.id && queue.id !== row.id)) {
     queue = { name: row.name, id: row.id, points: [] };
     live.queues.set(row.name, queue);
   }
   queue.paused = row.paused;
+  queue.problem = row.detail; // why it cannot be read
   queue.stats = row.stats ?? queue.stats;
   if (row.stats) keep(queue.points, pointOf(row.stats, queue.points.at(-1), now));
 }

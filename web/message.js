@@ -37,6 +37,7 @@ const FACTS = [
   ["Content type", (message) => message.contentType],
   ["Dedup key", (message) => message.dedup],
   ["Workflow", (message) => message.workflow],
+  ["Ticket", (message) => message.order && String(message.order)],
   ["Fence", (message) => message.fence && String(message.fence)],
 ];
 
@@ -99,6 +100,7 @@ export function messagePage({ go, parts: [name, , id] }) {
     } catch (error) {
       setText(problem, error.message);
     }
+    panels.hidden = !message && problem.textContent !== "";
   });
   function update() {
     nothing.hidden = history.childElementCount > 0;
@@ -117,24 +119,9 @@ export function messagePage({ go, parts: [name, , id] }) {
     reader.look();
   });
 
-  const node = h(
+  const panels = h(
     "div",
     {},
-    h(
-      "div",
-      { class: "head" },
-      h(
-        "span",
-        { class: "crumbs" },
-        h("a", { href: "#/" }, "Queues"),
-        " / ",
-        h("a", { href: back }, name),
-        " /",
-      ),
-      h("h1", { tabindex: "-1", class: "id" }, id),
-      badge,
-    ),
-    problem,
     h(
       "div",
       { class: "split" },
@@ -154,6 +141,26 @@ export function messagePage({ go, parts: [name, , id] }) {
       list,
       nothing,
     ),
+  );
+  const node = h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "head" },
+      h(
+        "span",
+        { class: "crumbs" },
+        h("a", { href: "#/" }, "Queues"),
+        " / ",
+        h("a", { href: back }, name),
+        " /",
+      ),
+      h("h1", { tabindex: "-1", class: "id" }, id),
+      badge,
+    ),
+    problem,
+    panels,
   );
   return {
     title: `${id} in ${name}`,

@@ -30,17 +30,11 @@ export function preview(message) {
   return message.body.slice(0, PREVIEW) || "empty";
 }
 
-// A message that died elsewhere says so itself.
-const diedIn = (message) => message.headers?.["sluice-dead-queue"];
-
 function note(message) {
   const notes = [];
   if (message.group) notes.push(`group ${message.group}`);
   if (message.priority) notes.push(`priority ${message.priority}`);
-  if (diedIn(message))
-    notes.push(
-      `died in ${diedIn(message)}: ${message.headers["sluice-dead-reason"] ?? "no reason"}`,
-    );
+  if (message.from) notes.push(`died in ${message.from.queue}: ${message.from.reason}`);
   return notes.join(" · ");
 }
 
@@ -145,7 +139,7 @@ export function messagesView({ name, state, query }) {
     setText(nothing, after ? "Nothing comes after that message." : `No message is ${state}.`);
     next.hidden = messages.length < PAGE;
     if (messages.length) next.href = queueLink(name, `/${state}?after=${messages.at(-1).id}`);
-    if (messages.some(diedIn)) actions.redrive.hidden = false;
+    if (messages.some((message) => message.from)) actions.redrive.hidden = false;
   }
   const update = ({ stats }) => {
     if (!stats) return;

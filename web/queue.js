@@ -23,6 +23,8 @@ const VIEWS = [
   { key: "settings", label: "Settings", make: settingsView },
 ];
 
+const NEAREST = { block: "nearest", inline: "nearest" };
+
 function makeTabs(name, chosen) {
   const numbers = new Map();
   const links = VIEWS.map((view, index) => {
@@ -47,7 +49,9 @@ function makeTabs(name, chosen) {
       number.classList.toggle("zero", !view.number(stats));
     }
   };
-  return { node: h("nav", { class: "tabs", "aria-label": `Views of ${name}` }, links), update };
+  const node = h("nav", { class: "tabs", "aria-label": `Views of ${name}` }, links);
+  const seen = () => node.querySelector("[aria-current]")?.scrollIntoView(NEAREST);
+  return { node, update, seen };
 }
 
 function makePause(name) {
@@ -72,18 +76,27 @@ function makePause(name) {
   return { button, update: () => setText(button, queue()?.paused ? "Resume" : "Pause") };
 }
 
-export function queuePage({ go, parts: [name, key], query }) {
+export function queuePage({ go, again, parts: [name, key], query }) {
   const chosen = VIEWS.find((view) => view.key === (key ?? "ready"));
   const charts = makeCharts(() => live.queues.get(name)?.points ?? []);
   const tabs = makeTabs(name, chosen);
   const pause = makePause(name);
   const badge = h("span", { class: "badge paused", hidden: true }, "paused");
   const sums = h("span", { class: "muted sums" });
-  const missing = empty(`There is no queue ${name} in this store.`);
+  const missing = empty(
+    api.hasToken()
+      ? `There is no queue ${name} in this store, or this token may not read it.`
+      : `There is no queue ${name} in this store.`,
+  );
   const view = chosen?.make({ name, state: chosen.key, query, go }) ?? {
     node: empty("There is no such view."),
   };
   const content = h("div", {}, charts.node, tabs.node, view.node);
+  const send = h(
+    "button",
+    { type: "button", class: "primary", "aria-keyshortcuts": "s", onclick: () => askSend(name) },
+    "Send a message",
+  );
   const node = h(
     "div",
     {},
@@ -95,39 +108,36 @@ export function queuePage({ go, parts: [name, key], query }) {
       badge,
       sums,
       h("span", { class: "gap" }),
-      h(
-        "button",
-        {
-          type: "button",
-          class: "primary",
-          "aria-keyshortcuts": "s",
-          onclick: () => askSend(name),
-        },
-        "Send a message",
-      ),
+      send,
       pause.button,
     ),
     missing,
     content,
   );
 
+  let id = null;
+
   function update() {
     const queue = live.queues.get(name);
-    missing.hidden = !live.listed || queue !== undefined;
-    content.hidden = live.listed && queue === undefined;
+    if (queue?.id && id && queue.id !== id) return again(); // deleted, and another one made
+    id = queue?.id ?? id;
+    const gone = live.listed && queue === undefined;
+    missing.hidden = !gone;
+    content.hidden = send.hidden = pause.button.hidden = gone;
     if (!queue) return;
     badge.hidden = !queue.paused;
     pause.update();
     charts.update();
     if (queue.stats) {
       tabs.update(queue.stats);
+      if (!sums.textContent) tabs.seen(); // numbers make the tabs wider
       setText(sums, `${count(queue.stats.sent)} sent in all`);
     }
     view.update?.(queue);
   }
   const keys = {
-    s: () => askSend(name),
-    p: () => pause.button.click(),
+    s: () => send.hidden || askSend(name),
+    p: () => pause.button.hidden || pause.button.click(),
     u: () => go("#/"),
     ...view.keys,
   };

@@ -58,8 +58,21 @@ const COLUMNS = [
   { label: "Age", class: "picture" },
 ];
 
+// Pictures of rows that are off the screen are not drawn: a store may have thousands of queues.
+const drawers = new WeakMap(); // row -> what draws its pictures
+const onScreen = new WeakSet();
+const watcher = new IntersectionObserver((rows) => {
+  for (const { target, isIntersecting } of rows) {
+    onScreen.delete(target);
+    if (!isIntersecting) continue;
+    onScreen.add(target);
+    drawers.get(target)();
+  }
+});
+
 function makeRow({ name }) {
   const badge = h("span", { class: "badge paused", hidden: true }, "paused");
+  const broken = h("span", { class: "badge dead", hidden: true }, "cannot be read");
   const cells = {};
   const sparks = [
     sparkline(DEPTH, { stacked: true, least: 10 }),
@@ -82,6 +95,7 @@ function makeRow({ name }) {
       h("a", { href: queueLink(name), class: "row-link" }, name),
       " ",
       badge,
+      broken,
     ),
     number("ready", "Ready", "ready"),
     number("locked", "Locked", "locked"),
@@ -94,8 +108,14 @@ function makeRow({ name }) {
     number("oldest", "Oldest"),
     picture(2),
   );
-  const update = ({ stats, points, paused }) => {
+  let drawn = [];
+  const draw = () => sparks.forEach((spark) => spark.draw(drawn));
+  drawers.set(node, draw);
+  watcher.observe(node);
+  const update = ({ stats, points, paused, problem }) => {
     badge.hidden = !paused;
+    broken.hidden = !problem;
+    broken.title = problem ?? "";
     for (const key of ["ready", "locked", "delayed", "dead"]) {
       setText(cells[key], count(stats?.[key]));
       cells[key].classList.toggle("zero", !stats?.[key]);
@@ -103,7 +123,8 @@ function makeRow({ name }) {
     setText(cells.sent, rate(meanRate(points, "sent")));
     setText(cells.done, rate(meanRate(points, "done")));
     setText(cells.oldest, stats?.oldestAgeMs ? duration(stats.oldestAgeMs) : "–");
-    sparks.forEach((spark) => spark.draw(points));
+    drawn = points;
+    if (onScreen.has(node)) draw();
   };
   return { node, update };
 }
@@ -190,7 +211,7 @@ export function queuesPage({ go }) {
       .filter((queue) => queue.name.toLowerCase().includes(words))
       .sort(order.compare);
     charts.update();
-    rows(shown, (queue) => queue.id);
+    rows(shown, (queue) => queue.id ?? queue.name);
     order.mark(list);
     list.hidden = shown.length === 0;
     nothing.hidden = shown.length > 0 || !live.listed;

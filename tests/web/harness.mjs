@@ -191,12 +191,7 @@ export async function run(cases) {
       const began = Date.now();
       const title = `${index + 1} - ${name.replaceAll("_", " ")}`;
       try {
-        // On a machine that stands still for seconds a page is late for what the case does next: it
-        // gets a second chance, and says so.
-        await runCase(browser, node, cases[name], pictures).catch((error) => {
-          console.log(`# ${name}: tried again after ${String(error.message).split("\n")[0]}`);
-          return runCase(browser, node, cases[name], pictures);
-        });
+        await runCase(browser, node, cases[name], pictures);
         console.log(`ok ${title}`);
         if (process.env.SLUICE_TEST_TIMES) console.log(`# ${Date.now() - began} ms`);
       } catch (error) {

@@ -387,6 +387,69 @@ await run({
     same(await told(), [after, before], "events, each of them once");
   },
 
+  async a_queue_that_is_deleted_and_made_again_is_shown_anew({ page, node }) {
+    await node.create("twice");
+    const old = await node.send("twice", { body: "old" });
+    await page.visit("#/queues/twice/activity");
+    const told = () => page.locator("tbody .id").allTextContents();
+    await until(async () => (await told()).includes(old), "the first queue's event");
+    page.expected.push("404"); // while it is gone
+    await node.ask("DELETE", "v1/queues/twice");
+    await page.locator(".empty:visible", { hasText: "There is no queue twice" }).waitFor();
+    same(
+      await page.getByRole("button", { name: /Send a message|Pause/ }).count(),
+      0,
+      "buttons of a queue that is not there",
+    );
+    await node.create("twice");
+    const fresh = await node.send("twice", { body: "new" });
+    await until(async () => (await told()).includes(fresh), "the second queue's event");
+    same(await told(), [fresh], "events of the second queue alone");
+  },
+
+  async an_address_that_makes_no_sense_is_no_error({ page, node }) {
+    await node.create("sense");
+    page.expected.push("400", "404");
+    for (const [hash, words] of [
+      ["#/%ff", "There is no such page"],
+      ["#/queues/%ff", "There is no queue %ff in this store."],
+      ["#/queues/none%", "There is no queue none% in this store."],
+      ["#/queues/sense/nothing", "There is no such view."],
+      ["#/queues/sense/message/%ff", "is not a message id"],
+    ]) {
+      await page.visit(hash);
+      await page.getByText(words).first().waitFor();
+    }
+    await page.keyboard.press("g");
+    await page.keyboard.press("q");
+    await page.locator(".row-link", { hasText: "sense" }).waitFor();
+  },
+
+  async many_queues_with_long_names_leave_room_for_their_numbers({ page, startNode }) {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-web-many-"));
+    try {
+      const node = await startNode(folder);
+      await Promise.all(Array.from({ length: 200 }, (_, index) => node.create(`q-${index}`)));
+      const long = `z${"y".repeat(79)}`;
+      await node.create(long);
+      await node.send(long, { body: "x" });
+      await page.visit("", node.url);
+      await shows(page.locator("tr", { hasText: long }).locator(".cell-ready a"), "1");
+      same(await page.locator("tbody tr").count(), 201, "rows");
+      const [inside, outside] = await page
+        .locator(".queues")
+        .evaluate((node) => [node.scrollWidth, document.documentElement.clientWidth]);
+      holds(inside <= outside, `the table is ${inside} wide on a page of ${outside}`);
+      await page.locator("tr", { hasText: long }).scrollIntoViewIfNeeded();
+      await until(
+        async () => (await page.locator("tr", { hasText: long }).locator("path").count()) > 0,
+        "its pictures are drawn when it is seen",
+      );
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+
   async light_and_dark_follow_the_system_and_the_switch({ open }) {
     const paper = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await open({ colorScheme: "light" });
