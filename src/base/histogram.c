@@ -36,17 +36,3 @@ void histogram_read(const struct histogram *h, struct histogram_view *to)
         to->counts[i] = atomic_load_explicit(&h->counts[i], memory_order_relaxed);
     to->sum = atomic_load_explicit(&h->sum, memory_order_relaxed);
 }
-
-void histogram_view_add(struct histogram_view *h, const struct histogram_scale *scale,
-                        uint64_t value)
-{
-    h->counts[place_of(scale, value)]++;
-    h->sum += value;
-}
-
-void histogram_view_merge(struct histogram_view *to, const struct histogram_view *from)
-{
-    for (size_t i = 0; i <= HISTOGRAM_BOUNDS_MAX; i++)
-        to->counts[i] += from->counts[i];
-    to->sum += from->sum;
-}

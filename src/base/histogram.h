@@ -30,7 +30,3 @@ struct histogram_view {
 
 void histogram_add(struct histogram *h, const struct histogram_scale *scale, uint64_t value);
 void histogram_read(const struct histogram *h, struct histogram_view *to);
-// For one who counts alone.
-void histogram_view_add(struct histogram_view *h, const struct histogram_scale *scale,
-                        uint64_t value);
-void histogram_view_merge(struct histogram_view *to, const struct histogram_view *from);

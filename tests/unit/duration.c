@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Durations: what is read, and that nothing is guessed.
+#include "unit.h"
+
+#include "base/duration.h"
+
+struct row {
+    const char *text;
+    int64_t ms; // -1: it is refused
+};
+
+static void check(const struct row *rows, size_t len, bool (*read)(const char *, int64_t *))
+{
+    for (size_t i = 0; i < len; i++) {
+        int64_t ms = -1;
+        bool done = read(rows[i].text, &ms);
+        if (done != (rows[i].ms >= 0)) fail_msg("\"%s\": %s", rows[i].text, done ? "read" : "no");
+        if (done) assert_int_equal(ms, rows[i].ms);
+    }
+}
+
+static void a_duration_is_a_number_and_its_unit(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"0", 0},
+        {"0s", 0},
+        {"500ms", 500},
+        {"30s", 30000},
+        {"1.5s", 1500},
+        {"0.001s", 1},
+        {"5m", 300000},
+        {"2h", 7200000},
+        {"7d", 604800000},
+        {"0.25h", 900000},
+        {"007s", 7000},
+        {"9223372036854775806ms", INT64_MAX - 1},
+        {"", -1},
+        {"5", -1},
+        {"00", 0},
+        {"s", -1},
+        {"-5s", -1},
+        {"+5s", -1},
+        {"5 s", -1},
+        {" 5s", -1},
+        {"5s ", -1},
+        {"5sec", -1},
+        {"1h30m", -1},
+        {"1.s", -1},
+        {".5s", -1},
+        {"1.", -1},
+        {"1.0001s", -1},
+        {"1.5ms", -1},
+        {"5S", -1},
+        {"1e3s", -1},
+        {"0x10s", -1},
+        {"1.5", -1},
+        {"9223372036854775807h", -1},
+        {"106751991168d", -1},
+        {"99999999999999999999s", -1},
+    };
+    check(rows, sizeof rows / sizeof *rows, duration_read);
+}
+
+static void a_bare_number_is_milliseconds_where_it_always_was(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {{"1500", 1500}, {"0", 0},      {"30s", 30000},
+                                      {"1.5s", 1500}, {"", -1},      {"1.5", -1},
+                                      {"-1", -1},     {"1500 ", -1}, {"99999999999999999999", -1}};
+    check(rows, sizeof rows / sizeof *rows, duration_read_ms);
+}
+
+static void units_rise(void **state)
+{
+    (void)state;
+    for (int i = 1; i < DURATION_UNITS; i++)
+        assert_true(duration_units[i].ms % duration_units[i - 1].ms == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_duration_is_a_number_and_its_unit),
+        cmocka_unit_test(a_bare_number_is_milliseconds_where_it_always_was),
+        cmocka_unit_test(units_rise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
