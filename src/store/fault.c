@@ -312,6 +312,16 @@ static void fault_free(struct store *s)
     memory_free(f);
 }
 
+static void fault_rest(struct store *s, const char *log)
+{
+    store_rest(fault_of(s)->inner, log);
+}
+
+static bool fault_is_dead(struct store *s, char why[static STORE_WHY_MAX])
+{
+    return store_is_dead(fault_of(s)->inner, why);
+}
+
 static const struct store_ops fault_ops = {
     .put_new = fault_put_new,
     .put = fault_put,
@@ -324,6 +334,8 @@ static const struct store_ops fault_ops = {
     .drop = fault_drop,
     .wait = fault_wait,
     .free = fault_free,
+    .rest = fault_rest,
+    .is_dead = fault_is_dead,
 };
 
 struct store *store_fault_take(struct store *inner, const struct fault_options *options)

@@ -218,7 +218,7 @@ static enum err mem_wait(struct store *s, const char *log, uint64_t slot, int64_
         end.tv_nsec -= 1000000000;
     }
     mem_enter(m, a);
-    int timed_out = 0;
+    int timed_out = wait_ms == 0; // who only looks does not sleep
     while (!mem_has(m, mem_find(m, key), key) && timed_out == 0)
         timed_out = pthread_cond_timedwait(&m->created, &m->lock, &end);
     bool there = mem_has(m, mem_find(m, key), key);

@@ -19,6 +19,7 @@ struct meter {
     struct store *inner;
     struct counter count[METER_KINDS];
     _Atomic uint64_t writes, reads, deletes;
+    _Atomic int64_t written_ns;
 };
 
 static struct meter *meter_of(struct store *s)
@@ -38,6 +39,8 @@ static enum err meter_note(struct store *s, enum meter_kind kind, int64_t start_
     atomic_fetch_add(&c->time_ns, time_ns);
     histogram_add(&c->latency, &histogram_latency, time_ns);
     struct meter *m = meter_of(s);
+    bool writes = kind == METER_PUT_NEW || kind == METER_PUT || kind == METER_APPEND;
+    if (writes && !e) atomic_store(&m->written_ns, start_ns + (int64_t)time_ns);
     if (a->cost.writes) atomic_fetch_add(&m->writes, a->cost.writes);
     if (a->cost.reads) atomic_fetch_add(&m->reads, a->cost.reads);
     if (a->cost.deletes) atomic_fetch_add(&m->deletes, a->cost.deletes);
@@ -130,6 +133,16 @@ static void meter_free(struct store *s)
     memory_free(meter_of(s));
 }
 
+static void meter_rest(struct store *s, const char *log)
+{
+    store_rest(meter_of(s)->inner, log);
+}
+
+static bool meter_is_dead(struct store *s, char why[static STORE_WHY_MAX])
+{
+    return store_is_dead(meter_of(s)->inner, why);
+}
+
 static const struct store_ops meter_ops = {
     .put_new = meter_put_new,
     .put = meter_put,
@@ -142,6 +155,8 @@ static const struct store_ops meter_ops = {
     .drop = meter_drop,
     .wait = meter_wait,
     .free = meter_free,
+    .rest = meter_rest,
+    .is_dead = meter_is_dead,
 };
 
 struct store *store_meter_take(struct store *inner)
@@ -172,6 +187,12 @@ void store_meter_read(const struct store *meter, struct meter_snapshot *to)
         };
         histogram_read(&c->latency, &to->kind[i].latency);
     }
+}
+
+int64_t store_meter_written_ms(const struct store *meter)
+{
+    CHECK(meter->ops == &meter_ops);
+    return atomic_load(&((const struct meter *)meter)->written_ns) / 1000000;
 }
 
 const char *meter_kind_name(enum meter_kind kind)

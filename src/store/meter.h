@@ -42,4 +42,6 @@ struct meter_snapshot {
 // Owns the inner store: freeing the meter frees both.
 struct store *store_meter_take(struct store *inner);
 void store_meter_read(const struct store *meter, struct meter_snapshot *to);
+// When a put or an append last ended well, clock_boot_ms; 0: never.
+int64_t store_meter_written_ms(const struct store *meter);
 const char *meter_kind_name(enum meter_kind kind); // "put_new"

@@ -275,6 +275,17 @@ bool store_is_far(const struct store *s)
     return s->far;
 }
 
+void store_rest(struct store *s, const char *log)
+{
+    if (s->ops->rest && fork_guard_same(&s->guard)) s->ops->rest(s, log);
+}
+
+bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX])
+{
+    why[0] = 0;
+    return s->ops->is_dead && s->ops->is_dead(s, why);
+}
+
 void store_free(struct store *s)
 {
     if (!s) return;

@@ -117,6 +117,12 @@ MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, in
 // ---- the handle
 
 void store_free(struct store *s); // NULL is fine
+// Nobody here uses the log for now: what is kept open for it may be closed. A hint; whoever uses it
+// again need not know.
+void store_rest(struct store *s, const char *log);
+// Whether the handle will refuse everything from now on, and the sentence it does so with: only
+// opening the store again helps.
+bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX]);
 // How many writes a second whoever opened the store wants to pay for; 0: any number. The store
 // itself does not hold anybody back: who groups ops into entries does.
 int64_t store_puts_per_second(const struct store *s);
@@ -148,6 +154,8 @@ struct store_ops {
     enum err (*wait)(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                      struct store_answer *a);
     void (*free)(struct store *s);
+    void (*rest)(struct store *s, const char *log); // may be NULL, as may ...
+    bool (*is_dead)(struct store *s, char why[static STORE_WHY_MAX]);
 };
 
 struct store {

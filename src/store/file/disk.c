@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +34,12 @@ enum err disk_err(int code)
 enum err disk_refuse(struct store_answer *a, const char *doing, const char *path)
 {
     int code = errno;
+    struct rlimit files = {0};
+    if (code == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
+        return answer_refuse(a, disk_err(code),
+                             "cannot %s \"%.80s\": too many files are open: this process may have "
+                             "%llu; raise the limit (ulimit -n, LimitNOFILE)",
+                             doing, path, (unsigned long long)files.rlim_cur);
     return answer_refuse(a, disk_err(code), "cannot %s \"%.120s\": %m", doing, path);
 }
 
@@ -122,11 +129,23 @@ int disk_close(int fd)
 
 // ---- directories
 
+static int open_dir(struct disk *d, const char *dir)
+{
+    return d->sys->open(d->root, dir[0] ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
+}
+
+int disk_sync_open(struct disk *d, int dir)
+{
+    int failed = d->sys->fsync(dir);
+    if (failed != 0) disk_die(d);
+    return failed;
+}
+
 int disk_sync_dir(struct disk *d, const char *dir)
 {
-    int fd = d->sys->open(d->root, dir[0] ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
+    int fd = open_dir(d, dir);
     if (fd < 0) return -1;
-    int failed = d->sys->fsync(fd);
+    int failed = disk_sync_open(d, fd);
     (void)disk_close(fd);
     return failed;
 }
@@ -135,6 +154,13 @@ static void parent_of(char parent[DISK_PATH_MAX], const char *path)
 {
     const char *slash = strrchr(path, '/');
     (void)snprintf(parent, DISK_PATH_MAX, "%.*s", slash ? (int)(slash - path) : 0, path);
+}
+
+int disk_open_parent(struct disk *d, const char *path)
+{
+    char parent[DISK_PATH_MAX];
+    parent_of(parent, path);
+    return open_dir(d, parent);
 }
 
 int disk_sync_parent(struct disk *d, const char *path)
@@ -174,7 +200,7 @@ static int name_temp(struct disk *d, const char *temp, const char *path, bool fr
 {
     if (fresh) return d->sys->link(d->root, temp, path);
     char twin[DISK_PATH_MAX];
-    (void)snprintf(twin, sizeof twin, "%s+", temp);
+    (void)snprintf(twin, sizeof twin, "%.*s+", DISK_PATH_MAX - 2, temp);
     if (d->sys->link(d->root, temp, twin) != 0) return -1;
     int failed = d->sys->rename(d->root, twin, path);
     int code = errno;
@@ -185,37 +211,50 @@ static int name_temp(struct disk *d, const char *temp, const char *path, bool fr
 
 // The name is taken. By an object: make sure that it stays, for the caller will build on having
 // lost.
-static enum err taken(struct disk *d, const char *path, struct store_answer *a)
+static enum err taken(struct disk *d, int folder, const char *path, struct store_answer *a)
 {
     struct stat st;
     if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
         return answer_refuse(a, ERR_INVALID, "key \"%.150s\" is a folder of other keys", path);
-    if (disk_sync_parent(d, path) == 0) return ERR_CONFLICT;
-    enum err e =
-        answer_refuse(a, ERR_UNAVAILABLE, "cannot sync the folder of \"%.120s\": %m", path);
-    disk_die(d);
-    return e;
+    if (disk_sync_open(d, folder) == 0) return ERR_CONFLICT;
+    return answer_refuse(a, ERR_UNAVAILABLE, "cannot sync the folder of \"%.120s\": %m", path);
 }
 
+static enum err refuse_folder(struct store_answer *a, const char *path)
+{
+    if (errno == ENOTDIR || errno == EISDIR)
+        return answer_refuse(a, ERR_INVALID, "key \"%.150s\" is a folder, or inside an object",
+                             path);
+    return disk_refuse(a, "create", path);
+}
+
+static enum err put_in(struct disk *d, int folder, const char *temp, const char *path, bool fresh,
+                       struct store_answer *a)
+{
+    int failed = name_temp(d, temp, path, fresh);
+    if (failed != 0) {
+        if (errno == EEXIST && fresh) return taken(d, folder, path, a);
+        if (errno != EIO) return refuse_folder(a, path);
+        disk_die(d);
+    }
+    if (failed == 0 && disk_sync_open(d, folder) == 0) return ERR_OK;
+    return answer_refuse(a, ERR_UNKNOWN, "cannot make \"%.120s\" durable: %m", path);
+}
+
+// The folder is opened before the file gets its name: after that nothing but the disk can keep it
+// from becoming durable.
 static enum err put_named(struct disk *d, const char *temp, const char *path, bool fresh,
                           struct store_answer *a)
 {
-    int failed = name_temp(d, temp, path, fresh);
-    if (failed != 0 && errno == ENOENT) { // most keys go to folders that exist: make them only now
+    int folder = disk_open_parent(d, path);
+    if (folder < 0 && errno == ENOENT) { // most keys go to folders that exist: make them only now
         if (disk_make_parents(d, path) != 0 && errno != ENOTDIR)
             return disk_refuse(a, "make the folder of", path);
-        failed = name_temp(d, temp, path, fresh);
+        folder = disk_open_parent(d, path);
     }
-    if (failed != 0) {
-        if (errno == EEXIST && fresh) return taken(d, path, a);
-        if (errno == ENOTDIR || errno == EISDIR)
-            return answer_refuse(a, ERR_INVALID, "key \"%.150s\" is a folder, or inside an object",
-                                 path);
-        if (errno != EIO) return disk_refuse(a, "create", path);
-    }
-    if (failed == 0 && disk_sync_parent(d, path) == 0) return ERR_OK;
-    enum err e = answer_refuse(a, ERR_UNKNOWN, "cannot make \"%.120s\" durable: %m", path);
-    disk_die(d);
+    if (folder < 0) return refuse_folder(a, path);
+    enum err e = put_in(d, folder, temp, path, fresh, a);
+    (void)disk_close(folder);
     return e;
 }
 
@@ -235,8 +274,5 @@ enum err disk_settle(struct disk *d, const char *path, const struct stat *st,
 {
     if (st->st_nlink < 2 || disk_sync_parent(d, path) == 0) return ERR_OK;
     if (errno == ENOENT) return ERR_OK; // deleted meanwhile, with its folder: the read came before
-    enum err e =
-        answer_refuse(a, ERR_UNAVAILABLE, "cannot sync the folder of \"%.120s\": %m", path);
-    disk_die(d);
-    return e;
+    return disk_refuse(a, "sync the folder of", path);
 }

@@ -26,7 +26,8 @@ struct disk {
 
 // An errno as one of the answers of the contract, for a call that certainly did nothing.
 enum err disk_err(int code);
-// "cannot <doing> <path>: <errno>", and disk_err of the errno.
+// "cannot <doing> <path>: <errno>", what to do about it where that is known, and disk_err of the
+// errno.
 enum err disk_refuse(struct store_answer *a, const char *doing, const char *path);
 // Locks the file for this process. Whoever holds it for long was stopped in the middle of a write:
 // after LOCK_PATIENCE_MS the answer is ERR_UNAVAILABLE.
@@ -44,8 +45,12 @@ int disk_write(struct disk *d, int fd, const void *from, size_t len, uint64_t at
 int disk_zero(struct disk *d, int fd, uint64_t at, uint64_t len);
 int disk_close(int fd); // keeps errno; -1 is fine; returns -1
 
+// A sync that fails kills the handle; a directory that cannot be opened (too many files are open)
+// was not synced, and that is all. Who has to sync what it is about to do opens it before.
 int disk_sync_dir(struct disk *d, const char *dir); // "" is the root
 int disk_sync_parent(struct disk *d, const char *path);
+int disk_open_parent(struct disk *d, const char *path);
+int disk_sync_open(struct disk *d, int dir);
 int disk_make_parents(struct disk *d, const char *path); // durable
 
 // Writes a file that appears whole: created (fresh, ERR_CONFLICT when there is one) or replaced.

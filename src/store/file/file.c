@@ -12,10 +12,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define SEGMENT_BYTES ((uint64_t)64 << 20)
 #define STEP_BYTES    ((uint64_t)4 << 20)
+#define LOGS_SHARE    8 // of the files that may be open, one in so many
+#define LOGS_LEAST    16
 #define TEMP_MS_MAX   ((int64_t)3600 * 1000) // a temp file this old has lost its writer
 
 struct file_store {
@@ -26,6 +29,8 @@ struct file_store {
     struct file_log **logs; // by key
     size_t logs_len;
     size_t logs_cap;
+    size_t logs_max;  // 0: as the system's limit says
+    size_t logs_hand; // where the search for one to close goes on
 };
 
 static struct file_store *file_of(struct store *s)
@@ -94,13 +99,52 @@ static size_t logs_find(const struct file_store *f, const char *key)
     return lo;
 }
 
-static enum err logs_get_locked(struct file_store *f, const char *key, bool create,
-                                struct file_log **out, struct store_answer *a)
+// How many logs may be open: each has a file or two, and there are sockets too. Asked for each
+// time: the limit can be raised while the store is open.
+static size_t logs_max(const struct file_store *f)
+{
+    struct rlimit files;
+    if (f->logs_max > 0) return f->logs_max;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) return LOGS_LEAST;
+    size_t share = (size_t)files.rlim_cur / LOGS_SHARE;
+    return share > LOGS_LEAST ? share : LOGS_LEAST;
+}
+
+static struct file_log *logs_remove(struct file_store *f, size_t at)
+{
+    struct file_log *l = f->logs[at];
+    f->logs_len--;
+    memmove(f->logs + at, f->logs + at + 1, (f->logs_len - at) * sizeof(struct file_log *));
+    return l;
+}
+
+// Closes one that nobody uses and that was not used lately. The hand goes round: whoever it passes
+// is not recent any more.
+static void logs_shed(struct file_store *f)
+{
+    for (size_t tries = 0; tries < 2 * f->logs_len; tries++) {
+        if (f->logs_hand >= f->logs_len) f->logs_hand = 0;
+        struct file_log *l = f->logs[f->logs_hand];
+        if (l->users == 0 && !l->recent) {
+            file_log_free(logs_remove(f, f->logs_hand));
+            return;
+        }
+        l->recent = false;
+        f->logs_hand++;
+    }
+}
+
+static enum err logs_find_or_open(struct file_store *f, const char *key, bool create,
+                                  struct file_log **out, struct store_answer *a)
 {
     size_t at = logs_find(f, key);
     if (at < f->logs_len && strcmp(f->logs[at]->key, key) == 0) {
         *out = f->logs[at];
         return ERR_OK;
+    }
+    if (f->logs_len >= logs_max(f)) {
+        logs_shed(f);
+        at = logs_find(f, key);
     }
     enum err e = file_log_open(&f->disk, &f->clock, key, create, out, a);
     if (e) return e;
@@ -114,14 +158,26 @@ static enum err logs_get_locked(struct file_store *f, const char *key, bool crea
     return ERR_OK;
 }
 
-// A log once opened stays open as long as the store.
-static enum err logs_get(struct file_store *f, const char *key, bool create, struct file_log **out,
-                         struct store_answer *a)
+// For one call, after which it is left.
+static enum err log_enter(struct file_store *f, const char *key, bool create, struct file_log **out,
+                          struct store_answer *a)
 {
     enum err e = file_enter(f, a);
     if (e) return e;
     (void)pthread_mutex_lock(&f->lock);
-    e = logs_get_locked(f, key, create, out, a);
+    e = logs_find_or_open(f, key, create, out, a);
+    if (!e) {
+        (*out)->users++;
+        (*out)->recent = true;
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    return e;
+}
+
+static enum err log_leave(struct file_store *f, struct file_log *l, enum err e)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    l->users--;
     (void)pthread_mutex_unlock(&f->lock);
     return e;
 }
@@ -130,34 +186,34 @@ static enum err file_append(struct store *s, const char *log, uint64_t slot, str
                             struct store_answer *a)
 {
     struct file_log *l;
-    enum err e = logs_get(file_of(s), log, true, &l, a);
-    return e ? e : file_log_append(l, slot, body, a);
+    enum err e = log_enter(file_of(s), log, true, &l, a);
+    return e ? e : log_leave(file_of(s), l, file_log_append(l, slot, body, a));
 }
 
 static enum err file_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
                               struct store_answer *a)
 {
     struct file_log *l;
-    enum err e = logs_get(file_of(s), log, false, &l, a);
-    return e ? e : file_log_read(l, slot, bytes_max, a);
+    enum err e = log_enter(file_of(s), log, false, &l, a);
+    return e ? e : log_leave(file_of(s), l, file_log_read(l, slot, bytes_max, a));
 }
 
 static enum err file_extents(struct store *s, const char *log, uint64_t from, size_t limit,
                              struct store_answer *a)
 {
     struct file_log *l;
-    enum err e = logs_get(file_of(s), log, false, &l, a);
+    enum err e = log_enter(file_of(s), log, false, &l, a);
     if (e == ERR_NOT_FOUND) return ERR_OK;
-    return e ? e : file_log_extents(l, from, limit, a);
+    return e ? e : log_leave(file_of(s), l, file_log_extents(l, from, limit, a));
 }
 
 static enum err file_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
                           struct store_answer *a)
 {
     struct file_log *l;
-    enum err e = logs_get(file_of(s), log, false, &l, a);
+    enum err e = log_enter(file_of(s), log, false, &l, a);
     if (e == ERR_NOT_FOUND) return ERR_OK;
-    return e ? e : file_log_drop(l, first, last, a);
+    return e ? e : log_leave(file_of(s), l, file_log_drop(l, first, last, a));
 }
 
 // Creates the log when there is none: only a page that exists can wake us.
@@ -165,8 +221,27 @@ static enum err file_wait(struct store *s, const char *log, uint64_t slot, int64
                           struct store_answer *a)
 {
     struct file_log *l;
-    enum err e = logs_get(file_of(s), log, true, &l, a);
-    return e ? e : file_log_wait(l, slot, wait_ms);
+    enum err e = log_enter(file_of(s), log, true, &l, a);
+    return e ? e : log_leave(file_of(s), l, file_log_wait(l, slot, wait_ms));
+}
+
+static void file_rest(struct store *s, const char *log)
+{
+    struct file_store *f = file_of(s);
+    (void)pthread_mutex_lock(&f->lock);
+    size_t at = logs_find(f, log);
+    bool there = at < f->logs_len && strcmp(f->logs[at]->key, log) == 0;
+    if (there && f->logs[at]->users == 0) file_log_free(logs_remove(f, at));
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static bool file_is_dead(struct store *s, char why[static STORE_WHY_MAX])
+{
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    bool dead = disk_alive(&file_of(s)->disk, &a) != ERR_OK;
+    (void)snprintf(why, STORE_WHY_MAX, "%s", a.why);
+    return dead;
 }
 
 static void file_free(struct store *s)
@@ -193,6 +268,8 @@ static const struct store_ops file_ops = {
     .drop = file_drop,
     .wait = file_wait,
     .free = file_free,
+    .rest = file_rest,
+    .is_dead = file_is_dead,
 };
 
 // ---- open
@@ -299,6 +376,7 @@ enum err store_file_open(const char *dir, const struct file_options *options, st
         .segment_bytes = options->segment_bytes ? options->segment_bytes : SEGMENT_BYTES,
         .step_bytes = options->step_bytes ? options->step_bytes : STEP_BYTES,
     };
+    f->logs_max = options->logs_max;
     (void)pthread_mutex_init(&f->lock, NULL);
     store_init(&f->base, &file_ops);
     struct store_answer a CLEANUP(store_answer_done);

@@ -14,7 +14,8 @@
 struct file_options {
     const struct file_sys *sys; // the kernel's calls
     uint64_t segment_bytes;     // 64 MiB: when a log goes on in a new segment
-    uint64_t step_bytes;        // 4 MiB: how much of a segment is preallocated at a time
+    uint64_t step_bytes;        // 4 MiB: how much of a segment is preallocated at a time, at most
+    size_t logs_max;            // open at once, beside those in use; an eighth of RLIMIT_NOFILE
 };
 
 // Opens the directory, creating it when its parent exists. Refused, with one sentence in why: a

@@ -17,7 +17,8 @@
 #include <sys/mman.h>
 
 #define RECORD_KEEP ((size_t)1 << 20) // a longer buffer is given back after use
-#define WAIT_MS_MAX 60000             // of one sleep; the loop goes on
+#define STEP_LEAST  ((uint64_t)64 << 10)
+#define WAIT_MS_MAX 60000 // of one sleep; the loop goes on
 
 void file_log_path(const struct file_log *l, const char *name, char path[DISK_PATH_MAX])
 {
@@ -115,6 +116,14 @@ enum err file_log_current_held(struct file_log *l, const struct log_tail *t, str
     return current_take(l, fd, &h, a);
 }
 
+// As much again as there is, up to a whole step: of a thousand queues most are hardly used, and
+// should not each take megabytes of the disk.
+static uint64_t step_after(const struct disk *d, uint64_t used)
+{
+    uint64_t step = used > STEP_LEAST ? used : STEP_LEAST;
+    return step < d->step_bytes ? step : d->step_bytes;
+}
+
 // Writes the file under a passing name first: one with the real name is always whole.
 static int create_file(struct file_log *l, const char *fresh, struct bytes head, struct bytes rest)
 {
@@ -122,7 +131,7 @@ static int create_file(struct file_log *l, const char *fresh, struct bytes head,
     int fd = d->sys->open(d->root, fresh, O_RDWR | O_CREAT | O_TRUNC, 0666);
     if (fd < 0) return -1;
     uint64_t used = head.len + rest.len;
-    int failed = d->sys->allocate(fd, 0, (off_t)(used + l->disk->step_bytes));
+    int failed = d->sys->allocate(fd, 0, (off_t)(used + step_after(d, used)));
     if (failed != 0 && errno == ENOSPC && d->sys->truncate(fd, 0) == 0)
         failed = d->sys->allocate(fd, 0, (off_t)used);
     if (failed == 0) failed = disk_write(d, fd, head.data, head.len, 0);
@@ -147,17 +156,20 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
         (void)d->sys->unlink(d->root, fresh);
         return e;
     }
-    if (d->sys->rename(d->root, fresh, path) != 0) {
-        (void)disk_close(fd);
-        return disk_refuse(a, "create", path);
+    int folder = disk_open_parent(d, path); // before the name is there, as in disk_put
+    bool named = folder >= 0 && d->sys->rename(d->root, fresh, path) == 0;
+    if (named && disk_sync_open(d, folder) == 0) {
+        (void)disk_close(folder);
+        return current_take(l, fd, h, a);
     }
-    if (disk_sync_parent(d, path) != 0) { // the slot the caller came for was not even written
-        (void)answer_refuse(a, ERR_UNAVAILABLE, "cannot make \"%.120s\" durable: %m", path);
-        disk_die(d);
-        (void)disk_close(fd);
-        return ERR_UNAVAILABLE;
-    }
-    return current_take(l, fd, h, a);
+    enum err e = ERR_UNAVAILABLE; // the slot the caller came for was not even written
+    if (named)
+        (void)answer_refuse(a, e, "cannot make \"%.120s\" durable: %m", path);
+    else
+        e = disk_refuse(a, "create", path);
+    (void)disk_close(folder);
+    (void)disk_close(fd);
+    return e;
 }
 
 static enum err log_roll(struct file_log *l, struct log_tail *t, struct store_answer *a)
@@ -179,7 +191,7 @@ static enum err log_reserve(struct file_log *l, uint64_t end, struct store_answe
     struct log_current *c = &l->current;
     if (end <= c->size) return ERR_OK;
     const struct file_sys *sys = l->disk->sys;
-    uint64_t step_end = end + l->disk->step_bytes;
+    uint64_t step_end = end + step_after(l->disk, end);
     int failed = sys->allocate(c->fd, (off_t)c->size, (off_t)(step_end - c->size));
     if (failed != 0) failed = sys->allocate(c->fd, (off_t)c->size, (off_t)(end - c->size));
     if (failed != 0) return disk_refuse(a, "make room in the journal", l->key);
@@ -210,7 +222,9 @@ static enum err log_undo(struct file_log *l, const struct log_tail *t, uint64_t 
         atomic_store(&l->page->busy_end, 0);
         return e;
     }
-    disk_die(l->disk); // the page still says busy: the next holder of the lock mends it
+    // The page still says busy: the next holder of the lock mends it, which may be this one when it
+    // was for want of space.
+    if (disk_err(errno) != ERR_LIMIT) disk_die(l->disk);
     return ERR_UNKNOWN;
 }
 

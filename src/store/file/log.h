@@ -63,6 +63,9 @@ struct file_log {
     struct buf record;
 
     struct log_reader reader;
+
+    size_t users; // calls under way; with `recent` under the store's lock
+    bool recent;  // used since somebody last looked for one to close
 };
 
 // Opens the log, and brings it in order when this is its first use since the boot. ERR_NOT_FOUND

@@ -56,9 +56,7 @@ enum err file_object_get(struct disk *d, const char *key, size_t from, size_t le
 static enum err sync_deleted(struct disk *d, const char *key, struct store_answer *a)
 {
     if (disk_sync_parent(d, key) == 0 || errno == ENOENT || errno == ENOTDIR) return ERR_OK;
-    enum err e = answer_refuse(a, ERR_UNKNOWN, "cannot sync the folder of \"%.120s\": %m", key);
-    disk_die(d);
-    return e;
+    return answer_refuse(a, ERR_UNKNOWN, "cannot sync the folder of \"%.120s\": %m", key);
 }
 
 static bool same_folder(const char *a, const char *b)

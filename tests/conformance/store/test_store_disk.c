@@ -456,6 +456,54 @@ static void every_call_that_fails_gets_an_honest_answer(void **state)
     NEED(runs > 200);
 }
 
+// One deed while calls fail that say nothing against the disk: the same handle gets over it. False
+// when it made fewer such calls than that.
+static bool scarcity(const struct deed *d, unsigned kinds, long strike, int code)
+{
+    char dir[SCRATCH_MAX], why[STORE_WHY_MAX];
+    struct store_answer a;
+    store_answer_init(&a);
+    scratch_make_quick(dir);
+    struct store *s = file_open(dir, &faulty);
+    if (d->slots > 0) append_n(s, 1, d->slots);
+    sys_arm(kinds, strike, code, true);
+    enum err said = d->act(s, &a);
+    bool struck = sys_disarm();
+    NEED(struck || said == ERR_OK);
+    if (said && code == EMFILE) ANSWERS(ERR_UNAVAILABLE, &a, said);
+    if (said && code == EMFILE) NEED(strstr(a.why, "too many files are open") != NULL);
+    NEED(!store_is_dead(s, why));
+    enum err there = d->look(s, &a);
+    NEED(honest(said, there));
+    enum err later = there ? d->act(s, &a) : ERR_OK;
+    NEED(later == ERR_OK || (later == ERR_CONFLICT && said == ERR_UNKNOWN));
+    ANSWERS(ERR_OK, &a, d->look(s, &a));
+    holds_n(s, d->slots);
+    store_free(s);
+    scratch_remove(dir);
+    store_answer_done(&a);
+    return struck;
+}
+
+static void a_handle_gets_over_what_was_scarce(void **state)
+{
+    static const struct {
+        unsigned kinds;
+        int code;
+    } hows[] = {{SYS_OPEN, EMFILE},
+                {SYS_OPEN, ENFILE},
+                {SYS_OPEN, ENOMEM},
+                {SYS_ALLOCATE, ENOSPC},
+                {SYS_WRITE | SYS_ALLOCATE, ENOSPC},
+                {SYS_WRITE | SYS_SHORT | SYS_ALLOCATE, ENOSPC}};
+    (void)state;
+    for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++)
+        for (size_t h = 0; h < sizeof hows / sizeof *hows; h++)
+            for (long strike = 1; scarcity(&deeds[i], hows[h].kinds, strike, hows[h].code);
+                 strike++)
+                NEED(strike < 100);
+}
+
 static void an_object_is_done_only_when_its_bytes_and_its_name_are_synced(void **state)
 {
     struct store *s = file_open(*state, &faulty);
@@ -512,6 +560,7 @@ int main(void)
         TEST(time_does_not_run_back_over_a_reboot),
         TEST(a_clock_page_that_is_gone_does_not_turn_time_back_behind_the_journal),
         TEST(every_call_that_fails_gets_an_honest_answer),
+        TEST(a_handle_gets_over_what_was_scarce),
         TEST(an_object_is_done_only_when_its_bytes_and_its_name_are_synced),
         TEST(a_write_that_stops_halfway_leaves_nothing),
     };
