@@ -15,9 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_MS        30000
-#define FAR_SNAPSHOT_EVERY 128
-#define SNAPSHOT_RATIO     2 // snapshots are at most half as many bytes as entries
+#define PATIENCE_MS 30000
 
 struct desk {
     struct store *store;
@@ -30,8 +28,10 @@ struct desk {
     int64_t patience_ms;
     char log[JOURNAL_PREFIX_MAX + 8];
     struct watcher *watcher;
-    bool watched;     // it was told to watch: somebody waits for what others may send
-    enum err why_err; // of the last request that failed, until one goes well
+    enum watch watched;    // what it was told: whether somebody waits for what others may send
+    _Atomic uint64_t slot; // the last one folded, for those without the lock
+    uint64_t looked_at;    // the watcher's: the slot after which there is something
+    enum err why_err;      // of the last request that failed, until one goes well
     char why[STORE_WHY_MAX];
 };
 
@@ -99,13 +99,24 @@ static bool next_request(void *ctx, struct request *out)
     return shard_next_request(d->shard, out) || collector_next_request(d->collector, out);
 }
 
+static void watch(struct desk *d)
+{
+    const struct journal *j = shard_journal(d->shard);
+    atomic_store_explicit(&d->slot, journal_slot(j), memory_order_relaxed);
+    enum watch wanted = WATCH_NOT;
+    if (shard_has_waiting(d->shard)) wanted = journal_is_owner(j) ? WATCH_RARELY : WATCH_CLOSELY;
+    if (d->watched == wanted) return;
+    d->watched = wanted;
+    watcher_want(d->watcher, wanted);
+}
+
 static void deliver(void *ctx)
 {
     struct desk *d = ctx;
     struct shard_reply r;
     while (shard_next_reply(d->shard, &r)) {
         struct desk_call *c = (struct desk_call *)(uintptr_t)r.ticket;
-        c->err = r.err;
+        c->err = desk_answer_err(d->store, r.err);
         if (c->answer) {
             buf_put(&c->answer->body, r.body);
             if (r.err && r.body.len == 0) copy_why(d, r.err, c->answer->why);
@@ -113,10 +124,7 @@ static void deliver(void *ctx)
         }
         driver_wake(d->driver, &c->waiter);
     }
-    if (d->watched != shard_has_waiting(d->shard)) {
-        d->watched = !d->watched;
-        watcher_want(d->watcher, d->watched);
-    }
+    watch(d);
     bool there = shard_events(d->shard)->len > 0 || !shard_is_looking(d->shard);
     if (!d->follower || !there) return;
     driver_wake(d->driver, &d->follower->waiter);
@@ -125,13 +133,14 @@ static void deliver(void *ctx)
 
 // ---- the watcher
 
-// Folds what was written after slot, if nobody did yet.
-static enum err catch_up(struct desk *d, uint64_t slot)
+// Folds what was written, if nobody did yet.
+static enum err catch_up(void *ctx)
 {
+    struct desk *d = ctx;
     struct desk_call c = {0};
     enum err err = driver_enter(d->driver, &c.waiter);
     if (err) return err;
-    if (journal_slot(shard_journal(d->shard)) != slot) {
+    if (journal_slot(shard_journal(d->shard)) != d->looked_at) {
         driver_leave(d->driver, &c.waiter);
         return ERR_OK;
     }
@@ -150,47 +159,20 @@ void desk_note_cost(struct desk *d, const struct store_answer *answer)
     driver_leave(d->driver, &w);
 }
 
-static enum err watch_once(void *ctx)
+static enum err watch_once(void *ctx, int64_t wait_ms)
 {
     struct desk *d = ctx;
-    struct waiter w;
-    enum err err = driver_enter(d->driver, &w);
-    if (err) return err;
-    uint64_t slot = journal_slot(shard_journal(d->shard));
-    driver_leave(d->driver, &w);
+    d->looked_at = atomic_load_explicit(&d->slot, memory_order_relaxed);
     struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
-    err = store_wait(d->store, d->log, slot + 1, WATCHER_LOOK_MS, &answer);
+    enum err err = store_wait(d->store, d->log, d->looked_at + 1, wait_ms, &answer);
     desk_note_cost(d, &answer);
-    if (err == ERR_NOT_FOUND) return ERR_OK;
-    return err ? err : catch_up(d, slot);
+    return err;
 }
 
 // ---- open and close
 
-static void shard_config_of(const struct desk_config *config, struct shard_config *out)
-{
-    *out = (struct shard_config){.birth = config->birth,
-                                 .from_oldest = config->from_oldest,
-                                 .keeps_events = config->keeps_events,
-                                 .keeps_time = config->keeps_time,
-                                 .moves_letters = config->moves_letters};
-    journal_config_defaults(&out->journal);
-    out->journal.id = config->id;
-    entropy_fill(&out->journal.writer, sizeof out->journal.writer);
-    out->journal.seed = entropy_u64();
-    out->journal.snapshot_ratio = SNAPSHOT_RATIO;
-    if (config->no_courtesy) out->journal.courtesy_ms = 0;
-    if (config->rules.retain_ms != 0) out->journal.rules = config->rules;
-    memcpy(out->queue, config->queue, sizeof out->queue);
-    char *at = out->journal.prefix;
-    at += snprintf(at, 3, "q/");
-    for (size_t i = 0; i < sizeof config->id.queue; i++)
-        at += snprintf(at, 3, "%02x", config->id.queue[i]);
-    (void)snprintf(at, 16, "/%u", config->id.shard);
-}
-
-static enum err start(struct desk *d)
+static enum err start(struct desk *d, struct crew *crew)
 {
     struct steps steps = {.ctx = d,
                           .respond = respond,
@@ -198,9 +180,11 @@ static enum err start(struct desk *d)
                           .wake_at = wake_at,
                           .next_request = next_request,
                           .deliver = deliver};
+    struct watcher_calls calls = {
+        .ctx = d, .look = watch_once, .fetch = catch_up, .far = store_is_far(d->store)};
     struct waiter w;
-    enum err err = driver_open(d->store, &steps, &d->driver);
-    if (!err) err = watcher_new(watch_once, d, &d->watcher);
+    enum err err = driver_open(d->store, crew, &steps, &d->driver);
+    if (!err) err = watcher_new(driver_crew(d->driver), &calls, &d->watcher);
     if (!err) err = driver_enter(d->driver, &w);
     if (err) return err;
     shard_start(d->shard, driver_now(d->driver));
@@ -212,28 +196,16 @@ static void release(struct desk *d)
 {
     watcher_free(d->watcher);
     driver_free(d->driver);
+    store_rest(d->store, d->log);
     collector_free(d->collector);
     shard_free(d->shard);
     memory_free(d);
 }
 
-// The shards of a queue share what may be spent.
-static int64_t puts_share(const struct store *s, const struct desk_config *config)
-{
-    int64_t all = store_puts_per_second(s);
-    int64_t shards = config->birth.shards > 0 ? config->birth.shards : 1;
-    return (all + shards - 1) / shards;
-}
-
 enum err desk_open(struct store *s, const struct desk_config *config, struct desk **out)
 {
     struct shard_config shard;
-    shard_config_of(config, &shard);
-    shard.journal.puts_per_second = puts_share(s, config);
-    shard.journal.far = store_is_far(s);
-    // There a slot of a replay is a request, and a snapshot costs as much as a dozen of them.
-    bool usual = config->rules.retain_ms == 0;
-    if (shard.journal.far && usual) shard.journal.rules.snapshot_every = FAR_SNAPSHOT_EVERY;
+    desk_shard_config(s, config, &shard);
     struct desk *d = NEW(struct desk);
     d->store = s;
     d->id = config->id;
@@ -241,7 +213,7 @@ enum err desk_open(struct store *s, const struct desk_config *config, struct des
     (void)snprintf(d->log, sizeof d->log, "%s/log", shard.journal.prefix);
     d->shard = shard_new(&shard);
     d->collector = collector_new(shard_journal(d->shard));
-    enum err err = start(d);
+    enum err err = start(d, config->crew);
     if (err) {
         release(d);
         return err;
@@ -359,6 +331,15 @@ void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, stru
     int64_t wait_until = now.lo + wait_ms;
     shard_await(d->shard, ticket_of(&l->call), worker, wait_until, wait_until + d->patience_ms,
                 now);
+    driver_later(d->driver, &l->call.waiter, later_end);
+}
+
+void desk_recall_later(struct desk *d, const struct op_claim *claim, bool looks,
+                       struct desk_later *l)
+{
+    struct interval now;
+    if (!later_begin(d, l, &now)) return;
+    shard_recall(d->shard, ticket_of(&l->call), claim, looks, now.hi + d->patience_ms, now);
     driver_later(d->driver, &l->call.waiter, later_end);
 }
 

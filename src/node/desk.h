@@ -8,6 +8,7 @@
 #include "store/store.h"
 
 struct desk_config {
+    struct crew *crew; // borrowed: serves its desks in the background; NULL: one of the desk's own
     struct journal_id id;
     char queue[QUEUE_NAME_MAX + 1];
     struct queue_config birth;
@@ -16,6 +17,7 @@ struct desk_config {
     bool keeps_events;
     bool keeps_time;
     bool moves_letters;
+    struct shard_totals *totals; // as in shard_config
     bool no_courtesy;    // do not pause for a live owner's sake: for tests whose time is their own
     int64_t patience_ms; // how long a call may take beside waiting for messages; 0: 30 s
 };
@@ -73,6 +75,9 @@ void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wa
                         struct desk_later *l);
 // ERR_OK: there is something to claim; ERR_NOT_FOUND: there was not, for wait_ms.
 void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l);
+// shard_recall: what the claim's request id brought earlier.
+void desk_recall_later(struct desk *d, const struct op_claim *claim, bool looks,
+                       struct desk_later *l);
 void desk_pass_on(struct desk *d); // one who was told so by an await will not claim
 // A receive or await that waits is forgotten: true, and `then` is not called. False: it was, or
 // will be soon.

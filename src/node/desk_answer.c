@@ -68,3 +68,9 @@ void desk_answer_keep(struct desk_answer *a, const struct shard_reply *r)
         }
     }
 }
+
+enum err desk_answer_err(struct store *s, enum err err)
+{
+    char why[STORE_WHY_MAX];
+    return err == ERR_DENIED && store_is_dead(s, why) ? ERR_UNAVAILABLE : err;
+}

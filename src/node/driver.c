@@ -18,7 +18,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 // Requests that no thread has taken yet, first come first served.
 struct backlog {
@@ -28,6 +27,8 @@ struct backlog {
 };
 
 struct driver {
+    struct crew_member member; // first; its turns are the background
+    struct crew *own;          // NULL: the crew is somebody else's
     struct store *store;
     struct steps steps;
     struct fork_guard guard;
@@ -41,11 +42,9 @@ struct driver {
     size_t coming;                 // roused for work, and not here yet
     struct backlog waited_for;     // whoever waits performs these
     struct backlog for_background; // a caller's thread should not spend its time on these
-    pthread_t thread;
-    pthread_cond_t background_woken;
-    bool background_asleep;
-    int64_t background_until; // when it will look at the time again
-    int64_t now_seen;         // when the store last answered
+    bool background_rests;         // and was not kicked since
+    int64_t background_until;      // when it will look at the time again
+    int64_t now_seen;              // when the store last answered
     bool stopping;
 };
 
@@ -53,7 +52,9 @@ struct driver {
 
 enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
 
-#define SLEEP_MAX_MS 60000
+#define SLEEP_MAX_MS    60000
+#define TURN_STEPS_MAX  32
+#define OWN_THREADS_MAX 2 // the background, and one that watches
 
 static void asleep_add(struct driver *d, struct waiter *w)
 {
@@ -165,18 +166,30 @@ static void tick(struct driver *d)
     after_step(d);
 }
 
+// When the store's clock will say so, by ours. Drift is put right by looking now and then.
+static int64_t local_time(struct driver *d, int64_t store_ms)
+{
+    int64_t now = driver_now(d).lo;
+    if (store_ms <= now) return clock_boot_ms(); // it may be the dawn of time: no subtraction
+    return clock_boot_ms() + (store_ms - now < SLEEP_MAX_MS ? store_ms - now : SLEEP_MAX_MS);
+}
+
 // What there is to do, and the thread that goes away now does not do, needs somebody who sleeps.
 static void share_out(struct driver *d)
 {
     for (; d->waited_for.len > d->coming && d->asleep; d->coming++)
         rouse(d, d->asleep, NAP_WORK);
-    if (!d->background_asleep) return; // it looks at all of this before it sleeps again
-    bool work = d->waited_for.len > d->coming || d->for_background.len > 0 || d->stopping;
+    if (!d->background_rests) return; // it looks at all of this before it rests again
+    bool work = d->waited_for.len > d->coming || d->for_background.len > 0;
     int64_t wake = d->steps.wake_at(d->steps.ctx);
     bool due = wake <= d->now_seen; // the store's clock may be found to be ahead of what it was
-    if (!work && !due && wake >= d->background_until) return;
-    d->background_asleep = false;
-    (void)pthread_cond_signal(&d->background_woken);
+    if (work || due) {
+        d->background_rests = false;
+        crew_kick(&d->member);
+    } else if (wake < d->background_until) {
+        d->background_until = wake;
+        crew_due(&d->member, local_time(d, wake));
+    }
 }
 
 static void lock(struct driver *d)
@@ -256,11 +269,14 @@ static bool sleep_for_work(struct driver *d, struct waiter *w)
     return true;
 }
 
-static bool serve_next(struct driver *d, struct backlog *b, struct performance *p)
+// m: whose turn this is; NULL: nobody's.
+static bool serve_next(struct driver *d, struct backlog *b, struct performance *p,
+                       struct crew_member *m)
 {
     struct request r;
     if (!backlog_pop(b, &r)) return false;
     unlock(d);
+    if (m) crew_slow(m);
     serve(d, &r, p);
     return true;
 }
@@ -272,58 +288,49 @@ void driver_wait(struct driver *d, struct waiter *w)
     after_step(d);
     bool inside = true;
     while (inside && !w->done)
-        inside = serve_next(d, &d->waited_for, &p) || sleep_for_work(d, w);
+        inside = serve_next(d, &d->waited_for, &p, NULL) || sleep_for_work(d, w);
     if (inside) driver_leave(d, w);
     performance_done(&p);
 }
 
 // ---- the background
 
-// Sleeps until signalled or until the step function wants a tick.
-static void background_sleep(struct driver *d, int64_t wait_ms)
+// One thing of those that are left to it. False: there is none.
+static bool background_step(struct driver *d, struct performance *p, struct crew_member *m)
 {
-    d->background_until = d->steps.wake_at(d->steps.ctx);
-    d->background_asleep = true;
-    if (wait_ms > SLEEP_MAX_MS) wait_ms = SLEEP_MAX_MS;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += wait_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
+    if (serve_next(d, &d->for_background, p, m)) return true;
+    bool unattended = d->waited_for.len > d->coming;
+    if (unattended && !d->asleep && serve_next(d, &d->waited_for, p, m)) return true;
+    if (unattended || d->roused || d->told) {
+        unlock(d); // wakes and calls whom it concerns
+        lock(d);
+        return true;
     }
-    (void)pthread_cond_timedwait(&d->background_woken, &d->lock, &until);
-    d->background_asleep = false;
+    if (d->stopping || d->steps.wake_at(d->steps.ctx) > driver_now(d).lo) return false;
+    tick(d);
+    return true;
 }
 
-static void *background(void *arg)
+// A turn ends when there is nothing to do, or has been enough of it: others wait for theirs.
+static int64_t background(struct crew_member *m)
 {
-    struct driver *d = arg;
+    struct driver *d = (struct driver *)m;
     struct performance p;
     performance_init(&p);
     lock(d);
-    for (;;) {
-        if (serve_next(d, &d->for_background, &p)) continue;
-        bool unattended = d->waited_for.len > d->coming;
-        if (unattended && !d->asleep && serve_next(d, &d->waited_for, &p)) continue;
-        if (unattended || d->roused || d->told) {
-            unlock(d); // wakes and calls whom it concerns
-            lock(d);
-            continue;
-        }
-        if (d->stopping) break;
-        int64_t now = driver_now(d).lo;
-        int64_t wake = d->steps.wake_at(d->steps.ctx);
-        if (wake <= now) {
-            tick(d);
-        } else {
-            background_sleep(d, wake - now);
-        }
+    d->background_rests = false;
+    int64_t due = 0;
+    size_t steps = 0;
+    while (steps < TURN_STEPS_MAX && background_step(d, &p, m))
+        steps++;
+    if (steps < TURN_STEPS_MAX) {
+        d->background_rests = true;
+        d->background_until = d->steps.wake_at(d->steps.ctx);
+        due = local_time(d, d->background_until);
     }
     unlock(d);
     performance_done(&p);
-    return NULL;
+    return due;
 }
 
 static enum err ask_time(struct driver *d)
@@ -340,48 +347,69 @@ static enum err ask_time(struct driver *d)
     return err;
 }
 
-static void cond_init(pthread_cond_t *c)
+static enum err start(struct driver *d, struct crew *crew)
 {
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(c, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    enum err err = ask_time(d);
+    if (err) return err;
+    if (!crew) crew = d->own = crew_new(OWN_THREADS_MAX);
+    return crew_add(crew, &d->member, background);
 }
 
-enum err driver_open(struct store *s, const struct steps *steps, struct driver **out)
+static void release(struct driver *d)
+{
+    crew_free(d->own);
+    if (fork_guard_same(&d->guard)) (void)pthread_mutex_destroy(&d->lock);
+    fork_guard_done(&d->guard);
+    memory_free(d->waited_for.rows);
+    memory_free(d->for_background.rows);
+    memory_free(d);
+}
+
+enum err driver_open(struct store *s, struct crew *crew, const struct steps *steps,
+                     struct driver **out)
 {
     struct driver *d = NEW(struct driver);
     d->store = s;
     d->steps = *steps;
     fork_guard_init(&d->guard);
     (void)pthread_mutex_init(&d->lock, NULL);
-    cond_init(&d->background_woken);
-    enum err err = ask_time(d);
-    if (!err && pthread_create(&d->thread, NULL, background, d) != 0) err = ERR_LIMIT;
+    d->background_rests = true;
+    d->background_until = TIME_NEVER;
+    enum err err = start(d, crew);
     if (err) {
-        fork_guard_done(&d->guard);
-        memory_free(d);
+        release(d);
         return err;
     }
     *out = d;
     return ERR_OK;
 }
 
+struct crew *driver_crew(struct driver *d)
+{
+    return d->member.crew;
+}
+
+// What the crew was about to do is done here: it may have much to do elsewhere.
+static void finish(struct driver *d)
+{
+    struct performance p;
+    lock(d);
+    CHECK(d->inside == 0);
+    d->stopping = true;
+    unlock(d);
+    crew_remove(&d->member);
+    performance_init(&p);
+    lock(d);
+    d->background_rests = false;
+    while (background_step(d, &p, NULL)) {
+    }
+    unlock(d);
+    performance_done(&p);
+}
+
 void driver_free(struct driver *d)
 {
     if (!d) return;
-    if (fork_guard_same(&d->guard)) { // a child of fork has no such thread
-        lock(d);
-        CHECK(d->inside == 0);
-        d->stopping = true;
-        unlock(d);
-        (void)pthread_join(d->thread, NULL);
-    }
-    (void)pthread_cond_destroy(&d->background_woken);
-    (void)pthread_mutex_destroy(&d->lock);
-    fork_guard_done(&d->guard);
-    memory_free(d->waited_for.rows);
-    memory_free(d->for_background.rows);
-    memory_free(d);
+    if (fork_guard_same(&d->guard)) finish(d); // a child of fork has no such threads
+    release(d);
 }

@@ -5,12 +5,13 @@
 // There is no thread between a caller and the store: whoever waits for an answer performs the next
 // request himself, so one writer pays for one sync and no context switch, and while he is at it
 // others queue their ops for the next entry (group commit). When he has his answer he hands the
-// next request to one of those who sleep. One thread in the background keeps the time and does what
-// nobody waits for.
+// next request to one of those who sleep. A crew of threads, which serves any number of drivers,
+// keeps the time and does what nobody waits for.
 #pragma once
 
 #include "base/err.h"
 #include "journal/request.h"
+#include "node/crew.h"
 #include "store/store.h"
 
 #include <stdatomic.h>
@@ -29,9 +30,11 @@ struct steps {
 
 struct driver;
 
-// Borrows the store. Asks the store for its time once, so it may fail: ERR_UNAVAILABLE, ERR_DENIED
-// ...
-MUST_USE enum err driver_open(struct store *s, const struct steps *steps, struct driver **out);
+// Borrows the store and the crew; NULL: a crew of its own. Asks the store for its time once, so it
+// may fail: ERR_UNAVAILABLE, ERR_DENIED ...
+MUST_USE enum err driver_open(struct store *s, struct crew *crew, const struct steps *steps,
+                              struct driver **out);
+struct crew *driver_crew(struct driver *d);
 // Finishes what is being asked for in the background (a snapshot half written), then stops. NULL is
 // fine.
 void driver_free(struct driver *d);

@@ -1,61 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking costs a request where requests are money, so the thread sleeps unless it is wanted.
+// A few watchers sleep in the store and hear at once of what happens. The others look without
+// waiting: all at the same moments where that costs next to nothing, each by itself and less and
+// less often where a look is a request.
 #include "node/watcher.h"
 
 #include "base/memory.h"
+#include "os/clock.h"
 
-#include <pthread.h>
-#include <time.h>
+#include <stdatomic.h>
+
+#define EAGER_MS      1000 // there was something: there will be more
+#define GAP_FIRST_MS  25   // between looks from afar
+#define GAP_MAX_MS    1000
+#define GAP_RARELY_MS 5000
 
 struct watcher {
-    watcher_look *look;
-    void *ctx;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t woken;
-    bool wanted;
-    bool stopping;
+    struct crew_member member; // first
+    struct watcher_calls calls;
+    _Atomic int wanted; // enum watch
+    bool looked;        // the first look opens, or makes, what is looked at
+    int64_t gap_ms;     // from afar: before the next look
+    int64_t eager_until;
 };
 
-// A store that is away, or a journal that halted, is not asked again at once.
-static void rest(struct watcher *w)
+static int64_t next_look(struct watcher *w, int64_t moment)
 {
-    struct timespec end;
-    (void)clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_nsec += (long)WATCHER_LOOK_MS * 1000000;
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&w->woken, &w->lock, &end);
+    if (!w->calls.far) return moment;
+    int64_t max = atomic_load(&w->wanted) == WATCH_RARELY ? GAP_RARELY_MS : GAP_MAX_MS;
+    w->gap_ms = w->gap_ms + w->gap_ms / 2;
+    if (w->gap_ms < GAP_FIRST_MS) w->gap_ms = GAP_FIRST_MS;
+    if (w->gap_ms > max) w->gap_ms = max;
+    int64_t at = clock_boot_ms() + w->gap_ms;
+    return at > moment ? at : moment;
 }
 
-static void *watch(void *arg)
+static enum err look(struct watcher *w, int64_t wait_ms)
 {
-    struct watcher *w = arg;
-    (void)pthread_mutex_lock(&w->lock);
-    while (!w->stopping) {
-        if (!w->wanted) {
-            (void)pthread_cond_wait(&w->woken, &w->lock);
-            continue;
-        }
-        (void)pthread_mutex_unlock(&w->lock);
-        enum err err = w->look(w->ctx);
-        (void)pthread_mutex_lock(&w->lock);
-        if (err && !w->stopping) rest(w);
-    }
-    (void)pthread_mutex_unlock(&w->lock);
-    return NULL;
+    if (w->calls.far || !w->looked) crew_slow(&w->member);
+    w->looked = true;
+    enum err err = w->calls.look(w->calls.ctx, wait_ms);
+    if (err) return err;
+    crew_slow(&w->member);
+    return w->calls.fetch(w->calls.ctx);
 }
 
-enum err watcher_new(watcher_look *look, void *ctx, struct watcher **out)
+static int64_t turn(struct crew_member *m)
+{
+    struct watcher *w = (struct watcher *)m;
+    if (atomic_load(&w->wanted) == WATCH_NOT) return CREW_NEVER;
+    int64_t moment = crew_linger(m, clock_boot_ms() < w->eager_until);
+    enum err err = look(w, moment == 0 ? WATCHER_LOOK_MS : 0);
+    if (err == ERR_NOT_FOUND) return moment == 0 ? 0 : next_look(w, moment);
+    // A store that is away, or a journal that halted, is not asked again at once.
+    if (err) return clock_boot_ms() + WATCHER_LOOK_MS;
+    w->eager_until = clock_boot_ms() + EAGER_MS;
+    w->gap_ms = 0;
+    return 0;
+}
+
+enum err watcher_new(struct crew *c, const struct watcher_calls *calls, struct watcher **out)
 {
     struct watcher *w = NEW(struct watcher);
-    w->look = look;
-    w->ctx = ctx;
-    (void)pthread_mutex_init(&w->lock, NULL);
-    (void)pthread_cond_init(&w->woken, NULL);
-    if (pthread_create(&w->thread, NULL, watch, w) != 0) {
+    w->calls = *calls;
+    enum err err = crew_add(c, &w->member, turn);
+    if (err) {
         memory_free(w);
-        return ERR_LIMIT;
+        return err;
     }
     *out = w;
     return ERR_OK;
@@ -64,20 +74,13 @@ enum err watcher_new(watcher_look *look, void *ctx, struct watcher **out)
 void watcher_free(struct watcher *w)
 {
     if (!w) return;
-    (void)pthread_mutex_lock(&w->lock);
-    w->stopping = true;
-    (void)pthread_cond_signal(&w->woken);
-    (void)pthread_mutex_unlock(&w->lock);
-    (void)pthread_join(w->thread, NULL);
-    (void)pthread_mutex_destroy(&w->lock);
-    (void)pthread_cond_destroy(&w->woken);
+    atomic_store(&w->wanted, WATCH_NOT);
+    crew_remove(&w->member);
     memory_free(w);
 }
 
-void watcher_want(struct watcher *w, bool wanted)
+void watcher_want(struct watcher *w, enum watch wanted)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    w->wanted = wanted;
-    if (wanted) (void)pthread_cond_signal(&w->woken);
-    (void)pthread_mutex_unlock(&w->lock);
+    int before = atomic_exchange(&w->wanted, wanted);
+    if (before == WATCH_NOT && wanted != WATCH_NOT) crew_kick(&w->member);
 }

@@ -335,7 +335,7 @@ static void toy_open(struct toy *t, struct world *w)
                           .wake_at = toy_wake_at,
                           .next_request = toy_next_request,
                           .deliver = toy_deliver};
-    assert_int_equal(driver_open(w->store, &steps, &t->driver), ERR_OK);
+    assert_int_equal(driver_open(w->store, NULL, &steps, &t->driver), ERR_OK);
 }
 
 struct sleeper {

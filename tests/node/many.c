@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thousands of desks served by one small crew: time passes in all of them, what others write is
+// found in all of them, and the process does not fill with threads.
+#include "../unit/unit.h"
+#include "base/check.h"
+#include "base/memory.h"
+#include "node/desk.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+#include "scratch.h"
+#include "store/file/file.h"
+#include "store/mem.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define DESKS       2000
+#define CREW        16
+#define WAIT_MS     100000 // nothing takes so long unless it hangs
+#define LONG_MS     600000
+#define DELAY_MS    50
+#define LEASE_MS    50
+#define MEASURED_MS 500
+
+struct hall {
+    struct scratch dir; // of a store in files
+    struct store *store;
+    struct crew *crew;
+    size_t threads_before;
+    struct place_of_work *places;
+    _Atomic uint32_t received;
+    _Atomic uint32_t sent;
+};
+
+struct place_of_work {
+    struct desk_later receive; // first
+    struct desk_later send;
+    struct hall *hall;
+    struct desk *desk;
+    bool waits;
+};
+
+static size_t threads_here(void)
+{
+    char line[128];
+    unsigned long threads = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "Threads: %lu", &threads) == 1) break;
+    (void)fclose(f);
+    return threads;
+}
+
+static struct desk *open_desk(struct hall *h, struct crew *crew, uint32_t number)
+{
+    struct desk *d;
+    struct desk_config config = {.queue = "q", .crew = crew, .patience_ms = LONG_MS};
+    config_defaults(&config.birth);
+    memcpy(config.id.queue, "many", 4);
+    config.id.shard = number;
+    assert_int_equal(desk_open(h->store, &config, &d), ERR_OK);
+    return d;
+}
+
+static void hall_open(struct hall *h, struct store *store)
+{
+    h->store = store;
+    h->threads_before = threads_here();
+    h->crew = crew_new(CREW);
+    h->places = memory_zeroed(DESKS, sizeof *h->places);
+    for (uint32_t i = 0; i < DESKS; i++) {
+        h->places[i].hall = h;
+        h->places[i].desk = open_desk(h, h->crew, i);
+    }
+}
+
+static int set_up_mem(void **state)
+{
+    struct hall *h = NEW(struct hall);
+    hall_open(h, store_mem_new());
+    *state = h;
+    return 0;
+}
+
+static int set_up_file(void **state)
+{
+    char why[STORE_WHY_MAX] = "";
+    struct hall *h = NEW(struct hall);
+    struct store *store;
+    const char *memory =
+        "/dev/shm"; // how long a disk takes for thousands of syncs is not the point
+    assert_true(scratch_make(&h->dir, access(memory, W_OK) == 0 ? memory : NULL));
+    assert_int_equal(store_file_open(h->dir.path, NULL, &store, why, sizeof why), ERR_OK);
+    hall_open(h, store);
+    *state = h;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct hall *h = *state;
+    for (uint32_t i = 0; i < DESKS; i++) {
+        struct place_of_work *p = &h->places[i];
+        if (p->waits) assert_true(desk_cancel(p->desk, &p->receive));
+    }
+    for (uint32_t i = 0; i < DESKS; i++)
+        desk_close(h->places[i].desk);
+    crew_free(h->crew);
+    store_free(h->store);
+    scratch_remove(&h->dir);
+    memory_free(h->places);
+    memory_free(h);
+    return 0;
+}
+
+struct wanted {
+    struct hall *hall;
+    _Atomic uint32_t *count;
+    uint32_t at_least;
+};
+
+static bool reached(void *ctx)
+{
+    struct wanted *w = ctx;
+    assert_true(threads_here() <= w->hall->threads_before + CREW);
+    return atomic_load(w->count) >= w->at_least;
+}
+
+static void await(struct hall *h, _Atomic uint32_t *count, uint32_t at_least)
+{
+    assert_true(eventually(reached, &(struct wanted){h, count, at_least}, WAIT_MS));
+}
+
+static void received(struct desk_later *l, enum err err, struct desk_answer *a)
+{
+    struct place_of_work *p = (struct place_of_work *)l;
+    assert_int_equal(err, ERR_OK);
+    assert_int_equal(a->deliveries_len, 1);
+    p->waits = false;
+    atomic_fetch_add(&p->hall->received, 1);
+}
+
+static void receive(struct place_of_work *p)
+{
+    struct op_claim claim = {.worker = bytes_str("w"), .max = 1, .lease_ms = LEASE_MS};
+    entropy_fill(claim.seed, sizeof claim.seed);
+    entropy_fill(claim.request.bytes, sizeof claim.request.bytes);
+    p->receive.then = received;
+    p->waits = true;
+    desk_receive_later(p->desk, &claim, LONG_MS, &p->receive);
+}
+
+static void was_sent(struct desk_later *l, enum err err, struct desk_answer *a)
+{
+    struct place_of_work *p =
+        (struct place_of_work *)((char *)l - offsetof(struct place_of_work, send));
+    (void)a;
+    assert_int_equal(err, ERR_OK);
+    atomic_fetch_add(&p->hall->sent, 1);
+}
+
+static void send_from(struct place_of_work *p, struct desk *d, int64_t delay_ms)
+{
+    CLEANUP(buf_done) struct buf payload;
+    struct request_id id;
+    entropy_fill(id.bytes, sizeof id.bytes);
+    buf_init(&payload, JOURNAL_OP_MAX);
+    send_begin(&payload, &id);
+    struct message m = {.body = bytes_str("work"), .when_ms = delay_ms};
+    m.when = delay_ms > 0 ? WHEN_DELAY : WHEN_NOW;
+    send_add(&payload, &m);
+    send_end(&payload, 0, 1);
+    p->send.then = was_sent;
+    desk_do_later(d, (struct op){OP_SEND, buf_bytes(&payload)}, &p->send);
+}
+
+// A message that is delayed, then one whose lock expires: nobody does anything in between.
+static void time_passes_in_every_desk(void **state)
+{
+    struct hall *h = *state;
+    for (size_t i = 0; i < DESKS; i++) {
+        receive(&h->places[i]);
+        send_from(&h->places[i], h->places[i].desk, DELAY_MS);
+    }
+    await(h, &h->received, DESKS);
+    for (size_t i = 0; i < DESKS; i++)
+        receive(&h->places[i]);
+    await(h, &h->received, 2 * DESKS);
+}
+
+// Somebody waits in each of them; somebody else, elsewhere, sends to some.
+static void what_others_send_is_found_in_every_desk(void **state)
+{
+    enum { EVERY = 40 };
+    struct hall *h = *state;
+    for (size_t i = 0; i < DESKS; i++)
+        receive(&h->places[i]);
+    struct desk *others[DESKS / EVERY];
+    for (uint32_t i = 0; i < DESKS / EVERY; i++) {
+        others[i] = open_desk(h, h->crew, i * EVERY);
+        send_from(&h->places[i * EVERY], others[i], 0);
+    }
+    await(h, &h->received, DESKS / EVERY);
+    await(h, &h->sent, DESKS / EVERY);
+    for (size_t i = 0; i < DESKS / EVERY; i++)
+        desk_close(others[i]);
+}
+
+static int64_t cpu_us(void)
+{
+    struct rusage u;
+    assert_int_equal(getrusage(RUSAGE_SELF, &u), 0);
+    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec +
+           u.ru_stime.tv_usec;
+}
+
+// The first looks make what is looked at, which is work: it ends.
+static bool is_quiet(void *ctx)
+{
+    struct hall *h = ctx;
+    for (size_t i = 0; i < DESKS; i++)
+        if (desk_waiting(h->places[i].desk) == 0) return false;
+    int64_t before = cpu_us();
+    (void)poll(NULL, 0, MEASURED_MS); // the time over which is measured
+    return cpu_us() - before < MEASURED_MS * 1000 / 20;
+}
+
+static void waiting_costs_next_to_nothing(void **state)
+{
+    struct hall *h = *state;
+    for (size_t i = 0; i < DESKS; i++)
+        receive(&h->places[i]);
+    assert_true(eventually(is_quiet, h, WAIT_MS));
+}
+
+// ---- closing
+
+// Snapshots, ticks and looks are under way in some of them at any moment.
+static void desks_are_closed_in_the_middle_of_their_turns(void **state)
+{
+    struct hall *h = *state;
+    for (size_t i = 0; i < DESKS; i++)
+        send_from(&h->places[i], h->places[i].desk, 1 + (int64_t)(i % 20));
+    await(h, &h->sent, DESKS);
+    for (uint32_t i = 0; i < DESKS; i++) {
+        desk_close(h->places[i].desk);
+        h->places[i].desk = NULL;
+    }
+    assert_true(threads_here() <= h->threads_before + CREW);
+}
+
+static bool are_gone(void *before)
+{
+    return threads_here() == *(size_t *)before;
+}
+
+static void a_desk_without_a_crew_has_one_of_its_own(void **state)
+{
+    struct hall *h = NEW(struct hall);
+    h->store = store_mem_new();
+    size_t before = threads_here();
+    struct place_of_work p = {.hall = h, .desk = open_desk(h, NULL, 1)};
+    receive(&p);
+    assert_true(threads_here() > before);
+    send_from(&p, p.desk, 1);
+    h->threads_before = before;
+    await(h, &h->received, 1);
+    await(h, &h->sent, 1);
+    desk_close(p.desk);
+    assert_true(eventually(are_gone, &before, WAIT_MS));
+    store_free(h->store);
+    memory_free(h);
+    (void)state;
+}
+
+#define IN_MEMORY(name)                                                                            \
+    {                                                                                              \
+#name " in memory", name, set_up_mem, tear_down, NULL                                      \
+    }
+#define IN_FILES(name)                                                                             \
+    {                                                                                              \
+#name " in files", name, set_up_file, tear_down, NULL                                      \
+    }
+
+static void *do_nothing(void *arg)
+{
+    return arg;
+}
+
+// With the first thread of a process come those that sanitizers keep.
+static int have_had_threads(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    return pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_desk_without_a_crew_has_one_of_its_own),
+        IN_MEMORY(time_passes_in_every_desk),
+        IN_FILES(time_passes_in_every_desk),
+        IN_MEMORY(what_others_send_is_found_in_every_desk),
+        IN_FILES(what_others_send_is_found_in_every_desk),
+        IN_MEMORY(desks_are_closed_in_the_middle_of_their_turns),
+        IN_MEMORY(waiting_costs_next_to_nothing),
+        IN_FILES(waiting_costs_next_to_nothing),
+    };
+    return cmocka_run_group_tests(tests, have_had_threads, NULL);
+}
