@@ -21,15 +21,19 @@
 
 #define THREADS         2
 #define CONNECTIONS_MAX 10000
-#define BODY_MAX        ((size_t)1 << 20)
+#define BODY_MEMORY_MAX ((size_t)256 << 20)
 #define HEAD_MAX        ((size_t)16 << 10)
 #define IDLE_MS         60000
-#define BODY_MS         120000
-#define HEAD_ROOM       ((size_t)4 << 10) // libmicrohttpd's own, of a connection's memory
+#define BODY_MS         60000
+#define HEAD_ROOM       ((size_t)8 << 10) // libmicrohttpd's own: a note for each field, its answer
 #define ABANDON_MS      1000              // for the answers that the server gives itself
-#define DISCARD_TIMES   4 // as much of a body that is too large is read, so that the client listens
+#define DISCARD_MAX     ((size_t)256 << 10) // of a refused body is read, so that the client listens
+#define DISCARD_TIMES   4 // ... and more of one that turns out too large, when it is past refusing
 #define STREAM_MAX      ((size_t)1 << 20)
 #define STREAM_BLOCK    ((size_t)16 << 10)
+
+// The last version that takes a line feed alone for a line's end, and joins folded lines wrongly.
+#define LENIENT         "0.9.75"
 
 // ---- a request's life
 
@@ -43,7 +47,10 @@ static void *request_begin(void *ctx, const char *uri, struct MHD_Connection *c)
     r->held = 1;
     r->target = memory_new(len);
     memcpy(r->target, uri, len);
-    buf_init(&r->body, h->config.body_max);
+    // Its copy is the library's own, which would keep a note of every parameter, and stall when
+    // its memory is full of them. Nobody asks it for one.
+    char *query = strchr((char *)(uintptr_t)uri, '?');
+    if (query) query[1] = '\0';
     (void)pthread_mutex_init(&r->lock, NULL);
     r->line = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     return r;
@@ -62,10 +69,14 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
     (void)pthread_mutex_lock(&r->lock);
     request_unwatch(r); // while the socket is open
     r->stream = NULL;
+    r->line = NULL;
+    bool orphan = r->started && !r->handed && r->state != ANSWERED; // its body never came
     (void)pthread_mutex_unlock(&r->lock);
     if (r->response) MHD_destroy_response(r->response);
     r->response = NULL;
+    body_give_back(r);
     if (r->listed) request_delist(r);
+    if (orphan) request_drop(r);
     request_drop(r);
 }
 
@@ -76,24 +87,45 @@ static enum MHD_Result send_answer(struct httpd_request *r)
     return MHD_queue_response(r->connection, r->status, r->response);
 }
 
-static enum MHD_Result refuse_late(struct httpd_request *r)
+static struct MHD_Response *empty_response(void)
 {
-    r->response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    CHECK(r->response); // out of memory
-    (void)MHD_add_response_header(r->response, MHD_HTTP_HEADER_CONNECTION, "close");
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    CHECK(response); // out of memory
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    return response;
+}
+
+// With the request's lock held: answered in its owner's place, who may be busy for long, and whose
+// answer will do nothing.
+static void answer_stopped(struct httpd_request *r)
+{
+    r->response = empty_response();
     r->status = MHD_HTTP_SERVICE_UNAVAILABLE;
     r->state = ANSWERED;
-    return send_answer(r);
+    r->abandoned = true;
+}
+
+// It came when the server had stopped: its owner will not hear of it.
+static enum MHD_Result refuse_late(struct httpd_request *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    answer_stopped(r);
+    (void)pthread_mutex_unlock(&r->lock);
+    enum MHD_Result result = send_answer(r);
+    request_drop(r);
+    return result;
 }
 
 static enum MHD_Result call_handler(struct httpd_request *r)
 {
     struct httpd *h = r->server;
     line_expect(r->line, 0);
+    r->handed = true;
     if (!request_enlist(r)) return refuse_late(r);
-    atomic_fetch_add(&r->held, 1);
     h->config.handle(h->config.ctx, r);
     (void)pthread_mutex_lock(&r->lock);
+    if (r->state != ANSWERED && r->abandoned) answer_stopped(r);
     bool answered = r->state == ANSWERED;
     if (!answered) {
         MHD_suspend_connection(r->connection);
@@ -103,38 +135,101 @@ static enum MHD_Result call_handler(struct httpd_request *r)
     return answered ? send_answer(r) : MHD_YES;
 }
 
-// A client that asked whether it may send, or would send very much more, is not read any further.
-static bool refuse_unread(const struct httpd_request *r)
+// ---- the head
+
+// What the library has read lies in one piece, with zeros for what separated it. So where a field
+// begins tells how the line before it ended.
+struct layout {
+    struct head *head;
+    const char *next; // where the next field must begin; NULL: the library sees to it
+    bool good;        // of the request's line
+};
+
+static enum MHD_Result weigh_field(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_len, const char *value, size_t value_len)
 {
-    const char *length = httpd_header(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
-    size_t max = r->server->config.body_max;
-    if (bytes <= max) return false;
-    return httpd_header(r, MHD_HTTP_HEADER_EXPECT) || bytes / DISCARD_TIMES > max;
+    (void)kind;
+    (void)name;
+    (void)value;
+    head_weigh(ctx, name_len, value_len);
+    return MHD_YES;
 }
 
-static enum MHD_Result begin_body(struct httpd_request *r, const char *method)
+static enum MHD_Result add_field(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len)
 {
+    struct layout *l = ctx;
+    (void)kind;
+    bool line = l->good && (!l->next || name == l->next);
+    if (!value) value = name + name_len;
+    if (l->next) l->next = value + value_len + 2;
+    head_add(l->head, bytes_of(name, name_len), bytes_of(value, value_len), line);
+    return MHD_YES;
+}
+
+static struct layout layout_of(struct httpd_request *r, const char *method, const char *url,
+                               const char *version)
+{
+    struct layout l = {.head = &r->head, .good = true};
+    if (!r->server->checks_lines) return l;
+    l.good = url == method + strlen(method) + 1 && version == url + strlen(r->target) + 1;
+    l.next = version + strlen(version) + 2;
+    return l;
+}
+
+static void read_head(struct httpd_request *r, const char *method, const char *url,
+                      const char *version)
+{
+    struct layout l = layout_of(r, method, url, version);
+    head_init(&r->head, bytes_str(method), bytes_str(r->target));
+    (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, weigh_field, &r->head);
+    head_take(&r->head, r->server->config.head_max);
+    (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, add_field, &l);
+    // The last line's end, and the empty line. A field that the library hides is there, too.
+    if (!l.good || (l.next && (l.next[-1] || l.next[0] || l.next[1])))
+        head_add(&r->head, BYTES_EMPTY, BYTES_EMPTY, false);
+    head_end(&r->head, strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
+}
+
+// What is refused by its head is answered when its body was read and thrown away, so that the
+// client is done with sending and listens. Of a large one, or when it asked first, nothing is read.
+static bool reads_refused(const struct httpd_request *r)
+{
+    const struct head *h = &r->head;
+    if (h->fault.status != 0) return false; // nobody knows where its body would end
+    return !head_value(h, MHD_HTTP_HEADER_EXPECT) && h->length <= DISCARD_MAX;
+}
+
+static enum MHD_Result begin(struct httpd_request *r, const char *method, const char *url,
+                             const char *version)
+{
+    struct httpd *h = r->server;
     r->started = true;
     (void)snprintf(r->method, sizeof r->method, "%s", method);
     memcpy(r->peer, r->line->peer, sizeof r->peer); // which may outlive its connection
-    line_expect(r->line, r->server->config.body_ms);
-    if (!refuse_unread(r)) return MHD_YES;
-    r->too_large = true;
-    return call_handler(r);
+    line_expect(r->line, h->config.body_ms);
+    read_head(r, method, url, version);
+    atomic_fetch_add(&r->held, 1); // the owner's, until he has answered
+    r->closes = !reads_refused(r);
+    r->body.max = h->config.head(h->config.ctx, r);
+    bool refused = r->state == ANSWERED;
+    CHECK(refused || r->head.fault.status == 0);
+    r->body.discarded_max = DISCARD_MAX + (refused ? 0 : DISCARD_TIMES * r->body.max);
+    if (!refused && r->head.length > r->body.max)
+        r->lost = HTTPD_TOO_LARGE;
+    else if (!refused && !body_fits(r, r->head.length))
+        r->lost = HTTPD_NO_ROOM;
+    if (!refused && r->lost == HTTPD_WHOLE) r->closes = false;
+    if (!r->closes) return MHD_YES;
+    line_expect(r->line, 0);
+    return refused ? send_answer(r) : call_handler(r);
 }
 
 static enum MHD_Result more_body(struct httpd_request *r, const char *data, size_t *len)
 {
-    if (!r->too_large) buf_put(&r->body, bytes_of(data, *len));
-    if (r->body.bad) {
-        r->too_large = true;
-        buf_done(&r->body);
-        buf_init(&r->body, 0);
-    }
-    if (r->too_large) r->discarded += *len;
+    body_add(r, data, *len);
     *len = 0;
-    return r->discarded / DISCARD_TIMES > r->server->config.body_max ? MHD_NO : MHD_YES;
+    return body_flows(r) ? MHD_YES : MHD_NO;
 }
 
 static enum MHD_Result hear(void *ctx, struct MHD_Connection *c, const char *url,
@@ -143,14 +238,13 @@ static enum MHD_Result hear(void *ctx, struct MHD_Connection *c, const char *url
 {
     (void)ctx;
     (void)c;
-    (void)url;
-    (void)version;
     struct httpd_request *r = *at;
-    if (!r->started) return begin_body(r, method);
+    if (!r->started) return begin(r, method, url, version);
     if (*len > 0) return more_body(r, data, len);
     (void)pthread_mutex_lock(&r->lock);
     enum state state = r->state;
     (void)pthread_mutex_unlock(&r->lock);
+    line_expect(r->line, 0);
     if (state == ANSWERED) return send_answer(r);
     CHECK(state == HANDLING); // a suspended one is not called
     return call_handler(r);
@@ -180,33 +274,6 @@ static void cut_slow(void *ctx)
     atomic_store(&h->looked_ms, clock_boot_ms());
 }
 
-// ---- looking at a request
-
-const char *httpd_header(const struct httpd_request *r, const char *name)
-{
-    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
-}
-
-struct each {
-    httpd_header_fn *each;
-    void *ctx;
-};
-
-static enum MHD_Result each_header(void *ctx, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
-{
-    const struct each *e = ctx;
-    (void)kind;
-    e->each(e->ctx, name, value ? value : "");
-    return MHD_YES;
-}
-
-void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx)
-{
-    struct each e = {each, ctx};
-    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, each_header, &e);
-}
-
 // ---- answering
 
 static void free_body(void *data)
@@ -230,7 +297,7 @@ static bool put_response(struct httpd_request *r, int status, struct MHD_Respons
     CHECK(late || r->state != ANSWERED);
     if (!late) {
         bool waiting = r->state == WAITING;
-        if (atomic_load(&r->server->stopping))
+        if (r->closes || atomic_load(&r->server->stopping))
             (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
         if (stream)
             request_watch(r);
@@ -328,7 +395,7 @@ static void set_defaults(struct httpd_config *c)
 {
     if (c->threads == 0) c->threads = THREADS;
     if (c->connections_max == 0) c->connections_max = CONNECTIONS_MAX;
-    if (c->body_max == 0) c->body_max = BODY_MAX;
+    if (c->body_memory_max == 0) c->body_memory_max = BODY_MEMORY_MAX;
     if (c->head_max == 0) c->head_max = HEAD_MAX;
     if (c->idle_ms == 0) c->idle_ms = IDLE_MS;
     if (c->body_ms == 0) c->body_ms = BODY_MS;
@@ -397,6 +464,7 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     (void)pthread_condattr_destroy(&steady);
     struct hangup_config watching = {.gone = request_client_gone, .tick = cut_slow, .ctx = h};
     h->looked_ms = clock_boot_ms();
+    h->checks_lines = strcmp(MHD_get_version(), LENIENT) <= 0;
     h->hangup = hangup_new(&watching);
     h->daemon = start_daemon(h, fd);
     if (h->daemon) {
@@ -415,12 +483,17 @@ int64_t httpd_looked_ms(const struct httpd *h)
     return atomic_load(&h->looked_ms);
 }
 
+size_t httpd_body_memory(const struct httpd *h)
+{
+    return atomic_load(&h->bodies);
+}
+
 uint16_t httpd_port(const struct httpd *h)
 {
     return h->port;
 }
 
-// Answered in its owner's place, who may be busy for long.
+// One that is being handled right now is answered when the handler returns.
 static void abandon(struct httpd_request *r)
 {
     (void)pthread_mutex_lock(&r->lock);
@@ -428,12 +501,10 @@ static void abandon(struct httpd_request *r)
     if (s) atomic_fetch_add(&s->held, 1);
     if (r->state == WAITING) {
         request_unwatch(r);
-        r->response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-        CHECK(r->response); // out of memory
-        r->status = MHD_HTTP_SERVICE_UNAVAILABLE;
-        r->state = ANSWERED;
-        r->abandoned = true;
+        answer_stopped(r);
         MHD_resume_connection(r->connection);
+    } else if (r->state == HANDLING) {
+        r->abandoned = true;
     }
     (void)pthread_mutex_unlock(&r->lock);
     if (!s) return;

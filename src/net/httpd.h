@@ -2,8 +2,9 @@
 // An HTTP/1.1 server over libmicrohttpd: a few threads hold thousands of connections, and a request
 // may be answered later, from any thread, or by a stream that is fed from any thread.
 //
-// What clients may cost is bounded: size of head and body, connections in all and by address, how
-// long a request may take to arrive, how long a connection may idle.
+// What clients may cost is bounded: size of head and body, what all bodies take together,
+// connections in all and by address, how long a request may take to arrive, how long a connection
+// may idle. A request is judged by its head: the body of one that is refused is not kept.
 #pragma once
 
 #include "base/bytes.h"
@@ -20,13 +21,16 @@ struct httpd_config {
     unsigned threads;         // 0: 2
     unsigned connections_max; // 0: 10,000
     unsigned per_address_max; // 0: no limit
-    size_t body_max;          // 0: 1 MiB; larger ones are marked too large
-    size_t head_max;          // 0: 16 KiB; a larger one is refused with 431
+    size_t body_memory_max;   // 0: 256 MiB; all bodies together
+    size_t head_max;          // 0: 16 KiB
     int64_t idle_ms;          // 0: 60 s; between requests, and for a head to arrive
-    int64_t body_ms;          // 0: 120 s; for a body to arrive
+    int64_t body_ms;          // 0: 60 s; for a body to arrive
     struct tls *tls;          // net/tls.h; NULL: plain HTTP. Borrowed
-    // On a thread of the server, which must not be held up: answer, or keep the request and answer
-    // later. Every request is answered exactly once.
+    // Both on a thread of the server, which must not be held up. The head is here: answer, or say
+    // how large a body may be. Every request is answered exactly once, unless it ends before its
+    // body came.
+    size_t (*head)(void *ctx, struct httpd_request *r);
+    // The rest is here too: answer, or keep the request and answer later.
     void (*handle)(void *ctx, struct httpd_request *r);
     void *ctx;
 };
@@ -34,7 +38,8 @@ struct httpd_config {
 MUST_USE enum err httpd_start(const struct httpd_config *config, struct httpd **out, char *why,
                               size_t why_len);
 uint16_t httpd_port(const struct httpd *h);
-int64_t httpd_looked_ms(const struct httpd *h); // when it last looked after its connections
+int64_t httpd_looked_ms(const struct httpd *h);  // when it last looked after its connections
+size_t httpd_body_memory(const struct httpd *h); // what bodies take now
 // Accepts no more connections; every answer from here on is the last of its connection.
 void httpd_close(struct httpd *h);
 // ... and waits up to drain_ms for the requests that are there to be answered and their answers to
@@ -50,13 +55,25 @@ const char *httpd_header(const struct httpd_request *r, const char *name); // NU
 typedef void httpd_header_fn(void *ctx, const char *name, const char *value);
 void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx);
 struct bytes httpd_body(const struct httpd_request *r);
-bool httpd_too_large(const struct httpd_request *r);   // the body was, and is not here
+// Why the body is not here although there is one: it was larger than `head` had said, or all bodies
+// together would have been.
+enum httpd_lost { HTTPD_WHOLE, HTTPD_TOO_LARGE, HTTPD_NO_ROOM };
+enum httpd_lost httpd_lost(const struct httpd_request *r);
+// What is wrong with the head as HTTP goes. Status 0: nothing; else what it should be answered
+// with: 400, 414 or 431. Of one that is too large nothing can be seen.
+struct httpd_fault {
+    int status;
+    char field[40];
+    const char *why; // "is there twice"
+};
+const struct httpd_fault *httpd_fault(const struct httpd_request *r);
 const char *httpd_peer(const struct httpd_request *r); // its address
-bool httpd_gone(const struct httpd_request *r);        // the client hung up
+bool httpd_gone(struct httpd_request *r);              // the client hung up
 
 // The caller's own part of a request, which lives as long as the request. done is called when it
 // is over, on any thread; delivered: the whole answer was handed to the network.
 void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered));
+void *httpd_mine(const struct httpd_request *r);
 // Asks to be told, once, when the client hangs up before it is answered; on a thread that must not
 // be held up. The request is still to be answered; it may be meanwhile, by somebody else.
 void httpd_watch(struct httpd_request *r, void (*gone)(void *mine));

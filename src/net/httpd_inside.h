@@ -6,6 +6,7 @@
 #pragma once
 
 #include "net/feed.h"
+#include "net/head.h"
 #include "net/httpd.h"
 #include "net/lines.h"
 
@@ -19,6 +20,8 @@ struct httpd {
     struct MHD_Daemon *daemon;
     struct hangup *hangup;
     uint16_t port;
+    bool checks_lines;     // the library does not
+    _Atomic size_t bodies; // bytes of them
     atomic_bool stopping;
     _Atomic int64_t looked_ms; // when the connections were last looked after
     pthread_mutex_t lock;
@@ -38,13 +41,21 @@ struct httpd_request {
     struct httpd_request *next, *before;
     struct httpd *server;
     struct MHD_Connection *connection;
-    struct line *line; // its own row; lives as long as the connection
     char method[METHOD_MAX];
     char *target;
-    struct buf body;
-    size_t discarded;
+    struct head head;
+    struct body {
+        uint8_t *data;
+        size_t len;
+        size_t cap; // counted among the server's
+        size_t max;
+        size_t discarded;
+        size_t discarded_max;
+    } body;
+    enum httpd_lost lost;
     bool started; // the head was seen
-    bool too_large;
+    bool handed;  // to `handle`
+    bool closes;  // its body is not read; no other request can follow
     bool listed;
     bool delivered;
     char peer[LINE_PEER_MAX];
@@ -54,8 +65,9 @@ struct httpd_request {
     void (*gone)(void *mine);
     pthread_mutex_t lock; // of what follows
     enum state state;
-    bool abandoned; // the server answered itself; the owner has not
-    uint64_t watch; // 0: not watched
+    struct line *line; // its own row; NULL: the connection is gone
+    bool abandoned;    // the server answers itself; the owner has not
+    uint64_t watch;    // 0: not watched
     struct MHD_Response *response;
     unsigned status;
     struct httpd_stream *stream;
@@ -67,6 +79,15 @@ struct httpd_stream {
     struct feed feed;
 };
 
+// ---- httpd_body.c
+// Whether there is room for a body that is to be so long.
+bool body_fits(const struct httpd_request *r, uint64_t len);
+void body_add(struct httpd_request *r, const void *data, size_t len); // it may be lost by that
+bool body_flows(const struct httpd_request *r); // false: more of it was thrown away than may be
+void body_give_back(struct httpd_request *r);   // it is not counted any more; still there
+void body_done(struct httpd_request *r);
+
+// ---- httpd_request.c
 void request_drop(struct httpd_request *r);
 void request_client_gone(void *ctx, void *what); // what: the request, whose watch it was
 bool request_enlist(struct httpd_request *r);    // false: the server has stopped

@@ -10,7 +10,8 @@ void request_drop(struct httpd_request *r)
 {
     if (atomic_fetch_sub(&r->held, 1) != 1) return;
     if (r->done) r->done(r->mine, r->delivered);
-    buf_done(&r->body);
+    body_done(r);
+    head_done(&r->head);
     (void)pthread_mutex_destroy(&r->lock);
     memory_free(r->target);
     memory_free(r);
@@ -56,7 +57,7 @@ void request_delist(struct httpd_request *r)
 // With the lock held. The watch holds the request too: who forgets it, or is told, drops it.
 void request_watch(struct httpd_request *r)
 {
-    if (r->watch != 0) return;
+    if (r->watch != 0 || !r->line) return;
     atomic_fetch_add(&r->held, 1);
     r->watch = hangup_watch(r->server->hangup, r->line->fd, r);
 }
@@ -79,14 +80,29 @@ const char *httpd_target(const struct httpd_request *r)
     return r->target;
 }
 
-struct bytes httpd_body(const struct httpd_request *r)
+const char *httpd_header(const struct httpd_request *r, const char *name)
 {
-    return buf_bytes(&r->body);
+    return head_value(&r->head, name);
 }
 
-bool httpd_too_large(const struct httpd_request *r)
+void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx)
 {
-    return r->too_large;
+    head_each(&r->head, each, ctx);
+}
+
+const struct httpd_fault *httpd_fault(const struct httpd_request *r)
+{
+    return &r->head.fault;
+}
+
+struct bytes httpd_body(const struct httpd_request *r)
+{
+    return bytes_of(r->body.data, r->body.len);
+}
+
+enum httpd_lost httpd_lost(const struct httpd_request *r)
+{
+    return r->lost;
 }
 
 const char *httpd_peer(const struct httpd_request *r)
@@ -94,15 +110,23 @@ const char *httpd_peer(const struct httpd_request *r)
     return r->peer;
 }
 
-bool httpd_gone(const struct httpd_request *r)
+bool httpd_gone(struct httpd_request *r)
 {
-    return hangup_gone(r->line->fd);
+    (void)pthread_mutex_lock(&r->lock);
+    bool gone = !r->line || hangup_gone(r->line->fd);
+    (void)pthread_mutex_unlock(&r->lock);
+    return gone;
 }
 
 void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered))
 {
     r->mine = mine;
     r->done = done;
+}
+
+void *httpd_mine(const struct httpd_request *r)
+{
+    return r->mine;
 }
 
 void httpd_keep(struct httpd_request *r)

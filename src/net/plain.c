@@ -29,14 +29,18 @@
 #define SLICE_MS   1000 // a receive that waits gives up after it, and looks at the clock
 #define IDLE_MAX   256  // connections kept
 #define READ_LEN   ((size_t)64 << 10)
+#define HELLO_MAX  ((size_t)64 << 10)
 
 struct plain {
     char host[HOST_MAX]; // without brackets
     char port[PORT_MAX];
     char name[HOST_MAX + PORT_MAX + 4]; // as the Host header has it
+    char base[HOST_MAX];                // the URL's own path; "": none
     pthread_mutex_t lock;
     int idle[IDLE_MAX];
     size_t idle_len;
+    bool greets;
+    struct greeting greeting;
 };
 
 // ---- the place
@@ -57,6 +61,7 @@ static bool take_place(struct plain *p, const char *url)
     size_t len = strcspn(at, "/?#"), host = len;
     if (len == 0 || len >= HOST_MAX || memchr(at, '@', len)) return false;
     (void)snprintf(p->name, sizeof p->name, "%.*s", (int)len, at);
+    (void)snprintf(p->base, sizeof p->base, "%.200s", at + len);
     (void)snprintf(p->port, sizeof p->port, "80");
     const char *bracket = *at == '[' ? memchr(at, ']', len) : NULL;
     const char *from = bracket ? bracket : at;
@@ -84,6 +89,12 @@ struct plain *plain_new(const char *url)
     }
     (void)pthread_mutex_init(&p->lock, NULL);
     return p;
+}
+
+void plain_greet(struct plain *p, const struct greeting *g)
+{
+    p->greets = true;
+    p->greeting = *g;
 }
 
 void plain_free(struct plain *p)
@@ -161,7 +172,6 @@ static int connect_to(const struct addrinfo *a, int64_t until, int *number)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice);
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice);
     return fd;
 }
 
@@ -215,9 +225,10 @@ static bool send_all(int fd, struct iovec *parts, size_t count, int64_t until)
 {
     while (count > 0) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
-        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         bool again = sent < 0 && (errno == EAGAIN || errno == EINTR);
         if (sent < 0 && (!again || clock_boot_ms() >= until)) return false;
+        if (sent < 0) (void)wait_for(fd, POLLOUT, until);
         for (size_t left = sent > 0 ? (size_t)sent : 0; count > 0;) {
             size_t step = left < parts->iov_len ? left : parts->iov_len;
             parts->iov_base = (char *)parts->iov_base + step;
@@ -376,7 +387,8 @@ static void say_lost(const struct hearing *h, bool sent)
                                          : "without an answer");
 }
 
-static void exchange(struct plain *p, struct http_call *c, int fd, int64_t until)
+// True: the connection is good for another one.
+static bool exchange(struct plain *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(buf_done) struct buf head;
     struct hearing h = {.call = c, .fd = fd, .until = until};
@@ -403,10 +415,31 @@ static void exchange(struct plain *p, struct http_call *c, int fd, int64_t until
         say_lost(&h, sent);
     }
     buf_done(&h.in);
-    if (again && sent)
-        idle_push(p, fd);
-    else
-        (void)close(fd);
+    return again && sent;
+}
+
+// Whether the other end of a new connection is who it should be.
+static bool greet(struct plain *p, struct http_call *c, int fd, int64_t until)
+{
+    CLEANUP(http_call_done) struct http_call hello;
+    const struct greeting *g = &p->greeting;
+    char nonce[GREETING_NONCE], path[GREETING_PATH],
+        url[sizeof p->name + HOST_MAX + GREETING_PATH + 8];
+    g->ask(g->ctx, nonce, path);
+    (void)snprintf(url, sizeof url, "http://%s%s%s", p->name, p->base, path);
+    http_call_init(&hello, "GET", url);
+    hello.body_max = HELLO_MAX;
+    if (exchange(p, &hello, fd, until) && g->shown(g->ctx, nonce, &hello)) return true;
+    (void)snprintf(c->why, sizeof c->why, "%.120s does not prove who it is", p->name);
+    return false;
+}
+
+static int new_connection(struct plain *p, struct http_call *c, int64_t until)
+{
+    int fd = dial(p, c, until);
+    if (fd < 0 || !p->greets || greet(p, c, fd, until)) return fd;
+    (void)close(fd);
+    return -1;
 }
 
 void plain_do(struct plain *p, struct http_call *c)
@@ -425,6 +458,10 @@ void plain_do(struct plain *p, struct http_call *c)
         return;
     }
     int fd = idle_take(p);
-    if (fd < 0) fd = dial(p, c, until);
-    if (fd >= 0) exchange(p, c, fd, until);
+    if (fd < 0) fd = new_connection(p, c, until);
+    if (fd < 0) return;
+    if (exchange(p, c, fd, until))
+        idle_push(p, fd);
+    else
+        (void)close(fd);
 }

@@ -6,12 +6,14 @@
 // May be used by any thread; calls block. Each exchange under way has a connection of its own.
 #pragma once
 
-#include "net/http.h"
+#include "net/greeting.h"
 
 struct plain;
 
 // url: "http://host:port", perhaps with a path. NULL: it is not such a one, or the environment
 // wants a proxy for it; use http.h.
 struct plain *plain_new(const char *url);
+// From now on each new connection has to stand it before it is told anything; copied.
+void plain_greet(struct plain *p, const struct greeting *g);
 void plain_free(struct plain *p); // NULL is fine; no call may be under way
 void plain_do(struct plain *p, struct http_call *c);

@@ -4,8 +4,9 @@
 // hangs up as soon as the server would wait.
 //
 // Input: a byte that chooses the method, one that chooses the encodings, one that chooses how the
-// target begins, the rest of it up to the end of the line, the body.
-#include "net/httpd.h"
+// target begins, the rest of it up to the end of the line, the body. With 8 in the second byte
+// there are headers before the body, a line each, and an empty line.
+#include "net/head.h"
 
 #include "api/wire.h"
 #include "base/check.h"
@@ -33,9 +34,9 @@ struct httpd {
 struct httpd_request {
     const char *method;
     char target[TARGET_MAX];
-    const char *type;
-    const char *accept;
+    struct head head;
     struct bytes body;
+    enum httpd_lost lost;
     void *mine;
     void (*done)(void *mine, bool delivered);
     void (*gone)(void *mine);
@@ -128,14 +129,17 @@ const char *httpd_target(const struct httpd_request *r)
 
 const char *httpd_header(const struct httpd_request *r, const char *name)
 {
-    if (strcasecmp(name, "Content-Type") == 0) return r->type;
-    return strcasecmp(name, "Accept") == 0 ? r->accept : NULL;
+    return head_value(&r->head, name);
 }
 
 void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx)
 {
-    (void)r;
-    each(ctx, "Sluice-Header-One", "two");
+    head_each(&r->head, each, ctx);
+}
+
+const struct httpd_fault *httpd_fault(const struct httpd_request *r)
+{
+    return &r->head.fault;
 }
 
 struct bytes httpd_body(const struct httpd_request *r)
@@ -143,10 +147,15 @@ struct bytes httpd_body(const struct httpd_request *r)
     return r->body;
 }
 
-bool httpd_too_large(const struct httpd_request *r)
+enum httpd_lost httpd_lost(const struct httpd_request *r)
 {
-    (void)r;
-    return false;
+    return r->lost;
+}
+
+size_t httpd_body_memory(const struct httpd *h)
+{
+    (void)h;
+    return 0;
 }
 
 const char *httpd_peer(const struct httpd_request *r)
@@ -155,7 +164,7 @@ const char *httpd_peer(const struct httpd_request *r)
     return "nobody";
 }
 
-bool httpd_gone(const struct httpd_request *r)
+bool httpd_gone(struct httpd_request *r)
 {
     return r->gone != NULL;
 }
@@ -164,6 +173,11 @@ void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, 
 {
     r->mine = mine;
     r->done = done;
+}
+
+void *httpd_mine(const struct httpd_request *r)
+{
+    return r->mine;
 }
 
 void httpd_watch(struct httpd_request *r, void (*gone)(void *mine))
@@ -244,7 +258,13 @@ static void check_answer(const struct httpd_request *r)
 
 static void run_request(struct httpd_request *r)
 {
-    node.config.handle(node.config.ctx, r);
+    size_t body_max = node.config.head(node.config.ctx, r);
+    CHECK(r->answered || r->head.fault.status == 0);
+    if (!r->answered && r->body.len > body_max) {
+        r->lost = HTTPD_TOO_LARGE;
+        r->body = BYTES_EMPTY;
+    }
+    if (!r->answered) node.config.handle(node.config.ctx, r);
     (void)pthread_mutex_lock(&lock);
     bool waits = r->gone && !r->answered;
     (void)pthread_mutex_unlock(&lock);
@@ -255,6 +275,63 @@ static void run_request(struct httpd_request *r)
     (void)pthread_mutex_unlock(&lock);
     check_answer(r);
     r->done(r->mine, true);
+}
+
+// ---- a head
+
+#define LINES_MAX 200
+
+struct field {
+    struct bytes name;
+    struct bytes value;
+};
+
+static struct bytes line_of(struct bytes *rest)
+{
+    const uint8_t *end = rest->len > 0 ? memchr(rest->data, '\n', rest->len) : NULL;
+    struct bytes line = bytes_of(rest->data, end ? (size_t)(end - rest->data) : rest->len);
+    size_t used = line.len + (end != NULL);
+    *rest = bytes_of(rest->data + used, rest->len - used);
+    return line;
+}
+
+static struct field field_of(struct bytes line)
+{
+    const uint8_t *colon = memchr(line.data, ':', line.len);
+    size_t at = colon ? (size_t)(colon - line.data) : line.len;
+    size_t skip = colon ? at + 1 : at;
+    while (skip < line.len && line.data[skip] == ' ')
+        skip++;
+    return (struct field){bytes_of(line.data, at), bytes_of(line.data + skip, line.len - skip)};
+}
+
+static void make_head(struct httpd_request *r, const struct field *fields, size_t len)
+{
+    head_init(&r->head, bytes_str(r->method), bytes_str(r->target));
+    for (size_t i = 0; i < len; i++)
+        head_weigh(&r->head, fields[i].name.len, fields[i].value.len);
+    head_take(&r->head, (size_t)16 << 10);
+    for (size_t i = 0; i < len; i++)
+        head_add(&r->head, fields[i].name, fields[i].value, true);
+    head_end(&r->head, false);
+}
+
+// Takes what it reads off the body.
+static void read_head(struct httpd_request *r, uint8_t how)
+{
+    static const char *const types[] = {"application/json", WIRE_TYPE, "text/plain", NULL};
+    struct field fields[LINES_MAX + 3];
+    size_t len = 0;
+    const char *type = types[how % COUNT_OF(types)];
+    if (type) fields[len++] = (struct field){bytes_str("Content-Type"), bytes_str(type)};
+    if (how & 4) fields[len++] = (struct field){bytes_str("Accept"), bytes_str(WIRE_TYPE)};
+    fields[len++] = (struct field){bytes_str("Sluice-Header-One"), bytes_str("two")};
+    for (size_t i = 0; (how & 8) && i < LINES_MAX && r->body.len > 0; i++) {
+        struct bytes line = line_of(&r->body);
+        if (line.len == 0) break;
+        fields[len++] = field_of(line);
+    }
+    make_head(r, fields, len);
 }
 
 static void fresh_server(struct sluice **store, struct server **server)
@@ -286,7 +363,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
                                           Q "/events?",
                                           "/v1/queues/",
                                           "/v1/queues?"};
-    static const char *const types[] = {"application/json", WIRE_TYPE, "text/plain", NULL};
     static struct sluice *store;
     static struct server *server;
     static unsigned runs;
@@ -294,16 +370,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len < HEAD) return 0;
     struct httpd_request *r = NEW(struct httpd_request);
     r->method = methods[data[0] % COUNT_OF(methods)];
-    r->type = types[data[1] % COUNT_OF(types)];
-    r->accept = data[1] & 4 ? WIRE_TYPE : NULL;
     const uint8_t *end = memchr(data + HEAD, '\n', len - HEAD);
     size_t rest = end ? (size_t)(end - data - HEAD) : len - HEAD;
     (void)snprintf(r->target, sizeof r->target, "%s%.*s", targets[data[2] % COUNT_OF(targets)],
                    (int)rest, (const char *)data + HEAD);
     if (end) r->body = bytes_of(end + 1, len - rest - HEAD - 1);
+    read_head(r, data[1]);
     buf_init(&r->answer, SIZE_MAX);
     run_request(r);
     buf_done(&r->answer);
+    head_done(&r->head);
     memory_free(r);
     return 0;
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// What HTTP itself asks of a head. What the fields mean is somebody else's matter.
+#include "net/head.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define FIELD_EXTRA 4 // colon, space, CR, LF
+
+void head_done(struct head *h)
+{
+    memory_free(h->text);
+    *h = (struct head){0};
+}
+
+static void blame(struct head *h, int status, struct bytes name, const char *why)
+{
+    if (h->fault.status != 0) return; // the first says most
+    h->fault = (struct httpd_fault){.status = status, .why = why};
+    size_t len = name.len < sizeof h->fault.field ? name.len : sizeof h->fault.field - 1;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t c = name.data[i];
+        h->fault.field[i] = c > ' ' && c < 127 ? (char)c : '?';
+    }
+}
+
+// ---- its parts
+
+static bool is_token(struct bytes name)
+{
+    static const char signs[] = "!#$%&'*+-.^_`|~";
+    for (size_t i = 0; i < name.len; i++) {
+        uint8_t c = name.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && !(c && strchr(signs, c))) return false;
+    }
+    return name.len > 0;
+}
+
+static bool has_controls(struct bytes value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if ((value.data[i] < ' ' && value.data[i] != '\t') || value.data[i] == 127) return true;
+    return false;
+}
+
+// ---- the first time
+
+void head_init(struct head *h, struct bytes method, struct bytes target)
+{
+    *h = (struct head){.bytes = method.len + target.len};
+    if (!is_token(method)) blame(h, 400, bytes_str("method"), "is not a word");
+    if (has_controls(target))
+        blame(h, 400, bytes_str("path"), "has characters that no path may have");
+    if (target.len > HEAD_TARGET_MAX) blame(h, 414, bytes_str("path"), "is too long");
+}
+
+void head_weigh(struct head *h, size_t name_len, size_t value_len)
+{
+    h->fields++;
+    h->bytes += name_len + value_len + FIELD_EXTRA;
+    h->cap += name_len + value_len + 2;
+}
+
+void head_take(struct head *h, size_t bytes_max)
+{
+    if (h->fields > HEAD_FIELDS_MAX)
+        blame(h, 431, bytes_str("headers"), "are more than a request may have");
+    if (h->bytes > bytes_max) blame(h, 431, bytes_str("headers"), "are too large");
+    if (h->fault.status == 0) h->text = memory_new(h->cap + 1);
+}
+
+// ---- the second time
+
+static bool is(struct bytes name, const char *other)
+{
+    return name.len == strlen(other) && strncasecmp((const char *)name.data, other, name.len) == 0;
+}
+
+static bool read_length(struct bytes value, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.data[i] < '0' || value.data[i] > '9') return false;
+        *out = *out * 10 + (uint64_t)(value.data[i] - '0');
+    }
+    return value.len > 0 && value.len < 19; // and so it cannot overflow
+}
+
+// What frames the body, and whom it is for: each once, and one way to read it.
+static void judge_framing(struct head *h, struct bytes name, struct bytes value)
+{
+    bool *seen = is(name, "Content-Length")      ? &h->has_length
+                 : is(name, "Transfer-Encoding") ? &h->has_coding
+                 : is(name, "Host")              ? &h->has_host
+                                                 : NULL;
+    if (!seen) return;
+    if (*seen) blame(h, 400, name, "is there twice");
+    *seen = true;
+    if (seen == &h->has_length && !read_length(value, &h->length))
+        blame(h, 400, name, "is not a number");
+    if (seen == &h->has_coding && !is(value, "chunked"))
+        blame(h, 400, name, "is not chunked, which is all that is understood");
+}
+
+static struct bytes keep(struct head *h, struct bytes some)
+{
+    char *at = h->text + h->len;
+    CHECK(h->len + some.len + 1 <= h->cap);
+    if (some.len > 0) memcpy(at, some.data, some.len);
+    at[some.len] = '\0';
+    h->len += some.len + 1;
+    return bytes_of(at, some.len);
+}
+
+// Spaces around a value are not part of it.
+static struct bytes trimmed(struct bytes value)
+{
+    while (value.len > 0 && (value.data[value.len - 1] == ' ' || value.data[value.len - 1] == '\t'))
+        value.len--;
+    return value;
+}
+
+void head_add(struct head *h, struct bytes name, struct bytes value, bool line)
+{
+    if (!h->text || h->fault.status != 0) return;
+    if (!line) blame(h, 400, bytes_str("headers"), "are not one line each, ended by CR and LF");
+    if (!is_token(name)) blame(h, 400, name, "is not the name of a header");
+    if (has_controls(value)) blame(h, 400, name, "has characters that no header may have");
+    if (h->fault.status != 0) return;
+    name = keep(h, name);
+    value = keep(h, trimmed(value));
+    judge_framing(h, name, value);
+}
+
+void head_end(struct head *h, bool old)
+{
+    struct bytes coding = bytes_str("Transfer-Encoding");
+    if (h->has_coding && h->has_length) blame(h, 400, coding, "and Content-Length exclude another");
+    if (h->has_coding && old) blame(h, 400, coding, "is not known to HTTP/1.0");
+}
+
+// ---- looking
+
+void head_each(const struct head *h, httpd_header_fn *each, void *ctx)
+{
+    for (size_t at = 0; at < h->len;) {
+        const char *name = h->text + at, *value = name + strlen(name) + 1;
+        each(ctx, name, value);
+        at += strlen(name) + strlen(value) + 2;
+    }
+}
+
+const char *head_value(const struct head *h, const char *name)
+{
+    for (size_t at = 0; at < h->len;) {
+        const char *here = h->text + at, *value = here + strlen(here) + 1;
+        if (strcasecmp(here, name) == 0) return value;
+        at += strlen(here) + strlen(value) + 2;
+    }
+    return NULL;
+}
+
+bool head_is_chunked(const struct head *h)
+{
+    return h->has_coding;
+}

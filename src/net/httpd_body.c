@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies, as they arrive: each is counted by what it takes, not by what it says that it will be.
+#include "base/check.h"
+#include "base/memory.h"
+#include "net/httpd_inside.h"
+
+#include <string.h>
+
+#define SMALL ((size_t)64 << 10)
+#define FIRST ((size_t)1 << 10) // of one that does not say how long it will be
+
+// The last quarter is for the small ones: acks go on while large messages wait for room.
+static size_t share(const struct httpd *h, size_t len)
+{
+    size_t all = h->config.body_memory_max;
+    return len <= SMALL ? all : all - all / 4;
+}
+
+static bool reserve(struct httpd *h, size_t more, size_t most)
+{
+    size_t now = atomic_load(&h->bodies);
+    do {
+        if (more > most || now > most - more) return false;
+    } while (!atomic_compare_exchange_weak(&h->bodies, &now, now + more));
+    return true;
+}
+
+bool body_fits(const struct httpd_request *r, uint64_t len)
+{
+    size_t most = share(r->server, (size_t)len), now = atomic_load(&r->server->bodies);
+    return len <= most && now <= most - (size_t)len;
+}
+
+// Twice as much each time; never more than there will be.
+static size_t next_cap(const struct httpd_request *r, size_t need)
+{
+    const struct body *b = &r->body;
+    size_t most = r->head.has_length ? (size_t)r->head.length : b->max;
+    size_t cap = b->cap > 0 ? b->cap * 2 : r->head.has_length ? SMALL : FIRST;
+    if (cap > most) cap = most;
+    return cap < need ? need : cap;
+}
+
+static bool grow(struct httpd_request *r, size_t need)
+{
+    struct body *b = &r->body;
+    if (need <= b->cap) return true;
+    size_t cap = next_cap(r, need);
+    if (!reserve(r->server, cap - b->cap, share(r->server, cap))) return false;
+    b->data = memory_resize(b->data, cap);
+    b->cap = cap;
+    return true;
+}
+
+static void lose(struct httpd_request *r, enum httpd_lost how)
+{
+    r->lost = how;
+    body_give_back(r);
+    body_done(r);
+}
+
+void body_add(struct httpd_request *r, const void *data, size_t len)
+{
+    struct body *b = &r->body;
+    bool refused = r->state == ANSWERED; // by its head; nobody else has the request yet
+    if (!refused && r->lost == HTTPD_WHOLE) {
+        if (len > b->max - b->len)
+            lose(r, HTTPD_TOO_LARGE);
+        else if (!grow(r, b->len + len))
+            lose(r, HTTPD_NO_ROOM);
+    }
+    if (refused || r->lost != HTTPD_WHOLE) {
+        b->discarded += len;
+        return;
+    }
+    CHECK(b->len + len <= b->cap);
+    memcpy(b->data + b->len, data, len);
+    b->len += len;
+}
+
+bool body_flows(const struct httpd_request *r)
+{
+    return r->body.discarded <= r->body.discarded_max;
+}
+
+void body_give_back(struct httpd_request *r)
+{
+    atomic_fetch_sub(&r->server->bodies, r->body.cap);
+    r->body.cap = 0;
+}
+
+void body_done(struct httpd_request *r)
+{
+    memory_free(r->body.data);
+    r->body.data = NULL;
+    r->body.len = 0;
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTTP server's own promises: who holds a request, and for how long. Meant for the sanitizers,
+// too: most of what can go wrong here is memory that somebody else has freed.
+#include "net/httpd.h"
+
+#include "../unit/unit.h"
+#include "base/check.h"
+#include "os/clock.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define DEADLINE_MS 20000
+#define CROWD       8
+#define ROUNDS      40
+
+struct owner {
+    struct httpd *http;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct httpd_request *kept[CROWD];
+    size_t kept_len;
+    bool blocks;     // the handler waits until it is released
+    bool released;   // under the lock
+    atomic_int over; // requests that are
+    atomic_int heads;
+    atomic_int handled;
+    atomic_bool stopped;
+};
+
+static void pause_ms(long ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static void await_count(const atomic_int *count, int wanted)
+{
+    int64_t give_up = clock_boot_ms() + DEADLINE_MS;
+    while (atomic_load(count) < wanted) {
+        if (clock_boot_ms() > give_up) fail_msg("%d of %d", atomic_load(count), wanted);
+        pause_ms(1);
+    }
+}
+
+static void over(void *mine, bool delivered)
+{
+    struct owner *o = mine;
+    (void)delivered;
+    atomic_fetch_add(&o->over, 1);
+}
+
+static size_t head(void *ctx, struct httpd_request *r)
+{
+    struct owner *o = ctx;
+    httpd_attach(r, o, over);
+    atomic_fetch_add(&o->heads, 1);
+    if (strcmp(httpd_target(r), "/no") == 0) httpd_answer(r, &(struct httpd_answer){.status = 404});
+    return (size_t)1 << 20;
+}
+
+static void handle(void *ctx, struct httpd_request *r)
+{
+    struct owner *o = ctx;
+    (void)pthread_mutex_lock(&o->lock);
+    o->kept[o->kept_len++] = r;
+    atomic_fetch_add(&o->handled, 1);
+    while (o->blocks && !o->released)
+        (void)pthread_cond_wait(&o->changed, &o->lock);
+    (void)pthread_mutex_unlock(&o->lock);
+}
+
+static void start(struct owner *o)
+{
+    char why[200] = "";
+    *o = (struct owner){.http = NULL};
+    (void)pthread_mutex_init(&o->lock, NULL);
+    (void)pthread_cond_init(&o->changed, NULL);
+    struct httpd_config config = {.host = "127.0.0.1", .head = head, .handle = handle, .ctx = o};
+    if (httpd_start(&config, &o->http, why, sizeof why)) fail_msg("%s", why);
+}
+
+static int dial(const struct owner *o)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(httpd_port(o->http)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+static void say(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+#define POST "POST /x HTTP/1.1\r\nHost: a\r\nX-Mine: yes\r\nContent-Length: 5\r\n\r\n"
+
+// ---- requests that outlive their server
+
+struct late {
+    struct owner *owner;
+    struct httpd_request *request;
+    int place;
+};
+
+static void answer_late(struct httpd_request *r, int place)
+{
+    struct httpd_answer a = {.status = 200, .body = bytes_str("late")};
+    if (place % 3 != 0) {
+        httpd_answer(r, &a);
+        return;
+    }
+    struct httpd_stream *s = httpd_stream_open(r, &a);
+    (void)httpd_stream_write(s, bytes_str("more"), 0);
+    (void)httpd_stream_gone(s);
+    httpd_stream_end(s);
+}
+
+static void gone(void *mine)
+{
+    (void)mine;
+}
+
+// Some before the server stops, some while it does, some after.
+static void *work(void *arg)
+{
+    struct late *l = arg;
+    struct httpd_request *r = l->request;
+    if (l->place % 2 == 0)
+        while (!atomic_load(&l->owner->stopped))
+            pause_ms(1);
+    else
+        pause_ms(l->place);
+    httpd_watch(r, gone);
+    (void)httpd_gone(r);
+    const char *mine = httpd_header(r, "x-mine");
+    CHECK(mine && strcmp(mine, "yes") == 0);
+    CHECK(strcmp(httpd_method(r), "POST") == 0);
+    CHECK(bytes_equal(httpd_body(r), bytes_str("hello")));
+    answer_late(r, l->place);
+    return NULL;
+}
+
+static void requests_may_be_looked_at_and_answered_after_the_end(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct owner o;
+        int fds[CROWD];
+        pthread_t threads[CROWD];
+        struct late late[CROWD];
+        start(&o);
+        for (int i = 0; i < CROWD; i++) {
+            fds[i] = dial(&o);
+            say(fds[i], POST "hello");
+        }
+        await_count(&o.handled, CROWD);
+        for (int i = 0; i < CROWD; i++) {
+            late[i] = (struct late){&o, o.kept[i], i};
+            assert_int_equal(pthread_create(&threads[i], NULL, work, &late[i]), 0);
+        }
+        if (round % 2 == 0) (void)close(fds[0]); // its client does not wait for that
+        pause_ms(round % 5);
+        assert_false(httpd_stop(o.http, 0));
+        atomic_store(&o.stopped, true);
+        for (int i = 0; i < CROWD; i++) {
+            (void)pthread_join(threads[i], NULL);
+            if (i > 0 || round % 2 == 1) (void)close(fds[i]);
+        }
+        await_count(&o.over, CROWD);
+    }
+}
+
+// ---- a handler that is busy while the server stops
+
+static void *stop(void *arg)
+{
+    struct owner *o = arg;
+    (void)httpd_stop(o->http, 0);
+    atomic_store(&o->stopped, true);
+    return NULL;
+}
+
+static bool is_refused(uint16_t port)
+{
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool refused = connect(fd, (struct sockaddr *)&at, sizeof at) != 0;
+    (void)close(fd);
+    return refused;
+}
+
+static void a_handler_may_be_busy_while_the_server_stops(void **state)
+{
+    (void)state;
+    struct owner o;
+    pthread_t stopping;
+    start(&o);
+    o.blocks = true;
+    uint16_t port = httpd_port(o.http);
+    int fd = dial(&o);
+    say(fd, POST "hello");
+    await_count(&o.handled, 1);
+    assert_int_equal(pthread_create(&stopping, NULL, stop, &o), 0);
+    while (!is_refused(port))
+        pause_ms(1);
+    pause_ms(50); // from not listening to giving up is no time at all
+    (void)pthread_mutex_lock(&o.lock);
+    o.released = true;
+    (void)pthread_cond_broadcast(&o.changed);
+    (void)pthread_mutex_unlock(&o.lock);
+    (void)pthread_join(stopping, NULL);
+    assert_true(atomic_load(&o.stopped));
+    char answer[64] = "";
+    assert_true(recv(fd, answer, sizeof answer - 1, 0) > 0);
+    assert_non_null(strstr(answer, "503"));
+    httpd_answer(o.kept[0], &(struct httpd_answer){.status = 200});
+    await_count(&o.over, 1);
+    (void)close(fd);
+}
+
+// ---- bodies
+
+static bool holds(const struct owner *o, size_t least)
+{
+    int64_t give_up = clock_boot_ms() + DEADLINE_MS;
+    while (httpd_body_memory(o->http) < least && clock_boot_ms() < give_up)
+        pause_ms(1);
+    return httpd_body_memory(o->http) >= least;
+}
+
+static void who_leaves_in_the_middle_of_a_body_is_forgotten(void **state)
+{
+    (void)state;
+    struct owner o;
+    start(&o);
+    int fd = dial(&o);
+    say(fd, POST "hel");
+    assert_true(holds(&o, 5));
+    (void)close(fd);
+    await_count(&o.over, 1);
+    assert_int_equal(httpd_body_memory(o.http), 0);
+    assert_int_equal(atomic_load(&o.handled), 0);
+    // And who is still in the middle of one when the server stops.
+    fd = dial(&o);
+    say(fd, POST "hel");
+    assert_true(holds(&o, 5));
+    assert_true(httpd_stop(o.http, 1000));
+    assert_int_equal(atomic_load(&o.over), 2);
+    (void)close(fd);
+}
+
+static void a_body_that_was_refused_is_not_kept(void **state)
+{
+    (void)state;
+    struct owner o;
+    char answer[64] = "";
+    start(&o);
+    int fd = dial(&o);
+    say(fd, "POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
+    await_count(&o.heads, 1);
+    assert_int_equal(httpd_body_memory(o.http), 0);
+    say(fd, "lo");
+    assert_true(recv(fd, answer, sizeof answer - 1, 0) > 0);
+    assert_non_null(strstr(answer, "404"));
+    await_count(&o.over, 1);
+    assert_int_equal(atomic_load(&o.handled), 0);
+    assert_true(httpd_stop(o.http, 1000));
+    (void)close(fd);
+}
+
+// One that goes on and on, without saying how long, is heard for a while and cut off.
+static void a_refused_body_without_an_end_is_cut_off(void **state)
+{
+    (void)state;
+    struct owner o;
+    static char chunk[10008];
+    start(&o);
+    int fd = dial(&o);
+    say(fd, "POST /no HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    memset(chunk, 'x', sizeof chunk);
+    memcpy(chunk, "2710\r\n", 6);
+    memcpy(chunk + 10006, "\r\n", 2);
+    int chunks = 0;
+    while (send(fd, chunk, sizeof chunk, MSG_NOSIGNAL) > 0)
+        if (++chunks > 10000) fail_msg("it was heard for %d chunks", chunks);
+    await_count(&o.over, 1);
+    assert_true(httpd_stop(o.http, 1000));
+    (void)close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_may_be_looked_at_and_answered_after_the_end),
+        cmocka_unit_test(a_handler_may_be_busy_while_the_server_stops),
+        cmocka_unit_test(who_leaves_in_the_middle_of_a_body_is_forgotten),
+        cmocka_unit_test(a_body_that_was_refused_is_not_kept),
+        cmocka_unit_test(a_refused_body_without_an_end_is_cut_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
