@@ -169,8 +169,9 @@ struct sluice_send {
 #define SLUICE_ID_MAX    64
 #define SLUICE_TOKEN_MAX 96
 
-/* A request id: 16 random bytes of the caller's. The same id sent again does nothing again and gets
- * the same answer. */
+/* A request id: 16 random bytes of the caller's, for one request. The same id sent again does
+ * nothing again and gets the same answer; a receive that still waits ends empty then. Used for
+ * something else it is SLUICE_INVALID, reason request-reused. */
 struct sluice_request {
     uint8_t bytes[16];
 };
@@ -190,6 +191,15 @@ SLUICE_API enum sluice_code sluice_send(struct sluice *s, const char *queue,
                                         const struct sluice_send *messages, size_t len,
                                         const struct sluice_request *request,
                                         struct sluice_sent *sent, struct sluice_error *error);
+
+/* The dead message that another continues. Who sends cannot make it up, as he can a header. */
+struct sluice_origin {
+    const char *queue; /* where it died; "": there is none */
+    const char *id;
+    const char *reason; /* what it died for; "" for one that was redriven in place */
+    uint32_t retries;
+    int64_t died_at;
+};
 
 /* A message as it is handed out. */
 struct sluice_message {
@@ -211,7 +221,9 @@ struct sluice_message {
     int64_t lease_ms; /* how long the lock lasts from now, measured from before it was asked for */
     int64_t deadline; /* when it ends, by the store's clock; when a delayed one is due */
     int64_t sent_at;
-    const char *worker; /* who holds it */
+    const char *worker;        /* who holds it */
+    uint64_t order;            /* of the ticket it was granted by; 0: it was claimed */
+    struct sluice_origin from; /* of a dead letter */
 };
 
 struct sluice_batch {
@@ -317,6 +329,22 @@ struct sluice_stats {
 SLUICE_API enum sluice_code sluice_stats(struct sluice *s, const char *queue,
                                          struct sluice_stats *out, struct sluice_error *error);
 
+/*
+ * What sluice_queue_show and sluice_stats say of many queues, several of which are looked at at a
+ * time: where the store is far that is most of the difference. One row per queue; one that cannot
+ * be read says why in its error, and hides no other. sluice_sights_done frees what the rows hold.
+ */
+#define SLUICE_SEE_INFO  1u
+#define SLUICE_SEE_STATS 2u
+struct sluice_sight {
+    struct sluice_error error;
+    struct sluice_queue_info *info; /* NULL unless asked for and there */
+    struct sluice_stats stats;
+};
+SLUICE_API void sluice_look(struct sluice *s, const char *const *queues, size_t len, unsigned what,
+                            struct sluice_sight *out);
+SLUICE_API void sluice_sights_done(struct sluice_sight *sights, size_t len);
+
 struct sluice_worker {
     char name[129];
     uint32_t open;     /* locks and tickets */
@@ -342,7 +370,9 @@ struct sluice_event {
     int64_t time;
     int64_t until;
     uint64_t count;
-    uint64_t position; /* of the journal entry it came from; continue with the next one */
+    uint64_t order;            /* of a ticket; 0: none */
+    struct sluice_origin from; /* message-enqueued: a dead letter's, or that of one redriven */
+    uint64_t position;         /* of the journal entry it came from; continue with the next one */
     uint32_t shard;
 };
 
@@ -355,8 +385,11 @@ struct sluice_events;
 SLUICE_API enum sluice_code sluice_events_open(struct sluice *s, const char *queue,
                                                uint64_t position, struct sluice_events **out,
                                                struct sluice_error *error);
-/* The next event; waits up to wait_ms for one. SLUICE_NOT_FOUND: none came. Its strings live until
- * the next call. */
+/*
+ * The next event; waits up to wait_ms for one. SLUICE_NOT_FOUND: none came. SLUICE_FENCED: the
+ * queue was deleted and all its events were handed out; what has its name now is another queue. The
+ * event's strings live until the next call.
+ */
 SLUICE_API enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
                                                struct sluice_event *out,
                                                struct sluice_error *error);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sluice beside beanstalkd, and a node over HTTP beside RabbitMQ: the same loops, the same
-// directory, the same minutes. All take turns in every round, so that a disk that changes its mind
-// does so to everybody; medians are shown.
-//   peers [--rounds N] [--messages N] [--dir DIR] [--only beanstalkd|rabbitmq] [--json]
+// Sluice on a directory and Sluice by way of a node, beside beanstalkd and RabbitMQ: the same
+// loops, the same directory, the same minutes. All take turns in every round, so that a disk that
+// changes its mind does so to everybody; medians are shown.
+//   peers [--rounds N] [--messages N] [--dir DIR] [--only beanstalkd|rabbitmq]
+//         [--workload bulk|cycle|paced] [--json]
 #define _GNU_SOURCE // nftw
 #include "beanstalk.h"
 #include "cli/bench_sluice.h"
 #include "node_process.h"
 #include "rabbit.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <ftw.h>
 #include <getopt.h>
@@ -37,25 +39,31 @@ static const struct row rows[] = {
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
-// In pairs: ours, and what it is compared with.
-enum { DIRECT, BEANSTALKD, OVER_HTTP, RABBITMQ, SIDES };
+// Ours first: each is compared with every other that takes part.
+enum { DIRECT, OVER_HTTP, BEANSTALKD, RABBITMQ, SIDES };
+#define OURS BEANSTALKD
 
 static const struct side {
     const char *name;
     const char *key; // in JSON
     const struct bench_target *target;
+    const char *durable; // before the client goes on
 } sides[SIDES] = {
-    [DIRECT] = {"sluice", "sluice", &bench_sluice},
-    [BEANSTALKD] = {"beanstalkd", "beanstalkd", &bench_beanstalk},
-    [OVER_HTTP] = {"sluice node", "sluiceNode", &bench_sluice},
-    [RABBITMQ] = {"rabbitmq", "rabbitmq", &bench_rabbit},
+    [DIRECT] = {"sluice", "sluice", &bench_sluice, "the send, the lock, the ack"},
+    [OVER_HTTP] = {"sluice node", "sluiceNode", &bench_sluice,
+                   "the send, the lock, the ack, each an answer to an HTTP request"},
+    [BEANSTALKD] = {"beanstalkd", "beanstalkd", &bench_beanstalk,
+                    "the put, the delete; a reservation never is"},
+    [RABBITMQ] = {"rabbitmq", "rabbitmq", &bench_rabbit,
+                  "the publish; a delivery never is, and an ack has no answer to wait for"},
 };
 
 struct run {
     struct bench_settings settings;
     uint32_t rounds;
     bool json;
-    const char *only; // NULL: both pairs
+    const char *only;     // the peer that takes part; NULL: both
+    const char *workload; // NULL: all
     char dir[256];
     char folders[SIDES][PATH_LEN];
     char program[PATH_LEN]; // the sluice command, beside this one
@@ -103,12 +111,17 @@ static double median_of(const struct run *r, size_t row, int side, enum field fi
     return median(values, r->rounds);
 }
 
+static bool is_wanted(const struct run *r, size_t row)
+{
+    return !r->workload || strncmp(rows[row].name, r->workload, strlen(r->workload)) == 0;
+}
+
 static bool run_round(struct run *r, uint32_t round, char *problem)
 {
     for (size_t row = 0; row < ROWS; row++)
         for (int turn = 0; turn < SIDES; turn++) {
             int side = (turn + (int)round) % SIDES;
-            if (!r->places[side]) continue;
+            if (!r->places[side] || !is_wanted(r, row)) continue;
             struct bench_settings s = r->settings;
             s.place = r->places[side];
             s.queue = "peers";
@@ -125,11 +138,11 @@ static bool run_round(struct run *r, uint32_t round, char *problem)
     return true;
 }
 
-static double ratio_of(const struct run *r, size_t row, int ours)
+static double ratio_of(const struct run *r, size_t row, int ours, int peer)
 {
     enum field field = rows[row].by_latency ? FIELD_P99 : FIELD_RATE;
     double a = median_of(r, row, ours, field);
-    double b = median_of(r, row, ours + 1, field);
+    double b = median_of(r, row, peer, field);
     return rows[row].by_latency ? b / a : a / b;
 }
 
@@ -142,7 +155,10 @@ static void print_json(const struct run *r, size_t row)
                sides[side].key, median_of(r, row, side, FIELD_RATE),
                median_of(r, row, side, FIELD_P50), median_of(r, row, side, FIELD_P99),
                median_of(r, row, side, FIELD_P999));
-        if (side % 2 == 0) printf(",\"ratio\":%.3f", ratio_of(r, row, side));
+        for (int peer = OURS; side < OURS && peer < SIDES; peer++)
+            if (r->places[peer])
+                printf(",\"times%c%s\":%.3f", toupper(sides[peer].key[0]), sides[peer].key + 1,
+                       ratio_of(r, row, side, peer));
         printf("}");
     }
     printf("}\n");
@@ -156,13 +172,23 @@ static void print_row(const struct run *r, size_t row)
         printf("%-20s %-11s %10.0f %9.0f %9.0f %9.0f", name, sides[side].name,
                median_of(r, row, side, FIELD_RATE), median_of(r, row, side, FIELD_P50),
                median_of(r, row, side, FIELD_P99), median_of(r, row, side, FIELD_P999));
-        if (side % 2 == 0)
-            printf("   %.2f times %s by %s\n", ratio_of(r, row, side), sides[side + 1].name,
-                   rows[row].by_latency ? "p99" : "rate");
-        else
-            printf("\n");
+        const char *between = "   ";
+        for (int peer = OURS; side < OURS && peer < SIDES; peer++) {
+            if (!r->places[peer]) continue;
+            printf("%s%.2f times %s", between, ratio_of(r, row, side, peer), sides[peer].name);
+            between = ", ";
+        }
+        if (side < OURS) printf(" by %s", rows[row].by_latency ? "p99" : "rate");
+        printf("\n");
         name = "";
     }
+}
+
+static void print_durable(const struct run *r)
+{
+    printf("\ndurable before the client goes on:\n");
+    for (int side = 0; side < SIDES; side++)
+        if (r->places[side]) printf("  %-11s %s\n", sides[side].name, sides[side].durable);
 }
 
 // ---- who takes part
@@ -190,21 +216,26 @@ static bool find_program(struct run *r)
 static bool start_beanstalkd(struct run *r, char *problem)
 {
     if (!beanstalkd_start(&r->beanstalkd, r->folders[BEANSTALKD], problem)) return false;
-    r->places[DIRECT] = r->folders[DIRECT];
     r->places[BEANSTALKD] = r->beanstalkd.port;
     return true;
 }
 
 static bool start_rabbitmq(struct run *r, char *problem)
 {
-    r->node = (struct node_process){.program = r->program, .store = r->folders[OVER_HTTP]};
     if (!rabbitd_start(&r->rabbitd, r->folders[RABBITMQ], problem)) return false;
+    r->places[RABBITMQ] = r->rabbitd.port;
+    return true;
+}
+
+static bool start_ours(struct run *r, char *problem)
+{
+    r->node = (struct node_process){.program = r->program, .store = r->folders[OVER_HTTP]};
+    r->places[DIRECT] = r->folders[DIRECT];
     if (!find_program(r) || !node_process_start(&r->node)) {
         (void)snprintf(problem, BENCH_PROBLEM_MAX, "%s", r->node.problem);
         return false;
     }
     r->places[OVER_HTTP] = r->node.url;
-    r->places[RABBITMQ] = r->rabbitd.port;
     return true;
 }
 
@@ -215,7 +246,7 @@ static bool wants(const struct run *r, int side)
 
 static bool prepare(struct run *r, const char *base, char *problem)
 {
-    return make_folders(r, base, problem) &&
+    return make_folders(r, base, problem) && start_ours(r, problem) &&
            (!wants(r, BEANSTALKD) || start_beanstalkd(r, problem)) &&
            (!wants(r, RABBITMQ) || start_rabbitmq(r, problem));
 }
@@ -243,16 +274,20 @@ static bool run_all(struct run *r, const char *base, char *problem)
                median(r->disk_us, r->rounds), load, bench_load_average(), "WORKLOAD", "", "PER S",
                "P50 US", "P99 US", "P99.9 US");
     for (size_t row = 0; row < ROWS; row++)
-        (r->json ? print_json : print_row)(r, row);
+        if (is_wanted(r, row)) (r->json ? print_json : print_row)(r, row);
+    if (!r->json) print_durable(r);
     return true;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"rounds", required_argument, NULL, 'r'}, {"messages", required_argument, NULL, 'n'},
-        {"dir", required_argument, NULL, 'd'},    {"only", required_argument, NULL, 'o'},
-        {"json", no_argument, NULL, 'j'},         {0}};
+    static const struct option names[] = {{"rounds", required_argument, NULL, 'r'},
+                                          {"messages", required_argument, NULL, 'n'},
+                                          {"dir", required_argument, NULL, 'd'},
+                                          {"only", required_argument, NULL, 'o'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"workload", required_argument, NULL, 'w'},
+                                          {0}};
     static struct run r = {.settings = {.messages = 50000, .size = 300, .clients = 8, .batch = 100},
                            .rounds = 3};
     const char *base = "/var/tmp";
@@ -261,11 +296,16 @@ int main(int argc, char **argv)
         if (c == 'n') r.settings.messages = strtoull(optarg, NULL, 10);
         if (c == 'd') base = optarg;
         if (c == 'o') r.only = optarg;
+        if (c == 'w') r.workload = optarg;
         if (c == 'j') r.json = true;
         if (c == '?') return 2;
     }
     if (r.rounds < 1 || r.rounds > ROUNDS_MAX || r.settings.messages < 1) return 2;
     if (r.only && !wants(&r, BEANSTALKD) && !wants(&r, RABBITMQ)) return 2;
+    bool some = false;
+    for (size_t row = 0; row < ROWS; row++)
+        some = some || is_wanted(&r, row);
+    if (!some) return 2;
     char problem[BENCH_PROBLEM_MAX] = "";
     bool ok = run_all(&r, base, problem);
     end(&r);

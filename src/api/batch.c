@@ -2,8 +2,10 @@
 // Messages as the caller gets them: one allocation per message holds its body, its strings and its
 // headers.
 #include "api/inside.h"
+#include "base/check.h"
 #include "base/memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct batch_builder {
@@ -68,6 +70,24 @@ static void put_headers(struct sluice_header *to, char **at, struct bytes header
     }
 }
 
+// Where a letter comes from stands in the last of its headers, behind whatever the sender wrote.
+static void put_origin(struct sluice_message *out, struct bytes letter)
+{
+    size_t len = count_headers(letter);
+    CHECK(len <= out->headers_len);
+    const struct sluice_header *row = out->headers + out->headers_len - len;
+    out->from = (struct sluice_origin){.queue = "", .id = "", .reason = ""};
+    for (const struct sluice_header *end = row + len; row < end; row++) {
+        if (strcmp(row->name, HEADER_DEAD_QUEUE) == 0) out->from.queue = row->value;
+        if (strcmp(row->name, HEADER_DEAD_ID) == 0) out->from.id = row->value;
+        if (strcmp(row->name, HEADER_DEAD_REASON) == 0) out->from.reason = row->value;
+        if (strcmp(row->name, HEADER_DEAD_RETRIES) == 0)
+            out->from.retries = (uint32_t)strtoul(row->value, NULL, 10);
+        if (strcmp(row->name, HEADER_DEAD_AT) == 0)
+            out->from.died_at = strtoll(row->value, NULL, 10);
+    }
+}
+
 static void put_strings(struct sluice_message *out, const struct message *m, struct bytes worker)
 {
     size_t headers = count_headers(m->headers);
@@ -87,6 +107,14 @@ static void put_strings(struct sluice_message *out, const struct message *m, str
     out->worker = put_text(&at, worker);
 }
 
+static struct bytes letter_of(const struct delivery *d)
+{
+    struct bytes h = d->message.headers;
+    CHECK(d->letter_len <= h.len);
+    return d->letter_len > 0 ? bytes_of(h.data + h.len - d->letter_len, d->letter_len)
+                             : BYTES_EMPTY;
+}
+
 static void put_lock(struct sluice_message *out, const struct open_queue *q, uint32_t shard,
                      const struct grant *g, int64_t now)
 {
@@ -96,6 +124,7 @@ static void put_lock(struct sluice_message *out, const struct open_queue *q, uin
     out->attempt = g->deliveries;
     out->retries = g->retries;
     out->fence = g->fence;
+    out->order = g->order;
     out->deadline = g->deadline;
     out->lease_ms = g->deadline > now ? g->deadline - now : 0;
 }
@@ -106,6 +135,7 @@ static void put_view(struct sluice_message *out, const struct message_view *v, i
     out->attempt = v->deliveries;
     out->retries = v->retries;
     out->fence = v->fence;
+    out->order = v->order;
     out->priority = v->priority;
     out->deadline = v->until;
     if (v->state == STATE_LOCKED && v->until > now) out->lease_ms = v->until - now;
@@ -118,6 +148,7 @@ void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t sha
 {
     struct sluice_message *out = &b->batch.messages[b->batch.len++];
     put_strings(out, &d->message, view ? view->worker : BYTES_EMPTY);
+    put_origin(out, letter_of(d));
     out->sent_at = d->sent_at;
     out->priority = d->message.priority;
     id_print(q, shard, view ? view->seq : d->grant.seq, out->id);

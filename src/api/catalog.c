@@ -4,8 +4,10 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CATALOG_MAGIC  0x31434c53u // "SLC1"
@@ -118,31 +120,83 @@ enum err catalog_bury(struct store *s, const struct catalog_row *row, struct sto
     return err == ERR_CONFLICT ? ERR_OK : err;
 }
 
-// "catalog/<name>/..." to the name; false when it is not such a key.
-static bool name_in(const char *key, char name[QUEUE_NAME_MAX + 1])
+// ---- all of them
+
+// The newest life of each name under a part of the catalog.
+struct life {
+    char name[QUEUE_NAME_MAX + 1];
+    uint32_t life;
+};
+
+struct lives {
+    struct life *rows; // by name
+    size_t len;
+    size_t cap;
+};
+
+static void lives_done(struct lives *l)
+{
+    memory_free(l->rows);
+}
+
+// "catalog/<name>/<life>" to the two; false when it is not such a key.
+static bool life_in(const char *key, struct life *out)
 {
     const char *start = strchr(key, '/');
     const char *end = start ? strchr(start + 1, '/') : NULL;
     if (!end || end - start - 1 > QUEUE_NAME_MAX) return false;
-    (void)snprintf(name, QUEUE_NAME_MAX + 1, "%.*s", (int)(end - start - 1), start + 1);
-    return queue_name_ok(name);
+    *out = (struct life){.life = (uint32_t)strtoul(end + 1, NULL, 10)};
+    memcpy(out->name, start + 1, (size_t)(end - start - 1));
+    return queue_name_ok(out->name) && out->life > 0;
 }
 
-enum err catalog_next(struct store *s, const char *after, char name[QUEUE_NAME_MAX + 1],
-                      struct store_answer *a)
+// Keys come in order, so those of one name follow each other.
+static void lives_add(struct lives *l, const struct life *row)
 {
-    char from[KEY_MAX] = "catalog/";
-    // The last life a name can have sorts after all others of it.
-    if (after[0] != 0) key_of(from, "catalog", after, LIVES_MAX);
-    for (;;) {
-        enum err err = store_list(s, "catalog/", from, 1, a);
-        if (err) return err;
-        if (a->rows_len == 0) return ERR_NOT_FOUND;
-        (void)snprintf(from, sizeof from, "%s", store_row_key(a, 0));
-        if (!name_in(from, name)) continue;
-        key_of(from, "catalog", name, LIVES_MAX);
-        struct catalog_row row;
-        err = catalog_find(s, name, &row, a);
-        if (err != ERR_NOT_FOUND) return err;
+    bool same = l->len > 0 && strcmp(l->rows[l->len - 1].name, row->name) == 0;
+    if (!same && l->len == l->cap) {
+        l->cap = l->cap > 0 ? 2 * l->cap : 64;
+        l->rows = memory_resize(l->rows, l->cap * sizeof *l->rows);
     }
+    if (!same) l->len++;
+    l->rows[l->len - 1] = *row;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct life *)a)->name, ((const struct life *)b)->name);
+}
+
+static enum err lives_read(struct store *s, const char *part, struct lives *out,
+                           struct store_answer *a)
+{
+    char after[STORE_KEY_MAX + 1] = "";
+    do {
+        enum err err = store_list(s, part, after[0] ? after : NULL, STORE_LIST_MAX, a);
+        if (err) return err;
+        for (size_t i = 0; i < a->rows_len; i++) {
+            struct life row;
+            if (life_in(store_row_key(a, i), &row)) lives_add(out, &row);
+        }
+        if (a->rows_len > 0)
+            (void)snprintf(after, sizeof after, "%s", store_row_key(a, a->rows_len - 1));
+    } while (a->more);
+    if (out->len > 1) qsort(out->rows, out->len, sizeof *out->rows, by_name);
+    return ERR_OK;
+}
+
+// The ends are read first: a life that was not over then counts, and so does the one that followed
+// it before the names were read.
+enum err catalog_names(struct store *s, catalog_name_fn *each, void *ctx, struct store_answer *a)
+{
+    CLEANUP(lives_done) struct lives begun = {0};
+    CLEANUP(lives_done) struct lives over = {0};
+    enum err err = lives_read(s, "gone/", &over, a);
+    if (!err) err = lives_read(s, "catalog/", &begun, a);
+    for (size_t i = 0; !err && i < begun.len; i++) {
+        const struct life *row = &begun.rows[i], *end = NULL;
+        if (over.len > 0) end = bsearch(row, over.rows, over.len, sizeof *row, by_name);
+        if (!end || end->life < row->life) each(ctx, row->name);
+    }
+    return err;
 }

@@ -27,9 +27,11 @@ MUST_USE enum err catalog_create(struct store *s, const struct catalog_row *row,
                                  struct store_answer *a);
 MUST_USE enum err catalog_bury(struct store *s, const struct catalog_row *row,
                                struct store_answer *a);
-// The first name greater than after that is alive, or ERR_NOT_FOUND.
-MUST_USE enum err catalog_next(struct store *s, const char *after, char name[QUEUE_NAME_MAX + 1],
-                               struct store_answer *a);
+// Every name that is alive, in order: two lists, however many there are, and no look at any of
+// them.
+typedef void catalog_name_fn(void *ctx, const char *name);
+MUST_USE enum err catalog_names(struct store *s, catalog_name_fn *each, void *ctx,
+                                struct store_answer *a);
 
 void catalog_encode(const struct catalog_row *row, struct buf *out);
 MUST_USE enum err catalog_decode(struct bytes from, struct catalog_row *out); // ERR_CORRUPT

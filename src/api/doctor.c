@@ -5,6 +5,7 @@
 #include "api/inside.h"
 #include "api/remote.h"
 #include "api/transport.h"
+#include "base/memory.h"
 #include "os/clock.h"
 #include "store/meter.h"
 #include "store/probe.h"
@@ -143,20 +144,23 @@ void doctor_queues(struct doctor *d, struct sluice *s)
         return;
     }
     doctor_say(d, "queues", SLUICE_PASSED, "%zu in the catalog", all->len);
+    struct sluice_sight *seen = memory_zeroed(all->len, sizeof *seen);
+    sluice_look(s, (const char *const *)all->names, all->len, SLUICE_SEE_STATS, seen);
     for (size_t i = 0; i < all->len; i++) {
-        struct sluice_stats stats;
+        const struct sluice_stats *stats = &seen[i].stats;
         char check[QUEUE_NAME_MAX + 8];
         (void)snprintf(check, sizeof check, "queue %s", all->names[i]);
-        if (sluice_stats(s, all->names[i], &stats, &error)) {
-            if (error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
-            doctor_say(d, check, SLUICE_FAILED, "%s", error.message);
+        if (seen[i].error.code) {
+            if (seen[i].error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
+            doctor_say(d, check, SLUICE_FAILED, "%s", seen[i].error.message);
         } else {
-            doctor_say(d, check, stats.dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
+            doctor_say(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
                        "%llu ready, %llu locked, %llu delayed, %llu dead",
-                       (unsigned long long)stats.ready, (unsigned long long)stats.locked,
-                       (unsigned long long)stats.delayed, (unsigned long long)stats.dead);
+                       (unsigned long long)stats->ready, (unsigned long long)stats->locked,
+                       (unsigned long long)stats->delayed, (unsigned long long)stats->dead);
         }
     }
+    memory_free(seen);
     sluice_names_free(all);
 }
 

@@ -45,15 +45,18 @@ enum sluice_code refuse(struct sluice_error *error, enum err err, const char *fi
 
 enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, const char *thing)
 {
+    const char *field = reason == REASON_REQUEST_REUSED ? "request" : "";
     enum sluice_code code =
-        refuse(error, reason_err(reason), "", "%s: %s", thing, reason_text(reason));
+        refuse(error, reason_err(reason), field, "%s: %s", thing, reason_text(reason));
     if (error) (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(reason));
     return code;
 }
 
-enum sluice_code refuse_store(struct sluice_error *error, enum err err, const char *thing,
-                              const struct store_answer *a)
+enum sluice_code refuse_store(const struct sluice *s, struct sluice_error *error, enum err err,
+                              const char *thing, const struct store_answer *a)
 {
+    char why[STORE_WHY_MAX];
+    if (err == ERR_DENIED && store_is_dead(s->store, why)) err = ERR_UNAVAILABLE;
     return refuse(error, err, "store", "%s: %s", thing, a->why[0] ? a->why : err_text(err));
 }
 
@@ -62,6 +65,15 @@ enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char
 {
     if (!*why) return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
     return refuse(error, err, "store", "queue %s: %s", queue, why);
+}
+
+enum sluice_code refuse_ended(struct sluice_error *error, const char *queue)
+{
+    enum sluice_code code =
+        refuse(error, ERR_FENCED, "queue", "queue %s was deleted: there are no more events", queue);
+    if (error)
+        (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(REASON_DELETED));
+    return code;
 }
 
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,

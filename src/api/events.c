@@ -10,15 +10,25 @@
 
 #define SLICE_MS 20 // how long a stream over several shards waits at each
 
+// Where a dead letter comes from, or what a redriven message continues.
+struct origin_kept {
+    char queue[QUEUE_NAME_MAX + 1];
+    char id[MESSAGE_ID_MAX];
+    char reason[FAIL_REASON_MAX + 1];
+    uint32_t retries;
+    int64_t died_at;
+};
+
 struct kept {
     struct event event;
     uint32_t shard;
     char worker[WORKER_NAME_MAX + 1];
+    struct origin_kept *origin; // NULL: there is none
 };
 
 struct direct_events {
     struct sluice_events face; // first
-    struct open_queue *queue;
+    struct open_queue *queue;  // held
     uint64_t position;
     struct desk **desks;
     uint32_t turn;
@@ -31,10 +41,17 @@ struct direct_events {
     char message[SLUICE_ID_MAX];
 };
 
+static void rows_clear(struct direct_events *e)
+{
+    for (size_t i = 0; i < e->len; i++)
+        memory_free(e->rows[i].origin);
+    e->len = e->next = 0;
+}
+
 enum sluice_code direct_events_open(struct sluice *s, const char *queue, uint64_t position,
                                     struct sluice_events **out, struct sluice_error *error)
 {
-    struct open_queue *q;
+    struct open_queue *q = NULL;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (code) return code;
     struct direct_events *e = NEW(struct direct_events);
@@ -57,9 +74,36 @@ void direct_events_close(struct sluice_events *face)
     struct direct_events *e = (struct direct_events *)face;
     for (uint32_t shard = 0; shard < e->queue->row.birth.shards; shard++)
         desk_close(e->desks[shard]);
+    queue_let_go(&e->queue);
+    rows_clear(e);
     memory_free(e->desks);
     memory_free(e->rows);
     memory_free(e);
+}
+
+static void copy_text(char *to, size_t to_len, struct bytes from)
+{
+    (void)snprintf(to, to_len, "%.*s", (int)from.len, (const char *)from.data);
+}
+
+static struct origin_kept *origin_of(const struct direct_events *e, const struct events *list,
+                                     const struct event *event)
+{
+    struct event_origin from;
+    bool letter = event_origin(list, event, &from);
+    if (!letter && event->from == 0) return NULL;
+    struct origin_kept *o = NEW(struct origin_kept);
+    if (!letter) {
+        (void)snprintf(o->queue, sizeof o->queue, "%s", e->queue->row.name);
+        message_id_print(&e->queue->row.id, e->turn, event->from, o->id);
+        return o;
+    }
+    message_id_print(&from.id, from.shard, from.seq, o->id);
+    copy_text(o->queue, sizeof o->queue, from.queue);
+    copy_text(o->reason, sizeof o->reason, from.reason);
+    o->retries = from.retries;
+    o->died_at = from.died_at;
+    return o;
 }
 
 static void keep(void *ctx, const struct events *list, const struct event *event)
@@ -72,22 +116,42 @@ static void keep(void *ctx, const struct events *list, const struct event *event
         e->rows = memory_resize(e->rows, e->cap * sizeof *e->rows);
     }
     struct kept *row = &e->rows[e->len++];
-    struct bytes worker = event_worker(list, event);
     row->event = *event;
     row->shard = e->turn;
-    (void)snprintf(row->worker, sizeof row->worker, "%.*s", (int)worker.len,
-                   (const char *)worker.data);
+    row->origin = origin_of(e, list, event);
+    copy_text(row->worker, sizeof row->worker, event_worker(list, event));
 }
 
 // Takes what the next desk has; waits for it up to wait_ms.
 static enum err refill(struct direct_events *e, int64_t wait_ms)
 {
-    e->len = e->next = 0;
+    rows_clear(e);
     e->heard = false;
     e->turn = (e->turn + 1) % e->queue->row.birth.shards;
     enum err err = desk_follow(e->desks[e->turn], wait_ms);
     if (!err) desk_events(e->desks[e->turn], keep, e);
     return err;
+}
+
+static void note_deleted(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = machine_deleted(m);
+}
+
+// Its journal ends there: whatever has the name now is another queue.
+static bool is_over(struct direct_events *e)
+{
+    bool deleted = true;
+    for (uint32_t shard = 0; deleted && shard < e->queue->row.birth.shards; shard++)
+        desk_look(e->desks[shard], note_deleted, &deleted);
+    return deleted;
+}
+
+static struct sluice_origin origin_shown(const struct origin_kept *o)
+{
+    if (!o) return (struct sluice_origin){.queue = "", .id = "", .reason = ""};
+    return (struct sluice_origin){o->queue, o->id, o->reason, o->retries, o->died_at};
 }
 
 static void hand_out(struct direct_events *e, const struct kept *row, struct sluice_event *out)
@@ -108,6 +172,8 @@ static void hand_out(struct direct_events *e, const struct kept *row, struct slu
                                  .time = v->at,
                                  .until = v->until,
                                  .count = v->count,
+                                 .order = v->order,
+                                 .from = origin_shown(row->origin),
                                  .position = v->slot,
                                  .shard = row->shard};
 }
@@ -120,6 +186,7 @@ enum sluice_code direct_events_next(struct sluice_events *face, int64_t wait_ms,
     int64_t until = clock_boot_ms() + wait_ms;
     for (uint32_t tried = 0; e->next == e->len;) {
         int64_t left = until - clock_boot_ms();
+        if (tried >= shards && is_over(e)) return refuse_ended(error, e->queue->row.name);
         if (tried >= shards && left <= 0) return refuse(error, ERR_NOT_FOUND, "", "no event came");
         int64_t slice = shards == 1 ? left : left < SLICE_MS ? left : SLICE_MS;
         bool first_round = shards > 1 && tried < shards;

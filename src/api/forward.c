@@ -25,19 +25,18 @@
 #define WAIT_MS     5000 // how long a receive waits at the owner before it looks around
 #define BYTES_MAX   ((size_t)4 << 20) // of the bodies of one call; more is not carried twice
 
-// A node that owns, or owned, some shard. Lives as long as the handle.
+// One life of a node that owns, or owned, some shard. Lives as long as the handle.
 struct owner_peer {
     struct owner_peer *next;
-    char url[JOURNAL_ADDRESS_MAX];
-    struct sluice *remote; // NULL: it never answered
+    struct owner_name name;
+    struct sluice *remote; // NULL: it never answered. Each of its connections proves who it is
     int64_t not_before;    // clock_boot_ms
 };
 
 struct forward {
     struct http *http;
     struct owner_peer *peers; // under the handle's lock
-    char *token;              // NULL: the environment's
-    char authorization[REMOTE_TOKEN_MAX + 32];
+    char *token;              // "": none
 };
 
 // ---- whether at all
@@ -55,10 +54,9 @@ struct forward *forward_new(const struct sluice_options *options)
     if (off) return NULL;
     struct forward *f = NEW(struct forward);
     f->http = peer_http();
-    if (!token) return f;
+    if (!token) token = "";
     f->token = memory_new(strlen(token) + 1);
     memcpy(f->token, token, strlen(token) + 1);
-    (void)snprintf(f->authorization, sizeof f->authorization, "Authorization: Bearer %s", token);
     return f;
 }
 
@@ -72,41 +70,45 @@ void forward_free(struct forward *f)
         memory_free(p);
     }
     http_free(f->http);
-    if (f->token) explicit_bzero(f->token, strlen(f->token));
+    explicit_bzero(f->token, strlen(f->token));
     memory_free(f->token);
-    explicit_bzero(f->authorization, sizeof f->authorization);
     memory_free(f);
 }
 
 // ---- whom
 
-static struct owner_peer *peer_at(struct forward *f, const char *url)
+static bool same_name(const struct owner_name *a, const struct owner_name *b)
+{
+    return strcmp(a->url, b->url) == 0 && strcmp(a->node, b->node) == 0 &&
+           strcmp(a->incarnation, b->incarnation) == 0;
+}
+
+static struct owner_peer *peer_at(struct forward *f, const struct owner_name *name)
 {
     struct owner_peer *p = f->peers;
-    while (p && strcmp(p->url, url) != 0)
+    while (p && !same_name(&p->name, name))
         p = p->next;
     if (p) return p;
     p = NEW(struct owner_peer);
-    (void)snprintf(p->url, sizeof p->url, "%s", url);
+    p->name = *name;
     p->next = f->peers;
     f->peers = p;
     return p;
 }
 
-// Whether it answers and has this queue. Asked by one caller at a time, without the lock.
-static enum peer peer_answers(struct forward *f, struct owner_peer *p, const struct open_queue *q)
+// Whether it answers and is who the journal means, and may be told the token. Asked by one caller
+// at a time, without the lock.
+static enum peer peer_answers(struct forward *f, struct owner_peer *p)
 {
-    char id[2 * sizeof q->row.id.bytes + 1];
-    for (size_t i = 0; i < sizeof q->row.id.bytes; i++)
-        (void)snprintf(id + 2 * i, 3, "%02x", q->row.id.bytes[i]);
-    enum peer peer = peer_serves(f->http, p->url, f->authorization, q->row.name, id);
-    if (peer != PEER_SERVES || p->remote) return peer;
+    enum peer peer = peer_ask(f->http, &p->name, PEER_ASK_MS);
+    if (peer != PEER_PROVEN || p->remote) return peer;
+    if (*f->token && !peer_may_have_token(p->name.url)) return PEER_DECLINES;
     struct sluice_options options = {.timeout_ms = PEER_ASK_MS, .token = f->token};
     struct sluice *remote = NULL;
-    if (remote_open(p->url, &options, &remote, NULL)) return PEER_DECLINES;
+    if (remote_open_peer(&p->name, &options, &remote)) return PEER_DECLINES;
     remote_of(remote)->patience_ms = PATIENCE_MS;
     p->remote = remote;
-    return PEER_SERVES;
+    return PEER_PROVEN;
 }
 
 // A direct writer makes pauses for the sake of an owner; this one is not there.
@@ -133,12 +135,12 @@ static void look(struct open_queue *q, bool sync)
     bool named = read && o.epoch != 0 && owner_parse(o.address, &name);
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&s->lock);
-    if (named) p = peer_at(s->forward, name.url);
+    if (named) p = peer_at(s->forward, &name);
     bool asks = p && p != q->owner && now >= p->not_before;
     if (asks) p->not_before = now + AWAY_MS; // nobody else asks meanwhile
     (void)pthread_mutex_unlock(&s->lock);
-    enum peer peer = asks ? peer_answers(s->forward, p, q) : PEER_DECLINES;
-    bool answers = peer == PEER_SERVES;
+    enum peer peer = asks ? peer_answers(s->forward, p) : PEER_DECLINES;
+    bool answers = peer == PEER_PROVEN;
     if (peer == PEER_AWAY) make_no_pauses(q);
     (void)pthread_mutex_lock(&s->lock);
     if (answers) p->not_before = 0;
@@ -147,9 +149,11 @@ static void look(struct open_queue *q, bool sync)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-// The owner to ask about the queue; NULL: there is none. The queue, to tell what came of it.
+// The owner to ask about the queue; NULL: there is none. The queue, to tell what came of it: held,
+// in place of the one that was there.
 static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, struct open_queue **q)
 {
+    queue_let_go(q);
     if (!s->forward || atomic_load(&s->is_node) || queue_get(s, queue, q, NULL)) return NULL;
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&s->lock);
@@ -179,9 +183,7 @@ static void forget(struct open_queue *q, struct owner_peer *p)
 
 // ---- what came of it
 
-// The queue has spoken. Otherwise it was the way there, the node's own limits, or the store as the
-// node sees it: none of them binds somebody who can write directly.
-static bool is_final(enum sluice_code code, const struct sluice_error *why)
+bool forward_is_final(enum sluice_code code, const struct sluice_error *why)
 {
     switch (code) {
     case SLUICE_OK:
@@ -202,7 +204,7 @@ static bool is_final(enum sluice_code code, const struct sluice_error *why)
 struct forwarded {
     struct sluice *handle;
     const char *queue;
-    struct open_queue *at;
+    struct open_queue *at; // held
     struct owner_peer *peer;
     struct sluice_request id;
     struct sluice_error why;
@@ -217,6 +219,11 @@ struct forwarded {
     struct sluice_batch **batch;
 };
 
+static void forwarded_done(struct forwarded *f)
+{
+    queue_let_go(&f->at);
+}
+
 static bool answered(struct forwarded *f, enum sluice_code *code)
 {
     struct http *http = f->handle->forward->http;
@@ -224,10 +231,10 @@ static bool answered(struct forwarded *f, enum sluice_code *code)
     for (int tries = 0; tries < TRIES && there; tries++) {
         f->why = (struct sluice_error){.code = SLUICE_OK};
         *code = f->ask(f, f->peer->remote);
-        if (is_final(*code, &f->why)) return true;
+        if (forward_is_final(*code, &f->why)) return true;
         f->maybe = f->maybe || *code == SLUICE_UNKNOWN || *code == SLUICE_CORRUPT;
         if (*code == SLUICE_DENIED || *code == SLUICE_LIMIT) break;
-        there = peer_is_there(http, f->peer->url, NULL, ALIVE_MS);
+        there = peer_ask(http, &f->peer->name, ALIVE_MS) == PEER_PROVEN;
         // One that was lost on its way may be under way still: the same id is asked for again.
         if (*code != SLUICE_UNKNOWN) break;
     }
@@ -274,6 +281,7 @@ enum sluice_code forward_send(struct sluice *s, const char *queue,
                               const struct sluice_request *request, struct sluice_sent *sent,
                               struct sluice_error *error)
 {
+    CLEANUP(forwarded_done)
     struct forwarded f = {.handle = s,
                           .queue = queue,
                           .ask = ask_send,
@@ -299,6 +307,7 @@ static enum sluice_code forward_settle(struct sluice *s, const char *queue,
                                        const struct later_settle *what,
                                        struct sluice_outcome *outcomes, struct sluice_error *error)
 {
+    CLEANUP(forwarded_done)
     struct forwarded f = {
         .handle = s, .queue = queue, .ask = ask_settle, .settle = *what, .outcomes = outcomes};
     enum sluice_code code;
@@ -368,6 +377,7 @@ enum sluice_code forward_receive(struct sluice *s, const char *queue,
 {
     static const struct sluice_receive none = {0};
     const struct sluice_receive *o = options ? options : &none;
+    CLEANUP(forwarded_done)
     struct forwarded f = {.handle = s, .queue = queue, .ask = ask_receive, .batch = out};
     int64_t wait = o->wait_ms < 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
     int64_t until = clock_boot_ms() + wait;

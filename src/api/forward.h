@@ -10,11 +10,17 @@
 
 #include "sluice.h"
 
+#include <stdbool.h>
+
 struct forward;
 
 // What a handle needs to forward; NULL: it was told not to.
 struct forward *forward_new(const struct sluice_options *options);
 void forward_free(struct forward *f); // NULL is fine
+
+// Whether the queue has spoken. Otherwise it was the way there, the node's own limits, or the store
+// as the node sees it: none of them binds somebody who can write directly.
+bool forward_is_final(enum sluice_code code, const struct sluice_error *why);
 
 // ---- as in transport.h
 

@@ -13,9 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TIMEOUT_MS     30000
-#define TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
-#define STORES         "a path, file:///path, s3://bucket/prefix, mem: or a node's http://host:port"
+#define TIMEOUT_MS       30000
+#define TIMEOUT_MAX_MS   (INT64_C(24) * 3600 * 1000)
+#define CREW_THREADS_MAX 256 // so many commits that nobody waits for can be under way
+#define STORES           "a path, file:///path, s3://bucket/prefix, mem: or http://host:port"
 
 enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error)
 {
@@ -83,6 +84,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     struct sluice *s = NEW(struct sluice);
     s->calls = &direct_transport;
     s->store = store;
+    s->crew = crew_new(CREW_THREADS_MAX);
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);
@@ -99,6 +101,7 @@ static void direct_close(struct sluice *s)
     queues_close(s);
     forward_free(s->forward);
     owner_self_free(atomic_load(&s->self));
+    crew_free(s->crew);
     store_free(s->store);
     (void)pthread_mutex_destroy(&s->lock);
     memory_free(s);

@@ -10,16 +10,23 @@
 
 #include <pthread.h>
 
-// A queue that was opened. Lives until the handle is closed, even when the queue was deleted
-// meanwhile (stale).
+#define QUEUE_BUCKETS 512
+#define QUEST_BUCKETS 16
+
+// A queue that was opened. Counted: whoever gets one holds it until he lets it go, and so does the
+// handle until the queue is stale. The last to let go leaves it to the porter, who closes its
+// desks: that takes a while, and he may be somebody who must not block.
 struct open_queue {
     struct open_queue *next;
     struct sluice *handle;
     struct catalog_row row;
-    bool stale;
-    struct desk **desks;      // one per shard, opened when first needed; under the handle's lock
-    uint32_t turn;            // which shard a receive starts with; under the handle's lock
-    struct reign *reigns;     // one per shard: a node's
+    int holds;               // under the handle's lock
+    bool stale;              // deleted, or an earlier life of its name; too
+    pthread_mutex_t opening; // while somebody opens a desk
+    struct desk **desks;     // one per shard, opened when first needed; under the handle's lock
+    uint32_t turn;           // which shard a receive starts with; under the handle's lock
+    struct quest *quests[QUEST_BUCKETS]; // receives with an id of their callers'; too
+    struct reign *reigns;                // one per shard: a node's
     struct owner_peer *owner; // whom calls go to; NULL: nobody. Under the handle's lock, as is ...
     int64_t owner_look_at;    // ... when to look who that is, clock_boot_ms
 };
@@ -27,10 +34,13 @@ struct open_queue {
 struct sluice {
     const struct transport *calls; // first
     struct store *store;           // metered
+    struct crew *crew;             // serves all its desks
+    struct shard_totals totals;    // of all its desks, those of deleted queues too
     int64_t timeout_ms;
     bool no_courtesy; // of its desks: for tests whose time is their own
     pthread_mutex_t lock;
-    struct open_queue *queues;
+    struct open_queue *queues[QUEUE_BUCKETS]; // by name
+    struct open_queue *leaving;               // nobody holds them
     pthread_t porter;
     pthread_cond_t porter_woken;
     bool porter_wanted; // something may have died
@@ -52,11 +62,15 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
 enum sluice_code refuse(struct sluice_error *error, enum err err, const char *field,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, const char *thing);
-enum sluice_code refuse_store(struct sluice_error *error, enum err err, const char *thing,
-                              const struct store_answer *a);
+// A handle that is dead refuses for good, like one without credentials; but whoever comes again
+// later, when it was opened anew, will be served.
+enum sluice_code refuse_store(const struct sluice *s, struct sluice_error *error, enum err err,
+                              const char *thing, const struct store_answer *a);
 // What the store did to a call. why: the store's own sentence; may be empty.
 enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char *queue,
                             const char *why);
+// A stream of events is at its end, for its queue was deleted.
+enum sluice_code refuse_ended(struct sluice_error *error, const char *queue);
 // The outcome of an op: ERR_OK, or a refusal with the reason its result gives.
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
                            const struct desk_answer *a, const char *queue);
@@ -67,12 +81,19 @@ enum sluice_code handle_open_store(const char *url, struct store **out, struct s
 
 // ---- queues.c
 enum sluice_code queue_check_name(const char *name, struct sluice_error *error);
-// Finds and opens the queue; a stale one is looked up again.
+// Finds and opens the queue; a stale one is looked up again. Whatever a function here calls *out is
+// held, or NULL: CLEANUP(queue_let_go) struct open_queue *q = NULL;
 enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
                            struct sluice_error *error);
 // ... and asks the catalog which life of the name is the present one.
 enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open_queue **out,
                                  struct sluice_error *error);
+struct open_queue *queue_if_known(struct sluice *s, const char *name); // held; NULL: not open
+void queue_hold(struct open_queue *q);                                 // once more
+void queue_let_go(struct open_queue **q); // and forgets it; NULL is fine
+// All that are open and not stale, each held, by name. queues_let_go frees the list too.
+size_t queues_hold(struct sluice *s, struct open_queue ***out);
+void queues_let_go(struct open_queue **queues, size_t len);
 // A desk that has folded all there is; NOT_FOUND when the queue was deleted.
 enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                                    struct sluice_error *error);
@@ -81,20 +102,22 @@ enum sluice_code queue_change_config(struct queue_config *c, const struct sluice
 enum sluice_code queue_check_config(struct sluice *s, const char *name,
                                     const struct queue_config *c, struct sluice_error *error);
 bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1]);
+struct desk *desk_if_open(struct open_queue *q, uint32_t shard); // NULL: it is not
 enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                             struct sluice_error *error);
 // ... for a call that a node makes as the shard's owner
 enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                                  struct sluice_error *error);
-// Without asking the store: NULL unless the queue and all its desks are open already; desks belongs
-// to the queue.
+// Without asking the store: NULL unless the queue and all its desks are open already. It is held;
+// desks belongs to it.
 struct open_queue *queue_if_open(struct sluice *s, const char *name, struct desk *const **desks);
 uint32_t queue_turn(struct open_queue *q); // which shard is the first to be looked into
 enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                                   struct sluice_error *error); // the caller closes it
 void queue_stale(struct open_queue *q); // an op was refused because the queue was deleted
 enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error);
-void queues_close(struct sluice *s);
+void queues_close_left(struct sluice *s); // those that nobody holds any more; blocks
+void queues_close(struct sluice *s);      // all
 
 // ---- names.c: ids and tokens as text
 struct lock_name {
@@ -123,7 +146,8 @@ size_t batch_len(const struct batch_builder *b);
 
 // ---- later.c
 void later_stop(struct sluice *s); // what was begun is finished first
-void later_run(struct sluice *s, void (*run)(void *ctx), void *ctx); // on one of them
+// ... on one of their threads; what it does is done for that queue
+void later_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx);
 
 // ---- what later_desk.c needs of send.c and receive.c: calls that are one op at one desk
 struct later_settle; // later.h

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls for somebody who cannot wait. Most go straight to a desk (later_desk.c); the others are
-// made by threads that can wait. There a receive that waits is parked; the few that waited longest
-// in each queue are asked for in short slices, and whoever is given nothing goes back to its place.
-// So thousands may wait on a handful of threads, first come first served.
+// Calls for somebody who cannot wait. Most go straight to a desk (later_desk.c). The others are
+// jobs for threads that can wait (later_pool.c): the first calls to a queue, which open it and then
+// go to its desks after all; sends that are several ops or find no room; a receive while it is
+// decided who owns the queue, which is asked for in short slices until it can go to the desks too.
 #include "api/later.h"
 
-#include "api/inside.h"
 #include "api/later_desk.h"
+#include "api/later_pool.h"
+#include "api/trip.h"
 #include "api/wire.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#define THREADS_MAX 64
-#define ASKING_MAX  48 // receives that wait in the store at once: the rest is for everybody else
-#define ASKING_EACH 8  // ... of one queue
-#define SLICE_MS    50
-
-enum kind { SEND, RECEIVE, SETTLE, RUN };
+#define SLICE_MS 50
 
 struct job {
-    struct job *next;
-    enum kind kind;
-    struct later *later;            // NULL: a receive that was cancelled while it was asked for
+    struct pooled pooled; // first
+    struct sluice *handle;
+    struct later *later; // NULL: a receive that was cancelled; under the pool's lock, as is ...
+    int holds;           // ... whoever may still look at it
+    bool at_desk;        // ... it went there
+    struct later desk;   // then: what the desk answers to
+
     char queue[QUEUE_NAME_MAX + 2]; // one longer than allowed is still refused
     struct buf copy;                // the arguments, as they travel
     struct wire_sends sends;
@@ -35,75 +35,33 @@ struct job {
     struct wire_receive receive;
     struct sluice_request request;
     bool has_request;
-    int64_t until; // receive: clock_boot_ms
+    bool refused;      // send: it was tried and found no room
+    struct trip *trip; // ... here
+    struct sluice_sent *sent;
+    struct sluice_error error;
     void (*run)(void *ctx);
     void *run_ctx;
 };
 
-struct jobs {
-    struct job *first, *last;
-};
-
-struct later_pool {
-    struct sluice *handle;
-    pthread_mutex_t lock;
-    pthread_cond_t work;
-    struct jobs ready;
-    struct jobs parked;
-    struct jobs asking;
-    size_t asking_len;
-    size_t idle;
-    size_t threads_len;
-    pthread_t threads[THREADS_MAX];
-    bool stopping;
-};
-
-// ---- lists
-
-static void append(struct jobs *l, struct job *j)
-{
-    j->next = NULL;
-    if (l->last)
-        l->last->next = j;
-    else
-        l->first = j;
-    l->last = j;
-}
-
-static void prepend(struct jobs *l, struct job *j)
-{
-    j->next = l->first;
-    l->first = j;
-    if (!l->last) l->last = j;
-}
-
-static bool take_out(struct jobs *l, const struct job *j)
-{
-    struct job *before = NULL;
-    for (struct job *at = l->first; at; before = at, at = at->next) {
-        if (at != j) continue;
-        if (before)
-            before->next = at->next;
-        else
-            l->first = at->next;
-        if (l->last == at) l->last = before;
-        return true;
-    }
-    return false;
-}
-
 // ---- jobs
 
-static struct job *job_new(enum kind kind, const char *queue, const struct sluice_request *request,
-                           struct later *l)
+static void desk_answered(struct later *l, const struct later_answer *a);
+
+static struct job *job_new(struct sluice *s, const char *queue,
+                           enum turn (*turn)(struct pooled *, bool),
+                           const struct sluice_request *request, struct later *l)
 {
     struct job *j = NEW(struct job);
-    j->kind = kind;
+    j->pooled.turn = turn;
+    j->handle = s;
+    j->holds = 1;
     j->later = l;
+    j->desk.done = desk_answered;
     (void)snprintf(j->queue, sizeof j->queue, "%s", queue);
     buf_init(&j->copy, SIZE_MAX);
     j->has_request = request != NULL;
     if (request) j->request = *request;
+    if (!l) return j;
     l->inside = j;
     l->at_desk = false;
     return j;
@@ -114,231 +72,269 @@ static void job_free(struct job *j)
     wire_sends_done(&j->sends);
     wire_settle_done(&j->settle);
     buf_done(&j->copy);
+    memory_free(j->sent);
     memory_free(j);
 }
 
-// The last word on a job. Whoever cancels afterwards finds nothing inside.
-static void finish(struct later_pool *p, struct job *j, const struct later_answer *a)
+// With the pool's lock, which it releases.
+static void job_leave(struct job *j)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    bool last = --j->holds == 0;
+    pool_unlock(j->handle);
+    if (last) job_free(j);
+}
+
+static const struct sluice_request *request_of(const struct job *j)
+{
+    return j->has_request ? &j->request : NULL;
+}
+
+// ---- what was given to somebody who had gone
+
+struct giving_back {
+    struct sluice *handle;
+    char queue[QUEUE_NAME_MAX + 2];
+    struct sluice_batch *batch;
+};
+
+static void give_back(void *ctx)
+{
+    struct giving_back *g = ctx;
+    const struct sluice_batch *b = g->batch;
+    const char **tokens = memory_zeroed(b->len, sizeof *tokens);
+    for (size_t i = 0; i < b->len; i++)
+        tokens[i] = b->messages[i].token;
+    (void)direct_release(g->handle, g->queue, tokens, b->len, 0, NULL, NULL);
+    memory_free(tokens);
+    sluice_batch_free(g->batch);
+    memory_free(g);
+}
+
+// With an id of the caller's the locks stay: whoever asks again with it is to find them good.
+static void take_back(const struct job *j, const struct later_answer *a)
+{
+    if (j->has_request || !a->batch || a->batch->len == 0) {
+        sluice_batch_free(a->batch);
+        return;
+    }
+    struct giving_back *g = NEW(struct giving_back);
+    g->handle = j->handle;
+    g->batch = a->batch;
+    (void)snprintf(g->queue, sizeof g->queue, "%s", j->queue);
+    later_run(j->handle, j->queue, give_back, g);
+}
+
+// The last word on a job, and a hold less. Whoever cancels afterwards finds nothing inside.
+static void finish(struct job *j, const struct later_answer *a)
+{
+    pool_lock(j->handle);
     struct later *l = j->later;
     if (l) l->inside = NULL;
-    (void)pthread_mutex_unlock(&p->lock);
+    j->later = NULL;
+    pool_unlock(j->handle);
     if (l)
         l->done(l, a);
     else
-        sluice_batch_free(a->batch);
-    job_free(j);
+        take_back(j, a);
+    pool_lock(j->handle);
+    job_leave(j);
 }
 
-static void run_send(struct later_pool *p, struct job *j)
+// As finish, but on a desk's thread: once the caller was told he may close the handle, and the pool
+// with it.
+static void desk_answered(struct later *at_desk, const struct later_answer *a)
 {
-    struct sluice_error error = {.code = SLUICE_OK};
-    size_t len = j->sends.len;
-    struct sluice_sent *sent = memory_zeroed(len + 1, sizeof *sent);
-    enum sluice_code code = sluice_send(p->handle, j->queue, j->sends.messages, len,
-                                        j->has_request ? &j->request : NULL, sent, &error);
-    error.code = code;
-    struct later_answer a = {.code = code, .error = &error, .sent = sent, .len = len};
-    finish(p, j, &a);
-    memory_free(sent);
+    struct job *j = (struct job *)((char *)at_desk - offsetof(struct job, desk));
+    pool_lock(j->handle);
+    struct later *l = j->later;
+    if (l) l->inside = NULL;
+    j->later = NULL;
+    pool_unlock(j->handle);
+    if (!l) take_back(j, a);
+    pool_lock(j->handle);
+    job_leave(j);
+    if (l) l->done(l, a);
 }
 
-static void run_settle(struct later_pool *p, struct job *j)
+// Each opens what it needs; an error is the answer.
+static enum sluice_code open_queue(struct job *j)
 {
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct desk *d;
+    enum sluice_code code = queue_get(j->handle, j->queue, &q, &j->error);
+    for (uint32_t i = 0; !code && i < q->row.birth.shards; i++)
+        code = queue_work_desk(q, i, &d, &j->error);
+    return code;
+}
+
+// Before a job tries to go to the desks, where it may be answered at once. False: it was cancelled,
+// and is over.
+static bool set_out(struct job *j)
+{
+    pool_lock(j->handle);
+    bool wanted = j->later;
+    if (!wanted) {
+        job_leave(j);
+        return false;
+    }
+    j->holds++; // the desk's
+    pool_unlock(j->handle);
+    return true;
+}
+
+// Whether it went. One that was cancelled on the way is cancelled there. The pool's own hold ends
+// if it did.
+static bool arrived(struct job *j, bool went)
+{
+    pool_lock(j->handle);
+    if (!went) {
+        j->holds--;
+        pool_unlock(j->handle);
+        return false;
+    }
+    j->at_desk = true;
+    bool wanted = j->later;
+    pool_unlock(j->handle);
+    bool cancelled = !wanted && desk_way_cancel(j->handle, &j->desk);
+    pool_lock(j->handle);
+    if (cancelled) j->holds--;
+    job_leave(j);
+    return true;
+}
+
+// ---- send
+
+static void answer_send(struct job *j, enum sluice_code code)
+{
+    j->error.code = code;
+    struct later_answer a = {
+        .code = code, .error = &j->error, .sent = j->sent, .len = j->sends.len};
+    trip_end(j->trip);
+    finish(j, &a);
+}
+
+static enum turn begin_send(struct job *j, bool last)
+{
+    const struct wire_sends *w = &j->sends;
+    enum sluice_code code = open_queue(j);
+    for (size_t i = 0; code && i < w->len; i++)
+        j->sent[i] = (struct sluice_sent){.code = code};
+    if (!code) {
+        if (!set_out(j)) return TURN_OVER;
+        bool first = j->pooled.place == PLACE_READY; // no one is blocked
+        bool went = first && desk_way_send(j->handle, j->queue, w->messages, w->len, request_of(j),
+                                           &j->desk);
+        if (arrived(j, went)) return TURN_OVER;
+        code = trip_begin(j->handle, j->queue, w->messages, w->len, request_of(j), j->sent,
+                          &j->error, &j->trip);
+    }
+    if (j->trip && !last) return TURN_FULL;
+    answer_send(j, code);
+    return TURN_OVER;
+}
+
+static enum turn turn_send(struct pooled *pooled, bool last)
+{
+    struct job *j = (struct job *)pooled;
+    const struct wire_sends *w = &j->sends;
+    if (!j->trip && !j->refused) return begin_send(j, last);
+    if (!j->trip && !last)
+        j->trip =
+            trip_resume(j->handle, j->queue, w->messages, w->len, &j->request, j->sent, &j->error);
+    enum sluice_code code = last ? SLUICE_LIMIT : j->trip ? trip_again(j->trip) : j->error.code;
+    if (code == SLUICE_LIMIT && !last) return TURN_FULL;
+    bool plenty = !code && trip_saw_plenty(j->trip);
+    answer_send(j, code);
+    return plenty ? TURN_ROOM : TURN_OVER;
+}
+
+// ---- ack, fail, release, renew
+
+static enum turn turn_settle(struct pooled *pooled, bool last)
+{
+    struct job *j = (struct job *)pooled;
     const struct wire_settle *w = &j->settle;
     struct later_settle what = {.kind = j->outcome,
                                 .tokens = (const char *const *)w->tokens,
                                 .len = w->len,
                                 .wait_ms = w->wait_ms,
                                 .reason = w->reason,
-                                .request = j->has_request ? &j->request : NULL};
-    struct sluice_error error = {.code = SLUICE_OK};
+                                .request = request_of(j)};
+    (void)last;
+    if (open_queue(j) == SLUICE_OK) {
+        if (!set_out(j)) return TURN_OVER;
+        if (arrived(j, desk_way_settle(j->handle, j->queue, &what, &j->desk))) return TURN_OVER;
+    }
     struct sluice_outcome *outcomes = memory_zeroed(w->len + 1, sizeof *outcomes);
-    enum sluice_code code = direct_settle(p->handle, j->queue, &what, outcomes, &error);
-    error.code = code;
+    enum sluice_code code = direct_settle(j->handle, j->queue, &what, outcomes, &j->error);
+    j->error.code = code;
     // Every outcome has a status once it was looked at; a call that failed before has none.
     bool told = w->len > 0 && outcomes[0].status;
     struct later_answer a = {
-        .code = code, .error = &error, .outcomes = outcomes, .len = told ? w->len : 0};
-    finish(p, j, &a);
+        .code = code, .error = &j->error, .outcomes = outcomes, .len = told ? w->len : 0};
+    finish(j, &a);
     memory_free(outcomes);
+    return TURN_OVER;
 }
 
-static void run_other(struct later_pool *p, struct job *j)
+// ---- receive
+
+static struct sluice_receive ask_of(const struct job *j, int64_t wait_max)
 {
-    (void)p;
-    j->run(j->run_ctx);
-    job_free(j);
+    int64_t left = j->pooled.until - clock_boot_ms();
+    return (struct sluice_receive){.worker = *j->receive.worker ? j->receive.worker : NULL,
+                                   .max = j->receive.max,
+                                   .wait_ms = left < 0          ? 0
+                                              : left < wait_max ? left
+                                                                : wait_max,
+                                   .visibility_ms = j->receive.visibility_ms,
+                                   .request = request_of(j)};
 }
 
-static void give_back(struct sluice *s, const struct job *j, const struct sluice_batch *b)
+static enum turn turn_receive(struct pooled *pooled, bool last)
 {
-    const char **tokens = memory_zeroed(b->len, sizeof *tokens);
-    for (size_t i = 0; i < b->len; i++)
-        tokens[i] = b->messages[i].token;
-    (void)sluice_release(s, j->queue, tokens, b->len, 0, NULL, NULL);
-    memory_free(tokens);
-}
-
-// One slice of waiting.
-static void run_receive(struct later_pool *p, struct job *j)
-{
-    int64_t left = j->until - clock_boot_ms();
-    struct sluice_receive ask = {.worker = *j->receive.worker ? j->receive.worker : NULL,
-                                 .max = j->receive.max,
-                                 .wait_ms = left < 0          ? 0
-                                            : left < SLICE_MS ? left
-                                                              : SLICE_MS,
-                                 .visibility_ms = j->receive.visibility_ms,
-                                 .request = j->has_request ? &j->request : NULL};
-    struct sluice_error error = {.code = SLUICE_OK};
+    struct job *j = (struct job *)pooled;
     struct sluice_batch *batch = NULL;
-    enum sluice_code code = sluice_receive(p->handle, j->queue, &ask, &batch, &error);
-    error.code = code;
+    enum sluice_code code = open_queue(j);
+    if (!code) {
+        struct sluice_receive ask = ask_of(j, INT64_MAX);
+        if (last) ask.wait_ms = 0;
+        if (!set_out(j)) return TURN_OVER;
+        if (arrived(j, desk_way_receive(j->handle, j->queue, &ask, &j->desk))) return TURN_OVER;
+        ask = ask_of(j, last ? 0 : SLICE_MS);
+        code = direct_receive(j->handle, j->queue, &ask, &batch, &j->error);
+    }
     bool nothing = !code && batch->len == 0;
-    (void)pthread_mutex_lock(&p->lock);
-    (void)take_out(&p->asking, j);
-    p->asking_len--;
-    bool cancelled = !j->later;
-    bool again = nothing && !cancelled && !p->stopping && clock_boot_ms() < j->until;
-    if (again) prepend(&p->parked, j);
-    if (!again && !cancelled) j->later->inside = NULL; // too late to cancel
-    (void)pthread_mutex_unlock(&p->lock);
+    pool_lock(j->handle);
+    bool again = nothing && !last && j->later && !pool_stopping(j->handle);
+    pool_unlock(j->handle);
     if (again) {
         sluice_batch_free(batch);
-        return;
+        return TURN_WAIT;
     }
-    if (cancelled && !code && !nothing) give_back(p->handle, j, batch);
-    struct later_answer a = {.code = code, .error = &error, .batch = batch};
-    finish(p, j, &a);
+    j->error.code = code;
+    struct later_answer a = {.code = code, .error = &j->error, .batch = batch};
+    finish(j, &a);
+    return TURN_OVER;
 }
 
-// ---- threads
+// ---- anything else
 
-static size_t asked_for(const struct later_pool *p, const char *queue)
+static enum turn turn_run(struct pooled *pooled, bool last)
 {
-    size_t count = 0;
-    for (const struct job *j = p->asking.first; j; j = j->next)
-        if (strcmp(j->queue, queue) == 0) count++;
-    return count;
+    struct job *j = (struct job *)pooled;
+    (void)last;
+    j->run(j->run_ctx);
+    job_free(j);
+    return TURN_OVER;
 }
 
-// With the lock held: what to do next. A receive whose time is up, or that does not wait at all, is
-// asked for once more whatever its turn.
-static struct job *next_job(struct later_pool *p)
+void later_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx)
 {
-    struct job *j = p->ready.first;
-    if (j) {
-        (void)take_out(&p->ready, j);
-        return j;
-    }
-    int64_t now = clock_boot_ms();
-    for (j = p->parked.first; j; j = j->next) {
-        bool due = j->until <= now || p->stopping;
-        bool turn = p->asking_len < ASKING_MAX && asked_for(p, j->queue) < ASKING_EACH;
-        if (!due && !turn) continue;
-        (void)take_out(&p->parked, j);
-        append(&p->asking, j);
-        p->asking_len++;
-        return j;
-    }
-    return NULL;
-}
-
-static void wait_for_work(struct later_pool *p)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += SLICE_MS * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    p->idle++;
-    if (p->parked.first)
-        (void)pthread_cond_timedwait(&p->work, &p->lock, &until);
-    else
-        (void)pthread_cond_wait(&p->work, &p->lock);
-    p->idle--;
-}
-
-static void *work(void *arg)
-{
-    static void (*const runs[])(struct later_pool *, struct job *) = {
-        [SEND] = run_send, [RECEIVE] = run_receive, [SETTLE] = run_settle, [RUN] = run_other};
-    struct later_pool *p = arg;
-    (void)pthread_mutex_lock(&p->lock);
-    for (;;) {
-        struct job *j = next_job(p);
-        if (!j && p->stopping) break;
-        if (!j) {
-            wait_for_work(p);
-            continue;
-        }
-        (void)pthread_mutex_unlock(&p->lock);
-        runs[j->kind](p, j);
-        (void)pthread_mutex_lock(&p->lock);
-    }
-    (void)pthread_mutex_unlock(&p->lock);
-    return NULL;
-}
-
-static struct later_pool *pool_of(struct sluice *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    struct later_pool *p = s->later;
-    if (!p) {
-        p = s->later = NEW(struct later_pool);
-        p->handle = s;
-        (void)pthread_mutex_init(&p->lock, NULL);
-        pthread_condattr_t steady;
-        (void)pthread_condattr_init(&steady);
-        (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-        (void)pthread_cond_init(&p->work, &steady);
-        (void)pthread_condattr_destroy(&steady);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return p;
-}
-
-static void submit(struct sluice *s, struct job *j)
-{
-    struct later_pool *p = pool_of(s);
-    (void)pthread_mutex_lock(&p->lock);
-    append(j->kind == RECEIVE ? &p->parked : &p->ready, j);
-    if (p->idle == 0 && p->threads_len < THREADS_MAX &&
-        pthread_create(&p->threads[p->threads_len], NULL, work, p) == 0)
-        p->threads_len++;
-    CHECK(p->threads_len > 0);
-    (void)pthread_cond_signal(&p->work);
-    (void)pthread_mutex_unlock(&p->lock);
-}
-
-void later_stop(struct sluice *s)
-{
-    struct later_pool *p = s->later;
-    if (!p) return;
-    (void)pthread_mutex_lock(&p->lock);
-    p->stopping = true;
-    (void)pthread_cond_broadcast(&p->work);
-    (void)pthread_mutex_unlock(&p->lock);
-    for (size_t i = 0; i < p->threads_len; i++)
-        (void)pthread_join(p->threads[i], NULL);
-    (void)pthread_cond_destroy(&p->work);
-    (void)pthread_mutex_destroy(&p->lock);
-    memory_free(p);
-    s->later = NULL;
-}
-
-void later_run(struct sluice *s, void (*run)(void *ctx), void *ctx)
-{
-    struct job *j = NEW(struct job);
-    j->kind = RUN;
+    struct job *j = job_new(s, queue, turn_run, NULL, NULL);
     j->run = run;
     j->run_ctx = ctx;
-    buf_init(&j->copy, SIZE_MAX);
-    submit(s, j);
+    pool_submit(s, j->queue, &j->pooled, false);
 }
 
 // ---- the calls
@@ -357,24 +353,44 @@ static void refuse_count(struct job *j, size_t len)
 void later_send(struct sluice *s, const char *queue, const struct sluice_send *messages, size_t len,
                 const struct sluice_request *request, struct later *l)
 {
-    if (desk_way_send(s, queue, messages, len, request, l)) return;
-    struct job *j = job_new(SEND, queue, request, l);
+    if (pool_blocked(s, queue) == 0 && desk_way_send(s, queue, messages, len, request, l)) return;
+    struct job *j = job_new(s, queue, turn_send, request, l);
     wire_put_sends(&j->copy, messages, len);
-    if (wire_read_sends(buf_bytes(&j->copy), &j->sends))
-        submit(s, j);
-    else
+    if (!wire_read_sends(buf_bytes(&j->copy), &j->sends)) {
         refuse_count(j, len);
+        return;
+    }
+    j->sent = memory_zeroed(len + 1, sizeof *j->sent);
+    j->pooled.until = clock_boot_ms() + s->timeout_ms;
+    pool_submit(s, j->queue, &j->pooled, true);
+}
+
+void later_send_blocked(struct sluice *s, const char *queue, struct buf *messages,
+                        const struct sluice_request *request, uint64_t number,
+                        struct sluice_sent *sent, const struct sluice_error *why, struct later *l)
+{
+    struct job *j = job_new(s, queue, turn_send, request, l);
+    j->copy = *messages; // taken
+    buf_init(messages, SIZE_MAX);
+    CHECK(wire_read_sends(buf_bytes(&j->copy), &j->sends));
+    j->sent = sent;
+    j->error = *why;
+    j->refused = true;
+    j->pooled.number = number;
+    j->pooled.place = PLACE_BLOCKED;
+    j->pooled.until = clock_boot_ms() + s->timeout_ms;
+    pool_submit(s, j->queue, &j->pooled, true);
 }
 
 void later_settle(struct sluice *s, const char *queue, const struct later_settle *what,
                   struct later *l)
 {
     if (desk_way_settle(s, queue, what, l)) return;
-    struct job *j = job_new(SETTLE, queue, what->request, l);
+    struct job *j = job_new(s, queue, turn_settle, what->request, l);
     j->outcome = what->kind;
     wire_put_settle(&j->copy, what->tokens, what->len, what->wait_ms, what->reason);
     if (wire_read_settle(buf_bytes(&j->copy), &j->settle))
-        submit(s, j);
+        pool_submit(s, j->queue, &j->pooled, false);
     else
         refuse_count(j, what->len);
 }
@@ -383,27 +399,34 @@ void later_receive(struct sluice *s, const char *queue, const struct sluice_rece
                    struct later *l)
 {
     if (desk_way_receive(s, queue, options, l)) return;
-    struct job *j = job_new(RECEIVE, queue, options->request, l);
+    struct job *j = job_new(s, queue, turn_receive, options->request, l);
     struct wire_receive ask = {.worker = options->worker,
                                .max = options->max,
                                .wait_ms = options->wait_ms,
                                .visibility_ms = options->visibility_ms};
     wire_put_receive(&j->copy, &ask);
     CHECK(wire_read_receive(buf_bytes(&j->copy), &j->receive));
-    j->until = clock_boot_ms() + (ask.wait_ms > 0 ? ask.wait_ms : 0);
-    submit(s, j);
+    j->pooled.place = PLACE_WAITING;
+    j->pooled.until = clock_boot_ms() + (ask.wait_ms > 0 ? ask.wait_ms : 0);
+    pool_submit(s, j->queue, &j->pooled, false);
 }
 
 bool later_cancel(struct sluice *s, struct later *l)
 {
     if (l->at_desk) return desk_way_cancel(s, l);
-    struct later_pool *p = pool_of(s);
-    (void)pthread_mutex_lock(&p->lock);
+    pool_lock(s);
     struct job *j = l->inside;
-    bool cancelled = j && j->kind == RECEIVE;
-    bool parked = cancelled && take_out(&p->parked, j);
-    if (cancelled) j->later = l->inside = NULL; // one that is asked for gives back what it gets
-    (void)pthread_mutex_unlock(&p->lock);
-    if (parked) job_free(j);
+    if (!j || j->pooled.turn != turn_receive) {
+        pool_unlock(s);
+        return false;
+    }
+    j->holds++;
+    bool at_desk = j->at_desk;
+    if (at_desk) pool_unlock(s);
+    bool cancelled = !at_desk || desk_way_cancel(s, &j->desk);
+    if (at_desk) pool_lock(s);
+    if (cancelled) j->later = l->inside = NULL; // on its way, it is taken back
+    if (cancelled && (at_desk || pool_withdraw(s, &j->pooled))) j->holds--;
+    job_leave(j);
     return cancelled;
 }

@@ -4,7 +4,10 @@
 // hundred calls wakes nobody.
 #include "api/later_desk.h"
 
+#include "api/later_pool.h"
 #include "api/quest.h"
+#include "api/wire.h"
+#include "base/check.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -15,7 +18,7 @@ struct errand {
     struct quest *quest;       // a receive over several shards, instead
     int holds;                 // whoever may still look at it; under the handle's lock
     struct sluice *handle;
-    struct open_queue *queue;
+    struct open_queue *queue; // held
     struct desk *desk;
     struct later *later;
     uint32_t shard;
@@ -24,7 +27,9 @@ struct errand {
     bool named; // receive: the request id is the caller's
     bool again; // settle: asked for the second time
     struct buf payload;
-    enum err err; // receive: while a thread reads the bodies
+    struct buf copy; // send: the messages, if they may have to be sent again
+    uint64_t number; // ... and in which order
+    enum err err;    // receive: while a thread reads the bodies
     struct desk_answer answer;
 };
 
@@ -36,6 +41,7 @@ static struct errand *errand_new(struct sluice *s, struct open_queue *q, struct 
     e->holds = 1;
     e->later = l;
     buf_init(&e->payload, JOURNAL_OP_MAX);
+    buf_init(&e->copy, SIZE_MAX);
     l->inside = e;
     l->at_desk = true;
     return e;
@@ -51,7 +57,9 @@ static void errand_leave(struct errand *e, int holds)
     (void)pthread_mutex_unlock(&e->handle->lock);
     if (!last) return;
     if (e->quest) quest_release(e->quest);
+    queue_let_go(&e->queue);
     buf_done(&e->payload);
+    buf_done(&e->copy);
     memory_free(e);
 }
 
@@ -84,37 +92,44 @@ static void sent(struct desk_later *at_desk, enum err err, struct desk_answer *a
     size_t len = e->len;
     struct sluice_sent *rows = memory_zeroed(len, sizeof *rows);
     error.code = send_concluded(e->queue, e->shard, len, err, answer, rows, &error);
+    if (error.code == SLUICE_LIMIT && e->copy.len > 0) {
+        struct op op = {OP_SEND, buf_bytes(&e->payload)};
+        struct request_id id;
+        struct sluice_request request;
+        CHECK(op_request(&op, &id));
+        memcpy(request.bytes, id.bytes, sizeof request.bytes);
+        later_send_blocked(e->handle, e->queue->row.name, &e->copy, &request, e->number, rows,
+                           &error, e->later);
+        errand_leave(e, 1);
+        return;
+    }
     struct later_answer a = {.code = error.code, .error = &error, .sent = rows, .len = len};
     finish(e, &a);
     memory_free(rows);
 }
 
-// A full queue may have to be waited for, which is a thread's business.
-static void look_for_room(void *ctx, const struct machine *m, int64_t now)
+static void look_at_pressure(void *ctx, const struct machine *m, int64_t now)
 {
-    const struct queue_config *c = machine_config(m);
-    struct machine_stats stats;
-    *(bool *)ctx = c->backpressure == BACKPRESSURE_REJECT;
-    if (*(bool *)ctx) return;
-    machine_stats(m, now, &stats);
-    uint64_t held = stats.counts[STATE_READY] + stats.counts[STATE_DELAYED] +
-                    stats.counts[STATE_LOCKED] + stats.counts[STATE_DEAD];
-    *(bool *)ctx = held < c->capacity / 2;
+    (void)now;
+    *(bool *)ctx = machine_config(m)->backpressure == BACKPRESSURE_BLOCK;
 }
 
 bool desk_way_send(struct sluice *s, const char *queue, const struct sluice_send *messages,
                    size_t len, const struct sluice_request *request, struct later *l)
 {
     struct desk *const *desks;
-    bool room = false;
+    bool blocks = false;
     struct open_queue *q = queue_if_open(s, queue, &desks);
     if (!q) return false;
     struct errand *e = errand_new(s, q, l);
     e->len = len;
     e->at_desk.then = sent;
     if (!send_as_one_op(q, messages, len, request, &e->payload, &e->shard)) return errand_drop(e);
-    desk_look(desks[e->shard], look_for_room, &room);
-    if (!room) return errand_drop(e);
+    desk_look(desks[e->shard], look_at_pressure, &blocks);
+    if (blocks) {
+        wire_put_sends(&e->copy, messages, len);
+        e->number = pool_number(s);
+    }
     desk_do_later(desks[e->shard], (struct op){OP_SEND, buf_bytes(&e->payload)}, &e->at_desk);
     return true;
 }
@@ -185,7 +200,7 @@ static void claimed(struct errand *e, enum err err, struct desk_answer *answer)
     e->err = err;
     e->answer = *answer; // taken
     desk_answer_init(answer);
-    later_run(e->handle, read_bodies, e);
+    later_run(e->handle, e->queue->row.name, read_bodies, e);
 }
 
 static void received(struct desk_later *at_desk, enum err err, struct desk_answer *answer)

@@ -13,3 +13,9 @@ bool desk_way_receive(struct sluice *s, const char *queue, const struct sluice_r
 bool desk_way_settle(struct sluice *s, const char *queue, const struct later_settle *what,
                      struct later *l);
 bool desk_way_cancel(struct sluice *s, struct later *l);
+// later.c: a send that found no room in a queue with backpressure=block waits for some. Takes the
+// messages, as wire_put_sends wrote them, and the rows. number: its place among them (pool_number).
+struct buf;
+void later_send_blocked(struct sluice *s, const char *queue, struct buf *messages,
+                        const struct sluice_request *request, uint64_t number,
+                        struct sluice_sent *sent, const struct sluice_error *why, struct later *l);

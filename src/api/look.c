@@ -122,7 +122,7 @@ enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct s
     const struct sluice_peek *o = options ? options : &none;
     size_t max = o->max > 0 ? o->max : 10;
     if (max > PEEK_MAX) max = PEEK_MAX;
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     enum message_state state;
     uint32_t first = 0;
     uint64_t after = 0;
@@ -168,7 +168,7 @@ static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t
 enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id,
                              struct sluice_batch **out, struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct desk *d;
     uint32_t shard;
     struct seen seen;
@@ -291,7 +291,7 @@ void direct_requests(const struct sluice *s, struct sluice_requests *out)
 enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
                               struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     *out = (struct sluice_stats){0};
     enum sluice_code code = queue_get(s, queue, &q, error);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
@@ -335,7 +335,7 @@ static void add_workers(void *ctx, const struct machine *m, int64_t now)
 enum sluice_code direct_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
                                 size_t max, size_t *len, struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     *len = 0;
     enum sluice_code code = queue_get(s, queue, &q, error);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {

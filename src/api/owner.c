@@ -75,15 +75,15 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
     struct owner_self *self = NEW(struct owner_self);
     (void)snprintf(self->name.url, sizeof self->name.url, "%s", url);
     (void)snprintf(self->name.node, sizeof self->name.node, "%s", node);
-    (void)snprintf(self->name.incarnation, sizeof self->name.incarnation, "%016" PRIx64,
-                   entropy_u64());
+    (void)snprintf(self->name.incarnation, sizeof self->name.incarnation,
+                   "%016" PRIx64 "%016" PRIx64, entropy_u64(), entropy_u64());
     bool whole = strlen(url) < sizeof self->name.url && strlen(node) < sizeof self->name.node;
     if (!whole || !owner_print(&self->name, self->address)) {
         memory_free(self);
         return refuse(error, ERR_INVALID, "node",
                       "a node's name and URL are written into journals: without spaces, and "
                       "together at most %d characters; \"%.100s\" and \"%.100s\" are not",
-                      JOURNAL_ADDRESS_MAX - 18, node, url);
+                      JOURNAL_ADDRESS_MAX - 34, node, url);
     }
     self->http = peer_http();
     owner_prepare(s);
@@ -124,21 +124,44 @@ static int64_t silent_since(struct reign *r, const struct desk_owner *o, int64_t
     return r->epoch_known_from;
 }
 
-// Whether the shard is there to be owned; if not, *again_ms says when to look again.
-static bool may_own(const struct owner_self *self, struct reign *r, struct desk *d,
-                    const struct desk_owner *o, int64_t *again_ms)
+static void set_elsewhere(struct open_queue *q, struct reign *r, const char *address)
 {
-    struct owner_name other;
+    (void)pthread_mutex_lock(&q->handle->lock);
+    (void)snprintf(r->elsewhere, sizeof r->elsewhere, "%s", address);
+    (void)pthread_mutex_unlock(&q->handle->lock);
+}
+
+static bool is_elsewhere(struct open_queue *q, const struct reign *r, struct owner_name *out)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    bool elsewhere = *r->elsewhere && owner_parse(r->elsewhere, out);
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return elsewhere;
+}
+
+enum verdict {
+    TAKE,  // the shard is there to be owned
+    LEAVE, // another node owns it
+    WAIT,  // another did, and may yet come back
+};
+
+// *again_ms: when to look again, if it is not taken.
+static enum verdict judge(const struct owner_self *self, struct open_queue *q, struct reign *r,
+                          struct desk *d, const struct desk_owner *o, int64_t *again_ms)
+{
+    struct owner_name other, first;
     bool readable = owner_parse(o->address, &other);
     *again_ms = LOOK_MS;
-    if (o->epoch == 0 || (readable && strcmp(other.node, self->name.node) == 0)) return true;
-    if (readable && peer_is_there(self->http, other.url, other.node, PEER_ASK_MS)) return false;
+    // One node is best for all shards of a queue: calls are brought to it by the queue's name.
+    if (o->epoch == 0) return r != q->reigns && is_elsewhere(q, q->reigns, &first) ? WAIT : TAKE;
+    if (readable && strcmp(other.node, self->name.node) == 0) return TAKE;
+    if (readable && peer_ask(self->http, &other, PEER_ASK_MS) == PEER_PROVEN) return LEAVE;
     desk_owner_away(d);
     int64_t now = desk_time(d).lo; // what it wrote while it was being asked will be told by own
     int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
-    if (left <= 0) return true;
+    if (left <= 0) return TAKE;
     *again_ms = left < LOOK_MS ? left + RETRY_MS : LOOK_MS;
-    return false;
+    return WAIT;
 }
 
 // The store failed, or somebody was faster: the next look will tell.
@@ -150,7 +173,8 @@ static void take(const struct owner_self *self, struct desk *d, const struct des
 }
 
 // Answers when to look again.
-static int64_t look(const struct owner_self *self, struct reign *r, struct desk *d)
+static int64_t look(const struct owner_self *self, struct open_queue *q, struct reign *r,
+                    struct desk *d)
 {
     bool deleted = false;
     struct desk_owner o;
@@ -158,12 +182,12 @@ static int64_t look(const struct owner_self *self, struct reign *r, struct desk 
     if (desk_sync(d)) return again_ms; // the call that comes next will hear why
     desk_owner(d, &o);
     desk_look(d, copy_deleted, &deleted);
-    if (o.mine || deleted) return again_ms;
-    if (may_own(self, r, d, &o, &again_ms)) {
-        take(self, d, &o);
-        again_ms = CHECK_MS;
-    }
-    return again_ms;
+    enum verdict verdict = WAIT;
+    if (!o.mine && !deleted) verdict = judge(self, q, r, d, &o, &again_ms);
+    set_elsewhere(q, r, verdict == LEAVE ? o.address : "");
+    if (verdict != TAKE) return again_ms;
+    take(self, d, &o);
+    return CHECK_MS;
 }
 
 bool owner_is_due(struct open_queue *q, uint32_t shard, struct desk *d)
@@ -199,8 +223,68 @@ void owner_look(struct open_queue *q, uint32_t shard, struct desk *d)
     if (first) (void)pthread_mutex_lock(&r->lock);
     bool wanted = atomic_exchange(&r->wanted, false);
     if (wanted || atomic_load(&r->look_at) == 0) {
-        int64_t again_ms = look(self, r, d);
+        int64_t again_ms = look(self, q, r, d);
         atomic_store(&r->look_at, clock_boot_ms() + again_ms);
     }
     (void)pthread_mutex_unlock(&r->lock);
+}
+
+// ---- for the server
+
+struct errand { // of somebody who wants to know
+    struct sluice *handle;
+    char queue[QUEUE_NAME_MAX + 1];
+    void (*then)(void *ctx); // may be NULL
+    void *ctx;
+};
+
+static void find(void *ctx)
+{
+    struct errand *e = ctx;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct desk *d;
+    if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_desk(q, 0, &d, NULL))
+        owner_look(q, 0, d);
+    if (e->then) e->then(e->ctx);
+    memory_free(e);
+}
+
+void owner_find_later(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
+{
+    struct errand *e = NEW(struct errand);
+    *e = (struct errand){.handle = s, .then = then, .ctx = ctx};
+    (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
+    later_run(s, e->queue, find, e);
+}
+
+enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out)
+{
+    if (!s->forward || !atomic_load(&s->self)) return OWNER_HERE;
+    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
+    struct reign *r = q ? q->reigns : NULL;
+    int64_t look_at = r ? atomic_load(&r->look_at) : 0, now = clock_boot_ms();
+    if (look_at == 0) return OWNER_UNASKED;
+    if (!is_elsewhere(q, r, out)) return OWNER_HERE;
+    if (now >= look_at && atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS)) {
+        atomic_store(&r->wanted, true);
+        owner_find_later(s, queue, NULL, NULL);
+    }
+    return OWNER_ELSEWHERE;
+}
+
+void owner_doubt(struct sluice *s, const char *queue)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
+    struct owner_name name;
+    if (!q || !is_elsewhere(q, q->reigns, &name)) return;
+    set_elsewhere(q, q->reigns, "");
+    atomic_store(&q->reigns->wanted, true);
+    owner_find_later(s, queue, NULL, NULL);
+}
+
+bool owner_prove(struct sluice *s, const char *nonce, char *out)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    if (self) peer_prove(&self->name, nonce, out);
+    return self != NULL;
 }

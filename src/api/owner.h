@@ -4,8 +4,9 @@
 // an idle owner asks nothing of the store.
 //
 // Who may own is decided when a shard is used: nobody does, or it is an older life of this node:
-// at once. Another node does: as long as it answers, it stays the owner, and this one writes
-// directly. When it does not answer, and has written nothing for OWNER_LEASE_MS, it is replaced.
+// at once. Another node does: as long as it answers and proves that it is the one the journal means
+// (peer.h), it stays the owner, and what this one is asked for belongs there (owner_where). When it
+// does not, and has written nothing for OWNER_LEASE_MS, it is replaced.
 // Safety does not rest on any of this, but on the journal: own is applied at one slot, and what an
 // earlier owner still proposes is void.
 //
@@ -27,7 +28,7 @@
 struct owner_name {
     char url[JOURNAL_ADDRESS_MAX];
     char node[JOURNAL_ADDRESS_MAX];
-    char incarnation[JOURNAL_ADDRESS_MAX]; // another one each time the node is started
+    char incarnation[JOURNAL_ADDRESS_MAX]; // drawn at each start; a secret of the journal's readers
 };
 // False: it would be too long, or there is a character in it that would not come back.
 bool owner_print(const struct owner_name *name, char out[JOURNAL_ADDRESS_MAX + 1]);
@@ -41,6 +42,21 @@ void owner_prepare(struct sluice *s);
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
                               struct sluice_error *error);
 
+// ---- for the node's server
+
+enum owner_where {
+    OWNER_HERE,      // do it yourself: it is yours, or nobody's, or its owner cannot be reached
+    OWNER_ELSEWHERE, // that node owns it, and has proven itself lately
+    OWNER_UNASKED,   // owner_find_later finds out
+};
+// Where calls about the queue belong. Cheap.
+enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out);
+// Then calls `then`, on a thread of the library.
+void owner_find_later(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx);
+void owner_doubt(struct sluice *s, const char *queue); // it did not do what it was asked for
+// The node's answer to a nonce (peer.h); false: it is not a node yet.
+bool owner_prove(struct sluice *s, const char *nonce, char *out);
+
 // ---- inside the library
 
 struct owner_self;                         // what the handle is as a node
@@ -48,11 +64,13 @@ void owner_self_free(struct owner_self *); // NULL is fine
 
 // One shard, as a node's handle sees it.
 struct reign {
-    pthread_mutex_t lock;     // while somebody looks after it
-    _Atomic int64_t look_at;  // clock_boot_ms; 0: nobody ever looked
-    _Atomic bool wanted;      // owner_is_due said so
-    uint64_t epoch;           // of an owner who wrote nothing that was seen ...
-    int64_t epoch_known_from; // ... and since when that is so, store time
+    pthread_mutex_t lock;                    // while somebody looks after it
+    _Atomic int64_t look_at;                 // clock_boot_ms; 0: nobody ever looked
+    _Atomic bool wanted;                     // owner_is_due said so
+    uint64_t epoch;                          // of an owner who wrote nothing that was seen ...
+    int64_t epoch_known_from;                // ... and since when that is so, store time
+    char elsewhere[JOURNAL_ADDRESS_MAX + 1]; // the owner that calls are brought to; "": none.
+                                             // Under the handle's lock
 };
 
 struct open_queue;

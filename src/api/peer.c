@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/peer.h"
 
-#include "json/json.h"
+#include "net/digest.h"
+#include "os/entropy.h"
 
+#include <arpa/inet.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#define URL_MAX    1400
+#define URL_MAX    (JOURNAL_ADDRESS_MAX + GREETING_PATH)
 #define ANSWER_MAX ((size_t)64 << 10)
+#define NONCE_LEN  16
+#define NONCE_MIN  32
+#define HOST_MAX   256
 
 struct http *peer_http(void)
 {
@@ -17,49 +24,106 @@ struct http *peer_http(void)
     return http_new(&config);
 }
 
-static bool get(struct http *http, struct http_call *call, const char *url, int64_t wait_ms)
+// ---- the proof
+
+bool peer_nonce_ok(const char *text)
 {
-    call->url = url;
-    call->timeout_ms = wait_ms;
-    call->body_max = ANSWER_MAX;
-    http_do(http, call);
-    return call->end == HTTP_ANSWERED && call->status == 200;
+    size_t len = strlen(text);
+    return len >= NONCE_MIN && len < GREETING_NONCE && strspn(text, "0123456789abcdef") == len;
 }
 
-bool peer_is_there(struct http *http, const char *url, const char *name, int64_t wait_ms)
+void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX])
+{
+    static_assert(PEER_PROOF_MAX == 2 * SHA256_LEN + 1, "as hex digits");
+    uint8_t mac[SHA256_LEN];
+    char text[JOURNAL_ADDRESS_MAX + GREETING_NONCE + 32];
+    (void)snprintf(text, sizeof text, "sluice node 1\n%s\n%s\n", self->node, nonce);
+    sha256_hmac(bytes_str(self->incarnation), bytes_str(text), mac);
+    hex_print(bytes_of(mac, sizeof mac), out);
+}
+
+static void ask(const void *ctx, char nonce[GREETING_NONCE], char path[GREETING_PATH])
+{
+    uint8_t bytes[NONCE_LEN];
+    (void)ctx;
+    entropy_fill(bytes, sizeof bytes);
+    hex_print(bytes_of(bytes, sizeof bytes), nonce);
+    (void)snprintf(path, GREETING_PATH, "/healthz?nonce=%s", nonce);
+}
+
+static bool shown(const void *ctx, const char *nonce, const struct http_call *answer)
+{
+    const struct owner_name *name = ctx;
+    char proof[PEER_PROOF_MAX];
+    peer_prove(name, nonce, proof);
+    return answer->status == 200 &&
+           bytes_equal(http_header(answer, PEER_HEADER), bytes_str(name->node)) &&
+           bytes_equal(http_header(answer, PEER_PROOF), bytes_str(proof));
+}
+
+struct greeting peer_greeting(const struct owner_name *name)
+{
+    return (struct greeting){.ask = ask, .shown = shown, .ctx = name};
+}
+
+enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wait_ms)
 {
     CLEANUP(http_call_done) struct http_call call;
-    char at[URL_MAX];
-    http_call_init(&call, "GET", NULL);
-    (void)snprintf(at, sizeof at, "%s/healthz", url);
-    if (!get(http, &call, at, wait_ms)) return false;
-    struct bytes told = http_header(&call, PEER_HEADER);
-    if (!name) return told.len > 0;
-    return told.len == strlen(name) && memcmp(told.data, name, told.len) == 0;
+    char nonce[GREETING_NONCE], path[GREETING_PATH], url[URL_MAX];
+    ask(name, nonce, path);
+    (void)snprintf(url, sizeof url, "%s%s", name->url, path);
+    http_call_init(&call, "GET", url);
+    call.timeout_ms = wait_ms;
+    call.body_max = ANSWER_MAX;
+    http_do(http, &call);
+    if (call.end != HTTP_ANSWERED) return PEER_AWAY;
+    return shown(name, nonce, &call) ? PEER_PROVEN : PEER_DECLINES;
 }
 
-static bool has_id(struct bytes body, const char *id)
+// ---- tokens
+
+// The URL's host without its port and brackets; and the two together.
+static bool take_host(const char *url, char host[HOST_MAX], char whole[HOST_MAX])
 {
-    char why[128];
-    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
-    struct json *told = o && json_kind(o) == JSON_KIND_OBJECT ? json_member(o, "id") : NULL;
-    bool same = told && json_kind(told) == JSON_KIND_TEXT &&
-                strcmp((const char *)json_as_text(told).data, id) == 0;
-    json_free(o);
-    return same;
+    const char *at = strstr(url, "://");
+    at = at ? at + 3 : url;
+    size_t len = strcspn(at, "/?#");
+    if (len == 0 || len >= HOST_MAX || memchr(at, '@', len)) return false;
+    (void)snprintf(whole, HOST_MAX, "%.*s", (int)len, at);
+    bool six = whole[0] == '[';
+    size_t end = six ? strcspn(whole, "]") : strcspn(whole, ":");
+    (void)snprintf(host, HOST_MAX, "%.*s", (int)(six ? end - 1 : end), whole + six);
+    return *host;
 }
 
-enum peer peer_serves(struct http *http, const char *url, const char *authorization,
-                      const char *queue, const char *id)
+static bool is_loopback(const char *host)
 {
-    CLEANUP(http_call_done) struct http_call call;
-    char at[URL_MAX];
-    http_call_init(&call, "GET", NULL);
-    // A queue's name has no character that needs encoding.
-    (void)snprintf(at, sizeof at, "%s/v1/queues/%s", url, queue);
-    call.headers = &authorization;
-    call.headers_len = *authorization ? 1 : 0;
-    bool there = get(http, &call, at, PEER_ASK_MS);
-    if (there && has_id(buf_bytes(&call.body_in), id)) return PEER_SERVES;
-    return call.end == HTTP_ANSWERED ? PEER_DECLINES : PEER_AWAY;
+    struct in_addr four;
+    struct in6_addr six;
+    if (strcasecmp(host, "localhost") == 0) return true;
+    if (inet_pton(AF_INET, host, &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+// "node-1, node-2:7333"
+static bool is_listed(const char *list, const char *host, const char *whole)
+{
+    while (*list) {
+        list += strspn(list, ", ");
+        size_t len = strcspn(list, ", ");
+        bool same = (strlen(host) == len && strncasecmp(list, host, len) == 0) ||
+                    (strlen(whole) == len && strncasecmp(list, whole, len) == 0);
+        if (len > 0 && same) return true;
+        list += len;
+    }
+    return false;
+}
+
+bool peer_may_have_token(const char *url)
+{
+    char host[HOST_MAX], whole[HOST_MAX];
+    const char *list = getenv(PEER_HOSTS);
+    if (!take_host(url, host, whole)) return false;
+    if (list && *list) return is_listed(list, host, whole);
+    return strncmp(url, "https://", 8) == 0 || is_loopback(host);
 }

@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short questions to nodes: is it there, and does it serve this very queue? Whoever does not answer
-// in time is not there.
+// Nodes that journals name, and how they prove that they are these.
+//
+// A journal says of its owner: URL, name, and a secret that the node drew at its start. Whoever can
+// read the journal sends a nonce and compares the answer with the HMAC of it under that secret; so
+// does a node answer that wrote this very journal, and nobody else who cannot read the store. A URL
+// alone would not do: 127.0.0.1 leads to another node on another machine, and a port that became
+// free to whoever took it.
+//
+// What the proof does not give is privacy: who can read packets can read tokens. These go to a
+// machine's own addresses, by TLS, or to hosts that the operator has named.
 #pragma once
 
-#include "net/http.h"
+#include "api/owner.h"
+#include "net/greeting.h"
 
-#define PEER_ASK_MS 1000
-#define PEER_HEADER "Sluice-Node" // who answered: the node's name
+#define PEER_ASK_MS    1000
+#define PEER_HEADER    "Sluice-Node"      // who answered: the node's name
+#define PEER_PROOF     "Sluice-Proof"     // the answer to a nonce
+#define PEER_FORWARDED "Sluice-Forwarded" // of a request: it was brought here; do it yourself
+#define PEER_HOSTS     "SLUICE_FORWARD_HOSTS"
 
-struct http *peer_http(void); // for the questions; the certificates to trust as for any node
-// Whether the node of that name answers at the URL; name NULL: whether any node does.
-bool peer_is_there(struct http *http, const char *url, const char *name, int64_t wait_ms);
+struct http *peer_http(void); // for questions; the certificates to trust as for any node
+
+#define PEER_PROOF_MAX 65
+bool peer_nonce_ok(const char *text); // 32 to 64 hex digits
+void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX]);
+// For connections to that node; the name is borrowed.
+struct greeting peer_greeting(const struct owner_name *name);
+
 enum peer {
-    PEER_SERVES,
-    PEER_DECLINES, // something answers: another node, or one that does not let us
-    PEER_AWAY,
+    PEER_PROVEN,
+    PEER_DECLINES, // something answers, and is not that node
+    PEER_AWAY,     // nothing does, in time
 };
-// Whether a node answers there that has the queue with this id. A name alone would not do: an
-// address like 127.0.0.1 leads to another node on another machine, perhaps of another store, where
-// another queue may have the same name. authorization: a header's line; "": none.
-enum peer peer_serves(struct http *http, const char *url, const char *authorization,
-                      const char *queue, const char *id);
+enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wait_ms);
+
+// Whether a token may be told to a node of this URL that has proven itself.
+bool peer_may_have_token(const char *url);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries dead letters from the queues that are open to their dead-letter queues, in a thread of
-// its own. Whoever opens a queue carries its letters; a letter carried twice arrives once.
+// its own. Whoever opens a queue carries its letters; a letter carried twice arrives once. The
+// thread also closes the queues that nobody holds any more.
 #include "api/bodies.h"
 #include "os/clock.h"
 
@@ -28,7 +29,7 @@ static void count_letters(void *ctx, const struct machine *m, int64_t now)
 static enum err carry(void *ctx, const char *to, struct op op)
 {
     struct sluice *s = ctx;
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct desk *d;
     enum sluice_code code = queue_ensure(s, to, NULL);
     if (!code) code = queue_get(s, to, &q, NULL);
@@ -45,43 +46,32 @@ static enum err carry(void *ctx, const char *to, struct op op)
     return err;
 }
 
-// The queues only ever grow at the head, so a walk that started with the lock goes on without it.
-static struct open_queue *first_queue(struct sluice *s)
+static struct letters carry_from(struct sluice *s, struct desk *d)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    struct open_queue *q = s->queues;
-    (void)pthread_mutex_unlock(&s->lock);
-    return q;
-}
-
-static struct desk *desk_if_open(struct open_queue *q, uint32_t shard)
-{
-    (void)pthread_mutex_lock(&q->handle->lock);
-    struct desk *d = q->desks[shard];
-    (void)pthread_mutex_unlock(&q->handle->lock);
-    return d;
+    struct letters mine = {0};
+    desk_look(d, count_letters, &mine);
+    if (mine.outbound == 0) return mine;
+    // What died when its lock ran out is in no entry yet.
+    if (desk_carry(d, carry, s) == 0 && desk_touch(d) == ERR_OK) (void)desk_carry(d, carry, s);
+    mine.outbound = 0;
+    desk_look(d, count_letters, &mine);
+    return mine;
 }
 
 // One round over all open desks; what is left to carry.
 static struct letters carry_all(struct sluice *s)
 {
     struct letters left = {0};
-    for (struct open_queue *q = first_queue(s); q; q = q->next) {
-        for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
-            struct desk *d = desk_if_open(q, shard);
-            struct letters mine = {0};
-            if (d) desk_look(d, count_letters, &mine);
-            if (mine.outbound > 0) {
-                // What died when its lock ran out is in no entry yet.
-                if (desk_carry(d, carry, s) == 0 && desk_touch(d) == ERR_OK)
-                    (void)desk_carry(d, carry, s);
-                mine.outbound = 0;
-                desk_look(d, count_letters, &mine);
-            }
+    struct open_queue **queues;
+    size_t len = queues_hold(s, &queues);
+    for (size_t i = 0; i < len; i++)
+        for (uint32_t shard = 0; shard < queues[i]->row.birth.shards; shard++) {
+            struct desk *d = desk_if_open(queues[i], shard);
+            struct letters mine = d ? carry_from(s, d) : (struct letters){0};
             left.outbound += mine.outbound;
             left.routed = left.routed || mine.routed;
         }
-    }
+    queues_let_go(queues, len);
     return left;
 }
 
@@ -105,16 +95,19 @@ static void *work(void *arg)
         if (s->closing && give_up == 0) give_up = clock_boot_ms() + LAST_CARRY_MS;
         bool last = s->closing && (left.outbound == 0 || clock_boot_ms() >= give_up);
         if (last && !s->porter_wanted) break;
-        if (!s->porter_wanted && left.outbound > 0) {
+        bool idle = !s->porter_wanted && !s->leaving;
+        if (idle && left.outbound > 0) {
             nap(s, CARRY_AGAIN_MS);
-        } else if (!s->porter_wanted && left.routed) {
+        } else if (idle && left.routed) {
             nap(s, LOOK_EVERY_MS);
-        } else if (!s->porter_wanted) {
+        } else if (idle) {
             (void)pthread_cond_wait(&s->porter_woken, &s->lock);
         }
+        bool carries = s->porter_wanted || left.outbound > 0 || left.routed;
         s->porter_wanted = false;
         (void)pthread_mutex_unlock(&s->lock);
-        left = carry_all(s);
+        queues_close_left(s);
+        if (carries) left = carry_all(s);
         (void)pthread_mutex_lock(&s->lock);
     }
     (void)pthread_mutex_unlock(&s->lock);

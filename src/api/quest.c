@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // One claim at a time, at most one await per shard. A callback may come on any thread, before the
 // call that causes it returns, and any call to a desk may bring callbacks of others: so no desk is
-// called with the quest's lock held.
+// called with the quest's lock held. The handle's lock is taken before a quest's, never after.
 //
 //     IDLE -> STARTING -> WAITING -> CANCELLING -> IDLE      of each shard's await
 //                 '----------'-------------------> IDLE
+//
+// A request id of the caller's must find the shard again that it claimed in, whoever asks. So such
+// a quest makes a round first, which asks every shard what it remembers of the id, with a look at
+// its journal's end; and another, of what is known by then, before it claims after having waited.
+// Of two quests of this handle with one id the second begins when the first has ended, which it
+// does without a claim if it only waits. Those of two processes start with the same shard, and so
+// mostly meet there.
 #include "api/quest.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
 
@@ -23,9 +31,16 @@ struct post {                // at one shard
     bool promising; // there was something, while a claim was under way elsewhere
 };
 
+struct memory {              // one shard's, of the id
+    struct desk_later later; // first
+    struct quest *quest;
+    uint32_t shard;
+};
+
 struct quest {
     struct desk_later claiming; // first
     pthread_mutex_t lock;
+    struct open_queue *queue; // held: a desk may call back after the caller was told
     struct op_claim claim;
     struct bytes worker; // owned
     int64_t until;       // clock_boot_ms
@@ -37,7 +52,21 @@ struct quest {
     bool ended;    // done was called, or will not be
     bool unwanted; // to be cancelled, if the claim under way brings nothing
     enum err err;  // the first that an await ended with
-    int holds;     // awaits and claims under way, the caller, whoever works on it
+    int holds;     // awaits, claims and rounds under way, the caller, whoever works on it
+
+    uint32_t home;  // the shard that comes first
+    bool begun;     // no other quest with its id is before it
+    bool asked;     // an await was started everywhere
+    bool asking;    // ... is being
+    bool certain;   // a round was made and it has not waited since
+    uint32_t round; // memories that were not told yet
+    bool told;      // one of them had something to say:
+    enum err told_err;
+    uint32_t told_at;
+    struct desk_answer tale;
+    struct memory *memories; // one per shard; NULL: the id is not the caller's
+
+    struct quest *next, *heir; // others of this queue, and with this id; under the handle's lock
     struct post posts[];
 };
 
@@ -55,9 +84,70 @@ static void leave(struct quest *q)
     (void)pthread_mutex_unlock(&q->lock);
     if (!last) return;
     (void)pthread_mutex_destroy(&q->lock);
+    queue_let_go(&q->queue);
+    desk_answer_done(&q->tale);
+    memory_free(q->memories);
     bytes_free(q->worker);
     memory_free(q);
 }
+
+// ---- others with the same id
+
+static bool is_twin(const struct quest *a, const struct quest *b)
+{
+    return memcmp(&a->claim.request, &b->claim.request, sizeof a->claim.request) == 0;
+}
+
+static struct quest **bucket_of(const struct quest *q)
+{
+    return &q->queue->quests[q->claim.request.bytes[0] % QUEST_BUCKETS];
+}
+
+// The one that is before it, with a hold; NULL: none.
+static struct quest *enlist(struct quest *q)
+{
+    pthread_mutex_t *handle = &q->queue->handle->lock;
+    (void)pthread_mutex_lock(handle);
+    struct quest **bucket = bucket_of(q), *twin = *bucket;
+    while (twin && !is_twin(twin, q))
+        twin = twin->next;
+    q->next = *bucket;
+    *bucket = q;
+    if (twin) {
+        twin->heir = q;
+        lock(twin);
+        twin->holds++;
+        (void)pthread_mutex_unlock(&twin->lock);
+    }
+    (void)pthread_mutex_unlock(handle);
+    return twin;
+}
+
+// Whoever is to begin now; NULL: nobody. *waited: it was somebody's heir, and is not to begin.
+static struct quest *unlist(struct quest *q, bool *waited)
+{
+    *waited = false;
+    if (!q->memories) return NULL;
+    pthread_mutex_t *handle = &q->queue->handle->lock;
+    (void)pthread_mutex_lock(handle);
+    struct quest *heir = q->heir;
+    for (struct quest **at = bucket_of(q); *at;) {
+        if (*at == q) {
+            *at = q->next;
+            continue;
+        }
+        if ((*at)->heir == q) {
+            (*at)->heir = heir;
+            heir = NULL; // it waits for that one
+            *waited = true;
+        }
+        at = &(*at)->next;
+    }
+    (void)pthread_mutex_unlock(handle);
+    return heir;
+}
+
+static void begin(struct quest *q);
 
 // With the lock and a hold; releases the lock meanwhile. One that was told already hears it.
 static void cancel_awaits(struct quest *q)
@@ -97,8 +187,12 @@ static void finish(struct quest *q, enum err err, struct desk_answer *a)
     cancel_awaits(q);
     pass_on(q);
     (void)pthread_mutex_unlock(&q->lock);
+    bool waited;
+    struct quest *heir = unlist(q, &waited);
     q->done(q->ctx, err, q->at, a);
+    if (heir) begin(heir);
     lock(q);
+    if (waited) q->holds--; // it was kept for the beginning
     leave(q);
 }
 
@@ -110,11 +204,11 @@ static void awaited(struct desk_later *l, enum err err, struct desk_answer *a)
 {
     struct post *p = (struct post *)l;
     struct quest *q = p->quest;
-    (void)a;
+    bool nothing = err == ERR_NOT_FOUND && a->body.len == 0; // else the queue was deleted
     lock(q);
     p->state = AWAIT_IDLE;
     p->promising = err == ERR_OK;
-    if (err && err != ERR_NOT_FOUND && !q->err) q->err = err;
+    if (err && !nothing && !q->err) q->err = err;
     go_on(q);
 }
 
@@ -163,8 +257,8 @@ static void claim_at(struct quest *q, uint32_t shard)
 static bool find_promising(const struct quest *q, uint32_t *shard)
 {
     for (uint32_t i = 0; i < q->shards; i++) {
-        *shard = i;
-        if (q->posts[i].promising) return true;
+        *shard = (q->home + i) % q->shards;
+        if (q->posts[*shard].promising) return true;
     }
     return false;
 }
@@ -176,19 +270,104 @@ static bool any_awaits(const struct quest *q)
     return false;
 }
 
-// With the lock and a hold, both of which it releases: what comes next.
+// With the lock and a hold; releases the lock meanwhile. An await that is answered at once may
+// claim before the next one is started.
+static void ask_all(struct quest *q)
+{
+    q->asked = q->asking = true;
+    for (uint32_t i = 0; i < q->shards; i++)
+        q->posts[i].state = AWAIT_STARTING;
+    for (uint32_t i = 0; i < q->shards; i++) {
+        struct post *p = &q->posts[(q->home + i) % q->shards];
+        if (q->ended)
+            p->state = AWAIT_IDLE; // something was found already
+        else
+            await_at(q, p);
+    }
+    q->asking = false;
+}
+
+// ---- what the shards remember
+
+static uint32_t rank_of(const struct quest *q, uint32_t shard)
+{
+    return (shard + q->shards - q->home) % q->shards;
+}
+
+// Several may, when processes did not meet: the first in the id's own order counts. A shard that
+// has halted answers nothing; what it gave cannot be settled either.
+static void remembered(struct desk_later *l, enum err err, struct desk_answer *a)
+{
+    const struct memory *m = (struct memory *)l;
+    struct quest *q = m->quest;
+    lock(q);
+    q->round--;
+    bool found = !err && a->body.len > 0, failed = err && err != ERR_CORRUPT;
+    bool better = !q->told || (found && q->told_err) ||
+                  (found && rank_of(q, m->shard) < rank_of(q, q->told_at));
+    if ((found || failed) && better) {
+        q->told = true;
+        q->told_err = err;
+        q->told_at = m->shard;
+        desk_answer_done(&q->tale);
+        q->tale = *a; // taken
+        desk_answer_init(a);
+    }
+    go_on(q);
+}
+
+// With the lock and a hold; releases the lock meanwhile.
+static void make_round(struct quest *q)
+{
+    bool looks = !q->asked;
+    q->round = q->shards;
+    q->holds += (int)q->shards;
+    q->certain = true;
+    (void)pthread_mutex_unlock(&q->lock);
+    for (uint32_t i = 0; i < q->shards; i++) {
+        struct memory *m = &q->memories[i];
+        *m = (struct memory){.later.then = remembered, .quest = q, .shard = i};
+        desk_recall_later(q->posts[i].desk, &q->claim, looks, &m->later);
+    }
+    lock(q);
+}
+
+// ---- what comes next
+
+// With the lock and a hold. True: a round is made, or there is nothing more to be done.
+static bool pauses(struct quest *q)
+{
+    uint32_t shard;
+    bool waits = q->asked && !find_promising(q, &shard) && any_awaits(q);
+    if (!q->begun && !q->unwanted) return true;
+    if (q->claims || q->round > 0) return true;
+    if (q->unwanted || q->told) return false;
+    if (waits) {
+        q->certain = q->certain && q->asking;
+        return true;
+    }
+    if (!q->memories || q->certain) return false;
+    make_round(q);
+    return true;
+}
+
+// With the lock and a hold, both of which it releases.
 static void go_on(struct quest *q)
 {
     uint32_t shard;
     if (q->ended) {
         pass_on(q);
         leave(q);
-    } else if (q->claims) {
+    } else if (pauses(q)) {
         leave(q);
+    } else if (q->told) {
+        q->at = q->told_at;
+        finish(q, q->told_err, &q->tale);
+    } else if (!q->unwanted && !q->asked) {
+        ask_all(q);
+        go_on(q);
     } else if (!q->unwanted && find_promising(q, &shard)) {
         claim_at(q, shard);
-        leave(q);
-    } else if (!q->unwanted && any_awaits(q)) {
         leave(q);
     } else {
         struct desk_answer none;
@@ -200,13 +379,29 @@ static void go_on(struct quest *q)
 
 // ---- the calls
 
-struct quest *quest_begin(struct open_queue *queue, struct desk *const *desks,
-                          const struct op_claim *claim, int64_t wait_ms, quest_done *done,
-                          void *ctx)
+static void begin(struct quest *q)
 {
-    uint32_t shards = queue->row.birth.shards, turn = queue_turn(queue);
+    lock(q);
+    q->begun = true;
+    go_on(q); // with the hold that was kept for this
+}
+
+static uint32_t home_of(struct open_queue *queue, const struct op_claim *claim, bool named)
+{
+    if (!named) return queue_turn(queue);
+    return (uint32_t)(hash64_of(bytes_of(claim->request.bytes, sizeof claim->request.bytes), 0) %
+                      queue->row.birth.shards);
+}
+
+struct quest *quest_begin(struct open_queue *queue, struct desk *const *desks,
+                          const struct op_claim *claim, bool named, int64_t wait_ms,
+                          quest_done *done, void *ctx)
+{
+    uint32_t shards = queue->row.birth.shards;
     struct quest *q = memory_zeroed(1, sizeof *q + shards * sizeof *q->posts);
     (void)pthread_mutex_init(&q->lock, NULL);
+    queue_hold(queue);
+    q->queue = queue;
     q->worker = bytes_copy(claim->worker);
     q->claim = *claim;
     q->claim.worker = q->worker;
@@ -214,25 +409,27 @@ struct quest *quest_begin(struct open_queue *queue, struct desk *const *desks,
     q->done = done;
     q->ctx = ctx;
     q->shards = shards;
-    q->holds = 2; // the caller's, and ours until all are asked
-    lock(q);
+    q->home = home_of(queue, claim, named);
+    q->holds = 2; // the caller's, and ours until it has begun
+    desk_answer_init(&q->tale);
     for (uint32_t i = 0; i < shards; i++)
-        q->posts[i] = (struct post){.quest = q, .desk = desks[i], .state = AWAIT_STARTING};
-    for (uint32_t i = 0; i < shards; i++) {
-        struct post *p = &q->posts[(turn + i) % shards];
-        if (q->ended)
-            p->state = AWAIT_IDLE; // something was found already
-        else
-            await_at(q, p);
+        q->posts[i] = (struct post){.quest = q, .desk = desks[i]};
+    if (named) q->memories = memory_zeroed(shards, sizeof *q->memories);
+    struct quest *before = named ? enlist(q) : NULL;
+    if (!before) {
+        begin(q);
+        return q;
     }
-    go_on(q);
+    lock(before);
+    before->unwanted = true;
+    go_on(before);
     return q;
 }
 
 bool quest_cancel(struct quest *q)
 {
     lock(q);
-    if (q->ended || q->claims) {
+    if (q->ended || q->claims || q->round > 0) {
         q->unwanted = true;
         (void)pthread_mutex_unlock(&q->lock);
         return false;
@@ -240,6 +437,12 @@ bool quest_cancel(struct quest *q)
     q->ended = true;
     cancel_awaits(q);
     pass_on(q);
+    (void)pthread_mutex_unlock(&q->lock);
+    bool waited;
+    struct quest *heir = unlist(q, &waited);
+    if (heir) begin(heir);
+    lock(q);
+    if (waited) q->holds--;
     leave(q);
     return true;
 }

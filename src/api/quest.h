@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A receive over all shards of a queue: it awaits something to claim in each of them, claims in the
-// first that has it, and goes on waiting when somebody else was faster.
+// first that has it, and goes on waiting when somebody else was faster. With a request id of the
+// caller's it first looks for what that brought before.
 #pragma once
 
 #include "api/inside.h"
@@ -11,10 +12,11 @@ struct quest;
 // any thread, perhaps before quest_begin returns; what it is shown lives until it returns.
 typedef void quest_done(void *ctx, enum err err, uint32_t shard, struct desk_answer *a);
 
-// desks: one for each shard, all open. The claim is copied.
+// desks: one for each shard, all open. The claim is copied. named: its request id is the caller's,
+// who may ask again with it.
 struct quest *quest_begin(struct open_queue *q, struct desk *const *desks,
-                          const struct op_claim *claim, int64_t wait_ms, quest_done *done,
-                          void *ctx);
+                          const struct op_claim *claim, bool named, int64_t wait_ms,
+                          quest_done *done, void *ctx);
 // True: nothing was claimed, done will not be called, and the quest is gone. False: it was called,
 // or will be soon.
 bool quest_cancel(struct quest *q);

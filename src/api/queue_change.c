@@ -3,8 +3,10 @@
 // on all of them before the first is touched, so that a refusal leaves nothing half done; a
 // deletion that was cut off is finished by the next.
 #include "api/bodies.h"
+#include "api/together.h"
 #include "os/entropy.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define SET_TRIES 10 // against others who change the queue at the same time
@@ -98,7 +100,7 @@ enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
     struct sluice_error own;
     struct sluice_error *e = error ? error : &own;
     for (int tries = 1;; tries++) {
-        struct open_queue *q;
+        CLEANUP(queue_let_go) struct open_queue *q = NULL;
         struct shards_look now;
         enum sluice_code code = queue_get(s, queue, &q, e);
         if (!code) code = look_at_shards(q, &now, e);
@@ -118,18 +120,35 @@ enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
 
 // ---- delete
 
+struct users {
+    struct sluice *s;
+    char **names;
+    const char *of;
+    _Atomic size_t found; // one of them, and 1; 0: none
+};
+
+static void ask_one(void *ctx, size_t i)
+{
+    struct users *u = ctx;
+    char dlq[QUEUE_NAME_MAX + 1];
+    if (atomic_load(&u->found) == 0 && queue_dead_letter_queue(u->s, u->names[i], dlq) &&
+        strcmp(dlq, u->of) == 0)
+        atomic_store(&u->found, i + 1);
+}
+
+// Each is asked, for what it was set to last is in its journal alone; several at a time.
 static enum sluice_code used_by(struct sluice *s, const char *name, struct sluice_error *error)
 {
     struct sluice_names *all;
     enum sluice_code code = sluice_queue_list(s, &all, error);
     if (code) return code;
-    for (size_t i = 0; !code && i < all->len; i++) {
-        char dlq[QUEUE_NAME_MAX + 1];
-        if (queue_dead_letter_queue(s, all->names[i], dlq) && strcmp(dlq, name) == 0)
-            code = refuse(error, ERR_CONFLICT, "queue",
-                          "%s is the dead-letter queue of %s; change or delete that one first",
-                          name, all->names[i]);
-    }
+    struct users u = {.s = s, .names = all->names, .of = name};
+    together(all->len, ask_one, &u);
+    size_t found = atomic_load(&u.found);
+    if (found > 0)
+        code = refuse(error, ERR_CONFLICT, "queue",
+                      "%s is the dead-letter queue of %s; change or delete that one first", name,
+                      all->names[found - 1]);
     sluice_names_free(all);
     return code;
 }
@@ -150,7 +169,7 @@ static enum sluice_code delete_shards(struct open_queue *q, struct sluice_error 
 enum sluice_code direct_queue_delete(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct shards_look now;
     enum sluice_code code = queue_get_fresh(s, queue, &q, error);
     if (!code) code = used_by(s, queue, error);
@@ -161,7 +180,7 @@ enum sluice_code direct_queue_delete(struct sluice *s, const char *queue,
     struct store_answer answer;
     store_answer_init(&answer);
     enum err err = catalog_bury(s->store, &q->row, &answer);
-    if (err) code = refuse_store(error, err, queue, &answer);
+    if (err) code = refuse_store(s, error, err, queue, &answer);
     store_answer_done(&answer);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
         bodies_delete_all(q, shard);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NAMES_STEP 256
+
 static char *copy_text(const char *text)
 {
     size_t len = strlen(text) + 1;
@@ -33,7 +35,7 @@ static void look_at(void *ctx, const struct machine *m, int64_t now)
 enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
                                    struct sluice_queue_info **out, struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct desk *d;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (!code) code = queue_synced_desk(q, 0, &d, error);
@@ -57,9 +59,32 @@ void sluice_queue_info_free(struct sluice_queue_info *info)
     memory_free(info);
 }
 
+static void add_name(void *ctx, const char *name)
+{
+    struct sluice_names *list = ctx;
+    if (list->len % NAMES_STEP == 0)
+        list->names = memory_resize(list->names, (list->len + NAMES_STEP) * sizeof *list->names);
+    list->names[list->len++] = copy_text(name);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// What others have deleted is let go: perhaps nobody will ever call about it again.
+static void forget_deleted(struct sluice *s, const struct sluice_names *alive)
+{
+    struct open_queue **open;
+    size_t len = queues_hold(s, &open);
+    for (size_t i = 0; i < len; i++) {
+        CLEANUP(queue_let_go) struct open_queue *now = NULL;
+        const char *name = open[i]->row.name;
+        bool there = alive->len > 0 &&
+                     bsearch(&name, alive->names, alive->len, sizeof *alive->names, by_name);
+        if (!there) (void)queue_get_fresh(s, name, &now, NULL); // which sees that it is gone
+    }
+    queues_let_go(open, len);
 }
 
 enum sluice_code direct_queue_list(struct sluice *s, struct sluice_names **out,
@@ -67,21 +92,15 @@ enum sluice_code direct_queue_list(struct sluice *s, struct sluice_names **out,
 {
     struct sluice_names *list = NEW(struct sluice_names);
     struct store_answer answer;
-    char name[QUEUE_NAME_MAX + 1] = "";
     store_answer_init(&answer);
-    enum err err;
-    while (!(err = catalog_next(s->store, name, name, &answer))) {
-        list->names = memory_resize(list->names, (list->len + 1) * sizeof *list->names);
-        list->names[list->len++] = copy_text(name);
-    }
-    enum sluice_code code = SLUICE_OK;
-    if (err != ERR_NOT_FOUND) code = refuse_store(error, err, "the catalog", &answer);
+    enum err err = catalog_names(s->store, add_name, list, &answer);
+    enum sluice_code code = err ? refuse_store(s, error, err, "the catalog", &answer) : SLUICE_OK;
     store_answer_done(&answer);
     if (code) {
         sluice_names_free(list);
         return code;
     }
-    if (list->len > 1) qsort(list->names, list->len, sizeof *list->names, by_name);
+    forget_deleted(s, list);
     *out = list;
     return SLUICE_OK;
 }

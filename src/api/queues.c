@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues by name: looking them up, creating, changing and deleting them.
 #include "api/inside.h"
+#include "base/check.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "os/entropy.h"
 
@@ -10,9 +12,15 @@
 
 // ---- opened queues
 
-static struct open_queue *find_open(const struct sluice *s, const char *name)
+static struct open_queue **bucket_of(struct sluice *s, const char *name)
 {
-    struct open_queue *q = s->queues;
+    return &s->queues[hash64_of(bytes_str(name), 0) % QUEUE_BUCKETS];
+}
+
+// With the lock.
+static struct open_queue *find_open(struct sluice *s, const char *name)
+{
+    struct open_queue *q = *bucket_of(s, name);
     while (q && (q->stale || strcmp(q->row.name, name) != 0))
         q = q->next;
     return q;
@@ -34,14 +42,95 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
         q = NEW(struct open_queue);
         q->handle = s;
         q->row = *row;
+        q->holds = 1; // the handle's
+        (void)pthread_mutex_init(&q->opening, NULL);
         q->desks = memory_zeroed(row->birth.shards, sizeof(struct desk *));
         q->reigns = reigns_new(row->birth.shards);
         q->turn = (uint32_t)entropy_u64(); // not everybody starts with the first shard
-        q->next = s->queues;
-        s->queues = q;
+        struct open_queue **bucket = bucket_of(s, row->name);
+        q->next = *bucket;
+        *bucket = q;
     }
+    q->holds++;
     (void)pthread_mutex_unlock(&s->lock);
     return q;
+}
+
+static void queue_free(struct open_queue *q)
+{
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+        desk_close(q->desks[shard]);
+        (void)pthread_mutex_destroy(&q->reigns[shard].lock);
+    }
+    (void)pthread_mutex_destroy(&q->opening);
+    memory_free(q->desks);
+    memory_free(q->reigns);
+    memory_free(q);
+}
+
+// With the lock.
+static void drop_hold(struct open_queue *q)
+{
+    struct sluice *s = q->handle;
+    CHECK(q->holds > 0);
+    if (--q->holds > 0) return;
+    struct open_queue **at = bucket_of(s, q->row.name);
+    while (*at != q)
+        at = &(*at)->next;
+    *at = q->next;
+    q->next = s->leaving;
+    s->leaving = q;
+    (void)pthread_cond_signal(&s->porter_woken);
+}
+
+void queue_hold(struct open_queue *q)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    q->holds++;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+}
+
+void queue_let_go(struct open_queue **q)
+{
+    if (!*q) return;
+    struct sluice *s = (*q)->handle;
+    (void)pthread_mutex_lock(&s->lock);
+    drop_hold(*q);
+    (void)pthread_mutex_unlock(&s->lock);
+    *q = NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(struct open_queue *const *)a)->row.name,
+                  (*(struct open_queue *const *)b)->row.name);
+}
+
+size_t queues_hold(struct sluice *s, struct open_queue ***out)
+{
+    size_t len = 0, cap = 0;
+    *out = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < QUEUE_BUCKETS; i++)
+        for (struct open_queue *q = s->queues[i]; q; q = q->next) {
+            if (q->stale) continue;
+            if (len == cap) {
+                cap = cap > 0 ? 2 * cap : 16;
+                *out = memory_resize(*out, cap * sizeof(struct open_queue *));
+            }
+            q->holds++;
+            (*out)[len++] = q;
+        }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (len > 1) qsort(*out, len, sizeof(struct open_queue *), by_name);
+    return len;
+}
+
+void queues_let_go(struct open_queue **queues, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        queue_let_go(&queues[i]);
+    memory_free(queues);
 }
 
 enum sluice_code queue_check_name(const char *name, struct sluice_error *error)
@@ -59,13 +148,19 @@ static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
     *(bool *)ctx = *(bool *)ctx || machine_deleted(m);
 }
 
+struct desk *desk_if_open(struct open_queue *q, uint32_t shard)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    struct desk *d = q->desks[shard];
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return d;
+}
+
 // What is known of it without asking the store.
 static bool is_known_deleted(struct open_queue *q)
 {
     bool deleted = false;
-    (void)pthread_mutex_lock(&q->handle->lock);
-    struct desk *d = q->desks[0];
-    (void)pthread_mutex_unlock(&q->handle->lock);
+    struct desk *d = desk_if_open(q, 0);
     if (d) desk_look(d, copy_deleted, &deleted);
     return deleted;
 }
@@ -81,7 +176,7 @@ static enum sluice_code look_up(struct sluice *s, const char *name, struct catal
         code = refuse(error, err, "queue", "there is no queue %s", name);
         if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
     } else if (err) {
-        code = refuse_store(error, err, name, &answer);
+        code = refuse_store(s, error, err, name, &answer);
     }
     store_answer_done(&answer);
     return code;
@@ -91,17 +186,25 @@ static struct open_queue *get_open(struct sluice *s, const char *name)
 {
     (void)pthread_mutex_lock(&s->lock);
     struct open_queue *q = find_open(s, name);
+    if (q) q->holds++;
     (void)pthread_mutex_unlock(&s->lock);
     return q;
+}
+
+struct open_queue *queue_if_known(struct sluice *s, const char *name)
+{
+    return get_open(s, name);
 }
 
 enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
                            struct sluice_error *error)
 {
+    *out = NULL;
     enum sluice_code code = queue_check_name(name, error);
     if (code) return code;
     *out = get_open(s, name);
     if (*out && !is_known_deleted(*out)) return SLUICE_OK;
+    queue_let_go(out);
     return queue_get_fresh(s, name, out, error);
 }
 
@@ -109,31 +212,37 @@ enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open
                                  struct sluice_error *error)
 {
     struct catalog_row row;
+    *out = NULL;
     enum sluice_code code = queue_check_name(name, error);
     if (!code) code = look_up(s, name, &row, error);
-    if (code) return code;
-    *out = get_open(s, name);
-    bool same = *out && memcmp((*out)->row.id.bytes, row.id.bytes, sizeof row.id.bytes) == 0;
-    if (same) return SLUICE_OK;
-    if (*out) queue_stale(*out); // another life of the name
-    *out = add_open(s, &row);
-    return SLUICE_OK;
+    if (code && code != SLUICE_NOT_FOUND) return code;
+    CLEANUP(queue_let_go) struct open_queue *before = get_open(s, name);
+    bool same =
+        !code && before && memcmp(before->row.id.bytes, row.id.bytes, sizeof row.id.bytes) == 0;
+    if (before && !same) queue_stale(before); // it is gone, or there is another life of the name
+    if (!code) *out = add_open(s, &row);
+    return code;
 }
 
 void queue_stale(struct open_queue *q)
 {
-    (void)pthread_mutex_lock(&q->handle->lock);
+    struct sluice *s = q->handle;
+    (void)pthread_mutex_lock(&s->lock);
+    bool first = !q->stale;
     q->stale = true;
-    (void)pthread_mutex_unlock(&q->handle->lock);
+    if (first) drop_hold(q); // the handle's
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static enum err open_desk(struct open_queue *q, uint32_t shard, bool events, struct desk **out)
 {
-    struct desk_config config = {.id = {.shard = shard},
+    struct desk_config config = {.crew = q->handle->crew,
+                                 .id = {.shard = shard},
                                  .birth = q->row.birth,
                                  .from_oldest = events,
                                  .keeps_events = events,
                                  .moves_letters = !events,
+                                 .totals = events ? NULL : &q->handle->totals,
                                  .no_courtesy = q->handle->no_courtesy,
                                  .patience_ms = q->handle->timeout_ms};
     memcpy(config.id.queue, q->row.id.bytes, sizeof config.id.queue);
@@ -141,19 +250,29 @@ static enum err open_desk(struct open_queue *q, uint32_t shard, bool events, str
     return desk_open(q->handle->store, &config, out);
 }
 
+static enum sluice_code refuse_desk(struct open_queue *q, enum err err, struct sluice_error *error)
+{
+    struct store_answer silent = {.why = ""}; // what it said was said to the desk
+    (void)store_is_dead(q->handle->store, silent.why);
+    return refuse_store(q->handle, error, err, q->row.name, &silent);
+}
+
 enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
                             struct sluice_error *error)
 {
-    struct sluice *s = q->handle;
+    *out = desk_if_open(q, shard);
+    if (*out) return SLUICE_OK;
     enum err err = ERR_OK;
-    (void)pthread_mutex_lock(&s->lock);
-    bool opens = !q->desks[shard];
-    if (opens) err = open_desk(q, shard, false, &q->desks[shard]);
-    *out = q->desks[shard];
-    (void)pthread_mutex_unlock(&s->lock);
-    if (opens) porter_wake(s); // it may hold letters
-    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
-    return SLUICE_OK;
+    (void)pthread_mutex_lock(&q->opening); // not the handle's: the store may be slow
+    *out = desk_if_open(q, shard);
+    bool opens = !*out;
+    if (opens) err = open_desk(q, shard, false, out);
+    (void)pthread_mutex_lock(&q->handle->lock);
+    if (opens && !err) q->desks[shard] = *out;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    (void)pthread_mutex_unlock(&q->opening);
+    if (opens) porter_wake(q->handle); // it may hold letters
+    return err ? refuse_desk(q, err, error) : SLUICE_OK;
 }
 
 enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct desk **out,
@@ -162,9 +281,7 @@ enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct de
     enum sluice_code code = queue_desk(q, shard, out, error);
     if (code || !atomic_load(&q->handle->self)) return code;
     for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open wants all of them settled
-        (void)pthread_mutex_lock(&q->handle->lock);
-        struct desk *d = q->desks[i];
-        (void)pthread_mutex_unlock(&q->handle->lock);
+        struct desk *d = desk_if_open(q, i);
         if (d) owner_look(q, i, d);
     }
     return code;
@@ -176,11 +293,14 @@ struct open_queue *queue_if_open(struct sluice *s, const char *name, struct desk
     struct open_queue *q = find_open(s, name);
     for (uint32_t i = 0; q && i < q->row.birth.shards; i++)
         if (!q->desks[i]) q = NULL;
+    if (q) q->holds++;
     (void)pthread_mutex_unlock(&s->lock);
-    if (!q || is_known_deleted(q)) return NULL;
-    for (uint32_t i = 0; i < q->row.birth.shards; i++)
-        if (owner_is_due(q, i, q->desks[i])) return NULL; // which takes its time
-    *desks = q->desks;                                    // once open they stay
+    if (!q) return NULL;
+    bool ready = !is_known_deleted(q);
+    for (uint32_t i = 0; ready && i < q->row.birth.shards; i++)
+        ready = !owner_is_due(q, i, q->desks[i]); // which takes its time
+    if (!ready) queue_let_go(&q);
+    if (q) *desks = q->desks; // once open they stay
     return q;
 }
 
@@ -204,23 +324,31 @@ enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct d
                                   struct sluice_error *error)
 {
     enum err err = open_desk(q, shard, true, out);
-    if (err) return refuse(error, err, "", "queue %s: %s", q->row.name, err_text(err));
-    return SLUICE_OK;
+    return err ? refuse_desk(q, err, error) : SLUICE_OK;
+}
+
+void queues_close_left(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *left = s->leaving;
+    s->leaving = NULL;
+    (void)pthread_mutex_unlock(&s->lock);
+    while (left) {
+        struct open_queue *q = left;
+        left = q->next;
+        queue_free(q);
+    }
 }
 
 void queues_close(struct sluice *s)
 {
-    while (s->queues) {
-        struct open_queue *q = s->queues;
-        s->queues = q->next;
-        for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
-            desk_close(q->desks[shard]);
-            (void)pthread_mutex_destroy(&q->reigns[shard].lock);
+    for (size_t i = 0; i < QUEUE_BUCKETS; i++)
+        while (s->queues[i]) {
+            struct open_queue *q = s->queues[i];
+            s->queues[i] = q->next;
+            queue_free(q);
         }
-        memory_free(q->desks);
-        memory_free(q->reigns);
-        memory_free(q);
-    }
+    queues_close_left(s);
 }
 
 // ---- one op on every shard
@@ -249,7 +377,7 @@ static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64
 static enum sluice_code do_plain(struct sluice *s, const char *name, uint16_t kind,
                                  struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     enum sluice_code code = queue_get(s, name, &q, error);
     if (code) return code;
     CLEANUP(buf_done) struct buf payload;
@@ -274,7 +402,7 @@ enum sluice_code direct_queue_resume(struct sluice *s, const char *queue,
 enum sluice_code direct_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
                                     struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     uint64_t sum = 0;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (code) return code;
@@ -325,7 +453,7 @@ struct route {
 static const char *dead_letter_queue_of(void *ctx, const char *queue)
 {
     struct route *r = ctx;
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct queue_config c;
     if (queue_get(r->handle, queue, &q, NULL) || present_config(q, &c, NULL)) return NULL;
     (void)snprintf(r->next, sizeof r->next, "%s", c.dead_letter_queue);
@@ -353,7 +481,7 @@ enum sluice_code queue_check_config(struct sluice *s, const char *name,
 
 enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     if (queue_get(s, name, &q, NULL) == SLUICE_OK) return SLUICE_OK;
     return sluice_queue_create(s, name, NULL, 0, error);
 }
@@ -363,7 +491,7 @@ static enum sluice_code exists_already(struct sluice *s, const char *name,
                                        const struct queue_config *wanted, bool *deleted,
                                        struct sluice_error *error)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct queue_config present;
     struct sluice_error own;
     struct sluice_error *e = error ? error : &own;
@@ -394,7 +522,7 @@ static enum sluice_code create(struct sluice *s, const char *name, const struct 
     if (err == ERR_CONFLICT) code = exists_already(s, name, c, &deleted, error);
     if (deleted && !code) err = catalog_create(s->store, &row, &answer);
     if (err && err != ERR_CONFLICT) {
-        code = refuse_store(error, err, name, &answer);
+        code = refuse_store(s, error, err, name, &answer);
     }
     store_answer_done(&answer);
     return code;

@@ -98,7 +98,10 @@ static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, stru
                                        enum err err)
 {
     enum sluice_code code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
-    if (code == SLUICE_NOT_FOUND) queue_stale(r->queue);
+    if (code == SLUICE_NOT_FOUND) {
+        queue_stale(r->queue);
+        code = refuse_reason(r->error, REASON_DELETED, r->queue->row.name);
+    }
     if (!code && r->answer.deliveries_len > 0) code = hand_out(r, shard, d);
     return code;
 }
@@ -150,7 +153,7 @@ static void quest_wait(struct receiving *r, struct desk *const *desks, int64_t w
 {
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)pthread_cond_init(&w->ended, NULL);
-    struct quest *q = quest_begin(r->queue, desks, &r->claim, wait_ms, quest_ended, w);
+    struct quest *q = quest_begin(r->queue, desks, &r->claim, r->named, wait_ms, quest_ended, w);
     (void)pthread_mutex_lock(&w->lock);
     while (!w->done)
         (void)pthread_cond_wait(&w->ended, &w->lock);
@@ -216,7 +219,9 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
     struct receiving r = {.out = out, .error = error};
     char name[WORKER_NAME_MAX + 1];
     *out = NULL;
-    enum sluice_code code = queue_get(s, queue, &r.queue, error);
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    r.queue = q;
     if (!code) code = prepare(o, &r, name);
     if (code) return code;
     desk_answer_init(&r.answer);
@@ -243,7 +248,7 @@ struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desk
     struct receiving r = {0};
     char name[WORKER_NAME_MAX + 1];
     if (prepare(o, &r, name)) return NULL;
-    return quest_begin(q, desks, &r.claim, wait_of(o), done, ctx);
+    return quest_begin(q, desks, &r.claim, r.named, wait_of(o), done, ctx);
 }
 
 bool receive_needs_store(const struct desk_answer *a)
@@ -333,10 +338,12 @@ static void conclude(struct settling *s, const size_t *members, size_t count, en
     struct result result = {0};
     struct outcome_row row;
     enum sluice_code code = SLUICE_OK;
+    struct sluice_error *error = s->code ? NULL : s->error;
     bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
     if (!told || result.count == 0)
-        code = refuse_op(s->code ? NULL : s->error, err ? err : ERR_CORRUPT, s->kind, a,
-                         s->queue->row.name);
+        code = refuse_op(error, err ? err : ERR_CORRUPT, s->kind, a, s->queue->row.name);
+    else if (result.count != count)
+        code = refuse_reason(error, REASON_REQUEST_REUSED, s->queue->row.name);
     for (size_t i = 0; i < count; i++) {
         if (!code && outcome_row_next(&result, &row)) {
             note(s, members[i], &row);
@@ -405,6 +412,7 @@ static enum sluice_code parse_all(struct sluice *s, const char *queue, const cha
     for (size_t i = 0; i < what->len; i++)
         foreign =
             foreign || token_parse(what->queue, tokens[i], &ignored, NULL) == SLUICE_NOT_FOUND;
+    if (foreign) queue_let_go(&what->queue);
     enum sluice_code code =
         foreign ? queue_get_fresh(s, queue, &what->queue, what->error) : SLUICE_OK;
     for (size_t i = 0; !code && i < what->len; i++) {
@@ -424,13 +432,17 @@ static enum sluice_code settle_all(struct sluice *s, const char *queue, const ch
                                    struct settling *what)
 {
     enum sluice_code code = queue_get(s, queue, &what->queue, what->error);
-    if (code || what->len == 0) return code;
+    if (code || what->len == 0) {
+        queue_let_go(&what->queue);
+        return code;
+    }
     struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
     code = parse_all(s, queue, tokens, what, locks);
     what->locks = locks;
     for (uint32_t shard = 0; !code && shard < what->queue->row.birth.shards; shard++)
         settle_shard(what, shard);
     memory_free(locks);
+    queue_let_go(&what->queue);
     return code ? code : what->code;
 }
 

@@ -2,6 +2,7 @@
 // Dead messages get another chance: those that died in place by an op of their own queue; dead
 // letters by being sent to another queue and acked here. The send's request id is made of the
 // letter's own id, so a redrive that was cut off and is repeated sends nothing twice.
+#include "api/redrive.h"
 #include "api/inside.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -54,13 +55,6 @@ static enum sluice_code redrive_in_place(struct open_queue *q, uint32_t max, uin
     return code;
 }
 
-static const char *header(const struct sluice_message *m, const char *name)
-{
-    for (size_t i = 0; i < m->headers_len; i++)
-        if (strcmp(m->headers[i].name, name) == 0) return m->headers[i].value;
-    return NULL;
-}
-
 static struct sluice_request request_for(const char *id, uint64_t salt)
 {
     struct sluice_request r;
@@ -76,7 +70,8 @@ static enum sluice_code send_again(struct sluice *s, const struct sluice_message
     struct sluice_header *headers = memory_zeroed(m->headers_len + 1, sizeof *headers);
     size_t len = 0;
     for (size_t i = 0; i < m->headers_len; i++)
-        if (strncmp(m->headers[i].name, "sluice-dead-", 12) != 0) headers[len++] = m->headers[i];
+        if (strncmp(m->headers[i].name, HEADER_DEAD, strlen(HEADER_DEAD)) != 0)
+            headers[len++] = m->headers[i];
     headers[len++] = (struct sluice_header){"sluice-redriven-from", m->id};
     struct sluice_send again = {.body = m->body,
                                 .body_len = m->body_len,
@@ -118,22 +113,30 @@ static void give_back(struct sluice *s, const char *queue, struct leftovers *l)
     memory_free(l->tokens);
 }
 
+static enum sluice_code allowed(const struct redrive_where *where, const char *to,
+                                struct sluice_error *error)
+{
+    return where->may ? where->may(where->ctx, to, error) : SLUICE_OK;
+}
+
 // Sends the letters of a batch and acks them; the first thing that went wrong is the answer.
-static enum sluice_code redrive_batch(struct sluice *s, const char *queue, const char *to,
+static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
+                                      const struct redrive_where *where,
                                       const struct sluice_batch *batch, struct leftovers *left,
                                       uint64_t *done, struct sluice_error *error)
 {
     enum sluice_code first = SLUICE_OK;
     for (size_t i = 0; i < batch->len; i++) {
         const struct sluice_message *m = &batch->messages[i];
-        const char *origin = header(m, "sluice-dead-queue");
+        const char *to = where->to ? where->to : m->from.queue;
         const char *token = m->token;
-        if (!origin) {
+        if (!*m->from.queue) {
             leave(left, token); // nobody said that it is dead
             continue;
         }
         struct sluice_error *e = first ? NULL : error;
-        enum sluice_code code = send_again(s, m, to ? to : origin, e);
+        enum sluice_code code = allowed(where, to, e);
+        if (!code) code = send_again(s, m, to, e);
         if (code) leave(left, token);
         if (!code) code = sluice_ack(s, queue, &token, 1, NULL, e);
         if (!code) (*done)++;
@@ -142,8 +145,9 @@ static enum sluice_code redrive_batch(struct sluice *s, const char *queue, const
     return first;
 }
 
-static enum sluice_code redrive_letters(struct sluice *s, const char *queue, const char *to,
-                                        uint32_t max, uint64_t *done, struct sluice_error *error)
+static enum sluice_code redrive_letters(struct sluice *s, const char *queue,
+                                        const struct redrive_where *where, uint32_t max,
+                                        uint64_t *done, struct sluice_error *error)
 {
     struct leftovers left = {0};
     enum sluice_code first = SLUICE_OK;
@@ -158,7 +162,7 @@ static enum sluice_code redrive_letters(struct sluice *s, const char *queue, con
         if (code && !first) first = code;
         if (code) break;
         size_t strays = left.len;
-        code = redrive_batch(s, queue, to, batch, &left, done, first ? NULL : error);
+        code = redrive_batch(s, queue, where, batch, &left, done, first ? NULL : error);
         more = left.len - strays < batch->len; // a batch without a letter: the rest is none either
         if (!first) first = code;
         sluice_batch_free(batch);
@@ -167,19 +171,27 @@ static enum sluice_code redrive_letters(struct sluice *s, const char *queue, con
     return first;
 }
 
-enum sluice_code direct_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
-                                uint64_t *redriven, struct sluice_error *error)
+enum sluice_code redrive_where(struct sluice *s, const char *queue,
+                               const struct redrive_where *where, uint32_t max, uint64_t *redriven,
+                               struct sluice_error *error)
 {
-    struct open_queue *q;
+    struct open_queue *q, *target;
     uint64_t done = 0;
+    const char *to = where->to;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (!code && to && strcmp(to, queue) == 0)
         code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
-    struct open_queue *target;
+    if (!code && to) code = allowed(where, to, error);
     if (!code && to) code = queue_get(s, to, &target, error);
     // In this order: a letter that died here too is ready afterwards, and counted once.
-    if (!code) code = redrive_letters(s, queue, to, max, &done, error);
+    if (!code) code = redrive_letters(s, queue, where, max, &done, error);
     if (!code) code = redrive_in_place(q, max, &done, error);
     if (redriven) *redriven = done;
     return code;
+}
+
+enum sluice_code direct_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
+                                uint64_t *redriven, struct sluice_error *error)
+{
+    return redrive_where(s, queue, &(struct redrive_where){.to = to}, max, redriven, error);
 }

@@ -2,6 +2,7 @@
 // Opening a node by its URL. The token is never part of it: URLs are printed and logged.
 #include "api/remote.h"
 
+#include "api/peer.h"
 #include "api/transport.h"
 #include "base/memory.h"
 #include "net/plain.h"
@@ -82,8 +83,23 @@ static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
     return remote_ask(r, &ask, &call, NULL, error);
 }
 
-enum sluice_code remote_open(const char *url, const struct sluice_options *options,
-                             struct sluice **out, struct sluice_error *error)
+// By TLS it is the certificate that binds a connection to the host, and the host has proven itself.
+static enum sluice_code demand_proof(struct remote *r, const struct owner_name *name,
+                                     struct sluice_error *error)
+{
+    struct greeting greeting = peer_greeting(name);
+    r->forwards = true;
+    if (r->plain)
+        plain_greet(r->plain, &greeting);
+    else if (strncmp(r->url, "https://", 8) != 0)
+        return refuse(error, ERR_DENIED, "store", "a proxy stands between us and %.200s", r->url);
+    return SLUICE_OK;
+}
+
+// name: that of the node it has to be; NULL: any.
+static enum sluice_code open_node(const char *url, const struct owner_name *name,
+                                  const struct sluice_options *options, struct sluice **out,
+                                  struct sluice_error *error)
 {
     struct remote *r = NEW(struct remote);
     const char *ca = getenv("SLUICE_CA");
@@ -96,12 +112,25 @@ enum sluice_code remote_open(const char *url, const struct sluice_options *optio
     if (!code) code = take_token(r, options, error);
     if (!code) r->http = http_new(&config);
     if (!code) r->plain = plain_new(r->url);
+    if (!code && name) code = demand_proof(r, name, error);
     if (!code) code = say_hello(r, error);
     if (code)
         remote_close(&r->handle);
     else
         *out = &r->handle;
     return code;
+}
+
+enum sluice_code remote_open(const char *url, const struct sluice_options *options,
+                             struct sluice **out, struct sluice_error *error)
+{
+    return open_node(url, NULL, options, out, error);
+}
+
+enum sluice_code remote_open_peer(const struct owner_name *name,
+                                  const struct sluice_options *options, struct sluice **out)
+{
+    return open_node(name->url, name, options, out, NULL);
 }
 
 const struct transport remote_transport = {

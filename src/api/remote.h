@@ -23,6 +23,7 @@ struct remote {
     struct http *http;   // for what takes a while: TLS, proxies, event streams
     struct plain *plain; // for all else; NULL: not possible
     struct fork_guard guard;
+    bool forwards;       // what it is asked for was to be done here
     int64_t patience_ms; // for each answer, which is asked for once; 0: again and again
 };
 
@@ -31,6 +32,13 @@ bool remote_is_url(const char *url);
 // sluice_open for such a URL; an error never repeats what may be a secret in it.
 enum sluice_code remote_open(const char *url, const struct sluice_options *options,
                              struct sluice **out, struct sluice_error *error);
+
+// The same for a node that a journal names, to which a caller's own work is brought: nothing is
+// told to anything that does not prove to be that node. The name is borrowed for as long as the
+// handle lives.
+struct owner_name;
+enum sluice_code remote_open_peer(const struct owner_name *name,
+                                  const struct sluice_options *options, struct sluice **out);
 
 // ---- remote_ask.c
 
@@ -48,7 +56,7 @@ struct ask {
     bool wire;        // the answer is wanted in the compact encoding
     struct bytes body;
     const struct sluice_request *request; // NULL: none
-    int64_t until;                        // clock_boot_ms; when it is to be given up
+    int64_t until;   // clock_boot_ms; when it is to be given up; 0: after one try
     int64_t wait_ms; // how long the node may wait on purpose; longer than that is the network's
 };
 

@@ -3,6 +3,7 @@
 // when the time is up.
 #include "api/remote.h"
 
+#include "api/peer.h"
 #include "api/wire.h"
 #include "base/check.h"
 #include "net/plain.h"
@@ -76,6 +77,7 @@ void ask_head_make(const struct remote *r, const struct ask *ask, struct ask_hea
     head->lines_len = 0;
     (void)snprintf(head->url, sizeof head->url, "%s%s", r->url, ask->path);
     if (r->authorization[0]) add_line(head, r->authorization);
+    if (r->forwards) add_line(head, PEER_FORWARDED ": client");
     if (ask->wire) add_line(head, "Accept: " WIRE_TYPE);
     if (ask->type) {
         (void)snprintf(head->content_type, sizeof head->content_type, "Content-Type: %s",
@@ -232,6 +234,12 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
     for (unsigned tries = 0;; tries++) {
         bool this_one;
         int64_t left = ask->until - clock_boot_ms();
+        // An earlier part of the same call may have used it all up.
+        if (ask->until != 0 && left <= 0 && tries == 0) {
+            code =
+                refuse(&last, ERR_UNAVAILABLE, "store", "there was no time left to ask the node");
+            break;
+        }
         call->timeout_ms = (left > 0 ? left : 0) + ask->wait_ms + GRACE_MS;
         if (r->patience_ms > 0) call->timeout_ms = r->patience_ms + ask->wait_ms;
         if (r->plain)

@@ -14,7 +14,7 @@
 static enum sluice_code get(struct remote *r, const char *path, struct http_call *call,
                             struct sluice_error *error)
 {
-    struct ask ask = {.kind = ASK_READ, .method = "GET", .path = path, .until = clock_boot_ms()};
+    struct ask ask = {.kind = ASK_READ, .method = "GET", .path = path, .until = 0};
     return remote_ask(r, &ask, call, NULL, error);
 }
 

@@ -26,12 +26,14 @@ struct remote_events {
     struct sluice_events face; // first
     struct remote *remote;
     struct remote_path path;
+    char queue[QUEUE_NAME_MAX + 1];
     char id[ID_MAX];      // the place of the last event; "": of none yet
     struct ask_head head; // of the call: a stream that breaks names the place it came from
     struct http_call call;
     struct http_stream *stream; // NULL: broken, to be opened again
     size_t read;                // of call.body_in
     bool caught_up;             // all there was has come
+    bool ended;                 // the queue was deleted
     int64_t heard_at;
     unsigned tries;     // to open it, in vain
     int64_t lost_at;    // since when it is broken
@@ -118,6 +120,7 @@ enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_
     e->face.calls = r->handle.calls;
     e->remote = r;
     e->path = remote_path(queue, "/events");
+    (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
     remote_query(&e->path, "from", from);
     http_call_init(&e->call, "GET", NULL);
     e->lost_at = clock_boot_ms();
@@ -171,6 +174,7 @@ static bool field(struct bytes line, const char *name, struct bytes *value)
 
 struct block {
     struct bytes id;
+    struct bytes word; // what sort of event it is
     struct bytes data;
 };
 
@@ -195,7 +199,8 @@ static bool next_block(struct remote_events *e, struct block *out)
             e->read = at;
             return true;
         }
-        if (!field(line, "id:", &out->id)) (void)field(line, "data:", &out->data);
+        if (field(line, "id:", &out->id) || field(line, "event:", &out->word)) continue;
+        (void)field(line, "data:", &out->data);
     }
     return false;
 }
@@ -211,6 +216,18 @@ static int64_t number_at(struct json *o, const char *key)
 {
     struct json *value = json_member(o, key);
     return value && json_kind(value) == JSON_KIND_NUMBER ? json_as_number(value) : 0;
+}
+
+static struct sluice_origin origin_at(struct json *o)
+{
+    struct json *from = json_member(o, "from");
+    if (!from || json_kind(from) != JSON_KIND_OBJECT)
+        return (struct sluice_origin){.queue = "", .id = "", .reason = ""};
+    return (struct sluice_origin){.queue = text_at(from, "queue"),
+                                  .id = text_at(from, "id"),
+                                  .reason = text_at(from, "reason"),
+                                  .retries = (uint32_t)number_at(from, "retries"),
+                                  .died_at = number_at(from, "diedAt")};
 }
 
 static enum sluice_code hand_out(struct remote_events *e, struct bytes data,
@@ -232,6 +249,8 @@ static enum sluice_code hand_out(struct remote_events *e, struct bytes data,
                                  .time = number_at(o, "time"),
                                  .until = number_at(o, "until"),
                                  .count = (uint64_t)number_at(o, "count"),
+                                 .order = (uint64_t)number_at(o, "order"),
+                                 .from = origin_at(o),
                                  .position = (uint64_t)number_at(o, "position"),
                                  .shard = (uint32_t)number_at(o, "shard")};
     return SLUICE_OK;
@@ -244,11 +263,20 @@ static void keep_id(struct remote_events *e, struct bytes id)
     e->id[id.len] = 0;
 }
 
+// What the node says of the stream itself. Of a gap only one who came back too late hears, when
+// another queue has the name.
+static bool is_end(struct bytes word)
+{
+    return bytes_equal(word, bytes_str("end")) || bytes_equal(word, bytes_str("gap"));
+}
+
 // Events that came already. False: there is none.
 static bool take_event(struct remote_events *e, struct bytes *data)
 {
     struct block block;
-    while (next_block(e, &block)) {
+    while (!e->ended && next_block(e, &block)) {
+        e->ended = is_end(block.word);
+        if (e->ended) return false;
         keep_id(e, block.id);
         if (block.id.len > 0) e->caught_up = block.data.len == 0;
         *data = block.data;
@@ -266,7 +294,8 @@ static enum sluice_code let_come(struct remote_events *e, int64_t wait_ms,
         if (e->tries > 0) remote_pause(e->tries, until);
         enum sluice_code code = open_stream(e, error);
         bool again = code == SLUICE_UNAVAILABLE && clock_boot_ms() < until;
-        return again ? SLUICE_OK : code;
+        e->ended = code == SLUICE_NOT_FOUND; // it was there when the stream was opened
+        return again || e->ended ? SLUICE_OK : code;
     }
     forget_read(e);
     size_t had = e->call.body_in.len;
@@ -290,6 +319,7 @@ enum sluice_code remote_events_next(struct sluice_events *face, int64_t wait_ms,
     bool looked = false;
     while (!code) {
         if (take_event(e, &data)) return hand_out(e, data, out, error);
+        if (e->ended) return refuse_ended(error, e->queue);
         int64_t left = until - clock_boot_ms();
         bool waits = wait_ms <= 0 && !e->caught_up; // for what there is already
         if (looked && left <= 0 && !waits) return refuse(error, ERR_NOT_FOUND, "", "no event came");

@@ -2,6 +2,7 @@
 // Sending: messages go to the shard that their group, dedup key or request decides, as few ops as
 // their size allows.
 #include "api/bodies.h"
+#include "api/trip.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -12,9 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#define OP_BYTES_MAX    ((size_t)1 << 20) // of one op, unless a single message is larger
-#define ROOM_NAP_MIN_MS 5                 // between two looks for room in a full queue
-#define ROOM_NAP_MAX_MS 200
+#define OP_BYTES_MAX ((size_t)1 << 20) // of one op, unless a single message is larger
+#define PLENTY       1000              // more room than a few sends take
 
 // A message on its way. A large body is uploaded once, to the shard that is to have the message;
 // every try to send it goes there.
@@ -37,6 +37,8 @@ struct sending {
     struct buf payload;
     uint32_t count;
     uint32_t op_number; // makes every op's request id another
+    bool refused;       // some message of the op, for want of room
+    bool remembered;    // such a refusal, by its op's request id
 };
 
 static struct bytes text(const char *t)
@@ -118,6 +120,7 @@ static void note_rows(struct sending *s, uint32_t shard, struct result *result, 
         enum reason reason = told ? row.reason : result->reason;
         enum err mine = told ? reason_err(reason) : err;
         note_refusal(s, (enum sluice_code)mine, reason);
+        s->refused = s->refused || mine == ERR_LIMIT;
         if (!s->sent) continue;
         struct sluice_sent *sent = &s->sent[s->members[i]];
         *sent = (struct sluice_sent){.code = (enum sluice_code)mine,
@@ -144,12 +147,33 @@ static void conclude(struct sending *s, uint32_t shard, enum err err, const stru
         note_rows(s, shard, &result, err);
         if (result.reason == REASON_DELETED) queue_stale(s->queue);
     } else if (told) {
-        note_failure(s, refuse(error, ERR_INVALID, "request",
-                               "queue %s: the request id was used for %u other messages",
-                               s->queue->row.name, result.count));
+        note_failure(s, refuse_reason(error, REASON_REQUEST_REUSED, s->queue->row.name));
     } else {
         note_failure(s, refuse_op(error, err ? err : ERR_CORRUPT, OP_SEND, a, s->queue->row.name));
     }
+}
+
+struct memory {
+    struct op op;
+    bool has;
+};
+
+static void look_for_answer(void *ctx, const struct machine *m, int64_t now)
+{
+    struct memory *memory = ctx;
+    struct op_result result;
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, SIZE_MAX);
+    (void)now;
+    memory->has = machine_recall(m, &memory->op, &result, &text);
+}
+
+// Is there an answer to this op that it would get again?
+static bool is_remembered(struct desk *d, struct op op)
+{
+    struct memory memory = {.op = op};
+    desk_look(d, look_for_answer, &memory);
+    return memory.has;
 }
 
 // Commits the op that was filled and starts the next.
@@ -164,8 +188,11 @@ static void flush(struct sending *s, uint32_t shard)
     } else {
         struct desk_answer answer;
         desk_answer_init(&answer);
-        enum err err = desk_do(d, (struct op){OP_SEND, buf_bytes(&s->payload)}, &answer);
+        struct op op = {OP_SEND, buf_bytes(&s->payload)};
+        enum err err = desk_do(d, op, &answer);
+        s->refused = false;
         conclude(s, shard, err, &answer);
+        if (s->refused && is_remembered(d, op)) s->remembered = true;
         desk_answer_done(&answer);
     }
     buf_clear(&s->payload);
@@ -312,10 +339,11 @@ static void free_parcels(struct open_queue *q, struct parcel *parcels, size_t le
     memory_free(parcels);
 }
 
-// One pass: every message is taken or refused.
+// One pass: every message is taken or refused. *remembered: some refusal is the answer to its
+// request id for good; the others may be asked for again.
 static enum sluice_code send_once(struct open_queue *q, struct parcel *parcels, size_t len,
                                   const struct request_id *request, struct sluice_sent *sent,
-                                  struct sluice_error *error)
+                                  bool *remembered, struct sluice_error *error)
 {
     struct sending sending = {
         .queue = q, .parcels = parcels, .request = *request, .sent = sent, .error = error};
@@ -330,6 +358,7 @@ static enum sluice_code send_once(struct open_queue *q, struct parcel *parcels, 
         send_shard(&sending, shard, len);
     buf_done(&sending.payload);
     memory_free(sending.members);
+    *remembered = sending.remembered;
     return sending.code;
 }
 
@@ -349,44 +378,143 @@ static bool waits_for_room(struct open_queue *q)
     return blocks;
 }
 
-// Sends those again that were refused for want of room. A refusal is remembered by its request id,
-// so each try has another; the ones before were certainly not taken.
-static enum sluice_code send_refused(struct open_queue *q, const struct parcel *parcels, size_t len,
-                                     struct sluice_sent *sent, struct sluice_error *error)
+// What is sent again must not arrive twice, even when the whole call is made again because its
+// answer was lost. So every try has the request id of the one before, which brings what was taken
+// then; unless a refusal is remembered, too. Then those that were refused go on with another id,
+// which follows from the first.
+struct trip {
+    struct open_queue *queue; // held
+    struct parcel *parcels;
+    size_t len;
+    struct sluice_sent *sent;
+    struct sluice_error *error;
+    struct request_id first, id; // of the call, and of the present try
+    uint32_t ids;                // how many there were
+    bool remembered;
+    size_t *rest; // the messages of the present try
+    size_t rest_len;
+};
+
+static struct trip *trip_new(struct open_queue *q, const struct sluice_send *messages, size_t len,
+                             const struct request_id *id, struct sluice_sent *sent,
+                             struct sluice_error *error)
 {
-    struct parcel *again = memory_zeroed(len, sizeof *again);
-    struct sluice_sent *answers = memory_zeroed(len, sizeof *answers);
-    size_t *which = memory_zeroed(len, sizeof *which);
-    size_t count = 0;
+    struct trip *t = NEW(struct trip);
+    *t = (struct trip){
+        .queue = q, .len = len, .sent = sent, .error = error, .first = *id, .id = *id};
+    t->parcels = memory_zeroed(len, sizeof *t->parcels);
+    t->rest = memory_zeroed(len, sizeof *t->rest);
+    t->rest_len = len;
     for (size_t i = 0; i < len; i++) {
-        if (sent[i].code != SLUICE_LIMIT) continue;
-        again[count] = parcels[i];
-        which[count++] = i;
+        t->parcels[i].message = &messages[i];
+        t->rest[i] = i;
     }
-    struct request_id request;
-    entropy_fill(request.bytes, sizeof request.bytes);
-    enum sluice_code code = send_once(q, again, count, &request, answers, error);
-    for (size_t i = 0; i < count; i++)
-        sent[which[i]] = answers[i];
-    memory_free(again);
-    memory_free(answers);
-    memory_free(which);
+    return t;
+}
+
+static enum sluice_code trip_try(struct trip *t)
+{
+    size_t len = t->rest_len;
+    struct parcel *parcels = memory_zeroed(len, sizeof *parcels);
+    struct sluice_sent *sent = memory_zeroed(len, sizeof *sent);
+    for (size_t i = 0; i < len; i++)
+        parcels[i] = t->parcels[t->rest[i]];
+    enum sluice_code code =
+        send_once(t->queue, parcels, len, &t->id, sent, &t->remembered, t->error);
+    for (size_t i = 0; i < len; i++) {
+        t->parcels[t->rest[i]] = parcels[i]; // it may have been uploaded
+        t->sent[t->rest[i]] = sent[i];
+    }
+    memory_free(parcels);
+    memory_free(sent);
     return code;
 }
 
-static enum sluice_code wait_for_room(struct open_queue *q, const struct parcel *parcels,
-                                      size_t len, struct sluice_sent *sent,
-                                      struct sluice_error *error)
+#define TRIP_PART (UINT64_C(1) << 63) // ids of later tries; the ops of a try are under it
+
+enum sluice_code trip_again(struct trip *t)
 {
-    int64_t give_up = clock_boot_ms() + q->handle->timeout_ms;
-    struct timespec nap = {.tv_nsec = ROOM_NAP_MIN_MS * 1000000};
-    enum sluice_code code = SLUICE_LIMIT;
-    while (code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
-        (void)nanosleep(&nap, NULL);
-        if (nap.tv_nsec < ROOM_NAP_MAX_MS * 1000000) nap.tv_nsec *= 2;
-        code = send_refused(q, parcels, len, sent, error);
+    size_t refused = 0;
+    if (!t->remembered) return trip_try(t);
+    for (size_t i = 0; i < t->rest_len; i++)
+        if (t->sent[t->rest[i]].code == SLUICE_LIMIT) t->rest[refused++] = t->rest[i];
+    t->rest_len = refused;
+    t->id = request_part(t->first.bytes, TRIP_PART + ++t->ids);
+    return trip_try(t);
+}
+
+struct trip *trip_resume(struct sluice *s, const char *queue, const struct sluice_send *messages,
+                         size_t len, const struct sluice_request *request, struct sluice_sent *sent,
+                         struct sluice_error *error)
+{
+    struct open_queue *q;
+    struct request_id id;
+    if (queue_get(s, queue, &q, error)) return NULL;
+    memcpy(id.bytes, request->bytes, sizeof id.bytes);
+    struct trip *t = trip_new(q, messages, len, &id, sent, error);
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    send_begin(&payload, &id);
+    for (uint32_t i = 0; !t->remembered && i < q->row.birth.shards; i++) {
+        struct desk *d = desk_if_open(q, i);
+        t->remembered = d && is_remembered(d, (struct op){OP_SEND, buf_bytes(&payload)});
     }
+    return t;
+}
+
+enum sluice_code trip_begin(struct sluice *s, const char *queue, const struct sluice_send *messages,
+                            size_t len, const struct sluice_request *request,
+                            struct sluice_sent *sent, struct sluice_error *error, struct trip **out)
+{
+    struct open_queue *q;
+    struct request_id id;
+    *out = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = check_all(messages, len, error);
+    for (size_t i = 0; code && i < len; i++)
+        sent[i] = (struct sluice_sent){.code = code};
+    if (code || len == 0) {
+        queue_let_go(&q);
+        return code;
+    }
+    entropy_fill(id.bytes, sizeof id.bytes);
+    if (request) memcpy(id.bytes, request->bytes, sizeof id.bytes);
+    struct trip *t = trip_new(q, messages, len, &id, sent, error);
+    code = trip_try(t);
+    if (code == SLUICE_LIMIT && waits_for_room(q))
+        *out = t;
+    else
+        trip_end(t);
     return code;
+}
+
+static void look_for_plenty(void *ctx, const struct machine *m, int64_t now)
+{
+    struct machine_stats stats;
+    machine_stats(m, now, &stats);
+    uint64_t capacity = machine_config(m)->capacity;
+    uint64_t held = stats.counts[STATE_READY] + stats.counts[STATE_DELAYED] +
+                    stats.counts[STATE_LOCKED] + stats.counts[STATE_DEAD];
+    *(bool *)ctx = *(bool *)ctx && capacity > held && capacity - held > PLENTY;
+}
+
+bool trip_saw_plenty(const struct trip *t)
+{
+    bool plenty = true;
+    for (uint32_t i = 0; i < t->queue->row.birth.shards; i++) {
+        struct desk *d = desk_if_open(t->queue, i);
+        if (d) desk_look(d, look_for_plenty, &plenty);
+    }
+    return plenty;
+}
+
+void trip_end(struct trip *t)
+{
+    if (!t) return;
+    free_parcels(t->queue, t->parcels, t->len, t->sent);
+    queue_let_go(&t->queue);
+    memory_free(t->rest);
+    memory_free(t);
 }
 
 enum sluice_code direct_send(struct sluice *s, const char *queue,
@@ -394,24 +522,18 @@ enum sluice_code direct_send(struct sluice *s, const char *queue,
                              const struct sluice_request *request, struct sluice_sent *sent,
                              struct sluice_error *error)
 {
-    struct open_queue *q;
-    struct request_id id;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = check_all(messages, len, error);
-    for (size_t i = 0; code && sent && i < len; i++)
-        sent[i] = (struct sluice_sent){.code = code};
-    if (code || len == 0) return code;
-    entropy_fill(id.bytes, sizeof id.bytes);
-    if (request) memcpy(id.bytes, request->bytes, sizeof id.bytes);
-    struct sluice_sent *answers = sent ? sent : memory_zeroed(len, sizeof *answers);
-    struct parcel *parcels = memory_zeroed(len, sizeof *parcels);
-    for (size_t i = 0; i < len; i++)
-        parcels[i].message = &messages[i];
-    code = send_once(q, parcels, len, &id, answers, error);
-    if (code == SLUICE_LIMIT && waits_for_room(q))
-        code = wait_for_room(q, parcels, len, answers, error);
-    free_parcels(q, parcels, len, answers);
-    if (!sent) memory_free(answers);
+    struct trip *trip;
+    struct sluice_sent *rows = sent ? sent : memory_zeroed(len + 1, sizeof *rows);
+    enum sluice_code code = trip_begin(s, queue, messages, len, request, rows, error, &trip);
+    int64_t give_up = clock_boot_ms() + s->timeout_ms;
+    struct timespec nap = {.tv_nsec = ROOM_NAP_MIN_MS * 1000000};
+    while (trip && code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < ROOM_NAP_MAX_MS * 1000000) nap.tv_nsec *= 2;
+        code = trip_again(trip);
+    }
+    trip_end(trip);
+    if (!sent) memory_free(rows);
     return code;
 }
 

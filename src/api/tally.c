@@ -9,9 +9,10 @@ static void tell(struct open_queue *q, tally_fn *each, void *ctx)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
         struct tally t = {0};
-        if (!q->desks[i]) continue;
-        desk_tally(q->desks[i], &t.shard);
-        t.waiting = desk_waiting(q->desks[i]);
+        struct desk *d = desk_if_open(q, i);
+        if (!d) continue;
+        desk_tally(d, &t.shard);
+        t.waiting = desk_waiting(d);
         each(ctx, q->row.name, &t);
     }
 }
@@ -19,10 +20,19 @@ static void tell(struct open_queue *q, tally_fn *each, void *ctx)
 void tally_each(struct sluice *s, tally_fn *each, void *ctx)
 {
     if (s->calls != &direct_transport) return;
-    (void)pthread_mutex_lock(&s->lock);
-    for (struct open_queue *q = s->queues; q; q = q->next)
-        if (!q->stale) tell(q, each, ctx);
-    (void)pthread_mutex_unlock(&s->lock);
+    struct open_queue **queues; // held, not locked: whoever leaves a desk calls others back
+    size_t len = queues_hold(s, &queues);
+    for (size_t i = 0; i < len; i++)
+        tell(queues[i], each, ctx);
+    queues_let_go(queues, len);
+}
+
+void tally_totals(const struct sluice *s, struct tally_totals *to)
+{
+    *to = (struct tally_totals){0};
+    if (s->calls != &direct_transport) return;
+    to->others = atomic_load_explicit(&s->totals.others, memory_order_relaxed);
+    histogram_read(&s->totals.ops, &to->ops);
 }
 
 void tally_store(const struct sluice *s, struct meter_snapshot *to)

@@ -15,4 +15,10 @@ struct tally {
 // not call the library.
 typedef void tally_fn(void *ctx, const char *queue, const struct tally *t);
 void tally_each(struct sluice *s, tally_fn *each, void *ctx);
+// What all of them counted together, and those that are closed: it never goes back.
+struct tally_totals {
+    uint64_t others;
+    struct histogram_view ops;
+};
+void tally_totals(const struct sluice *s, struct tally_totals *to);
 void tally_store(const struct sluice *s, struct meter_snapshot *to);

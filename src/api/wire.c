@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VERSION        1
+#define VERSION        2
 #define HEADERS_MAX    4096 // of one message
 #define SEND_BYTES     44   // the least that one message takes
-#define MESSAGE_BYTES  92
+#define MESSAGE_BYTES  101
 #define TOKEN_BYTES    5
 #define PRIORITY_NEVER 255 // what does not fit in a byte is out of range anyway
 
@@ -264,6 +264,32 @@ bool wire_read_receive(struct bytes from, struct wire_receive *out)
     return reader_end(&r);
 }
 
+static void put_origin(struct buf *to, const struct sluice_origin *from)
+{
+    bool letter = from->queue && *from->queue;
+    buf_put_u8(to, letter);
+    if (!letter) return;
+    put_text(to, from->queue);
+    put_text(to, from->id);
+    put_text(to, from->reason);
+    buf_put_u32(to, from->retries);
+    buf_put_i64(to, from->died_at);
+}
+
+static void read_origin(struct reader *r, struct sluice_origin *from)
+{
+    uint8_t letter = read_u8(r);
+    if (letter > 1) r->bad = true;
+    *from = (struct sluice_origin){.queue = "", .id = "", .reason = ""};
+    if (letter != 1) return;
+    from->queue = read_text(r);
+    from->id = read_text(r);
+    from->reason = read_text(r);
+    from->retries = read_u32(r);
+    from->died_at = read_i64(r);
+    if (!*from->queue) r->bad = true;
+}
+
 static void put_message(struct buf *to, const struct sluice_message *m)
 {
     put_text(to, m->id);
@@ -282,6 +308,8 @@ static void put_message(struct buf *to, const struct sluice_message *m)
     buf_put_i64(to, m->lease_ms);
     buf_put_i64(to, m->deadline);
     buf_put_i64(to, m->sent_at);
+    buf_put_u64(to, m->order);
+    put_origin(to, &m->from);
     put_headers(to, m->headers, m->headers_len);
 }
 
@@ -313,6 +341,8 @@ static void read_message(struct reader *r, struct sluice_message *m)
     m->lease_ms = read_i64(r);
     m->deadline = read_i64(r);
     m->sent_at = read_i64(r);
+    m->order = read_u64(r);
+    read_origin(r, &m->from);
     m->headers_len = read_headers_len(r);
 }
 
@@ -342,6 +372,11 @@ static void own_message(struct sluice_message *m, const struct sluice_header *he
     m->content_type = moved(&move, m->content_type);
     m->workflow = moved(&move, m->workflow);
     m->worker = moved(&move, m->worker);
+    if (*m->from.queue) {
+        m->from.queue = moved(&move, m->from.queue);
+        m->from.id = moved(&move, m->from.id);
+        m->from.reason = moved(&move, m->from.reason);
+    }
     for (size_t i = 0; i < len; i++)
         block[i] =
             (struct sluice_header){moved(&move, headers[i].name), moved(&move, headers[i].value)};

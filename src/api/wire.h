@@ -12,7 +12,9 @@
 //     receive   u8 1, worker (text), u32 max, i64 wait, i64 visibility
 //     batch     u8 1, u32 count, each: id, token, state (texts), body, group, dedup, content type,
 //               workflow, worker (texts), u8 priority, u32 attempt, u32 retries, u64 fence,
-//               i64 lease, i64 deadline, i64 sent at, headers
+//               i64 lease, i64 deadline, i64 sent at, u64 order, u8 1 and where it comes from when
+//               it is a dead letter (queue, id, reason (texts), u32 retries, i64 died at), else
+//               u8 0; headers
 //     settle    u8 1, i64 delay or visibility, reason (text), u32 count, tokens (texts)
 //     outcomes  u8 1, u32 count, each: u8 code, reason, status (texts), i64 until; then an error's
 //               fields

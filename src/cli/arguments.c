@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line, read by a command's table of options. Whatever is wrong is one sentence that
 // names the option, the value, and what would be right.
+#include "base/duration.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 
@@ -47,7 +48,7 @@ static int bad_value(const struct cli *cli, const struct cli_option *o, const ch
         return cli_usage(cli, field, "%s \"%.100s\" is not a whole number of at least %" PRId64,
                          field, text, o->min);
     int64_t ms;
-    if (!text_to_duration(text, &ms))
+    if (!duration_read(text, &ms))
         return cli_usage(cli, field, "%s \"%.100s\" is not a duration: " DURATION_HINT, field,
                          text);
     return cli_usage(cli, field, "%s \"%.100s\" is not between %s and %s", field, text,
@@ -58,7 +59,7 @@ static bool value_read(const struct cli_option *o, const char *text, struct cli_
 {
     bool read = true;
     if (o->kind == OPTION_COUNT) read = text_to_number(text, &v->number);
-    if (o->kind == OPTION_DURATION) read = text_to_duration(text, &v->number);
+    if (o->kind == OPTION_DURATION) read = duration_read(text, &v->number);
     if (o->kind == OPTION_MOMENT) return text_to_moment(text, &v->number);
     if (o->kind == OPTION_COUNT || o->kind == OPTION_DURATION)
         return read && v->number >= o->min && (o->max == 0 || v->number <= o->max);

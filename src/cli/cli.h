@@ -92,6 +92,9 @@ void cli_say(const struct cli *cli, const char *format, ...) PRINTF(2, 3);
 // Opens cli->store; the default one is created with its parents. On failure the error was printed:
 // return *status.
 struct sluice *cli_open(const struct cli *cli, int *status);
+// sluice_look at all of them; cli_look_free frees it.
+struct sluice_sight *cli_look(struct sluice *s, const struct sluice_names *names, unsigned what);
+void cli_look_free(struct sluice_sight *seen, size_t len);
 // "NAME does not exist; create it with: sluice queue create NAME", when that is what error says,
 // else cli_fail.
 int cli_fail_queue(const struct cli *cli, const char *queue, const struct sluice_error *error);

@@ -2,9 +2,11 @@
 // events: what happened to a queue, in the order of its journal.
 #include "cli/commands.h"
 #include "cli/screen.h"
+#include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SLICE_MS 250 // how soon a signal is noticed
@@ -20,6 +22,13 @@ static const struct cli_option options[] = {
                       "what is new; default: the oldest that is kept"},
 };
 
+static void print_origin(const struct sluice_origin *from)
+{
+    char *reason = safe_text(from->reason, strlen(from->reason), 0);
+    (void)printf("  from %s in %s%s%s", from->id, from->queue, *reason ? ": " : "", reason);
+    free(reason);
+}
+
 static void event_print(const struct sluice_event *e)
 {
     char time[TEXT_MAX], until[TEXT_MAX];
@@ -31,6 +40,8 @@ static void event_print(const struct sluice_event *e)
     if (*e->worker) (void)printf("  by %s", e->worker);
     if (e->until) (void)printf("  until %s", moment_text(e->until, until) + strlen("2030-01-31 "));
     if (e->count) (void)printf("  count %llu", (unsigned long long)e->count);
+    if (e->order) (void)printf("  order %llu", (unsigned long long)e->order);
+    if (*e->from.queue) print_origin(&e->from);
     (void)putchar('\n');
 }
 
@@ -118,9 +129,10 @@ const struct command command_events = {
     .summary = "Prints what happened to a queue, or follows it",
     .details = "Events are kept as long as the journal's entries: an hour at least. To go on\n"
                "after an interruption give --from the last position seen plus one; a position\n"
-               "can hold several events, each with an id that never changes.\n"
+               "can hold several events, each with an id that never changes. When the queue is\n"
+               "deleted, who follows it ends with status 5.\n"
                "JSON keys: id, type, queue, message, attempt, time, position, shard, and where\n"
-               "they apply status, reason, worker, fence, until, count.",
+               "they apply status, reason, worker, fence, until, count, order, from.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_events,

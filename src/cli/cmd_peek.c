@@ -116,6 +116,9 @@ static void print_message(const struct sluice_message *m)
     print_text("dedup", m->dedup);
     print_text("contentType", m->content_type);
     print_text("workflow", m->workflow);
+    print_text("diedIn", m->from.queue);
+    print_text("diedAs", m->from.id);
+    print_text("diedFor", m->from.reason);
     for (size_t i = 0; i < m->headers_len; i++) {
         char *name = safe_text(m->headers[i].name, strlen(m->headers[i].name), 0);
         char *value = safe_text(m->headers[i].value, strlen(m->headers[i].value), 0);

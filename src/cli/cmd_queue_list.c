@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // queue list and queue show: which queues there are, and how they are set.
+#include "base/duration.h"
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -31,7 +32,7 @@ static const char *readable(const char *value, char out[static TEXT_MAX])
 {
     int64_t ms;
     size_t len = strlen(value);
-    bool time = len > 2 && strcmp(value + len - 2, "ms") == 0 && text_to_duration(value, &ms);
+    bool time = len > 2 && strcmp(value + len - 2, "ms") == 0 && duration_read(value, &ms);
     if (time) return duration_exact(ms, out);
     return *value ? value : "-";
 }
@@ -56,21 +57,20 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
                                         "FAILURE", ">RETRIES", "DEAD LETTERS", ">SHARDS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
+    struct sluice_sight *seen = cli_look(s, names, SLUICE_SEE_INFO);
     for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
-        struct sluice_queue_info *info = NULL;
-        struct sluice_error error = {0};
-        enum sluice_code code = sluice_queue_show(s, names->names[i], &info, &error);
+        enum sluice_code code = seen[i].error.code;
         if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile
         if (code != SLUICE_OK) {
-            int mine = cli_fail(cli, &error);
+            int mine = cli_fail(cli, &seen[i].error);
             status = status ? status : mine;
         } else if (cli->json) {
-            json_print(info_json(info), stdout);
+            json_print(info_json(seen[i].info), stdout);
         } else {
-            add_row(t, info);
+            add_row(t, seen[i].info);
         }
-        sluice_queue_info_free(info);
     }
+    cli_look_free(seen, names->len);
     if (!cli->json) table_print(t, cli, stdout);
     table_free(t);
     return status;

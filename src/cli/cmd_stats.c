@@ -77,27 +77,28 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
                                         ">PROCESSED", ">DEAD",  ">OLDEST"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
+    struct sluice_sight *seen = cli_look(s, names, SLUICE_SEE_STATS);
     for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
-        struct sluice_stats v;
-        struct sluice_error error = {0};
+        const struct sluice_stats *v = &seen[i].stats;
         char text[TEXT_MAX];
-        enum sluice_code code = sluice_stats(s, names->names[i], &v, &error);
+        enum sluice_code code = seen[i].error.code;
         if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile
         if (code != SLUICE_OK) {
-            int mine = cli_fail(cli, &error);
+            int mine = cli_fail(cli, &seen[i].error);
             status = status ? status : mine;
         } else if (cli->json) {
-            stats_json_print(names->names[i], &v, prices);
+            stats_json_print(names->names[i], v, prices);
         } else {
             table_cell(t, names->names[i]);
-            table_number(t, v.ready);
-            table_number(t, v.locked);
-            table_number(t, v.delayed);
-            table_number(t, v.processed);
-            table_number(t, v.dead);
-            table_cell(t, v.oldest_age_ms ? duration_text(v.oldest_age_ms, text) : "-");
+            table_number(t, v->ready);
+            table_number(t, v->locked);
+            table_number(t, v->delayed);
+            table_number(t, v->processed);
+            table_number(t, v->dead);
+            table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
         }
     }
+    cli_look_free(seen, names->len);
     if (!cli->json && names->len > 0) table_print(t, cli, stdout);
     if (names->len == 0) cli_say(cli, "there are no queues yet");
     table_free(t);

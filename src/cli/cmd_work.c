@@ -2,6 +2,7 @@
 // sluice work: run a program for each message. This thread waits for signals and draws; the slots
 // do the rest.
 #define _GNU_SOURCE // asprintf
+#include "base/duration.h"
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "cli/work_face.h"
@@ -121,6 +122,17 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
     return 0;
 }
 
+// How long a lock lasts: a question must not take longer.
+static int64_t lease_of(const struct work_options *o, const struct sluice_queue_info *info)
+{
+    int64_t ms = 0;
+    if (o->visibility_ms > 0) return o->visibility_ms;
+    for (size_t i = 0; i < info->settings_len; i++)
+        if (strcmp(info->settings[i].key, "visibilityTimeout") == 0)
+            (void)duration_read(info->settings[i].value, &ms);
+    return ms;
+}
+
 // argv as exec wants it.
 static char **program_of(const struct arguments *args)
 {
@@ -232,6 +244,7 @@ static int run(const struct cli *cli, const struct arguments *args)
         status = cli_fail_queue(cli, o.queue, &error);
     } else {
         char **program = program_of(args);
+        o.lease_ms = lease_of(&o, info);
         o.spec.program = program;
         o.spec.queue = o.queue;
         o.spec.worker = o.worker;

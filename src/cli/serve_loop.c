@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LOOK_MS  1000  // how often it is seen whether the store can still be used
 #define ALIVE_MS 10000 // a server that has not looked after its connections for so long is stuck
 
 static void signals_of(sigset_t *set)
@@ -93,14 +94,14 @@ static void *end_at_once(void *arg)
     _exit(128 + number);
 }
 
-static int stop(struct serve *s, int number)
+// why: of what it stops, for the log.
+static int stop(struct serve *s, const char *why)
 {
     const struct conf *c = s->now ? s->now : s->conf;
     int64_t deadline_ms = conf_number(c, CONF_SHUTDOWN_DEADLINE);
     pthread_t second;
     (void)notify_say("STOPPING=1");
-    LOG(server_log(s->server), LOG_INFO, "stopping",
-        LOG_TEXT("signal", number == SIGINT ? "INT" : "TERM"),
+    LOG(server_log(s->server), LOG_INFO, "stopping", LOG_TEXT("signal", why),
         LOG_NUMBER("deadlineMs", deadline_ms));
     if (pthread_create(&second, NULL, end_at_once, s) == 0) (void)pthread_detach(second);
     int64_t drain_ms = conf_number(c, CONF_SHUTDOWN_DRAIN);
@@ -116,15 +117,32 @@ static int stop(struct serve *s, int number)
     _exit(sluice_code_exit(SLUICE_UNAVAILABLE));
 }
 
+// A store's handle that is dead stays so: a new process opens it again, and whoever looks after
+// this one starts it. Those who wait hear that it was not done.
+static bool is_beyond_help(struct serve *s)
+{
+    struct sluice_error error;
+    if (!server_store_is_dead(s->server, &error)) return false;
+    LOG(server_log(s->server), LOG_ERROR, "store-dead", LOG_TEXT("error", error.message));
+    (void)cli_fail(s->cli, &error);
+    return true;
+}
+
 int serve_loop(struct serve *s)
 {
     int64_t watchdog_ms = notify_watchdog_ms();
-    int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : -1;
+    int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : LOOK_MS;
+    if (wait_ms > LOOK_MS) wait_ms = LOOK_MS;
     (void)notify_say("READY=1");
     for (;;) {
         int number = next_signal(s, wait_ms);
-        if (number == SIGINT || number == SIGTERM) return stop(s, number);
+        if (number == SIGINT || number == SIGTERM)
+            return stop(s, number == SIGINT ? "INT" : "TERM");
         if (number == SIGHUP) reload(s);
+        if (is_beyond_help(s)) {
+            (void)stop(s, "none");
+            return sluice_code_exit(SLUICE_UNAVAILABLE);
+        }
         if (watchdog_ms > 0 && now_ms() - server_alive_ms(s->server) < ALIVE_MS)
             (void)notify_say("WATCHDOG=1");
     }

@@ -72,29 +72,37 @@ static uint64_t rate(const struct watched *row, uint64_t now, uint64_t before)
     return ((now - before) * 1000 + (uint64_t)ms / 2) / (uint64_t)ms;
 }
 
-static enum sluice_code look_at(struct watch *w, const char *name, struct sluice_error *error)
+static void note_look(struct watch *w, const char *name, const struct sluice_stats *stats)
 {
-    struct look look = {0};
-    enum sluice_code code = sluice_stats(w->s, name, &look.stats, error);
-    if (code != SLUICE_OK) return code;
     struct watched *row = row_for(w, name);
-    look.at_ms = steady_ms();
-    row->looks[row->count++ % LOOKS] = look;
+    row->looks[row->count++ % LOOKS] = (struct look){.stats = *stats, .at_ms = steady_ms()};
     row->seen = true;
-    return SLUICE_OK;
+}
+
+static enum sluice_code look_at_one(struct watch *w, struct sluice_error *error)
+{
+    struct sluice_stats stats;
+    enum sluice_code code = sluice_stats(w->s, w->only, &stats, error);
+    if (code == SLUICE_OK) note_look(w, w->only, &stats);
+    return code;
 }
 
 static enum sluice_code look_around(struct watch *w, struct sluice_error *error)
 {
     for (size_t i = 0; i < w->len; i++)
         w->rows[i].seen = false;
-    if (w->only) return look_at(w, w->only, error);
+    if (w->only) return look_at_one(w, error);
     struct sluice_names *names = NULL;
     enum sluice_code code = sluice_queue_list(w->s, &names, error);
+    if (code != SLUICE_OK) return code;
+    struct sluice_sight *seen = cli_look(w->s, names, SLUICE_SEE_STATS);
     for (size_t i = 0; code == SLUICE_OK && i < names->len; i++) {
-        code = look_at(w, names->names[i], error);
+        code = seen[i].error.code;
+        if (code == SLUICE_OK) note_look(w, names->names[i], &seen[i].stats);
         if (code == SLUICE_NOT_FOUND) code = SLUICE_OK; // deleted meanwhile
+        if (code != SLUICE_OK) *error = seen[i].error;
     }
+    cli_look_free(seen, names->len);
     sluice_names_free(names);
     return code;
 }

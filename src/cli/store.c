@@ -59,3 +59,16 @@ struct sluice *cli_open(const struct cli *cli, int *status)
     *status = cli_fail(cli, &error);
     return NULL;
 }
+
+struct sluice_sight *cli_look(struct sluice *s, const struct sluice_names *names, unsigned what)
+{
+    struct sluice_sight *seen = cli_alloc((names->len + 1) * sizeof *seen);
+    sluice_look(s, (const char *const *)names->names, names->len, what, seen);
+    return seen;
+}
+
+void cli_look_free(struct sluice_sight *seen, size_t len)
+{
+    sluice_sights_done(seen, len);
+    free(seen);
+}

@@ -2,6 +2,8 @@
 // Numbers, durations and times, between text and milliseconds.
 #include "cli/text.h"
 
+#include "base/duration.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,74 +15,12 @@
 #define DAY      (24 * HOUR)
 #define YEAR_MAX 9999
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-// Digits from *text on, which moves behind them. False: none, or more than int64_t holds.
-static bool take_digits(const char **text, int64_t *out)
-{
-    const char *at = *text;
-    int64_t v = 0;
-    if (!is_digit(*at)) return false;
-    for (; is_digit(*at); at++) {
-        int digit = *at - '0';
-        if (v > (INT64_MAX - digit) / 10) return false;
-        v = v * 10 + digit;
-    }
-    *text = at;
-    *out = v;
-    return true;
-}
-
 bool text_to_number(const char *text, int64_t *out)
 {
-    return take_digits(&text, out) && *text == '\0';
+    return digits_take(&text, out) && *text == '\0';
 }
 
 // ---- durations
-
-// ".25" of a second, at *text: in thousandths. Finer digits are refused, not dropped.
-static bool take_fraction(const char **text, int64_t *thousandths)
-{
-    int64_t scale = 1000;
-    *thousandths = 0;
-    if (**text != '.') return true;
-    const char *at = *text + 1;
-    if (!is_digit(*at)) return false;
-    for (; is_digit(*at); at++) {
-        scale /= 10;
-        if (scale == 0) return false;
-        *thousandths += (*at - '0') * scale;
-    }
-    *text = at;
-    return true;
-}
-
-static const struct unit {
-    const char *name;
-    int64_t ms;
-} units[] = {{"ms", 1}, {"s", SECOND}, {"m", MINUTE}, {"h", HOUR}, {"d", DAY}};
-
-bool text_to_duration(const char *text, int64_t *out)
-{
-    int64_t whole, thousandths;
-    if (!take_digits(&text, &whole)) return false;
-    if (*text == '\0') { // nothing needs no unit
-        *out = 0;
-        return whole == 0;
-    }
-    if (!take_fraction(&text, &thousandths)) return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        int64_t unit = units[i].ms;
-        if (strcmp(text, units[i].name) != 0) continue;
-        if (whole > INT64_MAX / unit - 1 || thousandths * unit % 1000 != 0) return false;
-        *out = whole * unit + thousandths * unit / 1000;
-        return true;
-    }
-    return false;
-}
 
 const char *duration_text(int64_t ms, char out[static TEXT_MAX])
 {
@@ -102,10 +42,10 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
 
 const char *duration_exact(int64_t ms, char out[static TEXT_MAX])
 {
-    size_t unit = sizeof units / sizeof *units - 1;
-    while (unit > 0 && (ms < units[unit].ms || ms % units[unit].ms != 0))
+    const struct duration_unit *unit = &duration_units[DURATION_UNITS - 1];
+    while (unit > duration_units && (ms < unit->ms || ms % unit->ms != 0))
         unit--;
-    (void)snprintf(out, TEXT_MAX, "%" PRId64 "%s", ms / units[unit].ms, units[unit].name);
+    (void)snprintf(out, TEXT_MAX, "%" PRId64 "%s", ms / unit->ms, unit->name);
     return out;
 }
 
@@ -132,7 +72,7 @@ static bool take_clock(const char **text, struct moment *m)
         if (sscanf(*text, ":%2d%n", &second, &used) != 1 || used != 3) return false;
         *text += used;
         m->tm.tm_sec = second;
-        if (second < 0 || !take_fraction(text, &m->thousandths)) return false;
+        if (second < 0 || !fraction_take(text, &m->thousandths)) return false;
     }
     return hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && m->tm.tm_sec < 60;
 }

@@ -9,9 +9,7 @@
 // A whole number, digits only. False: not that, or it does not fit.
 bool text_to_number(const char *text, int64_t *out);
 
-// "500ms", "30s", "1.5s", "5m", "2h", "7d", and "0": milliseconds. A unit is required, for "5"
-// would be seconds to one reader and milliseconds to another.
-bool text_to_duration(const char *text, int64_t *out);
+// Of a duration that base/duration.h does not read.
 #define DURATION_HINT "a number and its unit, such as 500ms, 30s, 5m or 2h"
 
 // "2027-01-31T12:00:00Z", "2030-01-31T12:00:00.250+02:00", "2030-01-31 12:00" (local time), or

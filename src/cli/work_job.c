@@ -256,11 +256,33 @@ static enum work_end refuse_start(struct slot *s, int why)
     return end;
 }
 
+// The answer was long on its way, counted from the question, but the lock may be good: the token
+// decides. Until it has, nothing may be done.
+static bool renew_at_once(struct slot *s)
+{
+    struct pool *p = s->pool;
+    const char *token = s->token;
+    int64_t asked = work_now_ms();
+    int64_t lease = p->options.lease_ms > s->lease_ms ? p->options.lease_ms : s->lease_ms;
+    if (lease == 0 || sluice_renew(atomic_load(&p->store), p->options.queue, &token, 1, lease, NULL,
+                                   NULL) != SLUICE_OK)
+        return false;
+    (void)pthread_mutex_lock(&p->lock);
+    p->renewals++;
+    s->lease_ms = lease;
+    s->deadline_ms = asked + lease;
+    s->renew_at_ms = asked + lease / 3;
+    bool good = work_now_ms() < s->deadline_ms && !s->lost;
+    (void)pthread_mutex_unlock(&p->lock);
+    heart_wake(p);
+    return good;
+}
+
 enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t asked_ms)
 {
     struct job j = {.slot = s, .child = {.pid_fd = -1, .err_fd = -1, .out_fd = -1}};
     slot_take(s, m, asked_ms);
-    if (work_now_ms() >= asked_ms + m->lease_ms) { // the answer was long on its way
+    if (work_now_ms() >= asked_ms + m->lease_ms && !renew_at_once(s)) {
         slot_report(s, END_LOST, -1, "the lock had run out when it came");
         return END_LOST;
     }

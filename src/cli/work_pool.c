@@ -125,7 +125,7 @@ static int64_t wait_of(struct slot *s)
 {
     const struct work_options *o = &s->pool->options;
     int64_t wait = WAIT_MS;
-    int64_t lease = o->visibility_ms > 0 ? o->visibility_ms : s->lease_ms;
+    int64_t lease = o->visibility_ms == 0 && s->lease_ms > 0 ? s->lease_ms : o->lease_ms;
     if (lease > 0 && lease / WAIT_PER_LEASE < wait) wait = lease / WAIT_PER_LEASE;
     if (!o->drain) return wait;
     (void)pthread_mutex_lock(&s->pool->lock);

@@ -73,6 +73,7 @@ struct work_options {
     char worker[WORK_WORKER_MAX + 1];
     uint32_t jobs;
     int64_t visibility_ms; // 0: the queue's
+    int64_t lease_ms;      // which of the two it is, as far as is known
     int64_t kill_after_ms; // from TERM to KILL
     bool once;
     bool drain;

@@ -96,6 +96,19 @@ static bool is_in_flight(const struct journal *j, const struct pending *p)
     return false;
 }
 
+static bool list_holds(const struct pending_list *l, bool (*is)(void *ctx, const struct op *op),
+                       void *ctx)
+{
+    for (const struct pending *p = l->head; p; p = p->next)
+        if (is(ctx, &p->op)) return true;
+    return false;
+}
+
+bool journal_holds(const struct journal *j, bool (*is)(void *ctx, const struct op *op), void *ctx)
+{
+    return list_holds(&j->queue, is, ctx) || list_holds(&j->batch.ops, is, ctx);
+}
+
 static void expire_waiting(struct journal *j, struct pending_list *l)
 {
     struct pending_list kept = {0};

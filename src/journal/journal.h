@@ -131,7 +131,9 @@ bool journal_next_reply(struct journal *j, struct journal_reply *out);
 // ---- looking
 
 uint64_t journal_slot(const struct journal *j); // the last one folded
-int64_t journal_time(const struct journal *j);  // the time of the fold
+// Whether an op that was handed in, answered or not, may still be committed, and is such a one.
+bool journal_holds(const struct journal *j, bool (*is)(void *ctx, const struct op *op), void *ctx);
+int64_t journal_time(const struct journal *j); // the time of the fold
 uint64_t journal_digest(const struct journal *j);
 uint64_t journal_epoch(const struct journal *j);
 struct journal_owner journal_owner(const struct journal *j); // the recorded one; views into j

@@ -207,6 +207,20 @@ static void put_body(struct json *o, const struct sluice_message *m)
     }
 }
 
+static void put_origin(struct json *o, const struct sluice_origin *from)
+{
+    if (!from->queue || !*from->queue) return;
+    struct json *child = json_new();
+    json_text(child, "queue", from->queue);
+    json_text(child, "id", from->id);
+    if (*from->reason) {
+        json_text(child, "reason", from->reason);
+        json_number(child, "retries", from->retries);
+        json_number(child, "diedAt", from->died_at);
+    }
+    json_take(o, "from", child);
+}
+
 struct json *json_message(const char *queue, const struct sluice_message *m)
 {
     struct json *o = json_new(), *headers = json_new();
@@ -225,6 +239,8 @@ struct json *json_message(const char *queue, const struct sluice_message *m)
         json_text(headers, m->headers[i].name, m->headers[i].value);
     json_take(o, "headers", headers);
     json_number(o, "sentAt", m->sent_at);
+    if (m->order) json_number(o, "order", (int64_t)m->order);
+    put_origin(o, &m->from);
     return o;
 }
 
@@ -243,6 +259,8 @@ struct json *json_event(const char *queue, const struct sluice_event *e)
     if (e->fence) json_number(o, "fence", (int64_t)e->fence);
     if (e->until) json_number(o, "until", e->until);
     if (e->count) json_number(o, "count", (int64_t)e->count);
+    if (e->order) json_number(o, "order", (int64_t)e->order);
+    put_origin(o, &e->from);
     json_number(o, "position", (int64_t)e->position);
     json_number(o, "shard", e->shard);
     return o;

@@ -4,6 +4,7 @@
 #include "queue/config.h"
 
 #include "base/check.h"
+#include "base/duration.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -192,8 +193,6 @@ struct unit {
     uint64_t factor;
 };
 
-static const struct unit time_units[] = {{"", 1},      {"ms", 1},      {"s", 1000},
-                                         {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
 static const struct unit byte_units[] = {{"", 1},         {"B", 1},         {"KB", 1000},
                                          {"MB", 1000000}, {"KiB", 1 << 10}, {"MiB", 1 << 20},
                                          {"GiB", 1 << 30}};
@@ -216,6 +215,14 @@ static bool parse_number(const char *text, const struct unit *units, size_t unit
         return v <= UINT64_MAX / units[i].factor;
     }
     return false;
+}
+
+static bool parse_time(const char *text, uint64_t *out)
+{
+    int64_t ms;
+    if (!duration_read_ms(text, &ms)) return false;
+    *out = (uint64_t)ms;
+    return true;
 }
 
 // "2", "1.5", "0.25": in thousandths.
@@ -261,7 +268,7 @@ static bool parse(const struct row *row, const char *text, uint64_t *v)
     case KIND_BOOL:
         return parse_word(text, row->words, v);
     case KIND_TIME:
-        return parse_number(text, time_units, sizeof time_units / sizeof *time_units, v);
+        return parse_time(text, v);
     case KIND_BYTES:
         return parse_number(text, byte_units, sizeof byte_units / sizeof *byte_units, v);
     case KIND_FRACTION:

@@ -7,6 +7,7 @@
 #include "queue/state.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *const names[EVENT_COUNT] = {
 #define EVENT_NAME(name, id) id,
@@ -43,6 +44,22 @@ struct bytes event_worker(const struct events *list, const struct event *e)
 {
     if (e->worker_len == 0) return BYTES_EMPTY;
     return bytes_of(list->text.data + e->worker_at, e->worker_len);
+}
+
+bool event_origin(const struct events *list, const struct event *e, struct event_origin *out)
+{
+    if (e->origin_len == 0) return false;
+    struct reader r = reader_of(bytes_of(list->text.data + e->origin_at, e->origin_len));
+    struct bytes id = read_bytes(&r, sizeof out->id.bytes);
+    if (id.len > 0) memcpy(out->id.bytes, id.data, id.len);
+    out->shard = read_u32(&r);
+    out->seq = read_u64(&r);
+    out->retries = read_u32(&r);
+    out->died_at = read_i64(&r);
+    out->queue = read_sized(&r, QUEUE_NAME_MAX);
+    out->reason = read_sized(&r, FAIL_REASON_MAX);
+    CHECK(reader_end(&r)); // emit_origin wrote it
+    return true;
 }
 
 void event_id(const struct event *e, const struct queue_id *queue, uint32_t shard,
@@ -108,4 +125,24 @@ void emit_worker(struct machine *m, struct event *e, uint32_t w)
     e->worker_at = (uint32_t)list->text.len;
     buf_put(&list->text, name);
     if (list->text.bad) e->worker_at = e->worker_len = 0;
+}
+
+// For the event that was emitted last.
+void emit_origin(struct machine *m, const struct op_arrive *a)
+{
+    struct events *list = m->events;
+    if (!list) return;
+    struct event *e = &list->rows[list->len - 1];
+    CHECK(e->kind == EVENT_MESSAGE_ENQUEUED);
+    size_t at = list->text.len;
+    buf_put(&list->text, bytes_of(a->source.bytes, sizeof a->source.bytes));
+    buf_put_u32(&list->text, a->source_shard);
+    buf_put_u64(&list->text, a->origin_seq);
+    buf_put_u32(&list->text, a->retries);
+    buf_put_i64(&list->text, a->died_at);
+    buf_put_sized(&list->text, a->origin);
+    buf_put_sized(&list->text, arrive_reason(a));
+    if (list->text.bad) return;
+    e->origin_at = (uint32_t)at;
+    e->origin_len = (uint32_t)(list->text.len - at);
 }

@@ -56,6 +56,8 @@ struct event {
     uint64_t from;  // message-enqueued: the dead message that was redriven
     uint32_t worker_at; // into events.text
     uint32_t worker_len;
+    uint32_t origin_at; // too: of a dead letter that arrived
+    uint32_t origin_len;
 };
 
 struct events {
@@ -69,6 +71,19 @@ void events_init(struct events *e);
 void events_done(struct events *e);
 void events_clear(struct events *e); // keeps the memory
 struct bytes event_worker(const struct events *list, const struct event *e);
+
+// The message that died elsewhere, of a message-enqueued by its letter's arrival. Views into the
+// list.
+struct event_origin {
+    struct bytes queue; // its name
+    struct queue_id id;
+    uint32_t shard;
+    uint64_t seq;
+    struct bytes reason;
+    uint32_t retries;
+    int64_t died_at;
+};
+bool event_origin(const struct events *list, const struct event *e, struct event_origin *out);
 
 const char *event_name(enum event_kind kind);
 // "<queue id in hex>-<shard>-<slot>-<op>-<kind's name>-<n>"; op is "t" for what time did.

@@ -288,6 +288,11 @@ const char *dead_cause_name(enum dead_cause cause)
     return cause_names[cause];
 }
 
+struct bytes arrive_reason(const struct op_arrive *op)
+{
+    return op->reason.len > 0 ? op->reason : bytes_str(dead_cause_name(op->cause));
+}
+
 void arrive_encode(struct buf *out, const struct op_arrive *op)
 {
     op_head_put(out, &op->request);

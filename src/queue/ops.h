@@ -203,6 +203,9 @@ struct op_arrive {
     struct message message;
 };
 
+// What was said of it when it failed for good, else the cause by name.
+struct bytes arrive_reason(const struct op_arrive *op);
+
 void arrive_encode(struct buf *out, const struct op_arrive *op);
 MUST_USE enum err arrive_decode(struct bytes payload, struct op_arrive *out);
 

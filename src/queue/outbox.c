@@ -118,6 +118,7 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
     source_raise(m, source, op.number);
     if (is_strict(m)) op.message.priority = 0;
     uint64_t seq = message_enter(m, &op.message, 0, skip);
+    emit_origin(m, &op);
     result_begin(&m->result, REASON_NONE);
     buf_put_u64(&m->result, seq);
     return REASON_NONE;

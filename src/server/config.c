@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/duration.h"
 #include "base/memory.h"
 #include "net/listen.h"
 #include "os/file.h"
@@ -83,13 +84,6 @@ static bool read_size(const char *text, int64_t *out)
     return false;
 }
 
-// A bare number would be seconds to one reader and milliseconds to another.
-static bool read_duration(const char *text, int64_t *out)
-{
-    size_t digits = strspn(text, "0123456789");
-    return text[digits] != '\0' && duration_read(text, out);
-}
-
 static bool read_word(const char *text, const char *const *words, int64_t *out)
 {
     for (*out = 0; words[*out]; ++*out)
@@ -127,7 +121,7 @@ static const char *read_value(enum kind kind, const char *text, int64_t *out)
     case SIZE:
         return read_size(text, out) ? NULL : "a number of bytes, such as 65536, 512KiB or 12MiB";
     case DURATION:
-        return read_duration(text, out) ? NULL : "a number and its unit, such as 500ms, 30s or 5m";
+        return duration_read(text, out) ? NULL : "a number and its unit, such as 500ms, 30s or 5m";
     case BOOL:
         return read_bool(text, out) ? NULL : "yes or no";
     case LOG_FORMAT:
@@ -391,6 +385,20 @@ static bool check_tls(const struct conf *c, struct sluice_error *error)
     return false;
 }
 
+// A quarter of the memory for bodies is kept for small ones (net/httpd_body.c).
+static bool check_bodies(const struct conf *c, struct sluice_error *error)
+{
+    const struct value *one = &c->values[CONF_LIMITS_BODY];
+    const struct value *all = &c->values[CONF_LIMITS_BODY_MEMORY];
+    const struct value *said = strcmp(all->source, "default") != 0 ? all : one;
+    if (one->number <= all->number - all->number / 4) return true;
+    refuse(error, SLUICE_INVALID, "limits.bodyMemory",
+           "%s: limits.body %.40s is more than three quarters of limits.bodyMemory %.40s, so the "
+           "largest requests would never be taken",
+           said->source, one->text, all->text);
+    return false;
+}
+
 static bool check_node(const struct conf *c, struct sluice_error *error)
 {
     const struct value *v = &c->values[CONF_NODE];
@@ -419,7 +427,8 @@ bool conf_check(struct conf *c, struct sluice_error *error)
                file->text);
         return false;
     }
-    return check_node(c, error) && check_tls(c, error) && check_listen(c, error);
+    return check_node(c, error) && check_bodies(c, error) && check_tls(c, error) &&
+           check_listen(c, error);
 }
 
 // ---- looking
@@ -486,11 +495,13 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .access_log = c->values[CONF_LOG_REQUESTS].number != 0,
         .threads = (unsigned)c->values[CONF_THREADS].number,
         .body_max = (size_t)c->values[CONF_LIMITS_BODY].number,
+        .body_memory_max = (size_t)c->values[CONF_LIMITS_BODY_MEMORY].number,
         .connections_max = (unsigned)c->values[CONF_LIMITS_CONNECTIONS].number,
         .per_address_max = (unsigned)c->values[CONF_LIMITS_PER_CLIENT].number,
         .waiting_max = (unsigned)c->values[CONF_LIMITS_WAITING].number,
         .streams_max = (unsigned)c->values[CONF_LIMITS_STREAMS].number,
         .idle_ms = c->values[CONF_LIMITS_IDLE].number,
+        .body_ms = c->values[CONF_LIMITS_BODY_TIMEOUT].number,
         .cert_file = text_or_null(c, CONF_TLS_CERTIFICATE),
         .key_file = text_or_null(c, CONF_TLS_KEY),
         .client_ca_file = text_or_null(c, CONF_TLS_CLIENT_CA),

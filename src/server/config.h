@@ -25,6 +25,10 @@
     X(TLS_CLIENT_CA, "tls.clientCa", TEXT, "", 0, 0, false,                                        \
       "a PEM file: clients must have a certificate signed by it")                                  \
     X(LIMITS_BODY, "limits.body", SIZE, "88MiB", 1024, (int64_t)1 << 30, false, "of a request")    \
+    X(LIMITS_BODY_MEMORY, "limits.bodyMemory", SIZE, "256MiB", 4096, (int64_t)1 << 40, false,      \
+      "of all requests at once")                                                                   \
+    X(LIMITS_BODY_TIMEOUT, "limits.bodyTimeout", DURATION, "60s", 1000, 3600000, false,            \
+      "a request's body may take so long to arrive")                                               \
     X(LIMITS_CONNECTIONS, "limits.connections", NUMBER, "10000", 1, 1000000, false, "at once")     \
     X(LIMITS_PER_CLIENT, "limits.perClient", NUMBER, "0", 0, 1000000, false,                       \
       "connections of one address; 0: no limit")                                                   \

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event stream as Server-Sent Events. Each stream has a thread that reads the journal.
 //
-// A stream's place is, for every shard, the slot of the last event and how many of that slot's
-// events were seen: "17.2", or "17.2_9.1" with two shards. It is the id of each event, so that a
-// client which comes back with Last-Event-ID misses nothing and sees nothing twice.
+// A stream's place is the queue's id and, for every shard, the slot of the last event and how many
+// of that slot's events were seen: "3f9a...(32 digits)-17.2", or "...-17.2_9.1" with two shards. It
+// is the id of each event, so that a client which comes back with Last-Event-ID misses nothing and
+// sees nothing twice.
+//
+// The events of a queue that is deleted end, with an event that says so. A client that comes back
+// nevertheless, as browsers do, finds either nothing or another queue of that name. The latter is
+// told from its beginning, after an event that says that there is a gap: a refusal would end a
+// browser's stream for good.
 #include "base/memory.h"
 #include "os/clock.h"
 #include "queue/event.h"
@@ -19,6 +25,7 @@
 #define WRITE_MS     30000 // for a client that does not keep up
 #define EVENT_BYTES  ((size_t)64 << 10)
 #define POSITION_LEN 20 // digits of a slot
+#define LIFE_LEN     32 // digits of a queue's id
 
 struct spot {
     uint64_t slot;
@@ -33,7 +40,10 @@ struct events_call {
     char message[SLUICE_ID_MAX]; // "": of every message
     bool types[EVENT_COUNT];
     bool all_types;
-    bool skips; // everything that is there already
+    bool skips;              // everything that is there already
+    char life[LIFE_LEN + 1]; // the queue's id
+    bool gap;                // the place it was to go on from is of another life
+    bool live;               // all that was there at the beginning is told: what comes now is news
     uint32_t shards;
     struct spot *from; // by shard: what was seen before
     struct spot *at;   // by shard: where it is now
@@ -62,8 +72,8 @@ static enum sluice_code take_type(struct events_call *c, const char *name,
     return error->code;
 }
 
-// "17", or a place as above.
-static bool take_spot(struct events_call *c, const char *text)
+// The numbers of a place, or a position, which is one of every shard.
+static bool take_spots(struct events_call *c, const char *text)
 {
     uint32_t shard = 0;
     for (;; shard++) {
@@ -87,6 +97,19 @@ static bool take_spot(struct events_call *c, const char *text)
     return shard == 0 || shard + 1 == c->shards;
 }
 
+// "17", or a place as above.
+static bool take_place(struct events_call *c, const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (text[digits] == '\0') return take_spots(c, text);
+    if (strspn(text, "0123456789abcdef") != LIFE_LEN || text[LIFE_LEN] != '-') return false;
+    c->gap = strncmp(text, c->life, LIFE_LEN) != 0;
+    uint32_t shards = 1;
+    for (const char *at = text; (at = strchr(at, '_')); at++)
+        shards++;
+    return c->gap || (shards == c->shards && take_spots(c, text + LIFE_LEN + 1));
+}
+
 // Where a queue with one shard goes on is known before the stream is opened, so that nothing that
 // happens meanwhile is missed; positions of several shards do not compare.
 static enum sluice_code take_now(struct events_call *c, struct sluice_error *error)
@@ -103,7 +126,7 @@ static enum sluice_code take_from(struct events_call *c, const char *from,
                                   struct sluice_error *error)
 {
     if (strcmp(from, "now") == 0) return take_now(c, error);
-    if (take_spot(c, from)) return SLUICE_OK;
+    if (take_place(c, from)) return SLUICE_OK;
     *error = error_of(SLUICE_INVALID, "", "from",
                       "\"%.60s\" is not a place in this queue's events: an id of one, a position, "
                       "or now",
@@ -120,6 +143,7 @@ static enum sluice_code take_shards(struct events_call *c, struct sluice_error *
     for (size_t i = 0; i < info->settings_len; i++)
         if (strcmp(info->settings[i].key, "shards") == 0)
             c->shards = (uint32_t)strtoul(info->settings[i].value, NULL, 10);
+    (void)snprintf(c->life, sizeof c->life, "%s", info->id);
     sluice_queue_info_free(info);
     c->from = memory_zeroed(c->shards, sizeof *c->from);
     c->at = memory_zeroed(c->shards, sizeof *c->at);
@@ -194,6 +218,8 @@ static void put_text(struct buf *to, const char *text)
 static void put_spot(struct buf *to, const struct events_call *c)
 {
     put_text(to, "id: ");
+    put_text(to, c->life);
+    put_text(to, "-");
     for (uint32_t i = 0; i < c->shards; i++) {
         const struct spot *p = c->at[i].slot > 0 ? &c->at[i] : &c->from[i];
         char text[64];
@@ -202,6 +228,24 @@ static void put_spot(struct buf *to, const struct events_call *c)
         put_text(to, text);
     }
     put_text(to, "\n");
+}
+
+// What the stream says of itself: no event of the queue, whatever was asked for.
+static bool write_word(struct events_call *c, const char *word, const char *reason)
+{
+    CLEANUP(buf_done) struct buf text;
+    struct json *o = json_new();
+    json_text(o, "queue", c->queue);
+    json_text(o, "queueId", c->life);
+    json_text(o, "reason", reason);
+    buf_init(&text, EVENT_BYTES);
+    put_spot(&text, c);
+    put_text(&text, "event: ");
+    put_text(&text, word);
+    put_text(&text, "\ndata: ");
+    json_write(o, &text);
+    put_text(&text, "\n\n");
+    return httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
 }
 
 static bool write_event(struct events_call *c, const struct sluice_event *e)
@@ -214,7 +258,8 @@ static bool write_event(struct events_call *c, const struct sluice_event *e)
     put_text(&text, "\ndata: ");
     json_write(json_event(c->queue, e), &text);
     put_text(&text, "\n\n");
-    metrics_event(&c->server->metrics, e->time);
+    METRICS_ADD(&c->server->metrics, events, 1);
+    if (c->live) metrics_event_lag(&c->server->metrics, e->time);
     return !text.bad && httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
 }
 
@@ -233,14 +278,17 @@ static bool write_beat(struct events_call *c)
 static void feed(struct events_call *c)
 {
     int64_t beat_at = clock_boot_ms() + BEAT_MS;
-    bool open = true, told = false;
+    bool open = !c->gap || write_word(c, "gap", "another-life"), told = false;
     while (open && !atomic_load(&c->server->stopping) && !httpd_stream_gone(c->stream)) {
         struct sluice_event e;
         enum sluice_code code = sluice_events_next(c->events, told ? SLICE_MS : 0, &e, NULL);
-        if (code && code != SLUICE_NOT_FOUND) break; // it comes back, and is told why
+        if (code == SLUICE_FENCED) (void)write_word(c, "end", "queue-deleted");
+        if (code && code != SLUICE_NOT_FOUND) break;               // it comes back, and is told why
+        if (!code && strncmp(e.id, c->life, LIFE_LEN) != 0) break; // deleted before it was opened
         if (!code && advance(c, &e) && wanted(c, &e)) open = write_event(c, &e);
         bool news = code == SLUICE_NOT_FOUND && !told;
         told = code == SLUICE_NOT_FOUND;
+        c->live = c->live || told;
         if (!news && clock_boot_ms() < beat_at) continue;
         open = open && write_beat(c);
         beat_at = clock_boot_ms() + BEAT_MS;

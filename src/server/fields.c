@@ -3,6 +3,7 @@
 // would be right.
 #include "server/fields.h"
 
+#include "base/duration.h"
 #include "base/memory.h"
 #include "net/digest.h"
 
@@ -81,22 +82,6 @@ static enum sluice_code in_range(const struct place *p, const struct field *f, i
     return SLUICE_OK;
 }
 
-bool duration_read(const char *text, int64_t *ms)
-{
-    static const struct {
-        const char *name;
-        int64_t ms;
-    } units[] = {{"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 12) return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(text + digits, units[i].name) != 0) continue;
-        *ms = strtoll(text, NULL, 10) * units[i].ms;
-        return true;
-    }
-    return false;
-}
-
 static enum sluice_code read_duration(const struct place *p, const struct field *f,
                                       const struct json *v, void *to)
 {
@@ -105,7 +90,7 @@ static enum sluice_code read_duration(const struct place *p, const struct field 
     if (kind == JSON_KIND_NUMBER) return in_range(p, f, json_as_number(v), to);
     if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, DURATION_HINT);
     const char *text = (const char *)json_as_text(v).data;
-    if (!duration_read(text, &ms))
+    if (!duration_read_ms(text, &ms))
         return wrong(p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
     return in_range(p, f, ms, to);
 }
@@ -242,7 +227,7 @@ enum sluice_code field_read_text(const char *text, const struct field *f, void *
             return wrong(&p, "\"%.40s\" is not a whole number", text);
         return in_range(&p, f, strtoll(text, NULL, 10), to);
     case FIELD_DURATION:
-        if (!duration_read(text, &number))
+        if (!duration_read_ms(text, &number))
             return wrong(&p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
         return in_range(&p, f, number, to);
     case FIELD_BOOL:

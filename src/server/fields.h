@@ -52,5 +52,3 @@ enum sluice_code fields_read(struct json *object, const char *path, const struct
 // One value given as text, as in a query: numbers, durations and texts.
 enum sluice_code field_read_text(const char *text, const struct field *field, void *out,
                                  struct sluice_error *error);
-// "30s", "500ms", "2h"; digits alone are milliseconds.
-bool duration_read(const char *text, int64_t *ms);

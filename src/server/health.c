@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the node lives, and whether it makes progress. Ready means that the store did something a
-// moment ago: what the last call came to, when that is fresh; else the store is asked. One question
-// at a time, on the pool: when its answer does not come, or the pool itself is stuck, that is the
-// answer.
+// Whether the node lives, and whether it makes progress. Ready means that the store took a write a
+// moment ago: anybody's, or else one that is made to find out. One such question at a time, on the
+// pool: when its answer does not come, or the pool itself is stuck, that is the answer. What
+// clients were told counts for nothing: a mistake of theirs, or one queue that is damaged, does not
+// stop the others.
 #include "api/peer.h"
+#include "api/pulse.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "server/inside.h"
 
 #include <inttypes.h>
+#include <string.h>
 
-#define FRESH_MS 2000 // what a call said of the store holds so long
-#define STUCK_MS 3000 // a question that is older than this has no answer
+#define REFUSED_MS 1000 // a refusal is believed for so long
+#define STUCK_MS   3000 // a question that is older than this has no answer
 
 static void answer_status(struct exchange *x, const char *status)
 {
@@ -20,12 +23,18 @@ static void answer_status(struct exchange *x, const char *status)
     answer_json(x, 200, o);
 }
 
-// With its name: others may have to know whether it is still this node that answers here.
+// With its name, and a proof of it for those who bring a nonce: others may have to know whether it
+// is still this node that answers here.
 void handle_healthz(struct exchange *x)
 {
-    struct httpd_pair headers[] = {{"Cache-Control", "no-store"}, {PEER_HEADER, x->server->node}};
+    char proof[PEER_PROOF_MAX];
+    struct httpd_pair headers[] = {
+        {"Cache-Control", "no-store"}, {PEER_HEADER, x->server->node}, {PEER_PROOF, proof}};
+    bool proves = x->target.pairs_len > 0 && strcmp(x->target.pairs[0].name, "nonce") == 0 &&
+                  peer_nonce_ok(x->target.pairs[0].value) &&
+                  owner_prove(x->server->store, x->target.pairs[0].value, proof);
     struct httpd_answer a = {
-        .status = 200, .type = JSON_TYPE, .headers = headers, .headers_len = 2};
+        .status = 200, .type = JSON_TYPE, .headers = headers, .headers_len = proves ? 3 : 2};
     struct json *o = json_new();
     struct buf text;
     json_text(o, "status", "alive");
@@ -44,57 +53,87 @@ static void answer_ready(struct exchange *x, enum sluice_code code,
         answer_status(x, "ready");
 }
 
+// The answer, kept for a moment: those who ask often would keep the store busy.
+static void note_answer(struct server *s, enum sluice_code code, const struct sluice_error *error)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->ready.asking_ms = 0;
+    s->ready.asked_ms = clock_boot_ms();
+    s->ready.code = code;
+    if (code) s->ready.error = *error;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+// What there is to say without asking the store; fresh: that is enough.
+static struct sluice_error known(const struct server *s, const struct readiness *r, int64_t now,
+                                 bool *fresh)
+{
+    int64_t holds = pulse_holds_ms(s->store), last = pulse_last_ms(s->store);
+    struct sluice_error e = {.code = SLUICE_OK};
+    *fresh = true;
+    if (pulse_is_dead(s->store, &e)) return e;
+    if (last != 0 && now - last < holds) return e;
+    if (r->asked_ms != 0 && now - r->asked_ms < (r->code ? REFUSED_MS : holds))
+        return r->code ? r->error : e;
+    *fresh = false;
+    if (r->asking_ms != 0 && now - r->asking_ms > STUCK_MS)
+        return error_of(SLUICE_UNAVAILABLE, "stuck", "",
+                        "the store was asked %" PRId64 " ms ago and has not answered",
+                        now - r->asking_ms);
+    if (r->asked_ms == 0)
+        return error_of(SLUICE_UNAVAILABLE, "starting", "", "the store has not answered yet");
+    return r->code ? r->error : e; // as it was, for now
+}
+
+bool store_is_up(struct server *s)
+{
+    bool fresh;
+    (void)pthread_mutex_lock(&s->lock);
+    struct sluice_error e = known(s, &s->ready, clock_boot_ms(), &fresh);
+    (void)pthread_mutex_unlock(&s->lock);
+    if (fresh) return e.code == SLUICE_OK;
+    enum sluice_code code = pulse_write(s->store, s->node, &e);
+    note_answer(s, code, &e);
+    return code == SLUICE_OK;
+}
+
 static void ask_store(struct pool_job *j)
 {
     struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
     struct server *s = x->server;
-    struct sluice_names *names = NULL;
     struct sluice_error error;
-    enum sluice_code code = sluice_queue_list(s->store, &names, &error);
-    sluice_names_free(names);
-    store_said(s, code, &error);
+    enum sluice_code code = pulse_write(s->store, s->node, &error);
+    note_answer(s, code, &error);
+    answer_ready(x, code, &error);
+    call_end(s);
+}
+
+static bool asks_store(struct exchange *x)
+{
+    struct server *s = x->server;
+    x->job.run = ask_store;
+    call_begin(s);
+    if (pool_run(s->pool, &x->job)) return true;
+    call_end(s);
     (void)pthread_mutex_lock(&s->lock);
     s->ready.asking_ms = 0;
     (void)pthread_mutex_unlock(&s->lock);
-    answer_ready(x, code, &error);
-    call_end(s);
+    return false;
 }
 
 void handle_readyz(struct exchange *x)
 {
     struct server *s = x->server;
-    struct sluice_error e;
     int64_t now = clock_boot_ms();
-    if (atomic_load(&s->stopping) || atomic_load(&s->draining)) {
-        e = error_of(SLUICE_UNAVAILABLE, "stopping", "", "the node is stopping");
-        answer_ready(x, e.code, &e);
-        return;
-    }
+    bool fresh;
     (void)pthread_mutex_lock(&s->lock);
-    struct readiness ready = s->ready;
-    bool fresh = ready.asked_ms != 0 && now - ready.asked_ms < FRESH_MS;
-    bool asks = !fresh && ready.asking_ms == 0;
+    struct sluice_error e = known(s, &s->ready, now, &fresh);
+    bool stops = atomic_load(&s->stopping) || atomic_load(&s->draining);
+    bool asks = !stops && !fresh && s->ready.asking_ms == 0;
     if (asks) s->ready.asking_ms = now;
     (void)pthread_mutex_unlock(&s->lock);
-    x->job.run = ask_store;
-    if (asks) {
-        call_begin(s);
-        if (pool_run(s->pool, &x->job)) return;
-        call_end(s);
-        (void)pthread_mutex_lock(&s->lock);
-        s->ready.asking_ms = 0;
-        (void)pthread_mutex_unlock(&s->lock);
-        e = error_of(SLUICE_UNAVAILABLE, "busy", "", "too many calls wait for the store");
-        answer_ready(x, e.code, &e);
-    } else if (!fresh && now - ready.asking_ms > STUCK_MS) {
-        e = error_of(SLUICE_UNAVAILABLE, "stuck", "",
-                     "the store was asked %" PRId64 " ms ago and has not answered",
-                     now - ready.asking_ms);
-        answer_ready(x, e.code, &e);
-    } else if (ready.asked_ms == 0) {
-        e = error_of(SLUICE_UNAVAILABLE, "starting", "", "the store has not answered yet");
-        answer_ready(x, e.code, &e);
-    } else {
-        answer_ready(x, ready.code, &ready.error); // as the last call said, for now
-    }
+    if (stops) e = error_of(SLUICE_UNAVAILABLE, "stopping", "", "the node is stopping");
+    if (asks && asks_store(x)) return;
+    if (asks) e = error_of(SLUICE_UNAVAILABLE, "busy", "", "too many calls wait for the store");
+    answer_ready(x, e.code, &e);
 }

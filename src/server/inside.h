@@ -38,6 +38,7 @@ struct server {
     struct log log;
     atomic_bool log_requests;
     struct limiter *limiter;
+    struct relays *relays;
     struct tls *tls; // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;
     struct tokens *tokens; // under its lock; NULL: nobody is asked for one
@@ -55,7 +56,7 @@ struct server {
     size_t waiting_len;
     size_t streams;
     struct readiness {
-        int64_t asked_ms;  // when the store last said something; 0: never
+        int64_t asked_ms;  // when the store last answered that; 0: never
         int64_t asking_ms; // since when it is being asked for this; 0: it is not
         enum sluice_code code;
         struct sluice_error error;
@@ -73,7 +74,8 @@ struct route {
     const char *method;
     const char *pattern; // "/v1/queues/{queue}/messages/{id}"
     enum scope scope;
-    bool blocks; // the handler makes blocking calls: it runs on the pool
+    bool blocks;     // the handler makes blocking calls: it runs on the pool
+    size_t body_max; // of what it is sent; SIZE_MAX: as much as the node takes at all
     void (*handle)(struct exchange *x);
 };
 
@@ -98,6 +100,11 @@ struct exchange {
     int64_t began_ns;
     const char *last_event;     // where an event stream is to go on; NULL: not said
     enum later_outcome outcome; // ack, fail, release, renew
+    // on its way to the queue's owner (relay.h)
+    struct relay *relay; // under the server's lock
+    bool looked;         // it was found out who that is
+    bool relayed;        // it was tried
+    bool named_here;     // the request id is this node's: no client will repeat it
     // receive
     struct exchange *next, *before; // of those that wait
     bool waits;
@@ -140,6 +147,8 @@ struct json *read_json(struct exchange *x);
 
 // The query by the same sort of table. False: it was answered.
 bool read_query(struct exchange *x, const struct field *table, size_t len, void *out);
+// Whether the head is one that can be understood in one way only. False: it was answered.
+bool read_framing(struct exchange *x);
 // Queue, id, request id, encodings. False: it was answered.
 bool read_head(struct exchange *x);
 bool is_type(const char *header, const char *type); // "application/json; charset=utf-8" is
@@ -147,12 +156,13 @@ bool is_type(const char *header, const char *type); // "application/json; charse
 // ---- calls of the library: between these two the store stays open
 void call_begin(struct server *s);
 void call_end(struct server *s);
-// What came of a call, for readiness.
-void store_said(struct server *s, enum sluice_code code, const struct sluice_error *error);
 
 // ---- reload.c: what a node is told beside how to serve
 enum sluice_code manners_start(struct server *s, struct sluice_error *error);
 void manners_end(struct server *s);
+
+// ---- health.c
+bool store_is_up(struct server *s); // it is asked, if that is not known; blocks
 
 // ---- metrics_queues.c, metrics_process.c: parts of /metrics
 void metrics_queues(struct server *s, struct buf *to);
@@ -179,6 +189,8 @@ void answer_batch(struct exchange *x, const struct sluice_batch *b);
 // ---- receive.c
 void receive_end_all(struct server *s); // those that wait get nothing
 void receive_over(struct exchange *x, bool delivered);
+// Another node has answered it; body: what it gave, if that is for nobody.
+void receive_relayed(struct exchange *x, struct bytes body);
 
 // ---- the handlers
 void handle_queue_list(struct exchange *x);

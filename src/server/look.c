@@ -74,7 +74,6 @@ void handle_peek(struct exchange *x)
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
     enum sluice_code code = sluice_peek(x->server->store, x->queue, &ask, &batch, &error);
-    store_said(x->server, code, &error);
     if (code) {
         answer_error(x, &error);
         return;
@@ -89,7 +88,6 @@ void handle_show(struct exchange *x)
     struct sluice_error error;
     if (!read_query(x, NULL, 0, NULL)) return;
     enum sluice_code code = sluice_show(x->server->store, x->queue, x->id, &batch, &error);
-    store_said(x->server, code, &error);
     if (code) {
         answer_error(x, &error);
         return;
@@ -144,7 +142,6 @@ void handle_stats(struct exchange *x)
     struct sluice_error error;
     if (!read_query(x, NULL, 0, NULL)) return;
     enum sluice_code code = sluice_stats(x->server->store, x->queue, &v, &error);
-    store_said(x->server, code, &error);
     if (code)
         answer_error(x, &error);
     else
@@ -159,7 +156,6 @@ void handle_workers(struct exchange *x)
     struct sluice_worker *workers = memory_zeroed(WORKERS_MAX, sizeof *workers);
     enum sluice_code code =
         sluice_workers(x->server->store, x->queue, workers, WORKERS_MAX, &len, &error);
-    store_said(x->server, code, &error);
     struct json *o = json_new(), *list = json_list_new();
     for (size_t i = 0; i < len; i++) {
         struct json *row = json_new();

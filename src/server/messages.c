@@ -6,6 +6,7 @@
 #include "queue/message.h"
 #include "queue/ops.h"
 #include "server/inside.h"
+#include "server/relay.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -109,7 +110,6 @@ static void sent(struct later *l, const struct later_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
-    store_said(s, a->code, a->error);
     for (size_t i = 0; i < a->len; i++)
         METRICS_ADD(&s->metrics, sent, a->sent[i].code == SLUICE_OK);
     if (!a->code) metrics_committed(x);
@@ -239,6 +239,7 @@ static void send_wire(struct exchange *x)
 void handle_send(struct exchange *x)
 {
     const char *type = httpd_header(x->http, "Content-Type");
+    if (relay_takes(x, 0)) return;
     if (x->wire_in)
         send_wire(x);
     else if (!type || is_type(type, JSON_TYPE))

@@ -73,9 +73,8 @@ void metrics_settled(const struct exchange *x, const struct later_answer *a)
     if (done > 0) metrics_committed(x);
 }
 
-void metrics_event(struct metrics *m, int64_t event_ms)
+void metrics_event_lag(struct metrics *m, int64_t event_ms)
 {
     int64_t lag = clock_realtime_ms() - event_ms; // the store's clock may be ahead of ours
-    METRICS_ADD(m, events, 1);
     histogram_add(&m->event_lag, &histogram_latency, lag > 0 ? (uint64_t)lag * NS_PER_MS : 0);
 }

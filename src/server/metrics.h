@@ -16,6 +16,7 @@
       "Requests without a token that is known and has not expired.")                               \
     X(forbidden, "sluice_http_forbidden_total", "Requests for which a token lacked the scope.")    \
     X(throttled, "sluice_http_throttled_total", "Requests over their client's rate.")              \
+    X(no_room, "sluice_http_no_room_total", "Requests refused because bodies took all memory.")    \
     X(sent, "sluice_messages_sent_total", "Messages taken by this node.")                          \
     X(received, "sluice_messages_received_total", "Messages handed out by this node.")             \
     X(acked, "sluice_messages_acked_total", "Locks acked at this node.")                           \
@@ -30,6 +31,9 @@
     X(waits_gone, "sluice_waits_hung_up_total", "Receives that waited and whose client hung up.")  \
     X(given_back, "sluice_messages_given_back_total",                                              \
       "Messages given back because their client was gone.")                                        \
+    X(forwarded, "sluice_forwarded_total", "Requests that another node, the owner, did.")          \
+    X(forwards_failed, "sluice_forwards_failed_total",                                             \
+      "Requests that were brought to the owner in vain, and done here.")                           \
     X(streams, "sluice_event_streams_opened_total", "Event streams opened.")                       \
     X(events, "sluice_events_written_total", "Events written to streams.")
 
@@ -39,9 +43,10 @@
 // The statuses a node answers with; the last stands for all others.
 #define METRICS_STATUSES                                                                           \
     {                                                                                              \
-        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 413, 415, 429, 500, 503, 504, 0     \
+        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 413, 414, 415, 429, 431, 500, 503,  \
+            504, 0                                                                                 \
     }
-#define METRICS_STATUSES_LEN 18
+#define METRICS_STATUSES_LEN 20
 
 struct metrics {
 #define METRICS_FIELD(name, shown, help) _Atomic uint64_t name;
@@ -64,4 +69,4 @@ struct later_answer;
 void metrics_request(const struct exchange *x);   // it is over
 void metrics_committed(const struct exchange *x); // what it asked for is durable
 void metrics_settled(const struct exchange *x, const struct later_answer *a);
-void metrics_event(struct metrics *m, int64_t event_ms); // one was written
+void metrics_event_lag(struct metrics *m, int64_t event_ms); // one that is news was written

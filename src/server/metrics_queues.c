@@ -10,6 +10,7 @@
 
 #define KEEP_MS    5000
 #define QUEUES_MAX 1000 // that are shown; all are counted
+#define AT_ONCE    64   // of them are looked at
 #define TEXT_MAX   ((size_t)16 << 20)
 
 struct queues {
@@ -117,14 +118,22 @@ static void ask_all(struct server *s, struct buf *to)
     struct sluice_names *names = NULL;
     struct sluice_error error;
     enum sluice_code code = sluice_queue_list(s->store, &names, &error);
-    store_said(s, code, &error);
     if (code) return;
-    struct queues q = {.names = memory_zeroed(names->len, sizeof(char *)),
-                       .stats = memory_zeroed(names->len, sizeof *q.stats)};
-    for (size_t i = 0; i < names->len && i < QUEUES_MAX; i++) {
-        code = sluice_stats(s->store, names->names[i], &q.stats[q.len], &error);
-        if (code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN) break; // it would be so for each
-        if (!code) q.names[q.len++] = names->names[i];
+    size_t len = names->len < QUEUES_MAX ? names->len : QUEUES_MAX;
+    struct queues q = {.names = memory_zeroed(len, sizeof(char *)),
+                       .stats = memory_zeroed(len, sizeof *q.stats)};
+    struct sluice_sight seen[AT_ONCE];
+    for (size_t at = 0; at < len && !code; at += AT_ONCE) { // a store that is away is not asked on
+        size_t some = len - at < AT_ONCE ? len - at : AT_ONCE;
+        char **these = names->names + at;
+        sluice_look(s->store, (const char *const *)these, some, SLUICE_SEE_STATS, seen);
+        for (size_t i = 0; i < some; i++) {
+            enum sluice_code mine = seen[i].error.code;
+            if (mine == SLUICE_UNAVAILABLE || mine == SLUICE_UNKNOWN) code = mine;
+            if (mine) continue;
+            q.stats[q.len] = seen[i].stats;
+            q.names[q.len++] = these[i];
+        }
     }
     show_totals(to, names->len, names->len - q.len);
     show_depth(to, &q);

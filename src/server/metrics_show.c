@@ -156,9 +156,7 @@ struct shards {
     struct expiries *expired; // a row for each shard
     size_t len;
     size_t cap;
-    uint64_t others;
     uint64_t waiting;
-    struct histogram_view ops;
 };
 
 static void add_shard(void *ctx, const char *queue, const struct tally *t)
@@ -171,9 +169,7 @@ static void add_shard(void *ctx, const char *queue, const struct tally *t)
     struct expiries *row = &s->expired[s->len++];
     (void)snprintf(row->queue, sizeof row->queue, "%s", queue);
     row->count = t->shard.expired;
-    s->others += t->shard.others;
     s->waiting += t->waiting;
-    histogram_view_merge(&s->ops, &t->shard.ops);
 }
 
 static int by_queue(const void *a, const void *b)
@@ -199,15 +195,17 @@ static void show_expired(struct buf *to, const struct shards *s)
 static void show_shards(struct buf *to, struct server *s)
 {
     struct shards all = {0};
+    struct tally_totals totals;
     tally_each(s->store, add_shard, &all);
+    tally_totals(s->store, &totals);
     show_expired(to, &all);
     memory_free(all.expired);
     metric_family(to, "sluice_entry_ops", METRIC_HISTOGRAM,
                   "Ops in each journal entry this node committed: how well commits are shared.");
-    metric_histogram(to, "sluice_entry_ops", NULL, &all.ops, &histogram_sizes, 1);
+    metric_histogram(to, "sluice_entry_ops", NULL, &totals.ops, &histogram_sizes, 1);
     metric_family(to, "sluice_entries_foreign_total", METRIC_COUNTER,
                   "Journal entries that somebody else committed to queues of this node.");
-    metric_count(to, "sluice_entries_foreign_total", NULL, all.others);
+    metric_count(to, "sluice_entries_foreign_total", NULL, totals.others);
     show_gauge(to, "sluice_waiters", "Receives that wait for a message.", (double)all.waiting);
 }
 
@@ -217,12 +215,13 @@ static void show_node(struct buf *to, struct server *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     size_t streams = s->streams;
-    enum sluice_code store = s->ready.code;
     (void)pthread_mutex_unlock(&s->lock);
     metric_family(to, "sluice_build_info", METRIC_GAUGE, "Always 1; the labels say what runs.");
     metric_count(to, "sluice_build_info", LABELS("version", sluice_version(), "node", s->node), 1);
     show_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
-    show_gauge(to, "sluice_store_up", "1 when the last call of the store went well.", store == 0);
+    show_gauge(to, "sluice_http_body_memory_bytes", "What the bodies of requests take now.",
+               (double)httpd_body_memory(s->httpd));
+    show_gauge(to, "sluice_store_up", "1 when the store takes writes.", store_is_up(s));
 }
 
 void handle_metrics(struct exchange *x)
@@ -243,9 +242,11 @@ void handle_metrics(struct exchange *x)
         &text, "sluice_commit_duration_seconds",
         "From the arrival of a send, ack, fail, release or renewal to its being durable.",
         &m->commits);
-    show_histogram(&text, "sluice_event_lag_seconds",
-                   "From an event to its writing to a stream, by the store's clock and ours.",
-                   &m->event_lag);
+    show_histogram(
+        &text, "sluice_event_lag_seconds",
+        "From an event to its writing to a stream that waited for it, by the store's clock and "
+        "ours.",
+        &m->event_lag);
     show_shards(&text, s);
     tally_store(s->store, &meter);
     show_store_latency(&text, &meter);

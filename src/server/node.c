@@ -10,7 +10,6 @@ void handle_node(struct exchange *x)
     struct sluice_error error;
     if (!read_query(x, NULL, 0, NULL)) return;
     enum sluice_code code = sluice_queue_list(s->store, &names, &error);
-    store_said(s, code, &error);
     if (code) {
         answer_error(x, &error);
         return;

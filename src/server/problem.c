@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define ERROR_BYTES_MAX 4096
 
@@ -31,7 +32,8 @@ static struct json *problem_json(int status, const struct sluice_error *e)
     json_number(o, "status", status);
     json_text(o, "code", sluice_code_name(e->code));
     if (e->reason[0]) json_text(o, "reason", e->reason);
-    if (e->field[0]) json_text(o, "field", e->field);
+    bool id = strcmp(e->field, "request") == 0; // which travels as a header
+    if (e->field[0]) json_text(o, "field", id ? REQUEST_HEADER : e->field);
     json_text(o, "detail", e->message[0] ? e->message : sluice_code_text(e->code));
     return o;
 }
@@ -45,16 +47,21 @@ void answer_problem(struct exchange *x, int status, const struct sluice_error *e
         wire_put_error(&body, error);
     else
         json_write(problem_json(status, error), &body);
+    struct httpd_pair headers[2] = {{"Cache-Control", "no-store"}}; // what is missing may come
+    if (extra) headers[1] = *extra;
     struct httpd_answer a = {.status = status,
                              .type = x->wire_out ? WIRE_TYPE : PROBLEM_TYPE,
-                             .headers = extra,
-                             .headers_len = extra ? 1 : 0};
+                             .headers = headers,
+                             .headers_len = extra ? 2 : 1};
     answer_with(x, &a, &body);
 }
 
 void answer_error(struct exchange *x, const struct sluice_error *error)
 {
     static const struct httpd_pair soon = {"Retry-After", "1"};
-    bool again = error->code == SLUICE_LIMIT || error->code == SLUICE_UNAVAILABLE;
-    answer_problem(x, err_http((enum err)error->code), error, again ? &soon : NULL);
+    struct sluice_error own = *error;
+    // What the store denies is denied to the node: its client may do no more about it than wait.
+    if (own.code == SLUICE_DENIED && strcmp(own.field, "store") == 0) own.code = SLUICE_UNAVAILABLE;
+    bool again = own.code == SLUICE_LIMIT || own.code == SLUICE_UNAVAILABLE;
+    answer_problem(x, err_http((enum err)own.code), &own, again ? &soon : NULL);
 }

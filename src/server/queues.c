@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues: list, create, set, show, delete, pause, resume, purge, redrive.
+#include "api/redrive.h"
+#include "base/memory.h"
 #include "server/inside.h"
 
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
@@ -10,7 +14,6 @@
 // True: go on. False: it was answered with the error.
 static bool fine(struct exchange *x, enum sluice_code code, const struct sluice_error *error)
 {
-    store_said(x->server, code, error);
     if (code) answer_error(x, error);
     return code == SLUICE_OK;
 }
@@ -49,25 +52,39 @@ struct list_query {
 };
 
 // One row. A queue that cannot be read says why, and hides no other.
-static void add_queue(struct exchange *x, struct json *list, const char *name,
-                      const struct list_query *want)
+static void add_queue(struct json *list, const char *name, const struct list_query *want,
+                      const struct sluice_sight *seen)
 {
-    struct sluice *s = x->server->store;
-    struct sluice_queue_info *info = NULL;
-    struct sluice_error why = {.code = SLUICE_OK};
-    if (!want->names && sluice_queue_show(s, name, &info, &why) == SLUICE_NOT_FOUND) return;
+    const struct sluice_error *why = &seen->error;
+    if (why->code == SLUICE_NOT_FOUND) return; // deleted meanwhile
     struct json *o = json_new();
     json_text(o, "name", name);
-    if (why.code) json_text(o, "code", sluice_code_name(why.code));
-    if (why.code) json_text(o, "detail", why.message);
+    if (why->code) json_text(o, "code", sluice_code_name(why->code));
+    if (why->code) json_text(o, "detail", why->message);
     json_list_take(list, o);
-    if (!info) return;
-    json_text(o, "id", info->id);
-    json_bool(o, "paused", info->paused);
-    sluice_queue_info_free(info);
-    struct sluice_stats v;
-    if (want->stats && sluice_stats(s, name, &v, NULL) == SLUICE_OK)
-        json_take(o, "stats", stats_json(name, &v));
+    if (!seen->info) return;
+    json_text(o, "id", seen->info->id);
+    json_bool(o, "paused", seen->info->paused);
+    if (want->stats && !why->code) json_take(o, "stats", stats_json(name, &seen->stats));
+}
+
+static struct json *list_json(struct exchange *x, const struct sluice_names *names,
+                              const struct list_query *want)
+{
+    struct json *list = json_list_new();
+    const char **shown = memory_zeroed(names->len, sizeof *shown); // those that may be seen
+    struct sluice_sight *seen = memory_zeroed(names->len, sizeof *seen);
+    size_t len = 0;
+    for (size_t i = 0; i < names->len; i++)
+        if (auth_may(x, SCOPE_READ, names->names[i])) shown[len++] = names->names[i];
+    unsigned what = SLUICE_SEE_INFO | (want->stats ? SLUICE_SEE_STATS : 0);
+    if (!want->names) sluice_look(x->server->store, shown, len, what, seen);
+    for (size_t i = 0; i < len; i++)
+        add_queue(list, shown[i], want, &seen[i]);
+    sluice_sights_done(seen, len);
+    memory_free(seen);
+    memory_free(shown);
+    return list;
 }
 
 void handle_queue_list(struct exchange *x)
@@ -81,13 +98,9 @@ void handle_queue_list(struct exchange *x)
     struct sluice_error error;
     if (!read_query(x, table, COUNT_OF(table), &want)) return;
     if (!fine(x, sluice_queue_list(x->server->store, &names, &error), &error)) return;
-    struct json *o = json_new(), *list = json_list_new();
-    for (size_t i = 0; i < names->len; i++) {
-        if (!auth_may(x, SCOPE_READ, names->names[i])) continue;
-        add_queue(x, list, names->names[i], &want);
-    }
+    struct json *o = json_new();
+    json_take(o, "queues", list_json(x, names, &want));
     sluice_names_free(names);
-    json_take(o, "queues", list);
     answer_json(x, 200, o);
 }
 
@@ -157,9 +170,18 @@ static void do_plain(struct exchange *x, plain_fn *call)
     if (fine(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
 }
 
+// That another queue uses it is the caller's business; which one, only if he may read it.
 void handle_queue_delete(struct exchange *x)
 {
-    do_plain(x, sluice_queue_delete);
+    struct sluice_error error;
+    if (!read_query(x, NULL, 0, NULL) || !read_fields(x, NULL, 0, NULL)) return;
+    enum sluice_code code = sluice_queue_delete(x->server->store, x->queue, &error);
+    bool names_another = code == SLUICE_CONFLICT && strcmp(error.field, "queue") == 0;
+    if (names_another && !auth_may(x, SCOPE_READ, NULL))
+        error = error_of(code, error.reason, error.field,
+                         "%s is the dead-letter queue of another; change or delete that one first",
+                         x->queue);
+    if (fine(x, code, &error)) answer_empty(x, 204);
 }
 
 void handle_pause(struct exchange *x)
@@ -191,6 +213,28 @@ void handle_purge(struct exchange *x)
     if (fine(x, code, &error)) answer_count(x, "purged", purged);
 }
 
+// A letter goes where it died, unless the request says where: neither is a way around a token.
+static enum sluice_code may_redrive(void *ctx, const char *to, struct sluice_error *error)
+{
+    struct exchange *x = ctx;
+    if (auth_may(x, SCOPE_SEND, to)) return SLUICE_OK;
+    struct sluice_error why =
+        error_of(SLUICE_DENIED, "forbidden", "Authorization",
+                 "token %s does not have the scope send for queue %s", x->token, to);
+    if (error) *error = why;
+    return why.code;
+}
+
+static void refuse_redrive(struct exchange *x, uint64_t redriven, struct sluice_error *error)
+{
+    size_t len = strlen(error->message);
+    if (redriven > 0)
+        (void)snprintf(error->message + len, sizeof error->message - len,
+                       "; its letters stay (redriven: %" PRIu64 ")", redriven);
+    METRICS_ADD(&x->server->metrics, forbidden, 1);
+    answer_problem(x, 403, error, NULL);
+}
+
 void handle_redrive(struct exchange *x)
 {
     struct redrive {
@@ -208,8 +252,11 @@ void handle_redrive(struct exchange *x)
     struct sluice_error error;
     if (!read_query(x, NULL, 0, NULL)) return;
     if (!read_fields(x, table, COUNT_OF(table), &in)) return;
-    if (in.to && !auth_allow(x, SCOPE_SEND, in.to)) return;
+    struct redrive_where where = {.to = in.to, .may = may_redrive, .ctx = x};
     enum sluice_code code =
-        sluice_redrive(x->server->store, x->queue, in.to, (uint32_t)in.max, &redriven, &error);
-    if (fine(x, code, &error)) answer_count(x, "redriven", redriven);
+        redrive_where(x->server->store, x->queue, &where, (uint32_t)in.max, &redriven, &error);
+    if (code == SLUICE_DENIED && strcmp(error.reason, "forbidden") == 0)
+        refuse_redrive(x, redriven, &error);
+    else if (fine(x, code, &error))
+        answer_count(x, "redriven", redriven);
 }

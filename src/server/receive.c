@@ -4,10 +4,13 @@
 // request has an id: who sends it again is to get the same locks, and they must be good.
 #include "api/wire.h"
 #include "base/memory.h"
+#include "os/clock.h"
 #include "queue/ops.h"
 #include "server/inside.h"
+#include "server/relay.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
@@ -43,9 +46,15 @@ static void give_back(struct exchange *x)
     memory_free(tokens);
 }
 
+// Whether the client may send the request again and is to get the same locks.
+static bool may_repeat(const struct exchange *x)
+{
+    return x->has_request && !x->named_here;
+}
+
 void receive_over(struct exchange *x, bool delivered)
 {
-    if (!delivered && x->tokens_len > 0 && !x->has_request) give_back(x);
+    if (!delivered && x->tokens_len > 0 && !may_repeat(x)) give_back(x);
 }
 
 static void keep_tokens(struct exchange *x, const struct sluice_batch *b)
@@ -99,9 +108,9 @@ static void cancel(struct exchange *x)
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
     bool begun = x->begun;
-    x->unwanted = !begun;
+    x->unwanted = true; // also when it is just being begun again
     (void)pthread_mutex_unlock(&s->lock);
-    if (begun && later_cancel(s->store, &x->later)) end_empty(x);
+    if (begun && (relay_cancel(x) || later_cancel(s->store, &x->later))) end_empty(x);
 }
 
 // The library has it now, or has answered it already.
@@ -147,14 +156,13 @@ static void received(struct later *l, const struct later_answer *a)
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
     wait_end(x);
-    store_said(s, a->code, a->error);
     if (a->code) {
         answer_error(x, a->error);
         call_end(s);
         return;
     }
     static const struct sluice_batch nothing = {0};
-    bool gone = a->batch->len > 0 && !x->has_request && httpd_gone(x->http);
+    bool gone = a->batch->len > 0 && !may_repeat(x) && httpd_gone(x->http);
     METRICS_ADD(&s->metrics, received, a->batch->len);
     if (a->batch->len > 0) keep_tokens(x, a->batch);
     if (gone) { // the answer will not arrive: no need to wait for that
@@ -164,6 +172,44 @@ static void received(struct later *l, const struct later_answer *a)
     answer_batch(x, gone ? &nothing : a->batch);
     sluice_batch_free(a->batch);
     call_end(s);
+}
+
+// The tokens in an answer, as the other node wrote it.
+static void read_tokens(struct exchange *x, struct bytes body)
+{
+    char why[128];
+    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
+    struct json *list = o && json_kind(o) == JSON_KIND_OBJECT ? json_member(o, "messages") : NULL;
+    size_t len = list && json_kind(list) == JSON_KIND_LIST ? json_list_len(list) : 0;
+    x->tokens = memory_zeroed(len + 1, sizeof *x->tokens);
+    for (size_t i = 0; i < len; i++) {
+        struct json *one = json_list_at(list, i);
+        struct json *token = json_kind(one) == JSON_KIND_OBJECT ? json_member(one, "token") : NULL;
+        if (token && json_kind(token) == JSON_KIND_TEXT)
+            (void)snprintf(x->tokens[x->tokens_len++], sizeof *x->tokens, "%s",
+                           (const char *)json_as_text(token).data);
+    }
+    json_free(o);
+}
+
+static void read_tokens_wire(struct exchange *x, struct bytes body)
+{
+    struct sluice_batch *batch = NULL;
+    if (!wire_read_batch(body, &batch)) return;
+    keep_tokens(x, batch);
+    sluice_batch_free(batch);
+}
+
+void receive_relayed(struct exchange *x, struct bytes body)
+{
+    wait_end(x);
+    if (body.len == 0) return;
+    if (x->wire_out)
+        read_tokens_wire(x, body);
+    else
+        read_tokens(x, body);
+    if (x->tokens_len > 0) give_back(x);
+    x->tokens_len = 0;
 }
 
 struct receive_in {
@@ -182,7 +228,11 @@ static void receive(struct exchange *x, const struct receive_in *in)
                                  .request = x->has_request ? &x->request : NULL};
     struct server *s = x->server;
     x->later.done = received;
-    if (ask.wait_ms > 0 && !wait_begin(x)) {
+    if (x->looked) { // some of the time was spent elsewhere
+        ask.wait_ms -= (clock_boot_ns() - x->began_ns) / 1000000;
+        if (ask.wait_ms < 0) ask.wait_ms = 0;
+    }
+    if (ask.wait_ms > 0 && !x->waits && !wait_begin(x)) {
         ask.wait_ms = 0;
         if (!atomic_load(&s->stopping)) {
             struct sluice_error e =
@@ -192,12 +242,14 @@ static void receive(struct exchange *x, const struct receive_in *in)
             return;
         }
     }
-    call_begin(s);
-    METRICS_ADD(&s->metrics, waits, x->waits);
+    METRICS_ADD(&s->metrics, waits, x->waits && !x->looked);
     struct httpd_request *http = x->http;
     httpd_keep(http); // it may be answered before it is known to wait
     if (x->waits) httpd_watch(http, client_gone);
-    later_receive(s->store, x->queue, &ask, &x->later);
+    if (!relay_takes(x, ask.wait_ms)) {
+        call_begin(s);
+        later_receive(s->store, x->queue, &ask, &x->later);
+    }
     if (x->waits) wait_begun(x);
     httpd_drop(http);
 }

@@ -22,6 +22,53 @@ static bool refuse_with(struct exchange *x, enum sluice_code code, const char *f
     return false;
 }
 
+// ---- the head as such
+
+struct fields_seen {
+    unsigned singles; // which of those below
+    const char *twice;
+    const char *foreign; // its value is not UTF-8
+};
+
+static void see_field(void *ctx, const char *name, const char *value)
+{
+    // What decides who asks, and for what; of two, another reader might take the other one.
+    static const char *const singles[] = {
+        "Authorization",  "Content-Type",   "Last-Event-ID", "Origin",
+        "Sec-Fetch-Mode", "Sec-Fetch-Site", REQUEST_HEADER,  NULL};
+    struct fields_seen *f = ctx;
+    size_t i = 0;
+    if (!utf8_ok(value, strlen(value))) f->foreign = name;
+    while (singles[i] && strcasecmp(singles[i], name) != 0)
+        i++;
+    if (!singles[i]) return;
+    if (f->singles & 1U << i) f->twice = name;
+    f->singles |= 1U << i;
+}
+
+bool read_framing(struct exchange *x)
+{
+    const struct httpd_fault *fault = httpd_fault(x->http);
+    struct fields_seen f = {0};
+    struct sluice_error e;
+    if (fault->status == 0) httpd_each_header(x->http, see_field, &f);
+    if (fault->status == 400)
+        e = error_of(SLUICE_INVALID, "malformed", fault->field, "%s %s", fault->field, fault->why);
+    else if (fault->status != 0)
+        e = error_of(SLUICE_LIMIT, "head-too-large", fault->field, "%s %s", fault->field,
+                     fault->why);
+    else if (f.twice)
+        e = error_of(SLUICE_INVALID, "repeated", f.twice, "%.40s is there twice", f.twice);
+    else if (f.foreign)
+        e = error_of(SLUICE_INVALID, "malformed", f.foreign, "%.40s is not UTF-8", f.foreign);
+    else
+        return true;
+    answer_problem(x, fault->status != 0 ? fault->status : 400, &e, NULL);
+    return false;
+}
+
+// ---- what it says
+
 static bool read_request_id(struct exchange *x)
 {
     const char *text = httpd_header(x->http, REQUEST_HEADER);
@@ -47,6 +94,18 @@ static bool is_foreign(const struct exchange *x)
     return !from || !host || strcasecmp(from + 3, host) != 0;
 }
 
+// A browser sends no Origin with a GET, but says where the page is from that asks. Other sites may
+// lead here, and show nothing of what is here.
+static bool is_cross_site(const struct exchange *x)
+{
+    const char *site = httpd_header(x->http, "Sec-Fetch-Site");
+    const char *mode = httpd_header(x->http, "Sec-Fetch-Mode");
+    if (!site || strcasecmp(site, "same-origin") == 0 || strcasecmp(site, "none") == 0)
+        return false;
+    bool page = x->route->handle == handle_dashboard || x->route->handle == handle_asset;
+    return !page || !mode || strcasecmp(mode, "navigate") != 0;
+}
+
 // Any site can give its own name our address, and its pages then speak to us as their own. Where no
 // token is asked for, we are therefore called by an address or as localhost.
 static bool is_misnamed(const struct exchange *x)
@@ -68,6 +127,10 @@ bool read_head(struct exchange *x)
     if (is_foreign(x))
         return refuse_with(x, SLUICE_DENIED, "Origin", httpd_header(x->http, "Origin"),
                            "may not use this node from a browser");
+    if (is_cross_site(x))
+        return refuse_with(x, SLUICE_DENIED, "Sec-Fetch-Site",
+                           httpd_header(x->http, "Sec-Fetch-Site"),
+                           "requests of a browser are not for this node");
     if (is_misnamed(x))
         return refuse_with(x, SLUICE_DENIED, "Host", httpd_header(x->http, "Host"),
                            "is not how a node without tokens is called: use its address");
@@ -102,6 +165,8 @@ bool read_query(struct exchange *x, const struct field *table, size_t len, void 
         if (row == len)
             return refuse_with(x, SLUICE_INVALID, pair->name, pair->name,
                                "is not a parameter of this request");
+        if (target_value(&x->target, pair->name) != pair->value)
+            return refuse_with(x, SLUICE_INVALID, pair->name, pair->name, "is there twice");
         if (field_read_text(pair->value, &table[row], out, &error)) {
             answer_error(x, &error);
             return false;
@@ -116,6 +181,7 @@ struct json *read_json(struct exchange *x)
 {
     struct bytes body = httpd_body(x->http);
     char why[256];
+    if (x->kept.json) return x->kept.json; // it was read before, and carried elsewhere in vain
     x->kept.json =
         body.len > 0 ? json_parse((const char *)body.data, body.len, why, sizeof why) : json_new();
     struct sluice_error e;

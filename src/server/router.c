@@ -8,34 +8,39 @@
 
 #define QUEUE "/v1/queues/{queue}"
 
+// The largest bodies.
+#define LARGE SIZE_MAX
+#define SMALL ((size_t)16 << 10) // settings, and the fields of a request
+#define NONE  ((size_t)1 << 10)  // which is not looked at
+
 static const struct route routes[] = {
-    {"GET", "/v1/queues", SCOPE_READ, true, handle_queue_list},
-    {"PUT", QUEUE, SCOPE_ADMIN, true, handle_queue_put},
-    {"PATCH", QUEUE, SCOPE_ADMIN, true, handle_queue_patch},
-    {"GET", QUEUE, SCOPE_READ, true, handle_queue_get},
-    {"DELETE", QUEUE, SCOPE_ADMIN, true, handle_queue_delete},
-    {"POST", QUEUE "/pause", SCOPE_ADMIN, true, handle_pause},
-    {"POST", QUEUE "/resume", SCOPE_ADMIN, true, handle_resume},
-    {"POST", QUEUE "/purge", SCOPE_ADMIN, true, handle_purge},
-    {"POST", QUEUE "/redrive", SCOPE_ADMIN, true, handle_redrive},
-    {"GET", QUEUE "/stats", SCOPE_READ, true, handle_stats},
-    {"GET", QUEUE "/workers", SCOPE_READ, true, handle_workers},
-    {"POST", QUEUE "/messages", SCOPE_SEND, false, handle_send},
-    {"GET", QUEUE "/messages", SCOPE_READ, true, handle_peek},
-    {"GET", QUEUE "/messages/{id}", SCOPE_READ, true, handle_show},
-    {"POST", QUEUE "/receive", SCOPE_WORK, false, handle_receive},
-    {"POST", QUEUE "/ack", SCOPE_WORK, false, handle_ack},
-    {"POST", QUEUE "/fail", SCOPE_WORK, false, handle_fail},
-    {"POST", QUEUE "/release", SCOPE_WORK, false, handle_release},
-    {"POST", QUEUE "/renew", SCOPE_WORK, false, handle_renew},
-    {"GET", QUEUE "/events", SCOPE_READ, true, handle_events},
-    {"GET", "/v1/node", SCOPE_READ, true, handle_node},
-    {"GET", "", SCOPE_NONE, false, handle_dashboard}, // "/" has no pieces
-    {"GET", "/assets/{file}", SCOPE_NONE, false, handle_asset},
-    {"GET", "/openapi.json", SCOPE_NONE, false, handle_openapi},
-    {"GET", "/metrics", SCOPE_READ, true, handle_metrics},
-    {"GET", "/healthz", SCOPE_NONE, false, handle_healthz},
-    {"GET", "/readyz", SCOPE_NONE, false, handle_readyz},
+    {"GET", "/v1/queues", SCOPE_READ, true, NONE, handle_queue_list},
+    {"PUT", QUEUE, SCOPE_ADMIN, true, SMALL, handle_queue_put},
+    {"PATCH", QUEUE, SCOPE_ADMIN, true, SMALL, handle_queue_patch},
+    {"GET", QUEUE, SCOPE_READ, true, NONE, handle_queue_get},
+    {"DELETE", QUEUE, SCOPE_ADMIN, true, NONE, handle_queue_delete},
+    {"POST", QUEUE "/pause", SCOPE_ADMIN, true, SMALL, handle_pause},
+    {"POST", QUEUE "/resume", SCOPE_ADMIN, true, SMALL, handle_resume},
+    {"POST", QUEUE "/purge", SCOPE_ADMIN, true, SMALL, handle_purge},
+    {"POST", QUEUE "/redrive", SCOPE_ADMIN, true, SMALL, handle_redrive},
+    {"GET", QUEUE "/stats", SCOPE_READ, true, NONE, handle_stats},
+    {"GET", QUEUE "/workers", SCOPE_READ, true, NONE, handle_workers},
+    {"POST", QUEUE "/messages", SCOPE_SEND, false, LARGE, handle_send},
+    {"GET", QUEUE "/messages", SCOPE_READ, true, NONE, handle_peek},
+    {"GET", QUEUE "/messages/{id}", SCOPE_READ, true, NONE, handle_show},
+    {"POST", QUEUE "/receive", SCOPE_WORK, false, SMALL, handle_receive},
+    {"POST", QUEUE "/ack", SCOPE_WORK, false, LARGE, handle_ack},
+    {"POST", QUEUE "/fail", SCOPE_WORK, false, LARGE, handle_fail},
+    {"POST", QUEUE "/release", SCOPE_WORK, false, LARGE, handle_release},
+    {"POST", QUEUE "/renew", SCOPE_WORK, false, LARGE, handle_renew},
+    {"GET", QUEUE "/events", SCOPE_READ, true, NONE, handle_events},
+    {"GET", "/v1/node", SCOPE_READ, true, NONE, handle_node},
+    {"GET", "", SCOPE_NONE, false, NONE, handle_dashboard}, // "/" has no pieces
+    {"GET", "/assets/{file}", SCOPE_NONE, false, NONE, handle_asset},
+    {"GET", "/openapi.json", SCOPE_NONE, false, NONE, handle_openapi},
+    {"GET", "/metrics", SCOPE_READ, true, NONE, handle_metrics},
+    {"GET", "/healthz", SCOPE_NONE, false, NONE, handle_healthz},
+    {"GET", "/readyz", SCOPE_NONE, false, NONE, handle_readyz},
 };
 
 // Piece by piece; what a {name} stands for is noted.

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starting and stopping, and the way of a request to its handler: target, route, head,
-// authorization, then the handler, on the pool when it blocks.
+// authorization, then its body, then the handler, on the pool when it blocks.
 #include "server/server.h"
 
 #include "api/owner.h"
+#include "api/pulse.h"
+#include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "server/inside.h"
+#include "server/relay.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #define POOL_THREADS 4
 #define POOL_WAITING 1000
 #define WAITING_MAX  10000
+#define CONNECTIONS  10000
 #define STREAMS_MAX  64
+#define BODY_MEMORY  ((size_t)256 << 20)
 
 // ---- calls of the library
 
@@ -36,24 +42,14 @@ void call_end(struct server *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void store_said(struct server *s, enum sluice_code code, const struct sluice_error *error)
-{
-    bool failed = code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN || code == SLUICE_CORRUPT;
-    if (code && !failed) return; // a refusal says nothing of the store
-    (void)pthread_mutex_lock(&s->lock);
-    s->ready.asked_ms = clock_boot_ms();
-    s->ready.code = code;
-    if (failed) s->ready.error = *error;
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
 // ---- a request
 
 static void exchange_over(void *mine, bool delivered)
 {
     struct exchange *x = mine;
-    metrics_request(x);
-    if (atomic_load(&x->server->log_requests)) log_access(x);
+    bool whole = x->status != 0; // else its client went away before all of it had come
+    if (whole) metrics_request(x);
+    if (whole && atomic_load(&x->server->log_requests)) log_access(x);
     receive_over(x, delivered);
     kept_done(&x->kept);
     target_done(&x->target);
@@ -66,14 +62,12 @@ static bool read_target(struct exchange *x)
     struct sluice_error e;
     char allow[ALLOW_MAX] = "";
     if (!target_read(&x->target, httpd_target(x->http))) {
-        e = error_of(SLUICE_INVALID, "malformed", "path", "the request's target cannot be read");
-        answer_error(x, &e);
-        return false;
-    }
-    if (httpd_too_large(x->http)) {
-        e = error_of(SLUICE_LIMIT, "body-too-large", "body", "a request has at most %zu bytes",
-                     x->server->config.body_max);
-        answer_problem(x, 413, &e, NULL);
+        bool many = x->target.pairs_len == TARGET_PAIRS_MAX;
+        e = many ? error_of(SLUICE_LIMIT, "head-too-large", "query",
+                            "a request has at most %d parameters", TARGET_PAIRS_MAX)
+                 : error_of(SLUICE_INVALID, "malformed", "path",
+                            "the request's target cannot be read");
+        answer_problem(x, many ? 414 : 400, &e, NULL);
         return false;
     }
     x->head = strcmp(httpd_method(x->http), "HEAD") == 0;
@@ -99,7 +93,14 @@ static void run_on_pool(struct pool_job *j)
     call_end(s);
 }
 
-static void handle(void *ctx, struct httpd_request *http)
+static size_t body_max_of(const struct exchange *x)
+{
+    size_t most = x->server->config.body_max;
+    return x->route->body_max < most ? x->route->body_max : most;
+}
+
+// All that can be said by the head is said before a byte of the body is read.
+static size_t judge(void *ctx, struct httpd_request *http)
 {
     struct server *s = ctx;
     struct exchange *x = NEW(struct exchange);
@@ -107,8 +108,39 @@ static void handle(void *ctx, struct httpd_request *http)
     x->http = http;
     x->began_ns = clock_boot_ns();
     httpd_attach(http, x, exchange_over);
+    if (!read_framing(x) || !read_target(x) || !read_head(x) || !auth_admit(x)) return 0;
+    return body_max_of(x);
+}
+
+static bool has_body(struct exchange *x)
+{
+    struct sluice_error e;
+    switch (httpd_lost(x->http)) {
+    case HTTPD_WHOLE:
+        return true;
+    case HTTPD_TOO_LARGE:
+        e = error_of(SLUICE_LIMIT, "body-too-large", "body",
+                     "the body of this request has at most %zu bytes", body_max_of(x));
+        answer_problem(x, 413, &e, NULL);
+        return false;
+    case HTTPD_NO_ROOM:
+        e = error_of(SLUICE_UNAVAILABLE, "no-room", "body",
+                     "the bodies of other requests take all memory that this node has for them");
+        METRICS_ADD(&x->server->metrics, no_room, 1);
+        answer_error(x, &e);
+        return false;
+    }
+    CHECK(false); // not a way to lose a body
+    return false;
+}
+
+static void handle(void *ctx, struct httpd_request *http)
+{
+    struct server *s = ctx;
+    struct exchange *x = httpd_mine(http);
+    x->began_ns = clock_boot_ns();
     METRICS_ADD(&s->metrics, bytes_in, httpd_body(http).len);
-    if (!read_target(x) || !read_head(x) || !auth_admit(x)) return;
+    if (!has_body(x)) return;
     if (!x->route->blocks) {
         x->route->handle(x);
         return;
@@ -135,11 +167,23 @@ static void name_itself(struct server *s)
     (void)snprintf(s->node, sizeof s->node, "%s-%ld", host, number);
 }
 
+// Half of the files that may be open: a store that cannot open one does nothing.
+static unsigned connections_allowed(unsigned wanted)
+{
+    struct rlimit files;
+    unsigned most = wanted > 0 ? wanted : CONNECTIONS;
+    bool few = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < most;
+    return few ? (unsigned)(files.rlim_cur / 2) : most;
+}
+
 static void set_defaults(struct server *s)
 {
     struct server_config *c = &s->config;
     if (!c->listen) c->listen = SERVER_LISTEN;
     if (c->body_max == 0) c->body_max = SERVER_BODY_MAX;
+    if (c->body_memory_max == 0)
+        c->body_memory_max = c->body_max > BODY_MEMORY / 2 ? 2 * c->body_max : BODY_MEMORY;
+    c->connections_max = connections_allowed(c->connections_max);
     if (c->waiting_max == 0) c->waiting_max = WAITING_MAX;
     if (c->streams_max == 0) c->streams_max = STREAMS_MAX;
     if (c->node)
@@ -176,9 +220,11 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
                                 .threads = c->threads,
                                 .connections_max = c->connections_max,
                                 .per_address_max = c->per_address_max,
-                                .body_max = c->body_max,
+                                .body_memory_max = c->body_memory_max,
                                 .idle_ms = c->idle_ms,
+                                .body_ms = c->body_ms,
                                 .tls = s->tls,
+                                .head = judge,
                                 .handle = handle,
                                 .ctx = s};
     char why[256] = "";
@@ -234,17 +280,24 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     enum sluice_code code = manners_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) s->pool = pool_new(POOL_THREADS, POOL_WAITING);
+    if (!code) s->relays = relays_new();
     if (!code) owner_prepare(store);
     if (!code) code = start_httpd(s, port, e);
     if (!code) code = announce(s, e);
     if (code) {
         (void)httpd_stop(s->httpd, 0);
         pool_free(s->pool);
+        relays_free(s->relays);
         server_release(s);
         return code;
     }
     *out = s;
     return SLUICE_OK;
+}
+
+bool server_store_is_dead(const struct server *s, struct sluice_error *error)
+{
+    return pulse_is_dead(s->store, error);
 }
 
 const char *server_address(const struct server *s)
@@ -282,6 +335,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
     // Calls that are still under way hold on to the server, which stays for them.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
     pool_free(s->pool);
+    relays_free(s->relays);
     server_release(s);
     return drained;
 }

@@ -20,11 +20,13 @@ struct server_config {
     bool access_log;          // a line for every request
     unsigned threads;         // that speak HTTP; 0: 2
     size_t body_max;          // of a request; 0: SERVER_BODY_MAX
+    size_t body_memory_max;   // of all requests; 0: 256 MiB, or twice body_max
     unsigned connections_max; // 0: 10,000
     unsigned per_address_max; // 0: no limit
     unsigned waiting_max;     // receives that wait; 0: 10,000
     unsigned streams_max;     // event streams; 0: 64
     int64_t idle_ms;          // 0: 60 s
+    int64_t body_ms;          // for a request's body to arrive; 0: 60 s
     const char *cert_file;    // PEM, with its chain; NULL: plain HTTP
     const char *key_file;
     const char *client_ca_file;  // clients must have a certificate signed by it; NULL: need not
@@ -53,6 +55,8 @@ void server_drain(struct server *s);
 struct log *server_log(struct server *s);
 // When it last looked after its connections (clock_boot_ms); about once a second, while it lives.
 int64_t server_alive_ms(const struct server *s);
+// Whether its store refuses everything from now on, and why: it has to be opened again.
+bool server_store_is_dead(const struct server *s, struct sluice_error *error);
 // Accepts nothing more, ends what waits, and lets the rest be answered for up to drain_ms. Answers
 // whether everything was; frees it. NULL is fine.
 bool server_stop(struct server *s, int64_t drain_ms);

@@ -3,8 +3,10 @@
 #include "api/wire.h"
 #include "queue/ops.h"
 #include "server/inside.h"
+#include "server/relay.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
@@ -25,11 +27,13 @@ static struct json *outcome_json(const struct sluice_outcome *o)
     return out;
 }
 
-// The store failed all of them alike, or the call did not come to any.
+// The store or a wrong request id failed all of them alike, or the call did not come to any.
 static bool failed_whole(const struct exchange *x, const struct later_answer *a)
 {
     if (x->single || a->len == 0) return a->code != SLUICE_OK;
-    if (a->code != SLUICE_UNAVAILABLE && a->code != SLUICE_UNKNOWN && a->code != SLUICE_CORRUPT)
+    bool reused = strcmp(a->error->reason, "request-reused") == 0;
+    if (a->code != SLUICE_UNAVAILABLE && a->code != SLUICE_UNKNOWN && a->code != SLUICE_CORRUPT &&
+        !reused)
         return false;
     for (size_t i = 0; i < a->len; i++)
         if (a->outcomes[i].code != a->code) return false;
@@ -60,7 +64,6 @@ static void settled(struct later *l, const struct later_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
-    store_said(s, a->code, a->error);
     metrics_settled(x, a);
     if (failed_whole(x, a))
         answer_error(x, a->error);
@@ -120,6 +123,7 @@ static void handle_outcome(struct exchange *x, enum later_outcome kind, const st
                            size_t len)
 {
     x->outcome = kind;
+    if (relay_takes(x, 0)) return;
     if (!read_query(x, NULL, 0, NULL)) return;
     if (x->wire_in)
         settle_wire(x);

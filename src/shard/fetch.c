@@ -28,15 +28,14 @@ static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
 {
     char number[32];
     char id[MESSAGE_ID_MAX];
-    headers_put(text, bytes_str("sluice-dead-reason"),
-                a->reason.len > 0 ? a->reason : bytes_str(dead_cause_name(a->cause)));
+    headers_put(text, bytes_str(HEADER_DEAD_REASON), arrive_reason(a));
     (void)snprintf(number, sizeof number, "%u", a->retries);
-    headers_put(text, bytes_str("sluice-dead-retries"), bytes_str(number));
+    headers_put(text, bytes_str(HEADER_DEAD_RETRIES), bytes_str(number));
     (void)snprintf(number, sizeof number, "%lld", (long long)a->died_at);
-    headers_put(text, bytes_str("sluice-dead-at"), bytes_str(number));
-    headers_put(text, bytes_str("sluice-dead-queue"), a->origin);
+    headers_put(text, bytes_str(HEADER_DEAD_AT), bytes_str(number));
+    headers_put(text, bytes_str(HEADER_DEAD_QUEUE), a->origin);
     message_id_print(&a->source, a->source_shard, a->origin_seq, id);
-    headers_put(text, bytes_str("sluice-dead-id"), bytes_str(id));
+    headers_put(text, bytes_str(HEADER_DEAD_ID), bytes_str(id));
 }
 
 static void keep_message(struct call *c, const struct found *f)
@@ -55,7 +54,8 @@ static void keep_message(struct call *c, const struct found *f)
     if (f->op->kind == OP_ARRIVE && !arrive_decode(f->op->payload, &arrive)) {
         size_t before = c->text.len;
         keep_dead_letter(&c->text, &arrive);
-        d->message.headers.len += c->text.len - before;
+        d->letter_len = c->text.len - before;
+        d->message.headers.len += d->letter_len;
     }
     d->message.body = keep(&c->text, m->body);
     d->message.reference.name = keep(&c->text, m->reference.name);

@@ -27,10 +27,11 @@ struct call {
     uint64_t ticket;
     uint16_t kind; // of its op; 0: sync, own, touch, fetch
     bool receives;
-    bool awaits; // a receive that claims nothing: it only wants to know when to
-    bool silent; // the shard's own: nobody hears the answer
-    bool looked; // since it came the tail was seen
-    bool fenced; // proposed by an owner who was none any more; it is asked for once again
+    bool awaits;  // a receive that claims nothing: it only wants to know when to
+    bool recalls; // a receive that claims nothing: it only wants what its id brought earlier
+    bool silent;  // the shard's own: nobody hears the answer
+    bool looked;  // since it came the tail was seen
+    bool fenced;  // proposed by an owner who was none any more; it is asked for once again
     enum call_state state;
     struct bytes payload; // owned: kept while it may be submitted again
     int64_t wait_until;
@@ -107,12 +108,14 @@ static inline uint64_t call_ticket(struct call *c) // the journal's
 {
     return (uint64_t)(uintptr_t)c;
 }
-// The reason for which the fold would refuse all of its op at a fresh tail; REASON_NONE: not sure.
-enum reason call_certain_refusal(const struct shard *s, const struct call *c);
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
 int64_t shard_now(const struct shard *s); // the moment that decisions are made for
 
 // ---- receive.c
+// Whether an op with its request id, which got no answer, may still be committed.
+bool call_under_way(const struct shard *s, const struct call *c);
+// The reason for which the fold would refuse all of its op at a fresh tail; REASON_NONE: not sure.
+enum reason call_certain_refusal(const struct shard *s, const struct call *c);
 void receive_set_claim(struct call *c, const struct op_claim *claim);
 void receive_try(struct shard *s, struct call *c);
 void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);

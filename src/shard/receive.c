@@ -6,6 +6,8 @@
 #include "base/memory.h"
 #include "shard/inside.h"
 
+#include <string.h>
+
 static bool claimable(const struct shard *s, const struct call *c)
 {
     return machine_claimable(s->machine, shard_now(s), c->worker);
@@ -33,10 +35,40 @@ static void take_up(struct shard *s, struct call *c)
     }
 }
 
-// Nothing came in time.
+static struct op op_of(const struct call *c)
+{
+    return (struct op){.kind = c->kind, .payload = c->payload};
+}
+
+static bool recall(struct shard *s, struct call *c);
+
+// Nothing came in time; unless somebody else asked with the same id meanwhile.
 static void end_wait(struct shard *s, struct call *c)
 {
+    if (!c->awaits && recall(s, c)) return;
     call_answer(s, c, c->awaits ? ERR_NOT_FOUND : ERR_OK, BYTES_EMPTY);
+}
+
+// By its request id: seeds and times of arrival may differ.
+static bool is_same(void *other, const struct op *op)
+{
+    struct request_id one, two;
+    return op->kind == ((struct op *)other)->kind && op_request(op, &one) &&
+           op_request(other, &two) && memcmp(&one, &two, sizeof one) == 0;
+}
+
+// Whoever asks again has given up on the first question: with both waiting, the messages that come
+// would have to be the same, and the first one's would be of use to nobody.
+static void relieve(struct shard *s, const struct call *heir)
+{
+    struct request_id id;
+    struct op wanted = op_of(heir);
+    if (!op_request(&wanted, &id) || !request_id_set(&id)) return;
+    for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
+        next = c->next;
+        struct op op = op_of(c);
+        if (is_same(&wanted, &op)) call_answer(s, call_take(s, c), ERR_OK, BYTES_EMPTY);
+    }
 }
 
 static void wait_or_end(struct shard *s, struct call *c)
@@ -44,6 +76,7 @@ static void wait_or_end(struct shard *s, struct call *c)
     if (shard_now(s) >= c->wait_until) {
         end_wait(s, c);
     } else {
+        relieve(s, c);
         if (c->wait_until < s->waits_end) s->waits_end = c->wait_until;
         call_push(s, c, CALL_WAITING);
     }
@@ -62,7 +95,7 @@ static bool recall(struct shard *s, struct call *c)
 {
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, SIZE_MAX);
-    struct op op = {.kind = c->kind, .payload = c->payload};
+    struct op op = op_of(c);
     struct op_result r;
     if (!machine_recall(s->machine, &op, &r, &text)) return false;
     struct bytes body = bytes_of(text.data + r.body_at, r.body_len);
@@ -80,6 +113,38 @@ static void look_first(struct shard *s, struct call *c)
     journal_sync(s->journal, (uint64_t)(uintptr_t)c, c->deadline, s->now);
 }
 
+// ---- what is tried, and what need not be
+
+static bool has_dedup(struct bytes payload)
+{
+    struct op_send send;
+    if (send_open(payload, &send)) return false;
+    for (uint32_t i = 0; i < send.count; i++) {
+        struct message m;
+        send_next(&send, &m);
+        if (m.dedup.len > 0) return true;
+    }
+    return false;
+}
+
+enum reason call_certain_refusal(const struct shard *s, const struct call *c)
+{
+    bool sends = c->kind == OP_SEND && c->max > 0;
+    enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
+    if (reason != REASON_FULL) return reason;
+    // A duplicate needs no room, and what falls due may make some.
+    bool may_fit = machine_wake_at(s->machine) <= shard_now(s) || has_dedup(c->payload);
+    return may_fit ? REASON_NONE : reason;
+}
+
+bool call_under_way(const struct shard *s, const struct call *c)
+{
+    struct request_id id;
+    struct op op = op_of(c);
+    if (!op_request(&op, &id) || !request_id_set(&id)) return false;
+    return journal_holds(s->journal, is_same, &op);
+}
+
 // Also the second try of ops that seemed certain to be refused.
 void receive_try(struct shard *s, struct call *c)
 {
@@ -87,7 +152,9 @@ void receive_try(struct shard *s, struct call *c)
     if (recall(s, c)) return;
     if (!c->receives && reason != REASON_NONE) {
         call_refuse(s, c, reason);
-    } else if (!c->receives || claimable(s, c)) {
+    } else if (c->recalls && c->looked) {
+        call_answer(s, c, call_under_way(s, c) ? ERR_UNKNOWN : ERR_OK, BYTES_EMPTY);
+    } else if (!c->recalls && (!c->receives || claimable(s, c))) {
         take_up(s, c);
     } else if (!c->looked) {
         look_first(s, c);
@@ -110,6 +177,7 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
     if (c->state == CALL_JOURNAL) {
         CHECK(s->offered >= c->max);
         s->offered -= c->max;
+        c->state = CALL_LOOKING; // it is in no list, and no offer any more
     }
     struct result result;
     if (came_empty(body) && !c->looked) {
@@ -118,6 +186,8 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
         wait_or_end(s, c); // somebody else was faster
     } else if (err || result_open(body, OP_CLAIM, &result)) {
         call_answer(s, c, err ? err : ERR_CORRUPT, body);
+    } else if (result.count > c->max) {
+        call_refuse(s, c, REASON_REQUEST_REUSED); // by one who asked for more
     } else {
         c->result = bytes_copy(body);
         keep_grants(c, &result);

@@ -236,28 +236,6 @@ void call_commit(struct shard *s, struct call *c)
     books_journal_submit(s, c, op);
 }
 
-static bool has_dedup(struct bytes payload)
-{
-    struct op_send send;
-    if (send_open(payload, &send)) return false;
-    for (uint32_t i = 0; i < send.count; i++) {
-        struct message m;
-        send_next(&send, &m);
-        if (m.dedup.len > 0) return true;
-    }
-    return false;
-}
-
-enum reason call_certain_refusal(const struct shard *s, const struct call *c)
-{
-    bool sends = c->kind == OP_SEND && c->max > 0;
-    enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
-    if (reason != REASON_FULL) return reason;
-    // A duplicate needs no room, and what falls due may make some.
-    bool may_fit = machine_wake_at(s->machine) <= shard_now(s) || has_dedup(c->payload);
-    return may_fit ? REASON_NONE : reason;
-}
-
 void call_refuse(struct shard *s, struct call *c, enum reason reason)
 {
     CLEANUP(buf_done) struct buf body;
@@ -286,6 +264,8 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
     if (r->slot != 0) c->looked = true; // its entry was the tail
     if (fenced_again(s, c, r)) return;
+    bool not_applied = r->err == ERR_UNAVAILABLE && r->body.len == 0 && c->kind != 0;
+    if (not_applied && call_under_way(s, c)) r->err = ERR_UNKNOWN; // its twin may be yet
     if (c->silent && c->kind == 0) {
         s->looking = s->looking && c->state != CALL_LOOKING;
         s->touching = s->touching && c->state != CALL_JOURNAL;
@@ -355,8 +335,8 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
     go_on(s);
 }
 
-void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
-                   int64_t wait_until, int64_t deadline, struct interval now)
+static struct call *receive_new(struct shard *s, uint64_t ticket, const struct op_claim *claim,
+                                int64_t wait_until, int64_t deadline, struct interval now)
 {
     note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
@@ -364,19 +344,32 @@ void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *clai
     c->receives = true;
     c->wait_until = wait_until < deadline ? wait_until : deadline;
     receive_set_claim(c, claim);
-    receive_try(s, c);
+    return c;
+}
+
+void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
+                   int64_t wait_until, int64_t deadline, struct interval now)
+{
+    receive_try(s, receive_new(s, ticket, claim, wait_until, deadline, now));
     go_on(s);
 }
 
 void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t wait_until,
                  int64_t deadline, struct interval now)
 {
-    note_time(s, now);
-    struct call *c = call_new(s, ticket, deadline);
-    c->kind = OP_CLAIM;
-    c->receives = c->awaits = true;
-    c->wait_until = wait_until < deadline ? wait_until : deadline;
-    receive_set_claim(c, &(struct op_claim){.worker = worker, .max = 1});
+    struct op_claim claim = {.worker = worker, .max = 1};
+    struct call *c = receive_new(s, ticket, &claim, wait_until, deadline, now);
+    c->awaits = true;
+    receive_try(s, c);
+    go_on(s);
+}
+
+void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim, bool looks,
+                  int64_t deadline, struct interval now)
+{
+    struct call *c = receive_new(s, ticket, claim, TIME_DAWN, deadline, now);
+    c->recalls = true;
+    c->looked = !looks;
     receive_try(s, c);
     go_on(s);
 }

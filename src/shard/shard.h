@@ -12,6 +12,12 @@
 #include "journal/journal.h"
 #include "queue/machine.h"
 
+// What several shards count together, and what outlives them. Any thread reads.
+struct shard_totals {
+    _Atomic uint64_t others; // entries that somebody else wrote
+    struct histogram ops;    // in each entry of one's own, by histogram_sizes
+};
+
 struct shard_config {
     struct journal_config journal;
     char queue[QUEUE_NAME_MAX + 1]; // the name, for dead letters
@@ -21,6 +27,7 @@ struct shard_config {
     bool keeps_events;  // collect events (shard_events)
     bool keeps_time;    // commit an entry whenever something falls due, even if nobody waits for it
     bool moves_letters; // hand out dead letters (shard_next_letter)
+    struct shard_totals *totals; // counted here too; borrowed, NULL: nowhere
 };
 
 struct shard;
@@ -37,13 +44,19 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
                   struct interval now);
 // A claim that may wait for something to claim until wait_until (store time; in the past: do not
 // wait). Answered with the messages themselves, or with none. The same request id brings the same
-// messages again, as long as the fold remembers it.
+// messages again, as long as the fold remembers it; one that waits ends empty when another with the
+// same request id begins to wait.
 void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
                    int64_t wait_until, int64_t deadline, struct interval now);
 // Waits until there is something to claim, and claims nothing: ERR_OK, or ERR_NOT_FOUND when
 // nothing came. For those who look into several shards at once.
 void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t wait_until,
                  int64_t deadline, struct interval now);
+// What the claim's request id brought earlier, answered as by shard_receive, with a body; nothing
+// is claimed. ERR_OK without a body: it brought nothing, as far as the journal was read: up to its
+// present end when `looks`. ERR_UNKNOWN: it may yet, for it is still on its way.
+void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim, bool looks,
+                  int64_t deadline, struct interval now);
 // Somebody who was told that there is something will not come for it: it is for another.
 void shard_pass_on(struct shard *s, struct interval now);
 // A receive or await that waits is forgotten, and its ticket will not be answered. False: it does
@@ -76,9 +89,18 @@ int64_t shard_wake_at(const struct shard *s);
 bool shard_next_request(struct shard *s, struct request *out);
 
 // A message handed to somebody. The views live until the next call with the shard.
+// The headers of a dead letter that say so.
+#define HEADER_DEAD         "sluice-dead-"
+#define HEADER_DEAD_QUEUE   HEADER_DEAD "queue"
+#define HEADER_DEAD_ID      HEADER_DEAD "id"
+#define HEADER_DEAD_REASON  HEADER_DEAD "reason"
+#define HEADER_DEAD_RETRIES HEADER_DEAD "retries"
+#define HEADER_DEAD_AT      HEADER_DEAD "at"
+
 struct delivery {
     struct grant grant; // shard_fetch: only the place is set
     struct message message;
+    size_t letter_len; // so many bytes at the end of its headers say where a dead letter comes from
     int64_t sent_at;
 };
 
@@ -117,9 +139,8 @@ void shard_events_taken(struct shard *s);
 const struct machine *shard_machine(const struct shard *s);
 // What this handle has seen since it first came to the tail: for whoever counts.
 struct shard_tally {
-    uint64_t others;           // entries that somebody else wrote
-    uint64_t expired;          // locks that ran out
-    struct histogram_view ops; // in each entry of this handle's own, by histogram_sizes
+    uint64_t others;  // entries that somebody else wrote
+    uint64_t expired; // locks that ran out
 };
 const struct shard_tally *shard_tally(const struct shard *s);
 struct journal *shard_journal(struct shard *s); // to look, and for a collector

@@ -6,10 +6,13 @@ void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t
 {
     if (!journal_is_current(s->journal)) return;
     s->tally.expired += expired;
+    struct shard_totals *totals = s->config.totals;
+    if (!mine) s->tally.others++;
+    if (!totals) return;
     if (mine)
-        histogram_view_add(&s->tally.ops, &histogram_sizes, e->ops_len);
+        histogram_add(&totals->ops, &histogram_sizes, e->ops_len);
     else
-        s->tally.others++;
+        atomic_fetch_add_explicit(&totals->others, 1, memory_order_relaxed);
 }
 
 const struct shard_tally *shard_tally(const struct shard *s)

@@ -295,7 +295,7 @@ static void await_bodies(struct rig *r, size_t count)
 
 static void upload_and_die(struct rig *r, uint64_t seed)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct upload upload;
     FINE(queue_get(r->s, "tasks", &q, &error));
     struct bytes body = body_make(seed, BIG);

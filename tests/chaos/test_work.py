@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 from harness import CLOCK_MS, INVALID, NOT_FOUND, case, contains, holds, main, same, until
 
@@ -104,6 +105,17 @@ def a_job_may_last_longer_than_its_lock(sluice):
     kinds = [event["type"] for event in sluice.events("tasks")]
     holds(kinds.count("lock-renewed") >= 4, f"renewed {kinds.count('lock-renewed')} times")
     same(kinds.count("lock-expired"), 0)
+
+
+@case
+def a_lock_may_be_shorter_than_the_question(sluice):
+    sluice.create("tasks", "visibilityTimeout=300ms")
+    for number in range(4):
+        worker = start(sluice, "exit 0", "--once")
+        time.sleep(0.35 + 0.05 * number)  # it waits for a message; whenever that comes, its lock is good
+        sluice.send("tasks", "x")
+        status, done = ended(worker)
+        same((status, done[0]["status"], done[0]["attempt"]), (0, "processed", 1))
 
 
 @case

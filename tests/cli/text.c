@@ -9,48 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-static void durations_are_read(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        int64_t ms; // -1: refused
-    } rows[] = {
-        {"0", 0},
-        {"0s", 0},
-        {"500ms", 500},
-        {"30s", 30000},
-        {"1.5s", 1500},
-        {"5m", 300000},
-        {"2h", 7200000},
-        {"7d", 604800000},
-        {"0.25h", 900000},
-        {"", -1},
-        {"5", -1},
-        {"s", -1},
-        {"-5s", -1},
-        {"+5s", -1},
-        {"5 s", -1},
-        {" 5s", -1},
-        {"5sec", -1},
-        {"1h30m", -1},
-        {"1.s", -1},
-        {".5s", -1},
-        {"1.0001s", -1},
-        {"1.5ms", -1},
-        {"5S", -1},
-        {"1e3s", -1},
-        {"9223372036854775807h", -1},
-        {"99999999999999999999s", -1},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int64_t ms = -1;
-        bool read = text_to_duration(rows[i].text, &ms);
-        if (read != (rows[i].ms >= 0)) fail_msg("\"%s\": %s", rows[i].text, read ? "read" : "no");
-        if (read) assert_int_equal(ms, rows[i].ms);
-    }
-}
-
 static void durations_are_written(void **state)
 {
     (void)state;
@@ -169,7 +127,6 @@ static void text_for_a_terminal_is_safe_and_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durations_are_read),
         cmocka_unit_test(durations_are_written),
         cmocka_unit_test(moments_are_read),
         cmocka_unit_test(numbers_are_read_and_written),

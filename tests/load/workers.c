@@ -188,6 +188,7 @@ static bool run_processes(const struct settings *s)
     return ok;
 }
 
+// took_ms: 0 when it did not come to its end.
 static void judge(struct load *l, const struct settings *s, int64_t took_ms)
 {
     uint64_t lost = 0, doubled = 0;
@@ -195,10 +196,10 @@ static void judge(struct load *l, const struct settings *s, int64_t took_ms)
         lost += s->table->rows[i].sent != 1 || s->table->rows[i].acked == 0;
         doubled += s->table->rows[i].received > 1 || s->table->rows[i].acked > 1;
     }
+    double rate = took_ms > 0 ? (double)s->messages * 1000 / (double)took_ms : 0;
     printf("# %" PRIu32 " workers in %" PRIu32 " processes, %" PRIu64 " messages: %.0f a second, "
            "%" PRIu64 " duplicates, load %.2f\n",
-           s->workers, s->processes, s->messages, (double)s->messages * 1000 / (double)took_ms,
-           doubled, load_average());
+           s->workers, s->processes, s->messages, rate, doubled, load_average());
     load_case(l, "every message is processed", lost == 0, "%" PRIu64 " are not", lost);
     load_case(l, "no message is processed twice", doubled == 0, "%" PRIu64 " are", doubled);
 }
@@ -219,10 +220,10 @@ static void run(struct load *l, struct settings *s)
     s->url = l->node.url;
     int64_t start = load_now_ms();
     bool ended = run_processes(s);
-    int64_t took = atomic_load(&s->table->last_ms) - start;
+    int64_t last = atomic_load(&s->table->last_ms);
     load_case(l, "every call answers as it should", ended && atomic_load(&s->table->faults) == 0,
               "%s", s->table->fault);
-    judge(l, s, took > 0 ? took : 1);
+    judge(l, s, last > start ? last - start : 0);
     judge_queue(l, s);
 }
 

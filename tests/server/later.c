@@ -4,6 +4,7 @@
 #include "api/later.h"
 
 #include "../conformance/store/support.h"
+#include "../support/calls.h"
 #include "../unit/unit.h"
 #include "os/clock.h"
 
@@ -15,63 +16,6 @@
 #include <time.h>
 
 #define CROWD 1000
-
-struct call {
-    struct later later; // first
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int answers;
-    enum sluice_code code;
-    struct sluice_error error;
-    struct sluice_sent sent[4];
-    struct sluice_outcome outcomes[4];
-    size_t len;
-    struct sluice_batch *batch;
-};
-
-static void answered(struct later *l, const struct later_answer *a)
-{
-    struct call *c = (struct call *)l;
-    (void)pthread_mutex_lock(&c->lock);
-    c->answers++;
-    c->code = a->code;
-    if (a->error) c->error = *a->error;
-    c->len = a->len;
-    for (size_t i = 0; i < a->len && i < 4; i++) {
-        if (a->sent) c->sent[i] = a->sent[i];
-        if (a->outcomes) c->outcomes[i] = a->outcomes[i];
-    }
-    c->batch = a->batch;
-    (void)pthread_cond_broadcast(&c->changed);
-    (void)pthread_mutex_unlock(&c->lock);
-}
-
-static void call_init(struct call *c)
-{
-    *c = (struct call){.later.done = answered};
-    (void)pthread_mutex_init(&c->lock, NULL);
-    (void)pthread_cond_init(&c->changed, NULL);
-}
-
-static void call_done(struct call *c)
-{
-    sluice_batch_free(c->batch);
-    (void)pthread_cond_destroy(&c->changed);
-    (void)pthread_mutex_destroy(&c->lock);
-}
-
-static void call_wait(struct call *c)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += DEADLINE_MS / 1000;
-    (void)pthread_mutex_lock(&c->lock);
-    int late = 0;
-    while (c->answers == 0 && !late)
-        late = pthread_cond_timedwait(&c->changed, &c->lock, &until);
-    assert_int_equal(c->answers, 1);
-    (void)pthread_mutex_unlock(&c->lock);
-}
 
 static struct sluice *open_store(void)
 {

@@ -1,78 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that can be killed and stopped.
 #include "nodes.h"
 
 #include "net/http.h"
-#include "server/server.h"
+#include "store/file/file.h"
 
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <time.h>
 
-extern char **environ;
+const char *node_token = NULL;
 
-int node_serve(const char *dir, const char *name)
+void node_start(struct node_process *n)
 {
-    struct sluice *store = NULL;
-    struct server *server = NULL;
-    struct server_config config = {.listen = "127.0.0.1:0", .node = name};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (sluice_open(dir, NULL, &store, NULL) || server_start(&config, store, &server, NULL))
-        return 1;
-    (void)printf("%s\n", server_address(server));
-    (void)fflush(stdout);
-    for (;;)
-        (void)pause();
+    if (!node_process_start(n)) fail_msg("%s", n->problem);
 }
 
-void node_start(struct node *n, const char *dir, const char *name)
+void node_pause(const struct node_process *n)
 {
-    int out[2];
-    char line[64] = "";
-    char program[] = "owner", mode[] = "node";
-    char *const argv[] = {program, mode, (char *)dir, (char *)name, NULL};
-    posix_spawn_file_actions_t actions;
-    assert_int_equal(pipe(out), 0);
-    for (int i = 0; i < 2; i++)
-        (void)fcntl(out[i], F_SETFD, FD_CLOEXEC);
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    assert_int_equal(posix_spawn(&n->pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)close(out[1]);
-    FILE *said = fdopen(out[0], "r");
-    assert_non_null(said);
-    assert_non_null(fgets(line, sizeof line, said));
-    (void)fclose(said);
-    line[strcspn(line, "\n")] = 0;
-    (void)snprintf(n->url, sizeof n->url, "http://%s", line);
+    assert_true(node_process_pause(n));
 }
 
-void node_kill(struct node *n)
+int node_number(const struct node_process *n, const char *path, const char *before)
 {
-    if (n->pid == 0) return;
-    (void)kill(n->pid, SIGKILL);
-    assert_int_equal(waitpid(n->pid, NULL, 0), n->pid);
-    n->pid = 0;
-}
-
-void node_stop(const struct node *n)
-{
-    int status;
-    (void)kill(n->pid, SIGSTOP);
-    assert_int_equal(waitpid(n->pid, &status, WUNTRACED), n->pid);
-    assert_true(WIFSTOPPED(status));
-}
-
-int node_number(const struct node *n, const char *path, const char *before)
-{
-    struct http *http = http_new(NULL);
+    struct http *http = http_new(&(struct http_config){.ca_file = getenv("SLUICE_CA")});
     struct http_call call;
-    char url[120];
+    char url[120], line[160];
+    const char *lines[] = {line};
+    (void)snprintf(line, sizeof line, "Authorization: Bearer %s", node_token ? node_token : "");
     (void)snprintf(url, sizeof url, "%s%s", n->url, path);
     http_call_init(&call, "GET", url);
+    call.headers = lines;
+    call.headers_len = node_token ? 1 : 0;
     http_do(http, &call);
     assert_int_equal(call.status, 200);
     buf_put_u8(&call.body_in, 0);
@@ -82,4 +41,113 @@ int node_number(const struct node *n, const char *path, const char *before)
     http_call_done(&call);
     http_free(http);
     return number;
+}
+
+void open_at(const char *url, const struct sluice_options *options, struct sluice **out)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    if (sluice_open(url, options, out, &error)) fail_msg("%s: %s", url, error.message);
+}
+
+void desk_open_here(struct rig *r)
+{
+    struct sluice_queue_info *info = NULL;
+    struct desk_config config = {.patience_ms = DEADLINE_MS};
+    config_defaults(&config.birth);
+    assert_int_equal(sluice_queue_show(r->client, "tasks", &info, NULL), SLUICE_OK);
+    for (size_t i = 0; i < sizeof config.id.queue; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(info->id + 2 * i, "%2x", &byte), 1);
+        config.id.queue[i] = (uint8_t)byte;
+    }
+    (void)snprintf(config.queue, sizeof config.queue, "tasks");
+    sluice_queue_info_free(info);
+    r->store = file_open(r->dir, NULL);
+    assert_int_equal(desk_open(r->store, &config, &r->desk), ERR_OK);
+}
+
+int rig_set_up(void **state)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    scratch_make(r->dir);
+    r->one = (struct node_process){.program = getenv("SLUICE"), .store = r->dir, .name = "one"};
+    r->two = (struct node_process){.program = getenv("SLUICE"), .store = r->dir, .name = "two"};
+    assert_non_null(r->one.program);
+    open_at(r->dir, NULL, &r->client);
+    assert_int_equal(sluice_queue_create(r->client, "tasks", NULL, 0, NULL), SLUICE_OK);
+    desk_open_here(r);
+    *state = r;
+    return 0;
+}
+
+int rig_tear_down(void **state)
+{
+    struct rig *r = *state;
+    node_process_kill(&r->one);
+    node_process_kill(&r->two);
+    sluice_close(r->client);
+    desk_close(r->desk);
+    store_free(r->store);
+    scratch_remove(r->dir);
+    free(r);
+    return 0;
+}
+
+void send_by(struct sluice *s, const char *body)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    struct sluice_send message = {.body = body, .body_len = strlen(body)};
+    if (sluice_send(s, "tasks", &message, 1, NULL, NULL, &error))
+        fail_msg("%s: %s", sluice_code_name(error.code), error.message);
+}
+
+void use_node(const struct node_process *n, const char *body)
+{
+    struct sluice *s = NULL;
+    open_at(n->url, NULL, &s);
+    send_by(s, body);
+    sluice_close(s);
+}
+
+struct desk_owner owner_now(struct rig *r, struct owner_name *name)
+{
+    struct desk_owner o;
+    assert_int_equal(desk_sync(r->desk), ERR_OK);
+    desk_owner(r->desk, &o);
+    *name = (struct owner_name){.url = ""};
+    if (o.epoch != 0) assert_true(owner_parse(o.address, name));
+    return o;
+}
+
+int sent_through(const struct node_process *n)
+{
+    return node_number(n, "/metrics", "\nsluice_messages_sent_total ");
+}
+
+size_t drain(struct sluice *s)
+{
+    static char seen[4096][SLUICE_ID_MAX];
+    size_t count = 0;
+    struct sluice_receive ask = {.max = 10, .wait_ms = 300};
+    for (;;) {
+        struct sluice_batch *batch = NULL;
+        assert_int_equal(sluice_receive(s, "tasks", &ask, &batch, NULL), SLUICE_OK);
+        size_t len = batch->len;
+        for (size_t i = 0; i < len; i++) {
+            const char *token = batch->messages[i].token;
+            for (size_t k = 0; k < count; k++)
+                if (strcmp(seen[k], batch->messages[i].id) == 0) fail_msg("%s came twice", seen[k]);
+            (void)snprintf(seen[count++], SLUICE_ID_MAX, "%s", batch->messages[i].id);
+            assert_true(count < sizeof seen / sizeof *seen);
+            assert_int_equal(sluice_ack(s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+        }
+        sluice_batch_free(batch);
+        if (len == 0) return count;
+    }
+}
+
+void nap(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }

@@ -1,18 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes as processes of their own: the test's program, started again as "<program> node DIR NAME".
+// Two nodes as processes of their own on one directory with a queue "tasks", a direct client beside
+// them, and a desk to see what the journal says.
 #pragma once
 
+#include "../conformance/store/support.h"
 #include "../unit/unit.h"
+#include "api/owner.h"
+#include "node/desk.h"
+#include "node_process.h"
 
-struct node {
-    pid_t pid; // 0: not running
-    char url[80];
+#define STATED_MS 6000 // lease and one question: then another node has taken over
+#define SLACK_MS  3000 // for a busy machine
+#define SOON_MS   900  // less than the pause that a direct writer makes beside an owner
+
+struct rig {
+    char dir[SCRATCH_MAX];
+    struct node_process one, two; // not started
+    struct sluice *client;        // direct
+    struct desk *desk;
+    struct store *store;
 };
 
-int node_serve(const char *dir, const char *name);                  // for the program's main
-void node_start(struct node *n, const char *dir, const char *name); // on a free port
-void node_kill(struct node *n);                                     // with 9; none is fine
-// Until it stands still: a signal is sent, not delivered.
-void node_stop(const struct node *n);
+int rig_set_up(void **state);    // the program is SLUICE's
+int rig_tear_down(void **state); // and kills the nodes
+
+void node_start(struct node_process *n);
+void node_pause(const struct node_process *n); // until it stands still
 // The number that follows `before` in what the node answers at the path.
-int node_number(const struct node *n, const char *path, const char *before);
+extern const char *node_token; // that it brings; NULL: none
+int node_number(const struct node_process *n, const char *path, const char *before);
+int sent_through(const struct node_process *n); // messages that it took itself
+
+void desk_open_here(struct rig *r);
+struct desk_owner owner_now(struct rig *r, struct owner_name *name);
+
+void open_at(const char *url, const struct sluice_options *options, struct sluice **out);
+void send_by(struct sluice *s, const char *body);
+void use_node(const struct node_process *n, const char *body); // one message by way of it
+// Receives and acks until there is nothing for a moment; every message comes once.
+size_t drain(struct sluice *s);
+void nap(void);

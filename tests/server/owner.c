@@ -3,11 +3,7 @@
 // as processes of their own on one directory, and a direct client beside them.
 #include "api/owner.h"
 #include "nodes.h"
-
-#include "../conformance/store/support.h"
-#include "node/desk.h"
 #include "os/clock.h"
-#include "store/file/file.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,134 +12,12 @@
 #include <string.h>
 #include <time.h>
 
-#define STATED_MS 6000 // lease and one question: then another node has taken over
-#define SLACK_MS  3000 // for a busy machine
-#define SOON_MS   900  // less than the pause that a direct writer makes beside an owner
-
-// ---- the rig
-
-struct rig {
-    char dir[SCRATCH_MAX];
-    struct node one, two;
-    struct sluice *client; // direct
-    struct desk *desk;     // to see what the journal says
-    struct store *store;
-};
-
-static void open_at(const char *url, const struct sluice_options *options, struct sluice **out)
-{
-    struct sluice_error error = {.code = SLUICE_OK};
-    if (sluice_open(url, options, out, &error)) fail_msg("%s: %s", url, error.message);
-}
-
-static void desk_open_here(struct rig *r)
-{
-    struct sluice_queue_info *info = NULL;
-    struct desk_config config = {.patience_ms = DEADLINE_MS};
-    config_defaults(&config.birth);
-    assert_int_equal(sluice_queue_show(r->client, "tasks", &info, NULL), SLUICE_OK);
-    for (size_t i = 0; i < sizeof config.id.queue; i++) {
-        unsigned byte;
-        assert_int_equal(sscanf(info->id + 2 * i, "%2x", &byte), 1);
-        config.id.queue[i] = (uint8_t)byte;
-    }
-    (void)snprintf(config.queue, sizeof config.queue, "tasks");
-    sluice_queue_info_free(info);
-    r->store = file_open(r->dir, NULL);
-    assert_int_equal(desk_open(r->store, &config, &r->desk), ERR_OK);
-}
-
-static int set_up(void **state)
-{
-    struct rig *r = calloc(1, sizeof *r);
-    assert_non_null(r);
-    scratch_make(r->dir);
-    open_at(r->dir, NULL, &r->client);
-    assert_int_equal(sluice_queue_create(r->client, "tasks", NULL, 0, NULL), SLUICE_OK);
-    desk_open_here(r);
-    *state = r;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct rig *r = *state;
-    node_kill(&r->one);
-    node_kill(&r->two);
-    sluice_close(r->client);
-    desk_close(r->desk);
-    store_free(r->store);
-    scratch_remove(r->dir);
-    free(r);
-    return 0;
-}
-
-static void send_by(struct sluice *s, const char *body)
-{
-    struct sluice_error error = {.code = SLUICE_OK};
-    struct sluice_send message = {.body = body, .body_len = strlen(body)};
-    if (sluice_send(s, "tasks", &message, 1, NULL, NULL, &error))
-        fail_msg("%s: %s", sluice_code_name(error.code), error.message);
-}
-
-// One message by way of the node.
-static void use_node(const struct node *n, const char *body)
-{
-    struct sluice *s = NULL;
-    open_at(n->url, NULL, &s);
-    send_by(s, body);
-    sluice_close(s);
-}
-
-static struct desk_owner owner_now(struct rig *r, struct owner_name *name)
-{
-    struct desk_owner o;
-    assert_int_equal(desk_sync(r->desk), ERR_OK);
-    desk_owner(r->desk, &o);
-    *name = (struct owner_name){.url = ""};
-    if (o.epoch != 0) assert_true(owner_parse(o.address, name));
-    return o;
-}
-
-static int sent_through(const struct node *n)
-{
-    return node_number(n, "/metrics", "\nsluice_messages_sent_total ");
-}
-
 static uint64_t tally_others(struct rig *r)
 {
     struct shard_tally t;
     assert_int_equal(desk_sync(r->desk), ERR_OK);
     desk_tally(r->desk, &t);
     return t.others;
-}
-
-// Receives and acks until there is nothing for a moment; every message comes once.
-static size_t drain(struct sluice *s)
-{
-    static char seen[4096][SLUICE_ID_MAX];
-    size_t count = 0;
-    struct sluice_receive ask = {.max = 10, .wait_ms = 300};
-    for (;;) {
-        struct sluice_batch *batch = NULL;
-        assert_int_equal(sluice_receive(s, "tasks", &ask, &batch, NULL), SLUICE_OK);
-        size_t len = batch->len;
-        for (size_t i = 0; i < len; i++) {
-            const char *token = batch->messages[i].token;
-            for (size_t k = 0; k < count; k++)
-                if (strcmp(seen[k], batch->messages[i].id) == 0) fail_msg("%s came twice", seen[k]);
-            (void)snprintf(seen[count++], SLUICE_ID_MAX, "%s", batch->messages[i].id);
-            assert_true(count < sizeof seen / sizeof *seen);
-            assert_int_equal(sluice_ack(s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
-        }
-        sluice_batch_free(batch);
-        if (len == 0) return count;
-    }
-}
-
-static void nap(void)
-{
-    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
 // ---- the address
@@ -184,7 +58,7 @@ static void a_node_owns_the_shard_it_works_on(void **state)
 {
     struct rig *r = *state;
     struct owner_name name;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     assert_int_equal(owner_now(r, &name).epoch, 0); // nobody used it yet
     use_node(&r->one, "a");
     struct desk_owner o = owner_now(r, &name);
@@ -202,7 +76,7 @@ static void looking_at_a_queue_does_not_make_an_owner(void **state)
     struct owner_name name;
     struct sluice *s = NULL;
     struct sluice_stats stats;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     open_at(r->one.url, NULL, &s);
     assert_int_equal(sluice_stats(s, "tasks", &stats, NULL), SLUICE_OK);
     sluice_close(s);
@@ -212,7 +86,7 @@ static void looking_at_a_queue_does_not_make_an_owner(void **state)
 static void an_idle_owner_writes_nothing(void **state)
 {
     struct rig *r = *state;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "a");
     uint64_t before = tally_others(r);
     (void)nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL); // to see nothing
@@ -223,12 +97,12 @@ static void a_restart_under_the_same_name_takes_over_at_once(void **state)
 {
     struct rig *r = *state;
     struct owner_name name, again;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "a");
     (void)owner_now(r, &name);
     for (uint64_t life = 2; life < 5; life++) {
-        node_kill(&r->one);
-        node_start(&r->one, r->dir, "one");
+        node_process_kill(&r->one);
+        node_start(&r->one);
         int64_t began = clock_boot_ms();
         use_node(&r->one, "b");
         use_node(&r->one, "c"); // without the pause of a direct writer between the two
@@ -240,7 +114,8 @@ static void a_restart_under_the_same_name_takes_over_at_once(void **state)
     }
 }
 
-static void await_owner(struct rig *r, const struct node *use, const char *node, int64_t within_ms)
+static void await_owner(struct rig *r, const struct node_process *use, const char *node,
+                        int64_t within_ms)
 {
     struct owner_name name;
     int64_t until = clock_boot_ms() + within_ms;
@@ -256,8 +131,8 @@ static void a_second_node_takes_over_only_after_the_first_died(void **state)
 {
     struct rig *r = *state;
     struct owner_name name;
-    node_start(&r->one, r->dir, "one");
-    node_start(&r->two, r->dir, "two");
+    node_start(&r->one);
+    node_start(&r->two);
     use_node(&r->one, "a");
     int64_t idle = clock_boot_ms() + OWNER_LEASE_MS + 200; // whoever answers need not write
     while (clock_boot_ms() < idle)
@@ -266,17 +141,17 @@ static void a_second_node_takes_over_only_after_the_first_died(void **state)
     use_node(&r->two, "c"); // it can do its work all the same
     (void)owner_now(r, &name);
     assert_string_equal(name.node, "one");
-    node_kill(&r->one);
+    node_process_kill(&r->one);
     await_owner(r, &r->two, "two", STATED_MS + SLACK_MS);
     assert_int_equal(owner_now(r, &name).epoch, 2);
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "d");
     (void)owner_now(r, &name);
     assert_string_equal(name.node, "two"); // which lives
 }
 
 struct sender {
-    const struct node *node;
+    const struct node_process *node;
     int sent;
     enum sluice_code worst;
 };
@@ -303,15 +178,15 @@ static void a_node_that_was_stopped_is_fenced_and_serves_on(void **state)
     pthread_t thread;
     struct sender late = {.node = &r->one};
     int sent = 0;
-    node_start(&r->one, r->dir, "one");
-    node_start(&r->two, r->dir, "two");
+    node_start(&r->one);
+    node_start(&r->two);
     use_node(&r->one, "a");
     sent++;
     struct sluice *connected = NULL; // so that its call is on its way while nobody answers
     open_at(r->one.url, NULL, &connected);
     send_by(connected, "b");
     sent++;
-    node_stop(&r->one);
+    node_pause(&r->one);
     struct sluice *two = NULL;
     open_at(r->two.url, NULL, &two);
     int64_t until = clock_boot_ms() + STATED_MS + SLACK_MS;
@@ -341,7 +216,7 @@ static void a_node_that_was_stopped_is_fenced_and_serves_on(void **state)
 static void a_direct_client_works_through_the_owner(void **state)
 {
     struct rig *r = *state;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "first");
     for (int i = 0; i < 20; i++)
         send_by(r->client, "x");
@@ -355,7 +230,7 @@ static void a_client_that_was_told_to_does_it_itself(void **state)
     struct rig *r = *state;
     struct sluice *own = NULL;
     struct sluice_options direct = {.direct = 1};
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "first");
     open_at(r->dir, &direct, &own);
     send_by(own, "x");
@@ -373,7 +248,7 @@ static void a_client_finds_an_owner_that_came_later(void **state)
 {
     struct rig *r = *state;
     send_by(r->client, "there is none");
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "now there is");
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     while (sent_through(&r->one) < 2) { // what it writes itself tells it
@@ -385,10 +260,10 @@ static void a_client_finds_an_owner_that_came_later(void **state)
 static void a_killed_owner_costs_its_clients_a_second_at_most(void **state)
 {
     struct rig *r = *state;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "first");
     send_by(r->client, "through it");
-    node_kill(&r->one);
+    node_process_kill(&r->one);
     int64_t began = clock_boot_ms();
     send_by(r->client, "directly");
     assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
@@ -399,10 +274,10 @@ static void a_killed_owner_costs_its_clients_a_second_at_most(void **state)
 static void a_stopped_owner_costs_its_clients_a_second_at_most(void **state)
 {
     struct rig *r = *state;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "first");
     send_by(r->client, "through it");
-    node_stop(&r->one);
+    node_pause(&r->one);
     int64_t began = clock_boot_ms();
     send_by(r->client, "directly");
     int64_t took = clock_boot_ms() - began;
@@ -435,14 +310,14 @@ static void a_receive_goes_on_when_the_owner_dies(void **state)
     struct rig *r = *state;
     pthread_t thread;
     struct receiver w = {.rig = r};
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     use_node(&r->one, "first");
     assert_int_equal(drain(r->client), 1);
     assert_int_equal(pthread_create(&thread, NULL, receive_on, &w), 0);
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     while (node_number(&r->one, "/v1/node", "\"waiting\":") == 0)
         assert_true(clock_boot_ms() < until);
-    node_kill(&r->one);
+    node_process_kill(&r->one);
     int64_t began = clock_boot_ms();
     struct sluice *other = NULL;
     struct sluice_options direct = {.direct = 1};
@@ -481,7 +356,7 @@ static void nothing_is_lost_or_doubled_while_owners_are_killed_and_stopped(void 
     pthread_t threads[4];
     _Atomic bool over = false;
     size_t sent = 4;
-    node_start(&r->one, r->dir, "one");
+    node_start(&r->one);
     for (int i = 0; i < 4; i++) {
         crowd[i] = (struct crowd){.rig = r, .number = i, .over = &over};
         assert_int_equal(pthread_create(&threads[i], NULL, send_until_over, &crowd[i]), 0);
@@ -490,11 +365,11 @@ static void nothing_is_lost_or_doubled_while_owners_are_killed_and_stopped(void 
         use_node(&r->one, "owns again");
         for (int i = 0; i < 20; i++)
             nap();
-        if (life % 2 == 0) node_stop(&r->one);
+        if (life % 2 == 0) node_pause(&r->one);
         for (int i = 0; i < 40; i++)
             nap();
-        node_kill(&r->one);
-        node_start(&r->one, r->dir, "one");
+        node_process_kill(&r->one);
+        node_start(&r->one);
     }
     over = true;
     for (int i = 0; i < 4; i++) {
@@ -513,7 +388,8 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
     scratch_make(other);
     open_at(other, NULL, &elsewhere);
     assert_int_equal(sluice_queue_create(elsewhere, "tasks", NULL, 0, NULL), SLUICE_OK);
-    node_start(&r->one, other, "one");
+    r->one.store = other;
+    node_start(&r->one);
     // As on another machine, whose node listens on 127.0.0.1 too.
     struct owner_name name = {.node = "one", .incarnation = "1"};
     (void)snprintf(name.url, sizeof name.url, "%s", r->one.url);
@@ -525,7 +401,7 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
     assert_int_equal(stats.sent, 1);
     assert_int_equal(sluice_stats(elsewhere, "tasks", &stats, NULL), SLUICE_OK);
     assert_int_equal(stats.sent, 0);
-    node_kill(&r->one);
+    node_process_kill(&r->one);
     sluice_close(elsewhere);
     scratch_remove(other);
 }
@@ -571,10 +447,9 @@ static void an_op_of_a_replaced_owner_is_proposed_again_directly(void **state)
     assert_int_equal(drain(r->client), 1);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    if (argc == 4 && strcmp(argv[1], "node") == 0) return node_serve(argv[2], argv[3]);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_comes_back_as_it_was_printed),
         TEST(an_op_of_a_replaced_owner_is_proposed_again_directly),

@@ -95,6 +95,8 @@ static void what_belongs_together_is_wanted_together(void **state)
     refused("tls.certificate = c.pem\n", "a.conf:1: tls.certificate and tls.key go together");
     refused("tls.key = k.pem\n", "go together");
     refused("tls.clientCa = ca.pem\n", "tls.clientCa needs");
+    refused("limits.bodyMemory = 100MiB\n", "a.conf:1: limits.body 88MiB is more than three");
+    refused("limits.body = 200MiB\n", "a.conf:1: limits.body 200MiB is more than three");
 }
 
 static void beyond_loopback_it_wants_tokens_or_to_be_told(void **state)

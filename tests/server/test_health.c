@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // /healthz and /readyz on a store that fails, or does not answer at all.
+#define _XOPEN_SOURCE   700 // nftw
+#define _DEFAULT_SOURCE     // usleep
 #include "api/inside.h"
 #include "rig.h"
 #include "store/fault.h"
 #include "store/mem.h"
 
+#include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct sick {
     struct rig rig;
@@ -51,11 +57,6 @@ static void ready_means_that_the_store_answers(void **state)
     rig_stop(&s.rig);
 }
 
-static bool was_asked(void *ctx)
-{
-    return store_fault_count(ctx) > 0;
-}
-
 static bool is_stuck(void *ctx)
 {
     return get(ctx, "/readyz") == 503 && strcmp(got_text("reason"), "stuck") == 0;
@@ -65,23 +66,150 @@ static void a_store_that_does_not_answer_is_noticed(void **state)
 {
     (void)state;
     struct sick s;
-    struct reply reply;
     start(&s);
     struct fault_options away = {.lost_request = 10000, .slow = 10000, .slow_ms = 6000};
     store_fault_set(s.fault, &away);
-    int first = dial(&s.rig);
-    say_request(first, &(struct ask){.method = "GET", .path = "/readyz"});
-    await(was_asked, s.fault, "the store is asked");
+    int first = -1; // asks the store, once what it took at the start is no proof any more
+    while (store_fault_count(s.fault) == 0) {
+        if (first >= 0) (void)close(first);
+        first = dial(&s.rig);
+        say_request(first, &(struct ask){.method = "GET", .path = "/readyz"});
+        (void)usleep(50000);
+    }
     assert_int_equal(get(&s.rig, "/readyz"), 503); // at once: one question is enough
     assert_string_equal(got_text("reason"), "starting");
     await(is_stuck, &s.rig, "the store does not answer");
     store_fault_set(s.fault, &(struct fault_options){0});
+    struct reply reply;
     hear(first, false, &reply);
     assert_int_equal(reply.status, 503);
     reply_done(&reply);
     (void)close(first);
     await(is_ready, &s.rig, "the store is back");
     rig_stop(&s.rig);
+}
+
+// ---- a directory
+
+// A node on a file store over a table of system calls.
+static void start_on_disk(struct rig *r, const struct file_sys *sys)
+{
+    struct sluice_error error;
+    struct store *store;
+    char why[STORE_WHY_MAX] = "";
+    struct file_options options = {.sys = sys, .segment_bytes = 64 << 10, .step_bytes = 4 << 10};
+    struct server_config config = {.listen = "127.0.0.1:0"};
+    struct sluice_options patience = {.timeout_ms = 2000};
+    *r = (struct rig){.line = -1};
+    scratch_make(r->dir);
+    if (store_file_open(r->dir, &options, &store, why, sizeof why)) fail_msg("%s", why);
+    assert_int_equal(handle_open_take(store, r->dir, &patience, &r->store, &error), SLUICE_OK);
+    assert_int_equal(server_start(&config, r->store, &r->server, &error), SLUICE_OK);
+    r->port = (uint16_t)atoi(strrchr(server_address(r->server), ':') + 1);
+    assert_int_equal(call(r, "PUT", "/v1/queues/tasks", NULL), 201);
+    assert_int_equal(post(r, "/v1/queues/tasks/messages", "{\"body\":\"1\"}"), 201);
+}
+
+static void a_full_disk_is_not_ready_and_gets_over_it(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_error error;
+    char big[16384] = "{\"body\":\"";
+    memset(big + 9, 'x', sizeof big - 12);
+    memcpy(big + sizeof big - 3, "\"}", 3);
+    start_on_disk(&r, &sys_faulty);
+    sys_arm(SYS_WRITE | SYS_ALLOCATE, 1, ENOSPC, true);
+    assert_int_equal(post(&r, "/v1/queues/tasks/messages", big), 429);
+    assert_non_null(strstr(got_text("detail"), "No space left"));
+    await(is_not_ready, &r, "nothing fits");
+    assert_string_equal(got_text("code"), "LIMIT");
+    assert_non_null(strstr(got_text("detail"), "No space left"));
+    assert_false(server_store_is_dead(r.server, &error));
+    assert_true(sys_disarm());
+    await(is_ready, &r, "there is room");
+    assert_int_equal(post(&r, "/v1/queues/tasks/messages", big), 201);
+    assert_int_equal(get(&r, "/v1/queues/tasks/stats"), 200);
+    assert_int_equal(got_number("ready"), 2); // what was refused did not happen
+    rig_stop(&r);
+}
+
+static void a_store_that_was_removed_is_not_ready(void **state)
+{
+    (void)state;
+    struct rig r;
+    start_on_disk(&r, NULL);
+    scratch_remove(r.dir);
+    await(is_not_ready, &r, "there is no directory");
+    assert_string_equal(got_text("code"), "UNAVAILABLE");
+    assert_int_equal(call(&r, "PUT", "/v1/queues/other", NULL), 503);
+    assert_int_equal(get(&r, "/healthz"), 200);
+    rig_stop(&r);
+}
+
+static void a_sync_that_fails_ends_the_node_and_denies_nobody(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_error error;
+    start_on_disk(&r, &sys_faulty);
+    assert_false(server_store_is_dead(r.server, &error));
+    sys_arm(SYS_SYNC, 1, EIO, false);
+    int status = post(&r, "/v1/queues/tasks/messages", "{\"body\":\"2\"}");
+    assert_true(sys_disarm());
+    assert_int_equal(status, 504); // it may be there
+    assert_int_equal(get(&r, "/readyz"), 503);
+    assert_non_null(strstr(got_text("detail"), "open the store again"));
+    assert_int_equal(post(&r, "/v1/queues/tasks/messages", "{\"body\":\"3\"}"), 503);
+    assert_non_null(strstr(got_text("detail"), "open the store again"));
+    assert_int_equal(post(&r, "/v1/queues/tasks/receive", "{}"), 503);
+    assert_int_equal(call(&r, "PUT", "/v1/queues/other", NULL), 503);
+    assert_int_equal(get(&r, "/v1/queues"), 503);
+    assert_true(server_store_is_dead(r.server, &error));
+    rig_stop(&r);
+}
+
+// ---- what says nothing of the store
+
+static void damage(const char *path)
+{
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 100, SEEK_SET), 0);
+    assert_int_equal(fputs("damaged", f) >= 0, true);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int damage_segment(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st;
+    if (kind == FTW_F && path[at->base] == '@' && path[at->base + 1] == '0') damage(path);
+    return 0;
+}
+
+static void a_damaged_queue_is_not_the_store(void **state)
+{
+    (void)state;
+    struct rig r, again = {.line = -1};
+    struct sluice_error error;
+    struct server_config config = {.listen = "127.0.0.1:0"};
+    start_on_disk(&r, NULL);
+    again.store = NULL;
+    (void)server_stop(r.server, 1000);
+    (void)close(r.line);
+    sluice_close(r.store);
+    assert_int_equal(nftw(r.dir, damage_segment, 10, FTW_PHYS), 0);
+    assert_int_equal(sluice_open(r.dir, NULL, &again.store, &error), SLUICE_OK);
+    assert_int_equal(server_start(&config, again.store, &again.server, &error), SLUICE_OK);
+    again.port = (uint16_t)atoi(strrchr(server_address(again.server), ':') + 1);
+    memcpy(again.dir, r.dir, sizeof again.dir);
+    assert_int_equal(get(&again, "/v1/queues/tasks/stats"), 500);
+    assert_string_equal(got_text("code"), "CORRUPT");
+    assert_int_equal(get(&again, "/readyz"), 200);
+    assert_int_equal(call(&again, "PUT", "/v1/queues/other", NULL), 201);
+    assert_int_equal(get(&again, "/v1/queues/tasks/stats"), 500);
+    assert_int_equal(get(&again, "/readyz"), 200);
+    rig_stop(&again);
 }
 
 static void a_node_that_drains_is_alive_and_not_ready(void **state)
@@ -103,6 +231,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ready_means_that_the_store_answers),
         cmocka_unit_test(a_store_that_does_not_answer_is_noticed),
+        cmocka_unit_test(a_full_disk_is_not_ready_and_gets_over_it),
+        cmocka_unit_test(a_store_that_was_removed_is_not_ready),
+        cmocka_unit_test(a_sync_that_fails_ends_the_node_and_denies_nobody),
+        cmocka_unit_test(a_damaged_queue_is_not_the_store),
         cmocka_unit_test(a_node_that_drains_is_alive_and_not_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

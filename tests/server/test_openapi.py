@@ -4,7 +4,6 @@
 Each answer that any case gets is held against the file. SLUICE is the program, ROUTES prints the
 server's table, OPENAPI and HTTP_DOC name the files.
 """
-import http.client
 import json
 import os
 import re
@@ -12,17 +11,21 @@ import resource
 import signal
 import subprocess
 
-from harness import PATIENCE, PROGRAM, case, holds, main, same, until
+import serving
+from harness import PATIENCE, case, holds, main, same, until
 from schema import Schema
+from serving import JSON
 
 with open(os.environ["OPENAPI"], "rb") as source:
     TEXT = source.read()
 DOCUMENT = json.loads(TEXT)
 SCHEMA = Schema(DOCUMENT)
-JSON, WIRE = "application/json", "application/x-sluice"
+WIRE = "application/x-sluice"
 ID = DOCUMENT["components"]["schemas"]["MessageId"]["examples"][0]
 TOKEN = DOCUMENT["components"]["schemas"]["LockToken"]["examples"][0]
 SEEN = set()  # (operation id, status)
+HEADERS = set()  # (operation id, header)
+OF_HTTP = {"Date", "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Transfer-Encoding"}
 # What the file promises of every operation and a few show: the store's own trouble, always the same problem.
 TROUBLE = {"500", "503", "504"}
 UNASKED = {("sendMessages", "409")}  # body-stale: an upload that took longer than a day
@@ -63,26 +66,19 @@ for where, things in DOCUMENT["paths"].items():
             OPERATIONS[one.name] = one
 
 
-class Answer:
-    def __init__(self, reply):
-        self.status, self.headers = reply.status, reply.headers
-        self.type = (reply.headers.get("Content-Type") or "").split(";")[0]
-        self.body = b"" if self.type == "text/event-stream" else reply.read()
-        self.json = json.loads(self.body) if self.body and self.type.endswith("json") else None
-
-    def __str__(self):
-        return f"{self.status} {self.type} {self.body[:300]!r}"
-
-
 def fits(operation, answer):
     """Holds an answer against what the file says of it."""
     responses = operation.item["responses"]
     holds(str(answer.status) in responses, f"{operation.name}: the file does not know {answer}")
     response = SCHEMA.resolve(responses[str(answer.status)])
     SEEN.add((operation.name, str(answer.status)))
-    for name, header in response.get("headers", {}).items():
+    known = {name: SCHEMA.resolve(header) for name, header in response.get("headers", {}).items()}
+    same(sorted(set(answer.headers) - set(known) - OF_HTTP), [], f"headers of {operation.name} {answer.status}")
+    for name, header in known.items():
         holds(not header.get("required") or name in answer.headers, f"{operation.name}: no {name} in {answer}")
-        same(SCHEMA.check(answer.headers[name], header["schema"]), [], f"{name} of {operation.name}")
+        if name in answer.headers:
+            HEADERS.add((operation.name, name))
+            same(SCHEMA.check(answer.headers[name], header["schema"]), [], f"{name} of {operation.name}")
     content = response.get("content", {})
     if not content:
         return same(answer.body, b"", f"{operation.name}: a body")
@@ -94,31 +90,8 @@ def fits(operation, answer):
         same(answer.json["status"], answer.status, f"{operation.name}: the problem's own status")
 
 
-class Node:
-    """sluice serve with queues to play with; ended with the block."""
-
-    def __init__(self, sluice, *options, **more):
-        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--json", *options],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                                        cwd=sluice.folder, env=sluice.on_store, **more)
-        self.address = json.loads(self.process.stdout.readline())["address"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *what):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
-    def raw(self, method, path, body=None, kind=None, headers=None):
-        data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
-        line = http.client.HTTPConnection(self.address, timeout=PATIENCE)
-        about = {"Content-Type": kind or JSON} if data is not None else {}
-        line.request(method, path, data, about | (headers or {}))
-        answer = Answer(line.getresponse())
-        line.close()
-        return answer
+class Node(serving.Node):
+    """What it answers is held against the file."""
 
     def ask(self, name, status, body=None, query="", kind=None, headers=None, **names):
         """One exchange; the answer has this status and is what the file says."""
@@ -166,7 +139,7 @@ def the_file_is_whole(_):
         if isinstance(node, dict) and at and at[-1] in ("schema", "x-sluice-data"):
             SCHEMA.check(None, node)  # every keyword is one that is checked
     used = {node["$ref"] for node, _ in walk(DOCUMENT) if isinstance(node, dict) and "$ref" in node}
-    for kind in ("schemas", "parameters", "responses"):
+    for kind in ("schemas", "parameters", "responses", "headers"):
         for name in DOCUMENT["components"][kind]:
             holds(f"#/components/{kind}/{name}" in used, f"nothing needs {kind}/{name}")
     for operation in OPERATIONS.values():
@@ -284,22 +257,23 @@ def events_are_what_the_file_says(sluice):
         node.ask("failMessages", 200, {"token": token, "reason": "no"})
         node.ask("renewLocks", 409, {"token": token})
         node.ask("pauseQueue", 204)
-        line = http.client.HTTPConnection(node.address, timeout=PATIENCE)
-        line.request("GET", operation.example_path())
-        reply = line.getresponse()
-        fits(operation, Answer(reply))
-        types, name = [], None
-        while "queue-paused" not in types:
-            word, _, rest = reply.readline().decode().rstrip("\n").partition(": ")
-            if word == "event":
-                name = rest
-            elif word == "data":
-                same(SCHEMA.check(json.loads(rest), data), [], rest)
-                same(json.loads(rest)["type"], name)
-                types.append(name)
-        line.close()
+        answer = node.raw("GET", operation.example_path())
+        fits(operation, answer)
+        stream = node.stream("/tasks/events")
+        events = stream.until("queue-paused")
+        for name, value, _ in events:
+            same(SCHEMA.check(value, data), [], name)
+            same(value["type"], name)
+        types = [name for name, _, _ in events]
         same(types, ["message-enqueued", "message-claimed", "lock-renewed", "message-outcome", "lock-renewal-rejected",
                      "queue-paused"])
+        node.ask("deleteQueue", 204)
+        words = operation.item["responses"]["200"]["content"]["text/event-stream"]["x-sluice-words"]
+        _, value, place = stream.until("end")[-1]
+        same(SCHEMA.check(value, words), [], "end")
+        node.ask("createQueue", 201)
+        _, value, _ = node.stream("/tasks/events", {"Last-Event-ID": place}).next()
+        same(SCHEMA.check(value, words), [], "gap")
         refused(node, "watchEvents", "type", query="?type=nonsense")
         refused(node, "watchEvents", "from", query="?from=yesterday")
 
@@ -317,6 +291,7 @@ def the_compact_encoding_is_answered_where_the_file_says_so(sluice):
             answer = node.raw(operation.method, operation.example_path(id=message), example, headers={"Accept": WIRE})
             same((answer.status, answer.type), (200, WIRE), operation.name)
             holds(answer.body, f"{operation.name}: bytes")
+            fits(operation, answer)
             gone = node.raw(operation.method, operation.example_path(id=message, queue="none"), example,
                             headers={"Accept": WIRE})
             same((gone.status, gone.type), (404, WIRE), operation.name)
@@ -514,6 +489,7 @@ def too_much_is_refused(sluice):
 @case
 def a_node_that_stops_is_not_ready(sluice):
     with Node(sluice, "--set", "shutdown.drain=20s") as node:
+        node.ask("healthz", 200, query="?nonce=" + 16 * "0f")
         node.ask("readyz", 200)
         node.process.send_signal(signal.SIGTERM)
         until(lambda: node.raw("GET", "/readyz").status == 503, "the node says that it stops")
@@ -527,7 +503,8 @@ def a_store_that_fails_is_no_refusal(sluice):
         node.lock()  # the journal's file is there, and grows
         resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (0, 0))
         same(node.ask("sendMessages", 504, {"messages": [{"body": "x"}, {"body": "y"}]})["code"], "UNKNOWN")
-        holds("the disk" in node.ask("readyz", 503)["detail"], "it says what to look at")
+        detail = node.ask("readyz", 503)["detail"]
+        holds("File too large" in detail, f"it says what to look at: {detail}")
 
 
 # ---- the page for people
@@ -559,6 +536,9 @@ def every_answer_of_the_file_was_given(_):
     promised = {(o.name, status) for o in OPERATIONS.values() for status in o.item["responses"]} - {
         (name, status) for name in OPERATIONS for status in TROUBLE}
     same(sorted(promised - SEEN - UNASKED), [], "answers that nobody got")
+    headers = {(o.name, name) for o in OPERATIONS.values() for response in o.item["responses"].values()
+               for name in SCHEMA.resolve(response).get("headers", {})}
+    same(sorted(headers - HEADERS), [], "headers that nobody got")
 
 
 main()

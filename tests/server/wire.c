@@ -41,7 +41,9 @@ static const struct sluice_message messages[] = {
      .fence = UINT64_MAX,
      .lease_ms = 29999,
      .deadline = 5,
-     .sent_at = -1},
+     .sent_at = -1,
+     .order = 7,
+     .from = {.queue = "tasks", .id = "00112233-0-5", .reason = "no", .retries = 3, .died_at = 8}},
     {.id = "3f9a01cc-0-18", .state = "ready"},
 };
 
@@ -97,6 +99,13 @@ static void a_batch_comes_out_as_it_went_in_and_owns_its_memory(void **state)
     assert_true(m->fence == UINT64_MAX);
     assert_int_equal(m->lease_ms, 29999);
     assert_int_equal(m->sent_at, -1);
+    assert_int_equal(m->order, 7);
+    assert_string_equal(m->from.queue, "tasks");
+    assert_string_equal(m->from.id, "00112233-0-5");
+    assert_string_equal(m->from.reason, "no");
+    assert_int_equal(m->from.retries, 3);
+    assert_int_equal(m->from.died_at, 8);
+    assert_string_equal(out->messages[1].from.queue, ""); // it is no dead letter
     assert_string_equal(out->messages[1].group, "");
     assert_int_equal(out->messages[1].body_len, 0);
     sluice_batch_free(out);
@@ -195,7 +204,7 @@ static void a_text_with_a_zero_inside_is_refused(void **state)
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, BYTES_MAX);
     struct wire_receive out;
-    buf_put_u8(&b, 1);
+    buf_put_u8(&b, 2); // the version
     buf_put_sized(&b, bytes_of("a\0b", 3));
     buf_put_u8(&b, 0);
     buf_put_u32(&b, 1);

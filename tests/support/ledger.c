@@ -87,7 +87,7 @@ enum err ledger_open(struct store *s, const char *prefix, const struct ledger_op
                           .wake_at = wake_at,
                           .next_request = next_request,
                           .deliver = deliver};
-    enum err err = driver_open(s, &steps, &l->driver);
+    enum err err = driver_open(s, NULL, &steps, &l->driver);
     struct waiter w;
     if (!err) err = driver_enter(l->driver, &w);
     if (err) {

@@ -22,6 +22,7 @@
 #define PORT_FIRST 12000
 #define PORTS      18000
 #define ATTEMPTS   20
+#define SETTINGS   8
 #define START_MS   30000
 #define STOP_MS    20000
 
@@ -61,8 +62,17 @@ static void be_node(const struct node_process *n, int out, pid_t parent)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     (void)dup2(out, STDOUT_FILENO);
-    (void)execl(n->program, "sluice", "--store", n->store, "--json", "serve", "--listen",
-                n->address, "--node", "under-test", "--set", "log.level=error", (char *)NULL);
+    const char *arguments[13 + 2 * SETTINGS] = {
+        "sluice",   "--store",        n->store,
+        "--json",   "serve",          "--listen",
+        n->address, "--node",         n->name ? n->name : "under-test",
+        "--set",    "log.level=error"};
+    size_t len = 11;
+    for (size_t i = 0; n->settings && n->settings[i] && i < SETTINGS; i++) {
+        arguments[len++] = "--set";
+        arguments[len++] = n->settings[i];
+    }
+    (void)execv(n->program, (char *const *)(uintptr_t)arguments);
     _exit(127);
 }
 
@@ -99,7 +109,8 @@ bool node_process_start(struct node_process *n)
     bool first = n->address[0] == '\0';
     for (int i = 0; i < ATTEMPTS; i++) {
         if (first) choose_address(n);
-        (void)snprintf(n->url, sizeof n->url, "http://%s", n->address);
+        if (first || !n->url[0]) // somebody may be reading it
+            (void)snprintf(n->url, sizeof n->url, "%s://%s", n->tls ? "https" : "http", n->address);
         if (try_start(n)) return true;
         if (!first) (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
@@ -117,6 +128,13 @@ void node_process_kill(struct node_process *n)
     while (waitpid(n->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     n->pid = 0;
+}
+
+bool node_process_pause(const struct node_process *n)
+{
+    int status = 0;
+    if (n->pid <= 0 || kill(n->pid, SIGSTOP) != 0) return false;
+    return waitpid(n->pid, &status, WUNTRACED) == n->pid && WIFSTOPPED(status);
 }
 
 bool node_process_stop(struct node_process *n)

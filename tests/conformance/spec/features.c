@@ -75,15 +75,15 @@ static void former_coordinator_dispatches_in_vain(void **state)
 // ---- dispatch and tickets
 
 // A coordinator and a worker with room for so many.
-struct crew {
+struct team {
     struct bench *bench;
     struct hand *boss;
     struct hand *worker;
 };
 
-static struct crew crew_new(uint32_t capacity, int64_t ttl_ms)
+static struct team team_new(uint32_t capacity, int64_t ttl_ms)
 {
-    struct crew c = {.bench = bench_open(backend)};
+    struct team c = {.bench = bench_open(backend)};
     c.boss = hand_new(c.bench, "tasks", "boss", NULL);
     c.worker = hand_new(c.bench, "tasks", "worker", NULL);
     hand_own(c.boss, 1);
@@ -94,7 +94,7 @@ static struct crew crew_new(uint32_t capacity, int64_t ttl_ms)
 static void owner_alone_dispatches(void **state)
 {
     (void)state;
-    struct crew c = crew_new(4, 60000);
+    struct team c = team_new(4, 60000);
     hand_send(c.worker, "a job");
     assert_false(hand_dispatch(c.worker));
     assert_int_equal(hand_stats(c.worker).tickets, 0);
@@ -107,7 +107,7 @@ static void owner_alone_dispatches(void **state)
 static void tickets_come_in_order(void **state)
 {
     (void)state;
-    struct crew c = crew_new(3, 60000);
+    struct team c = team_new(3, 60000);
     for (int i = 0; i < 5; i++)
         hand_send(c.worker, "a job");
     assert_true(hand_dispatch(c.boss));
@@ -170,7 +170,7 @@ static void peek_ticket(void *ctx, const struct machine *m, int64_t now)
 static void ticket_is_taken_up_by_its_first_renewal(void **state)
 {
     (void)state;
-    struct crew c = crew_new(1, 600000);
+    struct team c = team_new(1, 600000);
     uint64_t seq = hand_send(c.worker, "a job");
     assert_true(hand_dispatch(c.boss));
     struct held_message m;
@@ -193,7 +193,7 @@ static void ticket_is_taken_up_by_its_first_renewal(void **state)
 static void ticket_is_taken_up_by_take(void **state)
 {
     (void)state;
-    struct crew c = crew_new(1, 600000);
+    struct team c = team_new(1, 600000);
     hand_send(c.worker, "a job");
     assert_true(hand_dispatch(c.boss));
     struct held_message m;
@@ -207,7 +207,7 @@ static void ticket_is_taken_up_by_take(void **state)
 }
 
 // After the tickets went back: the first message is first again, and has no attempt against it.
-static void is_as_before(struct crew *c, uint64_t first)
+static void is_as_before(struct team *c, uint64_t first)
 {
     struct hand *other = hand_new(c->bench, "tasks", "other", NULL);
     struct held_message m;
@@ -220,7 +220,7 @@ static void is_as_before(struct crew *c, uint64_t first)
 static void tickets_of_a_stalled_worker_return(void **state)
 {
     (void)state;
-    struct crew c = crew_new(2, 600000); // its heartbeats are good, but it takes nothing up
+    struct team c = team_new(2, 600000); // its heartbeats are good, but it takes nothing up
     uint64_t first = hand_send(c.worker, "first");
     hand_send(c.worker, "second");
     hand_send(c.worker, "third");
@@ -238,7 +238,7 @@ static void tickets_of_a_stalled_worker_return(void **state)
 static void coordinator_recovers_tickets(void **state)
 {
     (void)state;
-    struct crew c = crew_new(2, 600000);
+    struct team c = team_new(2, 600000);
     uint64_t first = hand_send(c.worker, "first");
     hand_send(c.worker, "second");
     assert_true(hand_dispatch(c.boss));
@@ -253,7 +253,7 @@ static void coordinator_recovers_tickets(void **state)
 static void tickets_first_then_claims(void **state)
 {
     (void)state;
-    struct crew c = crew_new(1, 600000);
+    struct team c = team_new(1, 600000);
     uint64_t first = hand_send(c.worker, "first");
     assert_true(hand_dispatch(c.boss));
     uint64_t second = hand_send(c.worker, "second");

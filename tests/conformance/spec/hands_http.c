@@ -259,7 +259,7 @@ size_t hand_claim_as(struct hand *w, const struct request_id *id, struct held_me
 
 static size_t waiting(struct hand *w)
 {
-    struct open_queue *q;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct desk *d;
     FINE(queue_get(w->bench->node->store, queue_of(w), &q, &error));
     FINE(queue_desk(q, 0, &d, &error));

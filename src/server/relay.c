@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's own token goes along, never any right of this node's. Each connection to the owner
+// has proven whose it is before it is told one (api/peer.h).
+#include "server/relay.h"
+
+#include "api/forward.h"
+#include "api/owner.h"
+#include "api/peer.h"
+#include "api/remote.h"
+#include "api/wire.h"
+#include "base/memory.h"
+#include "net/courier.h"
+#include "net/lanes.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+#include "server/inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define PATIENCE_MS 1000              // beside what the owner waits on purpose
+#define BODY_MAX    ((size_t)4 << 20) // what is larger is not carried twice
+#define ANSWER_MAX  ((size_t)1 << 30)
+#define LINES_MAX   264 // a message's own headers among them
+#define LANES       64  // requests under way at once to owners that speak TLS
+
+// A life of a node that requests go to. Lives as long as the server.
+struct there {
+    struct there *next;
+    struct owner_name name;
+    struct courier_place *place; // NULL: it speaks TLS, or there is no such place
+    bool tls;
+    bool may_have_token;
+};
+
+struct relays {
+    struct courier *courier;
+    struct lanes *lanes;
+    pthread_mutex_t lock;
+    struct there *all;
+};
+
+struct relay {
+    struct courier_call call; // first
+    struct exchange *exchange;
+    char *url;
+    char *lines[LINES_MAX];
+    size_t lines_len;
+};
+
+struct relays *relays_new(void)
+{
+    struct relays *r = NEW(struct relays);
+    const char *ca = getenv("SLUICE_CA");
+    struct http_config config = {.ca_file = ca && *ca ? ca : NULL, .connect_ms = PATIENCE_MS};
+    r->courier = courier_new();
+    r->lanes = lanes_new(&config, LANES);
+    (void)pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+void relays_free(struct relays *r)
+{
+    if (!r) return;
+    lanes_free(r->lanes);
+    courier_free(r->courier);
+    while (r->all) {
+        struct there *t = r->all;
+        r->all = t->next;
+        memory_free(t);
+    }
+    (void)pthread_mutex_destroy(&r->lock);
+    memory_free(r);
+}
+
+// ---- where to
+
+static struct there *there_find(struct relays *r, const struct owner_name *name)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    struct there *t = r->all;
+    while (t && (strcmp(t->name.incarnation, name->incarnation) != 0 ||
+                 strcmp(t->name.url, name->url) != 0 || strcmp(t->name.node, name->node) != 0))
+        t = t->next;
+    (void)pthread_mutex_unlock(&r->lock);
+    return t;
+}
+
+// May take a while: names are looked up.
+static void there_add(struct relays *r, const struct owner_name *name)
+{
+    struct there *t = NEW(struct there);
+    t->name = *name;
+    struct greeting greeting = peer_greeting(&t->name);
+    t->tls = strncmp(name->url, "https://", 8) == 0;
+    if (!t->tls) t->place = courier_place_new(r->courier, name->url, &greeting);
+    t->may_have_token = peer_may_have_token(name->url);
+    (void)pthread_mutex_lock(&r->lock);
+    t->next = r->all;
+    r->all = t;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+// ---- the request
+
+static void relay_free(struct relay *r)
+{
+    for (size_t i = 0; i < r->lines_len; i++) {
+        explicit_bzero(r->lines[i], strlen(r->lines[i])); // one of them has a token in it
+        memory_free(r->lines[i]);
+    }
+    memory_free(r->url);
+    http_call_done(&r->call.http);
+    memory_free(r);
+}
+
+static void add_line(struct relay *r, const char *name, const char *value)
+{
+    if (r->lines_len == LINES_MAX) return;
+    size_t len = strlen(name) + strlen(value) + 3;
+    char *line = memory_new(len);
+    (void)snprintf(line, len, "%s: %s", name, value);
+    r->lines[r->lines_len++] = line;
+}
+
+static void copy_line(void *ctx, const char *name, const char *value)
+{
+    static const char *const travel[] = {"Content-Type", "Accept", "Authorization"};
+    bool copies = strncasecmp(name, MESSAGE_HEADER, strlen(MESSAGE_HEADER)) == 0;
+    for (size_t i = 0; i < sizeof travel / sizeof *travel; i++)
+        copies = copies || strcasecmp(name, travel[i]) == 0;
+    if (copies && !strpbrk(value, "\r\n")) add_line(ctx, name, value);
+}
+
+// What has no id gets one: it may have to be done here after all.
+static void name_request(struct exchange *x)
+{
+    if (x->has_request) return;
+    entropy_fill(x->request.bytes, sizeof x->request.bytes);
+    x->has_request = true;
+    x->named_here = true;
+}
+
+static void write_request(struct relay *r, const struct there *t, int64_t wait_ms)
+{
+    struct exchange *x = r->exchange;
+    struct http_call *http = &r->call.http;
+    char id[2 * sizeof x->request.bytes + 1];
+    const char *target = httpd_target(x->http);
+    size_t len = strlen(t->name.url) + strlen(target) + 1;
+    r->url = memory_new(len);
+    (void)snprintf(r->url, len, "%s%s", t->name.url, target);
+    httpd_each_header(x->http, copy_line, r);
+    for (size_t i = 0; i < sizeof x->request.bytes; i++)
+        (void)snprintf(id + 2 * i, 3, "%02x", x->request.bytes[i]);
+    add_line(r, REQUEST_HEADER, id);
+    add_line(r, PEER_FORWARDED, x->server->node);
+    http_call_init(http, "POST", r->url);
+    http->headers = (const char *const *)r->lines;
+    http->headers_len = r->lines_len;
+    http->body = httpd_body(x->http);
+    http->timeout_ms = wait_ms + PATIENCE_MS;
+    http->body_max = ANSWER_MAX;
+}
+
+// ---- the answer
+
+static void copy_header(const struct http_call *from, const char *name, char *to, size_t len)
+{
+    struct bytes value = http_header(from, name);
+    (void)snprintf(to, len, "%.*s", (int)value.len, (const char *)value.data);
+}
+
+static void answer_as_it_came(struct exchange *x, struct http_call *http)
+{
+    char type[128], took[24], after[24];
+    struct httpd_pair headers[3] = {{"Cache-Control", "no-store"}};
+    struct httpd_answer a = {.status = http->status, .headers = headers, .headers_len = 1};
+    copy_header(http, "content-type", type, sizeof type);
+    copy_header(http, "sluice-took", took, sizeof took);
+    copy_header(http, "retry-after", after, sizeof after);
+    if (*type) a.type = type;
+    if (*took) headers[a.headers_len++] = (struct httpd_pair){"Sluice-Took", took};
+    if (*after) headers[a.headers_len++] = (struct httpd_pair){"Retry-After", after};
+    METRICS_ADD(&x->server->metrics, forwarded, 1);
+    answer_with(x, &a, &http->body_in);
+}
+
+static bool is_final(const struct http_call *http)
+{
+    struct sluice_error error;
+    if (http->end != HTTP_ANSWERED) return false;
+    if (http->status >= 200 && http->status < 300) return true;
+    return forward_is_final(ask_read_error(http, &error), &error);
+}
+
+// Messages for a client that is gone go back at once, unless it may ask for them again.
+static bool is_for_nobody(const struct exchange *x, const struct http_call *http)
+{
+    return x->route->handle == handle_receive && x->named_here && http->status == 200 &&
+           !atomic_load(&x->server->stopping) && httpd_gone(x->http);
+}
+
+// The exchange is this node's own again.
+static void do_it_here(struct exchange *x)
+{
+    struct server *s = x->server;
+    (void)pthread_mutex_lock(&s->lock);
+    x->relay = NULL;
+    x->begun = false; // who cancels it now is heard when it has begun again
+    (void)pthread_mutex_unlock(&s->lock);
+    httpd_keep(x->http);
+    struct httpd_request *http = x->http;
+    x->route->handle(x);
+    httpd_drop(http);
+    call_end(s);
+}
+
+static void came_back(struct courier_call *call)
+{
+    struct relay *r = (struct relay *)call;
+    struct exchange *x = r->exchange;
+    struct server *s = x->server;
+    struct http_call *http = &call->http;
+    if (is_final(http)) {
+        (void)pthread_mutex_lock(&s->lock);
+        x->relay = NULL;
+        (void)pthread_mutex_unlock(&s->lock);
+        receive_relayed(x, is_for_nobody(x, http) ? buf_bytes(&http->body_in) : BYTES_EMPTY);
+        answer_as_it_came(x, http);
+        relay_free(r);
+        call_end(s);
+        return;
+    }
+    if (http->end != HTTP_ANSWERED) owner_doubt(s->store, x->queue);
+    METRICS_ADD(&s->metrics, forwards_failed, 1);
+    relay_free(r);
+    do_it_here(x);
+}
+
+// ---- the way
+
+static bool may_go(const struct exchange *x, const struct there *t)
+{
+    return (t->place || t->tls) && (t->may_have_token || !httpd_header(x->http, "Authorization"));
+}
+
+// False: there is no way at the moment.
+static bool go(struct exchange *x, const struct there *t, int64_t wait_ms)
+{
+    struct server *s = x->server;
+    struct relay *r = NEW(struct relay);
+    r->exchange = x;
+    name_request(x);
+    write_request(r, t, wait_ms);
+    r->call.place = t->place;
+    r->call.done = came_back;
+    (void)pthread_mutex_lock(&s->lock);
+    x->relay = t->tls ? NULL : r; // what may be cancelled
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!t->tls) {
+        courier_do(s->relays->courier, &r->call);
+        return true;
+    }
+    if (lanes_do(s->relays->lanes, &r->call)) return true;
+    relay_free(r);
+    return false;
+}
+
+static void found(void *ctx)
+{
+    struct exchange *x = ctx;
+    struct server *s = x->server;
+    struct owner_name name;
+    if (owner_where(s->store, x->queue, &name) == OWNER_ELSEWHERE && !there_find(s->relays, &name))
+        there_add(s->relays, &name);
+    do_it_here(x);
+}
+
+bool relay_takes(struct exchange *x, int64_t wait_ms)
+{
+    struct server *s = x->server;
+    struct owner_name name;
+    if (x->relayed || httpd_header(x->http, PEER_FORWARDED) || httpd_body(x->http).len > BODY_MAX)
+        return false;
+    enum owner_where where = owner_where(s->store, x->queue, &name);
+    struct there *t = where == OWNER_ELSEWHERE ? there_find(s->relays, &name) : NULL;
+    bool looks = !x->looked && (where == OWNER_UNASKED || (where == OWNER_ELSEWHERE && !t));
+    bool goes = !looks && t && may_go(x, t);
+    x->looked = true;
+    x->relayed = goes;
+    if (!looks && !goes) return false;
+    call_begin(s);
+    if (looks)
+        owner_find_later(s->store, x->queue, found, x);
+    else
+        goes = go(x, t, wait_ms);
+    if (!looks && !goes) call_end(s);
+    return looks || goes;
+}
+
+bool relay_cancel(struct exchange *x)
+{
+    struct server *s = x->server;
+    (void)pthread_mutex_lock(&s->lock);
+    struct relay *r = x->relay;
+    bool cancelled = r && courier_cancel(s->relays->courier, &r->call);
+    if (cancelled) x->relay = NULL;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (cancelled) relay_free(r);
+    return cancelled;
+}

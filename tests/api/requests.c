@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a request id means that comes again: the same answer, whichever shard gave it, whoever asks,
+// and no other use.
+#include "../conformance/store/support.h"
+#include "../support/calls.h"
+#include "../support/gate_store.h"
+#include "../unit/unit.h"
+#include "os/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHARDS "8"
+
+static const char *backend;
+
+struct rig {
+    struct sluice *s;
+    char url[200];
+    char dir[SCRATCH_MAX];
+};
+
+static struct sluice *open_at(const char *url)
+{
+    struct sluice *s;
+    struct sluice_error error;
+    struct sluice_options options = {.direct = 1};
+    if (sluice_open(url, &options, &s, &error)) fail_msg("%s", error.message);
+    return s;
+}
+
+static void rig_open(struct rig *r, const char *shards)
+{
+    struct sluice_setting setting = {"shards", shards};
+    *r = (struct rig){.url = "mem:"};
+    if (strcmp(backend, "file") == 0) {
+        scratch_make(r->dir);
+        (void)snprintf(r->url, sizeof r->url, "%s", r->dir);
+    }
+    r->s = open_at(r->url);
+    assert_int_equal(sluice_queue_create(r->s, "tasks", &setting, 1, NULL), SLUICE_OK);
+}
+
+static void rig_close(struct rig *r)
+{
+    sluice_close(r->s);
+    if (*r->dir) scratch_remove(r->dir);
+}
+
+static struct sluice_request id_of(unsigned number)
+{
+    struct sluice_request id = {{0x51}};
+    memcpy(id.bytes + 4, &number, sizeof number);
+    return id;
+}
+
+static void send_some(struct sluice *s, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct sluice_send m = {.body = "x", .body_len = 1};
+        assert_int_equal(sluice_send(s, "tasks", &m, 1, NULL, NULL, NULL), SLUICE_OK);
+    }
+}
+
+static uint64_t locked(struct sluice *s)
+{
+    struct sluice_stats stats;
+    assert_int_equal(sluice_stats(s, "tasks", &stats, NULL), SLUICE_OK);
+    return stats.locked;
+}
+
+static struct sluice_receive ask_of(const struct sluice_request *id, uint32_t max, int64_t wait_ms)
+{
+    return (struct sluice_receive){.worker = "w", .max = max, .wait_ms = wait_ms, .request = id};
+}
+
+static struct sluice_batch *receive(struct sluice *s, const struct sluice_request *id, uint32_t max)
+{
+    struct sluice_batch *b;
+    struct sluice_error error = {.message = ""};
+    struct sluice_receive ask = ask_of(id, max, 0);
+    if (sluice_receive(s, "tasks", &ask, &b, &error)) fail_msg("%s", error.message);
+    return b;
+}
+
+static struct sluice_batch *receive_later(struct sluice *s, const struct sluice_request *id,
+                                          uint32_t max)
+{
+    struct call c;
+    struct sluice_receive ask = ask_of(id, max, 0);
+    call_init(&c);
+    later_receive(s, "tasks", &ask, &c.later);
+    call_wait(&c);
+    assert_int_equal(c.code, SLUICE_OK);
+    struct sluice_batch *b = c.batch;
+    c.batch = NULL;
+    call_done(&c);
+    return b;
+}
+
+static void same_locks(const struct sluice_batch *a, const struct sluice_batch *b)
+{
+    assert_true(a->len > 0);
+    assert_int_equal(a->len, b->len);
+    for (size_t i = 0; i < a->len; i++) {
+        assert_string_equal(a->messages[i].id, b->messages[i].id);
+        assert_string_equal(a->messages[i].token, b->messages[i].token);
+    }
+}
+
+// ---- the same again
+
+static void a_repeated_receive_finds_its_shard_again(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, SHARDS);
+    send_some(r.s, 60);
+    uint64_t held = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        struct sluice_request id = id_of(i);
+        struct sluice_batch *first = i % 2 ? receive_later(r.s, &id, 2) : receive(r.s, &id, 2);
+        held += first->len;
+        for (int again = 0; again < 3; again++) {
+            struct sluice_batch *b = again % 2 ? receive(r.s, &id, 2) : receive_later(r.s, &id, 2);
+            same_locks(first, b);
+            sluice_batch_free(b);
+        }
+        assert_int_equal(locked(r.s), held);
+        sluice_batch_free(first);
+    }
+    rig_close(&r);
+}
+
+static void another_process_and_a_later_one_find_it_too(void **state)
+{
+    (void)state;
+    if (strcmp(backend, "file") != 0) return; // nobody else can open one in memory
+    struct rig r;
+    rig_open(&r, SHARDS);
+    send_some(r.s, 40);
+    struct sluice *other = open_at(r.url);
+    struct sluice_batch *first[12];
+    for (unsigned i = 0; i < 12; i++) {
+        struct sluice_request id = id_of(i);
+        first[i] = receive(i % 2 ? other : r.s, &id, 1);
+        struct sluice_batch *b = receive_later(i % 2 ? r.s : other, &id, 1);
+        same_locks(first[i], b);
+        sluice_batch_free(b);
+    }
+    assert_int_equal(locked(r.s), 12);
+    sluice_close(other);
+    sluice_close(r.s);
+    r.s = open_at(r.url);
+    for (unsigned i = 0; i < 12; i++) {
+        struct sluice_request id = id_of(i);
+        struct sluice_batch *b = receive(r.s, &id, 1);
+        same_locks(first[i], b);
+        sluice_batch_free(b);
+        sluice_batch_free(first[i]);
+    }
+    assert_int_equal(locked(r.s), 12);
+    rig_close(&r);
+}
+
+struct twin {
+    pthread_t thread;
+    struct sluice *s;
+    struct sluice_request id;
+    struct sluice_batch *batch;
+};
+
+static void *ask_too(void *arg)
+{
+    struct twin *t = arg;
+    t->batch = receive(t->s, &t->id, 1);
+    return NULL;
+}
+
+static void many_at_once_with_one_id_share_one_message(void **state)
+{
+    (void)state;
+    enum { TWINS = 6, ROUNDS = 20 };
+    struct rig r;
+    rig_open(&r, SHARDS);
+    send_some(r.s, 2 * ROUNDS);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct twin twins[TWINS];
+        for (int i = 0; i < TWINS; i++) {
+            twins[i] = (struct twin){.s = r.s, .id = id_of(round)};
+            assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_too, &twins[i]), 0);
+        }
+        for (int i = 0; i < TWINS; i++)
+            (void)pthread_join(twins[i].thread, NULL);
+        struct sluice_batch *again = receive(r.s, &twins[0].id, 1);
+        for (int i = 0; i < TWINS; i++) {
+            if (twins[i].batch->len > 0) same_locks(again, twins[i].batch);
+            sluice_batch_free(twins[i].batch);
+        }
+        sluice_batch_free(again);
+        assert_int_equal(locked(r.s), round + 1);
+    }
+    rig_close(&r);
+}
+
+// Nobody can say whether the first one got something, so the second must not try elsewhere.
+static void a_claim_in_doubt_is_not_made_in_another_shard(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct store *gate = store_gate_new();
+        struct sluice *s;
+        struct sluice_batch *b;
+        struct sluice_error error = {.message = ""};
+        struct sluice_options options = {.timeout_ms = 300};
+        struct sluice_setting setting = {"shards", i == 0 ? "1" : SHARDS};
+        struct sluice_request id = id_of(i);
+        struct sluice_receive ask = ask_of(&id, 1, 0);
+        if (handle_open_take(gate, "test:", &options, &s, &error)) fail_msg("%s", error.message);
+        assert_int_equal(sluice_queue_create(s, "tasks", &setting, 1, NULL), SLUICE_OK);
+        send_some(s, 40);
+        store_gate_doubt(gate, true);
+        for (int again = 0; again < 3; again++) {
+            assert_int_equal(sluice_receive(s, "tasks", &ask, &b, &error), SLUICE_UNKNOWN);
+            assert_null(b);
+        }
+        store_gate_doubt(gate, false);
+        enum sluice_code code = SLUICE_UNKNOWN;
+        int64_t give_up = clock_boot_ms() + DEADLINE_MS;
+        while (code == SLUICE_UNKNOWN && clock_boot_ms() < give_up)
+            code = sluice_receive(s, "tasks", &ask, &b, &error);
+        assert_int_equal(code, SLUICE_OK);
+        assert_int_equal(b->len, 1);
+        struct sluice_batch *same = receive(s, &id, 1);
+        same_locks(b, same);
+        sluice_batch_free(same);
+        sluice_batch_free(b);
+        assert_int_equal(locked(s), 1);
+        sluice_close(s);
+    }
+}
+
+// ---- while the first one waits
+
+static void gives_way(const char *shards)
+{
+    struct rig r;
+    struct call first, second;
+    struct sluice_request id = id_of(1);
+    struct sluice_receive ask = ask_of(&id, 1, DEADLINE_MS);
+    rig_open(&r, shards);
+    sluice_batch_free(receive(r.s, NULL, 1)); // opens every desk
+    call_init(&first);
+    call_init(&second);
+    later_receive(r.s, "tasks", &ask, &first.later);
+    later_receive(r.s, "tasks", &ask, &second.later);
+    call_wait(&first);
+    assert_int_equal(first.code, SLUICE_OK);
+    assert_int_equal(first.batch->len, 0);
+    send_some(r.s, 1);
+    call_wait(&second);
+    assert_int_equal(second.batch->len, 1);
+    struct sluice_batch *again = receive(r.s, &id, 1);
+    same_locks(second.batch, again);
+    sluice_batch_free(again);
+    assert_int_equal(locked(r.s), 1);
+    call_done(&first);
+    call_done(&second);
+    rig_close(&r);
+}
+
+static void one_that_waits_gives_way_to_its_repetition(void **state)
+{
+    (void)state;
+    gives_way("1");
+    gives_way(SHARDS);
+}
+
+static void one_that_was_cancelled_leaves_the_id_to_the_next(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, SHARDS);
+    sluice_batch_free(receive(r.s, NULL, 1));
+    for (unsigned i = 0; i < 40; i++) {
+        struct call calls[3];
+        struct sluice_request id = id_of(i);
+        struct sluice_receive ask = ask_of(&id, 1, DEADLINE_MS);
+        for (int n = 0; n < 3; n++) {
+            call_init(&calls[n]);
+            later_receive(r.s, "tasks", &ask, &calls[n].later);
+            if (n == (int)i % 3) send_some(r.s, 1);
+            if (n < 2 && !later_cancel(r.s, &calls[n].later)) call_wait(&calls[n]);
+        }
+        call_wait(&calls[2]);
+        assert_int_equal(calls[2].batch->len, 1);
+        for (int n = 0; n < 2; n++)
+            if (calls[n].batch && calls[n].batch->len > 0)
+                same_locks(calls[2].batch, calls[n].batch);
+        assert_int_equal(locked(r.s), i + 1);
+        for (int n = 0; n < 3; n++)
+            call_done(&calls[n]);
+    }
+    rig_close(&r);
+}
+
+// ---- another use
+
+static void is_reused(enum sluice_code code, const struct sluice_error *error)
+{
+    assert_int_equal(code, SLUICE_INVALID);
+    assert_int_equal(error->code, SLUICE_INVALID);
+    assert_string_equal(error->reason, "request-reused");
+    assert_string_equal(error->field, "request");
+}
+
+// Both ways of a settling call.
+static void settle_twice(struct sluice *s, const struct later_settle *good,
+                         const struct later_settle *bad, size_t len)
+{
+    struct call c;
+    for (int n = 0; n < 2; n++) {
+        call_init(&c);
+        later_settle(s, "tasks", n == 0 ? good : bad, &c.later);
+        call_wait(&c);
+        if (n == 0) assert_int_equal(c.code, SLUICE_OK);
+        if (n == 1) is_reused(c.code, &c.error);
+        for (size_t i = 0; n == 1 && i < len; i++)
+            assert_int_equal(c.outcomes[i].code, SLUICE_INVALID);
+        call_done(&c);
+    }
+    struct sluice_outcome outcomes[4];
+    struct sluice_error error = {.message = ""};
+    is_reused(direct_settle(s, "tasks", bad, outcomes, &error), &error);
+}
+
+static void an_id_of_other_locks_is_refused(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, "1");
+    for (int kind = LATER_ACK; kind <= LATER_RENEW; kind++) {
+        send_some(r.s, 3);
+        struct sluice_batch *b = receive(r.s, NULL, 3);
+        assert_int_equal(b->len, 3);
+        const char *tokens[] = {b->messages[0].token, b->messages[1].token, b->messages[2].token};
+        struct sluice_request id = id_of(100 + (unsigned)kind);
+        struct later_settle good = {
+            .kind = (enum later_outcome)kind, .tokens = tokens, .len = 1, .request = &id};
+        struct later_settle more = good, other = good;
+        more.tokens = tokens;
+        more.len = 2;
+        other.kind = kind == LATER_ACK ? LATER_FAIL : LATER_ACK;
+        settle_twice(r.s, &good, &more, 2);
+        struct call c;
+        call_init(&c);
+        later_settle(r.s, "tasks", &other, &c.later);
+        call_wait(&c);
+        is_reused(c.code, &c.error);
+        call_done(&c);
+        const char *rest[] = {tokens[1], tokens[2]};
+        assert_int_equal(sluice_ack(r.s, "tasks", rest, 2, NULL, NULL), SLUICE_OK);
+        if (kind == LATER_RENEW) (void)sluice_ack(r.s, "tasks", tokens, 1, NULL, NULL);
+        if (kind == LATER_RELEASE) {
+            struct sluice_batch *back = receive(r.s, NULL, 1);
+            const char *token = back->messages[0].token;
+            assert_int_equal(sluice_ack(r.s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+            sluice_batch_free(back);
+        }
+        sluice_batch_free(b);
+    }
+    rig_close(&r);
+}
+
+static void an_id_of_other_messages_is_refused(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct call c;
+    struct sluice_error error = {.message = ""};
+    struct sluice_request id = id_of(7);
+    struct sluice_send two[] = {{.body = "a", .body_len = 1}, {.body = "b", .body_len = 1}};
+    struct sluice_sent sent[2];
+    rig_open(&r, "1");
+    assert_int_equal(sluice_send(r.s, "tasks", two, 1, &id, sent, NULL), SLUICE_OK);
+    is_reused(sluice_send(r.s, "tasks", two, 2, &id, sent, &error), &error);
+    assert_int_equal(sent[0].code, SLUICE_INVALID);
+    call_init(&c);
+    later_send(r.s, "tasks", two, 2, &id, &c.later);
+    call_wait(&c);
+    is_reused(c.code, &c.error);
+    call_done(&c);
+    struct sluice_batch *b;
+    struct sluice_receive ask = ask_of(&id, 1, 0);
+    is_reused(sluice_receive(r.s, "tasks", &ask, &b, &error), &error);
+    struct sluice_stats stats;
+    assert_int_equal(sluice_stats(r.s, "tasks", &stats, NULL), SLUICE_OK);
+    assert_int_equal(stats.ready, 1);
+    rig_close(&r);
+}
+
+static void an_id_of_a_larger_receive_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rig r;
+        struct sluice_request id = id_of(9);
+        struct sluice_batch *b;
+        struct sluice_error error = {.message = ""};
+        rig_open(&r, i == 0 ? "1" : SHARDS);
+        send_some(r.s, 60);
+        struct sluice_batch *first = receive(r.s, &id, 3);
+        assert_true(first->len > 1);
+        struct sluice_receive ask = ask_of(&id, 1, 0);
+        is_reused(sluice_receive(r.s, "tasks", &ask, &b, &error), &error);
+        struct call c;
+        call_init(&c);
+        later_receive(r.s, "tasks", &ask, &c.later);
+        call_wait(&c);
+        is_reused(c.code, &c.error);
+        call_done(&c);
+        struct sluice_send m = {.body = "x", .body_len = 1};
+        error = (struct sluice_error){.message = ""};
+        enum sluice_code code = sluice_send(r.s, "tasks", &m, 1, &id, NULL, &error);
+        if (i == 0) is_reused(code, &error);
+        b = receive(r.s, &id, 3);
+        same_locks(first, b); // as good as before
+        sluice_batch_free(b);
+        sluice_batch_free(first);
+        rig_close(&r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    backend = argc > 1 ? argv[1] : "mem";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_repeated_receive_finds_its_shard_again),
+        cmocka_unit_test(another_process_and_a_later_one_find_it_too),
+        cmocka_unit_test(many_at_once_with_one_id_share_one_message),
+        cmocka_unit_test(a_claim_in_doubt_is_not_made_in_another_shard),
+        cmocka_unit_test(one_that_waits_gives_way_to_its_repetition),
+        cmocka_unit_test(one_that_was_cancelled_leaves_the_id_to_the_next),
+        cmocka_unit_test(an_id_of_other_locks_is_refused),
+        cmocka_unit_test(an_id_of_other_messages_is_refused),
+        cmocka_unit_test(an_id_of_a_larger_receive_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two nodes of one store, as behind a balancer: what the second is asked for is done by the first,
+// which owns the queue, until that one is gone.
+#include "nodes.h"
+
+#include "net/http.h"
+#include "os/clock.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FORWARDED "\nsluice_forwarded_total "
+#define FAILED    "\nsluice_forwards_failed_total "
+#define WAITING   "\"waiting\":"
+#define WAIT_MS   20000 // of a poll
+
+// The first owns the queue, and the second knows it.
+static void start_both(struct rig *r)
+{
+    node_start(&r->one);
+    node_start(&r->two);
+    use_node(&r->one, "the first");
+    use_node(&r->two, "the second");
+    assert_int_equal(sent_through(&r->one), 2);
+}
+
+static void await_number(const struct node_process *n, const char *path, const char *before,
+                         int number)
+{
+    int64_t until = clock_boot_ms() + DEADLINE_MS;
+    while (node_number(n, path, before) != number) {
+        if (clock_boot_ms() > until) fail_msg("%s is not %d", before, number);
+        nap();
+    }
+}
+
+// ---- calls
+
+static void the_owner_does_what_another_node_is_asked_for(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *s = NULL;
+    start_both(r);
+    open_at(r->two.url, NULL, &s);
+    int64_t began = clock_boot_ms();
+    for (int i = 0; i < 20; i++)
+        send_by(s, "x");
+    assert_int_equal(drain(s), 22);
+    assert_true(clock_boot_ms() - began < 5000); // without a pause of a second for each
+    assert_int_equal(sent_through(&r->one), 22);
+    assert_int_equal(sent_through(&r->two), 0);
+    assert_int_equal(node_number(&r->one, "/metrics", "\nsluice_messages_acked_total "), 22);
+    assert_true(node_number(&r->two, "/metrics", FORWARDED) >= 42);
+    assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
+    sluice_close(s);
+}
+
+static void every_outcome_is_forwarded(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *s = NULL;
+    struct sluice_batch *batch = NULL;
+    struct sluice_receive ask = {.max = 2};
+    struct sluice_outcome outcome;
+    start_both(r);
+    open_at(r->two.url, NULL, &s);
+    assert_int_equal(sluice_receive(s, "tasks", &ask, &batch, NULL), SLUICE_OK);
+    assert_int_equal(batch->len, 2);
+    const char *first = batch->messages[0].token, *second = batch->messages[1].token;
+    assert_int_equal(sluice_renew(s, "tasks", &first, 1, 60000, &outcome, NULL), SLUICE_OK);
+    assert_string_equal(outcome.status, "renewed");
+    assert_int_equal(sluice_fail(s, "tasks", &first, 1, "no", &outcome, NULL), SLUICE_OK);
+    assert_string_equal(outcome.status, "retrying");
+    assert_int_equal(sluice_release(s, "tasks", &second, 1, 0, &outcome, NULL), SLUICE_OK);
+    assert_int_equal(sluice_ack(s, "tasks", &second, 1, &outcome, NULL), SLUICE_FENCED);
+    assert_string_not_equal(outcome.reason, ""); // the owner's answer, as it is
+    sluice_batch_free(batch);
+    sluice_close(s);
+    assert_int_equal(node_number(&r->one, "/metrics", "\nsluice_messages_failed_total "), 1);
+    assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
+}
+
+static void post(const struct node_process *n, const char *path, const char *header,
+                 struct http_call *call)
+{
+    struct http *http = http_new(NULL);
+    char url[160];
+    const char *lines[] = {"Content-Type: application/json", header};
+    (void)snprintf(url, sizeof url, "%s/v1/queues/tasks%s", n->url, path);
+    http_call_init(call, "POST", url);
+    call->headers = lines;
+    call->headers_len = header ? 2 : 1;
+    call->body = bytes_str("{\"body\": \"x\"}");
+    http_do(http, call);
+    http_free(http);
+}
+
+static void what_was_forwarded_once_is_not_forwarded_again(void **state)
+{
+    struct rig *r = *state;
+    struct http_call call;
+    start_both(r);
+    int before = node_number(&r->two, "/metrics", FORWARDED);
+    post(&r->two, "/messages", "Sluice-Forwarded: somebody", &call);
+    assert_int_equal(call.status, 201);
+    http_call_done(&call);
+    assert_int_equal(node_number(&r->two, "/metrics", FORWARDED), before);
+    assert_int_equal(sent_through(&r->two), 1);
+}
+
+static void a_mistake_is_told_by_the_owner_as_by_anybody(void **state)
+{
+    struct rig *r = *state;
+    struct http_call call;
+    start_both(r);
+    post(&r->two, "/ack", NULL, &call);
+    assert_int_equal(call.status, 400);
+    assert_true(
+        bytes_equal(http_header(&call, "content-type"), bytes_str("application/problem+json")));
+    http_call_done(&call);
+    assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
+}
+
+static void one_node_owns_all_shards(void **state)
+{
+    struct rig *r = *state;
+    struct sluice_setting four = {"shards", "4"};
+    struct sluice *one = NULL, *two = NULL;
+    assert_int_equal(sluice_queue_create(r->client, "wide", &four, 1, NULL), SLUICE_OK);
+    start_both(r);
+    open_at(r->one.url, NULL, &one);
+    open_at(r->two.url, NULL, &two);
+    for (int i = 0; i < 40; i++) {
+        struct sluice_send message = {.body = "x", .body_len = 1};
+        assert_int_equal(sluice_send(i % 2 ? two : one, "wide", &message, 1, NULL, NULL, NULL),
+                         SLUICE_OK);
+    }
+    assert_int_equal(sent_through(&r->two), 0);
+    sluice_close(one);
+    sluice_close(two);
+}
+
+// ---- by TLS
+
+extern char **environ;
+
+static void make_certificate(const char *key, const char *certificate)
+{
+    const char *arguments[] = {"openssl",
+                               "req",
+                               "-x509",
+                               "-newkey",
+                               "ec",
+                               "-pkeyopt",
+                               "ec_paramgen_curve:P-256",
+                               "-nodes",
+                               "-days",
+                               "2",
+                               "-subj",
+                               "/CN=127.0.0.1",
+                               "-addext",
+                               "subjectAltName=IP:127.0.0.1",
+                               "-keyout",
+                               key,
+                               "-out",
+                               certificate,
+                               NULL};
+    posix_spawn_file_actions_t quiet;
+    pid_t pid;
+    int status = 1;
+    (void)posix_spawn_file_actions_init(&quiet);
+    (void)posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int failed =
+        posix_spawnp(&pid, "openssl", &quiet, NULL, (char *const *)(uintptr_t)arguments, environ);
+    (void)posix_spawn_file_actions_destroy(&quiet);
+    if (failed) skip(); // there is none
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void an_owner_that_speaks_tls_is_asked_by_tls(void **state)
+{
+    struct rig *r = *state;
+    char key[SCRATCH_MAX + 40], certificate[SCRATCH_MAX + 40];
+    (void)snprintf(key, sizeof key, "tls.key=%s/key.pem", r->dir);
+    (void)snprintf(certificate, sizeof certificate, "tls.certificate=%s/certificate.pem", r->dir);
+    const char *settings[] = {key, certificate, NULL};
+    make_certificate(strchr(key, '=') + 1, strchr(certificate, '=') + 1);
+    (void)setenv("SLUICE_CA", strchr(certificate, '=') + 1, 1);
+    r->one.settings = r->two.settings = settings;
+    r->one.tls = r->two.tls = true;
+    start_both(r);
+    struct sluice *s = NULL;
+    open_at(r->two.url, NULL, &s);
+    for (int i = 0; i < 5; i++)
+        send_by(s, "x");
+    assert_int_equal(drain(s), 7);
+    sluice_close(s);
+    assert_int_equal(sent_through(&r->one), 7);
+    assert_int_equal(sent_through(&r->two), 0);
+    assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
+    (void)unsetenv("SLUICE_CA");
+}
+
+// ---- long polls
+
+static int poll_at(const struct node_process *n)
+{
+    static const char request[] = "POST /v1/queues/tasks/receive HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                                  "Content-Length: 14\r\n\r\n{\"wait\":\"20s\"}";
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(strchr(n->address, ':') + 1)),
+                             .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(write(fd, request, sizeof request - 1), (ssize_t)sizeof request - 1);
+    return fd;
+}
+
+static int threads_of(const struct node_process *n)
+{
+    char path[64], text[4096] = "";
+    (void)snprintf(path, sizeof path, "/proc/%ld/status", (long)n->pid);
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    (void)fclose(f);
+    return atoi(strstr(text, "Threads:") + 8);
+}
+
+static void empty(struct rig *r)
+{
+    struct sluice *s = NULL;
+    open_at(r->one.url, NULL, &s);
+    (void)drain(s);
+    sluice_close(s);
+}
+
+#define POLLS 300
+static void long_polls_wait_at_the_owner_and_cost_no_threads(void **state)
+{
+    struct rig *r = *state;
+    int fds[POLLS], before;
+    start_both(r);
+    empty(r);
+    before = threads_of(&r->two);
+    for (int i = 0; i < POLLS; i++)
+        fds[i] = poll_at(&r->two);
+    await_number(&r->one, "/v1/node", WAITING, POLLS);
+    assert_true(threads_of(&r->two) <= before + 4);
+    int64_t began = clock_boot_ms();
+    use_node(&r->one, "for one of them");
+    await_number(&r->one, "/v1/node", WAITING, POLLS - 1);
+    assert_true(clock_boot_ms() - began < SOON_MS);
+    for (int i = 0; i < POLLS; i++)
+        (void)close(fds[i]);
+    began = clock_boot_ms();
+    await_number(&r->one, "/v1/node", WAITING, 0);
+    assert_true(clock_boot_ms() - began < WAIT_MS / 2);
+}
+
+static void a_client_that_hangs_up_is_forgotten_at_the_owner(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *s = NULL;
+    start_both(r);
+    empty(r);
+    int fd = poll_at(&r->two);
+    await_number(&r->one, "/v1/node", WAITING, 1);
+    (void)close(fd);
+    int64_t began = clock_boot_ms();
+    await_number(&r->one, "/v1/node", WAITING, 0);
+    assert_true(clock_boot_ms() - began < WAIT_MS / 2); // it did not end by itself
+    use_node(&r->one, "for somebody else");
+    open_at(r->two.url, NULL, &s);
+    assert_int_equal(drain(s), 1); // it was not given to nobody
+    sluice_close(s);
+}
+
+static void a_poll_goes_on_at_the_second_when_the_owner_dies(void **state)
+{
+    struct rig *r = *state;
+    char answer[1024] = "";
+    start_both(r);
+    empty(r);
+    int fd = poll_at(&r->two);
+    await_number(&r->one, "/v1/node", WAITING, 1);
+    node_process_kill(&r->one);
+    int64_t began = clock_boot_ms();
+    use_node(&r->two, "for it");
+    for (size_t len = 0; !strstr(answer, "for it");) {
+        ssize_t got = read(fd, answer + len, sizeof answer - 1 - len);
+        assert_true(got > 0);
+        len += (size_t)got;
+    }
+    int64_t took = clock_boot_ms() - began;
+    if (took > 1000 + SLACK_MS) fail_msg("it took %lld ms", (long long)took);
+    (void)close(fd);
+}
+
+// ---- speed
+
+struct cyclist {
+    const char *url;
+    int cycles;
+};
+
+static void *cycle(void *arg)
+{
+    struct cyclist *c = arg;
+    struct sluice *s = NULL;
+    struct sluice_receive ask = {.max = 1, .wait_ms = 5000};
+    open_at(c->url, NULL, &s);
+    for (int i = 0; i < c->cycles; i++) {
+        struct sluice_batch *batch = NULL;
+        send_by(s, "round and round");
+        assert_int_equal(sluice_receive(s, "tasks", &ask, &batch, NULL), SLUICE_OK);
+        assert_int_equal(batch->len, 1);
+        const char *token = batch->messages[0].token;
+        assert_int_equal(sluice_ack(s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+        sluice_batch_free(batch);
+    }
+    sluice_close(s);
+    return NULL;
+}
+
+#define CYCLISTS 8
+#define CYCLES   150
+static double cycles_per_second(const char *url)
+{
+    struct cyclist c = {.url = url, .cycles = CYCLES};
+    pthread_t threads[CYCLISTS];
+    int64_t began = clock_boot_ms();
+    for (int i = 0; i < CYCLISTS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, cycle, &c), 0);
+    for (int i = 0; i < CYCLISTS; i++)
+        (void)pthread_join(threads[i], NULL);
+    return CYCLISTS * CYCLES * 1000.0 / (double)(clock_boot_ms() - began);
+}
+
+static void the_second_node_is_at_least_half_as_fast(void **state)
+{
+    struct rig *r = *state;
+    double best = 0;
+    start_both(r);
+    for (int tries = 0; tries < 4 && best < 0.5; tries++) { // others use this machine too
+        double first = cycles_per_second(r->one.url), second = cycles_per_second(r->two.url);
+        print_message("# cycles a second: %.0f at the owner, %.0f by way of the other\n", first,
+                      second);
+        if (second / first > best) best = second / first;
+    }
+    assert_true(best >= 0.5);
+    assert_int_equal(sent_through(&r->two), 0);
+}
+
+// ---- an owner that dies
+
+struct crowd {
+    struct rig *rig;
+    int number;
+    int sent;
+    size_t got, twice;
+    _Atomic bool *over;
+    _Atomic unsigned char *seen; // by number and place
+};
+
+#define CROWD    4
+#define SENT_MAX 20000
+
+// Sends, each message again with its own id until it is answered; at either node.
+static void *send_on(void *arg)
+{
+    struct crowd *c = arg;
+    struct sluice *at[2] = {NULL, NULL};
+    struct sluice_options short_time = {.timeout_ms = 1000};
+    open_at(c->rig->two.url, &short_time, &at[1]);
+    while (!*c->over && c->sent < SENT_MAX) {
+        char body[32];
+        struct sluice_request id = {{0}};
+        memcpy(id.bytes, &c->number, sizeof c->number);
+        memcpy(id.bytes + 8, &c->sent, sizeof c->sent);
+        (void)snprintf(body, sizeof body, "%d %d", c->number, c->sent);
+        struct sluice_send message = {.body = body, .body_len = strlen(body)};
+        enum sluice_code code;
+        do {
+            int which = c->sent % 2;
+            if (!at[which] && sluice_open(c->rig->one.url, &short_time, &at[which], NULL))
+                which = 1; // a balancer does not send anybody there
+            code = sluice_send(at[which], "tasks", &message, 1, &id, NULL, NULL);
+            if (code && which == 0) {
+                sluice_close(at[0]);
+                at[0] = NULL;
+            }
+        } while (code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE);
+        assert_int_equal(code, SLUICE_OK);
+        c->sent++;
+    }
+    sluice_close(at[0]);
+    sluice_close(at[1]);
+    return NULL;
+}
+
+static void *work_on(void *arg)
+{
+    struct crowd *c = arg;
+    struct sluice *s = NULL;
+    struct sluice_receive ask = {.max = 4, .wait_ms = 300};
+    open_at(c->rig->two.url, NULL, &s);
+    for (size_t empty = 0; empty < 3;) {
+        struct sluice_batch *batch = NULL;
+        if (sluice_receive(s, "tasks", &ask, &batch, NULL)) continue;
+        empty = batch->len == 0 && *c->over ? empty + 1 : 0;
+        for (size_t i = 0; i < batch->len; i++) {
+            int number = 0, place = 0;
+            const char *token = batch->messages[i].token;
+            char body[32] = "";
+            memcpy(body, batch->messages[i].body, batch->messages[i].body_len);
+            if (sluice_ack(s, "tasks", &token, 1, NULL, NULL)) continue; // somebody else has it
+            if (sscanf(body, "%d %d", &number, &place) != 2) continue;
+            c->got++;
+            c->twice += atomic_fetch_add(&c->seen[number * SENT_MAX + place], 1) > 0;
+        }
+        sluice_batch_free(batch);
+    }
+    sluice_close(s);
+    return NULL;
+}
+
+static void nothing_is_lost_or_doubled_when_the_owner_is_killed(void **state)
+{
+    struct rig *r = *state;
+    struct crowd crowd[2 * CROWD];
+    pthread_t threads[2 * CROWD];
+    _Atomic bool over = false;
+    _Atomic unsigned char *seen = calloc(CROWD * SENT_MAX, 1);
+    struct sluice_setting quick = {"visibilityTimeout", "2s"};
+    size_t sent = 0, got = 0, twice = 0;
+    assert_int_equal(sluice_queue_set(r->client, "tasks", &quick, 1, NULL), SLUICE_OK);
+    start_both(r);
+    for (int i = 0; i < 2 * CROWD; i++) {
+        crowd[i] = (struct crowd){.rig = r, .number = i, .over = &over, .seen = seen};
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i < CROWD ? send_on : work_on, &crowd[i]), 0);
+    }
+    for (int life = 0; life < 2; life++) {
+        for (int i = 0; i < 40; i++)
+            nap();
+        node_process_kill(&r->one);
+        int64_t killed = clock_boot_ms();
+        struct owner_name name;
+        do {
+            nap();
+            (void)owner_now(r, &name);
+            if (clock_boot_ms() - killed > STATED_MS + SLACK_MS) fail_msg("%s owns", name.node);
+        } while (life == 0 && strcmp(name.node, "two") != 0);
+        print_message("# taken over %lld ms after it\n", (long long)(clock_boot_ms() - killed));
+        node_start(&r->one);
+    }
+    over = true;
+    for (int i = 0; i < 2 * CROWD; i++) {
+        (void)pthread_join(threads[i], NULL);
+        sent += (size_t)crowd[i].sent;
+        got += crowd[i].got;
+        twice += crowd[i].twice;
+    }
+    print_message("# %zu sent, %zu done\n", sent, got);
+    assert_int_equal(twice, 0);
+    assert_int_equal(got, sent);
+    free((void *)(uintptr_t)seen);
+}
+
+static void a_paused_owner_costs_a_call_a_second_at_most(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *s = NULL;
+    start_both(r);
+    open_at(r->two.url, NULL, &s);
+    node_pause(&r->one);
+    int64_t began = clock_boot_ms();
+    send_by(s, "directly");
+    assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
+    (void)kill(r->one.pid, SIGCONT);
+    sluice_close(s);
+    assert_int_equal(drain(r->client), 3); // the one that was given up was not done twice
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(the_owner_does_what_another_node_is_asked_for),
+        TEST(every_outcome_is_forwarded),
+        TEST(what_was_forwarded_once_is_not_forwarded_again),
+        TEST(a_mistake_is_told_by_the_owner_as_by_anybody),
+        TEST(one_node_owns_all_shards),
+        TEST(an_owner_that_speaks_tls_is_asked_by_tls),
+        TEST(long_polls_wait_at_the_owner_and_cost_no_threads),
+        TEST(a_client_that_hangs_up_is_forgotten_at_the_owner),
+        TEST(a_poll_goes_on_at_the_second_when_the_owner_dies),
+        TEST(a_paused_owner_costs_a_call_a_second_at_most),
+        TEST(the_second_node_is_at_least_half_as_fast),
+        TEST(nothing_is_lost_or_doubled_when_the_owner_is_killed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

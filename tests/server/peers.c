@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is told a token: nodes that prove that they are the journal's owner, and nobody else. And
+// what a token must allow for its calls to be forwarded: the calls.
+#include "api/peer.h"
+#include "nodes.h"
+#include "os/clock.h"
+#include "server/tokens.h"
+#include "stranger.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECRET "sluice_5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f"
+
+// ---- in itself
+
+static void a_proof_is_good_for_one_nonce_and_one_life(void **state)
+{
+    (void)state;
+    struct owner_name name = {"http://127.0.0.1:1", "one", "00112233445566778899aabbccddeeff"};
+    struct owner_name other = name, later = name;
+    char proof[PEER_PROOF_MAX], again[PEER_PROOF_MAX];
+    const char *nonce = "0123456789abcdef0123456789abcdef";
+    (void)snprintf(other.node, sizeof other.node, "two");
+    later.incarnation[0] = '1';
+    peer_prove(&name, nonce, proof);
+    peer_prove(&name, nonce, again);
+    assert_string_equal(proof, again);
+    peer_prove(&name, "1123456789abcdef0123456789abcdef", again);
+    assert_string_not_equal(proof, again);
+    peer_prove(&other, nonce, again);
+    assert_string_not_equal(proof, again);
+    peer_prove(&later, nonce, again);
+    assert_string_not_equal(proof, again);
+    assert_true(peer_nonce_ok(nonce));
+    assert_false(peer_nonce_ok("0123456789abcdef")); // too short to be new each time
+    assert_false(peer_nonce_ok("0123456789ABCDEF0123456789abcdef"));
+    assert_false(peer_nonce_ok("0123456789abcdef0123456789abcdef\n"));
+}
+
+static void a_token_goes_to_this_machine_by_tls_or_where_the_operator_says(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"http://127.0.0.1:7333",   "http://127.8.9.1",
+                                       "http://[::1]:7333",       "http://localhost:1/",
+                                       "https://node-1.lan:7333", "https://10.0.0.1"};
+    static const char *const bad[] = {"http://10.0.0.1:7333", "http://node-1.lan",
+                                      "http://127.evil.org",  "http://localhost.evil.org",
+                                      "http://[fe80::1]:1",   "http://a@127.0.0.1"};
+    (void)unsetenv(PEER_HOSTS);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (!peer_may_have_token(good[i])) fail_msg("%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (peer_may_have_token(bad[i])) fail_msg("%s", bad[i]);
+    (void)setenv(PEER_HOSTS, "10.0.0.1, node-1.lan:7333,fe80::1", 1);
+    assert_true(peer_may_have_token("http://10.0.0.1:7333"));
+    assert_true(peer_may_have_token("https://Node-1.lan:7333"));
+    assert_true(peer_may_have_token("http://[fe80::1]:1"));
+    assert_false(peer_may_have_token("http://node-1.lan:7334"));
+    assert_false(peer_may_have_token("http://10.0.0.10:7333"));
+    assert_false(peer_may_have_token("http://127.0.0.1:7333")); // a list is the whole list
+    (void)unsetenv(PEER_HOSTS);
+}
+
+// ---- strangers
+
+static void name_owner(struct rig *r, const char *url)
+{
+    struct owner_name name = {.node = "one", .incarnation = "00112233445566778899aabbccddeeff"};
+    char address[JOURNAL_ADDRESS_MAX + 1];
+    struct desk_owner now;
+    (void)snprintf(name.url, sizeof name.url, "%s", url);
+    assert_true(owner_print(&name, address));
+    desk_owner(r->desk, &now);
+    struct journal_owner owner = {.token = now.token + 1, .address = bytes_str(address)};
+    assert_int_equal(desk_own(r->desk, now.epoch, &owner), ERR_OK);
+}
+
+static void a_stranger_at_the_owners_address_is_told_nothing(void **state)
+{
+    struct rig *r = *state;
+    static const enum manner manners[] = {SILENT, ANY_NODE, LIES};
+    struct sluice_options options = {.token = SECRET};
+    for (size_t i = 0; i < sizeof manners / sizeof *manners; i++) {
+        struct stranger *s = stranger_start("127.0.0.1:0", manners[i]);
+        struct sluice *client = NULL;
+        name_owner(r, stranger_url(s));
+        open_at(r->dir, &options, &client);
+        send_by(client, "secret business");
+        sluice_close(client);
+        assert_true(stranger_heard(s, "nonce=")); // it was asked
+        assert_false(stranger_heard(s, SECRET));
+        assert_false(stranger_heard(s, "secret business"));
+        stranger_stop(s);
+    }
+    assert_int_equal(drain(r->client), 3);
+}
+
+// A node is killed, and something else takes its port before its clients know.
+static void who_takes_a_dead_owners_port_is_told_no_token(void **state)
+{
+    struct rig *r = *state;
+    struct sluice_options options = {.token = SECRET};
+    struct sluice *direct = NULL, *by_two = NULL;
+    node_start(&r->one);
+    node_start(&r->two);
+    use_node(&r->one, "it owns");
+    open_at(r->dir, &options, &direct);
+    open_at(r->two.url, &options, &by_two);
+    send_by(direct, "through it");
+    send_by(by_two, "through it");
+    assert_int_equal(sent_through(&r->one), 3);
+    node_process_kill(&r->one);
+    struct stranger *s = stranger_start(r->one.address, LIES);
+    send_by(direct, "not through it");
+    send_by(by_two, "not through it");
+    assert_true(stranger_heard(s, "nonce="));
+    assert_false(stranger_heard(s, SECRET));
+    assert_false(stranger_heard(s, "not through it"));
+    stranger_stop(s);
+    sluice_close(direct);
+    sluice_close(by_two);
+    assert_int_equal(drain(r->client), 5);
+}
+
+static void an_owner_elsewhere_is_told_no_token_in_the_clear(void **state)
+{
+    struct rig *r = *state;
+    struct sluice_options options = {.token = SECRET};
+    struct sluice *client = NULL;
+    node_start(&r->one);
+    use_node(&r->one, "it owns");
+    (void)setenv(PEER_HOSTS, "elsewhere.lan", 1); // as if 127.0.0.1 were another machine
+    open_at(r->dir, &options, &client);
+    send_by(client, "directly");
+    sluice_close(client);
+    open_at(r->dir, NULL, &client); // who has none to lose may go there
+    send_by(client, "through it");
+    sluice_close(client);
+    (void)unsetenv(PEER_HOSTS);
+    assert_int_equal(sent_through(&r->one), 2);
+}
+
+// ---- scopes
+
+enum who { BOSS, SENDER, WORKER, READER, GUEST, EVERYBODY };
+
+struct key {
+    const char *name;
+    const char *scope;
+    char secret[TOKEN_SECRET_MAX];
+    char hash[TOKEN_HASH_MAX];
+};
+
+struct house {
+    struct key keys[EVERYBODY];
+    char tokens[2][SCRATCH_MAX + 32]; // the settings of the nodes; the first does not know GUEST
+    const char *settings[2][2];
+};
+
+static void write_tokens(struct house *h, const char *dir, int node)
+{
+    (void)snprintf(h->tokens[node], sizeof h->tokens[node], "tokens=%s/tokens-%d", dir, node);
+    FILE *to = fopen(h->tokens[node] + strlen("tokens="), "we");
+    assert_non_null(to);
+    for (int i = 0; i < (node == 0 ? GUEST : EVERYBODY); i++)
+        (void)fprintf(to, "%s = %s scope=%s queue=*\n", h->keys[i].name, h->keys[i].hash,
+                      h->keys[i].scope);
+    (void)fclose(to);
+    h->settings[node][0] = h->tokens[node];
+}
+
+static void start_house(struct rig *r, struct house *h)
+{
+    *h = (struct house){.keys = {{.name = "boss", .scope = "admin"},
+                                 {.name = "sender", .scope = "send"},
+                                 {.name = "worker", .scope = "work"},
+                                 {.name = "reader", .scope = "read"},
+                                 {.name = "guest", .scope = "send"}}};
+    for (int i = 0; i < EVERYBODY; i++)
+        token_make(h->keys[i].secret, h->keys[i].hash);
+    write_tokens(h, r->dir, 0);
+    write_tokens(h, r->dir, 1);
+    r->one.settings = h->settings[0];
+    r->two.settings = h->settings[1];
+    node_token = h->keys[BOSS].secret;
+    node_start(&r->one);
+    node_start(&r->two);
+}
+
+static struct sluice *as(struct house *h, const char *url, enum who who)
+{
+    struct sluice *s = NULL;
+    struct sluice_options options = {.token = h->keys[who].secret};
+    open_at(url, &options, &s);
+    return s;
+}
+
+static void send_as(struct house *h, const char *url, enum who who)
+{
+    struct sluice *s = as(h, url, who);
+    send_by(s, "x");
+    sluice_close(s);
+}
+
+static size_t drain_as(struct house *h, const char *url, enum who who)
+{
+    struct sluice *s = as(h, url, who);
+    size_t count = drain(s);
+    sluice_close(s);
+    return count;
+}
+
+static int acked_through(const struct node_process *n)
+{
+    return node_number(n, "/metrics", "\nsluice_messages_acked_total ");
+}
+
+static void each_scope_is_enough_for_its_calls_to_be_forwarded(void **state)
+{
+    struct rig *r = *state;
+    struct house h;
+    start_house(r, &h);
+    send_as(&h, r->one.url, BOSS); // which owns from here on
+    send_as(&h, r->dir, SENDER);
+    send_as(&h, r->two.url, SENDER);
+    assert_int_equal(sent_through(&r->one), 3);
+    assert_int_equal(drain_as(&h, r->dir, WORKER), 3);
+    assert_int_equal(acked_through(&r->one), 3);
+    send_as(&h, r->two.url, SENDER);
+    assert_int_equal(drain_as(&h, r->two.url, WORKER), 1);
+    assert_int_equal(acked_through(&r->one), 4);
+    assert_int_equal(sent_through(&r->two), 0);
+}
+
+static void a_node_lends_nobody_its_own_rights(void **state)
+{
+    struct rig *r = *state;
+    struct house h;
+    struct sluice_send message = {.body = "x", .body_len = 1};
+    start_house(r, &h);
+    send_as(&h, r->one.url, BOSS);
+    struct sluice *s = as(&h, r->two.url, READER);
+    assert_int_equal(sluice_send(s, "tasks", &message, 1, NULL, NULL, NULL), SLUICE_DENIED);
+    sluice_close(s);
+    send_as(&h, r->two.url, GUEST); // the owner does not know it: its own node does it
+    assert_int_equal(sent_through(&r->one), 1);
+    assert_int_equal(sent_through(&r->two), 1);
+}
+
+static int tear_down(void **state)
+{
+    node_token = NULL;
+    return rig_tear_down(state);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_proof_is_good_for_one_nonce_and_one_life),
+        cmocka_unit_test(a_token_goes_to_this_machine_by_tls_or_where_the_operator_says),
+        TEST(a_stranger_at_the_owners_address_is_told_nothing),
+        TEST(who_takes_a_dead_owners_port_is_told_no_token),
+        TEST(an_owner_elsewhere_is_told_no_token_in_the_clear),
+        TEST(each_scope_is_enough_for_its_calls_to_be_forwarded),
+        TEST(a_node_lends_nobody_its_own_rights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

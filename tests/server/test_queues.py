@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request does to queues other than its own, and what a token for its own is good for then.
+
+    redrive with `to`                   sends there                               send there
+    redrive without                     sends to where each letter died           send there; other letters stay
+    PUT, PATCH with a deadLetterQueue   makes it, and dead letters are sent there admin there
+    DELETE of a dead-letter queue       is refused while another uses it          which one is told to who may read all
+    lists                               tell of every queue                       read: the others are left out
+    /metrics                            tells of every queue                      read of all
+"""
+from harness import case, contains, holds, main, same, until
+from serving import Node
+
+
+def guarded(sluice, **tokens):
+    """A node with tokens; with the headers of each."""
+    made = {name: sluice.json("token", "new", "--name", name, "--scope", "read", "--queue", "none") for name in tokens}
+    lines = "".join(made[name]["line"].partition(" scope=")[0] + f" {grants}\n" for name, grants in tokens.items())
+    node = Node(sluice, "--tokens", sluice.path("tokens", lines))
+    return node, {name: {"Authorization": "Bearer " + token["token"]} for name, token in made.items()}
+
+
+def letter(node, boss, queue, letters):
+    """A message that died in the queue and arrived among its letters."""
+    strategy = {"mode": "hybrid", "maxRetries": 0, "deadLetterQueue": letters}
+    node.raw("PUT", f"/v1/queues/{queue}", {"failureStrategy": strategy}, headers=boss)
+    before = node.does(200, "GET", f"/{queue}/stats", headers=boss)["moved"]
+    node.does(201, "POST", f"/{queue}/messages", {"body": queue}, boss)
+    token = node.does(200, "POST", f"/{queue}/receive", {}, boss)["messages"][0]["token"]
+    node.does(200, "POST", f"/{queue}/fail", {"token": token}, boss)
+    until(lambda: node.does(200, "GET", f"/{queue}/stats", headers=boss)["moved"] > before, "the letter arrives")
+
+
+@case
+def a_redrive_goes_only_where_the_token_may_send(sluice):
+    node, keys = guarded(sluice, boss="scope=admin queue=*", one="scope=admin queue=jobs-dlq",
+                         both="scope=admin queue=jobs-dlq scope=send queue=jobs")
+    with node:
+        boss = keys["boss"]
+        for queue in ("jobs", "secret"):
+            letter(node, boss, queue, "jobs-dlq")
+        sent = lambda queue: node.does(200, "GET", f"/{queue}/stats", headers=boss)["sent"]
+        problem = node.does(403, "POST", "/jobs-dlq/redrive", {}, keys["one"])
+        contains(problem["detail"], "token one", "scope send", "queue jobs")
+        same(problem["reason"], "forbidden")
+        same((sent("jobs"), sent("secret")), (1, 1), "nothing was sent")
+        # One of the two may go; the other stays where it is, for somebody who may.
+        problem = node.does(403, "POST", "/jobs-dlq/redrive", {}, keys["both"])
+        contains(problem["detail"], "queue secret", "redriven: 1")
+        same((sent("jobs"), sent("secret")), (2, 1))
+        same(node.does(403, "POST", "/jobs-dlq/redrive", {"to": "secret"}, keys["both"])["reason"], "forbidden")
+        same(node.does(200, "GET", "/jobs-dlq/stats", headers=boss)["ready"], 1)
+        same(node.does(200, "POST", "/jobs-dlq/redrive", {"to": "jobs"}, keys["both"])["redriven"], 1)
+        holds("sluice_http_forbidden_total 3" in node.raw("GET", "/metrics", headers=boss).body.decode(), "counted")
+
+
+@case
+def a_dead_letter_queue_is_named_by_who_may_make_it(sluice):
+    node, keys = guarded(sluice, boss="scope=admin queue=*", some="scope=admin queue=mail-*",
+                         sender="scope=admin queue=mail-* scope=send queue=other")
+    with node:
+        node.does(201, "PUT", "/mail-out", headers=keys["some"])
+        for settings in ({"failureStrategy": {"mode": "hybrid", "deadLetterQueue": "other"}},
+                         {"failureStrategy.mode": "hybrid", "failureStrategy.deadLetterQueue": "other"},
+                         {"failureStrategy": {"mode": "hybrid"}, "failureStrategy.deadLetterQueue": "other"}):
+            for key in ("some", "sender"):
+                contains(node.does(403, "PATCH", "/mail-out", settings, keys[key])["detail"], "admin", "other")
+                contains(node.does(403, "PUT", "/mail-new", settings, keys[key])["detail"], "admin", "other")
+        names = [q["name"] for q in node.does(200, "GET", "", headers=keys["boss"])["queues"]]
+        same(names, ["mail-out"], "nothing was made on the way")
+        node.does(201, "PUT", "/mail-new", {"failureStrategy": {"mode": "hybrid", "deadLetterQueue": "mail-dead"}},
+                  keys["some"])
+
+
+@case
+def a_queue_that_may_not_be_read_is_not_named(sluice):
+    node, keys = guarded(sluice, boss="scope=admin queue=*", some="scope=admin queue=mail-*")
+    with node:
+        node.does(201, "PUT", "/secret", {"failureStrategy": {"mode": "hybrid", "deadLetterQueue": "mail-dead"}},
+                  keys["boss"])
+        problem = node.does(409, "DELETE", "/mail-dead", headers=keys["some"])
+        holds("secret" not in problem["detail"], problem["detail"])
+        contains(node.does(409, "DELETE", "/mail-dead", headers=keys["boss"])["detail"], "secret")
+        same([q["name"] for q in node.does(200, "GET", "", headers=keys["some"])["queues"]], ["mail-dead"])
+        same(node.raw("GET", "/metrics", headers=keys["some"]).status, 403)
+        same(node.does(404, "GET", "/mail-none", headers=keys["some"])["reason"], "unknown-queue")
+        same(node.does(403, "GET", "/secret", headers=keys["some"])["detail"],
+             node.does(403, "GET", "/nothing", headers=keys["some"])["detail"].replace("nothing", "secret"))
+
+
+main()

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store in memory that keeps somebody waiting, or in doubt.
+#pragma once
+
+#include "store/store.h"
+
+struct store *store_gate_new(void);
+// While closed, whoever looks up a queue whose name begins with "sick" gets no answer.
+void store_gate_close(struct store *s, bool closed);
+// Appends are not made, and answered ERR_UNKNOWN.
+void store_gate_doubt(struct store *s, bool doubtful);
