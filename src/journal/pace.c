@@ -258,6 +258,8 @@ void journal_owner_away(struct journal *j, struct interval now)
 {
     j->pace.away_at = now.hi;
     j->pace.courtesy_until = TIME_DAWN;
+    journal_note_time(j, now);
+    journal_advance(j); // an op that waited out the pause would be woken by nothing else
 }
 
 static void expect_company(struct journal *j, size_t answered)

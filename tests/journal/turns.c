@@ -225,6 +225,25 @@ static void nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_agai
     shop_close(&s);
 }
 
+static void op_that_waits_out_a_pause_goes_when_the_owner_does_not_answer(void **state)
+{
+    (void)state;
+    struct shop s;
+    shop_open(&s);
+    struct journal_config one = config_plain(1), other = config_plain(2);
+    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    own(&owner);
+    hand_catch_up(&direct);
+    hand_commit(&direct);
+    hand_ask(&direct);
+    hand_take_none(&direct);
+    journal_owner_away(direct.journal, shop_moment(&s));
+    hand_put(&direct);
+    hand_dismiss(&owner);
+    hand_dismiss(&direct);
+    shop_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +256,7 @@ int main(void)
         cmocka_unit_test(direct_writer_pauses_beside_a_live_owner),
         cmocka_unit_test(nobody_pauses_for_an_owner_that_has_fallen_silent),
         cmocka_unit_test(nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_again),
+        cmocka_unit_test(op_that_waits_out_a_pause_goes_when_the_owner_does_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
