@@ -5,7 +5,7 @@
 // keeper.
 //
 // The lock is the innermost of all: members kick with their own locks held, turns are given without
-// it.
+// it. Nobody is woken under it: he would run into it.
 #include "node/crew.h"
 
 #include "base/check.h"
@@ -13,11 +13,10 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/fork_guard.h"
+#include "os/futex.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #define SLEEP_MAX_MS  60000
 #define IDLE_MS       5000 // a thread that had nothing to do for so long goes
@@ -30,14 +29,15 @@ enum refusal { REFUSED_NOT, REFUSED, REFUSED_EAGER, REFUSALS };
 
 // A thread, on its own stack.
 struct hand {
-    pthread_cond_t woken;
-    struct hand *next; // among the spare ones
-    int64_t until;     // when it will look by itself
+    _Atomic uint32_t woken; // the futex
+    struct hand *next;      // among the spare ones
+    int64_t until;          // when it will look by itself
     bool asleep;
 };
 
 struct crew {
     struct fork_guard guard;
+    struct company company;
     pthread_mutex_t lock;
     pthread_cond_t left; // a member's last turn is over, or a thread has gone
     size_t threads_max;
@@ -45,6 +45,7 @@ struct crew {
     size_t awake;                 // of them: neither asleep nor in a turn that may block
     struct hand *keeper;          // asleep, until the next member is due
     struct hand *spare;           // asleep, the last one first
+    _Atomic uint32_t *woken;      // whose, as soon as the lock is free
     struct heap due;              // by ref
     struct crew_member **members; // by ref
     uint32_t *vacant;             // refs
@@ -54,29 +55,31 @@ struct crew {
     struct crew_member *line_last;
     size_t lingering;
     size_t lingering_max;
+    size_t leaning;
     size_t refused[REFUSALS];
     pthread_t gone; // the last thread that went, to be joined
     bool any_gone;
     bool closing;
 };
 
-static void cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(c, &attr);
-    (void)pthread_condattr_destroy(&attr);
-}
-
 static void lock(struct crew *c)
 {
     (void)pthread_mutex_lock(&c->lock);
 }
 
+// Answers whom to wake, or NULL. Its thread may have gone by then; the address does no harm.
+static _Atomic uint32_t *unlock_quietly(struct crew *c)
+{
+    _Atomic uint32_t *woken = c->woken;
+    c->woken = NULL;
+    (void)pthread_mutex_unlock(&c->lock);
+    return woken;
+}
+
 static void unlock(struct crew *c)
 {
-    (void)pthread_mutex_unlock(&c->lock);
+    _Atomic uint32_t *woken = unlock_quietly(c);
+    if (woken) futex_wake_all(woken);
 }
 
 // ---- who is next, all under the lock
@@ -154,7 +157,7 @@ static bool spawn(struct crew *c)
     return true;
 }
 
-static void hand_wake(struct crew *c, struct hand *h)
+static void hand_rise(struct crew *c, struct hand *h)
 {
     CHECK(h->asleep);
     if (h == c->keeper) {
@@ -167,7 +170,14 @@ static void hand_wake(struct crew *c, struct hand *h)
     }
     h->asleep = false;
     c->awake++;
-    (void)pthread_cond_signal(&h->woken);
+}
+
+static void hand_wake(struct crew *c, struct hand *h)
+{
+    CHECK(!c->woken); // while one is awake nobody else needs to be
+    hand_rise(c, h);
+    atomic_store(&h->woken, 1);
+    c->woken = &h->woken;
 }
 
 // Sees to it that somebody comes when the next turn is due. Whoever went to sleep last is woken
@@ -185,20 +195,14 @@ static void cover(struct crew *c)
     }
 }
 
-static void wait_until(struct crew *c, pthread_cond_t *cond, int64_t boot_ms)
+// Releases the lock meanwhile.
+static void doze(struct crew *c, struct hand *h)
 {
-    int64_t ms = boot_ms == CREW_NEVER ? SLEEP_MAX_MS : boot_ms - clock_boot_ms();
-    if (ms > SLEEP_MAX_MS) ms = SLEEP_MAX_MS;
-    if (ms <= 0) return;
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(cond, &c->lock, &t);
+    atomic_store(&h->woken, 0);
+    unlock(c);
+    int64_t ms = h->until == CREW_NEVER ? SLEEP_MAX_MS : h->until - clock_boot_ms();
+    if (ms > 0) futex_wait(&h->woken, 0, ms < SLEEP_MAX_MS ? ms : SLEEP_MAX_MS);
+    lock(c);
 }
 
 static void spare_add(struct crew *c, struct hand *h)
@@ -222,10 +226,10 @@ static bool hand_sleep(struct crew *c, struct hand *h)
     }
     h->asleep = true;
     c->awake--;
-    wait_until(c, &h->woken, h->until);
+    doze(c, h);
     if (!h->asleep) return true;
     bool spare = h != c->keeper;
-    hand_wake(c, h);
+    hand_rise(c, h);
     return !spare || clock_boot_ms() < start + IDLE_MS;
 }
 
@@ -240,7 +244,7 @@ static void turn_begin(struct crew *c, struct crew_member *m)
 {
     refusal_forget(c, m);
     m->inside = true;
-    m->kicked = m->slow = m->lingers = false;
+    m->kicked = m->slow = m->lingers = m->leans = false;
     m->asked = CREW_NEVER;
 }
 
@@ -249,6 +253,7 @@ static void turn_end(struct crew *c, struct crew_member *m, int64_t due)
     m->inside = false;
     if (m->slow) c->awake++;
     if (m->lingers) c->lingering--;
+    if (m->leans) c->leaning--;
     if (m->leaving) {
         (void)pthread_cond_broadcast(&c->left); // and m is gone when the lock is free
         return;
@@ -274,7 +279,6 @@ static void *hand_run(void *arg)
 {
     struct crew *c = arg;
     struct hand h = {.asleep = false};
-    cond_init(&h.woken);
     lock(c);
     bool stays = true;
     while (stays && !c->closing) {
@@ -293,7 +297,6 @@ static void *hand_run(void *arg)
     c->any_gone = true;
     (void)pthread_cond_broadcast(&c->left);
     unlock(c);
-    (void)pthread_cond_destroy(&h.woken);
     if (joins) (void)pthread_join(before, NULL);
     return NULL;
 }
@@ -342,7 +345,7 @@ void crew_remove(struct crew_member *m)
     unlock(c);
 }
 
-void crew_kick(struct crew_member *m)
+_Atomic uint32_t *crew_kick_quietly(struct crew_member *m)
 {
     struct crew *c = m->crew;
     lock(c);
@@ -352,10 +355,16 @@ void crew_kick(struct crew_member *m)
         line_add(c, m);
         cover(c);
     }
-    unlock(c);
+    return unlock_quietly(c);
 }
 
-void crew_due(struct crew_member *m, int64_t boot_ms)
+void crew_kick(struct crew_member *m)
+{
+    _Atomic uint32_t *woken = crew_kick_quietly(m);
+    if (woken) futex_wake_all(woken);
+}
+
+_Atomic uint32_t *crew_due_quietly(struct crew_member *m, int64_t boot_ms)
 {
     struct crew *c = m->crew;
     lock(c);
@@ -365,7 +374,13 @@ void crew_due(struct crew_member *m, int64_t boot_ms)
         due_set(c, m, boot_ms);
         cover(c);
     }
-    unlock(c);
+    return unlock_quietly(c);
+}
+
+void crew_due(struct crew_member *m, int64_t boot_ms)
+{
+    _Atomic uint32_t *woken = crew_due_quietly(m, boot_ms);
+    if (woken) futex_wake_all(woken);
 }
 
 // ---- in a turn
@@ -386,6 +401,20 @@ void crew_slow(struct crew_member *m)
     lock(c);
     go_slow(c, m);
     unlock(c);
+}
+
+bool crew_lean(struct crew_member *m)
+{
+    struct crew *c = m->crew;
+    lock(c);
+    CHECK(!m->leans);
+    m->leans = c->leaning < c->threads_max / 2;
+    if (m->leans) {
+        c->leaning++;
+        go_slow(c, m);
+    }
+    unlock(c);
+    return m->leans;
 }
 
 // The moments of a longer pace are moments of every shorter one.
@@ -428,9 +457,14 @@ struct crew *crew_new(size_t threads_max)
     if (c->lingering_max == 0) c->lingering_max = 1;
     fork_guard_init(&c->guard);
     (void)pthread_mutex_init(&c->lock, NULL);
-    cond_init(&c->left);
+    (void)pthread_cond_init(&c->left, NULL);
     heap_init(&c->due);
     return c;
+}
+
+struct company *crew_company(struct crew *c)
+{
+    return &c->company;
 }
 
 static void dismiss(struct crew *c)
@@ -438,9 +472,11 @@ static void dismiss(struct crew *c)
     lock(c);
     CHECK(c->vacant_len == c->members_cap);
     c->closing = true;
-    if (c->keeper) hand_wake(c, c->keeper);
-    while (c->spare)
-        hand_wake(c, c->spare);
+    while (c->keeper || c->spare) {
+        hand_wake(c, c->keeper ? c->keeper : c->spare);
+        unlock(c);
+        lock(c);
+    }
     while (c->threads > 0)
         (void)pthread_cond_wait(&c->left, &c->lock);
     unlock(c);

@@ -6,7 +6,9 @@
 #pragma once
 
 #include "base/err.h"
+#include "node/company.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,12 +32,15 @@ struct crew_member {
     bool kicked; // during it
     bool slow;   // this turn may block
     bool lingers;
+    bool leans;
     bool leaving;
 };
 
 // Threads are made when there is something to do.
 struct crew *crew_new(size_t threads_max);
 void crew_free(struct crew *c); // NULL is fine; its members have been removed
+// Of its members together.
+struct company *crew_company(struct crew *c);
 
 // ERR_LIMIT: there is no thread, and none can be had. The first turn comes with the first kick.
 MUST_USE enum err crew_add(struct crew *c, struct crew_member *m,
@@ -45,11 +50,18 @@ void crew_remove(struct crew_member *m);
 void crew_kick(struct crew_member *m); // a turn as soon as possible, after the present one if any
 // A turn at boot_ms, if none was due before. It is not postponed by this.
 void crew_due(struct crew_member *m, int64_t boot_ms);
+// The same under a lock that the turn will want: answers whom to wake, by futex_wake_all, when it
+// is free. NULL: nobody.
+_Atomic uint32_t *crew_kick_quietly(struct crew_member *m);
+_Atomic uint32_t *crew_due_quietly(struct crew_member *m, int64_t boot_ms);
 
 // ---- in a turn
 
 // From here on this turn may block: somebody else sees to the other members. Once is enough.
 void crew_slow(struct crew_member *m);
+// From here on this turn may wait for what another turn brings. False: so many do already that none
+// might be left to bring it; come again.
+MUST_USE bool crew_lean(struct crew_member *m);
 // May this turn sleep until something happens elsewhere that no kick tells of? 0: yes; few may at
 // the same time. Else: look without waiting, and come again at that time: the more there are, the
 // later. All of them come at the same moments, so that one thread wakes up once for many. Those who

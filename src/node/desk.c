@@ -324,6 +324,41 @@ void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wa
     driver_later(d->driver, &l->call.waiter, later_end);
 }
 
+// With the lock, which it keeps: `done` will hear of the op, c of the receive.
+static void receive_after(struct desk *d, struct op op, struct desk_later *done,
+                          struct desk_call *c, const struct op_claim *claim, int64_t wait_ms,
+                          struct interval now)
+{
+    int64_t wait_until = now.lo + wait_ms;
+    done->desk = d;
+    desk_answer_init(&done->answer);
+    done->call = (struct desk_call){.answer = &done->answer};
+    driver_later_too(d->driver, &done->call.waiter, later_end);
+    shard_receive_after(d->shard, ticket_of(&done->call), op, ticket_of(c), claim, wait_until,
+                        now.hi + d->patience_ms, wait_until + d->patience_ms, now);
+}
+
+enum err desk_receive_after(struct desk *d, struct op op, struct desk_later *done,
+                            const struct op_claim *claim, int64_t wait_ms, struct desk_answer *a)
+{
+    struct desk_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err && !later_begin(d, done, &now)) return err; // a child of fork: both hear of it
+    receive_after(d, op, done, &c, claim, wait_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+void desk_receive_after_later(struct desk *d, struct op op, struct desk_later *done,
+                              const struct op_claim *claim, int64_t wait_ms, struct desk_later *l)
+{
+    struct interval now;
+    if (!later_begin(d, l, &now) && !later_begin(d, done, &now)) return;
+    receive_after(d, op, done, &l->call, claim, wait_ms, now);
+    driver_later(d->driver, &l->call.waiter, later_end);
+}
+
 void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l)
 {
     struct interval now;

@@ -73,6 +73,14 @@ struct desk_later {
 void desk_do_later(struct desk *d, struct op op, struct desk_later *l);
 void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
                         struct desk_later *l);
+// shard_receive_after: op, answered to `done`, and a receive behind it.
+void desk_receive_after_later(struct desk *d, struct op op, struct desk_later *done,
+                              const struct op_claim *claim, int64_t wait_ms, struct desk_later *l);
+// The same for one who waits for the receive; `done` is called all the same, perhaps after this has
+// returned.
+MUST_USE enum err desk_receive_after(struct desk *d, struct op op, struct desk_later *done,
+                                     const struct op_claim *claim, int64_t wait_ms,
+                                     struct desk_answer *a);
 // ERR_OK: there is something to claim; ERR_NOT_FOUND: there was not, for wait_ms.
 void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l);
 // shard_recall: what the claim's request id brought earlier.

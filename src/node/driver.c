@@ -29,6 +29,7 @@ struct backlog {
 struct driver {
     struct crew_member member; // first; its turns are the background
     struct crew *own;          // NULL: the crew is somebody else's
+    struct company *company;   // the crew's
     struct store *store;
     struct steps steps;
     struct fork_guard guard;
@@ -45,8 +46,14 @@ struct driver {
     bool background_rests;         // and was not kicked since
     int64_t background_until;      // when it will look at the time again
     int64_t now_seen;              // when the store last answered
+    bool lent;                     // a caller who does not wait performs a request nevertheless
+    pthread_cond_t returned;       // he is done
     bool stopping;
 };
+
+// This thread is in somebody's `then`. What that begins is the crew's: a chain of calls would grow
+// on the stack, and a thread of the crew blocks only where the crew knows of it.
+static _Thread_local bool calling;
 
 // ---- sleeping and waking
 
@@ -85,10 +92,13 @@ static void rouse(struct driver *d, struct waiter *w, enum nap why)
 
 static void call_all(struct waiter *told)
 {
+    bool before = calling;
+    calling = true;
     for (struct waiter *w = told, *next; w; w = next) {
         next = w->next;
         w->then(w); // and w is gone
     }
+    calling = before;
 }
 
 static void wake_all(struct waiter *roused)
@@ -150,8 +160,10 @@ static bool backlog_pop(struct backlog *b, struct request *out)
 static void collect_requests(struct driver *d)
 {
     struct request r;
-    while (d->steps.next_request(d->steps.ctx, &r))
+    while (d->steps.next_request(d->steps.ctx, &r)) {
         backlog_push(r.background ? &d->for_background : &d->waited_for, &r);
+        company_wanted(d->company);
+    }
 }
 
 static void after_step(struct driver *d)
@@ -175,21 +187,22 @@ static int64_t local_time(struct driver *d, int64_t store_ms)
 }
 
 // What there is to do, and the thread that goes away now does not do, needs somebody who sleeps.
-static void share_out(struct driver *d)
+// Answers whom of the crew to wake, or NULL.
+static _Atomic uint32_t *share_out(struct driver *d)
 {
     for (; d->waited_for.len > d->coming && d->asleep; d->coming++)
         rouse(d, d->asleep, NAP_WORK);
-    if (!d->background_rests) return; // it looks at all of this before it rests again
+    if (!d->background_rests) return NULL; // it looks at all of this before it rests again
     bool work = d->waited_for.len > d->coming || d->for_background.len > 0;
     int64_t wake = d->steps.wake_at(d->steps.ctx);
     bool due = wake <= d->now_seen; // the store's clock may be found to be ahead of what it was
     if (work || due) {
         d->background_rests = false;
-        crew_kick(&d->member);
-    } else if (wake < d->background_until) {
-        d->background_until = wake;
-        crew_due(&d->member, local_time(d, wake));
+        return crew_kick_quietly(&d->member);
     }
+    if (wake >= d->background_until) return NULL;
+    d->background_until = wake;
+    return crew_due_quietly(&d->member, local_time(d, wake));
 }
 
 static void lock(struct driver *d)
@@ -199,10 +212,11 @@ static void lock(struct driver *d)
 
 static void unlock(struct driver *d)
 {
-    share_out(d);
+    _Atomic uint32_t *hand = share_out(d);
     struct waiter *roused = d->roused, *told = d->told;
     d->roused = d->told = NULL;
     (void)pthread_mutex_unlock(&d->lock);
+    if (hand) futex_wake_all(hand);
     wake_all(roused);
     call_all(told);
 }
@@ -214,6 +228,7 @@ static void serve(struct driver *d, const struct request *r, struct performance 
     struct response response = perform(d->store, r, p);
     int64_t received = clock_boot_ms();
     lock(d);
+    company_answered(d->company, received - sent);
     store_clock_note(&d->clock, sent, received, response.time);
     struct interval now = driver_now(d);
     d->now_seen = now.lo;
@@ -240,12 +255,38 @@ void driver_leave(struct driver *d, struct waiter *w)
     unlock(d);
 }
 
+// What comes of it, others' work too, is left to the crew.
+static void perform_alone(struct driver *d)
+{
+    struct request r;
+    struct performance p;
+    bool popped = backlog_pop(&d->waited_for, &r);
+    CHECK(popped && !d->lent);
+    d->lent = true;
+    unlock(d);
+    performance_init(&p);
+    serve(d, &r, &p);
+    performance_done(&p);
+    d->lent = false;
+    company_lent_back(d->company);
+    if (d->stopping) (void)pthread_cond_signal(&d->returned);
+}
+
 void driver_later(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
 {
     CHECK(!w->done && !w->asleep); // answers are handed out by after_step
     w->then = then;
+    company_came(d->company);
     after_step(d);
+    bool near = d->waited_for.len == 1 && !calling && !store_is_far(d->store);
+    if (near && company_lend(d->company)) perform_alone(d);
     unlock(d);
+}
+
+void driver_later_too(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
+{
+    *w = (struct waiter){.then = then};
+    d->inside++;
 }
 
 void driver_forget(struct driver *d, struct waiter *w)
@@ -285,6 +326,7 @@ void driver_wait(struct driver *d, struct waiter *w)
 {
     struct performance p;
     performance_init(&p);
+    company_came(d->company);
     after_step(d);
     bool inside = true;
     while (inside && !w->done)
@@ -352,13 +394,19 @@ static enum err start(struct driver *d, struct crew *crew)
     enum err err = ask_time(d);
     if (err) return err;
     if (!crew) crew = d->own = crew_new(OWN_THREADS_MAX);
+    d->company = crew_company(crew);
     return crew_add(crew, &d->member, background);
 }
 
 static void release(struct driver *d)
 {
+    if (fork_guard_same(&d->guard)) {
+        size_t dropped = d->waited_for.len + d->for_background.len;
+        if (d->company) company_dropped(d->company, (uint32_t)dropped);
+        (void)pthread_cond_destroy(&d->returned);
+        (void)pthread_mutex_destroy(&d->lock);
+    }
     crew_free(d->own);
-    if (fork_guard_same(&d->guard)) (void)pthread_mutex_destroy(&d->lock);
     fork_guard_done(&d->guard);
     memory_free(d->waited_for.rows);
     memory_free(d->for_background.rows);
@@ -373,6 +421,7 @@ enum err driver_open(struct store *s, struct crew *crew, const struct steps *ste
     d->steps = *steps;
     fork_guard_init(&d->guard);
     (void)pthread_mutex_init(&d->lock, NULL);
+    (void)pthread_cond_init(&d->returned, NULL);
     d->background_rests = true;
     d->background_until = TIME_NEVER;
     enum err err = start(d, crew);
@@ -396,6 +445,8 @@ static void finish(struct driver *d)
     lock(d);
     CHECK(d->inside == 0);
     d->stopping = true;
+    while (d->lent)
+        (void)pthread_cond_wait(&d->returned, &d->lock);
     unlock(d);
     crew_remove(&d->member);
     performance_init(&p);

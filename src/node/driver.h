@@ -58,8 +58,12 @@ struct interval driver_now(struct driver *d); // under the lock
 void driver_wait(struct driver *d, struct waiter *w);
 // Under the lock: releases it; `then` is called, on whatever thread, when driver_wake was called
 // for w. It may be called before this returns, and makes no promise to be quick: the thread it runs
-// on performs the next request after it.
+// on performs the next request after it. On a store that is near, this performs one request itself
+// when the caller is alone (company.h).
 void driver_later(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
+// Under the lock that somebody else entered with: w waits too, as after driver_later. The lock is
+// kept.
+void driver_later_too(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
 void driver_leave(struct driver *d, struct waiter *w); // releases the lock without waiting
 // Under the lock: w, left by driver_later, will not be woken any more.
 void driver_forget(struct driver *d, struct waiter *w);

@@ -13,6 +13,7 @@
 #define GAP_FIRST_MS  25   // between looks from afar
 #define GAP_MAX_MS    1000
 #define GAP_RARELY_MS 5000
+#define LEAN_AGAIN_MS 20
 
 struct watcher {
     struct crew_member member; // first
@@ -38,10 +39,7 @@ static enum err look(struct watcher *w, int64_t wait_ms)
 {
     if (w->calls.far || !w->looked) crew_slow(&w->member);
     w->looked = true;
-    enum err err = w->calls.look(w->calls.ctx, wait_ms);
-    if (err) return err;
-    crew_slow(&w->member);
-    return w->calls.fetch(w->calls.ctx);
+    return w->calls.look(w->calls.ctx, wait_ms);
 }
 
 static int64_t turn(struct crew_member *m)
@@ -51,6 +49,11 @@ static int64_t turn(struct crew_member *m)
     int64_t moment = crew_linger(m, clock_boot_ms() < w->eager_until);
     enum err err = look(w, moment == 0 ? WATCHER_LOOK_MS : 0);
     if (err == ERR_NOT_FOUND) return moment == 0 ? 0 : next_look(w, moment);
+    if (!err) {
+        // A fetch waits for its driver's turns when the store does not answer well.
+        if (!crew_lean(m)) return clock_boot_ms() + LEAN_AGAIN_MS;
+        err = w->calls.fetch(w->calls.ctx);
+    }
     // A store that is away, or a journal that halted, is not asked again at once.
     if (err) return clock_boot_ms() + WATCHER_LOOK_MS;
     w->eager_until = clock_boot_ms() + EAGER_MS;

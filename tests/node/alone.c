@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// A caller who does not wait and is alone performs his own request; beside others, or on a store
+// that is slow, the crew does. The store is one in memory with a gate that all requests pass.
+#include "../unit/unit.h"
+#include "gate_store.h"
+#include "node/driver.h"
+#include "os/clock.h"
+#include "scratch.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define WAIT_MS   20000 // nothing takes so long unless it hangs
+#define CALLS_MAX 8     // that are not answered yet
+
+struct errand {
+    struct waiter waiter; // first
+    struct office *office;
+    struct errand *chain; // begun in its callback
+    pthread_t ran_on;
+    _Atomic bool begun; // driver_later has returned
+    bool ended_before_it_was_begun;
+    _Atomic bool ended;
+};
+
+// A step function of the test's own: each call wants one request, whose response answers it. Under
+// the driver's lock.
+struct office {
+    struct store *store;
+    struct driver *driver;
+    struct errand *calls[CALLS_MAX]; // the first is answered next
+    size_t len;
+    int wanted; // requests to hand out
+    int under_way;
+    bool answered;
+    int64_t wake_at; // answers the first call, whatever became of its request
+};
+
+static void respond(void *ctx, const struct response *r, struct interval now)
+{
+    struct office *o = ctx;
+    (void)r, (void)now;
+    o->under_way--;
+    o->answered = o->len > 0;
+}
+
+static void tick(void *ctx, struct interval now)
+{
+    struct office *o = ctx;
+    if (now.lo < o->wake_at) return;
+    o->wake_at = TIME_NEVER;
+    o->answered = true;
+}
+
+static int64_t wake_at(void *ctx)
+{
+    return ((struct office *)ctx)->wake_at;
+}
+
+static bool next_request(void *ctx, struct request *out)
+{
+    struct office *o = ctx;
+    if (o->wanted == 0) return false;
+    o->wanted--;
+    o->under_way++;
+    *out = (struct request){.id = 1, .kind = REQUEST_GET, .key = "catalog/sick"};
+    return true;
+}
+
+static void deliver(void *ctx)
+{
+    struct office *o = ctx;
+    if (!o->answered) return;
+    o->answered = false;
+    driver_wake(o->driver, &o->calls[0]->waiter);
+    for (size_t i = 1; i < o->len; i++)
+        o->calls[i - 1] = o->calls[i];
+    o->len--;
+}
+
+static int set_up(void **state)
+{
+    struct office *o = test_calloc(1, sizeof *o);
+    struct steps steps = {.ctx = o,
+                          .respond = respond,
+                          .tick = tick,
+                          .wake_at = wake_at,
+                          .next_request = next_request,
+                          .deliver = deliver};
+    o->wake_at = TIME_NEVER;
+    o->store = store_gate_new();
+    assert_int_equal(driver_open(o->store, NULL, &steps, &o->driver), ERR_OK);
+    *state = o;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct office *o = *state;
+    driver_free(o->driver);
+    store_free(o->store);
+    test_free(o);
+    return 0;
+}
+
+static void begin(struct office *o, struct errand *e);
+
+static void end(struct waiter *w)
+{
+    struct errand *e = (struct errand *)w;
+    e->ran_on = pthread_self();
+    e->ended_before_it_was_begun = !atomic_load(&e->begun);
+    if (e->chain) begin(e->office, e->chain);
+    atomic_store(&e->ended, true);
+}
+
+// In a callback too, and on any thread: a failure shows in what the errand came to.
+static void begin(struct office *o, struct errand *e)
+{
+    struct errand *chain = e->chain;
+    *e = (struct errand){.office = o, .chain = chain};
+    if (driver_enter(o->driver, &e->waiter)) return;
+    o->calls[o->len++] = e;
+    o->wanted++;
+    driver_later(o->driver, &e->waiter, end);
+    atomic_store(&e->begun, true);
+}
+
+static bool has_ended(void *ctx)
+{
+    return atomic_load(&((struct errand *)ctx)->ended);
+}
+
+static void await(struct errand *e)
+{
+    assert_true(eventually(has_ended, e, WAIT_MS));
+}
+
+// Whether the caller's own thread did it.
+static bool call(struct office *o)
+{
+    struct errand e = {0};
+    begin(o, &e);
+    await(&e);
+    return pthread_equal(e.ran_on, pthread_self());
+}
+
+// From here on, until something happens, the next call is performed by whoever makes it. On a busy
+// machine a request may have been slow for no reason.
+static void become_alone(struct office *o)
+{
+    int64_t give_up = clock_boot_ms() + WAIT_MS, begun;
+    do {
+        for (int run = 0; run < COMPANY_RUN - 1;) { // the one after that is the crew's
+            run = call(o) ? run + 1 : 0;
+            assert_true(clock_boot_ms() < give_up);
+        }
+        begun = clock_boot_ms();
+        assert_false(call(o));
+    } while (clock_boot_ms() - begun >= COMPANY_QUICK_MS);
+}
+
+static bool one_is_under_way(void *ctx)
+{
+    struct office *o = ctx;
+    struct waiter w;
+    if (driver_enter(o->driver, &w)) return false;
+    bool one = o->under_way == 1;
+    driver_leave(o->driver, &w);
+    return one;
+}
+
+struct caller {
+    struct errand errand;
+    struct office *office;
+    pthread_t thread;
+    _Atomic bool back;
+};
+
+static void *caller_run(void *arg)
+{
+    struct caller *c = arg;
+    begin(c->office, &c->errand);
+    atomic_store(&c->back, true);
+    return NULL;
+}
+
+// A thread of its own, which is kept by the closed gate.
+static void caller_get_stuck(struct caller *c, struct office *o)
+{
+    *c = (struct caller){.office = o};
+    store_gate_close(o->store, true);
+    assert_int_equal(pthread_create(&c->thread, NULL, caller_run, c), 0);
+    assert_true(eventually(one_is_under_way, o, WAIT_MS));
+}
+
+static void stay_slow(void)
+{
+    int64_t begun = clock_boot_ms();
+    while (clock_boot_ms() <= begun + COMPANY_QUICK_MS)
+        (void)poll(NULL, 0, 1);
+}
+
+static void caller_comes_back(struct caller *c)
+{
+    (void)pthread_join(c->thread, NULL);
+    await(&c->errand);
+}
+
+// ----
+
+static void who_is_alone_performs_his_own_request(void **state)
+{
+    struct office *o = *state;
+    become_alone(o);
+    struct errand e = {0};
+    begin(o, &e);
+    assert_true(atomic_load(&e.ended));
+    assert_true(e.ended_before_it_was_begun);
+    assert_true(pthread_equal(e.ran_on, pthread_self()));
+}
+
+static void who_comes_beside_a_stuck_request_returns_at_once(void **state)
+{
+    struct office *o = *state;
+    struct caller first;
+    struct errand second = {0}, third = {0};
+    become_alone(o);
+    caller_get_stuck(&first, o);
+    begin(o, &second);
+    begin(o, &third);
+    assert_false(atomic_load(&first.back));
+    assert_false(atomic_load(&second.ended) || atomic_load(&third.ended));
+    store_gate_close(o->store, false);
+    caller_comes_back(&first);
+    await(&second);
+    await(&third);
+    assert_false(pthread_equal(second.ran_on, pthread_self()));
+}
+
+static void a_slow_store_keeps_a_caller_for_one_request(void **state)
+{
+    struct office *o = *state;
+    struct caller first;
+    struct errand second = {0};
+    become_alone(o);
+    caller_get_stuck(&first, o);
+    stay_slow();
+    store_gate_close(o->store, false);
+    caller_comes_back(&first);
+    assert_true(pthread_equal(first.errand.ran_on, first.thread));
+    store_gate_close(o->store, true);
+    begin(o, &second); // hangs if it is performed here
+    assert_false(atomic_load(&second.ended));
+    store_gate_close(o->store, false);
+    await(&second);
+    become_alone(o); // it is quick again
+    assert_true(call(o));
+}
+
+static void what_a_callback_begins_is_performed_by_the_crew(void **state)
+{
+    struct office *o = *state;
+    struct errand last = {0}, first = {.chain = &last};
+    become_alone(o);
+    begin(o, &first);
+    assert_true(pthread_equal(first.ran_on, pthread_self()));
+    await(&last);
+    assert_false(pthread_equal(last.ran_on, pthread_self()));
+}
+
+static void who_waits_for_nothing_under_way_is_no_company(void **state)
+{
+    struct office *o = *state;
+    struct errand waiting = {0};
+    struct waiter w;
+    become_alone(o);
+    assert_int_equal(driver_enter(o->driver, &waiting.waiter), ERR_OK);
+    driver_later(o->driver, &waiting.waiter, end);
+    assert_true(call(o));
+    assert_int_equal(driver_enter(o->driver, &w), ERR_OK);
+    driver_forget(o->driver, &waiting.waiter);
+    driver_leave(o->driver, &w);
+}
+
+struct closing {
+    struct office *office;
+    pthread_t thread;
+    _Atomic bool closed;
+};
+
+static void *close_run(void *arg)
+{
+    struct closing *c = arg;
+    driver_free(c->office->driver);
+    atomic_store(&c->closed, true);
+    return NULL;
+}
+
+// His call was answered by a timer; he is still at the store.
+static void closing_waits_for_the_caller_who_performs(void **state)
+{
+    struct office *o = *state;
+    struct caller first;
+    struct closing closing = {.office = o};
+    struct waiter w;
+    become_alone(o);
+    caller_get_stuck(&first, o);
+    assert_int_equal(driver_enter(o->driver, &w), ERR_OK);
+    o->wake_at = driver_now(o->driver).lo;
+    driver_leave(o->driver, &w);
+    await(&first.errand);
+    assert_int_equal(pthread_create(&closing.thread, NULL, close_run, &closing), 0);
+    (void)poll(NULL, 0, 20); // in which it could close
+    assert_false(atomic_load(&closing.closed) || atomic_load(&first.back));
+    store_gate_close(o->store, false);
+    (void)pthread_join(closing.thread, NULL);
+    (void)pthread_join(first.thread, NULL);
+    o->driver = NULL;
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(who_is_alone_performs_his_own_request),
+        CASE(who_comes_beside_a_stuck_request_returns_at_once),
+        CASE(a_slow_store_keeps_a_caller_for_one_request),
+        CASE(what_a_callback_begins_is_performed_by_the_crew),
+        CASE(who_waits_for_nothing_under_way_is_no_company),
+        CASE(closing_waits_for_the_caller_who_performs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
