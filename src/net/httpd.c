@@ -261,9 +261,17 @@ static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
         struct line *line = line_new(&h->lines, fd, h->config.idle_ms);
         line->owner = h;
         *at = line;
+        acceptor_begun(&h->acceptor);
     } else {
         line_free(&h->lines, *at);
+        acceptor_ended(&h->acceptor);
     }
+}
+
+static bool take_connection(void *ctx, int fd, const struct sockaddr *from, socklen_t from_len)
+{
+    struct httpd *h = ctx;
+    return MHD_add_connection(h->daemon, fd, from, from_len) == MHD_YES;
 }
 
 // libmicrohttpd counts from the last byte, so that one byte a minute would keep a connection.
@@ -418,10 +426,13 @@ struct tls *httpd_connection_tls(void *connection)
     return h->config.tls;
 }
 
-static struct MHD_Daemon *start_daemon(struct httpd *h, int fd)
+// The limit of all connections is the acceptor's, who lets the others wait where the library would
+// close them. So each of its threads may have as many as there are.
+static struct MHD_Daemon *start_daemon(struct httpd *h)
 {
     const struct httpd_config *c = &h->config;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET |
+                     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
     const char *trust = c->tls ? tls_client_ca(c->tls) : NULL;
     void *callback = NULL, *authorities = (void *)(uintptr_t)trust;
     tls_callback_fn *choose = tls_callback();
@@ -434,8 +445,8 @@ static struct MHD_Daemon *start_daemon(struct httpd *h, int fd)
     struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
     if (c->tls) flags |= MHD_USE_TLS;
     return MHD_start_daemon(
-        flags, 0, NULL, NULL, hear, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
-        c->threads, MHD_OPTION_CONNECTION_LIMIT, c->connections_max,
+        flags, 0, NULL, NULL, hear, h, MHD_OPTION_THREAD_POOL_SIZE, c->threads,
+        MHD_OPTION_CONNECTION_LIMIT, c->connections_max * c->threads,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, c->per_address_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)((c->idle_ms + 999) / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         c->head_max + HEAD_ROOM, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
@@ -466,8 +477,13 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     h->looked_ms = clock_boot_ms();
     h->checks_lines = strcmp(MHD_get_version(), LENIENT) <= 0;
     h->hangup = hangup_new(&watching);
-    h->daemon = start_daemon(h, fd);
+    h->daemon = start_daemon(h);
     if (h->daemon) {
+        acceptor_init(&h->acceptor,
+                      &(struct acceptor_config){.listener = fd,
+                                                .connections_max = h->config.connections_max,
+                                                .take = take_connection,
+                                                .ctx = h});
         *out = h;
         return ERR_OK;
     }
@@ -515,8 +531,7 @@ static void abandon(struct httpd_request *r)
 void httpd_close(struct httpd *h)
 {
     if (atomic_exchange(&h->stopping, true)) return;
-    MHD_socket fd = MHD_quiesce_daemon(h->daemon);
-    if (fd != MHD_INVALID_SOCKET) (void)close(fd);
+    acceptor_close(&h->acceptor);
 }
 
 bool httpd_stop(struct httpd *h, int64_t drain_ms)
@@ -531,7 +546,10 @@ bool httpd_stop(struct httpd *h, int64_t drain_ms)
         abandon(r);
     if (!drained) requests_wait(h, ABANDON_MS);
     (void)pthread_mutex_unlock(&h->lock);
+    // A thread that ends looks at what came last without a lock. There is to be nothing.
+    acceptor_settle(&h->acceptor, ABANDON_MS);
     MHD_stop_daemon(h->daemon);
+    acceptor_done(&h->acceptor);
     hangup_free(h->hangup);
     lines_done(&h->lines);
     (void)pthread_cond_destroy(&h->fewer);

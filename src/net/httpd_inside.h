@@ -5,6 +5,7 @@
 // and by whoever watches for its client to hang up.
 #pragma once
 
+#include "net/acceptor.h"
 #include "net/feed.h"
 #include "net/head.h"
 #include "net/httpd.h"
@@ -18,6 +19,7 @@
 struct httpd {
     struct httpd_config config;
     struct MHD_Daemon *daemon;
+    struct acceptor acceptor;
     struct hangup *hangup;
     uint16_t port;
     bool checks_lines;     // the library does not

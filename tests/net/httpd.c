@@ -8,6 +8,7 @@
 #include "os/clock.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +19,8 @@
 #define DEADLINE_MS 20000
 #define CROWD       8
 #define ROUNDS      40
+#define KNOCKERS    3
+#define KNOCKING_MS 1500
 
 struct owner {
     struct httpd *http;
@@ -74,14 +77,22 @@ static void handle(void *ctx, struct httpd_request *r)
     (void)pthread_mutex_unlock(&o->lock);
 }
 
-static void start(struct owner *o)
+static void start_with(struct owner *o, struct httpd_config config)
 {
     char why[200] = "";
     *o = (struct owner){.http = NULL};
     (void)pthread_mutex_init(&o->lock, NULL);
     (void)pthread_cond_init(&o->changed, NULL);
-    struct httpd_config config = {.host = "127.0.0.1", .head = head, .handle = handle, .ctx = o};
+    config.host = "127.0.0.1";
+    config.head = head;
+    config.handle = handle;
+    config.ctx = o;
     if (httpd_start(&config, &o->http, why, sizeof why)) fail_msg("%s", why);
+}
+
+static void start(struct owner *o)
+{
+    start_with(o, (struct httpd_config){.threads = 0});
 }
 
 static int dial(const struct owner *o)
@@ -226,6 +237,87 @@ static void a_handler_may_be_busy_while_the_server_stops(void **state)
     (void)close(fd);
 }
 
+// ---- clients that connect while the server stops
+
+struct knocking {
+    atomic_uint port; // 0: that is all
+    atomic_int heard;
+};
+
+// Sends a request and leaves; most are in the way of a server that has just begun, or that ends.
+static void *knock(void *arg)
+{
+    struct knocking *k = arg;
+    const char *text = "GET /no HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (unsigned port; (port = atomic_load(&k->port)) != 0;) {
+        struct sockaddr_in at = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)port),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct linger at_once = {.l_onoff = 1};
+        struct timeval patience = {.tv_sec = 1};
+        char byte;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        if (connect(fd, (struct sockaddr *)&at, sizeof at) != 0)
+            pause_ms(1);
+        else if (send(fd, text, strlen(text), MSG_NOSIGNAL) > 0 && recv(fd, &byte, 1, 0) > 0)
+            atomic_fetch_add(&k->heard, 1);
+        (void)close(fd);
+    }
+    return NULL;
+}
+
+static void a_server_may_stop_while_clients_connect(void **state)
+{
+    (void)state;
+    struct knocking k = {.port = 1};
+    pthread_t threads[KNOCKERS];
+    int rounds = 0;
+    for (int i = 0; i < KNOCKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, knock, &k), 0);
+    for (int64_t end = clock_boot_ms() + KNOCKING_MS; clock_boot_ms() < end; rounds++) {
+        struct owner o;
+        start_with(&o, (struct httpd_config){.threads = 4});
+        atomic_store(&k.port, httpd_port(o.http));
+        await_count(&o.heads, 1);
+        if (rounds % 2 == 0) httpd_close(o.http);
+        (void)httpd_stop(o.http, 1000);
+        assert_int_equal(atomic_load(&o.over), atomic_load(&o.heads));
+    }
+    atomic_store(&k.port, 0);
+    for (int i = 0; i < KNOCKERS; i++)
+        (void)pthread_join(threads[i], NULL);
+    print_message("# stopped %d times, %d answers\n", rounds, atomic_load(&k.heard));
+    assert_true(atomic_load(&k.heard) > 0);
+}
+
+static void a_connection_too_many_is_served_when_another_ends(void **state)
+{
+    (void)state;
+    struct owner o;
+    int fds[3];
+    char answer[64] = "";
+    start_with(&o, (struct httpd_config){.connections_max = 2});
+    for (int i = 0; i < 3; i++)
+        fds[i] = dial(&o);
+    say(fds[0], POST "hello");
+    say(fds[1], POST "hello");
+    say(fds[2], "GET /no HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_count(&o.handled, 2);
+    struct pollfd third = {.fd = fds[2], .events = POLLIN};
+    assert_int_equal(poll(&third, 1, 50), 0); // neither heard nor refused
+    assert_int_equal(atomic_load(&o.heads), 2);
+    for (int i = 0; i < 2; i++)
+        httpd_answer(o.kept[i], &(struct httpd_answer){.status = 200});
+    (void)close(fds[0]);
+    assert_true(recv(fds[2], answer, sizeof answer - 1, 0) > 0);
+    assert_non_null(strstr(answer, "404"));
+    assert_true(httpd_stop(o.http, 1000));
+    (void)close(fds[1]);
+    (void)close(fds[2]);
+}
+
 // ---- bodies
 
 static bool holds(const struct owner *o, size_t least)
@@ -301,6 +393,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_may_be_looked_at_and_answered_after_the_end),
         cmocka_unit_test(a_handler_may_be_busy_while_the_server_stops),
+        cmocka_unit_test(a_server_may_stop_while_clients_connect),
+        cmocka_unit_test(a_connection_too_many_is_served_when_another_ends),
         cmocka_unit_test(who_leaves_in_the_middle_of_a_body_is_forgotten),
         cmocka_unit_test(a_body_that_was_refused_is_not_kept),
         cmocka_unit_test(a_refused_body_without_an_end_is_cut_off),

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread between a listening socket and whoever serves. It sleeps while it has nothing to
+// accept, or may accept nothing, and is woken by an eventfd.
+//
+// libmicrohttpd could accept by itself. But to make it stop doing that while clients connect, up
+// to version 0.9.75 at least, is a race between its threads, in which it aborts the process.
+#define _GNU_SOURCE // accept4
+#include "net/acceptor.h"
+
+#include "base/check.h"
+#include "os/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define PAUSE_MS 50 // when there is no file or memory for one more
+
+static bool is_closing(struct acceptor *a)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    bool closing = a->closing;
+    (void)pthread_mutex_unlock(&a->lock);
+    return closing;
+}
+
+static bool has_room(struct acceptor *a)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    bool room = !a->closing && a->open < a->config.connections_max;
+    (void)pthread_mutex_unlock(&a->lock);
+    return room;
+}
+
+static void hand_over(struct acceptor *a, int fd, const struct sockaddr *from, socklen_t from_len)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    a->open++; // before it can begin and end
+    a->on_the_way++;
+    (void)pthread_mutex_unlock(&a->lock);
+    if (a->config.take(a->config.ctx, fd, from, from_len)) return;
+    acceptor_begun(a);
+    acceptor_ended(a);
+}
+
+// Accepts all who wait. False: the next one cannot be accepted now; he keeps the listener ready, so
+// that to ask again at once would never end.
+static bool accept_some(struct acceptor *a)
+{
+    while (has_room(a)) {
+        struct sockaddr_storage from;
+        socklen_t len = sizeof from;
+        int fd = accept4(a->config.listener, (struct sockaddr *)&from, &len,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            hand_over(a, fd, (const struct sockaddr *)&from, len);
+        else if (errno == EAGAIN)
+            return true;
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return false;
+    }
+    return true;
+}
+
+static void *run(void *arg)
+{
+    struct acceptor *a = arg;
+    bool pause = false;
+    while (!is_closing(a)) {
+        bool listens = !pause && has_room(a);
+        struct pollfd ready[] = {{.fd = a->wake, .events = POLLIN},
+                                 {.fd = listens ? a->config.listener : -1, .events = POLLIN}};
+        (void)poll(ready, 2, pause ? PAUSE_MS : -1);
+        eventfd_t woken;
+        if (ready[0].revents) (void)eventfd_read(a->wake, &woken);
+        pause = ready[1].revents && !accept_some(a);
+    }
+    return NULL;
+}
+
+void acceptor_init(struct acceptor *a, const struct acceptor_config *config)
+{
+    *a = (struct acceptor){.config = *config};
+    (void)pthread_mutex_init(&a->lock, NULL);
+    a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    CHECK(a->wake >= 0);
+    CHECK(pthread_create(&a->thread, NULL, run, a) == 0);
+}
+
+void acceptor_begun(struct acceptor *a)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    CHECK(a->on_the_way > 0);
+    bool last = --a->on_the_way == 0 && a->closing;
+    (void)pthread_mutex_unlock(&a->lock);
+    if (last) (void)eventfd_write(a->wake, 1);
+}
+
+void acceptor_ended(struct acceptor *a)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    CHECK(a->open > 0);
+    bool was_full = a->open-- == a->config.connections_max;
+    (void)pthread_mutex_unlock(&a->lock);
+    if (was_full) (void)eventfd_write(a->wake, 1);
+}
+
+void acceptor_close(struct acceptor *a)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    CHECK(!a->closing);
+    a->closing = true;
+    (void)pthread_mutex_unlock(&a->lock);
+    (void)eventfd_write(a->wake, 1);
+    (void)pthread_join(a->thread, NULL);
+    (void)close(a->config.listener);
+}
+
+static bool has_arrived(struct acceptor *a)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    bool arrived = a->on_the_way == 0;
+    (void)pthread_mutex_unlock(&a->lock);
+    return arrived;
+}
+
+void acceptor_settle(struct acceptor *a, int64_t wait_ms)
+{
+    CHECK(a->closing);
+    struct pollfd wake = {.fd = a->wake, .events = POLLIN};
+    int64_t left = wait_ms;
+    for (int64_t end = clock_boot_ms() + wait_ms; !has_arrived(a) && left > 0;) {
+        eventfd_t woken;
+        if (poll(&wake, 1, (int)left) > 0) (void)eventfd_read(a->wake, &woken);
+        left = end - clock_boot_ms();
+    }
+}
+
+void acceptor_done(struct acceptor *a)
+{
+    CHECK(a->closing);
+    (void)close(a->wake);
+    (void)pthread_mutex_destroy(&a->lock);
+}
