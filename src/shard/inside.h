@@ -118,6 +118,7 @@ bool call_under_way(const struct shard *s, const struct call *c);
 enum reason call_certain_refusal(const struct shard *s, const struct call *c);
 void receive_set_claim(struct call *c, const struct op_claim *claim);
 void receive_try(struct shard *s, struct call *c);
+void receive_join_op(struct shard *s, struct call *c); // behind an op that was just proposed
 void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
 void receive_poke(struct shard *s);

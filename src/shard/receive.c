@@ -165,6 +165,15 @@ void receive_try(struct shard *s, struct call *c)
     }
 }
 
+// An entry is made in any case, and what its first op sets free cannot be known before.
+void receive_join_op(struct shard *s, struct call *c)
+{
+    if (call_certain_refusal(s, c) != REASON_NONE)
+        receive_try(s, c);
+    else if (!recall(s, c))
+        call_commit(s, c);
+}
+
 static void keep_grants(struct call *c, struct result *result)
 {
     c->grants = memory_zeroed(result->count, sizeof *c->grants);

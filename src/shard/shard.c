@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-#define CACHE_BYTES      ((size_t)8 << 20)
-#define LOOK_PATIENCE_MS 30000 // then whoever wants to know looks again
+#define CACHE_BYTES       ((size_t)8 << 20)
+#define EVENTS_READ_BYTES ((size_t)64 << 10)
+#define LOOK_PATIENCE_MS  30000 // then whoever wants to know looks again
 
 // ---- the machine as a fold
 
@@ -34,7 +35,8 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
     uint64_t expired = machine_expired(s->machine);
     machine_apply(s->machine, &entry, results, text, s->config.keeps_events ? &s->events : NULL);
     tally_note(s, e, results != NULL, machine_expired(s->machine) - expired);
-    if (s->events.len >= EVENTS_HELD_MAX && !s->full) {
+    size_t events_max = s->config.from_oldest ? EVENTS_TOLD_MAX : EVENTS_HELD_MAX;
+    if (s->events.len >= events_max && !s->full) {
         s->full = true;
         journal_hold(s->journal);
     }
@@ -122,6 +124,9 @@ struct shard *shard_new(const struct shard_config *config)
                         .holds = fold_holds};
     struct journal_config journal = config->journal;
     journal.from_oldest = config->from_oldest;
+    // What was read is folded at once, and of ten bytes there may come an event of a hundred.
+    if (config->from_oldest && journal.read_bytes_max > EVENTS_READ_BYTES)
+        journal.read_bytes_max = EVENTS_READ_BYTES;
     s->journal = journal_new(&journal, &fold);
     return s;
 }
@@ -351,6 +356,17 @@ void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *clai
                    int64_t wait_until, int64_t deadline, struct interval now)
 {
     receive_try(s, receive_new(s, ticket, claim, wait_until, deadline, now));
+    go_on(s);
+}
+
+void shard_receive_after(struct shard *s, uint64_t op_ticket, struct op op, uint64_t ticket,
+                         const struct op_claim *claim, int64_t wait_until, int64_t op_deadline,
+                         int64_t deadline, struct interval now)
+{
+    journal_hold(s->journal);
+    shard_submit(s, op_ticket, op, op_deadline, now);
+    receive_join_op(s, receive_new(s, ticket, claim, wait_until, deadline, now));
+    journal_release(s->journal, s->now);
     go_on(s);
 }
 

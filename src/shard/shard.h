@@ -48,6 +48,12 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
 // same request id begins to wait.
 void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
                    int64_t wait_until, int64_t deadline, struct interval now);
+// Both at once: an op that ends locks, answered as by shard_submit, and the receive of one who asks
+// for the next. The claim is made in the op's entry, behind it: what that sets free is there, and
+// only if it brings nothing the receive waits. The op waits for nothing.
+void shard_receive_after(struct shard *s, uint64_t op_ticket, struct op op, uint64_t ticket,
+                         const struct op_claim *claim, int64_t wait_until, int64_t op_deadline,
+                         int64_t deadline, struct interval now);
 // Waits until there is something to claim, and claims nothing: ERR_OK, or ERR_NOT_FOUND when
 // nothing came. For those who look into several shards at once.
 void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t wait_until,
@@ -129,8 +135,10 @@ void shard_letter_failed(struct shard *s, uint64_t number,
                          struct interval now); // it is offered again
 
 // Events since the last shard_events_taken, oldest first. When there are EVENTS_HELD_MAX of them
-// nothing more is read until they are taken.
+// nothing more is read until they are taken; fewer where the whole journal is read for their sake
+// (from_oldest), for there may be many such readers.
 #define EVENTS_HELD_MAX 20000
+#define EVENTS_TOLD_MAX 4000
 const struct events *shard_events(const struct shard *s);
 void shard_events_taken(struct shard *s);
 

@@ -347,6 +347,107 @@ static void full_queue_refuses_only_what_it_must(void **state)
     pair_done(&p);
 }
 
+// ---- behind an ack
+
+static struct pair strict_pair(void)
+{
+    struct shard_config config = rig_config();
+    config.birth.ordering_guarantee = true;
+    return pair_with(&config);
+}
+
+static void an_ack_and_the_claim_behind_it_share_an_entry(void **state)
+{
+    (void)state;
+    struct pair p = strict_pair();
+    rig_sent(&p.a, "first");
+    uint64_t seq = rig_sent(&p.a, "second");
+    struct rig_answer held = rig_claimed(&p.a, "one", 1);
+    uint64_t slot = rig_slot(&p.a);
+    uint64_t ticket = rig_receive_acking(&p.a, &held, 0); // nothing is to be had before the ack
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, ticket - 1).err, ERR_OK);
+    struct rig_answer got = rig_answer(&p.a, ticket);
+    assert_int_equal(got.count, 1);
+    assert_int_equal(got.seqs[0], seq);
+    assert_int_equal(rig_slot(&p.a), slot + 1);
+    pair_done(&p);
+}
+
+// What others sent is not known here yet; the ack's entry is the look at the tail.
+static void a_claim_behind_an_ack_finds_what_others_sent_meanwhile(void **state)
+{
+    (void)state;
+    struct pair p = strict_pair();
+    rig_sent(&p.a, "first");
+    struct rig_answer held = rig_claimed(&p.a, "one", 1);
+    uint64_t seq = rig_sent(&p.b, "second");
+    uint64_t ticket = rig_receive_acking(&p.a, &held, 0);
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, ticket - 1).err, ERR_OK);
+    struct rig_answer got = rig_answer(&p.a, ticket);
+    assert_int_equal(got.count, 1);
+    assert_int_equal(got.seqs[0], seq);
+    pair_done(&p);
+}
+
+static void a_claim_behind_an_ack_that_finds_nothing_waits_alone(void **state)
+{
+    (void)state;
+    struct pair p = pair_new();
+    rig_sent(&p.a, "first");
+    struct rig_answer held = rig_claimed(&p.a, "one", 1);
+    uint64_t slot = rig_slot(&p.a);
+    uint64_t ticket = rig_receive_acking(&p.a, &held, LONG_MS);
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, ticket - 1).err, ERR_OK);
+    rig_no_answer(&p.a);
+    assert_int_equal(shard_waiting(p.a.shard), 1);
+    assert_int_equal(rig_slot(&p.a), slot + 1);
+    rig_sent(&p.b, "second");
+    rig_look(&p.a);
+    assert_int_equal(rig_answer(&p.a, ticket).count, 1);
+    pair_done(&p);
+}
+
+// In one entry: the ack comes first and is too late, and the claim gets the message.
+static void an_ack_after_the_deadline_is_refused_and_the_claim_regrants(void **state)
+{
+    (void)state;
+    struct pair p = pair_new();
+    uint64_t seq = rig_sent(&p.a, "slow");
+    struct rig_answer held = rig_claimed(&p.a, "one", 1);
+    uint64_t slot = rig_slot(&p.a);
+    rig_pass(&p.a, LONG_MS);
+    uint64_t ticket = rig_receive_acking(&p.a, &held, 0);
+    rig_settle(&p.a);
+    assert_int_not_equal(rig_answer(&p.a, ticket - 1).err, ERR_OK);
+    struct rig_answer got = rig_answer(&p.a, ticket);
+    assert_int_equal(got.count, 1);
+    assert_int_equal(got.seqs[0], seq);
+    assert_false(hash128_equal(got.tokens[0], held.tokens[0]));
+    assert_int_equal(rig_slot(&p.a), slot + 1);
+    pair_done(&p);
+}
+
+static void a_claim_behind_an_ack_of_a_paused_queue_waits(void **state)
+{
+    (void)state;
+    struct pair p = pair_new();
+    rig_sent(&p.a, "first");
+    rig_sent(&p.a, "second");
+    struct rig_answer held = rig_claimed(&p.a, "one", 1);
+    rig_does(&p.a, rig_plain(&p.a, OP_PAUSE));
+    uint64_t ticket = rig_receive_acking(&p.a, &held, LONG_MS);
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, ticket - 1).err, ERR_OK);
+    rig_no_answer(&p.a);
+    rig_does(&p.a, rig_plain(&p.a, OP_RESUME));
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, ticket).count, 1);
+    pair_done(&p);
+}
+
 // ---- events
 
 static void events_are_collected_once(void **state)
@@ -391,6 +492,11 @@ int main(void)
         cmocka_unit_test(keeper_of_time_writes_though_nobody_waits),
         cmocka_unit_test(full_queue_refuses_without_an_entry_at_a_fresh_tail),
         cmocka_unit_test(full_queue_refuses_only_what_it_must),
+        cmocka_unit_test(an_ack_and_the_claim_behind_it_share_an_entry),
+        cmocka_unit_test(a_claim_behind_an_ack_finds_what_others_sent_meanwhile),
+        cmocka_unit_test(a_claim_behind_an_ack_that_finds_nothing_waits_alone),
+        cmocka_unit_test(an_ack_after_the_deadline_is_refused_and_the_claim_regrants),
+        cmocka_unit_test(a_claim_behind_an_ack_of_a_paused_queue_waits),
         cmocka_unit_test(events_are_collected_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

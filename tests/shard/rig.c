@@ -258,11 +258,10 @@ uint64_t rig_letters(struct rig *r)
     return ticket;
 }
 
-uint64_t rig_word(struct rig *r, uint16_t kind, const struct rig_answer *held, const char *why)
+static void word_put(struct rig *r, const struct rig_answer *held, const char *why,
+                     struct buf *payload)
 {
-    CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf refs;
-    buf_init(&payload, 1 << 12);
     buf_init(&refs, 16 * LOCK_REF_BYTES);
     for (size_t i = 0; i < held->count; i++)
         lock_ref_put(&refs, &(struct lock_ref){held->seqs[i], held->tokens[i]});
@@ -271,8 +270,29 @@ uint64_t rig_word(struct rig *r, uint16_t kind, const struct rig_answer *held, c
                             .reason = bytes_str(why),
                             .count = (uint32_t)held->count,
                             .refs = buf_bytes(&refs)};
-    outcome_encode(&payload, &op);
+    outcome_encode(payload, &op);
+}
+
+uint64_t rig_word(struct rig *r, uint16_t kind, const struct rig_answer *held, const char *why)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 12);
+    word_put(r, held, why, &payload);
     return submit(r, kind, &payload);
+}
+
+uint64_t rig_receive_acking(struct rig *r, const struct rig_answer *held, int64_t wait_ms)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 12);
+    word_put(r, held, "", &payload);
+    uint64_t ack = ++numbers, ticket = ++numbers;
+    struct op_claim claim = {.request = rig_request(), .worker = bytes_str("one"), .max = 1};
+    memcpy(claim.seed, &ticket, sizeof ticket);
+    int64_t wait_until = rig_time(r).lo + wait_ms;
+    shard_receive_after(r->shard, ack, (struct op){OP_ACK, buf_bytes(&payload)}, ticket, &claim,
+                        wait_until, r->now.hi + 60000, wait_until + 60000, r->now);
+    return ticket;
 }
 
 uint64_t rig_worker(struct rig *r, const char *name, uint32_t capacity, int64_t ttl_ms)

@@ -71,6 +71,8 @@ uint64_t rig_send_as(struct rig *r, const struct request_id *request, const char
 uint64_t rig_receive(struct rig *r, const char *worker, uint32_t max, int64_t wait_ms);
 uint64_t rig_receive_as(struct rig *r, const struct request_id *request, const char *worker,
                         uint32_t max, int64_t wait_ms, int64_t patience_ms);
+// An ack of what is held, and a receive behind it; answered by `ticket` and `ticket - 1`.
+uint64_t rig_receive_acking(struct rig *r, const struct rig_answer *held, int64_t wait_ms);
 uint64_t rig_fetch(struct rig *r, struct place place);
 uint64_t rig_letters(struct rig *r);
 uint64_t rig_word(struct rig *r, uint16_t kind, const struct rig_answer *held, const char *why);
