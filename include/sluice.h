@@ -238,6 +238,11 @@ struct sluice_receive {
     int64_t wait_ms;       /* how long to wait when there is nothing */
     int64_t visibility_ms; /* 0: the queue's visibilityTimeout */
     const struct sluice_request *request;
+    /* Locks whose messages are done: acknowledged at once, as by sluice_ack, whatever the receive
+     * waits for; mostly in the commit of the claim. */
+    const char *const *acks;
+    size_t acks_len;
+    struct sluice_outcome *acked; /* what became of each, whatever the call answers; may be NULL */
 };
 
 /* Locks up to max messages. An empty batch is SLUICE_OK. Waiting costs no CPU. options may be NULL.
@@ -284,6 +289,8 @@ struct sluice_peek {
     const char *after_id; /* go on after this one */
     uint32_t max;         /* 0: 10 */
 };
+/* Fewer than max when their bodies would be more than 16 MiB together; one comes whatever its
+ * size. */
 SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
                                         const struct sluice_peek *options,
                                         struct sluice_batch **out, struct sluice_error *error);

@@ -40,7 +40,7 @@ static const struct row rows[] = {
 #define ROWS (sizeof rows / sizeof *rows)
 
 // Ours first: each is compared with every other that takes part.
-enum { DIRECT, OVER_HTTP, BEANSTALKD, RABBITMQ, SIDES };
+enum { DIRECT, OVER_HTTP, JOINED, BEANSTALKD, RABBITMQ, SIDES };
 #define OURS BEANSTALKD
 
 static const struct side {
@@ -52,6 +52,8 @@ static const struct side {
     [DIRECT] = {"sluice", "sluice", &bench_sluice, "the send, the lock, the ack"},
     [OVER_HTTP] = {"sluice node", "sluiceNode", &bench_sluice,
                    "the send, the lock, the ack, each an answer to an HTTP request"},
+    [JOINED] = {"  acks along", "sluiceNodeJoined", &bench_sluice_joined,
+                "the send, the lock; the ack is answered with the next receive"},
     [BEANSTALKD] = {"beanstalkd", "beanstalkd", &bench_beanstalk,
                     "the put, the delete; a reservation never is"},
     [RABBITMQ] = {"rabbitmq", "rabbitmq", &bench_rabbit,
@@ -124,7 +126,7 @@ static bool run_round(struct run *r, uint32_t round, char *problem)
             if (!r->places[side] || !is_wanted(r, row)) continue;
             struct bench_settings s = r->settings;
             s.place = r->places[side];
-            s.queue = "peers";
+            s.queue = sides[side].key; // two are of one node
             s.processes = rows[row].processes;
             s.messages = s.messages / rows[row].divisor > 0 ? s.messages / rows[row].divisor : 1;
             struct bench_figure *f = &r->figures[row][side][round];
@@ -169,7 +171,7 @@ static void print_row(const struct run *r, size_t row)
     const char *name = rows[row].name;
     for (int side = 0; side < SIDES; side++) {
         if (!r->places[side]) continue;
-        printf("%-20s %-11s %10.0f %9.0f %9.0f %9.0f", name, sides[side].name,
+        printf("%-20s %-12s %10.0f %9.0f %9.0f %9.0f", name, sides[side].name,
                median_of(r, row, side, FIELD_RATE), median_of(r, row, side, FIELD_P50),
                median_of(r, row, side, FIELD_P99), median_of(r, row, side, FIELD_P999));
         const char *between = "   ";
@@ -188,7 +190,7 @@ static void print_durable(const struct run *r)
 {
     printf("\ndurable before the client goes on:\n");
     for (int side = 0; side < SIDES; side++)
-        if (r->places[side]) printf("  %-11s %s\n", sides[side].name, sides[side].durable);
+        if (r->places[side]) printf("  %-12s %s\n", sides[side].name, sides[side].durable);
 }
 
 // ---- who takes part
@@ -235,7 +237,7 @@ static bool start_ours(struct run *r, char *problem)
         (void)snprintf(problem, BENCH_PROBLEM_MAX, "%s", r->node.problem);
         return false;
     }
-    r->places[OVER_HTTP] = r->node.url;
+    r->places[OVER_HTTP] = r->places[JOINED] = r->node.url;
     return true;
 }
 
@@ -269,7 +271,7 @@ static bool run_all(struct run *r, const char *base, char *problem)
     }
     if (!r->json)
         printf("%u rounds in %s%s: bare pwrite + fdatasync p50 %.0f us, load %.2f before, %.2f "
-               "after\n\n%-20s %-11s %10s %9s %9s %9s\n",
+               "after\n\n%-20s %-12s %10s %9s %9s %9s\n",
                r->rounds, base, bench_dir_is_durable(base) ? "" : " (in memory)",
                median(r->disk_us, r->rounds), load, bench_load_average(), "WORKLOAD", "", "PER S",
                "P50 US", "P99 US", "P99.9 US");

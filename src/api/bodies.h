@@ -9,7 +9,7 @@
 
 #define BODY_INLINE_MAX ((size_t)256 << 10) // larger ones are uploaded
 #define BODY_BYTES_MAX  STORE_OBJECT_MAX
-#define HAUL_BYTES_MAX  ((uint64_t)256 << 20) // bodies that one receive or peek brings at most
+#define HAUL_BYTES_MAX  ((uint64_t)256 << 20) // bodies that one receive brings at most
 
 struct upload {
     char name[BODY_NAME_LEN + 1]; // empty: there is none

@@ -19,11 +19,12 @@ struct origin_kept {
     int64_t died_at;
 };
 
+// There may be very many, and few have a worker.
 struct kept {
     struct event event;
     uint32_t shard;
-    char worker[WORKER_NAME_MAX + 1];
-    struct origin_kept *origin; // NULL: there is none
+    char *worker;               // NULL: there is none
+    struct origin_kept *origin; // too
 };
 
 struct direct_events {
@@ -43,8 +44,10 @@ struct direct_events {
 
 static void rows_clear(struct direct_events *e)
 {
-    for (size_t i = 0; i < e->len; i++)
+    for (size_t i = 0; i < e->len; i++) {
+        memory_free(e->rows[i].worker);
         memory_free(e->rows[i].origin);
+    }
     e->len = e->next = 0;
 }
 
@@ -119,7 +122,9 @@ static void keep(void *ctx, const struct events *list, const struct event *event
     row->event = *event;
     row->shard = e->turn;
     row->origin = origin_of(e, list, event);
-    copy_text(row->worker, sizeof row->worker, event_worker(list, event));
+    struct bytes worker = event_worker(list, event);
+    row->worker = worker.len > 0 ? memory_new(worker.len + 1) : NULL;
+    if (row->worker) copy_text(row->worker, worker.len + 1, worker);
 }
 
 // Takes what the next desk has; waits for it up to wait_ms.
@@ -166,7 +171,7 @@ static void hand_out(struct direct_events *e, const struct kept *row, struct slu
                                  .message = e->message,
                                  .status = outcome ? outcome_status_name(v->status) : "",
                                  .reason = v->reason != REASON_NONE ? reason_name(v->reason) : "",
-                                 .worker = row->worker,
+                                 .worker = row->worker ? row->worker : "",
                                  .attempt = v->deliveries,
                                  .fence = v->fence,
                                  .time = v->at,

@@ -31,6 +31,7 @@ struct owner_peer {
     struct owner_name name;
     struct sluice *remote; // NULL: it never answered. Each of its connections proves who it is
     int64_t not_before;    // clock_boot_ms
+    bool away;             // until then: nothing answered
 };
 
 struct forward {
@@ -137,13 +138,15 @@ static void look(struct open_queue *q, bool sync)
     (void)pthread_mutex_lock(&s->lock);
     if (named) p = peer_at(s->forward, &name);
     bool asks = p && p != q->owner && now >= p->not_before;
-    if (asks) p->not_before = now + AWAY_MS; // nobody else asks meanwhile
+    bool known_away = p && !asks && p->away && now < p->not_before; // another queue's call found it
+    if (asks) p->not_before = now + AWAY_MS;                        // nobody else asks meanwhile
     (void)pthread_mutex_unlock(&s->lock);
     enum peer peer = asks ? peer_answers(s->forward, p) : PEER_DECLINES;
     bool answers = peer == PEER_PROVEN;
-    if (peer == PEER_AWAY) make_no_pauses(q);
+    if (peer == PEER_AWAY || known_away) make_no_pauses(q);
     (void)pthread_mutex_lock(&s->lock);
     if (answers) p->not_before = 0;
+    if (asks) p->away = peer == PEER_AWAY;
     if (read && p != q->owner) q->owner = answers ? p : NULL; // a store that is away says nothing
     q->owner_look_at = clock_boot_ms() + (q->owner ? SYNC_MS : LOOK_MS);
     (void)pthread_mutex_unlock(&s->lock);
@@ -170,12 +173,13 @@ static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, stru
     return p;
 }
 
-static void forget(struct open_queue *q, struct owner_peer *p)
+static void forget(struct open_queue *q, struct owner_peer *p, bool away)
 {
     struct sluice *s = q->handle;
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&s->lock);
     p->not_before = now + AWAY_MS;
+    p->away = away;
     if (q->owner == p) q->owner = NULL;
     q->owner_look_at = now + LOOK_MS;
     (void)pthread_mutex_unlock(&s->lock);
@@ -238,7 +242,7 @@ static bool answered(struct forwarded *f, enum sluice_code *code)
         // One that was lost on its way may be under way still: the same id is asked for again.
         if (*code != SLUICE_UNKNOWN) break;
     }
-    forget(f->at, f->peer);
+    forget(f->at, f->peer, !there);
     if (!there) make_no_pauses(f->at);
     return false;
 }
@@ -360,14 +364,22 @@ static enum sluice_code ask_receive(struct forwarded *f, struct sluice *remote)
     return remote_receive(remote, f->queue, &f->receive, f->batch, &f->why);
 }
 
-// What is left of the wait, directly. A claim that may have been made is asked for by its id.
+static bool acks_told(const struct sluice_receive *o)
+{
+    return o->acks_len > 0 && o->acked[0].status;
+}
+
+// What is left of the wait, directly. A claim that may have been made is asked for by its id, and
+// so are acks: they may be done though the receive is not.
 static enum sluice_code receive_rest(struct forwarded *f, const struct sluice_receive *o,
                                      int64_t until, struct sluice_error *error)
 {
     struct sluice_receive rest = *o;
     int64_t left = until - clock_boot_ms();
     rest.wait_ms = left > 0 ? left : 0;
-    if (f->maybe) rest.request = &f->id;
+    bool asked = f->maybe || (f->peer && o->acks_len > 0);
+    if (acks_told(o)) rest.acks_len = 0;
+    if (asked) rest.request = &f->id;
     return direct_receive(f->handle, f->queue, &rest, f->batch, error);
 }
 
@@ -391,6 +403,7 @@ enum sluice_code forward_receive(struct sluice *s, const char *queue,
         f.receive = *o;
         f.receive.wait_ms = left < 0 ? 0 : left < WAIT_MS ? left : WAIT_MS;
         f.receive.request = &f.id;
+        if (acks_told(o)) f.receive.acks_len = 0; // with the first question
         f.maybe = false;
         if (!answered(&f, &code)) return receive_rest(&f, o, until, error);
         bool over = code || (*out)->len > 0 || clock_boot_ms() >= until;

@@ -88,6 +88,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_cond_init(&s->let_go, NULL);
     s->forward = forward_new(options);
     porter_start(s);
     *out = s;
@@ -103,6 +104,7 @@ static void direct_close(struct sluice *s)
     owner_self_free(atomic_load(&s->self));
     crew_free(s->crew);
     store_free(s->store);
+    (void)pthread_cond_destroy(&s->let_go);
     (void)pthread_mutex_destroy(&s->lock);
     memory_free(s);
 }

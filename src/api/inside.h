@@ -41,6 +41,7 @@ struct sluice {
     pthread_mutex_t lock;
     struct open_queue *queues[QUEUE_BUCKETS]; // by name
     struct open_queue *leaving;               // nobody holds them
+    pthread_cond_t let_go;                    // while it closes: a queue was
     pthread_t porter;
     pthread_cond_t porter_woken;
     bool porter_wanted; // something may have died
@@ -164,6 +165,10 @@ enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t le
                                   const struct desk_answer *a, struct sluice_outcome *outcomes,
                                   struct sluice_error *error);
 bool receive_begin(struct desk *d, const struct sluice_receive *o, struct desk_later *l);
+// ... behind an op, as desk_receive_after_later
+bool receive_begin_after(struct desk *d, struct op op, struct desk_later *done,
+                         const struct sluice_receive *o, struct desk_later *l);
+enum sluice_code receive_check(const struct sluice_receive *o, struct sluice_error *error);
 bool receive_needs_store(const struct desk_answer *a); // for bodies: concluding it blocks
 enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct desk *d, bool named,
                                    enum err err, struct desk_answer *a, struct sluice_batch **out,

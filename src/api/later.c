@@ -5,6 +5,7 @@
 // decided who owns the queue, which is asked for in short slices until it can go to the desks too.
 #include "api/later.h"
 
+#include "api/along.h"
 #include "api/later_desk.h"
 #include "api/later_pool.h"
 #include "api/trip.h"
@@ -24,6 +25,8 @@ struct job {
     struct sluice *handle;
     struct later *later; // NULL: a receive that was cancelled; under the pool's lock, as is ...
     int holds;           // ... whoever may still look at it
+    bool sets_out;       // ... it is on its way to the desks
+    bool unwanted;       // ... it was cancelled then: soon there is an answer
     bool at_desk;        // ... it went there
     struct later desk;   // then: what the desk answers to
 
@@ -61,10 +64,26 @@ static struct job *job_new(struct sluice *s, const char *queue,
     buf_init(&j->copy, SIZE_MAX);
     j->has_request = request != NULL;
     if (request) j->request = *request;
-    if (!l) return j;
+    return j;
+}
+
+// What whoever cancels the call will find; NULL: it is over. With the pool's lock. An errand is
+// noted there too, under the handle's lock alone.
+static void note_inside(struct sluice *s, struct later *l, struct job *j)
+{
+    (void)pthread_mutex_lock(&s->lock);
     l->inside = j;
     l->at_desk = false;
-    return j;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void submit(struct job *j, bool sends)
+{
+    struct sluice *s = j->handle; // j may be gone as soon as the lock is free
+    pool_lock(s);
+    if (j->later) note_inside(s, j->later, j);
+    pool_submit(s, j->queue, &j->pooled, sends);
+    pool_unlock(s);
 }
 
 static void job_free(struct job *j)
@@ -129,7 +148,7 @@ static void finish(struct job *j, const struct later_answer *a)
 {
     pool_lock(j->handle);
     struct later *l = j->later;
-    if (l) l->inside = NULL;
+    if (l) note_inside(j->handle, l, NULL);
     j->later = NULL;
     pool_unlock(j->handle);
     if (l)
@@ -147,13 +166,17 @@ static void desk_answered(struct later *at_desk, const struct later_answer *a)
     struct job *j = (struct job *)((char *)at_desk - offsetof(struct job, desk));
     pool_lock(j->handle);
     struct later *l = j->later;
-    if (l) l->inside = NULL;
+    CHECK(l); // who cancels it now does so at the desk
+    note_inside(j->handle, l, NULL);
     j->later = NULL;
-    pool_unlock(j->handle);
-    if (!l) take_back(j, a);
-    pool_lock(j->handle);
     job_leave(j);
-    if (l) l->done(l, a);
+    l->done(l, a);
+}
+
+static void finish_empty(struct job *j)
+{
+    struct later_answer a = {.error = &j->error, .batch = batch_take(batch_new(0))};
+    finish(j, &a);
 }
 
 // Each opens what it needs; an error is the answer.
@@ -177,29 +200,45 @@ static bool set_out(struct job *j)
         job_leave(j);
         return false;
     }
+    j->sets_out = true;
     j->holds++; // the desk's
     pool_unlock(j->handle);
     return true;
 }
 
-// Whether it went. One that was cancelled on the way is cancelled there. The pool's own hold ends
-// if it did.
+// Whether it went. One that was cancelled on the way is cancelled there, if it was given nothing
+// yet: not before, for what it asks for may be in the journal already. The pool's own hold ends if
+// it did.
 static bool arrived(struct job *j, bool went)
 {
     pool_lock(j->handle);
+    j->sets_out = false;
     if (!went) {
         j->holds--;
         pool_unlock(j->handle);
         return false;
     }
     j->at_desk = true;
-    bool wanted = j->later;
+    bool unwanted = j->unwanted;
     pool_unlock(j->handle);
-    bool cancelled = !wanted && desk_way_cancel(j->handle, &j->desk);
+    bool cancelled = unwanted && desk_way_cancel(j->handle, &j->desk);
     pool_lock(j->handle);
-    if (cancelled) j->holds--;
-    job_leave(j);
+    if (!cancelled) {
+        job_leave(j);
+        return true;
+    }
+    j->holds--;
+    pool_unlock(j->handle);
+    finish_empty(j);
     return true;
+}
+
+static bool is_unwanted(struct job *j)
+{
+    pool_lock(j->handle);
+    bool unwanted = j->unwanted;
+    pool_unlock(j->handle);
+    return unwanted;
 }
 
 // ---- send
@@ -301,6 +340,10 @@ static enum turn turn_receive(struct pooled *pooled, bool last)
         if (last) ask.wait_ms = 0;
         if (!set_out(j)) return TURN_OVER;
         if (arrived(j, desk_way_receive(j->handle, j->queue, &ask, &j->desk))) return TURN_OVER;
+        if (is_unwanted(j)) {
+            finish_empty(j);
+            return TURN_OVER;
+        }
         ask = ask_of(j, last ? 0 : SLICE_MS);
         code = direct_receive(j->handle, j->queue, &ask, &batch, &j->error);
     }
@@ -334,7 +377,7 @@ void later_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void
     struct job *j = job_new(s, queue, turn_run, NULL, NULL);
     j->run = run;
     j->run_ctx = ctx;
-    pool_submit(s, j->queue, &j->pooled, false);
+    submit(j, false);
 }
 
 // ---- the calls
@@ -345,7 +388,6 @@ static void refuse_count(struct job *j, size_t len)
     enum sluice_code code = refuse(&error, ERR_LIMIT, "",
                                    "%zu at once are more than the %d allowed", len, WIRE_COUNT_MAX);
     struct later *l = j->later;
-    l->inside = NULL;
     job_free(j);
     l->done(l, &(struct later_answer){.code = code, .error = &error});
 }
@@ -362,7 +404,7 @@ void later_send(struct sluice *s, const char *queue, const struct sluice_send *m
     }
     j->sent = memory_zeroed(len + 1, sizeof *j->sent);
     j->pooled.until = clock_boot_ms() + s->timeout_ms;
-    pool_submit(s, j->queue, &j->pooled, true);
+    submit(j, true);
 }
 
 void later_send_blocked(struct sluice *s, const char *queue, struct buf *messages,
@@ -379,7 +421,7 @@ void later_send_blocked(struct sluice *s, const char *queue, struct buf *message
     j->pooled.number = number;
     j->pooled.place = PLACE_BLOCKED;
     j->pooled.until = clock_boot_ms() + s->timeout_ms;
-    pool_submit(s, j->queue, &j->pooled, true);
+    submit(j, true);
 }
 
 void later_settle(struct sluice *s, const char *queue, const struct later_settle *what,
@@ -390,7 +432,7 @@ void later_settle(struct sluice *s, const char *queue, const struct later_settle
     j->outcome = what->kind;
     wire_put_settle(&j->copy, what->tokens, what->len, what->wait_ms, what->reason);
     if (wire_read_settle(buf_bytes(&j->copy), &j->settle))
-        pool_submit(s, j->queue, &j->pooled, false);
+        submit(j, false);
     else
         refuse_count(j, what->len);
 }
@@ -398,6 +440,11 @@ void later_settle(struct sluice *s, const char *queue, const struct later_settle
 void later_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
                    struct later *l)
 {
+    l->along = options->acks_len > 0;
+    if (l->along) {
+        along_receive(s, queue, options, l);
+        return;
+    }
     if (desk_way_receive(s, queue, options, l)) return;
     struct job *j = job_new(s, queue, turn_receive, options->request, l);
     struct wire_receive ask = {.worker = options->worker,
@@ -408,15 +455,31 @@ void later_receive(struct sluice *s, const char *queue, const struct sluice_rece
     CHECK(wire_read_receive(buf_bytes(&j->copy), &j->receive));
     j->pooled.place = PLACE_WAITING;
     j->pooled.until = clock_boot_ms() + (ask.wait_ms > 0 ? ask.wait_ms : 0);
-    pool_submit(s, j->queue, &j->pooled, false);
+    submit(j, false);
+}
+
+// With the pool's lock: the receive, if it is a job that can be cancelled. One on its way to the
+// desks is cancelled when it gets there.
+static struct job *find_waiting(struct sluice *s, const struct later *l)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct job *j = l->at_desk ? NULL : l->inside;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!j || j->pooled.turn != turn_receive) return NULL;
+    j->unwanted = j->unwanted || j->sets_out;
+    return j->unwanted ? NULL : j;
 }
 
 bool later_cancel(struct sluice *s, struct later *l)
 {
-    if (l->at_desk) return desk_way_cancel(s, l);
+    if (l->along) {
+        along_cancel(s, l);
+        return false;
+    }
+    if (desk_way_cancel(s, l)) return true;
     pool_lock(s);
-    struct job *j = l->inside;
-    if (!j || j->pooled.turn != turn_receive) {
+    struct job *j = find_waiting(s, l);
+    if (!j) {
         pool_unlock(s);
         return false;
     }
@@ -425,7 +488,10 @@ bool later_cancel(struct sluice *s, struct later *l)
     if (at_desk) pool_unlock(s);
     bool cancelled = !at_desk || desk_way_cancel(s, &j->desk);
     if (at_desk) pool_lock(s);
-    if (cancelled) j->later = l->inside = NULL; // on its way, it is taken back
+    if (cancelled) { // what it is given in its turn is taken back
+        j->later = NULL;
+        note_inside(s, l, NULL);
+    }
     if (cancelled && (at_desk || pool_withdraw(s, &j->pooled))) j->holds--;
     job_leave(j);
     return cancelled;

@@ -15,7 +15,7 @@ struct later_answer {
     enum sluice_code code;
     const struct sluice_error *error;
     const struct sluice_sent *sent;        // send: one per message
-    const struct sluice_outcome *outcomes; // ack, fail, release, renew: one per token
+    const struct sluice_outcome *outcomes; // ack, fail, release, renew, acks of a receive: one each
     size_t len;                 // of these; 0 when the call failed before it came to any of them
     struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
 };
@@ -23,8 +23,9 @@ struct later_answer {
 // Embed it in what the callback needs to know. Must live until done was called.
 struct later {
     void (*done)(struct later *l, const struct later_answer *a);
-    void *inside; // the library's
-    bool at_desk; // too
+    void *inside; // the library's, as are these
+    bool at_desk;
+    bool along;
 };
 
 void later_send(struct sluice *s, const char *queue, const struct sluice_send *messages, size_t len,
@@ -32,7 +33,8 @@ void later_send(struct sluice *s, const char *queue, const struct sluice_send *m
 void later_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
                    struct later *l);
 // A receive that still waits and was given nothing is forgotten: true, and done is not called any
-// more. False: it was called, or will be.
+// more. False: it was called, or will be, soon if the receive has acks, for they are to be told, or
+// is on its way to the shards; or somebody else was told true. Not before later_receive returned.
 bool later_cancel(struct sluice *s, struct later *l);
 
 enum later_outcome { LATER_ACK, LATER_FAIL, LATER_RELEASE, LATER_RENEW };

@@ -15,8 +15,8 @@
 // What has to be known when the answer comes.
 struct errand {
     struct desk_later at_desk; // first
-    struct quest *quest;       // a receive over several shards, instead
-    int holds;                 // whoever may still look at it; under the handle's lock
+    int holds;                 // whoever may still look at it; under the handle's lock, as is ...
+    struct quest *quest;       // ... a receive over several shards, instead; kept until the end
     struct sluice *handle;
     struct open_queue *queue; // held
     struct desk *desk;
@@ -42,8 +42,10 @@ static struct errand *errand_new(struct sluice *s, struct open_queue *q, struct 
     e->later = l;
     buf_init(&e->payload, JOURNAL_OP_MAX);
     buf_init(&e->copy, SIZE_MAX);
+    (void)pthread_mutex_lock(&s->lock);
     l->inside = e;
     l->at_desk = true;
+    (void)pthread_mutex_unlock(&s->lock);
     return e;
 }
 
@@ -66,8 +68,10 @@ static void errand_leave(struct errand *e, int holds)
 // It cannot go this way.
 static bool errand_drop(struct errand *e)
 {
+    (void)pthread_mutex_lock(&e->handle->lock);
     e->later->inside = NULL;
     e->later->at_desk = false;
+    (void)pthread_mutex_unlock(&e->handle->lock);
     errand_leave(e, 1);
     return false;
 }
@@ -220,7 +224,9 @@ static void quest_ended(void *ctx, enum err err, uint32_t shard, struct desk_ans
 static bool begin_quest(struct errand *e, struct desk *const *desks,
                         const struct sluice_receive *options)
 {
+    (void)pthread_mutex_lock(&e->handle->lock);
     e->holds++;
+    (void)pthread_mutex_unlock(&e->handle->lock);
     struct quest *quest = receive_begin_quest(e->queue, desks, options, quest_ended, e);
     (void)pthread_mutex_lock(&e->handle->lock);
     e->quest = quest;
@@ -244,10 +250,37 @@ bool desk_way_receive(struct sluice *s, const char *queue, const struct sluice_r
     return begun || errand_drop(e);
 }
 
+// ---- acks, and a receive behind them
+
+bool desk_way_both(struct sluice *s, const char *queue, const struct later_settle *acks,
+                   struct later *acked, const struct sluice_receive *options, struct later *l)
+{
+    struct desk *const *desks;
+    struct op op;
+    struct open_queue *q = queue_if_open(s, queue, &desks);
+    if (!q) return false;
+    struct errand *first = errand_new(s, q, acked);
+    first->at_desk.then = settled;
+    bool one = q->row.birth.shards == 1 &&
+               settle_as_one_op(q, acks, desks, &first->shard, &op, &first->payload);
+    if (!one) return errand_drop(first);
+    first->desk = desks[0];
+    first->kind = op.kind;
+    first->len = acks->len;
+    queue_hold(q);
+    struct errand *e = errand_new(s, q, l);
+    e->named = options->request;
+    e->desk = desks[0];
+    e->at_desk.then = received;
+    if (receive_begin_after(desks[0], op, &first->at_desk, options, &e->at_desk)) return true;
+    (void)errand_drop(e);
+    return errand_drop(first);
+}
+
 bool desk_way_cancel(struct sluice *s, struct later *l)
 {
     (void)pthread_mutex_lock(&s->lock);
-    struct errand *e = l->inside;
+    struct errand *e = l->at_desk ? l->inside : NULL;
     if (e) e->holds++;
     struct quest *quest = e ? e->quest : NULL;
     (void)pthread_mutex_unlock(&s->lock);
@@ -257,10 +290,9 @@ bool desk_way_cancel(struct sluice *s, struct later *l)
         cancelled = quest_cancel(quest);
     else if (e->at_desk.then == received && e->queue->row.birth.shards == 1)
         cancelled = desk_cancel(e->desk, &e->at_desk);
-    if (cancelled) {
-        l->inside = NULL;
-        e->quest = NULL; // it is gone
-    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (cancelled) l->inside = NULL;
+    (void)pthread_mutex_unlock(&s->lock);
     errand_leave(e, cancelled ? 2 : 1);
     return cancelled;
 }

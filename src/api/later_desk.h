@@ -12,6 +12,9 @@ bool desk_way_receive(struct sluice *s, const char *queue, const struct sluice_r
                       struct later *l);
 bool desk_way_settle(struct sluice *s, const char *queue, const struct later_settle *what,
                      struct later *l);
+// Acks, answered to `acked`, and a receive whose claim shares their entry.
+bool desk_way_both(struct sluice *s, const char *queue, const struct later_settle *acks,
+                   struct later *acked, const struct sluice_receive *options, struct later *l);
 bool desk_way_cancel(struct sluice *s, struct later *l);
 // later.c: a send that found no room in a queue with backpressure=block waits for some. Takes the
 // messages, as wire_put_sends wrote them, and the rows. number: its place among them (pool_number).

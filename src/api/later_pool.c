@@ -337,8 +337,7 @@ static struct later_pool *pool_of(struct sluice *s)
 
 void pool_submit(struct sluice *s, const char *queue, struct pooled *job, bool sends)
 {
-    struct later_pool *p = pool_of(s);
-    (void)pthread_mutex_lock(&p->lock);
+    struct later_pool *p = s->later;
     struct line *l = line_of(p, queue);
     job->line = l;
     if (job->number == 0) job->number = atomic_fetch_add(&p->number, 1) + 1;
@@ -346,7 +345,6 @@ void pool_submit(struct sluice *s, const char *queue, struct pooled *job, bool s
     put(p, job);
     call_another(p);
     CHECK(p->threads_len > 0);
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 uint64_t pool_number(struct sluice *s)

@@ -29,7 +29,7 @@ struct pooled {
     enum turn (*turn)(struct pooled *job, bool last);
 };
 
-// Owns the job from here on. A send queues up behind those that are blocked.
+// Owns the job from here on. A send queues up behind those that are blocked. With the lock.
 void pool_submit(struct sluice *s, const char *queue, struct pooled *job, bool sends);
 size_t pool_blocked(struct sluice *s, const char *queue); // sends of this queue that wait for room
 uint64_t pool_number(struct sluice *s);

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PEEK_MAX 10000
+#define PEEK_MAX   10000
+#define PEEK_BYTES ((uint64_t)16 << 20) // of bodies in one answer, unless its first has more
+#define PIECE      64                   // messages that are read at a time
 
 // ---- peek and show
 
@@ -65,40 +67,73 @@ static void seen_done(struct seen *s)
     buf_done(&s->names);
 }
 
-static enum sluice_code add_fetched(struct open_queue *q, uint32_t shard, struct desk *d,
-                                    const struct seen *seen, const struct desk_answer *answer,
-                                    struct batch_builder *b, struct sluice_error *error)
+// Messages of one shard on their way into the batch.
+struct haul {
+    struct open_queue *queue;
+    uint32_t shard;
+    struct desk *desk;
+    struct batch_builder *batch;
+    uint64_t room; // bytes of bodies that still fit
+    struct sluice_error *error;
+};
+
+// How many of them fit; the first of all does whatever its size.
+static size_t fit(struct haul *h, const struct delivery *deliveries, size_t len)
 {
-    size_t len = haul_len(answer->deliveries, seen->len);
+    for (size_t i = 0; i < len; i++) {
+        uint64_t need = message_body_len(&deliveries[i].message);
+        if (need > h->room && (i > 0 || batch_len(h->batch) > 0)) return i;
+        h->room -= need < h->room ? need : h->room;
+    }
+    return len;
+}
+
+static enum sluice_code add_fetched(struct haul *h, const struct message_view *views, size_t len,
+                                    const struct delivery *deliveries)
+{
     enum err *errs = memory_zeroed(len, sizeof *errs);
-    bodies_add(b, q, shard, d, answer->deliveries, seen->views, len, errs);
+    bodies_add(h->batch, h->queue, h->shard, h->desk, deliveries, views, len, errs);
     enum sluice_code code = SLUICE_OK;
     for (size_t i = 0; !code && i < len; i++) {
         char id[SLUICE_ID_MAX];
         if (!errs[i]) continue;
-        id_print(q, shard, seen->views[i].seq, id);
-        code = refuse(error, errs[i], "body", "message %s: its body %s", id,
+        id_print(h->queue, h->shard, views[i].seq, id);
+        code = refuse(h->error, errs[i], "body", "message %s: its body %s", id,
                       errs[i] == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
     }
     memory_free(errs);
     return code;
 }
 
-static enum sluice_code add_bodies(struct open_queue *q, uint32_t shard, struct desk *d,
-                                   const struct seen *seen, struct batch_builder *b,
-                                   struct sluice_error *error)
+// added: how many of them found room.
+static enum sluice_code add_piece(struct haul *h, const struct message_view *views, size_t len,
+                                  size_t *added)
 {
-    struct place *places = memory_zeroed(seen->len, sizeof *places);
-    for (size_t i = 0; i < seen->len; i++)
-        places[i] = seen->views[i].place;
+    struct place places[PIECE];
+    for (size_t i = 0; i < len; i++)
+        places[i] = views[i].place;
     struct desk_answer answer;
     desk_answer_init(&answer);
-    enum err err = seen->len > 0 ? desk_fetch(d, places, seen->len, &answer) : ERR_OK;
+    enum err err = desk_fetch(h->desk, places, len, &answer);
     enum sluice_code code = SLUICE_OK;
-    if (err) code = refuse_why(error, err, q->row.name, answer.why);
-    if (!err && seen->len > 0) code = add_fetched(q, shard, d, seen, &answer, b, error);
+    if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why);
+    *added = err ? 0 : fit(h, answer.deliveries, len);
+    if (*added > 0) code = add_fetched(h, views, *added, answer.deliveries);
     desk_answer_done(&answer);
-    memory_free(places);
+    return code;
+}
+
+// all: whether there was room for every one of them.
+static enum sluice_code add_bodies(struct haul *h, const struct seen *seen, bool *all)
+{
+    enum sluice_code code = SLUICE_OK;
+    *all = true;
+    for (size_t at = 0; !code && *all && at < seen->len;) {
+        size_t some = seen->len - at < PIECE ? seen->len - at : PIECE, added;
+        code = add_piece(h, seen->views + at, some, &added);
+        *all = added == some;
+        at += some;
+    }
     return code;
 }
 
@@ -132,21 +167,19 @@ enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct s
     if (!code && o->after_id) code = id_parse(q, o->after_id, &first, &after, error);
     if (code) return code;
     struct batch_builder *b = batch_new(max);
-    for (uint32_t shard = first; !code && shard < q->row.birth.shards; shard++) {
-        struct desk *d;
+    struct haul haul = {.queue = q, .batch = b, .room = PEEK_BYTES, .error = error};
+    bool all = true; // else whoever goes on begins behind the last one
+    for (haul.shard = first; !code && all && haul.shard < q->row.birth.shards; haul.shard++) {
         struct seen seen;
         if (batch_len(b) == max) break;
-        code = queue_synced_desk(q, shard, &d, error);
+        code = queue_synced_desk(q, haul.shard, &haul.desk, error);
         if (code) break;
         seen_init(&seen, max - batch_len(b));
         seen.state = state;
-        seen.after = shard == first ? after : 0;
-        size_t before = batch_len(b);
-        desk_look(d, see, &seen);
-        code = add_bodies(q, shard, d, &seen, b, error);
-        bool cut = batch_len(b) - before < seen.len; // whoever goes on begins behind the last one
+        seen.after = haul.shard == first ? after : 0;
+        desk_look(haul.desk, see, &seen);
+        code = add_bodies(&haul, &seen, &all);
         seen_done(&seen);
-        if (cut) break;
     }
     if (code) {
         sluice_batch_free(batch_take(b));
@@ -187,7 +220,9 @@ enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id
     } else if (seen.err) {
         code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", queue, id);
     } else {
-        code = add_bodies(q, shard, d, &seen, b, error);
+        struct haul haul = {.queue = q, .shard = shard, .desk = d, .batch = b, .error = error};
+        bool all;
+        code = add_bodies(&haul, &seen, &all);
     }
     seen_done(&seen);
     if (code) {

@@ -22,7 +22,7 @@ struct owner_self {
     struct owner_self *before; // what the handle was told earlier
     struct owner_name name;
     char address[JOURNAL_ADDRESS_MAX + 1];
-    struct http *http;
+    struct peers *peers;
 };
 
 // ---- the address
@@ -85,7 +85,7 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
                       "together at most %d characters; \"%.100s\" and \"%.100s\" are not",
                       JOURNAL_ADDRESS_MAX - 34, node, url);
     }
-    self->http = peer_http();
+    self->peers = peers_new();
     owner_prepare(s);
     (void)pthread_mutex_lock(&s->lock);
     self->before = atomic_load(&s->self);
@@ -98,7 +98,7 @@ void owner_self_free(struct owner_self *self)
 {
     while (self) {
         struct owner_self *before = self->before;
-        http_free(self->http);
+        peers_free(self->peers);
         memory_free(self);
         self = before;
     }
@@ -145,17 +145,51 @@ enum verdict {
     WAIT,  // another did, and may yet come back
 };
 
-// *again_ms: when to look again, if it is not taken.
-static enum verdict judge(const struct owner_self *self, struct open_queue *q, struct reign *r,
-                          struct desk *d, const struct desk_owner *o, int64_t *again_ms)
+// Whether this node owns the queue's first shard; from_another: a node's shard is to be taken on
+// the strength of that, so what is believed is not enough.
+static bool owns_first(struct open_queue *q, bool from_another)
 {
-    struct owner_name other, first;
+    struct desk *first;
+    struct desk_owner o;
+    if (queue_desk(q, 0, &first, NULL)) return false;
+    owner_look(q, 0, first);
+    if (from_another && desk_sync(first)) return false;
+    desk_owner(first, &o);
+    return o.mine;
+}
+
+// One node is best for all shards of a queue, for calls are brought to it by the queue's name: the
+// owner of the first has the others too. It takes them from whoever has them, and nobody else
+// takes any.
+static enum verdict judge_other(const struct owner_self *self, struct open_queue *q, struct desk *d,
+                                const struct desk_owner *o, int64_t *again_ms)
+{
+    struct owner_name other;
+    bool named = o->epoch != 0 && owner_parse(o->address, &other);
+    bool another = o->epoch != 0 && !(named && strcmp(other.node, self->name.node) == 0);
+    if (owns_first(q, another)) return TAKE;
+    enum peer peer = named && another ? peers_ask(self->peers, &other) : PEER_DECLINES;
+    *again_ms = peer == PEER_PROVEN ? LOOK_MS : CHECK_MS;
+    if (peer == PEER_PROVEN) return LEAVE;
+    if (peer != PEER_DOUBTED) desk_owner_away(d);
+    return WAIT;
+}
+
+// *again_ms: when to look again, if it is not taken.
+static enum verdict judge(const struct owner_self *self, struct reign *r, struct desk *d,
+                          const struct desk_owner *o, int64_t *again_ms)
+{
+    struct owner_name other;
     bool readable = owner_parse(o->address, &other);
     *again_ms = LOOK_MS;
-    // One node is best for all shards of a queue: calls are brought to it by the queue's name.
-    if (o->epoch == 0) return r != q->reigns && is_elsewhere(q, q->reigns, &first) ? WAIT : TAKE;
+    if (o->epoch == 0) return TAKE;
     if (readable && strcmp(other.node, self->name.node) == 0) return TAKE;
-    if (readable && peer_ask(self->http, &other, PEER_ASK_MS) == PEER_PROVEN) return LEAVE;
+    enum peer peer = readable ? peers_ask(self->peers, &other) : PEER_DECLINES;
+    if (peer == PEER_PROVEN) return LEAVE;
+    if (peer == PEER_DOUBTED) { // the one who finds out looks again
+        *again_ms = CHECK_MS;
+        return WAIT;
+    }
     desk_owner_away(d);
     int64_t now = desk_time(d).lo; // what it wrote while it was being asked will be told by own
     int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
@@ -183,7 +217,9 @@ static int64_t look(const struct owner_self *self, struct open_queue *q, struct 
     desk_owner(d, &o);
     desk_look(d, copy_deleted, &deleted);
     enum verdict verdict = WAIT;
-    if (!o.mine && !deleted) verdict = judge(self, q, r, d, &o, &again_ms);
+    if (!o.mine && !deleted)
+        verdict = r == q->reigns ? judge(self, r, d, &o, &again_ms)
+                                 : judge_other(self, q, d, &o, &again_ms);
     set_elsewhere(q, r, verdict == LEAVE ? o.address : "");
     if (verdict != TAKE) return again_ms;
     take(self, d, &o);
@@ -234,37 +270,80 @@ void owner_look(struct open_queue *q, uint32_t shard, struct desk *d)
 struct errand { // of somebody who wants to know
     struct sluice *handle;
     char queue[QUEUE_NAME_MAX + 1];
-    void (*then)(void *ctx); // may be NULL
+    struct owner_name doubted; // url "": nobody is
+    void (*then)(void *ctx);   // may be NULL
     void *ctx;
 };
+
+// Whoever owned them is away, or is not: what was left open for the time being is decided.
+static void look_at_all(struct open_queue *q)
+{
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) {
+        struct desk *d = desk_if_open(q, i);
+        if (!d) continue;
+        atomic_store(&q->reigns[i].wanted, true);
+        owner_look(q, i, d);
+    }
+}
 
 static void find(void *ctx)
 {
     struct errand *e = ctx;
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct desk *d;
-    if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_desk(q, 0, &d, NULL))
-        owner_look(q, 0, d);
-    if (e->then) e->then(e->ctx);
+    bool doubts = *e->doubted.url;
+    if (doubts) (void)peers_find_out(atomic_load(&e->handle->self)->peers, &e->doubted);
+    if (doubts && e->then) e->then(e->ctx);
+    if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_desk(q, 0, &d, NULL)) {
+        if (doubts)
+            look_at_all(q);
+        else
+            owner_look(q, 0, d);
+    }
+    if (!doubts && e->then) e->then(e->ctx);
     memory_free(e);
 }
 
-void owner_find_later(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
+static void send_errand(struct sluice *s, const char *queue, const struct owner_name *doubted,
+                        void (*then)(void *ctx), void *ctx)
 {
     struct errand *e = NEW(struct errand);
     *e = (struct errand){.handle = s, .then = then, .ctx = ctx};
+    if (doubted) e->doubted = *doubted;
     (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
     later_run(s, e->queue, find, e);
 }
 
+void owner_find_later(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
+{
+    send_errand(s, queue, NULL, then, ctx);
+}
+
+// Of those who find it out, one puts it right.
+static bool forget_elsewhere(struct open_queue *q, const struct owner_name *name)
+{
+    struct owner_name now;
+    struct reign *r = q->reigns;
+    (void)pthread_mutex_lock(&q->handle->lock);
+    bool is = *r->elsewhere && owner_parse(r->elsewhere, &now) &&
+              strcmp(now.incarnation, name->incarnation) == 0;
+    if (is) *r->elsewhere = 0;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return is;
+}
+
 enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out)
 {
-    if (!s->forward || !atomic_load(&s->self)) return OWNER_HERE;
+    const struct owner_self *self = atomic_load(&s->self);
+    if (!s->forward || !self) return OWNER_HERE;
     CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
     struct reign *r = q ? q->reigns : NULL;
     int64_t look_at = r ? atomic_load(&r->look_at) : 0, now = clock_boot_ms();
     if (look_at == 0) return OWNER_UNASKED;
     if (!is_elsewhere(q, r, out)) return OWNER_HERE;
+    enum peer peer = peers_recall(self->peers, out); // what some other queue has shown
+    if (peer == PEER_AWAY && forget_elsewhere(q, out)) send_errand(s, queue, out, NULL, NULL);
+    if (peer != PEER_PROVEN) return OWNER_HERE;
     if (now >= look_at && atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS)) {
         atomic_store(&r->wanted, true);
         owner_find_later(s, queue, NULL, NULL);
@@ -272,14 +351,23 @@ enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_n
     return OWNER_ELSEWHERE;
 }
 
-void owner_doubt(struct sluice *s, const char *queue)
+void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
+                 void (*then)(void *ctx), void *ctx)
 {
+    const struct owner_self *self = atomic_load(&s->self);
     CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
-    struct owner_name name;
-    if (!q || !is_elsewhere(q, q->reigns, &name)) return;
-    set_elsewhere(q, q->reigns, "");
-    atomic_store(&q->reigns->wanted, true);
-    owner_find_later(s, queue, NULL, NULL);
+    if (!self || !q || !forget_elsewhere(q, name)) {
+        then(ctx);
+        return;
+    }
+    peers_doubt(self->peers, name);
+    send_errand(s, queue, name, then, ctx);
+}
+
+bool owner_is_away(struct sluice *s, const struct owner_name *name)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    return self && peers_recall(self->peers, name) == PEER_AWAY;
 }
 
 bool owner_prove(struct sluice *s, const char *nonce, char *out)

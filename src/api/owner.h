@@ -6,9 +6,10 @@
 // Who may own is decided when a shard is used: nobody does, or it is an older life of this node:
 // at once. Another node does: as long as it answers and proves that it is the one the journal means
 // (peer.h), it stays the owner, and what this one is asked for belongs there (owner_where). When it
-// does not, and has written nothing for OWNER_LEASE_MS, it is replaced.
-// Safety does not rest on any of this, but on the journal: own is applied at one slot, and what an
-// earlier owner still proposes is void.
+// does not, and has written nothing for OWNER_LEASE_MS, it is replaced. So it is with a queue's
+// first shard; whoever owns that takes the others, from nobody or from anybody. Safety does not
+// rest on any of this, but on the journal: own is applied at one slot, and what an earlier owner
+// still proposes is void.
 //
 // There is no coordination service yet that numbers the owners: the token is the recorded one plus
 // 1, under a coord id of zeros. A service brings an id of its own, which the operator's switch lets
@@ -53,7 +54,11 @@ enum owner_where {
 enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out);
 // Then calls `then`, on a thread of the library.
 void owner_find_later(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx);
-void owner_doubt(struct sluice *s, const char *queue); // it did not do what it was asked for
+// That node did not do what it was asked for. Calls `then` when it is known whether it is away; on
+// a thread of the library, or at once when that is known.
+void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
+                 void (*then)(void *ctx), void *ctx);
+bool owner_is_away(struct sluice *s, const struct owner_name *name); // as far as is known. Cheap
 // The node's answer to a nonce (peer.h); false: it is not a node yet.
 bool owner_prove(struct sluice *s, const char *nonce, char *out);
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/peer.h"
 
+#include "base/memory.h"
 #include "net/digest.h"
+#include "os/clock.h"
 #include "os/entropy.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +81,132 @@ enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wai
     http_do(http, &call);
     if (call.end != HTTP_ANSWERED) return PEER_AWAY;
     return shown(name, nonce, &call) ? PEER_PROVEN : PEER_DECLINES;
+}
+
+// ---- what is known of them
+
+struct known {
+    struct known *next;
+    struct owner_name name;
+    bool asking;           // somebody does
+    uint64_t answers;      // how often it was asked to the end
+    enum peer last;        // what came of that
+    int64_t away_until;    // clock_boot_ms
+    int64_t doubted_until; // should nobody come who finds out
+};
+
+struct peers {
+    struct http *http;
+    pthread_mutex_t lock;
+    pthread_cond_t answered;
+    struct known *all;
+};
+
+struct peers *peers_new(void)
+{
+    struct peers *p = NEW(struct peers);
+    p->http = peer_http();
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_cond_init(&p->answered, NULL);
+    return p;
+}
+
+void peers_free(struct peers *p)
+{
+    if (!p) return;
+    while (p->all) {
+        struct known *k = p->all;
+        p->all = k->next;
+        memory_free(k);
+    }
+    http_free(p->http);
+    (void)pthread_cond_destroy(&p->answered);
+    (void)pthread_mutex_destroy(&p->lock);
+    memory_free(p);
+}
+
+static struct known *find(struct peers *p, const struct owner_name *name)
+{
+    struct known *k = p->all;
+    while (k && (strcmp(k->name.incarnation, name->incarnation) != 0 ||
+                 strcmp(k->name.url, name->url) != 0 || strcmp(k->name.node, name->node) != 0))
+        k = k->next;
+    return k;
+}
+
+static struct known *find_or_add(struct peers *p, const struct owner_name *name)
+{
+    struct known *k = find(p, name);
+    if (k) return k;
+    k = NEW(struct known);
+    k->name = *name;
+    k->next = p->all;
+    p->all = k;
+    return k;
+}
+
+// With the lock, which it lets go meanwhile.
+static enum peer ask_once(struct peers *p, struct known *k)
+{
+    uint64_t before = k->answers;
+    if (k->asking) {
+        while (k->answers == before)
+            (void)pthread_cond_wait(&p->answered, &p->lock);
+        return k->last;
+    }
+    k->asking = true;
+    (void)pthread_mutex_unlock(&p->lock);
+    enum peer peer = peer_ask(p->http, &k->name, PEER_ASK_MS);
+    (void)pthread_mutex_lock(&p->lock);
+    k->asking = false;
+    k->answers++;
+    k->last = peer;
+    k->away_until = peer == PEER_AWAY ? clock_boot_ms() + PEER_AWAY_MS : 0;
+    k->doubted_until = 0;
+    (void)pthread_cond_broadcast(&p->answered);
+    return peer;
+}
+
+static enum peer recall(const struct known *k)
+{
+    int64_t now = clock_boot_ms();
+    if (k && now < k->away_until) return PEER_AWAY;
+    return k && now < k->doubted_until ? PEER_DOUBTED : PEER_PROVEN;
+}
+
+enum peer peers_ask(struct peers *p, const struct owner_name *name)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct known *k = find_or_add(p, name);
+    enum peer peer = recall(k);
+    if (peer == PEER_PROVEN) peer = ask_once(p, k);
+    (void)pthread_mutex_unlock(&p->lock);
+    return peer;
+}
+
+void peers_doubt(struct peers *p, const struct owner_name *name)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct known *k = find_or_add(p, name);
+    k->doubted_until = clock_boot_ms() + 2 * PEER_ASK_MS;
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+enum peer peers_find_out(struct peers *p, const struct owner_name *name)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct known *k = find_or_add(p, name);
+    enum peer peer = recall(k) == PEER_AWAY ? PEER_AWAY : ask_once(p, k);
+    (void)pthread_mutex_unlock(&p->lock);
+    return peer;
+}
+
+enum peer peers_recall(struct peers *p, const struct owner_name *name)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    enum peer peer = recall(find(p, name));
+    (void)pthread_mutex_unlock(&p->lock);
+    return peer;
 }
 
 // ---- tokens

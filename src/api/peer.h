@@ -15,6 +15,7 @@
 #include "net/greeting.h"
 
 #define PEER_ASK_MS    1000
+#define PEER_AWAY_MS   5000
 #define PEER_HEADER    "Sluice-Node"      // who answered: the node's name
 #define PEER_PROOF     "Sluice-Proof"     // the answer to a nonce
 #define PEER_FORWARDED "Sluice-Forwarded" // of a request: it was brought here; do it yourself
@@ -32,8 +33,23 @@ enum peer {
     PEER_PROVEN,
     PEER_DECLINES, // something answers, and is not that node
     PEER_AWAY,     // nothing does, in time
+    PEER_DOUBTED,  // it is being found out
 };
 enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wait_ms);
+
+// What was found out about each of them lately, so that one that hangs costs a second, not one for
+// each shard it owns. Lives of nodes are few: none is forgotten.
+struct peers;
+struct peers *peers_new(void);
+void peers_free(struct peers *p); // NULL is fine
+// Of those who ask at once, one does. Who did not answer is not asked again for PEER_AWAY_MS.
+enum peer peers_ask(struct peers *p, const struct owner_name *name);
+// It did not do what it was asked for: until somebody found out, nobody waits for its answer, and
+// it counts as PEER_DOUBTED.
+void peers_doubt(struct peers *p, const struct owner_name *name);
+enum peer peers_find_out(struct peers *p, const struct owner_name *name);
+// Without asking: PEER_AWAY, PEER_DOUBTED, or PEER_PROVEN when nothing speaks against it. Cheap.
+enum peer peers_recall(struct peers *p, const struct owner_name *name);
 
 // Whether a token may be told to a node of this URL that has proven itself.
 bool peer_may_have_token(const char *url);

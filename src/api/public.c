@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs call: each goes to whoever the handle belongs to.
+#include "api/acks.h"
 #include "api/inside.h"
 #include "api/transport.h"
+#include "base/memory.h"
+
+#include <string.h>
 
 void sluice_close(struct sluice *s)
 {
@@ -69,7 +73,15 @@ enum sluice_code sluice_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
-    return s->calls->receive(s, queue, options, out, error);
+    if (!options || options->acks_len == 0) return s->calls->receive(s, queue, options, out, error);
+    struct sluice_receive own = *options;
+    size_t len = own.acks_len;
+    if (!own.acked) own.acked = memory_zeroed(len, sizeof *own.acked);
+    memset(own.acked, 0, len * sizeof *own.acked);
+    enum sluice_code code = s->calls->receive(s, queue, &own, out, error);
+    acks_fill(own.acked, len, code); // the call did not come to them
+    if (!options->acked) memory_free(own.acked);
+    return code;
 }
 
 enum sluice_code sluice_ack(struct sluice *s, const char *queue, const char *const *tokens,

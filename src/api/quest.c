@@ -28,7 +28,8 @@ struct post {                // at one shard
     struct quest *quest;
     struct desk *desk;
     enum await_state state;
-    bool promising; // there was something, while a claim was under way elsewhere
+    uint32_t number; // of awaits started here
+    bool promising;  // there was something, while a claim was under way elsewhere
 };
 
 struct memory {              // one shard's, of the id
@@ -216,13 +217,16 @@ static void awaited(struct desk_later *l, enum err err, struct desk_answer *a)
 static void await_at(struct quest *q, struct post *p)
 {
     int64_t left = q->until - clock_boot_ms();
+    uint32_t number = ++p->number;
     p->state = AWAIT_STARTING;
     q->holds++;
     (void)pthread_mutex_unlock(&q->lock);
     p->later.then = awaited;
     desk_await_later(p->desk, q->claim.worker, left > 0 ? left : 0, &p->later);
     lock(q);
-    if (p->state == AWAIT_STARTING) p->state = AWAIT_WAITING;
+    // It may have been answered, and another been started here that no desk has yet.
+    bool mine = p->number == number;
+    if (mine && p->state == AWAIT_STARTING) p->state = AWAIT_WAITING;
     if (q->ended) cancel_awaits(q);
 }
 
@@ -443,7 +447,7 @@ bool quest_cancel(struct quest *q)
     if (heir) begin(heir);
     lock(q);
     if (waited) q->holds--;
-    leave(q);
+    (void)pthread_mutex_unlock(&q->lock);
     return true;
 }
 

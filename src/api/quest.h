@@ -17,10 +17,11 @@ typedef void quest_done(void *ctx, enum err err, uint32_t shard, struct desk_ans
 struct quest *quest_begin(struct open_queue *q, struct desk *const *desks,
                           const struct op_claim *claim, bool named, int64_t wait_ms,
                           quest_done *done, void *ctx);
-// True: nothing was claimed, done will not be called, and the quest is gone. False: it was called,
-// or will be soon.
+// True: nothing was claimed, and done will not be called. False: it was called, or will be soon; or
+// somebody else has cancelled it.
 bool quest_cancel(struct quest *q);
-void quest_release(struct quest *q); // once done was called; may be called from there
+// Once done was called, when it may be called from there, or it was cancelled.
+void quest_release(struct quest *q);
 
 // receive.c: NULL when the receive is refused before it begins.
 struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desks,

@@ -73,14 +73,16 @@ static void drop_hold(struct open_queue *q)
 {
     struct sluice *s = q->handle;
     CHECK(q->holds > 0);
-    if (--q->holds > 0) return;
+    q->holds--;
+    if (s->closing) (void)pthread_cond_signal(&s->let_go);
+    if (q->holds > 0) return;
     struct open_queue **at = bucket_of(s, q->row.name);
     while (*at != q)
         at = &(*at)->next;
     *at = q->next;
     q->next = s->leaving;
     s->leaving = q;
-    (void)pthread_cond_signal(&s->porter_woken);
+    if (!s->closing) (void)pthread_cond_signal(&s->porter_woken);
 }
 
 void queue_hold(struct open_queue *q)
@@ -340,8 +342,26 @@ void queues_close_left(struct sluice *s)
     }
 }
 
+static bool any_held(const struct sluice *s)
+{
+    for (size_t i = 0; i < QUEUE_BUCKETS; i++)
+        for (const struct open_queue *q = s->queues[i]; q; q = q->next)
+            if (q->stale || q->holds > 1) return true;
+    return false;
+}
+
+// Whoever closes has heard the end of every call; the thread that told him may not have let go yet.
+static void await_calls(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (any_held(s))
+        (void)pthread_cond_wait(&s->let_go, &s->lock);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 void queues_close(struct sluice *s)
 {
+    await_calls(s);
     for (size_t i = 0; i < QUEUE_BUCKETS; i++)
         while (s->queues[i]) {
             struct open_queue *q = s->queues[i];

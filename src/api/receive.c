@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receiving and what becomes of it: locks are taken, kept, given back, and messages finished.
+#include "api/acks.h"
 #include "api/bodies.h"
 #include "api/later.h"
 #include "api/quest.h"
@@ -23,7 +24,9 @@ static void default_worker(char name[WORKER_NAME_MAX + 1])
 }
 
 struct receiving {
-    struct open_queue *queue;
+    struct open_queue *queue; // held
+    const struct sluice_receive *asked;
+    struct acks *acks; // that go along; NULL: none
     struct op_claim claim;
     int64_t asked_at; // local time: leases are counted from here
     bool named;       // the request id is the caller's
@@ -111,7 +114,11 @@ static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_
     struct desk *d;
     enum sluice_code code = queue_work_desk(r->queue, shard, &d, r->error);
     if (code) return code;
-    enum err err = desk_receive(d, &r->claim, wait_ms, &r->answer);
+    enum err err;
+    if (r->acks)
+        err = acks_receive(r->acks, r->queue, d, &r->claim, wait_ms, r->asked, &r->answer);
+    else
+        err = desk_receive(d, &r->claim, wait_ms, &r->answer);
     return conclude_claim(r, shard, d, err);
 }
 
@@ -210,23 +217,46 @@ static int64_t wait_of(const struct sluice_receive *o)
     return o->wait_ms <= 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
 }
 
+// Acks that cannot go along go first. That may show that the queue is in another life by now.
+static enum sluice_code take_acks(struct receiving *r, const char *queue, struct acks *acks)
+{
+    struct sluice *s = r->queue->handle;
+    struct desk *d;
+    bool one = r->queue->row.birth.shards == 1;
+    enum sluice_code code = one ? queue_work_desk(r->queue, 0, &d, r->error) : SLUICE_OK;
+    if (code) return code;
+    if (one && acks_init(acks, r->queue, &d, r->asked)) {
+        r->acks = acks;
+        return SLUICE_OK;
+    }
+    acks_first(s, queue, r->asked);
+    queue_let_go(&r->queue);
+    return queue_get(s, queue, &r->queue, r->error);
+}
+
+static void receiving_done(struct receiving *r)
+{
+    if (r->acks) acks_done(r->acks);
+    desk_answer_done(&r->answer);
+    queue_let_go(&r->queue);
+}
+
 enum sluice_code direct_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
-    const struct sluice_receive none = {0};
-    const struct sluice_receive *o = options ? options : &none;
-    struct receiving r = {.out = out, .error = error};
+    static const struct sluice_receive none = {0};
+    struct acks acks;
     char name[WORKER_NAME_MAX + 1];
-    *out = NULL;
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    r.queue = q;
-    if (!code) code = prepare(o, &r, name);
-    if (code) return code;
+    CLEANUP(receiving_done)
+    struct receiving r = {.asked = options ? options : &none, .out = out, .error = error};
     desk_answer_init(&r.answer);
-    code = receive_any(&r, wait_of(o));
-    desk_answer_done(&r.answer);
+    *out = NULL;
+    enum sluice_code code = queue_get(s, queue, &r.queue, error);
+    if (!code) code = prepare(r.asked, &r, name);
+    if (!code && r.asked->acks_len > 0) code = take_acks(&r, queue, &acks);
+    if (code) return code;
+    code = receive_any(&r, wait_of(r.asked));
     if (!code && !*out) *out = batch_take(batch_new(0));
     return code;
 }
@@ -240,6 +270,23 @@ bool receive_begin(struct desk *d, const struct sluice_receive *o, struct desk_l
     if (prepare(o, &r, name)) return false;
     desk_receive_later(d, &r.claim, wait_of(o), l);
     return true;
+}
+
+bool receive_begin_after(struct desk *d, struct op op, struct desk_later *done,
+                         const struct sluice_receive *o, struct desk_later *l)
+{
+    struct receiving r = {0};
+    char name[WORKER_NAME_MAX + 1];
+    if (prepare(o, &r, name)) return false;
+    desk_receive_after_later(d, op, done, &r.claim, wait_of(o), l);
+    return true;
+}
+
+enum sluice_code receive_check(const struct sluice_receive *o, struct sluice_error *error)
+{
+    struct receiving r = {.error = error};
+    char name[WORKER_NAME_MAX + 1];
+    return prepare(o, &r, name);
 }
 
 struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desks,

@@ -175,7 +175,8 @@ enum sluice_code redrive_where(struct sluice *s, const char *queue,
                                const struct redrive_where *where, uint32_t max, uint64_t *redriven,
                                struct sluice_error *error)
 {
-    struct open_queue *q, *target;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    CLEANUP(queue_let_go) struct open_queue *target = NULL;
     uint64_t done = 0;
     const char *to = where->to;
     enum sluice_code code = queue_get(s, queue, &q, error);

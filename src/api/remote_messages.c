@@ -17,6 +17,7 @@
 #define PART_BYTES_MAX ((size_t)8 << 20) // of messages in one request, unless one has more
 #define MESSAGE_ROOM   4096              // beside its body, about
 #define WAIT_MAX_MS    (INT64_C(24) * 3600 * 1000)
+#define SURPLUS_PART   ((size_t)1 << 29) // of acks; the node makes others of the receive
 
 static struct sluice_request request_new(void)
 {
@@ -171,9 +172,28 @@ struct receiving {
     struct remote *remote;
     struct remote_path path;
     struct wire_receive what;
+    const char *const *acks; // NULL: none, or they are done
+    size_t acks_len;
+    struct sluice_outcome *acked;
     struct sluice_batch **out;
     struct sluice_error *error;
 };
+
+// The acks of such an answer are done, even if the receive was not.
+static enum sluice_code read_answer(struct receiving *r, const struct http_call *call)
+{
+    struct bytes body = buf_bytes(&call->body_in);
+    struct sluice_error why = {.code = SLUICE_OK};
+    bool read = r->acks ? wire_read_batch_acked(body, r->out, r->acked, r->acks_len, &why)
+                        : wire_read_batch(body, r->out);
+    if (!read) return remote_unreadable(call, r->error);
+    r->acks = NULL;
+    if (why.code == SLUICE_OK) return SLUICE_OK;
+    sluice_batch_free(*r->out);
+    *r->out = NULL;
+    if (r->error) *r->error = why;
+    return why.code;
+}
 
 // One request, which the node lets wait for what->wait_ms.
 static enum sluice_code receive_once(struct receiving *r, const struct sluice_request *request)
@@ -191,13 +211,34 @@ static enum sluice_code receive_once(struct receiving *r, const struct sluice_re
     http_call_init(&call, "POST", NULL);
     buf_init(&body, SIZE_MAX);
     wire_put_receive(&body, &r->what);
+    if (r->acks) wire_put_acks(&body, r->acks, r->acks_len);
     ask.body = buf_bytes(&body);
     enum sluice_code code = remote_ask(r->remote, &ask, &call, NULL, r->error);
-    if (code) return code;
-    if (!wire_read_batch(buf_bytes(&call.body_in), r->out))
-        return remote_unreadable(&call, r->error);
-    shorten_leases(*r->out, &call);
-    return SLUICE_OK;
+    if (!code) code = read_answer(r, &call);
+    if (!code) shorten_leases(*r->out, &call);
+    return code;
+}
+
+// More than one request carries go before it. Their parts are beyond those of the receive's own.
+static void ack_surplus(struct sluice *s, const char *queue, const struct sluice_receive *o,
+                        struct receiving *r)
+{
+    if (o->acks_len <= WIRE_COUNT_MAX) return;
+    size_t surplus = o->acks_len - WIRE_COUNT_MAX;
+    struct sluice_request part;
+    if (o->request) part = part_of(o->request, SURPLUS_PART);
+    struct later_settle what = {.kind = LATER_ACK,
+                                .tokens = o->acks + WIRE_COUNT_MAX,
+                                .len = surplus,
+                                .request = o->request ? &part : NULL};
+    (void)remote_settle(s, queue, &what, o->acked + WIRE_COUNT_MAX, NULL);
+    r->acks_len = WIRE_COUNT_MAX;
+}
+
+// A receive that failed behind acks that were done is asked for by itself.
+static bool may_go_on(enum sluice_code code, bool told)
+{
+    return told && (code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE);
 }
 
 enum sluice_code remote_receive(struct sluice *s, const char *queue,
@@ -220,15 +261,21 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
                           .what = {.worker = o->worker ? o->worker : name,
                                    .max = o->max > 0 ? o->max : 1,
                                    .visibility_ms = o->visibility_ms},
+                          .acks = o->acks_len > 0 ? o->acks : NULL,
+                          .acks_len = o->acks_len,
+                          .acked = o->acked,
                           .out = out,
                           .error = error};
+    ack_surplus(s, queue, o, &r);
     int64_t wait = o->wait_ms < 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
     int64_t until = clock_boot_ms() + wait;
-    for (;;) {
-        struct sluice_request id = o->request ? *o->request : request_new();
+    for (struct sluice_request id;;) {
+        if (!code) id = o->request ? *o->request : request_new();
         int64_t left = until - clock_boot_ms();
         r.what.wait_ms = left < 0 ? 0 : left < REMOTE_WAIT_MS ? left : REMOTE_WAIT_MS;
+        bool acks = r.acks;
         code = receive_once(&r, &id);
+        if (may_go_on(code, acks && !r.acks)) continue;
         if (code || (*out)->len > 0 || clock_boot_ms() >= until) return code;
         sluice_batch_free(*out);
         *out = NULL;

@@ -253,14 +253,19 @@ void wire_put_receive(struct buf *to, const struct wire_receive *r)
     buf_put_i64(to, r->visibility_ms);
 }
 
+static void read_receive(struct reader *r, struct wire_receive *out)
+{
+    read_version(r);
+    out->worker = read_text(r);
+    out->max = read_u32(r);
+    out->wait_ms = read_i64(r);
+    out->visibility_ms = read_i64(r);
+}
+
 bool wire_read_receive(struct bytes from, struct wire_receive *out)
 {
     struct reader r = reader_of(from);
-    read_version(&r);
-    out->worker = read_text(&r);
-    out->max = read_u32(&r);
-    out->wait_ms = read_i64(&r);
-    out->visibility_ms = read_i64(&r);
+    read_receive(&r, out);
     return reader_end(&r);
 }
 
@@ -396,24 +401,34 @@ static bool add_message(struct reader *r, struct sluice_message *m, struct sluic
     return reader_ok(r);
 }
 
+// NULL: malformed.
+static struct sluice_batch *read_batch(struct reader *r)
+{
+    read_version(r);
+    size_t count = read_count(r, MESSAGE_BYTES);
+    if (!reader_ok(r)) return NULL;
+    struct sluice_batch *b = batch_take(batch_new(count));
+    struct sluice_header *headers = NULL;
+    while (b->len < count && add_message(r, &b->messages[b->len], &headers))
+        b->len++;
+    memory_free(headers);
+    if (reader_ok(r)) return b;
+    sluice_batch_free(b);
+    return NULL;
+}
+
+static bool give_batch(struct sluice_batch *b, bool good, struct sluice_batch **out)
+{
+    *out = good ? b : NULL;
+    if (!good) sluice_batch_free(b);
+    return good;
+}
+
 bool wire_read_batch(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
-    *out = NULL;
-    read_version(&r);
-    size_t count = read_count(&r, MESSAGE_BYTES);
-    if (!reader_ok(&r)) return false;
-    struct sluice_batch *b = batch_take(batch_new(count));
-    struct sluice_header *headers = NULL;
-    while (b->len < count && add_message(&r, &b->messages[b->len], &headers))
-        b->len++;
-    memory_free(headers);
-    if (!reader_end(&r)) {
-        sluice_batch_free(b);
-        return false;
-    }
-    *out = b;
-    return true;
+    struct sluice_batch *b = read_batch(&r);
+    return give_batch(b, reader_end(&r), out);
 }
 
 // ---- ack, fail, release, renew
@@ -424,9 +439,26 @@ void wire_put_settle(struct buf *to, const char *const *tokens, size_t len, int6
     buf_put_u8(to, VERSION);
     buf_put_i64(to, wait_ms);
     put_text(to, reason);
+    wire_put_acks(to, tokens, len);
+}
+
+void wire_put_acks(struct buf *to, const char *const *tokens, size_t len)
+{
     buf_put_u32(to, (uint32_t)len);
     for (size_t i = 0; i < len; i++)
         put_text(to, tokens[i]);
+}
+
+// Tokens are the last of whatever has them.
+static bool read_tokens(struct reader *r, struct wire_settle *out)
+{
+    size_t count = read_count(r, TOKEN_BYTES);
+    if (reader_ok(r)) out->tokens = memory_zeroed(count, sizeof *out->tokens);
+    while (reader_ok(r) && out->len < count)
+        out->tokens[out->len++] = read_text(r);
+    if (reader_end(r)) return true;
+    wire_settle_done(out);
+    return false;
 }
 
 bool wire_read_settle(struct bytes from, struct wire_settle *out)
@@ -436,13 +468,15 @@ bool wire_read_settle(struct bytes from, struct wire_settle *out)
     read_version(&r);
     out->wait_ms = read_i64(&r);
     out->reason = read_text(&r);
-    size_t count = read_count(&r, TOKEN_BYTES);
-    if (reader_ok(&r)) out->tokens = memory_zeroed(count, sizeof *out->tokens);
-    while (reader_ok(&r) && out->len < count)
-        out->tokens[out->len++] = read_text(&r);
-    if (reader_end(&r)) return true;
-    wire_settle_done(out);
-    return false;
+    return read_tokens(&r, out);
+}
+
+bool wire_read_receive_acks(struct bytes from, struct wire_receive *out, struct wire_settle *acks)
+{
+    struct reader r = reader_of(from);
+    *acks = (struct wire_settle){0};
+    read_receive(&r, out);
+    return r.left == 0 ? reader_end(&r) : read_tokens(&r, acks);
 }
 
 void wire_settle_done(struct wire_settle *s)
@@ -476,18 +510,44 @@ static const char *read_status(struct reader *r)
     return "";
 }
 
+static void read_outcome(struct reader *r, struct sluice_outcome *out)
+{
+    out->code = read_code(r);
+    read_text_into(r, out->reason, sizeof out->reason);
+    out->status = read_status(r);
+    out->until = read_i64(r);
+}
+
+static void read_outcomes(struct reader *r, struct sluice_outcome *outcomes, size_t len,
+                          struct sluice_error *first)
+{
+    read_version(r);
+    if (read_u32(r) != len) r->bad = true;
+    for (size_t i = 0; reader_ok(r) && i < len; i++)
+        read_outcome(r, &outcomes[i]);
+    read_error(r, first);
+}
+
 bool wire_read_outcomes(struct bytes from, struct sluice_outcome *outcomes, size_t len,
                         struct sluice_error *first)
 {
     struct reader r = reader_of(from);
-    read_version(&r);
-    if (read_u32(&r) != len) r.bad = true;
-    for (size_t i = 0; reader_ok(&r) && i < len; i++) {
-        outcomes[i].code = read_code(&r);
-        read_text_into(&r, outcomes[i].reason, sizeof outcomes[i].reason);
-        outcomes[i].status = read_status(&r);
-        outcomes[i].until = read_i64(&r);
-    }
-    read_error(&r, first);
+    read_outcomes(&r, outcomes, len, first);
     return reader_end(&r);
+}
+
+bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
+                           struct sluice_outcome *outcomes, size_t len, struct sluice_error *why)
+{
+    struct reader r = reader_of(from);
+    struct sluice_batch *b = read_batch(&r);
+    read_outcomes(&r, outcomes, len, why);
+    return give_batch(b, reader_end(&r), out);
+}
+
+bool wire_read_batch_only(struct bytes from, struct sluice_batch **out)
+{
+    struct reader r = reader_of(from);
+    struct sluice_batch *b = read_batch(&r);
+    return give_batch(b, reader_ok(&r), out);
 }

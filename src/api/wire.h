@@ -9,7 +9,9 @@
 //     sends     u8 1, u32 count, each: body, group, dedup, content type, workflow (texts),
 //               u8 priority, i64 delay, i64 due, headers
 //     sent      u8 1, u32 count, each: u8 code, u8 duplicate, id (text); then an error's fields
-//     receive   u8 1, worker (text), u32 max, i64 wait, i64 visibility
+//     receive   u8 1, worker (text), u32 max, i64 wait, i64 visibility; with acks then u32 count,
+//               tokens (texts), and the answer is a batch and then outcomes, whose error is that of
+//               the receive
 //     batch     u8 1, u32 count, each: id, token, state (texts), body, group, dedup, content type,
 //               workflow, worker (texts), u8 priority, u32 attempt, u32 retries, u64 fence,
 //               i64 lease, i64 deadline, i64 sent at, u64 order, u8 1 and where it comes from when
@@ -54,9 +56,11 @@ struct wire_receive {
 };
 void wire_put_receive(struct buf *to, const struct wire_receive *r);
 bool wire_read_receive(struct bytes from, struct wire_receive *out);
+void wire_put_acks(struct buf *to, const char *const *tokens, size_t len); // behind a receive
 
 void wire_put_batch(struct buf *to, const struct sluice_batch *b);
-bool wire_read_batch(struct bytes from, struct sluice_batch **out); // sluice_batch_free
+bool wire_read_batch(struct bytes from, struct sluice_batch **out);      // sluice_batch_free
+bool wire_read_batch_only(struct bytes from, struct sluice_batch **out); // whatever comes after it
 
 // ---- ack, fail, release, renew: the path says which
 
@@ -70,11 +74,17 @@ void wire_put_settle(struct buf *to, const char *const *tokens, size_t len, int6
                      const char *reason);
 bool wire_read_settle(struct bytes from, struct wire_settle *out);
 void wire_settle_done(struct wire_settle *s);
+// A receive with or without acks.
+bool wire_read_receive_acks(struct bytes from, struct wire_receive *out, struct wire_settle *acks);
 
 void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, size_t len,
                        const struct sluice_error *first);
 bool wire_read_outcomes(struct bytes from, struct sluice_outcome *outcomes, size_t len,
                         struct sluice_error *first);
+// The answer to a receive with acks. why: what kept it from receiving; a code of SLUICE_OK: nothing
+// did.
+bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
+                           struct sluice_outcome *outcomes, size_t len, struct sluice_error *why);
 
 // ---- an error, in place of the answer (the HTTP status is not 200)
 void wire_put_error(struct buf *to, const struct sluice_error *e);

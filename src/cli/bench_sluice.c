@@ -22,6 +22,8 @@ struct link {
     struct sluice_batch *batch; // of the last receive
     const char **bodies;
     const char **tokens;
+    size_t unacked; // joined: so many of them go with the next receive
+    struct sluice_outcome *acked;
 };
 
 static bool good(enum sluice_code code, const struct sluice_error *error, char *problem)
@@ -59,6 +61,7 @@ static void sluice_unlink(void *link)
     free(l->sends);
     free(l->bodies);
     free(l->tokens);
+    free(l->acked);
     free(l);
 }
 
@@ -72,7 +75,8 @@ static void *sluice_link(void *handle, uint32_t client, char *problem)
     l->sends = calloc(h->settings->batch, sizeof *l->sends);
     l->bodies = calloc(h->settings->batch, sizeof *l->bodies);
     l->tokens = calloc(h->settings->batch, sizeof *l->tokens);
-    if (l->sends && l->bodies && l->tokens) return l;
+    l->acked = calloc(h->settings->batch, sizeof *l->acked);
+    if (l->sends && l->bodies && l->tokens && l->acked) return l;
     (void)snprintf(problem, BENCH_PROBLEM_MAX, "no memory");
     sluice_unlink(l);
     return NULL;
@@ -90,16 +94,15 @@ static bool sluice_target_send(void *link, const char *bodies, size_t count, cha
                 &error, problem);
 }
 
-static bool sluice_target_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
-                                  char *problem)
+static bool take(struct link *l, const struct sluice_receive *r, struct bench_got *got,
+                 char *problem)
 {
-    struct link *l = link;
     struct sluice_error error;
-    struct sluice_receive r = {.worker = l->worker, .max = max, .wait_ms = wait_ms};
-    sluice_batch_free(l->batch);
+    struct sluice_batch *before = l->batch; // the acks' tokens are there
     l->batch = NULL;
     enum sluice_code code =
-        sluice_receive(l->handle->store, l->handle->settings->queue, &r, &l->batch, &error);
+        sluice_receive(l->handle->store, l->handle->settings->queue, r, &l->batch, &error);
+    sluice_batch_free(before);
     if (!good(code, &error, problem)) return false;
     for (size_t i = 0; i < l->batch->len; i++) {
         l->bodies[i] = l->batch->messages[i].body;
@@ -109,6 +112,14 @@ static bool sluice_target_receive(void *link, uint32_t max, int64_t wait_ms, str
     return true;
 }
 
+static bool sluice_target_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
+                                  char *problem)
+{
+    struct link *l = link;
+    struct sluice_receive r = {.worker = l->worker, .max = max, .wait_ms = wait_ms};
+    return take(l, &r, got, problem);
+}
+
 static bool sluice_target_ack(void *link, char *problem)
 {
     struct link *l = link;
@@ -116,6 +127,44 @@ static bool sluice_target_ack(void *link, char *problem)
     return good(sluice_ack(l->handle->store, l->handle->settings->queue, l->tokens, l->batch->len,
                            NULL, &error),
                 &error, problem);
+}
+
+// ---- joined: an ack travels with the next receive, which answers for it
+
+static bool joined_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
+                           char *problem)
+{
+    struct link *l = link;
+    struct sluice_receive r = {.worker = l->worker,
+                               .max = max,
+                               .wait_ms = wait_ms,
+                               .acks = l->tokens,
+                               .acks_len = l->unacked,
+                               .acked = l->acked};
+    if (!take(l, &r, got, problem)) return false;
+    l->unacked = 0;
+    for (size_t i = 0; i < r.acks_len; i++) {
+        if (l->acked[i].code == SLUICE_OK) continue;
+        (void)snprintf(problem, BENCH_PROBLEM_MAX, "an ack was refused: %s", l->acked[i].reason);
+        return false;
+    }
+    return true;
+}
+
+static bool joined_ack(void *link, char *problem)
+{
+    struct link *l = link;
+    (void)problem;
+    l->unacked = l->batch->len;
+    return true;
+}
+
+static void joined_unlink(void *link)
+{
+    struct link *l = link;
+    char problem[BENCH_PROBLEM_MAX];
+    if (l->unacked > 0) (void)sluice_target_ack(l, problem);
+    sluice_unlink(l);
 }
 
 static struct bench_requests sluice_target_requests(void *handle)
@@ -137,5 +186,17 @@ const struct bench_target bench_sluice = {
     .send = sluice_target_send,
     .receive = sluice_target_receive,
     .ack = sluice_target_ack,
+    .requests = sluice_target_requests,
+};
+
+const struct bench_target bench_sluice_joined = {
+    .name = "sluice",
+    .open = sluice_target_open,
+    .close = sluice_target_close,
+    .link = sluice_link,
+    .unlink = joined_unlink,
+    .send = sluice_target_send,
+    .receive = joined_receive,
+    .ack = joined_ack,
     .requests = sluice_target_requests,
 };

@@ -5,3 +5,5 @@
 #include "cli/bench_load.h"
 
 extern const struct bench_target bench_sluice;
+// The same, but the acks of a receive go with the next one.
+extern const struct bench_target bench_sluice_joined;

@@ -152,14 +152,15 @@ static bool is_drained(struct slot *s)
 static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
 {
     struct pool *p = s->pool;
-    struct sluice_request request = cli_request();
+    bool unknown = s->unanswered;
+    struct sluice_request request = unknown ? s->request : cli_request();
+    s->unanswered = false;
     struct sluice_receive r = {.worker = p->options.worker,
                                .max = 1,
                                .wait_ms = wait_of(s),
                                .visibility_ms = p->options.visibility_ms,
                                .request = &request};
-    *asked_ms = work_now_ms();
-    bool unknown = false;
+    *asked_ms = unknown ? s->next_asked_ms : work_now_ms();
     for (int64_t pause = PAUSE_MIN_MS;;
          pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
         struct sluice_batch *b = NULL;
@@ -230,13 +231,15 @@ static void pause_after(struct slot *s, enum work_end end)
 static bool turn(struct slot *s)
 {
     struct pool *p = s->pool;
-    int64_t asked_ms;
-    struct sluice_batch *b = ask(s, &asked_ms);
+    int64_t asked_ms = s->next_asked_ms;
+    bool came = s->next; // and the slot is still counted as busy
+    struct sluice_batch *b = came ? s->next : ask(s, &asked_ms);
+    s->next = NULL;
     size_t len = b ? b->len : 0;
     bool answered = b != NULL; // else it is paused, or told to go
     if (len > 0) {
         s->puzzled = 0;
-        (void)count_busy(p, 1);
+        if (!came) (void)count_busy(p, 1);
         bool late = atomic_load(&p->order) != WORK_GO && !p->options.drain;
         if (late) {
             give_back(s, &b->messages[0]);
@@ -244,7 +247,7 @@ static bool turn(struct slot *s)
             enum work_end end = job_run(s, &b->messages[0], asked_ms);
             if (!p->options.once) pause_after(s, end);
         }
-        (void)count_busy(p, -1);
+        if (!s->next) (void)count_busy(p, -1);
     }
     sluice_batch_free(b);
     if (p->options.once && len > 0) pool_order(p, WORK_NO_MORE);
@@ -252,7 +255,7 @@ static bool turn(struct slot *s)
     bool nothing = p->options.drain && len == 0 && count_busy(p, 0) == 0;
     if (nothing && (!answered || is_drained(s))) pool_order(p, WORK_NO_MORE);
     if (p->options.drain && s->returns > 0) return false;
-    return atomic_load(&p->order) == WORK_GO;
+    return s->next || s->unanswered || atomic_load(&p->order) == WORK_GO;
 }
 
 static void *slot_main(void *ctx)

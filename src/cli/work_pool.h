@@ -88,8 +88,12 @@ struct slot {
     uint32_t returns; // jobs in a row that the program gave back; the slot's own
     bool blocked;     // --drain: what is ready waits behind an open message; the slot's own
     uint32_t puzzled; // --drain: times in a row that what is ready could not be had
-    int wake_fd;      // eventfd: look at your orders
-    int timer_fd;     // the next deadline of the job
+    struct sluice_batch *next; // came with the answer to an ack; the slot's own, as are ...
+    int64_t next_asked_ms;
+    struct sluice_request request; // ... of a question that may have been answered with a message
+    bool unanswered;
+    int wake_fd;  // eventfd: look at your orders
+    int timer_fd; // the next deadline of the job
     // under the lock
     enum slot_state state;
     bool lost;  // a renewal was refused

@@ -4,6 +4,9 @@
 // lost, the second is refused, and the message itself tells what it is.
 #include "cli/work_pool.h"
 
+#include "cli/cli.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #define PAUSE_MIN_MS 20
@@ -14,6 +17,42 @@ static bool undecided(enum sluice_code code)
     return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
 }
 
+// An ack that asks for the next message too: one request, and one commit, a job. It does not wait
+// for one, so that the outcome is known at once.
+static enum sluice_code ack_and_ask(struct slot *s, struct sluice_outcome *outcome,
+                                    struct sluice_error *error)
+{
+    const struct work_options *o = &s->pool->options;
+    const char *token = s->token;
+    struct sluice_receive r = {.worker = o->worker,
+                               .max = 1,
+                               .visibility_ms = o->visibility_ms,
+                               .request = &s->request,
+                               .acks = &token,
+                               .acks_len = 1,
+                               .acked = outcome};
+    s->next_asked_ms = work_now_ms();
+    enum sluice_code code =
+        sluice_receive(atomic_load(&s->pool->store), o->queue, &r, &s->next, error);
+    s->unanswered = code == SLUICE_UNKNOWN;
+    if (s->next && s->next->len == 0) {
+        sluice_batch_free(s->next);
+        s->next = NULL;
+    }
+    bool other = code != outcome->code && !undecided(code); // of the question alone
+    if (code && other) pool_fail(s->pool, code, error->message);
+    if (outcome->code && !code)
+        (void)snprintf(error->message, sizeof error->message, "%s",
+                       sluice_code_text(outcome->code));
+    return outcome->code;
+}
+
+// Another message is wanted, and none may come from the question before.
+static bool asks_for_next(const struct slot *s)
+{
+    return atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.once && !s->next;
+}
+
 static enum sluice_code say(struct slot *s, enum settle_word word, const char *reason,
                             struct sluice_outcome *outcome, struct sluice_error *error)
 {
@@ -22,6 +61,7 @@ static enum sluice_code say(struct slot *s, enum settle_word word, const char *r
     const char *token = s->token;
     switch (word) {
     case WORD_ACK:
+        if (asks_for_next(s) || s->unanswered) return ack_and_ask(s, outcome, error);
         return sluice_ack(store, queue, &token, 1, outcome, error);
     case WORD_FAIL:
         return sluice_fail(store, queue, &token, 1, reason, outcome, error);
@@ -66,6 +106,8 @@ enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
 {
     bool asked_before = false;
     int64_t since = work_now_ms();
+    s->request = cli_request();
+    s->unanswered = false;
     set_quiet(s, true);
     for (int64_t pause = PAUSE_MIN_MS;;
          pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {

@@ -20,12 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEAT_MS      15000 // a comment, so that nobody in between thinks the connection is dead
-#define SLICE_MS     250   // how soon a hang-up or the end of the node is noticed
-#define WRITE_MS     30000 // for a client that does not keep up
-#define EVENT_BYTES  ((size_t)64 << 10)
-#define POSITION_LEN 20 // digits of a slot
-#define LIFE_LEN     32 // digits of a queue's id
+#define BEAT_MS     15000 // a comment, so that nobody in between thinks the connection is dead
+#define SLICE_MS    250   // how soon a hang-up or the end of the node is noticed
+#define WRITE_MS    30000 // for a client that does not keep up
+#define EVENT_BYTES ((size_t)64 << 10)
+#define LIFE_LEN    32 // digits of a queue's id
 
 struct spot {
     uint64_t slot;
@@ -72,25 +71,30 @@ static enum sluice_code take_type(struct events_call *c, const char *name,
     return error->code;
 }
 
+// Up to 64 bits; NULL: it is not such a number.
+static const char *take_number(const char *text, uint64_t *out)
+{
+    size_t digits = strspn(text, "0123456789");
+    *out = 0;
+    for (size_t i = 0; i < digits; i++) {
+        uint64_t digit = (uint64_t)(text[i] - '0');
+        if (*out > (UINT64_MAX - digit) / 10) return NULL;
+        *out = *out * 10 + digit;
+    }
+    return digits > 0 ? text + digits : NULL;
+}
+
 // The numbers of a place, or a position, which is one of every shard.
 static bool take_spots(struct events_call *c, const char *text)
 {
     uint32_t shard = 0;
     for (;; shard++) {
-        char *end;
-        if (shard == c->shards || strspn(text, "0123456789") == 0 ||
-            strspn(text, "0123456789") > POSITION_LEN)
-            return false;
-        c->from[shard].slot = strtoull(text, &end, 10);
-        if (*end == '.') {
-            text = end + 1;
-            if (strspn(text, "0123456789") == 0 || strspn(text, "0123456789") > POSITION_LEN)
-                return false;
-            c->from[shard].seen = strtoull(text, &end, 10);
-        }
-        if (*end == '\0') break;
-        if (*end != '_') return false;
-        text = end + 1;
+        if (shard == c->shards) return false;
+        text = take_number(text, &c->from[shard].slot);
+        if (text && *text == '.') text = take_number(text + 1, &c->from[shard].seen);
+        if (!text) return false;
+        if (*text == '\0') break;
+        if (*text++ != '_') return false;
     }
     for (uint32_t rest = shard + 1; shard == 0 && rest < c->shards; rest++)
         c->from[rest] = c->from[0]; // one position for all of them

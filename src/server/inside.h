@@ -110,6 +110,8 @@ struct exchange {
     bool waits;
     bool begun;                       // the library has it, and can cancel it; under the lock
     bool unwanted;                    // it was to be cancelled before that
+    bool acks;                        // it carries some: what became of them is told in any case
+    bool crowded;                     // there was no room to wait in
     char (*tokens)[SLUICE_TOKEN_MAX]; // handed out by this answer
     size_t tokens_len;
 };
@@ -129,6 +131,7 @@ void answer_json(struct exchange *x, int status, struct json *body);
 void answer_bytes(struct exchange *x, int status, const char *type, struct buf *body); // takes it
 void answer_empty(struct exchange *x, int status);
 void answer_error(struct exchange *x, const struct sluice_error *error);
+struct json *problem_json(int status, const struct sluice_error *e);
 // With a status of its own, not that of the error's code. extra: one more header; may be NULL.
 void answer_problem(struct exchange *x, int status, const struct sluice_error *error,
                     const struct httpd_pair *extra);
@@ -185,6 +188,11 @@ struct json *stats_json(const char *queue, const struct sluice_stats *v);
 struct json *requests_json(const struct sluice_requests *r);
 struct json *message_json(const char *queue, const struct sluice_message *m);
 void answer_batch(struct exchange *x, const struct sluice_batch *b);
+// ... of a receive that carried acks; code SLUICE_OK, or why it received nothing
+void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct later_answer *a);
+
+// ---- settle.c
+struct json *outcomes_json(const struct later_answer *a);
 
 // ---- receive.c
 void receive_end_all(struct server *s); // those that wait get nothing

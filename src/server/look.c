@@ -27,7 +27,8 @@ struct json *message_json(const char *queue, const struct sluice_message *m)
 
 // Sluice-Took: how long it was here, in ms. The rest of what the client measures is the way, which
 // the locks' time is shorter by.
-static void answer_wire(struct exchange *x, const struct sluice_batch *b)
+static void answer_wire(struct exchange *x, const struct sluice_batch *b,
+                        const struct later_answer *acked)
 {
     char took[24];
     struct buf body;
@@ -37,20 +38,36 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b)
         .status = 200, .type = WIRE_TYPE, .headers = headers, .headers_len = 2};
     buf_init(&body, SIZE_MAX);
     wire_put_batch(&body, b);
+    if (acked)
+        wire_put_outcomes(&body, acked->outcomes, acked->len, acked->code ? acked->error : NULL);
     answer_with(x, &a, &body);
 }
 
-void answer_batch(struct exchange *x, const struct sluice_batch *b)
+static void answer(struct exchange *x, const struct sluice_batch *b,
+                   const struct later_answer *acked)
 {
     if (x->wire_out) {
-        answer_wire(x, b);
+        answer_wire(x, b, acked);
         return;
     }
     struct json *o = json_new(), *list = json_list_new();
     for (size_t i = 0; i < b->len; i++)
         json_list_take(list, message_json(x->queue, &b->messages[i]));
     json_take(o, "messages", list);
+    if (acked) json_take(o, "acked", outcomes_json(acked));
+    if (acked && acked->code)
+        json_take(o, "error", problem_json(err_http((enum err)acked->code), acked->error));
     answer_json(x, 200, o);
+}
+
+void answer_batch(struct exchange *x, const struct sluice_batch *b)
+{
+    answer(x, b, NULL);
+}
+
+void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct later_answer *a)
+{
+    answer(x, b, a);
 }
 
 void handle_peek(struct exchange *x)

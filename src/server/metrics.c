@@ -70,7 +70,7 @@ void metrics_settled(const struct exchange *x, const struct later_answer *a)
     METRICS_ADD(m, failed, x->outcome == LATER_FAIL ? done : 0);
     METRICS_ADD(m, released, x->outcome == LATER_RELEASE ? done : 0);
     METRICS_ADD(m, renewed, x->outcome == LATER_RENEW ? done : 0);
-    if (done > 0) metrics_committed(x);
+    if (done > 0 && !x->waits) metrics_committed(x); // acks of a receive: it took its own time
 }
 
 void metrics_event_lag(struct metrics *m, int64_t event_ms)

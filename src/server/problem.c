@@ -24,7 +24,7 @@ struct sluice_error error_of(enum sluice_code code, const char *reason, const ch
     return e;
 }
 
-static struct json *problem_json(int status, const struct sluice_error *e)
+struct json *problem_json(int status, const struct sluice_error *e)
 {
     struct json *o = json_new();
     json_text(o, "type", "about:blank");

@@ -107,18 +107,33 @@ static void cancel(struct exchange *x)
 {
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
-    bool begun = x->begun;
+    bool begun = x->begun, away = x->relay;
     x->unwanted = true; // also when it is just being begun again
     (void)pthread_mutex_unlock(&s->lock);
-    if (begun && (relay_cancel(x) || later_cancel(s->store, &x->later))) end_empty(x);
+    if (!begun) return;
+    bool back = away && relay_cancel(x); // or it came back by itself, and is begun anew
+    if (back && x->acks)                 // whether they were done there is not known
+        relay_do_here(x);
+    else if (back || (!away && later_cancel(s->store, &x->later)))
+        end_empty(x);
 }
 
-// The library has it now, or has answered it already.
-static void wait_begun(struct exchange *x)
+static bool is_unwanted(struct exchange *x)
+{
+    (void)pthread_mutex_lock(&x->server->lock);
+    bool unwanted = x->unwanted;
+    (void)pthread_mutex_unlock(&x->server->lock);
+    return unwanted;
+}
+
+// Whoever it went to has it now, or has answered it already. What was only looked for, or came back
+// meanwhile, is another call's to begin.
+static void wait_begun(struct exchange *x, enum relay_way way)
 {
     struct server *s = x->server;
+    if (way == RELAY_LOOKS) return;
     (void)pthread_mutex_lock(&s->lock);
-    x->begun = true;
+    if (way == RELAY_NOT || x->relay) x->begun = true;
     bool unwanted = x->unwanted;
     (void)pthread_mutex_unlock(&s->lock);
     if (unwanted) cancel(x);
@@ -151,13 +166,51 @@ void receive_end_all(struct server *s)
 
 // ---- receive
 
+static struct sluice_error too_many(const struct server *s)
+{
+    return error_of(SLUICE_LIMIT, "too-many-waiting", "wait", "%u receives wait here already",
+                    s->config.waiting_max);
+}
+
+// Whether the acks came to anything, be it a refusal. UNKNOWN: that is not known.
+static enum sluice_code acks_end(const struct later_answer *a)
+{
+    enum sluice_code end = SLUICE_UNAVAILABLE;
+    for (size_t i = 0; i < a->len; i++) {
+        const struct sluice_outcome *o = &a->outcomes[i];
+        if (*o->status || *o->reason) return SLUICE_OK;
+        if (o->code == SLUICE_UNKNOWN) end = SLUICE_UNKNOWN;
+    }
+    return end;
+}
+
+// A receive that failed, or had to wait and could not. Acks that were made are told all the same.
+static void answer_failure(struct exchange *x, const struct later_answer *a)
+{
+    struct later_answer told = *a;
+    struct sluice_error error = a->code ? *a->error : too_many(x->server);
+    enum sluice_code acks = acks_end(a);
+    if (acks == SLUICE_UNKNOWN) error.code = SLUICE_UNKNOWN;
+    told.code = error.code;
+    told.error = &error;
+    if (acks == SLUICE_OK)
+        answer_acked(x, &(struct sluice_batch){0}, &told);
+    else
+        answer_error(x, &error);
+}
+
 static void received(struct later *l, const struct later_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
     wait_end(x);
-    if (a->code) {
-        answer_error(x, a->error);
+    if (x->acks) {
+        x->outcome = LATER_ACK;
+        metrics_settled(x, a);
+    }
+    if (a->code || (x->crowded && a->batch->len == 0)) {
+        answer_failure(x, a);
+        sluice_batch_free(a->batch);
         call_end(s);
         return;
     }
@@ -169,7 +222,11 @@ static void received(struct later *l, const struct later_answer *a)
         give_back(x);
         x->tokens_len = 0;
     }
-    answer_batch(x, gone ? &nothing : a->batch);
+    const struct sluice_batch *given = gone ? &nothing : a->batch;
+    if (x->acks)
+        answer_acked(x, given, a);
+    else
+        answer_batch(x, given);
     sluice_batch_free(a->batch);
     call_end(s);
 }
@@ -195,7 +252,7 @@ static void read_tokens(struct exchange *x, struct bytes body)
 static void read_tokens_wire(struct exchange *x, struct bytes body)
 {
     struct sluice_batch *batch = NULL;
-    if (!wire_read_batch(body, &batch)) return;
+    if (!wire_read_batch_only(body, &batch)) return;
     keep_tokens(x, batch);
     sluice_batch_free(batch);
 }
@@ -217,7 +274,25 @@ struct receive_in {
     int64_t wait;
     int64_t visibility;
     const char *worker;
+    struct field_texts acks;
 };
+
+// False: it was answered.
+static bool may_wait(struct exchange *x, struct sluice_receive *ask)
+{
+    if (x->looked) { // some of the time was spent elsewhere
+        ask->wait_ms -= (clock_boot_ns() - x->began_ns) / 1000000;
+        if (ask->wait_ms < 0 || is_unwanted(x)) ask->wait_ms = 0;
+    }
+    if (ask->wait_ms <= 0 || x->waits || wait_begin(x)) return true;
+    ask->wait_ms = 0;
+    if (atomic_load(&x->server->stopping)) return true;
+    x->crowded = x->acks; // which are not kept from being made
+    if (x->crowded) return true;
+    struct sluice_error e = too_many(x->server);
+    answer_error(x, &e);
+    return false;
+}
 
 static void receive(struct exchange *x, const struct receive_in *in)
 {
@@ -225,39 +300,32 @@ static void receive(struct exchange *x, const struct receive_in *in)
                                  .max = (uint32_t)in->max,
                                  .wait_ms = in->wait,
                                  .visibility_ms = in->visibility,
-                                 .request = x->has_request ? &x->request : NULL};
+                                 .request = x->has_request ? &x->request : NULL,
+                                 .acks = (const char *const *)in->acks.rows,
+                                 .acks_len = in->acks.len};
     struct server *s = x->server;
     x->later.done = received;
-    if (x->looked) { // some of the time was spent elsewhere
-        ask.wait_ms -= (clock_boot_ns() - x->began_ns) / 1000000;
-        if (ask.wait_ms < 0) ask.wait_ms = 0;
-    }
-    if (ask.wait_ms > 0 && !x->waits && !wait_begin(x)) {
-        ask.wait_ms = 0;
-        if (!atomic_load(&s->stopping)) {
-            struct sluice_error e =
-                error_of(SLUICE_LIMIT, "too-many-waiting", "wait", "%u receives wait here already",
-                         s->config.waiting_max);
-            answer_error(x, &e);
-            return;
-        }
-    }
+    x->acks = ask.acks_len > 0;
+    if (!may_wait(x, &ask)) return;
     METRICS_ADD(&s->metrics, waits, x->waits && !x->looked);
     struct httpd_request *http = x->http;
     httpd_keep(http); // it may be answered before it is known to wait
-    if (x->waits) httpd_watch(http, client_gone);
-    if (!relay_takes(x, ask.wait_ms)) {
+    bool waits = x->waits;
+    if (waits) httpd_watch(http, client_gone);
+    enum relay_way way = relay_takes(x, ask.wait_ms);
+    if (way == RELAY_NOT) {
         call_begin(s);
         later_receive(s->store, x->queue, &ask, &x->later);
     }
-    if (x->waits) wait_begun(x);
+    if (waits) wait_begun(x, way);
     httpd_drop(http);
 }
 
 static void receive_wire(struct exchange *x)
 {
     struct wire_receive w;
-    if (!wire_read_receive(httpd_body(x->http), &w)) {
+    CLEANUP(wire_settle_done) struct wire_settle acks = {0};
+    if (!wire_read_receive_acks(httpd_body(x->http), &w, &acks)) {
         struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
                                          "the body is not what %s calls receive", WIRE_TYPE);
         answer_error(x, &e);
@@ -270,9 +338,21 @@ static void receive_wire(struct exchange *x)
         answer_error(x, &e);
         return;
     }
-    struct receive_in in = {
-        .max = w.max, .wait = w.wait_ms, .visibility = w.visibility_ms, .worker = w.worker};
+    struct receive_in in = {.max = w.max,
+                            .wait = w.wait_ms,
+                            .visibility = w.visibility_ms,
+                            .worker = w.worker,
+                            .acks = {acks.tokens, acks.len}};
     receive(x, &in);
+}
+
+static bool check_acks(struct exchange *x, const struct receive_in *in)
+{
+    if (in->acks.len <= WIRE_COUNT_MAX) return true;
+    struct sluice_error e =
+        error_of(SLUICE_INVALID, "", "ack", "ack is a list of at most %d tokens", WIRE_COUNT_MAX);
+    answer_error(x, &e);
+    return false;
 }
 
 void handle_receive(struct exchange *x)
@@ -293,10 +373,11 @@ void handle_receive(struct exchange *x)
          .at = offsetof(struct receive_in, visibility),
          .max = LEASE_MAX_MS},
         {.name = "worker", .kind = FIELD_TEXT, .at = offsetof(struct receive_in, worker)},
+        {.name = "ack", .kind = FIELD_TEXTS, .at = offsetof(struct receive_in, acks)},
     };
     if (!read_query(x, NULL, 0, NULL)) return;
     if (x->wire_in)
         receive_wire(x);
-    else if (read_fields(x, table, COUNT_OF(table), &in))
+    else if (read_fields(x, table, COUNT_OF(table), &in) && check_acks(x, &in))
         receive(x, &in);
 }

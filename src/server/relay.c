@@ -33,6 +33,7 @@ struct there {
     struct courier_place *place; // NULL: it speaks TLS, or there is no such place
     bool tls;
     bool may_have_token;
+    struct relay *first; // of those on their way there that may be cancelled; the server's lock
 };
 
 struct relays {
@@ -45,6 +46,8 @@ struct relays {
 struct relay {
     struct courier_call call; // first
     struct exchange *exchange;
+    struct there *there;
+    struct relay *next, *before;
     char *url;
     char *lines[LINES_MAX];
     size_t lines_len;
@@ -165,6 +168,36 @@ static void write_request(struct relay *r, const struct there *t, int64_t wait_m
     http->body_max = ANSWER_MAX;
 }
 
+// ---- those on their way; with the server's lock
+
+static void link_relay(struct relay *r)
+{
+    struct relay **first = &r->there->first;
+    r->next = *first;
+    if (*first) (*first)->before = r;
+    *first = r;
+    r->exchange->relay = r;
+}
+
+static void unlink_relay(struct relay *r)
+{
+    if (r->exchange->relay != r) return; // by TLS: it never was
+    if (r->next) r->next->before = r->before;
+    if (r->before)
+        r->before->next = r->next;
+    else
+        r->there->first = r->next;
+    r->exchange->relay = NULL;
+}
+
+static bool cancel(struct relays *all, struct relay *r)
+{
+    if (!courier_cancel(all->courier, &r->call)) return false; // it is about to come back
+    unlink_relay(r);
+    r->exchange->begun = false; // nobody has it
+    return true;
+}
+
 // ---- the answer
 
 static void copy_header(const struct http_call *from, const char *name, char *to, size_t len)
@@ -204,7 +237,7 @@ static bool is_for_nobody(const struct exchange *x, const struct http_call *http
 }
 
 // The exchange is this node's own again.
-static void do_it_here(struct exchange *x)
+void relay_do_here(struct exchange *x)
 {
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
@@ -218,26 +251,67 @@ static void do_it_here(struct exchange *x)
     call_end(s);
 }
 
+// Whose owner is away need not wait until it was waited for in vain.
+static void bring_back(struct server *s)
+{
+    struct relays *all = s->relays;
+    struct relay *back = NULL;
+    (void)pthread_mutex_lock(&all->lock);
+    struct there *t = all->all; // none of them ever leaves
+    (void)pthread_mutex_unlock(&all->lock);
+    for (; t; t = t->next) {
+        if (!owner_is_away(s->store, &t->name)) continue;
+        (void)pthread_mutex_lock(&s->lock);
+        for (struct relay *r = t->first, *next; r; r = next) {
+            next = r->next;
+            if (!cancel(all, r)) continue;
+            r->next = back;
+            back = r;
+        }
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    while (back) {
+        struct relay *r = back;
+        struct exchange *x = r->exchange;
+        back = r->next;
+        METRICS_ADD(&s->metrics, forwards_failed, 1);
+        relay_free(r);
+        relay_do_here(x);
+    }
+}
+
+static void found_out(void *ctx)
+{
+    struct server *s = ctx;
+    bring_back(s);
+    call_end(s);
+}
+
 static void came_back(struct courier_call *call)
 {
     struct relay *r = (struct relay *)call;
     struct exchange *x = r->exchange;
     struct server *s = x->server;
     struct http_call *http = &call->http;
-    if (is_final(http)) {
-        (void)pthread_mutex_lock(&s->lock);
-        x->relay = NULL;
-        (void)pthread_mutex_unlock(&s->lock);
+    bool final = is_final(http);
+    (void)pthread_mutex_lock(&s->lock);
+    unlink_relay(r);              // before it is freed: a hang-up cancels it at any moment
+    if (!final) x->begun = false; // who cancels it now is heard when it has begun again
+    (void)pthread_mutex_unlock(&s->lock);
+    if (final) {
         receive_relayed(x, is_for_nobody(x, http) ? buf_bytes(&http->body_in) : BYTES_EMPTY);
         answer_as_it_came(x, http);
         relay_free(r);
         call_end(s);
         return;
     }
-    if (http->end != HTTP_ANSWERED) owner_doubt(s->store, x->queue);
+    if (http->end != HTTP_ANSWERED) {
+        call_begin(s);
+        owner_doubt(s->store, x->queue, &r->there->name, found_out, s);
+    }
     METRICS_ADD(&s->metrics, forwards_failed, 1);
     relay_free(r);
-    do_it_here(x);
+    relay_do_here(x);
 }
 
 // ---- the way
@@ -248,20 +322,21 @@ static bool may_go(const struct exchange *x, const struct there *t)
 }
 
 // False: there is no way at the moment.
-static bool go(struct exchange *x, const struct there *t, int64_t wait_ms)
+static bool go(struct exchange *x, struct there *t, int64_t wait_ms)
 {
     struct server *s = x->server;
     struct relay *r = NEW(struct relay);
     r->exchange = x;
+    r->there = t;
     name_request(x);
     write_request(r, t, wait_ms);
     r->call.place = t->place;
     r->call.done = came_back;
-    (void)pthread_mutex_lock(&s->lock);
-    x->relay = t->tls ? NULL : r; // what may be cancelled
-    (void)pthread_mutex_unlock(&s->lock);
     if (!t->tls) {
+        (void)pthread_mutex_lock(&s->lock); // who finds it there may cancel it
+        link_relay(r);
         courier_do(s->relays->courier, &r->call);
+        (void)pthread_mutex_unlock(&s->lock);
         return true;
     }
     if (lanes_do(s->relays->lanes, &r->call)) return true;
@@ -276,29 +351,31 @@ static void found(void *ctx)
     struct owner_name name;
     if (owner_where(s->store, x->queue, &name) == OWNER_ELSEWHERE && !there_find(s->relays, &name))
         there_add(s->relays, &name);
-    do_it_here(x);
+    relay_do_here(x);
 }
 
-bool relay_takes(struct exchange *x, int64_t wait_ms)
+enum relay_way relay_takes(struct exchange *x, int64_t wait_ms)
 {
     struct server *s = x->server;
     struct owner_name name;
     if (x->relayed || httpd_header(x->http, PEER_FORWARDED) || httpd_body(x->http).len > BODY_MAX)
-        return false;
+        return RELAY_NOT;
     enum owner_where where = owner_where(s->store, x->queue, &name);
     struct there *t = where == OWNER_ELSEWHERE ? there_find(s->relays, &name) : NULL;
     bool looks = !x->looked && (where == OWNER_UNASKED || (where == OWNER_ELSEWHERE && !t));
     bool goes = !looks && t && may_go(x, t);
     x->looked = true;
     x->relayed = goes;
-    if (!looks && !goes) return false;
+    if (where == OWNER_HERE) bring_back(s); // it may have become so a moment ago
+    if (!looks && !goes) return RELAY_NOT;
     call_begin(s);
-    if (looks)
+    if (looks) {
         owner_find_later(s->store, x->queue, found, x);
-    else
-        goes = go(x, t, wait_ms);
-    if (!looks && !goes) call_end(s);
-    return looks || goes;
+        return RELAY_LOOKS;
+    }
+    if (go(x, t, wait_ms)) return RELAY_GOES;
+    call_end(s);
+    return RELAY_NOT;
 }
 
 bool relay_cancel(struct exchange *x)
@@ -306,8 +383,7 @@ bool relay_cancel(struct exchange *x)
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
     struct relay *r = x->relay;
-    bool cancelled = r && courier_cancel(s->relays->courier, &r->call);
-    if (cancelled) x->relay = NULL;
+    bool cancelled = r && cancel(s->relays, r);
     (void)pthread_mutex_unlock(&s->lock);
     if (cancelled) relay_free(r);
     return cancelled;

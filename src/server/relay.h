@@ -15,8 +15,12 @@ struct exchange;
 struct relays *relays_new(void);
 void relays_free(struct relays *r); // NULL is fine; nothing may be under way
 
-// Before a handler does what it is for. True: the exchange is on its way, and is answered, or its
-// route's handler is called again and hears false. wait_ms: how long the owner may wait on purpose.
-bool relay_takes(struct exchange *x, int64_t wait_ms);
+// Before a handler does what it is for. Other than RELAY_NOT: the exchange is on its way, and is
+// answered, or its route's handler is called again, perhaps before this returns: once more to go,
+// after a look, and then to do it here. wait_ms: how long the owner may wait on purpose.
+enum relay_way { RELAY_NOT, RELAY_LOOKS, RELAY_GOES };
+enum relay_way relay_takes(struct exchange *x, int64_t wait_ms);
 // True: it will not be answered by the relay any more, nor its handler be called.
 bool relay_cancel(struct exchange *x);
+// After that: it is done here after all, with the same request id.
+void relay_do_here(struct exchange *x);

@@ -49,7 +49,12 @@ enum sluice_code server_reload(struct server *s, const struct server_config *con
     struct sluice_error *e = error ? error : &own;
     struct tokens *old = config->tokens;
     bool both_ways = (s->tls != NULL) == (config->cert_file != NULL);
-    if (!both_ways) {
+    // A file that somebody is just writing has no tokens either. Nor does it say what the node
+    // listens on: that was judged when it was started, for the tokens it had.
+    if (auth_asks_tokens(s) && !config->tokens) {
+        *e = error_of(SLUICE_DENIED, "", "tokens",
+                      "tokens cannot be taken away by a reload; restart");
+    } else if (!both_ways) {
         *e = error_of(SLUICE_INVALID, "", "tls", "TLS begins and ends with the node; restart it");
     } else if (s->tls &&
                !tls_reload(s->tls, config->cert_file, config->key_file, why, sizeof why)) {

@@ -28,7 +28,7 @@ static const struct route routes[] = {
     {"POST", QUEUE "/messages", SCOPE_SEND, false, LARGE, handle_send},
     {"GET", QUEUE "/messages", SCOPE_READ, true, NONE, handle_peek},
     {"GET", QUEUE "/messages/{id}", SCOPE_READ, true, NONE, handle_show},
-    {"POST", QUEUE "/receive", SCOPE_WORK, false, SMALL, handle_receive},
+    {"POST", QUEUE "/receive", SCOPE_WORK, false, LARGE, handle_receive},
     {"POST", QUEUE "/ack", SCOPE_WORK, false, LARGE, handle_ack},
     {"POST", QUEUE "/fail", SCOPE_WORK, false, LARGE, handle_fail},
     {"POST", QUEUE "/release", SCOPE_WORK, false, LARGE, handle_release},

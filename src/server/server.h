@@ -45,7 +45,8 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
 const char *server_address(const struct server *s); // "127.0.0.1:7333"
 const char *server_node(const struct server *s);
 // Takes over what may change while it runs, all or nothing: tokens, the clients' rate, the log, the
-// certificate. The tokens are the server's afterwards, in both cases. error may be NULL.
+// certificate. The tokens are the server's afterwards, in both cases. A node that asks for tokens
+// is not told to stop asking: DENIED. error may be NULL.
 enum sluice_code server_reload(struct server *s, const struct server_config *config,
                                struct sluice_error *error);
 // Whether the certificate's files will do, without serving.

@@ -27,6 +27,14 @@ static struct json *outcome_json(const struct sluice_outcome *o)
     return out;
 }
 
+struct json *outcomes_json(const struct later_answer *a)
+{
+    struct json *list = json_list_new();
+    for (size_t i = 0; i < a->len; i++)
+        json_list_take(list, outcome_json(&a->outcomes[i]));
+    return list;
+}
+
 // The store or a wrong request id failed all of them alike, or the call did not come to any.
 static bool failed_whole(const struct exchange *x, const struct later_answer *a)
 {
@@ -53,10 +61,8 @@ static void answer_outcomes(struct exchange *x, const struct later_answer *a)
         answer_json(x, 200, outcome_json(&a->outcomes[0]));
         return;
     }
-    struct json *o = json_new(), *list = json_list_new();
-    for (size_t i = 0; i < a->len; i++)
-        json_list_take(list, outcome_json(&a->outcomes[i]));
-    json_take(o, "outcomes", list);
+    struct json *o = json_new();
+    json_take(o, "outcomes", outcomes_json(a));
     answer_json(x, 200, o);
 }
 

@@ -97,6 +97,61 @@ static void peek_and_show_bring_the_body(void **state)
     rig_close(&r);
 }
 
+// ... and whoever goes on behind the last one sees them all.
+static void one_peek_brings_only_so_many_bytes(void **state)
+{
+    (void)state;
+    enum { COUNT = 9, LARGE = 20 * MIB, MIDDLE = 5 * MIB };
+    static const size_t sizes[COUNT] = {MIDDLE, MIDDLE, MIDDLE, MIDDLE, LARGE, 1, 1, LARGE, 1};
+    static const size_t brought[] = {3, 1, 1, 2, 1, 1};
+    struct rig r;
+    struct sluice_batch *b;
+    char after[SLUICE_ID_MAX] = "";
+    rig_open(&r, backend);
+    create(&r, "tasks", "retry");
+    for (size_t i = 0; i < COUNT; i++)
+        send_body(&r, "tasks", i, sizes[i]);
+    for (size_t i = 0, seen = 0; i < sizeof brought / sizeof *brought; i++) {
+        struct sluice_peek from = {.after_id = *after ? after : NULL, .max = 100};
+        FINE(sluice_peek(r.s, "tasks", &from, &b, &error));
+        assert_int_equal(b->len, brought[i]);
+        for (size_t k = 0; k < b->len; k++, seen++)
+            assert_body(&b->messages[k], seen, sizes[seen]);
+        memcpy(after, b->messages[b->len - 1].id, sizeof after);
+        sluice_batch_free(b);
+    }
+    FINE(sluice_peek(r.s, "tasks", &(struct sluice_peek){.after_id = after}, &b, &error));
+    assert_int_equal(b->len, 0);
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
+// What is read at a time is less than what is asked for.
+static void a_peek_of_many_small_ones_is_whole(void **state)
+{
+    (void)state;
+    enum { COUNT = 300 };
+    struct rig r;
+    struct sluice_batch *b;
+    struct sluice_send messages[COUNT];
+    struct bytes bodies[COUNT];
+    rig_open(&r, backend);
+    create(&r, "tasks", "retry");
+    for (size_t i = 0; i < COUNT; i++) {
+        bodies[i] = body_make(i, 10 + i);
+        messages[i] = (struct sluice_send){.body = bodies[i].data, .body_len = bodies[i].len};
+    }
+    FINE(sluice_send(r.s, "tasks", messages, COUNT, NULL, NULL, &error));
+    FINE(sluice_peek(r.s, "tasks", &(struct sluice_peek){.max = COUNT}, &b, &error));
+    assert_int_equal(b->len, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_body(&b->messages[i], i, 10 + i);
+        bytes_free(bodies[i]);
+    }
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
 static void a_dead_letter_takes_its_body_along(void **state)
 {
     (void)state;
@@ -214,6 +269,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_batch_of_large_and_small_bodies_keeps_its_order),
         cmocka_unit_test(shards_have_their_own_bodies),
         cmocka_unit_test(peek_and_show_bring_the_body),
+        cmocka_unit_test(one_peek_brings_only_so_many_bytes),
+        cmocka_unit_test(a_peek_of_many_small_ones_is_whole),
         cmocka_unit_test(a_dead_letter_takes_its_body_along),
         cmocka_unit_test(a_redriven_letter_has_its_body_still),
         cmocka_unit_test(a_message_redriven_in_place_has_its_body_still),

@@ -167,6 +167,34 @@ static void work_whose_answers_were_lost_is_done_with_the_same_locks(void **stat
         work_with_a_loss(i);
 }
 
+static void acks_of_a_receive_whose_answer_was_lost_are_done_once(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_start(&r);
+    send_text(r.s, "first");
+    struct sluice_batch *b = receive(r.s, 1);
+    for (size_t i = 0; i < LOSSES; i++) {
+        send_text(r.s, "next");
+        struct sluice_batch *next = NULL;
+        const char *token = b->messages[0].token;
+        struct sluice_outcome acked;
+        struct sluice_receive ask = {
+            .worker = "tester", .wait_ms = 5000, .acks = &token, .acks_len = 1, .acked = &acked};
+        lose(&r, i, 1);
+        FINE(sluice_receive(r.s, "tasks", &ask, &next, &error));
+        assert_string_equal(acked.status, "processed");
+        assert_int_equal(next->len, 1);
+        assert_int_equal(next->messages[0].attempt, 1);
+        sluice_batch_free(b);
+        b = next;
+    }
+    assert_int_equal(stats_of(r.s).processed, LOSSES);
+    assert_int_equal(stats_of(r.s).locked, 1);
+    sluice_batch_free(b);
+    rig_stop(&r);
+}
+
 static void what_cannot_be_known_is_unknown_and_may_be_sent_again(void **state)
 {
     (void)state;
@@ -529,6 +557,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(send_whose_answer_was_lost_is_sent_once),
         cmocka_unit_test(work_whose_answers_were_lost_is_done_with_the_same_locks),
+        cmocka_unit_test(acks_of_a_receive_whose_answer_was_lost_are_done_once),
         cmocka_unit_test(what_cannot_be_known_is_unknown_and_may_be_sent_again),
         cmocka_unit_test(what_never_arrived_is_unavailable),
         cmocka_unit_test(node_that_restarts_is_survived),

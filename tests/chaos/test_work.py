@@ -211,6 +211,30 @@ def drain_of_a_strict_queue_does_not_end_at_the_first_turn(sluice):
 
 
 @case
+def an_ack_and_the_next_claim_are_one_commit(sluice):
+    sluice.create("tasks")
+    sluice.ok("send", "tasks", "--lines", "-", input="x\n" * 20)
+    same(len(jobs(sluice.ok("work", "tasks", "--drain", "--json", "--", "true").out)), 20)
+    events = [json.loads(line) for line in sluice.ok("events", "tasks", "--json").out.splitlines()]
+    claims = [event["position"] for event in events if event["type"] == "message-claimed"]
+    acks = [event["position"] for event in events if event["type"] == "message-outcome"]
+    same((len(claims), len(acks)), (20, 20))
+    same(claims[1:], acks[:-1])
+
+
+@case
+def a_worker_that_fails_jobs_in_between_loses_none(sluice):
+    sluice.create("tasks", *QUICK)
+    sluice.ok("send", "tasks", "--lines", "-", input="".join(f"{n}\n" for n in range(60)))
+    script = 'n=$(cat); [ $((n % 3)) -ne 0 ] || [ "$SLUICE_ATTEMPT" -gt 1 ] || exit 1'
+    worker = start(sluice, script, "-c", "3")
+    until(lambda: sluice.stats("tasks")["processed"] == 60, "all are processed")
+    worker.send_signal(signal.SIGTERM)
+    status, done = ended(worker)
+    same((status, len(done), len([job for job in done if job["status"] == "processed"])), (0, 80, 60))
+
+
+@case
 def retries_go_on_until_the_dead_letter_queue(sluice):
     sluice.create("tasks", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=2",
                   "failureStrategy.deadLetterQueue=dead", *QUICK)

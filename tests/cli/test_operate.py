@@ -171,6 +171,54 @@ def tokens_are_read_again_on_hangup(sluice):
 
 
 @case
+def a_hangup_never_takes_authentication_away(sluice):
+    """Whatever is left of a file that somebody was just writing: nobody comes in who could not before."""
+    boss, line = new_token(sluice, "admin", "*", "boss")
+    other, other_line = new_token(sluice, "admin", "*", "other")
+    tokens = write(sluice, "tokens", line + "\n")
+    whole = f"log.level = info\ntokens = {tokens}\n"
+    path = write(sluice, "s.conf", whole)
+    no_tokens = {"empty": "", "truncated": whole[:whole.index("tokens")], "no value": "tokens =\n", "a section without lines": "[tokens]\n",
+                 "another setting alone": "log.requests = yes\n", "told to be insecure": "insecure = yes\n"}
+    with Node(sluice, "--config", path) as node:
+        for failures, (what, text) in enumerate(no_tokens.items(), 1):
+            write(sluice, "s.conf", text)
+            node.signal(signal.SIGHUP)
+            until(lambda: node.log().count("event=reload-failed") == failures, f"it is refused: {what}: {node.log()}")
+            same((node.ask("GET", "/v1/queues")[0], node.ask("GET", "/v1/queues", token=boss)[0]), (401, 200), what)
+        same(node.log().count("level=error event=reload-failed"), len(no_tokens))
+        same(node.log().count("tokens cannot be taken away by a reload; restart"), len(no_tokens))
+        holds("event=request" not in node.log(), "what else the file said was not taken over either")
+        for half in (whole[:-3], None):  # a path that was cut; no file
+            failures = node.log().count("event=reload-failed")
+            write(sluice, "s.conf", half) if half else os.remove(path)
+            node.signal(signal.SIGHUP)
+            until(lambda: node.log().count("event=reload-failed") > failures, f"it is refused: {node.log()}")
+            same((node.ask("GET", "/v1/queues")[0], node.ask("GET", "/v1/queues", token=boss)[0]), (401, 200), half)
+        write(sluice, "s.conf", whole)
+        write(sluice, "tokens", other_line + "\n")  # other tokens it takes
+        node.signal(signal.SIGHUP)
+        until(lambda: "event=reloaded" in node.log(), "it was reloaded")
+        same((node.ask("GET", "/v1/queues", token=boss)[0], node.ask("GET", "/v1/queues", token=other)[0]), (401, 200))
+
+
+@case
+def a_hangup_may_begin_authentication_and_then_not_end_it(sluice):
+    boss, line = new_token(sluice, "admin", "*", "boss")
+    path = write(sluice, "s.conf", "")
+    with Node(sluice, "--config", path) as node:
+        same(node.ask("GET", "/v1/queues")[0], 200)
+        write(sluice, "s.conf", f"[tokens]\n{line}\n")
+        node.signal(signal.SIGHUP)
+        until(lambda: "event=reloaded" in node.log(), "it was reloaded")
+        same((node.ask("GET", "/v1/queues")[0], node.ask("GET", "/v1/queues", token=boss)[0]), (401, 200))
+        write(sluice, "s.conf", "")
+        node.signal(signal.SIGHUP)
+        until(lambda: "event=reload-failed" in node.log(), "it is refused")
+        same((node.ask("GET", "/v1/queues")[0], node.ask("GET", "/v1/queues", token=boss)[0]), (401, 200))
+
+
+@case
 def level_and_limits_change_on_hangup_and_the_rest_wants_a_restart(sluice):
     path = write(sluice, "s.conf", "limits.body = 1MiB\n")
     with Node(sluice, "--config", path) as node:

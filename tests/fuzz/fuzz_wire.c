@@ -44,6 +44,29 @@ static void try_settle(struct bytes in)
     wire_settle_done(&out);
 }
 
+static void try_acks(struct bytes in)
+{
+    struct wire_receive ask;
+    struct wire_settle acks;
+    if (!wire_read_receive_acks(in, &ask, &acks)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_receive(&b, &ask);
+    if (b.len < in.len) wire_put_acks(&b, (const char *const *)acks.tokens, acks.len);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    wire_settle_done(&acks);
+}
+
+static void try_acked(struct bytes in)
+{
+    struct sluice_outcome outcomes[ROWS];
+    struct sluice_error error;
+    struct sluice_batch *out;
+    for (size_t len = 0; len <= ROWS; len++)
+        if (wire_read_batch_acked(in, &out, outcomes, len, &error)) sluice_batch_free(out);
+    if (wire_read_batch_only(in, &out)) sluice_batch_free(out);
+}
+
 static void try_answers(struct bytes in)
 {
     struct sluice_sent sent[ROWS];
@@ -64,6 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     try_sends(in);
     try_batch(in);
     try_settle(in);
+    try_acks(in);
+    try_acked(in);
     try_answers(in);
     return 0;
 }

@@ -117,9 +117,10 @@ static void each_request_has_its_own_largest_body(void **state)
         const char *method, *path;
         int status;
     } cases[] = {
-        {"PUT", "/v1/queues/other", 413},        {"POST", "/v1/queues/tasks/receive", 413},
-        {"POST", "/v1/queues/tasks/purge", 413}, {"DELETE", "/v1/queues/tasks", 413},
-        {"POST", "/v1/queues/tasks/ack", 400},   {"POST", "/v1/queues/tasks/messages", 201}};
+        {"PUT", "/v1/queues/other", 413},          {"POST", "/v1/queues/tasks/pause", 413},
+        {"POST", "/v1/queues/tasks/purge", 413},   {"DELETE", "/v1/queues/tasks", 413},
+        {"POST", "/v1/queues/tasks/ack", 400},     {"POST", "/v1/queues/tasks/receive", 400},
+        {"POST", "/v1/queues/tasks/messages", 201}};
     struct rig r;
     struct reply reply;
     static char body[17 * KIB];

@@ -49,21 +49,29 @@ void open_at(const char *url, const struct sluice_options *options, struct sluic
     if (sluice_open(url, options, out, &error)) fail_msg("%s: %s", url, error.message);
 }
 
-void desk_open_here(struct rig *r)
+struct desk *desk_open_of(struct rig *r, const char *queue, uint32_t shards, uint32_t shard)
 {
     struct sluice_queue_info *info = NULL;
-    struct desk_config config = {.patience_ms = DEADLINE_MS};
+    struct desk *desk = NULL;
+    struct desk_config config = {.id = {.shard = shard}, .patience_ms = DEADLINE_MS};
     config_defaults(&config.birth);
-    assert_int_equal(sluice_queue_show(r->client, "tasks", &info, NULL), SLUICE_OK);
+    config.birth.shards = shards;
+    assert_int_equal(sluice_queue_show(r->client, queue, &info, NULL), SLUICE_OK);
     for (size_t i = 0; i < sizeof config.id.queue; i++) {
         unsigned byte;
         assert_int_equal(sscanf(info->id + 2 * i, "%2x", &byte), 1);
         config.id.queue[i] = (uint8_t)byte;
     }
-    (void)snprintf(config.queue, sizeof config.queue, "tasks");
+    (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
     sluice_queue_info_free(info);
+    assert_int_equal(desk_open(r->store, &config, &desk), ERR_OK);
+    return desk;
+}
+
+void desk_open_here(struct rig *r)
+{
     r->store = file_open(r->dir, NULL);
-    assert_int_equal(desk_open(r->store, &config, &r->desk), ERR_OK);
+    r->desk = desk_open_of(r, "tasks", 1, 0);
 }
 
 int rig_set_up(void **state)

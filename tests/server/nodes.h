@@ -31,7 +31,9 @@ extern const char *node_token; // that it brings; NULL: none
 int node_number(const struct node_process *n, const char *path, const char *before);
 int sent_through(const struct node_process *n); // messages that it took itself
 
-void desk_open_here(struct rig *r);
+void desk_open_here(struct rig *r); // at a store of its own
+// Of another queue, created with so many shards and nothing else.
+struct desk *desk_open_of(struct rig *r, const char *queue, uint32_t shards, uint32_t shard);
 struct desk_owner owner_now(struct rig *r, struct owner_name *name);
 
 void open_at(const char *url, const struct sluice_options *options, struct sluice **out);

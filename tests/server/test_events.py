@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream of a queue that is deleted, and of the next one of its name; where a dead letter comes from."""
+import socket
+
 from harness import FENCED, case, contains, holds, main, same, until
 from serving import Node
 
@@ -63,6 +65,42 @@ def who_comes_back_to_another_queue_of_the_name_is_told_of_the_gap_and_all_of_it
         same(node.stream("/tasks/events", {"Last-Event-ID": place}).next()[1]["message"], second)
         for wrong in ("17.2", seen.replace("-", ""), queue["id"] + "-", queue["id"] + "-1.1", "x" * 32 + "-1.1"):
             same(node.raw("GET", f"/v1/queues/tasks/events?from={wrong}").status, 400, wrong)
+
+
+@case
+def a_place_has_numbers_of_64_bits(sluice):
+    with Node(sluice) as node:
+        life_id = node.does(201, "PUT", "/tasks")["id"]
+        most, over = 2**64 - 1, 2**64
+        for place, status in ((most, 200), (over, 400), (10 * over, 400), (f"{life_id}-{most}.{most}", 200),
+                              (f"{life_id}-{over}.1", 400), (f"{life_id}-1.{over}", 400), (f"{life_id}-1.", 400)):
+            path = "/v1/queues/tasks/events"
+            same(node.raw("HEAD", path, headers={"Last-Event-ID": str(place)}).status, status, place)
+            same(node.raw("HEAD", f"{path}?from={place}").status, status, place)
+
+
+@case
+def streams_that_nobody_reads_cost_little(sluice):
+    """However much there is to tell: what a client has not read is not read from the journal either."""
+    def sample(node, name):
+        text = node.raw("GET", "/metrics").body.decode()
+        return sum(float(line.split()[1]) for line in text.splitlines() if line.startswith(name + " "))
+
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/tasks")
+        for _ in range(20):
+            node.does(200, "POST", "/tasks/messages", {"messages": [{"body": "x"}] * 5000})
+        before = sample(node, "process_resident_memory_bytes")
+        lines = [node.connect() for _ in range(8)]
+        for line in lines:
+            line.connect()
+            line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.request("GET", "/v1/queues/tasks/events")
+        until(lambda: sample(node, "sluice_events_written_total") >= 8 * 2000, "every stream is as full as it gets")
+        grown = sample(node, "process_resident_memory_bytes") - before
+        holds(grown < 8 * 16 * 2**20, f"8 streams took {grown / 2**20:.0f} MiB")
+        for line in lines:
+            line.close()
 
 
 @case

@@ -167,6 +167,56 @@ static void asks_come_out_as_they_went_in(void **state)
     wire_settle_done(&settle);
 }
 
+static void a_receive_with_acks_comes_out_as_it_went_in(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct wire_receive ask = {.worker = "w", .max = 7}, ask_out;
+    struct wire_settle acks;
+    const char *tokens[] = {"one", "two"};
+    wire_put_receive(&b, &ask);
+    size_t plain = b.len;
+    assert_true(wire_read_receive_acks(buf_bytes(&b), &ask_out, &acks));
+    assert_int_equal(acks.len, 0);
+    wire_put_acks(&b, tokens, 2);
+    assert_true(wire_read_receive_acks(buf_bytes(&b), &ask_out, &acks));
+    assert_int_equal(ask_out.max, 7);
+    assert_int_equal(acks.len, 2);
+    assert_string_equal(acks.tokens[1], "two");
+    wire_settle_done(&acks);
+    for (size_t len = plain + 1; len < b.len; len++)
+        assert_false(wire_read_receive_acks(bytes_of(b.data, len), &ask_out, &acks));
+}
+
+static void its_answer_comes_out_as_it_went_in(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct sluice_message copy[2] = {messages[0], messages[1]};
+    struct sluice_outcome acked[] = {{.status = "processed"},
+                                     {.code = SLUICE_CONFLICT, .status = ""}};
+    struct sluice_outcome out[2];
+    struct sluice_error error = {.code = SLUICE_LIMIT, .reason = "full"}, why;
+    struct sluice_batch *batch;
+    wire_put_batch(&b, &(struct sluice_batch){copy, 2});
+    wire_put_outcomes(&b, acked, 2, &error);
+    assert_true(wire_read_batch_acked(buf_bytes(&b), &batch, out, 2, &why));
+    assert_int_equal(batch->len, 2);
+    assert_string_equal(out[0].status, "processed");
+    assert_int_equal(out[1].code, SLUICE_CONFLICT);
+    assert_int_equal(why.code, SLUICE_LIMIT);
+    assert_string_equal(why.reason, "full");
+    sluice_batch_free(batch);
+    assert_true(wire_read_batch_only(buf_bytes(&b), &batch));
+    sluice_batch_free(batch);
+    assert_false(wire_read_batch(buf_bytes(&b), &batch));
+    assert_false(wire_read_batch_acked(buf_bytes(&b), &batch, out, 1, &why));
+    for (size_t len = 0; len < b.len; len++)
+        assert_false(wire_read_batch_acked(bytes_of(b.data, len), &batch, out, 2, &why));
+}
+
 static void nothing_that_was_cut_short_is_read(void **state)
 {
     (void)state;
@@ -223,6 +273,8 @@ int main(void)
         cmocka_unit_test(a_batch_comes_out_as_it_went_in_and_owns_its_memory),
         cmocka_unit_test(answers_come_out_as_they_went_in),
         cmocka_unit_test(asks_come_out_as_they_went_in),
+        cmocka_unit_test(a_receive_with_acks_comes_out_as_it_went_in),
+        cmocka_unit_test(its_answer_comes_out_as_it_went_in),
         cmocka_unit_test(nothing_that_was_cut_short_is_read),
         cmocka_unit_test(a_count_that_cannot_be_is_refused_before_memory_is_taken),
         cmocka_unit_test(a_text_with_a_zero_inside_is_refused),

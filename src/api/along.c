@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// In a queue of one shard both go to its desk together. Elsewhere (several shards, a token that
+// cannot be read, a queue that is not open yet) the acks go first, and the receive when they were
+// answered: one that does not wait would else look before they have set anything free.
+#include "api/along.h"
+
+#include "api/acks.h"
+#include "api/later_desk.h"
+#include "base/memory.h"
+#include "os/clock.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct along {
+    struct later acks;    // first
+    struct later receive; // what each is answered to
+    struct later *later;
+    struct sluice *handle;
+    // under the handle's lock, which is held during no call
+    int holds;     // acks and receive, until they are over; whoever else looks at it
+    int left;      // of acks and receive
+    bool begun;    // the receive can be cancelled
+    bool unwanted; // ... and is to be
+    bool together;
+
+    char queue[QUEUE_NAME_MAX + 2]; // one longer than allowed is still refused
+    char worker[WORKER_NAME_MAX + 2];
+    struct sluice_receive then; // the receive without acks
+    int64_t until;              // clock_boot_ms
+    struct sluice_request request;
+    struct sluice_outcome *outcomes;
+    size_t len;
+    enum sluice_code code; // of the receive
+    struct sluice_error error;
+    struct sluice_batch *batch;
+};
+
+// Drops a hold, and a part that has ended. The last part answers; once the caller was told he may
+// close the handle.
+static void leave(struct along *a, bool part)
+{
+    struct later *l = a->later;
+    (void)pthread_mutex_lock(&a->handle->lock);
+    bool over = part && --a->left == 0;
+    bool last = --a->holds == 0;
+    if (over) l->inside = NULL;
+    struct sluice_outcome *outcomes = over ? a->outcomes : NULL; // taken
+    struct sluice_error error = a->error;
+    struct later_answer answer = {
+        .code = a->code, .error = &error, .outcomes = outcomes, .len = a->len, .batch = a->batch};
+    (void)pthread_mutex_unlock(&a->handle->lock);
+    if (last) memory_free(a);
+    if (over) l->done(l, &answer);
+    memory_free(outcomes);
+}
+
+// ---- the receive
+
+static void received(struct later *l, const struct later_answer *answer)
+{
+    struct along *a = (struct along *)((char *)l - offsetof(struct along, receive));
+    (void)pthread_mutex_lock(&a->handle->lock);
+    a->code = answer->code;
+    if (answer->code) a->error = *answer->error;
+    a->batch = answer->batch;
+    (void)pthread_mutex_unlock(&a->handle->lock);
+    leave(a, true);
+}
+
+static void receive_nothing(struct along *a)
+{
+    (void)pthread_mutex_lock(&a->handle->lock);
+    a->batch = batch_take(batch_new(0));
+    (void)pthread_mutex_unlock(&a->handle->lock);
+    leave(a, true);
+}
+
+// With a hold of the caller's.
+static void call_off(struct along *a)
+{
+    if (later_cancel(a->handle, &a->receive)) receive_nothing(a);
+}
+
+// With a hold, which it drops: the receive is under way, or over.
+static void has_begun(struct along *a)
+{
+    (void)pthread_mutex_lock(&a->handle->lock);
+    a->begun = true;
+    bool unwanted = a->unwanted;
+    (void)pthread_mutex_unlock(&a->handle->lock);
+    if (unwanted) call_off(a);
+    leave(a, false);
+}
+
+// ---- the acks
+
+// Before their part is over; it goes on as one of the receive's.
+static void receive_next(struct along *a)
+{
+    (void)pthread_mutex_lock(&a->handle->lock);
+    bool unwanted = a->unwanted;
+    a->holds++;
+    (void)pthread_mutex_unlock(&a->handle->lock);
+    int64_t left = a->until - clock_boot_ms();
+    a->then.wait_ms = left > 0 ? left : 0;
+    if (unwanted)
+        receive_nothing(a);
+    else
+        later_receive(a->handle, a->queue, &a->then, &a->receive);
+    has_begun(a);
+}
+
+static void acked(struct later *l, const struct later_answer *answer)
+{
+    struct along *a = (struct along *)l;
+    for (size_t i = 0; i < answer->len; i++)
+        a->outcomes[i] = answer->outcomes[i];
+    acks_fill(a->outcomes, a->len, answer->code);
+    if (!a->together) receive_next(a);
+    leave(a, true);
+}
+
+// ---- both
+
+static struct along *along_new(struct sluice *s, const char *queue, const struct sluice_receive *o,
+                               struct later *l)
+{
+    struct along *a = NEW(struct along);
+    a->acks.done = acked;
+    a->receive.done = received;
+    a->later = l;
+    a->handle = s;
+    a->holds = 3; // of both parts, and ours until they have begun
+    a->left = 2;
+    a->then = *o;
+    a->then.acks = NULL;
+    a->then.acks_len = 0;
+    a->until = clock_boot_ms() + (o->wait_ms > 0 ? o->wait_ms : 0);
+    (void)snprintf(a->queue, sizeof a->queue, "%s", queue);
+    if (o->worker) (void)snprintf(a->worker, sizeof a->worker, "%s", o->worker);
+    if (o->worker) a->then.worker = a->worker;
+    if (o->request) a->request = *o->request;
+    if (o->request) a->then.request = &a->request;
+    a->len = o->acks_len;
+    a->outcomes = memory_zeroed(a->len, sizeof *a->outcomes);
+    l->inside = a;
+    return a;
+}
+
+void along_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
+                   struct later *l)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    enum sluice_code code = receive_check(options, &error);
+    if (code) {
+        l->done(l, &(struct later_answer){.code = code, .error = &error});
+        return;
+    }
+    struct sluice_request id;
+    struct later_settle what = acks_of(options, &id);
+    struct along *a = along_new(s, queue, options, l);
+    a->together = true;
+    if (desk_way_both(s, queue, &what, &a->acks, &a->then, &a->receive)) {
+        has_begun(a);
+        return;
+    }
+    a->together = false;
+    later_settle(s, queue, &what, &a->acks);
+    leave(a, false);
+}
+
+void along_cancel(struct sluice *s, struct later *l)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct along *a = l->inside;
+    if (a) a->holds++;
+    if (a) a->unwanted = true;
+    bool begun = a && a->begun;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (begun) call_off(a);
+    if (a) leave(a, false);
+}

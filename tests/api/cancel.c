@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receives that are called off while they are on their way, by one or by two at once. Each of these
+// is a race that was lost once: they are run often enough to lose it again.
+#include "../conformance/store/support.h"
+#include "../support/calls.h"
+#include "../unit/unit.h"
+#include "api/later.h"
+#include "os/clock.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROUNDS  20000
+#define TIME_MS 1500 // of one test, at most
+
+static const struct sluice_receive patient = {.wait_ms = DEADLINE_MS, .worker = "w"};
+
+static void linger(unsigned turns)
+{
+    for (unsigned i = 0; i < turns; i++)
+        (void)sched_yield();
+}
+
+static void create(struct sluice *s, const char *shards)
+{
+    struct sluice_setting setting = {"shards", shards};
+    assert_int_equal(sluice_queue_create(s, "tasks", &setting, 1, NULL), SLUICE_OK);
+}
+
+// ---- two at once
+
+struct other {
+    struct sluice *s;
+    struct later *_Atomic later; // what to cancel; NULL: nothing at the moment
+    _Atomic bool cancelled;
+    _Atomic bool over;
+};
+
+static void *cancel_too(void *arg)
+{
+    struct other *o = arg;
+    while (!atomic_load(&o->over)) {
+        struct later *l = atomic_load(&o->later);
+        if (!l) continue;
+        atomic_store(&o->cancelled, later_cancel(o->s, l));
+        atomic_store(&o->later, NULL);
+    }
+    return NULL;
+}
+
+// As a client that hangs up and a node that stops do.
+static void cancel_twice(const char *shards)
+{
+    struct other o = {0};
+    struct sluice_batch *b;
+    pthread_t thread;
+    assert_int_equal(sluice_open("mem:", NULL, &o.s, NULL), SLUICE_OK);
+    create(o.s, shards);
+    assert_int_equal(sluice_receive(o.s, "tasks", NULL, &b, NULL), SLUICE_OK); // opens the desks
+    sluice_batch_free(b);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_too, &o), 0);
+    int64_t until = clock_boot_ms() + TIME_MS;
+    for (int i = 0; i < ROUNDS && clock_boot_ms() < until; i++) {
+        struct call c;
+        call_init(&c);
+        later_receive(o.s, "tasks", &patient, &c.later);
+        atomic_store(&o.later, &c.later);
+        for (int spin = 0; spin < i % 64; spin++)
+            (void)atomic_load(&o.later); // he needs a moment to see it
+        bool cancelled = later_cancel(o.s, &c.later);
+        while (atomic_load(&o.later)) {
+        }
+        int off = cancelled + atomic_load(&o.cancelled);
+        assert_in_range(off, 0, 1);
+        if (off == 0) call_wait(&c); // too late to cancel, too early to wait
+        assert_int_equal(c.answers, 1 - off);
+        call_done(&c);
+    }
+    atomic_store(&o.over, true);
+    (void)pthread_join(thread, NULL);
+    sluice_close(o.s);
+}
+
+static void one_of_two_who_cancel_is_told_that_it_is_off(void **state)
+{
+    (void)state;
+    cancel_twice("1");
+}
+
+static void one_of_two_is_told_so_at_several_shards(void **state)
+{
+    (void)state;
+    cancel_twice("3");
+}
+
+// ---- on the way
+
+// The first receive of a handle opens the queue, goes to its desk and finds a message there;
+// whoever is told that it is off closes the handle at once.
+static void cancel_and_close(const char *shards)
+{
+    char dir[SCRATCH_MAX];
+    struct sluice *s;
+    struct sluice_send m = {.body = "x", .body_len = 1};
+    struct sluice_receive ask = patient;
+    ask.visibility_ms = 1;
+    scratch_make(dir);
+    assert_int_equal(sluice_open(dir, NULL, &s, NULL), SLUICE_OK);
+    create(s, shards);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(sluice_send(s, "tasks", &m, 1, NULL, NULL, NULL), SLUICE_OK);
+    sluice_close(s);
+    int64_t until = clock_boot_ms() + TIME_MS;
+    for (unsigned i = 0; i < ROUNDS && clock_boot_ms() < until; i++) {
+        struct call c;
+        call_init(&c);
+        assert_int_equal(sluice_open(dir, NULL, &s, NULL), SLUICE_OK);
+        later_receive(s, "tasks", &ask, &c.later);
+        linger(i * 37 % 400);
+        if (later_cancel(s, &c.later))
+            assert_int_equal(c.answers, 0);
+        else
+            call_wait(&c);
+        sluice_close(s);
+        call_done(&c);
+    }
+    scratch_remove(dir);
+}
+
+static void a_handle_can_be_closed_when_its_receive_is_off(void **state)
+{
+    (void)state;
+    cancel_and_close("1");
+}
+
+static void a_handle_can_be_closed_so_at_several_shards(void **state)
+{
+    (void)state;
+    cancel_and_close("3");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_of_two_who_cancel_is_told_that_it_is_off),
+        cmocka_unit_test(one_of_two_is_told_so_at_several_shards),
+        cmocka_unit_test(a_handle_can_be_closed_when_its_receive_is_off),
+        cmocka_unit_test(a_handle_can_be_closed_so_at_several_shards),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

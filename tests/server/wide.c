@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues of several shards at two nodes: one node owns all of them, and what is wrong with it is
+// found out once, not once for each.
+#include "nodes.h"
+
+#include "os/clock.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHARDS_MANY "16"
+#define MANY        64 // messages of one call: some for each shard
+#define QUEUES      20
+#define CALLS       4  // at each node, of each queue
+#define EACH        12 // messages of such a call
+
+static void make_wide(struct rig *r, const char *queue, const char *shards)
+{
+    struct sluice_setting wide = {"shards", shards};
+    assert_int_equal(sluice_queue_create(r->client, queue, &wide, 1, NULL), SLUICE_OK);
+}
+
+// Each of a group of its own, so that they go to all shards. Answers how long it took.
+static int64_t send_wide(struct sluice *s, const char *queue, size_t len)
+{
+    static _Atomic unsigned number;
+    struct sluice_send messages[MANY];
+    char groups[MANY][24];
+    for (size_t i = 0; i < len; i++) {
+        (void)snprintf(groups[i], sizeof groups[i], "%u", atomic_fetch_add(&number, 1));
+        messages[i] = (struct sluice_send){.body = "x", .body_len = 1, .group = groups[i]};
+    }
+    int64_t began = clock_boot_ms();
+    struct sluice_error error = {.code = SLUICE_OK};
+    if (sluice_send(s, queue, messages, len, NULL, NULL, &error)) fail_msg("%s", error.message);
+    return clock_boot_ms() - began;
+}
+
+static void a_paused_owner_costs_a_second_whatever_it_owns(void **state)
+{
+    struct rig *r = *state;
+    static const char *const queues[] = {"wide", "wider", "widest"};
+    struct sluice *one = NULL, *two = NULL;
+    struct sluice_options patient = {.timeout_ms = 60000};
+    node_start(&r->one);
+    node_start(&r->two);
+    open_at(r->one.url, NULL, &one);
+    open_at(r->two.url, &patient, &two);
+    for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
+        make_wide(r, queues[i], SHARDS_MANY);
+        (void)send_wide(one, queues[i], MANY);
+        (void)send_wide(two, queues[i], MANY);
+    }
+    assert_int_equal(sent_through(&r->two), 0);
+    node_pause(&r->one);
+    for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
+        int64_t took = send_wide(two, queues[i], MANY), limit = (i == 0 ? 1000 : 0) + 2 * SOON_MS;
+        print_message("# %s: %" PRId64 " ms\n", queues[i], took);
+        if (took > limit) fail_msg("%s: it took %" PRId64 " ms", queues[i], took);
+    }
+    (void)kill(r->one.pid, SIGCONT);
+    sluice_close(one);
+    sluice_close(two);
+}
+
+// ---- one owner
+
+#define SHARDS 4
+
+// The node that owns all the queue's shards.
+static void assert_one_owner(struct rig *r, const char *queue, struct owner_name *first)
+{
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        struct desk *d = desk_open_of(r, queue, SHARDS, i);
+        struct desk_owner o;
+        struct owner_name name;
+        assert_int_equal(desk_sync(d), ERR_OK);
+        desk_owner(d, &o);
+        assert_true(owner_parse(o.address, &name));
+        if (i == 0) *first = name;
+        if (strcmp(name.node, first->node) != 0)
+            fail_msg("%s: %s owns shard 0, %s owns shard %u", queue, first->node, name.node, i);
+        desk_close(d);
+    }
+}
+
+// As if it had been first everywhere but in one place.
+static void give_first_shard(struct rig *r, const char *queue, const struct owner_name *to)
+{
+    struct desk *d = desk_open_of(r, queue, SHARDS, 0);
+    struct desk_owner o;
+    char address[JOURNAL_ADDRESS_MAX + 1];
+    assert_int_equal(desk_sync(d), ERR_OK);
+    desk_owner(d, &o);
+    assert_true(owner_print(to, address));
+    struct journal_owner owner = {.token = o.token + 1, .address = bytes_str(address)};
+    assert_int_equal(desk_own(d, o.epoch, &owner), ERR_OK);
+    desk_close(d);
+}
+
+static size_t drain_all(struct sluice *s, const char *queue)
+{
+    size_t count = 0;
+    struct sluice_receive ask = {.max = 64};
+    for (;;) {
+        struct sluice_batch *batch = NULL;
+        assert_int_equal(sluice_receive(s, queue, &ask, &batch, NULL), SLUICE_OK);
+        size_t len = batch->len;
+        for (size_t i = 0; i < len; i++) {
+            const char *token = batch->messages[i].token;
+            assert_int_equal(sluice_ack(s, queue, &token, 1, NULL, NULL), SLUICE_OK);
+        }
+        sluice_batch_free(batch);
+        count += len;
+        if (len == 0) return count;
+    }
+}
+
+static void who_owns_the_first_shard_takes_the_others_from_a_node_that_lives(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *one = NULL, *two = NULL;
+    struct owner_name name;
+    size_t calls = 2;
+    make_wide(r, "wide", "4");
+    node_start(&r->one);
+    node_start(&r->two);
+    open_at(r->one.url, NULL, &one);
+    open_at(r->two.url, NULL, &two);
+    use_node(&r->one, "to be named by a journal");
+    (void)send_wide(two, "wide", EACH);
+    assert_one_owner(r, "wide", &name);
+    assert_string_equal(name.node, "two");
+    (void)owner_now(r, &name);
+    assert_string_equal(name.node, "one");
+    give_first_shard(r, "wide", &name);
+    (void)send_wide(one, "wide", EACH);
+    assert_one_owner(r, "wide", &name);
+    assert_string_equal(name.node, "one");
+    int64_t until = clock_boot_ms() + DEADLINE_MS;
+    int before = sent_through(&r->one);
+    for (; sent_through(&r->one) == before; calls++) { // the second has learned it
+        (void)send_wide(two, "wide", EACH);
+        assert_true(clock_boot_ms() < until);
+    }
+    assert_true(send_wide(two, "wide", EACH) < SOON_MS);
+    assert_one_owner(r, "wide", &name);
+    assert_string_equal(name.node, "one"); // and did not fight for it
+    assert_int_equal(drain_all(one, "wide"), (calls + 1) * EACH);
+    sluice_close(one);
+    sluice_close(two);
+}
+
+struct user {
+    struct rig *rig;
+    const struct node_process *node;
+    pthread_barrier_t *together;
+};
+
+static void *use_all(void *arg)
+{
+    struct user *u = arg;
+    struct sluice *s = NULL;
+    struct sluice_options patient = {.timeout_ms = 60000};
+    char queue[24];
+    open_at(u->node->url, &patient, &s);
+    for (int i = 0; i < QUEUES; i++) {
+        (void)snprintf(queue, sizeof queue, "fresh-%d", i);
+        (void)pthread_barrier_wait(u->together);
+        for (int k = 0; k < CALLS; k++)
+            (void)send_wide(s, queue, EACH);
+    }
+    sluice_close(s);
+    return NULL;
+}
+
+static void queues_first_used_through_both_at_once_have_one_owner_each(void **state)
+{
+    struct rig *r = *state;
+    pthread_barrier_t together;
+    struct user users[] = {{r, &r->one, &together}, {r, &r->two, &together}};
+    struct sluice *at[2] = {NULL, NULL};
+    pthread_t threads[2];
+    char queue[24];
+    for (int i = 0; i < QUEUES; i++) {
+        (void)snprintf(queue, sizeof queue, "fresh-%d", i);
+        make_wide(r, queue, "4");
+    }
+    node_start(&r->one);
+    node_start(&r->two);
+    (void)pthread_barrier_init(&together, NULL, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, use_all, &users[i]), 0);
+    for (int i = 0; i < 2; i++)
+        (void)pthread_join(threads[i], NULL);
+    (void)pthread_barrier_destroy(&together);
+    open_at(r->one.url, NULL, &at[0]);
+    open_at(r->two.url, NULL, &at[1]);
+    int slow = 0;
+    for (int i = 0; i < 4 * QUEUES; i++) { // two calls after another at each
+        (void)snprintf(queue, sizeof queue, "fresh-%d", i / 4);
+        slow += send_wide(at[i / 2 % 2], queue, EACH) > SOON_MS;
+    }
+    print_message("# %d slow calls\n", slow);
+    assert_true(slow <= 2); // others use this machine too
+    for (int i = 0; i < QUEUES; i++) {
+        struct owner_name name;
+        (void)snprintf(queue, sizeof queue, "fresh-%d", i);
+        assert_one_owner(r, queue, &name);
+        assert_int_equal(drain_all(at[0], queue), (2 * CALLS + 4) * EACH);
+    }
+    sluice_close(at[0]);
+    sluice_close(at[1]);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_paused_owner_costs_a_second_whatever_it_owns),
+        TEST(who_owns_the_first_shard_takes_the_others_from_a_node_that_lives),
+        TEST(queues_first_used_through_both_at_once_have_one_owner_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
