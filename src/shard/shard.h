@@ -94,7 +94,6 @@ void shard_spent(struct shard *s, const struct cost *cost);
 int64_t shard_wake_at(const struct shard *s);
 bool shard_next_request(struct shard *s, struct request *out);
 
-// A message handed to somebody. The views live until the next call with the shard.
 // The headers of a dead letter that say so.
 #define HEADER_DEAD         "sluice-dead-"
 #define HEADER_DEAD_QUEUE   HEADER_DEAD "queue"
@@ -103,6 +102,7 @@ bool shard_next_request(struct shard *s, struct request *out);
 #define HEADER_DEAD_RETRIES HEADER_DEAD "retries"
 #define HEADER_DEAD_AT      HEADER_DEAD "at"
 
+// A message handed to somebody. The views live until the next call with the shard.
 struct delivery {
     struct grant grant; // shard_fetch: only the place is set
     struct message message;
