@@ -248,7 +248,7 @@ static void half_sent_bodies_take_no_more_than_they_may(void **state)
     for (int i = 0; i < CROWD; i++) {
         fds[i] = dial(&r);
         say_half(fds[i], megabyte, i % 2 == 0);
-        assert_true(metric(&r, "sluice_http_body_memory_bytes") <= (int64_t)(6 * MIB));
+        assert_true(metric(&r, "sluice_http_body_memory_bytes") <= (int64_t)(8 * MIB));
     }
     if (MEASURES_MEMORY && resident() > before + 24 * MIB)
         fail_msg("%zu KiB more than before", (resident() - before) / KIB);
