@@ -46,13 +46,15 @@ async function problemOf(answer) {
   }
 }
 
-function checkStatus(answer, problem) {
-  if (answer.status === 401)
+// A refusal of a token that was replaced meanwhile says nothing about the one there is.
+function checkStatus(answer, problem, used) {
+  if (answer.status === 401 && used === token)
     dispatchEvent(new CustomEvent("token-wanted", { detail: problem.detail }));
   throw new Refused(answer.status, problem);
 }
 
 async function once(method, path, body, headers) {
+  const used = token;
   const answer = await fetch(path, {
     method,
     cache: "no-store",
@@ -63,7 +65,7 @@ async function once(method, path, body, headers) {
     signal: AbortSignal.timeout(PATIENCE_MS),
   });
   noteClock(answer);
-  if (!answer.ok) checkStatus(answer, await problemOf(answer));
+  if (!answer.ok) checkStatus(answer, await problemOf(answer), used);
   if (answer.status === 204) return null;
   const isJson = (answer.headers.get("Content-Type") ?? "").includes("json");
   return isJson ? answer.json() : answer.text();
@@ -142,10 +144,11 @@ export function follow(queue, query, tell) {
   const ends = new AbortController();
   let last = null;
   const connect = async () => {
+    const used = token;
     const headers = headersWith(last ? { "Last-Event-ID": last } : {});
     const path = queuePath(queue, `/events?${new URLSearchParams(query)}`);
     const answer = await fetch(path, { headers, cache: "no-store", signal: ends.signal });
-    if (!answer.ok) checkStatus(answer, await problemOf(answer));
+    if (!answer.ok) checkStatus(answer, await problemOf(answer), used);
     tell({ open: true });
     for await (const { id, event, data } of readStream(answer.body)) {
       if (event === "end" || event === "gap") return ends.abort();

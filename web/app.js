@@ -111,6 +111,12 @@ function show() {
   }
 }
 
+// The browser tells of a new address when it gets round to it; a key that comes first is for the new
+// page all the same.
+function showAddressed() {
+  if (location.hash !== shown) show();
+}
+
 // ---- live
 
 const dot = document.getElementById("live");
@@ -145,27 +151,30 @@ dot.addEventListener("click", () => {
 });
 
 let tokenDialog = null;
-let dismissed = false; // whoever has no token is not asked every second
+let asked = false; // whoever has no token is asked for it once, not every second
 
 function wantToken(why) {
   if (tokenDialog?.open) return;
+  asked = true;
   tokenDialog = askToken(why);
-  tokenDialog.addEventListener(
-    "close",
-    ({ target }) => (dismissed = target.returnValue !== "done"),
-  );
+  tokenDialog.addEventListener("close", ({ target }) => (asked = target.returnValue !== "done"));
 }
-addEventListener("token-wanted", ({ detail }) => dismissed || wantToken(detail));
+addEventListener("token-wanted", ({ detail }) => asked || wantToken(detail));
 
 // ---- the keyboard
+
+let below = []; // the row that got the focus and those under it: it may go, and the focus with it
 
 function moveRow(step, edge) {
   const links = [...main.querySelectorAll("tbody .row-link")].filter((link) => link.offsetParent);
   if (!links.length) return;
   const row = document.activeElement?.closest("tr");
   const at = links.findIndex((link) => link.closest("tr") === row);
-  const next = edge ? (step < 0 ? 0 : links.length - 1) : at < 0 ? 0 : at + step;
-  links[Math.min(Math.max(next, 0), links.length - 1)].focus();
+  const resumed = links.indexOf(below.find((link) => link.isConnected));
+  const near = at >= 0 ? at + step : step < 0 ? resumed - 1 : resumed;
+  const next = edge ? (step < 0 ? 0 : links.length - 1) : near;
+  below = links.slice(Math.min(Math.max(next, 0), links.length - 1));
+  below[0].focus();
 }
 
 const inTable = () =>
@@ -190,6 +199,7 @@ const AFTER_G = { q: () => go("#/"), n: () => go("#/node") };
 let prefix = false;
 
 document.addEventListener("keydown", (event) => {
+  showAddressed();
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
     return;
   if (isTyping(event.target)) {
@@ -207,7 +217,7 @@ document.addEventListener("keydown", (event) => {
 
 document.getElementById("help").addEventListener("click", () => showHelp(SHORTCUTS));
 document.getElementById("theme").addEventListener("click", () => nextTheme());
-addEventListener("hashchange", show);
+addEventListener("hashchange", showAddressed);
 addEventListener("unhandledrejection", (event) =>
   toast(event.reason?.message ?? "something went wrong", "bad"),
 );

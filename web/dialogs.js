@@ -166,7 +166,7 @@ export function askCreate(go) {
           return [key.trim(), rest.join("=").trim()];
         });
       await api.createQueue(name.value.trim(), Object.fromEntries(pairs));
-      refresh();
+      await refresh(); // or its page would say that there is no such queue, and take no keys
       go(name.value.trim());
     },
   });
@@ -194,7 +194,7 @@ export function askDelete(queue, go) {
     done: async () => {
       await api.deleteQueue(queue);
       toast(`Deleted ${queue}`);
-      refresh();
+      await refresh(); // or the list would still show it
       go();
     },
   });

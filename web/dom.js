@@ -28,26 +28,29 @@ export function setText(node, text) {
 }
 
 // Keeps one row a key, in the order of the items. Rows that stay are updated in place, so that the
-// focus and the reader's place survive a refresh. make(item) answers {node, update(item)}.
+// focus and the reader's place survive a refresh: what goes, goes first, and nobody has to move for
+// it; who moves all the same gets the focus back. make(item) answers {node, update(item)}.
 export function keyedRows(parent, make) {
   const rows = new Map();
   return (items, keyOf) => {
-    const seen = new Set();
+    const focused = parent.contains(document.activeElement) ? document.activeElement : null;
+    const wanted = new Set(items.map(keyOf));
+    for (const [key, row] of rows) {
+      if (wanted.has(key)) continue;
+      row.node.remove();
+      rows.delete(key);
+    }
     let at = parent.firstElementChild;
     for (const item of items) {
       const key = keyOf(item);
-      seen.add(key);
       let row = rows.get(key);
       if (!row) rows.set(key, (row = make(item)));
       row.update?.(item);
       if (row.node === at) at = at.nextElementSibling;
       else parent.insertBefore(row.node, at);
     }
-    for (const [key, row] of rows) {
-      if (seen.has(key)) continue;
-      row.node.remove();
-      rows.delete(key);
-    }
+    if (focused?.isConnected && focused !== document.activeElement)
+      focused.focus({ preventScroll: true });
   };
 }
 
@@ -94,7 +97,9 @@ export function toast(text, kind = "ok") {
 }
 
 // Runs what a button asks for; the button cannot be pressed again meanwhile, and a refusal is told.
+// A disabled button loses the focus: who pressed it by a key gets it back.
 export async function act(button, work) {
+  const focused = document.activeElement === button;
   button.disabled = true;
   try {
     return await work();
@@ -103,5 +108,6 @@ export async function act(button, work) {
     return undefined;
   } finally {
     button.disabled = false;
+    if (focused && document.activeElement === document.body) button.focus({ preventScroll: true });
   }
 }

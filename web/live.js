@@ -21,6 +21,7 @@ export const live = {
 let timer = 0;
 let asking = false;
 let again = false;
+let waiting = []; // for a list that is yet to be asked for
 
 function pointOf(stats, before, now) {
   const point = {
@@ -86,6 +87,8 @@ function take(rows) {
 async function poll() {
   asking = true;
   again = false;
+  const asked = waiting;
+  waiting = [];
   const began = performance.now();
   try {
     take((await listQueues()).queues);
@@ -95,6 +98,7 @@ async function poll() {
   }
   asking = false;
   live.events.dispatchEvent(new Event("change"));
+  for (const tell of asked) tell();
   const busy = (performance.now() - began) * BUSY_TIMES;
   const every = document.hidden ? HIDDEN_MS : EVERY_MS;
   clearTimeout(timer);
@@ -103,13 +107,15 @@ async function poll() {
     timer = setTimeout(poll, Math.max(every - (performance.now() - began), busy, 50));
 }
 
-// Now, because something was changed here.
+// Now, because something was changed here; done when a list has come that was asked for afterwards.
 export function refresh() {
+  const seen = new Promise((resolve) => waiting.push(resolve));
   if (asking) again = true;
   else {
     clearTimeout(timer);
     poll();
   }
+  return seen;
 }
 
 export function setFollowing(on) {

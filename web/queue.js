@@ -54,26 +54,32 @@ function makeTabs(name, chosen) {
   return { node, update, seen };
 }
 
+// The badge and the button change when the button can be pressed again, never before: whoever sees
+// that a queue is paused can resume it.
 function makePause(name) {
-  const queue = () => live.queues.get(name);
+  const isPaused = () => live.queues.get(name)?.paused ?? false;
+  const badge = h("span", { class: "badge paused", hidden: true }, "paused");
+  const change = async () => {
+    const pausing = !isPaused();
+    await (pausing ? api.pauseQueue(name) : api.resumeQueue(name));
+    await refresh();
+    toast(pausing ? `Paused ${name}: it takes messages and gives none out` : `Resumed ${name}`);
+  };
   const button = h(
     "button",
     {
       type: "button",
       "aria-keyshortcuts": "p",
-      onclick: () =>
-        act(button, async () => {
-          const pausing = !queue()?.paused;
-          await (pausing ? api.pauseQueue(name) : api.resumeQueue(name));
-          toast(
-            pausing ? `Paused ${name}: it takes messages and gives none out` : `Resumed ${name}`,
-          );
-          refresh();
-        }),
+      onclick: () => act(button, change).then(update),
     },
     "Pause",
   );
-  return { button, update: () => setText(button, queue()?.paused ? "Resume" : "Pause") };
+  function update() {
+    if (button.disabled) return;
+    badge.hidden = !isPaused();
+    setText(button, isPaused() ? "Resume" : "Pause");
+  }
+  return { badge, button, update };
 }
 
 export function queuePage({ go, again, parts: [name, key], query }) {
@@ -81,7 +87,6 @@ export function queuePage({ go, again, parts: [name, key], query }) {
   const charts = makeCharts(() => live.queues.get(name)?.points ?? []);
   const tabs = makeTabs(name, chosen);
   const pause = makePause(name);
-  const badge = h("span", { class: "badge paused", hidden: true }, "paused");
   const sums = h("span", { class: "muted sums" });
   const missing = empty(
     api.hasToken()
@@ -105,7 +110,7 @@ export function queuePage({ go, again, parts: [name, key], query }) {
       { class: "head" },
       h("span", { class: "crumbs" }, h("a", { href: "#/" }, "Queues"), " /"),
       h("h1", { tabindex: "-1" }, name),
-      badge,
+      pause.badge,
       sums,
       h("span", { class: "gap" }),
       send,
@@ -125,7 +130,6 @@ export function queuePage({ go, again, parts: [name, key], query }) {
     missing.hidden = !gone;
     content.hidden = send.hidden = pause.button.hidden = gone;
     if (!queue) return;
-    badge.hidden = !queue.paused;
     pause.update();
     charts.update();
     if (queue.stats) {

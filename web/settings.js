@@ -72,15 +72,18 @@ export function settingsView({ name, go }) {
       .filter(([key, one]) => one.value !== before.get(key))
       .map(([key, one]) => [key, one.value]);
 
+  // What is there stays: the focus is in one of them.
   function show({ settings }) {
     before = new Map(flatten(settings));
-    controls.clear();
-    for (const [key, value] of before) controls.set(key, control(key, value));
-    fields.replaceChildren(
-      ...[...controls].map(([key, one]) =>
-        field(key, one, FIXED.includes(key) ? "fixed at creation" : null),
-      ),
-    );
+    for (const [key, value] of before) {
+      if (controls.has(key)) controls.get(key).value = value;
+      else {
+        controls.set(key, control(key, value));
+        fields.append(
+          field(key, controls.get(key), FIXED.includes(key) ? "fixed at creation" : null),
+        );
+      }
+    }
     save.disabled = true;
   }
   form.addEventListener("input", () => (save.disabled = changes().length === 0));

@@ -3,16 +3,23 @@
 // a page complains about (an error, a refused resource, an exception) fails its case.
 //
 //   await run({ async a_sentence_that_is_true({ page, node }) { ... } });
+//
+// A slow machine is had anywhere: SLUICE_TEST_SLOW=10 divides the speed of the pages' scripts,
+// SLUICE_TEST_DELAY=300 holds back whatever the node says to a page by so many milliseconds. A case
+// that depends on neither passes with both.
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import net from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 const { chromium } = createRequire(join(process.env.SLUICE_TEST_MODULES, "package.json"))(
   "playwright-core",
 );
-export const PATIENCE_MS = 30000;
+export const PATIENCE_MS = 30000 * Number(process.env.TEST_PATIENCE || 1); // sanitizers are slow
+const SLOW_TIMES = Number(process.env.SLUICE_TEST_SLOW ?? 1);
+const DELAY_MS = Number(process.env.SLUICE_TEST_DELAY ?? 0);
 
 export function same(got, expected, what) {
   const [a, b] = [JSON.stringify(got), JSON.stringify(expected)];
@@ -23,18 +30,46 @@ export function holds(condition, what) {
   if (!condition) throw new Error(what);
 }
 
-// Asks again until the answer is true; a state is waited for, never a time.
+// Asks again until the answer is true; a state is waited for, never a time. what: words, or a
+// function that says them when they are wanted.
 export async function until(question, what) {
   const end = Date.now() + PATIENCE_MS;
   for (;;) {
     const answer = await question();
     if (answer) return answer;
-    if (Date.now() > end) throw new Error(`never happened: ${what}`);
+    if (Date.now() > end)
+      throw new Error(`never happened: ${typeof what === "function" ? what() : what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
 
 // ---- the node
+
+// A door in front of a port, through which answers come late. A port that nobody listens on looks
+// like one through the door as well: the connection breaks.
+async function openDoor(portOf) {
+  const sockets = new Set();
+  const door = net.createServer((outside) => {
+    const inside = net.connect(portOf(), "127.0.0.1");
+    const late = (work) => setTimeout(work, DELAY_MS);
+    for (const socket of [inside, outside]) {
+      sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on("error", () => {}); // "close" follows
+      socket.on("close", () => sockets.delete(socket));
+    }
+    outside.pipe(inside);
+    outside.on("close", () => inside.destroy());
+    inside.on("data", (some) => late(() => outside.writable && outside.write(some)));
+    inside.on("close", () => late(() => outside.destroySoon()));
+  });
+  await new Promise((resolve) => door.listen(0, "127.0.0.1", resolve));
+  const close = () => {
+    door.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return { port: door.address().port, close };
+}
 
 class Node {
   constructor(folder, options = []) {
@@ -43,8 +78,20 @@ class Node {
     this.port = 0;
   }
 
-  // setpriv: the node is gone when this process is, however it ends.
+  // On a port below those that the system hands out: nobody takes it while the node is away.
   async start() {
+    for (let tries = this.port ? 1 : 5; ; tries--) {
+      const port = this.port || 15000 + Math.floor(Math.random() * 15000);
+      try {
+        return await this.startAt(port);
+      } catch (error) {
+        if (tries === 1) throw error;
+      }
+    }
+  }
+
+  // setpriv: the node is gone when this process is, however it ends.
+  async startAt(port) {
     const program = [
       "--pdeathsig",
       "KILL",
@@ -57,16 +104,24 @@ class Node {
     ];
     this.child = spawn(
       "setpriv",
-      [...program, "--listen", `127.0.0.1:${this.port}`, ...this.options],
+      [...program, "--listen", `127.0.0.1:${port}`, ...this.options],
       { stdio: ["ignore", "pipe", "ignore"] },
     );
-    const line = await new Promise((resolve, reject) => {
+    await new Promise((resolve, reject) => {
       let text = "";
       this.child.stdout.on("data", (some) => (text += some).includes("\n") && resolve(text));
       this.child.on("exit", (status) => reject(new Error(`the node ended with ${status}`)));
     });
-    this.port = Number(JSON.parse(line).address.split(":").at(-1));
-    this.url = `http://127.0.0.1:${this.port}/`;
+    this.port = port;
+    this.url = `http://127.0.0.1:${port}/`;
+    if (DELAY_MS) this.door ??= await openDoor(() => this.port);
+    // What a browser opens.
+    this.pages = DELAY_MS ? `http://127.0.0.1:${this.door.port}/` : this.url;
+  }
+
+  async end() {
+    await this.kill();
+    this.door?.close();
   }
 
   async kill() {
@@ -89,8 +144,9 @@ class Node {
     return text ? JSON.parse(text) : null;
   }
 
+  // No lock ends by itself while a slow machine is busy with a case.
   create(queue, settings = {}) {
-    return this.ask("PUT", `v1/queues/${queue}`, settings);
+    return this.ask("PUT", `v1/queues/${queue}`, { visibilityTimeout: "1h", ...settings });
   }
 
   async send(queue, message) {
@@ -122,6 +178,10 @@ async function openPage(browser, node, options) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
+  if (SLOW_TIMES > 1) {
+    const session = await context.newCDPSession(page);
+    await session.send("Emulation.setCPUThrottlingRate", { rate: SLOW_TIMES });
+  }
   page.complaints = [];
   page.expected = []; // what the case provokes: parts of complaints
   page.on("console", (message) => {
@@ -133,8 +193,50 @@ async function openPage(browser, node, options) {
     if (!request.url().startsWith("http://127.0.0.1:"))
       page.complaints.push(`asked elsewhere: ${request.url()}`);
   });
-  page.visit = (hash = "", url = node.url) => page.goto(url + hash);
+  page.visit = (hash = "", on = node) => page.goto(on.pages + hash);
   return page;
+}
+
+const unexpected = (page) =>
+  page.complaints.filter((words) => !page.expected.some((part) => words.includes(part)));
+
+// ---- what is said of a case that failed
+
+// The lines of the test that were under way, the innermost first. The last is that of run().
+function stepsOf(error) {
+  const places = String(error.stack).matchAll(/(\/[^\s:()]+\.mjs):(\d+)/g);
+  const steps = [...places]
+    .filter(([, file]) => !file.endsWith("/harness.mjs"))
+    .map(([, file, number]) => {
+      const line = readFileSync(file, "utf8").split("\n")[number - 1];
+      return `${basename(file)}:${number}: ${line.trim()}`;
+    });
+  return [...new Set(steps)].slice(0, -1);
+}
+
+// In the page: what somebody in front of it would say of it.
+function look() {
+  const words = (node) => (node?.innerText ?? "").trim().replace(/\s+/g, " ").slice(0, 60);
+  const name = ({ tagName, id, className }) =>
+    tagName.toLowerCase() + (id && `#${id}`) + (className && `.${String(className)}`);
+  const seen = (selector) =>
+    [...document.querySelectorAll(selector)].filter((node) => node.checkVisibility()).map(words);
+  const at = document.activeElement;
+  return {
+    url: location.href,
+    heading: seen("h1").join(),
+    live: words(document.getElementById("live-text")),
+    focus: `${name(at)} "${at.value || (at === document.body ? "" : words(at))}"`,
+    dialog: seen("dialog[open] :is(h2, .problem)").join(),
+    notes: seen("main :is(.problem, .empty), .toast"),
+    rows: seen("main tbody tr").slice(0, 3),
+  };
+}
+
+async function describe(page) {
+  const late = new Promise((resolve) => setTimeout(resolve, 5000, "it does not answer"));
+  const told = await Promise.race([page.evaluate(look).catch(String), late]);
+  return JSON.stringify({ ...(told.url ? told : { told }), complaints: unexpected(page) });
 }
 
 async function runCase(browser, node, work, folder) {
@@ -151,20 +253,16 @@ async function runCase(browser, node, work, folder) {
   };
   try {
     await work({ page: await open(), open, node, startNode });
-    for (const page of pages) {
-      const left = page.complaints.filter(
-        (words) => !page.expected.some((part) => words.includes(part)),
-      );
-      same(left, [], "complaints of the page");
-    }
+    for (const page of pages) same(unexpected(page), [], "complaints of the page");
   } catch (error) {
+    error.pages = await Promise.all(pages.map(describe));
     const picture = join(folder, `failed-${Date.now()}.png`);
     await pages[0]?.screenshot({ path: picture }).catch(() => {});
     throw error;
   } finally {
     await Promise.all([
       ...pages.map((page) => page.context().close()),
-      ...nodes.map((one) => one.kill()),
+      ...nodes.map((one) => one.end()),
     ]);
   }
 }
@@ -197,7 +295,12 @@ export async function run(cases) {
       } catch (error) {
         failed++;
         console.log(`not ok ${title}`);
-        for (const line of String(error.stack ?? error).split("\n")) console.log(`# ${line}`);
+        const told = [
+          ...stepsOf(error).map((step) => `at ${step}`),
+          ...(error.pages ?? []).map((page) => `page ${page}`),
+          ...String(error.stack ?? error).split("\n"),
+        ];
+        for (const line of told) console.log(`# ${line}`);
       }
     }
   } catch (error) {
@@ -205,7 +308,7 @@ export async function run(cases) {
     console.log(`Bail out! ${error.message}`);
   } finally {
     await browser?.close();
-    await node.kill();
+    await node.end();
     rmSync(folder, { recursive: true, force: true });
   }
   process.exit(failed ? 1 : 0);

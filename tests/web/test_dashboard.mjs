@@ -6,60 +6,7 @@ import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
-
-const DIES_AT_ONCE = { "failureStrategy.maxRetries": 0 };
-
-const tabNumber = (page, tab) => page.locator(`.tab-${tab} b`);
-const badge = (page) => page.locator(".head .badge:visible");
-
-async function shows(locator, text) {
-  await until(
-    async () => (await locator.textContent()) === text,
-    `${locator} says ${text}; it says ${await locator.textContent()}`,
-  );
-}
-
-// A dead message in the queue itself.
-async function kill(node, queue, message) {
-  await node.send(queue, message);
-  const { id, token } = await node.receive(queue, "butcher");
-  await node.settle(queue, "fail", token, { reason: "no address" });
-  return id;
-}
-
-// A queue with something to see in every view; answers each page and what it shows when complete.
-async function furnish(node, queue) {
-  const message = {
-    body: `{"a": [1, true, "${"x".repeat(300)}"]}`,
-    group: "g",
-    headers: { long: "y".repeat(300) },
-  };
-  await node.create(queue, DIES_AT_ONCE);
-  await kill(node, queue, message);
-  await node.send(queue, message);
-  await node.settle(queue, "ack", (await node.receive(queue, "worker")).token);
-  await node.send(queue, message);
-  await node.receive(queue, "worker");
-  await node.send(queue, { ...message, delay: "1h" });
-  const id = await node.send(queue, message);
-  const rows = ["ready", "locked", "delayed", "dead", "processed", "activity"];
-  return [
-    ["", `.row-link:text-is("${queue}")`],
-    ...rows.map((view) => [`#/queues/${queue}/${view}`, ".panel .row-link"]),
-    [`#/queues/${queue}/workers`, "a.lock"],
-    [`#/queues/${queue}/settings`, ".settings input"],
-    [`#/queues/${queue}/message/${id}`, "pre.body"],
-    ["#/node", "tbody th"],
-  ];
-}
-
-async function visitAll(page, pages, look) {
-  for (const [hash, sign] of pages) {
-    await page.visit(hash);
-    await page.locator(sign).first().waitFor();
-    await look(hash);
-  }
-}
+import { DIES_AT_ONCE, LIST, badge, holder, kill, shows, tabNumber } from "./steps.mjs";
 
 function plainGet(url, headers = {}) {
   return new Promise((resolve, reject) =>
@@ -122,6 +69,7 @@ await run({
     await page.keyboard.press("r");
     await page.getByRole("button", { name: "Redrive", exact: true }).click();
     await shows(tabNumber(page, "dead"), "0");
+    await shows(tabNumber(page, "ready"), "2");
     same((await node.stats("graves")).ready, 2, "messages ready again");
   },
 
@@ -140,7 +88,10 @@ await run({
     await page.getByRole("button", { name: "Redrive", exact: true }).click();
     await page.locator(".toast", { hasText: "Redrove 1" }).waitFor();
     await shows(tabNumber(page, "ready"), "0");
-    same((await node.stats("letters")).ready, 1, "messages ready in the first queue");
+    await until(
+      async () => (await node.stats("letters")).ready === 1,
+      "the message is ready in the first queue",
+    );
   },
 
   async purging_wants_the_queues_name_typed({ page, node }) {
@@ -156,100 +107,6 @@ await run({
     await go.click();
     await page.locator(".toast", { hasText: "Purged 1 of full" }).waitFor();
     same((await node.stats("full")).purged, 1, "messages purged");
-  },
-
-  async everything_is_done_with_the_keyboard_alone({ page, node }) {
-    const press = async (...keys) => {
-      for (const key of keys) await page.keyboard.press(key);
-    };
-    const focused = () => page.evaluate(() => document.activeElement.textContent.trim());
-    await node.create("aaa-first");
-    await page.visit("");
-    await page.locator("tbody tr").first().waitFor();
-    await press("Tab");
-    same(await focused(), "Skip to content", "the first stop");
-    await press("n");
-    await page.keyboard.type("by-hand");
-    await press("Enter");
-    await page.getByRole("heading", { name: "by-hand", level: 1 }).waitFor();
-    await press("s");
-    await page.keyboard.type("typed, not clicked");
-    await press("Control+Enter");
-    await page.locator(".preview", { hasText: "typed, not clicked" }).waitFor();
-    await press("j", "Enter");
-    await page.locator("pre.body", { hasText: "typed, not clicked" }).waitFor();
-    await press("u");
-    await page.getByRole("button", { name: "Pause" }).waitFor(); // keys are those of the page that is there
-    await press("p");
-    await badge(page).filter({ hasText: "paused" }).waitFor();
-    await press("p");
-    await until(
-      async () => !(await node.ask("GET", "v1/queues/by-hand")).paused,
-      "the queue is resumed",
-    );
-    await press("g", "q");
-    await page.getByRole("heading", { name: "Queues", level: 1 }).waitFor();
-    await page.locator("tbody tr", { hasText: "by-hand" }).waitFor();
-    await press("j");
-    same(await focused(), "aaa-first", "the first row");
-    await press("ArrowDown");
-    same(await focused(), "by-hand", "the second row");
-    await press("Home");
-    same(await focused(), "aaa-first", "the first row again");
-    await press("?");
-    await page.getByRole("dialog").getByText("this list").waitFor();
-    await press("Escape");
-    same(await focused(), "aaa-first", "the focus after a dialog");
-    await press("/");
-    await page.keyboard.type("by-h");
-    await until(
-      async () => (await page.locator("tbody tr").count()) === 1,
-      "the filter leaves one row",
-    );
-    await press("g"); // typing: not a shortcut
-    same(await page.getByLabel("Filter queues").inputValue(), "by-hg", "what was typed");
-    await press("Escape", "g", "n");
-    await page.getByRole("heading", { name: "Node", level: 1 }).waitFor();
-  },
-
-  async the_focus_is_seen_wherever_it_goes({ page, node }) {
-    await node.create("seen");
-    await node.send("seen", { body: "{}" });
-    await page.visit("#/queues/seen");
-    await page.locator(".row-link").waitFor();
-    const visited = [];
-    for (let i = 0; i < 40; i++) {
-      await page.keyboard.press("Tab");
-      const at = await page.evaluate(() => {
-        const node = document.activeElement;
-        const style = getComputedStyle(node);
-        const box = node.getBoundingClientRect();
-        return {
-          name: `${node.tagName} ${node.textContent.slice(0, 30)}`,
-          body: node === document.body,
-          outline: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
-          shown: box.width > 0 && box.height > 0,
-        };
-      });
-      if (at.body) break;
-      visited.push(at.name);
-      holds(at.outline && at.shown, `the focus cannot be seen on ${at.name}`);
-    }
-    for (const name of ["Skip", "Send a message", "Pause", "Locked", "Purge…"])
-      holds(
-        visited.some((words) => words.includes(name)),
-        `${name} is not reached: ${visited}`,
-      );
-  },
-
-  async a_row_keeps_the_focus_while_numbers_change({ page, node }) {
-    await node.create("steady");
-    await page.visit("");
-    const link = page.locator(".row-link", { hasText: "steady" });
-    await link.focus();
-    await node.send("steady", { body: "x" });
-    await shows(page.locator("tr", { hasText: "steady" }).locator(".cell-ready a"), "1");
-    same(await page.evaluate(() => document.activeElement.textContent), "steady", "the focus");
   },
 
   async markup_in_names_and_bodies_is_shown_as_text({ page, node }) {
@@ -345,31 +202,6 @@ await run({
     );
   },
 
-  async charts_show_what_happens({ page, node }) {
-    await node.create("busy");
-    await page.visit("#/queues/busy");
-    const paths = page.locator(".chart path.line.ink-sent");
-    await until(
-      async () => ((await paths.getAttribute("d")) ?? "").includes("L"),
-      "the rates have a line",
-    );
-    await node.ask("POST", "v1/queues/busy/messages", {
-      messages: Array.from({ length: 50 }, () => ({ body: "x" })),
-    });
-    await shows(page.locator(".chart .key-ready b"), "50");
-    await until(
-      async () => parseFloat(await page.locator(".chart .key-sent b").textContent()) > 5,
-      "the rate is seen",
-    );
-    const plot = page.getByRole("img", { name: /^Depth/ });
-    await plot.focus();
-    await page.keyboard.press("ArrowLeft");
-    await until(
-      async () => /\d+ s ago: ready \d+/.test(await plot.getAttribute("aria-label")),
-      "the cursor is read out",
-    );
-  },
-
   async it_says_so_when_the_node_is_gone_and_goes_on_when_it_is_back({ page, node }) {
     await node.create("lasting");
     await page.visit("#/queues/lasting/activity");
@@ -425,80 +257,6 @@ await run({
     await page.locator(".row-link", { hasText: "sense" }).waitFor();
   },
 
-  async many_queues_with_long_names_leave_room_for_their_numbers({ page, startNode }) {
-    const folder = mkdtempSync(join(tmpdir(), "sluice-web-many-"));
-    try {
-      const node = await startNode(folder);
-      await Promise.all(Array.from({ length: 200 }, (_, index) => node.create(`q-${index}`)));
-      const long = `z${"y".repeat(79)}`;
-      await node.create(long);
-      await node.send(long, { body: "x" });
-      await page.visit("", node.url);
-      await shows(page.locator("tr", { hasText: long }).locator(".cell-ready a"), "1");
-      same(await page.locator("tbody tr").count(), 201, "rows");
-      const [inside, outside] = await page
-        .locator(".queues")
-        .evaluate((node) => [node.scrollWidth, document.documentElement.clientWidth]);
-      holds(inside <= outside, `the table is ${inside} wide on a page of ${outside}`);
-      await page.locator("tr", { hasText: long }).scrollIntoViewIfNeeded();
-      await until(
-        async () => (await page.locator("tr", { hasText: long }).locator("path").count()) > 0,
-        "its pictures are drawn when it is seen",
-      );
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
-  },
-
-  async light_and_dark_follow_the_system_and_the_switch({ open }) {
-    const paper = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    const light = await open({ colorScheme: "light" });
-    const dark = await open({ colorScheme: "dark" });
-    await light.visit("");
-    await dark.visit("");
-    const [white, black] = [await paper(light), await paper(dark)];
-    holds(white !== black, `both are ${white}`);
-    await light.keyboard.press("t");
-    await light.keyboard.press("t");
-    await until(async () => (await paper(light)) === black, "the switch makes it dark");
-    await light.reload();
-    same(await paper(light), black, "the paper after a reload");
-  },
-
-  async every_text_can_be_read_in_light_and_dark({ open, node }) {
-    const pages = await furnish(node, "contrast");
-    for (const colorScheme of ["light", "dark"]) {
-      const page = await open({ colorScheme, reducedMotion: "reduce" });
-      await visitAll(page, pages, async (hash) =>
-        same(await page.evaluate(faintTexts), [], `faint texts of ${hash} in ${colorScheme}`),
-      );
-    }
-  },
-
-  async everything_that_takes_the_focus_has_a_name({ page, node }) {
-    await visitAll(page, await furnish(node, "named"), async (hash) => {
-      const nameless = await page.evaluate(() =>
-        [...document.querySelectorAll("a, button, input, select, textarea, [tabindex='0']")]
-          .filter((node) => !(node.ariaLabel || node.labels?.length || node.textContent.trim()))
-          .map((node) => node.outerHTML.slice(0, 80)),
-      );
-      same(nameless, [], `elements without a name on ${hash}`);
-      same(await page.locator("h1").count(), 1, `main headings of ${hash}`);
-    });
-  },
-
-  async a_narrow_screen_needs_no_sideways_scrolling({ open, node }) {
-    const page = await open({ viewport: { width: 320, height: 640 } });
-    await visitAll(
-      page,
-      await furnish(node, "a-rather-long-name.for-a-queue_that-nobody-would-give"),
-      async (hash) => {
-        const width = await page.evaluate(() => document.documentElement.scrollWidth);
-        holds(width <= 320, `${hash} is ${width} wide`);
-      },
-    );
-  },
-
   async a_token_is_asked_for_and_kept_for_the_tab({ page, startNode }) {
     const folder = mkdtempSync(join(tmpdir(), "sluice-web-tokens-"));
     try {
@@ -515,23 +273,29 @@ await run({
       const node = await startNode(folder, "--tokens", join(folder, "tokens"));
       await node.ask("PUT", "v1/queues/guarded", {}, { Authorization: `Bearer ${admin.token}` });
       page.expected.push("401", "403");
-      await page.visit("", node.url);
+      const refusal = await holder(page, LIST, "GET");
+      await page.visit("", node);
       await page.getByRole("dialog").waitFor();
       await page.keyboard.press("Escape");
       await shows(page.locator("#live-text"), "Token wanted");
       await page.locator("#live").click();
       await page.getByRole("textbox", { name: "Token" }).fill("wrong");
       await page.keyboard.press("Enter");
+      await page.getByRole("textbox", { name: "Token" }).waitFor();
+      refusal.begin();
+      await until(() => refusal.held.length > 0, "the list is asked for with the wrong token");
       await page.getByRole("textbox", { name: "Token" }).fill(reader.token);
       await page.keyboard.press("Enter");
+      await refusal.letGo();
       await page.locator(".row-link", { hasText: "guarded" }).waitFor();
+      same(await page.getByRole("dialog").count(), 0, "dialogs after a refusal of the wrong token");
       await page.reload();
       await page.locator(".row-link", { hasText: "guarded" }).click();
       await page.getByRole("button", { name: "Pause" }).waitFor();
       same(await page.getByRole("dialog").count(), 0, "dialogs after a reload");
       await page.keyboard.press("p");
       await page.locator(".toast.bad").waitFor(); // it may look, and no more
-      await page.visit("#/queues/guarded/activity", node.url);
+      await page.visit("#/queues/guarded/activity", node);
       await page.locator(".muted", { hasText: "following" }).waitFor();
       same(await page.evaluate(() => Object.keys(localStorage)), [], "what outlives the tab");
     } finally {
@@ -569,51 +333,3 @@ await run({
       same((await plainGet(node.url + path)).status, 404, path);
   },
 });
-
-// In the page: texts whose colour differs too little from what is behind them (WCAG AA).
-function faintTexts() {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = 1;
-  const pen = canvas.getContext("2d", { willReadFrequently: true });
-  const paint = (colors) => {
-    pen.clearRect(0, 0, 1, 1);
-    for (const color of colors) {
-      pen.fillStyle = color;
-      pen.fillRect(0, 0, 1, 1);
-    }
-    return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const light = (rgb) =>
-    rgb
-      .map((part) => part / 255)
-      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
-      .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
-  const faint = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode.parentElement;
-    if (
-      !walker.currentNode.data.trim() ||
-      !node.checkVisibility() ||
-      node.closest(".hidden, .skip, :disabled, noscript")
-    )
-      continue;
-    const behind = [];
-    let opacity = 1;
-    for (let at = node; at; at = at.parentElement) {
-      behind.unshift(getComputedStyle(at).backgroundColor);
-      opacity *= Number(getComputedStyle(at).opacity);
-    }
-    const back = paint(behind);
-    const ink = paint([...behind, getComputedStyle(node).color]).map(
-      (part, index) => part * opacity + back[index] * (1 - opacity),
-    );
-    const [a, b] = [light(ink), light(back)].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5)
-      faint.push(
-        `${walker.currentNode.data.trim().slice(0, 30)} (${node.className}): ${ratio.toFixed(2)}`,
-      );
-  }
-  return [...new Set(faint)];
-}

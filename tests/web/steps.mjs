@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the cases of several files do and look at.
+import { until } from "./harness.mjs";
+
+export const DIES_AT_ONCE = { "failureStrategy.maxRetries": 0 };
+
+export const LIST = "**/v1/queues?stats=1"; // what a page asks for each second
+
+export const tabNumber = (page, tab) => page.locator(`.tab-${tab} b`);
+export const badge = (page) => page.locator(".head .badge:visible");
+
+export async function shows(locator, text) {
+  let said;
+  await until(
+    async () => (said = await locator.textContent()) === text,
+    () => `${locator} says ${text}; it says ${said}`,
+  );
+}
+
+// A dead message in the queue itself.
+export async function kill(node, queue, message) {
+  await node.send(queue, message);
+  const { id, token } = await node.receive(queue, "butcher");
+  await node.settle(queue, "fail", token, { reason: "no address" });
+  return id;
+}
+
+// Can hold back what the node answers to such requests of the page: begin(), letGo(). To be called
+// before the page is visited: a browser that is busy lets some requests of a loaded one pass.
+export async function holder(page, url, method) {
+  const held = []; // each lets one answer go
+  let holding = false;
+  await page.route(url, async (route) => {
+    if (!holding || route.request().method() !== method) return route.fallback();
+    const response = await route.fetch().catch(() => null); // null: the page is closed
+    const answer = () => response && route.fulfill({ response }).catch(() => {}); // or gave it up
+    if (holding) held.push(answer);
+    else await answer();
+  });
+  const begin = () => (holding = true);
+  const letGo = () => {
+    holding = false;
+    return Promise.all(held.map((work) => work()));
+  };
+  return { held, begin, letGo };
+}
