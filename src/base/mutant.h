@@ -13,13 +13,18 @@ enum mutant {
     MUTANT_RECENT_CHAIN,    // ... if the look before it was fresh too
     MUTANT_ENTRY_HASH_OFF,  // a refused append is taken for lost without comparing the slot's entry
     MUTANT_SESSION_OFF,     // a commit that a snapshot jumped over is taken for lost
-    MUTANT_UNKNOWN_IS_FAILED,   // an append without an answer is reported as not applied
-    MUTANT_REPLAY_GAP_IS_TAIL,  // a missing slot in the middle of a replay is taken for the tail
-    MUTANT_EPOCH_OFF,           // entries of a former owner still have effects
-    MUTANT_COLLECT_LIVE,        // the collector drops slots that are still needed
-    MUTANT_COLLECT_YOUNG,       // the collector does not wait for the retention
-    MUTANT_FLOOR_WITHOUT_PROOF, // the floor rises without the slot after it being read
-    MUTANT_SWEEP_HELD,          // the sweep deletes bodies that messages refer to
+    MUTANT_UNKNOWN_IS_FAILED,    // an append without an answer is reported as not applied
+    MUTANT_REPLAY_GAP_IS_TAIL,   // a missing slot in the middle of a replay is taken for the tail
+    MUTANT_EPOCH_OFF,            // entries of a former owner still have effects
+    MUTANT_COLLECT_LIVE,         // the collector drops slots that are still needed
+    MUTANT_COLLECT_YOUNG,        // the collector does not wait for the retention
+    MUTANT_FLOOR_WITHOUT_PROOF,  // the floor rises without the slot after it being read
+    MUTANT_FINISH_WITHOUT_FLOOR, // the slots of a journal that has ended go without a floor
+    MUTANT_SWEEP_HELD,           // the sweep deletes bodies that messages refer to
+    // the shard: a receive and the acks it carries
+    MUTANT_JOINED_FIRST,    // the claim is proposed before them
+    MUTANT_JOINED_APART,    // ... in an entry of its own
+    MUTANT_JOINED_NAMELESS, // ... without its request id
     // the queue
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,
@@ -27,6 +32,7 @@ enum mutant {
     MUTANT_ORDER_OFF,
     MUTANT_OUTBOX_MARK_OFF,
     MUTANT_DEDUP_OFF,
+    MUTANT_REFUSED_FREES,     // an ack that is refused as another queue's frees its message
     MUTANT_BODY_STALE_OFF,    // a send may refer to a body of any age
     MUTANT_LETTER_STALE_OFF,  // ... and so may a dead letter
     MUTANT_SWEEP_UNCOMMITTED, // a body that nobody refers to yet counts as one nobody ever will

@@ -298,6 +298,9 @@ void bucket_perform(struct bucket *b, const struct request *q, int64_t now, stru
     case REQUEST_LIST:
         err = do_list(b, q, now, a);
         break;
+    case REQUEST_PART: // its extents are single slots
+        err = ERR_OK;
+        break;
     case REQUEST_DELETE:
         err = do_delete(b, q);
         break;

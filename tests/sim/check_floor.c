@@ -2,8 +2,8 @@
 // I8: floor objects are contiguous and rise; when one is made two snapshots at or above it exist,
 // the history goes on after it, and whoever made it had read the slot that proves this. A canonical
 // slot is dropped only at or under the durable floor, older than R in true store time, and not
-// needed. A snapshot is deleted only under the
-// floor, or while two newer ones exist.
+// needed. A snapshot is deleted only under the floor, or while two newer ones exist, or at the
+// floor of a journal that has ended, while there is a newer one of the end.
 #include "check.h"
 
 #include "journal/snapshot.h"
@@ -89,12 +89,21 @@ void check_slot_dropped(struct world *w, uint64_t slot, int64_t made_at)
         verdict_fail(&w->verdict, "I8", "slot %" PRIu64 " dropped while it is needed", slot);
 }
 
+// Its floor has come to the end, and a snapshot over it says so.
+static bool is_spare(const struct world *w, uint64_t number)
+{
+    uint64_t ended = w->history.ended;
+    bool at_the_end = ended > 0 && number == w->floor_slot && number + 1 >= ended;
+    return at_the_end && snapshots_from(w, number + 1) > 0;
+}
+
 void check_object_deleted(struct world *w, const char *key)
 {
     uint64_t number;
     if (!key_number(key, snap_prefix, &number)) {
         verdict_fail(&w->verdict, "I8", "%s deleted", key);
-    } else if (number >= w->floor_slot && snapshots_from(w, number + 1) < 2) {
+    } else if (number >= w->floor_slot && snapshots_from(w, number + 1) < 2 &&
+               !is_spare(w, number)) {
         verdict_fail(&w->verdict, "I8", "snapshot %" PRIu64 " deleted, one of the two newest",
                      number);
     }

@@ -110,6 +110,16 @@ void client_retry(struct world *w, uint32_t place)
     submit(w, n, place);
 }
 
+void client_end(struct world *w)
+{
+    struct node *n = pick_writer(w);
+    struct ask ask;
+    if (!n) return;
+    ask_draw(w, &ask);
+    ask.what.verb = REGISTER_END;
+    submit(w, n, asks_push(&w->tickets, &ask));
+}
+
 static void plan_retry(struct world *w, uint32_t place)
 {
     struct ask *ask = &w->tickets.asks[place];
@@ -168,6 +178,15 @@ void client_sync(struct world *w, struct node *n)
         journal_sync(n->journal, ticket, deadline, node_now(n));
     }
     node_settle(w, n);
+}
+
+void client_touch(struct world *w, struct node *n)
+{
+    int64_t deadline = w->now + w->mix.patience_ms;
+    uint64_t ticket = ticket_new(w, n, TICKET_TOUCH, deadline);
+    trace_line(&w->trace, w->now, "n%u.%u t%" PRIu64 ": touch for the collector", n->index, n->life,
+               ticket);
+    journal_touch(n->journal, ticket, deadline, node_now(n));
 }
 
 static void coord_name(uint8_t out[16], uint32_t coord)

@@ -154,6 +154,7 @@ static bool set_mutant(const char *name)
     if (strcmp(name, "RECENT_CHAIN") == 0) mutant_active = MUTANT_RECENT_CHAIN;
     if (strcmp(name, "FLOOR_CHECK_OFF") == 0) mutant_active = MUTANT_FLOOR_CHECK_OFF;
     if (strcmp(name, "COLLECT_YOUNG") == 0) mutant_active = MUTANT_COLLECT_YOUNG;
+    if (strcmp(name, "FINISH_WITHOUT_FLOOR") == 0) mutant_active = MUTANT_FINISH_WITHOUT_FLOOR;
     return mutant_active != MUTANT_NONE;
 #else
     (void)name;
@@ -164,7 +165,7 @@ static bool set_mutant(const char *name)
 static int usage(void)
 {
     (void)fputs("usage: explore [--ticks N] [--ops-a N] [--ops-b N] [--looks N] [--unknowns N]\n"
-                "               [--tap]\n"
+                "               [--end] [--tap]\n"
                 "       explore-mutants --mutant NAME with any of these\n",
                 stderr);
     return 2;
@@ -181,6 +182,10 @@ static bool parse(int argc, char **argv, struct settings *s)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--tap") == 0) {
             s->tap = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--end") == 0) {
+            s->bounds.ends = true;
             continue;
         }
         const char *name = argv[i];

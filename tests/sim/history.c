@@ -196,6 +196,7 @@ static void fold_entry(struct history *h, const struct entry *e, struct history_
         fold_op(h, e, &e->ops[i], row->is_void);
     row->epoch = h->epoch;
     row->machine_digest = h->fold.digest(h->fold.ctx);
+    if (h->ended == 0 && registers_ended(h->machine)) h->ended = e->slot;
 }
 
 static void extend(struct history *h, uint64_t slot, struct bytes bytes, int64_t now)

@@ -40,6 +40,7 @@ struct history {
     struct history_writer *writers;
     size_t writers_len;
     size_t writers_cap;
+    uint64_t ended;   // the slot that ended the machine; 0: none
     uint64_t zombies; // slots created again after they were dropped
     uint64_t voids;   // entries without effect
     uint64_t repeats; // ops that were there already

@@ -3,6 +3,8 @@
 // virtual time.
 #include "mix.h"
 
+#include "base/hash.h"
+
 #define SECOND ((int64_t)1000)
 #define MINUTE (60 * SECOND)
 
@@ -99,4 +101,12 @@ void mix_draw(struct mix *m, struct rng *rng)
     draw_faults(m, rng);
     draw_store(m, rng);
     draw_pace(m, rng);
+}
+
+// In every fifth world. The others are what they were before there was an end.
+void mix_draw_end(struct mix *m, uint64_t seed)
+{
+    struct rng rng;
+    rng_init(&rng, hash64_mix(seed, 0x656e64));
+    m->end_ms = rng_chance(&rng, 2000) ? rng_range(&rng, m->run_ms / 5, m->run_ms * 3 / 5) : 0;
 }

@@ -29,6 +29,7 @@ struct mix {
     uint32_t collectors;
     uint32_t names;
     int64_t run_ms; // the faulty phase
+    int64_t end_ms; // how far into it the machine ends; 0: never
     int64_t ask_every_ms;
     uint32_t burst_max;
     int64_t patience_ms;
@@ -65,3 +66,4 @@ struct mix {
 };
 
 void mix_draw(struct mix *m, struct rng *rng);
+void mix_draw_end(struct mix *m, uint64_t seed); // by a chance of its own

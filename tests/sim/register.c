@@ -32,11 +32,12 @@ struct registers {
     size_t requests_cap;
     uint64_t sum;
     uint64_t effects;
+    bool ended;
 };
 
 const char *register_verb_name(enum register_verb verb)
 {
-    static const char *const names[REGISTER_VERBS] = {"add", "cas", "read", "keep", "drop"};
+    static const char *const names[REGISTER_VERBS] = {"add", "cas", "read", "keep", "drop", "end"};
     CHECK((unsigned)verb < REGISTER_VERBS);
     return names[verb];
 }
@@ -174,16 +175,30 @@ static enum err decide(struct counter *c, const struct register_ask *ask, uint64
         c->kept = 0;
         return ERR_OK;
     case REGISTER_READ:
+    case REGISTER_END:
     case REGISTER_VERBS:
         break;
     }
     return ERR_OK;
 }
 
+static void counters_clear(struct registers *m)
+{
+    for (size_t i = 0; i < m->counters_len; i++)
+        m->sum -= counter_hash(&m->counters[i]);
+    m->counters_len = 0;
+}
+
 static enum err apply_ask(struct registers *m, const struct register_ask *ask, uint64_t slot,
                           int64_t *value)
 {
     *value = 0;
+    if (m->ended) return ERR_NOT_FOUND;
+    m->ended = ask->verb == REGISTER_END;
+    if (m->ended) {
+        counters_clear(m);
+        return ERR_OK;
+    }
     bool makes =
         ask->verb == REGISTER_ADD || ask->verb == REGISTER_CAS || ask->verb == REGISTER_KEEP;
     struct counter *c = makes ? counter_make(m, ask->name) : counter_find(m, ask->name);
@@ -249,12 +264,14 @@ static void registers_reset(void *ctx)
     m->requests_len = 0;
     m->sum = 0;
     m->effects = 0;
+    m->ended = false;
 }
 
 static void registers_save(void *ctx, struct buf *out)
 {
     const struct registers *m = ctx;
     buf_put_u64(out, m->effects);
+    buf_put_u8(out, m->ended);
     buf_put_u32(out, (uint32_t)m->counters_len);
     for (size_t i = 0; i < m->counters_len; i++) {
         const struct counter *c = &m->counters[i];
@@ -313,18 +330,20 @@ static enum err registers_load(void *ctx, struct bytes saved)
     registers_reset(m);
     struct reader r = reader_of(saved);
     uint64_t effects = read_u64(&r);
+    bool ended = read_u8(&r) == 1;
     if (!load_counters(m, &r) || !load_requests(m, &r)) {
         registers_reset(m);
         return ERR_CORRUPT;
     }
     m->effects = effects;
+    m->ended = ended;
     return ERR_OK;
 }
 
 static uint64_t registers_digest(void *ctx)
 {
     const struct registers *m = ctx;
-    return hash64_mix(m->sum, m->effects);
+    return hash64_mix(m->sum, m->ended ? ~m->effects : m->effects);
 }
 
 static bool registers_needs(void *ctx, uint64_t first, uint64_t last)
@@ -335,6 +354,11 @@ static bool registers_needs(void *ctx, uint64_t first, uint64_t last)
         if (kept != 0 && kept >= first && kept <= last) return true;
     }
     return false;
+}
+
+static bool has_ended(void *ctx)
+{
+    return registers_ended(ctx);
 }
 
 struct registers *registers_new(int64_t memory_ms)
@@ -360,7 +384,13 @@ struct fold registers_fold(struct registers *m)
                          .save = registers_save,
                          .load = registers_load,
                          .digest = registers_digest,
-                         .needs = registers_needs};
+                         .needs = registers_needs,
+                         .ended = has_ended};
+}
+
+bool registers_ended(const struct registers *m)
+{
+    return m->ended;
 }
 
 uint64_t registers_effects(const struct registers *m)

@@ -17,6 +17,7 @@ enum register_verb {
     REGISTER_READ, // answers the value; NOT_FOUND when the name was never written
     REGISTER_KEEP, // holds on to the slot of this op; answers the slot held before, or 0
     REGISTER_DROP, // lets go; NOT_FOUND when nothing was held
+    REGISTER_END,  // everything goes; from then on every op is answered NOT_FOUND
     REGISTER_VERBS
 };
 
@@ -37,7 +38,8 @@ const char *register_verb_name(enum register_verb verb);
 
 struct registers;
 
-struct registers *registers_new(int64_t memory_ms);    // how long a request id is remembered
-void registers_free(struct registers *m);              // NULL is fine
-struct fold registers_fold(struct registers *m);       // views m
+struct registers *registers_new(int64_t memory_ms); // how long a request id is remembered
+void registers_free(struct registers *m);           // NULL is fine
+struct fold registers_fold(struct registers *m);    // views m
+bool registers_ended(const struct registers *m);
 uint64_t registers_effects(const struct registers *m); // ops that were not repetitions, so far

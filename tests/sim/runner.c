@@ -130,6 +130,9 @@ static void add(struct runner_sum *to, const struct runner_sum *from)
     to->dropped += from->dropped;
     to->messages += from->messages;
     to->letters += from->letters;
+    to->swept += from->swept;
+    for (size_t i = 0; i < RUNNER_FIGURES; i++)
+        to->figures[i] += from->figures[i];
     to->zombies += from->zombies;
     to->lies += from->lies;
     to->forks += from->forks;

@@ -16,6 +16,8 @@ struct runner_options {
     uint32_t jobs;
 };
 
+#define RUNNER_FIGURES 16
+
 // What one or many seeds came to.
 struct runner_sum {
     uint64_t seeds;
@@ -25,6 +27,7 @@ struct runner_sum {
     uint64_t swept;    // objects, in the queue's world
     uint64_t messages; // the queue's world: sent, dead letters that arrived
     uint64_t letters;
+    uint64_t figures[RUNNER_FIGURES]; // the queue's world: enum joined_figure
     uint64_t zombies;
     uint64_t lies;
     uint64_t forks;        // worlds in which two versions of a slot were folded

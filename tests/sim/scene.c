@@ -79,6 +79,12 @@ static bool fold_needs(void *ctx, uint64_t first, uint64_t last)
     return w->inner.needs(w->inner.ctx, first, last);
 }
 
+static bool fold_ended(void *ctx)
+{
+    struct scene_writer *w = ctx;
+    return w->inner.ended(w->inner.ctx);
+}
+
 static struct fold listening_fold(struct scene_writer *w)
 {
     return (struct fold){.ctx = w,
@@ -88,7 +94,8 @@ static struct fold listening_fold(struct scene_writer *w)
                          .save = fold_save,
                          .load = fold_load,
                          .digest = fold_digest,
-                         .needs = fold_needs};
+                         .needs = fold_needs,
+                         .ended = fold_ended};
 }
 
 // ---- requests
@@ -111,6 +118,8 @@ static void respond(struct scene *s, uint32_t writer, bool collector, enum reque
     w->reading = !collector && (kind == REQUEST_READ_LOG || kind == REQUEST_GET);
     if (collector) {
         collector_respond(s->collector, r, now(s));
+        if (collector_wants_time(s->collector))
+            journal_touch(w->journal, UINT64_MAX, TIME_NEVER, now(s));
     } else {
         journal_respond(w->journal, r, now(s));
     }
@@ -205,6 +214,8 @@ static void init_tickets(struct scene *s)
         struct ask ask = {.what = {.verb = REGISTER_ADD, .name = "n", .a = 1 << i}};
         ask_name(&ask, i, i);
         ask.what.attempt = i + 1;
+        bool last = i == SCENE_OPS_MAX + s->bounds.ops[1] - 1; // of writer B
+        if (s->bounds.ends && last) ask.what.verb = REGISTER_END;
         asks_push(&s->tickets, &ask);
         tickets_push(&s->tickets, &(struct ticket){.kind = TICKET_OP, .ask = i});
     }
@@ -306,7 +317,8 @@ static bool collectable(const struct scene *s)
         const struct bucket_slot *slot = bucket_slot(&s->bucket, n);
         if (slot && s->now - slot->made_at >= SCENE_RETAIN) return true;
     }
-    return newer >= 2;
+    bool unfinished = registers_ended(s->writers[1].machine) && newer > 0;
+    return newer >= 2 || unfinished;
 }
 
 static size_t writer_actions(const struct scene *s, uint32_t i, struct action *out)
@@ -420,7 +432,11 @@ void scene_act(struct scene *s, struct action action)
         break;
     case ACTION_COLLECT:
         SAY(s, "B's collector starts a round");
-        collector_start(s->collector, now(s));
+        if (registers_ended(s->writers[1].machine)) {
+            collector_finish(s->collector, now(s));
+        } else {
+            collector_start(s->collector, now(s));
+        }
         settle(s, &s->writers[1]);
         break;
     case ACTION_PERFORM:

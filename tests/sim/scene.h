@@ -26,6 +26,7 @@ struct scene_bounds {
     uint32_t ops[SCENE_WRITERS];
     uint32_t looks;    // syncs of writer A
     uint32_t unknowns; // appends of writer A that are answered "unknown"
+    bool ends;         // with its last op writer B ends the machine; its collector finishes it
 };
 
 struct scene_flight {

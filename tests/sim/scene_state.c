@@ -43,6 +43,7 @@ static void put_handle(const struct scene *s, const struct scene_writer *w, stru
     buf_put_u8(out, (uint8_t)j->floor_index);
     buf_put_u8(out, (uint8_t)j->floor_slot);
     buf_put_u8(out, (uint8_t)j->last_snapshot);
+    buf_put_u8(out, (uint8_t)j->ended_slot);
     buf_put_u8(out, (uint8_t)((j->queue.head != NULL) | (j->syncs.head != NULL) << 1));
     buf_put_u8(out, j->batch.active);
     if (!j->batch.active) return;

@@ -28,6 +28,7 @@ static const struct {
     {"COLLECT_LIVE", MUTANT_COLLECT_LIVE},
     {"COLLECT_YOUNG", MUTANT_COLLECT_YOUNG},
     {"FLOOR_WITHOUT_PROOF", MUTANT_FLOOR_WITHOUT_PROOF},
+    {"FINISH_WITHOUT_FLOOR", MUTANT_FINISH_WITHOUT_FLOOR},
 };
 
 static bool set_mutant(const char *name)

@@ -152,12 +152,14 @@ void world_init(struct world *w, const struct world_options *o)
     rng_init(&w->rng, hash64_mix(o->seed, o->lying));
     trace_init(&w->trace, o->print, o->all);
     mix_draw(&w->mix, &w->rng);
+    if (!o->lying) mix_draw_end(&w->mix, o->seed);
     buf_init(&w->payload, 4096);
     tickets_init(&w->tickets);
     history_init(&w->history, &w->tickets, w->mix.memory_ms, &w->verdict);
     init_bucket(w);
     init_nodes(w);
     world_every(w, w->mix.ask_every_ms, EVENT_ASK, 0);
+    if (w->mix.end_ms > 0) world_at(w, w->now + w->mix.end_ms, EVENT_END, 0, 0);
     fault_plan(w);
 }
 
@@ -216,8 +218,25 @@ static void on_collect(struct world *w, const struct world_event *e)
     world_every(w, w->mix.collect_every_ms, EVENT_COLLECT, e->a);
     if (!n->up || !journal_is_ready(n->journal)) return;
     trace_line(&w->trace, w->now, "n%u.%u collects", n->index, n->life);
-    collector_start(n->collector, node_now(n));
+    w->finishes += collector_finished(n->collector);
+    if (registers_ended(n->machine)) {
+        collector_finish(n->collector, node_now(n));
+    } else {
+        collector_start(n->collector, node_now(n));
+    }
     node_settle(w, n);
+}
+
+static bool has_ended(const struct world *w)
+{
+    return w->mix.end_ms > 0 && registers_ended(w->history.machine);
+}
+
+static void on_end(struct world *w)
+{
+    if (has_ended(w)) return;
+    client_end(w);
+    world_at(w, w->now + MINUTE, EVENT_END, 0, 0);
 }
 
 static void on_sync(struct world *w, const struct world_event *e)
@@ -230,6 +249,7 @@ static void on_sync(struct world *w, const struct world_event *e)
 static void on_ask(struct world *w)
 {
     world_every(w, w->mix.ask_every_ms, EVENT_ASK, 0);
+    if (has_ended(w) && rng_chance(&w->rng, 9500)) return; // hardly anybody comes any more
     client_ask(w);
 }
 
@@ -309,6 +329,9 @@ static void step(struct world *w)
     case EVENT_RETRY:
         client_retry(w, e.a);
         break;
+    case EVENT_END:
+        on_end(w);
+        break;
     case EVENT_SYNC:
         on_sync(w, &e);
         break;
@@ -343,6 +366,8 @@ static void run_healed(struct world *w)
     int64_t rounds = 4 * w->mix.collect_every_ms + 3 * w->mix.rules.floor_every_ms;
     run_until(w, w->now + w->mix.rules.retain_ms + w->mix.rules.floor_lag_ms + rounds);
     w->quiet_until = TIME_NEVER;
+    // The end grows old, then the entry after it.
+    if (has_ended(w)) run_until(w, w->now + 3 * (w->mix.rules.retain_ms + rounds));
     run_until(w, w->now + w->mix.patience_ms + w->mix.memory_ms / 3 + 30 * SECOND);
     for (uint32_t i = 0; i < w->mix.nodes && !w->verdict.broken; i++)
         client_sync(w, &w->nodes[i]);

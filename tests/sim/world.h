@@ -66,6 +66,7 @@ enum world_event_kind {
     EVENT_JUMP,
     EVENT_QUIET,
     EVENT_FREEZE, // a: node, b: for how long
+    EVENT_END,    // somebody ends the machine, unless it has ended
 };
 
 struct world_event {
@@ -106,6 +107,8 @@ struct world {
     uint64_t floor_index; // I8: the newest floor in the store
     uint64_t floor_slot;
     uint64_t dropped;
+    uint64_t
+        finishes; // how often a collector said that nothing is left of a journal that has ended
     struct hash128 *versions; // lying stores: the first version of each slot that anybody folded
     uint64_t versions_len;
     uint64_t forks;   // ... and how often another one was folded
@@ -172,7 +175,9 @@ void wire_done(struct world *w);
 // ---- client.c
 void client_ask(struct world *w);
 void client_retry(struct world *w, uint32_t ask);
+void client_end(struct world *w);
 void client_sync(struct world *w, struct node *n);
+void client_touch(struct world *w, struct node *n); // nobody in particular wants to know
 void client_own(struct world *w);
 void client_switch(struct world *w);
 void client_heard(struct world *w, struct node *n, const struct journal_reply *r);

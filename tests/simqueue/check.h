@@ -62,6 +62,11 @@ void check_events_again(struct ghost *g); // a fold from the beginning
 void check_arrival(struct ghost *g, const struct op_arrive *a, enum reason reason);
 void check_forgotten(struct ghost *g, const struct row *row, uint64_t seq);
 
+// Acks that a receive carries, check_joined.c: its claim is behind them in their entry; who is told
+// that a message is done finds it done, by this very ack, whenever he looks.
+void check_joined(struct ghost *g, const struct walk_op *o); // before it is written down
+void check_acked(struct world *w, uint32_t ask, struct bytes body);
+
 // Dedup keys, check_dedup.c: within its window a key has one message.
 void check_dedup(struct ghost *g, const struct message *m, const struct send_row *row);
 

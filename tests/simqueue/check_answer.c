@@ -52,6 +52,7 @@ static void check_done(struct world *w, uint32_t ask, const struct shard_reply *
     } else if (reason_err((enum reason)r->body.data[0]) != r->err) {
         wrong(w, ask, r, "its result says something else");
     }
+    if (a->kind == OP_ACK) check_acked(w, ask, r->body);
     if (a->is_told && !bytes_equal(a->told, r->body))
         wrong(w, ask, r, "it was told otherwise before");
     if (a->is_told) return;

@@ -33,6 +33,7 @@ void check_drain(struct world *w)
         check_lane(w, &w->life->lanes[i]);
     for (uint32_t i = 0; i < w->life->errands_len; i++) {
         const struct errand *a = &w->life->errands[i];
+        if (a->kind == OP_ACK && a->is_told) check_acked(w, i, a->told);
         bool late = a->open && w->now - a->first_at > 5 * MINUTE;
         if (late) verdict_fail(&w->verdict, "liveness", "ask %u was never answered", i);
     }

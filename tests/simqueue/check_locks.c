@@ -69,8 +69,9 @@ void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct g
     for (size_t i = 0; i < g->holds_len; i++) {
         struct hold *h = &g->holds[i];
         if (h->seq != grant->seq) continue;
-        if (hash128_equal(h->token, grant->token)) own = h;
-        bool other = h->worker != worker && !h->ended && h->deadline > w->now;
+        bool same = hash128_equal(h->token, grant->token);
+        if (same) own = h;
+        bool other = (!same || h->worker != worker) && !h->ended && h->deadline > w->now;
         if (other && grant->deadline > w->now)
             verdict_fail(&w->verdict, "I3", "lane %u: workers %u and %u both hold message %" PRIu64,
                          l->index, h->worker, worker, grant->seq);

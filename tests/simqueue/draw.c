@@ -115,6 +115,7 @@ void draw_life(struct world *w)
     if (w->mix.own_every_ms == 0 && rng_chance(rng, 4000)) w->mix.own_every_ms = 20 * SECOND;
     life->dispatch_every_ms = w->mix.own_every_ms ? rng_range(rng, 200, 2 * SECOND) : 0;
     life->carriers = (uint32_t)rng_range(rng, 1, 3);
+    life->joins = (uint32_t)maybe(rng, 8000, 2000, 9500);
     life->uploads = (uint32_t)maybe(rng, 7000, 200, 4000);
     life->cache_bytes = rng_chance(rng, 5000) ? (size_t)rng_range(rng, 1, 6) << 10 : 0;
 }

@@ -59,7 +59,7 @@ struct trial *errand_trial(struct errand *a, uint32_t pen)
 
 // ---- out
 
-static void put_outcome(struct world *w, const struct errand *a, const struct node *n,
+void errand_put_outcome(struct world *w, const struct errand *a, const struct node *n,
                         struct buf *out)
 {
     CLEANUP(buf_done) struct buf refs;
@@ -79,7 +79,7 @@ static void put_outcome(struct world *w, const struct errand *a, const struct no
     outcome_encode(out, &op);
 }
 
-static struct op_claim claim_of(const struct world *w, const struct errand *a)
+struct op_claim errand_claim(const struct world *w, const struct errand *a)
 {
     struct op_claim claim = {.request = a->request,
                              .worker = bytes_str(w->life->crew[a->worker].name),
@@ -97,10 +97,10 @@ static void submit_op(struct world *w, const struct errand *a, struct node *n, i
     if (a->payload.len > 0) {
         buf_put(out, a->payload);
     } else if (a->kind == OP_TAKE) {
-        claim = claim_of(w, a);
+        claim = errand_claim(w, a);
         claim_encode(out, &claim);
     } else {
-        put_outcome(w, a, n, out);
+        errand_put_outcome(w, a, n, out);
     }
     struct op op = {.kind = a->kind, .payload = buf_bytes(out)};
     shard_submit(w->life->handles[n->index].shard, errand_index(w, a) + 1, op, deadline,
@@ -116,14 +116,17 @@ static void submit_own(struct world *w, struct errand *a, struct node *n, int64_
               node_now(n));
 }
 
+int64_t errand_patience(struct world *w)
+{
+    bool hasty = w->phase == WORLD_FAULTY && rng_chance(&w->rng, 500);
+    return hasty ? rng_range(&w->rng, 0, 50) : rng_range(&w->rng, 500, w->mix.patience_ms);
+}
+
 static void send_off(struct world *w, struct errand *a, struct node *n)
 {
     struct shard *s = w->life->handles[n->index].shard;
     uint64_t ticket = errand_index(w, a) + 1;
-    bool hasty = w->phase == WORLD_FAULTY && rng_chance(&w->rng, 500);
-    int64_t patience =
-        hasty ? rng_range(&w->rng, 0, 50) : rng_range(&w->rng, 500, w->mix.patience_ms);
-    int64_t deadline = w->now + patience;
+    int64_t deadline = w->now + errand_patience(w);
     a->deadline = a->what == ERRAND_RECEIVE ? deadline + a->wait_ms : deadline;
     struct op_claim claim;
     switch (a->what) {
@@ -132,7 +135,7 @@ static void send_off(struct world *w, struct errand *a, struct node *n)
         submit_op(w, a, n, deadline);
         break;
     case ERRAND_RECEIVE:
-        claim = claim_of(w, a);
+        claim = errand_claim(w, a);
         shard_receive(s, ticket, &claim, w->now + a->wait_ms, a->deadline, node_now(n));
         break;
     case ERRAND_SYNC:
@@ -147,7 +150,7 @@ static void send_off(struct world *w, struct errand *a, struct node *n)
     }
 }
 
-void errand_submit_to(struct world *w, uint32_t ask, struct node *n)
+void errand_begins(struct world *w, uint32_t ask, struct node *n)
 {
     struct errand *a = &w->life->errands[ask];
     uint32_t pen = w->life->handles[n->index].pen;
@@ -166,11 +169,16 @@ void errand_submit_to(struct world *w, uint32_t ask, struct node *n)
     trace_line(&w->trace, w->now, "n%u.%u: ask %u what %d kind %u try %u of %s", n->index, n->life,
                ask, (int)a->what, a->kind, a->tries,
                a->worker == NOBODY ? "a client" : w->life->crew[a->worker].name);
-    send_off(w, a, n);
+}
+
+void errand_submit_to(struct world *w, uint32_t ask, struct node *n)
+{
+    errand_begins(w, ask, n);
+    send_off(w, &w->life->errands[ask], n);
     node_settle(w, n);
 }
 
-static void plan_again(struct world *w, uint32_t ask)
+void errand_later(struct world *w, uint32_t ask)
 {
     world_at(w, w->now + rng_range(&w->rng, 10, 3 * SECOND), EVENT_RETRY, ask, 0);
 }
@@ -181,7 +189,7 @@ bool errand_submit(struct world *w, uint32_t ask)
     if (n) {
         errand_submit_to(w, ask, n);
     } else {
-        plan_again(w, ask);
+        errand_later(w, ask);
     }
     return n != NULL;
 }
@@ -194,12 +202,21 @@ static void close_ask(struct world *w, uint32_t ask, const struct shard_reply *r
     if (a->worker != NOBODY) worker_heard(w, ask, r, true);
 }
 
+bool errand_gives_up(const struct world *w, const struct errand *a)
+{
+    bool tired = !life_is_crowd(w) && a->tries >= TRIES_SOME;
+    return w->now > a->first_at + LAST_USE || tired || a->trials_len == TRIES_MAX;
+}
+
 void errand_again(struct world *w, uint32_t ask)
 {
     struct errand *a = &w->life->errands[ask];
+    if (a->partner) {
+        joined_again(w, ask);
+        return;
+    }
     if (a->open || a->closed) return;
-    bool tired = !life_is_crowd(w) && a->tries >= TRIES_SOME;
-    if (w->now > a->first_at + LAST_USE || tired || a->trials_len == TRIES_MAX) {
+    if (errand_gives_up(w, a)) {
         close_ask(w, ask, NULL);
     } else {
         (void)errand_submit(w, ask);
@@ -228,10 +245,12 @@ void errand_heard(struct world *w, struct node *n, const struct shard_reply *r)
     if (w->verdict.broken) return;
     if (a->what == ERRAND_ARRIVE) {
         carrier_heard(w, ask, r);
+    } else if (a->partner) {
+        joined_heard(w, ask, r, is_final(a, r));
     } else if (!is_final(a, r)) {
-        plan_again(w, ask);
+        errand_later(w, ask);
     } else if (a->kind == OP_SEND && w->phase == WORLD_FAULTY && rng_chance(&w->rng, 500)) {
-        plan_again(w, ask); // it forgot that it was told
+        errand_later(w, ask); // it forgot that it was told
     } else {
         close_ask(w, ask, r);
     }
@@ -246,8 +265,10 @@ void errand_orphans(struct world *w, const struct node *n)
         a->open = false;
         if (a->what == ERRAND_ARRIVE) {
             carrier_lost(w, i);
+        } else if (a->partner) {
+            joined_orphan(w, i);
         } else if (a->what == ERRAND_OP || a->what == ERRAND_RECEIVE) {
-            plan_again(w, i);
+            errand_later(w, i);
         } else {
             close_ask(w, i, NULL);
         }

@@ -69,7 +69,8 @@ void ghost_remember(struct ghost *g, const struct request_id *id, uint16_t kind,
         g->seen_cap = g->seen_cap ? g->seen_cap * 2 : 128;
         g->seen = memory_resize(g->seen, g->seen_cap * sizeof *g->seen);
     }
-    g->seen[g->seen_len] = (struct seen){.id = *id, .kind = kind, .body = bytes_copy(body)};
+    g->seen[g->seen_len] =
+        (struct seen){.id = *id, .kind = kind, .slot = g->slot, .body = bytes_copy(body)};
     map_add(&g->by_request, request_key(id), g->seen_len++);
 }
 
@@ -124,6 +125,21 @@ static void check_entry(struct ghost *g, const struct entry *e)
     verdict_fail(v, "I1", "lane %u: slot %" PRIu64 " was written by nobody", g->lane, g->slot);
 }
 
+// Pairs on their way through a handle that was the owner until now; it does not know yet.
+static void note_fenced(struct ghost *g)
+{
+    struct life *life = g->world->life;
+    for (uint32_t i = life->errands_open; i < life->errands_len; i++) {
+        struct errand *a = &life->errands[i];
+        if (a->lane != g->lane || !a->partner || a->what != ERRAND_OP || !a->open) continue;
+        const struct node *n = &g->world->nodes[a->node];
+        bool both = life->errands[a->partner - 1].open && !ghost_seen(g, &a->request);
+        if (!both || a->fenced || !n->up || !journal_is_owner(n->journal)) continue;
+        a->fenced = true;
+        life->joined[JOINED_FENCED]++;
+    }
+}
+
 // There is one coordination service here, so only the token counts.
 static void fold_own(struct ghost *g, const struct op *op)
 {
@@ -138,6 +154,7 @@ static void fold_own(struct ghost *g, const struct op *op)
         g->coord_set = true;
         g->token = token;
         g->epoch++;
+        note_fenced(g);
     }
     struct life *life = g->world->life;
     if (!reader_end(&r) || place >= life->errands_len) {

@@ -48,7 +48,8 @@ struct row {
     enum dead_cause cause;
     struct hash128 reason;
     uint64_t reason_slot;
-    bool arrived; // OUTBOUND, MOVED: the other queue has it
+    struct request_id acked_by; // PROCESSED
+    bool arrived;               // OUTBOUND, MOVED: the other queue has it
     // one that came as a dead letter
     uint32_t origin; // lane + 1; 0: it was sent
     uint64_t origin_seq;
@@ -58,6 +59,7 @@ struct row {
 struct seen {
     struct request_id id;
     uint16_t kind;
+    uint64_t slot;
     struct bytes body; // owned
 };
 
@@ -101,7 +103,8 @@ struct ghost {
     uint64_t fence;
     uint64_t order; // of the last ticket
     bool paused;
-    bool dry; // a claim of the entry found less than it asked for
+    uint32_t expired; // locks that ran out at the beginning of the entry
+    bool dry;         // a claim of the entry found less than it asked for
     uint64_t deaths;
     uint64_t dying; // expired for the last time, its outcome is not told yet
     struct ghost_dedup dedup[DEDUP_KEYS];

@@ -206,6 +206,9 @@ void world_sum(const struct world *w, struct runner_sum *sum)
     }
     sum->letters += w->life->letters;
     sum->swept += w->life->swept;
+    _Static_assert(JOINED_FIGURES <= RUNNER_FIGURES, "they are added up there");
+    for (size_t i = 0; i < JOINED_FIGURES; i++)
+        sum->figures[i] += w->life->joined[i];
     sum->dropped += w->dropped;
 }
 

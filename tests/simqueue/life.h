@@ -107,6 +107,33 @@ struct errand {
     bool closed;
     struct bytes told; // owned: what it was answered when it was done
     bool is_told;
+    // A receive and the acks it carries are two errands (joined.c).
+    uint32_t partner; // the other one + 1; 0: none
+    bool in_turn;     // the receive goes when its acks were answered, whatever that was
+    bool acks_heard;  // ... and they were
+    bool paused_then; // the handle believed so when it was asked
+    bool fenced;      // its handle was not the owner any more, and did not know
+    bool in_an_entry; // of the history
+};
+
+// What there was to see of them.
+enum joined_figure {
+    JOINED_ASKED,   // pairs
+    JOINED_IN_TURN, // ... of which the acks go first
+    JOINED_SENT,    // to a shard together, again and again
+    JOINED_AGAIN,   // ... of which not for the first time
+    JOINED_ALONE,   // one of the two sent again by itself
+    JOINED_LOST,    // answers that did not get to the worker
+    JOINED_CRASHED, // open when their handle died
+    JOINED_ENTRIES, // that have both, in force
+    JOINED_GIVEN,   // ... the claim brought something
+    JOINED_REFUSED, // ... an ack was refused
+    JOINED_BOTH,    // ... an ack was refused, and the claim brought something
+    JOINED_STRICT,  // ... an ack was done and the claim brought something, in strict order
+    JOINED_EXPIRED, // ... a lock ran out at its beginning
+    JOINED_REPEATS, // entries that have both once more
+    JOINED_FENCED,  // on their way through a handle that believed to be the owner
+    JOINED_FIGURES
 };
 
 // ---- workers
@@ -180,6 +207,8 @@ struct life {
     uint64_t letters; // that arrived
     uint64_t swept;   // objects
     uint32_t uploads; // chance that a message has a large body
+    uint32_t joins;   // ... that acks travel with the next receive
+    uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
     bool crowd_called;
@@ -211,6 +240,20 @@ struct errand *errand_by_request(struct world *w, const struct request_id *id); 
 struct trial *errand_trial(struct errand *a, uint32_t pen); // NULL: never went that way
 uint32_t errand_index(const struct world *w, const struct errand *a);
 void errands_done(struct world *w);
+// For those that are sent otherwise:
+void errand_begins(struct world *w, uint32_t ask, struct node *n); // it is about to be sent
+int64_t errand_patience(struct world *w);
+void errand_put_outcome(struct world *w, const struct errand *a, const struct node *n,
+                        struct buf *out);
+struct op_claim errand_claim(const struct world *w, const struct errand *a);
+void errand_later(struct world *w, uint32_t ask); // again, after a while
+bool errand_gives_up(const struct world *w, const struct errand *a);
+
+// ---- joined.c
+void joined_ask(struct world *w, uint32_t worker, uint16_t kind);
+void joined_again(struct world *w, uint32_t receive);
+void joined_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final);
+void joined_orphan(struct world *w, uint32_t ask);
 
 // ---- sender.c, worker.c, coordinator.c, operator.c, carrier.c
 void sender_send(struct world *w);
@@ -219,6 +262,10 @@ void worker_beat(struct world *w, uint32_t worker);
 void worker_stale(struct world *w);
 void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final);
 void worker_soon(struct world *w, uint32_t worker, int64_t delay);
+void worker_wants(struct world *w, struct errand *a); // how much, for how long
+void worker_given(struct world *w, uint32_t worker, const struct shard_reply *r);
+void worker_forget(struct lane *l, struct crew *c); // what it holds; its tokens live on
+void worker_goes_on(struct world *w, uint32_t worker);
 void coordinator_own(struct world *w, struct lane *l);
 bool coordinator_is_there(const struct world *w, uint32_t lane); // exactly one, at the tail
 void coordinator_dispatch(struct world *w, struct lane *l);

@@ -30,6 +30,10 @@ static const struct {
     {"SWEEP_UNCOMMITTED", MUTANT_SWEEP_UNCOMMITTED},
     {"BODY_STALE_OFF", MUTANT_BODY_STALE_OFF},
     {"LETTER_STALE_OFF", MUTANT_LETTER_STALE_OFF},
+    {"REFUSED_FREES", MUTANT_REFUSED_FREES},
+    {"JOINED_FIRST", MUTANT_JOINED_FIRST},
+    {"JOINED_APART", MUTANT_JOINED_APART},
+    {"JOINED_NAMELESS", MUTANT_JOINED_NAMELESS},
     {"FLOOR_CHECK_OFF", MUTANT_FLOOR_CHECK_OFF},
     {"UNKNOWN_IS_FAILED", MUTANT_UNKNOWN_IS_FAILED},
 };
@@ -145,6 +149,23 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+static void print_joined(const struct runner_sum *sum)
+{
+    static const char *const names[JOINED_FIGURES] = {
+        [JOINED_ASKED] = "asked",         [JOINED_IN_TURN] = "in turn",
+        [JOINED_SENT] = "sent",           [JOINED_AGAIN] = "sent again",
+        [JOINED_ALONE] = "again alone",   [JOINED_LOST] = "answers lost",
+        [JOINED_CRASHED] = "crashed",     [JOINED_ENTRIES] = "entries",
+        [JOINED_GIVEN] = "given",         [JOINED_REFUSED] = "refused",
+        [JOINED_BOTH] = "refused, given", [JOINED_STRICT] = "done, given, strict",
+        [JOINED_EXPIRED] = "expired",     [JOINED_REPEATS] = "repeated",
+        [JOINED_FENCED] = "fenced"};
+    printf("acks with a receive:");
+    for (size_t i = 0; i < JOINED_FIGURES; i++)
+        printf("%s %" PRIu64 " %s", i > 0 ? "," : "", sum->figures[i], names[i]);
+    printf("\n");
+}
+
 static bool run_many(const struct settings *s)
 {
     struct runner_sum sum;
@@ -156,6 +177,7 @@ static bool run_many(const struct settings *s)
            " slots dropped\n",
            sum.seeds, sum.broken, (double)sum.seeds * 60 / took, (double)sum.commits / took,
            sum.steps, sum.commits, sum.messages, sum.letters, sum.dropped);
+    if (s->run.scenario == SCENE_USUAL) print_joined(&sum);
     if (sum.broken > 0)
         printf("first broken: seed %" PRIu64 " (%s)\n", sum.broken_first, sum.invariant);
     (void)fflush(stdout);

@@ -26,6 +26,7 @@ static void on_expired(struct ghost *g, const struct event *e)
     struct route r = check_route(g, row, false);
     walk_ended(g, row, &r, BYTES_EMPTY, false);
     row->expired_slot = g->slot;
+    g->expired++;
     if (r.state != STATE_READY) g->dying = e->seq;
 }
 
@@ -76,6 +77,7 @@ static void on_op(struct ghost *g, const struct walk_op *o)
     bool named = op_request(o->op, &id) && request_id_set(&id);
     const struct seen *seen = named ? ghost_seen(g, &id) : NULL;
     check_committed(g, o->entry, o);
+    check_joined(g, o);
     if (seen) {
         on_repeat(g, o, seen);
         return;
@@ -109,6 +111,7 @@ void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *
     size_t at = events_from;
     g->dying = 0;
     g->dry = false;
+    g->expired = 0;
     for (; is_of(g, at, EVENT_OP_TIME); at++)
         on_time(g, &g->events.rows[at]);
     for (uint32_t i = 0; i < e->ops_len; i++)

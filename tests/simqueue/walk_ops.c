@@ -228,6 +228,7 @@ static void apply_word(struct ghost *g, const struct walk_op *o, const struct op
     end_holds(g, row->token);
     if (kind == OP_ACK) {
         ghost_move(g, row, STATE_PROCESSED);
+        row->acked_by = op->request;
         row->opened = false;
     } else if (kind == OP_RELEASE) {
         ghost_move(g, row, STATE_READY);

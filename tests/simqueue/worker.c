@@ -21,25 +21,33 @@ static void rest(struct world *w, uint32_t worker)
 
 // ---- asking for work
 
-static void ask_for_work(struct world *w, uint32_t worker)
+void worker_wants(struct world *w, struct errand *a)
 {
-    struct crew *c = &w->life->crew[worker];
-    bool takes = c->capacity > 0 && rng_chance(&w->rng, 2000);
-    uint32_t ask = takes ? errand_new(w, ERRAND_OP, OP_TAKE, c->lane)
-                         : errand_new(w, ERRAND_RECEIVE, OP_CLAIM, c->lane);
-    struct errand *a = &w->life->errands[ask];
-    a->worker = worker;
     a->max = 1 + (uint32_t)rng_below(&w->rng, HANDS_MAX);
     bool short_lease = !life_is_crowd(w) && rng_chance(&w->rng, 2000);
     a->lease_ms = short_lease ? rng_range(&w->rng, 500, 10 * SECOND) : 0;
     a->wait_ms = rng_chance(&w->rng, 3000) ? 0 : rng_range(&w->rng, 1, 6 * SECOND);
+}
+
+static void ask_for_work(struct world *w, uint32_t worker)
+{
+    struct crew *c = &w->life->crew[worker];
+    if (!life_drains(w) && rng_chance(&w->rng, w->life->joins / 4)) {
+        joined_ask(w, worker, OP_ACK); // of what it should have forgotten
+        return;
+    }
+    bool takes = c->capacity > 0 && rng_chance(&w->rng, 2000);
+    uint32_t ask = takes ? errand_new(w, ERRAND_OP, OP_TAKE, c->lane)
+                         : errand_new(w, ERRAND_RECEIVE, OP_CLAIM, c->lane);
+    w->life->errands[ask].worker = worker;
+    worker_wants(w, &w->life->errands[ask]);
     c->busy = true;
     (void)errand_submit(w, ask);
 }
 
 // ---- saying what came of it
 
-static void forget(struct lane *l, struct crew *c)
+void worker_forget(struct lane *l, struct crew *c)
 {
     for (uint32_t i = 0; i < c->hands_len; i++)
         l->stale[l->stale_len++ % STALE_MAX] = c->hands[i].ref;
@@ -49,6 +57,12 @@ static void forget(struct lane *l, struct crew *c)
 static void say(struct world *w, uint32_t worker, uint16_t kind)
 {
     struct crew *c = &w->life->crew[worker];
+    bool ends = kind == OP_ACK || kind == OP_FAIL || kind == OP_RELEASE;
+    uint32_t chance = kind == OP_ACK ? w->life->joins : w->life->joins / 8;
+    if (ends && rng_chance(&w->rng, chance)) {
+        joined_ask(w, worker, kind);
+        return;
+    }
     uint32_t ask = errand_new(w, ERRAND_OP, kind, c->lane);
     struct errand *a = &w->life->errands[ask];
     a->worker = worker;
@@ -65,7 +79,7 @@ static void say(struct world *w, uint32_t worker, uint16_t kind)
 static void vanish(struct world *w, uint32_t worker)
 {
     struct crew *c = &w->life->crew[worker];
-    forget(&w->life->lanes[c->lane], c);
+    worker_forget(&w->life->lanes[c->lane], c);
     c->gone_until = w->now + rng_range(&w->rng, SECOND, 20 * SECOND);
     trace_line(&w->trace, w->now, "%s vanishes", c->name);
     rest(w, worker);
@@ -131,7 +145,7 @@ static void fetch_again(struct world *w, const struct crew *c, const struct gran
     world_at(w, w->now + rng_range(&w->rng, 1, 40 * SECOND), EVENT_RETRY, ask, 0);
 }
 
-static void receive_heard(struct world *w, uint32_t worker, const struct shard_reply *r)
+void worker_given(struct world *w, uint32_t worker, const struct shard_reply *r)
 {
     struct crew *c = &w->life->crew[worker];
     for (size_t i = 0; i < r->deliveries_len; i++) {
@@ -184,14 +198,20 @@ void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bo
     if (!final || !c->busy) return;
     c->busy = false;
     if (a->what == ERRAND_RECEIVE) {
-        if (r) receive_heard(w, worker, r);
+        if (r) worker_given(w, worker, r);
     } else if (a->kind == OP_TAKE) {
         if (r) take_heard(w, worker, r);
     } else if (a->kind == OP_RENEW && r) {
         renew_heard(w, c, r);
     } else {
-        forget(&w->life->lanes[c->lane], c);
+        worker_forget(&w->life->lanes[c->lane], c);
     }
+    worker_goes_on(w, worker);
+}
+
+void worker_goes_on(struct world *w, uint32_t worker)
+{
+    const struct crew *c = &w->life->crew[worker];
     if (c->hands_len > 0) {
         int64_t most = life_drains(w) ? 50 : w->life->work_ms;
         worker_soon(w, worker, rng_range(&w->rng, 1, most));

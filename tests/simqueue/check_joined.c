@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Acks that a receive carries. The claim is judged behind them: in their entry, unless the
+// handle knew that the queue is paused, or they are proposed again because it was not the owner any
+// more; never before them while they may still come. And an ack, carried or not, is answered done
+// exactly if the message is finished by it, at once and in every later fold.
+#include "check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void wrong(struct ghost *g, const struct errand *r, const char *what)
+{
+    verdict_fail(&g->world->verdict, "joined", "lane %u: slot %" PRIu64 ": the claim of ask %u %s",
+                 g->lane, g->slot, errand_index(g->world, r), what);
+}
+
+static struct errand *receive_of(struct world *w, const struct op *op)
+{
+    struct request_id id;
+    if (op->kind != OP_CLAIM || !op_request(op, &id) || !request_id_set(&id)) return NULL;
+    struct errand *r = errand_by_request(w, &id);
+    return r && r->partner ? r : NULL;
+}
+
+static void note(struct world *w, enum joined_figure figure, bool seen)
+{
+    w->life->joined[figure] += seen;
+}
+
+static void tally(struct ghost *g, const struct walk_op *o, const struct seen *acks)
+{
+    struct world *w = g->world;
+    struct result result;
+    struct outcome_row row;
+    bool given = o->events_len > 0, refused = false, done = false;
+    if (result_open(acks->body, acks->kind, &result)) return;
+    while (outcome_row_next(&result, &row)) {
+        refused = refused || row.reason != REASON_NONE;
+        done = done || row.status == OUTCOME_PROCESSED;
+    }
+    note(w, JOINED_ENTRIES, true);
+    note(w, JOINED_GIVEN, given);
+    note(w, JOINED_REFUSED, refused);
+    note(w, JOINED_BOTH, refused && given);
+    note(w, JOINED_STRICT, done && given && g->config.ordering_guarantee);
+    note(w, JOINED_EXPIRED, g->expired > 0);
+}
+
+static bool has(const struct entry *e, const struct errand *a)
+{
+    struct request_id id;
+    for (size_t i = 0; i < e->ops_len; i++)
+        if (op_request(&e->ops[i], &id) && memcmp(&id, &a->request, sizeof id) == 0) return true;
+    return false;
+}
+
+void check_joined(struct ghost *g, const struct walk_op *o)
+{
+    struct errand *r = receive_of(g->world, o->op);
+    if (!r) return;
+    const struct errand *a = &g->world->life->errands[r->partner - 1];
+    const struct seen *acks = ghost_seen(g, &a->request);
+    bool first = !r->in_an_entry;
+    r->in_an_entry = true;
+    bool together = acks && acks->slot == g->slot;
+    note(g->world, JOINED_REPEATS, !together && has(o->entry, a));
+    if (together) tally(g, o, acks);
+    // Sent twice they are in two entries, and who was answered is not waited for.
+    if (!first || r->in_turn || r->tries > 1 || a->tries > 1) return;
+    if (!acks && a->open) wrong(g, r, "comes before the acks it was sent with");
+    if (acks && !together && !a->fenced && !r->paused_then)
+        wrong(g, r, "is not in the entry of the acks it was sent with");
+}
+
+// ---- what is told of acks
+
+// The same message may be named twice, and is done once.
+static bool is_done(const struct errand *a, struct bytes body, uint64_t seq)
+{
+    struct result result;
+    struct outcome_row row;
+    bool done = false;
+    if (result_open(body, OP_ACK, &result)) return false;
+    for (uint32_t i = 0; i < a->refs_len && outcome_row_next(&result, &row); i++)
+        done = done || (a->refs[i].seq == seq && row.status == OUTCOME_PROCESSED);
+    return done;
+}
+
+void check_acked(struct world *w, uint32_t ask, struct bytes body)
+{
+    const struct errand *a = &w->life->errands[ask];
+    struct ghost *g = &w->life->lanes[a->lane].ghost;
+    for (uint32_t i = 0; i < a->refs_len; i++) {
+        uint64_t seq = a->refs[i].seq;
+        const struct row *row = ghost_row(g, seq);
+        bool told = is_done(a, body, seq);
+        bool done = row && row->state == STATE_PROCESSED &&
+                    memcmp(&row->acked_by, &a->request, sizeof a->request) == 0;
+        if (told != done)
+            verdict_fail(&w->verdict, "joined",
+                         "ask %u was told that its ack of message %" PRIu64 " is %s, and it is %s",
+                         ask, seq, told ? "done" : "refused", done ? "done" : "not");
+    }
+}
