@@ -54,24 +54,44 @@ static void key_of(char key[KEY_MAX], const char *part, const char *name, uint32
     (void)snprintf(key, KEY_MAX, "%s/%s/%08u", part, name, life);
 }
 
-// The newest life of the name, alive or not; life 0: there never was one.
+enum err catalog_life(struct store *s, const char *name, uint32_t life, struct catalog_row *out,
+                      struct store_answer *a)
+{
+    char key[KEY_MAX];
+    key_of(key, "catalog", name, life);
+    enum err err = store_get(s, key, 0, SIZE_MAX, a);
+    if (err) return err;
+    if (catalog_decode(buf_bytes(&a->body), out) || strcmp(out->name, name) != 0) {
+        (void)snprintf(a->why, sizeof a->why, "the catalog's record %s is damaged", key);
+        return ERR_CORRUPT;
+    }
+    out->life = life;
+    return ERR_OK;
+}
+
+// The newest life of the name, alive or not; life 0: there never was one. Lives have no gaps, so a
+// name that was used a thousand times is found in twenty steps: doubled until one is missing, then
+// halved.
 static enum err newest(struct store *s, const char *name, struct catalog_row *out,
                        struct store_answer *a)
 {
+    uint32_t missing = LIVES_MAX;
     *out = (struct catalog_row){0};
-    for (uint32_t life = 1; life < LIVES_MAX; life++) {
-        char key[KEY_MAX];
-        key_of(key, "catalog", name, life);
-        enum err err = store_get(s, key, 0, SIZE_MAX, a);
-        if (err == ERR_NOT_FOUND) return ERR_OK;
-        if (err) return err;
-        if (catalog_decode(buf_bytes(&a->body), out) || strcmp(out->name, name) != 0) {
-            (void)snprintf(a->why, sizeof a->why, "the catalog's record %s is damaged", key);
-            return ERR_CORRUPT;
+    while (out->life + 1 < missing) {
+        struct catalog_row found;
+        uint32_t between = out->life + (missing - out->life) / 2, twice = 2 * out->life;
+        uint32_t life = missing < LIVES_MAX ? between : twice;
+        if (life == 0) life = 1;
+        if (life >= LIVES_MAX) return ERR_LIMIT;
+        enum err err = catalog_life(s, name, life, &found, a);
+        if (err && err != ERR_NOT_FOUND) return err;
+        if (err) {
+            missing = life;
+        } else {
+            *out = found;
         }
-        out->life = life;
     }
-    return ERR_LIMIT;
+    return ERR_OK;
 }
 
 static enum err is_gone(struct store *s, const struct catalog_row *row, bool *gone,
@@ -120,18 +140,28 @@ enum err catalog_bury(struct store *s, const struct catalog_row *row, struct sto
     return err == ERR_CONFLICT ? ERR_OK : err;
 }
 
+enum err catalog_swept(struct store *s, const struct catalog_row *row, struct store_answer *a)
+{
+    char key[KEY_MAX];
+    key_of(key, "swept", row->name, row->life);
+    enum err err = store_put_new(s, key, bytes_str("swept"), a);
+    return err == ERR_CONFLICT ? ERR_OK : err;
+}
+
 // ---- all of them
 
-// The newest life of each name under a part of the catalog.
+// The lives under a part of the catalog: all, or the newest of each name.
 struct life {
     char name[QUEUE_NAME_MAX + 1];
     uint32_t life;
+    struct interval modified;
 };
 
 struct lives {
     struct life *rows; // by name
     size_t len;
     size_t cap;
+    bool all;
 };
 
 static void lives_done(struct lives *l)
@@ -153,7 +183,7 @@ static bool life_in(const char *key, struct life *out)
 // Keys come in order, so those of one name follow each other.
 static void lives_add(struct lives *l, const struct life *row)
 {
-    bool same = l->len > 0 && strcmp(l->rows[l->len - 1].name, row->name) == 0;
+    bool same = !l->all && l->len > 0 && strcmp(l->rows[l->len - 1].name, row->name) == 0;
     if (!same && l->len == l->cap) {
         l->cap = l->cap > 0 ? 2 * l->cap : 64;
         l->rows = memory_resize(l->rows, l->cap * sizeof *l->rows);
@@ -167,6 +197,13 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct life *)a)->name, ((const struct life *)b)->name);
 }
 
+static int by_life(const void *a, const void *b)
+{
+    const struct life *x = a, *y = b;
+    int names = by_name(a, b);
+    return names != 0 ? names : (x->life > y->life) - (x->life < y->life);
+}
+
 static enum err lives_read(struct store *s, const char *part, struct lives *out,
                            struct store_answer *a)
 {
@@ -176,12 +213,14 @@ static enum err lives_read(struct store *s, const char *part, struct lives *out,
         if (err) return err;
         for (size_t i = 0; i < a->rows_len; i++) {
             struct life row;
-            if (life_in(store_row_key(a, i), &row)) lives_add(out, &row);
+            if (!life_in(store_row_key(a, i), &row)) continue;
+            row.modified = a->rows[i].modified;
+            lives_add(out, &row);
         }
         if (a->rows_len > 0)
             (void)snprintf(after, sizeof after, "%s", store_row_key(a, a->rows_len - 1));
     } while (a->more);
-    if (out->len > 1) qsort(out->rows, out->len, sizeof *out->rows, by_name);
+    if (out->len > 1) qsort(out->rows, out->len, sizeof *out->rows, by_life);
     return ERR_OK;
 }
 
@@ -197,6 +236,21 @@ enum err catalog_names(struct store *s, catalog_name_fn *each, void *ctx, struct
         const struct life *row = &begun.rows[i], *end = NULL;
         if (over.len > 0) end = bsearch(row, over.rows, over.len, sizeof *row, by_name);
         if (!end || end->life < row->life) each(ctx, row->name);
+    }
+    return err;
+}
+
+// What is marked after the marks were read is looked at once more, for nothing.
+enum err catalog_remains(struct store *s, catalog_over_fn *each, void *ctx, struct store_answer *a)
+{
+    CLEANUP(lives_done) struct lives over = {.all = true};
+    CLEANUP(lives_done) struct lives swept = {.all = true};
+    enum err err = lives_read(s, "swept/", &swept, a);
+    if (!err) err = lives_read(s, "gone/", &over, a);
+    for (size_t i = 0; !err && i < over.len; i++) {
+        const struct life *row = &over.rows[i], *mark = NULL;
+        if (swept.len > 0) mark = bsearch(row, swept.rows, swept.len, sizeof *row, by_life);
+        if (!mark) each(ctx, row->name, row->life, row->modified);
     }
     return err;
 }

@@ -4,6 +4,7 @@
 //
 //     catalog/<name>/<life, 8 digits>   the id, and the configuration at birth
 //     gone/<name>/<life, 8 digits>      that life has ended
+//     swept/<name>/<life, 8 digits>     and nothing of its journals is left that could go
 #pragma once
 
 #include "queue/config.h"
@@ -27,6 +28,15 @@ MUST_USE enum err catalog_create(struct store *s, const struct catalog_row *row,
                                  struct store_answer *a);
 MUST_USE enum err catalog_bury(struct store *s, const struct catalog_row *row,
                                struct store_answer *a);
+// One life of the name, over or not. ERR_NOT_FOUND: there was none.
+MUST_USE enum err catalog_life(struct store *s, const char *name, uint32_t life,
+                               struct catalog_row *out, struct store_answer *a);
+MUST_USE enum err catalog_swept(struct store *s, const struct catalog_row *row,
+                                struct store_answer *a);
+// Every life that is over and not swept, and when it ended: two lists.
+typedef void catalog_over_fn(void *ctx, const char *name, uint32_t life, struct interval ended);
+MUST_USE enum err catalog_remains(struct store *s, catalog_over_fn *each, void *ctx,
+                                  struct store_answer *a);
 // Every name that is alive, in order: two lists, however many there are, and no look at any of
 // them.
 typedef void catalog_name_fn(void *ctx, const char *name);

@@ -3,10 +3,12 @@
 // on all of them before the first is touched, so that a refusal leaves nothing half done; a
 // deletion that was cut off is finished by the next.
 #include "api/bodies.h"
+#include "api/life.h"
 #include "api/together.h"
 #include "os/entropy.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SET_TRIES 10 // against others who change the queue at the same time
@@ -166,24 +168,49 @@ static enum sluice_code delete_shards(struct open_queue *q, struct sluice_error 
     return code;
 }
 
-enum sluice_code direct_queue_delete(struct sluice *s, const char *queue,
-                                     struct sluice_error *error)
+enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shards_look now;
-    enum sluice_code code = queue_get_fresh(s, queue, &q, error);
-    if (!code) code = used_by(s, queue, error);
-    if (!code) code = look_at_shards(q, &now, error);
-    if (!code && now.outbound > 0) code = refuse_reason(error, REASON_OUTBOX_BUSY, queue);
-    if (!code) code = delete_shards(q, error);
-    if (code) return code;
-    struct store_answer answer;
+    struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
-    enum err err = catalog_bury(s->store, &q->row, &answer);
-    if (err) code = refuse_store(s, error, err, queue, &answer);
-    store_answer_done(&answer);
+    enum sluice_code code = delete_shards(q, error);
+    if (code) return code;
+    enum err err = catalog_bury(q->handle->store, &q->row, &answer);
+    if (err) code = refuse_store(q->handle, error, err, q->row.name, &answer);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
         bodies_delete_all(q, shard);
     queue_stale(q);
     return code;
+}
+
+static enum sluice_code check_life(const struct open_queue *q, const char *id,
+                                   struct sluice_error *error)
+{
+    char present[2 * sizeof q->row.id.bytes + 1];
+    for (size_t i = 0; i < sizeof q->row.id.bytes; i++)
+        (void)snprintf(present + 2 * i, 3, "%02x", q->row.id.bytes[i]);
+    if (!id || strcmp(id, present) == 0) return SLUICE_OK;
+    enum sluice_code code = refuse(error, ERR_NOT_FOUND, "id",
+                                   "queue %s is not the one with the id %.40s", q->row.name, id);
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
+    return code;
+}
+
+// The name is looked up once: what becomes of it meanwhile is another life.
+enum sluice_code queue_delete_life(struct sluice *s, const char *queue, const char *id,
+                                   struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct shards_look now;
+    enum sluice_code code = queue_get_fresh(s, queue, &q, error);
+    if (!code) code = check_life(q, id, error);
+    if (!code) code = used_by(s, queue, error);
+    if (!code) code = look_at_shards(q, &now, error);
+    if (!code && now.outbound > 0) code = refuse_reason(error, REASON_OUTBOX_BUSY, queue);
+    return code ? code : queue_end(q, error);
+}
+
+enum sluice_code direct_queue_delete(struct sluice *s, const char *queue,
+                                     struct sluice_error *error)
+{
+    return queue_delete_life(s, queue, NULL, error);
 }

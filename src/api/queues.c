@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CREATE_TRIES 10 // against others who create and delete the queue at the same time
+
 // ---- opened queues
 
 static struct open_queue **bucket_of(struct sluice *s, const char *name)
@@ -241,6 +243,7 @@ static enum err open_desk(struct open_queue *q, uint32_t shard, bool events, str
     struct desk_config config = {.crew = q->handle->crew,
                                  .id = {.shard = shard},
                                  .birth = q->row.birth,
+                                 .rules = q->handle->rules,
                                  .from_oldest = events,
                                  .keeps_events = events,
                                  .moves_letters = !events,
@@ -506,46 +509,58 @@ enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_
     return sluice_queue_create(s, name, NULL, 0, error);
 }
 
-// The name is taken: by the same queue, by another, or by one whose deletion stopped half-way.
+// The name is taken: by the same queue, by another, or by one whose deletion stopped half-way,
+// which is finished here. That life, not the name: it may be another's by now. *free: nobody has it
+// any more.
 static enum sluice_code exists_already(struct sluice *s, const char *name,
-                                       const struct queue_config *wanted, bool *deleted,
+                                       const struct queue_config *wanted, bool *free,
                                        struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct queue_config present;
-    struct sluice_error own;
-    struct sluice_error *e = error ? error : &own;
-    enum sluice_code code = queue_get_fresh(s, name, &q, e);
-    if (!code) code = present_config(q, &present, e);
-    *deleted = code && strcmp(e->reason, reason_name(REASON_DELETED)) == 0;
-    if (*deleted) return sluice_queue_delete(s, name, e);
+    enum sluice_code code = queue_get_fresh(s, name, &q, error);
+    *free = code == SLUICE_NOT_FOUND;
     if (code) return code;
+    code = present_config(q, &present, error);
+    if (code && strcmp(error->reason, reason_name(REASON_DELETED)) == 0) {
+        code = queue_end(q, error);
+        *free = !code;
+    }
+    if (code || *free) return code;
     struct config_pair a, b;
     for (size_t i = 0; config_print(wanted, i, &a) && config_print(&present, i, &b); i++)
         if (strcmp(a.value, b.value) != 0)
-            return refuse(e, ERR_CONFLICT, a.key, "queue %s exists, with %s %s instead of %s", name,
-                          a.key, b.value, a.value);
+            return refuse(error, ERR_CONFLICT, a.key, "queue %s exists, with %s %s instead of %s",
+                          name, a.key, b.value, a.value);
     return SLUICE_OK;
+}
+
+static enum sluice_code create_once(struct sluice *s, const struct catalog_row *row, bool *again,
+                                    struct sluice_error *error)
+{
+    struct store_answer answer CLEANUP(store_answer_done);
+    store_answer_init(&answer);
+    *again = false;
+    enum err err = catalog_create(s->store, row, &answer);
+    if (err == ERR_CONFLICT) return exists_already(s, row->name, &row->birth, again, error);
+    return err ? refuse_store(s, error, err, row->name, &answer) : SLUICE_OK;
 }
 
 static enum sluice_code create(struct sluice *s, const char *name, const struct queue_config *c,
                                struct sluice_error *error)
 {
     struct catalog_row row = {.birth = *c};
+    struct sluice_error own;
+    struct sluice_error *e = error ? error : &own;
     (void)snprintf(row.name, sizeof row.name, "%s", name);
     entropy_fill(row.id.bytes, sizeof row.id.bytes);
-    struct store_answer answer;
-    store_answer_init(&answer);
-    enum err err = catalog_create(s->store, &row, &answer);
-    enum sluice_code code = SLUICE_OK;
-    bool deleted = false;
-    if (err == ERR_CONFLICT) code = exists_already(s, name, c, &deleted, error);
-    if (deleted && !code) err = catalog_create(s->store, &row, &answer);
-    if (err && err != ERR_CONFLICT) {
-        code = refuse_store(s, error, err, name, &answer);
+    for (int tries = 0; tries < CREATE_TRIES; tries++) {
+        bool again;
+        enum sluice_code code = create_once(s, &row, &again, e);
+        if (!again) return code;
     }
-    store_answer_done(&answer);
-    return code;
+    return refuse(e, ERR_UNAVAILABLE, "queue",
+                  "others create and delete queue %s all the time; try again", name);
 }
 
 enum sluice_code direct_queue_create(struct sluice *s, const char *queue,

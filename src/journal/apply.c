@@ -85,8 +85,17 @@ static void fold_entry(struct journal *j, struct bytes bytes, const struct entry
     memory_free(results);
 }
 
+// What was folded before is all over; where exactly it ended is not known to one who loads it.
+static void note_ended(struct journal *j)
+{
+    bool ended = j->fold.ended && j->fold.ended(j->fold.ctx);
+    if (!ended || j->ended_slot == 0) j->ended_slot = ended ? j->core.slot : 0;
+}
+
+// Once the fold has ended there are hardly any entries, and the floor rises by snapshots alone.
 static bool snapshot_due(const struct journal *j, bool mine)
 {
+    if (mine && j->ended_slot != 0) return true;
     uint32_t every = j->config.rules.snapshot_every;
     if (every == 0 || !mine || j->core.slot % every != 0) return false;
     return j->bytes_since >= (uint64_t)j->config.snapshot_ratio * j->last_snapshot_len;
@@ -108,6 +117,7 @@ void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
     }
     bool mine = j->batch.active && j->batch.slot == e.slot && hash128_equal(j->batch.hash, e.hash);
     fold_entry(j, bytes, &e, mine);
+    note_ended(j);
     // The slot after this one cannot be older than this one.
     if (created > j->absent_at) j->absent_at = created;
     j->bytes_since += bytes.len;
@@ -159,6 +169,7 @@ enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
     if (!err) err = adopt(j, &core, &s);
     core_done(&core);
     if (err) return err;
+    note_ended(j);
     bool looked = MUTANT(RECENT_LOOK) || MUTANT(RECENT_CHAIN);
     j->absent_at = looked ? j->now.lo : s.absent_at;
     if (s.floor_index > j->floor_index) {

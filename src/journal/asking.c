@@ -9,8 +9,8 @@
 
 const char *request_kind_name(enum request_kind kind)
 {
-    static const char *const names[] = {"append",  "read_log", "extents", "drop",
-                                        "put_new", "get",      "list",    "delete"};
+    static const char *const names[] = {"append", "read_log", "extents", "drop",  "put_new",
+                                        "get",    "list",     "part",    "delete"};
     CHECK((size_t)kind < sizeof names / sizeof *names);
     return names[kind];
 }

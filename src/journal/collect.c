@@ -7,6 +7,12 @@
 //     DELETING -> SWEEPING -> done
 //                    '---- nothing to raise, or too soon ---------------^
 //
+// A journal that has ended (its queue was deleted) has nothing live in it, so all of it may go but
+// for the end: a floor needs a snapshot, a slot that follows it, and a snapshot of that. Nobody
+// writes there any more, so who finishes it (collector_finish) makes them: a snapshot of the end,
+// if there is none; when that is as old as a floor must be, PARTING, an entry without ops, and its
+// snapshot. Then the round is like any other, and its floor is the last slot but one.
+//
 // A sweep (sweep.c) is made by whoever has just raised the floor, and by every handle that lives
 // for long, once an hour. So a crowd of short-lived ones does not list the same objects all day.
 // Any answer that is not as hoped ends the round; the next one starts from what is stored.
@@ -25,6 +31,7 @@ enum stage {
     STAGE_PROOF_SNAPSHOT,
     STAGE_PROOF_SLOT,
     STAGE_RAISING,
+    STAGE_PARTING,
     STAGE_EXTENTS,
     STAGE_DROPPING,
     STAGE_DELETING,
@@ -68,6 +75,11 @@ struct collector {
     uint64_t dropped;
     bool raised;       // the floor, in this round
     bool sweep_wanted; // an hour has passed
+    bool finishing;    // the journal has ended, and this round is to take all of it
+    bool wants_slot;   // ... for which there has to be one after the last
+    bool left;         // this round leaves something that may go later
+    bool joined;       // ... for it hangs together with what is over the floor
+    bool finished;
     struct sweep sweep;
 };
 
@@ -168,17 +180,59 @@ static void ask_extents(struct collector *c)
     c->ask.request.limit = EXTENTS_LIMIT;
 }
 
+// The floor is over the end, or all that is over it is one slot: who loads the state after that
+// does not know where it ended, nor does it matter.
+static bool is_at_the_end(const struct collector *c)
+{
+    const struct journal *j = c->journal;
+    return c->floor_slot >= j->ended_slot || c->floor_slot + 1 >= j->core.slot;
+}
+
+// ... and there is a snapshot of it.
+static bool is_over(const struct collector *c)
+{
+    if (!c->finishing || c->journal->ended_slot == 0 || c->snapshots_len == 0) return false;
+    return is_at_the_end(c) && c->snapshots[c->snapshots_len - 1].slot > c->floor_slot;
+}
+
+// The newest snapshot that has a newer one beside it, and is old enough: whoever wants to read the
+// history of the last hour finds it above the floor.
+static bool may_be_floor(const struct collector *c, const struct kept_snapshot *s)
+{
+    return c->now.lo - s->written.hi >= rules(c)->floor_lag_ms;
+}
+
+static void ask_part(struct collector *c)
+{
+    c->stage = STAGE_PARTING;
+    ask(c, REQUEST_PART, "log", 0);
+}
+
+// Nothing is left then, unless this round says otherwise. What the store keeps in one piece with
+// the last slot goes when there is one more, in a piece of its own.
+static void round_ends(struct collector *c)
+{
+    bool over = is_over(c);
+    c->finished = over && !c->left;
+    rest(c);
+    if (!over || !c->joined) return;
+    const struct kept_snapshot *newest = &c->snapshots[c->snapshots_len - 1];
+    if (newest->slot == c->journal->core.slot && may_be_floor(c, newest)) ask_part(c);
+}
+
 static void ask_sweep_or_rest(struct collector *c)
 {
     c->stage = STAGE_SWEEPING;
-    if (!sweep_ask(&c->sweep, c->journal, &c->ask)) rest(c);
+    if (sweep_ask(&c->sweep, c->journal, &c->ask)) return;
+    if (c->sweep.leftovers) c->left = true;
+    round_ends(c);
 }
 
 static void start_sweeping(struct collector *c)
 {
-    bool due = c->sweep_wanted || (c->raised && !c->sweep.begun);
+    bool due = c->sweep_wanted || c->finishing || (c->raised && !c->sweep.begun);
     if (!sweep_is_possible(c->journal) || !due) {
-        rest(c);
+        round_ends(c);
         return;
     }
     c->sweep_wanted = false;
@@ -187,11 +241,13 @@ static void start_sweeping(struct collector *c)
 }
 
 // Under the floor, or one of many between two that stay. The two newest stay, and one for every
-// floor that may still rise.
+// floor that may still rise. Of an end one is enough, though what it remembers of requests may be
+// large: a second would prove the floor, which is there, and stand in for a damaged one, of which
+// nothing was to be had but that it has ended. Who had it listed lists again.
 static bool may_delete(const struct collector *c, size_t index)
 {
     const struct kept_snapshot *s = &c->snapshots[index];
-    if (s->slot < c->floor_slot) return true;
+    if (s->slot < c->floor_slot || (s->slot == c->floor_slot && is_over(c))) return true;
     bool newest = index + 2 >= c->snapshots_len;
     if (newest || rules(c)->floor_lag_ms == 0 || c->kept_at == TIME_DAWN) return false;
     return s->written.lo - c->kept_at < rules(c)->floor_every_ms;
@@ -245,21 +301,40 @@ static void note_sweep(struct collector *c, struct interval now)
     c->sweep.next_at = now.lo + rules(c)->sweep_every_ms;
 }
 
-void collector_start(struct collector *c, struct interval now)
+static void start_round(struct collector *c, struct interval now)
 {
-    if (collector_running(c) || !journal_is_current(c->journal)) return;
     c->now = now;
     note_sweep(c, now);
     c->snapshots_len = 0;
     c->deleting = 0;
     c->kept_at = TIME_DAWN;
-    c->raised = false;
+    c->raised = c->wants_slot = c->left = c->joined = c->finished = false;
     // The journal may know newer floors; the newest is read again, for the time it was written.
     if (c->journal->floor_index > c->floor_index) {
         c->floor_index = c->journal->floor_index - 1;
         c->floor_slot = 0;
     }
     ask_snapshots(c);
+}
+
+void collector_start(struct collector *c, struct interval now)
+{
+    if (collector_running(c) || !journal_is_current(c->journal)) return;
+    c->finishing = false;
+    start_round(c, now);
+}
+
+void collector_finish(struct collector *c, struct interval now)
+{
+    bool ended = journal_is_current(c->journal) && c->journal->ended_slot != 0;
+    if (collector_running(c) || !ended) return;
+    c->finishing = true;
+    start_round(c, now);
+}
+
+bool collector_finished(const struct collector *c)
+{
+    return !collector_running(c) && c->finished;
 }
 
 // A handle that was just opened waits for an hour: most are closed before.
@@ -278,8 +353,8 @@ void collector_tick(struct collector *c, struct interval now)
 
 bool collector_wants_time(struct collector *c)
 {
-    bool wants = !collector_running(c) && c->sweep.waits_for_time;
-    if (wants) c->sweep.waits_for_time = false;
+    bool wants = !collector_running(c) && (c->sweep.waits_for_time || c->wants_slot);
+    if (wants) c->sweep.waits_for_time = c->wants_slot = false;
     return wants;
 }
 
@@ -293,6 +368,7 @@ static void on_snapshots(struct collector *c, const struct response *r)
         if (c->snapshots_len == SNAPSHOTS_MAX) {
             memmove(c->snapshots, c->snapshots + 1, sizeof c->snapshots - sizeof *c->snapshots);
             c->snapshots_len--;
+            c->left = true;
         }
         c->snapshots[c->snapshots_len++] = (struct kept_snapshot){slot, r->rows[i].modified};
     }
@@ -303,23 +379,39 @@ static void on_snapshots(struct collector *c, const struct response *r)
     }
 }
 
-// The newest snapshot that has a newer one beside it, and is old enough: whoever wants to read the
-// history of the last hour finds it above the floor.
 static uint64_t highest_floor(const struct collector *c)
 {
     for (size_t i = c->snapshots_len; i-- > 0;) {
         const struct kept_snapshot *s = &c->snapshots[i];
         bool newest = i + 1 == c->snapshots_len;
-        if (!newest && c->now.lo - s->written.hi >= rules(c)->floor_lag_ms) return s->slot;
+        if (!newest && may_be_floor(c, s)) return s->slot;
     }
     return 0;
+}
+
+// What the end needs before a floor can be over it. True: there has to be a slot after the last.
+static bool prepare_end(struct collector *c)
+{
+    struct journal *j = c->journal;
+    size_t len = c->snapshots_len;
+    const struct kept_snapshot *newest = len > 0 ? &c->snapshots[len - 1] : NULL;
+    if (!newest || newest->slot < j->core.slot) {
+        journal_snapshot(j);
+        return false;
+    }
+    bool rises = c->target >= j->ended_slot || c->target + 1 >= j->core.slot;
+    if (rises || is_at_the_end(c)) return false;
+    return newest->slot == j->core.slot && may_be_floor(c, newest);
 }
 
 static void floors_known(struct collector *c)
 {
     c->target = highest_floor(c);
     bool soon = c->floor_time != TIME_DAWN && c->now.lo - c->floor_time < rules(c)->floor_every_ms;
-    if (c->target <= c->floor_slot || soon) {
+    if (c->finishing && MUTANT(FINISH_WITHOUT_FLOOR)) c->floor_slot = c->journal->core.slot;
+    if (c->finishing && !soon && prepare_end(c)) {
+        ask_part(c);
+    } else if (c->target <= c->floor_slot || soon) {
         start_dropping(c);
     } else {
         c->stage = STAGE_PROOF_SNAPSHOT;
@@ -420,7 +512,12 @@ static void on_extents(struct collector *c, const struct response *r)
     for (size_t i = 0; i < r->rows_len && i < EXTENTS_LIMIT; i++) {
         const struct response_row *row = &r->rows[i];
         c->extents_from = row->last + 1;
-        if (may_drop(c, row)) add_drop(c, row);
+        if (may_drop(c, row)) {
+            add_drop(c, row);
+        } else if (row->first <= c->floor_slot) {
+            c->left = true;
+            c->joined = c->joined || row->last > c->floor_slot;
+        }
     }
     if (c->extents_from > c->floor_slot) c->extents_more = false;
     ask_drop_or_next(c);
@@ -458,6 +555,10 @@ void collector_respond(struct collector *c, const struct response *r, struct int
         break;
     case STAGE_RAISING:
         on_raised(c);
+        break;
+    case STAGE_PARTING:
+        c->wants_slot = true;
+        rest(c);
         break;
     case STAGE_EXTENTS:
         on_extents(c, r);

@@ -85,4 +85,5 @@ void journal_describe(const struct journal *j, struct buf *out)
         buf_put_u64(out, j->candidates[i]);
     buf_put_u64(out, j->snap.open ? j->snap_slot : 0);
     buf_put_u64(out, j->last_snapshot);
+    buf_put_u64(out, j->ended_slot);
 }

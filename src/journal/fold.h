@@ -47,4 +47,7 @@ struct fold {
     bool (*needs)(void *ctx, uint64_t first, uint64_t last);
     // Is the object <prefix>/data/<name> referred to? May be NULL: nothing is ever swept.
     enum fold_hold (*holds)(void *ctx, struct bytes name);
+    // Is it over: nothing is in it, whatever comes is refused, and only time can pass? Final. May
+    // be NULL: it never is.
+    bool (*ended)(void *ctx);
 };

@@ -126,6 +126,7 @@ struct journal {
     uint64_t last_snapshot;
     size_t last_snapshot_len;
     uint64_t bytes_since; // folded since the last snapshot
+    uint64_t ended_slot;  // the first after which this handle saw that the fold has ended; 0: none
 
     struct reply *replies;
     struct reply *replies_tail;

@@ -277,6 +277,12 @@ bool journal_has_waiting(const struct journal *j)
     return j->queue.head != NULL;
 }
 
+bool journal_is_settled(const struct journal *j)
+{
+    bool works = j->queue.head || j->syncs.head || j->batch.active || j->snap.open;
+    return journal_is_ready(j) && !works;
+}
+
 bool journal_is_current(const struct journal *j)
 {
     bool recovering = j->replaying || j->phase < PHASE_READING;

@@ -143,6 +143,7 @@ int64_t journal_owner_seen_at(const struct journal *j);
 bool journal_is_ready(
     const struct journal *j); // recovered, nothing in flight, at what it believes to be the tail
 bool journal_has_waiting(const struct journal *j); // ops were handed in that are in no entry yet
+bool journal_is_settled(const struct journal *j);  // ready, and nothing of it is under way
 bool journal_is_current(const struct journal *j);  // has seen the tail since it (last) recovered
 uint64_t journal_last_snapshot(const struct journal *j); // the newest it has loaded or written
 bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
@@ -161,6 +162,12 @@ struct collector *collector_new(struct journal *j); // borrows j
 void collector_free(struct collector *c);
 void collector_start(struct collector *c,
                      struct interval now); // one round; ignored while one is running
+// One round on a shard whose fold has ended; ignored when it has not. What the floor needs to rise
+// over all of it is made on the way: a snapshot, and when that is old enough an entry after it
+// (collector_wants_time), which is up to the caller, as are the rounds that follow.
+void collector_finish(struct collector *c, struct interval now);
+// The last round was such a one, came to its end, and left nothing that could go.
+bool collector_finished(const struct collector *c);
 void collector_respond(struct collector *c, const struct response *r, struct interval now);
 bool collector_next_request(struct collector *c, struct request *out);
 // When collector_tick wants to be called (store time), or TIME_NEVER. A shard where nothing happens
@@ -168,7 +175,8 @@ bool collector_next_request(struct collector *c, struct request *out);
 int64_t collector_wake_at(const struct collector *c);
 void collector_tick(struct collector *c, struct interval now); // starts a round if one is due
 // The last sweep met objects that only the fold's time keeps: commit an entry, and the next one
-// takes them. True once for each sweep.
+// takes them. Or the floor waits for a slot that follows the last (collector_finish). True once for
+// each round.
 bool collector_wants_time(struct collector *c);
 bool collector_running(const struct collector *c);
 uint64_t collector_dropped(const struct collector *c); // slots dropped so far, by this collector

@@ -159,6 +159,7 @@ static void from_the_beginning(struct journal *j)
 {
     core_done(&j->core);
     j->fold.reset(j->fold.ctx);
+    j->ended_slot = 0;
     j->absent_at = TIME_DAWN;
     j->replaying = true;
     j->phase = PHASE_READING;
@@ -224,6 +225,7 @@ static void on_loading(struct journal *j, const struct response *r)
         // The state may be half loaded; the older snapshot, or the first slot, replaces all of it.
         core_done(&j->core);
         j->fold.reset(j->fold.ctx);
+        j->ended_slot = 0;
         j->candidate_damaged = true;
     }
     if (err) {

@@ -4,6 +4,7 @@
 // entry of the send that feeds it, so handing a message over costs one commit.
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/mutant.h"
 #include "shard/inside.h"
 
 #include <string.h>
@@ -168,6 +169,10 @@ void receive_try(struct shard *s, struct call *c)
 // An entry is made in any case, and what its first op sets free cannot be known before.
 void receive_join_op(struct shard *s, struct call *c)
 {
+    if (MUTANT(JOINED_NAMELESS))
+        memset((uint8_t *)c->payload.data + 1, 0, sizeof(struct request_id));
+    if (MUTANT(JOINED_APART)) journal_release(s->journal, s->now);
+    if (MUTANT(JOINED_APART)) journal_hold(s->journal);
     if (call_certain_refusal(s, c) != REASON_NONE)
         receive_try(s, c);
     else if (!recall(s, c))
@@ -297,4 +302,9 @@ size_t shard_waiting(const struct shard *s)
     for (const struct call *c = s->calls[CALL_WAITING].head; c; c = c->next)
         waiting++;
     return waiting;
+}
+
+bool shard_is_looking(const struct shard *s)
+{
+    return s->looking;
 }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/mutant.h"
 #include "shard/inside.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@
 #define CACHE_BYTES       ((size_t)8 << 20)
 #define EVENTS_READ_BYTES ((size_t)64 << 10)
 #define LOOK_PATIENCE_MS  30000 // then whoever wants to know looks again
+#define OWNER_LATE_MS     1000
 
 // ---- the machine as a fold
 
@@ -98,6 +100,12 @@ static enum fold_hold fold_holds(void *ctx, struct bytes name)
     return holds[machine_holds(s->machine, name)];
 }
 
+static bool fold_ended(void *ctx)
+{
+    const struct shard *s = ctx;
+    return machine_deleted(s->machine);
+}
+
 struct shard *shard_new(const struct shard_config *config)
 {
     struct shard *s = NEW(struct shard);
@@ -121,7 +129,8 @@ struct shard *shard_new(const struct shard_config *config)
                         .load = fold_load,
                         .digest = fold_digest,
                         .needs = fold_needs,
-                        .holds = fold_holds};
+                        .holds = fold_holds,
+                        .ended = fold_ended};
     struct journal_config journal = config->journal;
     journal.from_oldest = config->from_oldest;
     // What was read is folded at once, and of ten bytes there may come an event of a hundred.
@@ -363,9 +372,11 @@ void shard_receive_after(struct shard *s, uint64_t op_ticket, struct op op, uint
                          const struct op_claim *claim, int64_t wait_until, int64_t op_deadline,
                          int64_t deadline, struct interval now)
 {
+    struct call *c = receive_new(s, ticket, claim, wait_until, deadline, now);
     journal_hold(s->journal);
+    if (MUTANT(JOINED_FIRST)) receive_join_op(s, c);
     shard_submit(s, op_ticket, op, op_deadline, now);
-    receive_join_op(s, receive_new(s, ticket, claim, wait_until, deadline, now));
+    if (!MUTANT(JOINED_FIRST)) receive_join_op(s, c);
     journal_release(s->journal, s->now);
     go_on(s);
 }
@@ -474,12 +485,14 @@ static void touch_silently(struct shard *s)
     journal_touch(s->journal, call_ticket(c), TIME_NEVER, s->now);
 }
 
-// Something fell due, and a look into the future is not enough: the fold itself must get there.
-static void touch_when_due(struct shard *s)
+// When something falls due for which a look into the future is not enough: the fold itself must get
+// there. An owner does it for those who watch, a moment late, so that a wave of locks shares one.
+static int64_t touch_at(const struct shard *s)
 {
-    bool due = machine_wake_at(s->machine) <= shard_now(s);
-    bool wanted = s->config.keeps_time || s->calls[CALL_WAITING].head;
-    if (due && wanted) touch_silently(s);
+    int64_t due = machine_wake_at(s->machine);
+    if (s->config.keeps_time || s->calls[CALL_WAITING].head || due == TIME_NEVER) return due;
+    bool watches = journal_is_owner(s->journal) && machine_has_locks(s->machine);
+    return watches ? due + OWNER_LATE_MS : TIME_NEVER;
 }
 
 void shard_pass_time(struct shard *s, struct interval now)
@@ -494,7 +507,7 @@ void shard_tick(struct shard *s, struct interval now)
     note_time(s, now);
     journal_tick(s->journal, now);
     go_on(s);
-    touch_when_due(s);
+    if (touch_at(s) <= shard_now(s)) touch_silently(s);
     go_on(s);
 }
 
@@ -547,9 +560,7 @@ int64_t shard_wake_at(const struct shard *s)
     int64_t at = earlier(journal_wake_at(s->journal), s->waits_end);
     at = earlier(at, first_deadline(s, CALL_FETCHING));
     at = earlier(at, first_deadline(s, CALL_POSTING));
-    bool due_matters = s->config.keeps_time || s->calls[CALL_WAITING].head;
-    if (due_matters && !s->touching && journal_is_current(s->journal))
-        at = earlier(at, machine_wake_at(s->machine));
+    if (!s->touching && journal_is_current(s->journal)) at = earlier(at, touch_at(s));
     if (s->wanted != 0 && !s->reading.open) at = earlier(at, s->reading_again);
     if (s->letters_again > s->now.lo) at = earlier(at, s->letters_again);
     return at;
@@ -582,19 +593,4 @@ void shard_events_taken(struct shard *s)
     if (!s->full) return;
     s->full = false;
     journal_release(s->journal, s->now);
-}
-
-bool shard_is_looking(const struct shard *s)
-{
-    return s->looking;
-}
-
-const struct machine *shard_machine(const struct shard *s)
-{
-    return s->machine;
-}
-
-struct journal *shard_journal(struct shard *s)
-{
-    return s->journal;
 }

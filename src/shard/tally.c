@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting what passes. A replay has nothing to tell that was not told before, and is not counted.
+// Counting what passes, and letting others look inside. A replay has nothing to tell that was not
+// told before, and is not counted.
 #include "shard/inside.h"
 
 void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired)
@@ -18,4 +19,14 @@ void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t
 const struct shard_tally *shard_tally(const struct shard *s)
 {
     return &s->tally;
+}
+
+const struct machine *shard_machine(const struct shard *s)
+{
+    return s->machine;
+}
+
+struct journal *shard_journal(struct shard *s)
+{
+    return s->journal;
 }

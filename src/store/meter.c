@@ -7,7 +7,10 @@
 #include "base/memory.h"
 #include "os/clock.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+
+#define NS_PER_MS 1000000
 
 struct counter {
     _Atomic uint64_t requests, refused, bytes_in, bytes_out, time_ns;
@@ -20,6 +23,10 @@ struct meter {
     struct counter count[METER_KINDS];
     _Atomic uint64_t writes, reads, deletes;
     _Atomic int64_t written_ns;
+    _Atomic int64_t slow_ns; // whoever takes as long is told of
+    pthread_mutex_t lock;    // of these:
+    meter_slow_fn *tell;
+    void *ctx;
 };
 
 static struct meter *meter_of(struct store *s)
@@ -27,8 +34,21 @@ static struct meter *meter_of(struct store *s)
     return (struct meter *)s;
 }
 
-static enum err meter_note(struct store *s, enum meter_kind kind, int64_t start_ns, size_t bytes_in,
-                           const struct store_answer *a, enum err e)
+// One that took long is told of, unless it was to.
+static void tell_slow(struct meter *m, enum meter_kind kind, const char *key, uint64_t time_ns,
+                      enum err e)
+{
+    int64_t took = (int64_t)time_ns;
+    if (took < atomic_load_explicit(&m->slow_ns, memory_order_relaxed) || kind == METER_WAIT)
+        return;
+    struct meter_call call = {.kind = kind, .key = key, .took_ms = took / NS_PER_MS, .err = e};
+    (void)pthread_mutex_lock(&m->lock);
+    if (m->tell) m->tell(m->ctx, &call);
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
+static enum err meter_note(struct store *s, enum meter_kind kind, const char *key, int64_t start_ns,
+                           size_t bytes_in, const struct store_answer *a, enum err e)
 {
     struct counter *c = &meter_of(s)->count[kind];
     atomic_fetch_add(&c->requests, 1);
@@ -44,6 +64,7 @@ static enum err meter_note(struct store *s, enum meter_kind kind, int64_t start_
     if (a->cost.writes) atomic_fetch_add(&m->writes, a->cost.writes);
     if (a->cost.reads) atomic_fetch_add(&m->reads, a->cost.reads);
     if (a->cost.deletes) atomic_fetch_add(&m->deletes, a->cost.deletes);
+    tell_slow(m, kind, key, time_ns, e);
     return e;
 }
 
@@ -52,7 +73,7 @@ static enum err meter_put_new(struct store *s, const char *key, struct bytes bod
 {
     int64_t start = clock_boot_ns();
     enum err e = store_put_new(meter_of(s)->inner, key, body, a);
-    return meter_note(s, METER_PUT_NEW, start, body.len, a, e);
+    return meter_note(s, METER_PUT_NEW, key, start, body.len, a, e);
 }
 
 static enum err meter_put(struct store *s, const char *key, struct bytes body,
@@ -60,7 +81,7 @@ static enum err meter_put(struct store *s, const char *key, struct bytes body,
 {
     int64_t start = clock_boot_ns();
     enum err e = store_put(meter_of(s)->inner, key, body, a);
-    return meter_note(s, METER_PUT, start, body.len, a, e);
+    return meter_note(s, METER_PUT, key, start, body.len, a, e);
 }
 
 static enum err meter_get(struct store *s, const char *key, size_t from, size_t len,
@@ -68,7 +89,7 @@ static enum err meter_get(struct store *s, const char *key, size_t from, size_t 
 {
     int64_t start = clock_boot_ns();
     enum err e = store_get(meter_of(s)->inner, key, from, len, a);
-    return meter_note(s, METER_GET, start, 0, a, e);
+    return meter_note(s, METER_GET, key, start, 0, a, e);
 }
 
 static enum err meter_list(struct store *s, const char *prefix, const char *after, size_t limit,
@@ -76,7 +97,7 @@ static enum err meter_list(struct store *s, const char *prefix, const char *afte
 {
     int64_t start = clock_boot_ns();
     enum err e = store_list(meter_of(s)->inner, prefix, after, limit, a);
-    return meter_note(s, METER_LIST, start, 0, a, e);
+    return meter_note(s, METER_LIST, prefix, start, 0, a, e);
 }
 
 static enum err meter_delete(struct store *s, const char *const *keys, size_t count,
@@ -84,7 +105,7 @@ static enum err meter_delete(struct store *s, const char *const *keys, size_t co
 {
     int64_t start = clock_boot_ns();
     enum err e = store_delete(meter_of(s)->inner, keys, count, a);
-    return meter_note(s, METER_DELETE, start, 0, a, e);
+    return meter_note(s, METER_DELETE, count > 0 ? keys[0] : "", start, 0, a, e);
 }
 
 static enum err meter_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
@@ -92,7 +113,7 @@ static enum err meter_append(struct store *s, const char *log, uint64_t slot, st
 {
     int64_t start = clock_boot_ns();
     enum err e = store_append(meter_of(s)->inner, log, slot, body, a);
-    return meter_note(s, METER_APPEND, start, body.len, a, e);
+    return meter_note(s, METER_APPEND, log, start, body.len, a, e);
 }
 
 static enum err meter_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
@@ -100,7 +121,7 @@ static enum err meter_read_log(struct store *s, const char *log, uint64_t slot, 
 {
     int64_t start = clock_boot_ns();
     enum err e = store_read_log(meter_of(s)->inner, log, slot, bytes_max, a);
-    return meter_note(s, METER_READ_LOG, start, 0, a, e);
+    return meter_note(s, METER_READ_LOG, log, start, 0, a, e);
 }
 
 static enum err meter_extents(struct store *s, const char *log, uint64_t from, size_t limit,
@@ -108,7 +129,7 @@ static enum err meter_extents(struct store *s, const char *log, uint64_t from, s
 {
     int64_t start = clock_boot_ns();
     enum err e = store_extents(meter_of(s)->inner, log, from, limit, a);
-    return meter_note(s, METER_EXTENTS, start, 0, a, e);
+    return meter_note(s, METER_EXTENTS, log, start, 0, a, e);
 }
 
 static enum err meter_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
@@ -116,7 +137,12 @@ static enum err meter_drop(struct store *s, const char *log, uint64_t first, uin
 {
     int64_t start = clock_boot_ns();
     enum err e = store_drop(meter_of(s)->inner, log, first, last, a);
-    return meter_note(s, METER_DROP, start, 0, a, e);
+    return meter_note(s, METER_DROP, log, start, 0, a, e);
+}
+
+static enum err meter_part(struct store *s, const char *log, struct store_answer *a)
+{
+    return store_part(meter_of(s)->inner, log, a); // no store is charged for it
 }
 
 static enum err meter_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
@@ -124,12 +150,13 @@ static enum err meter_wait(struct store *s, const char *log, uint64_t slot, int6
 {
     int64_t start = clock_boot_ns();
     enum err e = store_wait(meter_of(s)->inner, log, slot, wait_ms, a);
-    return meter_note(s, METER_WAIT, start, 0, a, e);
+    return meter_note(s, METER_WAIT, log, start, 0, a, e);
 }
 
 static void meter_free(struct store *s)
 {
     store_free(meter_of(s)->inner);
+    (void)pthread_mutex_destroy(&meter_of(s)->lock);
     memory_free(meter_of(s));
 }
 
@@ -153,6 +180,7 @@ static const struct store_ops meter_ops = {
     .read_log = meter_read_log,
     .extents = meter_extents,
     .drop = meter_drop,
+    .part = meter_part,
     .wait = meter_wait,
     .free = meter_free,
     .rest = meter_rest,
@@ -166,7 +194,20 @@ struct store *store_meter_take(struct store *inner)
     m->base.puts_per_second = inner->puts_per_second;
     m->base.far = inner->far;
     m->inner = inner;
+    m->slow_ns = INT64_MAX;
+    (void)pthread_mutex_init(&m->lock, NULL);
     return &m->base;
+}
+
+void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *tell, void *ctx)
+{
+    CHECK(meter->ops == &meter_ops);
+    struct meter *m = meter_of(meter);
+    (void)pthread_mutex_lock(&m->lock);
+    m->tell = tell;
+    m->ctx = ctx;
+    atomic_store(&m->slow_ns, tell ? slow_ms * NS_PER_MS : INT64_MAX);
+    (void)pthread_mutex_unlock(&m->lock);
 }
 
 void store_meter_read(const struct store *meter, struct meter_snapshot *to)
@@ -192,7 +233,7 @@ void store_meter_read(const struct store *meter, struct meter_snapshot *to)
 int64_t store_meter_written_ms(const struct store *meter)
 {
     CHECK(meter->ops == &meter_ops);
-    return atomic_load(&((const struct meter *)meter)->written_ns) / 1000000;
+    return atomic_load(&((const struct meter *)meter)->written_ns) / NS_PER_MS;
 }
 
 const char *meter_kind_name(enum meter_kind kind)

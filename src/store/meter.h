@@ -42,6 +42,17 @@ struct meter_snapshot {
 // Owns the inner store: freeing the meter frees both.
 struct store *store_meter_take(struct store *inner);
 void store_meter_read(const struct store *meter, struct meter_snapshot *to);
+// Tells of every call that took so long or longer, when it has ended; not of waits, which take as
+// long as they are asked to. On the thread that made it, one at a time: it must not call the store.
+// tell NULL: no more; whoever was being told has returned.
+struct meter_call {
+    enum meter_kind kind;
+    const char *key; // the first, of several; or the prefix, or the log
+    int64_t took_ms;
+    enum err err;
+};
+typedef void meter_slow_fn(void *ctx, const struct meter_call *call);
+void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *tell, void *ctx);
 // When a put or an append last ended well, clock_boot_ms; 0: never.
 int64_t store_meter_written_ms(const struct store *meter);
 const char *meter_kind_name(enum meter_kind kind); // "put_new"

@@ -248,6 +248,12 @@ enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t l
     return s->ops->drop(s, log, first, last, a);
 }
 
+enum err store_part(struct store *s, const char *log, struct store_answer *a)
+{
+    enum err e = check_slot(s, log, 1, a);
+    return e || !s->ops->part ? e : s->ops->part(s, log, a);
+}
+
 enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                     struct store_answer *a)
 {

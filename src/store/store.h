@@ -109,6 +109,9 @@ MUST_USE enum err store_extents(struct store *s, const char *log, uint64_t from,
 // only partly inside first..last, or that the store still appends to, stays.
 MUST_USE enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
                              struct store_answer *a);
+// What is appended from here on shall not keep what is there from being dropped: the store begins a
+// new extent. A store whose extents are single slots has nothing to do.
+MUST_USE enum err store_part(struct store *s, const char *log, struct store_answer *a);
 // Blocks until slot exists or wait_ms passed; ERR_OK or ERR_NOT_FOUND. May answer ERR_NOT_FOUND
 // early: ask again.
 MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
@@ -154,7 +157,8 @@ struct store_ops {
     enum err (*wait)(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                      struct store_answer *a);
     void (*free)(struct store *s);
-    void (*rest)(struct store *s, const char *log); // may be NULL, as may ...
+    enum err (*part)(struct store *s, const char *log, struct store_answer *a); // may be NULL ...
+    void (*rest)(struct store *s, const char *log); // as may this, and ...
     bool (*is_dead)(struct store *s, char why[static STORE_WHY_MAX]);
 };
 

@@ -118,9 +118,8 @@ struct request rig_until_append(struct rig *r)
     return request;
 }
 
-uint64_t rig_add_until(struct rig *r, uint8_t name, int64_t by, int64_t deadline)
+static uint64_t submit(struct rig *r, struct register_ask ask, uint8_t name, int64_t deadline)
 {
-    struct register_ask ask = {.verb = REGISTER_ADD, .name = {(char)name}, .a = by};
     uint64_t ticket = ++rig_tickets;
     memcpy(ask.request, &ticket, sizeof ticket);
     ask.request[15] = name;
@@ -128,6 +127,12 @@ uint64_t rig_add_until(struct rig *r, uint8_t name, int64_t by, int64_t deadline
     buf_init(&payload, 256);
     journal_submit(r->journal, ticket, register_op(&ask, &payload), deadline, rig_store_time(r));
     return ticket;
+}
+
+uint64_t rig_add_until(struct rig *r, uint8_t name, int64_t by, int64_t deadline)
+{
+    struct register_ask ask = {.verb = REGISTER_ADD, .name = {(char)name}, .a = by};
+    return submit(r, ask, name, deadline);
 }
 
 uint64_t rig_add(struct rig *r, uint8_t name, int64_t by)
@@ -154,6 +159,14 @@ void rig_no_answer_yet(struct rig *r)
 void rig_commit(struct rig *r, uint8_t name)
 {
     uint64_t ticket = rig_add(r, name, 1);
+    rig_settle(r);
+    assert_int_equal(rig_answer_to(r, ticket, NULL), ERR_OK);
+}
+
+void rig_end(struct rig *r)
+{
+    struct register_ask ask = {.verb = REGISTER_END, .name = "x"};
+    uint64_t ticket = submit(r, ask, 'x', TIME_NEVER);
     rig_settle(r);
     assert_int_equal(rig_answer_to(r, ticket, NULL), ERR_OK);
 }

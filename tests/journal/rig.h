@@ -47,5 +47,6 @@ uint64_t rig_add(struct rig *r, uint8_t name, int64_t by);
 enum err rig_answer_to(struct rig *r, uint64_t ticket, int64_t *value);
 void rig_no_answer_yet(struct rig *r);
 void rig_commit(struct rig *r, uint8_t name);
+void rig_end(struct rig *r); // REGISTER_END
 int64_t rig_value_seen_by_a_newcomer(struct store *s, uint8_t name);
 void rig_overwrite(struct store *s, const char *key, struct bytes body);

@@ -71,9 +71,26 @@ void disk_die(struct disk *d)
     (void)atomic_compare_exchange_strong(&d->dead, &none, errno ? errno : EIO);
 }
 
+// What is open of a directory that was removed can still be written, and nobody will ever read it.
+static bool is_removed(const struct disk *d)
+{
+    struct stat root;
+    return fstat(d->root, &root) == 0 && root.st_nlink == 0;
+}
+
+// Some file systems say 0 of every directory.
+void disk_learn(struct disk *d)
+{
+    d->links_counted = !is_removed(d);
+}
+
 enum err disk_alive(struct disk *d, struct store_answer *a)
 {
     int code = atomic_load(&d->dead);
+    if (code == 0 && d->links_counted && is_removed(d))
+        return answer_refuse(a, ERR_UNAVAILABLE,
+                             "the directory of this store was removed: put it back, then open the "
+                             "store again");
     if (code == 0) return ERR_OK;
     errno = code;
     return answer_refuse(a, ERR_DENIED,

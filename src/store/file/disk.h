@@ -21,6 +21,7 @@ struct disk {
     int root;
     uint64_t segment_bytes; // a journal segment this long is followed by a new one
     uint64_t step_bytes;    // preallocated in it at a time
+    bool links_counted;     // the file system tells of a directory whether it was removed
     _Atomic int dead;       // the errno of the sync that failed: nothing may be believed after it
 };
 
@@ -34,6 +35,8 @@ enum err disk_refuse(struct store_answer *a, const char *doing, const char *path
 #define LOCK_PATIENCE_MS 5000
 enum err disk_lock(int fd, const char *path, struct store_answer *a);
 
+// Right after the root was opened: whether its removal could be noticed.
+void disk_learn(struct disk *d);
 // A sync failed: the handle is dead from now on.
 void disk_die(struct disk *d);
 enum err disk_alive(struct disk *d, struct store_answer *a);

@@ -216,6 +216,14 @@ static enum err file_drop(struct store *s, const char *log, uint64_t first, uint
     return e ? e : log_leave(file_of(s), l, file_log_drop(l, first, last, a));
 }
 
+static enum err file_part(struct store *s, const char *log, struct store_answer *a)
+{
+    struct file_log *l;
+    enum err e = log_enter(file_of(s), log, false, &l, a);
+    if (e == ERR_NOT_FOUND) return ERR_OK;
+    return e ? e : log_leave(file_of(s), l, file_log_part(l, a));
+}
+
 // Creates the log when there is none: only a page that exists can wake us.
 static enum err file_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                           struct store_answer *a)
@@ -266,6 +274,7 @@ static const struct store_ops file_ops = {
     .read_log = file_read_log,
     .extents = file_extents,
     .drop = file_drop,
+    .part = file_part,
     .wait = file_wait,
     .free = file_free,
     .rest = file_rest,
@@ -360,6 +369,7 @@ static enum err open_dir(struct disk *d, const char *dir, struct store_answer *a
         return refuse_path(dir, a);
     d->root = d->sys->open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
     if (d->root < 0) return refuse_path(dir, a);
+    disk_learn(d);
     enum err e = refuse_remote(d, dir, a);
     return e ? e : try_write(d, dir, a);
 }

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 
 #define RECORD_KEEP ((size_t)1 << 20) // a longer buffer is given back after use
-#define STEP_LEAST  ((uint64_t)64 << 10)
+#define STEP_LEAST  ((uint64_t)8 << 10)
 #define WAIT_MS_MAX 60000 // of one sleep; the loop goes on
 
 void file_log_path(const struct file_log *l, const char *name, char path[DISK_PATH_MAX])
@@ -283,6 +283,24 @@ enum err file_log_append(struct file_log *l, uint64_t slot, struct bytes body,
     enum err e = file_log_hold(l, a);
     if (e) return e;
     e = log_append_held(l, slot, body, a);
+    file_log_release(l);
+    return e;
+}
+
+static enum err log_part_held(struct file_log *l, struct store_answer *a)
+{
+    enum err e = disk_alive(l->disk, a);
+    if (!e) e = file_log_mend_held(l, a);
+    if (e) return e;
+    struct log_tail t = log_page_tail(l->page);
+    return t.next > t.segment && t.segment != 0 ? log_roll(l, &t, a) : ERR_OK;
+}
+
+enum err file_log_part(struct file_log *l, struct store_answer *a)
+{
+    enum err e = file_log_hold(l, a);
+    if (e) return e;
+    e = log_part_held(l, a);
     file_log_release(l);
     return e;
 }

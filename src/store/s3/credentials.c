@@ -370,7 +370,8 @@ static enum err fetch(const struct s3_credentials *c, struct s3_fetched *out, ch
         return s3_container_fetch(c->direct, &c->container, out, why, why_len);
     case FROM_INSTANCE:
         err = s3_instance_fetch(c->direct, &c->instance, out, last, sizeof last);
-        if (err == ERR_NOT_FOUND) return nowhere(c, last, why, why_len);
+        // Where there is no role, or a proxy answers in its place: nobody has keys for us.
+        if (err == ERR_NOT_FOUND || err == ERR_DENIED) return nowhere(c, last, why, why_len);
         (void)snprintf(why, why_len, "%s", last);
         return err;
     case FROM_ENVIRONMENT:

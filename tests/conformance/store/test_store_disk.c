@@ -125,12 +125,14 @@ static void try_a_mount(void *arg)
 }
 
 // Only root may, and not even root in some containers.
-static void skip_unless_mounts_work(void)
+static bool skipped_without_mounts(void)
 {
     int status = 0;
     pid_t child = child_start(try_a_mount, NULL);
     NEED(waitpid(child, &status, 0) == child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) skip();
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return false;
+    (void)printf("# skipped: mounting is not allowed here\n");
+    return true;
 }
 
 static void use_read_only(void *arg)
@@ -145,7 +147,7 @@ static void use_read_only(void *arg)
 
 static void a_read_only_file_system_is_refused(void **state)
 {
-    skip_unless_mounts_work();
+    if (skipped_without_mounts()) return;
     child_ends_well(child_start(use_read_only, *state));
 }
 
@@ -187,7 +189,7 @@ static void fill_up(void *arg)
 
 static void a_full_disk_refuses_and_keeps_what_it_acknowledged(void **state)
 {
-    skip_unless_mounts_work();
+    if (skipped_without_mounts()) return;
     child_ends_well(child_start(fill_up, *state));
 }
 

@@ -25,6 +25,8 @@ static void a_log_that_does_not_exist_is_empty(void **state)
     ANSWERS(ERR_OK, &w->a, store_extents(w->store, LOG, 1, 10, &w->a));
     NEED(w->a.rows_len == 0);
     ANSWERS(ERR_OK, &w->a, store_drop(w->store, LOG, 1, 10, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a));
+    append_slots(w, 1, 1);
 }
 
 static void read_log_serves_runs_in_order(void **state)
@@ -138,6 +140,25 @@ static void a_dropped_extent_in_the_middle_leaves_both_sides(void **state)
     NEED(read_on(w, last + 1, 1000) == 301);
 }
 
+static void what_lies_before_a_part_can_be_dropped_without_what_follows(void **state)
+{
+    struct world *w = *state;
+    append_slots(w, 1, 10);
+    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a)); // there is nothing to part yet
+    NEED(read_on(w, 1, 1000) == 11);
+    ANSWERS(ERR_OK, &w->a, store_extents(w->store, LOG, 1, 100, &w->a));
+    NEED(w->a.rows[w->a.rows_len - 1].last == 10);
+    append_slots(w, 11, 12);
+    ANSWERS(ERR_OK, &w->a, store_drop(w->store, LOG, 1, 10, &w->a));
+    ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(w->store, LOG, 10, 1000, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_extents(w->store, LOG, 1, 100, &w->a));
+    NEED(w->a.rows[0].first == 11);
+    NEED(read_on(w, 11, 1000) == 13);
+    append_slots(w, 13, 20);
+    NEED(read_on(w, 11, 1000) == 21);
+}
+
 static void a_dropped_slot_is_not_written_again_unseen(void **state)
 {
     struct world *w = *state;
@@ -229,6 +250,7 @@ int main(void)
         CONTRACT_TEST(logs_do_not_see_each_other),
         CONTRACT_TEST(extents_cover_every_slot_and_drop_removes_whole_ones),
         CONTRACT_TEST(a_dropped_extent_in_the_middle_leaves_both_sides),
+        CONTRACT_TEST(what_lies_before_a_part_can_be_dropped_without_what_follows),
         CONTRACT_TEST(a_dropped_slot_is_not_written_again_unseen),
         CONTRACT_TEST(store_time_goes_forward_and_stamps_what_is_written),
         CONTRACT_TEST(wait_gives_up_after_its_time),

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "os/file.h"
+#include "store/file/disk.h"
 #include "store/file/page.h"
 #include "store/file/segment.h"
 
@@ -468,6 +469,24 @@ static void a_log_of_many_segments_comes_up_after_a_reboot(void **state)
     holds(w, 1, 1);
 }
 
+// All that was there is dropped, and nothing follows it yet.
+static void a_log_that_was_parted_comes_up_after_a_reboot(void **state)
+{
+    struct world *w = *state;
+    append_run(w, 1, 5);
+    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a));
+    power_off(w);
+    power_on(w);
+    holds_run(w, 1, 5);
+    ANSWERS(ERR_OK, &w->a, store_drop(w->store, LOG, 1, 5, &w->a));
+    power_off(w);
+    power_on(w);
+    ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(w->store, LOG, 5, 1, &w->a));
+    ANSWERS(ERR_CONFLICT, &w->a, store_append(w->store, LOG, 5, bytes_str("x"), &w->a));
+    append_run(w, 6, 9);
+    holds_run(w, 6, 9);
+}
+
 static void a_missing_segment_in_the_middle_is_corrupt_not_absent(void **state)
 {
     struct world *w = *state;
@@ -514,6 +533,39 @@ static void a_lock_file_that_was_replaced_is_noticed_by_those_who_have_the_old_o
     NEED(strstr(w->a.why, "was replaced") != NULL);
 }
 
+// ---- its directory
+
+static void a_store_whose_directory_was_removed_says_so(void **state)
+{
+    struct world *w = *state;
+    struct disk d = {.sys = &file_sys_linux};
+    char path[SCRATCH_MAX + 16];
+    scratch_path(path, sizeof path, w->dir, "@removed");
+    NEED(mkdir(path, 0777) == 0);
+    d.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    disk_learn(&d);
+    ANSWERS(ERR_OK, &w->a, disk_alive(&d, &w->a));
+    NEED(rmdir(path) == 0);
+    ANSWERS(ERR_UNAVAILABLE, &w->a, disk_alive(&d, &w->a));
+    NEED(strstr(w->a.why, "was removed") != NULL);
+    (void)disk_close(d.root);
+}
+
+// One that has no links now had none when it was opened: it looks as it always does there.
+static void a_file_system_that_counts_no_links_is_not_mistaken_for_that(void **state)
+{
+    struct world *w = *state;
+    struct disk d = {.sys = &file_sys_linux};
+    char path[SCRATCH_MAX + 16];
+    scratch_path(path, sizeof path, w->dir, "@uncounted");
+    NEED(mkdir(path, 0777) == 0);
+    d.root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    NEED(rmdir(path) == 0);
+    disk_learn(&d);
+    ANSWERS(ERR_OK, &w->a, disk_alive(&d, &w->a));
+    (void)disk_close(d.root);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -530,9 +582,12 @@ int main(void)
         TEST(a_reader_never_sees_half_a_tail),
         TEST(a_tail_half_written_does_not_count),
         TEST(a_log_of_many_segments_comes_up_after_a_reboot),
+        TEST(a_log_that_was_parted_comes_up_after_a_reboot),
         TEST(a_missing_segment_in_the_middle_is_corrupt_not_absent),
         TEST(a_lock_file_that_is_not_a_page_is_corrupt),
         TEST(a_lock_file_that_was_replaced_is_noticed_by_those_who_have_the_old_one),
+        TEST(a_store_whose_directory_was_removed_says_so),
+        TEST(a_file_system_that_counts_no_links_is_not_mistaken_for_that),
     };
     return cmocka_run_group_tests_name("file store after a crash", tests, NULL, NULL);
 }

@@ -105,6 +105,43 @@ static void the_meter_loses_no_count_between_threads(void **state)
     store_free(s);
 }
 
+struct told {
+    int count;
+    struct meter_call last;
+    char key[64];
+};
+
+static void tell(void *ctx, const struct meter_call *call)
+{
+    struct told *t = ctx;
+    t->count++;
+    t->last = *call;
+    (void)snprintf(t->key, sizeof t->key, "%s", call->key);
+}
+
+static void the_meter_tells_of_what_took_long(void **state)
+{
+    struct world *w = *state;
+    struct store *s = store_meter_take(store_mem_new());
+    struct told t = {.count = 0};
+    ANSWERS(ERR_OK, &w->a, store_put(s, "k", bytes_str("1"), &w->a)); // nobody asked
+    store_meter_watch(s, 3600 * 1000, tell, &t);
+    ANSWERS(ERR_OK, &w->a, store_put(s, "k", bytes_str("1"), &w->a));
+    NEED(t.count == 0);
+    store_meter_watch(s, 0, tell, &t);
+    ANSWERS(ERR_CONFLICT, &w->a, store_put_new(s, "k", bytes_str("1"), &w->a));
+    NEED(t.count == 1 && t.last.kind == METER_PUT_NEW && t.last.err == ERR_CONFLICT);
+    assert_string_equal(t.key, "k");
+    ANSWERS(ERR_OK, &w->a, store_append(s, LOG, 1, bytes_str("1"), &w->a));
+    NEED(t.count == 2 && t.last.kind == METER_APPEND && t.last.err == ERR_OK);
+    assert_string_equal(t.key, LOG);
+    ANSWERS(ERR_OK, &w->a, store_wait(s, LOG, 1, 0, &w->a)); // as long as it is asked to
+    store_meter_watch(s, 0, NULL, NULL);
+    ANSWERS(ERR_OK, &w->a, store_put(s, "k", bytes_str("1"), &w->a));
+    NEED(t.count == 2);
+    store_free(s);
+}
+
 // ---- faults
 
 static bool there(struct store *fault, const char *key, struct store_answer *a)
@@ -326,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_meter_counts_requests_and_bytes_by_kind),
         TEST(the_meter_loses_no_count_between_threads),
+        TEST(the_meter_tells_of_what_took_long),
         TEST(a_lost_request_is_unavailable_and_not_applied),
         TEST(a_lost_reply_is_unknown_and_applied),
         TEST(an_unknown_write_may_be_lost_or_land_late),
