@@ -74,8 +74,9 @@ struct sluice_options {
 
 /*
  * Opens a store: "mem:" (this process only), "file:///path", or a plain path; the directory is
- * created when its parent exists. The first opening probes the store and refuses one that cannot
- * keep the promises. options may be NULL.
+ * created when its parent exists. Or a bucket: "s3://bucket/prefix". A path whose first part has a
+ * colon is written "./a:b": "localhost:7333" is refused, for it was meant to be a node. The first
+ * opening probes the store and refuses one that cannot keep the promises. options may be NULL.
  *
  * Or a node that serves one: "http://host:port", "https://host". Every call means the same there.
  * A node that is away is asked again until the timeout has passed. The environment's SLUICE_CA
@@ -170,8 +171,9 @@ struct sluice_send {
 #define SLUICE_TOKEN_MAX 96
 
 /* A request id: 16 random bytes of the caller's, for one request. The same id sent again does
- * nothing again and gets the same answer; a receive that still waits ends empty then. Used for
- * something else it is SLUICE_INVALID, reason request-reused. */
+ * nothing again and gets the same answer; a receive's without what was finished or given back
+ * since, or is somebody else's. A receive that still waits ends empty then. Used for something else
+ * it is SLUICE_INVALID, reason request-reused. */
 struct sluice_request {
     uint8_t bytes[16];
 };
@@ -205,7 +207,7 @@ struct sluice_origin {
 struct sluice_message {
     char id[SLUICE_ID_MAX];
     char token[SLUICE_TOKEN_MAX]; /* empty when it is not locked by this call */
-    const char *state;            /* "ready", "delayed", "locked", "processed", "dead", ... */
+    const char *state;            /* "ready", "delayed", "locked", "dead", "outbound", "finished" */
     const void *body;             /* body_len bytes, and a zero after them */
     size_t body_len;
     const char *group; /* "" when there is none */
@@ -370,7 +372,8 @@ struct sluice_event {
         *type; /* "message-enqueued", "message-claimed", "message-outcome", "lock-expired" ... */
     const char *message; /* id of the message; "" when it is about the queue */
     const char *status;  /* message-outcome: "processed", "retrying", "dead-lettered"; else "" */
-    const char *reason;  /* lock-renewal-rejected, outcome-rejected: why */
+    const char *reason;  /* lock-renewal-rejected, outcome-rejected: why. message-outcome: what the
+                            worker said it failed for; "lock-expired" if nobody said anything */
     const char *worker;
     uint32_t attempt;
     uint64_t fence;

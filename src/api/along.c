@@ -129,6 +129,8 @@ static struct along *along_new(struct sluice *s, const char *queue, const struct
     struct along *a = NEW(struct along);
     a->acks.done = acked;
     a->receive.done = received;
+    a->receive.room = l->room;
+    a->receive.unnamed = l->unnamed;
     a->later = l;
     a->handle = s;
     a->holds = 3; // of both parts, and ours until they have begun

@@ -2,6 +2,7 @@
 // Objects under <shard>/data/: their names say when they were uploaded and what is in them.
 #include "api/bodies.h"
 
+#include "api/later.h"
 #include "api/together.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -16,6 +17,8 @@
 #define NAP_MAX_MS    1000
 #define KEY_MAX       256
 #define DELETE_ROWS   200
+#define HAUL_FREELY   100 // messages are claimed whatever they weigh
+#define ROW_BYTES     512 // of a message beside what its sender wrote
 // A letter that is carried again finds the copy of the time before, if that was not long ago: far
 // less than a copy may be old when the letter arrives.
 #define COPY_EVERY_MS (BODY_AGE_MAX_MS / 4)
@@ -231,14 +234,66 @@ void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard, s
         store_answer_done(&answers[i]);
 }
 
-size_t haul_len(const struct delivery *deliveries, size_t len)
+uint64_t haul_weight(const struct delivery *deliveries, size_t len)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < len; i++) {
-        bytes += message_body_len(&deliveries[i].message);
-        if (i > 0 && bytes > HAUL_BYTES_MAX) return i;
+        const struct message *m = &deliveries[i].message;
+        bytes += message_body_len(m) + m->headers.len + ROW_BYTES;
+    }
+    return bytes;
+}
+
+size_t haul_len(const struct delivery *deliveries, size_t len, uint64_t bytes_max)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < len; i++) {
+        bytes += haul_weight(&deliveries[i], 1);
+        if (i > 0 && bytes > bytes_max) return i;
     }
     return len;
+}
+
+static uint64_t haul_most(const struct later_room *room)
+{
+    return room && room->most < HAUL_BYTES_MAX ? room->most : HAUL_BYTES_MAX;
+}
+
+uint32_t haul_bound(struct open_queue *q, uint32_t max, const struct later_room *room)
+{
+    uint64_t weight = q->weight;
+    if (weight == 0 || max <= HAUL_FREELY || max > CLAIM_COUNT_MAX) return max;
+    uint64_t bound = 2 * (haul_most(room) / weight) + 1; // they may be lighter
+    if (bound < HAUL_FREELY) bound = HAUL_FREELY;
+    return bound < max ? (uint32_t)bound : max;
+}
+
+void haul_note(struct open_queue *q, const struct delivery *deliveries, size_t len)
+{
+    if (len > 0) q->weight = haul_weight(deliveries, len) / len;
+}
+
+size_t haul_fit(const struct delivery *deliveries, size_t len, struct later_room *room, bool waits)
+{
+    size_t some = haul_len(deliveries, len, haul_most(room));
+    if (some == 0 || !room) return some;
+    return room->take(room, haul_weight(deliveries, some), waits) ? some : 0;
+}
+
+bool haul_blocks(const struct delivery *deliveries, size_t len, struct later_room *room)
+{
+    for (size_t i = 0; i < len; i++)
+        if (deliveries[i].message.reference.name.len > 0) return true;
+    return haul_fit(deliveries, len, room, false) < len;
+}
+
+enum sluice_code refuse_room(struct sluice_error *error)
+{
+    enum sluice_code code =
+        refuse(error, ERR_UNAVAILABLE, "",
+               "the answers to other requests take all memory that this node has for them");
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "no-room");
+    return code;
 }
 
 // ---- letters

@@ -9,7 +9,7 @@
 
 #define BODY_INLINE_MAX ((size_t)256 << 10) // larger ones are uploaded
 #define BODY_BYTES_MAX  STORE_OBJECT_MAX
-#define HAUL_BYTES_MAX  ((uint64_t)256 << 20) // bodies that one receive brings at most
+#define HAUL_BYTES_MAX  ((uint64_t)64 << 20) // that one receive brings at most
 
 struct upload {
     char name[BODY_NAME_LEN + 1]; // empty: there is none
@@ -30,8 +30,21 @@ struct body_reference upload_reference(const struct upload *u, size_t body_len);
 // Nobody refers to it and nobody will: the sweep need not wait for it. Failing is fine.
 void upload_forget(struct open_queue *q, uint32_t shard, const struct upload *u);
 
+// What messages take in a batch.
+uint64_t haul_weight(const struct delivery *deliveries, size_t len);
 // How many of the deliveries one call may bring, at least one: more would be too many bytes.
-size_t haul_len(const struct delivery *deliveries, size_t len);
+size_t haul_len(const struct delivery *deliveries, size_t len, uint64_t bytes_max);
+// ... and for how many of those there is room, which it takes: for all of them or, 0, for none.
+struct later_room; // later.h; NULL: there is
+size_t haul_fit(const struct delivery *deliveries, size_t len, struct later_room *room, bool waits);
+// Whether handing them out blocks: bodies are to be read, or some of them to be given back.
+bool haul_blocks(const struct delivery *deliveries, size_t len, struct later_room *room);
+// A claim asks for not many more than can be handed out, as far as the messages are like the last
+// ones: all of them are read before it is known what they weigh. Not with a request id of the
+// caller's, which is for one count.
+uint32_t haul_bound(struct open_queue *q, uint32_t max, const struct later_room *room);
+void haul_note(struct open_queue *q, const struct delivery *deliveries, size_t len);
+enum sluice_code refuse_room(struct sluice_error *error);
 
 // Adds deliveries to the batch, with their bodies. errs has a row for each: ERR_OK it was added;
 // ERR_CORRUPT its body is missing or damaged; ERR_NOT_FOUND its lock ran out and the body is gone;

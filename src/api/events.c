@@ -24,6 +24,7 @@ struct kept {
     struct event event;
     uint32_t shard;
     char *worker;               // NULL: there is none
+    char *words;                // too: the reason that a worker gave
     struct origin_kept *origin; // too
 };
 
@@ -46,6 +47,7 @@ static void rows_clear(struct direct_events *e)
 {
     for (size_t i = 0; i < e->len; i++) {
         memory_free(e->rows[i].worker);
+        memory_free(e->rows[i].words);
         memory_free(e->rows[i].origin);
     }
     e->len = e->next = 0;
@@ -89,6 +91,19 @@ static void copy_text(char *to, size_t to_len, struct bytes from)
     (void)snprintf(to, to_len, "%.*s", (int)from.len, (const char *)from.data);
 }
 
+static char *copied(struct bytes text)
+{
+    char *copy = text.len > 0 ? memory_new(text.len + 1) : NULL;
+    if (copy) copy_text(copy, text.len + 1, text);
+    return copy;
+}
+
+static const char *reason_of(const struct kept *row)
+{
+    if (row->words) return row->words;
+    return row->event.reason != REASON_NONE ? reason_name(row->event.reason) : "";
+}
+
 static struct origin_kept *origin_of(const struct direct_events *e, const struct events *list,
                                      const struct event *event)
 {
@@ -122,9 +137,8 @@ static void keep(void *ctx, const struct events *list, const struct event *event
     row->event = *event;
     row->shard = e->turn;
     row->origin = origin_of(e, list, event);
-    struct bytes worker = event_worker(list, event);
-    row->worker = worker.len > 0 ? memory_new(worker.len + 1) : NULL;
-    if (row->worker) copy_text(row->worker, worker.len + 1, worker);
+    row->worker = copied(event_worker(list, event));
+    row->words = copied(event_words(list, event));
 }
 
 // Takes what the next desk has; waits for it up to wait_ms.
@@ -170,7 +184,7 @@ static void hand_out(struct direct_events *e, const struct kept *row, struct slu
                                  .type = event_name(v->kind),
                                  .message = e->message,
                                  .status = outcome ? outcome_status_name(v->status) : "",
-                                 .reason = v->reason != REASON_NONE ? reason_name(v->reason) : "",
+                                 .reason = reason_of(row),
                                  .worker = row->worker ? row->worker : "",
                                  .attempt = v->deliveries,
                                  .fence = v->fence,

@@ -2,6 +2,8 @@
 // Opening a store by its URL, and closing it.
 #include "api/forward.h"
 #include "api/inside.h"
+#include "api/place.h"
+#include "api/remains.h"
 #include "api/remote.h"
 #include "base/memory.h"
 #include "store/file/file.h"
@@ -16,13 +18,12 @@
 #define TIMEOUT_MS       30000
 #define TIMEOUT_MAX_MS   (INT64_C(24) * 3600 * 1000)
 #define CREW_THREADS_MAX 256 // so many commits that nobody waits for can be under way
-#define STORES           "a path, file:///path, s3://bucket/prefix, mem: or http://host:port"
 
 enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error)
 {
     char why[STORE_WHY_MAX] = "";
-    if (!url || url[0] == 0)
-        return refuse(error, ERR_INVALID, "store", "the store's URL is empty; use " STORES);
+    enum sluice_code code = place_check(url, error);
+    if (code) return code;
     if (strcmp(url, "mem:") == 0) {
         *out = store_mem_new();
         return SLUICE_OK;
@@ -31,17 +32,7 @@ enum sluice_code handle_open_store(const char *url, struct store **out, struct s
         enum err err = store_s3_open(url, NULL, out, why, sizeof why);
         return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
     }
-    const char *path = url;
-    if (strncmp(url, "file://", 7) == 0) {
-        path = url + 7;
-        if (path[0] != '/')
-            return refuse(error, ERR_INVALID, "store", "%s needs an absolute path: file:///path",
-                          url);
-    } else if (strstr(url, "://")) {
-        return refuse(error, ERR_INVALID, "store",
-                      "%s is not a store this version can open: use " STORES, url);
-    }
-    enum err err = store_file_open(path, NULL, out, why, sizeof why);
+    enum err err = store_file_open(place_path(url), NULL, out, why, sizeof why);
     if (err) return refuse(error, err, "store", "%s", why);
     return SLUICE_OK;
 }
@@ -90,6 +81,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->let_go, NULL);
     s->forward = forward_new(options);
+    remains_plan(s);
     porter_start(s);
     *out = s;
     return SLUICE_OK;
@@ -99,6 +91,7 @@ static void direct_close(struct sluice *s)
 {
     later_stop(s);
     porter_stop(s);
+    remains_stop(s);
     queues_close(s);
     forward_free(s->forward);
     owner_self_free(atomic_load(&s->self));

@@ -24,6 +24,7 @@ struct open_queue {
     bool stale;              // deleted, or an earlier life of its name; too
     pthread_mutex_t opening; // while somebody opens a desk
     struct desk **desks;     // one per shard, opened when first needed; under the handle's lock
+    _Atomic uint64_t weight; // of a message, as the last receive found them; 0: not known
     uint32_t turn;           // which shard a receive starts with; under the handle's lock
     struct quest *quests[QUEST_BUCKETS]; // receives with an id of their callers'; too
     struct reign *reigns;                // one per shard: a node's
@@ -37,7 +38,8 @@ struct sluice {
     struct crew *crew;             // serves all its desks
     struct shard_totals totals;    // of all its desks, those of deleted queues too
     int64_t timeout_ms;
-    bool no_courtesy; // of its desks: for tests whose time is their own
+    bool no_courtesy;           // of its desks: for tests whose time is their own
+    struct journal_rules rules; // too; all zero: the defaults
     pthread_mutex_t lock;
     struct open_queue *queues[QUEUE_BUCKETS]; // by name
     struct open_queue *leaving;               // nobody holds them
@@ -46,6 +48,8 @@ struct sluice {
     pthread_cond_t porter_woken;
     bool porter_wanted; // something may have died
     bool closing;
+    struct remains *remains; // NULL until it has lived for a while; the porter's
+    int64_t remains_at; // when it will have, clock_boot_ms; the porter's, before it under the lock
     _Atomic bool is_node;            // it forwards nothing
     struct owner_self *_Atomic self; // what it is as a node; NULL: it is none
     struct forward *forward;         // NULL: it does not
@@ -117,6 +121,8 @@ enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct d
                                   struct sluice_error *error); // the caller closes it
 void queue_stale(struct open_queue *q); // an op was refused because the queue was deleted
 enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error);
+// Deletes this life of the name, or finishes its deletion; nobody is asked whether he uses it.
+enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error); // queue_change.c
 void queues_close_left(struct sluice *s); // those that nobody holds any more; blocks
 void queues_close(struct sluice *s);      // all
 
@@ -164,15 +170,19 @@ bool settle_as_one_op(struct open_queue *q, const struct later_settle *what,
 enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
                                   const struct desk_answer *a, struct sluice_outcome *outcomes,
                                   struct sluice_error *error);
+// Says the word for all of these locks, which are one shard's; whoever has them is not told.
+void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
+                  const struct lock_name *locks, size_t len);
 bool receive_begin(struct desk *d, const struct sluice_receive *o, struct desk_later *l);
 // ... behind an op, as desk_receive_after_later
 bool receive_begin_after(struct desk *d, struct op op, struct desk_later *done,
                          const struct sluice_receive *o, struct desk_later *l);
 enum sluice_code receive_check(const struct sluice_receive *o, struct sluice_error *error);
-bool receive_needs_store(const struct desk_answer *a); // for bodies: concluding it blocks
+struct later_room;
+// Blocks when haul_blocks.
 enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct desk *d, bool named,
-                                   enum err err, struct desk_answer *a, struct sluice_batch **out,
-                                   struct sluice_error *error);
+                                   struct later_room *room, enum err err, struct desk_answer *a,
+                                   struct sluice_batch **out, struct sluice_error *error);
 
 // ---- receive.c
 enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct later_settle *what,

@@ -60,6 +60,8 @@ static struct job *job_new(struct sluice *s, const char *queue,
     j->holds = 1;
     j->later = l;
     j->desk.done = desk_answered;
+    if (l) j->desk.room = l->room;
+    if (l) j->desk.unnamed = l->unnamed;
     (void)snprintf(j->queue, sizeof j->queue, "%s", queue);
     buf_init(&j->copy, SIZE_MAX);
     j->has_request = request != NULL;

@@ -20,10 +20,21 @@ struct later_answer {
     struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
 };
 
+// What an answer with messages may take, for somebody who has to keep many of them. He is asked
+// when it is known what there is to hand out, before a body is read.
+struct later_room {
+    uint64_t most; // bytes in one answer; a single message may have more
+    // Whether there is room for so many in this answer, all in all; waits: it may block for a
+    // moment until there is.
+    bool (*take)(struct later_room *room, uint64_t bytes, bool waits);
+};
+
 // Embed it in what the callback needs to know. Must live until done was called.
 struct later {
     void (*done)(struct later *l, const struct later_answer *a);
-    void *inside; // the library's, as are these
+    struct later_room *room; // for a receive; NULL: there always is some
+    bool unnamed;            // nobody will repeat the receive, though it has a request id
+    void *inside;            // the library's, as are these
     bool at_desk;
     bool along;
 };

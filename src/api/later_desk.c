@@ -4,6 +4,7 @@
 // hundred calls wakes nobody.
 #include "api/later_desk.h"
 
+#include "api/hand_out.h"
 #include "api/later_pool.h"
 #include "api/quest.h"
 #include "api/wire.h"
@@ -24,8 +25,9 @@ struct errand {
     uint32_t shard;
     uint16_t kind;
     size_t len;
-    bool named; // receive: the request id is the caller's
-    bool again; // settle: asked for the second time
+    bool has_id; // receive: the claim may have been made before
+    bool named;  // ... and the id is the caller's, who may repeat it
+    bool again;  // settle: asked for the second time
     struct buf payload;
     struct buf copy; // send: the messages, if they may have to be sent again
     uint64_t number; // ... and in which order
@@ -181,8 +183,8 @@ static void conclude(struct errand *e, enum err err, struct desk_answer *answer)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     struct sluice_batch *batch = NULL;
-    error.code =
-        receive_concluded(e->queue, e->shard, e->desk, e->named, err, answer, &batch, &error);
+    error.code = receive_concluded(e->queue, e->shard, e->desk, e->named, e->later->room, err,
+                                   answer, &batch, &error);
     struct later_answer a = {.code = error.code, .error = &error, .batch = batch};
     finish(e, &a);
 }
@@ -197,7 +199,8 @@ static void read_bodies(void *ctx)
 
 static void claimed(struct errand *e, enum err err, struct desk_answer *answer)
 {
-    if (err || !receive_needs_store(answer)) {
+    if (!err && e->has_id) hand_out_good(e->desk, answer); // some may have gone back since
+    if (err || !haul_blocks(answer->deliveries, answer->deliveries_len, e->later->room)) {
         conclude(e, err, answer);
         return;
     }
@@ -218,6 +221,13 @@ static void quest_ended(void *ctx, enum err err, uint32_t shard, struct desk_ans
     e->shard = shard;
     e->desk = e->queue->desks[shard];
     claimed(e, err, answer);
+}
+
+static struct sluice_receive bounded(const struct errand *e, const struct sluice_receive *o)
+{
+    struct sluice_receive some = *o;
+    if (!e->named) some.max = haul_bound(e->queue, o->max, e->later->room);
+    return some;
 }
 
 // The quest may end before it is known what it is called.
@@ -242,11 +252,13 @@ bool desk_way_receive(struct sluice *s, const char *queue, const struct sluice_r
     struct open_queue *q = queue_if_open(s, queue, &desks);
     if (!q) return false;
     struct errand *e = errand_new(s, q, l);
-    e->named = options->request;
+    e->has_id = options->request;
+    e->named = e->has_id && !l->unnamed;
     e->desk = desks[0];
     e->at_desk.then = received;
-    bool begun = q->row.birth.shards == 1 ? receive_begin(desks[0], options, &e->at_desk)
-                                          : begin_quest(e, desks, options);
+    struct sluice_receive some = bounded(e, options);
+    bool begun = q->row.birth.shards == 1 ? receive_begin(desks[0], &some, &e->at_desk)
+                                          : begin_quest(e, desks, &some);
     return begun || errand_drop(e);
 }
 
@@ -269,10 +281,12 @@ bool desk_way_both(struct sluice *s, const char *queue, const struct later_settl
     first->len = acks->len;
     queue_hold(q);
     struct errand *e = errand_new(s, q, l);
-    e->named = options->request;
+    e->has_id = options->request;
+    e->named = e->has_id && !l->unnamed;
     e->desk = desks[0];
     e->at_desk.then = received;
-    if (receive_begin_after(desks[0], op, &first->at_desk, options, &e->at_desk)) return true;
+    struct sluice_receive some = bounded(e, options);
+    if (receive_begin_after(desks[0], op, &first->at_desk, &some, &e->at_desk)) return true;
     (void)errand_drop(e);
     return errand_drop(first);
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking without touching: messages by state or id, statistics, workers.
+#include "api/look.h"
+
 #include "api/bodies.h"
+#include "api/later.h"
 #include "base/memory.h"
 #include "store/meter.h"
 
@@ -73,7 +76,9 @@ struct haul {
     uint32_t shard;
     struct desk *desk;
     struct batch_builder *batch;
-    uint64_t room; // bytes of bodies that still fit
+    uint64_t left;           // bytes of bodies that may still be added
+    struct later_room *room; // NULL: there is enough
+    uint64_t taken;          // of that
     struct sluice_error *error;
 };
 
@@ -82,10 +87,18 @@ static size_t fit(struct haul *h, const struct delivery *deliveries, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         uint64_t need = message_body_len(&deliveries[i].message);
-        if (need > h->room && (i > 0 || batch_len(h->batch) > 0)) return i;
-        h->room -= need < h->room ? need : h->room;
+        if (need > h->left && (i > 0 || batch_len(h->batch) > 0)) return i;
+        h->left -= need < h->left ? need : h->left;
     }
     return len;
+}
+
+// Whether there is room for these. Those that are there already need not wait for more.
+static bool take_room(struct haul *h, const struct delivery *deliveries, size_t len)
+{
+    if (!h->room) return true;
+    h->taken += haul_weight(deliveries, len);
+    return h->room->take(h->room, h->taken, batch_len(h->batch) == 0);
 }
 
 static enum sluice_code add_fetched(struct haul *h, const struct message_view *views, size_t len,
@@ -118,6 +131,10 @@ static enum sluice_code add_piece(struct haul *h, const struct message_view *vie
     enum sluice_code code = SLUICE_OK;
     if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why);
     *added = err ? 0 : fit(h, answer.deliveries, len);
+    if (*added > 0 && !take_room(h, answer.deliveries, *added)) {
+        *added = 0;
+        if (batch_len(h->batch) == 0) code = refuse_room(h->error);
+    }
     if (*added > 0) code = add_fetched(h, views, *added, answer.deliveries);
     desk_answer_done(&answer);
     return code;
@@ -153,6 +170,13 @@ static enum sluice_code parse_state(const char *text, enum message_state *out,
 enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error)
 {
+    return look_peek(s, queue, options, NULL, out, error);
+}
+
+enum sluice_code look_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
+                           struct later_room *room, struct sluice_batch **out,
+                           struct sluice_error *error)
+{
     const struct sluice_peek none = {0};
     const struct sluice_peek *o = options ? options : &none;
     size_t max = o->max > 0 ? o->max : 10;
@@ -167,7 +191,12 @@ enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct s
     if (!code && o->after_id) code = id_parse(q, o->after_id, &first, &after, error);
     if (code) return code;
     struct batch_builder *b = batch_new(max);
-    struct haul haul = {.queue = q, .batch = b, .room = PEEK_BYTES, .error = error};
+    bool less = room && room->most < PEEK_BYTES;
+    struct haul haul = {.queue = q,
+                        .batch = b,
+                        .left = less ? room->most : PEEK_BYTES,
+                        .room = room,
+                        .error = error};
     bool all = true; // else whoever goes on begins behind the last one
     for (haul.shard = first; !code && all && haul.shard < q->row.birth.shards; haul.shard++) {
         struct seen seen;
@@ -201,6 +230,13 @@ static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t
 enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id,
                              struct sluice_batch **out, struct sluice_error *error)
 {
+    return look_show(s, queue, id, NULL, out, error);
+}
+
+enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
+                           struct later_room *room, struct sluice_batch **out,
+                           struct sluice_error *error)
+{
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct desk *d;
     uint32_t shard;
@@ -220,7 +256,8 @@ enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id
     } else if (seen.err) {
         code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", queue, id);
     } else {
-        struct haul haul = {.queue = q, .shard = shard, .desk = d, .batch = b, .error = error};
+        struct haul haul = {
+            .queue = q, .shard = shard, .desk = d, .batch = b, .room = room, .error = error};
         bool all;
         code = add_bodies(&haul, &seen, &all);
     }

@@ -6,6 +6,7 @@
 //     lock token   3f9a01cc-0-17-6c1f...(32 digits)                  ... and the lock's 128 random
 //     bits
 #include "api/inside.h"
+#include "base/digits.h"
 #include "base/hash.h"
 
 #include <assert.h>
@@ -28,10 +29,13 @@ void id_print(const struct open_queue *q, uint32_t shard, uint64_t seq, char out
 void token_print(const struct open_queue *q, const struct lock_name *lock,
                  char out[SLUICE_TOKEN_MAX])
 {
-    char id[SLUICE_ID_MAX];
-    id_print(q, lock->shard, lock->ref.seq, id);
-    (void)snprintf(out, SLUICE_TOKEN_MAX, "%.60s-%016" PRIx64 "%016" PRIx64, id, lock->ref.token.hi,
-                   lock->ref.token.lo);
+    static_assert(SLUICE_TOKEN_MAX >= SLUICE_ID_MAX, "a token begins with an id");
+    static_assert(SLUICE_TOKEN_MAX >= 2 * 4 + 2 * DIGITS_MAX + 2 + 33 + 1, "the longest has room");
+    id_print(q, lock->shard, lock->ref.seq, out);
+    char *at = out + strlen(out);
+    *at++ = '-';
+    at = digits_put_hex64(at, lock->ref.token.hi);
+    *digits_put_hex64(at, lock->ref.token.lo) = '\0';
 }
 
 // Reads digits of the base; false when there are none, too many, or something else stands there.
@@ -92,7 +96,7 @@ enum sluice_code token_parse(const struct open_queue *q, const char *text, struc
     *out = (struct lock_name){0};
     bool good = number(&at, 16, 8, '-', &mark) && number(&at, 10, 10, '-', &shard) &&
                 number(&at, 10, 20, '-', &out->ref.seq) && strlen(at) == 32;
-    if (good) (void)snprintf(high, sizeof high, "%.16s", at);
+    if (good) memcpy(high, at, 16);
     const char *low = good ? at + 16 : "";
     good = good && number(&half, 16, 16, 0, &out->ref.token.hi) &&
            number(&low, 16, 16, 0, &out->ref.token.lo);

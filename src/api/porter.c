@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries dead letters from the queues that are open to their dead-letter queues, in a thread of
 // its own. Whoever opens a queue carries its letters; a letter carried twice arrives once. The
-// thread also closes the queues that nobody holds any more.
+// thread also closes the queues that nobody holds any more, and notices when the handle has lived
+// long enough to look after those that were deleted.
 #include "api/bodies.h"
+#include "api/remains.h"
 #include "os/clock.h"
 
 #include <string.h>
@@ -85,6 +87,18 @@ static void nap(struct sluice *s, int64_t ms)
     (void)pthread_cond_timedwait(&s->porter_woken, &s->lock, &until);
 }
 
+// With the lock: until somebody wakes the thread, or the handle is old enough for what nobody else
+// does.
+static void sleep_long(struct sluice *s)
+{
+    if (s->remains) {
+        (void)pthread_cond_wait(&s->porter_woken, &s->lock);
+        return;
+    }
+    int64_t left = s->remains_at - clock_boot_ms();
+    if (left > 0) nap(s, left);
+}
+
 static void *work(void *arg)
 {
     struct sluice *s = arg;
@@ -101,11 +115,13 @@ static void *work(void *arg)
         } else if (idle && left.routed) {
             nap(s, LOOK_EVERY_MS);
         } else if (idle) {
-            (void)pthread_cond_wait(&s->porter_woken, &s->lock);
+            sleep_long(s);
         }
         bool carries = s->porter_wanted || left.outbound > 0 || left.routed;
+        bool old = !s->closing && !s->remains && clock_boot_ms() >= s->remains_at;
         s->porter_wanted = false;
         (void)pthread_mutex_unlock(&s->lock);
+        if (old) remains_start(s);
         queues_close_left(s);
         if (carries) left = carry_all(s);
         (void)pthread_mutex_lock(&s->lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receiving and what becomes of it: locks are taken, kept, given back, and messages finished.
 #include "api/acks.h"
-#include "api/bodies.h"
+#include "api/hand_out.h"
 #include "api/later.h"
 #include "api/quest.h"
 #include "base/memory.h"
@@ -30,72 +30,11 @@ struct receiving {
     struct op_claim claim;
     int64_t asked_at; // local time: leases are counted from here
     bool named;       // the request id is the caller's
+    struct later_room *room;
     struct desk_answer answer;
     struct sluice_batch **out;
     struct sluice_error *error;
 };
-
-// A message that was granted and cannot be handed out is given back at once. One whose body is lost
-// for good counts as failed: else it would come again and again, and nobody would be told.
-static void turn_away(struct receiving *r, uint32_t shard, const struct grant *g, enum err err)
-{
-    struct lock_name lock = {.shard = shard, .ref = {.seq = g->seq, .token = g->token}};
-    char text[SLUICE_TOKEN_MAX];
-    const char *token = text, *queue = r->queue->row.name;
-    token_print(r->queue, &lock, text);
-    if (err == ERR_CORRUPT) {
-        (void)sluice_fail(r->queue->handle, queue, &token, 1, "its body is missing or damaged",
-                          NULL, NULL);
-    } else if (err != ERR_NOT_FOUND) {
-        (void)sluice_release(r->queue->handle, queue, &token, 1, 0, NULL, NULL);
-    }
-}
-
-static enum sluice_code refuse_body(struct receiving *r, uint32_t shard, uint64_t seq, enum err err)
-{
-    char id[SLUICE_ID_MAX];
-    if (err == ERR_NOT_FOUND) return SLUICE_OK; // somebody else has finished it
-    id_print(r->queue, shard, seq, id);
-    return refuse(r->error, err, "body", "message %s: its body %s", id,
-                  err == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
-}
-
-// The first that is to blame when there is nothing to hand out. A caller with a request of his own
-// may ask again and get the same locks: then they stay as they are.
-static enum sluice_code none_handed_out(struct receiving *r, uint32_t shard, const enum err *errs,
-                                        size_t len)
-{
-    enum sluice_code code = SLUICE_OK;
-    for (size_t i = 0; !code && i < len; i++)
-        code = refuse_body(r, shard, r->answer.deliveries[i].grant.seq, errs[i]);
-    bool again = r->named && code && code != SLUICE_CORRUPT;
-    for (size_t i = 0; !again && i < len; i++)
-        turn_away(r, shard, &r->answer.deliveries[i].grant, errs[i]);
-    if (again && r->error) r->error->code = SLUICE_UNKNOWN;
-    return again ? SLUICE_UNKNOWN : code;
-}
-
-static enum sluice_code hand_out(struct receiving *r, uint32_t shard, struct desk *d)
-{
-    const struct desk_answer *a = &r->answer;
-    size_t len = haul_len(a->deliveries, a->deliveries_len);
-    struct batch_builder *b = batch_new(len);
-    enum err *errs = memory_zeroed(a->deliveries_len, sizeof *errs);
-    bodies_add(b, r->queue, shard, d, a->deliveries, NULL, len, errs);
-    for (size_t i = len; i < a->deliveries_len; i++)
-        errs[i] = ERR_LIMIT; // for the next receive
-    enum sluice_code code = SLUICE_OK;
-    if (batch_len(b) > 0) {
-        for (size_t i = 0; i < a->deliveries_len; i++)
-            if (errs[i]) turn_away(r, shard, &a->deliveries[i].grant, errs[i]);
-        *r->out = batch_take(b);
-    } else {
-        code = none_handed_out(r, shard, errs, a->deliveries_len);
-        sluice_batch_free(batch_take(b));
-    }
-    memory_free(errs);
-    return code;
-}
 
 static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, struct desk *d,
                                        enum err err)
@@ -105,8 +44,11 @@ static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, stru
         queue_stale(r->queue);
         code = refuse_reason(r->error, REASON_DELETED, r->queue->row.name);
     }
-    if (!code && r->answer.deliveries_len > 0) code = hand_out(r, shard, d);
-    return code;
+    if (code) return code;
+    if (r->named) hand_out_good(d, &r->answer);
+    struct hand_out h = {
+        .queue = r->queue, .shard = shard, .desk = d, .named = r->named, .room = r->room};
+    return r->answer.deliveries_len > 0 ? hand_out(&h, &r->answer, r->out, r->error) : SLUICE_OK;
 }
 
 static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_t wait_ms)
@@ -206,9 +148,11 @@ static enum sluice_code prepare(const struct sluice_receive *o, struct receiving
                       "max must be 1 to %d and the visibility timeout at most 24 h",
                       CLAIM_COUNT_MAX);
     entropy_fill(r->claim.seed, sizeof r->claim.seed);
-    entropy_fill(r->claim.request.bytes, sizeof r->claim.request.bytes);
     r->named = o->request != NULL;
-    if (o->request) memcpy(r->claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
+    if (r->named)
+        memcpy(r->claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
+    else
+        entropy_fill(r->claim.request.bytes, sizeof r->claim.request.bytes);
     return SLUICE_OK;
 }
 
@@ -256,6 +200,7 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
     if (!code) code = prepare(r.asked, &r, name);
     if (!code && r.asked->acks_len > 0) code = take_acks(&r, queue, &acks);
     if (code) return code;
+    if (!r.named) r.claim.max = haul_bound(r.queue, r.claim.max, NULL);
     code = receive_any(&r, wait_of(r.asked));
     if (!code && !*out) *out = batch_take(batch_new(0));
     return code;
@@ -298,18 +243,12 @@ struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desk
     return quest_begin(q, desks, &r.claim, r.named, wait_of(o), done, ctx);
 }
 
-bool receive_needs_store(const struct desk_answer *a)
-{
-    for (size_t i = 0; i < a->deliveries_len; i++)
-        if (a->deliveries[i].message.reference.name.len > 0) return true;
-    return false;
-}
-
 enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct desk *d, bool named,
-                                   enum err err, struct desk_answer *a, struct sluice_batch **out,
-                                   struct sluice_error *error)
+                                   struct later_room *room, enum err err, struct desk_answer *a,
+                                   struct sluice_batch **out, struct sluice_error *error)
 {
-    struct receiving r = {.queue = q, .named = named, .answer = *a, .out = out, .error = error};
+    struct receiving r = {
+        .queue = q, .named = named, .room = room, .answer = *a, .out = out, .error = error};
     *out = NULL;
     enum sluice_code code = conclude_claim(&r, shard, d, err);
     if (!code && !*out) *out = batch_take(batch_new(0));
@@ -446,6 +385,14 @@ static void settle_shard(struct settling *s, uint32_t shard)
         buf_clear(&refs);
     }
     memory_free(members);
+}
+
+void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
+                  const struct lock_name *locks, size_t len)
+{
+    struct settling s = {
+        .queue = q, .kind = kind, .reason = bytes_str(reason), .locks = locks, .len = len};
+    if (len > 0) settle_shard(&s, locks[0].shard);
 }
 
 #define NO_SHARD UINT32_MAX // of a token that cannot be read

@@ -70,6 +70,18 @@ static void remote_close(struct sluice *s)
     memory_free(r);
 }
 
+// What whoever wrote the URL can do about it.
+static void add_hint(const struct remote *r, const struct http_call *call,
+                     struct sluice_error *error)
+{
+    bool secure = strncmp(r->url, "https://", 8) == 0;
+    const char *hint = NULL;
+    if (call->untrusted) hint = "; SLUICE_CA names a file of certificates to trust";
+    if (!secure && call->end == HTTP_LOST) hint = "; where TLS is spoken, its URL is https://";
+    size_t len = strlen(error->message);
+    if (hint) (void)snprintf(error->message + len, sizeof error->message - len, "%s", hint);
+}
+
 // A node that cannot be reached is known at once, not at the first call.
 static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
 {
@@ -80,7 +92,9 @@ static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
                       .path = "/healthz",
                       .until = until < latest ? until : latest};
     http_call_init(&call, ask.method, NULL);
-    return remote_ask(r, &ask, &call, NULL, error);
+    enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
+    if (code && error) add_hint(r, &call, error);
+    return code;
 }
 
 // By TLS it is the certificate that binds a connection to the host, and the host has proven itself.

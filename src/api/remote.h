@@ -66,9 +66,10 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
                             bool *again, struct sluice_error *error);
 // Its URL and headers, for somebody who sends it himself. They live as long as `head`.
 #define ASK_HEADERS_MAX 5
+#define ASK_REQUEST_MAX 64
 struct ask_head {
     char url[REMOTE_URL_MAX + 512];
-    char request[64];
+    char request[ASK_REQUEST_MAX];
     char content_type[64];
     const char *lines[ASK_HEADERS_MAX];
     size_t lines_len;

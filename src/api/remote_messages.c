@@ -252,7 +252,7 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     *out = NULL;
     enum sluice_code code = remote_check(remote, queue, error);
     if (code) return code;
-    default_worker(name);
+    if (!o->worker) default_worker(name);
     if (o->worker && !*o->worker)
         return refuse(error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not 0",
                       WORKER_NAME_MAX);

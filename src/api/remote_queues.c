@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues by way of a node: made, changed, shown, emptied. JSON, as these calls are rare. None of
-// them has a request id; all but redrive come to the same when they are done twice.
+// them has a request id; all but redrive and delete come to the same when they are done twice.
 #include "api/remote.h"
 
 #include "base/memory.h"
@@ -26,30 +26,44 @@ static enum sluice_code ask_queue(struct remote *r, const char *queue, const cha
 }
 
 static enum sluice_code do_plain(struct sluice *s, const char *queue, const char *method,
-                                 const char *rest, bool *again, struct sluice_error *error)
+                                 const char *rest, struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
     struct ask ask = {.kind = ASK_AGAIN, .method = method};
     http_call_init(&call, method, NULL);
-    return ask_queue(remote_of(s), queue, rest, &ask, &call, again, error);
+    return ask_queue(remote_of(s), queue, rest, &ask, &call, NULL, error);
 }
 
 enum sluice_code remote_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
 {
-    return do_plain(s, queue, "POST", "/pause", NULL, error);
+    return do_plain(s, queue, "POST", "/pause", error);
 }
 
 enum sluice_code remote_queue_resume(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
-    return do_plain(s, queue, "POST", "/resume", NULL, error);
+    return do_plain(s, queue, "POST", "/resume", error);
 }
 
+// Asked again by its name it might delete the next queue of that name, so the one that is meant is
+// named by its id. Who may not see that, or finds a deletion that stopped half-way, asks once.
 enum sluice_code remote_queue_delete(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
+    CLEANUP(http_call_done) struct http_call call;
+    struct sluice_queue_info *info = NULL;
+    struct ask ask = {.kind = ASK_ONCE, .method = "DELETE"};
+    char rest[64] = "";
     bool again = false;
-    enum sluice_code code = do_plain(s, queue, "DELETE", "", &again, error);
+    enum sluice_code code = remote_queue_show(s, queue, &info, error);
+    if (code && code != SLUICE_NOT_FOUND && code != SLUICE_DENIED) return code;
+    if (!code) {
+        ask.kind = ASK_AGAIN;
+        (void)snprintf(rest, sizeof rest, "?id=%s", info->id);
+        sluice_queue_info_free(info);
+    }
+    http_call_init(&call, "DELETE", NULL);
+    code = ask_queue(remote_of(s), queue, rest, &ask, &call, &again, error);
     return code == SLUICE_NOT_FOUND && again ? SLUICE_OK : code; // the try before has deleted it
 }
 
@@ -172,28 +186,48 @@ static void add_name(struct sluice_names *list, const char *name)
     list->names[list->len++] = text_copy(name);
 }
 
-enum sluice_code remote_queue_list(struct sluice *s, struct sluice_names **out,
-                                   struct sluice_error *error)
+// One answer's worth of names; more: there are others behind them.
+static enum sluice_code list_some(struct remote *r, struct sluice_names *list, bool *more,
+                                  struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
-    struct remote *r = remote_of(s);
-    struct ask ask = {
-        .kind = ASK_READ, .method = "GET", .path = "/v1/queues?names=1", .until = remote_until(r)};
+    char path[64 + QUEUE_NAME_MAX] = "/v1/queues?names=1";
+    if (list->len > 0)
+        (void)snprintf(path, sizeof path, "/v1/queues?names=1&after=%.*s", QUEUE_NAME_MAX,
+                       list->names[list->len - 1]);
+    struct ask ask = {.kind = ASK_READ, .method = "GET", .path = path, .until = remote_until(r)};
     http_call_init(&call, "GET", NULL);
-    enum sluice_code code = remote_check(r, NULL, error);
-    if (!code) code = remote_ask(r, &ask, &call, NULL, error);
+    enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
     if (code) return code;
     struct json *o = remote_json(&call, error), *rows = o ? json_member(o, "queues") : NULL;
     if (!o) return SLUICE_CORRUPT;
-    struct sluice_names *list = NEW(struct sluice_names);
     bool is_list = rows && json_kind(rows) == JSON_KIND_LIST;
+    size_t before = list->len;
     for (size_t i = 0; is_list && i < json_list_len(rows); i++) {
         struct json *row = json_list_at(rows, i);
         if (json_kind(row) == JSON_KIND_OBJECT) add_name(list, text_at(row, "name"));
     }
+    const char *const *names = (const char *const *)list->names;
+    bool moved = list->len > before && // a node that says the same again has no more to say
+                 (before == 0 || strcmp(names[list->len - 1], names[before - 1]) > 0);
+    *more = moved && json_member(o, "more");
     json_free(o);
-    *out = list; // the node sorts them
     return SLUICE_OK;
+}
+
+enum sluice_code remote_queue_list(struct sluice *s, struct sluice_names **out,
+                                   struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    struct sluice_names *list = NEW(struct sluice_names);
+    enum sluice_code code = remote_check(r, NULL, error);
+    for (bool more = true; !code && more;)
+        code = list_some(r, list, &more, error);
+    if (code)
+        sluice_names_free(list);
+    else
+        *out = list; // the node sorts them
+    return code;
 }
 
 // ---- numbers

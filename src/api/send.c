@@ -544,8 +544,10 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
 {
     if (len == 0 || len > SEND_COUNT_MAX || check_all(messages, len, NULL)) return false;
     struct request_id id;
-    entropy_fill(id.bytes, sizeof id.bytes);
-    if (request) memcpy(id.bytes, request->bytes, sizeof id.bytes);
+    if (request)
+        memcpy(id.bytes, request->bytes, sizeof id.bytes);
+    else
+        entropy_fill(id.bytes, sizeof id.bytes);
     size_t bytes = 0;
     *shard = shard_of(q, &messages[0], &id, 0);
     for (size_t i = 0; i < len; i++) {

@@ -40,3 +40,8 @@ void tally_store(const struct sluice *s, struct meter_snapshot *to)
     *to = (struct meter_snapshot){0};
     if (s->calls == &direct_transport) store_meter_read(s->store, to);
 }
+
+void tally_watch(struct sluice *s, int64_t slow_ms, meter_slow_fn *slow, void *ctx)
+{
+    if (s->calls == &direct_transport) store_meter_watch(s->store, slow_ms, slow, ctx);
+}

@@ -22,3 +22,4 @@ struct tally_totals {
 };
 void tally_totals(const struct sluice *s, struct tally_totals *to);
 void tally_store(const struct sluice *s, struct meter_snapshot *to);
+void tally_watch(struct sluice *s, int64_t slow_ms, meter_slow_fn *slow, void *ctx); // meter.h

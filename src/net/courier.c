@@ -52,6 +52,7 @@ struct courier_wire {
     struct buf in;
     size_t head_len; // of the answer; 0: not whole yet
     size_t body_len;
+    bool declined; // it is too long
 };
 
 struct courier_place {
@@ -306,7 +307,8 @@ static void wire_lost(struct courier *c, struct courier_wire *w, const char *why
         return;
     }
     (void)snprintf(call->http.why, sizeof call->http.why, "%.100s %s", call->place->name, why);
-    call_end(c, call, call->http.sends > 0 ? HTTP_LOST : HTTP_NOT_SENT);
+    enum http_end lost = w->declined ? HTTP_TOO_LONG : HTTP_LOST;
+    call_end(c, call, call->http.sends > 0 ? lost : HTTP_NOT_SENT);
 }
 
 static void wire_keep(struct courier *c, struct courier_wire *w)
@@ -396,8 +398,12 @@ static bool hear_some(struct courier *c, struct courier_wire *w)
     }
     struct http_call *http = asked(w);
     size_t max = w->state == GREETING ? READ_LEN : http->body_max;
-    if ((w->head_len == 0 && !hear_head(w, http)) || (w->head_len > 0 && w->body_len > max)) {
-        wire_lost(c, w, "answered something that cannot be understood");
+    bool heard = w->head_len > 0, clear = heard || hear_head(w, http), comes = w->head_len > 0;
+    bool asks = w->state == CARRYING && w->call->fits;
+    if (comes && !heard)
+        w->declined = w->body_len > max || (asks && !w->call->fits(w->call, w->body_len));
+    if (!clear || w->declined) {
+        wire_lost(c, w, clear ? "answered too much" : "answered what cannot be understood");
         return false;
     }
     if (w->head_len == 0 || w->in.len < w->head_len + w->body_len) return true;

@@ -17,6 +17,9 @@ struct courier_call {
     // answer's half is as http.h says.
     struct http_call http;
     struct courier_place *place;
+    // Whether an answer of so many bytes is wanted, once its head came; NULL: any is. With the
+    // courier's lock: it may call nothing of the courier's.
+    bool (*fits)(struct courier_call *c, size_t body_len);
     void (*done)(
         struct courier_call *c); // once, on the courier's thread, which it must not hold up
     struct courier_wire *wire;   // the courier's, from here on

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of watched sockets over one epoll set. An event names a row and the row's life, so that
-// one which comes late for a row that was given to somebody else is told apart.
+// A table of sockets over one epoll set. An event names a row and the row's life, so that one which
+// comes late for a row that was given to somebody else is told apart.
 #define _GNU_SOURCE // POLLRDHUP
 #include "net/hangup.h"
 
@@ -18,9 +18,11 @@
 #define KEY_STOP UINT64_MAX
 
 struct row {
-    void *what; // NULL: free
+    void *what; // NULL: nobody is to be told
     int fd;
-    uint32_t life;
+    bool gone;     // it was seen, with or without somebody to tell
+    uint32_t life; // how many sockets it had
+    uint32_t turn; // how many have watched it
     uint32_t next_free;
 };
 
@@ -36,25 +38,23 @@ struct hangup {
     pthread_t thread;
 };
 
-static uint32_t row_of(uint64_t key)
+static struct row *row_of(struct hangup *h, uint64_t key)
 {
-    return (uint32_t)key;
+    uint32_t at = (uint32_t)key;
+    CHECK(at > 0 && at < h->len);
+    return &h->rows[at];
 }
 
-// Takes the row, if the key is of its present life.
-static void *take(struct hangup *h, uint64_t key)
+// Whom to tell of an event, if anybody.
+static void *note_gone(struct hangup *h, uint64_t seat)
 {
     void *what = NULL;
     (void)pthread_mutex_lock(&h->lock);
-    struct row *row = &h->rows[row_of(key)];
-    CHECK(row_of(key) < h->len);
-    if (row->what && row->life == (uint32_t)(key >> 32)) {
+    struct row *row = row_of(h, seat);
+    if (row->life == (uint32_t)(seat >> 32)) {
+        row->gone = true;
         what = row->what;
-        (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, row->fd, NULL);
         row->what = NULL;
-        row->life++;
-        row->next_free = h->free;
-        h->free = row_of(key);
     }
     (void)pthread_mutex_unlock(&h->lock);
     return what;
@@ -68,7 +68,7 @@ static void *watch(void *arg)
         int count = epoll_wait(h->epoll, events, AT_ONCE, TICK_MS);
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == KEY_STOP) return NULL;
-            void *what = take(h, events[i].data.u64);
+            void *what = note_gone(h, events[i].data.u64);
             if (what) h->config.gone(h->config.ctx, what);
         }
         h->config.tick(h->config.ctx);
@@ -119,24 +119,63 @@ static uint32_t new_row(struct hangup *h)
     return h->len++;
 }
 
-uint64_t hangup_watch(struct hangup *h, int fd, void *what)
+// Reported once, and again when asked for again.
+static struct epoll_event event_of(uint64_t seat)
+{
+    return (struct epoll_event){.events = EPOLLRDHUP | EPOLLET, .data.u64 = seat};
+}
+
+uint64_t hangup_sit(struct hangup *h, int fd)
 {
     (void)pthread_mutex_lock(&h->lock);
     uint32_t at = new_row(h);
     struct row *row = &h->rows[at];
-    row->what = what;
+    uint64_t seat = (uint64_t)row->life << 32 | at;
+    struct epoll_event event = event_of(seat);
     row->fd = fd;
-    uint64_t key = (uint64_t)row->life << 32 | at;
-    struct epoll_event event = {.events = EPOLLRDHUP, .data.u64 = key};
+    row->gone = false;
     // A socket that cannot be watched is one whose hang-up shows when it is written to.
     (void)epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &event);
+    (void)pthread_mutex_unlock(&h->lock);
+    return seat;
+}
+
+void hangup_rise(struct hangup *h, uint64_t seat)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct row *row = row_of(h, seat);
+    CHECK(row->life == (uint32_t)(seat >> 32));
+    (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, row->fd, NULL);
+    row->what = NULL;
+    row->life++;
+    row->next_free = h->free;
+    h->free = (uint32_t)seat;
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+uint64_t hangup_watch(struct hangup *h, uint64_t seat, void *what)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct row *row = row_of(h, seat);
+    CHECK(row->life == (uint32_t)(seat >> 32));
+    CHECK(!row->what);
+    row->what = what;
+    row->turn++;
+    uint64_t key = (uint64_t)row->turn << 32 | (uint32_t)seat;
+    struct epoll_event event = event_of(seat);
+    if (row->gone) (void)epoll_ctl(h->epoll, EPOLL_CTL_MOD, row->fd, &event);
     (void)pthread_mutex_unlock(&h->lock);
     return key;
 }
 
 bool hangup_forget(struct hangup *h, uint64_t key)
 {
-    return take(h, key) != NULL;
+    (void)pthread_mutex_lock(&h->lock);
+    struct row *row = row_of(h, key);
+    bool watched = row->what && row->turn == (uint32_t)(key >> 32);
+    if (watched) row->what = NULL;
+    (void)pthread_mutex_unlock(&h->lock);
+    return watched;
 }
 
 bool hangup_gone(int fd)

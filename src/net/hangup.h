@@ -17,9 +17,13 @@ struct hangup_config {
 struct hangup *hangup_new(const struct hangup_config *config);
 void hangup_free(struct hangup *h); // NULL is fine; what is still watched is not told
 
-// A key that is never 0. The socket stays open until it is forgotten or was told. One that is
-// half closed counts as gone: who asks and closes does not wait for an answer.
-uint64_t hangup_watch(struct hangup *h, int fd, void *what);
+// A seat for a socket, never 0, until it is closed: so the kernel hears of each socket once, and
+// not with every request that waits.
+uint64_t hangup_sit(struct hangup *h, int fd);
+void hangup_rise(struct hangup *h, uint64_t seat); // while it is open; nobody watches it any more
+// One at a time for each seat. A key that is never 0. A socket that is half closed counts as gone:
+// who asks and closes does not wait for an answer.
+uint64_t hangup_watch(struct hangup *h, uint64_t seat, void *what);
 // True: it was watched and will not be told. False: `gone` was called, or is about to be.
 bool hangup_forget(struct hangup *h, uint64_t key);
 // Asks at once.

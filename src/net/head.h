@@ -9,9 +9,17 @@
 #define HEAD_FIELDS_MAX 100
 #define HEAD_TARGET_MAX ((size_t)8 << 10)
 
+struct head_row {
+    const char *name;
+    const char *value;
+    size_t name_len;
+};
+
 struct head {
-    char *text; // name, zero, value, zero, and so on, in the order they came
-    size_t len;
+    struct head_row *rows; // in the order they came; their text lies behind them
+    size_t rows_len;
+    char *text;
+    size_t len; // of the text
     size_t cap;
     size_t bytes;  // of the whole head as it was sent, about
     size_t fields; // how many

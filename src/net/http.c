@@ -245,6 +245,7 @@ static void call_clear(struct http_call *c)
     c->end = HTTP_NOT_SENT;
     c->status = 0;
     c->sends = 0;
+    c->untrusted = false;
     c->why[0] = 0;
     c->sent_ms = c->received_ms = clock_boot_ms();
 }
@@ -330,10 +331,10 @@ static bool line_ready(struct line *l, struct http_call *c, int64_t left_ms)
     return true;
 }
 
-static int os_error(const struct line *l)
+static int info_of(const struct line *l, CURLINFO what)
 {
     long number = 0;
-    (void)curl_easy_getinfo(l->easy, CURLINFO_OS_ERRNO, &number);
+    (void)curl_easy_getinfo(l->easy, what, &number);
     return (int)number;
 }
 
@@ -357,7 +358,7 @@ static void say_failed(struct line *l, CURLcode code)
         say(c, "cannot connect to %s: the name is not known", place);
         break;
     case CURLE_COULDNT_CONNECT:
-        http_say_unconnected(c, place, l->error, os_error(l));
+        http_say_unconnected(c, place, l->error, info_of(l, CURLINFO_OS_ERRNO));
         break;
     case CURLE_OPERATION_TIMEDOUT:
         http_say_timeout(c, place);
@@ -367,6 +368,7 @@ static void say_failed(struct line *l, CURLcode code)
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
         say(c, "cannot connect to %s securely: %s", place, words);
+        c->untrusted = info_of(l, CURLINFO_SSL_VERIFYRESULT) != 0;
         break;
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
@@ -377,17 +379,10 @@ static void say_failed(struct line *l, CURLcode code)
     }
 }
 
-static int status_of(const struct line *l)
-{
-    long status = 0;
-    (void)curl_easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &status);
-    return (int)status;
-}
-
 static void line_end(struct line *l, CURLcode code)
 {
     struct http_call *c = l->call;
-    int status = status_of(l);
+    int status = info_of(l, CURLINFO_RESPONSE_CODE);
     c->received_ms = clock_boot_ms();
     bool has_head = l->head_ended && status >= 200;
     if (code == CURLE_OK && has_head) {
@@ -577,7 +572,7 @@ bool http_stream_read(struct http_stream *s, int64_t wait_ms)
     size_t had = c->body_in.len;
     for (int round = 0; s->line && round < 2; round++) {
         if (crew_work(s->crew) > 0) s->line = NULL;
-        if (s->line && s->line->head_ended) c->status = status_of(s->line);
+        if (s->line && s->line->head_ended) c->status = info_of(s->line, CURLINFO_RESPONSE_CODE);
         if (!s->line || c->body_in.len > had || round > 0) break;
         CHECK(curl_multi_poll(s->crew->multi, NULL, 0, (int)wait_ms, NULL) == CURLM_OK);
     }

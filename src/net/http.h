@@ -49,6 +49,7 @@ struct http_call {
     size_t body_max;    // of the answer: HTTP_BODY_MAX; SIZE_MAX: no limit
 
     enum http_end end;
+    bool untrusted;      // its certificate was not signed by anybody who is trusted here
     int status;          // 0 unless HTTP_ANSWERED or HTTP_TOO_LONG
     int sends;           // how often the request was put on a connection: after more than one, a
                          // refusal (412) may be the echo of the first having been applied

@@ -74,6 +74,7 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
     (void)pthread_mutex_unlock(&r->lock);
     if (r->response) MHD_destroy_response(r->response);
     r->response = NULL;
+    httpd_reply_done(&r->reply);
     body_give_back(r);
     if (r->listed) request_delist(r);
     if (orphan) request_drop(r);
@@ -82,16 +83,50 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
 
 // ---- hearing a request
 
+static void free_body(void *data)
+{
+    bytes_free(bytes_of(data, 0));
+}
+
+// Takes the body.
+static struct MHD_Response *response_with(struct bytes body)
+{
+    void *data = (void *)(uintptr_t)body.data;
+    struct MHD_Response *response =
+        data ? MHD_create_response_from_buffer_with_free_callback(body.len, data, free_body)
+             : MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    CHECK(response); // out of memory
+    return response;
+}
+
+static void say_last(const struct httpd_request *r, struct MHD_Response *to)
+{
+    if (r->closes || atomic_load(&r->server->stopping))
+        (void)MHD_add_response_header(to, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+static struct MHD_Response *response_of(struct httpd_request *r)
+{
+    struct MHD_Response *response = response_with(httpd_reply_take_body(&r->reply));
+    const char *name, *value;
+    for (size_t at = 0; httpd_reply_next(&r->reply, &at, &name, &value);)
+        (void)MHD_add_response_header(response, name, value);
+    say_last(r, response);
+    return response;
+}
+
 static enum MHD_Result send_answer(struct httpd_request *r)
 {
+    if (!r->response) {
+        request_leaves(r);
+        r->response = response_of(r);
+    }
     return MHD_queue_response(r->connection, r->status, r->response);
 }
 
 static struct MHD_Response *empty_response(void)
 {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    CHECK(response); // out of memory
+    struct MHD_Response *response = response_with(BYTES_EMPTY);
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     return response;
 }
@@ -263,7 +298,9 @@ static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
         *at = line;
         acceptor_begun(&h->acceptor);
     } else {
-        line_free(&h->lines, *at);
+        struct line *line = *at;
+        if (line->seat != 0) hangup_rise(h->hangup, line->seat);
+        line_free(&h->lines, line);
         acceptor_ended(&h->acceptor);
     }
 }
@@ -284,11 +321,6 @@ static void cut_slow(void *ctx)
 
 // ---- answering
 
-static void free_body(void *data)
-{
-    bytes_free(bytes_of(data, 0));
-}
-
 static void put_headers(struct MHD_Response *to, const struct httpd_answer *a)
 {
     if (a->type) (void)MHD_add_response_header(to, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
@@ -296,17 +328,18 @@ static void put_headers(struct MHD_Response *to, const struct httpd_answer *a)
         (void)MHD_add_response_header(to, a->headers[i].name, a->headers[i].value);
 }
 
-// The response is the request's from here on. False: the server was quicker, and has given up.
-static bool put_response(struct httpd_request *r, int status, struct MHD_Response *response,
-                         struct httpd_stream *stream)
+// What is given is the request's from here on: a response, with its stream, or else a reply. False:
+// the server was quicker, and has given up.
+static bool put_answer(struct httpd_request *r, int status, struct MHD_Response *response,
+                       struct httpd_stream *stream, const struct httpd_reply *reply)
 {
     (void)pthread_mutex_lock(&r->lock);
     bool late = r->abandoned;
     CHECK(late || r->state != ANSWERED);
     if (!late) {
         bool waiting = r->state == WAITING;
-        if (r->closes || atomic_load(&r->server->stopping))
-            (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+        if (response) say_last(r, response);
+        if (reply) r->reply = *reply;
         if (stream)
             request_watch(r);
         else
@@ -321,16 +354,20 @@ static bool put_response(struct httpd_request *r, int status, struct MHD_Respons
     return !late;
 }
 
+static void answer_large(struct httpd_request *r, const struct httpd_answer *a)
+{
+    struct MHD_Response *response = response_with(a->owned ? a->body : bytes_copy(a->body));
+    put_headers(response, a);
+    if (!put_answer(r, a->status, response, NULL, NULL)) MHD_destroy_response(response);
+}
+
 void httpd_answer(struct httpd_request *r, const struct httpd_answer *a)
 {
-    void *data = (void *)(uintptr_t)a->body.data;
-    struct MHD_Response *response =
-        a->owned && data
-            ? MHD_create_response_from_buffer_with_free_callback(a->body.len, data, free_body)
-            : MHD_create_response_from_buffer(a->body.len, data, MHD_RESPMEM_MUST_COPY);
-    CHECK(response); // out of memory
-    put_headers(response, a);
-    if (!put_response(r, a->status, response, NULL)) MHD_destroy_response(response);
+    struct httpd_reply reply;
+    if (!httpd_reply_take(&reply, a))
+        answer_large(r, a);
+    else if (!put_answer(r, a->status, NULL, NULL, &reply))
+        httpd_reply_done(&reply);
     request_drop(r);
 }
 
@@ -377,7 +414,7 @@ struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct htt
         MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, s, stream_unread);
     CHECK(response); // out of memory
     put_headers(response, a);
-    if (!put_response(r, a->status, response, s)) MHD_destroy_response(response);
+    if (!put_answer(r, a->status, response, s, NULL)) MHD_destroy_response(response);
     return s;
 }
 
@@ -479,12 +516,12 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     h->hangup = hangup_new(&watching);
     h->daemon = start_daemon(h);
     if (h->daemon) {
+        *out = h; // requests may come, and ask for it, before this returns
         acceptor_init(&h->acceptor,
                       &(struct acceptor_config){.listener = fd,
                                                 .connections_max = h->config.connections_max,
                                                 .take = take_connection,
                                                 .ctx = h});
-        *out = h;
         return ERR_OK;
     }
     (void)snprintf(why, why_len, "the HTTP library did not start: %s", strerror(errno));

@@ -25,6 +25,7 @@ struct httpd_config {
     size_t head_max;          // 0: 16 KiB
     int64_t idle_ms;          // 0: 60 s; between requests, and for a head to arrive
     int64_t body_ms;          // 0: 60 s; for a body to arrive
+    size_t answer_rate;       // 0: 16 KiB a second; slower readers lose their answer after idle_ms
     struct tls *tls;          // net/tls.h; NULL: plain HTTP. Borrowed
     // Both on a thread of the server, which must not be held up. The head is here: answer, or say
     // how large a body may be. Every request is answered exactly once, unless it ends before its

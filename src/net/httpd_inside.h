@@ -14,7 +14,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define METHOD_MAX 16
+#define METHOD_MAX      16
+#define REPLY_PAIRS_MAX 256
 
 struct httpd {
     struct httpd_config config;
@@ -38,6 +39,13 @@ struct httpd {
 //     HANDLING ---------------> WAITING --------------> ANSWERED
 //         '------------ httpd_answer ----------------------^
 enum state { HANDLING, WAITING, ANSWERED };
+
+// What was answered, until the thread that sends it makes a response of it.
+struct httpd_reply {
+    struct bytes body; // its own
+    size_t len;
+    char pairs[REPLY_PAIRS_MAX]; // name, zero, value, zero, and so on
+};
 
 struct httpd_request {
     struct httpd_request *next, *before;
@@ -67,10 +75,11 @@ struct httpd_request {
     void (*gone)(void *mine);
     pthread_mutex_t lock; // of what follows
     enum state state;
-    struct line *line; // its own row; NULL: the connection is gone
-    bool abandoned;    // the server answers itself; the owner has not
-    uint64_t watch;    // 0: not watched
-    struct MHD_Response *response;
+    struct line *line;             // its own row; NULL: the connection is gone
+    bool abandoned;                // the server answers itself; the owner has not
+    uint64_t watch;                // 0: not watched
+    struct MHD_Response *response; // NULL: there is no answer, or it is the reply
+    struct httpd_reply reply;
     unsigned status;
     struct httpd_stream *stream;
 };
@@ -89,12 +98,22 @@ bool body_flows(const struct httpd_request *r); // false: more of it was thrown 
 void body_give_back(struct httpd_request *r);   // it is not counted any more; still there
 void body_done(struct httpd_request *r);
 
+// ---- httpd_reply.c
+// Takes the body, or copies it. False: there is more beside it than a reply has room for, and
+// nothing was taken.
+bool httpd_reply_take(struct httpd_reply *p, const struct httpd_answer *a);
+bool httpd_reply_next(const struct httpd_reply *p, size_t *at, const char **name,
+                      const char **value);
+struct bytes httpd_reply_take_body(struct httpd_reply *p); // bytes_free
+void httpd_reply_done(struct httpd_reply *p);
+
 // ---- httpd_request.c
 void request_drop(struct httpd_request *r);
 void request_client_gone(void *ctx, void *what); // what: the request, whose watch it was
 bool request_enlist(struct httpd_request *r);    // false: the server has stopped
 void request_delist(struct httpd_request *r);
-void request_watch(struct httpd_request *r); // both with the request's lock held
+void request_leaves(const struct httpd_request *r); // its reply begins to be sent
+void request_watch(struct httpd_request *r);        // both with the request's lock held
 void request_unwatch(struct httpd_request *r);
 void requests_wait(struct httpd *h, int64_t wait_ms); // with the server's lock held, for none left
 void stream_drop(struct httpd_stream *s);

@@ -6,6 +6,8 @@
 
 #include <time.h>
 
+#define ANSWER_RATE ((size_t)16 << 10)
+
 void request_drop(struct httpd_request *r)
 {
     if (atomic_fetch_sub(&r->held, 1) != 1) return;
@@ -54,12 +56,22 @@ void request_delist(struct httpd_request *r)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
+// libmicrohttpd counts from the last byte here, too.
+void request_leaves(const struct httpd_request *r)
+{
+    const struct httpd_config *c = &r->server->config;
+    uint64_t rate = c->answer_rate > 0 ? c->answer_rate : ANSWER_RATE;
+    line_expect(r->line, c->idle_ms + (int64_t)(r->reply.body.len * 1000 / rate));
+}
+
 // With the lock held. The watch holds the request too: who forgets it, or is told, drops it.
 void request_watch(struct httpd_request *r)
 {
+    struct hangup *h = r->server->hangup;
     if (r->watch != 0 || !r->line) return;
     atomic_fetch_add(&r->held, 1);
-    r->watch = hangup_watch(r->server->hangup, r->line->fd, r);
+    if (r->line->seat == 0) r->line->seat = hangup_sit(h, r->line->fd);
+    r->watch = hangup_watch(h, r->line->seat, r);
 }
 
 void request_unwatch(struct httpd_request *r)

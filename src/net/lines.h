@@ -11,7 +11,8 @@
 struct line {
     struct line *next, *before;
     int fd;
-    void *owner;              // the server's own
+    void *owner;              // the server's own, as is ...
+    uint64_t seat;            // ... where its hang-up is looked for (hangup.h); 0: nowhere yet
     _Atomic int64_t deadline; // clock_boot_ms; 0: none
     char peer[LINE_PEER_MAX]; // the other end's address
 };

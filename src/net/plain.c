@@ -4,6 +4,7 @@
 #include "net/plain.h"
 
 #include "base/check.h"
+#include "base/digits.h"
 #include "base/memory.h"
 #include "net/http_text.h"
 #include "os/clock.h"
@@ -28,7 +29,9 @@
 #define CONNECT_MS 5000
 #define SLICE_MS   1000 // a receive that waits gives up after it, and looks at the clock
 #define IDLE_MAX   256  // connections kept
+#define FIRST_LEN  ((size_t)2 << 10) // most answers are not longer
 #define READ_LEN   ((size_t)64 << 10)
+#define HEAD_LEN   512 // most heads are not longer
 #define HELLO_MAX  ((size_t)64 << 10)
 
 struct plain {
@@ -205,7 +208,7 @@ static void put_text(struct buf *to, const char *text)
 static void put_head(const struct plain *p, const struct http_call *c, struct buf *to)
 {
     const char *path = strchr(c->url + strlen("http://"), '/');
-    char length[48];
+    char length[DIGITS_MAX];
     put_text(to, c->method);
     put_text(to, " ");
     put_text(to, path ? path : "/");
@@ -216,9 +219,18 @@ static void put_head(const struct plain *p, const struct http_call *c, struct bu
         put_text(to, c->headers[i]);
         put_text(to, "\r\n");
     }
-    bool carries = c->body.len > 0 || *c->method == 'P';
-    (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n\r\n", c->body.len);
-    put_text(to, carries ? length : "\r\n");
+    if (c->body.len > 0 || *c->method == 'P') {
+        put_text(to, "Content-Length: ");
+        buf_put(to, bytes_of(length, (size_t)(digits_put(length, c->body.len) - length)));
+        put_text(to, "\r\n");
+    }
+    put_text(to, "\r\n");
+}
+
+// Room for what it usually holds, instead of doubling towards that.
+static void reserve(struct buf *b, size_t len)
+{
+    if (b->cap < len && buf_grow(b, len)) buf_clear(b);
 }
 
 static bool send_all(int fd, struct iovec *parts, size_t count, int64_t until)
@@ -248,28 +260,62 @@ struct hearing {
     struct http_call *call;
     int fd;
     int64_t until;
-    struct buf in; // what came and was not taken yet
-    size_t at;     // ... from here on
+    uint8_t *in; // what came: `first`, or `more` when that was not enough
+    size_t len;
+    size_t cap;
+    size_t at;  // from here on it was not taken yet
+    bool heard; // something, or tried to
     bool late;
+    uint8_t *more;
+    uint8_t first[FIRST_LEN];
 };
+
+static void hearing_init(struct hearing *h, struct http_call *c, int fd, int64_t until)
+{
+    h->call = c;
+    h->fd = fd;
+    h->until = until;
+    h->in = h->first;
+    h->len = h->at = 0;
+    h->cap = sizeof h->first;
+    h->heard = h->late = false;
+    h->more = NULL;
+}
+
+static void hearing_done(struct hearing *h)
+{
+    memory_free(h->more);
+}
+
+// What does not come at once is long, or slow.
+static void make_room(struct hearing *h)
+{
+    bool first = !h->heard;
+    h->heard = true;
+    if (first || (h->more && h->len < h->cap / 2)) return;
+    size_t cap = h->len + READ_LEN;
+    bool moves = !h->more;
+    h->more = memory_resize(h->more, cap);
+    if (moves) memcpy(h->more, h->first, h->len);
+    h->in = h->more;
+    h->cap = cap;
+}
 
 // More of the answer. False: there is no more, or it is too late.
 static bool hear(struct hearing *h)
 {
-    size_t had = h->in.len;
-    uint8_t *room = buf_grow(&h->in, READ_LEN);
+    make_room(h);
     for (;;) {
         int64_t left = h->until - clock_boot_ms();
         bool ready = left >= SLICE_MS || wait_for(h->fd, POLLIN, h->until) != 0;
-        ssize_t got = ready ? recv(h->fd, room, READ_LEN, 0) : -1;
+        ssize_t got = ready ? recv(h->fd, h->in + h->len, h->cap - h->len, 0) : -1;
         if (got > 0) {
-            h->in.len = had + (size_t)got;
+            h->len += (size_t)got;
             return true;
         }
         bool again = !ready || (got < 0 && (errno == EAGAIN || errno == EINTR));
         h->late = again && clock_boot_ms() >= h->until;
         if (again && !h->late) continue;
-        h->in.len = had;
         return false;
     }
 }
@@ -277,15 +323,15 @@ static bool hear(struct hearing *h)
 static bool next_line(struct hearing *h, struct bytes *line)
 {
     for (size_t looked = h->at;;) {
-        const uint8_t *from = h->in.data ? h->in.data + looked : NULL;
-        const uint8_t *end = h->in.len > looked ? memchr(from, '\n', h->in.len - looked) : NULL;
+        const uint8_t *from = h->in + looked;
+        const uint8_t *end = h->len > looked ? memchr(from, '\n', h->len - looked) : NULL;
         if (end) {
-            *line = bytes_of(h->in.data + h->at, (size_t)(end + 1 - h->in.data) - h->at);
+            *line = bytes_of(h->in + h->at, (size_t)(end + 1 - h->in) - h->at);
             h->at += line->len;
             return true;
         }
-        looked = h->in.len;
-        if (h->in.len - h->at > HTTP_HEADERS_MAX || !hear(h)) return false;
+        looked = h->len;
+        if (h->len - h->at > HTTP_HEADERS_MAX || !hear(h)) return false;
     }
 }
 
@@ -294,6 +340,7 @@ static bool hear_head(struct hearing *h)
 {
     struct http_call *c = h->call;
     struct bytes line;
+    reserve(&c->head, HEAD_LEN);
     do {
         buf_clear(&c->head);
         if (!next_line(h, &line) || !http_is_status_line(line) || line.len < 13) return false;
@@ -312,13 +359,13 @@ static bool hear_body(struct hearing *h, size_t len)
 {
     struct buf *to = &h->call->body_in;
     while (len > 0) {
-        size_t here = h->in.len - h->at;
+        size_t here = h->len - h->at;
         size_t step = here < len ? here : len;
-        buf_put(to, bytes_of(h->in.data + h->at, step));
+        buf_put(to, bytes_of(h->in + h->at, step));
         if (to->bad) return false;
         h->at += step;
         len -= step;
-        if (h->at == h->in.len) h->at = h->in.len = 0;
+        if (h->at == h->len) h->at = h->len = 0;
         if (len > 0 && !hear(h)) return false;
     }
     return true;
@@ -365,11 +412,11 @@ static bool hear_rest(struct hearing *h, bool *whole)
         *whole = !c->body_in.bad && hear_body(h, len);
     } else { // it ends where the connection does
         keeps = false;
-        while (hear_body(h, h->in.len - h->at > 0 ? h->in.len - h->at : 1)) {
+        while (hear_body(h, h->len - h->at > 0 ? h->len - h->at : 1)) {
         }
         *whole = !h->late && !c->body_in.bad;
     }
-    return keeps && *whole && h->at == h->in.len;
+    return keeps && *whole && h->at == h->len;
 }
 
 static void say_lost(const struct hearing *h, bool sent)
@@ -391,10 +438,11 @@ static void say_lost(const struct hearing *h, bool sent)
 static bool exchange(struct plain *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(buf_done) struct buf head;
-    struct hearing h = {.call = c, .fd = fd, .until = until};
+    CLEANUP(hearing_done) struct hearing h;
     bool whole = false, again = false;
+    hearing_init(&h, c, fd, until);
     buf_init(&head, HTTP_HEADERS_MAX);
-    buf_init(&h.in, SIZE_MAX);
+    reserve(&head, HEAD_LEN);
     put_head(p, c, &head);
     struct iovec parts[] = {{.iov_base = head.data, .iov_len = head.len},
                             {.iov_base = (void *)(uintptr_t)c->body.data, .iov_len = c->body.len}};
@@ -414,7 +462,6 @@ static bool exchange(struct plain *p, struct http_call *c, int fd, int64_t until
         c->status = 0;
         say_lost(&h, sent);
     }
-    buf_done(&h.in);
     return again && sent;
 }
 

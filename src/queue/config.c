@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/duration.h"
+#include "base/nearly.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -283,7 +284,7 @@ static void allowed(const struct row *row, char *out, size_t out_len)
     unsigned long long min = row->min, max = row->max;
     switch (row->kind) {
     case KIND_TIME:
-        (void)snprintf(out, out_len, "a time from %llums to %llums, such as 1500, 30s or 5m", min,
+        (void)snprintf(out, out_len, "a time from %llums to %llums, such as 1500ms, 30s or 5m", min,
                        max);
         break;
     case KIND_BYTES:
@@ -324,15 +325,37 @@ static enum err set_name(struct queue_config *c, const char *key, const char *va
     return ERR_OK;
 }
 
+// The key that was meant: mistyped, or without what stands before its last dots.
+static const char *near_key(const char *key)
+{
+    size_t len = strlen(key);
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        const char *known = rows[i].key;
+        size_t known_len = strlen(known), before = known_len > len ? known_len - len : 0;
+        bool tail = before > 0 && known[before - 1] == '.' && strcmp(known + before, key) == 0;
+        if (tail || nearly_same(known, key)) return known;
+    }
+    return NULL;
+}
+
 static enum err unknown_key(const char *key, struct config_error *error)
 {
+    static const char group[] = "failureStrategy.";
+    const char *near = near_key(key);
+    if (near) return refuse(error, "\"%.80s\" is not a setting; did you mean %s?", key, near);
+    bool inside = strncmp(key, group, sizeof group - 1) == 0;
     char list[200] = "";
     size_t len = 0;
     for (size_t i = 0; i < FIELD_COUNT && len < sizeof list; i++) {
-        if (strchr(rows[i].key, '.')) continue;
-        len += (size_t)snprintf(list + len, sizeof list - len, "%s, ", rows[i].key);
+        bool member = strncmp(rows[i].key, group, sizeof group - 1) == 0;
+        if (member != inside) continue;
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", len > 0 ? ", " : "",
+                                rows[i].key + (inside ? sizeof group - 1 : 0));
     }
-    return refuse(error, "\"%.80s\" is not one of %sfailureStrategy.*", key, list);
+    return refuse(error,
+                  inside ? "\"%.80s\": failureStrategy has %s"
+                         : "\"%.80s\" is not one of %s, failureStrategy.*",
+                  key, list);
 }
 
 enum err config_set(struct queue_config *c, const char *key, const char *value,

@@ -46,6 +46,12 @@ struct bytes event_worker(const struct events *list, const struct event *e)
     return bytes_of(list->text.data + e->worker_at, e->worker_len);
 }
 
+struct bytes event_words(const struct events *list, const struct event *e)
+{
+    if (e->words_len == 0) return BYTES_EMPTY;
+    return bytes_of(list->text.data + e->words_at, e->words_len);
+}
+
 bool event_origin(const struct events *list, const struct event *e, struct event_origin *out)
 {
     if (e->origin_len == 0) return false;
@@ -125,6 +131,21 @@ void emit_worker(struct machine *m, struct event *e, uint32_t w)
     e->worker_at = (uint32_t)list->text.len;
     buf_put(&list->text, name);
     if (list->text.bad) e->worker_at = e->worker_len = 0;
+}
+
+// Nor are the reasons of a batch written more than once: they may be long.
+void emit_words(struct machine *m, struct event *e, struct bytes words)
+{
+    struct events *list = m->events;
+    const struct event *before = e > list->rows ? e - 1 : NULL;
+    if (words.len == 0) return;
+    e->words_at = (uint32_t)list->text.len;
+    e->words_len = (uint32_t)words.len;
+    if (before && bytes_equal(event_words(list, before), words))
+        e->words_at = before->words_at;
+    else
+        buf_put(&list->text, words);
+    if (list->text.bad) e->words_at = e->words_len = 0;
 }
 
 // For the event that was emitted last.

@@ -43,7 +43,7 @@ struct event {
     uint32_t n; // which of the op's events of this entry, from 0
     enum event_kind kind;
     enum outcome_status status; // message-outcome
-    enum reason reason;         // lock-renewal-rejected, outcome-rejected
+    enum reason reason;         // lock-renewal-rejected, outcome-rejected; an expiry's outcome
     int64_t at;                 // the fold's time
     uint64_t seq;               // the message; 0: about the queue
     struct place place;         // of the message; slot 0: unknown
@@ -56,6 +56,8 @@ struct event {
     uint64_t from;  // message-enqueued: the dead message that was redriven
     uint32_t worker_at; // into events.text
     uint32_t worker_len;
+    uint32_t words_at; // too: what a worker said its message failed for
+    uint32_t words_len;
     uint32_t origin_at; // too: of a dead letter that arrived
     uint32_t origin_len;
 };
@@ -71,6 +73,7 @@ void events_init(struct events *e);
 void events_done(struct events *e);
 void events_clear(struct events *e); // keeps the memory
 struct bytes event_worker(const struct events *list, const struct event *e);
+struct bytes event_words(const struct events *list, const struct event *e);
 
 // The message that died elsewhere, of a message-enqueued by its letter's arrival. Views into the
 // list.

@@ -245,11 +245,16 @@ void lock_expire(struct machine *m, uint32_t h)
     m->expired++;
     struct event *e = emit(m, EVENT_LOCK_EXPIRED, h);
     if (e) emit_worker(m, e, lock_of(m, msg)->worker);
+    struct event by = e ? *e : (struct event){0};
     int64_t until;
     enum outcome_status status = lock_fail(m, h, false, &until);
     if (status != OUTCOME_DEAD_LETTERED) return;
     e = emit(m, EVENT_MESSAGE_OUTCOME, h);
-    if (e) e->status = status;
+    if (!e) return;
+    e->status = status;
+    e->reason = REASON_LOCK_EXPIRED;
+    e->worker_at = by.worker_at;
+    e->worker_len = by.worker_len;
 }
 
 // ---- asking
@@ -269,4 +274,10 @@ enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint
     if (msg->state == STATE_LOCKED) return same ? REASON_NONE : REASON_TOKEN_MISMATCH;
     if (!same) return REASON_NOT_LOCKED;
     return lock->end == LOCK_END_EXPIRED ? REASON_LOCK_EXPIRED : REASON_LOCK_RELEASED;
+}
+
+enum reason machine_lock(const struct machine *m, const struct lock_ref *ref)
+{
+    uint32_t h;
+    return lock_check(m, ref, &h);
 }

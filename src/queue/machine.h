@@ -83,6 +83,7 @@ uint64_t machine_slot(const struct machine *m);
 // When a delay ends, a lock, a ticket or a worker's registration expires next: somebody should
 // commit an entry then.
 int64_t machine_wake_at(const struct machine *m);
+bool machine_has_locks(const struct machine *m); // as folded: some may have expired since
 const struct queue_config *machine_config(const struct machine *m);
 uint64_t machine_config_version(const struct machine *m); // 1 at birth
 bool machine_paused(const struct machine *m);
@@ -171,6 +172,9 @@ MUST_USE enum err machine_find(const struct machine *m, uint64_t seq, int64_t no
 // tools.
 size_t machine_list(const struct machine *m, enum message_state state, uint64_t after, int64_t now,
                     struct message_view *out, size_t max);
+// REASON_NONE: the lock is in force, as folded: it may have expired since. Else what has become of
+// it.
+enum reason machine_lock(const struct machine *m, const struct lock_ref *ref);
 // Tickets waiting for a worker, in order.
 size_t machine_tickets(const struct machine *m, struct bytes worker, struct grant *out, size_t max);
 // Dead letters to move, by number: carry each to the dead-letter queue with OP_ARRIVE, then

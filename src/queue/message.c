@@ -3,16 +3,19 @@
 #include "queue/message.h"
 
 #include "base/check.h"
+#include "base/digits.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <assert.h>
 
 void message_id_print(const struct queue_id *queue, uint32_t shard, uint64_t seq,
                       char out[MESSAGE_ID_MAX])
 {
-    const uint8_t *b = queue->bytes;
-    (void)snprintf(out, MESSAGE_ID_MAX, "%02x%02x%02x%02x-%" PRIu32 "-%" PRIu64, b[0], b[1], b[2],
-                   b[3], shard, seq);
+    static_assert(MESSAGE_ID_MAX >= 2 * 4 + 2 * DIGITS_MAX + 3, "the longest id has room");
+    char *at = digits_put_hex(out, queue->bytes, 4);
+    *at++ = '-';
+    at = digits_put(at, shard);
+    *at++ = '-';
+    *digits_put(at, seq) = '\0';
 }
 
 bool request_id_set(const struct request_id *id)

@@ -3,6 +3,7 @@
 // word that reached us before the deadline counts even if it is written down later.
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/mutant.h"
 #include "queue/state.h"
 
 #include <string.h>
@@ -82,12 +83,19 @@ static void ack(struct machine *m, uint32_t h, struct outcome_row *row)
     lock_finish(m, h);
 }
 
-static void fail(struct machine *m, uint32_t h, struct outcome_row *row)
+static void fail(struct machine *m, const struct op_outcome *op, uint32_t h,
+                 struct outcome_row *row)
 {
     ticket_use(m, h);
+    struct event by = {0}; // who it was goes with the lock
+    if (m->events) emit_worker(m, &by, lock_of(m, msg_at(m, h))->worker);
     row->status = lock_fail(m, h, true, &row->until);
     struct event *e = emit(m, EVENT_MESSAGE_OUTCOME, h);
-    if (e) e->status = row->status;
+    if (!e) return;
+    e->status = row->status;
+    e->worker_at = by.worker_at;
+    e->worker_len = by.worker_len;
+    emit_words(m, e, op->reason);
 }
 
 static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
@@ -119,6 +127,8 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
     uint32_t h = 0;
     struct outcome_row row = {.reason =
                                   is_ours(m, op) ? lock_check(m, ref, &h) : REASON_FOREIGN_QUEUE};
+    if (MUTANT(REFUSED_FREES) && row.reason == REASON_FOREIGN_QUEUE && !lock_check(m, ref, &h))
+        lock_give_back(m, h, 0, LOCK_END_RELEASED);
     if (row.reason != REASON_NONE) {
         refuse_word(m, kind, ref->seq, row.reason);
         return row;
@@ -131,7 +141,7 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
         ack(m, h, &row);
         break;
     case OP_FAIL:
-        fail(m, h, &row);
+        fail(m, op, h, &row);
         break;
     default:
         release(m, op, h, &row);

@@ -44,6 +44,11 @@ int64_t machine_wake_at(const struct machine *m)
     return leaver && leaver->key < at ? leaver->key : at;
 }
 
+bool machine_has_locks(const struct machine *m)
+{
+    return m->counts[STATE_LOCKED] > 0;
+}
+
 // Slots first .. last hold a record's bytes, if one starts there or up to PLACE_SPAN - 1 slots
 // before.
 static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)

@@ -374,6 +374,7 @@ void source_raise(struct machine *m, struct source *s, uint64_t number);
 // emit.c
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h); // NULL: nobody listens
 void emit_worker(struct machine *m, struct event *e, uint32_t w);
+void emit_words(struct machine *m, struct event *e, struct bytes words); // e: the last row
 void emit_origin(struct machine *m, const struct op_arrive *a);
 
 // the ops: each writes its result body and answers the reason of its first byte

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/duration.h"
 #include "base/memory.h"
+#include "base/nearly.h"
 #include "net/listen.h"
 #include "os/file.h"
 #include "server/fields.h"
@@ -183,6 +184,17 @@ static enum conf_key find_key(const char *name)
     return i;
 }
 
+static void say_unknown(const char *name, char *what)
+{
+    for (enum conf_key i = 0; i < CONF_KEYS; i++) {
+        if (!nearly_same(keys[i].name, name)) continue;
+        (void)snprintf(what, WHAT_MAX, "there is no setting %.120s; did you mean %s?", name,
+                       keys[i].name);
+        return;
+    }
+    (void)snprintf(what, WHAT_MAX, "there is no setting %.120s", name);
+}
+
 // ---- options and the environment
 
 bool conf_set(struct conf *c, enum conf_key key, const char *value, const char *where,
@@ -201,8 +213,10 @@ bool conf_set_pair(struct conf *c, const char *pair, const char *where, struct s
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(pair, "="), pair);
     enum conf_key key = find_key(name);
     if (equals && key < CONF_KEYS) return conf_set(c, key, equals + 1, where, error);
+    char what[WHAT_MAX];
+    say_unknown(name, what);
     if (equals)
-        refuse(error, SLUICE_INVALID, name, "%s: there is no setting %s", where, name);
+        refuse(error, SLUICE_INVALID, name, "%s: %s", where, what);
     else
         refuse(error, SLUICE_INVALID, name, "%s: \"%.80s\" is not KEY=VALUE", where, pair);
     return false;
@@ -274,7 +288,7 @@ static bool read_setting(struct reading *r, const char *name, const char *value,
     (void)snprintf(full, sizeof full, "%s%s%.80s", r->section, *r->section ? "." : "", name);
     enum conf_key key = find_key(full);
     if (key == CONF_KEYS) {
-        (void)snprintf(what, WHAT_MAX, "there is no setting %s", full);
+        say_unknown(full, what);
         return false;
     }
     if (r->conf->values[key].in_file) {
@@ -428,7 +442,7 @@ bool conf_check(struct conf *c, struct sluice_error *error)
         return false;
     }
     return check_node(c, error) && check_bodies(c, error) && check_tls(c, error) &&
-           check_listen(c, error);
+           check_listen(c, error) && conf_check_places(c, error);
 }
 
 // ---- looking
@@ -496,6 +510,7 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .threads = (unsigned)c->values[CONF_THREADS].number,
         .body_max = (size_t)c->values[CONF_LIMITS_BODY].number,
         .body_memory_max = (size_t)c->values[CONF_LIMITS_BODY_MEMORY].number,
+        .answer_memory_max = (size_t)c->values[CONF_LIMITS_ANSWER_MEMORY].number,
         .connections_max = (unsigned)c->values[CONF_LIMITS_CONNECTIONS].number,
         .per_address_max = (unsigned)c->values[CONF_LIMITS_PER_CLIENT].number,
         .waiting_max = (unsigned)c->values[CONF_LIMITS_WAITING].number,

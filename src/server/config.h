@@ -27,6 +27,8 @@
     X(LIMITS_BODY, "limits.body", SIZE, "88MiB", 1024, (int64_t)1 << 30, false, "of a request")    \
     X(LIMITS_BODY_MEMORY, "limits.bodyMemory", SIZE, "256MiB", 4096, (int64_t)1 << 40, false,      \
       "of all requests at once")                                                                   \
+    X(LIMITS_ANSWER_MEMORY, "limits.answerMemory", SIZE, "256MiB", 4096, (int64_t)1 << 40, false,  \
+      "of all answers at once")                                                                    \
     X(LIMITS_BODY_TIMEOUT, "limits.bodyTimeout", DURATION, "60s", 1000, 3600000, false,            \
       "a request's body may take so long to arrive")                                               \
     X(LIMITS_CONNECTIONS, "limits.connections", NUMBER, "10000", 1, 1000000, false, "at once")     \
@@ -77,12 +79,18 @@ bool conf_set(struct conf *c, enum conf_key key, const char *value, const char *
 bool conf_set_pair(struct conf *c, const char *pair, const char *where, struct sluice_error *error);
 // After the last of them: what belongs together, and the tokens.
 bool conf_check(struct conf *c, struct sluice_error *error);
+// Of which, the store's URL and the node's own, by their form.
+bool conf_check_places(const struct conf *c, struct sluice_error *error);
+// Whether this machine has the folder that the store would be made in.
+bool conf_check_folder(const struct conf *c, struct sluice_error *error);
 
 const char *conf_name(enum conf_key key);
 const char *conf_text(const struct conf *c, enum conf_key key);   // as it was given
 int64_t conf_number(const struct conf *c, enum conf_key key);     // numbers, sizes, ms, words
 const char *conf_source(const struct conf *c, enum conf_key key); // "default", "file:3", ...
 const char *conf_shown(const struct conf *c, enum conf_key key, char *out, size_t out_len);
+// What a setting that is empty will be, made of the others; "" where it is set, or none is meant.
+const char *conf_default(const struct conf *c, enum conf_key key, char *out, size_t out_len);
 void conf_environment_name(enum conf_key key, char out[CONF_ENV_MAX]);
 size_t conf_tokens_len(const struct conf *c);
 // A key that differs and cannot change while the node runs; CONF_KEYS: none.

@@ -12,7 +12,9 @@
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/pool.h"
+#include "server/room.h"
 #include "server/server.h"
+#include "server/slow.h"
 #include "server/target.h"
 #include "server/tokens.h"
 #include "json/json.h"
@@ -28,6 +30,7 @@
 #define PROBLEM_TYPE   "application/problem+json"
 #define REQUEST_HEADER "Sluice-Request"
 #define MESSAGE_HEADER "Sluice-Header-"
+#define NO_ROOM        "no-room" // a refusal's reason: bodies or answers take all memory
 
 struct server {
     struct server_config config;
@@ -35,7 +38,9 @@ struct server {
     struct httpd *httpd;
     struct pool *pool;
     struct metrics metrics;
+    struct room room; // for answers
     struct log log;
+    struct slow slow; // calls of the store
     atomic_bool log_requests;
     struct limiter *limiter;
     struct relays *relays;
@@ -100,6 +105,8 @@ struct exchange {
     int64_t began_ns;
     const char *last_event;     // where an event stream is to go on; NULL: not said
     enum later_outcome outcome; // ack, fail, release, renew
+    struct later_room room;     // for the messages in its answer
+    size_t room_part;           // of the server's that it has
     // on its way to the queue's owner (relay.h)
     struct relay *relay; // under the server's lock
     bool looked;         // it was found out who that is
@@ -126,6 +133,8 @@ const char *route_label(const struct route *r); // its pattern, for people
 const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX]);
 
 // ---- answer.c, problem.c: each ends the exchange, which may be gone when it returns
+// What asks for the room of messages; the library is given it with the call.
+struct later_room *answer_room(struct exchange *x);
 void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body); // takes it
 void answer_json(struct exchange *x, int status, struct json *body);
 void answer_bytes(struct exchange *x, int status, const char *type, struct buf *body); // takes it
@@ -188,6 +197,9 @@ struct json *stats_json(const char *queue, const struct sluice_stats *v);
 struct json *requests_json(const struct sluice_requests *r);
 struct json *message_json(const char *queue, const struct sluice_message *m);
 void answer_batch(struct exchange *x, const struct sluice_batch *b);
+// spent: freed as soon as it is not needed; may be NULL. acked: as below, or NULL.
+void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sluice_batch *spent,
+                     const struct later_answer *acked);
 // ... of a receive that carried acks; code SLUICE_OK, or why it received nothing
 void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct later_answer *a);
 
@@ -197,7 +209,7 @@ struct json *outcomes_json(const struct later_answer *a);
 // ---- receive.c
 void receive_end_all(struct server *s); // those that wait get nothing
 void receive_over(struct exchange *x, bool delivered);
-// Another node has answered it; body: what it gave, if that is for nobody.
+// Another node has answered it; body: what it gave, empty if that were no messages.
 void receive_relayed(struct exchange *x, struct bytes body);
 
 // ---- the handlers

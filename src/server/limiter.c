@@ -48,6 +48,11 @@ void limiter_set(struct limiter *l, int64_t per_second)
     atomic_store(&l->per_second, per_second);
 }
 
+bool limiter_limits(const struct limiter *l)
+{
+    return atomic_load(&l->per_second) > 0;
+}
+
 // The client's row, or that of the one who matters least.
 static struct row *row_of(struct limiter *l, uint64_t client)
 {

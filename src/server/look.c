@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking without touching: messages, statistics, workers.
+#include "api/look.h"
 #include "api/wire.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -43,17 +44,19 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
     answer_with(x, &a, &body);
 }
 
-static void answer(struct exchange *x, const struct sluice_batch *b,
-                   const struct later_answer *acked)
+void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sluice_batch *spent,
+                     const struct later_answer *acked)
 {
     if (x->wire_out) {
         answer_wire(x, b, acked);
+        sluice_batch_free(spent);
         return;
     }
     struct json *o = json_new(), *list = json_list_new();
     for (size_t i = 0; i < b->len; i++)
         json_list_take(list, message_json(x->queue, &b->messages[i]));
     json_take(o, "messages", list);
+    sluice_batch_free(spent); // large ones are not kept three times
     if (acked) json_take(o, "acked", outcomes_json(acked));
     if (acked && acked->code)
         json_take(o, "error", problem_json(err_http((enum err)acked->code), acked->error));
@@ -62,12 +65,12 @@ static void answer(struct exchange *x, const struct sluice_batch *b,
 
 void answer_batch(struct exchange *x, const struct sluice_batch *b)
 {
-    answer(x, b, NULL);
+    answer_messages(x, b, NULL, NULL);
 }
 
 void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct later_answer *a)
 {
-    answer(x, b, a);
+    answer_messages(x, b, NULL, a);
 }
 
 void handle_peek(struct exchange *x)
@@ -90,13 +93,13 @@ void handle_peek(struct exchange *x)
     struct sluice_peek ask = {.state = in.state, .after_id = in.after, .max = (uint32_t)in.max};
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
-    enum sluice_code code = sluice_peek(x->server->store, x->queue, &ask, &batch, &error);
+    enum sluice_code code =
+        look_peek(x->server->store, x->queue, &ask, answer_room(x), &batch, &error);
     if (code) {
         answer_error(x, &error);
         return;
     }
-    answer_batch(x, batch);
-    sluice_batch_free(batch);
+    answer_messages(x, batch, batch, NULL);
 }
 
 void handle_show(struct exchange *x)
@@ -104,16 +107,19 @@ void handle_show(struct exchange *x)
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
     if (!read_query(x, NULL, 0, NULL)) return;
-    enum sluice_code code = sluice_show(x->server->store, x->queue, x->id, &batch, &error);
+    enum sluice_code code =
+        look_show(x->server->store, x->queue, x->id, answer_room(x), &batch, &error);
     if (code) {
         answer_error(x, &error);
         return;
     }
-    if (x->wire_out)
-        answer_batch(x, batch);
-    else
-        answer_json(x, 200, message_json(x->queue, &batch->messages[0]));
+    if (x->wire_out) {
+        answer_messages(x, batch, batch, NULL);
+        return;
+    }
+    struct json *o = message_json(x->queue, &batch->messages[0]);
     sluice_batch_free(batch);
+    answer_json(x, 200, o);
 }
 
 // ---- numbers

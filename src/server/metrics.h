@@ -16,7 +16,8 @@
       "Requests without a token that is known and has not expired.")                               \
     X(forbidden, "sluice_http_forbidden_total", "Requests for which a token lacked the scope.")    \
     X(throttled, "sluice_http_throttled_total", "Requests over their client's rate.")              \
-    X(no_room, "sluice_http_no_room_total", "Requests refused because bodies took all memory.")    \
+    X(no_room, "sluice_http_no_room_total",                                                        \
+      "Requests refused because bodies, or answers, took all memory.")                             \
     X(sent, "sluice_messages_sent_total", "Messages taken by this node.")                          \
     X(received, "sluice_messages_received_total", "Messages handed out by this node.")             \
     X(acked, "sluice_messages_acked_total", "Locks acked at this node.")                           \
@@ -33,7 +34,8 @@
       "Messages given back because their client was gone.")                                        \
     X(forwarded, "sluice_forwarded_total", "Requests that another node, the owner, did.")          \
     X(forwards_failed, "sluice_forwards_failed_total",                                             \
-      "Requests that were brought to the owner in vain, and done here.")                           \
+      "Requests that were brought to the owner in vain, and done here. What the owner did of "     \
+      "them all the same, both count.")                                                            \
     X(streams, "sluice_event_streams_opened_total", "Event streams opened.")                       \
     X(events, "sluice_events_written_total", "Events written to streams.")
 

@@ -221,6 +221,9 @@ static void show_node(struct buf *to, struct server *s)
     show_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
     show_gauge(to, "sluice_http_body_memory_bytes", "What the bodies of requests take now.",
                (double)httpd_body_memory(s->httpd));
+    show_gauge(to, "sluice_http_answer_memory_bytes",
+               "What answers take now, while they are made and until they have left.",
+               (double)room_used(&s->room));
     show_gauge(to, "sluice_store_up", "1 when the store takes writes.", store_is_up(s));
 }
 

@@ -62,6 +62,8 @@ void answer_error(struct exchange *x, const struct sluice_error *error)
     struct sluice_error own = *error;
     // What the store denies is denied to the node: its client may do no more about it than wait.
     if (own.code == SLUICE_DENIED && strcmp(own.field, "store") == 0) own.code = SLUICE_UNAVAILABLE;
-    bool again = own.code == SLUICE_LIMIT || own.code == SLUICE_UNAVAILABLE;
+    bool full = strcmp(own.reason, NO_ROOM) == 0;
+    bool again = own.code == SLUICE_LIMIT || own.code == SLUICE_UNAVAILABLE || full;
+    METRICS_ADD(&x->server->metrics, no_room, full);
     answer_problem(x, err_http((enum err)own.code), &own, again ? &soon : NULL);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues: list, create, set, show, delete, pause, resume, purge, redrive.
+#include "api/life.h"
 #include "api/redrive.h"
 #include "base/memory.h"
 #include "server/inside.h"
@@ -49,7 +50,11 @@ void handle_queue_get(struct exchange *x)
 struct list_query {
     bool stats;
     bool names; // nothing else: no queue is opened for it
+    const char *after;
+    int64_t max;
 };
+
+#define LIST_MAX 10000 // queues in one answer
 
 // One row. A queue that cannot be read says why, and hides no other.
 static void add_queue(struct json *list, const char *name, const struct list_query *want,
@@ -68,15 +73,25 @@ static void add_queue(struct json *list, const char *name, const struct list_que
     if (want->stats && !why->code) json_take(o, "stats", stats_json(name, &seen->stats));
 }
 
+static bool is_listed(struct exchange *x, const char *name, const struct list_query *want)
+{
+    return (!want->after || strcmp(name, want->after) > 0) && auth_may(x, SCOPE_READ, name);
+}
+
+// more: whether some are left.
 static struct json *list_json(struct exchange *x, const struct sluice_names *names,
-                              const struct list_query *want)
+                              const struct list_query *want, bool *more)
 {
     struct json *list = json_list_new();
     const char **shown = memory_zeroed(names->len, sizeof *shown); // those that may be seen
     struct sluice_sight *seen = memory_zeroed(names->len, sizeof *seen);
     size_t len = 0;
-    for (size_t i = 0; i < names->len; i++)
-        if (auth_may(x, SCOPE_READ, names->names[i])) shown[len++] = names->names[i];
+    *more = false;
+    for (size_t i = 0; i < names->len && !*more; i++) {
+        if (!is_listed(x, names->names[i], want)) continue;
+        *more = len == (size_t)want->max;
+        if (!*more) shown[len++] = names->names[i];
+    }
     unsigned what = SLUICE_SEE_INFO | (want->stats ? SLUICE_SEE_STATS : 0);
     if (!want->names) sluice_look(x->server->store, shown, len, what, seen);
     for (size_t i = 0; i < len; i++)
@@ -92,14 +107,22 @@ void handle_queue_list(struct exchange *x)
     static const struct field table[] = {
         {.name = "stats", .kind = FIELD_BOOL, .at = offsetof(struct list_query, stats)},
         {.name = "names", .kind = FIELD_BOOL, .at = offsetof(struct list_query, names)},
+        {.name = "after", .kind = FIELD_TEXT, .at = offsetof(struct list_query, after)},
+        {.name = "max",
+         .kind = FIELD_NUMBER,
+         .at = offsetof(struct list_query, max),
+         .min = 1,
+         .max = LIST_MAX},
     };
-    struct list_query want = {0};
+    struct list_query want = {.max = LIST_MAX};
+    bool more;
     struct sluice_names *names = NULL;
     struct sluice_error error;
     if (!read_query(x, table, COUNT_OF(table), &want)) return;
     if (!fine(x, sluice_queue_list(x->server->store, &names, &error), &error)) return;
     struct json *o = json_new();
-    json_take(o, "queues", list_json(x, names, &want));
+    json_take(o, "queues", list_json(x, names, &want, &more));
+    if (more) json_bool(o, "more", true);
     sluice_names_free(names);
     answer_json(x, 200, o);
 }
@@ -173,9 +196,11 @@ static void do_plain(struct exchange *x, plain_fn *call)
 // That another queue uses it is the caller's business; which one, only if he may read it.
 void handle_queue_delete(struct exchange *x)
 {
+    static const struct field table[] = {{.name = "id", .kind = FIELD_TEXT}};
+    const char *id = NULL;
     struct sluice_error error;
-    if (!read_query(x, NULL, 0, NULL) || !read_fields(x, NULL, 0, NULL)) return;
-    enum sluice_code code = sluice_queue_delete(x->server->store, x->queue, &error);
+    if (!read_query(x, table, COUNT_OF(table), &id) || !read_fields(x, NULL, 0, NULL)) return;
+    enum sluice_code code = queue_delete_life(x->server->store, x->queue, id, &error);
     bool names_another = code == SLUICE_CONFLICT && strcmp(error.field, "queue") == 0;
     if (names_another && !auth_may(x, SCOPE_READ, NULL))
         error = error_of(code, error.reason, error.field,

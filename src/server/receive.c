@@ -2,6 +2,7 @@
 // Receiving, with or without waiting. A client that hung up is not given anything; what it was
 // given before that was noticed goes back at once, without an attempt counted. Not so when the
 // request has an id: who sends it again is to get the same locks, and they must be good.
+#include "api/bodies.h"
 #include "api/wire.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -217,36 +218,66 @@ static void received(struct later *l, const struct later_answer *a)
     static const struct sluice_batch nothing = {0};
     bool gone = a->batch->len > 0 && !may_repeat(x) && httpd_gone(x->http);
     METRICS_ADD(&s->metrics, received, a->batch->len);
-    if (a->batch->len > 0) keep_tokens(x, a->batch);
+    if (a->batch->len > 0 && !may_repeat(x)) keep_tokens(x, a->batch); // to give them back by
     if (gone) { // the answer will not arrive: no need to wait for that
         give_back(x);
         x->tokens_len = 0;
     }
     const struct sluice_batch *given = gone ? &nothing : a->batch;
-    if (x->acks)
-        answer_acked(x, given, a);
-    else
-        answer_batch(x, given);
-    sluice_batch_free(a->batch);
+    answer_messages(x, given, a->batch, x->acks ? a : NULL);
     call_end(s);
 }
 
-// The tokens in an answer, as the other node wrote it.
-static void read_tokens(struct exchange *x, struct bytes body)
+// ---- what another node gave
+
+static void keep_token(struct exchange *x, struct bytes token)
 {
-    char why[128];
-    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
-    struct json *list = o && json_kind(o) == JSON_KIND_OBJECT ? json_member(o, "messages") : NULL;
-    size_t len = list && json_kind(list) == JSON_KIND_LIST ? json_list_len(list) : 0;
-    x->tokens = memory_zeroed(len + 1, sizeof *x->tokens);
-    for (size_t i = 0; i < len; i++) {
-        struct json *one = json_list_at(list, i);
-        struct json *token = json_kind(one) == JSON_KIND_OBJECT ? json_member(one, "token") : NULL;
-        if (token && json_kind(token) == JSON_KIND_TEXT)
-            (void)snprintf(x->tokens[x->tokens_len++], sizeof *x->tokens, "%s",
-                           (const char *)json_as_text(token).data);
+    size_t len = x->tokens_len;
+    if (token.len >= sizeof *x->tokens || len == CLAIM_COUNT_MAX) return;
+    if ((len & (len - 1)) == 0) // grows at 0, 1, 2, 4, 8 ...
+        x->tokens = memory_resize(x->tokens, (len > 0 ? 2 * len : 1) * sizeof *x->tokens);
+    (void)snprintf(x->tokens[x->tokens_len++], sizeof *x->tokens, "%.*s", (int)token.len,
+                   (const char *)token.data);
+}
+
+// The text that begins at the quote; what is left is behind it.
+static struct bytes text_next(struct bytes *left)
+{
+    const uint8_t *begin = left->data + 1, *end = left->data + left->len, *at = begin;
+    while (at < end && (at = memchr(at, '"', (size_t)(end - at)))) {
+        size_t slashes = 0;
+        while (at - slashes > begin && at[-1 - (ptrdiff_t)slashes] == '\\')
+            slashes++;
+        if (slashes % 2 == 0) break;
+        at++;
     }
-    json_free(o);
+    if (!at) at = end;
+    struct bytes text = bytes_of(begin, (size_t)(at - begin));
+    *left = bytes_of(at < end ? at + 1 : end, at < end ? (size_t)(end - at) - 1 : 0);
+    return text;
+}
+
+// The tokens in {"messages":[{"token":"..."}]} as a node writes it. All who relay wait while this
+// is read: nothing but the ends of texts is looked for.
+static void read_tokens(struct exchange *x, struct bytes left)
+{
+    int depth = 0;
+    bool in_messages = false;
+    while (left.len > 0) {
+        uint8_t c = *left.data;
+        if (c != '"') {
+            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+            left = bytes_of(left.data + 1, left.len - 1);
+            continue;
+        }
+        struct bytes text = text_next(&left);
+        bool names = left.len > 1 && *left.data == ':';
+        if (names && depth == 1) in_messages = bytes_equal(text, bytes_str("messages"));
+        if (!names || depth != 3 || !in_messages || !bytes_equal(text, bytes_str("token")))
+            continue;
+        left = bytes_of(left.data + 1, left.len - 1);
+        if (*left.data == '"') keep_token(x, text_next(&left));
+    }
 }
 
 static void read_tokens_wire(struct exchange *x, struct bytes body)
@@ -260,12 +291,13 @@ static void read_tokens_wire(struct exchange *x, struct bytes body)
 void receive_relayed(struct exchange *x, struct bytes body)
 {
     wait_end(x);
-    if (body.len == 0) return;
+    if (body.len == 0 || may_repeat(x)) return;
     if (x->wire_out)
         read_tokens_wire(x, body);
     else
         read_tokens(x, body);
-    if (x->tokens_len > 0) give_back(x);
+    if (x->tokens_len == 0 || atomic_load(&x->server->stopping) || !httpd_gone(x->http)) return;
+    give_back(x); // it will not arrive: no need to wait for that
     x->tokens_len = 0;
 }
 
@@ -305,7 +337,15 @@ static void receive(struct exchange *x, const struct receive_in *in)
                                  .acks_len = in->acks.len};
     struct server *s = x->server;
     x->later.done = received;
+    x->later.room = answer_room(x);
+    x->later.unnamed = !may_repeat(x);
     x->acks = ask.acks_len > 0;
+    if (!x->looked && !x->acks && !room_left(&s->room)) { // nothing is claimed in vain
+        struct sluice_error e;
+        (void)refuse_room(&e);
+        answer_error(x, &e);
+        return;
+    }
     if (!may_wait(x, &ask)) return;
     METRICS_ADD(&s->metrics, waits, x->waits && !x->looked);
     struct httpd_request *http = x->http;

@@ -22,9 +22,8 @@
 
 #define PATIENCE_MS 1000              // beside what the owner waits on purpose
 #define BODY_MAX    ((size_t)4 << 20) // what is larger is not carried twice
-#define ANSWER_MAX  ((size_t)1 << 30)
-#define LINES_MAX   264 // a message's own headers among them
-#define LANES       64  // requests under way at once to owners that speak TLS
+#define LINES_MAX   264               // a message's own headers among them
+#define LANES       64                // requests under way at once to owners that speak TLS
 
 // A life of a node that requests go to. Lives as long as the server.
 struct there {
@@ -48,6 +47,7 @@ struct relay {
     struct exchange *exchange;
     struct there *there;
     struct relay *next, *before;
+    atomic_bool comes; // its answer, with messages in it
     char *url;
     char *lines[LINES_MAX];
     size_t lines_len;
@@ -165,7 +165,7 @@ static void write_request(struct relay *r, const struct there *t, int64_t wait_m
     http->headers_len = r->lines_len;
     http->body = httpd_body(x->http);
     http->timeout_ms = wait_ms + PATIENCE_MS;
-    http->body_max = ANSWER_MAX;
+    http->body_max = room_share(&x->server->room); // more is cut, or goes alone, when done here
 }
 
 // ---- those on their way; with the server's lock
@@ -200,6 +200,21 @@ static bool cancel(struct relays *all, struct relay *r)
 
 // ---- the answer
 
+static bool has_messages(const struct exchange *x, int status)
+{
+    return x->route->handle == handle_receive && status == 200;
+}
+
+// Its room is taken before it comes.
+static bool fits(struct courier_call *call, size_t body_len)
+{
+    struct relay *r = (struct relay *)call;
+    struct exchange *x = r->exchange;
+    if (!has_messages(x, call->http.status)) return true;
+    atomic_store(&r->comes, true);
+    return room_take(&x->server->room, &x->room_part, body_len, 0);
+}
+
 static void copy_header(const struct http_call *from, const char *name, char *to, size_t len)
 {
     struct bytes value = http_header(from, name);
@@ -229,17 +244,11 @@ static bool is_final(const struct http_call *http)
     return forward_is_final(ask_read_error(http, &error), &error);
 }
 
-// Messages for a client that is gone go back at once, unless it may ask for them again.
-static bool is_for_nobody(const struct exchange *x, const struct http_call *http)
-{
-    return x->route->handle == handle_receive && x->named_here && http->status == 200 &&
-           !atomic_load(&x->server->stopping) && httpd_gone(x->http);
-}
-
 // The exchange is this node's own again.
 void relay_do_here(struct exchange *x)
 {
     struct server *s = x->server;
+    room_set(&s->room, &x->room_part, 0); // of an answer that did not come
     (void)pthread_mutex_lock(&s->lock);
     x->relay = NULL;
     x->begun = false; // who cancels it now is heard when it has begun again
@@ -293,19 +302,20 @@ static void came_back(struct courier_call *call)
     struct exchange *x = r->exchange;
     struct server *s = x->server;
     struct http_call *http = &call->http;
-    bool final = is_final(http);
+    // One that finds no room is made here, by the same id, and that finds it or is refused.
+    bool final = is_final(http) && fits(call, http->body_in.len);
     (void)pthread_mutex_lock(&s->lock);
     unlink_relay(r);              // before it is freed: a hang-up cancels it at any moment
     if (!final) x->begun = false; // who cancels it now is heard when it has begun again
     (void)pthread_mutex_unlock(&s->lock);
     if (final) {
-        receive_relayed(x, is_for_nobody(x, http) ? buf_bytes(&http->body_in) : BYTES_EMPTY);
+        receive_relayed(x, has_messages(x, http->status) ? buf_bytes(&http->body_in) : BYTES_EMPTY);
         answer_as_it_came(x, http);
         relay_free(r);
         call_end(s);
         return;
     }
-    if (http->end != HTTP_ANSWERED) {
+    if (http->end != HTTP_ANSWERED && http->end != HTTP_TOO_LONG) {
         call_begin(s);
         owner_doubt(s->store, x->queue, &r->there->name, found_out, s);
     }
@@ -331,6 +341,7 @@ static bool go(struct exchange *x, struct there *t, int64_t wait_ms)
     name_request(x);
     write_request(r, t, wait_ms);
     r->call.place = t->place;
+    r->call.fits = fits;
     r->call.done = came_back;
     if (!t->tls) {
         (void)pthread_mutex_lock(&s->lock); // who finds it there may cancel it
@@ -383,7 +394,9 @@ bool relay_cancel(struct exchange *x)
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
     struct relay *r = x->relay;
-    bool cancelled = r && cancel(s->relays, r);
+    // Messages that are on their way are let in, so that they can be given back.
+    bool late = r && atomic_load(&r->comes) && !atomic_load(&s->stopping);
+    bool cancelled = r && !late && cancel(s->relays, r);
     (void)pthread_mutex_unlock(&s->lock);
     if (cancelled) relay_free(r);
     return cancelled;

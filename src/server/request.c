@@ -2,6 +2,7 @@
 // What came with a request: names in its path, its headers, its query, its body. Everything is
 // checked here, before any of it reaches the library.
 #include "api/wire.h"
+#include "base/digits.h"
 #include "server/inside.h"
 
 #include <stdio.h>
@@ -33,17 +34,25 @@ struct fields_seen {
 static void see_field(void *ctx, const char *name, const char *value)
 {
     // What decides who asks, and for what; of two, another reader might take the other one.
-    static const char *const singles[] = {
-        "Authorization",  "Content-Type",   "Last-Event-ID", "Origin",
-        "Sec-Fetch-Mode", "Sec-Fetch-Site", REQUEST_HEADER,  NULL};
+#define SINGLE(name)                                                                               \
+    {                                                                                              \
+        name, sizeof name - 1                                                                      \
+    }
+    static const struct {
+        const char *name;
+        size_t len;
+    } singles[] = {SINGLE("Authorization"), SINGLE("Content-Type"),   SINGLE("Last-Event-ID"),
+                   SINGLE("Origin"),        SINGLE("Sec-Fetch-Mode"), SINGLE("Sec-Fetch-Site"),
+                   SINGLE(REQUEST_HEADER)};
+#undef SINGLE
     struct fields_seen *f = ctx;
-    size_t i = 0;
+    size_t len = strlen(name);
     if (!utf8_ok(value, strlen(value))) f->foreign = name;
-    while (singles[i] && strcasecmp(singles[i], name) != 0)
-        i++;
-    if (!singles[i]) return;
-    if (f->singles & 1U << i) f->twice = name;
-    f->singles |= 1U << i;
+    for (unsigned i = 0; i < sizeof singles / sizeof *singles; i++) {
+        if (singles[i].len != len || strcasecmp(singles[i].name, name) != 0) continue;
+        if (f->singles & 1U << i) f->twice = name;
+        f->singles |= 1U << i;
+    }
 }
 
 bool read_framing(struct exchange *x)
@@ -73,14 +82,9 @@ static bool read_request_id(struct exchange *x)
 {
     const char *text = httpd_header(x->http, REQUEST_HEADER);
     if (!text) return true;
-    if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32)
+    if (!digits_read_hex(text, x->request.bytes, sizeof x->request.bytes))
         return refuse_with(x, SLUICE_INVALID, REQUEST_HEADER, text,
                            "is not a request id: 32 hex digits");
-    for (size_t i = 0; i < 16; i++) {
-        unsigned byte = 0;
-        (void)sscanf(text + 2 * i, "%2x", &byte);
-        x->request.bytes[i] = (uint8_t)byte;
-    }
     x->has_request = true;
     return true;
 }
@@ -143,8 +147,8 @@ bool read_head(struct exchange *x)
         (!*id || strlen(id) >= SLUICE_ID_MAX || strspn(id, "0123456789abcdef-") != strlen(id)))
         return refuse_with(x, SLUICE_INVALID, "id", id,
                            "is not a message id; one looks like 3f9a01cc-0-17");
-    (void)snprintf(x->queue, sizeof x->queue, "%s", queue ? queue : "");
-    (void)snprintf(x->id, sizeof x->id, "%s", id ? id : "");
+    if (queue) (void)strcpy(x->queue, queue); // both fit: that is part of being one
+    if (id) (void)strcpy(x->id, id);
     const char *last = httpd_header(x->http, "Last-Event-ID");
     if (last && strlen(last) >= LAST_EVENT_MAX)
         return refuse_with(x, SLUICE_INVALID, "Last-Event-ID", last, "is longer than any of ours");

@@ -43,22 +43,28 @@ static const struct route routes[] = {
     {"GET", "/readyz", SCOPE_NONE, false, NONE, handle_readyz},
 };
 
-// Piece by piece; what a {name} stands for is noted.
+// The text up to the pattern's next piece or its end, which it answers; NULL: it is another one.
+static const char *same_piece(const char *pattern, const char *piece)
+{
+    for (; *pattern != '/' && *pattern != '\0'; pattern++, piece++)
+        if (*pattern != *piece) return NULL;
+    return *piece == '\0' ? pattern : NULL;
+}
+
+// Piece by piece; what a {name} stands for is noted. The first letters tell the names apart.
 static bool matches(const char *pattern, struct target *t)
 {
     t->queue = t->id = t->file = NULL;
     for (size_t i = 0; i < t->pieces_len; i++) {
         if (*pattern++ != '/') return false;
-        size_t len = strcspn(pattern, "/");
-        if (strncmp(pattern, "{queue}", len) == 0 && len > 1)
-            t->queue = t->pieces[i];
-        else if (strncmp(pattern, "{id}", len) == 0 && len > 1)
-            t->id = t->pieces[i];
-        else if (strncmp(pattern, "{file}", len) == 0 && len > 1)
-            t->file = t->pieces[i];
-        else if (strlen(t->pieces[i]) != len || memcmp(pattern, t->pieces[i], len) != 0)
-            return false;
-        pattern += len;
+        if (*pattern != '{') {
+            pattern = same_piece(pattern, t->pieces[i]);
+            if (!pattern) return false;
+            continue;
+        }
+        const char **named = pattern[1] == 'q' ? &t->queue : pattern[1] == 'i' ? &t->id : &t->file;
+        *named = t->pieces[i];
+        pattern = strchr(pattern, '}') + 1;
     }
     return *pattern == '\0';
 }
@@ -92,8 +98,11 @@ const struct route *route_find(const char *method, struct target *t, char allow[
     *allow = '\0';
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const struct route *r = &routes[i];
+        if (strcmp(r->method, method) == 0 && matches(r->pattern, t)) return r;
+    }
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const struct route *r = &routes[i];
         if (!matches(r->pattern, t)) continue;
-        if (strcmp(r->method, method) == 0) return r;
         allow_add(allow, r->method);
         if (strcmp(r->method, "GET") == 0) allow_add(allow, "HEAD");
     }

@@ -5,6 +5,7 @@
 
 #include "api/owner.h"
 #include "api/pulse.h"
+#include "api/tally.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -24,6 +25,7 @@
 #define CONNECTIONS  10000
 #define STREAMS_MAX  64
 #define BODY_MEMORY  ((size_t)256 << 20)
+#define ANSWERS      ((size_t)256 << 20)
 
 // ---- calls of the library
 
@@ -51,6 +53,7 @@ static void exchange_over(void *mine, bool delivered)
     if (whole) metrics_request(x);
     if (whole && atomic_load(&x->server->log_requests)) log_access(x);
     receive_over(x, delivered);
+    room_set(&x->server->room, &x->room_part, 0);
     kept_done(&x->kept);
     target_done(&x->target);
     memory_free(x->tokens);
@@ -79,8 +82,8 @@ static bool read_target(struct exchange *x)
         answer_error(x, &e);
         return false;
     }
-    e = error_of(SLUICE_INVALID, "method-not-allowed", "method", "%.20s is not possible here: %s",
-                 httpd_method(x->http), allow);
+    e = error_of(SLUICE_INVALID, "method-not-allowed", "method",
+                 "%.20s is not possible here, only %s", httpd_method(x->http), allow);
     answer_problem(x, 405, &e, &(struct httpd_pair){"Allow", allow});
     return false;
 }
@@ -124,9 +127,8 @@ static bool has_body(struct exchange *x)
         answer_problem(x, 413, &e, NULL);
         return false;
     case HTTPD_NO_ROOM:
-        e = error_of(SLUICE_UNAVAILABLE, "no-room", "body",
+        e = error_of(SLUICE_UNAVAILABLE, NO_ROOM, "body",
                      "the bodies of other requests take all memory that this node has for them");
-        METRICS_ADD(&x->server->metrics, no_room, 1);
         answer_error(x, &e);
         return false;
     }
@@ -183,6 +185,7 @@ static void set_defaults(struct server *s)
     if (c->body_max == 0) c->body_max = SERVER_BODY_MAX;
     if (c->body_memory_max == 0)
         c->body_memory_max = c->body_max > BODY_MEMORY / 2 ? 2 * c->body_max : BODY_MEMORY;
+    if (c->answer_memory_max == 0) c->answer_memory_max = ANSWERS;
     c->connections_max = connections_allowed(c->connections_max);
     if (c->waiting_max == 0) c->waiting_max = WAITING_MAX;
     if (c->streams_max == 0) c->streams_max = STREAMS_MAX;
@@ -260,6 +263,8 @@ static void server_release(struct server *s)
 {
     (void)pthread_cond_destroy(&s->fewer);
     (void)pthread_mutex_destroy(&s->lock);
+    room_done(&s->room);
+    tally_watch(s->store, 0, NULL, NULL);
     manners_end(s);
     memory_free(s);
 }
@@ -277,10 +282,13 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     set_defaults(s);
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->fewer, NULL);
+    room_init(&s->room, s->config.answer_memory_max);
     enum sluice_code code = manners_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) s->pool = pool_new(POOL_THREADS, POOL_WAITING);
     if (!code) s->relays = relays_new();
+    s->slow.log = &s->log;
+    tally_watch(store, SLOW_MS, slow_tell, &s->slow);
     if (!code) owner_prepare(store);
     if (!code) code = start_httpd(s, port, e);
     if (!code) code = announce(s, e);

@@ -21,6 +21,7 @@ struct server_config {
     unsigned threads;         // that speak HTTP; 0: 2
     size_t body_max;          // of a request; 0: SERVER_BODY_MAX
     size_t body_memory_max;   // of all requests; 0: 256 MiB, or twice body_max
+    size_t answer_memory_max; // of all answers; 0: 256 MiB
     unsigned connections_max; // 0: 10,000
     unsigned per_address_max; // 0: no limit
     unsigned waiting_max;     // receives that wait; 0: 10,000

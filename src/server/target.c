@@ -49,6 +49,7 @@ static bool read_path(struct target *t, char *path)
 
 static bool read_query(struct target *t, char *query)
 {
+    if (query) t->pairs = memory_new(TARGET_PAIRS_MAX * sizeof *t->pairs);
     for (char *next; query; query = next) {
         next = strchr(query, '&');
         if (next) *next++ = '\0';
@@ -75,6 +76,7 @@ bool target_read(struct target *t, const char *text)
 void target_done(struct target *t)
 {
     memory_free(t->text);
+    memory_free(t->pairs);
     *t = (struct target){0};
 }
 

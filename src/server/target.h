@@ -16,7 +16,7 @@ struct target {
     struct target_pair {
         const char *name;
         const char *value;
-    } pairs[TARGET_PAIRS_MAX];
+    } * pairs; // NULL: there is no query
     size_t pairs_len;
     const char *queue; // what the route's pattern calls {queue}, {id}, {file}; NULL: nothing
     const char *id;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where requests are money: what the books say, and what the store says when it refuses.
+#include "../support/calls.h"
 #include "../unit/unit.h"
 #include "api/inside.h"
 #include "charging_store.h"
@@ -18,7 +19,7 @@ static void rig_open(struct rig *r, int64_t timeout_ms)
     struct sluice_options options = {.timeout_ms = timeout_ms};
     r->store = store_charging_take(store_mem_new());
     if (handle_open_take(r->store, "test:", &options, &r->s, &error)) fail_msg("%s", error.message);
-    assert_int_equal(sluice_queue_create(r->s, "tasks", NULL, 0, &error), SLUICE_OK);
+    SURELY(sluice_queue_create(r->s, "tasks", NULL, 0, &error));
 }
 
 static enum sluice_code send_one(struct rig *r, struct sluice_error *error)
@@ -30,8 +31,16 @@ static enum sluice_code send_one(struct rig *r, struct sluice_error *error)
 static struct sluice_stats stats(struct rig *r)
 {
     struct sluice_stats v;
-    assert_int_equal(sluice_stats(r->s, "tasks", &v, NULL), SLUICE_OK);
+    SURELY(sluice_stats(r->s, "tasks", &v, NULL));
     return v;
+}
+
+// One that is there once, however often it had to be sent.
+static void send_surely(struct rig *r)
+{
+    struct sluice_send m = {.body = "x", .body_len = 1};
+    struct sluice_request request = {.bytes = "sent for certain"};
+    SURELY(sluice_send(r->s, "tasks", &m, 1, &request, NULL, NULL));
 }
 
 // ---- the books
@@ -62,7 +71,8 @@ static void every_process_can_ask_what_all_have_spent(void **state)
     for (int i = 0; i < 300; i++)
         assert_int_equal(send_one(&r, NULL), SLUICE_OK);
     struct sluice_stats v = stats(&r);
-    assert_in_range(v.spent.writes, 200, 310); // what was not reported yet is missing
+    // What was not reported yet is missing.
+    assert_in_range(v.spent.writes, 200, store_charging_charged(r.store).writes);
     sluice_close(r.s);
 }
 
@@ -74,8 +84,13 @@ static void a_handle_knows_what_it_asked_for(void **state)
     rig_open(&r, 0);
     assert_int_equal(send_one(&r, NULL), SLUICE_OK);
     (void)stats(&r);
-    sluice_requests(r.s, &made);
-    struct cost charged = store_charging_charged(r.store);
+    struct cost charged;
+    int64_t give_up = clock_boot_ms() + DEADLINE_MS;
+    do { // one may be on its way
+        sluice_requests(r.s, &made);
+        charged = store_charging_charged(r.store);
+    } while ((made.writes != charged.writes || made.reads != charged.reads) &&
+             clock_boot_ms() < give_up);
     assert_int_equal(made.writes, charged.writes);
     assert_int_equal(made.reads, charged.reads);
     assert_int_equal(made.deletes, charged.deletes);
@@ -92,10 +107,9 @@ static void a_receiver_that_waits_has_its_looks_booked(void **state)
     struct sluice_receive ask = {.worker = "w", .wait_ms = 700};
     assert_int_equal(sluice_receive(r.s, "tasks", &ask, &batch, NULL), SLUICE_OK);
     sluice_batch_free(batch);
-    uint64_t looked = store_charging_charged(r.store).reads;
     assert_int_equal(send_one(&r, NULL), SLUICE_OK); // the first entry: it reports
     struct sluice_requests spent = stats(&r).spent;
-    assert_in_range(spent.reads, 3, looked);
+    assert_in_range(spent.reads, 3, store_charging_charged(r.store).reads);
     sluice_close(r.s);
 }
 
@@ -154,9 +168,14 @@ static void who_runs_out_of_patience_hears_what_kept_failing(void **state)
     struct rig r;
     struct sluice_error error = {.message = ""};
     rig_open(&r, 300);
-    assert_int_equal(send_one(&r, NULL), SLUICE_OK);
+    send_surely(&r);
     store_charging_refuse(r.store, ERR_UNAVAILABLE, AWAY);
-    assert_int_equal(send_one(&r, &error), SLUICE_UNAVAILABLE);
+    enum sluice_code code;
+    int64_t give_up = clock_boot_ms() + DEADLINE_MS;
+    do // whoever runs out of it while a try is on its way cannot know
+        code = send_one(&r, &error);
+    while (code == SLUICE_UNKNOWN && clock_boot_ms() < give_up);
+    assert_int_equal(code, SLUICE_UNAVAILABLE);
     says(&error, SLUICE_UNAVAILABLE, AWAY);
     store_charging_refuse(r.store, ERR_OK, "");
     sluice_close(r.s);
@@ -169,19 +188,17 @@ static void what_is_unknown_stays_unknown_when_it_is_asked_again(void **state)
     struct rig r;
     struct sluice_batch *b;
     struct sluice_send m = {.body = "y", .body_len = 1};
-    struct sluice_request request = {.bytes = "asked for twice"};
+    struct sluice_request request = {.bytes = "asked for twice"}, first = {.bytes = "received"};
+    struct sluice_receive ask = {.worker = "w", .request = &first};
     rig_open(&r, 200);
-    assert_int_equal(send_one(&r, NULL), SLUICE_OK);
-    assert_int_equal(sluice_receive(r.s, "tasks", NULL, &b, NULL), SLUICE_OK);
+    send_surely(&r);
+    SURELY(sluice_receive(r.s, "tasks", &ask, &b, NULL));
     const char *token = b->messages[0].token;
     store_charging_refuse(r.store, ERR_UNKNOWN, "the answer was lost");
     for (int i = 0; i < 3; i++)
         assert_int_equal(sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL), SLUICE_UNKNOWN);
     store_charging_refuse(r.store, ERR_OK, "");
-    enum sluice_code code = SLUICE_UNKNOWN;
-    for (int i = 0; code == SLUICE_UNKNOWN && i < 100; i++) // it is sent again after a while
-        code = sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL);
-    assert_int_equal(code, SLUICE_OK);
+    SURELY(sluice_send(r.s, "tasks", &m, 1, &request, NULL, NULL)); // sent again after a while
     assert_int_equal(stats(&r).sent, 2);
     store_charging_refuse(r.store, ERR_UNKNOWN, "the answer was lost");
     assert_int_equal(sluice_ack(r.s, "tasks", &token, 1, NULL, NULL), SLUICE_UNKNOWN);

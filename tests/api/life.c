@@ -185,6 +185,19 @@ static void *receive_long(void *arg)
     return NULL;
 }
 
+// It has opened the queue, and waits at its first desk: at the others too, where there are any.
+static void await_waiting(struct sluice *s)
+{
+    int64_t until = clock_boot_ms() + DEADLINE_MS;
+    for (size_t waiting = 0; waiting == 0; rest()) {
+        CLEANUP(queue_let_go) struct open_queue *q = NULL;
+        FINE(queue_get(s, "tasks", &q, &error));
+        struct desk *d = desk_if_open(q, 0);
+        waiting = d ? desk_waiting(d) : 0;
+        if (clock_boot_ms() > until) fail_msg("nobody waits");
+    }
+}
+
 static void ends_when_deleted(const char *shards)
 {
     struct rig r;
@@ -193,8 +206,7 @@ static void ends_when_deleted(const char *shards)
     FINE(sluice_queue_create(r.s, "tasks", &setting, 1, &error));
     struct receiver waits = {.s = r.s};
     assert_int_equal(pthread_create(&waits.thread, NULL, receive_long, &waits), 0);
-    for (int i = 0; i < 50; i++) // long enough to wait in most runs; right in any
-        rest();
+    await_waiting(r.s);
     int64_t start = clock_boot_ms();
     FINE(sluice_queue_delete(r.s, "tasks", &error));
     assert_int_equal(pthread_join(waits.thread, NULL), 0);

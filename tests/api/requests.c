@@ -133,6 +133,103 @@ static void a_repeated_receive_finds_its_shard_again(void **state)
     rig_close(&r);
 }
 
+// Room for so many bytes in one answer.
+static bool has_room(struct later_room *room, uint64_t bytes, bool waits)
+{
+    (void)waits;
+    return bytes <= room->most;
+}
+
+static struct sluice_batch *receive_within(struct sluice *s, const struct sluice_request *id,
+                                           uint64_t bytes)
+{
+    struct call c;
+    struct sluice_receive ask = ask_of(id, 20, 0);
+    struct later_room room = {.most = bytes, .take = has_room};
+    call_init(&c);
+    c.later.room = &room;
+    later_receive(s, "tasks", &ask, &c.later);
+    call_wait(&c);
+    assert_int_equal(c.code, SLUICE_OK);
+    struct sluice_batch *b = c.batch;
+    c.batch = NULL;
+    call_done(&c);
+    return b;
+}
+
+static uint64_t entries(struct sluice *s)
+{
+    struct sluice_stats stats;
+    assert_int_equal(sluice_stats(s, "tasks", &stats, NULL), SLUICE_OK);
+    return stats.entries;
+}
+
+// What was cut off is others' by now, or nobody's.
+static void a_repetition_of_a_cut_receive_brings_what_was_handed_out(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, "1");
+    send_some(r.s, 10);
+    struct sluice_request id = id_of(1);
+    uint64_t before = entries(r.s);
+    struct sluice_batch *first = receive_within(r.s, &id, 2000);
+    assert_in_range(first->len, 1, 8);
+    assert_int_equal(entries(r.s), before + 2); // the claim, and what it gives back
+    assert_int_equal(locked(r.s), first->len);
+    struct sluice_batch *others = receive(r.s, NULL, 1);
+    assert_int_equal(others->len, 1);
+    assert_int_equal(others->messages[0].attempt, 1);
+    before = entries(r.s);
+    for (int again = 0; again < 4; again++) {
+        struct sluice_batch *b = again % 2   ? receive(r.s, &id, 20)
+                                 : again > 0 ? receive_within(r.s, &id, 1000000)
+                                             : receive_within(r.s, &id, 2000);
+        same_locks(first, b);
+        sluice_batch_free(b);
+    }
+    assert_int_equal(entries(r.s), before);
+    const char *token = first->messages[0].token;
+    assert_int_equal(sluice_ack(r.s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
+    struct sluice_batch *rest = receive(r.s, &id, 20); // what is finished does not come again
+    assert_int_equal(rest->len, first->len - 1);
+    for (size_t i = 0; i < rest->len; i++)
+        assert_string_equal(rest->messages[i].token, first->messages[i + 1].token);
+    sluice_batch_free(rest);
+    sluice_batch_free(others);
+    sluice_batch_free(first);
+    rig_close(&r);
+}
+
+// It is answered as it was, and told by its lease that it is late.
+static void a_lock_that_has_run_out_still_comes_again(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, "1");
+    send_some(r.s, 1);
+    struct sluice_request id = id_of(1);
+    struct sluice_receive ask = ask_of(&id, 1, 0);
+    ask.visibility_ms = 50;
+    struct sluice_batch *first, *b;
+    assert_int_equal(sluice_receive(r.s, "tasks", &ask, &first, NULL), SLUICE_OK);
+    int64_t give_up = clock_boot_ms() + 30000;
+    while (locked(r.s) > 0 && clock_boot_ms() < give_up)
+        continue;
+    b = receive(r.s, &id, 1);
+    same_locks(first, b);
+    assert_int_equal(b->messages[0].lease_ms, 0);
+    sluice_batch_free(b);
+    b = receive(r.s, NULL, 1); // until it is somebody else's
+    assert_int_equal(b->len, 1);
+    sluice_batch_free(b);
+    b = receive(r.s, &id, 1);
+    assert_int_equal(b->len, 0);
+    sluice_batch_free(b);
+    sluice_batch_free(first);
+    rig_close(&r);
+}
+
 static void another_process_and_a_later_one_find_it_too(void **state)
 {
     (void)state;
@@ -217,26 +314,27 @@ static void a_claim_in_doubt_is_not_made_in_another_shard(void **state)
         struct sluice_setting setting = {"shards", i == 0 ? "1" : SHARDS};
         struct sluice_request id = id_of(i);
         struct sluice_receive ask = ask_of(&id, 1, 0);
+        struct sluice_send m = {.body = "x", .body_len = 1};
+        struct sluice_stats stats;
         if (handle_open_take(gate, "test:", &options, &s, &error)) fail_msg("%s", error.message);
-        assert_int_equal(sluice_queue_create(s, "tasks", &setting, 1, NULL), SLUICE_OK);
-        send_some(s, 40);
+        SURELY(sluice_queue_create(s, "tasks", &setting, 1, NULL));
+        for (int n = 0; n < 40; n++)
+            SURELY(sluice_send(s, "tasks", &m, 1, NULL, NULL, NULL));
         store_gate_doubt(gate, true);
         for (int again = 0; again < 3; again++) {
             assert_int_equal(sluice_receive(s, "tasks", &ask, &b, &error), SLUICE_UNKNOWN);
             assert_null(b);
         }
         store_gate_doubt(gate, false);
-        enum sluice_code code = SLUICE_UNKNOWN;
-        int64_t give_up = clock_boot_ms() + DEADLINE_MS;
-        while (code == SLUICE_UNKNOWN && clock_boot_ms() < give_up)
-            code = sluice_receive(s, "tasks", &ask, &b, &error);
-        assert_int_equal(code, SLUICE_OK);
+        SURELY(sluice_receive(s, "tasks", &ask, &b, &error));
         assert_int_equal(b->len, 1);
-        struct sluice_batch *same = receive(s, &id, 1);
+        struct sluice_batch *same;
+        SURELY(sluice_receive(s, "tasks", &ask, &same, &error));
         same_locks(b, same);
         sluice_batch_free(same);
         sluice_batch_free(b);
-        assert_int_equal(locked(s), 1);
+        SURELY(sluice_stats(s, "tasks", &stats, NULL));
+        assert_int_equal(stats.locked, 1);
         sluice_close(s);
     }
 }
@@ -437,6 +535,8 @@ int main(int argc, char **argv)
     backend = argc > 1 ? argv[1] : "mem";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_repeated_receive_finds_its_shard_again),
+        cmocka_unit_test(a_repetition_of_a_cut_receive_brings_what_was_handed_out),
+        cmocka_unit_test(a_lock_that_has_run_out_still_comes_again),
         cmocka_unit_test(another_process_and_a_later_one_find_it_too),
         cmocka_unit_test(many_at_once_with_one_id_share_one_message),
         cmocka_unit_test(a_claim_in_doubt_is_not_made_in_another_shard),

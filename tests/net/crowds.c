@@ -105,7 +105,8 @@ static void answer_and_count(struct peer *p)
         int most = atomic_load(&g->most);
         while (now > most && !atomic_compare_exchange_weak(&g->most, &most, now))
             continue;
-        (void)usleep(100); // so that those who could overlap do
+        (void)await(&g->most, 2); // so that the first two meet
+        (void)usleep(100);        // and those who could overlap do
         atomic_fetch_sub(&g->inside, 1);
         peer_say(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }
@@ -161,6 +162,7 @@ static void who_gets_no_turn_in_time_was_not_sent(void **state)
     atomic_fetch_add(&server.requests, 1); // lets the holder go
     assert_int_equal(pthread_join(holder, NULL), 0);
     assert_int_equal(c.call.end, HTTP_ANSWERED);
+    late.timeout_ms = PATIENCE_MS;
     http_do(c.http, &late);
     assert_int_equal(late.end, HTTP_ANSWERED);
     http_call_done(&late);

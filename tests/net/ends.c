@@ -55,17 +55,10 @@ static void assert_says(const struct http_call *c, const char *before, const cha
     assert_string_equal(c->why, expected);
 }
 
-// A port nobody listens on.
-static void find_dead_port(void)
-{
-    server_start(&server, NULL, serve_ok, NULL);
-    server_stop(&server);
-}
-
 static void a_refused_connection_is_not_sent(void **state)
 {
     (void)state;
-    find_dead_port();
+    server_claim(&server);
     struct client c;
     client_open(&c, NULL, "PUT", server.url, "/x");
     http_do(c.http, &c.call);
@@ -73,6 +66,7 @@ static void a_refused_connection_is_not_sent(void **state)
     assert_int_equal(c.call.sends, 0);
     assert_says(&c.call, "cannot connect to ", ": connection refused");
     client_close(&c);
+    server_stop(&server);
 }
 
 static void an_unknown_name_is_not_sent(void **state)
@@ -253,17 +247,26 @@ static void begin_and_stop(struct peer *p)
     peer_wait_end(p);
 }
 
+// What is sent is not answered in time. To a busy machine that time may be too short to send it.
+static void http_do_in_vain(struct client *c)
+{
+    c->call.timeout_ms = SHORT_MS / 2;
+    do {
+        c->call.timeout_ms *= 2;
+        http_do(c->http, &c->call);
+    } while (c->call.end == HTTP_NOT_SENT && c->call.timeout_ms < PATIENCE_MS / 4);
+}
+
 static void assert_times_out(void (*serve)(struct peer *p), struct bytes body)
 {
     server_start(&server, NULL, serve, NULL);
     struct client c;
     client_open(&c, NULL, "PUT", server.url, "/");
-    c.call.timeout_ms = SHORT_MS;
     c.call.body = body;
-    http_do(c.http, &c.call);
+    http_do_in_vain(&c);
     assert_int_equal(c.call.end, HTTP_LOST);
     assert_int_equal(c.call.sends, 1);
-    assert_in_range(c.call.received_ms - c.call.sent_ms, SHORT_MS / 2, PATIENCE_MS / 2);
+    assert_in_range(c.call.received_ms - c.call.sent_ms, c.call.timeout_ms / 2, PATIENCE_MS / 2);
     assert_non_null(strstr(c.call.why, " did not answer within "));
     client_close(&c);
     server_stop(&server);
@@ -292,9 +295,8 @@ static void a_request_that_is_not_read_is_lost(void **state)
     uint8_t *body = test_calloc(1, len);
     struct client c;
     client_open(&c, NULL, "PUT", server.url, "/");
-    c.call.timeout_ms = SHORT_MS;
     c.call.body = bytes_of(body, len);
-    http_do(c.http, &c.call);
+    http_do_in_vain(&c);
     atomic_store(&over, true);
     assert_int_equal(c.call.end, HTTP_LOST);
     assert_int_equal(c.call.sends, 1);

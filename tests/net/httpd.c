@@ -313,7 +313,7 @@ static void a_connection_too_many_is_served_when_another_ends(void **state)
     (void)close(fds[0]);
     assert_true(recv(fds[2], answer, sizeof answer - 1, 0) > 0);
     assert_non_null(strstr(answer, "404"));
-    assert_true(httpd_stop(o.http, 1000));
+    assert_true(httpd_stop(o.http, DEADLINE_MS));
     (void)close(fds[1]);
     (void)close(fds[2]);
 }
@@ -344,7 +344,7 @@ static void who_leaves_in_the_middle_of_a_body_is_forgotten(void **state)
     fd = dial(&o);
     say(fd, POST "hel");
     assert_true(holds(&o, 5));
-    assert_true(httpd_stop(o.http, 1000));
+    assert_true(httpd_stop(o.http, DEADLINE_MS));
     assert_int_equal(atomic_load(&o.over), 2);
     (void)close(fd);
 }
@@ -364,7 +364,7 @@ static void a_body_that_was_refused_is_not_kept(void **state)
     assert_non_null(strstr(answer, "404"));
     await_count(&o.over, 1);
     assert_int_equal(atomic_load(&o.handled), 0);
-    assert_true(httpd_stop(o.http, 1000));
+    assert_true(httpd_stop(o.http, DEADLINE_MS));
     (void)close(fd);
 }
 
@@ -384,7 +384,32 @@ static void a_refused_body_without_an_end_is_cut_off(void **state)
     while (send(fd, chunk, sizeof chunk, MSG_NOSIGNAL) > 0)
         if (++chunks > 10000) fail_msg("it was heard for %d chunks", chunks);
     await_count(&o.over, 1);
-    assert_true(httpd_stop(o.http, 1000));
+    assert_true(httpd_stop(o.http, DEADLINE_MS));
+    (void)close(fd);
+}
+
+// ---- answers
+
+// It is never idle for long, and would keep its answer for ever.
+static void an_answer_that_is_read_too_slowly_is_given_up(void **state)
+{
+    (void)state;
+    struct owner o;
+    static char some[64 << 10];
+    size_t all = (size_t)32 << 20, read = 0;
+    start_with(&o, (struct httpd_config){.idle_ms = 1000, .answer_rate = (size_t)1 << 30});
+    int fd = dial(&o), little = sizeof some;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little), 0);
+    say(fd, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_count(&o.handled, 1);
+    uint8_t *body = test_calloc(1, all);
+    httpd_answer(o.kept[0], &(struct httpd_answer){.status = 200, .body = bytes_of(body, all)});
+    test_free(body);
+    for (ssize_t got; (got = recv(fd, some, sizeof some, 0)) > 0; pause_ms(10))
+        read += (size_t)got;
+    assert_true(read < all);
+    await_count(&o.over, 1);
+    assert_true(httpd_stop(o.http, DEADLINE_MS));
     (void)close(fd);
 }
 
@@ -398,6 +423,7 @@ int main(void)
         cmocka_unit_test(who_leaves_in_the_middle_of_a_body_is_forgotten),
         cmocka_unit_test(a_body_that_was_refused_is_not_kept),
         cmocka_unit_test(a_refused_body_without_an_end_is_cut_off),
+        cmocka_unit_test(an_answer_that_is_read_too_slowly_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

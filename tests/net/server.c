@@ -161,8 +161,18 @@ void server_start(struct server *s, const char *path, void (*serve)(struct peer 
     CHECK(pthread_create(&s->acceptor, NULL, accept_all, s) == 0);
 }
 
+void server_claim(struct server *s)
+{
+    memset(s, 0, sizeof *s);
+    listen_tcp(s); // binds, no more
+}
+
 void server_stop(struct server *s)
 {
+    if (!s->serve) {
+        (void)close(s->listening);
+        return;
+    }
     (void)shutdown(s->listening, SHUT_RDWR);
     (void)pthread_join(s->acceptor, NULL);
     (void)close(s->listening);

@@ -15,15 +15,19 @@ struct asker {
     pthread_t thread;
     int64_t wait_ms;
     atomic_int *served;
-    int place; // in the order of getting; -1: got none
+    int place;                  // in the order of getting; -1: got none
+    struct turn_waiter *waiter; // as which it stands in line, or stood until it was joined
+    atomic_bool over;
 };
 
 static void *ask(void *arg)
 {
     struct asker *a = arg;
-    if (!turns_take(a->turns, a->wait_ms)) return NULL;
-    a->place = atomic_fetch_add(a->served, 1);
-    turns_give(a->turns);
+    if (turns_take(a->turns, a->wait_ms)) {
+        a->place = atomic_fetch_add(a->served, 1);
+        turns_give(a->turns);
+    }
+    atomic_store(&a->over, true);
     return NULL;
 }
 
@@ -35,15 +39,30 @@ static struct turn_waiter *last_in_line(struct turns *t)
     return last;
 }
 
-// Returns when it stands in line.
-static void start(struct asker *a, struct turns *t, int64_t wait_ms, atomic_int *served)
+// The last in line, if it is none of these.
+static struct turn_waiter *newcomer(struct turns *t, const struct asker *known, int len)
 {
+    struct turn_waiter *last = last_in_line(t);
+    for (int i = 0; i < len; i++)
+        if (known[i].waiter == last) return NULL;
+    return last;
+}
+
+// Returns when it stands in line, behind those before it that are still there; or has left.
+static void start(struct asker *askers, int i, struct turns *t, int64_t wait_ms, atomic_int *served)
+{
+    struct asker *a = &askers[i];
     *a = (struct asker){.turns = t, .wait_ms = wait_ms, .served = served, .place = -1};
-    struct turn_waiter *before = last_in_line(t);
     assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
     int64_t end = clock_boot_ms() + PATIENCE_MS;
-    while (last_in_line(t) == before)
+    while (!(a->waiter = newcomer(t, askers, i)) && !atomic_load(&a->over))
         assert_true(clock_boot_ms() < end);
+}
+
+static void see_off(struct asker *a)
+{
+    assert_int_equal(pthread_join(a->thread, NULL), 0);
+    a->waiter = NULL; // the next one may be in its place
 }
 
 static void turns_are_bounded(void **state)
@@ -73,10 +92,10 @@ static void who_asked_first_is_first(void **state)
     atomic_int served = 0;
     struct asker askers[CROWD];
     for (int i = 0; i < CROWD; i++)
-        start(&askers[i], &t, PATIENCE_MS, &served);
+        start(askers, i, &t, PATIENCE_MS, &served);
     turns_give(&t);
     for (int i = 0; i < CROWD; i++) {
-        assert_int_equal(pthread_join(askers[i].thread, NULL), 0);
+        see_off(&askers[i]);
         assert_int_equal(askers[i].place, i);
     }
     turns_done(&t);
@@ -90,25 +109,20 @@ static void who_leaves_the_line_does_not_break_it(void **state)
     turns_init(&t, 1);
     assert_true(turns_take_free(&t));
     atomic_int served = 0;
-    struct asker askers[CROWD];
+    struct asker askers[CROWD + 1];
     for (int i = 0; i < CROWD; i++) {
         bool impatient = i == 0 || i == 2 || i == CROWD - 1;
-        start(&askers[i], &t, impatient ? 20 * SHORT_MS : PATIENCE_MS, &served);
+        start(askers, i, &t, impatient ? 20 * SHORT_MS : PATIENCE_MS, &served);
     }
     for (int i = 0; i < CROWD; i++)
-        if (askers[i].wait_ms < PATIENCE_MS)
-            assert_int_equal(pthread_join(askers[i].thread, NULL), 0);
-    struct asker newcomer;
-    start(&newcomer, &t, PATIENCE_MS, &served);
+        if (askers[i].wait_ms < PATIENCE_MS) see_off(&askers[i]);
+    start(askers, CROWD, &t, PATIENCE_MS, &served);
     turns_give(&t);
-    assert_int_equal(pthread_join(askers[1].thread, NULL), 0);
-    assert_int_equal(pthread_join(askers[3].thread, NULL), 0);
-    assert_int_equal(pthread_join(askers[4].thread, NULL), 0);
-    assert_int_equal(pthread_join(newcomer.thread, NULL), 0);
-    const int places[] = {-1, 0, -1, 1, 2, -1};
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i <= CROWD; i++)
+        if (askers[i].wait_ms == PATIENCE_MS) see_off(&askers[i]);
+    const int places[] = {-1, 0, -1, 1, 2, -1, 3};
+    for (int i = 0; i <= CROWD; i++)
         assert_int_equal(askers[i].place, places[i]);
-    assert_int_equal(newcomer.place, 3);
     turns_done(&t);
 }
 

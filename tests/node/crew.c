@@ -5,11 +5,9 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "scratch.h"
+#include "threads.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #define WAIT_MS 20000 // nothing takes so long unless it hangs
@@ -37,8 +35,24 @@ struct actor {
     bool eager;
 };
 
+static size_t at_first; // threads
+
+static int count_threads(void **state)
+{
+    (void)state;
+    at_first = threads_at_first();
+    return 0;
+}
+
+static bool all_have_gone(void *ctx)
+{
+    (void)ctx;
+    return threads_here() == at_first;
+}
+
 static int set_up(void **state)
 {
+    assert_true(eventually(all_have_gone, NULL, WAIT_MS)); // of the test before
     struct rig *r = test_calloc(1, sizeof *r);
     r->crew = crew_new(THREADS);
     *state = r;
@@ -73,18 +87,6 @@ static bool reached(void *ctx)
 static void await(_Atomic uint32_t *count, uint32_t at_least)
 {
     assert_true(eventually(reached, &(struct wanted){count, at_least}, WAIT_MS));
-}
-
-static size_t threads_here(void)
-{
-    char line[128];
-    unsigned long threads = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "Threads: %lu", &threads) == 1) break;
-    (void)fclose(f);
-    return threads;
 }
 
 // ---- turns
@@ -232,14 +234,13 @@ static void there_are_never_more_threads_than_was_said(void **state)
 {
     struct rig *r = *state;
     struct actor slow[MANY];
-    size_t before = threads_here();
     atomic_store(&r->held, true);
     for (size_t i = 0; i < MANY; i++) {
         join(r, &slow[i], blocking_turn);
         crew_kick(&slow[i].member);
     }
     await(&r->blocked, THREADS);
-    assert_int_equal(threads_here(), before + THREADS);
+    assert_int_equal(threads_here(), at_first + THREADS);
     atomic_store(&r->held, false);
     for (size_t i = 0; i < MANY; i++)
         await(&slow[i].turns, 1); // and everybody gets his turn
@@ -247,16 +248,16 @@ static void there_are_never_more_threads_than_was_said(void **state)
         crew_remove(&slow[i].member);
 }
 
-static bool one_is_left(void *before)
+static bool one_is_left(void *ctx)
 {
-    return threads_here() <= *(size_t *)before + 1;
+    (void)ctx;
+    return threads_here() == at_first + 1;
 }
 
 static void threads_without_work_go(void **state)
 {
     struct rig *r = *state;
     struct actor slow[THREADS];
-    size_t before = threads_here();
     atomic_store(&r->held, true);
     for (size_t i = 0; i < THREADS; i++) {
         join(r, &slow[i], blocking_turn);
@@ -264,7 +265,7 @@ static void threads_without_work_go(void **state)
     }
     await(&r->blocked, THREADS);
     atomic_store(&r->held, false);
-    assert_true(eventually(one_is_left, &before, WAIT_MS));
+    assert_true(eventually(one_is_left, NULL, WAIT_MS));
     crew_kick(&slow[0].member); // and it is there when it is needed
     await(&slow[0].turns, 2);
     for (size_t i = 0; i < THREADS; i++)
@@ -273,9 +274,8 @@ static void threads_without_work_go(void **state)
 
 static void an_idle_crew_has_no_thread(void **state)
 {
-    size_t before = threads_here();
     struct crew *c = crew_new(THREADS);
-    assert_int_equal(threads_here(), before);
+    assert_int_equal(threads_here(), at_first);
     crew_free(c);
     (void)state;
 }
@@ -385,5 +385,5 @@ int main(void)
         CASE(few_may_linger_and_the_others_come_again),
         CASE(who_is_eager_takes_the_place_of_one_who_is_not),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, count_threads, NULL);
 }

@@ -103,11 +103,11 @@ static void a_wrong_value_is_named_with_its_field_and_what_is_allowed(void **sta
                  "failureStrategy.backoff.jitter \"1.5\" is not a number from 0.000 to 1.000, such "
                  "as 1.5");
     expect_error("visibilityTimeout", "0",
-                 "visibilityTimeout \"0\" is not a time from 1ms to 86400000ms, such as 1500, 30s "
-                 "or 5m");
+                 "visibilityTimeout \"0\" is not a time from 1ms to 86400000ms, such as 1500ms, "
+                 "30s or 5m");
     expect_error("visibilityTimeout", "99999999999999999999s",
                  "visibilityTimeout \"99999999999999999999s\" is not a time from 1ms to "
-                 "86400000ms, such as 1500, 30s or 5m");
+                 "86400000ms, such as 1500ms, 30s or 5m");
     expect_error("shards", "0", "shards \"0\" is not a whole number from 1 to 1024");
     expect_error("failureStrategy.deadLetterQueue", "no spaces",
                  "failureStrategy.deadLetterQueue \"no spaces\" is not a queue name: 1 to 80 of "
@@ -121,6 +121,15 @@ static void an_unknown_key_is_refused_with_the_known_ones(void **state)
                  "\"orderMode\" is not one of orderingMode, orderingGuarantee, visibilityTimeout, "
                  "dedupWindow, maxMessageBytes, maxDeliveries, capacity, backpressure, shards, "
                  "failureStrategy.*");
+    expect_error("failureStrategy.colour", "red",
+                 "\"failureStrategy.colour\": failureStrategy has mode, maxRetries, "
+                 "deadLetterQueue, backoff.initial, backoff.multiplier, backoff.max, "
+                 "backoff.jitter");
+    expect_error("failureStrategy.maxretries", "3",
+                 "\"failureStrategy.maxretries\" is not a setting; did you mean "
+                 "failureStrategy.maxRetries?");
+    expect_error("backoff.max", "3s",
+                 "\"backoff.max\" is not a setting; did you mean failureStrategy.backoff.max?");
 }
 
 static void impossible_combinations_are_refused(void **state)

@@ -21,6 +21,8 @@ static enum outcome_status fail_once(struct rig *r, struct outcome_row *row)
     assert_non_null(e);
     assert_int_equal(e->status, row->status);
     assert_int_equal(e->deliveries, g.deliveries);
+    assert_true(bytes_equal(event_worker(&r->events, e), bytes_str("w")));
+    assert_true(bytes_equal(event_words(&r->events, e), bytes_str("boom")));
     return row->status;
 }
 
@@ -102,7 +104,10 @@ static void expiry_counts_against_max_retries_and_does_not_wait(void **state)
     assert_int_equal(g.retries, 1);
     rig_tick(&r, 30000);
     assert_int_equal(rig_events(&r, EVENT_LOCK_EXPIRED), 1);
-    assert_int_equal(rig_event(&r, EVENT_MESSAGE_OUTCOME, 0)->status, OUTCOME_DEAD_LETTERED);
+    const struct event *e = rig_event(&r, EVENT_MESSAGE_OUTCOME, 0);
+    assert_int_equal(e->status, OUTCOME_DEAD_LETTERED);
+    assert_int_equal(e->reason, REASON_LOCK_EXPIRED);
+    assert_true(bytes_equal(event_worker(&r.events, e), bytes_str("w")));
     assert_int_equal(rig_count(&r, STATE_OUTBOUND), 1);
     rig_done(&r);
 }

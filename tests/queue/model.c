@@ -269,7 +269,11 @@ static void moment_comes(struct model *m, uint64_t seq)
     say_worker(m, say(m, EVENT_LOCK_EXPIRED, seq), x->worker);
     int64_t until;
     enum outcome_status status = model_fail(m, seq, false, &until);
-    if (status == OUTCOME_DEAD_LETTERED) say(m, EVENT_MESSAGE_OUTCOME, seq)->status = status;
+    if (status != OUTCOME_DEAD_LETTERED) return;
+    struct event *e = say(m, EVENT_MESSAGE_OUTCOME, seq);
+    e->status = status;
+    e->reason = REASON_LOCK_EXPIRED;
+    say_worker(m, e, x->worker);
 }
 
 static void forget(struct model *m)

@@ -305,7 +305,9 @@ static struct outcome_row do_word(struct model *m, uint16_t kind, const struct o
         x->opened = false;
     } else if (kind == OP_FAIL) {
         row.status = model_fail(m, seq, true, &row.until);
-        say(m, EVENT_MESSAGE_OUTCOME, seq)->status = row.status;
+        struct event *e = say(m, EVENT_MESSAGE_OUTCOME, seq);
+        e->status = row.status;
+        say_worker(m, e, x->worker);
     } else {
         row.until = op->wait_ms ? m->from + op->wait_ms : 0;
         struct event *e = say(m, EVENT_MESSAGE_RELEASED, seq);

@@ -252,9 +252,9 @@ static void a_client_that_dawdles_is_cut_off(void **state)
     (void)state;
     struct rig r;
     rig_start_with(&r, &(struct server_config){.idle_ms = 1000});
+    int64_t began = now_ms();
     int fd = dial(&r);
     say(fd, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n");
-    int64_t began = now_ms();
     // A byte now and then does not help.
     char byte[16] = "";
     while (recv(fd, byte, sizeof byte, MSG_DONTWAIT) < 0) {
@@ -332,7 +332,7 @@ static void it_does_not_listen_beyond_loopback_unasked(void **state)
     }
     config = (struct server_config){.listen = "0.0.0.0:0", .insecure = true};
     assert_int_equal(server_start(&config, store, &server, &error), SLUICE_OK);
-    assert_true(server_stop(server, 1000));
+    assert_true(server_stop(server, DEADLINE_MS));
     sluice_close(store);
 }
 

@@ -10,8 +10,9 @@
 #include "node_process.h"
 
 #define STATED_MS 6000 // lease and one question: then another node has taken over
-#define SLACK_MS  3000 // for a busy machine
-#define SOON_MS   900  // less than the pause that a direct writer makes beside an owner
+#define SLACK_MS  8000 // for a busy machine
+#define PAUSE_MS  1000 // that a direct writer makes beside an owner, after each commit
+#define CALLS_LEN 8    // one after another, without a pause for each: half that time is plenty
 
 struct rig {
     char dir[SCRATCH_MAX];
@@ -26,7 +27,7 @@ int rig_tear_down(void **state); // and kills the nodes
 
 void node_start(struct node_process *n);
 void node_pause(const struct node_process *n); // until it stands still
-// The number that follows `before` in what the node answers at the path.
+// The number that follows `before` in what the node answers at the path; -1: there is none.
 extern const char *node_token; // that it brings; NULL: none
 int node_number(const struct node_process *n, const char *path, const char *before);
 int sent_through(const struct node_process *n); // messages that it took itself

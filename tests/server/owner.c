@@ -104,9 +104,9 @@ static void a_restart_under_the_same_name_takes_over_at_once(void **state)
         node_process_kill(&r->one);
         node_start(&r->one);
         int64_t began = clock_boot_ms();
-        use_node(&r->one, "b");
-        use_node(&r->one, "c"); // without the pause of a direct writer between the two
-        assert_true(clock_boot_ms() - began < SOON_MS);
+        for (int i = 0; i < CALLS_LEN; i++)
+            use_node(&r->one, "b"); // without the pauses of a direct writer
+        assert_true(clock_boot_ms() - began < CALLS_LEN * PAUSE_MS / 2);
         struct desk_owner o = owner_now(r, &again);
         assert_int_equal(o.epoch, life);
         assert_string_equal(again.url, r->one.url);
@@ -266,9 +266,12 @@ static void a_killed_owner_costs_its_clients_a_second_at_most(void **state)
     node_process_kill(&r->one);
     int64_t began = clock_boot_ms();
     send_by(r->client, "directly");
-    assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
-    assert_int_equal(drain(r->client), 3); // without the pauses one makes beside a live owner
-    assert_true(clock_boot_ms() - began < 3000);
+    assert_true(clock_boot_ms() - began < OWNER_LEASE_MS); // not when it is replaced
+    began = clock_boot_ms();
+    for (int i = 0; i < CALLS_LEN; i++)
+        send_by(r->client, "more"); // without the pauses one makes beside a live owner
+    assert_true(clock_boot_ms() - began < CALLS_LEN * PAUSE_MS / 2);
+    assert_int_equal(drain(r->client), 3 + CALLS_LEN);
 }
 
 static void a_stopped_owner_costs_its_clients_a_second_at_most(void **state)
@@ -281,7 +284,7 @@ static void a_stopped_owner_costs_its_clients_a_second_at_most(void **state)
     int64_t began = clock_boot_ms();
     send_by(r->client, "directly");
     int64_t took = clock_boot_ms() - began;
-    if (took > 1000 + SOON_MS) fail_msg("it took %" PRId64 " ms", took);
+    if (took >= OWNER_LEASE_MS) fail_msg("it took %" PRId64 " ms", took);
     (void)kill(r->one.pid, SIGCONT);
     // The one that was given up is done by the owner now, or was: with the same request id.
     assert_int_equal(drain(r->client), 3);
@@ -325,7 +328,7 @@ static void a_receive_goes_on_when_the_owner_dies(void **state)
     send_by(other, "for it");
     (void)pthread_join(thread, NULL);
     assert_int_equal(w.got, 1);
-    assert_true(clock_boot_ms() - began < 1000 + SOON_MS);
+    assert_true(clock_boot_ms() - began < OWNER_LEASE_MS);
     sluice_close(other);
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HASH "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -23,6 +24,15 @@ static void refused(const char *text, const char *words)
     bool read = read_text(c, text, &error) && conf_check(c, &error);
     if (read) fail_msg("it was taken: %s", text);
     if (!strstr(error.message, words)) fail_msg("\"%s\" is not in: %s", words, error.message);
+    conf_free(c);
+}
+
+static void taken(const char *text)
+{
+    struct sluice_error error = {0};
+    struct conf *c = conf_new();
+    if (!read_text(c, text, &error) || !conf_check(c, &error))
+        fail_msg("%s: %s", text, error.message);
     conf_free(c);
 }
 
@@ -74,6 +84,7 @@ static void an_error_names_file_and_line(void **state)
     (void)state;
     refused("listen = 127.0.0.1:1\n\nlisten = 127.0.0.1:2\n", "a.conf:3: listen was set before");
     refused("bogus = 1\n", "a.conf:1: there is no setting bogus");
+    refused("lissten = 1\n", "a.conf:1: there is no setting lissten; did you mean listen?");
     refused("[limits]\n# x\nbogus = 1\n", "a.conf:3: there is no setting limits.bogus");
     refused("[nonsense]\n", "a.conf:1: [nonsense] is not one of limits");
     refused("[limits\n", "a.conf:1: a section looks like");
@@ -87,6 +98,80 @@ static void an_error_names_file_and_line(void **state)
     refused("node = a b\n", "a.conf:1: node \"a b\" is not a name");
     refused("listen = somewhere\n", "a.conf:1: listen \"somewhere\"");
     refused("tokens = /does/not/exist\n", "/does/not/exist: cannot be read");
+}
+
+static void a_store_that_cannot_be_one_is_refused(void **state)
+{
+    (void)state;
+    refused("\nstore = s3:/foo\n", "a.conf:2: \"s3:/foo\" is not a store: did you mean s3://foo?");
+    refused("store = s3://\n", "a.conf:1: ");
+    refused("store = file://var/lib/sluice\n", "needs an absolute path: file:///path");
+    refused("store = ftp://host/x\n", "a.conf:1: ftp://host/x is not a store");
+    refused("store = http://host:7333\n", "is a node already");
+    taken("store = s3://bucket/prefix\n");
+    taken("store = file:///not/there/yet\n"); // a question of the machine, not of the form
+    taken("store = ./s3:/foo\n");
+    taken("store = mem:\n");
+}
+
+static void the_folder_above_the_store_is_looked_for(void **state)
+{
+    (void)state;
+    struct sluice_error error = {0};
+    struct conf *c = conf_new();
+    assert_true(conf_check_folder(c, &error));
+    assert_true(read_text(c, "store = file:///nonexistent/dir/x\n", &error));
+    assert_false(conf_check_folder(c, &error));
+    assert_string_equal(error.message, "a.conf:1: store file:///nonexistent/dir/x: there is no "
+                                       "folder /nonexistent/dir to make it in");
+    assert_string_equal(error.field, "store");
+    static const char *const good[] = {"/tmp/new", "file:///tmp/new/", "/new", "new", "s3://b/p"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(conf_set(c, CONF_STORE, good[i], "--store", &error));
+        if (!conf_check_folder(c, &error)) fail_msg("%s", error.message);
+    }
+    conf_free(c);
+}
+
+static void where_others_reach_it_is_a_url(void **state)
+{
+    (void)state;
+    refused("advertise = localhost\n",
+            "a.conf:1: advertise \"localhost\" is not the URL of a node");
+    refused("advertise = localhost:7333\n", "http://host:port");
+    refused("advertise = http://\n", "http://host:port");
+    refused("advertise = http://:7333\n", "http://host:port");
+    refused("advertise = http://host:0\n", "http://host:port");
+    refused("advertise = http://host:65536\n", "http://host:port");
+    refused("advertise = http://host:7333x\n", "http://host:port");
+    refused("advertise = http://me@host:7333\n", "http://host:port");
+    refused("advertise = http://host:7333/?a\n", "http://host:port");
+    refused("advertise = http://[::1:7333\n", "http://host:port");
+    taken("advertise = http://host:7333\n");
+    taken("advertise = https://[::1]:7333\n");
+    taken("advertise = https://queue.example.org/sluice\n"); // behind a proxy
+}
+
+static void what_is_not_set_says_what_it_will_be(void **state)
+{
+    (void)state;
+    struct sluice_error error = {0};
+    char host[65] = "", words[200], wanted[200];
+    struct conf *c = conf_new();
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    (void)snprintf(wanted, sizeof wanted, "%s-7333", host);
+    assert_string_equal(conf_default(c, CONF_NODE, words, sizeof words), wanted);
+    assert_string_equal(conf_default(c, CONF_ADVERTISE, words, sizeof words),
+                        "http://127.0.0.1:7333");
+    assert_string_equal(conf_default(c, CONF_TOKENS, words, sizeof words), "");
+    assert_true(read_text(c, "listen = :0\ntls.certificate = c\n", &error));
+    (void)snprintf(wanted, sizeof wanted, "https://%s and its port", host);
+    assert_string_equal(conf_default(c, CONF_ADVERTISE, words, sizeof words), wanted);
+    assert_string_equal(conf_default(c, CONF_NODE, words, sizeof words),
+                        "the host's name and the process id");
+    assert_true(read_text(c, "node = n1\n", &error));
+    assert_string_equal(conf_default(c, CONF_NODE, words, sizeof words), "");
+    conf_free(c);
 }
 
 static void what_belongs_together_is_wanted_together(void **state)
@@ -217,6 +302,10 @@ int main(void)
         cmocka_unit_test(options_go_before_the_environment_before_the_file),
         cmocka_unit_test(units_are_understood),
         cmocka_unit_test(an_error_names_file_and_line),
+        cmocka_unit_test(a_store_that_cannot_be_one_is_refused),
+        cmocka_unit_test(the_folder_above_the_store_is_looked_for),
+        cmocka_unit_test(where_others_reach_it_is_a_url),
+        cmocka_unit_test(what_is_not_set_says_what_it_will_be),
         cmocka_unit_test(what_belongs_together_is_wanted_together),
         cmocka_unit_test(beyond_loopback_it_wants_tokens_or_to_be_told),
         cmocka_unit_test(a_password_in_the_stores_url_is_not_shown),

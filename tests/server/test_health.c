@@ -57,6 +57,16 @@ static void ready_means_that_the_store_answers(void **state)
     rig_stop(&s.rig);
 }
 
+// What the log says from here on.
+static int hear_errors(void)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    (void)close(ends[1]);
+    return ends[0];
+}
+
 static bool is_stuck(void *ctx)
 {
     return get(ctx, "/readyz") == 503 && strcmp(got_text("reason"), "stuck") == 0;
@@ -66,6 +76,7 @@ static void a_store_that_does_not_answer_is_noticed(void **state)
 {
     (void)state;
     struct sick s;
+    int told = hear_errors();
     start(&s);
     struct fault_options away = {.lost_request = 10000, .slow = 10000, .slow_ms = 6000};
     store_fault_set(s.fault, &away);
@@ -87,19 +98,24 @@ static void a_store_that_does_not_answer_is_noticed(void **state)
     (void)close(first);
     await(is_ready, &s.rig, "the store is back");
     rig_stop(&s.rig);
+    char line[1000] = "";
+    assert_true(read(told, line, sizeof line - 1) > 0);
+    if (!strstr(line, "event=store-slow call=put key=pulse/")) fail_msg("%s", line);
+    (void)close(told);
+    (void)dup2(STDOUT_FILENO, STDERR_FILENO);
 }
 
 // ---- a directory
 
 // A node on a file store over a table of system calls.
-static void start_on_disk(struct rig *r, const struct file_sys *sys)
+static void start_on_disk(struct rig *r, const struct file_sys *sys, int64_t timeout_ms)
 {
     struct sluice_error error;
     struct store *store;
     char why[STORE_WHY_MAX] = "";
     struct file_options options = {.sys = sys, .segment_bytes = 64 << 10, .step_bytes = 4 << 10};
     struct server_config config = {.listen = "127.0.0.1:0"};
-    struct sluice_options patience = {.timeout_ms = 2000};
+    struct sluice_options patience = {.timeout_ms = timeout_ms};
     *r = (struct rig){.line = -1};
     scratch_make(r->dir);
     if (store_file_open(r->dir, &options, &store, why, sizeof why)) fail_msg("%s", why);
@@ -118,7 +134,7 @@ static void a_full_disk_is_not_ready_and_gets_over_it(void **state)
     char big[16384] = "{\"body\":\"";
     memset(big + 9, 'x', sizeof big - 12);
     memcpy(big + sizeof big - 3, "\"}", 3);
-    start_on_disk(&r, &sys_faulty);
+    start_on_disk(&r, &sys_faulty, 2000);
     sys_arm(SYS_WRITE | SYS_ALLOCATE, 1, ENOSPC, true);
     assert_int_equal(post(&r, "/v1/queues/tasks/messages", big), 429);
     assert_non_null(strstr(got_text("detail"), "No space left"));
@@ -138,7 +154,7 @@ static void a_store_that_was_removed_is_not_ready(void **state)
 {
     (void)state;
     struct rig r;
-    start_on_disk(&r, NULL);
+    start_on_disk(&r, NULL, 2000);
     scratch_remove(r.dir);
     await(is_not_ready, &r, "there is no directory");
     assert_string_equal(got_text("code"), "UNAVAILABLE");
@@ -147,12 +163,53 @@ static void a_store_that_was_removed_is_not_ready(void **state)
     rig_stop(&r);
 }
 
+// Nobody is told that a queue or a message is not there: whoever believes that acts on it.
+static void of_a_store_that_was_removed_nothing_is_said_to_be_missing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method, *what, *body;
+    } calls[] = {
+        {"PUT", "", NULL},
+        {"GET", "", NULL},
+        {"PATCH", "", "{\"capacity\": 10}"},
+        {"GET", "/stats", NULL},
+        {"GET", "/workers", NULL},
+        {"GET", "/messages", NULL},
+        {"POST", "/messages", "{\"body\": \"2\"}"},
+        {"POST", "/receive", "{}"},
+        {"POST", "/pause", NULL},
+        {"POST", "/purge", NULL},
+        {"POST", "/redrive", NULL},
+        {"GET", "/events", NULL},
+        {"DELETE", "", NULL},
+    };
+    static const char *const queues[] = {"tasks", "asleep", "unheard-of"}; // open, not open, never
+    struct rig r;
+    int wrong = 0;
+    start_on_disk(&r, NULL, 1000); // each call takes as long
+    assert_int_equal(sluice_queue_create(r.store, "asleep", NULL, 0, NULL), SLUICE_OK);
+    scratch_remove(r.dir);
+    for (size_t q = 0; q < sizeof queues / sizeof *queues; q++)
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+            char path[100];
+            (void)snprintf(path, sizeof path, "/v1/queues/%s%s", queues[q], calls[i].what);
+            int status = call(&r, calls[i].method, path, calls[i].body);
+            if (status != 503) print_message("# %s %s: %d\n", calls[i].method, path, status);
+            wrong += status != 503;
+        }
+    assert_int_equal(wrong, 0);
+    assert_int_equal(get(&r, "/v1/queues"), 503);
+    assert_int_equal(get(&r, "/v1/queues?names=true"), 503);
+    rig_stop(&r);
+}
+
 static void a_sync_that_fails_ends_the_node_and_denies_nobody(void **state)
 {
     (void)state;
     struct rig r;
     struct sluice_error error;
-    start_on_disk(&r, &sys_faulty);
+    start_on_disk(&r, &sys_faulty, 2000);
     assert_false(server_store_is_dead(r.server, &error));
     sys_arm(SYS_SYNC, 1, EIO, false);
     int status = post(&r, "/v1/queues/tasks/messages", "{\"body\":\"2\"}");
@@ -193,7 +250,7 @@ static void a_damaged_queue_is_not_the_store(void **state)
     struct rig r, again = {.line = -1};
     struct sluice_error error;
     struct server_config config = {.listen = "127.0.0.1:0"};
-    start_on_disk(&r, NULL);
+    start_on_disk(&r, NULL, 2000);
     again.store = NULL;
     (void)server_stop(r.server, 1000);
     (void)close(r.line);
@@ -233,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_store_that_does_not_answer_is_noticed),
         cmocka_unit_test(a_full_disk_is_not_ready_and_gets_over_it),
         cmocka_unit_test(a_store_that_was_removed_is_not_ready),
+        cmocka_unit_test(of_a_store_that_was_removed_nothing_is_said_to_be_missing),
         cmocka_unit_test(a_sync_that_fails_ends_the_node_and_denies_nobody),
         cmocka_unit_test(a_damaged_queue_is_not_the_store),
         cmocka_unit_test(a_node_that_drains_is_alive_and_not_ready),

@@ -12,6 +12,7 @@ STILL = {
     "sluice_http_forbidden_total": "the next case",
     "sluice_http_throttled_total": "the next case",
     "sluice_http_no_room_total": "more bodies at once than there is memory for",
+    "sluice_http_answer_memory_bytes": "a client that does not read its answer",
     "sluice_messages_given_back_total": "an answer that nobody took",
     "sluice_forwarded_total": "a second node, whose clients came to the wrong one",
     "sluice_forwards_failed_total": "the same",

@@ -106,7 +106,8 @@ static void a_hang_up_that_meets_a_send_loses_nothing(void **state)
         assert_int_equal(reply.status, 201);
         reply_done(&reply);
         (void)close(sender);
-        assert_int_equal(post(&r, "/v1/queues/tasks/receive", "{\"wait\": \"20s\"}"), 200);
+        const char *mine = "{\"wait\": \"20s\", \"visibility\": \"1m\"}"; // time to ack it
+        assert_int_equal(post(&r, "/v1/queues/tasks/receive", mine), 200);
         assert_int_equal(got_len("messages"), 1);
         (void)snprintf(ack, sizeof ack, "{\"token\": \"%s\"}", got_text("messages.0.token"));
         assert_int_equal(post(&r, "/v1/queues/tasks/ack", ack), 200);
@@ -282,8 +283,8 @@ static int open_stream(struct rig *r, const char *query, const char *last)
 {
     char path[200], headers[200] = "";
     int fd = dial(r);
-    (void)snprintf(path, sizeof path, "/v1/queues/tasks/events%s", query);
-    if (last) (void)snprintf(headers, sizeof headers, "Last-Event-ID: %s\r\n", last);
+    (void)snprintf(path, sizeof path, "/v1/queues/tasks/events%.160s", query);
+    if (last) (void)snprintf(headers, sizeof headers, "Last-Event-ID: %.160s\r\n", last);
     say_request(fd, &(struct ask){.method = "GET", .path = path, .headers = headers});
     return fd;
 }

@@ -57,9 +57,9 @@ static void a_paused_owner_costs_a_second_whatever_it_owns(void **state)
     assert_int_equal(sent_through(&r->two), 0);
     node_pause(&r->one);
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
-        int64_t took = send_wide(two, queues[i], MANY), limit = (i == 0 ? 1000 : 0) + 2 * SOON_MS;
+        int64_t took = send_wide(two, queues[i], MANY);
         print_message("# %s: %" PRId64 " ms\n", queues[i], took);
-        if (took > limit) fail_msg("%s: it took %" PRId64 " ms", queues[i], took);
+        if (took > 1000 + SLACK_MS) fail_msg("%s: it took %" PRId64 " ms", queues[i], took);
     }
     (void)kill(r->one.pid, SIGCONT);
     sluice_close(one);
@@ -146,10 +146,13 @@ static void who_owns_the_first_shard_takes_the_others_from_a_node_that_lives(voi
         (void)send_wide(two, "wide", EACH);
         assert_true(clock_boot_ms() < until);
     }
-    assert_true(send_wide(two, "wide", EACH) < SOON_MS);
+    int64_t took = 0;
+    for (int i = 0; i < CALLS_LEN; i++)
+        took += send_wide(two, "wide", EACH);
+    assert_true(took < CALLS_LEN * PAUSE_MS / 2);
     assert_one_owner(r, "wide", &name);
     assert_string_equal(name.node, "one"); // and did not fight for it
-    assert_int_equal(drain_all(one, "wide"), (calls + 1) * EACH);
+    assert_int_equal(drain_all(one, "wide"), (calls + CALLS_LEN) * EACH);
     sluice_close(one);
     sluice_close(two);
 }
@@ -202,10 +205,10 @@ static void queues_first_used_through_both_at_once_have_one_owner_each(void **st
     int slow = 0;
     for (int i = 0; i < 4 * QUEUES; i++) { // two calls after another at each
         (void)snprintf(queue, sizeof queue, "fresh-%d", i / 4);
-        slow += send_wide(at[i / 2 % 2], queue, EACH) > SOON_MS;
+        slow += send_wide(at[i / 2 % 2], queue, EACH) >= PAUSE_MS;
     }
     print_message("# %d slow calls\n", slow);
-    assert_true(slow <= 2); // others use this machine too
+    assert_true(slow < QUEUES); // others use this machine too; of two owners one would pause
     for (int i = 0; i < QUEUES; i++) {
         struct owner_name name;
         (void)snprintf(queue, sizeof queue, "fresh-%d", i);

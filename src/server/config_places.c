@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings that name places: where the store is, and where others find the node.
+#include "api/place.h"
+#include "net/listen.h"
+#include "server/config.h"
+#include "server/inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HOST_NAME_MAX_LEN 65
+#define PATH_TEXT_MAX     1024
+
+static bool is_node(const char *url)
+{
+    return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+}
+
+// ---- the store
+
+static bool check_store(const struct conf *c, struct sluice_error *error)
+{
+    const char *url = conf_text(c, CONF_STORE), *source = conf_source(c, CONF_STORE);
+    struct sluice_error why = {0};
+    if (!*url) return true; // the command has a default
+    if (is_node(url))
+        (void)snprintf(why.message, sizeof why.message,
+                       "%.200s is a node already; serve needs a store", url);
+    else if (place_check(url, &why) == SLUICE_OK)
+        return true;
+    *error = error_of(SLUICE_INVALID, "", "store", "%s: %.400s", source, why.message);
+    return false;
+}
+
+bool conf_check_folder(const struct conf *c, struct sluice_error *error)
+{
+    const char *url = conf_text(c, CONF_STORE), *path = place_path(url);
+    char above[PATH_TEXT_MAX];
+    struct stat seen;
+    if (!path || !*path) return true;
+    (void)snprintf(above, sizeof above, "%s", path);
+    for (size_t len = strlen(above); len > 1 && above[len - 1] == '/'; len--)
+        above[len - 1] = '\0';
+    char *slash = strrchr(above, '/');
+    if (!slash) return true; // beside us
+    slash[slash == above ? 1 : 0] = '\0';
+    if (stat(above, &seen) == 0 && S_ISDIR(seen.st_mode)) return true;
+    *error = error_of(SLUICE_INVALID, "", "store",
+                      "%s: store %.200s: there is no folder %.200s to make it in",
+                      conf_source(c, CONF_STORE), url, above);
+    return false;
+}
+
+// ---- where others find it
+
+static bool is_port(const char *text, size_t len)
+{
+    if (len == 0 || len > 5 || strspn(text, "0123456789") < len) return false;
+    long port = strtol(text, NULL, 10);
+    return port > 0 && port <= UINT16_MAX;
+}
+
+// http://host, http://host:port or http://[::1]:port, and a path where a proxy has one.
+static bool is_url(const char *url)
+{
+    if (!is_node(url) || strpbrk(url, "?# \t@")) return false;
+    const char *host = strstr(url, "://") + 3;
+    size_t len = strcspn(host, "/"), name = strcspn(host, ":/");
+    if (*host == '[') {
+        name = strcspn(host, "]/") + 1;
+        if (name < 4 || name > len) return false;
+    }
+    if (name == 0) return false;
+    return name == len || (host[name] == ':' && is_port(host + name + 1, len - name - 1));
+}
+
+static bool check_advertise(const struct conf *c, struct sluice_error *error)
+{
+    const char *url = conf_text(c, CONF_ADVERTISE);
+    if (!*url || is_url(url)) return true;
+    *error = error_of(SLUICE_INVALID, "", "advertise",
+                      "%s: advertise \"%.100s\" is not the URL of a node: http://host:port",
+                      conf_source(c, CONF_ADVERTISE), url);
+    return false;
+}
+
+bool conf_check_places(const struct conf *c, struct sluice_error *error)
+{
+    return check_store(c, error) && check_advertise(c, error);
+}
+
+// ---- what they are when nobody sets them, as server.c makes them
+
+static void describe_node(const char *name, unsigned port, char *out, size_t out_len)
+{
+    if (port > 0)
+        (void)snprintf(out, out_len, "%s-%u", name, port);
+    else
+        (void)snprintf(out, out_len, "the host's name and the process id");
+}
+
+static void describe_url(const char *scheme, const char *host, unsigned port, char *out,
+                         size_t out_len)
+{
+    const char *open = strchr(host, ':') ? "[" : "", *close = *open ? "]" : "";
+    if (port > 0)
+        (void)snprintf(out, out_len, "%s://%s%s%s:%u", scheme, open, host, close, port);
+    else
+        (void)snprintf(out, out_len, "%s://%s%s%s and its port", scheme, open, host, close);
+}
+
+const char *conf_default(const struct conf *c, enum conf_key key, char *out, size_t out_len)
+{
+    char host[LISTEN_HOST_MAX], name[HOST_NAME_MAX_LEN] = "";
+    uint16_t port = 0;
+    *out = '\0';
+    if (*conf_text(c, key) || (key != CONF_NODE && key != CONF_ADVERTISE)) return out;
+    if (!listen_parse(conf_text(c, CONF_LISTEN), host, &port)) return out;
+    if (gethostname(name, sizeof name - 1) != 0) (void)snprintf(name, sizeof name, "node");
+    bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    if (key == CONF_NODE)
+        describe_node(name, port, out, out_len);
+    else
+        describe_url(*conf_text(c, CONF_TLS_CERTIFICATE) ? "https" : "http", any ? name : host,
+                     port, out, out_len);
+    return out;
+}

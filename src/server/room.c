@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small parts are counted without a lock: every request has one.
+#include "server/room.h"
+
+#include "base/check.h"
+
+#include <time.h>
+
+void room_init(struct room *r, size_t max)
+{
+    pthread_condattr_t steady;
+    r->max = max;
+    r->small = 0;
+    r->large = 0;
+    (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_condattr_init(&steady);
+    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&r->freed, &steady);
+    (void)pthread_condattr_destroy(&steady);
+}
+
+void room_done(struct room *r)
+{
+    (void)pthread_cond_destroy(&r->freed);
+    (void)pthread_mutex_destroy(&r->lock);
+}
+
+size_t room_used(const struct room *r)
+{
+    return atomic_load(&r->small) + atomic_load(&r->large);
+}
+
+size_t room_share(const struct room *r)
+{
+    return r->max / 4;
+}
+
+bool room_left(const struct room *r)
+{
+    return atomic_load(&r->small) < r->max / 4;
+}
+
+static bool is_small(size_t bytes)
+{
+    return bytes <= ROOM_SMALL;
+}
+
+// ---- parts come and go
+
+static void give(struct room *r, size_t bytes)
+{
+    if (is_small(bytes)) {
+        atomic_fetch_add(&r->small, bytes);
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    r->large += bytes;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+static void give_back(struct room *r, size_t bytes)
+{
+    if (is_small(bytes)) {
+        CHECK(atomic_fetch_sub(&r->small, bytes) >= bytes);
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    CHECK(r->large >= bytes);
+    r->large -= bytes;
+    (void)pthread_cond_broadcast(&r->freed);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void room_set(struct room *r, size_t *part, size_t bytes)
+{
+    if (*part == bytes) return;
+    give_back(r, *part);
+    give(r, bytes);
+    *part = bytes;
+}
+
+// ---- asking for one
+
+static bool take_small(struct room *r, size_t more)
+{
+    size_t now = atomic_load(&r->small), most = r->max / 4;
+    do {
+        if (now > 0 && (more > most || now > most - more)) return false;
+    } while (!atomic_compare_exchange_weak(&r->small, &now, now + more));
+    return true;
+}
+
+// With the lock. The first goes whatever its size: else it never would.
+static bool fits(const struct room *r, size_t own, size_t bytes)
+{
+    size_t others = r->large - own, most = r->max - r->max / 4;
+    return others == 0 || (bytes <= most && others <= most - bytes);
+}
+
+static bool take_large(struct room *r, size_t own, size_t bytes, int64_t wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t nanoseconds = until.tv_nsec + wait_ms % 1000 * 1000000;
+    until.tv_sec += (time_t)(wait_ms / 1000 + nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    (void)pthread_mutex_lock(&r->lock);
+    int late = wait_ms > 0 ? 0 : 1;
+    while (!fits(r, own, bytes) && !late)
+        late = pthread_cond_timedwait(&r->freed, &r->lock, &until);
+    bool taken = fits(r, own, bytes);
+    if (taken) r->large += bytes - own;
+    (void)pthread_mutex_unlock(&r->lock);
+    return taken;
+}
+
+bool room_take(struct room *r, size_t *part, size_t bytes, int64_t wait_ms)
+{
+    size_t own = *part, before = is_small(own) ? own : 0;
+    if (bytes <= own) return true;
+    bool taken =
+        is_small(bytes) ? take_small(r, bytes - own) : take_large(r, own - before, bytes, wait_ms);
+    if (!taken) return false;
+    if (before > 0 && !is_small(bytes)) give_back(r, before);
+    *part = bytes;
+    return true;
+}
