@@ -13,7 +13,7 @@ ARGS         ?=
 .PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node load run demo install format lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 
 deps: ## install the Debian packages that are missing (silent when none is)
 	@tools/deps.sh build
@@ -84,15 +84,17 @@ load: deps build-release/build.ninja ## a node under load: 200 workers, 2,000 lo
 	@build-release/tests/load/polls build-release/src/cli/sluice
 	@build-release/tests/load/million build-release/src/cli/sluice
 
-run: build ## a node with its dashboard, until Ctrl-C: LISTEN=127.0.0.1:7333 SLUICE_STORE=URL
+run: deps $(BUILD)/build.ninja ## a node with its dashboard, until Ctrl-C: LISTEN=127.0.0.1:7333 SLUICE_STORE=URL
+	@ninja -C $(BUILD) src/cli/sluice
 	@tools/run $(BUILD)/src/cli/sluice
 
-demo: build ## 2,000 jobs, workers killed with -9 on the way, and the tally
+demo: deps $(BUILD)/build.ninja ## 2,000 jobs, workers killed with -9 on the way, and the tally
+	@ninja -C $(BUILD) src/cli/sluice
 	@tools/demo $(BUILD)/src/cli/sluice
 
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
 	@meson configure build-install --prefix $(PREFIX)
-	@ninja -C build-install
+	@ninja -C build-install $$(tools/installed-targets build-install)
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
 format: deps ## rewrite the sources in the project's layout

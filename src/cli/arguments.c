@@ -2,6 +2,7 @@
 // The command line, read by a command's table of options. Whatever is wrong is one sentence that
 // names the option, the value, and what would be right.
 #include "base/duration.h"
+#include "base/nearly.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 
@@ -16,7 +17,8 @@ const struct cli_option global_options[] = {
                       .value = "URL",
                       .kind = OPTION_TEXT,
                       .help = "a path, s3://bucket/prefix, or a node's http://host:port;\n"
-                              "default: $SLUICE_STORE, else ~/.local/share/sluice"},
+                              "default: $SLUICE_STORE, else ~/.local/share/sluice\n"
+                              "($XDG_DATA_HOME/sluice where that is set)"},
     [GLOBAL_JSON] = {.name = "json", .help = "one JSON object a line, errors too"},
     [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "no remarks and no progress"},
     [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "this text"},
@@ -154,6 +156,10 @@ static int option_take(struct parse *p)
     if (global) {
         rows = global_options;
         o = find(rows, global_options_len, name, len, is_long ? 0 : *name);
+    }
+    if (!o && !c && (!strcmp(word, "--version") || !strcmp(word, "-V"))) {
+        p->cli->version = true;
+        return 0;
     }
     if (!o) return unknown_option(p, word);
     const char *text = name[len] ? name + len + (is_long ? 1 : 0) : NULL;

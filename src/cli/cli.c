@@ -14,9 +14,25 @@
 
 // ---- errors
 
+// A node speaks of headers; here the token comes from the environment.
+static void blame_token(const struct cli *cli, const struct sluice_error *error, char *out,
+                        size_t len)
+{
+    const char *token = getenv("SLUICE_TOKEN");
+    if (token && *token)
+        (void)snprintf(out, len, "%s; it was sent that of SLUICE_TOKEN", error->message);
+    else
+        (void)snprintf(out, len, "%.200s wants a token: put it into SLUICE_TOKEN", cli->store);
+}
+
 int cli_fail(const struct cli *cli, const struct sluice_error *error)
 {
     const char *sentence = error->message[0] ? error->message : sluice_code_text(error->code);
+    char text[sizeof error->message + 64];
+    if (strcmp(error->reason, "unauthenticated") == 0) {
+        blame_token(cli, error, text, sizeof text);
+        sentence = text;
+    }
     (void)fflush(stdout);
     if (cli->json) {
         struct json *o = json_new();

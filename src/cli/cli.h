@@ -27,8 +27,9 @@ struct cli {
     bool store_given;  // by --store: a suggested command repeats it
     bool json;
     bool quiet;
-    bool color; // standard output is a terminal and NO_COLOR is not set
-    bool help;  // the command's help is wanted; main answers that
+    bool color;   // standard output is a terminal and NO_COLOR is not set
+    bool help;    // the command's help is wanted; main answers that
+    bool version; // --version: main answers that too
 };
 
 // ---- the command line
@@ -89,9 +90,11 @@ void cli_say(const struct cli *cli, const char *format, ...) PRINTF(2, 3);
 
 // ---- the store
 
-// Opens cli->store; the default one is created with its parents. On failure the error was printed:
-// return *status.
+// Opens cli->store. A directory that is not there is not made: its stand-in is empty. On failure
+// the error was printed: return *status.
 struct sluice *cli_open(const struct cli *cli, int *status);
+// For what is to be kept: makes the directory, and the default one with its parents.
+struct sluice *cli_open_making(const struct cli *cli, int *status);
 // sluice_look at all of them; cli_look_free frees it.
 struct sluice_sight *cli_look(struct sluice *s, const struct sluice_names *names, unsigned what);
 void cli_look_free(struct sluice_sight *seen, size_t len);

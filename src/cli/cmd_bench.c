@@ -264,7 +264,7 @@ const struct command command_bench = {
                "of a durable write in the same directory is shown.\n"
                "\n"
                "Without --store it works in a directory under /var/tmp (or TMPDIR), which it\n"
-               "removes.\n",
+               "removes.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run,

@@ -2,32 +2,48 @@
 // completion: the scripts for the shells, which are small because they ask this program for the
 // words ("completion words"), and those come from the command tables.
 #include "cli/commands.h"
+#include "cli/settings.h"
 #include "cli/text.h"
+#include "server/config.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 // The same text as completions/sluice.bash and completions/_sluice; a test compares them.
-static const char bash_script[] = "# SPDX-License-Identifier: Apache-2.0\n"
-                                  "# bash completion for sluice. The words come from the program "
-                                  "itself, so they are never out of date.\n"
-                                  "# Try it: source <(sluice completion bash)\n"
-                                  "_sluice() {\n"
-                                  "    local word remark\n"
-                                  "    COMPREPLY=()\n"
-                                  "    while IFS=$'\\t' read -r word remark; do\n"
-                                  "        if [[ $word == :files ]]; then\n"
-                                  "            compopt -o default\n"
-                                  "            COMPREPLY=()\n"
-                                  "            return\n"
-                                  "        fi\n"
-                                  "        COMPREPLY+=(\"$word\")\n"
-                                  "    done < <(\"${COMP_WORDS[0]}\" completion words -- "
-                                  "\"$COMP_CWORD\" \"${COMP_WORDS[@]}\" 2>/dev/null)\n"
-                                  "    [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace\n"
-                                  "}\n"
-                                  "complete -F _sluice sluice\n";
+static const char bash_script[] =
+    "# SPDX-License-Identifier: Apache-2.0\n"
+    "# bash completion for sluice. The words come from the program itself, so they are never out "
+    "of date.\n"
+    "# Try it: source <(sluice completion bash)\n"
+    "_sluice() {\n"
+    "    local word remark i before= at=0\n"
+    "    local -a typed\n"
+    "    COMPREPLY=()\n"
+    "    # bash cuts words at = and :, and completes what is behind; here they are whole again\n"
+    "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
+    "        if ((i > 1)) && [[ ${COMP_WORDS[i]} == [=:]* || ${COMP_WORDS[i - 1]} == *[=:] ]]; "
+    "then\n"
+    "            before=${typed[at - 1]}\n"
+    "            typed[at - 1]+=${COMP_WORDS[i]}\n"
+    "            [[ ${COMP_WORDS[i]} != [=:]* ]] || before=${typed[at - 1]}\n"
+    "        else\n"
+    "            before=\n"
+    "            typed[at++]=${COMP_WORDS[i]}\n"
+    "        fi\n"
+    "    done\n"
+    "    while IFS=$'\\t' read -r word remark; do\n"
+    "        if [[ $word == :files ]]; then\n"
+    "            compopt -o default\n"
+    "            COMPREPLY=()\n"
+    "            return\n"
+    "        fi\n"
+    "        COMPREPLY+=(\"${word#\"$before\"}\")\n"
+    "    done < <(\"${COMP_WORDS[0]}\" completion words -- $((at - 1)) \"${typed[@]}\" "
+    "2>/dev/null)\n"
+    "    [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace\n"
+    "}\n"
+    "complete -F _sluice sluice\n";
 
 static const char zsh_script[] = "#compdef sluice\n"
                                  "# SPDX-License-Identifier: Apache-2.0\n"
@@ -53,25 +69,10 @@ static const char zsh_script[] = "#compdef sluice\n"
                                  "    compdef _sluice sluice\n"
                                  "fi\n";
 
-static const char *const setting_keys[] = {
-    "orderingMode=",
-    "orderingGuarantee=",
-    "visibilityTimeout=",
-    "failureStrategy.mode=",
-    "failureStrategy.maxRetries=",
-    "failureStrategy.deadLetterQueue=",
-    "failureStrategy.backoff.initial=",
-    "failureStrategy.backoff.multiplier=",
-    "failureStrategy.backoff.max=",
-    "failureStrategy.backoff.jitter=",
-    "dedupWindow=",
-    "maxMessageBytes=",
-    "maxDeliveries=",
-    "capacity=",
-    "backpressure=",
-    "shards=",
-};
 static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
+static const char *const scopes[] = {"read", "send", "work", "admin"};
+static const char *const of_files[] = {"lines",  "config",          "store",
+                                       "tokens", "tls-certificate", "tls-key"};
 static const char *const shells[] = {"bash", "zsh"};
 
 // A command line that is being typed: words[at] is to be completed.
@@ -119,13 +120,21 @@ static void offer_commands(const struct typing *t, const char *group)
         char word[64];
         (void)snprintf(word, sizeof word, "%.*s", (int)first, c->name);
         if (strcmp(word, last) != 0)
-            offer(t, word, space ? "Queues: create, list, set ..." : c->summary);
+            offer(t, word,
+                  c == &command_queue_create ? "Queues: create, list, set ..." : c->summary);
         (void)snprintf(last, sizeof last, "%s", word);
     }
 }
 
+static void offer_joined(const struct typing *t, const char *before, const char *word)
+{
+    char whole[256];
+    (void)snprintf(whole, sizeof whole, "%s%s", before, word);
+    offer(t, whole, "");
+}
+
 // Pressing TAB must not make a store.
-static void offer_queues(const struct typing *t)
+static void offer_queues(const struct typing *t, const char *before)
 {
     struct sluice *s = NULL;
     struct sluice_names *names = NULL;
@@ -137,9 +146,44 @@ static void offer_queues(const struct typing *t)
         return;
     if (sluice_queue_list(s, &names, NULL) == SLUICE_OK)
         for (size_t i = 0; i < names->len; i++)
-            offer(t, names->names[i], "");
+            offer_joined(t, before, names->names[i]);
     sluice_names_free(names);
     sluice_close(s);
+}
+
+// "orderingMode=", and behind it the words that it takes.
+static void offer_setting(const struct typing *t, const struct setting_key *k)
+{
+    char key[64];
+    (void)snprintf(key, sizeof key, "%s=", k->key);
+    bool chosen = strncmp(t->start, key, strlen(key)) == 0;
+    if (chosen && k->kind == SETTING_QUEUE) offer_queues(t, key);
+    for (const char *at = chosen ? k->words : NULL; at && *at;) {
+        char word[32];
+        size_t len = strcspn(at, " ");
+        (void)snprintf(word, sizeof word, "%.*s", (int)len, at);
+        offer_joined(t, key, word);
+        at += len + (at[len] == ' ');
+    }
+    if (!chosen) offer(t, key, "");
+}
+
+static void offer_settings(const struct typing *t)
+{
+    for (const struct setting_key *k = setting_keys; k->key; k++)
+        offer_setting(t, k);
+}
+
+// The last of a list with commas.
+static void offer_scopes(const struct typing *t)
+{
+    const char *comma = strrchr(t->start, ',');
+    int before = comma ? (int)(comma + 1 - t->start) : 0;
+    for (size_t i = 0; i < COUNT_OF(scopes); i++) {
+        char list[160];
+        (void)snprintf(list, sizeof list, "%.*s%s", before, t->start, scopes[i]);
+        offer(t, list, "");
+    }
 }
 
 static void offer_value(const struct typing *t, const char *option)
@@ -147,10 +191,14 @@ static void offer_value(const struct typing *t, const char *option)
     if (strcmp(option, "state") == 0)
         offer_list(t, states, COUNT_OF(states));
     else if (strcmp(option, "to") == 0)
-        offer_queues(t);
-    else if (strcmp(option, "lines") == 0 || strcmp(option, "config") == 0 ||
-             strcmp(option, "store") == 0)
-        (void)printf(":files\t\n");
+        offer_queues(t, "");
+    else if (strcmp(option, "scope") == 0)
+        offer_scopes(t);
+    else if (strcmp(option, "set") == 0)
+        for (enum conf_key i = 0; i < CONF_KEYS; i++)
+            offer_joined(t, conf_name(i), "=");
+    for (size_t i = 0; i < COUNT_OF(of_files); i++)
+        if (strcmp(option, of_files[i]) == 0) (void)printf(":files\t\n");
 }
 
 // The option whose value the next word is, or NULL.
@@ -180,11 +228,20 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
     bool is_new = strcmp(c->name, "queue create") == 0;
     bool queue = !strcmp(name, "QUEUE") || !strcmp(name, "[QUEUE]") || !strcmp(name, "DLQ") ||
                  (!strcmp(name, "NAME") && !is_new);
-    if (queue) offer_queues(t);
-    if (strstr(name, "KEY=")) offer_list(t, setting_keys, COUNT_OF(setting_keys));
+    if (queue) offer_queues(t, "");
+    if (strstr(name, "KEY=")) offer_settings(t);
     if (strstr(name, "SHELL")) offer_list(t, shells, COUNT_OF(shells));
     if (strstr(name, "COMMAND")) offer_commands(t, NULL);
     if (strstr(name, "PROGRAM")) (void)printf(":files\t\n");
+}
+
+// "--name=" and its value in one word.
+static void offer_behind(const struct typing *t, const struct command *c)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(t->start, "="), t->start);
+    const struct cli_option *o = needs_value(c, name);
+    if (o && strcmp(o->name, "store") == 0) offer_value(t, o->name);
 }
 
 static void offer_words(struct typing *t)
@@ -209,7 +266,10 @@ static void offer_words(struct typing *t)
     }
     if (open) {
         offer_value(t, open->name);
+    } else if (t->start[0] == '-' && strchr(t->start, '=')) {
+        offer_behind(t, c);
     } else if (t->start[0] == '-') {
+        if (!c) offer(t, "--version", "prints the version");
         if (c) offer_options(t, c->options, c->options_len);
         offer_options(t, global_options, global_options_len);
     } else if (!c) {

@@ -47,7 +47,13 @@ static int run_doctor(const struct cli *cli, const struct arguments *args)
     if (!cli->json && !cli->quiet)
         (void)printf("%s%-8s  %-*s  %s%s\n", bold(cli), "RESULT", CHECK_WIDTH, "CHECK", "DETAIL",
                      plain(cli));
-    store_prepare(&copy);
+    if (store_missing(&copy)) { // looking makes nothing
+        char detail[400];
+        (void)snprintf(detail, sizeof detail, STORE_MISSING "; its first queue makes it",
+                       copy.store);
+        report(&copy, "open", SLUICE_FAILED, detail);
+        return cli_fail_as(cli, SLUICE_NOT_FOUND, "store", STORE_MISSING, copy.store);
+    }
     if (sluice_doctor(copy.store, report, &copy, &error) == SLUICE_OK) return 0;
     return cli_fail(cli, &error);
 }

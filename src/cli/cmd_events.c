@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS 250 // how soon a signal is noticed
+#define SLICE_MS     250 // how soon a signal is noticed
+#define TYPE_COLUMNS 21  // as wide as most of their names
 
 enum { FOLLOW, FROM };
 
@@ -29,13 +30,21 @@ static void print_origin(const struct sluice_origin *from)
     free(reason);
 }
 
+// A worker may have said anything.
+static void print_reason(const char *text)
+{
+    char *reason = safe_text(text, strlen(text), 0);
+    if (*reason) (void)printf("  %s", reason);
+    free(reason);
+}
+
 static void event_print(const struct sluice_event *e)
 {
     char time[TEXT_MAX], until[TEXT_MAX];
-    (void)printf("%8llu  %s  %-21s  %s", (unsigned long long)e->position,
-                 moment_text(e->time, time), e->type, e->message);
+    (void)printf("%8llu  %s  %-*s  %s", (unsigned long long)e->position, moment_text(e->time, time),
+                 TYPE_COLUMNS, e->type, *e->message ? e->message : "-");
     if (*e->status) (void)printf("  %s", e->status);
-    if (*e->reason) (void)printf("  %s", e->reason);
+    print_reason(e->reason);
     if (e->attempt) (void)printf("  attempt %u", e->attempt);
     if (*e->worker) (void)printf("  by %s", e->worker);
     if (e->until) (void)printf("  until %s", moment_text(e->until, until) + strlen("2030-01-31 "));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // peek and show: messages, without touching them.
 #include "cli/commands.h"
+#include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
@@ -8,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-#define FIELD_WIDTH  12
-#define BODY_COLUMNS 60
+#define FIELD_WIDTH    12
+#define BODY_COLUMNS   60
+#define REASON_COLUMNS 24
 
 enum { STATE, MAX, AFTER };
 
@@ -31,24 +34,56 @@ static const struct cli_option options[] = {
                .help = "go on after this message"},
 };
 
-static void print_table(const struct cli *cli, const struct sluice_batch *batch)
+// Which columns have something to say; the others only take room from the bodies.
+struct columns {
+    bool priority, group, reason;
+};
+
+static struct columns columns_of(const struct sluice_batch *batch)
 {
-    static const char *const heads[] = {"ID",    "STATE", ">ATTEMPT", ">PRIORITY",
-                                        "GROUP", "SENT",  "BODY"};
-    struct table *t = table_new(heads, COUNT_OF(heads));
+    struct columns c = {0};
     for (size_t i = 0; i < batch->len; i++) {
         const struct sluice_message *m = &batch->messages[i];
-        char sent[TEXT_MAX];
-        char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
-        table_cell(t, m->id);
-        table_cell(t, m->state);
-        table_number(t, m->attempt);
-        table_number(t, (uint64_t)m->priority);
-        table_cell(t, m->group && *m->group ? m->group : "-");
-        table_cell(t, moment_text(m->sent_at, sent));
-        table_cell(t, body);
-        free(body);
+        c.priority |= m->priority != 0;
+        c.group |= m->group && *m->group;
+        c.reason |= m->from.reason && *m->from.reason;
     }
+    return c;
+}
+
+static void add_row(struct table *t, const struct sluice_message *m, const struct columns *c)
+{
+    char sent[TEXT_MAX];
+    const char *reason = m->from.reason && *m->from.reason ? m->from.reason : "-";
+    (void)moment_text(m->sent_at, sent);
+    sent[strcspn(sent, ".")] = '\0'; // "show" has the milliseconds
+    char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
+    char *why = safe_text(reason, strlen(reason), REASON_COLUMNS);
+    table_cell(t, m->id);
+    table_number(t, m->attempt);
+    if (c->priority) table_number(t, (uint64_t)m->priority);
+    if (c->group) table_cell(t, m->group && *m->group ? m->group : "-");
+    table_cell(t, sent);
+    if (c->reason) table_cell(t, why);
+    table_cell(t, body);
+    free(why);
+    free(body);
+}
+
+static void print_table(const struct cli *cli, const struct sluice_batch *batch)
+{
+    const char *heads[8] = {"ID", ">ATTEMPT"}; // the state of all is the one that was asked for
+    struct columns c = columns_of(batch);
+    size_t len = 2;
+    if (c.priority) heads[len++] = ">PRIORITY";
+    if (c.group) heads[len++] = "GROUP";
+    heads[len++] = "SENT";
+    if (c.reason) heads[len++] = "REASON";
+    heads[len++] = "BODY";
+    struct table *t = table_new(heads, len);
+    for (size_t i = 0; i < batch->len; i++)
+        add_row(t, &batch->messages[i], &c);
+    if (isatty(STDOUT_FILENO)) table_width(t, (size_t)screen_size().columns);
     table_print(t, cli, stdout);
     table_free(t);
 }
@@ -82,7 +117,8 @@ const struct command command_peek = {
     .name = "peek",
     .words = "QUEUE",
     .summary = "Looks at messages without locking them",
-    .details = "JSON keys are those of \"receive\".",
+    .details = "Of a dead letter also what it died for (of a message that is dead in this queue,\n"
+               "\"sluice events\" tells). JSON keys are those of \"receive\".",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_peek,
@@ -103,6 +139,7 @@ static void print_message(const struct sluice_message *m)
     char time[TEXT_MAX];
     print_text("id", m->id);
     print_text("state", m->state);
+    if (strcmp(m->state, "finished") == 0) return; // nothing else is kept of it
     field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);
     field_print(stdout, FIELD_WIDTH, "retries", "%u", m->retries);
     if (m->priority > 0) field_print(stdout, FIELD_WIDTH, "priority", "%d", m->priority);
@@ -156,7 +193,7 @@ const struct command command_show = {
     .name = "show",
     .words = "QUEUE ID",
     .summary = "Shows one message by its id",
-    .details = "A finished message has no body any more: null in JSON, whose keys are those of\n"
-               "\"receive\".",
+    .details = "Of a finished message (acknowledged, moved or purged) nothing is kept but that it\n"
+               "is finished: its body is null in JSON, whose keys are those of \"receive\".",
     .run = run_show,
 };

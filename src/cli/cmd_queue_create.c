@@ -10,7 +10,8 @@ static const struct cli_option options[] = {
                 .value = "FILE",
                 .kind = OPTION_TEXT,
                 .help = "settings as a JSON object, nested or with dotted keys;\n"
-                        "words on the command line win over it; - is standard input"},
+                        "words on the command line win over it; - is standard input;\n"
+                        "what \"queue show --json\" prints is fine"},
 };
 
 typedef enum sluice_code apply_fn(struct sluice *s, const char *queue,
@@ -26,7 +27,8 @@ static int apply(const struct cli *cli, const struct arguments *args, apply_fn *
     int status = settings_read(cli, args->words + 1, args->words_len - 1,
                                config->given ? config->texts[0] : NULL, &settings);
     if (status != 0) return status;
-    struct sluice *s = cli_open(cli, &status);
+    bool makes = fn == sluice_queue_create;
+    struct sluice *s = makes ? cli_open_making(cli, &status) : cli_open(cli, &status);
     struct sluice_error error = {0};
     if (s && fn(s, queue, settings.rows, settings.len, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, queue, &error);

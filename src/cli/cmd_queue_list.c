@@ -2,11 +2,14 @@
 // queue list and queue show: which queues there are, and how they are set.
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/screen.h"
+#include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define FIELD_WIDTH 34
 
@@ -25,6 +28,28 @@ static const char *setting(const struct sluice_queue_info *info, const char *key
     for (size_t i = 0; i < info->settings_len; i++)
         if (strcmp(info->settings[i].key, key) == 0) return info->settings[i].value;
     return "";
+}
+
+// "1048576" as "1MiB", which may be typed too.
+static const char *readable_bytes(const char *value, char out[static TEXT_MAX])
+{
+    int64_t n;
+    if (!text_to_number(value, &n) || n == 0 || n % 1024 != 0) return value;
+    bool mega = n % (1 << 20) == 0;
+    (void)snprintf(out, TEXT_MAX, "%lld%s", (long long)(mega ? n >> 20 : n >> 10),
+                   mega ? "MiB" : "KiB");
+    return out;
+}
+
+// "2.000" as "2".
+static const char *readable_fraction(const char *value, char out[static TEXT_MAX])
+{
+    (void)snprintf(out, TEXT_MAX, "%s", value);
+    size_t len = strlen(out);
+    while (len > 0 && out[len - 1] == '0')
+        out[--len] = '\0';
+    if (len > 0 && out[len - 1] == '.') out[len - 1] = '\0';
+    return out;
 }
 
 // "30000ms" reads better as "30s".
@@ -47,14 +72,14 @@ static void add_row(struct table *t, const struct sluice_queue_info *info)
     table_cell(t, readable(setting(info, "visibilityTimeout"), time));
     table_cell(t, setting(info, "failureStrategy.mode"));
     table_cell(t, setting(info, "failureStrategy.maxRetries"));
-    table_cell(t, readable(setting(info, "failureStrategy.deadLetterQueue"), time));
     table_cell(t, setting(info, "shards"));
+    table_cell(t, readable(setting(info, "failureStrategy.deadLetterQueue"), time));
 }
 
 static int list_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names)
 {
-    static const char *const heads[] = {"QUEUE",   "STATE",    "ORDER",        ">VISIBILITY",
-                                        "FAILURE", ">RETRIES", "DEAD LETTERS", ">SHARDS"};
+    static const char *const heads[] = {"QUEUE",   "STATE",    "ORDER",   ">VISIBILITY",
+                                        "FAILURE", ">RETRIES", ">SHARDS", "DEAD LETTERS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
     struct sluice_sight *seen = cli_look(s, names, SLUICE_SEE_INFO);
@@ -71,9 +96,18 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
         }
     }
     cli_look_free(seen, names->len);
+    if (isatty(STDOUT_FILENO)) table_width(t, (size_t)screen_size().columns);
     if (!cli->json) table_print(t, cli, stdout);
     table_free(t);
     return status;
+}
+
+static void say_none(const struct cli *cli)
+{
+    bool missing = store_missing(cli);
+    cli_say(cli, "there are no queues yet%s%.300s%s; create one with: sluice queue create NAME",
+            missing ? ": there is no store at " : "", missing ? cli->store : "",
+            missing ? " yet" : "");
 }
 
 static int run_list(const struct cli *cli, const struct arguments *args)
@@ -90,7 +124,7 @@ static int run_list(const struct cli *cli, const struct arguments *args)
         for (size_t i = 0; i < names->len; i++)
             (void)printf("%s\n", names->names[i]);
     } else if (names->len == 0) {
-        cli_say(cli, "there are no queues yet; create one with: sluice queue create NAME");
+        say_none(cli);
     } else {
         status = list_all(cli, s, names);
     }
@@ -114,8 +148,14 @@ static void print_info(const struct sluice_queue_info *info)
     field_print(stdout, FIELD_WIDTH, "state", "%s", info->paused ? "paused" : "active");
     for (size_t i = 0; i < info->settings_len; i++) {
         char text[TEXT_MAX];
-        field_print(stdout, FIELD_WIDTH, info->settings[i].key, "%s",
-                    readable(info->settings[i].value, text));
+        const char *key = info->settings[i].key, *value = info->settings[i].value;
+        bool bytes = strcmp(key, "maxMessageBytes") == 0,
+             fraction =
+                 strchr(value, '.') && (strstr(key, ".multiplier") || strstr(key, ".jitter"));
+        field_print(stdout, FIELD_WIDTH, key, "%s",
+                    bytes      ? readable_bytes(value, text)
+                    : fraction ? readable_fraction(value, text)
+                               : readable(value, text));
     }
 }
 

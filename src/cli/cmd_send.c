@@ -185,7 +185,8 @@ static int send_what_is_asked(struct sending *sending, const struct arguments *a
         input = cli_read_all(sending->cli, "-", "BODY", BODY_BYTES_MAX, &len, &status);
         if (!input) return status;
     }
-    sending->s = cli_open(sending->cli, &status);
+    sending->s =
+        sending->create ? cli_open_making(sending->cli, &status) : cli_open(sending->cli, &status);
     if (sending->s && lines->given)
         status = send_lines(sending, lines->texts[0]);
     else if (sending->s)

@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define VALUE_COLUMNS 60
+
 enum { LISTEN, NODE, CONFIG, TOKENS, CERTIFICATE, KEY, SET, INSECURE, ACCESS_LOG, CHECK };
 
 static const struct cli_option options[] = {
@@ -107,6 +109,18 @@ struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
     return NULL;
 }
 
+// So that the comments stand below each other; a very long value moves its own alone.
+static int value_width(const struct conf *c)
+{
+    int widest = 16;
+    for (enum conf_key i = 0; i < CONF_KEYS; i++) {
+        char shown[1100];
+        int len = (int)strlen(conf_shown(c, i, shown, sizeof shown));
+        if (len > widest && len <= VALUE_COLUMNS) widest = len;
+    }
+    return widest;
+}
+
 // What it prints could be its file.
 static int print_settings(const struct cli *cli, const struct conf *c)
 {
@@ -114,16 +128,23 @@ static int print_settings(const struct cli *cli, const struct conf *c)
     struct sluice_error error;
     conf_peek(c, &config);
     if (server_try_tls(&config, &error)) return cli_fail(cli, &error);
+    // The default store is made with all its parents.
+    if (strcmp(conf_source(c, CONF_STORE), "default") != 0 && !conf_check_folder(c, &error))
+        return cli_fail(cli, &error);
+    int width = value_width(c);
     struct json *o = json_new(), *rows = json_list_new();
     for (enum conf_key i = 0; i < CONF_KEYS; i++) {
-        char shown[1100];
+        char shown[1100], will_be[200];
         (void)conf_shown(c, i, shown, sizeof shown);
+        (void)conf_default(c, i, will_be, sizeof will_be);
         if (!cli->json)
-            (void)printf("%-24s = %-24s # %s\n", conf_name(i), shown, conf_source(c, i));
+            (void)printf("%-24s = %-*s # %s%s%s\n", conf_name(i), width, shown, conf_source(c, i),
+                         *will_be ? ": " : "", will_be);
         struct json *row = json_new();
         json_text(row, "key", conf_name(i));
         json_text(row, "value", shown);
         json_text(row, "source", conf_source(c, i));
+        if (*will_be) json_text(row, "willBe", will_be);
         json_list_take(rows, row);
     }
     json_take(o, "settings", rows);
@@ -194,7 +215,7 @@ static int serve_on(struct serve *s)
                          own.store);
     allow_many_files();
     return_memory();
-    struct sluice *store = cli_open(&own, &status);
+    struct sluice *store = cli_open_making(&own, &status);
     if (!store) return status;
     conf_server(s->conf, &config);
     if (server_start(&config, store, &s->server, &error) == SLUICE_OK) {
@@ -234,7 +255,8 @@ const struct command command_serve = {
                "tokens, limits.requestsPerSecond, log.* and the certificate change at once.\n"
                "Without tokens it listens on this machine alone. docs/serve.md has the settings,\n"
                "docs/http.md the protocol. JSON keys of the first line: address, node, store,\n"
-               "scheme; of --check: settings (key, value, source), tokens.",
+               "scheme; of --check: settings (key, value, source, and willBe\n"
+               "where an empty one becomes something), tokens.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_serve,

@@ -2,6 +2,7 @@
 // stats: how many messages are in which state, once or as a live screen.
 #include "cli/commands.h"
 #include "cli/stats_watch.h"
+#include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
@@ -100,7 +101,10 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
     }
     cli_look_free(seen, names->len);
     if (!cli->json && names->len > 0) table_print(t, cli, stdout);
-    if (names->len == 0) cli_say(cli, "there are no queues yet");
+    if (names->len == 0 && store_missing(cli))
+        cli_say(cli, "there are no queues yet: " STORE_MISSING, cli->store);
+    else if (names->len == 0)
+        cli_say(cli, "there are no queues yet");
     table_free(t);
     return status;
 }
@@ -113,6 +117,8 @@ static int run_stats(const struct cli *cli, const struct arguments *args)
     struct prices prices;
     int status = prices_get(cli, price->given ? price->texts[0] : NULL, &prices);
     if (status) return status;
+    if (args->options[WATCH].given && !queue && store_missing(cli)) // its stand-in never changes
+        return cli_fail_as(cli, SLUICE_NOT_FOUND, "store", STORE_MISSING, cli->store);
     struct sluice *s = cli_open(cli, &status);
     if (!s) return status;
     struct sluice_stats v;

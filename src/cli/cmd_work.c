@@ -20,6 +20,7 @@
 #define GRACE_DEFAULT_MS 25000
 #define KILL_DEFAULT_MS  5000
 #define DAY_MS           ((int64_t)24 * 3600 * 1000)
+#define TELL_MS          10000 // for telling the store, once every program has ended
 
 enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_DRAIN };
 
@@ -154,7 +155,24 @@ struct watch {
     int last;    // which
     int64_t grace_ms;
     int64_t grace_end_ms; // 0: none runs
+    int64_t tell_end_ms;  // by then the store has been told what is to be told; 0: not yet begun
 };
+
+// Programs have their grace, then a while to end, and what came of them is told to the store. One
+// that does not answer is not waited for without end: the locks run out by themselves.
+static void on_time(struct watch *w)
+{
+    int64_t now = work_now_ms();
+    if (w->grace_end_ms > 0 && now >= w->grace_end_ms) {
+        pool_order(w->pool, WORK_RETURN);
+        w->grace_end_ms = 0;
+        w->tell_end_ms = now + w->pool->options.kill_after_ms + TELL_MS;
+    }
+    if (w->tell_end_ms > 0 && now >= w->tell_end_ms) {
+        pool_order(w->pool, WORK_AT_ONCE);
+        w->tell_end_ms = 0;
+    }
+}
 
 static void on_signal(struct watch *w)
 {
@@ -168,19 +186,20 @@ static void on_signal(struct watch *w)
         (void)pthread_mutex_lock(&w->pool->lock);
         uint32_t busy = w->pool->busy;
         (void)pthread_mutex_unlock(&w->pool->lock);
-        if (busy > 0)
-            face_say(w->face, "taking no more; %u to finish (a second signal stops them at once)",
-                     (unsigned)busy);
         w->grace_end_ms = work_now_ms() + w->grace_ms;
         pool_order(w->pool, w->grace_ms > 0 ? WORK_NO_MORE : WORK_RETURN);
+        if (busy > 0) // once it is true
+            face_say(w->face, "taking no more; %u to finish (a second signal stops them at once)",
+                     (unsigned)busy);
     }
 }
 
 static int next_timeout(const struct watch *w)
 {
     int period = face_period_ms(w->face);
-    if (w->grace_end_ms == 0) return period;
-    int64_t left = w->grace_end_ms - work_now_ms();
+    int64_t end = w->grace_end_ms > 0 ? w->grace_end_ms : w->tell_end_ms;
+    if (end == 0) return period;
+    int64_t left = end - work_now_ms();
     if (left < 0) left = 0;
     return period >= 0 && period < left ? period : (int)(left < 1000 ? left : 1000);
 }
@@ -193,10 +212,7 @@ static void run_until_done(struct watch *w)
         (void)poll(fds, 2, next_timeout(w));
         if (fds[1].revents) on_signal(w);
         if (fds[0].revents) return;
-        if (w->grace_end_ms > 0 && work_now_ms() >= w->grace_end_ms) {
-            pool_order(w->pool, WORK_RETURN);
-            w->grace_end_ms = 0;
-        }
+        on_time(w);
         face_draw(w->face);
     }
 }
@@ -271,12 +287,13 @@ const struct command command_work = {
                "The lock is renewed while the program runs, however long that is. When it is\n"
                "lost all the same, the program is stopped: TERM, then KILL. SIGTERM or SIGINT\n"
                "takes no more messages, waits for running programs (--grace), then stops them\n"
-               "and gives their messages back; a second one stops at once. A worker that is\n"
-               "killed loses nothing: its messages are back when their locks have run out.\n"
+               "and gives their messages back; a second one stops at once. A store that does\n"
+               "not answer then is waited for some seconds. A worker that is killed loses\n"
+               "nothing: its messages are back when their locks have run out.\n"
                "\n"
                "On a terminal a table shows what runs. Elsewhere each job is a line on\n"
                "standard error, or with --json an object on standard output (the programs'\n"
-               "standard output then goes to standard error).\n",
+               "standard output then goes to standard error).",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run,

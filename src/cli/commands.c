@@ -2,6 +2,8 @@
 // The table of commands, and finding one in it.
 #include "cli/commands.h"
 
+#include "base/nearly.h"
+
 #include <string.h>
 
 static const struct command *const commands[] = {
@@ -40,19 +42,6 @@ bool command_group(const char *word)
         if (strncmp(name, word, len) == 0 && name[len] == ' ') return true;
     }
     return false;
-}
-
-bool nearly_same(const char *a, const char *b)
-{
-    size_t i = 0, a_len = strlen(a), b_len = strlen(b);
-    while (a[i] && a[i] == b[i])
-        i++;
-    if (a_len < 3 || b_len < 3) return false;
-    if (a_len == b_len + 1) return strcmp(a + i + 1, b + i) == 0;
-    if (b_len == a_len + 1) return strcmp(a + i, b + i + 1) == 0;
-    if (a_len != b_len || !a[i]) return false;
-    if (strcmp(a + i + 1, b + i + 1) == 0) return true;
-    return a[i] == b[i + 1] && a[i + 1] == b[i] && strcmp(a + i + 2, b + i + 2) == 0;
 }
 
 int command_unknown(const struct cli *cli, const char *const *words, size_t len)

@@ -41,8 +41,6 @@ const struct command *command_find(const char *const *words, size_t len, size_t 
 bool command_group(const char *word);
 // Says what is wrong with words that name no command.
 int command_unknown(const struct cli *cli, const char *const *words, size_t len);
-// One letter wrong, missing, too many, or two of them swapped.
-bool nearly_same(const char *a, const char *b);
 
 // --store, --json, --quiet, --help: taken everywhere.
 extern const struct cli_option global_options[];

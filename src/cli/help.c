@@ -67,13 +67,14 @@ void help_group(const char *word, FILE *out)
 
 void help_overview(FILE *out)
 {
-    (void)fprintf(out, "sluice: a durable work queue in a directory\n\n"
+    (void)fprintf(out, "sluice: a durable work queue in a directory or a bucket, or over HTTP\n\n"
                        "Usage: sluice COMMAND [OPTIONS] [WORDS]\n\nCommands:\n");
     for (size_t i = 0; command_at(i); i++)
         print_command(command_at(i), out);
     print_options("Options of every command", global_options, global_options_len, out);
     (void)fprintf(
-        out, "\nDurations are written 500ms, 30s, 5m, 2h. \"-\" is standard input.\n"
+        out, "\n\"sluice --version\" prints the version. Durations are written 500ms, 30s, 5m, 2h. "
+             "\"-\" is standard input.\n"
              "Exit status: 0 done, 1 a check found something, 2 malformed request, 3 not found,\n"
              "4 conflict, 5 the lock is not yours, 6 limit, 7 not done, 8 perhaps done, 9 corrupt\n"
              "store, 10 denied.\n"

@@ -40,6 +40,7 @@ static int run(struct cli *cli, size_t argc, char **argv)
     int status = arguments_parse(cli, NULL, argc, argv, &args, &at);
     arguments_done(&args);
     if (status != 0) return status;
+    if (cli->version) return run_command(cli, &command_version, argc - at, argv + at);
     if (at == argc) {
         help_overview(cli->help ? stdout : stderr);
         return cli->help ? 0 : EXIT_USAGE;

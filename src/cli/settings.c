@@ -2,10 +2,32 @@
 // key=value words and JSON files, as one list of settings. What the keys mean is the library's.
 #include "cli/settings.h"
 
+#include "base/duration.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
+
+const struct setting_key setting_keys[] = {
+    {"orderingMode", SETTING_WORD, "fifo lifo"},
+    {"orderingGuarantee", SETTING_WORD, "true false"},
+    {"visibilityTimeout", SETTING_DURATION, NULL},
+    {"failureStrategy.mode", SETTING_WORD, "retry dead-letter hybrid"},
+    {"failureStrategy.maxRetries", SETTING_OTHER, NULL},
+    {"failureStrategy.deadLetterQueue", SETTING_QUEUE, NULL},
+    {"failureStrategy.backoff.initial", SETTING_DURATION, NULL},
+    {"failureStrategy.backoff.multiplier", SETTING_OTHER, NULL},
+    {"failureStrategy.backoff.max", SETTING_DURATION, NULL},
+    {"failureStrategy.backoff.jitter", SETTING_OTHER, NULL},
+    {"dedupWindow", SETTING_DURATION, NULL},
+    {"maxMessageBytes", SETTING_OTHER, NULL},
+    {"maxDeliveries", SETTING_OTHER, NULL},
+    {"capacity", SETTING_OTHER, NULL},
+    {"backpressure", SETTING_WORD, "reject block"},
+    {"shards", SETTING_OTHER, NULL},
+    {NULL, SETTING_OTHER, NULL},
+};
 
 static int read_file(const struct cli *cli, const char *path, struct settings *s)
 {
@@ -29,6 +51,41 @@ static struct sluice_setting *row_for(struct settings *s, const char *key)
     return &s->rows[s->len++];
 }
 
+// Words are typed by people, to whom 5 is seconds or minutes as soon as milliseconds. The numbers
+// of a file are milliseconds, as programs write them.
+static int refuse_bare(const struct cli *cli, const struct sluice_setting *row)
+{
+    int64_t ms;
+    const struct setting_key *known = setting_keys;
+    while (known->key && strcmp(known->key, row->key) != 0)
+        known++;
+    if (!known->key || known->kind != SETTING_DURATION) return 0;
+    if (strspn(row->value, "0123456789") != strlen(row->value) || duration_read(row->value, &ms) ||
+        !*row->value)
+        return 0;
+    return cli_usage(cli, row->key, "%s: %.40s has no unit: %.40sms, %.40ss, %.40sm", row->key,
+                     row->value, row->value, row->value, row->value);
+}
+
+#define BELOW "settings."
+
+static bool is_below(const char *key)
+{
+    return strncmp(key, BELOW, sizeof BELOW - 1) == 0;
+}
+
+// What "queue show --json" prints is a queue, and its settings are below that name: NULL for what
+// else it says of it.
+static const char *key_of(const struct json_pairs *file, const char *key)
+{
+    bool shown = false;
+    for (size_t i = 0; i < file->len; i++)
+        shown |= is_below(file->rows[i].key);
+    if (!shown) return key;
+    if (!strcmp(key, "queue") || !strcmp(key, "id") || !strcmp(key, "paused")) return NULL;
+    return is_below(key) ? key + sizeof BELOW - 1 : key;
+}
+
 int settings_read(const struct cli *cli, const char *const *words, size_t words_len,
                   const char *config, struct settings *out)
 {
@@ -37,8 +94,10 @@ int settings_read(const struct cli *cli, const char *const *words, size_t words_
     if (status != 0) return status;
     out->rows = cli_alloc((out->file.len + words_len) * sizeof *out->rows);
     out->words = cli_alloc(words_len * sizeof *out->words);
-    for (size_t i = 0; i < out->file.len; i++)
-        *row_for(out, out->file.rows[i].key) = out->file.rows[i];
+    for (size_t i = 0; i < out->file.len; i++) {
+        const char *key = key_of(&out->file, out->file.rows[i].key);
+        if (key) *row_for(out, key) = (struct sluice_setting){key, out->file.rows[i].value};
+    }
     for (size_t i = 0; i < words_len; i++) {
         char *copy = strdup(words[i]);
         char *equals = copy ? strchr(copy, '=') : NULL;
@@ -51,7 +110,13 @@ int settings_read(const struct cli *cli, const char *const *words, size_t words_
         }
         *equals = '\0';
         out->words[out->words_len++] = copy;
-        *row_for(out, copy) = (struct sluice_setting){copy, equals + 1};
+        struct sluice_setting *row = row_for(out, copy);
+        *row = (struct sluice_setting){copy, equals + 1};
+        status = refuse_bare(cli, row);
+        if (status != 0) {
+            settings_done(out);
+            return status;
+        }
     }
     return 0;
 }

@@ -5,6 +5,15 @@
 #include "cli/cli.h"
 #include "json/json.h"
 
+// Every setting there is, for what the shell wants to know of it before the library does.
+enum setting_kind { SETTING_OTHER, SETTING_WORD, SETTING_DURATION, SETTING_QUEUE };
+struct setting_key {
+    const char *key; // NULL: the end
+    enum setting_kind kind;
+    const char *words; // SETTING_WORD: those it takes
+};
+extern const struct setting_key setting_keys[];
+
 struct settings {
     struct sluice_setting *rows;
     size_t len;

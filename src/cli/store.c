@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEFAULT_BELOW_HOME "/.local/share/sluice"
-
 static const char *home(void)
 {
     const char *path = getenv("HOME");
@@ -19,14 +17,17 @@ static const char *home(void)
     return user && user->pw_dir && *user->pw_dir ? user->pw_dir : NULL;
 }
 
+// A relative XDG_DATA_HOME is to be ignored (XDG Base Directory Specification).
 char *store_default(void)
 {
-    const char *url = getenv("SLUICE_STORE"), *below = home();
+    const char *url = getenv("SLUICE_STORE"), *data = getenv("XDG_DATA_HOME"), *below = home();
     if (url && *url) return strdup(url);
-    if (!below) return NULL;
-    size_t len = strlen(below) + sizeof DEFAULT_BELOW_HOME;
+    bool has_data = data && *data == '/';
+    if (!has_data && !below) return NULL;
+    size_t len = strlen(has_data ? data : below) + sizeof "/.local/share/sluice";
     char *path = cli_alloc(len);
-    (void)snprintf(path, len, "%s%s", below, DEFAULT_BELOW_HOME);
+    (void)snprintf(path, len, "%s%s/sluice", has_data ? data : below,
+                   has_data ? "" : "/.local/share");
     return path;
 }
 
@@ -44,20 +45,65 @@ static void make_parents(const char *path)
     free(copy);
 }
 
-void store_prepare(const struct cli *cli)
+static bool is_default(const struct cli *cli)
 {
     const char *named = getenv("SLUICE_STORE");
-    if (!cli->store_given && !(named && *named)) make_parents(cli->store);
+    return !cli->store_given && !(named && *named);
 }
 
-struct sluice *cli_open(const struct cli *cli, int *status)
+static void store_prepare(const struct cli *cli)
+{
+    if (is_default(cli)) make_parents(cli->store);
+}
+
+// Of a directory that could be made: its parent is there, or will be.
+static bool could_be_made(const struct cli *cli, const char *path)
+{
+    struct stat st;
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    char *parent = cli_alloc(len + 2);
+    (void)snprintf(parent, len + 2, "%.*s", len ? (int)len : 1, len ? path : ".");
+    bool there = stat(parent, &st) == 0 && S_ISDIR(st.st_mode);
+    free(parent);
+    return there || is_default(cli);
+}
+
+const char *store_directory(const char *url)
+{
+    if (strncmp(url, "file:///", 8) == 0) return url + 7;
+    return url[strcspn(url, ":/")] == ':' ? NULL : url;
+}
+
+bool store_missing(const struct cli *cli)
+{
+    const char *path = store_directory(cli->store);
+    struct stat st;
+    return path && *path && stat(path, &st) != 0 && errno == ENOENT && could_be_made(cli, path);
+}
+
+static struct sluice *open_url(const struct cli *cli, const char *url, int *status)
 {
     struct sluice *s = NULL;
     struct sluice_error error = {0};
-    store_prepare(cli);
-    if (sluice_open(cli->store, NULL, &s, &error) == SLUICE_OK) return s;
+    if (sluice_open(url, NULL, &s, &error) == SLUICE_OK) return s;
     *status = cli_fail(cli, &error);
     return NULL;
+}
+
+struct sluice *cli_open_making(const struct cli *cli, int *status)
+{
+    store_prepare(cli);
+    return open_url(cli, cli->store, status);
+}
+
+// What is not there answers like one that is empty, and stays away.
+struct sluice *cli_open(const struct cli *cli, int *status)
+{
+    return open_url(cli, store_missing(cli) ? "mem:" : cli->store, status);
 }
 
 struct sluice_sight *cli_look(struct sluice *s, const struct sluice_names *names, unsigned what)

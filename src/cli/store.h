@@ -4,9 +4,11 @@
 
 #include "cli/cli.h"
 
-// $SLUICE_STORE, else ~/.local/share/sluice; the caller frees it. NULL: there is no home folder
-// either.
+// $SLUICE_STORE, else $XDG_DATA_HOME/sluice, else ~/.local/share/sluice; the caller frees it. NULL:
+// there is no home folder either.
 char *store_default(void);
-// Makes the folders above the default store; any other is the user's to place. cli_open does it
-// too.
-void store_prepare(const struct cli *cli);
+// The directory that a URL names; NULL: it is another kind of store.
+const char *store_directory(const char *url);
+// Is cli->store a directory that is not there, and could be made?
+bool store_missing(const struct cli *cli);
+#define STORE_MISSING "there is no store at %.300s yet"

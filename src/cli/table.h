@@ -13,6 +13,8 @@ void table_free(struct table *t);
 void table_cell(struct table *t, const char *text);
 void table_cellf(struct table *t, const char *format, ...) PRINTF(2, 3);
 void table_number(struct table *t, uint64_t n);
+// No line is to be longer than so many columns, as far as the last column can be cut for it.
+void table_width(struct table *t, size_t columns);
 void table_print(const struct table *t, const struct cli *cli, FILE *out);
 
 // "name   value" lines, names padded to the same width.

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,28 @@ static void wipe(struct face *f)
 {
     if (f->drawn > 0) (void)fprintf(stderr, "\x1b[%dA\r\x1b[J", f->drawn);
     f->drawn = 0;
+}
+
+// Do our lines and the programs' output go to the same place?
+static bool same_place(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+// Not behind what a program wrote without a newline.
+static void begin_line(struct face *f)
+{
+    wipe(f);
+    if (f->line_open && (f->line_is_error || same_place())) (void)fputc('\n', stderr);
+    f->line_open = false;
+}
+
+// For people: a queue without a dead-letter queue has dead messages too.
+static const char *end_word(enum work_end end)
+{
+    return end == END_DEAD ? "dead" : work_end_name(end);
 }
 
 static uint64_t total(const struct pool *p)
@@ -93,6 +116,27 @@ static int draw_rows(struct face *f, FILE *out, int rows_max, int columns)
     return lines + (left_out > 0);
 }
 
+// What did not happen is not counted: the line is to fit.
+static void draw_head(struct face *f, FILE *out, int columns)
+{
+    const struct pool *p = f->pool;
+    char up[TEXT_MAX], *head = NULL;
+    size_t len = 0;
+    FILE *line = open_memstream(&head, &len);
+    if (!line) return;
+    (void)fprintf(line, "%s: %" PRIu32 "/%" PRIu32 " busy", p->options.queue, p->busy,
+                  p->options.jobs);
+    for (int i = 0; i < END_COUNT; i++)
+        if (i == END_PROCESSED || p->ended[i] > 0)
+            (void)fprintf(line, ", %" PRIu64 " %s", p->ended[i], end_word((enum work_end)i));
+    (void)fprintf(line, ", %.1f/s, up %s", rate(f, total(p)),
+                  duration_text(steady_ms() - f->started_ms, up));
+    (void)fclose(line);
+    print_safe(out, head, len, (size_t)columns);
+    (void)fputc('\n', out);
+    free(head);
+}
+
 static void draw(struct face *f)
 {
     struct winsize size = {0};
@@ -104,21 +148,10 @@ static void draw(struct face *f)
     FILE *out = open_memstream(&text, &len);
     if (!out) return;
     struct pool *p = f->pool;
-    char up[TEXT_MAX];
-    char *head = NULL;
     (void)pthread_mutex_lock(&p->lock);
-    int asked = asprintf(
-        &head,
-        "%s: %" PRIu32 " of %" PRIu32 " busy, %" PRIu64 " processed, %" PRIu64 " retrying, %" PRIu64
-        " dead, %" PRIu64 " released, %" PRIu64 " lost, %.1f/s, up %s",
-        p->options.queue, p->busy, p->options.jobs, p->ended[END_PROCESSED], p->ended[END_RETRYING],
-        p->ended[END_DEAD], p->ended[END_RELEASED], p->ended[END_LOST], rate(f, total(p)),
-        duration_text(steady_ms() - f->started_ms, up));
-    if (asked >= 0) print_safe(out, head, strlen(head), (size_t)columns);
-    (void)fputc('\n', out);
+    draw_head(f, out, columns);
     int lines = 1 + draw_rows(f, out, rows - ROWS_AROUND, columns);
     (void)pthread_mutex_unlock(&p->lock);
-    free(head);
     (void)fclose(out);
     wipe(f);
     if (f->line_open) (void)fputc('\n', stderr);
@@ -165,9 +198,9 @@ static void on_ended(void *ctx, const struct work_report *r)
     }
     if (f->cli->quiet || (f->live && !*r->reason)) return;
     char took[TEXT_MAX];
-    wipe(f);
-    (void)fprintf(stderr, "%-13s %s attempt %" PRIu32 " %s%s", work_end_name(r->end), r->id,
-                  r->attempt, duration_text(r->took_ms, took), *r->reason ? ": " : "");
+    begin_line(f);
+    (void)fprintf(stderr, "%-9s %s attempt %" PRIu32 " %s%s", end_word(r->end), r->id, r->attempt,
+                  duration_text(r->took_ms, took), *r->reason ? ": " : "");
     print_safe(stderr, r->reason, strlen(r->reason), WORK_REASON_MAX);
     (void)fputc('\n', stderr);
     if (f->live) draw(f);
@@ -181,13 +214,14 @@ static void on_output(void *ctx, bool is_error, const char *text, size_t len)
     (void)fwrite(text, 1, len, out);
     (void)fflush(out);
     f->line_open = len > 0 && text[len - 1] != '\n';
+    f->line_is_error = is_error;
     if (f->live) draw(f);
 }
 
 static void on_trouble(void *ctx, const char *sentence)
 {
     struct face *f = ctx;
-    wipe(f);
+    begin_line(f);
     if (f->cli->json) {
         struct json *o = json_new();
         json_text(o, "type", "trouble");
@@ -204,7 +238,7 @@ void face_say(struct face *f, const char *format, ...)
 {
     if (f->cli->quiet || f->cli->json) return;
     (void)pthread_mutex_lock(&f->pool->face_lock);
-    wipe(f);
+    begin_line(f);
     va_list list;
     va_start(list, format);
     (void)vfprintf(stderr, format, list);
@@ -222,7 +256,8 @@ void face_init(struct face *f, const struct cli *cli, struct work_options *o)
         .cli = cli, .started_ms = steady_ms(), .sampled_ms = steady_ms(), .samples_len = 1};
     f->live =
         !cli->json && !cli->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
-    o->spec.stdout_is_ours = !f->live || !isatty(STDOUT_FILENO);
+    bool mixed = f->live ? isatty(STDOUT_FILENO) : !cli->json && !cli->quiet && same_place();
+    o->spec.stdout_is_ours = !mixed;
     o->spec.stdout_fd = cli->json ? STDERR_FILENO : STDOUT_FILENO;
     o->face =
         (struct work_face){.ctx = f, .ended = on_ended, .output = on_output, .trouble = on_trouble};
@@ -241,7 +276,7 @@ int face_period_ms(const struct face *f)
 void face_end(struct face *f)
 {
     const struct pool *p = f->pool;
-    wipe(f);
+    begin_line(f);
     if (f->cli->json) {
         struct json *o = json_new();
         json_text(o, "type", "summary");
@@ -258,8 +293,7 @@ void face_end(struct face *f)
                       duration_text(steady_ms() - f->started_ms, took));
         for (int i = 0; i < END_COUNT; i++)
             if (i == END_PROCESSED || p->ended[i] > 0)
-                (void)fprintf(stderr, " %" PRIu64 " %s", p->ended[i],
-                              work_end_name((enum work_end)i));
+                (void)fprintf(stderr, " %" PRIu64 " %s", p->ended[i], end_word((enum work_end)i));
         (void)fputc('\n', stderr);
     }
 }

@@ -12,8 +12,9 @@ struct face {
     const struct cli *cli;
     struct pool *pool;
     bool live;
-    bool line_open; // the last output did not end its line
-    int drawn;      // lines of the table that are on the screen
+    bool line_open;     // the last output did not end its line
+    bool line_is_error; // ... of standard error
+    int drawn;          // lines of the table that are on the screen
     int64_t started_ms;
     int64_t sampled_ms;             // when the newest sample was taken
     uint64_t samples[RATE_SECONDS]; // jobs ended, second by second

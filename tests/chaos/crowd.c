@@ -24,6 +24,9 @@
 #define PROCESSES_MAX 64
 #define CYCLES_MAX    1000
 #define QUEUE         "crowd"
+#define PATIENCE_MS   120000 // how fast it goes is printed; how fast it must go is nobody's promise
+
+static const struct sluice_options patient = {.timeout_ms = PATIENCE_MS};
 
 // What all processes see.
 struct table {
@@ -70,7 +73,7 @@ static bool receive_and_ack(struct crowd *c, struct sluice *s)
     struct table *t = c->table;
     struct sluice_error error;
     struct sluice_batch *b = NULL;
-    struct sluice_receive r = {.wait_ms = 60000, .visibility_ms = 120000};
+    struct sluice_receive r = {.wait_ms = PATIENCE_MS, .visibility_ms = 4 * PATIENCE_MS};
     if (!is_ok(t, "receive", sluice_receive(s, QUEUE, &r, &b, &error), &error)) return false;
     bool ok = b->len == 1;
     uint32_t number = 0;
@@ -108,7 +111,7 @@ static int member(struct crowd *c, uint32_t which)
     (void)setenv("AWS_ENDPOINT_URL_S3", c->table->endpoint, 1);
     struct sluice *s = NULL;
     struct sluice_error error;
-    bool ok = is_ok(c->table, "open", sluice_open(c->table->store, NULL, &s, &error), &error);
+    bool ok = is_ok(c->table, "open", sluice_open(c->table->store, &patient, &s, &error), &error);
     for (uint32_t i = 0; ok && i < c->cycles; i++)
         ok = cycle(c, s, which * c->cycles + i);
     sluice_close(s);
@@ -220,7 +223,7 @@ static int crowd(struct crowd *c)
     (void)setenv("AWS_ENDPOINT_URL_S3", proxy_url(proxy), 1);
     struct sluice *s = NULL;
     struct sluice_error error = {.message = ""};
-    bool opened = sluice_open(c->table->store, NULL, &s, &error) == SLUICE_OK;
+    bool opened = sluice_open(c->table->store, &patient, &s, &error) == SLUICE_OK;
     report(c, "the bucket can be opened", opened, error.message);
     if (opened) run(c, s, proxy, members);
     sluice_close(s);

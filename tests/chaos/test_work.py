@@ -2,12 +2,15 @@
 """sluice work: programs that succeed, fail, hang, ignore signals or lose their lock, and workers that die."""
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 
-from harness import CLOCK_MS, INVALID, NOT_FOUND, case, contains, holds, main, same, until
+from harness import CLOCK_MS, INVALID, NOT_FOUND, PATIENCE, PROGRAM, case, contains, holds, main, on_a_store, same, until
 
 QUICK = ("failureStrategy.backoff.initial=20ms", "failureStrategy.backoff.max=20ms")
+LOCK_MS = 4_000  # a machine that has other things to do keeps nobody waiting for so long
 
 
 def jobs(output):
@@ -26,8 +29,8 @@ def start(sluice, script, *options):
     return sluice.start("work", "tasks", "--json", *options, "--", "sh", "-c", script)
 
 
-def ended(worker, seconds=30):
-    out, _ = worker.communicate(timeout=seconds)
+def ended(worker):
+    out, _ = worker.communicate(timeout=PATIENCE)
     return worker.returncode, jobs(out.decode())
 
 
@@ -65,6 +68,25 @@ def the_body_is_on_standard_input_and_the_rest_in_the_environment(sluice):
 
 
 @case
+def its_lines_begin_on_their_own_where_programs_write_too(sluice):
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
+    sluice.send("tasks", "hello")
+    sluice.send("tasks", "well")
+    both = sluice.path("both")
+    with open(both, "wb") as out:
+        subprocess.run([PROGRAM, "work", "tasks", "--drain", "--", "cat"], stdout=out, stderr=out, env=sluice.env,
+                       timeout=PATIENCE, check=True)
+    with open(both, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    same((lines[0], lines[2]), ("hello", "well"), str(lines))
+    holds(lines[1].startswith("processed") and lines[3].startswith("processed"), str(lines))
+    sluice.send("tasks", "dies")
+    apart = sluice.run("work", "tasks", "--once", "--", "sh", "-c", "cat; exit 1")
+    same(apart.out, "dies")
+    holds(apart.err.startswith("dead ") and " 1 dead" in apart.err, apart.err)  # no queue has letters of it
+
+
+@case
 def exit_0_acks_75_gives_back_and_anything_else_fails_with_the_last_line(sluice):
     sluice.create("tasks", "failureStrategy.maxRetries=0")
     sluice.send("tasks", "x")
@@ -98,29 +120,40 @@ def much_output_neither_blocks_nor_grows(sluice):
 
 @case
 def a_job_may_last_longer_than_its_lock(sluice):
-    sluice.create("tasks", "visibilityTimeout=600ms")
+    sluice.create("tasks", f"visibilityTimeout={LOCK_MS}ms")
     sluice.send("tasks", "x")
-    job = once(sluice, "sleep 2")
-    same((job["status"], job["attempt"]), ("processed", 1))
-    kinds = [event["type"] for event in sluice.events("tasks")]
-    holds(kinds.count("lock-renewed") >= 4, f"renewed {kinds.count('lock-renewed')} times")
-    same(kinds.count("lock-expired"), 0)
+    worker = start(sluice, f"while [ ! -e {sluice.path('go')} ]; do sleep 0.05; done", "--once")
+
+    def times(kind):
+        return [event["time"] for event in sluice.events("tasks") if event["type"] == kind]
+    [claimed] = until(lambda: times("message-claimed"), "the job begins")
+    until(lambda: max(times("lock-renewed"), default=0) > claimed + LOCK_MS + CLOCK_MS, "the first lock is over")
+    sluice.path("go", "")
+    status, done = ended(worker)
+    same((status, done[0]["status"], done[0]["attempt"]), (0, "processed", 1))
+    same(times("lock-expired"), [])
 
 
 @case
 def a_lock_may_be_shorter_than_the_question(sluice):
-    sluice.create("tasks", "visibilityTimeout=300ms")
+    """Whenever the message comes, its lock is good. That a busy machine does the job in time is another matter."""
+    lock_ms = 300
+    sluice.create("tasks", f"visibilityTimeout={lock_ms}ms")
     for number in range(4):
         worker = start(sluice, "exit 0", "--once")
-        time.sleep(0.35 + 0.05 * number)  # it waits for a message; whenever that comes, its lock is good
+        time.sleep(0.35 + 0.05 * number)  # it waits for a message
         sluice.send("tasks", "x")
-        status, done = ended(worker)
-        same((status, done[0]["status"], done[0]["attempt"]), (0, "processed", 1))
+        _, done = ended(worker)
+        over = time.time() * 1000
+        claimed = [event["time"] for event in sluice.events("tasks") if event["type"] == "message-claimed"][-1]
+        had_ms = over - claimed + CLOCK_MS
+        holds(done[0]["status"] == "processed" or done[0]["status"] == "lost" and had_ms > lock_ms * 7 / 8,
+              f"{done[0]['status']} when it had the lock for at most {had_ms:.0f} ms")
 
 
 @case
 def a_lock_that_is_lost_stops_the_program(sluice):
-    sluice.create("tasks", "visibilityTimeout=500ms")
+    sluice.create("tasks", f"visibilityTimeout={LOCK_MS}ms")
     sluice.send("tasks", "x")
     worker = start(sluice, f"trap '' TERM; echo $$ >{sluice.path('pid')}; while :; do sleep 0.1; done", "--once",
                    "--kill-after", "200ms")
@@ -141,13 +174,16 @@ def sigterm_finishes_what_runs_and_takes_no_more(sluice):
     sluice.send("tasks", "a")
     sluice.send("tasks", "b")
     go = sluice.path("go")
-    worker = start(sluice, f"echo $$ >{sluice.path('pid')}; while [ ! -e {go} ]; do sleep 0.02; done")
+    worker = sluice.start("work", "tasks", "--", "sh", "-c",
+                          f"echo $$ >{sluice.path('pid')}; while [ ! -e {go} ]; do sleep 0.02; done")
     until_written(sluice, "pid")
     worker.send_signal(signal.SIGTERM)
+    contains(worker.stderr.readline().decode(), "taking no more; 1 to finish")
     sluice.path("go", "")
-    status, done = ended(worker)
-    same((status, [job["status"] for job in done]), (0, ["processed"]))
-    same((sluice.stats("tasks")["ready"], sluice.stats("tasks")["locked"]), (1, 0))
+    worker.communicate(timeout=PATIENCE)
+    same(worker.returncode, 0)
+    stats = sluice.stats("tasks")
+    same((stats["processed"], stats["ready"], stats["locked"]), (1, 1, 0))
 
 
 @case
@@ -169,11 +205,12 @@ def what_cannot_be_finished_in_time_is_given_back(sluice):
 def a_second_signal_stops_at_once(sluice):
     sluice.create("tasks")
     sluice.send("tasks", "x")
-    worker = start(sluice, f"trap '' TERM INT; echo $$ >{sluice.path('pid')}; while :; do sleep 0.1; done")
+    worker = start(sluice, f"trap '' TERM INT; echo $$ >{sluice.path('pid')}; while :; do sleep 0.1; done",
+                   "--grace", "1h", "--kill-after", "1h")
     [pid] = until_written(sluice, "pid")
     worker.send_signal(signal.SIGTERM)
     worker.send_signal(signal.SIGINT)
-    status, done = ended(worker, 5)
+    status, done = ended(worker)
     holds(status in (128 + signal.SIGTERM, 128 + signal.SIGINT), f"status {status}")
     same(done[0]["status"], "released")
     holds(is_gone(pid), "the program is gone")
@@ -181,8 +218,22 @@ def a_second_signal_stops_at_once(sluice):
 
 
 @case
+@on_a_store
+def a_store_that_is_gone_is_not_told_for_ever(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    worker = start(sluice, f"echo $$ >{sluice.path('pid')}; exec sleep 60", "--grace", "1ms", "--kill-after", "1ms")
+    [pid] = until_written(sluice, "pid")
+    shutil.rmtree(sluice.store)
+    worker.send_signal(signal.SIGTERM)
+    status, done = ended(worker)
+    same((status, [job["status"] for job in done]), (0, ["lost"]))
+    holds(is_gone(pid), "the program is gone")
+
+
+@case
 def a_killed_worker_takes_its_program_with_it_and_loses_nothing(sluice):
-    sluice.create("tasks", f"visibilityTimeout={500 + CLOCK_MS}ms")
+    sluice.create("tasks", f"visibilityTimeout={LOCK_MS}ms")
     sluice.send("tasks", "x")
     worker = start(sluice, f"echo $$ >{sluice.path('pid')}; exec sleep 60")
     [pid] = until_written(sluice, "pid")
@@ -272,7 +323,7 @@ def many_jobs_leave_no_descriptors_children_or_memory_behind(sluice):
     children = [child for task in os.listdir(f"/proc/{worker.pid}/task")
                 for child in open(f"/proc/{worker.pid}/task/{task}/children", encoding="utf-8").read().split()]
     worker.send_signal(signal.SIGTERM)
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=PATIENCE)
     same((worker.returncode, children), (0, []))
     holds(open_files < 50, f"{open_files} files are open")
     holds("SAN_OPTIONS" in "".join(os.environ) or resident < 64 << 10, f"{resident} KiB resident")

@@ -92,6 +92,7 @@ class Sluice:
         self.on_store = keep | {"PATH": os.environ["PATH"], "HOME": folder, "SLUICE_STORE": self.store, "TZ": "UTC"}
         self.node = None
         self.url = None
+        self.started = []
 
     @property
     def env(self):
@@ -135,8 +136,17 @@ class Sluice:
         return Result(arguments, run)
 
     def start(self, *arguments, **more):
-        return subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                stdin=subprocess.DEVNULL, cwd=self.folder, env=self.env, **more)
+        self.started.append(subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                             stdin=subprocess.DEVNULL, cwd=self.folder, env=self.env, **more))
+        return self.started[-1]
+
+    def end(self):
+        """Nothing that a case started outlives it, not even when the case fails."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.reopen()
 
     def ok(self, *arguments, **more):
         result = self.run(*arguments, **more)
@@ -167,7 +177,9 @@ class Sluice:
         return error
 
     def create(self, queue, *settings):
-        self.ok("queue", "create", queue, *settings)
+        """With locks that outlast the case, whatever else the machine does; unless it says how long."""
+        lasting = () if any(word.startswith("visibilityTimeout=") for word in settings) else ("visibilityTimeout=1h",)
+        self.ok("queue", "create", queue, *settings, *lasting)
 
     def send(self, queue, body, *options):
         return self.ok("send", queue, *options, "--", body).out.strip()
@@ -198,15 +210,17 @@ class Sluice:
         return found
 
 
-def until(question, what, seconds=20):
+def until(question, what, seconds=PATIENCE):
     """Asks again until the answer is true; a state is waited for, never a time."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while True:
+        late = time.monotonic() > end  # who was not let run for so long looks once more all the same
         answer = question()
         if answer:
             return answer
+        if late:
+            raise Wrong(f"never happened: {what}")
         time.sleep(0.02)
-    raise Wrong(f"never happened: {what}")
 
 
 def case(function):
@@ -244,6 +258,6 @@ def main():
             for line in traceback.format_exc().splitlines():
                 print(f"# {line}", flush=True)
         finally:
-            sluice.reopen()
+            sluice.end()
             shutil.rmtree(folder, ignore_errors=True)
     sys.exit(1 if failed else 0)

@@ -87,7 +87,7 @@ def a_failed_message_is_retried_and_then_dead(sluice):
     sluice.create("tasks", "failureStrategy.maxRetries=1", "failureStrategy.backoff.initial=1ms")
     id = sluice.send("tasks", "x")
     same(sluice.json("fail", "tasks", sluice.one("tasks")["token"], "--reason", "no luck")["status"], "retrying")
-    message = sluice.one("tasks", "--wait", "10s")
+    message = sluice.one("tasks", "--wait", "20s")
     same(message["attempt"], 2)
     same(sluice.json("fail", "tasks", message["token"])["status"], "dead-lettered")
     same(sluice.stats("tasks")["dead"], 1)
@@ -102,7 +102,7 @@ def a_dead_letter_carries_where_it_came_from(sluice):
     id = sluice.send("tasks", "x", "--header", "mine=yes")
     same(sluice.json("fail", "tasks", sluice.one("tasks")["token"], "--reason", "no luck")["status"],
          "dead-lettered")
-    letter = sluice.one("dead", "--wait", "10s")
+    letter = sluice.one("dead", "--wait", "20s")
     headers = letter["headers"]
     same(sorted(headers), ["mine", "sluice-dead-at", "sluice-dead-id", "sluice-dead-queue", "sluice-dead-reason",
                            "sluice-dead-retries"])
@@ -155,7 +155,7 @@ def a_released_message_is_ready_again_without_a_retry(sluice):
 def a_renewed_lock_lasts_longer(sluice):
     sluice.create("tasks")
     sluice.send("tasks", "x")
-    message = sluice.one("tasks", "--visibility", "10s")
+    message = sluice.one("tasks", "--visibility", "5m")
     done = sluice.json("renew", "tasks", message["token"], "--visibility", "1h")
     same(done["status"], "renewed")
     holds(done["until"] > message["deadline"] + 3_000_000, f"until is {done['until']}")

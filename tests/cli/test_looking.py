@@ -9,8 +9,8 @@ import subprocess
 import termios
 import time
 
-from harness import (ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PROGRAM, STATS_KEYS, Skipped, case, contains, holds,
-                     keys_of, main, same, until)
+from harness import (ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, PROGRAM, STATS_KEYS, Skipped, case, contains,
+                     holds, keys_of, main, same, until)
 
 
 @case
@@ -37,6 +37,29 @@ def peek_goes_on_after_a_message(sluice):
     same([message["id"] for message in first], ids[:2])
     rest = sluice.ok("peek", "tasks", "--after", ids[1], "--json").lines()
     same([message["id"] for message in rest], ids[2:])
+
+
+@case
+def peek_tells_what_a_dead_letter_died_for(sluice):
+    sluice.create("tasks", "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=tasks_dead")
+    sluice.send("tasks", "x")
+    sluice.ok("fail", "tasks", sluice.one("tasks")["token"], "--reason", "no such file")
+    until(lambda: sluice.stats("tasks_dead")["ready"] == 1, "the letter arrives")
+    contains(sluice.ok("peek", "tasks_dead").out, "REASON", "no such file")
+    holds("REASON" not in sluice.ok("peek", "tasks").out, "a reason where there is none")
+
+
+@case
+def what_is_looked_at_fits_the_terminal(sluice):
+    sluice.create("tasks", "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=tasks_dead")
+    sluice.send("tasks", "first " + "y" * 200)
+    sluice.ok("fail", "tasks", sluice.one("tasks")["token"], "--reason", "r" * 100)
+    until(lambda: sluice.stats("tasks_dead")["ready"] == 1, "the letter arrives")
+    sluice.send("tasks", "x" * 200)
+    for queue in ("tasks", "tasks_dead"):
+        for line in on_terminal(sluice, "peek", queue).splitlines():
+            plain = line.replace("\x1b[1m", "").replace("\x1b[0m", "")
+            holds(len(plain) <= 80, f"{len(plain)} columns: {plain}")
 
 
 @case
@@ -99,7 +122,7 @@ def watching_without_a_terminal_prints_lines(sluice):
     lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
     same([keys_of(line) for line in lines], [STATS_KEYS] * 3)
     watch.send_signal(signal.SIGTERM)
-    watch.communicate(timeout=20)
+    watch.communicate(timeout=PATIENCE)
     same(watch.returncode, 0)
     sluice.refused(INVALID, "stats", "--watch", "--interval", "1ms", says="1ms", field="--interval")
 
@@ -133,7 +156,11 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def end(self):
-        status = self.program.wait(timeout=20)
+        def ended():  # read on meanwhile: a screen that is full keeps it from ending
+            self.read()
+            return self.program.poll() is not None
+        until(ended, "the program ends")
+        status = self.program.returncode
         self.read()
         restored = termios.tcgetattr(self.slave) == self.before
         os.close(self.master)
@@ -241,7 +268,7 @@ def events_follow_what_other_processes_do(sluice):
     sluice.ok("ack", "tasks", message["token"])
     same(json.loads(all_of_them.stdout.readline())["status"], "processed")
     all_of_them.send_signal(signal.SIGINT)
-    all_of_them.communicate(timeout=20)
+    all_of_them.communicate(timeout=PATIENCE)
     same(all_of_them.returncode, 0)
 
 
@@ -253,12 +280,12 @@ def a_reader_that_has_seen_enough_is_no_fault(sluice):
     events.stdout.readline()
     events.stdout.close()
     same(events.stderr.read(), b"", "standard error")
-    same(events.wait(timeout=20), 141)
+    same(events.wait(timeout=PATIENCE), 141)
     following = sluice.start("events", "tasks", "--follow")
     following.stdout.readline()
     following.stdout.close()
     sluice.send("tasks", "y")
-    same((following.wait(timeout=20), following.stderr.read()), (141, b""))
+    same((following.wait(timeout=PATIENCE), following.stderr.read()), (141, b""))
 
 
 @case

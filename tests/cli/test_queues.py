@@ -59,6 +59,26 @@ def a_wrong_setting_is_named_and_nothing_is_created(sluice):
 
 
 @case
+def a_bare_number_is_no_duration_in_words(sluice):
+    for key in ("visibilityTimeout", "dedupWindow", "failureStrategy.backoff.initial", "failureStrategy.backoff.max"):
+        sluice.refused(INVALID, "queue", "create", "tasks", f"{key}=5", field=key,
+                       says=f"{key}: 5 has no unit: 5ms, 5s, 5m")
+    sluice.ok("queue", "create", "tasks", "dedupWindow=0", "failureStrategy.backoff.initial=0")
+    sluice.ok("queue", "create", "seeded", "--config", "-", input='{"visibilityTimeout": 1500}')
+    contains(sluice.ok("queue", "show", "seeded").out, "1500ms")
+
+
+@case
+def a_wrong_name_of_a_setting_is_told_the_right_one(sluice):
+    for typed, meant in [("failureStrategy.maxretries", "failureStrategy.maxRetries"), ("orderingmode", "orderingMode"),
+                         ("maxRetries", "failureStrategy.maxRetries"), ("visibilityTimout", "visibilityTimeout"),
+                         ("backoff.max", "failureStrategy.backoff.max")]:
+        sluice.refused(INVALID, "queue", "create", "tasks", f"{typed}=3", field=typed,
+                       says=[f'"{typed}"', f"did you mean {meant}?"])
+    sluice.refused(INVALID, "queue", "create", "tasks", "failureStrategy.colour=3", says="backoff.jitter")
+
+
+@case
 def a_config_file_may_be_nested_or_dotted(sluice):
     nested = {"failureStrategy": {"mode": "retry", "maxRetries": 7, "backoff": {"jitter": 0.5}},
               "orderingGuarantee": True, "visibilityTimeout": "2s"}
@@ -82,6 +102,11 @@ def settings_that_were_shown_create_the_same_queue(sluice):
     settings = sluice.json("queue", "show", "one")["settings"]
     sluice.ok("queue", "create", "two", "--config", "-", input=json.dumps(settings))
     same(sluice.json("queue", "show", "two")["settings"], settings)
+    shown = sluice.ok("queue", "show", "one", "--json").out
+    sluice.ok("queue", "create", "three", "--config", "-", input=shown)
+    same(sluice.json("queue", "show", "three")["settings"], settings)
+    sluice.refused(INVALID, "queue", "create", "four", "--config", "-", input='{"queue": "x", "shards": 2}',
+                   says="queue")
 
 
 @case

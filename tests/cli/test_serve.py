@@ -86,7 +86,7 @@ def nodes_may_share_a_store_but_not_an_address(sluice):
     sluice.create("tasks")
     with Node(sluice) as one, Node(sluice) as two:
         same(one.ask("POST", "/v1/queues/tasks/messages", {"body": "x"})[0], 201)
-        same(len(two.ask("POST", "/v1/queues/tasks/receive", {"wait": "5s"})[1]["messages"]), 1)
+        same(len(two.ask("POST", "/v1/queues/tasks/receive", {"wait": "20s"})[1]["messages"]), 1)
         sluice.refused(UNAVAILABLE, "serve", "--listen", one.address, says=one.address.split(":")[1], field="listen")
 
 

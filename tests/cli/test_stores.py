@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 
-from harness import CORRUPT, case, contains, holds, main, on_a_store, same
+from harness import CORRUPT, INVALID, NOT_FOUND, case, contains, holds, main, on_a_store, same
 
 LOOKING = [["stats", "q"], ["peek", "q"], ["audit", "q"], ["queue", "show", "q"]]
 TOUCHING = [["receive", "q"], ["send", "q", "x"], ["queue", "pause", "q"], ["queue", "purge", "q", "--yes"],
@@ -72,6 +72,52 @@ def a_path_that_is_no_folder_is_refused(sluice):
 def a_url_that_is_not_known_is_refused(sluice):
     for url in ("ftp://example.com/x", "redis://example.com/0"):
         sluice.refused(2, "stats", "--store", url, says=url)
+
+
+@case
+def a_url_without_its_scheme_is_no_directory(sluice):
+    for url, meant in [("localhost:7401", "http://localhost:7401"), ("127.0.0.1:7402", "http://127.0.0.1:7402"),
+                       ("node.example:7333/", "http://node.example:7333/"), ("s3:bucket/p", "s3://bucket/p"),
+                       ("s3:/bucket", "s3://bucket"), ("https:/host", "https://host"), ("http:host:1", "http://host:1"),
+                       ("file:/var/x", "file:///var/x"), ("mem:x", "mem:"), ("a:b", "./a:b")]:
+        for words in (["stats"], ["send", "q", "x", "--create"], ["doctor"]):
+            told = sluice.run(*words, "--store", url)
+            same(told.status, INVALID, str(told))
+            contains(told.err, f'"{url}"', meant)
+        sluice.refused(INVALID, "queue", "create", "q", env={"SLUICE_STORE": url}, says=[url, meant], field="store")
+        holds(not os.path.exists(os.path.join(sluice.folder, url.split("/")[0])), f"{url} became a directory")
+
+
+@case
+def a_path_may_have_a_colon(sluice):
+    for path in ("./a:b", sluice.path("c:d"), "file://" + sluice.path("e:f")):
+        sluice.ok("queue", "create", "q", "--store", path)
+        same(sluice.ok("queue", "list", "-q", "--store", path).out, "q\n")
+    holds(os.path.isdir(sluice.path("a:b")), "it is somewhere else")
+
+
+@case
+def only_who_makes_something_makes_a_store(sluice):
+    there, home = sluice.path("none"), {"SLUICE_STORE": "", "HOME": sluice.path("home")}
+    os.mkdir(home["HOME"])
+    for env in ({"SLUICE_STORE": there}, home):
+        where = there if env["SLUICE_STORE"] else home["HOME"] + "/.local/share/sluice"
+        for words in (["stats"], ["queue", "list"]):
+            result = sluice.ok(*words, env=env)
+            same(result.out, "")
+            contains(result.err, f"there is no store at {where} yet")
+            same(sluice.ok(*words, "--json", env=env).out, "")
+        for words in (["stats", "q"], ["peek", "q"], ["show", "q", "x"], ["events", "q"], ["audit", "q"],
+                      ["queue", "show", "q"], ["receive", "q"], ["send", "q", "x"], ["ack", "q", "x"],
+                      ["queue", "pause", "q"], ["redrive", "q"], ["work", "q", "--", "true"]):
+            result = sluice.run(*words, env=env)
+            same(result.status, NOT_FOUND, str(result))
+        result = sluice.run("doctor", env=env)
+        same(result.status, NOT_FOUND, str(result))
+        contains(result.out, f"there is no store at {where} yet")
+        holds(not os.path.exists(where) and not os.path.exists(home["HOME"] + "/.local"), "a look made a store")
+        sluice.ok("send", "q", "x", "--create", env=env)
+        holds(os.path.isdir(where), "there is none still")
 
 
 def unprivileged(sluice, *arguments):

@@ -90,13 +90,20 @@ def the_default_store_is_made_with_its_parents(sluice):
     sluice.ok("queue", "create", "one", env=env)
     holds(os.path.isdir(f"{home}/.local/share/sluice"), "it is somewhere else")
     same(sluice.ok("queue", "list", "-q", env=env).out, "one\n")
+    data = sluice.path("data")
+    sluice.ok("queue", "create", "two", env=env | {"XDG_DATA_HOME": data})
+    holds(os.path.isdir(f"{data}/sluice"), "XDG_DATA_HOME is not heard")
+    same(sluice.ok("queue", "list", "-q", env=env | {"XDG_DATA_HOME": "data"}).out, "one\n")
 
 
 @case
 def the_version_is_told(sluice):
     version = sluice.json("version")
     same(list(version), ["version"])
-    same(sluice.ok("version").out, f"sluice {version['version']}\n")
+    for words in (["version"], ["--version"], ["-V"], ["--quiet", "--version"]):
+        same(sluice.ok(*words).out, f"sluice {version['version']}\n")
+    same(sluice.ok("--version", "--json").lines(), [version])
+    contains(sluice.ok("help").out, "--version")
 
 
 def words_for(sluice, *typed):
@@ -121,6 +128,15 @@ def completion_knows_commands_options_and_queues(sluice):
     same(words_for(sluice, "peek", "tasks", "--state", "d"), ["delayed", "dead"])
     same(words_for(sluice, "send", "tasks", "--lines", ""), [":files"])
     same(words_for(sluice, "help", "queue", "l"), ["list"])
+    same(words_for(sluice, "queue", "create", "x", "orderingMode="), ["orderingMode=fifo", "orderingMode=lifo"])
+    same(words_for(sluice, "queue", "set", "tasks", "failureStrategy.deadLetterQueue=o"),
+         ["failureStrategy.deadLetterQueue=other"])
+    same(words_for(sluice, "serve", "--set", "log.l"), ["log.level="])
+    same(words_for(sluice, "token", "new", "--scope", "read,s"), ["read,send"])
+    for option in ("--tokens", "--tls-key", "--config", "--store"):
+        same(words_for(sluice, "serve", option, "x"), [":files"])
+    same(words_for(sluice, "stats", "--store=/t"), [":files"])
+    same(words_for(sluice, "--ver"), ["--version"])
     same(words_for(sluice, "--store", sluice.store, "receive", "o"), ["other"])
 
 
@@ -139,10 +155,11 @@ def bash_completes_with_the_script(sluice):
     os.symlink(os.environ["SLUICE"], f"{bin}/sluice")
     script = """source <(sluice completion bash)
 try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluice 2>/dev/null; echo "${COMPREPLY[*]}"; }
-try sluice rec; try sluice receive ta; try sluice queue cr; try sluice send tasks --gr"""
+try sluice rec; try sluice receive ta; try sluice queue cr; try sluice send tasks --gr
+try sluice queue create x orderingMode = l; try sluice queue create x orderingMode =; try sluice serve --set log.l"""
     run = subprocess.run(["bash", "-c", script], env=sluice.env | {"PATH": f"{bin}:{os.environ['PATH']}"},
                          capture_output=True, text=True, check=True)
-    same(run.stdout, "receive\ntasks\ncreate\n--group\n")
+    same(run.stdout, "receive\ntasks\ncreate\n--group\nlifo\nfifo lifo\nlog.level=\n")
 
 
 main()
