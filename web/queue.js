@@ -82,12 +82,36 @@ function makePause(name) {
   return { badge, button, update };
 }
 
+// What left for the dead-letter queue is in no tab of this one: without it the numbers do not add up.
+function makeLetters(name) {
+  const node = h("span", { class: "muted letters", hidden: true });
+  const number = h("span");
+  let asked = false;
+  function update({ moved }) {
+    node.hidden = !moved;
+    if (!moved) return;
+    setText(number, `${count(moved)} dead-lettered`);
+    if (asked) return;
+    asked = true;
+    node.replaceChildren(number);
+    api.showQueue(name).then(
+      ({ settings }) => {
+        const to = settings.failureStrategy?.deadLetterQueue;
+        if (to) node.replaceChildren(number, " to ", h("a", { href: queueLink(to) }, to));
+      },
+      () => (asked = false),
+    );
+  }
+  return { node, update };
+}
+
 export function queuePage({ go, again, parts: [name, key], query }) {
   const chosen = VIEWS.find((view) => view.key === (key ?? "ready"));
   const charts = makeCharts(() => live.queues.get(name)?.points ?? []);
   const tabs = makeTabs(name, chosen);
   const pause = makePause(name);
   const sums = h("span", { class: "muted sums" });
+  const letters = makeLetters(name);
   const missing = empty(
     api.hasToken()
       ? `There is no queue ${name} in this store, or this token may not read it.`
@@ -112,6 +136,7 @@ export function queuePage({ go, again, parts: [name, key], query }) {
       h("h1", { tabindex: "-1" }, name),
       pause.badge,
       sums,
+      letters.node,
       h("span", { class: "gap" }),
       send,
       pause.button,
@@ -134,6 +159,7 @@ export function queuePage({ go, again, parts: [name, key], query }) {
     charts.update();
     if (queue.stats) {
       tabs.update(queue.stats);
+      letters.update(queue.stats);
       if (!sums.textContent) tabs.seen(); // numbers make the tabs wider
       setText(sums, `${count(queue.stats.sent)} sent in all`);
     }

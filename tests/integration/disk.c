@@ -125,7 +125,10 @@ static void full_disk_refuses_and_loses_nothing(void **state)
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     scratch_remove(&scratch);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_CANNOT_MOUNT) skip();
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_CANNOT_MOUNT) {
+        (void)printf("# skipped: mounting is not allowed here\n");
+        return;
+    }
     assert_int_equal(status, 0);
 }
 
@@ -164,23 +167,26 @@ static void read_only_disk_refuses_and_loses_nothing(void **state)
     sys.allocate = ro_allocate;
     sys.open = ro_open;
     struct place place;
-    struct handle h;
+    struct handle h, hasty;
     place_open(&place, "file");
     place.files.sys = &sys;
-    place.options.patience_ms = 1000;
     handle_open(&h, &place);
     int64_t acknowledged = 0, unknown = 0;
     for (int i = 0; i < MORE_ADDS; i++) {
         assert_int_equal(handle_add(&h, "n", NULL), ERR_OK);
         acknowledged++;
     }
+    place.options.patience_ms = 3000; // nothing will come of waiting longer
+    handle_open(&hasty, &place);
+    place.options.patience_ms = 0;
     atomic_store(&read_only, true);
     for (int i = 0; i < 2; i++) {
-        enum err err = handle_add(&h, "n", NULL);
+        enum err err = handle_add(&hasty, "n", NULL);
         assert_true(err == ERR_UNKNOWN || err == ERR_UNAVAILABLE || err == ERR_DENIED);
         unknown += err == ERR_UNKNOWN;
     }
     atomic_store(&read_only, false);
+    handle_close(&hasty);
     handle_close(&h);
     handle_open(&h, &place); // a handle whose write could not be undone is dead: a new one goes on
     int64_t value = handle_value(&h, "n");

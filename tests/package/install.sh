@@ -30,4 +30,11 @@ try "one links with the archive" \
 try "and runs too" "$dir/static" "$dir/store" tasks hello
 only_ours() { ! nm -D --defined-only "$lib/libsluice.so" | awk '$2 ~ /[A-Z]/ {print $3}' | grep -v '^sluice_'; }
 try "the shared library shows sluice_ names only" only_ours
+prefix=${lib%/lib*}
+unit_runs_it() {
+    grep -Fqx "ExecStart=${prefix#"$dir"}/bin/sluice serve --config /etc/sluice/sluice.conf" \
+        "$prefix/lib/systemd/system/sluice.service"
+}
+try "the unit starts the command that was installed beside it" unit_runs_it
+try "settings to begin with lie beside the documentation" test -s "$prefix/share/doc/sluice/sluice.conf"
 echo "1..$n"

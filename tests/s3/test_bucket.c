@@ -375,6 +375,7 @@ static void a_wall_clock_that_is_an_hour_off_changes_nothing(void **state)
         const struct s3_options options = {.wall_ms = clocks[i]};
         url_of(w->url, sizeof w->url, "", "");
         struct store *s = rig_open(w->url, &options);
+        int64_t before = clock_realtime_ms();
         if (i < 2) {
             ANSWERS(ERR_OK, &w->a, store_put_new(s, key, bytes_str("x"), &w->a));
             COSTS(&w->a, 2, 0, 0); // refused for the time, then right
@@ -383,8 +384,8 @@ static void a_wall_clock_that_is_an_hour_off_changes_nothing(void **state)
         } else {
             ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(s, "log", 1, 100, &w->a));
         }
-        int64_t now = clock_realtime_ms();
-        assert_in_range(w->a.time.lo, now - 3000, now + 1000);
+        // The second in which it was answered, or the one before: Ceph's clock is a little late.
+        assert_in_range(w->a.time.lo, before - 2000, clock_realtime_ms());
         assert_int_equal(w->a.time.hi - w->a.time.lo, 999);
         whole_life(s, &w->a);
         store_free(s);
@@ -450,13 +451,13 @@ static void a_replay_reads_ahead_and_the_tail_costs_one_get(void **state)
 static void a_wait_looks_less_and_less_often(void **state)
 {
     struct world *w = *state;
-    uint64_t looks = 0;
-    int64_t end = clock_boot_ms() + 1500;
-    while (clock_boot_ms() < end) { // in short pieces, as a watcher does
+    int looks = 0;
+    int64_t start = clock_boot_ms();
+    while (looks < 7) { // in short pieces, as a watcher does
         ANSWERS(ERR_NOT_FOUND, &w->a, store_wait(w->store, "log", 1, 50, &w->a));
-        looks += w->a.cost.reads;
+        looks += w->a.cost.reads > 0;
     }
-    assert_in_range(looks, 3, 9); // at 0, 25, 62, 117, 200, 324, 510, 789, 1207 ms
+    assert_true(clock_boot_ms() - start >= 500); // at 0, 25, 62, 117, 199, 322, 506 ms, or later
     ANSWERS(ERR_OK, &w->a, store_append(w->store, "log", 1, bytes_str("x"), &w->a));
     ANSWERS(ERR_OK, &w->a, store_wait(w->store, "log", 1, 5000, &w->a));
     COSTS(&w->a, 0, 1, 0);

@@ -44,7 +44,7 @@ static void an_authority_nobody_knows_is_refused_before_anything_is_sent(void **
 {
     (void)state;
     (void)unsetenv("AWS_CA_BUNDLE");
-    use("?timeoutMs=2000", ERR_UNAVAILABLE, "certificate");
+    use("?timeoutMs=20000", ERR_UNAVAILABLE, "certificate");
 }
 
 static void a_bundle_that_cannot_be_read_is_named(void **state)

@@ -9,7 +9,7 @@ import time
 import traceback
 
 LAUNCHER = sys.argv[1]
-SECONDS = 60
+SECONDS = 180
 
 
 def until(question, what):

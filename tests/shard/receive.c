@@ -290,6 +290,46 @@ static void keeper_of_time_writes_though_nobody_waits(void **state)
     pair_done(&p);
 }
 
+// Nobody waits, and whoever watches the events is to hear of it all the same.
+static void owner_writes_that_a_lock_expired_soon_after(void **state)
+{
+    (void)state;
+    struct pair p = pair_new();
+    rig_does(&p.a, rig_own(&p.a, 1));
+    rig_sent(&p.a, "a job");
+    uint64_t ticket = rig_receive(&p.a, "one", 1, 0);
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, ticket).count, 1);
+    uint64_t slot = rig_slot(&p.a);
+    rig_pass(&p.a, 30000); // the queue's visibilityTimeout
+    rig_settle(&p.a);
+    assert_int_equal(rig_slot(&p.a), slot); // the next ones' locks may share its entry
+    assert_true(shard_wake_at(p.a.shard) <= p.a.now.hi + 1100);
+    rig_pass(&p.a, 1100);
+    rig_settle(&p.a);
+    assert_int_equal(rig_slot(&p.a), slot + 1);
+    assert_int_equal(machine_wake_at(shard_machine(p.a.shard)), TIME_NEVER);
+    rig_pass(&p.a, LONG_MS);
+    rig_settle(&p.a);
+    assert_int_equal(rig_slot(&p.a), slot + 1); // an idle owner writes nothing
+    pair_done(&p);
+}
+
+// A delay that ends is nobody's news, and a million of them would be a million entries.
+static void owner_writes_nothing_for_times_sake_while_nothing_is_locked(void **state)
+{
+    (void)state;
+    struct pair p = pair_new();
+    rig_does(&p.a, rig_own(&p.a, 1));
+    rig_does(&p.a, rig_worker(&p.a, "one", 1, 10000));
+    uint64_t slot = rig_slot(&p.a);
+    rig_pass(&p.a, 20000);
+    rig_settle(&p.a);
+    assert_int_equal(rig_slot(&p.a), slot);
+    assert_true(shard_wake_at(p.a.shard) > p.a.now.lo);
+    pair_done(&p);
+}
+
 // ---- refusals without an entry
 
 static struct pair full_pair(void)
@@ -490,6 +530,8 @@ int main(void)
         cmocka_unit_test(halted_journal_answers_everybody),
         cmocka_unit_test(nothing_is_written_for_times_sake_unless_somebody_waits),
         cmocka_unit_test(keeper_of_time_writes_though_nobody_waits),
+        cmocka_unit_test(owner_writes_that_a_lock_expired_soon_after),
+        cmocka_unit_test(owner_writes_nothing_for_times_sake_while_nothing_is_locked),
         cmocka_unit_test(full_queue_refuses_without_an_entry_at_a_fresh_tail),
         cmocka_unit_test(full_queue_refuses_only_what_it_must),
         cmocka_unit_test(an_ack_and_the_claim_behind_it_share_an_entry),

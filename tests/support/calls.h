@@ -6,9 +6,23 @@
 #include "../unit/unit.h"
 #include "api/inside.h"
 #include "api/later.h"
+#include "os/clock.h"
 
 #include <pthread.h>
 #include <time.h>
+
+// A handle whose patience is short, for the one call that is to outlast it, may lose it with any
+// other on a busy machine. Makes such a call until it is answered: one that may be made again.
+#define SURELY(call)                                                                               \
+    do {                                                                                           \
+        int64_t give_up_ = clock_boot_ms() + DEADLINE_MS;                                          \
+        enum sluice_code code_;                                                                    \
+        do                                                                                         \
+            code_ = (call);                                                                        \
+        while ((code_ == SLUICE_UNAVAILABLE || code_ == SLUICE_UNKNOWN) &&                         \
+               clock_boot_ms() < give_up_);                                                        \
+        assert_int_equal(code_, SLUICE_OK);                                                        \
+    } while (0)
 
 struct call {
     struct later later; // first

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #define STEPS_MAX 4096
-#define COARSE_MS 20
+#define COARSE_MS 1000
 
 struct step {
     int64_t at; // real time
@@ -45,7 +45,8 @@ static struct interval shift_interval(const struct shift *f, struct interval t)
 }
 
 // The server's clock is ours: a moment during the call is one between its start and its end. It may
-// tell the second a little late: Ceph reads the kernel's coarse clock.
+// tell the second a little late: Ceph reads the kernel's coarse clock, which stands still as long
+// as the processor that moves it has no time.
 static struct interval narrowed(struct interval told, int64_t start, int64_t end)
 {
     if (told.lo == TIME_DAWN) return told;

@@ -79,6 +79,10 @@ await run({
       "failureStrategy.deadLetterQueue": "letters_dead",
     });
     const id = await kill(node, "letters", { body: "returned to sender" });
+    await page.visit("#/queues/letters");
+    await shows(page.locator(".letters"), "1 dead-lettered to letters_dead");
+    await page.locator(".letters a").click();
+    await page.getByRole("heading", { name: "letters_dead" }).waitFor();
     await page.visit("#/queues/letters_dead");
     await page.locator("small", { hasText: "died in letters: no address" }).waitFor();
     await page.locator("tbody .row-link").click();

@@ -307,6 +307,21 @@ bool hand_dispatch(struct hand *w)
     return granted;
 }
 
+void hand_publish(struct hand *w, const char *worker, uint32_t max, int64_t ticket_ms)
+{
+    CLEANUP(buf_done) struct buf payload;
+    CLEANUP(buf_done) struct buf rows;
+    buf_init(&payload, 1 << 10);
+    buf_init(&rows, 1 << 10);
+    ticket_row_put(&rows, &(struct ticket_row){.worker = bytes_str(worker), .max = max});
+    struct op_publish op = {
+        .request = request_new(), .ticket_ms = ticket_ms, .count = 1, .rows = buf_bytes(&rows)};
+    entropy_fill(op.seed, sizeof op.seed);
+    publish_encode(&payload, &op);
+    struct result result;
+    assert_int_equal(bench_perform(w, OP_PUBLISH, &payload, &result), ERR_OK);
+}
+
 enum reason hand_recover(struct hand *w, const char *worker)
 {
     CLEANUP(buf_done) struct buf payload;

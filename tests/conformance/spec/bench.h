@@ -87,6 +87,8 @@ int64_t hand_until(struct hand *w);              // of the last renewal
 enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms);
 void hand_own(struct hand *w, uint64_t token); // becomes the shard's owner
 bool hand_dispatch(struct hand *w);            // as the owner; true: it tried to grant something
+// As the owner: tickets for one worker, which wait for it that long.
+void hand_publish(struct hand *w, const char *worker, uint32_t max, int64_t ticket_ms);
 enum reason hand_recover(struct hand *w, const char *worker); // as the owner
 
 void hand_pause(struct hand *w);

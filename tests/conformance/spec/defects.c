@@ -20,10 +20,10 @@ static void crashed_workers_message_comes_back(void **state)
     uint64_t seq = hand_send(one, "a job");
     struct held_message m, again;
     assert_true(hand_claim_one(one, &m));
-    hand_close(one); // and nobody tells the queue
-    bench_pass(b, 29000);
+    hand_close(one);      // and nobody tells the queue
+    bench_pass(b, 20000); // and what the machine takes: much less than is left
     assert_false(hand_claim_one(two, &again));
-    bench_pass(b, 2000);
+    bench_pass(b, 11000);
     assert_true(hand_claim_one(two, &again));
     assert_int_equal(again.seq, seq);
     assert_string_equal(again.body, "a job");
@@ -37,15 +37,15 @@ static void tickets_of_a_dead_worker(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *boss = hand_new(b, "tasks", "boss", NULL);
-    struct hand *dead = hand_new(b, "tasks", "dead", NULL);
-    struct hand *alive = hand_new(b, "tasks", "alive", NULL);
+    struct hand *boss = hand_new(b, "tasks", "boss", "visibilityTimeout=1h", NULL);
+    struct hand *dead = hand_new(b, "tasks", "dead", "visibilityTimeout=1h", NULL);
+    struct hand *alive = hand_new(b, "tasks", "alive", "visibilityTimeout=1h", NULL);
     hand_own(boss, 1);
-    assert_int_equal(hand_register(dead, 2, 2000), REASON_NONE);
+    assert_int_equal(hand_register(dead, 2, 60000), REASON_NONE);
     uint64_t first = hand_send(boss, "first");
     hand_send(boss, "second");
     hand_send(boss, "third");
-    assert_true(hand_dispatch(boss));
+    hand_publish(boss, "dead", 2, 3600000);
     assert_int_equal(hand_stats(boss).tickets, 2);
     hand_close(dead);
     struct held_message third;
@@ -53,7 +53,7 @@ static void tickets_of_a_dead_worker(void **state)
     assert_string_equal(third.body, "third");
     struct receiver r;
     receiver_start(&r, alive, "alive");
-    bench_pass(b, 3000); // its heartbeat is overdue, the tickets themselves are not
+    bench_pass(b, 61000); // its heartbeat is overdue, the tickets themselves are not
     receiver_end(&r);
     assert_int_equal(r.count, 1);
     assert_int_equal(r.got.seq, first); // in its old place
@@ -181,7 +181,7 @@ static void failed_claim_hides_nothing(void **state)
     bench_make_faulty(b);
     struct hand *patient = hand_new(b, "tasks", "one", NULL);
     struct hand *other = hand_new(b, "tasks", "two", NULL);
-    bench_patience(b, 300);
+    bench_patience(b, 3000); // a commit takes a small part of it on any machine
     struct hand *hasty = hand_new(b, "tasks", "one", NULL);
     uint64_t first = hand_send(patient, "first");
     uint64_t second = hand_send(patient, "second");

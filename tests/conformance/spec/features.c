@@ -16,18 +16,18 @@ static void registry_with_heartbeats(void **state)
     struct bench *b = bench_open(backend);
     struct hand *one = hand_new(b, "tasks", "one", NULL);
     struct hand *two = hand_new(b, "tasks", "two", NULL);
-    assert_int_equal(hand_register(one, 4, 10000), REASON_NONE);
-    assert_int_equal(hand_register(two, 4, 10000), REASON_NONE);
+    assert_int_equal(hand_register(one, 4, 60000), REASON_NONE);
+    assert_int_equal(hand_register(two, 4, 60000), REASON_NONE);
     assert_int_equal(hand_stats(two).workers, 2);
-    bench_pass(b, 6000);
-    assert_int_equal(hand_register(one, 4, 10000), REASON_NONE); // its heartbeat
-    bench_pass(b, 6000);
+    bench_pass(b, 35000);
+    assert_int_equal(hand_register(one, 4, 60000), REASON_NONE); // its heartbeat
+    bench_pass(b, 35000);
     hand_send(one, "any entry moves the time on");
     assert_int_equal(hand_stats(one).workers, 1); // two is cleaned up
-    bench_pass(b, 6000);
+    bench_pass(b, 35000);
     hand_send(one, "another one");
     assert_int_equal(hand_stats(one).workers, 0);
-    assert_int_equal(hand_register(one, 4, 10000), REASON_NONE); // a return is welcome
+    assert_int_equal(hand_register(one, 4, 60000), REASON_NONE); // a return is welcome
     assert_int_equal(hand_register(one, 0, 0), REASON_NONE);     // and so is a farewell
     assert_int_equal(hand_stats(two).workers, 0);
     bench_close(b);

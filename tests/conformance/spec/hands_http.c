@@ -142,6 +142,13 @@ static enum reason reason_of(const char *name)
     return REASON_NONE;
 }
 
+// A worker's own words are no reason of ours.
+static enum reason reason_told(const struct sluice_event *e)
+{
+    bool words = strcmp(e->type, "message-outcome") == 0 && strcmp(e->reason, "lock-expired") != 0;
+    return words || !*e->reason ? REASON_NONE : reason_of(e->reason);
+}
+
 static enum outcome_status status_of(const char *name)
 {
     for (int s = OUTCOME_PROCESSED; s < OUTCOME_STATUS_COUNT; s++)
@@ -466,7 +473,7 @@ static void keep_event(struct hand *w, const struct sluice_event *e)
     struct event one = {.slot = e->position,
                         .kind = kind_of(e->type),
                         .status = *e->status ? status_of(e->status) : OUTCOME_NONE,
-                        .reason = *e->reason ? reason_of(e->reason) : REASON_NONE,
+                        .reason = reason_told(e),
                         .at = e->time,
                         .seq = number_of(w, e->message),
                         .deliveries = e->attempt,
