@@ -51,8 +51,10 @@ static const char *queue_of(const struct hand *w)
 static void porter_rest(struct sluice *s)
 {
     porter_stop(s);
+    (void)pthread_mutex_lock(&s->lock);
     s->closing = false;
     (void)pthread_cond_init(&s->porter_woken, NULL);
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static void porter_work(struct sluice *s)
