@@ -210,9 +210,6 @@ static int serve_on(struct serve *s)
     struct server_config config;
     struct sluice_error error = {0};
     own.store = conf_text(s->conf, CONF_STORE);
-    if (strncmp(own.store, "http", 4) == 0 && strstr(own.store, "://"))
-        return cli_usage(s->cli, "--store", "%.200s is a node already; serve needs a store",
-                         own.store);
     allow_many_files();
     return_memory();
     struct sluice *store = cli_open_making(&own, &status);
