@@ -103,7 +103,7 @@ static enum peer peer_answers(struct forward *f, struct owner_peer *p)
 {
     enum peer peer = peer_ask(f->http, &p->name, PEER_ASK_MS);
     if (peer != PEER_PROVEN || p->remote) return peer;
-    if (*f->token && !peer_may_have_token(p->name.url)) return PEER_DECLINES;
+    if (*f->token && !peer_may_have_token(p->name.url, NULL)) return PEER_DECLINES;
     struct sluice_options options = {.timeout_ms = PEER_ASK_MS, .token = f->token};
     struct sluice *remote = NULL;
     if (remote_open_peer(&p->name, &options, &remote)) return PEER_DECLINES;

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHECK_MS   1000                   // how often an owner makes sure that it still is
@@ -56,9 +57,29 @@ bool owner_parse(const char *address, struct owner_name *out)
 {
     const char *at = address;
     *out = (struct owner_name){.url = ""};
-    bool good = take_word(&at, ' ', out->url) && take_word(&at, ' ', out->node) &&
-                take_word(&at, 0, out->incarnation);
-    return good && (strncmp(out->url, "http://", 7) == 0 || strncmp(out->url, "https://", 8) == 0);
+    return take_word(&at, ' ', out->url) && take_word(&at, ' ', out->node) &&
+           take_word(&at, 0, out->incarnation) && owner_url_is_good(out->url);
+}
+
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+    if (len == 0 || len > 5 || strspn(text, "0123456789") < len) return false;
+    long port = strtol(text, NULL, 10);
+    return port > 0 && port <= UINT16_MAX;
+}
+
+bool owner_url_is_good(const char *url)
+{
+    bool known = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    if (!known || strpbrk(strstr(url, "://") + 3, "/?#@ \t\\")) return false;
+    const char *host = strstr(url, "://") + 3;
+    size_t len = strcspn(host, ":");
+    if (*host == '[') {
+        len = strcspn(host, "]") + 1;
+        if (len < 4 || len > strlen(host)) return false;
+    }
+    return len > 0 && (host[len] == '\0' || (host[len] == ':' && is_port(host + len + 1)));
 }
 
 // ---- the node

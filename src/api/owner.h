@@ -34,6 +34,9 @@ struct owner_name {
 // False: it would be too long, or there is a character in it that would not come back.
 bool owner_print(const struct owner_name *name, char out[JOURNAL_ADDRESS_MAX + 1]);
 bool owner_parse(const char *address, struct owner_name *out); // false: it was not made by that
+// Whether a node can be reached by this URL: http or https, a host, perhaps a port, and nothing
+// else. A path or a user would let a journal direct callers to another service of that host.
+bool owner_url_is_good(const char *url);
 
 // From now on the handle is that of a node: it forwards nothing ...
 struct sluice;

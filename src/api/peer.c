@@ -248,11 +248,26 @@ static bool is_listed(const char *list, const char *host, const char *whole)
     return false;
 }
 
-bool peer_may_have_token(const char *url)
+bool peer_may_have_token(const char *url, const char *hosts)
 {
     char host[HOST_MAX], whole[HOST_MAX];
-    const char *list = getenv(PEER_HOSTS);
+    const char *list = hosts && *hosts ? hosts : getenv(PEER_HOSTS);
     if (!take_host(url, host, whole)) return false;
-    if (list && *list) return is_listed(list, host, whole);
-    return strncmp(url, "https://", 8) == 0 || is_loopback(host);
+    return list && *list ? is_listed(list, host, whole) : is_loopback(host);
+}
+
+bool peer_hosts_are_good(const char *hosts)
+{
+    size_t named = 0;
+    for (const char *at = hosts + strspn(hosts, ", "); *at; at += strspn(at, ", "), named++) {
+        char url[HOST_MAX + 8];
+        size_t len = strcspn(at, ", ");
+        if (len >= HOST_MAX) return false;
+        const char *colon = memchr(at, ':', len);
+        bool six = *at != '[' && colon && memchr(colon + 1, ':', len - (size_t)(colon + 1 - at));
+        (void)snprintf(url, sizeof url, six ? "http://[%.*s]" : "http://%.*s", (int)len, at);
+        if (!owner_url_is_good(url)) return false;
+        at += len;
+    }
+    return named > 0;
 }

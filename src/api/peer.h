@@ -7,8 +7,9 @@
 // alone would not do: 127.0.0.1 leads to another node on another machine, and a port that became
 // free to whoever took it.
 //
-// What the proof does not give is privacy: who can read packets can read tokens. These go to a
-// machine's own addresses, by TLS, or to hosts that the operator has named.
+// The proof is not privacy, and it only says that the node can write to this store. A token may be
+// valid elsewhere too. So a token goes to this machine's own addresses, or to hosts that the
+// operator has named.
 #pragma once
 
 #include "api/owner.h"
@@ -51,5 +52,8 @@ enum peer peers_find_out(struct peers *p, const struct owner_name *name);
 // Without asking: PEER_AWAY, PEER_DOUBTED, or PEER_PROVEN when nothing speaks against it. Cheap.
 enum peer peers_recall(struct peers *p, const struct owner_name *name);
 
-// Whether a token may be told to a node of this URL that has proven itself.
-bool peer_may_have_token(const char *url);
+// Whether a token may be sent to a node of this URL that has proven itself. hosts: "a, b:7333", the
+// only ones; NULL: those of the environment (PEER_HOSTS). If neither names any: loopback only.
+bool peer_may_have_token(const char *url, const char *hosts);
+// Whether the list has that form.
+bool peer_hosts_are_good(const char *hosts);

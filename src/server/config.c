@@ -504,6 +504,7 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .listen = c->values[CONF_LISTEN].text,
         .node = text_or_null(c, CONF_NODE),
         .advertise = text_or_null(c, CONF_ADVERTISE),
+        .peers = text_or_null(c, CONF_PEERS),
         .store = c->values[CONF_STORE].text,
         .insecure = c->values[CONF_INSECURE].number != 0,
         .access_log = c->values[CONF_LOG_REQUESTS].number != 0,

@@ -17,6 +17,8 @@
     X(NODE, "node", TEXT, "", 0, 0, false, "the node's name; empty: host and port")                \
     X(ADVERTISE, "advertise", TEXT, "", 0, 0, false,                                               \
       "the URL that others reach it by; empty: from listen")                                       \
+    X(PEERS, "peers", TEXT, "", 0, 0, false,                                                       \
+      "hosts of other nodes that clients' tokens may be sent to")                                  \
     X(TOKENS, "tokens", TEXT, "", 0, 0, true, "a file of tokens")                                  \
     X(INSECURE, "insecure", BOOL, "no", 0, 0, false, "may be reached from outside without tokens") \
     X(THREADS, "threads", NUMBER, "2", 1, 64, false, "that speak HTTP")                            \

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that name places: where the store is, and where others find the node.
+#include "api/peer.h"
 #include "api/place.h"
 #include "net/listen.h"
 #include "server/config.h"
 #include "server/inside.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,40 +56,30 @@ bool conf_check_folder(const struct conf *c, struct sluice_error *error)
 
 // ---- where others find it
 
-static bool is_port(const char *text, size_t len)
-{
-    if (len == 0 || len > 5 || strspn(text, "0123456789") < len) return false;
-    long port = strtol(text, NULL, 10);
-    return port > 0 && port <= UINT16_MAX;
-}
-
-// http://host, http://host:port or http://[::1]:port, and a path where a proxy has one.
-static bool is_url(const char *url)
-{
-    if (!is_node(url) || strpbrk(url, "?# \t@")) return false;
-    const char *host = strstr(url, "://") + 3;
-    size_t len = strcspn(host, "/"), name = strcspn(host, ":/");
-    if (*host == '[') {
-        name = strcspn(host, "]/") + 1;
-        if (name < 4 || name > len) return false;
-    }
-    if (name == 0) return false;
-    return name == len || (host[name] == ':' && is_port(host + name + 1, len - name - 1));
-}
-
 static bool check_advertise(const struct conf *c, struct sluice_error *error)
 {
     const char *url = conf_text(c, CONF_ADVERTISE);
-    if (!*url || is_url(url)) return true;
-    *error = error_of(SLUICE_INVALID, "", "advertise",
-                      "%s: advertise \"%.100s\" is not the URL of a node: http://host:port",
-                      conf_source(c, CONF_ADVERTISE), url);
+    if (!*url || owner_url_is_good(url)) return true;
+    *error = error_of(
+        SLUICE_INVALID, "", "advertise",
+        "%s: advertise \"%.100s\" is not the URL of a node: http://host:port, without a path",
+        conf_source(c, CONF_ADVERTISE), url);
+    return false;
+}
+
+static bool check_peers(const struct conf *c, struct sluice_error *error)
+{
+    const char *hosts = conf_text(c, CONF_PEERS);
+    if (!*hosts || peer_hosts_are_good(hosts)) return true;
+    *error = error_of(SLUICE_INVALID, "", "peers",
+                      "%s: peers \"%.100s\" is not a list of hosts: node-2, 10.0.0.5:7333",
+                      conf_source(c, CONF_PEERS), hosts);
     return false;
 }
 
 bool conf_check_places(const struct conf *c, struct sluice_error *error)
 {
-    return check_store(c, error) && check_advertise(c, error);
+    return check_store(c, error) && check_advertise(c, error) && check_peers(c, error);
 }
 
 // ---- what they are when nobody sets them, as server.c makes them

@@ -36,6 +36,7 @@ struct there {
 };
 
 struct relays {
+    char *hosts; // that may be sent tokens; NULL: as the environment says
     struct courier *courier;
     struct lanes *lanes;
     pthread_mutex_t lock;
@@ -53,9 +54,13 @@ struct relay {
     size_t lines_len;
 };
 
-struct relays *relays_new(void)
+struct relays *relays_new(const char *hosts)
 {
     struct relays *r = NEW(struct relays);
+    if (hosts) {
+        r->hosts = memory_new(strlen(hosts) + 1);
+        memcpy(r->hosts, hosts, strlen(hosts) + 1);
+    }
     const char *ca = getenv("SLUICE_CA");
     struct http_config config = {.ca_file = ca && *ca ? ca : NULL, .connect_ms = PATIENCE_MS};
     r->courier = courier_new();
@@ -75,6 +80,7 @@ void relays_free(struct relays *r)
         memory_free(t);
     }
     (void)pthread_mutex_destroy(&r->lock);
+    memory_free(r->hosts);
     memory_free(r);
 }
 
@@ -99,7 +105,7 @@ static void there_add(struct relays *r, const struct owner_name *name)
     struct greeting greeting = peer_greeting(&t->name);
     t->tls = strncmp(name->url, "https://", 8) == 0;
     if (!t->tls) t->place = courier_place_new(r->courier, name->url, &greeting);
-    t->may_have_token = peer_may_have_token(name->url);
+    t->may_have_token = peer_may_have_token(name->url, r->hosts);
     (void)pthread_mutex_lock(&r->lock);
     t->next = r->all;
     r->all = t;

@@ -12,7 +12,8 @@
 struct server;
 struct exchange;
 
-struct relays *relays_new(void);
+// hosts: of peer_may_have_token; copied.
+struct relays *relays_new(const char *hosts);
 void relays_free(struct relays *r); // NULL is fine; nothing may be under way
 
 // Before a handler does what it is for. Other than RELAY_NOT: the exchange is on its way, and is

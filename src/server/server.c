@@ -251,9 +251,10 @@ static enum sluice_code announce(struct server *s, struct sluice_error *error)
         (void)snprintf(url, sizeof url, "%s://%s:%u", scheme, name, port);
     else
         (void)snprintf(url, sizeof url, "%s://%s", scheme, s->address);
-    if (given && strncmp(given, "http://", 7) != 0 && strncmp(given, "https://", 8) != 0) {
+    if (given && !owner_url_is_good(given)) {
         *error = error_of(SLUICE_INVALID, "", "advertise",
-                          "\"%.100s\" is not the URL of a node: http://host:port", given);
+                          "\"%.100s\" is not the URL of a node: http://host:port, without a path",
+                          given);
         return error->code;
     }
     return owner_become(s->store, given ? given : url, s->node, error);
@@ -286,7 +287,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     enum sluice_code code = manners_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) s->pool = pool_new(POOL_THREADS, POOL_WAITING);
-    if (!code) s->relays = relays_new();
+    if (!code) s->relays = relays_new(s->config.peers);
     s->slow.log = &s->log;
     tally_watch(store, SLOW_MS, slow_tell, &s->slow);
     if (!code) owner_prepare(store);

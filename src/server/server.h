@@ -15,6 +15,8 @@ struct server_config {
     const char *listen;       // NULL: SERVER_LISTEN
     const char *node;         // its name; NULL: made from host and port
     const char *advertise;    // the URL that others reach it by; NULL: made from listen
+    const char *peers;        // hosts of nodes that clients' tokens may be sent to; NULL: as the
+                              // environment says (api/peer.h)
     const char *store;        // how the store is called, for whoever asks
     bool insecure;            // may listen beyond loopback without authentication
     bool access_log;          // a line for every request

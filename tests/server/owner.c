@@ -42,6 +42,14 @@ static void an_address_comes_back_as_it_was_printed(void **state)
                                       "http://h  n i",
                                       "http://h n i j",
                                       "http://h n\n i",
+                                      "http://h/path n i",
+                                      "http://h/ n i",
+                                      "http://h? n i",
+                                      "http://u@h n i",
+                                      "http://h\\@x n i",
+                                      "http://h:70000 n i",
+                                      "http://h: n i",
+                                      "http://[::1 n i",
                                       " n i"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (owner_parse(bad[i], &back)) fail_msg("\"%s\" was taken", bad[i]);

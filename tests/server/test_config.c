@@ -149,7 +149,12 @@ static void where_others_reach_it_is_a_url(void **state)
     refused("advertise = http://[::1:7333\n", "http://host:port");
     taken("advertise = http://host:7333\n");
     taken("advertise = https://[::1]:7333\n");
-    taken("advertise = https://queue.example.org/sluice\n"); // behind a proxy
+    refused("advertise = https://queue.example.org/sluice\n", "without a path");
+    refused("peers = node-2/x\n", "a.conf:1: peers \"node-2/x\" is not a list of hosts");
+    refused("peers = http://node-2\n", "is not a list of hosts");
+    refused("peers = node-2:0\n", "is not a list of hosts");
+    refused("peers = ,\n", "is not a list of hosts");
+    taken("peers = node-2, 10.0.0.5:7333 fe80::1,[fe80::2]:7333\n");
 }
 
 static void what_is_not_set_says_what_it_will_be(void **state)
