@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server over libmicrohttpd. A request that is not answered by the time its handler returns is
 // suspended, and its answer resumes it.
+#define _GNU_SOURCE // strverscmp
 #include "base/check.h"
 #include "base/memory.h"
 #include "net/hangup.h"
@@ -31,6 +32,7 @@
 #define DISCARD_TIMES   4 // ... and more of one that turns out too large, when it is past refusing
 #define STREAM_MAX      ((size_t)1 << 20)
 #define STREAM_BLOCK    ((size_t)16 << 10)
+#define NOSNIFF         "X-Content-Type-Options", "nosniff" // a body is what its type says
 
 // The last version that takes a line feed alone for a line's end, and joins folded lines wrongly.
 #define LENIENT         "0.9.75"
@@ -96,6 +98,7 @@ static struct MHD_Response *response_with(struct bytes body)
         data ? MHD_create_response_from_buffer_with_free_callback(body.len, data, free_body)
              : MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     CHECK(response); // out of memory
+    (void)MHD_add_response_header(response, NOSNIFF);
     return response;
 }
 
@@ -413,6 +416,7 @@ struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct htt
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, s, stream_unread);
     CHECK(response); // out of memory
+    (void)MHD_add_response_header(response, NOSNIFF);
     put_headers(response, a);
     if (!put_answer(r, a->status, response, s, NULL)) MHD_destroy_response(response);
     return s;
@@ -512,7 +516,7 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     (void)pthread_condattr_destroy(&steady);
     struct hangup_config watching = {.gone = request_client_gone, .tick = cut_slow, .ctx = h};
     h->looked_ms = clock_boot_ms();
-    h->checks_lines = strcmp(MHD_get_version(), LENIENT) <= 0;
+    h->checks_lines = strverscmp(MHD_get_version(), LENIENT) <= 0; // 0.9.100 is after 0.9.75
     h->hangup = hangup_new(&watching);
     h->daemon = start_daemon(h);
     if (h->daemon) {

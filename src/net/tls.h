@@ -8,7 +8,11 @@
 
 struct tls;
 
-#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+// TLS 1.2 without RSA key exchange, which has no forward secrecy, and without CBC, whose padding
+// has been attacked again and again.
+#define TLS_PRIORITIES                                                                             \
+    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-CIPHER-ALL:+AES-256-GCM:+CHACHA20-POLY1305:" \
+    "+AES-128-GCM"
 
 // PEM files: the certificate with its chain, its key, and the authorities that sign clients'
 // certificates (NULL: clients need none). NULL: why says what is wrong.

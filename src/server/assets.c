@@ -36,7 +36,6 @@ static void answer_asset(struct exchange *x, const struct asset *file)
         {"Cache-Control", "no-cache"},
         {"Vary", "Accept-Encoding"},
         {"Content-Security-Policy", POLICY},
-        {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
         {"Cross-Origin-Opener-Policy", "same-origin"},
         {"Cross-Origin-Resource-Policy", "same-origin"},

@@ -269,6 +269,26 @@ def a_log_line_is_one_json_object(sluice):
 # ---- TLS
 
 @case
+def tls_1_2_has_forward_secrecy_and_no_cbc(sluice):
+    cert, key = certificate(sluice, "ciphers")
+    with Node(sluice, "--tls-certificate", cert, "--tls-key", key, trust=cert) as node:
+        def taken(ciphers):
+            context = ssl.create_default_context(cafile=cert)
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            context.set_ciphers(ciphers + ":@SECLEVEL=0")
+            try:
+                return node.ask("GET", "/healthz", context=context)[0] == 200
+            except (ssl.SSLError, ConnectionError):
+                return False
+
+        same(taken("ECDHE+AESGCM"), True)
+        for weak in ("kRSA+AESGCM", "kRSA+AES", "ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES128-SHA",
+                     "ECDHE-RSA-AES256-SHA384:ECDHE-ECDSA-AES256-SHA384:ECDHE-ECDSA-AES128-SHA256",
+                     "CAMELLIA", "DHE-RSA-AES128-SHA"):
+            same((weak, taken(weak)), (weak, False))
+
+
+@case
 def it_speaks_tls_and_takes_a_new_certificate_on_hangup(sluice):
     cert, key = certificate(sluice, "one")
     with Node(sluice, "--tls-certificate", cert, "--tls-key", key, trust=cert) as node:

@@ -198,6 +198,7 @@ void ask(struct rig *r, const struct ask *a, struct reply *out)
     if (r->line < 0) r->line = dial(r);
     say_request(r->line, a);
     hear(r->line, strcmp(a->method, "HEAD") == 0, out);
+    assert_string_equal(reply_header(out, "X-Content-Type-Options"), "nosniff"); // every answer
     if (strcmp(reply_header(out, "Connection"), "close") == 0) {
         (void)close(r->line);
         r->line = -1;
