@@ -191,7 +191,7 @@ static void word(struct actor *a, const struct sluice_message *m)
     bool releases = !fails && chance_percent(&a->chance, RELEASE_PERCENT);
     bool acks = !fails && !releases;
     bool asked_again = false;
-    enum sluice_code code;
+    enum sluice_code code = SLUICE_OK;
     for (;;) {
         if (acks) code = sluice_ack(p->store, queue, &token, 1, &outcome, &error);
         if (fails) code = sluice_fail(p->store, queue, &token, 1, "on purpose", &outcome, &error);
