@@ -40,6 +40,7 @@ struct httpd_request {
     void *mine;
     void (*done)(void *mine, bool delivered);
     void (*gone)(void *mine);
+    size_t held; // by httpd_keep
     bool answered;
     int status;
     char answer_type[64];
@@ -166,7 +167,10 @@ const char *httpd_peer(const struct httpd_request *r)
 
 bool httpd_gone(struct httpd_request *r)
 {
-    return r->gone != NULL;
+    (void)pthread_mutex_lock(&lock);
+    bool gone = r->gone != NULL;
+    (void)pthread_mutex_unlock(&lock);
+    return gone;
 }
 
 void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered))
@@ -189,12 +193,18 @@ void httpd_watch(struct httpd_request *r, void (*gone)(void *mine))
 
 void httpd_keep(struct httpd_request *r)
 {
-    (void)r;
+    (void)pthread_mutex_lock(&lock);
+    r->held++;
+    (void)pthread_mutex_unlock(&lock);
 }
 
 void httpd_drop(struct httpd_request *r)
 {
-    (void)r;
+    (void)pthread_mutex_lock(&lock);
+    CHECK(r->held > 0);
+    r->held--;
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&lock);
 }
 
 void httpd_answer(struct httpd_request *r, const struct httpd_answer *a)
@@ -266,11 +276,11 @@ static void run_request(struct httpd_request *r)
     }
     if (!r->answered) node.config.handle(node.config.ctx, r);
     (void)pthread_mutex_lock(&lock);
-    bool waits = r->gone && !r->answered;
+    void (*gone)(void *mine) = r->answered ? NULL : r->gone;
     (void)pthread_mutex_unlock(&lock);
-    if (waits) r->gone(r->mine); // may come too late, like any hang-up
+    if (gone) gone(r->mine); // may come too late, like any hang-up
     (void)pthread_mutex_lock(&lock);
-    while (!r->answered)
+    while (!r->answered || r->held > 0)
         (void)pthread_cond_wait(&changed, &lock);
     (void)pthread_mutex_unlock(&lock);
     check_answer(r);

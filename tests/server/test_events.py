@@ -2,7 +2,7 @@
 """The stream of a queue that is deleted, and of the next one of its name; where a dead letter comes from."""
 import socket
 
-from harness import FENCED, case, contains, holds, main, same, until
+from harness import FENCED, case, contains, holds, main, measures_memory, same, until
 from serving import Node
 
 
@@ -98,7 +98,8 @@ def streams_that_nobody_reads_cost_little(sluice):
             line.request("GET", "/v1/queues/tasks/events")
         until(lambda: sample(node, "sluice_events_written_total") >= 8 * 2000, "every stream is as full as it gets")
         grown = sample(node, "process_resident_memory_bytes") - before
-        holds(grown < 8 * 16 * 2**20, f"8 streams took {grown / 2**20:.0f} MiB")
+        if measures_memory():
+            holds(grown < 8 * 16 * 2**20, f"8 streams took {grown / 2**20:.0f} MiB")
         for line in lines:
             line.close()
 
