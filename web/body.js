@@ -6,30 +6,52 @@ import { bytes } from "./format.js";
 const SHOWN_MAX = 65536; // characters or bytes before one has to ask for more
 const PAINT_MAX = 20000; // a longer JSON text is shown in one colour: each token is a node
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/g;
+const DEPTH_MAX = 64; // levels of JSON that are laid out; each one indents all lines inside it
 
-// By tokens, not by JSON.parse and back: numbers over 2^53 stay what they are.
-export function prettyTokens(text) {
-  const tokens = text.match(TOKEN) ?? [];
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/g;
+
+const isOpening = (token) => token === "{" || token === "[";
+const isClosing = (token) => token === "}" || token === "]";
+
+function kindOf(token, next) {
+  if (token[0] === '"') return next === ":" ? "json-key" : "json-text";
+  return /^[tfn]/.test(token) ? "json-word" : "json-number";
+}
+
+// By tokens, not by JSON.parse and back: numbers over 2^53 stay what they are. At most about max
+// characters: a nested text grows when it is laid out.
+export function prettyTokens(text, max = Infinity) {
+  const tokens = text.matchAll(TOKEN);
+  const take = () => tokens.next().value?.[0];
   const out = [];
-  let depth = 0;
+  let [depth, length, before, token, next] = [0, 0, "", take(), take()];
+  const put = (kind, word) => {
+    out.push([kind, word]);
+    length += word.length;
+  };
   const line = () => `\n${"  ".repeat(depth)}`;
-  tokens.forEach((token, index) => {
-    const next = tokens[index + 1];
-    if ("{[".includes(token)) {
-      const closes = next === "}" || next === "]";
+  while (token !== undefined && length < max) {
+    if (isOpening(token)) {
       depth++;
-      out.push(["", closes ? token : token + line()]);
-    } else if ("}]".includes(token)) {
-      const opened = ["{", "["].includes(tokens[index - 1]);
+      put("", isClosing(next) ? token : token + line());
+    } else if (isClosing(token)) {
       depth--;
-      out.push(["", opened ? token : line() + token]);
-    } else if (token === ",") out.push(["", token + line()]);
-    else if (token === ":") out.push(["", ": "]);
-    else if (token[0] === '"') out.push([next === ":" ? "json-key" : "json-text", token]);
-    else out.push([/^[tfn]/.test(token) ? "json-word" : "json-number", token]);
-  });
+      put("", isOpening(before) ? token : line() + token);
+    } else if (token === ",") put("", token + line());
+    else if (token === ":") put("", ": ");
+    else put(kindOf(token, next), token);
+    [before, token, next] = [token, next, take()];
+  }
   return out;
+}
+
+function isTooDeep(text) {
+  let depth = 0;
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (isOpening(token) && ++depth > DEPTH_MAX) return true;
+    if (isClosing(token)) depth--;
+  }
+  return false;
 }
 
 function isJson(text) {
@@ -62,7 +84,7 @@ const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.char
 function draw(kind, text, data, max) {
   if (kind === "hex") return [hexLines(data.subarray(0, max))];
   if (kind !== "json") return [text.slice(0, max)];
-  const tokens = prettyTokens(text);
+  const tokens = prettyTokens(text, Math.max(max, PAINT_MAX + 1));
   const whole = tokens.map(([, word]) => word).join("");
   if (whole.length > PAINT_MAX) return [whole.slice(0, max)];
   return tokens.map(([name, word]) => (name ? h("span", { class: name }, word) : word));
@@ -70,11 +92,13 @@ function draw(kind, text, data, max) {
 
 export function bodyView(message) {
   if (message.body === null || (message.body === undefined && message.bodyBase64 === undefined))
-    return h("p", { class: "empty" }, "A finished message has no body any more.");
+    return h("p", { class: "empty" }, "The body of a finished message is not kept.");
   const binary = message.bodyBase64 !== undefined;
   const data = binary ? fromBase64(message.bodyBase64) : new TextEncoder().encode(message.body);
   const text = binary ? "" : message.body;
-  const kinds = binary ? ["hex"] : isJson(text) ? ["json", "text", "hex"] : ["text", "hex"];
+  const json = !binary && isJson(text);
+  const tooDeep = json && isTooDeep(text);
+  const kinds = [json && !tooDeep && "json", !binary && "text", "hex"].filter(Boolean);
   let kind = kinds[0];
   let max = SHOWN_MAX;
   const view = h("pre", { class: "body", tabindex: "0", "aria-label": "Body" });
@@ -87,7 +111,7 @@ export function bodyView(message) {
         show();
       },
     },
-    "Show all of it",
+    "Show the whole body",
   );
   const buttons = kinds.map((one) =>
     h(
@@ -119,6 +143,8 @@ export function bodyView(message) {
       { class: "tools" },
       h("div", { class: "choices", role: "group", "aria-label": "Show the body as" }, buttons),
       h("span", { class: "muted" }, bytes(data.length)),
+      tooDeep &&
+        h("span", { class: "muted" }, `nested more than ${DEPTH_MAX} levels: shown as text`),
     ),
     view,
     more,
