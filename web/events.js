@@ -5,8 +5,8 @@ import { clockTime, count, moment } from "./format.js";
 import { queueLink } from "./queues.js";
 
 const until = (event) => (event.until ? ` until ${clockTime(event.until)}` : "");
-const by = (event) => (event.worker ? ` by ${event.worker}` : "");
-const why = (event) => (event.reason ? `: ${event.reason}` : "");
+const because = (words, { reason }) => (reason ? `${words}: ${reason}` : words);
+const next = ({ until: at }) => (at ? `; next attempt at ${clockTime(at)}` : "; next attempt soon");
 
 const cameFrom = ({ queue, id, reason }) =>
   reason ? `died in ${queue}: ${reason}` : `redriven: it was ${id}`;
@@ -14,29 +14,29 @@ const cameFrom = ({ queue, id, reason }) =>
 // type -> [the colour of its dot, words]
 const KINDS = {
   "message-enqueued": ["ready", (event) => (event.from ? cameFrom(event.from) : "sent")],
-  "message-claimed": ["locked", (event) => `locked${by(event)}${until(event)}`],
-  "message-released": ["ready", (event) => `given back${by(event)}`],
+  "message-claimed": ["locked", (event) => `locked${until(event)}`],
+  "message-released": ["ready", () => "released without counting a retry"],
   "message-moved": ["dead", () => "arrived in the dead-letter queue"],
-  "lock-renewed": ["locked", (event) => `lock renewed${by(event)}${until(event)}`],
-  "lock-renewal-rejected": ["dead", (event) => `renewal refused${why(event)}`],
-  "outcome-rejected": ["dead", (event) => `outcome refused${why(event)}`],
-  "lock-expired": ["dead", (event) => `lock of ${event.worker ?? "somebody"} expired`],
-  "ordering-best-effort": ["delayed", (event) => `handed out past ${count(event.count)} open ones`],
-  "tickets-published": ["locked", (event) => `ticket for ${event.worker ?? "a worker"}`],
-  "tickets-recovered": ["ready", () => "ticket taken back"],
+  "lock-renewed": ["locked", (event) => `lock renewed${until(event)}`],
+  "lock-renewal-rejected": ["dead", (event) => because("lock renewal refused", event)],
+  "outcome-rejected": ["dead", (event) => because("outcome refused", event)],
+  "lock-expired": ["dead", () => "lock expired without an answer"],
+  "ordering-best-effort": [
+    "delayed",
+    (event) => `delivered before ${count(event.count)} unfinished messages`,
+  ],
+  "tickets-published": ["locked", () => "ticket granted"],
+  "tickets-recovered": ["ready", () => "ticket returned"],
   "queue-configured": ["delayed", () => "settings changed"],
   "queue-paused": ["delayed", () => "queue paused"],
   "queue-resumed": ["ready", () => "queue resumed"],
-  "queue-purged": ["dead", (event) => `purged ${count(event.count)}`],
+  "queue-purged": ["dead", (event) => `purged ${count(event.count)} messages`],
   "queue-deleted": ["dead", () => "queue deleted"],
 };
 const OUTCOMES = {
   processed: ["done", () => "processed"],
-  retrying: [
-    "delayed",
-    (event) => `failed, tried again${event.until ? ` at ${clockTime(event.until)}` : ""}`,
-  ],
-  "dead-lettered": ["dead", () => "given up: dead"],
+  retrying: ["delayed", (event) => because("failed", event) + next(event)],
+  "dead-lettered": ["dead", (event) => because("dead, no attempt left", event)],
 };
 
 function kindOf(event) {
@@ -50,6 +50,7 @@ export const EVENT_COLUMNS = [
   { label: "Event" },
   { label: "Message" },
   { label: "Attempt", class: "number" },
+  { label: "Worker" },
   { label: "What happened", class: "wide" },
 ];
 export const HISTORY_COLUMNS = EVENT_COLUMNS.filter(({ label }) => label !== "Message");
@@ -74,6 +75,14 @@ export function eventRow(queue, event, withMessage = true) {
       { class: "number", "data-label": "Attempt" },
       event.attempt ? count(event.attempt) : "–",
     ),
+    h("td", { class: "worker", "data-label": "Worker" }, event.worker),
     h("td", { class: "wide" }, words(event)),
   );
+}
+
+// What a history says about failed attempts, in the form of a message's "failures".
+export function failureOf({ type, status, attempt, time, worker, reason }) {
+  const failed = type === "message-outcome" && status !== "processed";
+  if (!failed && type !== "lock-expired") return null;
+  return { attempt, at: time, worker, reason, kind: failed ? "failed" : "expired" };
 }

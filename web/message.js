@@ -3,7 +3,8 @@
 import * as api from "./api.js";
 import { bodyView } from "./body.js";
 import { empty, h, setText, stateBadge, table } from "./dom.js";
-import { HISTORY_COLUMNS, eventRow } from "./events.js";
+import { HISTORY_COLUMNS, eventRow, failureOf } from "./events.js";
+import { deathNote, eachAttemptOnce, failuresPanel } from "./failures.js";
 import { duration, moment } from "./format.js";
 import { live } from "./live.js";
 import { queueLink } from "./queues.js";
@@ -30,7 +31,7 @@ const FACTS = [
       message.state === "delayed" &&
       `in ${duration(Math.max(0, message.deadline - api.nodeNow()))}`,
   ],
-  ["Attempts", (message) => String(message.attempt)],
+  ["Attempts", (message) => message.attempt && String(message.attempt)],
   ["Retries counted", (message) => message.retries && String(message.retries)],
   ["Group", (message) => message.group],
   ["Priority", (message) => message.priority && String(message.priority)],
@@ -70,26 +71,41 @@ export function messagePage({ go, parts: [name, , id] }) {
   const body = h("div", {});
   const history = h("tbody", {});
   const problem = h("p", { class: "problem", role: "alert" });
-  const nothing = empty("The journal keeps no event of this message any more.");
+  const nothing = empty("The events of this message are no longer kept.");
   const list = table("History", HISTORY_COLUMNS, history);
   const back = queueLink(name);
   let shown = ""; // what the body and the headers were drawn from
   let outcome = ""; // the last word on a finished one
+  let attempts = 0; // by its events: the record of a finished one counts none
+  const failed = []; // by its events, for a node that does not list failures
+  const failures = failuresPanel();
+  const note = h("p", { class: "banner bad", role: "alert", hidden: true });
   let message = null;
 
   function show() {
     if (!message) return;
     const state = message.state === "finished" && outcome ? outcome : message.state;
     if (badge.textContent !== state) badge.replaceChildren(stateBadge(state));
-    const rows = FACTS.map(([label, words]) => [label, words({ ...message, state })]).filter(
-      ([, words]) => words,
-    );
+    const attempt = Math.max(message.attempt, attempts);
+    const rows = FACTS.map(([label, words]) => [
+      label,
+      words({ ...message, state, attempt }),
+    ]).filter(([, words]) => words);
     facts.replaceChildren(...pairs(rows));
+    showFailures();
     const fresh = JSON.stringify([message.body, message.bodyBase64, message.headers]);
     if (fresh === shown) return;
     shown = fresh;
     headers.replaceChildren(...showHeaders(message.headers));
     body.replaceChildren(bodyView(message));
+  }
+
+  function showFailures() {
+    const all = eachAttemptOnce(message.failures ?? failed);
+    failures.update(all);
+    const words = deathNote(message, all);
+    note.hidden = words.length === 0;
+    if (note.textContent !== h("p", {}, words).textContent) note.replaceChildren(...words);
   }
 
   const reader = makeReader(async () => {
@@ -113,6 +129,8 @@ export function messagePage({ go, parts: [name, , id] }) {
     if (!event) return;
     history.append(eventRow(name, event, false));
     if (event.type === "message-outcome") outcome = event.status;
+    if (failureOf(event)) failed.push(failureOf(event));
+    attempts = Math.max(attempts, event.attempt ?? 0);
     nothing.hidden = true;
     list.hidden = false;
     reader.soon();
@@ -134,6 +152,7 @@ export function messagePage({ go, parts: [name, , id] }) {
         headers,
       ),
     ),
+    failures.node,
     h(
       "section",
       { class: "panel", "aria-label": "History" },
@@ -160,6 +179,7 @@ export function messagePage({ go, parts: [name, , id] }) {
       badge,
     ),
     problem,
+    note,
     panels,
   );
   return {

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a message failed is on the page: reason, worker and time of every failed attempt.
+import { holds, run, same, until } from "./harness.mjs";
+import { DIES_AT_ONCE, kill, shows } from "./steps.mjs";
+
+const RETRIES_ONCE = {
+  "failureStrategy.maxRetries": 1,
+  "failureStrategy.backoff.initial": "0ms",
+};
+
+async function failTwice(node, queue) {
+  await node.create(queue, RETRIES_ONCE);
+  const id = await node.send(queue, { body: "x" });
+  for (const [worker, reason] of [
+    ["first-worker", "HTTP 502"],
+    ["second-worker", "disk full"],
+  ]) {
+    const { token } = await node.receive(queue, worker);
+    await node.settle(queue, "fail", token, { reason });
+  }
+  return id;
+}
+
+const cells = (page, section, cell) =>
+  page.locator(`section[aria-label="${section}"] tbody ${cell}`).allTextContents();
+
+const withWords = (page, words) => page.locator(".wide:visible", { hasText: words }).first();
+
+await run({
+  async a_history_names_the_reason_and_the_worker_of_each_failure({ page, node }) {
+    const id = await failTwice(node, "told");
+    await page.visit(`#/queues/told/message/${id}`);
+    const history = page.locator("section[aria-label=History]");
+    await history.locator("tr", { hasText: "dead, no attempt left: disk full" }).waitFor();
+    await history.locator("tr", { hasText: "failed: HTTP 502; next attempt" }).waitFor();
+    same(
+      await cells(page, "History", "td.worker"),
+      ["", "first-worker", "first-worker", "second-worker", "second-worker"],
+      "the workers of the history",
+    );
+  },
+
+  async an_activity_names_the_reason_and_the_worker_of_each_failure({ page, node }) {
+    await failTwice(node, "active");
+    await page.visit("#/queues/active/activity");
+    await withWords(page, "failed: HTTP 502").waitFor();
+    const row = page.locator("tr", { hasText: "dead, no attempt left: disk full" });
+    await shows(row.locator("td.worker"), "second-worker");
+  },
+
+  async a_message_page_lists_every_failed_attempt({ page, node }) {
+    const id = await failTwice(node, "listed");
+    await page.visit(`#/queues/listed/message/${id}`);
+    await until(async () => (await cells(page, "Failures", "tr")).length === 2, "two failures");
+    same(await cells(page, "Failures", "td.reason"), ["HTTP 502", "disk full"], "the reasons");
+    same(
+      await cells(page, "Failures", "td.worker"),
+      ["first-worker", "second-worker"],
+      "the workers",
+    );
+    const note = page.locator(".banner");
+    await note.waitFor();
+    const words = await note.textContent();
+    holds(
+      /^Dead\. Attempt 2 was the last, at .* by second-worker: disk full$/.test(words),
+      `the note says ${words}`,
+    );
+  },
+
+  async failures_that_the_node_lists_are_shown_without_events({ page, node }) {
+    await node.create("kept", DIES_AT_ONCE);
+    const id = await kill(node, "kept", { body: "x" });
+    const failures = [
+      { attempt: 1, at: 1767225600000, worker: "w7", reason: "", kind: "expired" },
+      { attempt: 2, at: 1767225601000, worker: "w8", reason: "no such user", kind: "failed" },
+    ];
+    await page.route(`**/v1/queues/kept/messages/${id}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), failures } });
+    });
+    await page.visit(`#/queues/kept/message/${id}`);
+    await until(async () => (await cells(page, "Failures", "tr")).length === 2, "two failures");
+    same(
+      await cells(page, "Failures", "td.reason"),
+      ["the lock expired: the worker did not answer in time", "no such user"],
+      "the reasons",
+    );
+  },
+
+  async a_dead_letter_names_its_queue_and_its_reason_first({ page, node }) {
+    await node.create("origin", {
+      "failureStrategy.mode": "dead-letter",
+      "failureStrategy.deadLetterQueue": "origin-dead",
+    });
+    await kill(node, "origin", { body: "x" });
+    await page.visit("#/queues/origin-dead/ready");
+    await page.locator("tbody .row-link").click();
+    const note = page.locator(".banner");
+    await note.waitFor();
+    const words = await note.textContent();
+    holds(
+      /^Dead letter\. Died in origin at .* after 0 retries: no address$/.test(words),
+      `the note says ${words}`,
+    );
+  },
+
+  async a_finished_message_shows_the_attempts_that_it_took({ page, node }) {
+    await node.create("taken", RETRIES_ONCE);
+    const id = await node.send("taken", { body: "x" });
+    const first = await node.receive("taken", "w");
+    await node.settle("taken", "fail", first.token, { reason: "busy" });
+    const second = await node.receive("taken", "w");
+    await node.settle("taken", "ack", second.token);
+    await page.visit(`#/queues/taken/message/${id}`);
+    const attempts = page.locator(".facts div", { hasText: "Attempts" }).locator("dd");
+    await shows(attempts, "2");
+  },
+
+  async a_body_that_is_nested_too_deep_is_shown_as_text({ page, node }) {
+    await node.create("deep");
+    const body = `${"[".repeat(200000)}${"]".repeat(200000)}`;
+    const id = await node.send("deep", { body });
+    await page.visit(`#/queues/deep/message/${id}`);
+    await page.locator("pre.body[data-kind=text]").waitFor();
+    await page.getByText("nested more than 64 levels: shown as text").waitFor();
+    same(await page.getByRole("button", { name: "JSON" }).count(), 0, "offers of JSON");
+    const shallow = await node.send("deep", { body: '[[{"a":"[[[["}]]' });
+    await page.visit(`#/queues/deep/message/${shallow}`);
+    await page.locator("pre.body[data-kind=json]").waitFor();
+  },
+});

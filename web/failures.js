@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a message failed: one row for each failed attempt, and a sentence about its death.
+import { h, table } from "./dom.js";
+import { count, moment } from "./format.js";
+import { queueLink } from "./queues.js";
+
+const COLUMNS = [
+  { label: "Attempt", class: "number" },
+  { label: "Time" },
+  { label: "Worker" },
+  { label: "Reason", class: "wide" },
+];
+
+// An expired lock has no reason of its own.
+function reasonOf({ reason, kind }) {
+  if (reason && reason !== "lock-expired") return reason;
+  if (reason === "lock-expired" || kind?.includes("expire"))
+    return "the lock expired: the worker did not answer in time";
+  return "the worker gave no reason";
+}
+
+function row(failure) {
+  return h(
+    "tr",
+    {},
+    h(
+      "td",
+      { class: "number", "data-label": "Attempt" },
+      failure.attempt ? count(failure.attempt) : "–",
+    ),
+    h("td", { class: "time" }, failure.at ? moment(failure.at) : "–"),
+    h("td", { class: "worker", "data-label": "Worker" }, failure.worker),
+    h("td", { class: "wide reason" }, reasonOf(failure)),
+  );
+}
+
+// The events tell an expiry and the death that it caused: both are the same attempt.
+export function eachAttemptOnce(failures) {
+  const byAttempt = new Map();
+  for (const failure of failures) byAttempt.set(failure.attempt || failure.at, failure);
+  return [...byAttempt.values()];
+}
+
+export function failuresPanel() {
+  const body = h("tbody", {});
+  const list = table("Failures", COLUMNS, body);
+  const node = h(
+    "section",
+    { class: "panel failures", "aria-label": "Failures", hidden: true },
+    h("h2", {}, "Failures"),
+    list,
+  );
+  let shown = "";
+  const update = (failures) => {
+    const fresh = JSON.stringify(failures);
+    if (fresh === shown) return;
+    shown = fresh;
+    node.hidden = failures.length === 0;
+    body.replaceChildren(...failures.map(row));
+  };
+  return { node, update };
+}
+
+// Red, first on the page: a dead letter names its queue, a message dead in place its last failure.
+export function deathNote({ state, from }, failures) {
+  if (from?.reason)
+    return [
+      h("strong", {}, "Dead letter. "),
+      "Died in ",
+      h("a", { href: queueLink(from.queue) }, from.queue),
+      ` at ${moment(from.diedAt)} after ${count(from.retries)} `,
+      from.retries === 1 ? "retry" : "retries",
+      `: ${reasonOf(from)}`,
+    ];
+  const last = failures.at(-1);
+  if (state !== "dead" || !last) return [];
+  return [
+    h("strong", {}, "Dead. "),
+    `Attempt ${count(last.attempt)} was the last, at ${moment(last.at)}`,
+    last.worker ? ` by ${last.worker}` : "",
+    `: ${reasonOf(last)}`,
+  ];
+}
