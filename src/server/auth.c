@@ -101,6 +101,20 @@ bool auth_may(const struct exchange *x, enum scope scope, const char *queue)
     return judge(x, scope, queue, NULL) == ALLOWED;
 }
 
+unsigned auth_scopes(const struct exchange *x, const char *queue)
+{
+    struct server *s = x->server;
+    unsigned scopes = 0;
+    (void)pthread_rwlock_rdlock(&s->tokens_lock);
+    const char *secret = s->tokens ? secret_of(x) : NULL;
+    const struct token *t = secret ? tokens_find(s->tokens, secret) : NULL;
+    bool valid = t && !token_expired(t, clock_realtime_ms());
+    for (enum scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
+        if (!s->tokens || (valid && token_allows(t, scope, queue))) scopes |= 1U << scope;
+    (void)pthread_rwlock_unlock(&s->tokens_lock);
+    return scopes;
+}
+
 bool auth_admit(struct exchange *x)
 {
     const struct route *r = x->route;

@@ -187,6 +187,8 @@ bool auth_admit(struct exchange *x);
 bool auth_allow(struct exchange *x, enum scope scope, const char *queue);
 // The same as a question.
 bool auth_may(const struct exchange *x, enum scope scope, const char *queue);
+// All scopes for a queue, a bit for each (1 << scope); "": those for any queue.
+unsigned auth_scopes(const struct exchange *x, const char *queue);
 bool auth_asks_tokens(struct server *s);
 
 // ---- log.c: one line for the request

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+#define LETTERS_KEY     "failureStrategy.deadLetterQueue"
 
 // True: go on. False: it was answered with the error.
 static bool fine(struct exchange *x, enum sluice_code code, const struct sluice_error *error)
@@ -56,48 +57,80 @@ struct list_query {
 
 #define LIST_MAX 10000 // queues in one answer
 
+static struct json *scopes_json(unsigned scopes)
+{
+    struct json *list = json_list_new();
+    for (enum scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
+        if (scopes & 1U << scope) json_list_text(list, scope_name(scope));
+    return list;
+}
+
+static const char *letters_of(const struct sluice_queue_info *info)
+{
+    for (size_t i = 0; i < info->settings_len; i++)
+        if (strcmp(info->settings[i].key, LETTERS_KEY) == 0) return info->settings[i].value;
+    return "";
+}
+
+// One that the request may read.
+struct shown {
+    const char *name;
+    unsigned scopes;
+};
+
 // One row. A queue that cannot be read says why, and hides no other.
-static void add_queue(struct json *list, const char *name, const struct list_query *want,
+static void add_queue(struct json *list, const struct shown *queue, const struct list_query *want,
                       const struct sluice_sight *seen)
 {
     const struct sluice_error *why = &seen->error;
     if (why->code == SLUICE_NOT_FOUND) return; // deleted meanwhile
     struct json *o = json_new();
-    json_text(o, "name", name);
+    json_text(o, "name", queue->name);
+    if (!want->names) json_take(o, "scopes", scopes_json(queue->scopes));
     if (why->code) json_text(o, "code", sluice_code_name(why->code));
     if (why->code) json_text(o, "detail", why->message);
     json_list_take(list, o);
     if (!seen->info) return;
     json_text(o, "id", seen->info->id);
     json_bool(o, "paused", seen->info->paused);
-    if (want->stats && !why->code) json_take(o, "stats", stats_json(name, &seen->stats));
+    if (*letters_of(seen->info)) json_text(o, "deadLetterQueue", letters_of(seen->info));
+    if (want->stats && !why->code) json_take(o, "stats", stats_json(queue->name, &seen->stats));
 }
 
-static bool is_listed(struct exchange *x, const char *name, const struct list_query *want)
+// Those that may be read, at most want->max. more: whether some are left.
+static size_t find_shown(struct exchange *x, const struct sluice_names *names,
+                         const struct list_query *want, struct shown *out, bool *more)
 {
-    return (!want->after || strcmp(name, want->after) > 0) && auth_may(x, SCOPE_READ, name);
+    size_t len = 0;
+    *more = false;
+    for (size_t i = 0; i < names->len && !*more; i++) {
+        struct shown queue = {.name = names->names[i]};
+        if (want->after && strcmp(queue.name, want->after) <= 0) continue;
+        queue.scopes = auth_scopes(x, queue.name);
+        if (!(queue.scopes & 1U << SCOPE_READ)) continue;
+        *more = len == (size_t)want->max;
+        if (!*more) out[len++] = queue;
+    }
+    return len;
 }
 
-// more: whether some are left.
 static struct json *list_json(struct exchange *x, const struct sluice_names *names,
                               const struct list_query *want, bool *more)
 {
     struct json *list = json_list_new();
-    const char **shown = memory_zeroed(names->len, sizeof *shown); // those that may be seen
+    struct shown *shown = memory_zeroed(names->len, sizeof *shown);
+    const char **wanted = memory_zeroed(names->len, sizeof *wanted);
     struct sluice_sight *seen = memory_zeroed(names->len, sizeof *seen);
-    size_t len = 0;
-    *more = false;
-    for (size_t i = 0; i < names->len && !*more; i++) {
-        if (!is_listed(x, names->names[i], want)) continue;
-        *more = len == (size_t)want->max;
-        if (!*more) shown[len++] = names->names[i];
-    }
-    unsigned what = SLUICE_SEE_INFO | (want->stats ? SLUICE_SEE_STATS : 0);
-    if (!want->names) sluice_look(x->server->store, shown, len, what, seen);
+    size_t len = find_shown(x, names, want, shown, more);
     for (size_t i = 0; i < len; i++)
-        add_queue(list, shown[i], want, &seen[i]);
+        wanted[i] = shown[i].name;
+    unsigned what = SLUICE_SEE_INFO | (want->stats ? SLUICE_SEE_STATS : 0);
+    if (!want->names) sluice_look(x->server->store, wanted, len, what, seen);
+    for (size_t i = 0; i < len; i++)
+        add_queue(list, &shown[i], want, &seen[i]);
     sluice_sights_done(seen, len);
     memory_free(seen);
+    memory_free(wanted);
     memory_free(shown);
     return list;
 }
@@ -122,6 +155,7 @@ void handle_queue_list(struct exchange *x)
     if (!fine(x, sluice_queue_list(x->server->store, &names, &error), &error)) return;
     struct json *o = json_new();
     json_take(o, "queues", list_json(x, names, &want, &more));
+    json_take(o, "scopes", scopes_json(auth_scopes(x, "")));
     if (more) json_bool(o, "more", true);
     sluice_names_free(names);
     answer_json(x, 200, o);
@@ -134,7 +168,7 @@ static bool may_use_letters(struct exchange *x, struct json_pairs *settings)
 {
     for (size_t i = 0; i < settings->len; i++) {
         const struct sluice_setting *row = &settings->rows[i];
-        if (strcmp(row->key, "failureStrategy.deadLetterQueue") != 0 || !*row->value) continue;
+        if (strcmp(row->key, LETTERS_KEY) != 0 || !*row->value) continue;
         if (auth_allow(x, SCOPE_ADMIN, row->value)) continue;
         json_pairs_done(settings);
         return false;

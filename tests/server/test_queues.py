@@ -73,6 +73,26 @@ def a_dead_letter_queue_is_named_by_who_may_make_it(sluice):
 
 
 @case
+def a_list_names_the_scopes_of_the_token_and_the_dead_letter_queues(sluice):
+    node, keys = guarded(sluice, boss="scope=admin queue=*",
+                         some="scope=read queue=* scope=send,work queue=jobs")
+    with node:
+        strategy = {"mode": "hybrid", "deadLetterQueue": "jobs-dead"}
+        node.does(201, "PUT", "/jobs", {"failureStrategy": strategy}, keys["boss"])
+        told = lambda key: node.does(200, "GET", "", headers=keys[key])
+        row = lambda key, name: next(q for q in told(key)["queues"] if q["name"] == name)
+        same(row("some", "jobs")["scopes"], ["read", "send", "work"])
+        same(row("some", "jobs-dead")["scopes"], ["read"])
+        same(told("some")["scopes"], ["read", "send", "work"], "for any queue")
+        same(row("boss", "jobs-dead")["scopes"], ["read", "send", "work", "admin"])
+        same(told("boss")["scopes"], ["read", "send", "work", "admin"])
+        same(row("some", "jobs")["deadLetterQueue"], "jobs-dead")
+        holds("deadLetterQueue" not in row("some", "jobs-dead"), "a queue without one names none")
+    with Node(sluice) as open_node:
+        same(open_node.does(200, "GET", "")["scopes"], ["read", "send", "work", "admin"], "without tokens")
+
+
+@case
 def a_queue_that_may_not_be_read_is_not_named(sluice):
     node, keys = guarded(sluice, boss="scope=admin queue=*", some="scope=admin queue=mail-*")
     with node:
