@@ -161,6 +161,7 @@ static void redrive_one(struct machine *m, uint32_t h)
     backlog_break(m);
     msg->seq = m->seq_next++;
     body_rename(m, from, msg->seq);
+    failures_drop(m, from);
     msg->retries = msg->deliveries = 0;
     msg->flags = 0;
     map_add(&m->by_seq, msg->seq, h);

@@ -144,4 +144,5 @@ void machine_check(const struct machine *m)
     check_scopes(m);
     check_lists(m);
     bodies_check(m);
+    failures_check(m);
 }

@@ -187,6 +187,7 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
     struct msg *msg = msg_at(m, h);
     CHECK(!lock_of(m, msg)->ticket);
     struct verdict v = judge(m, msg, failed);
+    failure_note(m, h, failed);
     lock_let_go(m, h, failed ? LOCK_END_RELEASED : LOCK_END_EXPIRED);
     *until = 0;
     if (v.state == STATE_DEAD || v.state == STATE_OUTBOUND) {

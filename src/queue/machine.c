@@ -41,6 +41,7 @@ static void done(struct machine *m)
     dedup_clear(m);
     requests_clear(m);
     bodies_clear(m);
+    failures_clear(m);
     memory_free(m->sources);
     memory_free(m->msgs);
     memory_free(m->locks);

@@ -55,13 +55,13 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define REQUEST_BYTES_MAX ((size_t)32 << 20)
 #define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // of an uploaded body when it is sent
 #define WORKERS_MAX       4096
-#define SNAPSHOT_VERSION  2
+#define SNAPSHOT_VERSION  3
 
 void machine_save(const struct machine *m, struct buf *out);
 MUST_USE enum err machine_load(struct machine *m, struct bytes saved); // CORRUPT: the reset state
 uint64_t machine_digest(const struct machine *m);                      // O(1)
-// Does a live body, or a dead message's reason, lie in these slots? May say yes for up to
-// PLACE_SPAN slots too many.
+// Does a live body, or the reason of a message's newest failure, lie in these slots? May say yes
+// for up to PLACE_SPAN slots too many.
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last);
 // Does a message refer to the uploaded body of this name (queue/body_name.h)? BODY_FREE is final:
 // no later state will.
@@ -168,6 +168,22 @@ struct message_view {
 // or purged).
 MUST_USE enum err machine_find(const struct machine *m, uint64_t seq, int64_t now,
                                struct message_view *out);
+// The newest failures of a message, the oldest first; how many. None of a message that is finished
+// or never failed. Failures that were folded by an older version are missing, but for the last one
+// of a dead message, which has no worker then.
+#define FAILURES_KEPT 8
+enum failure_kind { FAILURE_FAILED, FAILURE_EXPIRED, FAILURE_KIND_COUNT };
+const char *failure_kind_name(enum failure_kind kind); // "failed", "lock-expired"
+struct failure_view {
+    uint32_t attempt;
+    int64_t at;          // when the worker reported it; of an expiry: the lock's deadline
+    struct bytes worker; // the holder of the lock; empty: not known. View into the machine
+    enum failure_kind kind;
+    uint64_t slot; // FAILURE_FAILED: where the fail op is; of the newest the slot is kept
+    uint32_t op;   // ... which op of that entry
+};
+size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
+                        struct failure_view out[static FAILURES_KEPT + 1]);
 // Up to max messages in that state with seq > after, by seq. Reads all records: for people and
 // tools.
 size_t machine_list(const struct machine *m, enum message_state state, uint64_t after, int64_t now,

@@ -139,6 +139,7 @@ void msg_free(struct machine *m, uint32_t h)
     lock_drop(m, h);
     map_remove(&m->by_seq, msg->seq, h);
     body_release(m, msg->seq);
+    failures_drop(m, msg->seq);
     msg_unmark(m, msg->slot);
     if (msg->scope) scope_unref(m, msg->scope);
     *msg = (struct msg){.next = m->msgs_free};

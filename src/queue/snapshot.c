@@ -2,6 +2,9 @@
 // The state as bytes: scalars, ranges, records by seq, what is remembered; never a body. Equal
 // states have equal bytes, however they were reached. The last eight bytes are the digest; a
 // snapshot whose rows do not add up to it is corrupt.
+//
+// A state without failures is written as version 2, byte for byte as before they were kept. Version
+// 1 has no bodies and no books.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -10,6 +13,7 @@
 #include <string.h>
 
 #define SNAPSHOT_MAGIC 0x4d514c53u // "SLQM" backwards, as it is stored
+#define VERSION_BODIES 2           // the first with bodies and books
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -46,7 +50,7 @@ uint64_t machine_digest(const struct machine *m)
 static void save_scalars(const struct machine *m, struct buf *out)
 {
     buf_put_u32(out, SNAPSHOT_MAGIC);
-    buf_put_u8(out, SNAPSHOT_VERSION);
+    buf_put_u8(out, m->failures.messages > 0 ? SNAPSHOT_VERSION : VERSION_BODIES);
     buf_put(out, bytes_of(m->queue.bytes, sizeof m->queue.bytes));
     buf_put_u32(out, m->shard);
     config_encode(&m->config, out);
@@ -190,6 +194,7 @@ void machine_save(const struct machine *m, struct buf *out)
     save_workers(m, out);
     bodies_save(m, out);
     spent_save(&m->spent, out);
+    if (m->failures.messages > 0) failures_save(m, out);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -202,12 +207,12 @@ static bool read_bool(struct reader *r)
     return v == 1;
 }
 
-// Answers the version. The one before has no bodies and no books.
+// Answers the version.
 static uint8_t load_scalars(struct machine *m, struct reader *r)
 {
     if (read_u32(r) != SNAPSHOT_MAGIC) r->bad = true;
     uint8_t version = read_u8(r);
-    if (version != SNAPSHOT_VERSION && version != SNAPSHOT_VERSION - 1) r->bad = true;
+    if (version == 0 || version > SNAPSHOT_VERSION) r->bad = true;
     struct bytes id = read_bytes(r, sizeof m->queue.bytes);
     if (!bytes_equal(id, bytes_of(m->queue.bytes, sizeof m->queue.bytes))) r->bad = true;
     if (read_u32(r) != m->shard) r->bad = true;
@@ -455,13 +460,15 @@ enum err machine_load(struct machine *m, struct bytes saved)
     machine_reset(m);
     struct reader r = reader_of(saved);
     struct loaded l = {0};
-    bool all = load_scalars(m, &r) == SNAPSHOT_VERSION;
+    uint8_t version = load_scalars(m, &r);
+    bool all = version >= VERSION_BODIES;
     if (reader_ok(&r)) load_backlog(m, &r, &l.counts[STATE_READY]);
     if (reader_ok(&r)) load_records(m, &r, &l);
     if (reader_ok(&r)) load_memory(m, &r);
     if (reader_ok(&r)) load_workers(m, &r);
     if (all && reader_ok(&r)) bodies_load(m, &r);
     if (all && reader_ok(&r)) spent_load(&m->spent, &r);
+    if (version == SNAPSHOT_VERSION && reader_ok(&r)) failures_load(m, &r);
     memory_free(l.tickets);
     memory_free(l.graves);
     uint64_t digest = read_u64(&r);

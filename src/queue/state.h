@@ -149,6 +149,38 @@ struct bodies {
     struct map by_key;
 };
 
+// One failure of a message (failures.c).
+struct failure_row {
+    uint64_t slot;
+    int64_t at;
+    uint32_t op;
+    uint32_t attempt;
+    uint32_t worker; // a name; 0: not known
+    uint32_t next;   // the failure before it, or the next free row
+    uint8_t kind;    // enum failure_kind
+};
+
+struct failure_name {
+    char *text; // owned
+    uint32_t refs;
+    uint32_t free_next;
+    uint8_t len;
+};
+
+struct failures {
+    struct failure_row *rows;
+    uint32_t rows_len;
+    uint32_t rows_cap;
+    uint32_t rows_free;
+    uint32_t messages; // that have failures
+    struct failure_name *names;
+    uint32_t names_len;
+    uint32_t names_cap;
+    uint32_t names_free;
+    struct map by_seq; // the newest of each message
+    struct map by_name;
+};
+
 struct source {
     struct queue_id queue;
     uint32_t shard;
@@ -192,7 +224,8 @@ struct machine {
     struct dedup dedup;
     struct requests requests;
     struct bodies bodies;
-    struct source *sources; // by queue id and shard
+    struct failures failures; // no part of the digest
+    struct source *sources;   // by queue id and shard
     size_t sources_len;
     size_t sources_cap;
 
@@ -362,6 +395,14 @@ void bodies_clear(struct machine *m);
 void bodies_save(const struct machine *m, struct buf *out);
 void bodies_load(struct machine *m, struct reader *r);
 void bodies_check(const struct machine *m);
+
+// failures.c: why messages failed
+void failure_note(struct machine *m, uint32_t h, bool failed); // it is LOCKED, its worker known
+void failures_drop(struct machine *m, uint64_t seq);           // none is fine
+void failures_clear(struct machine *m);
+void failures_save(const struct machine *m, struct buf *out);
+void failures_load(struct machine *m, struct reader *r);
+void failures_check(const struct machine *m);
 
 // outbox.c
 void grave_dig(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,

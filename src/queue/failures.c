@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a message failed: the newest failures of every message that has one, each with its time, its
+// worker and the place of the fail op that has the reason's text.
+//
+// The rows follow from the entries alone. They are no part of the digest: binaries that keep none
+// agree with those that do. A snapshot that was written without them loads without them, and a
+// message has then no failures from before it (its grave still tells of the last one).
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- names of workers, each kept once
+
+static struct bytes name_of(const struct failures *f, uint32_t h)
+{
+    return h ? bytes_of(f->names[h].text, f->names[h].len) : BYTES_EMPTY;
+}
+
+static uint32_t name_row(struct failures *f)
+{
+    uint32_t h = f->names_free;
+    if (h) {
+        f->names_free = f->names[h].free_next;
+        return h;
+    }
+    if (f->names_len == 0) f->names_len = 1; // row 0 is no name
+    if (f->names_len >= f->names_cap) {
+        f->names_cap = f->names_cap < 16 ? 16 : f->names_cap * 2;
+        f->names = memory_resize(f->names, f->names_cap * sizeof *f->names);
+    }
+    return f->names_len++;
+}
+
+static uint32_t name_hold(struct failures *f, struct bytes name)
+{
+    if (name.len == 0) return 0;
+    uint64_t key = hash64_of(name, 0);
+    uint32_t h;
+    for (size_t at = map_first(&f->by_name, key);
+         (h = map_value(&f->by_name, key, &at)) != MAP_NONE;) {
+        if (!bytes_equal(name_of(f, h), name)) continue;
+        f->names[h].refs++;
+        return h;
+    }
+    h = name_row(f);
+    char *text = memory_new(name.len);
+    memcpy(text, name.data, name.len);
+    f->names[h] = (struct failure_name){.text = text, .len = (uint8_t)name.len, .refs = 1};
+    map_add(&f->by_name, key, h);
+    return h;
+}
+
+static void name_let_go(struct failures *f, uint32_t h)
+{
+    if (!h || --f->names[h].refs > 0) return;
+    map_remove(&f->by_name, hash64_of(name_of(f, h), 0), h);
+    memory_free(f->names[h].text);
+    f->names[h] = (struct failure_name){.free_next = f->names_free};
+    f->names_free = h;
+}
+
+// ---- rows: a chain per message, the newest first
+
+static uint32_t row_new(struct failures *f)
+{
+    uint32_t h = f->rows_free;
+    if (h) {
+        f->rows_free = f->rows[h].next;
+        return h;
+    }
+    if (f->rows_len == 0) f->rows_len = 1; // row 0 is none
+    if (f->rows_len >= f->rows_cap) {
+        f->rows_cap = f->rows_cap < 16 ? 16 : f->rows_cap * 2;
+        f->rows = memory_resize(f->rows, f->rows_cap * sizeof *f->rows);
+    }
+    return f->rows_len++;
+}
+
+static uint32_t row_free(struct failures *f, uint32_t h)
+{
+    uint32_t next = f->rows[h].next;
+    name_let_go(f, f->rows[h].worker);
+    f->rows[h] = (struct failure_row){.next = f->rows_free};
+    f->rows_free = h;
+    return next;
+}
+
+// The slot with the reason of the newest failure is kept for as long as the message is.
+static void pin(struct machine *m, const struct failure_row *row)
+{
+    if (row->slot) msg_mark(m, row->slot);
+}
+
+static void unpin(struct machine *m, const struct failure_row *row)
+{
+    if (row->slot) msg_unmark(m, row->slot);
+}
+
+// The oldest of a chain goes when there are too many.
+static void chain_cut(struct failures *f, uint32_t first)
+{
+    uint32_t h = first;
+    for (size_t kept = 1; h && kept < FAILURES_KEPT; kept++)
+        h = f->rows[h].next;
+    if (!h) return;
+    uint32_t rest = f->rows[h].next;
+    f->rows[h].next = 0;
+    while (rest)
+        rest = row_free(f, rest);
+}
+
+static void add(struct machine *m, uint64_t seq, const struct failure_view *v)
+{
+    struct failures *f = &m->failures;
+    uint32_t *first = map_at(&f->by_seq, seq);
+    uint32_t before = first ? *first : 0;
+    uint32_t h = row_new(f);
+    f->rows[h] = (struct failure_row){.slot = v->slot,
+                                      .at = v->at,
+                                      .op = v->op,
+                                      .attempt = v->attempt,
+                                      .worker = name_hold(f, v->worker),
+                                      .next = before,
+                                      .kind = (uint8_t)v->kind};
+    pin(m, &f->rows[h]);
+    if (!before) {
+        map_add(&f->by_seq, seq, h);
+        f->messages++;
+        return;
+    }
+    unpin(m, &f->rows[before]);
+    *first = h;
+    chain_cut(f, h);
+}
+
+void failure_note(struct machine *m, uint32_t h, bool failed)
+{
+    const struct msg *msg = msg_at(m, h);
+    const struct lock *lock = lock_of(m, msg);
+    add(m, msg->seq,
+        &(struct failure_view){.attempt = msg->deliveries,
+                               .at = failed ? m->now : lock->deadline,
+                               .worker = worker_name(m, lock->worker),
+                               .kind = failed ? FAILURE_FAILED : FAILURE_EXPIRED,
+                               .slot = failed ? m->slot : 0,
+                               .op = failed ? m->op_index : 0});
+}
+
+void failures_drop(struct machine *m, uint64_t seq)
+{
+    struct failures *f = &m->failures;
+    if (f->messages == 0) return;
+    uint32_t h = map_find(&f->by_seq, seq);
+    if (h == MAP_NONE) return;
+    map_remove(&f->by_seq, seq, h);
+    f->messages--;
+    unpin(m, &f->rows[h]);
+    while (h)
+        h = row_free(f, h);
+}
+
+void failures_clear(struct machine *m)
+{
+    struct failures *f = &m->failures;
+    for (uint32_t h = 1; h < f->names_len; h++)
+        memory_free(f->names[h].text);
+    memory_free(f->names);
+    memory_free(f->rows);
+    map_done(&f->by_seq);
+    map_done(&f->by_name);
+    *f = (struct failures){0};
+}
+
+// ---- looking
+
+const char *failure_kind_name(enum failure_kind kind)
+{
+    return kind == FAILURE_EXPIRED ? "lock-expired" : "failed";
+}
+
+static struct failure_view view_of(const struct failures *f, const struct failure_row *row)
+{
+    return (struct failure_view){.attempt = row->attempt,
+                                 .at = row->at,
+                                 .worker = name_of(f, row->worker),
+                                 .kind = (enum failure_kind)row->kind,
+                                 .slot = row->slot,
+                                 .op = row->op};
+}
+
+// A message that died before failures were kept: its grave has all but the worker.
+static struct failure_view view_grave(const struct machine *m, const struct msg *msg)
+{
+    const struct lock *grave = lock_of(m, msg);
+    return (struct failure_view){.attempt = msg->deliveries,
+                                 .at = grave->died_at,
+                                 .kind = grave->reason_slot ? FAILURE_FAILED : FAILURE_EXPIRED,
+                                 .slot = grave->reason_slot,
+                                 .op = grave->reason_op};
+}
+
+// The lock has run out by `now`, and no entry has said so yet.
+static bool is_expired(const struct machine *m, uint32_t h, int64_t now)
+{
+    const struct msg *msg = msg_at(m, h);
+    return msg->state == STATE_LOCKED && !lock_of(m, msg)->ticket &&
+           heap_get(&m->timers, h)->key <= now;
+}
+
+size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
+                        struct failure_view out[static FAILURES_KEPT + 1])
+{
+    const struct failures *f = &m->failures;
+    uint32_t h = map_find(&m->by_seq, seq);
+    if (h == MAP_NONE) return 0;
+    const struct msg *msg = msg_at(m, h);
+    uint32_t first = map_find(&f->by_seq, seq);
+    size_t len = 0;
+    for (uint32_t row = first == MAP_NONE ? 0 : first; row; row = f->rows[row].next)
+        len++;
+    size_t at = len;
+    for (uint32_t row = first == MAP_NONE ? 0 : first; row; row = f->rows[row].next)
+        out[--at] = view_of(f, &f->rows[row]);
+    bool dead = msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
+    if (dead && len == 0) out[len++] = view_grave(m, msg);
+    if (is_expired(m, h, now))
+        out[len++] = (struct failure_view){.attempt = msg->deliveries,
+                                           .at = lock_of(m, msg)->deadline,
+                                           .worker = worker_name(m, lock_of(m, msg)->worker),
+                                           .kind = FAILURE_EXPIRED};
+    return len;
+}
+
+// ---- in snapshots: by message, the oldest failure first. The digest does not vouch for them, so a
+// hash of their own does.
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void save_message(const struct machine *m, uint64_t seq, struct buf *out)
+{
+    struct failure_view rows[FAILURES_KEPT + 1];
+    size_t len = machine_failures(m, seq, TIME_DAWN, rows);
+    buf_put_u64(out, seq);
+    buf_put_u8(out, (uint8_t)len);
+    for (size_t i = 0; i < len; i++) {
+        buf_put_u64(out, rows[i].slot);
+        buf_put_u32(out, rows[i].op);
+        buf_put_i64(out, rows[i].at);
+        buf_put_u32(out, rows[i].attempt);
+        buf_put_u8(out, (uint8_t)rows[i].kind);
+        buf_put_sized(out, rows[i].worker);
+    }
+}
+
+void failures_save(const struct machine *m, struct buf *out)
+{
+    const struct failures *f = &m->failures;
+    size_t start = out->len;
+    uint64_t *seqs = memory_new((f->messages + 1) * sizeof *seqs);
+    size_t len = 0;
+    for (uint32_t h = 1; h < m->msgs_len; h++) {
+        uint64_t seq = msg_at(m, h)->seq;
+        if (seq && map_find(&f->by_seq, seq) != MAP_NONE) seqs[len++] = seq;
+    }
+    CHECK(len == f->messages);
+    qsort(seqs, len, sizeof *seqs, by_number);
+    buf_put_u64(out, len);
+    for (size_t i = 0; i < len; i++)
+        save_message(m, seqs[i], out);
+    memory_free(seqs);
+    if (!out->bad) buf_put_u64(out, hash64_of(bytes_of(out->data + start, out->len - start), 0));
+}
+
+static void load_failure(struct machine *m, uint64_t seq, struct reader *r)
+{
+    struct failure_view v = {.slot = read_u64(r)};
+    v.op = read_u32(r);
+    v.at = read_i64(r);
+    v.attempt = read_u32(r);
+    uint8_t kind = read_u8(r);
+    v.worker = read_sized(r, WORKER_NAME_MAX);
+    if (kind >= FAILURE_KIND_COUNT || v.slot > m->slot) r->bad = true;
+    if ((kind == FAILURE_FAILED) != (v.slot > 0)) r->bad = true;
+    v.kind = (enum failure_kind)kind;
+    if (reader_ok(r)) add(m, seq, &v);
+}
+
+void failures_load(struct machine *m, struct reader *r)
+{
+    const uint8_t *start = r->at;
+    uint64_t count = read_u64(r), after = 0;
+    if (count == 0) r->bad = true; // then the version before was to be written
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        uint64_t seq = read_u64(r);
+        uint8_t len = read_u8(r);
+        if (seq <= after || map_find(&m->by_seq, seq) == MAP_NONE) r->bad = true;
+        if (len == 0 || len > FAILURES_KEPT) r->bad = true;
+        for (uint8_t j = 0; j < len && reader_ok(r); j++)
+            load_failure(m, seq, r);
+        after = seq;
+    }
+    if (r->bad) return;
+    uint64_t hash = hash64_of(bytes_of(start, (size_t)(r->at - start)), 0);
+    if (read_u64(r) != hash) r->bad = true;
+}
+
+// ---- invariants
+
+void failures_check(const struct machine *m)
+{
+    const struct failures *f = &m->failures;
+    size_t messages = 0, rows = 0, names = 0, refs = 0, named = 0;
+    for (uint32_t h = 1; h < m->msgs_len; h++) {
+        uint64_t seq = msg_at(m, h)->seq;
+        uint32_t first = seq ? map_find(&f->by_seq, seq) : MAP_NONE;
+        if (first == MAP_NONE) continue;
+        size_t len = 0;
+        for (uint32_t row = first; row; row = f->rows[row].next) {
+            CHECK(f->rows[row].slot <= m->slot);
+            named += f->rows[row].worker != 0;
+            len++;
+        }
+        CHECK(len > 0 && len <= FAILURES_KEPT);
+        messages++;
+        rows += len;
+    }
+    CHECK(messages == f->messages);
+    for (uint32_t h = f->rows_free; h; h = f->rows[h].next)
+        rows++;
+    CHECK(f->rows_len == 0 || rows == f->rows_len - 1);
+    for (uint32_t h = 1; h < f->names_len; h++) {
+        refs += f->names[h].refs;
+        names += f->names[h].refs > 0;
+    }
+    CHECK(refs == named && names == f->by_name.len);
+}
