@@ -120,7 +120,7 @@ static void deliver(void *ctx)
         if (c->answer) {
             buf_put(&c->answer->body, r.body);
             if (r.err && r.body.len == 0) copy_why(d, r.err, c->answer->why);
-            if (r.deliveries_len > 0) desk_answer_keep(c->answer, &r);
+            if (r.deliveries_len + r.reasons_len > 0) desk_answer_keep(c->answer, &r);
         }
         driver_wake(d->driver, &c->waiter);
     }
@@ -398,13 +398,13 @@ bool desk_cancel(struct desk *d, struct desk_later *l)
     return true;
 }
 
-enum err desk_fetch(struct desk *d, const struct place *places, size_t count, struct desk_answer *a)
+enum err desk_read(struct desk *d, const struct shard_wants *wants, struct desk_answer *a)
 {
     struct desk_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
     if (err) return err;
-    shard_fetch(d->shard, ticket_of(&c), places, count, now.hi + d->patience_ms, now);
+    shard_read(d->shard, ticket_of(&c), wants, now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
 }

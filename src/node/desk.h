@@ -32,6 +32,8 @@ struct desk_answer {
     struct buf body;             // the fold's result (queue/result.h)
     struct delivery *deliveries; // receive: views into text
     size_t deliveries_len;
+    struct reason_text *reasons; // desk_read: too
+    size_t reasons_len;
     struct buf text;
     char why[STORE_WHY_MAX]; // what the store said, when it is to blame for an error; may be empty
 };
@@ -48,9 +50,13 @@ MUST_USE enum err desk_do(struct desk *d, struct op op, struct desk_answer *a);
 // Waits up to wait_ms for something to claim; none is ERR_OK too.
 MUST_USE enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
                                struct desk_answer *a);
-// Reads the messages at these places, as deliveries.
-MUST_USE enum err desk_fetch(struct desk *d, const struct place *places, size_t count,
-                             struct desk_answer *a);
+// Reads messages, as deliveries, and the reasons of failures.
+MUST_USE enum err desk_read(struct desk *d, const struct shard_wants *wants, struct desk_answer *a);
+MUST_USE static inline enum err desk_fetch(struct desk *d, const struct place *places, size_t count,
+                                           struct desk_answer *a)
+{
+    return desk_read(d, &(struct shard_wants){.places = places, .places_len = count}, a);
+}
 MUST_USE enum err desk_sync(struct desk *d);
 // What the store said to the last request, if that failed, with this error or one that stands for
 // it; else empty. For errors of calls that bring no answer.

@@ -18,8 +18,10 @@ void desk_answer_done(struct desk_answer *a)
     buf_done(&a->body);
     buf_done(&a->text);
     memory_free(a->deliveries);
+    memory_free(a->reasons);
     a->deliveries = NULL;
-    a->deliveries_len = 0;
+    a->reasons = NULL;
+    a->deliveries_len = a->reasons_len = 0;
 }
 
 void desk_answer_clear(struct desk_answer *a)
@@ -27,8 +29,10 @@ void desk_answer_clear(struct desk_answer *a)
     buf_clear(&a->body);
     buf_clear(&a->text);
     memory_free(a->deliveries);
+    memory_free(a->reasons);
     a->deliveries = NULL;
-    a->deliveries_len = 0;
+    a->reasons = NULL;
+    a->deliveries_len = a->reasons_len = 0;
     a->why[0] = 0;
 }
 
@@ -47,7 +51,17 @@ static size_t text_len(const struct shard_reply *r)
         for (int v = 0; view(&m, v); v++)
             len += view(&m, v)->len;
     }
+    for (size_t i = 0; i < r->reasons_len; i++)
+        len += r->reasons[i].text.len;
     return len;
+}
+
+static void keep_text(uint8_t **at, struct bytes *b)
+{
+    if (b->len == 0) return;
+    memcpy(*at, b->data, b->len);
+    b->data = *at;
+    *at += b->len;
 }
 
 // Their text is reserved in one piece, so that views into it stay.
@@ -59,13 +73,14 @@ void desk_answer_keep(struct desk_answer *a, const struct shard_reply *r)
     for (size_t i = 0; i < r->deliveries_len; i++) {
         a->deliveries[i] = r->deliveries[i];
         struct message *m = &a->deliveries[i].message;
-        for (int v = 0; view(m, v); v++) {
-            struct bytes *b = view(m, v);
-            if (b->len == 0) continue;
-            memcpy(at, b->data, b->len);
-            b->data = at;
-            at += b->len;
-        }
+        for (int v = 0; view(m, v); v++)
+            keep_text(&at, view(m, v));
+    }
+    a->reasons = memory_zeroed(r->reasons_len, sizeof *a->reasons);
+    a->reasons_len = r->reasons_len;
+    for (size_t i = 0; i < r->reasons_len; i++) {
+        a->reasons[i] = r->reasons[i];
+        keep_text(&at, &a->reasons[i].text);
     }
 }
 

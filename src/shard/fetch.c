@@ -80,6 +80,8 @@ static void settle_all(struct call *c)
         settle(&m->body, &c->text);
         settle(&m->reference.name, &c->text);
     }
+    for (size_t i = 0; i < c->told; i++)
+        settle(&c->reasons[i].text, &c->text);
 }
 
 void fetch_start(struct shard *s, struct call *c)
@@ -87,6 +89,51 @@ void fetch_start(struct shard *s, struct call *c)
     c->deliveries = memory_zeroed(c->grants_len, sizeof *c->deliveries);
     c->fetched = 0;
     call_push(s, c, CALL_FETCHING);
+}
+
+void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *wants, int64_t deadline,
+                struct interval now)
+{
+    struct call *c = call_new(s, ticket, deadline);
+    c->grants = memory_zeroed(wants->places_len, sizeof *c->grants);
+    c->grants_len = wants->places_len;
+    for (size_t i = 0; i < wants->places_len; i++)
+        c->grants[i].place = wants->places[i];
+    c->asked = memory_zeroed(wants->reasons_len, sizeof *c->asked);
+    c->reasons = memory_zeroed(wants->reasons_len, sizeof *c->reasons);
+    c->asked_len = wants->reasons_len;
+    for (size_t i = 0; i < wants->reasons_len; i++)
+        c->asked[i] = wants->reasons[i];
+    fetch_start(s, c);
+    shard_tick(s, now);
+}
+
+void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
+                 int64_t deadline, struct interval now)
+{
+    shard_read(s, ticket, &(struct shard_wants){.places = places, .places_len = count}, deadline,
+               now);
+}
+
+static void tell_reason(struct call *c, struct bytes text, bool kept)
+{
+    c->reasons[c->told++] = (struct reason_text){.text = keep(&c->text, text), .kept = kept};
+}
+
+// False: a slot must be read first.
+static bool fetch_reasons(struct shard *s, struct call *c)
+{
+    while (c->told < c->asked_len) {
+        const struct reason_place *at = &c->asked[c->told];
+        struct bytes text = BYTES_EMPTY;
+        enum cache_answer answer = cache_reason(s->cache, at->slot, at->op, &text);
+        if (answer == CACHE_MISSING) {
+            fetch_want(s, at->slot);
+            return false;
+        }
+        tell_reason(c, text, answer == CACHE_FOUND);
+    }
+    return true;
 }
 
 // Answers the call if all it wants is at hand.
@@ -107,6 +154,7 @@ static void fetch_some(struct shard *s, struct call *c)
             return;
         }
     }
+    if (!fetch_reasons(s, c)) return;
     settle_all(c);
     call_answer(s, call_take(s, c), ERR_OK, c->result);
 }
@@ -157,13 +205,18 @@ static void drop_grant(struct call *c)
 }
 
 // The slot that was wanted cannot be had, now or later. A fetch may ask for what was collected; a
-// receive goes on without a message whose lock ran out.
+// receive goes on without a message whose lock ran out, and a read without a reason.
 static void give_up(struct shard *s, enum err err)
 {
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         struct found found;
         uint64_t missing = 0;
+        if (c->fetched == c->grants_len) {
+            bool reason = c->told < c->asked_len && c->asked[c->told].slot == s->wanted;
+            if (reason) tell_reason(c, BYTES_EMPTY, false);
+            continue;
+        }
         const struct grant *g = &c->grants[c->fetched];
         enum cache_answer answer = cache_find(s->cache, g->place, &found, &missing);
         if (answer != CACHE_MISSING || missing != s->wanted) continue;

@@ -43,6 +43,10 @@ struct call {
     size_t grants_len;
     size_t fetched; // deliveries made so far
     struct delivery *deliveries;
+    struct reason_place *asked; // of reasons
+    size_t asked_len;
+    struct reason_text *reasons;
+    size_t told;     // reasons found so far, or found to be gone
     struct buf text; // what the deliveries' views point into
 };
 

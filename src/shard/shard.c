@@ -148,6 +148,8 @@ void call_free(struct call *c)
     bytes_free(c->result);
     memory_free(c->grants);
     memory_free(c->deliveries);
+    memory_free(c->asked);
+    memory_free(c->reasons);
     buf_done(&c->text);
     memory_free(c);
 }
@@ -233,7 +235,9 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
                                   .err = err,
                                   .body = c->result,
                                   .deliveries = c->deliveries,
-                                  .deliveries_len = err ? 0 : c->fetched};
+                                  .deliveries_len = err ? 0 : c->fetched,
+                                  .reasons = c->reasons,
+                                  .reasons_len = err ? 0 : c->told};
     if (s->answers_tail) {
         s->answers_tail->next = a;
     } else {
@@ -404,19 +408,6 @@ void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim
 void shard_pass_on(struct shard *s, struct interval now)
 {
     note_time(s, now);
-    go_on(s);
-}
-
-void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
-                 int64_t deadline, struct interval now)
-{
-    note_time(s, now);
-    struct call *c = call_new(s, ticket, deadline);
-    c->grants = memory_zeroed(count, sizeof *c->grants);
-    c->grants_len = count;
-    for (size_t i = 0; i < count; i++)
-        c->grants[i].place = places[i];
-    fetch_start(s, c);
     go_on(s);
 }
 

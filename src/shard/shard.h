@@ -72,6 +72,20 @@ bool shard_cancel(struct shard *s, uint64_t ticket);
 // ERR_NOT_FOUND: one of their slots was collected.
 void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
                  int64_t deadline, struct interval now);
+// The same, and the reasons of failures (machine_failures tells their places). A reason whose slot
+// was collected or is damaged does not fail the call.
+struct reason_place {
+    uint64_t slot;
+    uint32_t op;
+};
+struct shard_wants {
+    const struct place *places;
+    size_t places_len;
+    const struct reason_place *reasons;
+    size_t reasons_len;
+};
+void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *wants, int64_t deadline,
+                struct interval now);
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
 void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
                const struct journal_owner *owner, int64_t deadline, struct interval now);
@@ -110,13 +124,21 @@ struct delivery {
     int64_t sent_at;
 };
 
+// Why a message failed, in its worker's words. The view lives as long as a delivery's.
+struct reason_text {
+    struct bytes text;
+    bool kept; // false: its slot was collected, or cannot be read
+};
+
 struct shard_reply {
     uint64_t ticket;
     enum err err; // as in journal_reply
     struct bytes
         body; // the fold's result (queue/result.h), valid until the next call; may be empty
-    const struct delivery *deliveries; // shard_receive, shard_fetch
+    const struct delivery *deliveries; // shard_receive, shard_fetch, shard_read
     size_t deliveries_len;
+    const struct reason_text *reasons; // shard_read
+    size_t reasons_len;
 };
 bool shard_next_reply(struct shard *s, struct shard_reply *out);
 
