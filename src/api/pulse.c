@@ -32,6 +32,14 @@ bool pulse_is_dead(const struct sluice *s, struct sluice_error *error)
     return true;
 }
 
+bool pulse_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error)
+{
+    char why[STORE_WHY_MAX];
+    if (s->calls != &direct_transport || !store_concern(s->store, what, why)) return false;
+    (void)refuse(error, ERR_OK, "store", "%s", why);
+    return true;
+}
+
 enum sluice_code pulse_write(struct sluice *s, const char *who, struct sluice_error *error)
 {
     char key[32];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sluice.h"
+#include "store/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,3 +19,5 @@ int64_t pulse_holds_ms(const struct sluice *s);
 // Whether only opening the store again can help, as after a sync that failed; the sentence is in
 // error.
 bool pulse_is_dead(const struct sluice *s, struct sluice_error *error);
+// What an operator should know of a store that works (store_concern); the sentence is in error.
+bool pulse_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error);

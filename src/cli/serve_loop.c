@@ -135,6 +135,7 @@ int serve_loop(struct serve *s)
     if (wait_ms > LOOK_MS) wait_ms = LOOK_MS;
     (void)notify_say("READY=1");
     for (;;) {
+        server_tell_concerns(s->server);
         int number = next_signal(s, wait_ms);
         if (number == SIGINT || number == SIGTERM)
             return stop(s, number == SIGINT ? "INT" : "TERM");

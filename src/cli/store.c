@@ -39,7 +39,7 @@ static void make_parents(const char *path)
     if (!copy) return;
     for (char *at = strchr(copy + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST) break;
+        if (mkdir(copy, 0700) != 0 && errno != EEXIST) break;
         *at = '/';
     }
     free(copy);

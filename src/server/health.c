@@ -13,8 +13,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define REFUSED_MS 1000 // a refusal is believed for so long
-#define STUCK_MS   3000 // a question that is older than this has no answer
+#define REFUSED_MS        1000 // a refusal is believed for so long
+#define STUCK_MS          3000 // a question that is older than this has no answer
+#define CONCERNS_EVERY_MS 10000
 
 static void answer_status(struct exchange *x, const char *status)
 {
@@ -136,4 +137,25 @@ void handle_readyz(struct exchange *x)
     if (asks && asks_store(x)) return;
     if (asks) e = error_of(SLUICE_UNAVAILABLE, "busy", "", "too many calls wait for the store");
     answer_ready(x, e.code, &e);
+}
+
+// ---- what the log should say of a store that works
+
+void server_tell_concerns(struct server *s)
+{
+    static const char *const names[STORE_CONCERNS] = {[STORE_EXPOSED] = "access"};
+    struct concerns *c = &s->concerns;
+    int64_t now = clock_boot_ms();
+    if (c->looked_ms != 0 && now - c->looked_ms < CONCERNS_EVERY_MS) return;
+    c->looked_ms = now;
+    for (enum store_concern i = 0; i < STORE_CONCERNS; i++) {
+        struct sluice_error error;
+        bool there = pulse_concern(s->store, i, &error);
+        if (there && !c->told[i])
+            LOG(&s->log, LOG_WARNING, "store-warning", LOG_TEXT("about", names[i]),
+                LOG_TEXT("warning", error.message));
+        if (!there && c->told[i])
+            LOG(&s->log, LOG_INFO, "store-warning-over", LOG_TEXT("about", names[i]));
+        c->told[i] = there;
+    }
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "api/later.h"
+#include "api/pulse.h"
 #include "net/httpd.h"
 #include "net/listen.h"
 #include "queue/config.h"
@@ -66,6 +67,10 @@ struct server {
         enum sluice_code code;
         struct sluice_error error;
     } ready;
+    struct concerns { // of the store, as the log has them
+        int64_t looked_ms;
+        bool told[STORE_CONCERNS];
+    } concerns;
     struct queues_shown { // their metrics, as they were a moment ago
         pthread_mutex_t lock;
         bool asking; // somebody asks the store for them

@@ -61,6 +61,9 @@ struct log *server_log(struct server *s);
 int64_t server_alive_ms(const struct server *s);
 // Whether its store refuses everything from now on, and why: it has to be opened again.
 bool server_store_is_dead(const struct server *s, struct sluice_error *error);
+// Logs what an operator should know of the store, once when it comes and once when it has gone.
+// Looks at most once in CONCERNS_EVERY_MS; one thread calls it now and then.
+void server_tell_concerns(struct server *s);
 // Accepts nothing more, ends what waits, and lets the rest be answered for up to drain_ms. Answers
 // whether everything was; frees it. NULL is fine.
 bool server_stop(struct server *s, int64_t drain_ms);

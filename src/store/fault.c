@@ -327,6 +327,11 @@ static bool fault_is_dead(struct store *s, char why[static STORE_WHY_MAX])
     return store_is_dead(fault_of(s)->inner, why);
 }
 
+static bool fault_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
+{
+    return store_concern(fault_of(s)->inner, what, why);
+}
+
 static const struct store_ops fault_ops = {
     .put_new = fault_put_new,
     .put = fault_put,
@@ -342,6 +347,7 @@ static const struct store_ops fault_ops = {
     .free = fault_free,
     .rest = fault_rest,
     .is_dead = fault_is_dead,
+    .concern = fault_concern,
 };
 
 struct store *store_fault_take(struct store *inner, const struct fault_options *options)

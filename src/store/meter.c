@@ -170,6 +170,11 @@ static bool meter_is_dead(struct store *s, char why[static STORE_WHY_MAX])
     return store_is_dead(meter_of(s)->inner, why);
 }
 
+static bool meter_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
+{
+    return store_concern(meter_of(s)->inner, what, why);
+}
+
 static const struct store_ops meter_ops = {
     .put_new = meter_put_new,
     .put = meter_put,
@@ -185,6 +190,7 @@ static const struct store_ops meter_ops = {
     .free = meter_free,
     .rest = meter_rest,
     .is_dead = meter_is_dead,
+    .concern = meter_concern,
 };
 
 struct store *store_meter_take(struct store *inner)

@@ -292,6 +292,13 @@ bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX])
     return s->ops->is_dead && s->ops->is_dead(s, why);
 }
 
+bool store_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
+{
+    why[0] = 0;
+    if (!s->ops->concern || !fork_guard_same(&s->guard)) return false;
+    return s->ops->concern(s, what, why);
+}
+
 void store_free(struct store *s)
 {
     if (!s) return;

@@ -126,6 +126,12 @@ void store_rest(struct store *s, const char *log);
 // Whether the handle will refuse everything from now on, and the sentence it does so with: only
 // opening the store again helps.
 bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX]);
+// What an operator should know of a store that works: true, and one sentence with the remedy.
+enum store_concern {
+    STORE_EXPOSED, // every user of the machine can read it
+    STORE_CONCERNS,
+};
+bool store_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
 // How many writes a second whoever opened the store wants to pay for; 0: any number. The store
 // itself does not hold anybody back: who groups ops into entries does.
 int64_t store_puts_per_second(const struct store *s);
@@ -160,6 +166,7 @@ struct store_ops {
     enum err (*part)(struct store *s, const char *log, struct store_answer *a); // may be NULL ...
     void (*rest)(struct store *s, const char *log); // as may this, and ...
     bool (*is_dead)(struct store *s, char why[static STORE_WHY_MAX]);
+    bool (*concern)(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
 };
 
 struct store {

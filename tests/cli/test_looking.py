@@ -10,7 +10,7 @@ import termios
 import time
 
 from harness import (ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, PROGRAM, STATS_KEYS, Skipped, case, contains,
-                     holds, keys_of, main, same, until)
+                     holds, keys_of, main, on_a_store, same, until)
 
 
 @case
@@ -316,6 +316,21 @@ def an_audit_counts_those_who_came_too_late(sluice):
     result = sluice.json("audit", "tasks")
     same((result["heldByTwo"], result["ackedTwice"], result["refusedLate"]), (0, 0, 1))
     same((result["expired"], result["claims"]), (1, 2))
+
+
+@case
+@on_a_store
+def doctor_warns_of_a_store_that_others_can_read(sluice):
+    def access():
+        return [line for line in sluice.ok("doctor", "--json").lines() if line["check"] == "access"][0]
+    sluice.create("tasks")
+    same(access()["result"], "passed")
+    for where, _, names in os.walk(sluice.store):
+        os.chmod(where, 0o755)
+        for name in names:
+            os.chmod(os.path.join(where, name), 0o644)
+    same(access()["result"], "warning")
+    contains(access()["detail"], "every user of this machine can read", "chmod -R o-rwx")
 
 
 @case

@@ -97,6 +97,19 @@ def it_refuses_what_would_be_unwise_or_impossible(sluice):
 
 
 @case
+def it_warns_of_a_store_that_others_can_read(sluice):
+    sluice.create("tasks")
+    folder = sluice.store
+    with Node(sluice) as node:
+        same("store-warning" in node.stop()[1], False)
+    for where, _, _ in os.walk(folder):
+        os.chmod(where, 0o755)
+    os.chmod(os.path.join(folder, "format"), 0o644)
+    with Node(sluice) as node:
+        contains(node.stop()[1], "store-warning", "about=access", "chmod -R o-rwx")
+
+
+@case
 def killed_it_loses_nothing_that_was_answered(sluice):
     sluice.create("tasks")
     with Node(sluice) as node:

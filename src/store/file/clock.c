@@ -54,12 +54,12 @@ static enum err clock_map(struct file_clock *c, int fd, struct store_answer *a)
 enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answer *a)
 {
     *c = (struct file_clock){.disk = d};
-    int fd = d->sys->open(d->root, DISK_CLOCK, O_RDWR, 0);
+    int fd = disk_open(d, DISK_CLOCK, O_RDWR);
     if (fd < 0 && errno == ENOENT) {
         static const uint8_t empty[CLOCK_PAGE_LEN];
         enum err e = disk_put(d, DISK_CLOCK, bytes_of(empty, sizeof empty), 0, true, a);
         if (e && e != ERR_CONFLICT) return e;
-        fd = d->sys->open(d->root, DISK_CLOCK, O_RDWR, 0);
+        fd = disk_open(d, DISK_CLOCK, O_RDWR);
     }
     if (fd < 0) return disk_refuse(a, "open", DISK_CLOCK);
     struct stat st;

@@ -26,6 +26,9 @@ enum err disk_err(int code)
         return ERR_DENIED;
     case ENAMETOOLONG:
         return ERR_INVALID;
+    case ELOOP: // disk_open
+    case ENXIO:
+        return ERR_CORRUPT;
     default:
         return ERR_UNAVAILABLE;
     }
@@ -40,6 +43,16 @@ enum err disk_refuse(struct store_answer *a, const char *doing, const char *path
                              "cannot %s \"%.80s\": too many files are open: this process may have "
                              "%llu; raise the limit (ulimit -n, LimitNOFILE)",
                              doing, path, (unsigned long long)files.rlim_cur);
+    if (code == ELOOP)
+        return answer_refuse(a, disk_err(code),
+                             "\"%.120s\" is a symbolic link or lies behind one; a store follows "
+                             "no links: put the file itself there",
+                             path);
+    if (code == ENXIO)
+        return answer_refuse(a, disk_err(code),
+                             "\"%.120s\" is not a regular file; remove it, or put the file that "
+                             "belongs there in its place",
+                             path);
     return answer_refuse(a, disk_err(code), "cannot %s \"%.120s\": %m", doing, path);
 }
 
@@ -78,10 +91,26 @@ static bool is_removed(const struct disk *d)
     return fstat(d->root, &root) == 0 && root.st_nlink == 0;
 }
 
-// Some file systems say 0 of every directory.
+// A group, or all others, get access to what is created here only if the root was made for them:
+// it is closed to others (0750, 0770), or they may write to it (0775, 0777). The 0755 that mkdir
+// makes without being asked is not such a sign.
+static mode_t mode_below(mode_t root)
+{
+    mode_t mode = 0700;
+    if ((root & 0007) == 0 || (root & 0020)) mode |= root & 0070;
+    if (root & 0002) mode |= root & 0007;
+    return mode;
+}
+
 void disk_learn(struct disk *d)
 {
-    d->links_counted = !is_removed(d);
+    struct stat root;
+    d->links_counted = !is_removed(d); // some file systems say 0 of every directory
+    d->mode = 0700;
+    if (fstat(d->root, &root) != 0) return;
+    d->mode = mode_below(root.st_mode);
+    d->owner = root.st_uid;
+    d->group = root.st_gid;
 }
 
 enum err disk_alive(struct disk *d, struct store_answer *a)
@@ -144,12 +173,55 @@ int disk_close(int fd)
     return -1;
 }
 
-// ---- directories
+// ---- opening and creating
+
+// The umask may have taken bits away, and the superuser's files must be of use to the owner of the
+// store. A file system without modes or owners refuses: then it keeps what it has.
+static void settle_mode(struct disk *d, int fd, const struct stat *st, mode_t mode)
+{
+    bool shared = (mode & 0070) != 0;
+    bool superuser = geteuid() == 0 && (st->st_uid != d->owner || st->st_gid != d->group);
+    bool regroup = shared && st->st_gid != d->group;
+    if (superuser) regroup = fchown(fd, d->owner, d->group) != 0 && regroup;
+    if (regroup && fchown(fd, (uid_t)-1, d->group) != 0) mode &= ~(mode_t)0070; // another group
+    if ((st->st_mode & 0777) != mode) (void)fchmod(fd, (st->st_mode & 07000) | mode);
+}
+
+static int check_regular(const struct stat *st)
+{
+    if (S_ISREG(st->st_mode)) return 0;
+    errno = S_ISDIR(st->st_mode) ? EISDIR : ENXIO;
+    return -1;
+}
+
+int disk_open(struct disk *d, const char *path, int flags)
+{
+    int all = flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    mode_t mode = d->mode & 0666;
+    int fd = d->sys->open(d->root, path, all, mode);
+    if (fd < 0 || (flags & O_DIRECTORY)) return fd;
+    struct stat st;
+    if (fstat(fd, &st) != 0 || check_regular(&st) != 0) return disk_close(fd);
+    if (flags & O_CREAT) settle_mode(d, fd, &st, mode);
+    return fd;
+}
 
 static int open_dir(struct disk *d, const char *dir)
 {
-    return d->sys->open(d->root, dir[0] ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
+    return disk_open(d, dir[0] ? dir : ".", O_RDONLY | O_DIRECTORY);
 }
+
+int disk_mkdir(struct disk *d, const char *path)
+{
+    if (d->sys->mkdir(d->root, path, d->mode) != 0) return -1;
+    struct stat st;
+    int fd = open_dir(d, path);
+    if (fd >= 0 && fstat(fd, &st) == 0) settle_mode(d, fd, &st, d->mode);
+    (void)disk_close(fd);
+    return 0;
+}
+
+// ---- directories
 
 int disk_sync_open(struct disk *d, int dir)
 {
@@ -193,7 +265,7 @@ int disk_make_parents(struct disk *d, const char *path)
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         char dir[DISK_PATH_MAX];
         (void)snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
-        if (d->sys->mkdir(d->root, dir, 0777) != 0 && errno != EEXIST) return -1;
+        if (disk_mkdir(d, dir) != 0 && errno != EEXIST) return -1;
         if (disk_sync_parent(d, dir) != 0) return -1;
     }
     return 0;
@@ -203,7 +275,7 @@ int disk_make_parents(struct disk *d, const char *path)
 
 static int write_temp(struct disk *d, const char *temp, struct bytes body, int64_t modified_ms)
 {
-    int fd = d->sys->open(d->root, temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    int fd = disk_open(d, temp, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0) return -1;
     int failed = disk_write(d, fd, body.data, body.len, 0);
     if (failed == 0) failed = d->sys->touch(fd, modified_ms);

@@ -6,6 +6,7 @@
 #include "store/backend.h"
 #include "store/file/sys.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 
 #define DISK_PATH_MAX (STORE_KEY_MAX + 64)
@@ -22,6 +23,9 @@ struct disk {
     uint64_t segment_bytes; // a journal segment this long is followed by a new one
     uint64_t step_bytes;    // preallocated in it at a time
     bool links_counted;     // the file system tells of a directory whether it was removed
+    mode_t mode;            // of the folders made here; files have it without the x bits
+    uid_t owner;            // of the root: files made by the superuser are given to it
+    gid_t group;            // of the root
     _Atomic int dead;       // the errno of the sync that failed: nothing may be believed after it
 };
 
@@ -35,8 +39,18 @@ enum err disk_refuse(struct store_answer *a, const char *doing, const char *path
 #define LOCK_PATIENCE_MS 5000
 enum err disk_lock(int fd, const char *path, struct store_answer *a);
 
-// Right after the root was opened: whether its removal could be noticed.
+// Right after the root was opened: whether its removal could be noticed, and the mode, owner and
+// group of what is created in it.
 void disk_learn(struct disk *d);
+// Makes a folder with disk.mode, whatever the umask is. -1 and errno, EEXIST included.
+int disk_mkdir(struct disk *d, const char *path);
+// Whether users other than the owner and the group can read a file (exposure.c). True: its path.
+bool disk_is_exposed(struct disk *d, char path[static DISK_PATH_MAX]);
+
+// Opens a regular file of the store, or a folder (O_DIRECTORY). Never follows a symbolic link and
+// never waits for the other end of a FIFO. -1 and errno: ELOOP for a link, ENXIO for a FIFO, a
+// socket or a device, EISDIR for a folder. A file that O_CREAT creates gets disk.mode.
+int disk_open(struct disk *d, const char *path, int flags);
 // A sync failed: the handle is dead from now on.
 void disk_die(struct disk *d);
 enum err disk_alive(struct disk *d, struct store_answer *a);

@@ -252,6 +252,17 @@ static bool file_is_dead(struct store *s, char why[static STORE_WHY_MAX])
     return dead;
 }
 
+static bool file_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
+{
+    char path[DISK_PATH_MAX];
+    if (what != STORE_EXPOSED || !disk_is_exposed(&file_of(s)->disk, path)) return false;
+    (void)snprintf(why, STORE_WHY_MAX,
+                   "every user of this machine can read \"%.80s\" and learn messages and the "
+                   "node's secret: run chmod -R o-rwx on the store's directory",
+                   path);
+    return true;
+}
+
 static void file_free(struct store *s)
 {
     struct file_store *f = file_of(s);
@@ -279,6 +290,7 @@ static const struct store_ops file_ops = {
     .free = file_free,
     .rest = file_rest,
     .is_dead = file_is_dead,
+    .concern = file_concern,
 };
 
 // ---- open
@@ -336,9 +348,10 @@ static enum err refuse_path(const char *dir, struct store_answer *a)
 static enum err try_write(struct disk *d, const char *dir, struct store_answer *a)
 {
     static const char probe[] = DISK_TEMP "/write-check";
-    if (d->sys->mkdir(d->root, DISK_TEMP, 0777) != 0 && errno != EEXIST) return refuse_path(dir, a);
+    if (disk_mkdir(d, DISK_TEMP) != 0 && errno != EEXIST) return refuse_path(dir, a);
     if (faccessat(d->root, ".", W_OK | X_OK, AT_EACCESS) != 0) return refuse_path(dir, a);
-    int fd = d->sys->open(d->root, probe, O_WRONLY | O_CREAT, 0666);
+    int fd = disk_open(d, probe, O_WRONLY | O_CREAT);
+    if (fd < 0 && disk_err(errno) == ERR_CORRUPT) return disk_refuse(a, "open", probe);
     if (fd < 0) return refuse_path(dir, a);
     (void)disk_close(fd);
     (void)d->sys->unlink(d->root, probe);
@@ -348,7 +361,7 @@ static enum err try_write(struct disk *d, const char *dir, struct store_answer *
 // Temp files of processes that died are in nobody's way but take space.
 static void sweep_temp(struct disk *d)
 {
-    int fd = d->sys->open(d->root, DISK_TEMP, O_RDONLY | O_DIRECTORY, 0);
+    int fd = disk_open(d, DISK_TEMP, O_RDONLY | O_DIRECTORY);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
         (void)disk_close(fd);
@@ -356,7 +369,8 @@ static void sweep_temp(struct disk *d)
     }
     for (struct dirent *row = readdir(dir); row; row = readdir(dir)) {
         struct stat st;
-        if (row->d_name[0] == '.' || fstatat(fd, row->d_name, &st, 0) != 0) continue;
+        if (row->d_name[0] == '.') continue;
+        if (fstatat(fd, row->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
         int64_t changed_ms = (int64_t)st.st_ctim.tv_sec * 1000;
         if (d->sys->realtime_ms() - changed_ms > TEMP_MS_MAX) (void)unlinkat(fd, row->d_name, 0);
     }
@@ -365,10 +379,12 @@ static void sweep_temp(struct disk *d)
 
 static enum err open_dir(struct disk *d, const char *dir, struct store_answer *a)
 {
-    if (d->sys->mkdir(AT_FDCWD, dir, 0777) != 0 && errno != EEXIST && errno != EROFS)
-        return refuse_path(dir, a);
+    bool made = d->sys->mkdir(AT_FDCWD, dir, 0700) == 0;
+    if (!made && errno != EEXIST && errno != EROFS) return refuse_path(dir, a);
+    // The user names this path: it may be a link, as /var/lib/x often is.
     d->root = d->sys->open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
     if (d->root < 0) return refuse_path(dir, a);
+    if (made) (void)fchmod(d->root, 0700); // whatever the umask is
     disk_learn(d);
     enum err e = refuse_remote(d, dir, a);
     return e ? e : try_write(d, dir, a);

@@ -40,7 +40,7 @@ static enum err lock_take(struct file_log *l, struct store_answer *a)
 {
     char path[DISK_PATH_MAX];
     file_log_path(l, DISK_LOCK, path);
-    l->lock_fd = l->disk->sys->open(l->disk->root, path, O_RDWR, 0);
+    l->lock_fd = disk_open(l->disk, path, O_RDWR);
     if (l->lock_fd < 0) return disk_refuse(a, "open", path);
     struct stat st;
     if (fstat(l->lock_fd, &st) != 0) return disk_refuse(a, "stat", path);
@@ -99,7 +99,7 @@ enum err file_log_current_held(struct file_log *l, const struct log_tail *t, str
         return ERR_OK;
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, t->segment, t->generation, path);
-    int fd = l->disk->sys->open(l->disk->root, path, O_RDWR, 0);
+    int fd = disk_open(l->disk, path, O_RDWR);
     if (fd < 0) return disk_refuse(a, "open", path);
     uint8_t head[SEGMENT_HEADER_LEN];
     struct segment_head h;
@@ -128,7 +128,11 @@ static uint64_t step_after(const struct disk *d, uint64_t used)
 static int create_file(struct file_log *l, const char *fresh, struct bytes head, struct bytes rest)
 {
     struct disk *d = l->disk;
-    int fd = d->sys->open(d->root, fresh, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    int fd = disk_open(d, fresh, O_RDWR | O_CREAT | O_EXCL);
+    if (fd < 0 && errno == EEXIST) { // of a creator that died; never written to, it may be a link
+        if (d->sys->unlink(d->root, fresh) != 0) return -1;
+        fd = disk_open(d, fresh, O_RDWR | O_CREAT | O_EXCL);
+    }
     if (fd < 0) return -1;
     uint64_t used = head.len + rest.len;
     int failed = d->sys->allocate(fd, 0, (off_t)(used + step_after(d, used)));
@@ -338,14 +342,14 @@ static enum err log_lock_file(struct file_log *l, bool create, struct store_answ
     struct disk *d = l->disk;
     char path[DISK_PATH_MAX];
     file_log_path(l, DISK_LOCK, path);
-    int fd = d->sys->open(d->root, path, O_RDWR, 0);
+    int fd = disk_open(d, path, O_RDWR);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         if (!create) return ERR_NOT_FOUND;
         static const uint8_t empty[LOG_PAGE_LEN];
         enum err e = disk_put(d, path, bytes_of(empty, sizeof empty), 0, true, a);
         if (e == ERR_UNKNOWN) e = ERR_UNAVAILABLE; // a lock file is no slot
         if (e && e != ERR_CONFLICT) return e;
-        fd = d->sys->open(d->root, path, O_RDWR, 0);
+        fd = disk_open(d, path, O_RDWR);
     }
     if (fd < 0) return disk_refuse(a, "open", path);
     enum err e = page_map(l, fd, path, a);

@@ -22,7 +22,6 @@ static enum err read_open(struct disk *d, int fd, const char *key, size_t from, 
 {
     struct stat st;
     if (fstat(fd, &st) != 0) return disk_refuse(a, "stat", key);
-    if (!S_ISREG(st.st_mode)) return ERR_NOT_FOUND; // a folder
     enum err e = disk_settle(d, key, &st, a);
     if (e) return e;
     size_t size = (size_t)st.st_size;
@@ -43,8 +42,8 @@ static enum err read_open(struct disk *d, int fd, const char *key, size_t from, 
 enum err file_object_get(struct disk *d, const char *key, size_t from, size_t len,
                          struct store_answer *a)
 {
-    int fd = d->sys->open(d->root, key, O_RDONLY, 0);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return ERR_NOT_FOUND;
+    int fd = disk_open(d, key, O_RDONLY);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EISDIR)) return ERR_NOT_FOUND;
     if (fd < 0) return disk_refuse(a, "open", key);
     enum err e = read_open(d, fd, key, from, len, a);
     (void)disk_close(fd);
@@ -53,12 +52,6 @@ enum err file_object_get(struct disk *d, const char *key, size_t from, size_t le
 
 // ---- delete
 
-static enum err sync_deleted(struct disk *d, const char *key, struct store_answer *a)
-{
-    if (disk_sync_parent(d, key) == 0 || errno == ENOENT || errno == ENOTDIR) return ERR_OK;
-    return answer_refuse(a, ERR_UNKNOWN, "cannot sync the folder of \"%.120s\": %m", key);
-}
-
 static bool same_folder(const char *a, const char *b)
 {
     const char *a_end = strrchr(a, '/'), *b_end = strrchr(b, '/');
@@ -66,19 +59,41 @@ static bool same_folder(const char *a, const char *b)
     return a_len == b_len && strncmp(a, b, a_len) == 0;
 }
 
-// Gone for good, one sync for each run of keys in the same folder.
-enum err file_object_delete(struct disk *d, const char *const *keys, size_t count,
+static enum err unlink_keys(struct disk *d, const char *const *keys, size_t count,
                             struct store_answer *a)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (d->sys->unlink(d->root, keys[i]) != 0 && errno != ENOENT && errno != ENOTDIR &&
             errno != EISDIR)
             return disk_refuse(a, "delete", keys[i]);
-        if (i + 1 < count && same_folder(keys[i], keys[i + 1])) continue;
-        enum err e = sync_deleted(d, keys[i], a);
-        if (e) return e;
-    }
     return ERR_OK;
+}
+
+// Keys of one folder, and one sync. The folder is opened first: behind a link nothing is deleted.
+static enum err delete_in_folder(struct disk *d, const char *const *keys, size_t count,
+                                 struct store_answer *a)
+{
+    int folder = disk_open_parent(d, keys[0]);
+    if (folder < 0 && (errno == ENOENT || errno == ENOTDIR)) return ERR_OK;
+    if (folder < 0) return disk_refuse(a, "open the folder of", keys[0]);
+    enum err e = unlink_keys(d, keys, count, a);
+    if (!e && disk_sync_open(d, folder) != 0)
+        e = answer_refuse(a, ERR_UNKNOWN, "cannot sync the folder of \"%.120s\": %m", keys[0]);
+    (void)disk_close(folder);
+    return e;
+}
+
+// Gone for good.
+enum err file_object_delete(struct disk *d, const char *const *keys, size_t count,
+                            struct store_answer *a)
+{
+    enum err e = ERR_OK;
+    for (size_t i = 0, end; i < count && !e; i = end) {
+        for (end = i + 1; end < count && same_folder(keys[i], keys[end]); end++)
+            ;
+        e = delete_in_folder(d, keys + i, end - i, a);
+    }
+    return e;
 }
 
 // ---- list
@@ -126,7 +141,7 @@ static bool is_folder(int dir, const struct dirent *row)
 
 static int names_read(struct disk *d, const char *folder, struct names *to)
 {
-    int fd = d->sys->open(d->root, folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY, 0);
+    int fd = disk_open(d, folder[0] ? folder : ".", O_RDONLY | O_DIRECTORY);
     if (fd < 0) return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
     DIR *dir = fdopendir(fd);
     if (!dir) return disk_close(fd);

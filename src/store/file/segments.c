@@ -86,7 +86,7 @@ static void listing_add(struct listing *to, uint64_t first, uint64_t generation)
 // see.
 static int listing_read(struct file_log *l, const struct log_tail *t, struct listing *to)
 {
-    int fd = l->disk->sys->open(l->disk->root, l->key, O_RDONLY | O_DIRECTORY, 0);
+    int fd = disk_open(l->disk, l->key, O_RDONLY | O_DIRECTORY);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) return disk_close(fd);
     for (struct dirent *row = readdir(dir); row; row = readdir(dir)) {
@@ -169,7 +169,7 @@ static enum err open_fd(struct file_log *l, struct log_segment *g, struct store_
     struct disk *d = l->disk;
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, g->first, g->generation, path);
-    int fd = d->sys->open(d->root, path, O_RDONLY, 0);
+    int fd = disk_open(d, path, O_RDONLY);
     if (fd < 0) return errno == ENOENT ? ERR_NOT_FOUND : disk_refuse(a, "open", path);
     uint8_t head[SEGMENT_HEADER_LEN];
     ssize_t n = disk_read(d, fd, head, sizeof head, 0);
@@ -249,7 +249,7 @@ static enum err cut_segment(struct file_log *l, struct log_segment *g, struct st
     if (e || g->dropped) return e;
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, g->first, g->generation, path);
-    int fd = l->disk->sys->open(l->disk->root, path, O_WRONLY, 0);
+    int fd = disk_open(l->disk, path, O_WRONLY);
     if (fd < 0) return disk_refuse(a, "open", path);
     int failed = l->disk->sys->truncate(fd, SEGMENT_HEADER_LEN);
     (void)disk_close(fd);
