@@ -92,13 +92,15 @@ bool send_row_next(struct result *r, struct send_row *out)
 {
     if (r->run > 0) {
         r->run--;
-        if (!repeats(out->reason)) out->seq++;
-        return true;
+        if (!repeats(r->sent.reason)) r->sent.seq++;
+    } else if (r->rows.left == 0) {
+        return false;
+    } else {
+        r->run = read_u32(&r->rows) - 1;
+        r->sent.reason = read_reason(&r->rows);
+        r->sent.seq = read_u64(&r->rows);
     }
-    if (r->rows.left == 0) return false;
-    r->run = read_u32(&r->rows) - 1;
-    out->reason = read_reason(&r->rows);
-    out->seq = read_u64(&r->rows);
+    *out = r->sent;
     return reader_ok(&r->rows);
 }
 
@@ -122,15 +124,17 @@ bool outcome_row_next(struct result *r, struct outcome_row *out)
 {
     if (r->run > 0) {
         r->run--;
-        return true;
+    } else if (r->rows.left == 0) {
+        return false;
+    } else {
+        r->run = read_u32(&r->rows) - 1;
+        r->outcome.reason = read_reason(&r->rows);
+        uint8_t status = read_u8(&r->rows);
+        if (status >= OUTCOME_STATUS_COUNT) r->rows.bad = true;
+        r->outcome.status = r->rows.bad ? OUTCOME_NONE : (enum outcome_status)status;
+        r->outcome.until = read_i64(&r->rows);
     }
-    if (r->rows.left == 0) return false;
-    r->run = read_u32(&r->rows) - 1;
-    out->reason = read_reason(&r->rows);
-    uint8_t status = read_u8(&r->rows);
-    if (status >= OUTCOME_STATUS_COUNT) r->rows.bad = true;
-    out->status = r->rows.bad ? OUTCOME_NONE : (enum outcome_status)status;
-    out->until = read_i64(&r->rows);
+    *out = r->outcome;
     return reader_ok(&r->rows);
 }
 

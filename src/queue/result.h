@@ -10,38 +10,11 @@
 #include "queue/message.h"
 #include "queue/reason.h"
 
-struct result {
-    enum reason reason;
-    uint32_t count; // rows
-    uint64_t
-        value; // configure: version; purge, recover: how many; redrive: first new seq; arrive: seq
-    struct reader rows;
-    uint32_t run; // how often the row just read comes again
-};
-
-// Bodies come from our own fold, or from a peer: ERR_INVALID on damage. kind is that of the op.
-MUST_USE enum err result_open(struct bytes body, uint16_t kind, struct result *out);
-
 // OP_SEND
 struct send_row {
     enum reason reason; // NONE, DUPLICATE, or refused
     uint64_t seq;       // of the message, or of the first one with that dedup key
 };
-bool send_row_next(struct result *r, struct send_row *out);
-
-// OP_CLAIM, OP_TAKE, OP_PUBLISH
-struct grant {
-    uint64_t seq;
-    struct place place;
-    struct hash128 token;
-    uint64_t fence;
-    int64_t deadline;
-    uint32_t deliveries; // this one included; a ticket counts when it is taken up
-    uint32_t retries;
-    uint64_t order;      // of a ticket; 0: claimed directly
-    uint32_t worker_row; // OP_PUBLISH: which of its rows got it
-};
-bool grant_next(struct result *r, struct grant *out);
 
 // OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE: one row per lock
 enum outcome_status {
@@ -58,6 +31,38 @@ struct outcome_row {
     enum outcome_status status;
     int64_t until; // renew: the deadline; fail, release: when it is ready again; else 0
 };
+
+struct result {
+    enum reason reason;
+    uint32_t count; // rows
+    uint64_t
+        value; // configure: version; purge, recover: how many; redrive: first new seq; arrive: seq
+    struct reader rows;
+    uint32_t run; // how often the row just read comes again
+    struct send_row sent;
+    struct outcome_row outcome;
+};
+
+// Bodies come from our own fold, or from a peer: ERR_INVALID on damage. kind is that of the op.
+MUST_USE enum err result_open(struct bytes body, uint16_t kind, struct result *out);
+
+// The next row, into out; false: there is none, or it is damaged. out need not be kept in between.
+bool send_row_next(struct result *r, struct send_row *out);
+
+// OP_CLAIM, OP_TAKE, OP_PUBLISH
+struct grant {
+    uint64_t seq;
+    struct place place;
+    struct hash128 token;
+    uint64_t fence;
+    int64_t deadline;
+    uint32_t deliveries; // this one included; a ticket counts when it is taken up
+    uint32_t retries;
+    uint64_t order;      // of a ticket; 0: claimed directly
+    uint32_t worker_row; // OP_PUBLISH: which of its rows got it
+};
+bool grant_next(struct result *r, struct grant *out);
+
 bool outcome_row_next(struct result *r, struct outcome_row *out);
 
 // For the fold. Rows of sends and words come in runs, for batches mostly have one answer:
