@@ -44,6 +44,13 @@ static bool counts(const struct node *n)
     return n->up && !journal_halted(n->journal, NULL);
 }
 
+// The first slot that is still part of its state. A handle that has folded nothing since it loaded
+// a snapshot stands on none.
+static uint64_t stands_from(const struct node *n)
+{
+    return n->jumped ? journal_slot(n->journal) + 1 : n->stands_from;
+}
+
 static void compare_slot(struct world *w, const struct node *a, const struct node *b, uint64_t slot)
 {
     const struct hash128 none = {0};
@@ -51,7 +58,7 @@ static void compare_slot(struct world *w, const struct node *a, const struct nod
     struct hash128 theirs = b->folded[slot - 1];
     if (hash128_equal(mine, none) || hash128_equal(theirs, none)) return;
     if (hash128_equal(mine, theirs)) return;
-    if (slot < a->stands_from || slot < b->stands_from) {
+    if (slot < stands_from(a) || slot < stands_from(b)) {
         w->escapes++;
         return;
     }
