@@ -25,6 +25,7 @@ enum mutant {
     MUTANT_JOINED_FIRST,    // the claim is proposed before them
     MUTANT_JOINED_APART,    // ... in an entry of its own
     MUTANT_JOINED_NAMELESS, // ... without its request id
+    MUTANT_FENCED_APART,    // what a former owner proposes again is an entry each
     // the queue
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,

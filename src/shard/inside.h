@@ -115,6 +115,9 @@ static inline uint64_t call_ticket(struct call *c) // the journal's
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
 int64_t shard_now(const struct shard *s); // the moment that decisions are made for
 
+// ---- replies.c
+void replies_hear(struct shard *s);
+
 // ---- receive.c
 // Whether an op with its request id, which got no answer, may still be committed.
 bool call_under_way(const struct shard *s, const struct call *c);

@@ -267,49 +267,13 @@ int64_t shard_now(const struct shard *s)
     return s->now.lo;
 }
 
-// ---- what the journal answers
-
-// A claim that was not worth an entry is answered as if it had got nothing in one.
-static struct bytes body_of(const struct call *c, const struct journal_reply *r)
-{
-    static const uint8_t nothing[] = {REASON_NONE, 0, 0, 0, 0};
-    bool idle = c->kind == OP_CLAIM && !r->err && r->body.len == 0;
-    return idle ? bytes_of(nothing, sizeof nothing) : r->body;
-}
-
-static void on_reply(struct shard *s, struct journal_reply *r)
-{
-    struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
-    if (r->slot != 0) c->looked = true; // its entry was the tail
-    if (fenced_again(s, c, r)) return;
-    bool not_applied = r->err == ERR_UNAVAILABLE && r->body.len == 0 && c->kind != 0;
-    if (not_applied && call_under_way(s, c)) r->err = ERR_UNKNOWN; // its twin may be yet
-    if (c->silent && c->kind == 0) {
-        s->looking = s->looking && c->state != CALL_LOOKING;
-        s->touching = s->touching && c->state != CALL_JOURNAL;
-    }
-    if (c->silent && c->kind == OP_OUTBOX && r->err) post_not_forgotten(s);
-    if (c->silent && c->kind == OP_SPENT) books_result(s, c, r);
-    if (c->state == CALL_LOOKING && c->kind != 0 && !r->err) {
-        c->looked = true;
-        receive_try(s, c);
-    } else if (c->receives) {
-        receive_result(s, c, r->err, body_of(c, r));
-    } else {
-        call_answer(s, c, r->err, body_of(c, r));
-    }
-}
-
 // What one step leads to, until nothing more comes of it.
 static void go_on(struct shard *s)
 {
-    struct journal_reply r;
-    while (journal_next_reply(s->journal, &r))
-        on_reply(s, &r);
+    replies_hear(s);
     receive_poke(s);
     fetch_go_on(s);
-    while (journal_next_reply(s->journal, &r)) // refusals that came at once
-        on_reply(s, &r);
+    replies_hear(s); // refusals that came at once
 }
 
 static void note_time(struct shard *s, struct interval now)

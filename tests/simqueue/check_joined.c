@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acks that a receive carries. The claim is judged behind them: in their entry, unless the
-// handle knew that the queue is paused, or they are proposed again because it was not the owner any
-// more; never before them while they may still come. And an ack, carried or not, is answered done
-// exactly if the message is finished by it, at once and in every later fold.
+// Acks that a receive carries. The claim is judged behind them: in their entry, also when both are
+// proposed again because the handle was not the owner any more, unless the handle knew that the
+// queue is paused; never before them while they may still come. And an ack, carried or not, is
+// answered done exactly if the message is finished by it, at once and in every later fold.
 #include "check.h"
 
 #include <inttypes.h>
@@ -68,7 +68,7 @@ void check_joined(struct ghost *g, const struct walk_op *o)
     // Sent twice they are in two entries, and who was answered is not waited for.
     if (!first || r->in_turn || r->tries > 1 || a->tries > 1) return;
     if (!acks && a->open) wrong(g, r, "comes before the acks it was sent with");
-    if (acks && !together && !a->fenced && !r->paused_then)
+    if (acks && !together && !r->paused_then)
         wrong(g, r, "is not in the entry of the acks it was sent with");
 }
 

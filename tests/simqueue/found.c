@@ -70,11 +70,41 @@ static void receive_sent_again_after_its_message_was_collected_brings_nothing(vo
     store_free(s);
 }
 
+// An owner that was replaced proposes again what it had proposed in its old epoch. An ack and the
+// claim behind it were one entry then, and are one entry now: the next message costs one commit.
+static void ack_and_claim_of_a_former_owner_stay_in_one_entry(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct shard_config config = rig_config();
+    struct rig a = rig_on(s, &config), b = rig_on(s, &config);
+    rig_does(&a, rig_own(&a, 1));
+    rig_sent(&a, "one");
+    rig_sent(&a, "two");
+    struct rig_answer held = rig_claimed(&a, "one", 1);
+    rig_look(&b);
+    rig_does(&b, rig_own(&b, 2)); // which a does not know yet
+    uint64_t claim = rig_receive_acking(&a, &held, 0);
+    struct request lost = rig_until_append(&a);
+    rig_serve(&a, &lost, FATE_OK);
+    struct request again = rig_until_append(&a);
+    assert_int_equal(rig_ops_in(&again, OP_ACK), 1);
+    assert_int_equal(rig_ops_in(&again, OP_CLAIM), 1);
+    rig_serve(&a, &again, FATE_OK);
+    rig_settle(&a);
+    assert_int_equal(rig_answer(&a, claim - 1).err, ERR_OK);
+    assert_string_equal(rig_answer(&a, claim).bodies[0], "two");
+    rig_done(&a);
+    rig_done(&b);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slot_that_an_open_range_may_grow_over_is_needed),
         cmocka_unit_test(receive_sent_again_after_its_message_was_collected_brings_nothing),
+        cmocka_unit_test(ack_and_claim_of_a_former_owner_stay_in_one_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
