@@ -34,7 +34,8 @@ function makeTape(queue, body, wanted) {
   };
 }
 
-async function beginAt(name, stats) {
+// Where to begin for the newest events, in every shard.
+export async function recentEntry(name, stats) {
   const { settings } = await api.showQueue(name);
   return Math.max(0, Math.floor(stats.entries / (settings.shards ?? 1)) - RECENT);
 }
@@ -44,19 +45,19 @@ export function activityView({ name, state }) {
   const onlyProcessed = state === "processed";
   const list = table("Events", EVENT_COLUMNS, body);
   const nothing = empty(
-    onlyProcessed ? "Nothing was processed lately." : "Nothing happened lately.",
+    onlyProcessed ? "No message was processed recently." : "No recent events.",
   );
   const status = h("span", { class: "muted" }, "connecting");
   const tape = makeTape(name, body, (event) => !onlyProcessed || event.status === "processed");
   const words = onlyProcessed
-    ? "What was processed is gone from the queue; the journal keeps its end for an hour at least."
-    : "The newest first. The journal keeps events for an hour at least.";
+    ? "Finished messages are removed; their history is kept for at least an hour."
+    : "Newest first. Events are kept for at least an hour.";
   let stop = null;
   let left = false;
 
   async function begin(stats) {
     stop = () => {};
-    const from = await beginAt(name, stats).catch(() => 0);
+    const from = await recentEntry(name, stats).catch(() => 0);
     if (left) return;
     stop = api.follow(
       name,
@@ -66,7 +67,7 @@ export function activityView({ name, state }) {
         else
           setText(
             status,
-            open ? "following" : `not connected: ${why?.message ?? "it will be tried again"}`,
+            open ? "following" : `not connected, trying again${why ? `: ${why.message}` : ""}`,
           );
       },
     );

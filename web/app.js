@@ -2,7 +2,8 @@
 // The frame: which page is shown, what is live, and the keyboard.
 import { showHelp, askToken } from "./dialogs.js";
 import { h, setText, toast } from "./dom.js";
-import { live, refresh, setFollowing } from "./live.js";
+import { clockTime, duration } from "./format.js";
+import { live, outage, refresh, setFollowing } from "./live.js";
 import { messagePage } from "./message.js";
 import { nodePage } from "./node.js";
 import { queuePage } from "./queue.js";
@@ -18,14 +19,14 @@ const SHORTCUTS = [
   [["/"], "filter the queues"],
   [["n"], "new queue"],
   [
-    ["1", "…", "8"],
-    "a queue's views: ready, locked, delayed, dead, processed, workers, activity, settings",
+    ["1", "…", "9"],
+    "a queue's views: summary, ready, locked, delayed, dead, processed, workers, activity, settings",
   ],
   [["s"], "send a message"],
   [["p"], "pause or resume the queue"],
   [["r"], "redrive dead letters"],
-  [["l"], "hold or follow"],
-  [["t"], "light, dark, or as the system says"],
+  [["l"], "pause or resume updates"],
+  [["t"], "light, dark, or the system's theme"],
   [["Esc"], "close a dialog"],
 ];
 
@@ -59,7 +60,7 @@ function makePage() {
   if (first === "queues" && parts[1] === "message" && parts[2]) return messagePage(context);
   if (first === "queues") return queuePage(context);
   return {
-    title: "Not here",
+    title: "Not found",
     node: h(
       "div",
       {},
@@ -121,8 +122,8 @@ function showAddressed() {
 
 const dot = document.getElementById("live");
 const LIVE_WORDS = {
-  held: "Held",
-  barred: "Token wanted",
+  held: "Updates paused",
+  barred: "Token required",
   lost: "Not connected",
   following: "Live",
   begins: "Connecting",
@@ -137,9 +138,29 @@ function liveState() {
 function showLive() {
   dot.dataset.state = liveState();
   dot.setAttribute("aria-pressed", String(live.following));
-  dot.title = live.error ? live.error.message : "Hold or follow (l)";
+  dot.title = live.error ? live.error.message : "Pause or resume updates (l)";
   setText(document.getElementById("live-text"), LIVE_WORDS[liveState()]);
+  showOutage();
 }
+
+// On every page, above it: what is wrong with the node. Data that is old is dimmed.
+const alarm = {
+  node: document.getElementById("outage"),
+  words: document.getElementById("outage-text"),
+  seen: document.getElementById("outage-seen"),
+};
+
+function showOutage() {
+  const away = live.following ? outage() : "";
+  const words = away || (live.notReady && `The store takes no writes: ${live.notReady}`);
+  alarm.node.hidden = !words;
+  setText(alarm.words, words);
+  const ago = duration(Math.floor((Date.now() - live.seenAt) / 1000) * 1000);
+  const seen = live.seenAt ? `Last seen ${ago} ago, at ${clockTime(live.seenAt).slice(0, 8)}. ` : "";
+  setText(alarm.seen, away ? `${seen}Trying again.` : "");
+  document.body.classList.toggle("stale", away !== "" && live.seenAt > 0);
+}
+setInterval(showOutage, 1000); // the age goes on while no answer comes
 
 live.events.addEventListener("change", () => {
   showLive();
@@ -151,7 +172,7 @@ dot.addEventListener("click", () => {
 });
 
 let tokenDialog = null;
-let asked = false; // whoever has no token is asked for it once, not every second
+let asked = false; // once, not every second
 
 function wantToken(why) {
   if (tokenDialog?.open) return;
@@ -219,7 +240,7 @@ document.getElementById("help").addEventListener("click", () => showHelp(SHORTCU
 document.getElementById("theme").addEventListener("click", () => nextTheme());
 addEventListener("hashchange", showAddressed);
 addEventListener("unhandledrejection", (event) =>
-  toast(event.reason?.message ?? "something went wrong", "bad"),
+  toast(event.reason?.message ?? "Something went wrong", "bad"),
 );
 show();
 showLive();

@@ -7,10 +7,12 @@ import { SPAN_MS } from "./live.js";
 const WIDTH = 300;
 const HEIGHT = 100;
 const GAP_MS = 15000; // a longer silence is a hole, not a slope
-const SPANS = [60000, 120000, SPAN_MS]; // what is shown grows with what is known
+const SPANS = [15000, 30000, 60000, 120000, SPAN_MS]; // what is shown grows with what is known
+const LEAST_MS = 2000;
 
 function spanOf(points) {
   const known = points.length ? points.at(-1).at - points[0].at : 0;
+  if (known < SPANS[0]) return Math.max(known, LEAST_MS); // the first seconds fill it at once
   return SPANS.find((span) => known <= span) ?? SPAN_MS;
 }
 
@@ -93,7 +95,7 @@ function makePlot(series, stacked, least) {
     const max = niceMax(highest(points), least);
     marks.forEach((mark, index) => {
       // Without a value its line would hide the one under it.
-      const none = stacked && !points.some((point) => point[mark.key] > 0);
+      const none = index > 0 && !points.some((point) => point[mark.key] > 0);
       mark.line.toggleAttribute("hidden", none);
       const under = stacked ? series.slice(0, index).map(({ key }) => key) : [];
       const base = (point) => under.reduce((sum, key) => sum + (point[key] ?? 0), 0);
@@ -185,7 +187,8 @@ export function chart(title, series, { stacked = false, least = 1, format, now: 
     draw(some) {
       points = some;
       const max = plot.draw(points);
-      setText(start, `${spanOf(points) / 60000} min ago`);
+      const seconds = Math.round(spanOf(points) / 1000);
+      setText(start, seconds < 60 ? `${seconds} s ago` : `${seconds / 60} min ago`);
       setText(top, format(max));
       legend();
     },

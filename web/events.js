@@ -2,7 +2,7 @@
 // What an event says, as a row of a table.
 import { h } from "./dom.js";
 import { clockTime, count, moment } from "./format.js";
-import { queueLink } from "./queues.js";
+import { queueLink } from "./links.js";
 
 const until = (event) => (event.until ? ` until ${clockTime(event.until)}` : "");
 const because = (words, { reason }) => (reason ? `${words}: ${reason}` : words);

@@ -2,7 +2,7 @@
 // Why a message failed: one row for each failed attempt, and a sentence about its death.
 import { h, table } from "./dom.js";
 import { count, moment } from "./format.js";
-import { queueLink } from "./queues.js";
+import { queueLink } from "./links.js";
 
 const COLUMNS = [
   { label: "Attempt", class: "number" },
@@ -12,7 +12,7 @@ const COLUMNS = [
 ];
 
 // An expired lock has no reason of its own.
-function reasonOf({ reason, kind }) {
+export function reasonOf({ reason, kind }) {
   if (reason && reason !== "lock-expired") return reason;
   if (reason === "lock-expired" || kind?.includes("expire"))
     return "the lock expired: the worker did not answer in time";

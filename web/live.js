@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the pages show is asked for once a second; the last five minutes are kept for the charts.
 // Nothing is kept anywhere else: a reload begins anew.
-import { listQueues } from "./api.js";
+import { Refused, listQueues, ready } from "./api.js";
 
 export const SPAN_MS = 300000;
 const EVERY_MS = 1000;
 const HIDDEN_MS = 10000; // nobody looks, but the charts shall have no hole
 const BUSY_TIMES = 4; // a slow node is asked less often: one part asking, three parts rest
 const RATE_MS = 5000; // a shown rate is the mean of so long
+const READY_MS = 30000; // the node may have to write to its store for this answer
+const SILENT_MS = 5000; // a request that takes longer is an outage
 
 export const live = {
-  queues: new Map(), // name -> {name, id, paused, stats, points}
+  queues: new Map(), // name -> {name, id, paused, scopes, letters, sources, stats, points}
+  scopes: [], // what the token may do with at least one queue
   totals: [],
   following: true,
   error: null,
+  notReady: "", // why the store takes no writes
   listed: false,
+  seenAt: 0, // when the node answered last
   events: new EventTarget(), // "change"
 };
 
 let timer = 0;
+let askedAt = 0;
+let readyAt = -READY_MS;
 let asking = false;
 let again = false;
 let waiting = []; // for a list that is yet to be asked for
@@ -33,11 +40,13 @@ function pointOf(stats, before, now) {
     age: stats.oldestAgeMs,
     sentTotal: stats.sent,
     doneTotal: stats.processed,
+    diedTotal: stats.dead + stats.outbound + stats.moved + stats.redriven,
   };
   if (before) {
     const seconds = Math.max((now - before.at) / 1000, 0.001);
     point.sent = Math.max(0, stats.sent - before.sentTotal) / seconds;
     point.done = Math.max(0, stats.processed - before.doneTotal) / seconds;
+    point.died = Math.max(0, point.diedTotal - before.diedTotal) / seconds;
   }
   return point;
 }
@@ -54,6 +63,9 @@ function takeQueue(row, now) {
     live.queues.set(row.name, queue);
   }
   queue.paused = row.paused;
+  queue.scopes = row.scopes;
+  queue.letters = row.deadLetterQueue ?? ""; // where its dead letters go
+  queue.sources = []; // the queues whose dead letters come here
   queue.problem = row.detail; // why it cannot be read
   queue.stats = row.stats ?? queue.stats;
   if (row.stats) keep(queue.points, pointOf(row.stats, queue.points.at(-1), now));
@@ -61,38 +73,59 @@ function takeQueue(row, now) {
 
 function total(now) {
   const sum = { at: now, ready: 0, locked: 0, delayed: 0, dead: 0, age: 0 };
-  for (const { points } of live.queues.values()) {
-    const last = points.at(-1);
+  for (const queue of live.queues.values()) {
+    const last = queue.points.at(-1);
     if (!last) continue;
-    for (const key of ["ready", "locked", "delayed", "dead"]) sum[key] += last[key];
-    sum.age = Math.max(sum.age, last.age);
-    if (last.sent !== undefined) {
-      sum.sent = (sum.sent ?? 0) + last.sent;
-      sum.done = (sum.done ?? 0) + last.done;
-    }
+    const letters = isLetterQueue(queue);
+    for (const key of ["ready", "locked", "delayed", "dead"])
+      sum[letters ? "dead" : key] += last[key];
+    if (!letters) sum.age = Math.max(sum.age, last.age);
+    for (const key of ["sent", "done", "died"])
+      if (last[key] !== undefined) sum[key] = (sum[key] ?? 0) + last[key];
   }
   return sum;
 }
 
-function take(rows) {
+// Whether other queues send their dead letters here: then whatever it holds is dead.
+export const isLetterQueue = (queue) => queue.sources.length > 0;
+
+function take({ queues: rows, scopes }) {
   const now = Date.now();
   const sorted = new Map();
   for (const row of rows) takeQueue(row, now);
   for (const row of rows) sorted.set(row.name, live.queues.get(row.name));
   live.queues = sorted;
+  for (const { name, letters } of sorted.values()) sorted.get(letters)?.sources.push(name);
+  live.scopes = scopes ?? [];
   live.listed = true;
+  live.seenAt = now;
   keep(live.totals, total(now));
+}
+
+// Reads may work while writes do not: a full disk, a bucket that was emptied.
+async function pollReady() {
+  if (document.hidden || performance.now() - readyAt < READY_MS) return;
+  readyAt = performance.now();
+  try {
+    await ready();
+    live.notReady = "";
+  } catch (error) {
+    if (error instanceof Refused) live.notReady = error.message;
+  }
+  live.events.dispatchEvent(new Event("change"));
 }
 
 async function poll() {
   asking = true;
+  askedAt = performance.now();
   again = false;
   const asked = waiting;
   waiting = [];
   const began = performance.now();
   try {
-    take((await listQueues()).queues);
+    take(await listQueues());
     live.error = null;
+    pollReady();
   } catch (error) {
     live.error = error;
   }
@@ -106,6 +139,18 @@ async function poll() {
   else if (live.following)
     timer = setTimeout(poll, Math.max(every - (performance.now() - began), busy, 50));
 }
+
+// Why the data is old: "", or what is wrong with the node. A missing token is another matter.
+export function outage() {
+  if (live.error?.status === 401) return "";
+  if (live.error instanceof Refused) return `The node answers with an error: ${live.error.message}`;
+  const silent = asking && performance.now() - askedAt > SILENT_MS;
+  return live.error || silent ? "The node does not answer" : "";
+}
+
+// What the token may do is told with each list; before that nothing is offered.
+export const may = (name, scope) => live.queues.get(name)?.scopes?.includes(scope) ?? false;
+export const mayCreate = () => live.scopes.includes("admin");
 
 // Now, because something was changed here; done when a list has come that was asked for afterwards.
 export function refresh() {

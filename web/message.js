@@ -7,7 +7,7 @@ import { HISTORY_COLUMNS, eventRow, failureOf } from "./events.js";
 import { deathNote, eachAttemptOnce, failuresPanel } from "./failures.js";
 import { duration, moment } from "./format.js";
 import { live } from "./live.js";
-import { queueLink } from "./queues.js";
+import { queueLink } from "./links.js";
 import { makeReader } from "./reader.js";
 
 // [label, words(message)]; empty words leave the line off.

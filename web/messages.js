@@ -3,8 +3,10 @@
 import * as api from "./api.js";
 import { askPurge, askRedrive } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
+import { reasonOf } from "./failures.js";
 import { duration } from "./format.js";
-import { queueLink } from "./queues.js";
+import { queueLink } from "./links.js";
+import { may } from "./live.js";
 import { makeReader } from "./reader.js";
 
 const PAGE = 25;
@@ -26,7 +28,7 @@ const MORE = {
 export function preview(message) {
   if (message.bodyBase64 !== undefined)
     return `binary, ${Math.floor((message.bodyBase64.length * 3) / 4)} bytes`;
-  if (message.body === null || message.body === undefined) return "gone";
+  if (message.body === null || message.body === undefined) return "not kept";
   return message.body.slice(0, PREVIEW) || "empty";
 }
 
@@ -34,7 +36,9 @@ function note(message) {
   const notes = [];
   if (message.group) notes.push(`group ${message.group}`);
   if (message.priority) notes.push(`priority ${message.priority}`);
-  if (message.from) notes.push(`died in ${message.from.queue}: ${message.from.reason}`);
+  if (message.from?.reason)
+    notes.push(`died in ${message.from.queue}: ${reasonOf(message.from)}`);
+  else if (message.failures?.length) notes.push(`failed: ${reasonOf(message.failures.at(-1))}`);
   return notes.join(" · ");
 }
 
@@ -91,9 +95,15 @@ function makeActions(name, state, again) {
     { type: "button", class: "danger", onclick: () => askPurge(name, state === "dead", again) },
     "Purge…",
   );
-  redrive.hidden = state !== "dead";
-  purge.hidden = !["ready", "delayed", "dead"].includes(state);
-  return { redrive, purge };
+  redrive.hidden = purge.hidden = true;
+  // What there is nothing for, and what the token may not do, is not offered.
+  const update = (messages) => {
+    const some = messages.length > 0 && may(name, "admin");
+    const dead = state === "dead" || messages.some((message) => message.from);
+    redrive.hidden = !some || !dead;
+    purge.hidden = !some || state === "locked";
+  };
+  return { redrive, purge, update };
 }
 
 export function messagesView({ name, state, query }) {
@@ -136,10 +146,10 @@ export function messagesView({ name, state, query }) {
     rows(messages, (message) => message.id);
     list.hidden = messages.length === 0;
     nothing.hidden = messages.length > 0;
-    setText(nothing, after ? "Nothing comes after that message." : `No message is ${state}.`);
+    setText(nothing, after ? "There are no further messages." : `No message is ${state}.`);
     next.hidden = messages.length < PAGE;
     if (messages.length) next.href = queueLink(name, `/${state}?after=${messages.at(-1).id}`);
-    if (messages.some((message) => message.from)) actions.redrive.hidden = false;
+    actions.update(messages);
   }
   const update = ({ stats }) => {
     if (!stats) return;

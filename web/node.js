@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { askToken } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table, toast } from "./dom.js";
 import { bytes, count, duration, rate } from "./format.js";
+import { live } from "./live.js";
 import { labelsOf, meanMs, readSamples, summing } from "./metrics.js";
 
 const time = (ms) => {
@@ -25,21 +26,21 @@ function nodeFacts(node, ready) {
     ["Address", node.address],
     ["Up for", duration(node.uptimeMs)],
     ["Queues", count(node.queues)],
-    ["Receives that wait", count(node.waiting)],
+    ["Waiting receives", count(node.waiting)],
   ];
 }
 
 function workFacts(sum) {
   const ops = sum("sluice_entry_ops_sum") / sum("sluice_entry_ops_count");
   return [
-    ["A commit takes", time(meanMs(sum, "sluice_commit_duration_seconds"))],
-    ["Ops in an entry", Number.isFinite(ops) ? ops.toFixed(2) : ""],
+    ["Mean commit time", time(meanMs(sum, "sluice_commit_duration_seconds"))],
+    ["Operations per entry", Number.isFinite(ops) ? ops.toFixed(2) : ""],
     ["Locks expired", number(sum("sluice_locks_expired_total"))],
     ["Late acks refused", number(sum("sluice_late_acks_total"))],
     ["Fenced attempts", number(sum("sluice_fenced_total"))],
     ["Event streams", number(sum("sluice_event_streams"))],
     ["Memory", bytes(sum("process_resident_memory_bytes"))],
-    ["Processor", duration(sum("process_cpu_seconds_total") * 1000)],
+    ["CPU time", duration(sum("process_cpu_seconds_total") * 1000)],
   ];
 }
 
@@ -88,7 +89,7 @@ const REQUESTS = {
     }),
 };
 const STORE = {
-  title: "The store",
+  title: "Store calls",
   columns: ["Call", "Made", "Per second", "Sent", "Received", "Mean time"],
   rows: (samples, sum, rates) =>
     labelsOf(samples, "sluice_store_requests_total", ["call"])
@@ -155,7 +156,7 @@ export function nodePage() {
   const [about, work] = [h("dl", { class: "facts" }), h("dl", { class: "facts" })];
   const problem = h("p", { class: "problem", role: "alert" });
   const tables = [makeTable(REQUESTS), makeTable(STORE)];
-  const nothing = empty("This node shows its counters to tokens that may read every queue.");
+  const nothing = empty("The counters need a token with the scope read for all queues (*).");
   const token = h("button", { type: "button", onclick: () => askToken() }, "Enter a token");
   const forget = h(
     "button",
@@ -163,10 +164,10 @@ export function nodePage() {
       type: "button",
       onclick: () => {
         api.setToken("");
-        toast("The token is forgotten");
+        toast("Removed the token");
       },
     },
-    "Forget the token",
+    "Remove the token",
   );
   const counted = h(
     "div",
@@ -196,6 +197,7 @@ export function nodePage() {
   }
   async function update() {
     forget.hidden = !api.hasToken();
+    token.hidden = !api.hasToken() && live.error?.status !== 401; // a node without tokens wants none
     if (busy) return;
     busy = true;
     await readFacts().then(

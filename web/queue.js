@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// One queue: its charts, and below them one of several views: messages by state, workers, what
-// happens, settings.
+// One queue: what is wrong with it, and one of several views: a summary, messages by state, workers,
+// events, settings.
 import * as api from "./api.js";
 import { activityView } from "./activity.js";
-import { askSend } from "./dialogs.js";
+import { askRedrive, askSend } from "./dialogs.js";
 import { act, empty, h, setText, toast } from "./dom.js";
 import { count } from "./format.js";
-import { live, refresh } from "./live.js";
+import { deadIn, lettersWait, problemBadges } from "./health.js";
+import { queueLink } from "./links.js";
+import { isLetterQueue, live, may, refresh } from "./live.js";
 import { messagesView } from "./messages.js";
-import { makeCharts, queueLink } from "./queues.js";
+import { makeLetterMark } from "./queues.js";
 import { settingsView } from "./settings.js";
+import { summaryView } from "./summary.js";
 import { workersView } from "./workers.js";
 
 const VIEWS = [
+  { key: "summary", label: "Summary", make: summaryView },
   { key: "ready", label: "Ready", number: (stats) => stats.ready, make: messagesView },
   { key: "locked", label: "Locked", number: (stats) => stats.locked, make: messagesView },
   { key: "delayed", label: "Delayed", number: (stats) => stats.delayed, make: messagesView },
@@ -63,7 +67,7 @@ function makePause(name) {
     const pausing = !isPaused();
     await (pausing ? api.pauseQueue(name) : api.resumeQueue(name));
     await refresh();
-    toast(pausing ? `Paused ${name}: it takes messages and gives none out` : `Resumed ${name}`);
+    toast(pausing ? `Paused ${name}: it accepts messages and delivers none` : `Resumed ${name}`);
   };
   const button = h(
     "button",
@@ -84,34 +88,91 @@ function makePause(name) {
 
 // What left for the dead-letter queue is in no tab of this one: without it the numbers do not add up.
 function makeLetters(name) {
-  const node = h("span", { class: "muted letters", hidden: true });
-  const number = h("span");
-  let asked = false;
-  function update({ moved }) {
-    node.hidden = !moved;
-    if (!moved) return;
-    setText(number, `${count(moved)} dead-lettered`);
-    if (asked) return;
-    asked = true;
-    node.replaceChildren(number);
-    api.showQueue(name).then(
-      ({ settings }) => {
-        const to = settings.failureStrategy?.deadLetterQueue;
-        if (to) node.replaceChildren(number, " to ", h("a", { href: queueLink(to) }, to));
-      },
-      () => (asked = false),
-    );
-  }
+  const number = h("span", {});
+  const to = h("a", {}, "the dead-letter queue");
+  const node = h("span", { class: "muted letters", hidden: true }, number, " to ", to);
+  const update = (queue) => {
+    const { stats, letters } = queue;
+    node.hidden = !stats.moved || !letters;
+    node.classList.toggle("bad", lettersWait(queue));
+    if (node.hidden) return;
+    setText(number, `${count(stats.moved)} dead-lettered`);
+    setText(to, letters);
+    to.href = queueLink(letters);
+  };
   return { node, update };
 }
 
-export function queuePage({ go, again, parts: [name, key], query }) {
-  const chosen = VIEWS.find((view) => view.key === (key ?? "ready"));
-  const charts = makeCharts(() => live.queues.get(name)?.points ?? []);
-  const tabs = makeTabs(name, chosen);
+// Red, above everything else: how many are dead, and what can be done about it.
+function makeDeadNote(name) {
+  const words = h("strong", {});
+  const look = h("a", {}, "Show them");
+  const redrive = h("button", { type: "button", onclick: () => askRedrive(name) }, "Redrive…");
+  const node = h(
+    "div",
+    { class: "banner bad dead-note", hidden: true },
+    h("span", {}, words, " ", look),
+    h("span", { class: "gap" }),
+    redrive,
+  );
+  const update = (queue, shown) => {
+    const dead = deadIn(queue);
+    const letters = isLetterQueue(queue);
+    const view = letters ? "ready" : "dead";
+    node.hidden = dead === 0 || shown === view; // that view has the button itself
+    const what = letters ? "dead letter" : "dead message";
+    setText(words, `${count(dead)} ${what}${dead === 1 ? "" : "s"}.`);
+    setText(look, `Show ${dead === 1 ? "it" : "them"}`);
+    look.href = queueLink(name, `/${view}`);
+    redrive.hidden = !may(name, "admin");
+  };
+  return { node, update };
+}
+
+function makeHead(name) {
   const pause = makePause(name);
+  const badges = problemBadges();
+  const mark = makeLetterMark();
   const sums = h("span", { class: "muted sums" });
   const letters = makeLetters(name);
+  const send = h(
+    "button",
+    { type: "button", class: "primary", "aria-keyshortcuts": "s", onclick: () => askSend(name) },
+    "Send a message",
+  );
+  const node = h(
+    "div",
+    { class: "head" },
+    h("span", { class: "crumbs" }, h("a", { href: "#/" }, "Queues"), " /"),
+    h("h1", { tabindex: "-1" }, name),
+    pause.badge,
+    badges.node,
+    mark.node,
+    sums,
+    letters.node,
+    h("span", { class: "gap" }),
+    h("span", { class: "acts" }, send, pause.button),
+  );
+  send.hidden = pause.button.hidden = true;
+  const update = (queue) => {
+    send.hidden = !queue || !may(name, "send");
+    pause.button.hidden = !queue || !may(name, "admin");
+    if (!queue) return;
+    pause.update();
+    badges.update(queue, ["paused", "dead", "moved"]); // these have places of their own
+    mark.update(queue);
+    if (!queue.stats) return;
+    letters.update(queue);
+    setText(sums, `${count(queue.stats.sent)} sent in all`);
+  };
+  return { node, update, send, pause: pause.button };
+}
+
+export function queuePage({ go, again, parts: [name, key], query }) {
+  const chosen = VIEWS.find((view) => view.key === (key ?? "summary"));
+  const tabs = makeTabs(name, chosen);
+  const head = makeHead(name);
+  const note = makeDeadNote(name);
   const missing = empty(
     api.hasToken()
       ? `There is no queue ${name} in this store, or this token may not read it.`
@@ -120,32 +181,12 @@ export function queuePage({ go, again, parts: [name, key], query }) {
   const view = chosen?.make({ name, state: chosen.key, query, go }) ?? {
     node: empty("There is no such view."),
   };
-  const content = h("div", {}, charts.node, tabs.node, view.node);
-  const send = h(
-    "button",
-    { type: "button", class: "primary", "aria-keyshortcuts": "s", onclick: () => askSend(name) },
-    "Send a message",
-  );
-  const node = h(
-    "div",
-    {},
-    h(
-      "div",
-      { class: "head" },
-      h("span", { class: "crumbs" }, h("a", { href: "#/" }, "Queues"), " /"),
-      h("h1", { tabindex: "-1" }, name),
-      pause.badge,
-      sums,
-      letters.node,
-      h("span", { class: "gap" }),
-      send,
-      pause.button,
-    ),
-    missing,
-    content,
-  );
+  const content = h("div", {}, note.node, tabs.node, view.node);
+  const node = h("div", {}, head.node, missing, content);
 
   let id = null;
+
+  let numbered = false;
 
   function update() {
     const queue = live.queues.get(name);
@@ -153,22 +194,20 @@ export function queuePage({ go, again, parts: [name, key], query }) {
     id = queue?.id ?? id;
     const gone = live.listed && queue === undefined;
     missing.hidden = !gone;
-    content.hidden = send.hidden = pause.button.hidden = gone;
+    content.hidden = gone;
+    head.update(queue);
     if (!queue) return;
-    pause.update();
-    charts.update();
-    if (queue.stats) {
-      tabs.update(queue.stats);
-      letters.update(queue.stats);
-      if (!sums.textContent) tabs.seen(); // numbers make the tabs wider
-      setText(sums, `${count(queue.stats.sent)} sent in all`);
-    }
+    note.update(queue, chosen?.key);
+    if (queue.stats) tabs.update(queue.stats);
+    if (queue.stats && !numbered) tabs.seen(); // numbers make the tabs wider
+    numbered ||= queue.stats !== undefined;
     view.update?.(queue);
   }
   const keys = {
-    s: () => send.hidden || askSend(name),
-    p: () => pause.button.hidden || pause.button.click(),
+    s: () => head.send.hidden || askSend(name),
+    p: () => head.pause.hidden || head.pause.click(),
     u: () => go("#/"),
+    r: () => note.node.hidden || (may(name, "admin") && askRedrive(name)),
     ...view.keys,
   };
   VIEWS.forEach(

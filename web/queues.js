@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// All queues: three charts of their sum, and a row for each.
+// All queues: what is wrong, three charts of their sum, and a row for each.
 import { chart, sparkline } from "./chart.js";
 import { askCreate } from "./dialogs.js";
-import { empty, h, keyedRows, setText, table } from "./dom.js";
+import { h, keyedRows, setText, table } from "./dom.js";
 import { compact, count, duration, rate } from "./format.js";
-import { live, meanRate } from "./live.js";
+import { deadIn, healthPanel, problemBadges, weightOf } from "./health.js";
+import { queueLink } from "./links.js";
+import { isLetterQueue, live, mayCreate, meanRate } from "./live.js";
+import { nothingPanel } from "./start.js";
 
 export const DEPTH = [
   { key: "ready", label: "ready" },
   { key: "delayed", label: "delayed" },
   { key: "locked", label: "locked" },
+  { key: "dead", label: "dead" },
 ];
 export const RATES = [
   { key: "sent", label: "sent" },
   { key: "done", label: "processed" },
+  { key: "died", label: "died" },
 ];
 export const AGE = [{ key: "age", label: "oldest" }];
 
@@ -32,14 +37,13 @@ export function makeCharts(pointsOf) {
   return { node, update: () => charts.forEach((one) => one.draw(pointsOf())) };
 }
 
-export const queueLink = (name, rest = "") => `#/queues/${encodeURIComponent(name)}${rest}`;
-
 const COLUMNS = [
   { key: "name", label: "Queue", of: (queue) => queue.name },
+  { key: "status", label: "Status", class: "status", of: weightOf },
   { key: "ready", label: "Ready", class: "number" },
   { key: "locked", label: "Locked", class: "number" },
   { key: "delayed", label: "Delayed", class: "number" },
-  { key: "dead", label: "Dead", class: "number" },
+  { key: "dead", label: "Dead", class: "number", of: deadIn },
   { label: "Depth", class: "picture" },
   {
     key: "sent",
@@ -55,8 +59,8 @@ const COLUMNS = [
   },
   { label: "Rates", class: "picture" },
   { key: "oldest", label: "Oldest", class: "number", of: (queue) => queue.stats?.oldestAgeMs ?? 0 },
-  { label: "Age", class: "picture" },
 ];
+const BY_STATUS = COLUMNS[1];
 
 // Pictures of rows that are off the screen are not drawn: a store may have thousands of queues.
 const drawers = new WeakMap(); // row -> what draws its pictures
@@ -70,68 +74,94 @@ const watcher = new IntersectionObserver((rows) => {
   }
 });
 
-function makeRow({ name }) {
-  const badge = h("span", { class: "badge paused", hidden: true }, "paused");
-  const broken = h("span", { class: "badge dead", hidden: true }, "cannot be read");
+// A dead-letter queue says so, and names the queues that use it.
+export function makeLetterMark() {
+  const sources = h("small", {});
+  const badge = h("span", { class: "badge letters-mark" }, "dead-letter queue");
+  const node = h("span", { class: "letters-of", hidden: true }, badge, " ", sources);
+  const update = (queue) => {
+    node.hidden = !isLetterQueue(queue);
+    const [first, second, ...others] = queue.sources;
+    const named = [first, second].filter(Boolean).join(", ");
+    setText(sources, `of ${named}${others.length ? ` and ${count(others.length)} more` : ""}`);
+  };
+  return { node, update };
+}
+
+const STATES = ["ready", "locked", "delayed", "dead"];
+
+function makeCells(name) {
   const cells = {};
-  const sparks = [
-    sparkline(DEPTH, { stacked: true, least: 10 }),
-    sparkline(RATES),
-    sparkline(AGE, { least: 1000 }),
-  ];
   const number = (key, label, state) => {
     cells[key] = state
       ? h("a", { href: queueLink(name, `/${state}`), tabindex: "-1" })
       : h("span", {});
     return h("td", { class: `number cell-${key}`, "data-label": label }, cells[key]);
   };
+  const states = STATES.map((state) =>
+    number(state, state[0].toUpperCase() + state.slice(1), state),
+  );
+  const [sent, done, oldest] = [
+    number("sent", "Sent/s"),
+    number("done", "Processed/s"),
+    number("oldest", "Oldest"),
+  ];
+  const update = (queue) => {
+    for (const state of STATES) {
+      const value = state === "dead" ? deadIn(queue) : queue.stats?.[state];
+      setText(cells[state], count(value));
+      cells[state].classList.toggle("zero", !value);
+    }
+    // What is dead here waits as ready messages.
+    if (isLetterQueue(queue)) cells.dead.href = queueLink(name, "/ready");
+    setText(cells.sent, rate(meanRate(queue.points, "sent")));
+    setText(cells.done, rate(meanRate(queue.points, "done")));
+    setText(cells.oldest, queue.stats?.oldestAgeMs ? duration(queue.stats.oldestAgeMs) : "–");
+  };
+  return { states, sent, done, oldest, update };
+}
+
+function makeRow({ name }) {
+  const letters = makeLetterMark();
+  const badges = problemBadges();
+  const fine = h("span", { class: "muted" }, "ok");
+  const status = h("td", { class: "status" }, badges.node, fine);
+  const cells = makeCells(name);
+  const sparks = [sparkline(DEPTH, { stacked: true, least: 10 }), sparkline(RATES)];
   const picture = (index) => h("td", { class: "picture" }, sparks[index].node);
+  const link = h("a", { href: queueLink(name), class: "row-link" }, name);
   const node = h(
     "tr",
     {},
-    h(
-      "th",
-      { scope: "row" },
-      h("a", { href: queueLink(name), class: "row-link" }, name),
-      " ",
-      badge,
-      broken,
-    ),
-    number("ready", "Ready", "ready"),
-    number("locked", "Locked", "locked"),
-    number("delayed", "Delayed", "delayed"),
-    number("dead", "Dead", "dead"),
+    h("th", { scope: "row" }, link, " ", letters.node),
+    status,
+    cells.states,
     picture(0),
-    number("sent", "Sent/s"),
-    number("done", "Processed/s"),
+    cells.sent,
+    cells.done,
     picture(1),
-    number("oldest", "Oldest"),
-    picture(2),
+    cells.oldest,
   );
   let drawn = [];
   const draw = () => sparks.forEach((spark) => spark.draw(drawn));
   drawers.set(node, draw);
   watcher.observe(node);
-  const update = ({ stats, points, paused, problem }) => {
-    badge.hidden = !paused;
-    broken.hidden = !problem;
-    broken.title = problem ?? "";
-    for (const key of ["ready", "locked", "delayed", "dead"]) {
-      setText(cells[key], count(stats?.[key]));
-      cells[key].classList.toggle("zero", !stats?.[key]);
-    }
-    setText(cells.sent, rate(meanRate(points, "sent")));
-    setText(cells.done, rate(meanRate(points, "done")));
-    setText(cells.oldest, stats?.oldestAgeMs ? duration(stats.oldestAgeMs) : "–");
-    drawn = points;
+  const update = (queue) => {
+    letters.update(queue);
+    badges.update(queue);
+    fine.hidden = badges.node.childElementCount > 0;
+    status.title = queue.problem ?? "";
+    cells.update(queue);
+    drawn = queue.points;
     if (onScreen.has(node)) draw();
   };
   return { node, update };
 }
 
-// Buttons in the heads; the order is that of the column, names breaking ties.
+// Buttons in the heads; the order is that of the column, names breaking ties. At first what needs
+// attention comes first.
 function makeOrder(changed) {
-  const order = { column: COLUMNS[0], down: false };
+  const order = { column: BY_STATUS, down: true };
   const value = (queue) =>
     order.column.of ? order.column.of(queue) : (queue.stats?.[order.column.key] ?? 0);
   const compare = (a, b) => {
@@ -185,8 +215,10 @@ export function queuesPage({ go }) {
   const order = makeOrder(() => update());
   const list = table("Queues", order.columns, body);
   list.classList.add("queues");
-  const nothing = empty("");
+  const nothing = nothingPanel();
+  const health = healthPanel();
   const summary = h("span", { class: "muted sums" });
+  const add = h("button", { type: "button", class: "primary", onclick: create }, "New queue");
   const node = h(
     "div",
     {},
@@ -197,11 +229,12 @@ export function queuesPage({ go }) {
       summary,
       h("span", { class: "gap" }),
       filter,
-      h("button", { type: "button", class: "primary", onclick: create }, "New queue"),
+      add,
     ),
+    health.node,
     charts.node,
     list,
-    nothing,
+    nothing.node,
   );
 
   function update() {
@@ -210,15 +243,15 @@ export function queuesPage({ go }) {
     const shown = all
       .filter((queue) => queue.name.toLowerCase().includes(words))
       .sort(order.compare);
+    health.update();
     charts.update();
     rows(shown, (queue) => queue.id ?? queue.name);
     order.mark(list);
     list.hidden = shown.length === 0;
-    nothing.hidden = shown.length > 0 || !live.listed;
-    setText(
-      nothing,
-      all.length ? "No queue has such a name." : "There is no queue yet. Create one to begin.",
-    );
+    charts.node.hidden = filter.hidden = live.listed && all.length === 0;
+    add.hidden = !mayCreate();
+    nothing.node.hidden = shown.length > 0 || !live.listed;
+    nothing.update(mayCreate(), all.length > 0);
     setText(summary, live.listed ? `${count(all.length)} in this store` : "");
   }
   return {
@@ -226,6 +259,6 @@ export function queuesPage({ go }) {
     nav: "queues",
     node,
     update,
-    keys: { n: create, "/": () => filter.focus() },
+    keys: { n: () => mayCreate() && create(), "/": () => filter.focus() },
   };
 }

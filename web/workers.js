@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { count, duration } from "./format.js";
-import { queueLink } from "./queues.js";
+import { queueLink } from "./links.js";
 import { makeReader } from "./reader.js";
 
 const LOCKS_MAX = 200; // looked at, over all workers
@@ -65,7 +65,7 @@ export function workersView({ name }) {
   const body = h("tbody", {});
   const rows = keyedRows(body, makeRow(name));
   const list = table("Workers", COLUMNS, body);
-  const nothing = empty("Nobody holds a lock or is registered.");
+  const nothing = empty("No active workers.");
   const problem = h("p", { class: "problem", role: "alert" });
   const reader = makeReader(read);
   nothing.hidden = true;

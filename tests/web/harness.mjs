@@ -75,6 +75,7 @@ class Node {
   constructor(folder, options = []) {
     this.store = join(folder, "store");
     this.options = options;
+    this.headers = {}; // of every request: a token
     this.port = 0;
   }
 
@@ -135,7 +136,11 @@ class Node {
   async ask(method, path, body, headers = {}) {
     const answer = await fetch(this.url + path, {
       method,
-      headers: { ...(body !== undefined && { "Content-Type": "application/json" }), ...headers },
+      headers: {
+        ...(body !== undefined && { "Content-Type": "application/json" }),
+        ...this.headers,
+        ...headers,
+      },
       body:
         body === undefined ? undefined : body instanceof Uint8Array ? body : JSON.stringify(body),
     });

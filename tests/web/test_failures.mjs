@@ -58,7 +58,7 @@ await run({
       ["first-worker", "second-worker"],
       "the workers",
     );
-    const note = page.locator(".banner");
+    const note = page.locator("main .banner");
     await note.waitFor();
     const words = await note.textContent();
     holds(
@@ -95,7 +95,7 @@ await run({
     await kill(node, "origin", { body: "x" });
     await page.visit("#/queues/origin-dead/ready");
     await page.locator("tbody .row-link").click();
-    const note = page.locator(".banner");
+    const note = page.locator("main .banner");
     await note.waitFor();
     const words = await note.textContent();
     holds(

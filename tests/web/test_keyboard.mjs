@@ -36,8 +36,9 @@ await run({
     await press("s");
     await page.keyboard.type("typed, not clicked");
     await press("Control+Enter");
+    await dialogGone();
+    await press("2");
     await page.locator(".preview", { hasText: "typed, not clicked" }).waitFor();
-    await dialogGone(); // the message may be seen behind it before the answer to the send is there
     await press("j", "Enter");
     await page.locator("pre.body", { hasText: "typed, not clicked" }).waitFor();
     await press("u");
@@ -77,7 +78,7 @@ await run({
   async the_focus_is_seen_wherever_it_goes({ page, node }) {
     await node.create("seen");
     await node.send("seen", { body: "{}" });
-    await page.visit("#/queues/seen");
+    await page.visit("#/queues/seen/ready");
     await page.locator(".row-link").waitFor();
     const visited = [];
     for (let i = 0; i < 40; i++) {
@@ -143,7 +144,7 @@ await run({
     await page.visit("#/queues/brakes");
     const button = page.getByRole("button", { name: /Pause|Resume/ });
     await button.focus();
-    const lied = await watch(page, ".head:has(.badge:not([hidden])):has(button:disabled)");
+    const lied = await watch(page, ".head:has(.paused:not([hidden])):has(button:disabled)");
     await page.keyboard.press("Enter");
     await until(() => answer.held.length > 0, "it is paused and the page does not know");
     for (let i = 0; i < 2; i++) await page.waitForResponse(LIST); // one asked for since then
@@ -164,7 +165,7 @@ await run({
       await node.receive("going", "taker");
       await until(async () => (await page.locator("tbody tr").count()) === count, `${count} rows`);
     };
-    await page.visit("#/queues/going");
+    await page.visit("#/queues/going/ready");
     await page.locator(".row-link", { hasText: ids[3] }).waitFor();
     await page.keyboard.press("j");
     await page.keyboard.press("j");

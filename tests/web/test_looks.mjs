@@ -27,6 +27,7 @@ async function furnish(node, queue) {
     ["", `.row-link:text-is("${queue}")`],
     ...rows.map((view) => [`#/queues/${queue}/${view}`, `${chosen(view)} .row-link`]),
     [`#/queues/${queue}/workers`, "a.lock"],
+    [`#/queues/${queue}`, "section[aria-label='Recent failures'] .row-link"],
     [`#/queues/${queue}/settings`, ".settings input"],
     [`#/queues/${queue}/message/${id}`, "pre.body"],
     ["#/node", "tbody th"],

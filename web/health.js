@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with queues, the worst first. A queue needs attention when it holds dead messages,
+// is paused, cannot be read, or has messages that no worker takes.
+import { h, keyedRows, setText } from "./dom.js";
+import { count, duration } from "./format.js";
+import { isLetterQueue, live, meanRate } from "./live.js";
+import { queueLink } from "./links.js";
+
+const UNTAKEN_MS = 60000; // ready for so long, and no worker holds a message
+const LINKS_MAX = 6; // queues named in one line
+
+// Dead in place, on their way to the dead-letter queue, or arrived in it.
+export function deadIn({ stats, ...queue }) {
+  if (!stats) return 0;
+  const letters = stats.ready + stats.delayed + stats.locked;
+  return stats.dead + stats.outbound + (isLetterQueue(queue) ? letters : 0);
+}
+
+function isUntaken(queue) {
+  const { stats, paused, points } = queue;
+  if (!stats || paused || isLetterQueue(queue)) return false;
+  const idle = stats.ready > 0 && stats.locked === 0 && !meanRate(points, "done");
+  return idle && stats.oldestAgeMs > UNTAKEN_MS;
+}
+
+// Messages of this queue died, and its dead-letter queue is not empty.
+export function lettersWait({ stats, letters }) {
+  const to = live.queues.get(letters);
+  return (stats?.moved ?? 0) > 0 && to !== undefined && deadIn(to) > 0;
+}
+
+const plural = (number, one, many) => `${count(number)} ${number === 1 ? one : many}`;
+
+// The order is that of their weight. of(queue): a number if it has the problem, else 0.
+const PROBLEMS = [
+  {
+    key: "broken",
+    tone: "bad",
+    of: ({ problem }) => (problem ? 1 : 0),
+    badge: () => "cannot be read",
+    title: (queues) => plural(queues.length, "queue cannot be read", "queues cannot be read"),
+    note: ({ problem }) => problem,
+  },
+  {
+    key: "dead",
+    tone: "bad",
+    of: deadIn,
+    badge: (queue) =>
+      isLetterQueue(queue)
+        ? plural(deadIn(queue), "dead letter", "dead letters")
+        : `${count(deadIn(queue))} dead`,
+    title: (queues) => {
+      const dead = queues.reduce((sum, queue) => sum + deadIn(queue), 0);
+      return plural(dead, "dead message", "dead messages");
+    },
+    note: (queue) => count(deadIn(queue)),
+  },
+  {
+    key: "paused",
+    tone: "bad",
+    of: ({ paused }) => (paused ? 1 : 0),
+    badge: () => "paused",
+    title: (queues) => plural(queues.length, "queue is paused", "queues are paused"),
+    note: ({ stats }) => (stats?.ready ? `${count(stats.ready)} ready` : ""),
+  },
+  {
+    // Told at the queue alone: the list names the dead-letter queue.
+    key: "moved",
+    tone: "bad",
+    quiet: true,
+    of: (queue) => (lettersWait(queue) ? queue.stats.moved : 0),
+    badge: ({ stats }) => `${count(stats.moved)} dead-lettered`,
+  },
+  {
+    key: "untaken",
+    tone: "warn",
+    of: (queue) => (isUntaken(queue) ? queue.stats.oldestAgeMs : 0),
+    badge: () => "no worker",
+    title: (queues) =>
+      plural(queues.length, "queue has messages", "queues have messages") + " and no worker",
+    note: ({ stats }) => `${count(stats.ready)} ready for ${duration(stats.oldestAgeMs)}`,
+  },
+];
+
+export const problemsOf = (queue) => PROBLEMS.filter(({ of }) => of(queue) > 0);
+
+// For sorting: a worse problem weighs more than any number of lesser ones.
+export const weightOf = (queue) =>
+  PROBLEMS.reduce((sum, { of }, index) => sum + (of(queue) > 0 ? 1 << (8 - index) : 0), 0);
+
+// The badges of a queue; update(queue) shows those that hold.
+export function problemBadges() {
+  const node = h("span", { class: "badges" });
+  const rows = keyedRows(node, ({ tone }) => {
+    const badge = h("span", { class: `badge ${tone}` });
+    return { node: badge, update: ({ words }) => setText(badge, words) };
+  });
+  const update = (queue, skip = []) =>
+    rows(
+      problemsOf(queue)
+        .filter(({ key }) => !skip.includes(key))
+        .map(({ key, tone, badge }) => ({ key, tone, words: badge(queue) })),
+      ({ key }) => key,
+    );
+  return { node, update };
+}
+
+function makeLine({ key, tone }) {
+  const title = h("strong", {});
+  const links = h("span", { class: "named" });
+  const more = h("span", { class: "muted" });
+  const shown = keyedRows(links, ({ name }) => {
+    const note = h("span", { class: "muted" });
+    return {
+      node: h("span", { class: "one" }, h("a", { href: queueLink(name) }, name), " ", note),
+      update: ({ words }) => setText(note, words),
+    };
+  });
+  const update = ({ title: titleOf, of, note, queues }) => {
+    setText(title, titleOf(queues));
+    const some = queues
+      .toSorted((a, b) => of(b) - of(a) || (a.name < b.name ? -1 : 1))
+      .slice(0, LINKS_MAX)
+      .map((queue) => ({ name: queue.name, words: note(queue) }));
+    shown(some, ({ name }) => name);
+    setText(more, queues.length > LINKS_MAX ? `and ${count(queues.length - LINKS_MAX)} more` : "");
+  };
+  return {
+    node: h("li", { class: `trouble ${tone} trouble-${key}` }, title, links, more),
+    update,
+  };
+}
+
+// The first thing on the overview: one line a kind of problem, or one that says there is none.
+export function healthPanel() {
+  const list = h("ul", { class: "troubles" });
+  const fine = h("p", { class: "fine mark key-done" });
+  const lines = keyedRows(list, makeLine);
+  const update = () => {
+    const all = [...live.queues.values()];
+    const found = PROBLEMS.filter(({ quiet }) => !quiet).map((problem) => ({
+      ...problem,
+      queues: all.filter((queue) => problem.of(queue) > 0),
+    })).filter(({ queues }) => queues.length > 0);
+    lines(found, ({ key }) => key);
+    list.hidden = found.length === 0;
+    fine.hidden = found.length > 0 || all.length === 0;
+    setText(fine, "No dead messages and no paused queues.");
+  };
+  return { node: h("section", { class: "health", "aria-label": "Health" }, list, fine), update };
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// A queue at a glance: its charts, what became of its messages, how it is set, who works on it, and
+// why messages failed lately.
+import * as api from "./api.js";
+import { recentEntry } from "./activity.js";
+import { h, keyedRows, setText, table } from "./dom.js";
+import { failureOf } from "./events.js";
+import { reasonOf } from "./failures.js";
+import { clockTime, count, setting } from "./format.js";
+import { queueLink } from "./links.js";
+import { isLetterQueue, live } from "./live.js";
+import { makeCharts } from "./queues.js";
+
+const REASONS_MAX = 100; // told apart
+const REASONS_SHOWN = 8;
+
+const link = (name, view, words) => h("a", { href: queueLink(name, `/${view}`) }, words);
+
+function panel(title, ...parts) {
+  return h("section", { class: "panel", "aria-label": title }, h("h2", {}, title), parts);
+}
+
+// ---- what became of the messages
+
+const ENDS = [
+  ["Sent", (stats) => stats.sent],
+  ["Waiting", (stats) => stats.ready + stats.delayed + stats.locked],
+  ["Processed", (stats) => stats.processed],
+  ["Dead in this queue", (stats) => stats.dead, "dead"],
+  ["Moved to the dead-letter queue", (stats) => stats.outbound + stats.moved],
+  ["Redriven", (stats) => stats.redriven],
+  ["Purged", (stats) => stats.purged],
+  ["Duplicates dropped", (stats) => stats.duplicates],
+];
+
+function makeCounts() {
+  const rows = ENDS.map(([label, of, view]) => {
+    const value = h("dd", { class: "amount" });
+    return { of, view, value, node: h("div", {}, h("dt", {}, label), value) };
+  });
+  const node = panel(
+    "Messages",
+    h("dl", { class: "facts amounts" }, rows.map(({ node: row }) => row)),
+  );
+  const update = (stats) => {
+    for (const { of, view, value } of rows) {
+      setText(value, count(of(stats)));
+      value.classList.toggle("bad", view === "dead" && of(stats) > 0);
+    }
+  };
+  return { node, update };
+}
+
+// ---- how it is set
+
+function failureWords({ mode, maxRetries, backoff, deadLetterQueue }) {
+  const retries = `${count(maxRetries)} ${maxRetries === 1 ? "retry" : "retries"}`;
+  const waits = `${setting(backoff.initial)} to ${setting(backoff.max)} apart`;
+  if (mode === "dead-letter") return ["moved to ", letterLink(deadLetterQueue), " at once"];
+  const tried = maxRetries ? `${retries}, ${waits}, then ` : "no retry: ";
+  return mode === "hybrid"
+    ? [`${tried}moved to `, letterLink(deadLetterQueue)]
+    : [`${tried}kept here as dead`];
+}
+
+const letterLink = (name) => h("a", { href: queueLink(name) }, name);
+
+function orderWords({ orderingMode, orderingGuarantee }) {
+  if (orderingGuarantee) return "strict in each group";
+  return orderingMode === "lifo" ? "newest first" : "oldest first";
+}
+
+function makeSettings(name) {
+  const list = h("dl", { class: "facts" });
+  const node = panel("Settings", list, h("p", {}, link(name, "settings", "All settings")));
+  api.showQueue(name).then(
+    ({ settings }) => {
+      const rows = [
+        ["Order", orderWords(settings)],
+        ["Lock time", setting(settings.visibilityTimeout)],
+        ["Failures", failureWords(settings.failureStrategy)],
+        ["Deduplication", settings.dedupWindow === "0ms" ? "off" : setting(settings.dedupWindow)],
+        ["Shards", count(settings.shards)],
+      ];
+      list.replaceChildren(
+        ...rows.map(([label, words]) => h("div", {}, h("dt", {}, label), h("dd", {}, words))),
+      );
+    },
+    () => {}, // the list tells what is wrong with the queue
+  );
+  return { node };
+}
+
+// ---- why messages failed
+
+const COLUMNS = [
+  { label: "Times", class: "number" },
+  { label: "Reason", class: "wide" },
+  { label: "Last worker" },
+  { label: "Last at" },
+  { label: "Last message" },
+];
+
+function reasonRow(queue) {
+  return () => {
+    const cell = (label, name) => h("td", { class: name, "data-label": label });
+    const [times, worker, at, message] = [
+      cell("Times", "number"),
+      cell("Last worker", "worker"),
+      cell("Last at", "time"),
+      cell("Last message", ""),
+    ];
+    const reason = h("td", { class: "wide reason" });
+    const update = (one) => {
+      setText(times, count(one.times));
+      setText(reason, one.reason);
+      setText(worker, one.worker ?? "");
+      setText(at, clockTime(one.at));
+      if (message.textContent === one.message) return;
+      const href = queueLink(queue, `/message/${one.message}`);
+      message.replaceChildren(h("a", { class: "id row-link", href }, one.message));
+    };
+    return { node: h("tr", {}, times, reason, worker, at, message), update };
+  };
+}
+
+// A dead letter that arrived: it failed in another queue.
+function arrivalOf({ type, time, from }) {
+  if (type !== "message-enqueued" || !from?.reason) return null;
+  return { at: time, words: `died in ${from.queue}: ${reasonOf(from)}` };
+}
+
+// Grouped by reason, the most frequent first. The events are those that the journal kept last.
+function makeFailures(name) {
+  const byReason = new Map();
+  const body = h("tbody", {});
+  const rows = keyedRows(body, reasonRow(name));
+  const list = table("Recent failures", COLUMNS, body);
+  const nothing = h("p", { class: "muted" }, "No recent failures.");
+  const node = panel("Recent failures", list, nothing);
+  let stop = null;
+  let left = false;
+
+  function add(event) {
+    const failure = failureOf(event) ?? arrivalOf(event);
+    if (!failure) return;
+    const reason = failure.words ?? reasonOf(failure);
+    if (!byReason.has(reason) && byReason.size >= REASONS_MAX) return;
+    const times = (byReason.get(reason)?.times ?? 0) + 1;
+    byReason.set(reason, { ...failure, reason, times, message: event.message });
+  }
+  async function begin(queue) {
+    stop = () => {};
+    const from = await recentEntry(name, queue.stats).catch(() => 0);
+    if (left) return;
+    const types = ["message-outcome", "lock-expired", isLetterQueue(queue) && "message-enqueued"];
+    const query = types.filter(Boolean).map((type) => ["type", type]);
+    query.push(["from", from]);
+    stop = api.follow(name, query, ({ event }) => event && add(event));
+  }
+  function update(queue) {
+    if (!stop) begin(queue);
+    const most = [...byReason.values()].sort((a, b) => b.times - a.times || b.at - a.at);
+    rows(most.slice(0, REASONS_SHOWN), ({ reason }) => reason);
+    list.hidden = most.length === 0;
+    nothing.hidden = most.length > 0;
+  }
+  const leave = () => {
+    left = true;
+    stop?.();
+  };
+  return { node, update, leave };
+}
+
+export function summaryView({ name }) {
+  const charts = makeCharts(() => live.queues.get(name)?.points ?? []);
+  const counts = makeCounts();
+  const failures = makeFailures(name);
+  const node = h(
+    "div",
+    { class: "summary" },
+    charts.node,
+    failures.node,
+    h("div", { class: "pair" }, counts.node, makeSettings(name).node),
+  );
+  const update = (queue) => {
+    charts.update();
+    if (!queue.stats) return;
+    counts.update(queue.stats);
+    failures.update(queue);
+  };
+  return { node, update, leave: failures.leave };
+}
