@@ -2,6 +2,7 @@
 // Questions: modal, closed by Escape, the focus goes back to where it was.
 import * as api from "./api.js";
 import { h, toast } from "./dom.js";
+import { settingsForm } from "./form.js";
 import { count } from "./format.js";
 import { live, refresh } from "./live.js";
 
@@ -14,7 +15,8 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, note);
 }
 
-// done(): does the work; a refusal is shown in the dialog, which stays open.
+// done(): does the work; a refusal is shown in the dialog, which stays open. refused(error): true
+// when it has been shown at its field.
 export function ask({
   title,
   parts,
@@ -22,6 +24,7 @@ export function ask({
   kind = "primary",
   done,
   ready = () => true,
+  refused = () => false,
   wide = false,
 }) {
   const problem = h("p", { class: "problem", role: "alert" });
@@ -48,7 +51,7 @@ export function ask({
       await done();
       dialog.close("done"); // its returnValue; empty when it was dismissed
     } catch (error) {
-      problem.textContent = error.message;
+      if (!refused(error)) problem.textContent = error.message;
     }
     judge();
   });
@@ -76,7 +79,7 @@ function sendParts() {
     headers: h("textarea", {
       rows: "2",
       spellcheck: "false",
-      placeholder: "name: value, one a line",
+      placeholder: "one name: value per line",
     }),
   };
 }
@@ -109,11 +112,11 @@ export function askSend(queue) {
     wide: true,
     verb: "Send",
     parts: [
-      field("Body", parts.body, "Ctrl+Enter sends"),
+      field("Body", parts.body, "Ctrl+Enter sends the message"),
       h(
         "details",
         {},
-        h("summary", {}, "More about the message"),
+        h("summary", {}, "Options"),
         h(
           "div",
           { class: "grid" },
@@ -129,7 +132,7 @@ export function askSend(queue) {
     ],
     done: async () => {
       const sent = await api.sendMessage(queue, messageOf(parts));
-      toast(sent.duplicate ? `Known already: ${sent.id}` : `Sent ${sent.id}`);
+      toast(sent.duplicate ? `Not sent again, the dedup key is known: ${sent.id}` : `Sent ${sent.id}`);
       refresh();
     },
   });
@@ -140,39 +143,63 @@ export function askSend(queue) {
 
 // ---- queues
 
+// The most common choice, in one line: it fills in three fields of the form.
+function deadLetterPreset(name, settings) {
+  const chosen = h("input", { type: "checkbox" });
+  const tries = h("input", { type: "number", min: "1", value: "5", "aria-label": "Attempts" });
+  let offered = ""; // the name that was filled in, not typed
+  const fill = () => {
+    const letters = settings.get("failureStrategy.deadLetterQueue");
+    const ours = letters === "" || letters === offered;
+    if (ours) offered = chosen.checked && name.value.trim() ? `${name.value.trim()}-dead` : "";
+    if (ours) settings.put("failureStrategy.deadLetterQueue", offered);
+    if (!chosen.checked) return;
+    settings.put("failureStrategy.mode", "hybrid");
+    settings.put("failureStrategy.maxRetries", String(Math.max(0, Number(tries.value) - 1)));
+  };
+  chosen.addEventListener("change", () => {
+    if (!chosen.checked) settings.put("failureStrategy.mode", "retry");
+    fill();
+  });
+  tries.addEventListener("input", () => {
+    chosen.checked = true;
+    fill();
+  });
+  name.addEventListener("input", fill);
+  return h(
+    "div",
+    { class: "choice" },
+    h("label", { class: "choice" }, chosen, "Move messages to a dead-letter queue after"),
+    tries,
+    "failed attempts",
+  );
+}
+
 export function askCreate(go) {
   const name = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
-  const settings = h("textarea", {
-    rows: "4",
-    spellcheck: "false",
-    placeholder: "visibilityTimeout=2m\nfailureStrategy.maxRetries=3",
-  });
+  const settings = settingsForm("new");
+  const preset = deadLetterPreset(name, settings);
   ask({
     title: "New queue",
     verb: "Create",
+    wide: true,
     parts: [
-      field("Name", name, "letters, digits, _ . and -"),
-      field("Settings", settings, "key=value, one a line; what is not said is as usual"),
+      field("Name", name, "Letters, digits, _ . and -"),
+      preset,
+      h("details", {}, h("summary", {}, "All settings"), settings.node),
     ],
     ready: () => name.value.trim() !== "",
+    refused: (error) => settings.complain(error),
     done: async () => {
-      const pairs = settings.value
-        .split("\n")
-        .filter((line) => line.trim())
-        .map((line) => {
-          const [key, ...rest] = line.split("=");
-          if (!rest.length)
-            throw new Error(`"${line.trim()}" is not a setting; one looks like key=value`);
-          return [key.trim(), rest.join("=").trim()];
-        });
-      await api.createQueue(name.value.trim(), Object.fromEntries(pairs));
+      settings.clear();
+      await api.createQueue(name.value.trim(), settings.changes());
       await refresh(); // or its page would say that there is no such queue, and take no keys
       go(name.value.trim());
     },
   });
 }
 
-// For what cannot be taken back: the name has to be typed.
+// For permanent actions: the name has to be typed.
 function askSurely({ title, words, queue, verb, done }) {
   const name = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
   ask({
@@ -188,7 +215,7 @@ function askSurely({ title, words, queue, verb, done }) {
 export function askDelete(queue, go) {
   askSurely({
     title: `Delete ${queue}`,
-    words: "The queue and every message in it will be gone. This cannot be taken back.",
+    words: "This deletes the queue and all its messages permanently.",
     queue,
     verb: "Delete the queue",
     done: async () => {
@@ -201,10 +228,10 @@ export function askDelete(queue, go) {
 }
 
 export function askPurge(queue, dead, after) {
-  const what = dead ? "dead message" : "message that waits (ready or delayed)";
+  const what = dead ? "dead messages" : "messages that are ready or delayed";
   askSurely({
-    title: dead ? `Purge the dead messages of ${queue}` : `Purge ${queue}`,
-    words: `Every ${what} will be gone. This cannot be taken back.`,
+    title: dead ? `Purge dead messages of ${queue}` : `Purge waiting messages of ${queue}`,
+    words: `This deletes all ${what} permanently.`,
     queue,
     verb: "Purge",
     done: async () => {
@@ -229,21 +256,21 @@ export function askRedrive(queue, after) {
     type: "text",
     list: "queue-names",
     autocomplete: "off",
-    placeholder: "where each came from",
+    placeholder: "the queue it died in",
   });
   most.addEventListener("input", () => (some.checked = true));
   ask({
-    title: `Redrive the dead letters of ${queue}`,
+    title: `Redrive dead messages of ${queue}`,
     verb: "Redrive",
     parts: [
       h(
         "fieldset",
         {},
         h("legend", {}, "How many"),
-        h("label", { class: "choice" }, all, "All of them"),
+        h("label", { class: "choice" }, all, "All"),
         h("label", { class: "choice" }, some, "Only the first", most),
       ),
-      field("To", to, "a queue; empty sends each back to where it died"),
+      field("To", to, "A queue. Empty: each message returns to the queue it died in."),
       names,
     ],
     done: async () => {
@@ -252,7 +279,7 @@ export function askRedrive(queue, after) {
         ...(to.value.trim() && { to: to.value.trim() }),
       });
       toast(
-        redriven ? `Redrove ${count(redriven)}` : "There was nothing to redrive",
+        redriven ? `Redrove ${count(redriven)}` : "No dead messages to redrive",
         redriven ? "ok" : "bad",
       );
       refresh();
@@ -266,9 +293,9 @@ export function askRedrive(queue, after) {
 export function askToken(why) {
   const token = h("input", { type: "password", autocomplete: "off", spellcheck: "false" });
   const dialog = ask({
-    title: "This node asks for a token",
+    title: "This node requires a token",
     verb: "Use it",
-    parts: [why && h("p", {}, why), field("Token", token, "kept until this tab is closed")],
+    parts: [why && h("p", {}, why), field("Token", token, "Kept until this tab is closed")],
     ready: () => token.value !== "",
     done: async () => {
       api.setToken(token.value.trim());

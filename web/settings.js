@@ -1,46 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a queue is set: read, change, and what cannot be taken back.
+// The settings of a queue: read, change, and what cannot be undone.
 import * as api from "./api.js";
-import { askDelete, askPurge, field } from "./dialogs.js";
+import { askDelete, askPurge } from "./dialogs.js";
 import { act, h, setText, toast } from "./dom.js";
-import { count, setting } from "./format.js";
-import { refresh } from "./live.js";
+import { settingsForm } from "./form.js";
+import { count } from "./format.js";
+import { may, refresh } from "./live.js";
 
-const CHOICES = {
-  orderingMode: ["fifo", "lifo"],
-  orderingGuarantee: ["false", "true"],
-  "failureStrategy.mode": ["retry", "dead-letter", "hybrid"],
-  backpressure: ["reject", "block"],
-};
-const FIXED = ["shards"]; // at creation
-
-// {a: {b: 1}} as [["a.b", "1"]]
-function flatten(settings, prefix = "") {
-  return Object.entries(settings).flatMap(([key, value]) =>
-    value !== null && typeof value === "object"
-      ? flatten(value, `${prefix}${key}.`)
-      : [[prefix + key, setting(value)]],
-  );
-}
-
-function control(key, value) {
-  const choices = CHOICES[key];
-  if (choices)
-    return h(
-      "select",
-      {},
-      choices.map((choice) => h("option", { value: choice, selected: choice === value }, choice)),
-    );
-  return h("input", {
-    type: "text",
-    value,
-    autocomplete: "off",
-    spellcheck: "false",
-    readonly: FIXED.includes(key),
-  });
-}
-
-// What the store was asked for this queue's sake; the prices are those of S3 Standard.
+// What the store was asked for this queue; the prices are those of S3 Standard.
 export function costWords(stats) {
   const spent = stats?.spent;
   if (!spent || spent.writes + spent.reads + spent.deletes === 0) return "";
@@ -53,75 +20,79 @@ export function costWords(stats) {
   );
 }
 
-export function settingsView({ name, go }) {
-  const fields = h("div", { class: "grid" });
+function dangerZone(name, go) {
+  const button = (words, onclick) =>
+    h("button", { type: "button", class: "danger", onclick }, words);
+  return h(
+    "section",
+    { class: "danger-zone", "aria-label": "Permanent actions" },
+    h("h2", {}, "Permanent actions"),
+    h(
+      "div",
+      { class: "tools" },
+      button("Purge waiting messages…", () => askPurge(name, false)),
+      button("Purge dead messages…", () => askPurge(name, true)),
+      button("Delete the queue…", () => askDelete(name, () => go("#/"))),
+    ),
+  );
+}
+
+function makeForm(name, mode) {
+  const settings = settingsForm(mode);
   const save = h("button", { type: "submit", class: "primary", disabled: true }, "Save changes");
   const problem = h("p", { class: "problem", role: "alert" });
-  const cost = h("p", { class: "muted" });
   const form = h(
     "form",
-    { class: "settings" },
-    fields,
+    { class: "settings", novalidate: true, hidden: true },
+    mode === "read" &&
+      h("p", { class: "muted" }, "This token may not change the settings: it has no scope admin."),
+    settings.node,
     problem,
-    h("div", { class: "actions" }, save),
+    mode !== "read" && h("div", { class: "actions" }, save),
   );
-  let before = new Map();
-  const controls = new Map();
-  const changes = () =>
-    [...controls]
-      .filter(([key, one]) => one.value !== before.get(key))
-      .map(([key, one]) => [key, one.value]);
-
-  // What is there stays: the focus is in one of them.
-  function show({ settings }) {
-    before = new Map(flatten(settings));
-    for (const [key, value] of before) {
-      if (controls.has(key)) controls.get(key).value = value;
-      else {
-        controls.set(key, control(key, value));
-        fields.append(
-          field(key, controls.get(key), FIXED.includes(key) ? "fixed at creation" : null),
-        );
-      }
+  const judge = () => (save.disabled = Object.keys(settings.changes()).length === 0);
+  const send = async () => {
+    try {
+      settings.set((await api.changeQueue(name, settings.changes())).settings);
+      toast(`Changed ${name}`);
+      refresh();
+    } catch (error) {
+      if (!settings.complain(error)) setText(problem, error.message);
     }
-    save.disabled = true;
-  }
-  form.addEventListener("input", () => (save.disabled = changes().length === 0));
+  };
+  form.addEventListener("input", judge);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     setText(problem, "");
-    act(save, async () => {
-      try {
-        show(await api.changeQueue(name, Object.fromEntries(changes())));
-        toast(`Changed ${name}`);
-        refresh();
-      } catch (error) {
-        setText(problem, error.message);
-      }
-    }).then(() => (save.disabled = changes().length === 0));
+    settings.clear();
+    act(save, send).then(judge);
   });
-  api.showQueue(name).then(show, (error) => setText(problem, error.message));
-  const danger = h(
-    "section",
-    { class: "danger-zone", "aria-label": "What cannot be taken back" },
-    h(
-      "button",
-      { type: "button", class: "danger", onclick: () => askPurge(name, false) },
-      "Purge what waits…",
-    ),
-    h(
-      "button",
-      { type: "button", class: "danger", onclick: () => askPurge(name, true) },
-      "Purge the dead…",
-    ),
-    h(
-      "button",
-      { type: "button", class: "danger", onclick: () => askDelete(name, () => go("#/")) },
-      "Delete the queue…",
-    ),
-  );
+  const load = async () => {
+    try {
+      settings.set((await api.showQueue(name)).settings);
+    } catch (error) {
+      settings.node.hidden = save.hidden = true;
+      setText(problem, error.message);
+    }
+    form.hidden = false; // not before: defaults are not its settings
+  };
+  load();
+  return form;
+}
+
+export function settingsView({ name, go }) {
+  const cost = h("p", { class: "muted" });
+  const node = h("section", { class: "panel", "aria-label": "Settings" });
+  let mode = "";
   return {
-    node: h("section", { class: "panel", "aria-label": "Settings" }, form, cost, danger),
-    update: ({ stats }) => setText(cost, costWords(stats)),
+    node,
+    update: ({ stats }) => {
+      setText(cost, costWords(stats));
+      const now = may(name, "admin") ? "change" : "read";
+      if (now === mode) return; // what was typed stays
+      mode = now;
+      const danger = mode === "change" && dangerZone(name, go);
+      node.replaceChildren(...[makeForm(name, mode), cost, danger].filter(Boolean));
+    },
   };
 }
