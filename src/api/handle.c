@@ -6,7 +6,9 @@
 #include "api/remains.h"
 #include "api/remote.h"
 #include "base/memory.h"
+#include "os/clock.h"
 #include "store/file/file.h"
+#include "store/identity.h"
 #include "store/mem.h"
 #include "store/meter.h"
 #include "store/probe.h"
@@ -62,8 +64,9 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
                                   const struct sluice_options *options, struct sluice **out,
                                   struct sluice_error *error)
 {
-    struct store *inner = store;
-    store = store_meter_take(store);
+    struct store *inner = store, *identity = store_identity_take(store, 0);
+    int64_t began = clock_boot_ms();
+    store = store_meter_take(identity);
     struct store_format format;
     char why[STORE_WHY_MAX] = "";
     enum err err = store_check(store, &format, why, sizeof why);
@@ -72,9 +75,11 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
         store_free(store);
         return refuse(error, err, "store", "%s: %s", url, why[0] ? why : err_text(err));
     }
+    store_identity_expect(identity, format.id, began);
     struct sluice *s = NEW(struct sluice);
     s->calls = &direct_transport;
     s->store = store;
+    s->identity = identity;
     s->crew = crew_new(CREW_THREADS_MAX);
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;

@@ -35,6 +35,7 @@ struct open_queue {
 struct sluice {
     const struct transport *calls; // first
     struct store *store;           // metered
+    struct store *identity;        // in it: whether it is still the one that was opened
     struct crew *crew;             // serves all its desks
     struct shard_totals totals;    // of all its desks, those of deleted queues too
     int64_t timeout_ms;

@@ -5,6 +5,7 @@
 #include "api/inside.h"
 #include "api/transport.h"
 #include "base/hash.h"
+#include "store/identity.h"
 #include "store/meter.h"
 
 #include <stdio.h>
@@ -28,7 +29,8 @@ bool pulse_is_dead(const struct sluice *s, struct sluice_error *error)
 {
     char why[STORE_WHY_MAX];
     if (s->calls != &direct_transport || !store_is_dead(s->store, why)) return false;
-    (void)refuse(error, ERR_UNAVAILABLE, "store", "%s", why);
+    bool lost = store_identity_is_lost(s->identity);
+    (void)refuse(error, lost ? ERR_CORRUPT : ERR_UNAVAILABLE, "store", "%s", why);
     return true;
 }
 

@@ -12,7 +12,8 @@ struct serve {
     struct conf *conf; // as it was started; the server refers to it
     struct conf *now;  // as it was last reloaded; NULL: it was not
     struct server *server;
-    int signals; // where INT, TERM and HUP are read from
+    bool store_lost; // it was emptied or replaced, and that was logged
+    int signals;     // where INT, TERM and HUP are read from
 };
 
 // ---- cmd_serve.c

@@ -117,13 +117,18 @@ static int stop(struct serve *s, const char *why)
     _exit(sluice_code_exit(SLUICE_UNAVAILABLE));
 }
 
-// A store's handle that is dead stays so: a new process opens it again, and whoever looks after
-// this one starts it. Those who wait hear that it was not done.
+// A dead handle stays dead. After a failed sync a new process opens the store again, so this one
+// ends and its supervisor starts another. A store that was emptied or replaced is different: a new
+// process would go on in an empty store and call itself ready. The node stays and refuses all calls
+// until an operator decides.
 static bool is_beyond_help(struct serve *s)
 {
     struct sluice_error error;
-    if (!server_store_is_dead(s->server, &error)) return false;
-    LOG(server_log(s->server), LOG_ERROR, "store-dead", LOG_TEXT("error", error.message));
+    if (s->store_lost || !server_store_is_dead(s->server, &error)) return false;
+    s->store_lost = error.code == SLUICE_CORRUPT;
+    LOG(server_log(s->server), LOG_ERROR, s->store_lost ? "store-lost" : "store-dead",
+        LOG_TEXT("error", error.message));
+    if (s->store_lost) return false;
     (void)cli_fail(s->cli, &error);
     return true;
 }

@@ -44,13 +44,14 @@ static void note_why(struct desk *d, const struct response *r)
     (void)snprintf(d->why, sizeof d->why, "%s", fine || !r->why ? "" : r->why);
 }
 
-// Whoever ran out of patience hears what kept failing. A journal that halted knows better than the
-// store.
+// A caller that ran out of patience hears what kept failing. A journal that halted knows better
+// than the store, unless the whole store is lost.
 static void copy_why(struct desk *d, enum err err, char *out)
 {
     const char *halted = NULL;
     bool worn_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
     const char *why = d->why_err == err || (worn_out && d->why_err) ? d->why : "";
+    if (err == ERR_CORRUPT && store_is_dead(d->store, out)) return;
     if (err == ERR_CORRUPT && journal_halted(shard_journal(d->shard), &halted)) why = halted;
     (void)snprintf(out, STORE_WHY_MAX, "%s", why);
 }

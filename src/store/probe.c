@@ -215,7 +215,7 @@ static void format_put(struct buf *to, const struct store_format *f)
     CHECK(to->len == FORMAT_LEN);
 }
 
-static enum err format_read(struct bytes from, struct store_format *f, struct store_answer *a)
+enum err store_format_read(struct bytes from, struct store_format *f, struct store_answer *a)
 {
     struct reader r = reader_of(from);
     struct bytes magic = read_bytes(&r, sizeof format_magic);
@@ -249,7 +249,7 @@ static enum err format_create(struct store *s, struct store_format *f, struct st
     e = create(s, FORMAT_KEY, buf_bytes(&body), &unsure, a);
     if (e != ERR_CONFLICT) return e;
     e = fetch(s, FORMAT_KEY, a); // another process was first, or our own attempt landed late
-    return e ? e : format_read(buf_bytes(&a->body), f, a);
+    return e ? e : store_format_read(buf_bytes(&a->body), f, a);
 }
 
 enum err store_check(struct store *s, struct store_format *format, char *why, size_t why_len)
@@ -258,7 +258,7 @@ enum err store_check(struct store *s, struct store_format *format, char *why, si
     store_answer_init(&a);
     enum err e = fetch(s, FORMAT_KEY, &a);
     if (e == ERR_OK)
-        e = format_read(buf_bytes(&a.body), format, &a);
+        e = store_format_read(buf_bytes(&a.body), format, &a);
     else if (e == ERR_NOT_FOUND)
         e = format_create(s, format, &a);
     (void)snprintf(why, why_len, "%s", a.why);

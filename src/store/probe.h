@@ -25,6 +25,9 @@ MUST_USE enum err store_probe(struct store *s, char *why, size_t why_len);
 // One key, created twice. ERR_INVALID: both were told that they did it.
 MUST_USE enum err store_probe_quickly(struct store *s, char *why, size_t why_len);
 
+// ERR_CORRUPT, or ERR_INVALID for another version of the format; one sentence in a.
+MUST_USE enum err store_format_read(struct bytes from, struct store_format *f,
+                                    struct store_answer *a);
 // Reads the format object; where there is none, probes the store and writes it. Refuses a store
 // that fails the probe or has another format version (ERR_INVALID) or a damaged format object
 // (ERR_CORRUPT).

@@ -286,6 +286,12 @@ void store_rest(struct store *s, const char *log)
     if (s->ops->rest && fork_guard_same(&s->guard)) s->ops->rest(s, log);
 }
 
+enum err store_moved(struct store *s, struct store_answer *a)
+{
+    enum err e = check_handle(s, a);
+    return e || !s->ops->moved ? e : s->ops->moved(s, a);
+}
+
 bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX])
 {
     why[0] = 0;

@@ -20,7 +20,7 @@
 //   ERR_DENIED       refused for good: credentials, permissions, a handle that is dead
 //   ERR_LIMIT        refused: a size or space limit (a full disk), certainly not applied
 //   ERR_INVALID      the call itself is malformed (a bad key, a handle used after fork)
-//   ERR_CORRUPT      the stored bytes fail their check
+//   ERR_CORRUPT      the stored bytes fail their check, or the store is another (identity.h)
 // Anything but ERR_OK and the two expected answers carries one sentence in answer.why.
 //
 // Calls block, may be made from any thread, and borrow their arguments.
@@ -123,6 +123,10 @@ void store_free(struct store *s); // NULL is fine
 // Nobody here uses the log for now: what is kept open for it may be closed. A hint; whoever uses it
 // again need not know.
 void store_rest(struct store *s, const char *log);
+// Whether the name under which the store was opened still leads to it. ERR_OK, or ERR_CORRUPT: what
+// is written now can be found by no other process. A store that looks its name up in each call has
+// nothing to check.
+MUST_USE enum err store_moved(struct store *s, struct store_answer *a);
 // Whether the handle will refuse everything from now on, and the sentence it does so with: only
 // opening the store again helps.
 bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX]);
@@ -167,6 +171,7 @@ struct store_ops {
     void (*rest)(struct store *s, const char *log); // as may this, and ...
     bool (*is_dead)(struct store *s, char why[static STORE_WHY_MAX]);
     bool (*concern)(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
+    enum err (*moved)(struct store *s, struct store_answer *a);
 };
 
 struct store {

@@ -142,9 +142,9 @@ class Sluice:
                              cwd=self.folder, env=self.env | (env or {}))
         return Result(arguments, run)
 
-    def start(self, *arguments, **more):
+    def start(self, *arguments, stdin=subprocess.DEVNULL, **more):
         self.started.append(subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             stdin=subprocess.DEVNULL, cwd=self.folder, env=self.env, **more))
+                                             stdin=stdin, cwd=self.folder, env=self.env, **more))
         return self.started[-1]
 
     def end(self):

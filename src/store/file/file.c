@@ -10,7 +10,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -25,6 +27,7 @@ struct file_store {
     struct store base;
     struct disk disk;
     struct file_clock clock;
+    char *path;             // absolute: where the directory was opened; NULL: not known
     pthread_mutex_t lock;   // guards what follows
     struct file_log **logs; // by key
     size_t logs_len;
@@ -263,12 +266,30 @@ static bool file_concern(struct store *s, enum store_concern what, char why[stat
     return true;
 }
 
+// The directory that is open may have been renamed, or hidden by a mount or another directory.
+static enum err file_moved(struct store *s, struct store_answer *a)
+{
+    struct file_store *f = file_of(s);
+    struct stat named, open;
+    enum err e = file_enter(f, a);
+    if (e || !f->path) return e;
+    bool gone = stat(f->path, &named) != 0;
+    if (gone && errno != ENOENT && errno != ENOTDIR) return disk_refuse(a, "look at", f->path);
+    if (fstat(f->disk.root, &open) != 0) return disk_refuse(a, "look at", f->path);
+    if (!gone && named.st_dev == open.st_dev && named.st_ino == open.st_ino) return ERR_OK;
+    return answer_refuse(a, ERR_CORRUPT,
+                         "the directory of this store was moved or replaced while it was in use: "
+                         "\"%.100s\" is %s; open the store again",
+                         f->path, gone ? "gone" : "another directory now");
+}
+
 static void file_free(struct store *s)
 {
     struct file_store *f = file_of(s);
     for (size_t i = 0; i < f->logs_len; i++)
         file_log_free(f->logs[i]);
     memory_free(f->logs);
+    free(f->path);
     file_clock_done(&f->clock);
     (void)disk_close(f->disk.root);
     (void)pthread_mutex_destroy(&f->lock);
@@ -291,6 +312,7 @@ static const struct store_ops file_ops = {
     .rest = file_rest,
     .is_dead = file_is_dead,
     .concern = file_concern,
+    .moved = file_moved,
 };
 
 // ---- open
@@ -390,6 +412,16 @@ static enum err open_dir(struct disk *d, const char *dir, struct store_answer *a
     return e ? e : try_write(d, dir, a);
 }
 
+static char *absolute(const char *dir)
+{
+    char path[2 * PATH_MAX];
+    if (dir[0] == '/') return strdup(dir);
+    if (!getcwd(path, PATH_MAX)) return NULL;
+    size_t len = strlen(path);
+    (void)snprintf(path + len, sizeof path - len, "/%s", dir);
+    return strdup(path);
+}
+
 enum err store_file_open(const char *dir, const struct file_options *options, struct store **out,
                          char *why, size_t why_len)
 {
@@ -415,6 +447,7 @@ enum err store_file_open(const char *dir, const struct file_options *options, st
         return e;
     }
     sweep_temp(&f->disk);
+    f->path = absolute(dir);
     *out = &f->base;
     return ERR_OK;
 }

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// One look at the format object for all writes of a few seconds. The bound is kept on both ends of
+// a write: it starts after a fresh look, and one that took long is followed by another.
+#include "store/identity.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "os/clock.h"
+#include "store/backend.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOKS         3 // that must agree before a store is given up
+#define LOOK_PAUSE_NS 200000000
+
+struct identity {
+    struct store base;
+    struct store *inner;
+    int64_t fresh_ms;
+    uint8_t id[STORE_ID_LEN];
+    _Atomic bool expects;
+    _Atomic bool lost;       // for good; why is set before
+    _Atomic int64_t seen_ms; // when the last look that found it began
+    pthread_mutex_t lock;    // guards the rest
+    pthread_cond_t looked;
+    bool looking;
+    uint64_t looks; // that have ended; err and told are of the last
+    enum err err;
+    char told[STORE_WHY_MAX];
+    char why[STORE_WHY_MAX]; // what was lost
+};
+
+static struct identity *identity_of(struct store *s)
+{
+    return (struct identity *)s;
+}
+
+static enum err refuse_lost(struct identity *me, struct store_answer *a)
+{
+    return answer_refuse(a, ERR_CORRUPT, "%s", me->why);
+}
+
+// ---- a look
+
+static enum err look_once(struct identity *me, struct store_answer *a)
+{
+    enum err e = store_moved(me->inner, a);
+    if (!e) e = store_get(me->inner, FORMAT_KEY, 0, SIZE_MAX, a);
+    if (e == ERR_NOT_FOUND)
+        return answer_refuse(a, e,
+                             "this store was emptied while it was in use: its object \"" FORMAT_KEY
+                             "\" is gone; stop all writers, restore the data, then open it again");
+    if (e) return e;
+    struct store_format found;
+    e = store_format_read(buf_bytes(&a->body), &found, a);
+    if (e) return ERR_CORRUPT;
+    if (memcmp(found.id, me->id, sizeof me->id) == 0) return ERR_OK;
+    return answer_refuse(a, ERR_CORRUPT,
+                         "this store was replaced by another while it was in use: its object "
+                         "\"" FORMAT_KEY "\" has another id; open it again to use the new one");
+}
+
+// A get that says 404 while a list shows the object is no proof: the server contradicts itself.
+static enum err look_in_list(struct identity *me, struct store_answer *a)
+{
+    enum err e = store_list(me->inner, FORMAT_KEY, NULL, 1, a);
+    if (e) return e;
+    bool shown = a->rows_len > 0 && strcmp(store_row_key(a, 0), FORMAT_KEY) == 0;
+    if (!shown) return ERR_NOT_FOUND;
+    return answer_refuse(a, ERR_UNAVAILABLE,
+                         "the store lists its object \"" FORMAT_KEY "\" and does not find it");
+}
+
+static bool looks_lost(enum err e)
+{
+    return e == ERR_NOT_FOUND || e == ERR_CORRUPT;
+}
+
+// ERR_OK, ERR_CORRUPT (lost for good), or what kept it from finding out.
+static enum err look(struct identity *me, struct cost *cost, char why[static STORE_WHY_MAX])
+{
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    enum err e = ERR_CORRUPT;
+    for (int i = 0; i < LOOKS && looks_lost(e); i++) {
+        if (i > 0) (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_PAUSE_NS}, NULL);
+        e = look_once(me, &a);
+        cost_add(cost, &a.cost);
+    }
+    (void)snprintf(why, STORE_WHY_MAX, "%s", a.why);
+    if (e != ERR_NOT_FOUND) return e;
+    e = look_in_list(me, &a);
+    cost_add(cost, &a.cost);
+    if (e == ERR_NOT_FOUND) return ERR_CORRUPT;
+    if (e) (void)snprintf(why, STORE_WHY_MAX, "%s", a.why);
+    return e ? e : ERR_UNAVAILABLE;
+}
+
+static void look_ended(struct identity *me, enum err e, int64_t began, const char *why)
+{
+    me->looking = false;
+    me->looks++;
+    me->err = e;
+    (void)snprintf(me->told, sizeof me->told, "%s", why[0] ? why : err_text(e));
+    if (e == ERR_OK) atomic_store(&me->seen_ms, began);
+    if (e == ERR_CORRUPT && !atomic_load(&me->lost)) {
+        memcpy(me->why, me->told, sizeof me->why);
+        atomic_store(&me->lost, true);
+    }
+    (void)pthread_cond_broadcast(&me->looked);
+}
+
+static bool is_fresh(struct identity *me)
+{
+    if (!atomic_load(&me->expects)) return true;
+    return clock_boot_ms() - atomic_load(&me->seen_ms) < me->fresh_ms;
+}
+
+// Looks, or waits for the look that another thread has begun: that one is as fresh.
+static enum err look_together(struct identity *me, struct cost *cost, struct store_answer *a)
+{
+    (void)pthread_mutex_lock(&me->lock);
+    if (me->looking) {
+        for (uint64_t before = me->looks; me->looks == before;)
+            (void)pthread_cond_wait(&me->looked, &me->lock);
+    } else if (!is_fresh(me)) { // else another has looked since
+        char why[STORE_WHY_MAX] = "";
+        me->looking = true;
+        (void)pthread_mutex_unlock(&me->lock);
+        int64_t began = clock_boot_ms();
+        enum err e = look(me, cost, why);
+        (void)pthread_mutex_lock(&me->lock);
+        look_ended(me, e, began, why);
+    }
+    enum err e = me->err;
+    if (e) (void)answer_refuse(a, e, "%s", me->told);
+    (void)pthread_mutex_unlock(&me->lock);
+    return e;
+}
+
+// ---- around a write
+
+static enum err before_write(struct store *s, struct cost *cost, struct store_answer *a)
+{
+    struct identity *me = identity_of(s);
+    if (atomic_load(&me->lost)) return refuse_lost(me, a);
+    return is_fresh(me) ? ERR_OK : look_together(me, cost, a);
+}
+
+// A write that took long may have been applied after the store was emptied.
+static enum err after_write(struct store *s, enum err e, struct cost *cost, struct store_answer *a)
+{
+    struct identity *me = identity_of(s);
+    if (e == ERR_OK && !is_fresh(me)) {
+        e = look_together(me, cost, a);
+        if (e && e != ERR_CORRUPT) e = ERR_UNKNOWN;
+    }
+    cost_add(&a->cost, cost);
+    return e;
+}
+
+static enum err identity_put_new(struct store *s, const char *key, struct bytes body,
+                                 struct store_answer *a)
+{
+    struct cost cost = {0};
+    enum err e = before_write(s, &cost, a);
+    if (!e) e = store_put_new(identity_of(s)->inner, key, body, a);
+    return after_write(s, e, &cost, a);
+}
+
+static enum err identity_put(struct store *s, const char *key, struct bytes body,
+                             struct store_answer *a)
+{
+    struct cost cost = {0};
+    enum err e = before_write(s, &cost, a);
+    if (!e) e = store_put(identity_of(s)->inner, key, body, a);
+    return after_write(s, e, &cost, a);
+}
+
+static enum err identity_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
+                                struct store_answer *a)
+{
+    struct cost cost = {0};
+    enum err e = before_write(s, &cost, a);
+    if (!e) e = store_append(identity_of(s)->inner, log, slot, body, a);
+    return after_write(s, e, &cost, a);
+}
+
+// ---- the rest: handed on while the store is not lost
+
+#define HAND_ON(call) (atomic_load(&identity_of(s)->lost) ? refuse_lost(identity_of(s), a) : (call))
+
+static enum err identity_get(struct store *s, const char *key, size_t from, size_t len,
+                             struct store_answer *a)
+{
+    return HAND_ON(store_get(identity_of(s)->inner, key, from, len, a));
+}
+
+static enum err identity_list(struct store *s, const char *prefix, const char *after, size_t limit,
+                              struct store_answer *a)
+{
+    return HAND_ON(store_list(identity_of(s)->inner, prefix, after, limit, a));
+}
+
+static enum err identity_delete(struct store *s, const char *const *keys, size_t count,
+                                struct store_answer *a)
+{
+    return HAND_ON(store_delete(identity_of(s)->inner, keys, count, a));
+}
+
+static enum err identity_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
+                                  struct store_answer *a)
+{
+    return HAND_ON(store_read_log(identity_of(s)->inner, log, slot, bytes_max, a));
+}
+
+static enum err identity_extents(struct store *s, const char *log, uint64_t from, size_t limit,
+                                 struct store_answer *a)
+{
+    return HAND_ON(store_extents(identity_of(s)->inner, log, from, limit, a));
+}
+
+static enum err identity_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
+                              struct store_answer *a)
+{
+    return HAND_ON(store_drop(identity_of(s)->inner, log, first, last, a));
+}
+
+static enum err identity_part(struct store *s, const char *log, struct store_answer *a)
+{
+    return HAND_ON(store_part(identity_of(s)->inner, log, a));
+}
+
+static enum err identity_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
+                              struct store_answer *a)
+{
+    return HAND_ON(store_wait(identity_of(s)->inner, log, slot, wait_ms, a));
+}
+
+// ---- the handle
+
+static void identity_rest(struct store *s, const char *log)
+{
+    store_rest(identity_of(s)->inner, log);
+}
+
+static bool identity_is_dead(struct store *s, char why[static STORE_WHY_MAX])
+{
+    struct identity *me = identity_of(s);
+    if (!atomic_load(&me->lost)) return store_is_dead(me->inner, why);
+    memcpy(why, me->why, STORE_WHY_MAX);
+    return true;
+}
+
+static bool identity_concern(struct store *s, enum store_concern what,
+                             char why[static STORE_WHY_MAX])
+{
+    return store_concern(identity_of(s)->inner, what, why);
+}
+
+static void identity_free(struct store *s)
+{
+    struct identity *me = identity_of(s);
+    store_free(me->inner);
+    (void)pthread_cond_destroy(&me->looked);
+    (void)pthread_mutex_destroy(&me->lock);
+    memory_free(me);
+}
+
+static const struct store_ops identity_ops = {
+    .put_new = identity_put_new,
+    .put = identity_put,
+    .get = identity_get,
+    .list = identity_list,
+    .delete = identity_delete,
+    .append = identity_append,
+    .read_log = identity_read_log,
+    .extents = identity_extents,
+    .drop = identity_drop,
+    .part = identity_part,
+    .wait = identity_wait,
+    .free = identity_free,
+    .rest = identity_rest,
+    .is_dead = identity_is_dead,
+    .concern = identity_concern,
+};
+
+struct store *store_identity_take(struct store *inner, int64_t fresh_ms)
+{
+    struct identity *me = NEW(struct identity);
+    store_init(&me->base, &identity_ops);
+    me->base.puts_per_second = inner->puts_per_second;
+    me->base.far = inner->far;
+    me->inner = inner;
+    me->fresh_ms = fresh_ms > 0 ? fresh_ms : IDENTITY_FRESH_MS;
+    (void)pthread_mutex_init(&me->lock, NULL);
+    (void)pthread_cond_init(&me->looked, NULL);
+    return &me->base;
+}
+
+void store_identity_expect(struct store *s, const uint8_t id[static STORE_ID_LEN], int64_t since_ms)
+{
+    CHECK(s->ops == &identity_ops);
+    struct identity *me = identity_of(s);
+    CHECK(!atomic_load(&me->expects));
+    memcpy(me->id, id, sizeof me->id);
+    atomic_store(&me->seen_ms, since_ms);
+    atomic_store(&me->expects, true);
+}
+
+bool store_identity_is_lost(const struct store *s)
+{
+    CHECK(s->ops == &identity_ops);
+    return atomic_load(&((const struct identity *)s)->lost);
+}
