@@ -93,7 +93,7 @@ static size_t slots_keep(const struct fetch *f, size_t found, uint64_t slot, siz
         row->first = row->last = slot + kept;
         row->size = body.len;
         row->body_at = a->body.len;
-        row->modified = s3_modified(&f[kept].x);
+        row->modified = s3_modified(&f[kept].x, a);
         buf_put(&a->body, body);
     }
     return kept;

@@ -18,6 +18,7 @@
 #define TRIES           11 // of a read or a delete: some six seconds in all
 #define PUT_TRIES       5  // of one that was answered "not applied"
 #define RETRY_AFTER_MAX 60000
+#define DATE_LATE_MS    10 // a Date may be so much older than the moment it was written
 #define LINES_LEN_MAX   ((size_t)32 << 10)
 #define URL_LEN_MAX     ((size_t)16 << 10)
 
@@ -71,9 +72,17 @@ static struct interval whole_second(struct bytes text)
     return (struct interval){ms, ms + 999};
 }
 
-struct interval s3_modified(const struct s3_exchange *x)
+void s3_shows(struct store_answer *a, struct interval modified)
 {
-    return whole_second(http_header(&x->call, "last-modified"));
+    bool told = modified.lo != TIME_DAWN;
+    if (told && modified.lo > a->time.hi) a->time.hi = modified.hi;
+}
+
+struct interval s3_modified(const struct s3_exchange *x, struct store_answer *a)
+{
+    struct interval modified = whole_second(http_header(&x->call, "last-modified"));
+    s3_shows(a, modified);
+    return modified;
 }
 
 // ---- build and sign
@@ -189,12 +198,14 @@ static void charge(const struct s3_exchange *x, struct store_answer *a)
         a->cost.writes += sends;
 }
 
-// S3's Date has whole seconds and was written some time during the exchange.
+// S3's Date has whole seconds and was written some time during the exchange. Its clock may be later
+// than the one that stamps objects: Ceph RGW stamps with clock_gettime and writes Date with
+// time(2), which the kernel sets forward once a tick, every 10 ms at 100 Hz.
 static void note_time(struct s3_client *c, const struct s3_exchange *x, struct store_answer *a)
 {
     struct interval date = whole_second(http_header(&x->call, "date"));
     if (date.lo == TIME_DAWN) return;
-    a->time = date;
+    a->time = (struct interval){date.lo, date.hi + DATE_LATE_MS};
     c->offset_ms = date.lo + 500 - x->call.received_ms;
     c->told = true;
 }

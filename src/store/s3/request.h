@@ -79,4 +79,6 @@ MUST_USE enum err s3_explain(const struct s3_exchange *x, struct store_answer *a
 void s3_pause(int64_t ms);
 
 // Last-Modified, which has whole seconds; all of time when it is not there.
-struct interval s3_modified(const struct s3_exchange *x);
+struct interval s3_modified(const struct s3_exchange *x, struct store_answer *a);
+// The answer shows an object of that time, so it was given later than that, whatever its Date says.
+void s3_shows(struct store_answer *a, struct interval modified);

@@ -86,7 +86,7 @@ static enum err s3_get(struct store *s, const char *key, size_t from, size_t len
     if (from > 0 || !to_end) s3_header(&x, "Range", range);
     enum err e = s3_perform(&s3_of(s)->client, &x, a);
     if (e) return e;
-    a->modified = s3_modified(&x);
+    a->modified = s3_modified(&x, a);
     struct bytes body = cut(&x, from, len);
     if (body.len > 0) buf_put(&a->body, body);
     return a->body.bad ? answer_refuse(a, ERR_LIMIT, "the answer is over its limit") : ERR_OK;
@@ -123,7 +123,9 @@ static void list_take(const struct s3_client *c, const struct s3_listing *page, 
             a->more = true;
             return;
         }
-        answer_row_key(a, key + base_len, page->rows[i].size, second_of(page->rows[i].modified_ms));
+        struct interval modified = second_of(page->rows[i].modified_ms);
+        answer_row_key(a, key + base_len, page->rows[i].size, modified);
+        s3_shows(a, modified);
     }
 }
 
