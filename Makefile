@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node load run demo install format lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount load run demo install format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -77,6 +77,9 @@ chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, 
 
 chaos-node: build ## the same over HTTP: the node is killed every two seconds too
 	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)
+
+chaos-remount: build ## a file system that goes down and is mounted again, 100 times; needs root
+	@$(BUILD)/tests/integration/integration_remount 100
 
 load: deps build-release/build.ninja ## a node under load: 200 workers, 2,000 long polls, a million requests
 	@ninja -C build-release src/cli/sluice tests/load/workers tests/load/polls tests/load/million

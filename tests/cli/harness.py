@@ -206,12 +206,12 @@ class Sluice:
         return self.ok("events", queue, "--json").lines()
 
     def fingerprint(self):
-        """Of every file, but for the clock, which is kept afresh at each opening."""
+        """Of every file, but for the clock and the pages of journals: each use writes to these."""
         found = {}
         for at, _, names in os.walk(self.folder):
             for name in names:
                 path = os.path.join(at, name)
-                if name != "@clock":
+                if name not in ("@clock", "@lock"):
                     with open(path, "rb") as file:
                         found[path] = hashlib.sha256(file.read()).hexdigest()
         return found

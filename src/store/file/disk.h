@@ -22,6 +22,7 @@ struct disk {
     int root;
     uint64_t segment_bytes; // a journal segment this long is followed by a new one
     uint64_t step_bytes;    // preallocated in it at a time
+    int64_t patience_ms;    // how long a holder of a log's lock may make no progress
     bool links_counted;     // the file system tells of a directory whether it was removed
     mode_t mode;            // of the folders made here; files have it without the x bits
     uid_t owner;            // of the root: files made by the superuser are given to it

@@ -233,7 +233,7 @@ static enum err file_wait(struct store *s, const char *log, uint64_t slot, int64
 {
     struct file_log *l;
     enum err e = log_enter(file_of(s), log, true, &l, a);
-    return e ? e : log_leave(file_of(s), l, file_log_wait(l, slot, wait_ms));
+    return e ? e : log_leave(file_of(s), l, file_log_wait(l, slot, wait_ms, a));
 }
 
 static void file_rest(struct store *s, const char *log)
@@ -433,6 +433,7 @@ enum err store_file_open(const char *dir, const struct file_options *options, st
         .root = -1,
         .segment_bytes = options->segment_bytes ? options->segment_bytes : SEGMENT_BYTES,
         .step_bytes = options->step_bytes ? options->step_bytes : STEP_BYTES,
+        .patience_ms = options->patience_ms ? options->patience_ms : LOCK_PATIENCE_MS,
     };
     f->logs_max = options->logs_max;
     (void)pthread_mutex_init(&f->lock, NULL);

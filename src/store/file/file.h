@@ -2,7 +2,8 @@
 // The store in a local directory, shared by any number of processes of one machine.
 //
 //   <dir>/<key>                 an object; its modification time is store time
-//   <dir>/<log>/@lock           the log's lock and page (store/file/page.h), never replaced
+//   <dir>/<log>/@lock           the log's lock and page (store/file/page.h); @lock.1, ... after
+//                               takeovers
 //   <dir>/<log>/@<first>.<gen>  its segments (store/file/segment.h)
 //   <dir>/@clock  <dir>/@tmp/   the clock's page (store/file/clock.h); files being written
 #pragma once
@@ -15,6 +16,7 @@ struct file_options {
     const struct file_sys *sys; // the kernel's calls
     uint64_t segment_bytes;     // 64 MiB: when a log goes on in a new segment
     uint64_t step_bytes;        // 4 MiB: how much of a segment is preallocated at a time, at most
+    int64_t patience_ms;        // 5 s: a writer that was stopped for so long is replaced
     size_t logs_max;            // open at once, beside those in use; an eighth of RLIMIT_NOFILE
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log of the file store: a folder with a lock file that is never replaced (its page:
-// store/file/page.h) and segments named "@<first slot, 20 digits>.<generation>".
+// A log of the file store: a folder with a page (store/file/page.h), whose file is also the lock of
+// the writers, and segments named "@<first slot, 20 digits>.<generation>".
+//
+// The first page is "@lock". A takeover from a holder that was stopped leaves that page for
+// "@lock.1" and so on: the highest number counts (store/file/pages.c).
 #pragma once
 
 #include "store/file/clock.h"
@@ -10,7 +13,8 @@
 
 #include <pthread.h>
 
-#define LOG_CURSORS 8
+#define LOG_CURSORS  8
+#define LOG_NAME_MAX 32
 
 // A segment as a reader of this process knows it.
 struct log_segment {
@@ -50,15 +54,29 @@ struct log_current {
     uint64_t size;
 };
 
+// What a waiting writer saw of the holder.
+struct log_watch {
+    uint64_t number; // of the page
+    uint64_t turn;
+    uint64_t sequence;
+    int64_t waited_ms; // without a change of these
+    int64_t looked_ms;
+};
+
 struct file_log {
     char *key;
     struct disk *disk;
     struct file_clock *clock;
-    ino_t lock_inode; // of the lock file
-    struct log_page *page;
 
-    pthread_mutex_t lock; // the writers of this process; then flock between processes
-    int lock_fd;          // open only while the lock is held
+    pthread_mutex_t page_lock; // guards the pointer; it changes under `lock` alone
+    struct log_page *page;     // NULL: to be found
+    _Atomic uint64_t seen;     // the highest next slot that was published: proved durable
+
+    pthread_mutex_t lock;   // the writers of this process; then flock between processes
+    int lock_fd;            // open only while the lock is held
+    struct log_state state; // of the page, while the lock is held
+    uint64_t sequence;
+    struct log_watch watch;
     struct log_current current;
     struct buf record;
 
@@ -68,15 +86,15 @@ struct file_log {
     bool recent;  // used since somebody last looked for one to close
 };
 
-// Opens the log, and brings it in order when this is its first use since the boot. ERR_NOT_FOUND
-// when it does not exist and create is false.
+// Opens the log. ERR_NOT_FOUND when it does not exist and create is false. Its first use compares
+// the page with the segments.
 enum err file_log_open(struct disk *d, struct file_clock *clock, const char *key, bool create,
                        struct file_log **out, struct store_answer *a);
 void file_log_free(struct file_log *l);
 
 enum err file_log_append(struct file_log *l, uint64_t slot, struct bytes body,
                          struct store_answer *a);
-enum err file_log_wait(struct file_log *l, uint64_t slot, int64_t wait_ms);
+enum err file_log_wait(struct file_log *l, uint64_t slot, int64_t wait_ms, struct store_answer *a);
 enum err file_log_read(struct file_log *l, uint64_t slot, size_t bytes_max, struct store_answer *a);
 enum err file_log_extents(struct file_log *l, uint64_t from, size_t limit, struct store_answer *a);
 enum err file_log_drop(struct file_log *l, uint64_t first, uint64_t last, struct store_answer *a);
@@ -87,11 +105,32 @@ enum err file_log_part(struct file_log *l, struct store_answer *a); // goes on i
 void file_log_path(const struct file_log *l, const char *name, char path[DISK_PATH_MAX]);
 void file_log_segment_path(const struct file_log *l, uint64_t first, uint64_t generation,
                            char path[DISK_PATH_MAX]);
+// Takes the lock, with a page that agrees with the segments. A holder that makes no progress for
+// the disk's patience loses the lock: this process takes over, or answers ERR_UNAVAILABLE.
 enum err file_log_hold(struct file_log *l, struct store_answer *a);
 void file_log_release(struct file_log *l);
-// A sync of the current segment failed: nobody appends to it again, and this handle does nothing
-// more.
+// Whether the page is still the log's. A holder asks after it published; if not, no process
+// believes what it wrote.
+bool file_log_owned(struct file_log *l, struct log_page *p);
+int file_log_publish_held(struct file_log *l); // writes the state to the page
+// A sync of the current segment failed: no process appends to it again, and this handle does
+// nothing more.
 void file_log_poison_held(struct file_log *l);
+// The tail as of now. Takes the lock only if the page has to be found or compared.
+enum err file_log_look(struct file_log *l, struct log_tail *t, struct store_answer *a);
+
+// ---- pages
+
+void file_log_page_name(uint64_t number, char name[LOG_NAME_MAX]);
+void file_log_fresh_path(const struct file_log *l, uint64_t number, char path[DISK_PATH_MAX]);
+// Finds the page with the highest number; makes one where there are segments and no page, or, with
+// create, where there is nothing.
+enum err file_log_attach(struct file_log *l, bool create, struct store_answer *a);
+void file_log_detach(struct file_log *l);
+// Fences the page and makes its successor.
+enum err file_log_take_over(struct file_log *l, uint64_t stalls, struct store_answer *a);
+// Puts a page of today's version in the place of one of version 1, whose lock is held.
+enum err file_log_convert_held(struct file_log *l, uint64_t proved, struct store_answer *a);
 
 // A new segment that holds `records`, complete and durable under its name, and current. The tail is
 // not published.
@@ -101,11 +140,18 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
 enum err file_log_current_held(struct file_log *l, const struct log_tail *t,
                                struct store_answer *a);
 
-// The first use since the boot: finds the tail by reading the newest segment.
-enum err file_log_rebuild_held(struct file_log *l, const uint8_t boot[BOOT_ID_LEN],
-                               struct store_answer *a);
+// Finds the tail by reading the newest segment, and makes sure that what it found is durable. Fewer
+// slots than `proved` are damage. With wipe a torn end becomes zeros.
+enum err file_log_survey(struct file_log *l, uint64_t proved, bool wipe, struct log_tail *t,
+                         struct store_answer *a);
 // Cleans up after a writer that died or whose sync failed.
 enum err file_log_mend_held(struct file_log *l, struct store_answer *a);
+// Whether the newest segment is the tail's, and the record before the mark is good.
+enum err file_log_agrees_held(struct file_log *l, bool *agrees, struct store_answer *a);
+// Whether nothing was written past the mark, and no segment starts at the next slot.
+enum err file_log_ends_held(struct file_log *l, bool *ends, struct store_answer *a);
+// The head of the segment that would follow the current one.
+struct segment_head file_log_next_head(const struct log_tail *t);
 
 // Reads which segments there are up to the tail's; the reader's lock is held.
 enum err file_log_list(struct file_log *l, const struct log_tail *t, struct store_answer *a);

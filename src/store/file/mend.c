@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the holder of the lock does before it may append: find the tail after a boot, finish or wipe
-// what a dead writer left, leave a segment whose sync failed.
+// What the holder of the lock does before it may append: compare the page with the segments, find
+// the tail in them, finish or wipe what a dead writer left, leave a segment whose sync failed.
 #include "store/file/log.h"
 
 #include "base/memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -29,6 +30,11 @@ static enum err sync_failed(struct file_log *l, struct store_answer *a)
     return ERR_UNAVAILABLE;
 }
 
+static enum err publish(struct file_log *l, struct store_answer *a)
+{
+    return file_log_publish_held(l) == 0 ? ERR_OK : disk_refuse(a, "write the page of", l->key);
+}
+
 // ---- after a dead writer
 
 // A whole record past the mark is kept: its writer got no answer, so it may have happened. Anything
@@ -36,29 +42,30 @@ static enum err sync_failed(struct file_log *l, struct store_answer *a)
 // marked the old pages clean.
 static enum err mend_busy(struct file_log *l, uint64_t end, struct store_answer *a)
 {
-    struct log_tail t = log_page_tail(l->page);
-    if (end > t.offset) {
-        enum err e = file_log_current_held(l, &t, a);
+    struct log_tail *t = &l->state.tail;
+    if (end > t->offset) {
+        enum err e = file_log_current_held(l, t, a);
         struct buf found CLEANUP(buf_done) = {0};
-        if (!e) e = read_current(l, t.offset, end, &found, a);
+        if (!e) e = read_current(l, t->offset, end, &found, a);
         if (e) return e;
         struct record r;
         uint64_t salt = l->current.head.salt;
-        bool whole = record_read(buf_bytes(&found), salt, t.offset, &r) == RECORD_GOOD &&
-                     r.slot == t.next && r.size == found.len;
+        bool whole = record_read(buf_bytes(&found), salt, t->offset, &r) == RECORD_GOOD &&
+                     r.slot == t->next && r.size == found.len;
         if (!whole) memset(found.data, 0, found.len);
-        if (disk_write(l->disk, l->current.fd, found.data, found.len, t.offset) != 0)
+        if (disk_write(l->disk, l->current.fd, found.data, found.len, t->offset) != 0)
             return disk_refuse(a, "mend the journal", l->key);
         if (l->disk->sys->fdatasync(l->current.fd) != 0) return sync_failed(l, a);
-        if (whole) {
-            t.next++;
-            t.offset = end;
-            t.time_ms = r.time_ms;
-            log_page_publish(l->page, &t);
-        }
+        if (whole)
+            *t = (struct log_tail){.next = t->next + 1,
+                                   .segment = t->segment,
+                                   .generation = t->generation,
+                                   .offset = end,
+                                   .last = t->offset,
+                                   .time_ms = r.time_ms};
     }
-    atomic_store(&l->page->busy_end, 0);
-    return ERR_OK;
+    l->state.busy_end = 0;
+    return publish(l, a);
 }
 
 // ---- after a failed sync
@@ -67,15 +74,15 @@ static enum err mend_busy(struct file_log *l, uint64_t end, struct store_answer 
 // synced. Copy that.
 static enum err leave_poisoned(struct file_log *l, struct store_answer *a)
 {
-    struct log_tail t = log_page_tail(l->page);
-    enum err e = file_log_current_held(l, &t, a);
+    const struct log_tail *t = &l->state.tail;
+    enum err e = file_log_current_held(l, t, a);
     struct buf file CLEANUP(buf_done) = {0};
-    if (!e) e = read_current(l, 0, t.offset, &file, a);
+    if (!e) e = read_current(l, 0, t->offset, &file, a);
     if (e) return e;
     struct segment_head h = l->current.head;
     struct segment_scan scan;
     segment_scan(buf_bytes(&file), &h, &scan);
-    if (scan.offset != t.offset || scan.next != t.next)
+    if (scan.offset != t->offset || scan.next != t->next)
         return answer_refuse(a, ERR_CORRUPT,
                              "journal \"%.120s\" is damaged at slot %" PRIu64
                              ", before its durable end",
@@ -86,69 +93,150 @@ static enum err leave_poisoned(struct file_log *l, struct store_answer *a)
     e = file_log_create_held(
         l, &h, bytes_of(file.data + SEGMENT_HEADER_LEN, file.len - SEGMENT_HEADER_LEN), a);
     if (e) return e;
-    t.generation = h.generation;
-    log_page_publish(l->page, &t);
-    atomic_store(&l->page->poisoned, 0);
+    l->state.tail.generation = h.generation;
+    l->state.poisoned = 0;
+    e = publish(l, a);
+    if (e) return e;
     (void)l->disk->sys->unlink(l->disk->root, old); // left behind, the higher generation wins
     return ERR_OK;
 }
 
 enum err file_log_mend_held(struct file_log *l, struct store_answer *a)
 {
-    if (atomic_load(&l->page->poisoned)) return leave_poisoned(l, a);
-    uint64_t busy_end = atomic_load(&l->page->busy_end);
-    return busy_end ? mend_busy(l, busy_end, a) : ERR_OK;
+    if (l->state.poisoned) return leave_poisoned(l, a);
+    return l->state.busy_end ? mend_busy(l, l->state.busy_end, a) : ERR_OK;
 }
 
-// ---- after a boot
+// ---- the page and the segments
 
-static enum err scan_current(struct file_log *l, struct log_tail *t, struct store_answer *a)
+struct segment_head file_log_next_head(const struct log_tail *t)
+{
+    return (struct segment_head){.first = t->next,
+                                 .generation = t->next == t->segment ? t->generation + 1 : 1,
+                                 .before_ms = t->time_ms};
+}
+
+static enum err newest_segment(struct file_log *l, struct log_tail *t, struct store_answer *a)
+{
+    struct log_reader *r = &l->reader;
+    t->segment = t->generation = UINT64_MAX;
+    (void)pthread_mutex_lock(&r->lock);
+    enum err e = file_log_list(l, t, a);
+    t->segment = r->len ? r->segments[r->len - 1].first : 0;
+    t->generation = r->len ? r->segments[r->len - 1].generation : 0;
+    (void)pthread_mutex_unlock(&r->lock);
+    return e;
+}
+
+// The record before the mark.
+static enum err last_is_good(struct file_log *l, bool *good, struct store_answer *a)
+{
+    const struct log_tail *t = &l->state.tail;
+    *good = t->last == 0
+                ? t->next == t->segment && t->offset == SEGMENT_HEADER_LEN
+                : t->last < t->offset && t->offset - t->last <= record_size(STORE_OBJECT_MAX);
+    if (!*good || t->last == 0) return ERR_OK;
+    struct buf found CLEANUP(buf_done) = {0};
+    struct record r;
+    enum err e = read_current(l, t->last, t->offset, &found, a);
+    if (e) return e;
+    *good = record_read(buf_bytes(&found), l->current.head.salt, t->last, &r) == RECORD_GOOD &&
+            r.slot + 1 == t->next && t->last + r.size == t->offset;
+    return ERR_OK;
+}
+
+enum err file_log_agrees_held(struct file_log *l, bool *agrees, struct store_answer *a)
+{
+    const struct log_tail *t = &l->state.tail;
+    struct log_tail newest = {0};
+    enum err e = newest_segment(l, &newest, a);
+    *agrees = newest.segment == t->segment && newest.generation == t->generation;
+    if (e || !*agrees || t->segment == 0) return e;
+    e = file_log_current_held(l, t, a);
+    return e ? e : last_is_good(l, agrees, a);
+}
+
+enum err file_log_ends_held(struct file_log *l, bool *ends, struct store_answer *a)
+{
+    const struct log_tail *t = &l->state.tail;
+    struct segment_head h = file_log_next_head(t);
+    char path[DISK_PATH_MAX];
+    struct stat st;
+    file_log_segment_path(l, h.first, h.generation, path);
+    *ends = fstatat(l->disk->root, path, &st, AT_SYMLINK_NOFOLLOW) != 0;
+    // Behind the mark of a segment that is left a former holder may write what it likes.
+    if (!*ends || t->segment == 0 || l->state.fresh) return ERR_OK;
+    enum err e = file_log_current_held(l, t, a);
+    if (e) return e;
+    static const uint8_t zeros[RECORD_HEADER_LEN];
+    uint8_t found[RECORD_HEADER_LEN] = {0};
+    if (disk_read(l->disk, l->current.fd, found, sizeof found, t->offset) < 0)
+        return disk_refuse(a, "read the journal", l->key);
+    *ends = memcmp(found, zeros, sizeof zeros) == 0;
+    return ERR_OK;
+}
+
+// ---- the tail as the segments show it
+
+static enum err refuse_damaged(struct file_log *l, const struct segment_scan *scan,
+                               struct store_answer *a)
+{
+    return answer_refuse(a, ERR_CORRUPT,
+                         "journal \"%.120s\" is damaged at slot %" PRIu64 " (byte %" PRIu64
+                         " of its segment): %s; restore it from a copy",
+                         l->key, scan->next, scan->offset,
+                         scan->good_later ? "good records follow" : "more was durable before");
+}
+
+// What was found past the proved end may not be durable: it is written again, as in mend_busy.
+static enum err make_durable(struct file_log *l, const struct segment_scan *scan,
+                             const struct buf *file, bool wipe, struct store_answer *a)
+{
+    int fd = l->current.fd, failed = 0;
+    if (scan->last)
+        failed = disk_write(l->disk, fd, file->data + scan->last,
+                            (size_t)(scan->offset - scan->last), scan->last);
+    if (failed == 0 && wipe && scan->dirty_end > scan->offset) // a write that was cut short
+        failed = disk_zero(l->disk, fd, scan->offset, scan->dirty_end - scan->offset);
+    if (failed != 0) return disk_refuse(a, "mend the journal", l->key);
+    if (l->disk->sys->fdatasync(fd) == 0) return ERR_OK;
+    (void)answer_refuse(a, ERR_UNAVAILABLE, "cannot mend journal \"%.120s\": %m", l->key);
+    disk_die(l->disk); // the page is not believed yet: the next process finds the tail again
+    return ERR_UNAVAILABLE;
+}
+
+static enum err scan_current(struct file_log *l, uint64_t proved, bool wipe, struct log_tail *t,
+                             struct store_answer *a)
 {
     enum err e = file_log_current_held(l, t, a);
+    if (e) return e;
+    struct stat st;
+    if (fstat(l->current.fd, &st) != 0) return disk_refuse(a, "stat a segment of", l->key);
+    uint64_t size = (uint64_t)st.st_size;
     struct buf file CLEANUP(buf_done) = {0};
-    uint64_t size = l->current.size > SEGMENT_HEADER_LEN ? l->current.size : SEGMENT_HEADER_LEN;
-    if (!e) e = read_current(l, 0, size, &file, a);
+    e = read_current(l, 0, size > SEGMENT_HEADER_LEN ? size : SEGMENT_HEADER_LEN, &file, a);
     if (e) return e;
     struct segment_scan scan;
     segment_scan(buf_bytes(&file), &l->current.head, &scan);
-    uint64_t proved = log_page_next_proved(l->page);
-    if (scan.good_later || scan.next < proved)
-        return answer_refuse(a, ERR_CORRUPT,
-                             "journal \"%.120s\" is damaged at slot %" PRIu64 " (byte %" PRIu64
-                             " of its segment): %s; restore it from a copy",
-                             l->key, scan.next, scan.offset,
-                             scan.good_later ? "good records follow"
-                                             : "more was durable before the last boot");
-    if (scan.dirty_end > scan.offset) { // a write that the crash cut short
-        if (disk_zero(l->disk, l->current.fd, scan.offset, scan.dirty_end - scan.offset) != 0)
-            return disk_refuse(a, "mend the journal", l->key);
-    }
-    if (l->disk->sys->fdatasync(l->current.fd) != 0) return sync_failed(l, a);
+    if (scan.good_later || scan.next < proved) return refuse_damaged(l, &scan, a);
+    if (wipe || scan.next > proved) e = make_durable(l, &scan, &file, wipe, a);
+    if (e) return e;
     t->next = scan.next;
     t->offset = scan.offset;
+    t->last = scan.last;
     t->time_ms = scan.time_ms;
     return ERR_OK;
 }
 
-enum err file_log_rebuild_held(struct file_log *l, const uint8_t boot[BOOT_ID_LEN],
-                               struct store_answer *a)
+enum err file_log_survey(struct file_log *l, uint64_t proved, bool wipe, struct log_tail *t,
+                         struct store_answer *a)
 {
-    struct log_tail t = {.next = 1, .segment = UINT64_MAX, .generation = UINT64_MAX};
-    struct log_reader *r = &l->reader;
-    (void)pthread_mutex_lock(&r->lock);
-    enum err e = file_log_list(l, &t, a);
-    t.segment = r->len ? r->segments[r->len - 1].first : 0;
-    t.generation = r->len ? r->segments[r->len - 1].generation : 0;
-    (void)pthread_mutex_unlock(&r->lock);
+    *t = (struct log_tail){.next = 1};
+    enum err e = newest_segment(l, t, a);
+    if (!e && t->segment > 0) e = scan_current(l, proved, wipe, t, a);
     if (e) return e;
-    if (t.segment > 0) {
-        e = scan_current(l, &t, a);
-        if (e) return e;
-    } else if (log_page_next_proved(l->page) > 1) {
+    if (t->segment == 0 && proved > 1)
         return answer_refuse(a, ERR_CORRUPT, "the segments of journal \"%.120s\" are gone", l->key);
-    }
-    file_clock_raise(l->clock, t.time_ms);
-    log_page_publish(l->page, &t);
-    log_page_start(l->page, boot);
+    file_clock_raise(l->clock, t->time_ms);
     return ERR_OK;
 }

@@ -1,87 +1,235 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and writing the mapped page, one atomic word at a time.
+// The page's layout, and reading and writing it.
+#define _GNU_SOURCE // statx, F_SET_RW_HINT
 #include "store/file/page.h"
 
-#include "base/check.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "os/futex.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#define LOG_PAGE_VERSION 1
+#define LOOK_TRIES  100 // a writer replaced both copies while they were read
+#define STATE_WORDS 14
+#define LIFE_MARK   2 // RWH_WRITE_LIFE_SHORT
 
-static_assert(sizeof(struct log_page) <= LOG_PAGE_LEN, "it is one page");
-static_assert(sizeof(struct log_tail) == 40, "five words");
+struct copy {
+    uint64_t sequence;
+    uint64_t word[STATE_WORDS];
+    uint64_t check;
+};
 
-static void tail_load(struct log_page *p, uint64_t which, uint64_t word[5])
+// The futex word lies between the copies: one write covers it and either of them.
+struct layout {
+    uint64_t version;
+    uint64_t fence; // written by takers alone
+    uint64_t none;
+    uint64_t holder;
+    uint64_t turn;
+    uint64_t reserved[11];
+    struct copy first;
+    uint64_t wake; // the low half is the futex
+    struct copy second;
+};
+
+static_assert(sizeof(struct log_state) == STATE_WORDS * sizeof(uint64_t), "the words of a copy");
+static_assert(offsetof(struct layout, first) == 128, "the layout is on disk");
+static_assert(offsetof(struct layout, wake) == 256, "the layout is on disk");
+static_assert(offsetof(struct layout, second) == 264, "the layout is on disk");
+static_assert(sizeof(struct layout) <= LOG_PAGE_LEN, "it is one page");
+
+// Version 1: a turn at 24, two tails at 32 and 80, each of five words and a check.
+#define OLD_VERSION 1
+#define OLD_TAILS   32
+#define OLD_WORDS   5
+
+static uint64_t copy_check(const struct copy *c)
 {
-    for (size_t i = 0; i < 5; i++)
-        word[i] = atomic_load(&p->tails[which].word[i]);
+    return hash64_of(bytes_of(c, offsetof(struct copy, check)), LOG_PAGE_VERSION);
 }
 
-struct log_tail log_page_tail(struct log_page *p)
+static struct copy copy_of(const struct log_state *s, uint64_t sequence)
 {
-    struct log_tail t;
-    uint64_t word[5], turn;
-    do { // the writer touches this copy only after turn has moved on
-        turn = atomic_load(&p->turn);
-        tail_load(p, turn % 2, word);
-    } while (atomic_load(&p->turn) != turn);
-    memcpy(&t, word, sizeof t);
-    return t;
+    struct copy c = {.sequence = sequence};
+    memcpy(c.word, s, sizeof c.word);
+    c.check = copy_check(&c);
+    return c;
 }
 
-static uint64_t tail_check(const uint64_t word[5])
+// ---- the handle
+
+// A copied file has another inode, or was born at another time.
+static uint64_t file_of(int fd, ino_t inode)
 {
-    return hash64_of(bytes_of(word, 5 * sizeof *word), LOG_PAGE_VERSION);
+    struct statx x;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &x) != 0 || !(x.stx_mask & STATX_BTIME))
+        return hash64_mix(inode, 0);
+    return hash64_mix(inode, (uint64_t)x.stx_btime.tv_sec * 1000000000 + x.stx_btime.tv_nsec);
 }
 
-void log_page_publish(struct log_page *p, const struct log_tail *t)
+struct log_page *log_page_new(struct disk *d, int fd, uint64_t number)
 {
-    uint64_t word[5];
-    memcpy(word, t, sizeof word);
-    uint64_t turn = atomic_load(&p->turn) + 1;
-    for (size_t i = 0; i < 5; i++)
-        atomic_store(&p->tails[turn % 2].word[i], word[i]);
-    atomic_store(&p->tails[turn % 2].check, tail_check(word));
-    atomic_store(&p->turn, turn);
-    atomic_fetch_add(&p->wake, 1);
-    futex_wake_all(&p->wake);
+    struct stat st;
+    void *map =
+        fstat(fd, &st) == 0 ? mmap(NULL, LOG_PAGE_LEN, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (map == MAP_FAILED) {
+        (void)disk_close(fd);
+        return NULL;
+    }
+    struct log_page *p = NEW(struct log_page);
+    p->disk = d;
+    p->fd = fd;
+    p->map = map;
+    p->inode = st.st_ino;
+    p->number = number;
+    p->file = file_of(fd, st.st_ino);
+    atomic_init(&p->refs, 1);
+    return p;
 }
 
-uint64_t log_page_next_proved(struct log_page *p)
+void log_page_keep(struct log_page *p)
+{
+    atomic_fetch_add(&p->refs, 1);
+}
+
+void log_page_drop(struct log_page *p)
+{
+    if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return;
+    (void)munmap(p->map, LOG_PAGE_LEN);
+    (void)disk_close(p->fd);
+    memory_free(p);
+}
+
+// ---- reading
+
+static uint64_t old_next(const uint8_t *page)
 {
     uint64_t next = 0;
-    for (uint64_t i = 0; i < 2; i++) {
-        uint64_t word[5];
-        tail_load(p, i, word);
-        if (atomic_load(&p->tails[i].check) == tail_check(word) && word[0] > next) next = word[0];
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t word[OLD_WORDS + 1];
+        memcpy(word, page + OLD_TAILS + i * sizeof word, sizeof word);
+        uint64_t check = hash64_of(bytes_of(word, OLD_WORDS * sizeof *word), OLD_VERSION);
+        if (check == word[OLD_WORDS] && word[0] > next) next = word[0];
     }
     return next;
 }
 
-static void boot_words(const uint8_t boot[BOOT_ID_LEN], uint64_t word[2])
+static bool look_once(const struct layout *page, struct log_look *to)
 {
-    static_assert(BOOT_ID_LEN == 16, "two words");
-    memcpy(word, boot, BOOT_ID_LEN);
+    const struct copy *best = NULL;
+    const struct copy *copies[] = {&page->first, &page->second};
+    for (size_t i = 0; i < 2; i++) {
+        bool intact = copies[i]->check == copy_check(copies[i]);
+        if (intact && (!best || copies[i]->sequence > best->sequence)) best = copies[i];
+    }
+    if (!best) return false;
+    memcpy(&to->state, best->word, sizeof to->state);
+    to->sequence = best->sequence;
+    return true;
 }
 
-bool log_page_current(struct log_page *p, const uint8_t boot[BOOT_ID_LEN])
+enum log_page_kind log_page_look(struct log_page *p, struct log_look *to)
 {
-    uint64_t word[2];
-    boot_words(boot, word);
-    return atomic_load(&p->version) == LOG_PAGE_VERSION && atomic_load(&p->boot[0]) == word[0] &&
-           atomic_load(&p->boot[1]) == word[1];
+    for (int tries = 0; tries < LOOK_TRIES; tries++) {
+        struct layout page;
+        memset(to, 0, sizeof *to);
+        ssize_t n = disk_read(p->disk, p->fd, &page, sizeof page, 0);
+        if (n < 0) return LOG_PAGE_FAILED;
+        if ((size_t)n < sizeof page) return LOG_PAGE_DAMAGED;
+        to->wake = (uint32_t)page.wake;
+        to->holder = page.holder;
+        to->turn = page.turn;
+        if (page.version == OLD_VERSION) {
+            to->old_next = old_next((const uint8_t *)&page);
+            return LOG_PAGE_OLD;
+        }
+        if (look_once(&page, to) && page.version == LOG_PAGE_VERSION) return LOG_PAGE_GOOD;
+        if (page.first.sequence == 0 && page.second.sequence == 0) break; // no writer is at work
+    }
+    return LOG_PAGE_DAMAGED;
 }
 
-void log_page_start(struct log_page *p, const uint8_t boot[BOOT_ID_LEN])
+// ---- writing
+
+void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN])
 {
-    uint64_t word[2];
-    boot_words(boot, word);
-    atomic_store(&p->busy_end, 0);
-    atomic_store(&p->poisoned, 0);
-    atomic_store(&p->version, LOG_PAGE_VERSION);
-    atomic_store(&p->boot[1], word[1]);
-    atomic_store(&p->boot[0], word[0]);
+    struct layout page = {.version = LOG_PAGE_VERSION, .second = copy_of(s, 1), .wake = 1};
+    memset(image, 0, LOG_PAGE_LEN);
+    memcpy(image, &page, sizeof page);
+}
+
+int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequence)
+{
+    struct layout page = {.version = LOG_PAGE_VERSION};
+    struct log_state bound = *s;
+    bound.file = p->file;
+    page.wake = ++*sequence;
+    bool first = *sequence % 2 == 0;
+    struct copy *to = first ? &page.first : &page.second;
+    *to = copy_of(&bound, *sequence);
+    const uint8_t *from = first ? (uint8_t *)&page.first : (uint8_t *)&page.wake;
+    size_t at = first ? offsetof(struct layout, first) : offsetof(struct layout, wake);
+    if (disk_write(p->disk, p->fd, from, sizeof page.first + sizeof page.wake, at) != 0) return -1;
+    futex_wake_all((_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake)));
+    return 0;
+}
+
+int log_page_repair(struct log_page *p)
+{
+    uint64_t version = LOG_PAGE_VERSION;
+    if (disk_write(p->disk, p->fd, &version, sizeof version, 0) != 0) return -1;
+    struct stat st;
+    if (fstat(p->fd, &st) != 0) return -1;
+    return st.st_size == LOG_PAGE_LEN ? 0 : p->disk->sys->truncate(p->fd, LOG_PAGE_LEN);
+}
+
+int log_page_sign(struct log_page *p, uint64_t turn)
+{
+    uint64_t words[2] = {(uint64_t)getpid(), turn};
+    return disk_write(p->disk, p->fd, words, sizeof words, offsetof(struct layout, holder));
+}
+
+// ---- the fence
+
+int log_page_fence(struct log_page *p)
+{
+    uint64_t fence = 1;
+    int failed = disk_write(p->disk, p->fd, &fence, sizeof fence, offsetof(struct layout, fence));
+    if (failed == 0)
+        futex_wake_all((_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake)));
+    atomic_thread_fence(memory_order_seq_cst);
+    return failed;
+}
+
+bool log_page_fenced(struct log_page *p)
+{
+    uint64_t fence = 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    ssize_t n = disk_read(p->disk, p->fd, &fence, sizeof fence, offsetof(struct layout, fence));
+    return n < 0 || fence != 0; // unread: not known to be ours
+}
+
+void log_page_wait(struct log_page *p, uint32_t seen, int64_t wait_ms)
+{
+    futex_wait((_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake)), seen, wait_ms);
+}
+
+// ---- the life of the page cache
+
+bool log_page_mark(struct log_page *p)
+{
+    uint64_t hint = LIFE_MARK;
+    return fcntl(p->fd, F_SET_RW_HINT, &hint) == 0 && log_page_marked(p);
+}
+
+bool log_page_marked(struct log_page *p)
+{
+    uint64_t hint = 0;
+    return fcntl(p->fd, F_GET_RW_HINT, &hint) == 0 && hint == LIFE_MARK;
 }

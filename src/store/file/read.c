@@ -185,14 +185,13 @@ static enum err read_run(struct file_log *l, struct log_segment *g, const struct
 }
 
 // *again: the log changed while we looked.
-static enum err read_locked(struct file_log *l, uint64_t slot, size_t bytes_max, bool *again,
-                            struct store_answer *a)
+static enum err read_locked(struct file_log *l, const struct log_tail *t, uint64_t slot,
+                            size_t bytes_max, bool *again, struct store_answer *a)
 {
-    struct log_tail t = log_page_tail(l->page);
-    if (!file_log_listed(l, &t)) {
-        enum err e = file_log_list(l, &t, a);
+    if (!file_log_listed(l, t)) {
+        enum err e = file_log_list(l, t, a);
         if (e) return e;
-        *again = !file_log_listed(l, &t);
+        *again = !file_log_listed(l, t);
         if (*again) return ERR_NOT_FOUND;
     }
     struct log_segment *g = segment_of(&l->reader, slot);
@@ -203,20 +202,23 @@ static enum err read_locked(struct file_log *l, uint64_t slot, size_t bytes_max,
         *again = true;
     }
     if (e) return e;
-    return g->dropped ? ERR_NOT_FOUND : read_run(l, g, &t, slot, bytes_max, a);
+    return g->dropped ? ERR_NOT_FOUND : read_run(l, g, t, slot, bytes_max, a);
 }
 
 enum err file_log_read(struct file_log *l, uint64_t slot, size_t bytes_max, struct store_answer *a)
 {
-    if (slot >= log_page_tail(l->page).next) return ERR_NOT_FOUND;
-    (void)pthread_mutex_lock(&l->reader.lock);
     bool again = true;
-    enum err e = ERR_NOT_FOUND;
+    enum err e = ERR_OK;
     for (int tries = 0; again && tries < LOOK_TRIES; tries++) {
+        struct log_tail t;
+        e = file_log_look(l, &t, a); // without the reader's lock: it may take the writers'
+        if (e) return e;
+        if (slot >= t.next) return ERR_NOT_FOUND;
         again = false;
-        e = read_locked(l, slot, bytes_max, &again, a);
+        (void)pthread_mutex_lock(&l->reader.lock);
+        e = read_locked(l, &t, slot, bytes_max, &again, a);
+        (void)pthread_mutex_unlock(&l->reader.lock);
     }
-    (void)pthread_mutex_unlock(&l->reader.lock);
     if (!again) return e;
     return answer_refuse(a, ERR_UNAVAILABLE,
                          "segments of journal \"%.120s\" are missing or change too fast", l->key);

@@ -122,6 +122,7 @@ void segment_scan(struct bytes file, const struct segment_head *h, struct segmen
     while (record_read(bytes_from(file, to->offset), h->salt, to->offset, &r) == RECORD_GOOD &&
            r.slot == to->next) {
         to->next++;
+        to->last = to->offset;
         to->offset += r.size;
         to->time_ms = r.time_ms;
     }

@@ -55,6 +55,7 @@ enum record_kind record_peek(struct bytes from, struct record *r);
 struct segment_scan {
     uint64_t next;      // the slot after the last good record
     uint64_t offset;    // where it goes
+    uint64_t last;      // where the last good record is; 0: there is none
     uint64_t dirty_end; // past the last byte that is not zero
     int64_t time_ms;    // of the last good record, or the time before
     bool good_later;    // a good record follows the first bad place: damage, not a torn end

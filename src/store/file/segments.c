@@ -199,18 +199,17 @@ enum err file_log_segment_open(struct file_log *l, struct log_segment *g, struct
 
 // ---- extents and drop
 
-static enum err extents_locked(struct file_log *l, uint64_t from, size_t limit,
-                               struct store_answer *a)
+static enum err extents_locked(struct file_log *l, const struct log_tail *t, uint64_t from,
+                               size_t limit, struct store_answer *a)
 {
-    struct log_tail t = log_page_tail(l->page);
     struct log_reader *r = &l->reader;
-    enum err e = file_log_list(l, &t, a);
-    if (!e && !file_log_listed(l, &t)) return ERR_NOT_FOUND;
+    enum err e = file_log_list(l, t, a);
+    if (!e && !file_log_listed(l, t)) return ERR_NOT_FOUND;
     for (size_t i = 0; i < r->len && !e; i++) {
         CHECK(r->segments);
         struct log_segment *g = &r->segments[i];
         struct log_segment *after = i + 1 < r->len ? g + 1 : NULL;
-        uint64_t last = after ? g->last : t.next - 1;
+        uint64_t last = after ? g->last : t->next - 1;
         if (last < from || last < g->first) continue;
         if (a->rows_len == limit) {
             a->more = true;
@@ -220,10 +219,10 @@ static enum err extents_locked(struct file_log *l, uint64_t from, size_t limit,
         if (!e && after) e = file_log_segment_open(l, after, a);
         if (e) break;
         if (g->dropped) continue;
-        int64_t newest = after ? after->head.before_ms : t.time_ms;
+        int64_t newest = after ? after->head.before_ms : t->time_ms;
         *answer_row(a) = (struct store_row){.first = g->first,
                                             .last = last,
-                                            .size = after ? g->size : t.offset,
+                                            .size = after ? g->size : t->offset,
                                             .modified = {newest, newest}};
     }
     return e;
@@ -231,14 +230,17 @@ static enum err extents_locked(struct file_log *l, uint64_t from, size_t limit,
 
 enum err file_log_extents(struct file_log *l, uint64_t from, size_t limit, struct store_answer *a)
 {
-    (void)pthread_mutex_lock(&l->reader.lock);
     enum err e = ERR_NOT_FOUND;
     for (int tries = 0; e == ERR_NOT_FOUND && tries < 3; tries++) { // one went while we looked
+        struct log_tail t;
         a->rows_len = 0;
         a->more = false;
-        e = extents_locked(l, from, limit, a);
+        e = file_log_look(l, &t, a);
+        if (e) return e;
+        (void)pthread_mutex_lock(&l->reader.lock);
+        e = extents_locked(l, &t, from, limit, a);
+        (void)pthread_mutex_unlock(&l->reader.lock);
     }
-    (void)pthread_mutex_unlock(&l->reader.lock);
     if (e != ERR_NOT_FOUND) return e;
     return answer_refuse(a, ERR_UNAVAILABLE, "journal \"%.120s\" is changing too fast", l->key);
 }
@@ -275,10 +277,10 @@ static enum err unlink_segment(struct file_log *l, const struct log_segment *g,
 static enum err drop_locked(struct file_log *l, uint64_t first, uint64_t last,
                             struct store_answer *a)
 {
-    struct log_tail t = log_page_tail(l->page);
+    const struct log_tail *t = &l->state.tail;
     struct log_reader *r = &l->reader;
-    enum err e = file_log_list(l, &t, a);
-    if (!e && !file_log_listed(l, &t))
+    enum err e = file_log_list(l, t, a);
+    if (!e && !file_log_listed(l, t))
         e = answer_refuse(a, ERR_CORRUPT, "the newest segment of journal \"%.120s\" is gone",
                           l->key);
     for (size_t i = 0; i + 1 < r->len && !e; i++)

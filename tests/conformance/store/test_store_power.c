@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Power failures: a disk that, when the machine goes down, keeps of each unsynced sector either the
-// old or the new bytes, and of the mapped page any state it ever had. What was acknowledged must be
-// there when it comes up again.
+// Crash images: a disk that goes down keeps of each unsynced sector either the old or the new
+// bytes, and of the page any state it ever had. What was acknowledged must be there when it comes
+// up again: after a power failure, which brings a new boot id, and after the file system alone went
+// down, which does not.
 //
 // Names (create, rename, remove) are taken to be durable at once: the model is of data, not of
 // directories.
@@ -102,8 +103,15 @@ static struct file_sys power_sys(void)
     return sys;
 }
 
-// Each sector that differs from its image goes one way or the other.
-static void tear_file(const char *path, struct rng *rng)
+// What the crash does to unsynced sectors.
+enum tear {
+    TEAR_EACH, // each goes one way or the other
+    TEAR_DROP, // none was written
+    TEAR_KEEP, // all were
+    TEAR_KINDS,
+};
+
+static void tear_file(const char *path, enum tear how, struct rng *rng)
 {
     int fd = open(path, O_RDWR);
     if (fd < 0) return;
@@ -117,7 +125,8 @@ static void tear_file(const char *path, struct rng *rng)
             size_t have = m->bytes.len - (size_t)at;
             memcpy(old, m->bytes.data + at, have < len ? have : len);
         }
-        if (rng_below(rng, 2)) NEED(pwrite(fd, old, len, at) == (ssize_t)len);
+        bool drop = how == TEAR_EACH ? rng_below(rng, 2) : how == TEAR_DROP;
+        if (drop) NEED(pwrite(fd, old, len, at) == (ssize_t)len);
     }
     image_take(fd);
     (void)close(fd);
@@ -150,14 +159,18 @@ static void page_remember(struct world *w)
     NEED(read(fd, w->pages[at], LOG_PAGE_LEN) == LOG_PAGE_LEN && close(fd) == 0);
 }
 
-static void power_fails(struct world *w)
+// The boot id of the next life is another one, or the same.
+enum boot { BOOT_NEW, BOOT_SAME };
+
+static void power_fails(struct world *w, enum boot boot)
 {
     char path[SCRATCH_MAX + 64];
+    enum tear how = (enum tear)rng_below(&w->rng, TEAR_KINDS);
     for (uint64_t first = 1; first <= w->acked + 2; first++) {
         for (int generation = 1; generation < 4; generation++) {
             (void)snprintf(path, sizeof path, "%s/" LOG "/@%020llu.%d", w->dir,
                            (unsigned long long)first, generation);
-            tear_file(path, &w->rng);
+            tear_file(path, how, &w->rng);
         }
     }
     if (w->pages_len > 0) {
@@ -169,7 +182,7 @@ static void power_fails(struct world *w)
         w->pages_len = 0;
     }
     disk.syncs_left = -1;
-    sys_reboot();
+    if (boot == BOOT_NEW) sys_reboot();
 }
 
 // All that was promised is there, unchanged; one more may be, which was unknown.
@@ -207,34 +220,56 @@ static void run_until_dark(struct world *w, struct store *s, struct store_answer
     }
 }
 
+#define SEEDS   12
+#define CRASHES 25 // of each seed
+
+// So many crashes in a hundred bring a new boot id.
+static void survive_crashes(uint64_t seed, uint64_t percent_boots)
+{
+    struct world *w = NEW(struct world);
+    struct store_answer a;
+    sys_reset();
+    store_answer_init(&a);
+    scratch_make_quick(w->dir);
+    rng_init(&w->rng, seed);
+    w->sys = power_sys();
+    w->options = (struct file_options){
+        .sys = &w->sys, .segment_bytes = 8000, .step_bytes = 1 + rng_below(&w->rng, 9000)};
+    disk.syncs_left = -1;
+    for (int crash = 0; crash < CRASHES; crash++) {
+        struct store *s = file_open(w->dir, &w->options);
+        comes_up(w, s, &a);
+        run_until_dark(w, s, &a);
+        store_free(s);
+        power_fails(w, rng_below(&w->rng, 100) < percent_boots ? BOOT_NEW : BOOT_SAME);
+    }
+    NEED(w->acked > CRASHES);
+    store_answer_done(&a);
+    scratch_remove(w->dir);
+    while (disk.images_len > 0)
+        buf_done(&disk.images[--disk.images_len].bytes);
+    memory_free(w);
+}
+
 static void acknowledged_slots_survive_power_failures(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 12; seed++) {
-        struct world *w = NEW(struct world);
-        struct store_answer a;
-        sys_reset();
-        store_answer_init(&a);
-        scratch_make_quick(w->dir);
-        rng_init(&w->rng, seed);
-        w->sys = power_sys();
-        w->options = (struct file_options){
-            .sys = &w->sys, .segment_bytes = 8000, .step_bytes = 1 + rng_below(&w->rng, 9000)};
-        disk.syncs_left = -1;
-        for (int boot = 0; boot < 25; boot++) {
-            struct store *s = file_open(w->dir, &w->options);
-            comes_up(w, s, &a);
-            run_until_dark(w, s, &a);
-            store_free(s);
-            power_fails(w);
-        }
-        NEED(w->acked > 25);
-        store_answer_done(&a);
-        scratch_remove(w->dir);
-        while (disk.images_len > 0)
-            buf_done(&disk.images[--disk.images_len].bytes);
-        memory_free(w);
-    }
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        survive_crashes(seed, 100);
+}
+
+static void acknowledged_slots_survive_a_crash_of_the_file_system_alone(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 101; seed <= 100 + SEEDS; seed++)
+        survive_crashes(seed, 0);
+}
+
+static void acknowledged_slots_survive_crashes_of_both_kinds(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 201; seed <= 200 + SEEDS; seed++)
+        survive_crashes(seed, 50);
 }
 
 // The same loop must notice a store that answers before the sync: else it proves nothing.
@@ -277,7 +312,7 @@ static void a_store_that_does_not_sync_is_caught(void **state)
         struct store *s = file_open(w->dir, &w->options);
         run_until_dark(w, s, &a);
         store_free(s);
-        power_fails(w);
+        power_fails(w, BOOT_NEW);
         w->pages_len = 0;
         caught += !promised_slots_are_there(w, &a);
         store_answer_done(&a);
@@ -293,6 +328,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(acknowledged_slots_survive_power_failures),
+        cmocka_unit_test(acknowledged_slots_survive_a_crash_of_the_file_system_alone),
+        cmocka_unit_test(acknowledged_slots_survive_crashes_of_both_kinds),
         cmocka_unit_test(a_store_that_does_not_sync_is_caught),
     };
     return cmocka_run_group_tests_name("file store and the power", tests, NULL, NULL);

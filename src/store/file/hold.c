@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lock of a log, and what is done before a page is believed: its state is compared with the
+// segments, at the first use in full and before each append at the mark.
+#include "store/file/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#define HOLD_TRIES      16
+#define LOOK_TRIES      16
+#define NAP_MIN_NS      20000 // a commit takes a fraction of a millisecond
+#define NAP_MAX_NS      200000
+#define STEP_MS_MAX     50 // a longer gap between two looks: this process was stopped itself
+#define STALLS_MAX      4  // the patience doubles with each takeover that led to no append
+#define GIVE_UP_QUARTER 4  // a call waits a quarter longer than the patience
+
+// ---- a holder without progress
+
+// Counts the time in which this process looked and saw the same turn of the same holder.
+static enum log_page_kind watch_step(struct file_log *l, struct log_look *look)
+{
+    struct log_watch *w = &l->watch;
+    enum log_page_kind kind = log_page_look(l->page, look);
+    int64_t now = clock_boot_ms(), step = now - w->looked_ms;
+    bool same =
+        w->number == l->page->number && w->turn == look->turn && w->sequence == look->sequence;
+    if (!same)
+        *w = (struct log_watch){
+            .number = l->page->number, .turn = look->turn, .sequence = look->sequence};
+    else
+        w->waited_ms += step < STEP_MS_MAX ? step : STEP_MS_MAX;
+    w->looked_ms = now;
+    return kind;
+}
+
+static enum err refuse_held(struct file_log *l, const struct log_look *look, int64_t waited_ms,
+                            struct store_answer *a)
+{
+    return answer_refuse(a, ERR_UNAVAILABLE,
+                         "process %" PRIu64 " has held the lock of journal \"%.100s\" for %" PRId64
+                         " ms: it was stopped in the middle of a write, or the disk is slow",
+                         look->holder, l->key, waited_ms);
+}
+
+// The holder is still there. *moved: the log goes on with another page.
+static enum err wait_step(struct file_log *l, int64_t waited_ms, bool *moved,
+                          struct store_answer *a)
+{
+    struct log_look look;
+    enum log_page_kind kind = watch_step(l, &look);
+    if (kind == LOG_PAGE_FAILED) return disk_refuse(a, "read the page of", l->key);
+    *moved = kind != LOG_PAGE_OLD && log_page_fenced(l->page);
+    if (*moved) return ERR_OK;
+    uint64_t stalls = look.state.stalls < STALLS_MAX ? look.state.stalls : STALLS_MAX;
+    int64_t patience_ms = l->disk->patience_ms;
+    if (l->watch.waited_ms >= patience_ms << stalls && kind != LOG_PAGE_OLD) {
+        *moved = true;
+        return file_log_take_over(l, look.state.stalls, a);
+    }
+    if (waited_ms < patience_ms + patience_ms / GIVE_UP_QUARTER) return ERR_OK;
+    return refuse_held(l, &look, waited_ms, a);
+}
+
+// A blocking flock cannot be given up.
+static enum err lock_wait(struct file_log *l, bool *moved, struct store_answer *a)
+{
+    int64_t began = clock_boot_ms();
+    struct timespec nap = {.tv_nsec = NAP_MIN_NS};
+    while (flock(l->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) return disk_refuse(a, "lock", l->key);
+        enum err e = wait_step(l, clock_boot_ms() - began, moved, a);
+        if (e || *moved) return e;
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < NAP_MAX_NS) nap.tv_nsec += nap.tv_nsec / 2;
+    }
+    return ERR_OK;
+}
+
+// The file is opened for each turn: a child of fork would keep a lasting descriptor, and with it
+// the lock of a parent that was killed in its turn.
+static enum err lock_take(struct file_log *l, bool *moved, struct store_answer *a)
+{
+    char name[LOG_NAME_MAX], path[DISK_PATH_MAX];
+    file_log_page_name(l->page->number, name);
+    file_log_path(l, name, path);
+    l->lock_fd = disk_open(l->disk, path, O_RDWR);
+    *moved = l->lock_fd < 0 && errno == ENOENT;
+    if (*moved) return ERR_OK;
+    if (l->lock_fd < 0) return disk_refuse(a, "open", path);
+    struct stat st;
+    if (fstat(l->lock_fd, &st) != 0) return disk_refuse(a, "stat", path);
+    *moved = st.st_ino != l->page->inode;
+    return *moved ? ERR_OK : lock_wait(l, moved, a);
+}
+
+static void lock_drop(struct file_log *l)
+{
+    if (l->lock_fd >= 0) (void)flock(l->lock_fd, LOCK_UN); // also if a child has it by now
+    l->lock_fd = disk_close(l->lock_fd);
+}
+
+void file_log_release(struct file_log *l)
+{
+    lock_drop(l);
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+// ---- the page and the segments
+
+int file_log_publish_held(struct file_log *l)
+{
+    return log_page_write(l->page, &l->state, &l->sequence);
+}
+
+static enum err publish_or_refuse(struct file_log *l, struct store_answer *a)
+{
+    return file_log_publish_held(l) == 0 ? ERR_OK : disk_refuse(a, "write the page of", l->key);
+}
+
+void file_log_poison_held(struct file_log *l)
+{
+    int code = errno;
+    l->state.poisoned = 1;
+    l->state.busy_end = 0;
+    (void)file_log_publish_held(l); // it failed: the page still says busy, and the next one mends
+    errno = code;
+    disk_die(l->disk);
+}
+
+static enum err rebuild_held(struct file_log *l, enum log_page_kind kind, struct store_answer *a)
+{
+    uint64_t boot[2], proved = atomic_load(&l->seen);
+    if (!l->disk->sys->boot_id((uint8_t *)boot))
+        return answer_refuse(a, ERR_UNAVAILABLE, "cannot read the id of this boot");
+    bool good = kind == LOG_PAGE_GOOD;
+    bool ours = good && (l->state.file == 0 || l->state.file == l->page->file);
+    if (ours && l->state.tail.next > proved) proved = l->state.tail.next;
+    // After a boot no former holder is left that could still write to the segment.
+    bool booted = good && memcmp(l->state.boot, boot, sizeof boot) != 0;
+    struct log_state s = {.fresh = !booted};
+    memcpy(s.boot, boot, sizeof boot);
+    enum err e = file_log_survey(l, proved, booted, &s.tail, a);
+    if (e) return e;
+    s.marked = log_page_mark(l->page);
+    l->state = s;
+    if (log_page_repair(l->page) != 0) return disk_refuse(a, "repair the page of", l->key);
+    return publish_or_refuse(l, a);
+}
+
+// What the page itself can tell: this boot, this file, this life of the page cache, and no less
+// than this process saw before.
+static bool believable(struct file_log *l, enum log_page_kind kind)
+{
+    const struct log_state *s = &l->state;
+    uint64_t boot[2];
+    return kind == LOG_PAGE_GOOD && l->disk->sys->boot_id((uint8_t *)boot) &&
+           memcmp(s->boot, boot, sizeof boot) == 0 && (s->file == 0 || s->file == l->page->file) &&
+           (!s->marked || log_page_marked(l->page)) && s->tail.next >= atomic_load(&l->seen);
+}
+
+static enum err settle_held(struct file_log *l, enum log_page_kind kind, struct store_answer *a)
+{
+    struct log_page *p = l->page;
+    bool verified = atomic_load(&p->verified);
+    bool good = verified ? kind == LOG_PAGE_GOOD && l->state.tail.next >= atomic_load(&l->seen)
+                         : believable(l, kind);
+    enum err e = good && !verified ? file_log_agrees_held(l, &good, a) : ERR_OK;
+    if (!e && good) e = file_log_mend_held(l, a);
+    if (!e && good) e = file_log_ends_held(l, &good, a);
+    if (!e && !good) e = rebuild_held(l, kind, a);
+    if (!e && !l->state.marked && !verified && log_page_mark(p)) {
+        l->state.marked = 1;
+        e = publish_or_refuse(l, a);
+    }
+    if (e) return e;
+    atomic_store(&p->verified, true);
+    return ERR_OK;
+}
+
+// *moved: it is not the log's page any more.
+static enum err settle(struct file_log *l, bool *moved, struct store_answer *a)
+{
+    struct log_look look;
+    enum log_page_kind kind = log_page_look(l->page, &look);
+    if (kind == LOG_PAGE_FAILED) return disk_refuse(a, "read the page of", l->key);
+    if (kind == LOG_PAGE_OLD) {
+        *moved = true;
+        return file_log_convert_held(l, look.old_next, a);
+    }
+    *moved = !file_log_owned(l, l->page);
+    if (*moved) return ERR_OK;
+    l->state = look.state;
+    l->sequence = look.sequence;
+    if (log_page_sign(l->page, look.turn + 1) != 0)
+        return disk_refuse(a, "write the page of", l->key);
+    return settle_held(l, kind, a);
+}
+
+static enum err hold(struct file_log *l, struct store_answer *a)
+{
+    for (int tries = 0; tries < HOLD_TRIES; tries++) {
+        bool moved = false;
+        enum err e = file_log_attach(l, true, a);
+        if (!e) e = lock_take(l, &moved, a);
+        if (!e && !moved) e = settle(l, &moved, a);
+        if (e || !moved) return e;
+        lock_drop(l);
+        file_log_detach(l);
+    }
+    return answer_refuse(a, ERR_UNAVAILABLE, "the pages of journal \"%.120s\" change too fast",
+                         l->key);
+}
+
+enum err file_log_hold(struct file_log *l, struct store_answer *a)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    enum err e = hold(l, a);
+    if (e) file_log_release(l);
+    return e;
+}
+
+// ---- readers
+
+static struct log_page *page_keep(struct file_log *l)
+{
+    (void)pthread_mutex_lock(&l->page_lock);
+    struct log_page *p = l->page;
+    if (p) log_page_keep(p);
+    (void)pthread_mutex_unlock(&l->page_lock);
+    return p;
+}
+
+static void seen_raise(struct file_log *l, uint64_t next)
+{
+    uint64_t seen = atomic_load(&l->seen);
+    while (seen < next && !atomic_compare_exchange_weak(&l->seen, &seen, next))
+        ;
+}
+
+// GOOD: the page is the log's, and what it says can be relied on.
+static enum log_page_kind look_at(struct file_log *l, struct log_page *p, struct log_look *look)
+{
+    if (!atomic_load(&p->verified)) return LOG_PAGE_DAMAGED;
+    enum log_page_kind kind = log_page_look(p, look);
+    if (kind != LOG_PAGE_GOOD) return kind;
+    if (look->state.tail.next < atomic_load(&l->seen)) return LOG_PAGE_DAMAGED;
+    if (!file_log_owned(l, p)) return LOG_PAGE_DAMAGED;
+    seen_raise(l, look->state.tail.next);
+    return LOG_PAGE_GOOD;
+}
+
+static enum err look_page(struct file_log *l, struct log_page **out, struct log_look *look,
+                          struct store_answer *a)
+{
+    for (int tries = 0; tries < LOOK_TRIES; tries++) {
+        struct log_page *p = page_keep(l);
+        enum log_page_kind kind = p ? look_at(l, p, look) : LOG_PAGE_DAMAGED;
+        if (kind == LOG_PAGE_GOOD) {
+            *out = p;
+            return ERR_OK;
+        }
+        log_page_drop(p);
+        if (kind == LOG_PAGE_FAILED) return disk_refuse(a, "read the page of", l->key);
+        enum err e = file_log_hold(l, a);
+        if (e) return e;
+        file_log_release(l);
+    }
+    return answer_refuse(a, ERR_UNAVAILABLE, "journal \"%.120s\" is changing too fast", l->key);
+}
+
+enum err file_log_look(struct file_log *l, struct log_tail *t, struct store_answer *a)
+{
+    struct log_page *p;
+    struct log_look look;
+    enum err e = look_page(l, &p, &look, a);
+    if (e) return e;
+    *t = look.state.tail;
+    log_page_drop(p);
+    return ERR_OK;
+}
+
+#define WAIT_MS_MAX 5000 // of one sleep; then the page may be another
+
+enum err file_log_wait(struct file_log *l, uint64_t slot, int64_t wait_ms, struct store_answer *a)
+{
+    int64_t end = clock_boot_ms() + wait_ms;
+    for (;;) {
+        struct log_page *p;
+        struct log_look look;
+        enum err e = look_page(l, &p, &look, a);
+        if (e) return e;
+        int64_t left = end - clock_boot_ms();
+        bool there = slot < look.state.tail.next;
+        if (!there && left > 0)
+            log_page_wait(p, look.wake, left < WAIT_MS_MAX ? left : WAIT_MS_MAX);
+        log_page_drop(p);
+        if (there) return ERR_OK;
+        if (left <= 0) return ERR_NOT_FOUND;
+    }
+}

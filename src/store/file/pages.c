@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which page counts: finding it, making the first one, and going on with the next.
+//
+// flock cannot be taken away from a process that was stopped, so a takeover goes on with another
+// file, that is another lock. The steps, each of which any process can repeat or finish:
+//
+//   1. The page is fenced (log_page_fence). From here on no holder of it acknowledges anything, and
+//      no reader believes it.
+//   2. The name under which its holders prepare segments becomes a folder. link(2) does not take a
+//      folder, so a holder that goes on later cannot bring a segment into the log. It can still
+//      write behind the mark of the current segment, and drop what may be dropped.
+//   3. The tail is read from the segments. Every acknowledged record is there: see step 1.
+//   4. The next page appears by link(2), whole, with that tail. Of several takers one succeeds.
+//   5. The first append begins a new segment. What a former holder writes behind the last record of
+//      the old one has no slot number that the old one still answers for.
+//
+// A page that was removed while processes use it is handled the same way: its file has no name, so
+// its holders find that it is not the log's.
+#include "store/file/log.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ATTACH_TRIES 16
+#define BLOCK_TRIES  64
+#define FOLDER_LOOKS 4
+#define FOLLOW_SHARE                                                                               \
+    20 // of the patience: so long another process may be about to finish a takeover
+#define FOLLOW_NAP 1000000
+
+void file_log_page_name(uint64_t number, char name[LOG_NAME_MAX])
+{
+    if (number == 0)
+        (void)snprintf(name, LOG_NAME_MAX, DISK_LOCK);
+    else
+        (void)snprintf(name, LOG_NAME_MAX, DISK_LOCK ".%" PRIu64, number);
+}
+
+void file_log_fresh_path(const struct file_log *l, uint64_t number, char path[DISK_PATH_MAX])
+{
+    char name[LOG_NAME_MAX];
+    if (number == 0)
+        (void)snprintf(name, sizeof name, DISK_FRESH);
+    else
+        (void)snprintf(name, sizeof name, DISK_FRESH ".%" PRIu64, number);
+    file_log_path(l, name, path);
+}
+
+static void page_path(const struct file_log *l, uint64_t number, char path[DISK_PATH_MAX])
+{
+    char name[LOG_NAME_MAX];
+    file_log_page_name(number, name);
+    file_log_path(l, name, path);
+}
+
+bool file_log_owned(struct file_log *l, struct log_page *p)
+{
+    char path[DISK_PATH_MAX];
+    struct stat st;
+    if (log_page_fenced(p)) return false;
+    page_path(l, p->number, path);
+    return fstatat(l->disk->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == p->inode;
+}
+
+// ---- the folder
+
+struct folder {
+    bool segments;
+    bool page;
+    uint64_t page_number; // the highest
+    bool blocked;
+    uint64_t blocked_number; // the highest page whose holders cannot make segments any more
+};
+
+// "<stem>" is 0, "<stem>.<n>" is n.
+static bool number_parse(const char *name, const char *stem, uint64_t *number)
+{
+    size_t len = strlen(stem);
+    if (strncmp(name, stem, len) != 0) return false;
+    *number = 0;
+    if (name[len] == 0) return true;
+    if (name[len] != '.' || name[len + 1] < '1' || name[len + 1] > '9') return false;
+    char *end;
+    errno = 0;
+    *number = strtoull(name + len + 1, &end, 10);
+    return *end == 0 && errno == 0;
+}
+
+static void folder_note(int dir, const char *name, struct folder *to)
+{
+    uint64_t n;
+    struct stat st;
+    if (number_parse(name, DISK_LOCK, &n)) {
+        if (!to->page || n > to->page_number) to->page_number = n;
+        to->page = true;
+    } else if (number_parse(name, DISK_FRESH, &n)) {
+        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode)) return;
+        if (!to->blocked || n > to->blocked_number) to->blocked_number = n;
+        to->blocked = true;
+    } else if (name[0] == '@' && name[1] >= '0' && name[1] <= '9') {
+        to->segments = true;
+    }
+}
+
+static int folder_read(struct file_log *l, struct folder *to)
+{
+    *to = (struct folder){0};
+    int fd = disk_open(l->disk, l->key, O_RDONLY | O_DIRECTORY);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) return disk_close(fd);
+    for (struct dirent *row = readdir(dir); row; row = readdir(dir))
+        folder_note(fd, row->d_name, to);
+    (void)closedir(dir);
+    return 0;
+}
+
+// A list that is read while a takeover replaces the page may show neither the old nor the new one.
+static int folder_settled(struct file_log *l, struct folder *to)
+{
+    for (int looks = 0; looks < FOLDER_LOOKS; looks++) {
+        if (folder_read(l, to) != 0) return -1;
+        if (to->page || !to->segments) break;
+    }
+    return 0;
+}
+
+// ---- making pages
+
+static enum err boot_of(struct file_log *l, struct log_state *s, struct store_answer *a)
+{
+    static_assert(sizeof s->boot == BOOT_ID_LEN, "two words hold a boot id");
+    if (l->disk->sys->boot_id((uint8_t *)s->boot)) return ERR_OK;
+    return answer_refuse(a, ERR_UNAVAILABLE,
+                         "cannot read /proc/sys/kernel/random/boot_id; mount /proc");
+}
+
+static enum err page_put(struct file_log *l, uint64_t number, const struct log_state *s, bool fresh,
+                         struct store_answer *a)
+{
+    uint8_t image[LOG_PAGE_LEN];
+    char path[DISK_PATH_MAX];
+    log_page_image(s, image);
+    page_path(l, number, path);
+    enum err e = disk_put(l->disk, path, bytes_of(image, sizeof image), 0, fresh, a);
+    if (e == ERR_UNKNOWN) e = ERR_UNAVAILABLE; // a page is no slot
+    return e == ERR_CONFLICT ? ERR_OK : e;     // another process was faster
+}
+
+static enum err page_first(struct file_log *l, uint64_t number, struct store_answer *a)
+{
+    struct log_state s = {.tail = {.next = 1}};
+    enum err e = boot_of(l, &s, a);
+    return e ? e : page_put(l, number, &s, true, a);
+}
+
+// Step 2.
+static enum err block(struct file_log *l, uint64_t number, struct store_answer *a)
+{
+    struct disk *d = l->disk;
+    char path[DISK_PATH_MAX];
+    struct stat st;
+    file_log_fresh_path(l, number, path);
+    for (int tries = 0; tries < BLOCK_TRIES; tries++) {
+        (void)d->sys->unlink(d->root, path);
+        if (disk_mkdir(d, path) == 0) return ERR_OK;
+        if (errno != EEXIST) return disk_refuse(a, "take over", path);
+        if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+            return ERR_OK;
+    }
+    return answer_refuse(a, ERR_UNAVAILABLE, "cannot take over \"%.120s\": it changes too fast",
+                         path);
+}
+
+// Steps 2 to 4, and the fenced page goes.
+static enum err page_next(struct file_log *l, uint64_t number, uint64_t proved, uint64_t stalls,
+                          struct store_answer *a)
+{
+    struct log_state s = {.fresh = 1, .stalls = stalls};
+    char old[DISK_PATH_MAX];
+    enum err e = block(l, number, a);
+    if (!e) e = boot_of(l, &s, a);
+    if (!e) e = file_log_survey(l, proved, false, &s.tail, a);
+    if (!e) e = page_put(l, number + 1, &s, true, a);
+    if (e) return e;
+    page_path(l, number, old);
+    (void)l->disk->sys->unlink(l->disk->root, old); // left behind, the higher number counts
+    return ERR_OK;
+}
+
+static uint64_t proved_by(struct file_log *l, struct log_page *p)
+{
+    struct log_look look;
+    uint64_t proved = atomic_load(&l->seen);
+    bool good = log_page_look(p, &look) == LOG_PAGE_GOOD && look.state.file == p->file;
+    return good && look.state.tail.next > proved ? look.state.tail.next : proved;
+}
+
+enum err file_log_take_over(struct file_log *l, uint64_t stalls, struct store_answer *a)
+{
+    struct log_page *p = l->page;
+    if (log_page_fence(p) != 0) return disk_refuse(a, "take over", l->key);
+    return page_next(l, p->number, proved_by(l, p), stalls + 1, a);
+}
+
+enum err file_log_convert_held(struct file_log *l, uint64_t proved, struct store_answer *a)
+{
+    struct log_state s = {0};
+    enum err e = boot_of(l, &s, a);
+    if (!e) e = file_log_survey(l, proved, true, &s.tail, a);
+    return e ? e : page_put(l, l->page->number, &s, false, a);
+}
+
+// ---- finding the page
+
+static void page_set(struct file_log *l, struct log_page *p)
+{
+    (void)pthread_mutex_lock(&l->page_lock);
+    struct log_page *old = l->page;
+    l->page = p;
+    (void)pthread_mutex_unlock(&l->page_lock);
+    log_page_drop(old);
+}
+
+void file_log_detach(struct file_log *l)
+{
+    page_set(l, NULL);
+}
+
+// Its taker is at work, or died: wait a moment before doing the same.
+static enum err page_follow(struct file_log *l, struct log_page *p, const struct folder *f,
+                            struct store_answer *a)
+{
+    uint64_t number = f->blocked && f->blocked_number > p->number ? f->blocked_number : p->number;
+    char path[DISK_PATH_MAX];
+    struct stat st;
+    struct timespec nap = {.tv_nsec = FOLLOW_NAP};
+    page_path(l, number + 1, path);
+    int64_t naps = l->disk->patience_ms / FOLLOW_SHARE;
+    while (naps-- > 0) {
+        if (fstatat(l->disk->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0) return ERR_OK;
+        (void)nanosleep(&nap, NULL);
+    }
+    if (log_page_fence(p) != 0) return disk_refuse(a, "take over", l->key);
+    return page_next(l, number, proved_by(l, p), 1, a);
+}
+
+static enum err page_use(struct file_log *l, const struct folder *f, struct store_answer *a)
+{
+    uint64_t number = f->page_number;
+    char path[DISK_PATH_MAX];
+    page_path(l, number, path);
+    int fd = disk_open(l->disk, path, O_RDWR);
+    if (fd < 0 && errno == ENOENT) return ERR_OK; // it went just now: look again
+    if (fd < 0) return disk_refuse(a, "open", path);
+    struct log_page *p = log_page_new(l->disk, fd, number);
+    if (!p) return disk_refuse(a, "map", path);
+    bool blocked = f->blocked && f->blocked_number >= number;
+    if (!blocked && !log_page_fenced(p)) {
+        page_set(l, p);
+        return ERR_OK;
+    }
+    enum err e = page_follow(l, p, f, a);
+    log_page_drop(p);
+    return e;
+}
+
+static enum err page_missing(struct file_log *l, const struct folder *f, bool create,
+                             struct store_answer *a)
+{
+    uint64_t number = f->blocked ? f->blocked_number + 1 : 0;
+    if (f->segments) return page_next(l, number, atomic_load(&l->seen), 0, a);
+    if (atomic_load(&l->seen) > 1)
+        return answer_refuse(a, ERR_CORRUPT, "the segments of journal \"%.120s\" are gone", l->key);
+    return create ? page_first(l, number, a) : ERR_NOT_FOUND;
+}
+
+enum err file_log_attach(struct file_log *l, bool create, struct store_answer *a)
+{
+    enum err e = ERR_OK;
+    for (int tries = 0; !e && !l->page && tries < ATTACH_TRIES; tries++) {
+        struct folder f;
+        if (folder_settled(l, &f) != 0) return disk_refuse(a, "list", l->key);
+        e = f.page ? page_use(l, &f, a) : page_missing(l, &f, create, a);
+    }
+    if (e || l->page) return e;
+    return answer_refuse(a, ERR_UNAVAILABLE, "the pages of journal \"%.120s\" change too fast",
+                         l->key);
+}
