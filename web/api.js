@@ -53,7 +53,22 @@ function checkStatus(answer, problem, used) {
   throw new Refused(answer.status, problem);
 }
 
-async function once(method, path, body, headers) {
+// Of a message: its body may be JSON, and a number that JavaScript cannot hold stays as written.
+async function readExactly(answer) {
+  const text = await answer.text();
+  const keep = (key, value, context) =>
+    typeof value === "number" && context && String(value) !== context.source
+      ? JSON.rawJSON(context.source)
+      : value;
+  try {
+    return JSON.parse(text, JSON.rawJSON ? keep : undefined);
+  } catch (error) {
+    if (error instanceof RangeError) return JSON.parse(text); // nested too deep to be walked
+    throw error;
+  }
+}
+
+async function once(method, path, body, headers, read = (answer) => answer.json()) {
   const used = token;
   const answer = await fetch(path, {
     method,
@@ -68,7 +83,7 @@ async function once(method, path, body, headers) {
   if (!answer.ok) checkStatus(answer, await problemOf(answer), used);
   if (answer.status === 204) return null;
   const isJson = (answer.headers.get("Content-Type") ?? "").includes("json");
-  return isJson ? answer.json() : answer.text();
+  return isJson ? read(answer) : answer.text();
 }
 
 function requestId() {
@@ -100,7 +115,7 @@ export const purge = (queue, dead) => once("POST", queuePath(queue, "/purge"), {
 export const redrive = (queue, options) => once("POST", queuePath(queue, "/redrive"), options);
 export const workers = (queue) => once("GET", queuePath(queue, "/workers"));
 export const showMessage = (queue, id) =>
-  once("GET", queuePath(queue, `/messages/${encodeURIComponent(id)}`));
+  once("GET", queuePath(queue, `/messages/${encodeURIComponent(id)}`), undefined, {}, readExactly);
 export const sendMessage = (queue, message) =>
   safely("POST", queuePath(queue, "/messages"), message);
 export const node = () => once("GET", "v1/node");

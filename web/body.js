@@ -81,6 +81,16 @@ export function hexLines(data) {
 
 const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
+// A body that was sent as JSON comes as the value it is.
+export function bodyText({ body }) {
+  if (typeof body === "string") return body;
+  try {
+    return JSON.stringify(body);
+  } catch {
+    return "a JSON value that is nested too deep to be shown";
+  }
+}
+
 function draw(kind, text, data, max) {
   if (kind === "hex") return [hexLines(data.subarray(0, max))];
   if (kind !== "json") return [text.slice(0, max)];
@@ -94,8 +104,8 @@ export function bodyView(message) {
   if (message.body === null || (message.body === undefined && message.bodyBase64 === undefined))
     return h("p", { class: "empty" }, "The body of a finished message is not kept.");
   const binary = message.bodyBase64 !== undefined;
-  const data = binary ? fromBase64(message.bodyBase64) : new TextEncoder().encode(message.body);
-  const text = binary ? "" : message.body;
+  const text = binary ? "" : bodyText(message);
+  const data = binary ? fromBase64(message.bodyBase64) : new TextEncoder().encode(text);
   const json = !binary && isJson(text);
   const tooDeep = json && isTooDeep(text);
   const kinds = [json && !tooDeep && "json", !binary && "text", "hex"].filter(Boolean);

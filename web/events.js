@@ -84,5 +84,5 @@ export function eventRow(queue, event, withMessage = true) {
 export function failureOf({ type, status, attempt, time, worker, reason }) {
   const failed = type === "message-outcome" && status !== "processed";
   if (!failed && type !== "lock-expired") return null;
-  return { attempt, at: time, worker, reason, kind: failed ? "failed" : "expired" };
+  return { attempt, at: time, worker, reason, kind: failed ? "failed" : type };
 }

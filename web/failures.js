@@ -11,12 +11,11 @@ const COLUMNS = [
   { label: "Reason", class: "wide" },
 ];
 
-// An expired lock has no reason of its own.
+// An expired lock has no reason of its own; a reason that is null was known once.
 export function reasonOf({ reason, kind }) {
-  if (reason && reason !== "lock-expired") return reason;
-  if (reason === "lock-expired" || kind?.includes("expire"))
+  if (reason === "lock-expired" || kind === "lock-expired")
     return "the lock expired: the worker did not answer in time";
-  return "the worker gave no reason";
+  return reason || (reason === null ? "no longer kept" : "the worker gave no reason");
 }
 
 function row(failure) {
@@ -34,11 +33,15 @@ function row(failure) {
   );
 }
 
-// The events tell an expiry and the death that it caused: both are the same attempt.
+// One for each attempt, the oldest first. The node lists the newest ones, the events those that are
+// kept, and an expiry is told again by the death that it caused: what has a reason counts.
 export function eachAttemptOnce(failures) {
   const byAttempt = new Map();
-  for (const failure of failures) byAttempt.set(failure.attempt || failure.at, failure);
-  return [...byAttempt.values()];
+  for (const failure of failures) {
+    const key = failure.attempt || failure.at;
+    if (failure.reason || !byAttempt.get(key)?.reason) byAttempt.set(key, failure);
+  }
+  return [...byAttempt.values()].sort((a, b) => a.at - b.at);
 }
 
 export function failuresPanel() {

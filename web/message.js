@@ -77,7 +77,7 @@ export function messagePage({ go, parts: [name, , id] }) {
   let shown = ""; // what the body and the headers were drawn from
   let outcome = ""; // the last word on a finished one
   let attempts = 0; // by its events: the record of a finished one counts none
-  const failed = []; // by its events, for a node that does not list failures
+  const failed = []; // by its events: the node lists the newest failures only
   const failures = failuresPanel();
   const note = h("p", { class: "banner bad", role: "alert", hidden: true });
   let message = null;
@@ -101,7 +101,7 @@ export function messagePage({ go, parts: [name, , id] }) {
   }
 
   function showFailures() {
-    const all = eachAttemptOnce(message.failures ?? failed);
+    const all = eachAttemptOnce([...failed, ...(message.failures ?? [])]);
     failures.update(all);
     const words = deathNote(message, all);
     note.hidden = words.length === 0;

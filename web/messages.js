@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages of a queue in one state, a page at a time.
 import * as api from "./api.js";
+import { bodyText } from "./body.js";
 import { askPurge, askRedrive } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { reasonOf } from "./failures.js";
@@ -29,7 +30,7 @@ export function preview(message) {
   if (message.bodyBase64 !== undefined)
     return `binary, ${Math.floor((message.bodyBase64.length * 3) / 4)} bytes`;
   if (message.body === null || message.body === undefined) return "not kept";
-  return message.body.slice(0, PREVIEW) || "empty";
+  return bodyText(message).slice(0, PREVIEW) || "empty";
 }
 
 function note(message) {

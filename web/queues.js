@@ -133,7 +133,7 @@ function makeRow({ name }) {
   const node = h(
     "tr",
     {},
-    h("th", { scope: "row" }, link, " ", letters.node),
+    h("th", { scope: "row" }, h("div", {}, link), letters.node),
     status,
     cells.states,
     picture(0),

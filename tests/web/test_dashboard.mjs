@@ -163,6 +163,14 @@ await run({
     );
     await page.getByRole("button", { name: "Text" }).click();
     await shows(body, '{"big":12345678901234567890,"list":[1,{}],"none":null}');
+    const value = '{"big":12345678901234567890,"half":1.50}';
+    await page.route(`**/v1/queues/bodies/messages/${json}`, async (route) => {
+      const response = await route.fetch();
+      const text = (await response.text()).replace(/"body":"(?:[^"\\]|\\.)*"/, `"body":${value}`);
+      await route.fulfill({ response, body: text });
+    });
+    await page.reload();
+    await shows(body, '{\n  "big": 12345678901234567890,\n  "half": 1.50\n}'); // JSON as a value
     const sent = await node.ask(
       "POST",
       "v1/queues/bodies/messages",

@@ -71,13 +71,15 @@ await run({
     await node.create("kept", DIES_AT_ONCE);
     const id = await kill(node, "kept", { body: "x" });
     const failures = [
-      { attempt: 1, at: 1767225600000, worker: "w7", reason: "", kind: "expired" },
+      { attempt: 1, at: 1767225600000, worker: "w7", reason: "lock-expired", kind: "lock-expired" },
       { attempt: 2, at: 1767225601000, worker: "w8", reason: "no such user", kind: "failed" },
     ];
     await page.route(`**/v1/queues/kept/messages/${id}`, async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), failures } });
     });
+    page.expected.push("ERR_");
+    await page.route("**/v1/queues/kept/events*", (route) => route.abort());
     await page.visit(`#/queues/kept/message/${id}`);
     await until(async () => (await cells(page, "Failures", "tr")).length === 2, "two failures");
     same(
@@ -124,6 +126,8 @@ await run({
     await page.locator("pre.body[data-kind=text]").waitFor();
     await page.getByText("nested more than 64 levels: shown as text").waitFor();
     same(await page.getByRole("button", { name: "JSON" }).count(), 0, "offers of JSON");
+    await page.visit("#/queues/deep/ready");
+    await page.locator(".preview", { hasText: "[[[[" }).waitFor();
     const shallow = await node.send("deep", { body: '[[{"a":"[[[["}]]' });
     await page.visit(`#/queues/deep/message/${shallow}`);
     await page.locator("pre.body[data-kind=json]").waitFor();
