@@ -72,8 +72,8 @@ struct httpd_request {
     atomic_int held;
     void *mine;
     void (*done)(void *mine, bool delivered);
-    void (*gone)(void *mine);
-    pthread_mutex_t lock; // of what follows
+    pthread_mutex_t lock;     // of what follows
+    void (*gone)(void *mine); // asked for by httpd_watch; NULL: not
     enum state state;
     struct line *line;             // its own row; NULL: the connection is gone
     bool abandoned;                // the server answers itself; the owner has not

@@ -166,13 +166,13 @@ void request_client_gone(void *ctx, void *what)
     (void)pthread_mutex_lock(&r->lock);
     struct httpd_stream *s = r->stream;
     if (s) atomic_fetch_add(&s->held, 1);
-    bool tell = r->gone && r->state != ANSWERED;
+    void (*tell)(void *mine) = r->state != ANSWERED ? r->gone : NULL; // it may be set once more
     (void)pthread_mutex_unlock(&r->lock);
     if (s) {
         feed_lost(&s->feed);
         stream_drop(s);
     }
-    if (tell) r->gone(r->mine);
+    if (tell) tell(r->mine);
     request_drop(r);
 }
 
