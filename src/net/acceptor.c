@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define PAUSE_MS 50 // when there is no file or memory for one more
+#define PAUSE_MS 50 // when there is no file or memory for one more, or none has made way yet
 
 static bool is_closing(struct acceptor *a)
 {
@@ -68,13 +68,14 @@ static void *run(void *arg)
     struct acceptor *a = arg;
     bool pause = false;
     while (!is_closing(a)) {
-        bool listens = !pause && has_room(a);
+        bool room = has_room(a), listens = !pause && (room || a->config.make_room);
         struct pollfd ready[] = {{.fd = a->wake, .events = POLLIN},
                                  {.fd = listens ? a->config.listener : -1, .events = POLLIN}};
         (void)poll(ready, 2, pause ? PAUSE_MS : -1);
         eventfd_t woken;
         if (ready[0].revents) (void)eventfd_read(a->wake, &woken);
-        pause = ready[1].revents && !accept_some(a);
+        pause = ready[1].revents && !(room && accept_some(a));
+        if (pause && !room) a->config.make_room(a->config.ctx);
     }
     return NULL;
 }

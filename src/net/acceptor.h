@@ -15,6 +15,9 @@ struct acceptor_config {
     // On the acceptor's thread: the socket, which does not block, is the taker's. False: he did
     // not want it, and has closed it.
     bool (*take)(void *ctx, int fd, const struct sockaddr *from, socklen_t from_len);
+    // On the acceptor's thread: as many are open as may be, and one more wants to come in. One that
+    // ends soon makes way. May be NULL.
+    void (*make_room)(void *ctx);
     void *ctx;
 };
 

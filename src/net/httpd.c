@@ -20,22 +20,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS         2
-#define CONNECTIONS_MAX 10000
-#define BODY_MEMORY_MAX ((size_t)256 << 20)
-#define HEAD_MAX        ((size_t)16 << 10)
-#define IDLE_MS         60000
-#define BODY_MS         60000
-#define HEAD_ROOM       ((size_t)8 << 10) // libmicrohttpd's own: a note for each field, its answer
-#define ABANDON_MS      1000              // for the answers that the server gives itself
-#define DISCARD_MAX     ((size_t)256 << 10) // of a refused body is read, so that the client listens
-#define DISCARD_TIMES   4 // ... and more of one that turns out too large, when it is past refusing
-#define STREAM_MAX      ((size_t)1 << 20)
-#define STREAM_BLOCK    ((size_t)16 << 10)
-#define NOSNIFF         "X-Content-Type-Options", "nosniff" // a body is what its type says
+#define HEAD_ROOM     ((size_t)8 << 10)   // libmicrohttpd's own: a note for each field, its answer
+#define ABANDON_MS    1000                // for the answers that the server gives itself
+#define DISCARD_MAX   ((size_t)256 << 10) // of a refused body is read, so that the client listens
+#define DISCARD_TIMES 4 // ... and more of one that turns out too large, when it is past refusing
+#define STREAM_MAX    ((size_t)1 << 20)
+#define STREAM_BLOCK  ((size_t)16 << 10)
+#define NOSNIFF       "X-Content-Type-Options", "nosniff" // a body is what its type says
 
 // The last version that takes a line feed alone for a line's end, and joins folded lines wrongly.
-#define LENIENT         "0.9.75"
+#define LENIENT       "0.9.75"
 
 // ---- a request's life
 
@@ -72,6 +66,8 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
     request_unwatch(r); // while the socket is open
     r->stream = NULL;
     r->line = NULL;
+    body_unreserve(h, r->reserved);
+    r->reserved = 0;
     bool orphan = r->started && !r->handed && r->state != ANSWERED; // its body never came
     (void)pthread_mutex_unlock(&r->lock);
     if (r->response) MHD_destroy_response(r->response);
@@ -243,8 +239,10 @@ static enum MHD_Result begin(struct httpd_request *r, const char *method, const 
 {
     struct httpd *h = r->server;
     r->started = true;
+    line_heard(&h->lines, r->line);
     (void)snprintf(r->method, sizeof r->method, "%s", method);
     memcpy(r->peer, r->line->peer, sizeof r->peer); // which may outlive its connection
+    memcpy(r->client, r->line->client, sizeof r->client);
     line_expect(r->line, h->config.body_ms);
     read_head(r, method, url, version);
     atomic_fetch_add(&r->held, 1); // the owner's, until he has answered
@@ -296,7 +294,9 @@ static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
     struct httpd *h = ctx;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        struct line *line = line_new(&h->lines, fd, h->config.idle_ms);
+        const struct sockaddr *from =
+            MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+        struct line *line = line_new(&h->lines, fd, from, h->config.first_head_ms);
         line->owner = h;
         *at = line;
         acceptor_begun(&h->acceptor);
@@ -311,7 +311,19 @@ static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
 static bool take_connection(void *ctx, int fd, const struct sockaddr *from, socklen_t from_len)
 {
     struct httpd *h = ctx;
-    return MHD_add_connection(h->daemon, fd, from, from_len) == MHD_YES;
+    if (!lines_admit(&h->lines, from)) {
+        (void)close(fd);
+        return false;
+    }
+    bool taken = MHD_add_connection(h->daemon, fd, from, from_len) == MHD_YES;
+    if (!taken) lines_unadmit(&h->lines, from);
+    return taken;
+}
+
+static void make_room(void *ctx)
+{
+    struct httpd *h = ctx;
+    lines_make_room(&h->lines);
 }
 
 // libmicrohttpd counts from the last byte, so that one byte a minute would keep a connection.
@@ -440,16 +452,6 @@ void httpd_stream_end(struct httpd_stream *s)
 
 // ---- start and stop
 
-static void set_defaults(struct httpd_config *c)
-{
-    if (c->threads == 0) c->threads = THREADS;
-    if (c->connections_max == 0) c->connections_max = CONNECTIONS_MAX;
-    if (c->body_memory_max == 0) c->body_memory_max = BODY_MEMORY_MAX;
-    if (c->head_max == 0) c->head_max = HEAD_MAX;
-    if (c->idle_ms == 0) c->idle_ms = IDLE_MS;
-    if (c->body_ms == 0) c->body_ms = BODY_MS;
-}
-
 // The target is taken apart by who knows what it means.
 static size_t leave_escaped(void *ctx, struct MHD_Connection *c, char *text)
 {
@@ -487,8 +489,7 @@ static struct MHD_Daemon *start_daemon(struct httpd *h)
     if (c->tls) flags |= MHD_USE_TLS;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, hear, h, MHD_OPTION_THREAD_POOL_SIZE, c->threads,
-        MHD_OPTION_CONNECTION_LIMIT, c->connections_max * c->threads,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, c->per_address_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        MHD_OPTION_CONNECTION_LIMIT, c->connections_max * c->threads, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)((c->idle_ms + 999) / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         c->head_max + HEAD_ROOM, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
         leave_escaped, NULL, MHD_OPTION_URI_LOG_CALLBACK, request_begin, h,
@@ -501,14 +502,15 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
 {
     struct httpd *h = NEW(struct httpd);
     h->config = *config;
-    set_defaults(&h->config);
+    httpd_set_defaults(&h->config);
     int fd = listen_at(config->host, config->port, &h->port, why, why_len);
     if (fd < 0) {
         memory_free(h);
         return ERR_UNAVAILABLE;
     }
     (void)pthread_mutex_init(&h->lock, NULL);
-    lines_init(&h->lines);
+    lines_init(&h->lines, &(struct lines_config){.connections_max = h->config.connections_max,
+                                                 .per_address_max = h->config.per_address_max});
     pthread_condattr_t steady;
     (void)pthread_condattr_init(&steady);
     (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
@@ -525,6 +527,7 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
                       &(struct acceptor_config){.listener = fd,
                                                 .connections_max = h->config.connections_max,
                                                 .take = take_connection,
+                                                .make_room = make_room,
                                                 .ctx = h});
         return ERR_OK;
     }
@@ -538,11 +541,6 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
 int64_t httpd_looked_ms(const struct httpd *h)
 {
     return atomic_load(&h->looked_ms);
-}
-
-size_t httpd_body_memory(const struct httpd *h)
-{
-    return atomic_load(&h->bodies);
 }
 
 uint16_t httpd_port(const struct httpd *h)

@@ -20,10 +20,11 @@ struct httpd_config {
     uint16_t port;            // 0: a free one
     unsigned threads;         // 0: 2
     unsigned connections_max; // 0: 10,000
-    unsigned per_address_max; // 0: no limit
+    unsigned per_address_max; // 0: a share, three times as many as are free (net/lines.h)
     size_t body_memory_max;   // 0: 256 MiB; all bodies together
     size_t head_max;          // 0: 16 KiB
     int64_t idle_ms;          // 0: 60 s; between requests, and for a head to arrive
+    int64_t first_head_ms;    // 0: 10 s; for the first head of a connection; never above idle_ms
     int64_t body_ms;          // 0: 60 s; for a body to arrive
     size_t answer_rate;       // 0: 16 KiB a second; slower readers lose their answer after idle_ms
     struct tls *tls;          // net/tls.h; NULL: plain HTTP. Borrowed
@@ -60,6 +61,9 @@ struct bytes httpd_body(const struct httpd_request *r);
 // together would have been.
 enum httpd_lost { HTTPD_WHOLE, HTTPD_TOO_LARGE, HTTPD_NO_ROOM };
 enum httpd_lost httpd_lost(const struct httpd_request *r);
+// Counts so many bytes more among all bodies until the request is over, for what is made of this
+// one. HTTPD_TOO_LARGE: one request never gets so many. HTTPD_NO_ROOM: others have them now.
+enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more);
 // What is wrong with the head as HTTP goes. Status 0: nothing; else what it should be answered
 // with: 400, 414 or 431. Of one that is too large nothing can be seen.
 struct httpd_fault {
@@ -68,8 +72,9 @@ struct httpd_fault {
     const char *why; // "is there twice"
 };
 const struct httpd_fault *httpd_fault(const struct httpd_request *r);
-const char *httpd_peer(const struct httpd_request *r); // its address
-bool httpd_gone(struct httpd_request *r);              // the client hung up
+const char *httpd_peer(const struct httpd_request *r);   // its address
+const char *httpd_client(const struct httpd_request *r); // the same; of IPv6 the first 64 bits
+bool httpd_gone(struct httpd_request *r);                // the client hung up
 
 // The caller's own part of a request, which lives as long as the request. done is called when it
 // is over, on any thread; delivered: the whole answer was handed to the network.

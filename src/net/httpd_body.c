@@ -83,10 +83,34 @@ bool body_flows(const struct httpd_request *r)
     return r->body.discarded <= r->body.discarded_max;
 }
 
+void body_unreserve(struct httpd *h, size_t len)
+{
+    atomic_fetch_sub(&h->bodies, len);
+}
+
 void body_give_back(struct httpd_request *r)
 {
-    atomic_fetch_sub(&r->server->bodies, r->body.cap);
+    body_unreserve(r->server, r->body.cap);
     r->body.cap = 0;
+}
+
+// The server may be gone when its owner asks late: then the server has answered in its place, or
+// the connection is gone.
+enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more)
+{
+    enum httpd_lost lost = HTTPD_NO_ROOM;
+    (void)pthread_mutex_lock(&r->lock);
+    if (!r->abandoned && r->line) {
+        struct httpd *h = r->server;
+        size_t whole = r->body.cap + r->reserved + more, most = share(h, whole);
+        if (whole > most)
+            lost = HTTPD_TOO_LARGE;
+        else if (reserve(h, more, most))
+            lost = HTTPD_WHOLE;
+        if (lost == HTTPD_WHOLE) r->reserved += more;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return lost;
 }
 
 void body_done(struct httpd_request *r)
@@ -94,4 +118,9 @@ void body_done(struct httpd_request *r)
     memory_free(r->body.data);
     r->body.data = NULL;
     r->body.len = 0;
+}
+
+size_t httpd_body_memory(const struct httpd *h)
+{
+    return atomic_load(&h->bodies);
 }

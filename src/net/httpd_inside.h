@@ -69,6 +69,7 @@ struct httpd_request {
     bool listed;
     bool delivered;
     char peer[LINE_PEER_MAX];
+    char client[LINE_CLIENT_MAX];
     atomic_int held;
     void *mine;
     void (*done)(void *mine, bool delivered);
@@ -77,6 +78,7 @@ struct httpd_request {
     enum state state;
     struct line *line;             // its own row; NULL: the connection is gone
     bool abandoned;                // the server answers itself; the owner has not
+    size_t reserved;               // counted among the bodies, for what is made of this one
     uint64_t watch;                // 0: not watched
     struct MHD_Response *response; // NULL: there is no answer, or it is the reply
     struct httpd_reply reply;
@@ -90,12 +92,16 @@ struct httpd_stream {
     struct feed feed;
 };
 
+// ---- httpd_config.c
+void httpd_set_defaults(struct httpd_config *c);
+
 // ---- httpd_body.c
 // Whether there is room for a body that is to be so long.
 bool body_fits(const struct httpd_request *r, uint64_t len);
 void body_add(struct httpd_request *r, const void *data, size_t len); // it may be lost by that
-bool body_flows(const struct httpd_request *r); // false: more of it was thrown away than may be
-void body_give_back(struct httpd_request *r);   // it is not counted any more; still there
+bool body_flows(const struct httpd_request *r);   // false: more of it was thrown away than may be
+void body_give_back(struct httpd_request *r);     // it is not counted any more; still there
+void body_unreserve(struct httpd *h, size_t len); // so many less are counted
 void body_done(struct httpd_request *r);
 
 // ---- httpd_reply.c

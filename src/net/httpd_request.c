@@ -122,6 +122,11 @@ const char *httpd_peer(const struct httpd_request *r)
     return r->peer;
 }
 
+const char *httpd_client(const struct httpd_request *r)
+{
+    return r->client;
+}
+
 bool httpd_gone(struct httpd_request *r)
 {
     (void)pthread_mutex_lock(&r->lock);

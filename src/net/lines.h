@@ -1,30 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections of a server, and until when each is to have said what is expected of it.
+// The connections of a server: until when each is to have said what is expected of it, and how many
+// each client may have. A client is an address, of IPv6 its first 64 bits: what one line at home or
+// one machine in a data centre is given.
+//
+// Connections that were let in and have not sent a whole head yet are the cheapest to lose. They go
+// first, the oldest before the others, when connections run short.
 #pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
-#define LINE_PEER_MAX 64
+#define LINE_PEER_MAX   64
+#define LINE_CLIENT_MAX (LINE_PEER_MAX + 4)
+#define LINES_BUCKETS   512
 
 struct line {
     struct line *next, *before;
     int fd;
-    void *owner;              // the server's own, as is ...
-    uint64_t seat;            // ... where its hang-up is looked for (hangup.h); 0: nowhere yet
-    _Atomic int64_t deadline; // clock_boot_ms; 0: none
-    char peer[LINE_PEER_MAX]; // the other end's address
+    void *owner;                  // the server's own, as is ...
+    uint64_t seat;                // ... where its hang-up is looked for (hangup.h); 0: nowhere yet
+    _Atomic int64_t deadline;     // clock_boot_ms; 0: none
+    char peer[LINE_PEER_MAX];     // the other end's address
+    char client[LINE_CLIENT_MAX]; // the same, or of IPv6 "2001:db8:1:2::/64"
+    bool heard;                   // a whole head; its owner's thread alone looks at it
+    // under the lock
+    struct address *address;      // NULL: it does not count any more
+    struct line *older, *younger; // of those of its address without a whole head
+    bool headless;                // it is one of them
+    int64_t since_ms;             // clock_boot_ms
+};
+
+struct lines_config {
+    unsigned connections_max;
+    unsigned per_address_max; // 0: three times as many as are free
 };
 
 struct lines {
+    struct lines_config config;
     pthread_mutex_t lock;
     struct line *first;
+    struct address *addresses[LINES_BUCKETS];
+    size_t open; // that were let in, and not cut
+    uint64_t seed;
 };
 
-void lines_init(struct lines *l);
+void lines_init(struct lines *l, const struct lines_config *config);
 void lines_done(struct lines *l); // there must be none left
-struct line *line_new(struct lines *l, int fd, int64_t within_ms);
+
+// Before a connection is taken: whether this client may have one more. If not, its oldest without a
+// whole head makes way, if there is one.
+bool lines_admit(struct lines *l, const struct sockaddr *from);
+void lines_unadmit(struct lines *l, const struct sockaddr *from); // it was not taken after all
+// All connections are open: ends some that had a second for a whole head and have sent none, the
+// oldest of all first.
+void lines_make_room(struct lines *l);
+
+struct line *line_new(struct lines *l, int fd, const struct sockaddr *from, int64_t within_ms);
 void line_free(struct lines *l, struct line *line);     // before its socket is closed
+void line_heard(struct lines *l, struct line *line);    // a whole head
 void line_expect(struct line *line, int64_t within_ms); // 0: nothing
 void lines_cut_late(struct lines *l); // ends those whose time is up; their owner finds them closed
