@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may do what, and how often. Without tokens whoever reaches the node may do everything, which
 // is why it listens on loopback alone unless it is told otherwise.
+#include "base/hash.h"
 #include "os/clock.h"
 #include "server/inside.h"
 
@@ -74,7 +75,7 @@ static bool within_rate(struct exchange *x)
     char client[TOKEN_NAME_MAX + 8];
     if (!limiter_limits(x->server->limiter)) return true;
     (void)snprintf(client, sizeof client, *x->token ? "token %s" : "%s",
-                   *x->token ? x->token : httpd_peer(x->http));
+                   *x->token ? x->token : httpd_client(x->http));
     if (limiter_take(x->server->limiter, client, x->began_ns, &wait_ms)) return true;
     char seconds[16];
     (void)snprintf(seconds, sizeof seconds, "%d", (int)((wait_ms + 999) / 1000));
@@ -127,6 +128,13 @@ bool auth_admit(struct exchange *x)
     else if (v == DENIED)
         refuse_scope(x, r->scope, x->queue);
     return v == ALLOWED;
+}
+
+uint64_t auth_client(const struct exchange *x)
+{
+    bool named = *x->token;
+    const char *name = named ? x->token : httpd_client(x->http);
+    return hash64_of(bytes_str(name), x->server->seed + named);
 }
 
 bool auth_asks_tokens(struct server *s)

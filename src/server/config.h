@@ -35,13 +35,19 @@
       "a request's body may take so long to arrive")                                               \
     X(LIMITS_CONNECTIONS, "limits.connections", NUMBER, "10000", 1, 1000000, false, "at once")     \
     X(LIMITS_PER_CLIENT, "limits.perClient", NUMBER, "0", 0, 1000000, false,                       \
-      "connections of one address; 0: no limit")                                                   \
+      "connections of one address; 0: three times as many as are free")                            \
+    X(LIMITS_HEAD_TIMEOUT, "limits.headTimeout", DURATION, "10s", 1000, 3600000, false,            \
+      "the first head of a connection may take so long to arrive")                                 \
     X(LIMITS_RATE, "limits.requestsPerSecond", NUMBER, "0", 0, 1000000, true,                      \
       "of one client; 0: no limit")                                                                \
     X(LIMITS_IDLE, "limits.idle", DURATION, "60s", 1000, 3600000, false,                           \
       "a connection may be silent for so long")                                                    \
     X(LIMITS_WAITING, "limits.waiting", NUMBER, "10000", 1, 1000000, false, "receives that wait")  \
     X(LIMITS_STREAMS, "limits.streams", NUMBER, "64", 1, 10000, false, "event streams")            \
+    X(LIMITS_CALLS, "limits.calls", NUMBER, "16", 1, 1024, false,                                  \
+      "calls that wait for the store at once; a quarter for one client")                           \
+    X(LIMITS_CALLS_WAITING, "limits.callsWaiting", NUMBER, "1000", 1, 1000000, false,              \
+      "calls that wait for their turn")                                                            \
     X(LOG_FORMAT, "log.format", LOG_FORMAT, "logfmt", 0, 0, true, "logfmt or json")                \
     X(LOG_LEVEL, "log.level", LOG_LEVEL, "info", 0, 0, true, "debug, info, warning or error")      \
     X(LOG_REQUESTS, "log.requests", BOOL, "no", 0, 0, true, "a line for every request")            \

@@ -16,6 +16,7 @@
 #include "server/inside.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,9 @@ struct spot {
 };
 
 struct events_call {
+    struct share share; // first; under the server's lock
     struct server *server;
+    atomic_bool lost; // its place, to another client
     struct httpd_stream *stream;
     struct sluice_events *events;
     char queue[QUEUE_NAME_MAX + 1];
@@ -279,11 +282,17 @@ static bool write_beat(struct events_call *c)
     return !text.bad && httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
 }
 
+static bool is_over(struct events_call *c)
+{
+    return atomic_load(&c->server->stopping) || atomic_load(&c->lost) ||
+           httpd_stream_gone(c->stream);
+}
+
 static void feed(struct events_call *c)
 {
     int64_t beat_at = clock_boot_ms() + BEAT_MS;
     bool open = !c->gap || write_word(c, "gap", "another-life"), told = false;
-    while (open && !atomic_load(&c->server->stopping) && !httpd_stream_gone(c->stream)) {
+    while (open && !is_over(c)) {
         struct sluice_event e;
         enum sluice_code code = sluice_events_next(c->events, told ? SLICE_MS : 0, &e, NULL);
         if (code == SLUICE_FENCED) (void)write_word(c, "end", "queue-deleted");
@@ -299,33 +308,38 @@ static void feed(struct events_call *c)
     }
 }
 
-static void stream_over(struct server *s)
+static void stream_over(struct events_call *c)
 {
+    struct server *s = c->server;
     (void)pthread_mutex_lock(&s->lock);
     s->streams--;
+    share_give(&s->streaming, &c->share);
     (void)pthread_mutex_unlock(&s->lock);
+    call_free(c);
     call_end(s);
 }
 
 static void *run_stream(void *arg)
 {
     struct events_call *c = arg;
-    struct server *s = c->server;
     feed(c);
     httpd_stream_end(c->stream);
-    call_free(c);
-    stream_over(s);
+    stream_over(c);
     return NULL;
 }
 
-static bool stream_begin(struct server *s)
+// A stream that loses its place ends within a moment; its client may come back, and go on.
+static bool stream_begin(struct events_call *c, uint64_t client)
 {
+    struct server *s = c->server;
+    struct share *lost = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    bool room = s->streams < s->config.streams_max;
+    bool room = share_take(&s->streaming, &c->share, client, &lost);
     if (room) {
         s->streams++;
         s->calls++;
     }
+    if (lost) atomic_store(&((struct events_call *)lost)->lost, true);
     (void)pthread_mutex_unlock(&s->lock);
     return room;
 }
@@ -348,8 +362,7 @@ static void start_stream(struct exchange *x, struct events_call *c)
     (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &detached, run_stream, c) != 0) {
         httpd_stream_end(c->stream);
-        call_free(c);
-        stream_over(s);
+        stream_over(c);
     }
     (void)pthread_attr_destroy(&detached);
 }
@@ -358,14 +371,17 @@ void handle_events(struct exchange *x)
 {
     struct server *s = x->server;
     struct sluice_error error;
-    if (!stream_begin(s)) {
-        error = error_of(SLUICE_LIMIT, "too-many-streams", "", "%u event streams are open already",
+    struct events_call *c = NEW(struct events_call);
+    c->server = s;
+    if (!stream_begin(c, x->client)) {
+        memory_free(c);
+        error = error_of(SLUICE_LIMIT, "too-many-streams", "",
+                         "%u event streams are open already, and this client has no fewer than "
+                         "others",
                          s->config.streams_max);
         answer_error(x, &error);
         return;
     }
-    struct events_call *c = NEW(struct events_call);
-    c->server = s;
     (void)snprintf(c->queue, sizeof c->queue, "%s", x->queue);
     enum sluice_code code = take_shards(c, &error);
     if (!code) code = take_query(c, x, &error);
@@ -374,10 +390,9 @@ void handle_events(struct exchange *x)
         start_stream(x, c);
         return;
     }
-    call_free(c);
     if (code)
         answer_error(x, &error);
     else
         answer_bytes(x, 200, "text/event-stream", NULL);
-    stream_over(s);
+    stream_over(c);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the node lives, and whether it makes progress. Ready means that the store took a write a
-// moment ago: anybody's, or else one that is made to find out. One such question at a time, on the
-// pool: when its answer does not come, or the pool itself is stuck, that is the answer. What
-// clients were told counts for nothing: a mistake of theirs, or one queue that is damaged, does not
-// stop the others.
+// moment ago: anybody's, or else one that is made to find out. One such question at a time, on a
+// thread of its own, which no client can keep busy. When its answer does not come, that is the
+// answer. What clients were told counts for nothing: a mistake of theirs, or one queue that is
+// damaged, does not stop the others.
 #include "api/peer.h"
 #include "api/pulse.h"
+#include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "server/inside.h"
@@ -109,17 +110,12 @@ static void ask_store(struct pool_job *j)
     call_end(s);
 }
 
-static bool asks_store(struct exchange *x)
+static void asks_store(struct exchange *x)
 {
     struct server *s = x->server;
     x->job.run = ask_store;
     call_begin(s);
-    if (pool_run(s->pool, &x->job)) return true;
-    call_end(s);
-    (void)pthread_mutex_lock(&s->lock);
-    s->ready.asking_ms = 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    return false;
+    CHECK(pool_run(s->health, &x->job, 0)); // one asks at a time
 }
 
 void handle_readyz(struct exchange *x)
@@ -134,9 +130,10 @@ void handle_readyz(struct exchange *x)
     if (asks) s->ready.asking_ms = now;
     (void)pthread_mutex_unlock(&s->lock);
     if (stops) e = error_of(SLUICE_UNAVAILABLE, "stopping", "", "the node is stopping");
-    if (asks && asks_store(x)) return;
-    if (asks) e = error_of(SLUICE_UNAVAILABLE, "busy", "", "too many calls wait for the store");
-    answer_ready(x, e.code, &e);
+    if (asks)
+        asks_store(x);
+    else
+        answer_ready(x, e.code, &e);
 }
 
 // ---- what the log should say of a store that works

@@ -37,12 +37,15 @@ struct server {
     struct server_config config;
     struct sluice *store;
     struct httpd *httpd;
-    struct pool *pool;
+    struct pool *pool;    // for calls that wait for the store
+    struct pool *parsers; // for large JSON
+    struct pool *health;  // for the question whether the store takes writes
     struct metrics metrics;
     struct room room; // for answers
     struct log log;
     struct slow slow; // calls of the store
     atomic_bool log_requests;
+    uint64_t seed; // of the clients' numbers: none can be chosen
     struct limiter *limiter;
     struct relays *relays;
     struct tls *tls; // NULL: plain HTTP
@@ -60,7 +63,9 @@ struct server {
     size_t calls;             // of the library, under way: the store may not be closed before
     struct exchange *waiting; // receives that may be told to end
     size_t waiting_len;
-    size_t streams;
+    struct clients waiters;   // their places
+    struct clients streaming; // of event streams
+    size_t streams;           // those that end, too
     struct readiness {
         int64_t asked_ms;  // when the store last answered that; 0: never
         int64_t asking_ms; // since when it is being asked for this; 0: it is not
@@ -97,6 +102,7 @@ struct exchange {
     const struct route *route;
     struct target target;
     char token[TOKEN_NAME_MAX + 1]; // the name of the token it came with; "": none
+    uint64_t client;                // that the node's threads and places are shared by
     char queue[QUEUE_NAME_MAX + 1];
     char id[SLUICE_ID_MAX];
     struct sluice_request request;
@@ -119,6 +125,7 @@ struct exchange {
     bool named_here;     // the request id is this node's: no client will repeat it
     // receive
     struct exchange *next, *before; // of those that wait
+    struct share waiting;           // under the lock
     bool waits;
     bool begun;                       // the library has it, and can cancel it; under the lock
     bool unwanted;                    // it was to be cancelled before that
@@ -159,6 +166,10 @@ bool read_fields(struct exchange *x, const struct field *table, size_t len, void
 // The same for an object inside it.
 bool read_object(struct exchange *x, struct json *object, const char *path,
                  const struct field *table, size_t len, void *out);
+// Counts what the body would take as JSON, before it is parsed. False: that is too much, too deep,
+// or more than there is now, and it was answered.
+bool admit_json(struct exchange *x);
+void refuse_body(struct exchange *x); // there is no memory for it now
 // The parsed body, kept with the exchange; NULL: it was answered.
 struct json *read_json(struct exchange *x);
 
@@ -195,6 +206,7 @@ bool auth_may(const struct exchange *x, enum scope scope, const char *queue);
 // All scopes for a queue, a bit for each (1 << scope); "": those for any queue.
 unsigned auth_scopes(const struct exchange *x, const char *queue);
 bool auth_asks_tokens(struct server *s);
+uint64_t auth_client(const struct exchange *x); // a number for its token, else for its address
 
 // ---- log.c: one line for the request
 void log_access(const struct exchange *x);

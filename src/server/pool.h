@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few threads for calls that block.
+// Threads for calls that block or take long, shared by the clients of a node. Clients take turns,
+// whatever the number of their calls; none has more threads at once than it may.
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "server/clients.h"
 
-// Embed it in what the call needs to know; it must live until run has begun.
+struct pool_config {
+    size_t threads;    // at most; they are started as they are needed
+    size_t per_client; // of them
+    size_t waiting;    // calls that wait for one
+};
+
+// Embed it, zeroed, in what the call needs to know; it must live until one of the two was called.
 struct pool_job {
-    struct pool_job *next;
+    struct share share; // first; while it waits
     void (*run)(struct pool_job *j);
+    // On the thread that called pool_run for another client: its place was needed for that.
+    void (*refuse)(struct pool_job *j);
 };
 
 struct pool;
-struct pool *pool_new(size_t threads, size_t waiting_max);
+struct pool *pool_new(const struct pool_config *config);
 void pool_free(struct pool *p); // what was taken is run first; NULL is fine
-// False: as many wait as may.
-bool pool_run(struct pool *p, struct pool_job *j);
+// False: as many wait as may, and this client has no fewer waiting than any other.
+bool pool_run(struct pool *p, struct pool_job *j, uint64_t client);

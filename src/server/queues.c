@@ -183,6 +183,7 @@ static bool read_settings(struct exchange *x, struct json_pairs *out)
     *out = (struct json_pairs){0};
     if (!read_query(x, NULL, 0, NULL)) return false;
     if (body.len == 0) return true;
+    if (!admit_json(x)) return false;
     if (json_flatten((const char *)body.data, body.len, out, why, sizeof why))
         return may_use_letters(x, out);
     struct sluice_error e =

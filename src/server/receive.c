@@ -68,18 +68,35 @@ static void keep_tokens(struct exchange *x, const struct sluice_batch *b)
 
 // ---- those that wait
 
+static void cancel(struct exchange *x);
+
+// One that lost its place to another client's ends as if its time were over.
+static void end_lost(struct exchange *lost)
+{
+    struct httpd_request *http = lost->http;
+    cancel(lost);
+    httpd_drop(http);
+}
+
 static bool wait_begin(struct exchange *x)
 {
     struct server *s = x->server;
+    struct share *taken_from = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    x->waits = !atomic_load(&s->stopping) && s->waiting_len < s->config.waiting_max;
+    x->waits =
+        !atomic_load(&s->stopping) && share_take(&s->waiters, &x->waiting, x->client, &taken_from);
     if (x->waits) {
         x->next = s->waiting;
         if (x->next) x->next->before = x;
         s->waiting = x;
         s->waiting_len++;
     }
+    struct exchange *lost =
+        taken_from ? (struct exchange *)((char *)taken_from - offsetof(struct exchange, waiting))
+                   : NULL;
+    if (lost) httpd_keep(lost->http); // whoever answers it meanwhile does not free it
     (void)pthread_mutex_unlock(&s->lock);
+    if (lost) end_lost(lost);
     return x->waits;
 }
 
@@ -92,6 +109,7 @@ static void wait_end(struct exchange *x)
     if (x->next) x->next->before = x->before;
     if (s->waiting == x) s->waiting = x->next;
     s->waiting_len--;
+    share_give(&s->waiters, &x->waiting);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -169,7 +187,8 @@ void receive_end_all(struct server *s)
 
 static struct sluice_error too_many(const struct server *s)
 {
-    return error_of(SLUICE_LIMIT, "too-many-waiting", "wait", "%u receives wait here already",
+    return error_of(SLUICE_LIMIT, "too-many-waiting", "wait",
+                    "%u receives wait here already, and this client has no fewer than others",
                     s->config.waiting_max);
 }
 

@@ -4,6 +4,7 @@
 #include "api/wire.h"
 #include "base/digits.h"
 #include "server/inside.h"
+#include "json/weigh.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -181,11 +182,51 @@ bool read_query(struct exchange *x, const struct field *table, size_t len, void 
 
 // ---- the body
 
+static void refuse_weight(struct exchange *x, const struct json_weight *w)
+{
+    size_t all = x->server->config.body_memory_max;
+    struct sluice_error e = error_of(
+        SLUICE_LIMIT, "json-too-large", "body",
+        "as JSON the %zu values of this body take about %zu MiB; with limits.bodyMemory at %zu MiB "
+        "a request gets %zu MiB. Send fewer at a time, or one message as a body that is not JSON",
+        w->values, (w->bytes >> 20) + 1, all >> 20, (all - all / 4) >> 20);
+    answer_problem(x, 413, &e, NULL);
+}
+
+// What the body would become as JSON is counted before it becomes that.
+bool admit_json(struct exchange *x)
+{
+    struct bytes body = httpd_body(x->http);
+    struct json_weight w = json_weigh((const char *)body.data, body.len);
+    if (w.depth > JSON_DEPTH_MAX) {
+        struct sluice_error e =
+            error_of(SLUICE_INVALID, "json-too-deep", "body",
+                     "the body has values %zu deep inside each other; at most %d are read", w.depth,
+                     JSON_DEPTH_MAX);
+        answer_error(x, &e);
+        return false;
+    }
+    enum httpd_lost lost = httpd_reserve(x->http, w.bytes);
+    if (lost == HTTPD_TOO_LARGE) refuse_weight(x, &w);
+    if (lost == HTTPD_NO_ROOM) refuse_body(x);
+    return lost == HTTPD_WHOLE;
+}
+
+void refuse_body(struct exchange *x)
+{
+    struct sluice_error e =
+        error_of(SLUICE_UNAVAILABLE, NO_ROOM, "body",
+                 "the bodies of other requests take all memory that this node has for them "
+                 "(limits.bodyMemory)");
+    answer_error(x, &e);
+}
+
 struct json *read_json(struct exchange *x)
 {
     struct bytes body = httpd_body(x->http);
     char why[256];
-    if (x->kept.json) return x->kept.json; // it was read before, and carried elsewhere in vain
+    if (x->kept.json) return x->kept.json; // it was read before
+    if (!admit_json(x)) return NULL;
     x->kept.json =
         body.len > 0 ? json_parse((const char *)body.data, body.len, why, sizeof why) : json_new();
     struct sluice_error e;

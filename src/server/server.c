@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/entropy.h"
 #include "server/inside.h"
 #include "server/relay.h"
 
@@ -19,13 +20,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POOL_THREADS 4
-#define POOL_WAITING 1000
-#define WAITING_MAX  10000
-#define CONNECTIONS  10000
-#define STREAMS_MAX  64
-#define BODY_MEMORY  ((size_t)256 << 20)
-#define ANSWERS      ((size_t)256 << 20)
+#define CALLS           16 // threads for calls that wait for the store
+#define CALLS_WAITING   1000
+#define PARSERS         2 // threads that read large JSON
+#define PARSERS_WAITING 1000
+#define JSON_INLINE     ((size_t)64 << 10) // larger: not on a thread that speaks HTTP
+#define WAITING_MAX     10000
+#define CONNECTIONS     10000
+#define STREAMS_MAX     64
+#define BODY_MEMORY     ((size_t)256 << 20)
+#define ANSWERS         ((size_t)256 << 20)
 
 // ---- calls of the library
 
@@ -88,12 +92,53 @@ static bool read_target(struct exchange *x)
     return false;
 }
 
+static struct exchange *exchange_of(struct pool_job *j)
+{
+    return (struct exchange *)((char *)j - offsetof(struct exchange, job));
+}
+
 static void run_on_pool(struct pool_job *j)
 {
-    struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
+    struct exchange *x = exchange_of(j);
     struct server *s = x->server;
     x->route->handle(x);
     call_end(s);
+}
+
+// The handler then finds what was read, on whichever thread it is called again.
+static void parse_on_pool(struct pool_job *j)
+{
+    struct exchange *x = exchange_of(j);
+    struct server *s = x->server;
+    if (read_json(x)) x->route->handle(x);
+    call_end(s);
+}
+
+static void refuse_busy(struct pool_job *j)
+{
+    struct exchange *x = exchange_of(j);
+    struct server *s = x->server;
+    struct sluice_error e = error_of(
+        SLUICE_LIMIT, "busy", "",
+        "as many calls as may wait for a thread, and this client has no fewer than others");
+    answer_error(x, &e);
+    call_end(s);
+}
+
+static void run_later(struct exchange *x, struct pool *pool, void (*run)(struct pool_job *j))
+{
+    x->job.run = run;
+    x->job.refuse = refuse_busy;
+    call_begin(x->server);
+    if (!pool_run(pool, &x->job, x->client)) refuse_busy(&x->job);
+}
+
+// Large JSON takes a while to read.
+static bool has_large_json(const struct exchange *x)
+{
+    const char *type = httpd_header(x->http, "Content-Type");
+    bool raw = x->wire_in || (x->route->handle == handle_send && type && !is_type(type, JSON_TYPE));
+    return !raw && httpd_body(x->http).len > JSON_INLINE;
 }
 
 static size_t body_max_of(const struct exchange *x)
@@ -112,6 +157,7 @@ static size_t judge(void *ctx, struct httpd_request *http)
     x->began_ns = clock_boot_ns();
     httpd_attach(http, x, exchange_over);
     if (!read_framing(x) || !read_target(x) || !read_head(x) || !auth_admit(x)) return 0;
+    x->client = auth_client(x);
     return body_max_of(x);
 }
 
@@ -127,9 +173,7 @@ static bool has_body(struct exchange *x)
         answer_problem(x, 413, &e, NULL);
         return false;
     case HTTPD_NO_ROOM:
-        e = error_of(SLUICE_UNAVAILABLE, NO_ROOM, "body",
-                     "the bodies of other requests take all memory that this node has for them");
-        answer_error(x, &e);
+        refuse_body(x);
         return false;
     }
     CHECK(false); // not a way to lose a body
@@ -143,17 +187,12 @@ static void handle(void *ctx, struct httpd_request *http)
     x->began_ns = clock_boot_ns();
     METRICS_ADD(&s->metrics, bytes_in, httpd_body(http).len);
     if (!has_body(x)) return;
-    if (!x->route->blocks) {
+    if (x->route->blocks)
+        run_later(x, s->pool, run_on_pool);
+    else if (has_large_json(x))
+        run_later(x, s->parsers, parse_on_pool);
+    else
         x->route->handle(x);
-        return;
-    }
-    x->job.run = run_on_pool;
-    call_begin(s);
-    if (pool_run(s->pool, &x->job)) return;
-    call_end(s);
-    struct sluice_error e =
-        error_of(SLUICE_LIMIT, "busy", "", "%d such requests wait already", POOL_WAITING);
-    answer_error(x, &e);
 }
 
 // ---- start and stop
@@ -184,11 +223,13 @@ static void set_defaults(struct server *s)
     if (!c->listen) c->listen = SERVER_LISTEN;
     if (c->body_max == 0) c->body_max = SERVER_BODY_MAX;
     if (c->body_memory_max == 0)
-        c->body_memory_max = c->body_max > BODY_MEMORY / 2 ? 2 * c->body_max : BODY_MEMORY;
+        c->body_memory_max = c->body_max > BODY_MEMORY / 3 ? 3 * c->body_max : BODY_MEMORY;
     if (c->answer_memory_max == 0) c->answer_memory_max = ANSWERS;
     c->connections_max = connections_allowed(c->connections_max);
     if (c->waiting_max == 0) c->waiting_max = WAITING_MAX;
     if (c->streams_max == 0) c->streams_max = STREAMS_MAX;
+    if (c->calls_max == 0) c->calls_max = CALLS;
+    if (c->calls_waiting_max == 0) c->calls_waiting_max = CALLS_WAITING;
     if (c->node)
         (void)snprintf(s->node, sizeof s->node, "%s", c->node);
     else
@@ -225,6 +266,7 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
                                 .per_address_max = c->per_address_max,
                                 .body_memory_max = c->body_memory_max,
                                 .idle_ms = c->idle_ms,
+                                .first_head_ms = c->first_head_ms,
                                 .body_ms = c->body_ms,
                                 .tls = s->tls,
                                 .head = judge,
@@ -270,6 +312,27 @@ static void server_release(struct server *s)
     memory_free(s);
 }
 
+// A client gets a quarter of the threads for calls. What asks for readiness has one of its own.
+static void start_pools(struct server *s)
+{
+    const struct server_config *c = &s->config;
+    struct pool_config calls = {.threads = c->calls_max,
+                                .per_client = (c->calls_max + 3) / 4,
+                                .waiting = c->calls_waiting_max};
+    struct pool_config parsers = {.threads = PARSERS, .per_client = 1, .waiting = PARSERS_WAITING};
+    struct pool_config health = {.threads = 1, .per_client = 1, .waiting = 1};
+    s->pool = pool_new(&calls);
+    s->parsers = pool_new(&parsers);
+    s->health = pool_new(&health);
+}
+
+static void stop_pools(struct server *s)
+{
+    pool_free(s->pool);
+    pool_free(s->parsers);
+    pool_free(s->health);
+}
+
 enum sluice_code server_start(const struct server_config *config, struct sluice *store,
                               struct server **out, struct sluice_error *error)
 {
@@ -280,13 +343,16 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->config = *config;
     s->store = store;
     s->started_ms = clock_boot_ms();
+    s->seed = entropy_u64();
     set_defaults(s);
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->fewer, NULL);
     room_init(&s->room, s->config.answer_memory_max);
+    s->waiters.max = s->config.waiting_max;
+    s->streaming.max = s->config.streams_max;
     enum sluice_code code = manners_start(s, e);
     if (!code) code = check_config(s, &port, e);
-    if (!code) s->pool = pool_new(POOL_THREADS, POOL_WAITING);
+    if (!code) start_pools(s);
     if (!code) s->relays = relays_new(s->config.peers);
     s->slow.log = &s->log;
     tally_watch(store, SLOW_MS, slow_tell, &s->slow);
@@ -295,7 +361,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = announce(s, e);
     if (code) {
         (void)httpd_stop(s->httpd, 0);
-        pool_free(s->pool);
+        stop_pools(s);
         relays_free(s->relays);
         server_release(s);
         return code;
@@ -343,7 +409,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
     bool drained = httpd_stop(s->httpd, drain_ms);
     // Calls that are still under way hold on to the server, which stays for them.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
-    pool_free(s->pool);
+    stop_pools(s);
     relays_free(s->relays);
     server_release(s);
     return drained;

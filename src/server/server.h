@@ -12,25 +12,28 @@
 struct server;
 
 struct server_config {
-    const char *listen;       // NULL: SERVER_LISTEN
-    const char *node;         // its name; NULL: made from host and port
-    const char *advertise;    // the URL that others reach it by; NULL: made from listen
-    const char *peers;        // hosts of nodes that clients' tokens may be sent to; NULL: as the
-                              // environment says (api/peer.h)
-    const char *store;        // how the store is called, for whoever asks
-    bool insecure;            // may listen beyond loopback without authentication
-    bool access_log;          // a line for every request
-    unsigned threads;         // that speak HTTP; 0: 2
-    size_t body_max;          // of a request; 0: SERVER_BODY_MAX
-    size_t body_memory_max;   // of all requests; 0: 256 MiB, or twice body_max
-    size_t answer_memory_max; // of all answers; 0: 256 MiB
-    unsigned connections_max; // 0: 10,000
-    unsigned per_address_max; // 0: no limit
-    unsigned waiting_max;     // receives that wait; 0: 10,000
-    unsigned streams_max;     // event streams; 0: 64
-    int64_t idle_ms;          // 0: 60 s
-    int64_t body_ms;          // for a request's body to arrive; 0: 60 s
-    const char *cert_file;    // PEM, with its chain; NULL: plain HTTP
+    const char *listen;         // NULL: SERVER_LISTEN
+    const char *node;           // its name; NULL: made from host and port
+    const char *advertise;      // the URL that others reach it by; NULL: made from listen
+    const char *peers;          // hosts of nodes that clients' tokens may be sent to; NULL: as the
+                                // environment says (api/peer.h)
+    const char *store;          // how the store is called, for whoever asks
+    bool insecure;              // may listen beyond loopback without authentication
+    bool access_log;            // a line for every request
+    unsigned threads;           // that speak HTTP; 0: 2
+    size_t body_max;            // of a request; 0: SERVER_BODY_MAX
+    size_t body_memory_max;     // of all requests; 0: 256 MiB, or twice body_max
+    size_t answer_memory_max;   // of all answers; 0: 256 MiB
+    unsigned connections_max;   // 0: 10,000
+    unsigned per_address_max;   // 0: three times as many as are free
+    unsigned waiting_max;       // receives that wait; 0: 10,000
+    unsigned streams_max;       // event streams; 0: 64
+    unsigned calls_max;         // that wait for the store, at once; 0: 16
+    unsigned calls_waiting_max; // ... for their turn; 0: 1,000
+    int64_t idle_ms;            // 0: 60 s
+    int64_t first_head_ms;      // for a connection's first head to arrive; 0: 10 s
+    int64_t body_ms;            // for a request's body to arrive; 0: 60 s
+    const char *cert_file;      // PEM, with its chain; NULL: plain HTTP
     const char *key_file;
     const char *client_ca_file;  // clients must have a certificate signed by it; NULL: need not
     struct tokens *tokens;       // NULL: nobody is asked for one; the server's from the start on

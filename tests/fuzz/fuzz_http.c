@@ -165,6 +165,17 @@ const char *httpd_peer(const struct httpd_request *r)
     return "nobody";
 }
 
+const char *httpd_client(const struct httpd_request *r)
+{
+    return httpd_peer(r);
+}
+
+enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more)
+{
+    (void)r;
+    return more > ((size_t)64 << 20) ? HTTPD_TOO_LARGE : HTTPD_WHOLE;
+}
+
 bool httpd_gone(struct httpd_request *r)
 {
     (void)pthread_mutex_lock(&lock);

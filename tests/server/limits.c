@@ -179,6 +179,72 @@ static void a_body_that_is_too_large_is_413(void **state)
     rig_stop(&r);
 }
 
+// What JSON text there is times `count`, as the messages of one request.
+static char *many_messages(const char *one, size_t count)
+{
+    size_t len = strlen(one) + 1;
+    char *text = malloc(count * len + 32), *at = text;
+    assert_non_null(text);
+    at += sprintf(at, "{\"messages\": [");
+    for (size_t i = 0; i < count; i++)
+        at += sprintf(at, "%s%s", i > 0 ? "," : "", one);
+    (void)strcpy(at, "]}");
+    return text;
+}
+
+static bool holds_no_body(void *ctx)
+{
+    struct reply reply;
+    ask(ctx, &(struct ask){.method = "GET", .path = "/metrics"}, &reply);
+    bool none = strstr(reply.body, "\nsluice_http_body_memory_bytes 0\n");
+    reply_done(&reply);
+    return none;
+}
+
+static void json_is_refused_by_what_it_would_take_in_memory(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_start_with(&r, &(struct server_config){.body_max = 256 << 10, .body_memory_max = 2 << 20});
+    static const size_t counts[] = {9000, 40000}; // the second is not for a thread that speaks HTTP
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        char *bomb = many_messages("{}", counts[i]);
+        assert_int_equal(post(&r, "/v1/queues/tasks/messages", bomb), 413);
+        assert_string_equal(got_text("reason"), "json-too-large");
+        assert_non_null(strstr(got_text("detail"), "limits.bodyMemory"));
+        free(bomb);
+    }
+    char *fine = many_messages("{\"body\": \"a message that is as long as any other\"}", 1500);
+    assert_true(strlen(fine) > (64 << 10));
+    assert_int_equal(post(&r, "/v1/queues/tasks/messages", fine), 200);
+    assert_int_equal(got_len("sent"), 1500);
+    free(fine);
+    await(holds_no_body, &r, "what was counted is given back");
+    rig_stop(&r);
+}
+
+static void json_nested_too_deep_is_refused(void **state)
+{
+    (void)state;
+    struct rig r;
+    char deep[400] = "{\"body\": ";
+    rig_start(&r);
+    for (int more = 0; more < 2; more++) {
+        size_t at = strlen("{\"body\": "), lists = (size_t)(127 + more);
+        memset(deep + at, '[', lists);
+        memset(deep + at + lists, ']', lists);
+        (void)strcpy(deep + at + 2 * lists, "}");
+        int status = post(&r, "/v1/queues/tasks/messages", deep);
+        bool refused = status == 400 && strcmp(got_text("reason"), "json-too-deep") == 0;
+        assert_int_equal(refused, more);
+    }
+    assert_non_null(strstr(got_text("detail"), "at most 128"));
+    assert_int_equal(call(&r, "PATCH", "/v1/queues/tasks", deep),
+                     400); // settings are read elsewhere
+    assert_string_equal(got_text("reason"), "json-too-deep");
+    rig_stop(&r);
+}
+
 static void a_head_that_is_too_large_is_refused(void **state)
 {
     (void)state;
@@ -264,6 +330,46 @@ static void a_client_that_dawdles_is_cut_off(void **state)
     }
     assert_true(now_ms() - began >= 900);
     (void)close(fd);
+    rig_stop(&r);
+}
+
+static void a_first_head_has_less_time_than_a_later_one(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_start_with(&r, &(struct server_config){.first_head_ms = 1000});
+    int fd = dial(&r);
+    say(fd, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+    assert_true(hears_end(fd)); // the default of limits.idle is longer than this test waits
+    (void)close(fd);
+    assert_int_equal(get(&r, "/healthz"), 200);
+    rig_stop(&r);
+}
+
+// One address has sent half a head on as many connections as there may be.
+static void half_a_head_makes_way_for_a_whole_one(void **state)
+{
+    (void)state;
+    struct rig r;
+    int halves[4];
+    rig_start_with(&r, &(struct server_config){.connections_max = 4,
+                                               .per_address_max = 100,
+                                               .idle_ms = 3600000,
+                                               .first_head_ms = 3600000});
+    for (int i = 0; i < 4; i++) { // the rig has one more
+        halves[i] = dial(&r);
+        say(halves[i], "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+    }
+    int fd = dial(&r);
+    struct reply reply;
+    say_request(fd, &(struct ask){.method = "GET", .path = "/healthz"});
+    hear(fd, false, &reply);
+    assert_int_equal(reply.status, 200);
+    reply_done(&reply);
+    assert_int_equal(get(&r, "/healthz"), 200); // on the connection that had a whole head
+    (void)close(fd);
+    for (int i = 0; i < 4; i++)
+        (void)close(halves[i]);
     rig_stop(&r);
 }
 
@@ -357,10 +463,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_are_checked_before_anything_else),
         cmocka_unit_test(an_unknown_path_is_404_and_an_unknown_method_405),
         cmocka_unit_test(a_body_that_is_too_large_is_413),
+        cmocka_unit_test(json_is_refused_by_what_it_would_take_in_memory),
+        cmocka_unit_test(json_nested_too_deep_is_refused),
         cmocka_unit_test(a_head_that_is_too_large_is_refused),
         cmocka_unit_test(receives_beyond_the_number_that_may_wait_are_429),
         cmocka_unit_test(connections_of_one_address_are_limited),
         cmocka_unit_test(a_client_that_dawdles_is_cut_off),
+        cmocka_unit_test(a_first_head_has_less_time_than_a_later_one),
+        cmocka_unit_test(half_a_head_makes_way_for_a_whole_one),
         cmocka_unit_test(a_page_of_another_site_is_refused),
         cmocka_unit_test(a_node_without_tokens_is_called_by_its_address),
         cmocka_unit_test(it_does_not_listen_beyond_loopback_unasked),

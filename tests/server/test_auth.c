@@ -4,6 +4,7 @@
 #include "server/limiter.h"
 #include "server/tokens.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,59 @@ static void many_clients_cost_no_memory_and_wrong_nobody(void **state)
     limiter_free(l);
 }
 
+static int begin_receive(struct rig *r, const char *secret)
+{
+    char header[256];
+    (void)snprintf(header, sizeof header, "Authorization: Bearer %s\r\n", secret);
+    int fd = dial(r);
+    say_request(fd, &(struct ask){.method = "POST",
+                                  .path = "/v1/queues/mail-out/receive",
+                                  .headers = header,
+                                  .body = "{\"wait\": \"20s\"}"});
+    return fd;
+}
+
+static bool two_wait(void *ctx)
+{
+    struct node {
+        struct rig *rig;
+        const char *secret;
+    } *n = ctx;
+    return with(n->rig, n->secret, "GET", "/v1/node", NULL) == 200 &&
+           strstr(detail, "\"waiting\":2");
+}
+
+static void a_token_that_waits_less_takes_the_place_of_one_that_waits_more(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct keys k;
+    struct server_config config = {.tokens = make_keys(&k), .waiting_max = 2};
+    start(&r, &config);
+    struct {
+        struct rig *rig;
+        const char *secret;
+    } node = {&r, k.boss};
+    int first = begin_receive(&r, k.ci);
+    int second = begin_receive(&r, k.ci);
+    await(two_wait, &node, "both wait");
+    int third = begin_receive(&r, k.boss);
+    struct reply reply;
+    struct pollfd ends[] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
+    assert_true(poll(ends, 2, DEADLINE_MS) == 1); // one of them, as if its time were over
+    hear(ends[0].revents ? first : second, false, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_non_null(strstr(reply.body, "\"messages\":[]"));
+    reply_done(&reply);
+    await(two_wait, &node, "one of each waits");
+    assert_int_equal(with(&r, k.ci, "POST", "/v1/queues/mail-out/receive", "{\"wait\": 5000}"),
+                     429);
+    (void)close(first);
+    (void)close(second);
+    (void)close(third);
+    rig_stop(&r);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +277,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_asks_too_often_is_told_when_to_come_back),
         cmocka_unit_test(a_second_s_worth_may_be_used_at_once_and_comes_back),
         cmocka_unit_test(many_clients_cost_no_memory_and_wrong_nobody),
+        cmocka_unit_test(a_token_that_waits_less_takes_the_place_of_one_that_waits_more),
     };
     if (argc > 1) rig_store = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);

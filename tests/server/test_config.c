@@ -92,6 +92,9 @@ static void an_error_names_file_and_line(void **state)
     refused("limits.body = 5x\n", "a.conf:1: limits.body \"5x\" is not a number of bytes");
     refused("limits.idle = 5\n", "a.conf:1: limits.idle \"5\" is not a number and its unit");
     refused("limits.idle = 100h\n", "is not between 1000 and 3600000 ms");
+    refused("limits.headTimeout = 10ms\n", "is not between 1000 and 3600000 ms");
+    refused("limits.calls = 0\n", "limits.calls 0 is not between 1 and 1024");
+    refused("limits.callsWaiting = many\n", "limits.callsWaiting \"many\" is not a whole number");
     refused("threads = 0\n", "threads 0 is not between 1 and 64");
     refused("log.level = loud\n", "one of debug, info, warning, error");
     refused("insecure = maybe\n", "yes or no");
