@@ -201,6 +201,18 @@ struct sluice_origin {
     const char *reason; /* what it died for; "" for one that was redriven in place */
     uint32_t retries;
     int64_t died_at;
+    uint32_t attempts;  /* how often it was delivered there; 0: not known */
+    const char *worker; /* that failed it last; "" when it is not known */
+};
+
+/* One attempt that failed. */
+struct sluice_failure {
+    uint32_t attempt;   /* which one, from 1 */
+    int64_t at;         /* when, by the store's clock; of a lock that expired: its deadline */
+    const char *worker; /* that held the lock; "" when it is not known */
+    const char *reason; /* what the worker said, perhaps ""; "lock-expired"; NULL: not kept any
+                           more */
+    const char *kind;   /* "failed": the worker said so; "lock-expired": it said nothing in time */
 };
 
 /* A message as it is handed out. */
@@ -226,6 +238,13 @@ struct sluice_message {
     const char *worker;        /* who holds it */
     uint64_t order;            /* of the ticket it was granted by; 0: it was claimed */
     struct sluice_origin from; /* of a dead letter */
+    /*
+     * Failures in this queue, the oldest first. sluice_show: the newest 8; sluice_peek: the newest
+     * one; sluice_receive: none. The newest has its reason for as long as the message is there, an
+     * older one for as long as its journal entry is kept (an hour at least).
+     */
+    const struct sluice_failure *failures;
+    size_t failures_len;
 };
 
 struct sluice_batch {

@@ -34,8 +34,10 @@ struct sluice_batch *batch_take(struct batch_builder *b)
 void sluice_batch_free(struct sluice_batch *b)
 {
     if (!b) return;
-    for (size_t i = 0; i < b->len; i++)
+    for (size_t i = 0; i < b->len; i++) {
         memory_free((void *)(uintptr_t)b->messages[i].headers); // the block starts with the headers
+        memory_free((void *)(uintptr_t)b->messages[i].failures);
+    }
     memory_free(b->messages);
     memory_free(b);
 }
@@ -76,11 +78,14 @@ static void put_origin(struct sluice_message *out, struct bytes letter)
     size_t len = count_headers(letter);
     CHECK(len <= out->headers_len);
     const struct sluice_header *row = out->headers + out->headers_len - len;
-    out->from = (struct sluice_origin){.queue = "", .id = "", .reason = ""};
+    out->from = (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
     for (const struct sluice_header *end = row + len; row < end; row++) {
         if (strcmp(row->name, HEADER_DEAD_QUEUE) == 0) out->from.queue = row->value;
         if (strcmp(row->name, HEADER_DEAD_ID) == 0) out->from.id = row->value;
         if (strcmp(row->name, HEADER_DEAD_REASON) == 0) out->from.reason = row->value;
+        if (strcmp(row->name, HEADER_DEAD_WORKER) == 0) out->from.worker = row->value;
+        if (strcmp(row->name, HEADER_DEAD_ATTEMPTS) == 0)
+            out->from.attempts = (uint32_t)strtoul(row->value, NULL, 10);
         if (strcmp(row->name, HEADER_DEAD_RETRIES) == 0)
             out->from.retries = (uint32_t)strtoul(row->value, NULL, 10);
         if (strcmp(row->name, HEADER_DEAD_AT) == 0)

@@ -15,7 +15,9 @@ struct origin_kept {
     char queue[QUEUE_NAME_MAX + 1];
     char id[MESSAGE_ID_MAX];
     char reason[FAIL_REASON_MAX + 1];
+    char worker[WORKER_NAME_MAX + 1];
     uint32_t retries;
+    uint32_t attempts;
     int64_t died_at;
 };
 
@@ -119,7 +121,9 @@ static struct origin_kept *origin_of(const struct direct_events *e, const struct
     message_id_print(&from.id, from.shard, from.seq, o->id);
     copy_text(o->queue, sizeof o->queue, from.queue);
     copy_text(o->reason, sizeof o->reason, from.reason);
+    copy_text(o->worker, sizeof o->worker, from.worker);
     o->retries = from.retries;
+    o->attempts = from.deliveries;
     o->died_at = from.died_at;
     return o;
 }
@@ -169,8 +173,14 @@ static bool is_over(struct direct_events *e)
 
 static struct sluice_origin origin_shown(const struct origin_kept *o)
 {
-    if (!o) return (struct sluice_origin){.queue = "", .id = "", .reason = ""};
-    return (struct sluice_origin){o->queue, o->id, o->reason, o->retries, o->died_at};
+    if (!o) return (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
+    return (struct sluice_origin){.queue = o->queue,
+                                  .id = o->id,
+                                  .reason = o->reason,
+                                  .retries = o->retries,
+                                  .died_at = o->died_at,
+                                  .attempts = o->attempts,
+                                  .worker = o->worker};
 }
 
 static void hand_out(struct direct_events *e, const struct kept *row, struct sluice_event *out)

@@ -3,6 +3,7 @@
 #include "api/look.h"
 
 #include "api/bodies.h"
+#include "api/failures.h"
 #include "api/later.h"
 #include "base/memory.h"
 #include "store/meter.h"
@@ -26,6 +27,7 @@ struct seen {
     struct message_view *views;
     size_t len;
     struct buf names;
+    struct failures_seen failures;
     int64_t now;
     enum err err;
 };
@@ -56,18 +58,21 @@ static void see(void *ctx, const struct machine *m, int64_t now)
         s->len = machine_list(m, s->state, s->after, now, s->views, s->max);
     }
     keep_names(s);
+    failures_see(&s->failures, m, now, s->views, s->len, s->seq != 0);
 }
 
 static void seen_init(struct seen *s, size_t max)
 {
     *s = (struct seen){.max = max, .views = memory_zeroed(max, sizeof *s->views)};
     buf_init(&s->names, SIZE_MAX);
+    failures_init(&s->failures, max);
 }
 
 static void seen_done(struct seen *s)
 {
     memory_free(s->views);
     buf_done(&s->names);
+    failures_done(&s->failures);
 }
 
 // Messages of one shard on their way into the batch.
@@ -93,11 +98,12 @@ static size_t fit(struct haul *h, const struct delivery *deliveries, size_t len)
     return len;
 }
 
-// Whether there is room for these. Those that are there already need not wait for more.
-static bool take_room(struct haul *h, const struct delivery *deliveries, size_t len)
+// Whether there is room for these and `more` bytes. Those that are there already need not wait for
+// more.
+static bool take_room(struct haul *h, const struct delivery *deliveries, size_t len, uint64_t more)
 {
     if (!h->room) return true;
-    h->taken += haul_weight(deliveries, len);
+    h->taken += haul_weight(deliveries, len) + more;
     return h->room->take(h->room, h->taken, batch_len(h->batch) == 0);
 }
 
@@ -118,24 +124,49 @@ static enum sluice_code add_fetched(struct haul *h, const struct message_view *v
     return code;
 }
 
+// Messages first .. first + len - 1 of those seen got their bodies; now what they failed for.
+static void add_failures(struct haul *h, const struct seen *seen, size_t first, size_t len,
+                         size_t batch_first, const struct reason_text *reasons)
+{
+    struct sluice_batch *batch = batch_take(h->batch);
+    for (size_t i = first; i < first + len; i++) {
+        char id[SLUICE_ID_MAX];
+        id_print(h->queue, h->shard, seen->views[i].seq, id);
+        struct sluice_message *m = batch_first < batch->len ? &batch->messages[batch_first] : NULL;
+        bool there = m && strcmp(m->id, id) == 0;
+        failures_attach(&seen->failures, i, &reasons, there ? m : NULL);
+        if (there) batch_first++;
+    }
+}
+
 // added: how many of them found room.
-static enum sluice_code add_piece(struct haul *h, const struct message_view *views, size_t len,
+static enum sluice_code add_piece(struct haul *h, const struct seen *seen, size_t first, size_t len,
                                   size_t *added)
 {
+    const struct message_view *views = seen->views + first;
     struct place places[PIECE];
     for (size_t i = 0; i < len; i++)
         places[i] = views[i].place;
+    struct shard_wants wants = {.places = places, .places_len = len};
+    struct reason_place *reasons =
+        failures_reasons(&seen->failures, first, len, &wants.reasons_len);
+    wants.reasons = reasons;
     struct desk_answer answer;
     desk_answer_init(&answer);
-    enum err err = desk_fetch(h->desk, places, len, &answer);
+    enum err err = desk_read(h->desk, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
     if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why);
     *added = err ? 0 : fit(h, answer.deliveries, len);
-    if (*added > 0 && !take_room(h, answer.deliveries, *added)) {
+    uint64_t more = failures_weight(&seen->failures, first, *added, &answer);
+    if (*added > 0 && !take_room(h, answer.deliveries, *added, more)) {
         *added = 0;
         if (batch_len(h->batch) == 0) code = refuse_room(h->error);
     }
+    size_t before = batch_len(h->batch);
     if (*added > 0) code = add_fetched(h, views, *added, answer.deliveries);
+    if (*added > 0) add_failures(h, seen, first, *added, before, answer.reasons);
+    h->left -= more < h->left ? more : h->left;
+    memory_free(reasons);
     desk_answer_done(&answer);
     return code;
 }
@@ -147,7 +178,7 @@ static enum sluice_code add_bodies(struct haul *h, const struct seen *seen, bool
     *all = true;
     for (size_t at = 0; !code && *all && at < seen->len;) {
         size_t some = seen->len - at < PIECE ? seen->len - at : PIECE, added;
-        code = add_piece(h, seen->views + at, some, &added);
+        code = add_piece(h, seen, at, some, &added);
         *all = added == some;
         at += some;
     }

@@ -54,6 +54,7 @@ struct ask {
     const char *path; // after the node's URL, percent-encoded
     const char *type; // of the body; NULL: there is none
     bool wire;        // the answer is wanted in the compact encoding
+    bool failures;    // ... with what messages failed for
     struct bytes body;
     const struct sluice_request *request; // NULL: none
     int64_t until;   // clock_boot_ms; when it is to be given up; 0: after one try

@@ -93,7 +93,8 @@ void ask_head_make(const struct remote *r, const struct ask *ask, struct ask_hea
     join(head->url, sizeof head->url, (const char *const[]){r->url, ask->path, NULL});
     if (r->authorization[0]) add_line(head, r->authorization);
     if (r->forwards) add_line(head, PEER_FORWARDED ": client");
-    if (ask->wire) add_line(head, "Accept: " WIRE_TYPE);
+    if (ask->wire)
+        add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FAILURES : "Accept: " WIRE_TYPE);
     if (ask->type) {
         join(head->content_type, sizeof head->content_type,
              (const char *const[]){"Content-Type: ", ask->type, NULL});

@@ -222,12 +222,14 @@ static struct sluice_origin origin_at(struct json *o)
 {
     struct json *from = json_member(o, "from");
     if (!from || json_kind(from) != JSON_KIND_OBJECT)
-        return (struct sluice_origin){.queue = "", .id = "", .reason = ""};
+        return (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
     return (struct sluice_origin){.queue = text_at(from, "queue"),
                                   .id = text_at(from, "id"),
                                   .reason = text_at(from, "reason"),
                                   .retries = (uint32_t)number_at(from, "retries"),
-                                  .died_at = number_at(from, "diedAt")};
+                                  .died_at = number_at(from, "diedAt"),
+                                  .attempts = (uint32_t)number_at(from, "attempts"),
+                                  .worker = text_at(from, "worker")};
 }
 
 static enum sluice_code hand_out(struct remote_events *e, struct bytes data,

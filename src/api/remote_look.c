@@ -11,11 +11,15 @@ static enum sluice_code ask_batch(struct remote *r, const char *path, struct slu
                                   struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
-    struct ask ask = {
-        .kind = ASK_READ, .method = "GET", .path = path, .wire = true, .until = remote_until(r)};
+    struct ask ask = {.kind = ASK_READ,
+                      .method = "GET",
+                      .path = path,
+                      .wire = true,
+                      .failures = true,
+                      .until = remote_until(r)};
     http_call_init(&call, "GET", NULL);
     enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
-    if (!code && !wire_read_batch(buf_bytes(&call.body_in), out))
+    if (!code && !wire_read_looked(buf_bytes(&call.body_in), out))
         code = remote_unreadable(&call, error);
     return code;
 }

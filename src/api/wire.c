@@ -4,10 +4,12 @@
 #include "api/wire.h"
 
 #include "api/inside.h"
+#include "api/wire_text.h"
 #include "base/check.h"
 #include "base/memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define VERSION        2
@@ -18,32 +20,6 @@
 #define PRIORITY_NEVER 255 // what does not fit in a byte is out of range anyway
 
 // ---- texts
-
-static void put_body(struct buf *to, const void *data, size_t len)
-{
-    buf_put_sized(to, bytes_of(data, len));
-    buf_put_u8(to, 0);
-}
-
-static void put_text(struct buf *to, const char *text)
-{
-    put_body(to, text, text ? strlen(text) : 0);
-}
-
-static struct bytes read_body(struct reader *r)
-{
-    struct bytes body = read_sized(r, UINT32_MAX);
-    if (read_u8(r) != 0) r->bad = true;
-    return body;
-}
-
-static const char *read_text(struct reader *r)
-{
-    struct bytes text = read_body(r);
-    if (r->bad) return "";
-    if (text.len > 0 && memchr(text.data, 0, text.len)) r->bad = true;
-    return (const char *)text.data;
-}
 
 static void read_text_into(struct reader *r, char *to, size_t to_len)
 {
@@ -285,7 +261,7 @@ static void read_origin(struct reader *r, struct sluice_origin *from)
 {
     uint8_t letter = read_u8(r);
     if (letter > 1) r->bad = true;
-    *from = (struct sluice_origin){.queue = "", .id = "", .reason = ""};
+    *from = (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
     if (letter != 1) return;
     from->queue = read_text(r);
     from->id = read_text(r);
@@ -353,14 +329,16 @@ static void read_message(struct reader *r, struct sluice_message *m)
 
 // The input goes away and the message stays: its bytes are copied as one piece behind the headers,
 // and each view moves with them.
-struct move {
-    const uint8_t *from;
-    char *to;
-};
-
-static const char *moved(const struct move *m, const void *view)
+//
+// The headers that the node adds to a letter are its last ones.
+static void read_letter_headers(struct sluice_message *m)
 {
-    return m->to + ((const uint8_t *)view - m->from);
+    for (size_t i = 0; i < m->headers_len; i++) {
+        const struct sluice_header *h = &m->headers[i];
+        if (strcmp(h->name, HEADER_DEAD_WORKER) == 0) m->from.worker = h->value;
+        if (strcmp(h->name, HEADER_DEAD_ATTEMPTS) == 0)
+            m->from.attempts = (uint32_t)strtoul(h->value, NULL, 10);
+    }
 }
 
 static void own_message(struct sluice_message *m, const struct sluice_header *headers,
@@ -386,6 +364,7 @@ static void own_message(struct sluice_message *m, const struct sluice_header *he
         block[i] =
             (struct sluice_header){moved(&move, headers[i].name), moved(&move, headers[i].value)};
     m->headers = block;
+    if (*m->from.queue) read_letter_headers(m);
 }
 
 static bool add_message(struct reader *r, struct sluice_message *m, struct sluice_header **headers)
@@ -401,8 +380,7 @@ static bool add_message(struct reader *r, struct sluice_message *m, struct sluic
     return reader_ok(r);
 }
 
-// NULL: malformed.
-static struct sluice_batch *read_batch(struct reader *r)
+struct sluice_batch *wire_read_messages(struct reader *r)
 {
     read_version(r);
     size_t count = read_count(r, MESSAGE_BYTES);
@@ -427,7 +405,7 @@ static bool give_batch(struct sluice_batch *b, bool good, struct sluice_batch **
 bool wire_read_batch(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
-    struct sluice_batch *b = read_batch(&r);
+    struct sluice_batch *b = wire_read_messages(&r);
     return give_batch(b, reader_end(&r), out);
 }
 
@@ -540,7 +518,7 @@ bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
                            struct sluice_outcome *outcomes, size_t len, struct sluice_error *why)
 {
     struct reader r = reader_of(from);
-    struct sluice_batch *b = read_batch(&r);
+    struct sluice_batch *b = wire_read_messages(&r);
     read_outcomes(&r, outcomes, len, why);
     return give_batch(b, reader_end(&r), out);
 }
@@ -548,6 +526,6 @@ bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
 bool wire_read_batch_only(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
-    struct sluice_batch *b = read_batch(&r);
+    struct sluice_batch *b = wire_read_messages(&r);
     return give_batch(b, reader_ok(&r), out);
 }

@@ -17,6 +17,9 @@
 //               i64 lease, i64 deadline, i64 sent at, u64 order, u8 1 and where it comes from when
 //               it is a dead letter (queue, id, reason (texts), u32 retries, i64 died at), else
 //               u8 0; headers
+//     failures  behind the batch of a peek or show, for a client whose Accept has "failures=1": for
+//               each message u8 count, each: u32 attempt, i64 at, u8 1 when the lock expired,
+//               worker (text), u8 1 when the reason is kept, reason (text)
 //     settle    u8 1, i64 delay or visibility, reason (text), u32 count, tokens (texts)
 //     outcomes  u8 1, u32 count, each: u8 code, reason, status (texts), i64 until; then an error's
 //               fields
@@ -61,6 +64,11 @@ void wire_put_acks(struct buf *to, const char *const *tokens, size_t len); // be
 void wire_put_batch(struct buf *to, const struct sluice_batch *b);
 bool wire_read_batch(struct bytes from, struct sluice_batch **out);      // sluice_batch_free
 bool wire_read_batch_only(struct bytes from, struct sluice_batch **out); // whatever comes after it
+
+#define WIRE_TYPE_FAILURES WIRE_TYPE "; failures=1"
+void wire_put_failures(struct buf *to, const struct sluice_batch *b); // behind the batch
+// A batch with failures, or, from an older node, without.
+bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
 // ---- ack, fail, release, renew: the path says which
 

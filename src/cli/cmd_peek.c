@@ -34,6 +34,28 @@ static const struct cli_option options[] = {
                .help = "go on after this message"},
 };
 
+// ---- failures
+
+static const char *failure_text(const struct sluice_failure *f)
+{
+    if (strcmp(f->kind, "lock-expired") == 0) return "lock expired";
+    if (!f->reason) return "(the reason is no longer kept)";
+    return *f->reason ? f->reason : "(no reason was given)";
+}
+
+// Why it failed last: here, else in the queue that it died in. NULL: it did not.
+static const char *last_reason(const struct sluice_message *m)
+{
+    if (m->failures_len > 0) return failure_text(&m->failures[m->failures_len - 1]);
+    return m->from.reason && *m->from.reason ? m->from.reason : NULL;
+}
+
+// A dead letter that has not been delivered here yet was delivered where it died.
+static uint32_t attempts_of(const struct sluice_message *m)
+{
+    return m->attempt > 0 ? m->attempt : m->from.attempts;
+}
+
 // Which columns have something to say; the others only take room from the bodies.
 struct columns {
     bool priority, group, reason;
@@ -46,7 +68,7 @@ static struct columns columns_of(const struct sluice_batch *batch)
         const struct sluice_message *m = &batch->messages[i];
         c.priority |= m->priority != 0;
         c.group |= m->group && *m->group;
-        c.reason |= m->from.reason && *m->from.reason;
+        c.reason |= last_reason(m) != NULL;
     }
     return c;
 }
@@ -54,13 +76,13 @@ static struct columns columns_of(const struct sluice_batch *batch)
 static void add_row(struct table *t, const struct sluice_message *m, const struct columns *c)
 {
     char sent[TEXT_MAX];
-    const char *reason = m->from.reason && *m->from.reason ? m->from.reason : "-";
+    const char *reason = last_reason(m) ? last_reason(m) : "-";
     (void)moment_text(m->sent_at, sent);
     sent[strcspn(sent, ".")] = '\0'; // "show" has the milliseconds
     char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
     char *why = safe_text(reason, strlen(reason), REASON_COLUMNS);
     table_cell(t, m->id);
-    table_number(t, m->attempt);
+    table_number(t, attempts_of(m));
     if (c->priority) table_number(t, (uint64_t)m->priority);
     if (c->group) table_cell(t, m->group && *m->group ? m->group : "-");
     table_cell(t, sent);
@@ -117,8 +139,9 @@ const struct command command_peek = {
     .name = "peek",
     .words = "QUEUE",
     .summary = "Looks at messages without locking them",
-    .details = "Of a dead letter also what it died for (of a message that is dead in this queue,\n"
-               "\"sluice events\" tells). JSON keys are those of \"receive\".",
+    .details = "The column REASON tells why a message failed last, here or, of a dead letter, in\n"
+               "the queue it died in; \"show\" tells every failure. JSON keys are those of\n"
+               "\"receive\", and failures: the newest one (attempt, at, worker, reason, kind).",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_peek,
@@ -132,6 +155,35 @@ static void print_text(const char *name, const char *value)
     char *text = safe_text(value, strlen(value), 0);
     field_print(stdout, FIELD_WIDTH, name, "%s", text);
     free(text);
+}
+
+static void print_failures(const struct sluice_message *m)
+{
+    char time[TEXT_MAX];
+    for (size_t i = 0; i < m->failures_len; i++) {
+        const struct sluice_failure *f = &m->failures[i];
+        const char *worker = *f->worker ? f->worker : "unknown worker", *why = failure_text(f);
+        char *name = safe_text(worker, strlen(worker), 0), *text = safe_text(why, strlen(why), 0);
+        field_print(stdout, FIELD_WIDTH, i == 0 ? "failures" : "", "attempt %u at %s by %s: %s",
+                    f->attempt, moment_text(f->at, time), name, text);
+        free(name);
+        free(text);
+    }
+}
+
+static void print_origin(const struct sluice_origin *from)
+{
+    char time[TEXT_MAX];
+    if (!from->queue || !*from->queue) return;
+    print_text("diedIn", from->queue);
+    print_text("diedAs", from->id);
+    print_text("diedFor", from->reason);
+    if (from->died_at > 0)
+        field_print(stdout, FIELD_WIDTH, "diedAt", "%s", moment_text(from->died_at, time));
+    print_text("diedBy", from->worker);
+    if (from->attempts > 0)
+        field_print(stdout, FIELD_WIDTH, "diedAfter", "%u attempt%s", from->attempts,
+                    from->attempts == 1 ? "" : "s");
 }
 
 static void print_message(const struct sluice_message *m)
@@ -153,9 +205,8 @@ static void print_message(const struct sluice_message *m)
     print_text("dedup", m->dedup);
     print_text("contentType", m->content_type);
     print_text("workflow", m->workflow);
-    print_text("diedIn", m->from.queue);
-    print_text("diedAs", m->from.id);
-    print_text("diedFor", m->from.reason);
+    print_origin(&m->from);
+    print_failures(m);
     for (size_t i = 0; i < m->headers_len; i++) {
         char *name = safe_text(m->headers[i].name, strlen(m->headers[i].name), 0);
         char *value = safe_text(m->headers[i].value, strlen(m->headers[i].value), 0);
@@ -193,7 +244,11 @@ const struct command command_show = {
     .name = "show",
     .words = "QUEUE ID",
     .summary = "Shows one message by its id",
-    .details = "Of a finished message (acknowledged, moved or purged) nothing is kept but that it\n"
-               "is finished: its body is null in JSON, whose keys are those of \"receive\".",
+    .details =
+        "\"failures\" lists the newest 8 attempts that failed: when, which worker, and why.\n"
+        "An attempt whose lock expired is one of them.\n"
+        "Of a finished message (acknowledged, moved or purged) nothing is kept but that it\n"
+        "is finished: body and attempt are null in JSON, whose keys are those of \"receive\"\n"
+        "and failures (attempt, at, worker, reason, kind).",
     .run = run_show,
 };

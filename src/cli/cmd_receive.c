@@ -109,7 +109,8 @@ const struct command command_receive = {
         "is no error.\n"
         "JSON keys: id, queue, state, body (bodyBase64 when it is not UTF-8), attempt,\n"
         "token, fence, leaseMs, deadline, group, priority, headers, sentAt, and where\n"
-        "they apply order and from (queue, id, reason, retries, diedAt of a dead letter).",
+        "they apply order and from (queue, id, reason, retries, diedAt, attempts and\n"
+        "worker of a dead letter).",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_receive,

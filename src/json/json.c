@@ -194,6 +194,11 @@ static bool has_body(const struct sluice_message *m)
     return false;
 }
 
+static bool is_finished(const struct sluice_message *m)
+{
+    return strcmp(m->state, "finished") == 0;
+}
+
 static void put_body(struct json *o, const struct sluice_message *m)
 {
     if (!has_body(m)) {
@@ -217,8 +222,27 @@ static void put_origin(struct json *o, const struct sluice_origin *from)
         json_text(child, "reason", from->reason);
         json_number(child, "retries", from->retries);
         json_number(child, "diedAt", from->died_at);
+        if (from->attempts > 0) json_number(child, "attempts", from->attempts);
+        if (from->worker && *from->worker) json_text(child, "worker", from->worker);
     }
     json_take(o, "from", child);
+}
+
+static void put_failures(struct json *o, const struct sluice_message *m)
+{
+    if (m->failures_len == 0) return;
+    struct json *list = json_list_new();
+    for (size_t i = 0; i < m->failures_len; i++) {
+        const struct sluice_failure *f = &m->failures[i];
+        struct json *child = json_new();
+        json_number(child, "attempt", f->attempt);
+        json_number(child, "at", f->at);
+        json_text(child, "worker", *f->worker ? f->worker : NULL);
+        json_text(child, "reason", f->reason);
+        json_text(child, "kind", f->kind);
+        json_list_take(list, child);
+    }
+    json_take(o, "failures", list);
 }
 
 struct json *json_message(const char *queue, const struct sluice_message *m)
@@ -228,7 +252,10 @@ struct json *json_message(const char *queue, const struct sluice_message *m)
     json_text(o, "queue", queue);
     json_text(o, "state", m->state);
     put_body(o, m);
-    json_number(o, "attempt", m->attempt);
+    if (is_finished(m))
+        json_text(o, "attempt", NULL); // not known any more
+    else
+        json_number(o, "attempt", m->attempt);
     json_text(o, "token", m->token);
     json_number(o, "fence", (int64_t)m->fence);
     json_number(o, "leaseMs", m->lease_ms);
@@ -241,6 +268,7 @@ struct json *json_message(const char *queue, const struct sluice_message *m)
     json_number(o, "sentAt", m->sent_at);
     if (m->order) json_number(o, "order", (int64_t)m->order);
     put_origin(o, &m->from);
+    put_failures(o, m);
     return o;
 }
 

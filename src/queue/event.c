@@ -62,8 +62,10 @@ bool event_origin(const struct events *list, const struct event *e, struct event
     out->seq = read_u64(&r);
     out->retries = read_u32(&r);
     out->died_at = read_i64(&r);
+    out->deliveries = read_u32(&r);
     out->queue = read_sized(&r, QUEUE_NAME_MAX);
     out->reason = read_sized(&r, FAIL_REASON_MAX);
+    out->worker = read_sized(&r, WORKER_NAME_MAX);
     CHECK(reader_end(&r)); // emit_origin wrote it
     return true;
 }
@@ -161,8 +163,10 @@ void emit_origin(struct machine *m, const struct op_arrive *a)
     buf_put_u64(&list->text, a->origin_seq);
     buf_put_u32(&list->text, a->retries);
     buf_put_i64(&list->text, a->died_at);
+    buf_put_u32(&list->text, a->deliveries);
     buf_put_sized(&list->text, a->origin);
     buf_put_sized(&list->text, arrive_reason(a));
+    buf_put_sized(&list->text, arrive_worker(a));
     if (list->text.bad) return;
     e->origin_at = (uint32_t)at;
     e->origin_len = (uint32_t)(list->text.len - at);

@@ -85,6 +85,8 @@ struct event_origin {
     struct bytes reason;
     uint32_t retries;
     int64_t died_at;
+    uint32_t deliveries;
+    struct bytes worker; // empty: not known
 };
 bool event_origin(const struct events *list, const struct event *e, struct event_origin *out);
 

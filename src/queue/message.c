@@ -52,6 +52,14 @@ bool headers_next(struct reader *r, struct bytes *name, struct bytes *value)
     return reader_ok(r) && name->len > 0;
 }
 
+void headers_put_others(struct buf *b, struct bytes headers, struct bytes name)
+{
+    struct reader r = reader_of(headers);
+    struct bytes at, value;
+    while (headers_next(&r, &at, &value))
+        if (!bytes_equal(at, name)) headers_put(b, at, value);
+}
+
 bool headers_ok(struct bytes headers)
 {
     struct reader r = reader_of(headers);

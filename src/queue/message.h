@@ -79,4 +79,5 @@ void headers_put(struct buf *b, struct bytes name, struct bytes value);
 bool headers_next(struct reader *r, struct bytes *name,
                   struct bytes *value); // false: end or damage
 bool headers_ok(struct bytes headers);
+void headers_put_others(struct buf *b, struct bytes headers, struct bytes name); // all but those
 uint64_t message_body_len(const struct message *m);

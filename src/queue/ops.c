@@ -293,6 +293,15 @@ struct bytes arrive_reason(const struct op_arrive *op)
     return op->reason.len > 0 ? op->reason : bytes_str(dead_cause_name(op->cause));
 }
 
+struct bytes arrive_worker(const struct op_arrive *op)
+{
+    struct reader r = reader_of(op->message.headers);
+    struct bytes name, value, worker = BYTES_EMPTY;
+    while (headers_next(&r, &name, &value))
+        if (bytes_equal(name, bytes_str(ARRIVE_WORKER_HEADER))) worker = value;
+    return worker.len <= WORKER_NAME_MAX ? worker : BYTES_EMPTY;
+}
+
 void arrive_encode(struct buf *out, const struct op_arrive *op)
 {
     op_head_put(out, &op->request);

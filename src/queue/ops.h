@@ -205,6 +205,10 @@ struct op_arrive {
 
 // What was said of it when it failed for good, else the cause by name.
 struct bytes arrive_reason(const struct op_arrive *op);
+// The worker that failed it last; empty: not known. The op has no field for it: it is the last of
+// the message's headers of this name.
+#define ARRIVE_WORKER_HEADER "sluice-dead-worker"
+struct bytes arrive_worker(const struct op_arrive *op);
 
 void arrive_encode(struct buf *out, const struct op_arrive *op);
 MUST_USE enum err arrive_decode(struct bytes payload, struct op_arrive *out);

@@ -107,10 +107,11 @@ struct exchange {
     char id[SLUICE_ID_MAX];
     struct sluice_request request;
     bool has_request;
-    bool head;     // HEAD: the handler of GET, without a body
-    bool wire_in;  // the compact encoding came in ...
-    bool wire_out; // ... or goes out
-    bool single;   // one part: its refusal is the answer
+    bool head;          // HEAD: the handler of GET, without a body
+    bool wire_in;       // the compact encoding came in ...
+    bool wire_out;      // ... or goes out
+    bool wire_failures; // ... with what messages failed for
+    bool single;        // one part: its refusal is the answer
     struct kept kept;
     int status;
     int64_t began_ns;

@@ -39,6 +39,7 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
         .status = 200, .type = WIRE_TYPE, .headers = headers, .headers_len = 2};
     buf_init(&body, SIZE_MAX);
     wire_put_batch(&body, b);
+    if (x->wire_failures && !acked) wire_put_failures(&body, b);
     if (acked)
         wire_put_outcomes(&body, acked->outcomes, acked->len, acked->code ? acked->error : NULL);
     answer_with(x, &a, &body);

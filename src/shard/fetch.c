@@ -26,9 +26,13 @@ static struct bytes keep(struct buf *text, struct bytes from)
 
 static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
 {
+    struct bytes worker = arrive_worker(a);
     char number[32];
     char id[MESSAGE_ID_MAX];
     headers_put(text, bytes_str(HEADER_DEAD_REASON), arrive_reason(a));
+    if (worker.len > 0) headers_put(text, bytes_str(HEADER_DEAD_WORKER), worker);
+    (void)snprintf(number, sizeof number, "%u", a->deliveries);
+    headers_put(text, bytes_str(HEADER_DEAD_ATTEMPTS), bytes_str(number));
     (void)snprintf(number, sizeof number, "%u", a->retries);
     headers_put(text, bytes_str(HEADER_DEAD_RETRIES), bytes_str(number));
     (void)snprintf(number, sizeof number, "%lld", (long long)a->died_at);
@@ -36,6 +40,23 @@ static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
     headers_put(text, bytes_str(HEADER_DEAD_QUEUE), a->origin);
     message_id_print(&a->source, a->source_shard, a->origin_seq, id);
     headers_put(text, bytes_str(HEADER_DEAD_ID), bytes_str(id));
+}
+
+static void keep_headers(struct call *c, const struct found *f, struct delivery *d)
+{
+    struct op_arrive arrive;
+    struct bytes *headers = &d->message.headers;
+    *headers = keep(&c->text, BYTES_EMPTY);
+    if (f->op->kind != OP_ARRIVE || arrive_decode(f->op->payload, &arrive)) {
+        *headers = keep(&c->text, f->message.headers);
+        return;
+    }
+    size_t start = c->text.len;
+    headers_put_others(&c->text, f->message.headers, bytes_str(HEADER_DEAD_WORKER));
+    size_t others = c->text.len;
+    keep_dead_letter(&c->text, &arrive);
+    d->letter_len = c->text.len - others;
+    headers->len = c->text.len - start;
 }
 
 static void keep_message(struct call *c, const struct found *f)
@@ -49,14 +70,7 @@ static void keep_message(struct call *c, const struct found *f)
     d->message.dedup = keep(&c->text, m->dedup);
     d->message.content_type = keep(&c->text, m->content_type);
     d->message.workflow = keep(&c->text, m->workflow);
-    d->message.headers = keep(&c->text, m->headers);
-    struct op_arrive arrive;
-    if (f->op->kind == OP_ARRIVE && !arrive_decode(f->op->payload, &arrive)) {
-        size_t before = c->text.len;
-        keep_dead_letter(&c->text, &arrive);
-        d->letter_len = c->text.len - before;
-        d->message.headers.len += d->letter_len;
-    }
+    keep_headers(c, f, d);
     d->message.body = keep(&c->text, m->body);
     d->message.reference.name = keep(&c->text, m->reference.name);
     c->fetched++;

@@ -97,6 +97,7 @@ struct shard {
     int64_t letters_again;  // not before this, after one failed
     struct buf letter_text; // the op of the letter being handed out
     struct buf letter_reason;
+    struct buf letter_headers;
     uint64_t letter_reason_of; // the number of the letter it belongs to
     char letter_to[QUEUE_NAME_MAX + 1];
 };

@@ -61,6 +61,21 @@ static enum post_state next_letter(struct shard *s, struct message_view *v, stru
                                      : POST_NOTHING;
 }
 
+// The sender's headers and, as the last, the worker that failed it. The op has no field for that
+// one. A sender's own header of that name is left out.
+static struct bytes letter_headers(struct shard *s, const struct message_view *v,
+                                   struct bytes headers)
+{
+    struct failure_view failures[FAILURES_KEPT + 1];
+    size_t len = machine_failures(s->machine, v->seq, shard_now(s), failures);
+    struct bytes worker = len > 0 ? failures[len - 1].worker : BYTES_EMPTY;
+    buf_clear(&s->letter_headers);
+    headers_put_others(&s->letter_headers, headers, bytes_str(HEADER_DEAD_WORKER));
+    size_t others = s->letter_headers.len;
+    if (worker.len > 0) headers_put(&s->letter_headers, bytes_str(HEADER_DEAD_WORKER), worker);
+    return bytes_of(s->letter_headers.data, s->letter_headers.bad ? others : s->letter_headers.len);
+}
+
 static void write_letter(struct shard *s, const struct message_view *v, const struct found *found)
 {
     struct op_arrive arrive = {.source_shard = s->config.journal.id.shard,
@@ -73,6 +88,7 @@ static void write_letter(struct shard *s, const struct message_view *v, const st
                                .died_at = v->died_at,
                                .reason = buf_bytes(&s->letter_reason),
                                .message = found->message};
+    arrive.message.headers = letter_headers(s, v, found->message.headers);
     memcpy(arrive.source.bytes, s->config.journal.id.queue, sizeof arrive.source.bytes);
     buf_clear(&s->letter_text);
     arrive_encode(&s->letter_text, &arrive);

@@ -120,6 +120,7 @@ struct shard *shard_new(const struct shard_config *config)
     events_init(&s->events);
     buf_init(&s->letter_text, JOURNAL_OP_MAX);
     buf_init(&s->letter_reason, FAIL_REASON_MAX);
+    buf_init(&s->letter_headers, MESSAGE_HEADERS_MAX);
     struct fold fold = {.ctx = s,
                         .reset = fold_reset,
                         .apply = fold_apply,
@@ -179,6 +180,7 @@ void shard_free(struct shard *s)
     events_done(&s->events);
     buf_done(&s->letter_text);
     buf_done(&s->letter_reason);
+    buf_done(&s->letter_headers);
     memory_free(s);
 }
 

@@ -109,12 +109,15 @@ int64_t shard_wake_at(const struct shard *s);
 bool shard_next_request(struct shard *s, struct request *out);
 
 // The headers of a dead letter that say so.
-#define HEADER_DEAD         "sluice-dead-"
-#define HEADER_DEAD_QUEUE   HEADER_DEAD "queue"
-#define HEADER_DEAD_ID      HEADER_DEAD "id"
-#define HEADER_DEAD_REASON  HEADER_DEAD "reason"
-#define HEADER_DEAD_RETRIES HEADER_DEAD "retries"
-#define HEADER_DEAD_AT      HEADER_DEAD "at"
+#define HEADER_DEAD          "sluice-dead-"
+#define HEADER_DEAD_QUEUE    HEADER_DEAD "queue"
+#define HEADER_DEAD_ID       HEADER_DEAD "id"
+#define HEADER_DEAD_REASON   HEADER_DEAD "reason"
+#define HEADER_DEAD_RETRIES  HEADER_DEAD "retries"
+#define HEADER_DEAD_AT       HEADER_DEAD "at"
+// The deliveries, and the worker that failed it last; no header when that is not known.
+#define HEADER_DEAD_ATTEMPTS HEADER_DEAD "attempts"
+#define HEADER_DEAD_WORKER   ARRIVE_WORKER_HEADER
 
 // A message handed to somebody. The views live until the next call with the shard.
 struct delivery {

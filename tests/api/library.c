@@ -369,6 +369,133 @@ static void several_shards_keep_groups_together(void **state)
     rig_close(&r);
 }
 
+// ---- why messages failed
+
+// The next message, locked by that worker; it waits for one that is locked or delayed.
+static void claim(struct sluice *s, const char *queue, const char *worker, int64_t visibility_ms,
+                  char token[SLUICE_TOKEN_MAX])
+{
+    struct sluice_batch *b;
+    struct sluice_receive ask = {
+        .worker = worker, .wait_ms = 60000, .visibility_ms = visibility_ms};
+    FINE(sluice_receive(s, queue, &ask, &b, &error));
+    assert_int_equal(b->len, 1);
+    assert_int_equal(b->messages[0].failures_len, 0);
+    memcpy(token, b->messages[0].token, SLUICE_TOKEN_MAX);
+    sluice_batch_free(b);
+}
+
+static void claim_and_fail(struct sluice *s, const char *queue, const char *worker,
+                           const char *reason)
+{
+    char token[SLUICE_TOKEN_MAX];
+    const char *tokens = token;
+    claim(s, queue, worker, 0, token);
+    FINE(sluice_fail(s, queue, &tokens, 1, reason, NULL, &error));
+}
+
+static struct sluice_batch *peek(struct sluice *s, const char *queue, const char *state)
+{
+    struct sluice_batch *b;
+    struct sluice_peek ask = {.state = state};
+    FINE(sluice_peek(s, queue, &ask, &b, &error));
+    return b;
+}
+
+static void failure_is(const struct sluice_failure *f, uint32_t attempt, const char *worker,
+                       const char *reason, const char *kind)
+{
+    assert_int_equal(f->attempt, attempt);
+    assert_string_equal(f->worker, worker);
+    assert_non_null(f->reason);
+    assert_string_equal(f->reason, reason);
+    assert_string_equal(f->kind, kind);
+    assert_true(f->at > 0);
+}
+
+static const struct sluice_setting two_retries[] = {{"failureStrategy.maxRetries", "2"},
+                                                    {"failureStrategy.backoff.initial", "0"}};
+
+static void every_failure_of_a_dead_message_is_told(void **state)
+{
+    (void)state;
+    struct rig r;
+    char token[SLUICE_TOKEN_MAX];
+    rig_open(&r);
+    FINE(sluice_queue_create(r.s, "tasks", two_retries, 2, &error));
+    send_text(r.s, "tasks", "x");
+    claim_and_fail(r.s, "tasks", "one", "no disk");
+    claim(r.s, "tasks", "two", 50, token); // and lets it expire
+    claim_and_fail(r.s, "tasks", "three", "");
+    struct sluice_batch *dead = peek(r.s, "tasks", "dead"), *shown;
+    assert_int_equal(dead->len, 1);
+    assert_int_equal(dead->messages[0].failures_len, 1);
+    failure_is(&dead->messages[0].failures[0], 3, "three", "", "failed");
+    FINE(sluice_show(r.s, "tasks", dead->messages[0].id, &shown, &error));
+    const struct sluice_message *m = &shown->messages[0];
+    assert_int_equal(m->failures_len, 3);
+    failure_is(&m->failures[0], 1, "one", "no disk", "failed");
+    failure_is(&m->failures[1], 2, "two", "lock-expired", "lock-expired");
+    failure_is(&m->failures[2], 3, "three", "", "failed");
+    assert_true(m->failures[0].at <= m->failures[1].at);
+    assert_true(m->failures[1].at <= m->failures[2].at);
+    sluice_batch_free(dead);
+    sluice_batch_free(shown);
+    rig_close(&r);
+}
+
+static const struct sluice_setting long_wait[] = {{"failureStrategy.backoff.initial", "5m"}};
+
+static void a_message_that_waits_for_its_retry_tells_its_failure(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r);
+    FINE(sluice_queue_create(r.s, "tasks", long_wait, 1, &error));
+    send_text(r.s, "tasks", "x");
+    claim_and_fail(r.s, "tasks", "one", "no disk");
+    struct sluice_batch *waits = peek(r.s, "tasks", "delayed");
+    assert_int_equal(waits->len, 1);
+    assert_int_equal(waits->messages[0].failures_len, 1);
+    failure_is(&waits->messages[0].failures[0], 1, "one", "no disk", "failed");
+    sluice_batch_free(waits);
+    rig_close(&r);
+}
+
+static void a_dead_letter_tells_its_worker_and_attempts(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_setting hybrid[] = {{"failureStrategy.mode", "hybrid"},
+                                      {"failureStrategy.maxRetries", "1"},
+                                      {"failureStrategy.backoff.initial", "0"},
+                                      {"failureStrategy.deadLetterQueue", "tasks_dlq"}};
+    struct sluice_header forged[] = {{"sluice-dead-worker", "forged"}, {"colour", "green"}};
+    struct sluice_send m = {.body = "x", .body_len = 1, .headers = forged, .headers_len = 2};
+    rig_open(&r);
+    FINE(sluice_queue_create(r.s, "tasks", hybrid, 4, &error));
+    FINE(sluice_send(r.s, "tasks", &m, 1, NULL, NULL, &error));
+    claim_and_fail(r.s, "tasks", "one", "no disk");
+    claim_and_fail(r.s, "tasks", "two", "still none");
+    char token[SLUICE_TOKEN_MAX];
+    const char *tokens = token;
+    claim(r.s, "tasks_dlq", "reader", 0, token); // it has arrived
+    FINE(sluice_release(r.s, "tasks_dlq", &tokens, 1, 0, NULL, &error));
+    struct sluice_batch *b = peek(r.s, "tasks_dlq", "ready");
+    assert_int_equal(b->len, 1);
+    const struct sluice_message *letter = &b->messages[0];
+    assert_string_equal(letter->from.queue, "tasks");
+    assert_string_equal(letter->from.reason, "still none");
+    assert_string_equal(letter->from.worker, "two");
+    assert_int_equal(letter->from.attempts, 2);
+    assert_int_equal(letter->failures_len, 0); // none in this queue
+    assert_string_equal(letter->headers[0].name, "colour");
+    for (size_t i = 0; i < letter->headers_len; i++)
+        assert_string_not_equal(letter->headers[i].value, "forged");
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -385,6 +512,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(same_request_sends_once),
         cmocka_unit_test(waiting_receive_gets_what_is_sent_meanwhile),
         cmocka_unit_test(several_shards_keep_groups_together),
+        cmocka_unit_test(every_failure_of_a_dead_message_is_told),
+        cmocka_unit_test(a_message_that_waits_for_its_retry_tells_its_failure),
+        cmocka_unit_test(a_dead_letter_tells_its_worker_and_attempts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

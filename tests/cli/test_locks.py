@@ -104,8 +104,8 @@ def a_dead_letter_carries_where_it_came_from(sluice):
          "dead-lettered")
     letter = sluice.one("dead", "--wait", "20s")
     headers = letter["headers"]
-    same(sorted(headers), ["mine", "sluice-dead-at", "sluice-dead-id", "sluice-dead-queue", "sluice-dead-reason",
-                           "sluice-dead-retries"])
+    same(sorted(headers), ["mine", "sluice-dead-at", "sluice-dead-attempts", "sluice-dead-id", "sluice-dead-queue",
+                           "sluice-dead-reason", "sluice-dead-retries", "sluice-dead-worker"])
     same((headers["sluice-dead-reason"], headers["sluice-dead-queue"], headers["sluice-dead-id"]),
          ("no luck", "tasks", id))
     same(letter["body"], "x")

@@ -49,6 +49,55 @@ def peek_tells_what_a_dead_letter_died_for(sluice):
     holds("REASON" not in sluice.ok("peek", "tasks").out, "a reason where there is none")
 
 
+def dies(sluice, queue, worker, reason):
+    token = sluice.json("receive", queue, "--worker", worker, "--wait", "20s")["token"]
+    sluice.ok("fail", queue, token, "--reason", reason)
+
+
+@case
+def show_lists_every_failure_of_a_dead_message(sluice):
+    sluice.create("tasks", "failureStrategy.maxRetries=2", "failureStrategy.backoff.initial=0")
+    id = sluice.send("tasks", "x")
+    dies(sluice, "tasks", "one", "no disk")
+    sluice.ok("receive", "tasks", "--worker", "two", "--visibility", "50ms", "--wait", "20s")
+    dies(sluice, "tasks", "three", "still no disk")
+    contains(sluice.ok("show", "tasks", id).out, "attempt 1 at ", " by one: no disk", "attempt 2 at ",
+             " by two: lock expired", "attempt 3 at ", " by three: still no disk")
+    failures = sluice.json("show", "tasks", id)["failures"]
+    same([list(failure) for failure in failures], [["attempt", "at", "worker", "reason", "kind"]] * 3)
+    same([(failure["attempt"], failure["worker"], failure["reason"], failure["kind"]) for failure in failures],
+         [(1, "one", "no disk", "failed"), (2, "two", "lock-expired", "lock-expired"),
+          (3, "three", "still no disk", "failed")])
+    contains(sluice.ok("peek", "tasks", "--state", "dead").out, "REASON", "still no disk")
+    same(sluice.json("peek", "tasks", "--state", "dead")["failures"], failures[2:])
+
+
+@case
+def a_reason_cannot_play_with_the_terminal(sluice):
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
+    id = sluice.send("tasks", "x")
+    dies(sluice, "tasks", "one", "a\x1b[31mred\nline two")
+    for words in (("show", "tasks", id), ("peek", "tasks", "--state", "dead")):
+        contains(sluice.ok(*words).out, "a\\x1b[31mred\\nline two")
+        holds("\x1b" not in sluice.ok(*words).out, "an escape came through")
+
+
+@case
+def a_dead_letter_shows_its_attempts_and_its_worker(sluice):
+    sluice.create("tasks", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=1",
+                  "failureStrategy.backoff.initial=0", "failureStrategy.deadLetterQueue=tasks_dead")
+    sluice.send("tasks", "x")
+    dies(sluice, "tasks", "one", "no disk")
+    dies(sluice, "tasks", "two", "still no disk")
+    until(lambda: sluice.stats("tasks_dead")["ready"] == 1, "the letter arrives")
+    letter = sluice.json("peek", "tasks_dead")
+    same((letter["attempt"], letter["from"]["attempts"], letter["from"]["worker"]), (0, 2, "two"))
+    row = sluice.ok("peek", "tasks_dead").out.splitlines()[1]
+    same(row.split()[:2], [letter["id"], "2"])
+    shown = sluice.ok("show", "tasks_dead", letter["id"]).out
+    contains(shown, "diedBy        two", "diedAfter     2 attempts")
+
+
 @case
 def what_is_looked_at_fits_the_terminal(sluice):
     sluice.create("tasks", "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=tasks_dead")
@@ -79,7 +128,7 @@ def show_tells_what_became_of_a_message(sluice):
     sluice.ok("ack", "tasks", sluice.one("tasks")["token"])
     done = sluice.json("show", "tasks", id)
     same(list(done), MESSAGE_KEYS)
-    same((done["id"], done["body"]), (id, None))
+    same((done["id"], done["body"], done["attempt"]), (id, None, None))
     holds(done["state"] in ("processed", "finished"), f"its state is {done['state']}")
     sluice.refused(INVALID, "show", "tasks", "nonsense", says="nonsense", field="id")
     sluice.refused(NOT_FOUND, "show", "tasks", id.rsplit("-", 1)[0] + "-99", says="-99", field="id")

@@ -33,6 +33,18 @@ static void try_batch(struct bytes in)
     sluice_batch_free(out);
 }
 
+static void try_looked(struct bytes in)
+{
+    struct sluice_batch *out;
+    if (!wire_read_looked(in, &out)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_batch(&b, out);
+    if (b.len < in.len) wire_put_failures(&b, out);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    sluice_batch_free(out);
+}
+
 static void try_settle(struct bytes in)
 {
     struct wire_settle out;
@@ -86,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct bytes in = bytes_of(data, len);
     try_sends(in);
     try_batch(in);
+    try_looked(in);
     try_settle(in);
     try_acks(in);
     try_acked(in);

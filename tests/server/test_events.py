@@ -131,11 +131,12 @@ def a_dead_letter_says_where_it_comes_from(sluice):
         node.does(201, "PUT", "/tasks", {"failureStrategy": {"mode": "hybrid", "maxRetries": 0,
                                                              "deadLetterQueue": "letters"}})
         dead = is_new(node, "tasks", "a")
-        token = node.does(200, "POST", "/tasks/receive", {})["messages"][0]["token"]
+        token = node.does(200, "POST", "/tasks/receive", {"worker": "one"})["messages"][0]["token"]
         node.does(200, "POST", "/tasks/fail", {"token": token, "reason": "no such address"})
         arrived = until(lambda: node.does(200, "GET", "/letters/messages")["messages"], "the letter arrives")[0]
         died_at = arrived["from"].pop("diedAt")
-        origin = {"queue": "tasks", "id": dead, "reason": "no such address", "retries": 0}
+        origin = {"queue": "tasks", "id": dead, "reason": "no such address", "retries": 0, "attempts": 1,
+                  "worker": "one"}
         same(arrived["from"], origin)
         holds(died_at >= arrived["sentAt"] - 60_000, "it died about when it was sent")
         # Everywhere the same: the event, one message, a receive; the command line on the store and over the node.

@@ -111,6 +111,47 @@ static void a_batch_comes_out_as_it_went_in_and_owns_its_memory(void **state)
     sluice_batch_free(out);
 }
 
+static const struct sluice_failure failures[] = {
+    {.attempt = 1, .at = 7, .worker = "one", .reason = "no disk", .kind = "failed"},
+    {.attempt = 2, .at = 8, .worker = "", .reason = NULL, .kind = "failed"},
+    {.attempt = 3, .at = 9, .worker = "x", .reason = "lock-expired", .kind = "lock-expired"},
+};
+
+static void failures_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct sluice_message copy[2] = {messages[1], messages[0]};
+    copy[1].failures = failures;
+    copy[1].failures_len = 3;
+    struct sluice_batch batch = {copy, 2}, *out;
+    wire_put_batch(&b, &batch);
+    size_t plain = b.len;
+    wire_put_failures(&b, &batch);
+    for (size_t len = plain + 1; len < b.len; len++)
+        assert_false(wire_read_looked(bytes_of(b.data, len), &out));
+    assert_false(wire_read_batch(buf_bytes(&b), &out));           // it was not asked for
+    assert_true(wire_read_looked(bytes_of(b.data, plain), &out)); // an older node's
+    assert_int_equal(out->messages[1].failures_len, 0);
+    sluice_batch_free(out);
+    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    memset(b.data, 0xaa, b.len);
+    buf_done(&b);
+    assert_int_equal(out->messages[0].failures_len, 0);
+    assert_int_equal(out->messages[1].failures_len, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct sluice_failure *f = &out->messages[1].failures[i];
+        assert_int_equal(f->attempt, failures[i].attempt);
+        assert_int_equal(f->at, failures[i].at);
+        assert_string_equal(f->worker, failures[i].worker);
+        assert_string_equal(f->kind, failures[i].kind);
+        assert_int_equal(f->reason == NULL, failures[i].reason == NULL);
+        if (f->reason) assert_string_equal(f->reason, failures[i].reason);
+    }
+    sluice_batch_free(out);
+}
+
 static void answers_come_out_as_they_went_in(void **state)
 {
     (void)state;
@@ -271,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sends_come_out_as_they_went_in),
         cmocka_unit_test(a_batch_comes_out_as_it_went_in_and_owns_its_memory),
+        cmocka_unit_test(failures_come_out_as_they_went_in),
         cmocka_unit_test(answers_come_out_as_they_went_in),
         cmocka_unit_test(asks_come_out_as_they_went_in),
         cmocka_unit_test(a_receive_with_acks_comes_out_as_it_went_in),
