@@ -111,6 +111,13 @@ void disk_learn(struct disk *d)
     d->mode = mode_below(root.st_mode);
     d->owner = root.st_uid;
     d->group = root.st_gid;
+    d->device = root.st_dev;
+}
+
+static bool is_elsewhere(const struct disk *d)
+{
+    struct stat st;
+    return d->path && stat(d->path, &st) == 0 && st.st_dev != d->device;
 }
 
 enum err disk_alive(struct disk *d, struct store_answer *a)
@@ -120,6 +127,12 @@ enum err disk_alive(struct disk *d, struct store_answer *a)
         return answer_refuse(a, ERR_UNAVAILABLE,
                              "the directory of this store was removed: put it back, then open the "
                              "store again");
+    if (code == 0 && is_elsewhere(d))
+        return answer_refuse(
+            a, ERR_UNAVAILABLE,
+            "\"%.120s\" is on another file system than when this store was opened: "
+            "open the store again",
+            d->path);
     if (code == 0) return ERR_OK;
     errno = code;
     return answer_refuse(a, ERR_DENIED,

@@ -20,6 +20,8 @@
 struct disk {
     const struct file_sys *sys;
     int root;
+    char *path;             // of the root, absolute; NULL: it is not known
+    dev_t device;           // of the root
     uint64_t segment_bytes; // a journal segment this long is followed by a new one
     uint64_t step_bytes;    // preallocated in it at a time
     int64_t patience_ms;    // how long a holder of a log's lock may make no progress
@@ -40,8 +42,8 @@ enum err disk_refuse(struct store_answer *a, const char *doing, const char *path
 #define LOCK_PATIENCE_MS 5000
 enum err disk_lock(int fd, const char *path, struct store_answer *a);
 
-// Right after the root was opened: whether its removal could be noticed, and the mode, owner and
-// group of what is created in it.
+// Right after the root was opened: whether its removal could be noticed, its device, and the mode,
+// owner and group of what is created in it.
 void disk_learn(struct disk *d);
 // Makes a folder with disk.mode, whatever the umask is. -1 and errno, EEXIST included.
 int disk_mkdir(struct disk *d, const char *path);
@@ -54,6 +56,8 @@ bool disk_is_exposed(struct disk *d, char path[static DISK_PATH_MAX]);
 int disk_open(struct disk *d, const char *path, int flags);
 // A sync failed: the handle is dead from now on.
 void disk_die(struct disk *d);
+// Also refuses when the path of the root leads to another file system by now. The old one may be
+// gone; what is still in memory of it must not be told.
 enum err disk_alive(struct disk *d, struct store_answer *a);
 
 // All or -1 and errno; a signal interrupts none of them. disk_read stops early at the end of the

@@ -292,6 +292,7 @@ static void file_free(struct store *s)
     free(f->path);
     file_clock_done(&f->clock);
     (void)disk_close(f->disk.root);
+    free(f->disk.path); // realpath allocated it
     (void)pthread_mutex_destroy(&f->lock);
     memory_free(f);
 }
@@ -408,6 +409,7 @@ static enum err open_dir(struct disk *d, const char *dir, struct store_answer *a
     if (d->root < 0) return refuse_path(dir, a);
     if (made) (void)fchmod(d->root, 0700); // whatever the umask is
     disk_learn(d);
+    d->path = realpath(dir, NULL);
     enum err e = refuse_remote(d, dir, a);
     return e ? e : try_write(d, dir, a);
 }

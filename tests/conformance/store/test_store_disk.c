@@ -193,6 +193,34 @@ static void a_full_disk_refuses_and_keeps_what_it_acknowledged(void **state)
     child_ends_well(child_start(fill_up, *state));
 }
 
+static void use_replaced(void *arg)
+{
+    const char *dir = arg;
+    NEED(unshare(CLONE_NEWNS) == 0);
+    mount_scratch(dir, "size=8m");
+    struct store *s = file_open(dir, NULL);
+    struct store_answer a;
+    char why[STORE_WHY_MAX];
+    store_answer_init(&a);
+    ANSWERS(ERR_OK, &a, store_append(s, LOG, 1, bytes_str("x"), &a));
+    NEED(umount2(dir, MNT_DETACH) == 0);
+    mount_scratch(dir, "size=8m");
+    ANSWERS(ERR_UNAVAILABLE, &a, store_read_log(s, LOG, 1, 1, &a));
+    NEED(strstr(a.why, "another file system") != NULL);
+    ANSWERS(ERR_UNAVAILABLE, &a, store_read_log(s, LOG, 2, 1, &a));
+    ANSWERS(ERR_UNAVAILABLE, &a, store_wait(s, LOG, 2, 0, &a));
+    ANSWERS(ERR_UNAVAILABLE, &a, store_append(s, LOG, 2, bytes_str("x"), &a));
+    NEED(store_is_dead(s, why));
+    store_answer_done(&a);
+    store_free(s);
+}
+
+static void a_handle_whose_file_system_was_replaced_says_so(void **state)
+{
+    if (skipped_without_mounts()) return;
+    child_ends_well(child_start(use_replaced, *state));
+}
+
 // ---- a sync that fails
 
 static void append_n(struct store *s, uint64_t first, uint64_t last)
@@ -556,6 +584,7 @@ int main(void)
         TEST(a_directory_without_permission_is_refused),
         TEST(a_read_only_file_system_is_refused),
         TEST(a_full_disk_refuses_and_keeps_what_it_acknowledged),
+        TEST(a_handle_whose_file_system_was_replaced_says_so),
         TEST(a_failed_sync_is_unknown_and_kills_the_handle),
         TEST(after_a_failed_sync_and_a_reboot_the_newer_copy_counts),
         TEST(a_stepped_wall_clock_changes_nothing),
