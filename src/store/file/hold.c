@@ -53,7 +53,7 @@ static enum err wait_step(struct file_log *l, int64_t waited_ms, bool *moved,
     struct log_look look;
     enum log_page_kind kind = watch_step(l, &look);
     if (kind == LOG_PAGE_FAILED) return disk_refuse(a, "read the page of", l->key);
-    *moved = kind != LOG_PAGE_OLD && log_page_fenced(l->page);
+    *moved = kind != LOG_PAGE_OLD && look.fenced;
     if (*moved) return ERR_OK;
     uint64_t stalls = look.state.stalls < STALLS_MAX ? look.state.stalls : STALLS_MAX;
     int64_t patience_ms = l->disk->patience_ms;
@@ -111,14 +111,23 @@ void file_log_release(struct file_log *l)
 
 // ---- the page and the segments
 
-int file_log_publish_held(struct file_log *l)
+void file_log_saw(struct file_log *l, uint64_t next)
+{
+    uint64_t seen = atomic_load(&l->seen);
+    while (seen < next && !atomic_compare_exchange_weak(&l->seen, &seen, next))
+        ;
+}
+
+int file_log_note_held(struct file_log *l)
 {
     return log_page_write(l->page, &l->state, &l->sequence);
 }
 
-static enum err publish_or_refuse(struct file_log *l, struct store_answer *a)
+enum err file_log_publish_held(struct file_log *l, struct store_answer *a)
 {
-    return file_log_publish_held(l) == 0 ? ERR_OK : disk_refuse(a, "write the page of", l->key);
+    if (file_log_note_held(l) != 0) return disk_refuse(a, "write the page of", l->key);
+    log_page_wake(l->page);
+    return ERR_OK;
 }
 
 void file_log_poison_held(struct file_log *l)
@@ -126,7 +135,7 @@ void file_log_poison_held(struct file_log *l)
     int code = errno;
     l->state.poisoned = 1;
     l->state.busy_end = 0;
-    (void)file_log_publish_held(l); // it failed: the page still says busy, and the next one mends
+    (void)file_log_note_held(l); // it failed: the page still says busy, and the next one mends
     errno = code;
     disk_die(l->disk);
 }
@@ -148,7 +157,7 @@ static enum err rebuild_held(struct file_log *l, enum log_page_kind kind, struct
     s.marked = log_page_mark(l->page);
     l->state = s;
     if (log_page_repair(l->page) != 0) return disk_refuse(a, "repair the page of", l->key);
-    return publish_or_refuse(l, a);
+    return file_log_publish_held(l, a);
 }
 
 // What the page itself can tell: this boot, this file, this life of the page cache, and no less
@@ -174,7 +183,7 @@ static enum err settle_held(struct file_log *l, enum log_page_kind kind, struct 
     if (!e && !good) e = rebuild_held(l, kind, a);
     if (!e && !l->state.marked && !verified && log_page_mark(p)) {
         l->state.marked = 1;
-        e = publish_or_refuse(l, a);
+        e = file_log_publish_held(l, a);
     }
     if (e) return e;
     atomic_store(&p->verified, true);
@@ -191,7 +200,7 @@ static enum err settle(struct file_log *l, bool *moved, struct store_answer *a)
         *moved = true;
         return file_log_convert_held(l, look.old_next, a);
     }
-    *moved = !file_log_owned(l, l->page);
+    *moved = look.fenced; // a fence that comes later is seen when something was published
     if (*moved) return ERR_OK;
     l->state = look.state;
     l->sequence = look.sequence;
@@ -234,13 +243,6 @@ static struct log_page *page_keep(struct file_log *l)
     return p;
 }
 
-static void seen_raise(struct file_log *l, uint64_t next)
-{
-    uint64_t seen = atomic_load(&l->seen);
-    while (seen < next && !atomic_compare_exchange_weak(&l->seen, &seen, next))
-        ;
-}
-
 // GOOD: the page is the log's, and what it says can be relied on.
 static enum log_page_kind look_at(struct file_log *l, struct log_page *p, struct log_look *look)
 {
@@ -249,7 +251,7 @@ static enum log_page_kind look_at(struct file_log *l, struct log_page *p, struct
     if (kind != LOG_PAGE_GOOD) return kind;
     if (look->state.tail.next < atomic_load(&l->seen)) return LOG_PAGE_DAMAGED;
     if (!file_log_owned(l, p)) return LOG_PAGE_DAMAGED;
-    seen_raise(l, look->state.tail.next);
+    file_log_saw(l, look->state.tail.next);
     return LOG_PAGE_GOOD;
 }
 
@@ -270,6 +272,15 @@ static enum err look_page(struct file_log *l, struct log_page **out, struct log_
         file_log_release(l);
     }
     return answer_refuse(a, ERR_UNAVAILABLE, "journal \"%.120s\" is changing too fast", l->key);
+}
+
+bool file_log_may_have(struct file_log *l, uint64_t slot)
+{
+    struct log_look look;
+    struct log_page *p = page_keep(l);
+    bool there = p && log_page_look(p, &look) == LOG_PAGE_GOOD && slot < look.state.tail.next;
+    log_page_drop(p);
+    return there;
 }
 
 enum err file_log_look(struct file_log *l, struct log_tail *t, struct store_answer *a)

@@ -155,7 +155,7 @@ static enum err log_roll(struct file_log *l, struct store_answer *a)
     t->offset = SEGMENT_HEADER_LEN;
     t->last = 0;
     l->state.fresh = 0;
-    return file_log_publish_held(l) == 0 ? ERR_OK : disk_refuse(a, "write the page of", l->key);
+    return file_log_publish_held(l, a);
 }
 
 // Makes the segment long enough, a step at a time or, when the disk is nearly full, just so far.
@@ -193,7 +193,7 @@ static enum err log_undo(struct file_log *l, uint64_t size, struct store_answer 
     enum err e = disk_refuse(a, "write to the journal", l->key);
     if (disk_zero(l->disk, l->current.fd, l->state.tail.offset, size) == 0) {
         l->state.busy_end = 0;
-        (void)file_log_publish_held(l); // it failed: the next holder of the lock writes the zeros
+        (void)file_log_note_held(l); // it failed: the next holder of the lock writes the zeros
         return e;
     }
     // The page still says busy: the next holder of the lock mends it, which may be this one when it
@@ -206,10 +206,13 @@ static enum err log_undo(struct file_log *l, uint64_t size, struct store_answer 
 // process took over meanwhile.
 static enum err log_commit(struct file_log *l, struct store_answer *a)
 {
-    if (file_log_publish_held(l) != 0)
+    if (file_log_note_held(l) != 0)
         return answer_refuse(a, ERR_UNKNOWN, "cannot write the page of journal \"%.120s\": %m",
                              l->key);
-    return file_log_owned(l, l->page) ? ERR_OK : refuse_taken_over(l, ERR_UNKNOWN, a);
+    log_page_wake(l->page);
+    if (!file_log_owned(l, l->page)) return refuse_taken_over(l, ERR_UNKNOWN, a);
+    file_log_saw(l, l->state.tail.next);
+    return ERR_OK;
 }
 
 static enum err log_write(struct file_log *l, struct bytes body, struct store_answer *a)
@@ -223,7 +226,7 @@ static enum err log_write(struct file_log *l, struct bytes body, struct store_an
 
     size_t size = l->record.len;
     l->state.busy_end = t->offset + size;
-    if (file_log_publish_held(l) != 0) return disk_refuse(a, "write the page of", l->key);
+    if (file_log_note_held(l) != 0) return disk_refuse(a, "write the page of", l->key);
     if (disk_write(l->disk, l->current.fd, l->record.data, size, t->offset) != 0)
         return log_undo(l, size, a);
     if (l->disk->sys->fdatasync(l->current.fd) != 0) {
@@ -248,7 +251,7 @@ static enum err log_write(struct file_log *l, struct bytes body, struct store_an
 static enum err log_append_held(struct file_log *l, uint64_t slot, struct bytes body,
                                 struct store_answer *a)
 {
-    enum err e = disk_alive(l->disk, a); // perhaps it died while we waited
+    enum err e = atomic_load(&l->disk->dead) ? disk_alive(l->disk, a) : ERR_OK; // while we waited
     if (e) return e;
     uint64_t next = l->state.tail.next;
     if (slot < next) return ERR_CONFLICT;
@@ -263,10 +266,13 @@ static enum err log_append_held(struct file_log *l, uint64_t slot, struct bytes 
 enum err file_log_append(struct file_log *l, uint64_t slot, struct bytes body,
                          struct store_answer *a)
 {
-    struct log_tail t;
-    enum err e = file_log_look(l, &t, a);
-    if (e) return e;
-    if (slot < t.next) return ERR_CONFLICT; // lost, and no need to queue for it
+    enum err e = ERR_OK;
+    if (file_log_may_have(l, slot)) {
+        struct log_tail t;
+        e = file_log_look(l, &t, a);
+        if (e) return e;
+        if (slot < t.next) return ERR_CONFLICT; // lost, and no need to queue for it
+    }
     e = file_log_hold(l, a);
     if (e) return e;
     e = log_append_held(l, slot, body, a);

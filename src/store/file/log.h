@@ -112,10 +112,14 @@ void file_log_release(struct file_log *l);
 // Whether the page is still the log's. A holder asks after it published; if not, no process
 // believes what it wrote.
 bool file_log_owned(struct file_log *l, struct log_page *p);
-int file_log_publish_held(struct file_log *l); // writes the state to the page
+void file_log_saw(struct file_log *l, uint64_t next); // in a page that was the log's
+int file_log_note_held(struct file_log *l); // writes the state to the page: 0, or -1 and errno
+enum err file_log_publish_held(struct file_log *l, struct store_answer *a); // and wakes the waiters
 // A sync of the current segment failed: no process appends to it again, and this handle does
 // nothing more.
 void file_log_poison_held(struct file_log *l);
+// Whether the page says that the slot is there: a hint, for one read of the page.
+bool file_log_may_have(struct file_log *l, uint64_t slot);
 // The tail as of now. Takes the lock only if the page has to be found or compared.
 enum err file_log_look(struct file_log *l, struct log_tail *t, struct store_answer *a);
 

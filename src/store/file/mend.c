@@ -30,11 +30,6 @@ static enum err sync_failed(struct file_log *l, struct store_answer *a)
     return ERR_UNAVAILABLE;
 }
 
-static enum err publish(struct file_log *l, struct store_answer *a)
-{
-    return file_log_publish_held(l) == 0 ? ERR_OK : disk_refuse(a, "write the page of", l->key);
-}
-
 // ---- after a dead writer
 
 // A whole record past the mark is kept: its writer got no answer, so it may have happened. Anything
@@ -65,7 +60,7 @@ static enum err mend_busy(struct file_log *l, uint64_t end, struct store_answer 
                                    .time_ms = r.time_ms};
     }
     l->state.busy_end = 0;
-    return publish(l, a);
+    return file_log_publish_held(l, a);
 }
 
 // ---- after a failed sync
@@ -95,7 +90,7 @@ static enum err leave_poisoned(struct file_log *l, struct store_answer *a)
     if (e) return e;
     l->state.tail.generation = h.generation;
     l->state.poisoned = 0;
-    e = publish(l, a);
+    e = file_log_publish_held(l, a);
     if (e) return e;
     (void)l->disk->sys->unlink(l->disk->root, old); // left behind, the higher generation wins
     return ERR_OK;

@@ -142,6 +142,7 @@ enum log_page_kind log_page_look(struct log_page *p, struct log_look *to)
         ssize_t n = disk_read(p->disk, p->fd, &page, sizeof page, 0);
         if (n < 0) return LOG_PAGE_FAILED;
         if ((size_t)n < sizeof page) return LOG_PAGE_DAMAGED;
+        to->fenced = page.fence != 0;
         to->wake = (uint32_t)page.wake;
         to->holder = page.holder;
         to->turn = page.turn;
@@ -175,9 +176,17 @@ int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequ
     *to = copy_of(&bound, *sequence);
     const uint8_t *from = first ? (uint8_t *)&page.first : (uint8_t *)&page.wake;
     size_t at = first ? offsetof(struct layout, first) : offsetof(struct layout, wake);
-    if (disk_write(p->disk, p->fd, from, sizeof page.first + sizeof page.wake, at) != 0) return -1;
-    futex_wake_all((_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake)));
-    return 0;
+    return disk_write(p->disk, p->fd, from, sizeof page.first + sizeof page.wake, at);
+}
+
+static _Atomic uint32_t *futex_of(struct log_page *p)
+{
+    return (_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake));
+}
+
+void log_page_wake(struct log_page *p)
+{
+    futex_wake_all(futex_of(p));
 }
 
 int log_page_repair(struct log_page *p)
@@ -201,8 +210,7 @@ int log_page_fence(struct log_page *p)
 {
     uint64_t fence = 1;
     int failed = disk_write(p->disk, p->fd, &fence, sizeof fence, offsetof(struct layout, fence));
-    if (failed == 0)
-        futex_wake_all((_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake)));
+    if (failed == 0) log_page_wake(p);
     atomic_thread_fence(memory_order_seq_cst);
     return failed;
 }
@@ -217,7 +225,7 @@ bool log_page_fenced(struct log_page *p)
 
 void log_page_wait(struct log_page *p, uint32_t seen, int64_t wait_ms)
 {
-    futex_wait((_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake)), seen, wait_ms);
+    futex_wait(futex_of(p), seen, wait_ms);
 }
 
 // ---- the life of the page cache

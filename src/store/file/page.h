@@ -65,6 +65,7 @@ enum log_page_kind {
 struct log_look {
     struct log_state state; // GOOD
     uint64_t sequence;      // of the state; the highest of any intact copy
+    bool fenced;            // a moment before or after the state was read
     uint32_t wake;          // for log_page_wait
     uint64_t holder;        // the process that last took the lock, in its own pid namespace
     uint64_t turn;          // counts takings of the lock
@@ -81,8 +82,9 @@ void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN]);
 
 enum log_page_kind log_page_look(struct log_page *p, struct log_look *to);
 // ---- by the holder of the lock: 0, or -1 and errno
-int log_page_write(struct log_page *p, const struct log_state *s,
-                   uint64_t *sequence);  // replaces the older copy and wakes the waiters
+// Replaces the older copy.
+int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequence);
+void log_page_wake(struct log_page *p);  // the waiters, after a write that they wait for
 int log_page_repair(struct log_page *p); // its length and version; a state must follow
 int log_page_sign(struct log_page *p, uint64_t turn); // this process holds the lock now
 
