@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount load run demo install format lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount chaos-stop load run demo install format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,9 @@ chaos-node: build ## the same over HTTP: the node is killed every two seconds to
 
 chaos-remount: build ## a file system that goes down and is mounted again, 100 times; needs root
 	@$(BUILD)/tests/integration/integration_remount 100
+
+chaos-stop: build ## a writer that is stopped in a commit, 100 times: how long the others wait (9 minutes)
+	@$(BUILD)/tests/conformance/store/test_store_stopped 100
 
 load: deps build-release/build.ninja ## a node under load: 200 workers, 2,000 long polls, a million requests
 	@ninja -C build-release src/cli/sluice tests/load/workers tests/load/polls tests/load/million

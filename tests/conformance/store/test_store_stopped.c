@@ -4,7 +4,8 @@
 // tells the truth.
 #include "support.h"
 
-#include "base/memory.h"
+#include "base/rng.h"
+#include "os/entropy.h"
 #include "store/file/page.h"
 
 #include <errno.h>
@@ -24,8 +25,8 @@
 
 #define LOG         "q/log"
 #define SLOTS_MAX   200
-#define PATIENCE_MS 40
-#define MORE        3 // appended by the other writer while the first one is stopped
+#define PATIENCE_MS 40 // of the test run
+#define MORE        3  // appended by the other writer while the first one is stopped
 #define CALLS_MAX   400
 
 // What the stopped writer tells.
@@ -94,11 +95,12 @@ static struct file_sys stopping(void)
 }
 
 static struct file_sys sys;
+static int64_t patience_ms = PATIENCE_MS;
 
 static struct store *open_store(const struct board *b)
 {
     struct file_options options = {
-        .sys = &sys, .segment_bytes = 2000, .step_bytes = 1000, .patience_ms = PATIENCE_MS};
+        .sys = &sys, .segment_bytes = 2000, .step_bytes = 1000, .patience_ms = patience_ms};
     return file_open(b->dir, &options);
 }
 
@@ -350,13 +352,28 @@ static bool stopped_at(struct stop *stop)
     return stopped;
 }
 
-static void a_writer_stopped_before_any_call_holds_up_no_other(void **state)
+static struct board *board_make(void)
 {
-    (void)state;
     struct board *b =
         mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     NEED(b != MAP_FAILED);
     sys = stopping();
+    return b;
+}
+
+static void tell_stalls(size_t stops)
+{
+    qsort(stalls.ms, stalls.len, sizeof *stalls.ms, by_size);
+    (void)printf(
+        "# %zu stops, patience %lld ms: the other writer stalled p50 %lld ms, max %lld ms\n", stops,
+        (long long)patience_ms, (long long)stalls.ms[stalls.len / 2],
+        (long long)stalls.ms[stalls.len - 1]);
+}
+
+static void a_writer_stopped_before_any_call_holds_up_no_other(void **state)
+{
+    (void)state;
+    struct board *b = board_make();
     size_t count_stops = 0;
     for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
         for (int opened = 0; opened < 2; opened++) {
@@ -367,15 +384,34 @@ static void a_writer_stopped_before_any_call_holds_up_no_other(void **state)
         }
     }
     NEED(count_stops > 100);
-    qsort(stalls.ms, stalls.len, sizeof *stalls.ms, by_size);
-    (void)printf("# %zu stops, patience %d ms: the other writer stalled p50 %lld ms, max %lld ms\n",
-                 count_stops, PATIENCE_MS, (long long)stalls.ms[stalls.len / 2],
-                 (long long)stalls.ms[stalls.len - 1]);
+    tell_stalls(count_stops);
     (void)munmap(b, sizeof *b);
 }
 
-int main(void)
+// In an append of a handle that has the log open; most of its calls are made under the lock.
+static void stop_by_chance(long stops)
 {
+    struct board *b = board_make();
+    struct rng rng;
+    uint64_t seed = entropy_u64();
+    rng_init(&rng, seed);
+    (void)printf("# seed %llu\n", (unsigned long long)seed);
+    patience_ms = LOCK_PATIENCE_MS;
+    for (long done = 0; done < stops;) {
+        struct stop stop = {.board = b,
+                            .deed = &deeds[1 + rng_below(&rng, 2)],
+                            .call = 1 + (long)rng_below(&rng, 20)};
+        done += stopped_at(&stop);
+    }
+    tell_stalls((size_t)stops);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        stop_by_chance(strtol(argv[1], NULL, 10));
+        return 0;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_writer_stopped_before_any_call_holds_up_no_other),
     };
