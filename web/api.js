@@ -53,6 +53,15 @@ function checkStatus(answer, problem, used) {
   throw new Refused(answer.status, problem);
 }
 
+// What a browser says of a lost connection differs from one to the next.
+async function reach(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    throw new Error("The node does not answer.", { cause: error });
+  }
+}
+
 // Of a message: its body may be JSON, and a number that JavaScript cannot hold stays as written.
 async function readExactly(answer) {
   const text = await answer.text();
@@ -70,7 +79,7 @@ async function readExactly(answer) {
 
 async function once(method, path, body, headers, read = (answer) => answer.json()) {
   const used = token;
-  const answer = await fetch(path, {
+  const answer = await reach(path, {
     method,
     cache: "no-store",
     headers: headersWith(

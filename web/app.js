@@ -152,7 +152,7 @@ const alarm = {
 
 function showOutage() {
   const away = live.following ? outage() : "";
-  const words = away || (live.notReady && `The store takes no writes: ${live.notReady}`);
+  const words = away || (live.notReady && `The store takes no writes: ${live.notReady}.`);
   alarm.node.hidden = !words;
   setText(alarm.words, words);
   const ago = duration(Math.floor((Date.now() - live.seenAt) / 1000) * 1000);

@@ -143,9 +143,9 @@ async function poll() {
 // Why the data is old: "", or what is wrong with the node. A missing token is another matter.
 export function outage() {
   if (live.error?.status === 401) return "";
-  if (live.error instanceof Refused) return `The node answers with an error: ${live.error.message}`;
+  if (live.error instanceof Refused) return `The node answers with an error: ${live.error.message}.`;
   const silent = asking && performance.now() - askedAt > SILENT_MS;
-  return live.error || silent ? "The node does not answer" : "";
+  return live.error || silent ? "The node does not answer." : "";
 }
 
 // What the token may do is told with each list; before that nothing is offered.

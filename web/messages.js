@@ -76,7 +76,7 @@ function makeRow(queue, state) {
       const now = api.nodeNow();
       setText(text, preview(fresh));
       setText(notes, note(fresh));
-      setText(attempt, fresh.attempt);
+      setText(attempt, fresh.attempt || "–"); // a dead letter has none in its new queue
       setText(age, duration(Math.max(0, now - fresh.sentAt)));
       setText(worker, fresh.worker ?? "");
       setText(until, duration(Math.max(0, fresh.deadline - now)));

@@ -81,9 +81,9 @@ export function makeLetterMark() {
   const node = h("span", { class: "letters-of", hidden: true }, badge, " ", sources);
   const update = (queue) => {
     node.hidden = !isLetterQueue(queue);
-    const [first, second, ...others] = queue.sources;
-    const named = [first, second].filter(Boolean).join(", ");
-    setText(sources, `of ${named}${others.length ? ` and ${count(others.length)} more` : ""}`);
+    const [first, ...others] = queue.sources;
+    const more = others.length > 1 ? `${count(others.length)} more` : others[0];
+    setText(sources, more ? `of ${first} and ${more}` : `of ${first}`);
   };
   return { node, update };
 }

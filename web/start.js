@@ -32,7 +32,7 @@ function commandRow([title, text]) {
     { type: "button", "aria-label": `Copy: ${title}`, onclick: () => copy(text, code) },
     "Copy",
   );
-  return h("li", {}, h("span", { class: "muted" }, title), h("pre", { tabindex: "0" }, code), button);
+  return h("li", {}, h("span", { class: "muted" }, title), h("pre", {}, code), button);
 }
 
 export function startPanel() {
