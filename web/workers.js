@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who works on a queue, and what each of them holds.
+// The workers of a queue: what each holds, and which wait for messages.
 import * as api from "./api.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { count, duration } from "./format.js";
@@ -11,7 +11,8 @@ const SHOWN_MAX = 12; // of one worker
 
 const COLUMNS = [
   { label: "Worker" },
-  { label: "Open", class: "number" },
+  { label: "State" },
+  { label: "Holds", class: "number" },
   { label: "Capacity", class: "number" },
   { label: "Next lock ends in", class: "number" },
   { label: "Messages it holds", class: "wide" },
@@ -20,8 +21,9 @@ const COLUMNS = [
 function makeRow(queue) {
   return ({ name }) => {
     const cell = (label, kind) => h("td", { class: kind, "data-label": label });
-    const [open, capacity, ends, holds] = [
-      cell("Open", "number"),
+    const [state, open, capacity, ends, holds] = [
+      cell("State", ""),
+      cell("Holds", "number"),
       cell("Capacity", "number"),
       cell("Next lock ends in", "number"),
       cell("Messages it holds", "wide locks"),
@@ -36,6 +38,7 @@ function makeRow(queue) {
     const update = (worker) => {
       const now = api.nodeNow();
       const soonest = Math.min(...worker.locks.map((message) => message.deadline));
+      setText(state, stateOf(worker));
       setText(open, count(worker.open));
       setText(capacity, worker.capacity ? count(worker.capacity) : "–");
       setText(ends, worker.locks.length ? duration(Math.max(0, soonest - now)) : "–");
@@ -46,17 +49,37 @@ function makeRow(queue) {
       );
     };
     return {
-      node: h("tr", {}, h("th", { scope: "row" }, name), open, capacity, ends, holds),
+      node: h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, name || "without a name"),
+        state,
+        open,
+        capacity,
+        ends,
+        holds,
+      ),
       update,
     };
   };
 }
 
-function join(workers, locked) {
+function stateOf({ open, waits }) {
+  if (open) return waits ? "working, waiting for more" : "working";
+  return waits ? "waiting for messages" : "registered";
+}
+
+// Holders of locks, registered workers, and receives that wait at the node that answers.
+function join(workers, waiting, locked) {
   const held = Map.groupBy(locked, (message) => message.worker ?? "");
-  const known = new Set(workers.map((worker) => worker.name));
-  const others = [...held.keys()].filter((name) => name && !known.has(name));
-  return [...workers, ...others.map((name) => ({ name, open: held.get(name).length, capacity: 0 }))]
+  const rows = new Map(workers.map((worker) => [worker.name, { ...worker, waits: 0 }]));
+  const row = (name) => {
+    if (!rows.has(name)) rows.set(name, { name, open: 0, capacity: 0, waits: 0 });
+    return rows.get(name);
+  };
+  for (const [name, locks] of held) if (name) row(name).open ||= locks.length;
+  for (const { name, receives } of waiting) row(name).waits = receives;
+  return [...rows.values()]
     .map((worker) => ({ ...worker, locks: held.get(worker.name) ?? [] }))
     .sort((a, b) => b.locks.length - a.locks.length || (a.name < b.name ? -1 : 1));
 }
@@ -65,7 +88,7 @@ export function workersView({ name }) {
   const body = h("tbody", {});
   const rows = keyedRows(body, makeRow(name));
   const list = table("Workers", COLUMNS, body);
-  const nothing = empty("No active workers.");
+  const nothing = empty("No active workers, and no receive waits at this node.");
   const problem = h("p", { class: "problem", role: "alert" });
   const reader = makeReader(read);
   nothing.hidden = true;
@@ -73,11 +96,11 @@ export function workersView({ name }) {
 
   async function read() {
     try {
-      const [{ workers }, { messages }] = await Promise.all([
+      const [{ workers, waiting }, { messages }] = await Promise.all([
         api.workers(name),
         api.peek(name, "locked", "", LOCKS_MAX),
       ]);
-      joined = join(workers, messages);
+      joined = join(workers, waiting ?? [], messages);
       setText(problem, "");
     } catch (error) {
       setText(problem, error.message);

@@ -8,6 +8,7 @@
 #include "net/httpd.h"
 #include "net/listen.h"
 #include "queue/config.h"
+#include "queue/message.h"
 #include "server/fields.h"
 #include "server/limiter.h"
 #include "server/log.h"
@@ -127,6 +128,7 @@ struct exchange {
     // receive
     struct exchange *next, *before; // of those that wait
     struct share waiting;           // under the lock
+    char worker[WORKER_NAME_MAX];   // of one that waits; "": it gave no name
     bool waits;
     bool begun;                       // the library has it, and can cancel it; under the lock
     bool unwanted;                    // it was to be cancelled before that
@@ -228,6 +230,8 @@ struct json *outcomes_json(const struct later_answer *a);
 
 // ---- receive.c
 void receive_end_all(struct server *s); // those that wait get nothing
+// [{"name", "receives"}]: those of a queue that wait here.
+struct json *receive_waiting(struct server *s, const char *queue);
 void receive_over(struct exchange *x, bool delivered);
 // Another node has answered it; body: what it gave, empty if that were no messages.
 void receive_relayed(struct exchange *x, struct bytes body);

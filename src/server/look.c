@@ -190,6 +190,7 @@ void handle_workers(struct exchange *x)
     }
     memory_free(workers);
     json_take(o, "workers", list);
+    json_take(o, "waiting", receive_waiting(x->server, x->queue));
     if (code) {
         json_free(o);
         answer_error(x, &error);

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
@@ -78,10 +79,11 @@ static void end_lost(struct exchange *lost)
     httpd_drop(http);
 }
 
-static bool wait_begin(struct exchange *x)
+static bool wait_begin(struct exchange *x, const char *worker)
 {
     struct server *s = x->server;
     struct share *taken_from = NULL;
+    (void)snprintf(x->worker, sizeof x->worker, "%s", worker ? worker : "");
     (void)pthread_mutex_lock(&s->lock);
     x->waits =
         !atomic_load(&s->stopping) && share_take(&s->waiters, &x->waiting, x->client, &taken_from);
@@ -111,6 +113,36 @@ static void wait_end(struct exchange *x)
     s->waiting_len--;
     share_give(&s->waiters, &x->waiting);
     (void)pthread_mutex_unlock(&s->lock);
+}
+
+typedef char worker_name[WORKER_NAME_MAX];
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+// The names are copied under the lock and counted without it: thousands may wait.
+struct json *receive_waiting(struct server *s, const char *queue)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    worker_name *names = memory_zeroed(s->waiting_len + 1, sizeof *names);
+    size_t len = 0;
+    for (const struct exchange *x = s->waiting; x; x = x->next)
+        if (strcmp(x->queue, queue) == 0) memcpy(names[len++], x->worker, sizeof *names);
+    (void)pthread_mutex_unlock(&s->lock);
+    qsort(names, len, sizeof *names, compare_names);
+    struct json *list = json_list_new();
+    for (size_t i = 0, same; i < len; i += same) {
+        for (same = 1; i + same < len && strcmp(names[i], names[i + same]) == 0;)
+            same++;
+        struct json *row = json_new();
+        json_text(row, "name", names[i]);
+        json_number(row, "receives", (int64_t)same);
+        json_list_take(list, row);
+    }
+    memory_free(names);
+    return list;
 }
 
 // Nothing was given, and nothing will be.
@@ -335,7 +367,7 @@ static bool may_wait(struct exchange *x, struct sluice_receive *ask)
         ask->wait_ms -= (clock_boot_ns() - x->began_ns) / 1000000;
         if (ask->wait_ms < 0 || is_unwanted(x)) ask->wait_ms = 0;
     }
-    if (ask->wait_ms <= 0 || x->waits || wait_begin(x)) return true;
+    if (ask->wait_ms <= 0 || x->waits || wait_begin(x, ask->worker)) return true;
     ask->wait_ms = 0;
     if (atomic_load(&x->server->stopping)) return true;
     x->crowded = x->acks; // which are not kept from being made

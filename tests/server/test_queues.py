@@ -8,6 +8,8 @@
     lists                               tell of every queue                       read: the others are left out
     /metrics                            tells of every queue                      read of all
 """
+import threading
+
 from harness import case, contains, holds, main, same, until
 from serving import Node
 
@@ -90,6 +92,28 @@ def a_list_names_the_scopes_of_the_token_and_the_dead_letter_queues(sluice):
         holds("deadLetterQueue" not in row("some", "jobs-dead"), "a queue without one names none")
     with Node(sluice) as open_node:
         same(open_node.does(200, "GET", "")["scopes"], ["read", "send", "work", "admin"], "without tokens")
+
+
+@case
+def receives_that_wait_are_listed_by_worker(sluice):
+    with Node(sluice) as node:
+        for queue in ("jobs", "other"):
+            node.does(201, "PUT", f"/{queue}")
+        asked = [("jobs", "w1"), ("jobs", "w1"), ("jobs", "w2"), ("other", "w3")]
+        threads = [threading.Thread(target=node.does, args=(200, "POST", f"/{queue}/receive"),
+                                    kwargs={"body": {"wait": "20s", "worker": worker}}, daemon=True)
+                   for queue, worker in asked]
+        for thread in threads:
+            thread.start()
+        waiting = lambda queue: node.does(200, "GET", f"/{queue}/workers")["waiting"]
+        both = [{"name": "w1", "receives": 2}, {"name": "w2", "receives": 1}]
+        until(lambda: waiting("jobs") == both, "three receives of jobs wait")
+        until(lambda: waiting("other") == [{"name": "w3", "receives": 1}], "the other queue has its own")
+        node.does(200, "POST", "/jobs/messages", {"messages": [{"body": "x"}] * 3})
+        node.does(200, "POST", "/other/messages", {"messages": [{"body": "x"}]})
+        for thread in threads:
+            thread.join()
+        same(waiting("jobs"), [], "after their answers")
 
 
 @case

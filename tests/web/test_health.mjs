@@ -74,7 +74,7 @@ await run({
       await page.visit("", node);
       const row = rowOf(page, "graveyard");
       await shows(row.locator(".letters-mark:visible"), "dead-letter queue");
-      await row.getByText("of mail, orders").waitFor();
+      await row.getByText("of mail and orders").waitFor();
       await shows(row.locator(".cell-dead a"), "1");
       await shows(row.locator(".status .badge"), "1 dead letter");
       await shows(page.locator(".trouble-dead strong"), "1 dead message");
@@ -117,7 +117,7 @@ await run({
       page.expected.push("ERR_", "502");
       await node.kill();
       await alarm.waitFor();
-      await shows(page.locator("#outage-text"), "The node does not answer");
+      await shows(page.locator("#outage-text"), "The node does not answer.");
       await until(
         async () =>
           /^Last seen .+ ago, at \d\d:\d\d:\d\d\. Trying again\.$/.test(
@@ -145,12 +145,24 @@ await run({
       }),
     );
     await page.visit("#/queues/readable");
-    await shows(page.locator("#outage-text"), "The store takes no writes: the disk is full");
+    await shows(page.locator("#outage-text"), "The store takes no writes: the disk is full.");
     same(
       await page.locator("body.stale").count(),
       0,
       "whether data that is fresh is dimmed",
     );
+  },
+
+  async a_worker_that_waits_for_messages_is_shown({ page, node }) {
+    await node.create("idle");
+    await page.visit("#/queues/idle/workers");
+    await page.getByText("No active workers").waitFor();
+    const got = node.ask("POST", "v1/queues/idle/receive", { wait: "20s", worker: "patient" });
+    const row = page.locator("tbody tr", { hasText: "patient" });
+    await row.getByText("waiting for messages").waitFor();
+    await node.send("idle", { body: "x" });
+    same((await got).messages.length, 1, "messages received");
+    await row.getByText("working", { exact: true }).waitFor();
   },
 
   async a_queue_that_cannot_be_read_is_told_first({ page, node }) {
