@@ -189,6 +189,7 @@ static void slot_take(struct slot *s, const struct sluice_message *m, int64_t as
     (void)snprintf(s->id, sizeof s->id, "%s", m->id);
     (void)snprintf(s->token, sizeof s->token, "%s", m->token);
     s->attempt = m->attempt;
+    s->retries = m->retries;
     s->started_ms = work_now_ms();
     s->lease_ms = m->lease_ms;
     s->deadline_ms = asked_ms + m->lease_ms;

@@ -194,6 +194,8 @@ static void give_back(struct slot *s, const struct sluice_message *m)
     s->state = SLOT_SETTLING;
     (void)snprintf(s->id, sizeof s->id, "%s", m->id);
     (void)snprintf(s->token, sizeof s->token, "%s", m->token);
+    s->attempt = m->attempt;
+    s->retries = m->retries;
     s->lease_ms = m->lease_ms;
     s->renew_at_ms = work_now_ms() + m->lease_ms / 3;
     s->deadline_ms = work_now_ms() + m->lease_ms;

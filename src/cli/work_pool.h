@@ -101,6 +101,7 @@ struct slot {
     char id[SLUICE_ID_MAX];
     char token[SLUICE_TOKEN_MAX]; // "" when it has none
     uint32_t attempt;
+    uint32_t retries; // as claimed
     int64_t started_ms;
     int64_t lease_ms;    // as claimed
     int64_t deadline_ms; // ours, never later than the store's

@@ -78,18 +78,37 @@ static enum work_end end_of(enum settle_word word, const struct sluice_outcome *
     return word == WORD_ACK ? END_PROCESSED : END_RETRYING;
 }
 
+// Which end the message's present state proves. A finished message says no more than that: after an
+// ack it was processed, after a failure the dead-letter queue has it.
+static enum work_end end_shown(const struct slot *s, enum settle_word word,
+                               const struct sluice_message *m)
+{
+    bool finished = strcmp(m->state, "finished") == 0, dead = strcmp(m->state, "dead") == 0,
+         outbound = strcmp(m->state, "outbound") == 0;
+    switch (word) {
+    case WORD_ACK:
+        return finished ? END_PROCESSED : END_LOST;
+    case WORD_FAIL:
+        if (finished || dead || outbound) return END_DEAD;
+        return m->retries > s->retries ? END_RETRYING : END_LOST;
+    case WORD_RELEASE:
+        break;
+    }
+    // A lock that expires counts a delivery, one that is given back does not.
+    bool waits = !finished && !dead && !outbound && strcmp(m->state, "locked") != 0;
+    return waits && m->attempt < s->attempt ? END_RELEASED : END_LOST;
+}
+
 // Refused after an answer was lost: did the lost one do it?
-static enum work_end look_up(struct slot *s, enum settle_word word)
+static enum work_end look_up(struct slot *s, enum settle_word word,
+                             const struct sluice_outcome *outcome)
 {
     struct sluice *store = atomic_load(&s->pool->store);
     struct sluice_batch *b = NULL;
     enum work_end end = END_LOST;
-    if (sluice_show(store, s->pool->options.queue, s->id, &b, NULL) == SLUICE_OK && b->len == 1) {
-        const char *state = b->messages[0].state;
-        if (word == WORD_ACK && strcmp(state, "processed") == 0) end = END_PROCESSED;
-        if (word == WORD_FAIL && strcmp(state, "delayed") == 0) end = END_RETRYING;
-        if (word == WORD_FAIL && strcmp(state, "dead") == 0) end = END_DEAD;
-    }
+    if (strcmp(outcome->reason, "lock-expired") == 0) return END_LOST;
+    if (sluice_show(store, s->pool->options.queue, s->id, &b, NULL) == SLUICE_OK && b->len == 1)
+        end = end_shown(s, word, &b->messages[0]);
     sluice_batch_free(b);
     return end;
 }
@@ -115,7 +134,7 @@ enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
         struct sluice_error error = {.code = SLUICE_OK};
         enum sluice_code code = say(s, word, reason, &outcome, &error);
         if (code == SLUICE_OK) return end_of(word, &outcome);
-        if (!undecided(code)) return asked_before ? look_up(s, word) : END_LOST;
+        if (!undecided(code)) return asked_before ? look_up(s, word, &outcome) : END_LOST;
         asked_before |= code == SLUICE_UNKNOWN;
         face_trouble(s->pool, "%s is not settled yet: %s", s->id, error.message);
         if (atomic_load(&s->pool->order) == WORK_AT_ONCE) return END_LOST;
