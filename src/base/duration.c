@@ -2,6 +2,8 @@
 // Durations as people type them: a number, a unit, nothing else.
 #include "base/duration.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 const struct duration_unit duration_units[DURATION_UNITS] = {
@@ -66,4 +68,14 @@ bool duration_read_ms(const char *text, int64_t *ms)
 {
     const char *at = text;
     return (digits_take(&at, ms) && *at == '\0') || duration_read(text, ms);
+}
+
+const char *duration_exact(int64_t ms, char out[static DURATION_TEXT_MAX])
+{
+    const struct duration_unit *unit = &duration_units[DURATION_UNITS - 1];
+    if (ms == unit->ms) unit--;
+    while (unit > duration_units && (ms < unit->ms || ms % unit->ms != 0))
+        unit--;
+    (void)snprintf(out, DURATION_TEXT_MAX, "%" PRId64 "%s", ms / unit->ms, unit->name);
+    return out;
 }

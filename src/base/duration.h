@@ -23,3 +23,7 @@ struct duration_unit {
 };
 #define DURATION_UNITS 5
 extern const struct duration_unit duration_units[DURATION_UNITS]; // the smallest first
+
+#define DURATION_TEXT_MAX 32
+// "30s", "1500ms", "24h", "7d": exact, in the largest unit that divides it; days from two on.
+const char *duration_exact(int64_t ms, char out[static DURATION_TEXT_MAX]);

@@ -40,15 +40,6 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
     return out;
 }
 
-const char *duration_exact(int64_t ms, char out[static TEXT_MAX])
-{
-    const struct duration_unit *unit = &duration_units[DURATION_UNITS - 1];
-    while (unit > duration_units && (ms < unit->ms || ms % unit->ms != 0))
-        unit--;
-    (void)snprintf(out, TEXT_MAX, "%" PRId64 "%s", ms / unit->ms, unit->name);
-    return out;
-}
-
 // ---- moments
 
 struct moment {

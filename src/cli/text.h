@@ -20,8 +20,6 @@ bool text_to_moment(const char *text, int64_t *out);
 #define TEXT_MAX    48
 // "0ms", "450ms", "3.2s", "4m 10s", "2h 5m", "3d 4h": for people, rounded.
 const char *duration_text(int64_t ms, char out[static TEXT_MAX]);
-// "30s", "1500ms": exact, in the largest unit that divides it.
-const char *duration_exact(int64_t ms, char out[static TEXT_MAX]);
 // "2030-01-31 12:00:00.250" in local time; "-" for 0.
 const char *moment_text(int64_t ms, char out[static TEXT_MAX]);
 // "1,234,567"

@@ -279,25 +279,46 @@ static bool parse(const struct row *row, const char *text, uint64_t *v)
     }
 }
 
-static void allowed(const struct row *row, char *out, size_t out_len)
+// A number as people read it: "30s", "64MiB", "1.5".
+static void print_readable(enum kind kind, unsigned long long v, char *out, size_t out_len)
 {
-    unsigned long long min = row->min, max = row->max;
-    switch (row->kind) {
+    static const char *const sizes[] = {"B", "KiB", "MiB", "GiB"};
+    char time[DURATION_TEXT_MAX];
+    size_t size = 0, len = 0;
+    switch (kind) {
     case KIND_TIME:
-        (void)snprintf(out, out_len, "a time from %llums to %llums, such as 1500ms, 30s or 5m", min,
-                       max);
+        (void)snprintf(out, out_len, "%s", duration_exact((int64_t)v, time));
         break;
     case KIND_BYTES:
-        (void)snprintf(out, out_len, "a size from %llu to %llu bytes, such as 4096 or 256KiB", min,
-                       max);
+        for (; v > 0 && v % 1024 == 0 && size + 1 < sizeof sizes / sizeof *sizes; size++)
+            v /= 1024;
+        (void)snprintf(out, out_len, "%llu%s", v, sizes[size]);
         break;
     case KIND_FRACTION:
-        (void)snprintf(out, out_len, "a number from %llu.%03llu to %llu.%03llu, such as 1.5",
-                       min / 1000, min % 1000, max / 1000, max % 1000);
+        len = (size_t)snprintf(out, out_len, "%llu.%03llu", v / 1000, v % 1000);
+        while (len > 0 && (out[len - 1] == '0' || out[len - 1] == '.')) {
+            bool dot = out[--len] == '.';
+            out[len] = '\0';
+            if (dot) break;
+        }
         break;
     default:
-        (void)snprintf(out, out_len, "a whole number from %llu to %llu", min, max);
+        (void)snprintf(out, out_len, "%llu", v);
         break;
+    }
+}
+
+static const char *kind_words(enum kind kind)
+{
+    switch (kind) {
+    case KIND_TIME:
+        return "a duration such as 1500ms, 30s or 5m";
+    case KIND_BYTES:
+        return "a size such as 4096 or 256KiB";
+    case KIND_FRACTION:
+        return "a number such as 1.5";
+    default:
+        return "a whole number";
     }
 }
 
@@ -368,14 +389,18 @@ enum err config_set(struct queue_config *c, const char *key, const char *value,
     const struct row *row = &rows[f];
     if (row->kind == KIND_NAME) return set_name(c, key, value, error);
     uint64_t v = 0;
-    if (parse(row, value, &v) && v >= row->min && v <= row->max) {
+    bool read = parse(row, value, &v);
+    if (read && v >= row->min && v <= row->max) {
         put(c, (enum field)f, v);
         return ERR_OK;
     }
     if (row->words) return refuse(error, "%s \"%.100s\" is not one of %s", key, value, row->words);
-    char range[120];
-    allowed(row, range, sizeof range);
-    return refuse(error, "%s \"%.100s\" is not %s", key, value, range);
+    char low[32], high[32];
+    print_readable(row->kind, row->min, low, sizeof low);
+    print_readable(row->kind, row->max, high, sizeof high);
+    return refuse(error, "%s \"%.100s\" %s%s%s between %s and %s", key, value,
+                  read ? "must be" : "is not ", read ? "" : kind_words(row->kind), read ? "" : ",",
+                  low, high);
 }
 
 // ---- the whole
@@ -384,10 +409,13 @@ enum err config_check(const struct queue_config *c, const char *name, struct con
 {
     for (size_t f = 0; f < FIELD_COUNT; f++) {
         uint64_t v = get(c, (enum field)f);
-        if (v < rows[f].min || v > rows[f].max)
-            return refuse(error, "%s %llu is not from %llu to %llu", rows[f].key,
-                          (unsigned long long)v, (unsigned long long)rows[f].min,
-                          (unsigned long long)rows[f].max);
+        char texts[3][32];
+        if (v >= rows[f].min && v <= rows[f].max) continue;
+        print_readable(rows[f].kind, v, texts[0], sizeof texts[0]);
+        print_readable(rows[f].kind, rows[f].min, texts[1], sizeof texts[1]);
+        print_readable(rows[f].kind, rows[f].max, texts[2], sizeof texts[2]);
+        return refuse(error, "%s %s must be between %s and %s", rows[f].key, texts[0], texts[1],
+                      texts[2]);
     }
     const char *dead = c->dead_letter_queue;
     static const char *const modes[] = {"retry", "dead-letter", "hybrid"};
@@ -403,11 +431,13 @@ enum err config_check(const struct queue_config *c, const char *name, struct con
                       "failureStrategy.deadLetterQueue \"%s\" is the queue itself; name another "
                       "queue",
                       dead);
+    char initial[DURATION_TEXT_MAX], max[DURATION_TEXT_MAX];
     if (c->backoff.initial_ms > c->backoff.max_ms)
         return refuse(error,
-                      "failureStrategy.backoff.initial \"%lldms\" is more than "
-                      "failureStrategy.backoff.max \"%lldms\"",
-                      (long long)c->backoff.initial_ms, (long long)c->backoff.max_ms);
+                      "failureStrategy.backoff.initial %s is more than "
+                      "failureStrategy.backoff.max %s",
+                      duration_exact(c->backoff.initial_ms, initial),
+                      duration_exact(c->backoff.max_ms, max));
     return ERR_OK;
 }
 
@@ -464,6 +494,15 @@ bool config_print(const struct queue_config *c, size_t index, struct config_pair
         (void)snprintf(out->value, sizeof out->value, "%llu", v);
         break;
     }
+    return true;
+}
+
+bool config_show(const struct queue_config *c, size_t index, struct config_pair *out)
+{
+    if (!config_print(c, index, out)) return false;
+    enum kind kind = rows[index].kind;
+    if (kind == KIND_TIME || kind == KIND_BYTES || kind == KIND_FRACTION)
+        print_readable(kind, get(c, (enum field)index), out->value, sizeof out->value);
     return true;
 }
 

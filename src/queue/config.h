@@ -78,6 +78,8 @@ struct config_pair {
     char value[QUEUE_NAME_MAX + 1];
 };
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out);
+// The same with values for people, which config_set takes too: "30s", "1MiB", "1.5".
+bool config_show(const struct queue_config *c, size_t index, struct config_pair *out);
 
 void config_encode(const struct queue_config *c, struct buf *out);
 MUST_USE enum err config_decode(struct reader *r,

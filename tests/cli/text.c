@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Durations, times and numbers, in and out.
 #include "cli/text.h"
+#include "base/duration.h"
 #include "cli/table.h"
 #include "unit.h"
 #include "json/json.h"
@@ -23,7 +24,7 @@ static void durations_are_written(void **state)
     assert_string_equal(duration_exact(30000, out), "30s");
     assert_string_equal(duration_exact(1500, out), "1500ms");
     assert_string_equal(duration_exact(300000, out), "5m");
-    assert_string_equal(duration_exact(86400000, out), "1d");
+    assert_string_equal(duration_exact(86400000, out), "24h");
     assert_string_equal(duration_exact(0, out), "0ms");
 }
 
