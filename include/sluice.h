@@ -98,8 +98,9 @@ struct sluice_setting {
 
 /*
  * Creates a queue. SLUICE_CONFLICT: it exists (with other settings). Creating one that exists with
- * the same settings is fine. SLUICE_INVALID names the setting that is not possible. A dead-letter
- * queue that does not exist is created too.
+ * the same settings is SLUICE_OK, and error->reason is "exists" then; it is empty after a creation.
+ * SLUICE_INVALID names the setting that is not possible. A dead-letter queue that does not exist is
+ * created too.
  */
 SLUICE_API enum sluice_code sluice_queue_create(struct sluice *s, const char *queue,
                                                 const struct sluice_setting *settings,
@@ -342,7 +343,7 @@ struct sluice_stats {
     uint64_t sent;         /* ever; the sum of the above */
     uint64_t duplicates;   /* sends answered by their dedup key */
     uint64_t workers;      /* holding locks, or registered */
-    int64_t oldest_age_ms; /* of the oldest message that waits; 0: none */
+    int64_t oldest_age_ms; /* how long the oldest ready message is ready; 0: none is */
     uint64_t entries;      /* committed to the journal */
     uint64_t requests;     /* made to the store by this handle, all queues */
     /*

@@ -67,6 +67,51 @@ enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char
     return refuse(error, err, "store", "queue %s: %s", queue, why);
 }
 
+enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code, size_t done,
+                               size_t all, const char *parts)
+{
+    if (code != SLUICE_UNAVAILABLE) return code;
+    if (!error) return SLUICE_UNKNOWN;
+    error->code = SLUICE_UNKNOWN;
+    size_t len = strlen(error->message);
+    (void)snprintf(error->message + len, sizeof error->message - len,
+                   "; it was applied to %zu of %zu %s, ask again", done, all, parts);
+    return SLUICE_UNKNOWN;
+}
+
+static void copy_config(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(struct queue_config *)ctx = *machine_config(m);
+}
+
+bool queue_known_config(struct open_queue *q, struct queue_config *out)
+{
+    struct desk *d;
+    if (queue_desk(q, 0, &d, NULL)) return false;
+    desk_look(d, copy_config, out);
+    return true;
+}
+
+void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_len)
+{
+    struct queue_config config;
+    struct config_pair limit = {.value = ""};
+    (void)refuse_reason(error, REASON_TOO_LARGE, q->row.name);
+    if (!error || !queue_known_config(q, &config)) return;
+    for (size_t i = 0; config_show(&config, i, &limit); i++)
+        if (strcmp(limit.key, "maxMessageBytes") == 0) break;
+    (void)snprintf(error->field, sizeof error->field, "body");
+    if (body_len > 0)
+        (void)snprintf(error->message, sizeof error->message,
+                       "body has %zu bytes; queue %s allows %s (maxMessageBytes)", body_len,
+                       q->row.name, limit.value);
+    else
+        (void)snprintf(error->message, sizeof error->message,
+                       "body is too large: queue %s allows %s (maxMessageBytes)", q->row.name,
+                       limit.value);
+}
+
 enum sluice_code refuse_ended(struct sluice_error *error, const char *queue)
 {
     enum sluice_code code =

@@ -76,6 +76,16 @@ enum sluice_code refuse_store(const struct sluice *s, struct sluice_error *error
 enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char *queue,
                             const char *why);
 // A stream of events is at its end, for its queue was deleted.
+// Of a call that was applied to some of its parts, UNAVAILABLE ("not applied") is not true: it
+// becomes UNKNOWN, and the sentence says to how many. Other codes stay.
+enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code, size_t done,
+                               size_t all, const char *parts);
+// The configuration as it was folded last, without asking the store. False: it cannot be opened.
+bool queue_known_config(struct open_queue *q, struct queue_config *out);
+// A body over maxMessageBytes; body_len 0: how much it has is not known here.
+void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_len);
+// After sluice_queue_create went well: was there one before?
+void note_existed(struct sluice_error *error, bool existed);
 enum sluice_code refuse_ended(struct sluice_error *error, const char *queue);
 // The outcome of an op: ERR_OK, or a refusal with the reason its result gives.
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,

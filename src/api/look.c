@@ -303,21 +303,14 @@ enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
 
 // ---- statistics
 
+#define WAITING_MAX 8 // looked at for the one that waits longest
+
 struct stats_look {
     struct sluice_stats *out;
-    struct place oldest; // of the oldest message that waits; slot 0: none
+    struct message_view waiting[WAITING_MAX]; // the first that are ready
+    size_t waiting_len;
     int64_t now;
 };
-
-static void find_oldest(struct stats_look *l, const struct machine *m, int64_t now)
-{
-    struct message_view ready, delayed;
-    size_t a = machine_list(m, STATE_READY, 0, now, &ready, 1);
-    size_t b = machine_list(m, STATE_DELAYED, 0, now, &delayed, 1);
-    if (a == 0 && b == 0) return;
-    bool first_is_delayed = a == 0 || (b > 0 && delayed.seq < ready.seq);
-    l->oldest = first_is_delayed ? delayed.place : ready.place;
-}
 
 static void add_requests(struct sluice_requests *to, const struct cost *c)
 {
@@ -358,19 +351,32 @@ static void add_stats(void *ctx, const struct machine *m, int64_t now)
     struct worker_view w;
     for (size_t i = 0; machine_worker(m, i, &w); i++)
         if (w.open > 0 || w.capacity > 0) l->out->workers++;
-    find_oldest(l, m, now);
+    l->waiting_len = machine_list(m, STATE_READY, 0, now, l->waiting, WAITING_MAX);
 }
 
+// When it was ready for the first time.
+static int64_t due_at(const struct delivery *d)
+{
+    const struct message *m = &d->message;
+    if (m->when == WHEN_DUE && m->when_ms > d->sent_at) return m->when_ms;
+    return m->when == WHEN_DELAY ? d->sent_at + m->when_ms : d->sent_at;
+}
+
+// Messages wait the longer the earlier they were sent, but for those that were sent with a delay:
+// the first without one ends the search.
 static void note_age(struct desk *d, const struct stats_look *l)
 {
-    if (l->oldest.slot == 0) return;
-    struct desk_answer answer;
-    desk_answer_init(&answer);
-    if (!desk_fetch(d, &l->oldest, 1, &answer)) {
-        int64_t age = l->now - answer.deliveries[0].sent_at;
-        if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
+    bool delayed = true;
+    for (size_t i = 0; delayed && i < l->waiting_len; i++) {
+        struct desk_answer answer;
+        desk_answer_init(&answer);
+        if (!desk_fetch(d, &l->waiting[i].place, 1, &answer)) {
+            int64_t age = l->now - due_at(&answer.deliveries[0]);
+            if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
+            delayed = answer.deliveries[0].message.when != WHEN_NOW;
+        }
+        desk_answer_done(&answer);
     }
-    desk_answer_done(&answer);
 }
 
 static uint64_t requests_made(const struct sluice *s)

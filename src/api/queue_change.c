@@ -91,6 +91,7 @@ static enum sluice_code configure(struct open_queue *q, const struct queue_confi
         entropy_fill(op.request.bytes, sizeof op.request.bytes);
         configure_encode(&payload, &op);
         code = do_on_shard(q, shard, (struct op){OP_CONFIGURE, buf_bytes(&payload)}, error);
+        if (shard > 0) code = refuse_partly(error, code, shard, q->row.birth.shards, "shards");
     }
     return code;
 }

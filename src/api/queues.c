@@ -177,7 +177,7 @@ static enum sluice_code look_up(struct sluice *s, const char *name, struct catal
     store_answer_init(&answer);
     enum err err = catalog_find(s->store, name, row, &answer);
     if (err == ERR_NOT_FOUND) {
-        code = refuse(error, err, "queue", "there is no queue %s", name);
+        code = refuse(error, err, "queue", "queue \"%s\" does not exist", name);
         if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
     } else if (err) {
         code = refuse_store(s, error, err, name, &answer);
@@ -385,9 +385,9 @@ static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
         struct desk *d;
         code = queue_desk(q, shard, &d, error);
-        if (code) break;
-        enum err err = desk_do(d, op, &answer);
-        code = refuse_op(error, err, op.kind, &answer, q->row.name);
+        enum err err = code ? ERR_OK : desk_do(d, op, &answer);
+        if (!code) code = refuse_op(error, err, op.kind, &answer, q->row.name);
+        if (shard > 0) code = refuse_partly(error, code, shard, q->row.birth.shards, "shards");
         struct result result;
         if (!code && sum && !result_open(buf_bytes(&answer.body), op.kind, &result))
             *sum += result.value;
@@ -528,7 +528,7 @@ static enum sluice_code exists_already(struct sluice *s, const char *name,
     }
     if (code || *free) return code;
     struct config_pair a, b;
-    for (size_t i = 0; config_print(wanted, i, &a) && config_print(&present, i, &b); i++)
+    for (size_t i = 0; config_show(wanted, i, &a) && config_show(&present, i, &b); i++)
         if (strcmp(a.value, b.value) != 0)
             return refuse(error, ERR_CONFLICT, a.key, "queue %s exists, with %s %s instead of %s",
                           name, a.key, b.value, a.value);
@@ -536,18 +536,19 @@ static enum sluice_code exists_already(struct sluice *s, const char *name,
 }
 
 static enum sluice_code create_once(struct sluice *s, const struct catalog_row *row, bool *again,
-                                    struct sluice_error *error)
+                                    bool *existed, struct sluice_error *error)
 {
     struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
     *again = false;
     enum err err = catalog_create(s->store, row, &answer);
-    if (err == ERR_CONFLICT) return exists_already(s, row->name, &row->birth, again, error);
+    *existed = err == ERR_CONFLICT;
+    if (*existed) return exists_already(s, row->name, &row->birth, again, error);
     return err ? refuse_store(s, error, err, row->name, &answer) : SLUICE_OK;
 }
 
 static enum sluice_code create(struct sluice *s, const char *name, const struct queue_config *c,
-                               struct sluice_error *error)
+                               bool *existed, struct sluice_error *error)
 {
     struct catalog_row row = {.birth = *c};
     struct sluice_error own;
@@ -556,11 +557,18 @@ static enum sluice_code create(struct sluice *s, const char *name, const struct 
     entropy_fill(row.id.bytes, sizeof row.id.bytes);
     for (int tries = 0; tries < CREATE_TRIES; tries++) {
         bool again;
-        enum sluice_code code = create_once(s, &row, &again, e);
+        enum sluice_code code = create_once(s, &row, &again, existed, e);
         if (!again) return code;
     }
     return refuse(e, ERR_UNAVAILABLE, "queue",
                   "others create and delete queue %s all the time; try again", name);
+}
+
+void note_existed(struct sluice_error *error, bool existed)
+{
+    if (!error) return;
+    *error = (struct sluice_error){.code = SLUICE_OK};
+    if (existed) (void)snprintf(error->reason, sizeof error->reason, "exists");
 }
 
 enum sluice_code direct_queue_create(struct sluice *s, const char *queue,
@@ -568,11 +576,13 @@ enum sluice_code direct_queue_create(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
     struct queue_config c;
+    bool existed = false;
     config_defaults(&c);
     enum sluice_code code = queue_check_name(queue, error);
     if (!code) code = queue_change_config(&c, settings, settings_len, error);
     if (!code) code = queue_check_config(s, queue, &c, error);
-    if (!code) code = create(s, queue, &c, error);
+    if (!code) code = create(s, queue, &c, &existed, error);
     if (!code && c.dead_letter_queue[0] != 0) code = queue_ensure(s, c.dead_letter_queue, error);
+    if (!code) note_existed(error, existed);
     return code;
 }

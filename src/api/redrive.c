@@ -119,6 +119,14 @@ static enum sluice_code allowed(const struct redrive_where *where, const char *t
     return where->may ? where->may(where->ctx, to, error) : SLUICE_OK;
 }
 
+// A queue that cannot take the letters is not the one that is redriven.
+static enum sluice_code name_target(enum sluice_code code, struct sluice_error *error)
+{
+    if (code && error && strcmp(error->field, "queue") == 0)
+        (void)snprintf(error->field, sizeof error->field, "to");
+    return code;
+}
+
 // Sends the letters of a batch and acks them; the first thing that went wrong is the answer.
 static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
                                       const struct redrive_where *where,
@@ -136,7 +144,7 @@ static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
         }
         struct sluice_error *e = first ? NULL : error;
         enum sluice_code code = allowed(where, to, e);
-        if (!code) code = send_again(s, m, to, e);
+        if (!code) code = name_target(send_again(s, m, to, e), e);
         if (code) leave(left, token);
         if (!code) code = sluice_ack(s, queue, &token, 1, NULL, e);
         if (!code) (*done)++;
@@ -183,7 +191,7 @@ enum sluice_code redrive_where(struct sluice *s, const char *queue,
     if (!code && to && strcmp(to, queue) == 0)
         code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
     if (!code && to) code = allowed(where, to, error);
-    if (!code && to) code = queue_get(s, to, &target, error);
+    if (!code && to) code = name_target(queue_get(s, to, &target, error), error);
     // In this order: a letter that died here too is ready afterwards, and counted once.
     if (!code) code = redrive_letters(s, queue, where, max, &done, error);
     if (!code) code = redrive_in_place(q, max, &done, error);

@@ -8,9 +8,11 @@
 #include "net/plain.h"
 #include "os/clock.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TIMEOUT_MS     30000
 #define TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
@@ -38,6 +40,15 @@ static enum sluice_code take_url(struct remote *r, const char *url, struct sluic
         return refuse(error, ERR_INVALID, "store", "the URL of the node is too long");
     memcpy(r->url, url, len);
     return SLUICE_OK;
+}
+
+// Of a node by TLS: libcurl would blame the connection.
+static enum sluice_code check_certificates(const struct remote *r, const char *ca,
+                                           struct sluice_error *error)
+{
+    if (strncmp(r->url, "https://", 8) != 0 || access(ca, R_OK) == 0) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "SLUICE_CA", "SLUICE_CA: cannot read %.200s: %s", ca,
+                  strerror(errno));
 }
 
 static bool is_token(const char *text)
@@ -94,6 +105,11 @@ static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
     http_call_init(&call, ask.method, NULL);
     enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
     if (code && error) add_hint(r, &call, error);
+    if (!code && http_header(&call, PEER_HEADER).len == 0)
+        code = refuse(error, ERR_INVALID, "store",
+                      "%.200s is not a Sluice node; check the URL (a node listens on 7333 by "
+                      "default)",
+                      r->url);
     return code;
 }
 
@@ -123,6 +139,7 @@ static enum sluice_code open_node(const char *url, const struct owner_name *name
     if (r->handle.timeout_ms > TIMEOUT_MAX_MS) r->handle.timeout_ms = TIMEOUT_MAX_MS;
     fork_guard_init(&r->guard);
     enum sluice_code code = take_url(r, url, error);
+    if (!code && config.ca_file) code = check_certificates(r, ca, error);
     if (!code) code = take_token(r, options, error);
     if (!code) r->http = http_new(&config);
     if (!code) r->plain = plain_new(r->url);

@@ -7,6 +7,7 @@
 #include "api/wire.h"
 #include "base/check.h"
 #include "base/digits.h"
+#include "net/http_text.h"
 #include "net/plain.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -154,7 +155,14 @@ static void blame_status(const struct http_call *call, struct sluice_error *out)
                    : status == 413 || status == 429                                   ? ERR_LIMIT
                    : status == 500 || status == 502 || status == 503 || status == 504 ? ERR_UNKNOWN
                                                                                       : ERR_INVALID;
-    (void)refuse(out, err, "store", "the answer is status %d, and not from a node", status);
+    char place[HTTP_PLACE_MAX] = "";
+    if (call->url) http_place(call->url, place);
+    bool secure = call->url && strncmp(call->url, "https:", 6) == 0;
+    (void)refuse(out, err, "store",
+                 err == ERR_INVALID ? "http%s://%s answered %d and is not a Sluice node; check the "
+                                      "URL (a node listens on 7333 by default)"
+                                    : "http%s://%s answered %d, and not as a Sluice node does",
+                 secure ? "s" : "", place, status);
 }
 
 enum sluice_code ask_read_error(const struct http_call *call, struct sluice_error *out)

@@ -141,8 +141,15 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
     } while (done < len);
     buf_done(&sending.body);
     http_call_done(&sending.call);
+    size_t taken = 0;
+    bool in_doubt = false;
+    for (size_t i = 0; i < len; i++) {
+        taken += answers[i].code == SLUICE_OK;
+        in_doubt = in_doubt || answers[i].code == SLUICE_UNKNOWN;
+    }
     if (!sent) memory_free(answers);
-    return sending.code;
+    return taken > 0 || in_doubt ? refuse_partly(error, sending.code, taken, len, "messages")
+                                 : sending.code;
 }
 
 // ---- receive

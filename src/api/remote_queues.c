@@ -79,31 +79,39 @@ static void write_settings(const struct sluice_setting *settings, size_t len, st
     json_write(o, to);
 }
 
+// *status: of the answer; 0 when an earlier try may have been carried out and tells more.
 static enum sluice_code put_settings(struct sluice *s, const char *queue, const char *method,
-                                     const struct sluice_setting *settings, size_t len,
+                                     const struct sluice_setting *settings, size_t len, int *status,
                                      struct sluice_error *error)
 {
+    bool again = false;
     CLEANUP(http_call_done) struct http_call call;
     CLEANUP(buf_done) struct buf body;
     http_call_init(&call, method, NULL);
     buf_init(&body, SIZE_MAX);
     write_settings(settings, len, &body);
     struct ask ask = {.kind = ASK_AGAIN, .method = method, .body = buf_bytes(&body)};
-    return ask_queue(remote_of(s), queue, "", &ask, &call, NULL, error);
+    enum sluice_code code = ask_queue(remote_of(s), queue, "", &ask, &call, &again, error);
+    *status = again ? 0 : call.status;
+    return code;
 }
 
 enum sluice_code remote_queue_create(struct sluice *s, const char *queue,
                                      const struct sluice_setting *settings, size_t len,
                                      struct sluice_error *error)
 {
-    return put_settings(s, queue, "PUT", settings, len, error);
+    int status;
+    enum sluice_code code = put_settings(s, queue, "PUT", settings, len, &status, error);
+    if (!code) note_existed(error, status == 200);
+    return code;
 }
 
 enum sluice_code remote_queue_set(struct sluice *s, const char *queue,
                                   const struct sluice_setting *settings, size_t len,
                                   struct sluice_error *error)
 {
-    return put_settings(s, queue, "PATCH", settings, len, error);
+    int status;
+    return put_settings(s, queue, "PATCH", settings, len, &status, error);
 }
 
 // ---- show and list

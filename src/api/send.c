@@ -39,6 +39,8 @@ struct sending {
     uint32_t op_number; // makes every op's request id another
     bool refused;       // some message of the op, for want of room
     bool remembered;    // such a refusal, by its op's request id
+    size_t taken;       // messages
+    bool in_doubt;      // what became of some op is not known
 };
 
 static struct bytes text(const char *t)
@@ -105,11 +107,15 @@ static uint32_t shard_of(const struct open_queue *q, const struct sluice_send *m
     return (uint32_t)(h % shards);
 }
 
-static void note_refusal(struct sending *s, enum sluice_code code, enum reason reason)
+// Of the message with this index.
+static void note_refusal(struct sending *s, size_t index, enum sluice_code code, enum reason reason)
 {
     if (s->code || code == SLUICE_OK) return;
     s->code = code;
-    if (reason != REASON_NONE) (void)refuse_reason(s->error, reason, s->queue->row.name);
+    if (reason == REASON_TOO_LARGE)
+        refuse_large(s->error, s->queue, s->parcels ? s->parcels[index].message->body_len : 0);
+    else if (reason != REASON_NONE)
+        (void)refuse_reason(s->error, reason, s->queue->row.name);
 }
 
 static void note_rows(struct sending *s, uint32_t shard, struct result *result, enum err err)
@@ -119,8 +125,10 @@ static void note_rows(struct sending *s, uint32_t shard, struct result *result, 
         bool told = send_row_next(result, &row);
         enum reason reason = told ? row.reason : result->reason;
         enum err mine = told ? reason_err(reason) : err;
-        note_refusal(s, (enum sluice_code)mine, reason);
+        note_refusal(s, s->members[i], (enum sluice_code)mine, reason);
         s->refused = s->refused || mine == ERR_LIMIT;
+        s->taken += !mine;
+        s->in_doubt = s->in_doubt || mine == ERR_UNKNOWN;
         if (!s->sent) continue;
         struct sluice_sent *sent = &s->sent[s->members[i]];
         *sent = (struct sluice_sent){.code = (enum sluice_code)mine,
@@ -132,6 +140,7 @@ static void note_rows(struct sending *s, uint32_t shard, struct result *result, 
 static void note_failure(struct sending *s, enum sluice_code code)
 {
     if (!s->code) s->code = code;
+    s->in_doubt = s->in_doubt || code == SLUICE_UNKNOWN;
     for (uint32_t i = 0; s->sent && i < s->count; i++)
         s->sent[s->members[i]] = (struct sluice_sent){.code = code};
 }
@@ -232,7 +241,7 @@ static bool note_refused(struct sending *s, size_t index)
     enum reason reason = s->parcels[index].refused;
     if (reason == REASON_NONE) return false;
     enum sluice_code code = (enum sluice_code)reason_err(reason);
-    note_refusal(s, code, reason);
+    note_refusal(s, index, code, reason);
     if (s->sent) s->sent[index] = (struct sluice_sent){.code = code};
     return true;
 }
@@ -359,23 +368,17 @@ static enum sluice_code send_once(struct open_queue *q, struct parcel *parcels, 
     buf_done(&sending.payload);
     memory_free(sending.members);
     *remembered = sending.remembered;
-    return sending.code;
+    bool partly = sending.taken > 0 || sending.in_doubt;
+    return partly ? refuse_partly(error, sending.code, sending.taken, len, "messages")
+                  : sending.code;
 }
 
 // ---- backpressure=block: what found no room is sent again until there is some
 
-static void look_at_pressure(void *ctx, const struct machine *m, int64_t now)
-{
-    (void)now;
-    *(bool *)ctx = machine_config(m)->backpressure == BACKPRESSURE_BLOCK;
-}
-
 static bool waits_for_room(struct open_queue *q)
 {
-    struct desk *d;
-    bool blocks = false;
-    if (queue_desk(q, 0, &d, NULL) == SLUICE_OK) desk_look(d, look_at_pressure, &blocks);
-    return blocks;
+    struct queue_config c;
+    return queue_known_config(q, &c) && c.backpressure == BACKPRESSURE_BLOCK;
 }
 
 // What is sent again must not arrive twice, even when the whole call is made again because its

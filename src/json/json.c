@@ -340,7 +340,7 @@ const char *json_kind_name(enum json_kind kind)
     static const char *const names[] = {
         [JSON_KIND_NULL] = "null",       [JSON_KIND_BOOL] = "true or false",
         [JSON_KIND_NUMBER] = "a number", [JSON_KIND_FRACTION] = "a fraction",
-        [JSON_KIND_TEXT] = "a text",     [JSON_KIND_LIST] = "a list",
+        [JSON_KIND_TEXT] = "a string",   [JSON_KIND_LIST] = "a list",
         [JSON_KIND_OBJECT] = "an object"};
     return names[kind];
 }

@@ -7,6 +7,7 @@
 #include "store/mem.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 struct gate {
@@ -16,6 +17,8 @@ struct gate {
     pthread_cond_t opened;
     bool closed;
     bool doubtful;
+    bool narrow;
+    char only[256]; // the log that takes appends; "": none yet
 };
 
 static struct gate *of(struct store *s)
@@ -69,7 +72,10 @@ static enum err gate_append(struct store *s, const char *log, uint64_t slot, str
     struct gate *g = of(s);
     (void)pthread_mutex_lock(&g->lock);
     bool doubtful = g->doubtful;
+    if (g->narrow && !g->only[0]) (void)snprintf(g->only, sizeof g->only, "%s", log);
+    bool shut = g->narrow && strcmp(log, g->only) != 0;
     (void)pthread_mutex_unlock(&g->lock);
+    if (shut) return answer_refuse(a, ERR_UNAVAILABLE, "the gate is shut");
     if (doubtful) return answer_refuse(a, ERR_UNKNOWN, "the gate does not say");
     return store_append(g->inner, log, slot, body, a);
 }
@@ -143,5 +149,14 @@ void store_gate_doubt(struct store *s, bool doubtful)
     struct gate *g = of(s);
     (void)pthread_mutex_lock(&g->lock);
     g->doubtful = doubtful;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void store_gate_narrow(struct store *s, bool narrow)
+{
+    struct gate *g = of(s);
+    (void)pthread_mutex_lock(&g->lock);
+    g->narrow = narrow;
+    g->only[0] = 0;
     (void)pthread_mutex_unlock(&g->lock);
 }

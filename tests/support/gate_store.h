@@ -9,3 +9,6 @@ struct store *store_gate_new(void);
 void store_gate_close(struct store *s, bool closed);
 // Appends are not made, and answered ERR_UNKNOWN.
 void store_gate_doubt(struct store *s, bool doubtful);
+// The first log that is appended to from now on is the only one that takes appends; appends to all
+// others are not made, and answered ERR_UNAVAILABLE.
+void store_gate_narrow(struct store *s, bool narrow);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that reach several shards, of which one takes no entries: what was done in part is never
+// called "not applied".
+#include "../conformance/store/support.h"
+#include "../support/gate_store.h"
+#include "../unit/unit.h"
+#include "api/inside.h"
+#include "os/clock.h"
+
+#include <string.h>
+
+#define MESSAGES   32
+#define TIMEOUT_MS 500
+
+// A shard that was refused pauses before it tries again, perhaps for longer than one call.
+#define AGAIN(call)                                                                                \
+    do {                                                                                           \
+        int64_t give_up = clock_boot_ms() + DEADLINE_MS;                                           \
+        while (call)                                                                               \
+            assert_true(clock_boot_ms() < give_up);                                                \
+    } while (0)
+
+struct rig {
+    struct store *gate;
+    struct sluice *s;
+};
+
+static void rig_open(struct rig *r)
+{
+    struct sluice_options options = {.timeout_ms = TIMEOUT_MS};
+    struct sluice_setting shards = {"shards", "4"};
+    struct sluice_error error;
+    r->gate = store_gate_new();
+    assert_int_equal(handle_open_take(r->gate, "mem:", &options, &r->s, &error), SLUICE_OK);
+    assert_int_equal(sluice_queue_create(r->s, "q", &shards, 1, &error), SLUICE_OK);
+}
+
+static enum sluice_code send_some(struct rig *r, const struct sluice_request *request,
+                                  struct sluice_sent *sent, struct sluice_error *error)
+{
+    struct sluice_send messages[MESSAGES] = {0};
+    for (size_t i = 0; i < MESSAGES; i++) {
+        messages[i].body = "x";
+        messages[i].body_len = 1;
+    }
+    return sluice_send(r->s, "q", messages, MESSAGES, request, sent, error);
+}
+
+static size_t count_taken(const struct sluice_sent *sent)
+{
+    size_t taken = 0;
+    for (size_t i = 0; i < MESSAGES; i++)
+        taken += sent[i].code == SLUICE_OK;
+    return taken;
+}
+
+static void a_batch_of_which_some_shards_took_messages_is_in_doubt(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_sent sent[MESSAGES];
+    struct sluice_error error;
+    struct sluice_request request = {.bytes = {1, 2, 3}};
+    rig_open(&r);
+    store_gate_narrow(r.gate, true);
+    assert_int_equal(send_some(&r, &request, sent, &error), SLUICE_UNKNOWN);
+    assert_int_equal(error.code, SLUICE_UNKNOWN);
+    size_t taken = count_taken(sent);
+    assert_true(taken > 0 && taken < MESSAGES);
+    assert_non_null(strstr(error.message, " of 32 messages"));
+    store_gate_narrow(r.gate, false);
+    AGAIN(send_some(&r, &request, sent, &error));
+    struct sluice_stats stats;
+    assert_int_equal(sluice_stats(r.s, "q", &stats, &error), SLUICE_OK);
+    assert_int_equal(stats.ready, MESSAGES); // none twice
+    sluice_close(r.s);
+}
+
+static void a_pause_of_some_shards_is_in_doubt(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_error error;
+    rig_open(&r);
+    store_gate_narrow(r.gate, true);
+    assert_int_equal(sluice_queue_pause(r.s, "q", &error), SLUICE_UNKNOWN);
+    assert_non_null(strstr(error.message, "1 of 4 shards"));
+    store_gate_narrow(r.gate, false);
+    AGAIN(sluice_queue_pause(r.s, "q", &error));
+    sluice_close(r.s);
+}
+
+static void a_change_of_some_shards_is_in_doubt(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_error error;
+    struct sluice_setting capacity = {"capacity", "5"};
+    rig_open(&r);
+    store_gate_narrow(r.gate, true);
+    assert_int_equal(sluice_queue_set(r.s, "q", &capacity, 1, &error), SLUICE_UNKNOWN);
+    store_gate_narrow(r.gate, false);
+    AGAIN(sluice_queue_set(r.s, "q", &capacity, 1, &error));
+    sluice_close(r.s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_of_which_some_shards_took_messages_is_in_doubt),
+        cmocka_unit_test(a_pause_of_some_shards_is_in_doubt),
+        cmocka_unit_test(a_change_of_some_shards_is_in_doubt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
