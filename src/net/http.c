@@ -364,6 +364,11 @@ static void say_failed(struct line *l, CURLcode code)
         http_say_timeout(c, place);
         break;
     case CURLE_SSL_CONNECT_ERROR:
+        if (http_is_plain(words)) {
+            say(c, "%s does not speak TLS; use http://%s", place, place);
+            break;
+        }
+        // fallthrough
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:

@@ -47,6 +47,12 @@ void http_place(const char *url, char place[HTTP_PLACE_MAX])
                             : ":80");
 }
 
+bool http_is_plain(const char *words)
+{
+    return strstr(words, "wrong version number") || strstr(words, "packet length too long") ||
+           strstr(words, "record layer failure");
+}
+
 bool http_is_status_line(struct bytes line)
 {
     return line.len >= 5 && memcmp(line.data, "HTTP/", 5) == 0; // no name has a slash in it

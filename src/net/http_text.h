@@ -9,6 +9,8 @@
 // "127.0.0.1:8000" of a URL, with the scheme's port where it names none, without user and password;
 // cut when it is long.
 void http_place(const char *url, char place[HTTP_PLACE_MAX]);
+// Are these OpenSSL's words for an answer in plain HTTP?
+bool http_is_plain(const char *words);
 bool http_is_status_line(struct bytes line);
 bool http_is_blank_line(struct bytes line);
 bool http_has_name(const char *line, const char *name); // "Name: value", in any case

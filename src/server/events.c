@@ -172,7 +172,9 @@ static enum sluice_code take_query(struct events_call *c, const struct exchange 
         } else if (strcmp(name, "from") == 0) {
             if (!x->last_event) from = value; // a client that comes back knows better
         } else {
-            *error = error_of(SLUICE_INVALID, "", name, "%.60s is not a parameter of events", name);
+            *error =
+                error_of(SLUICE_INVALID, "", name,
+                         "\"%.60s\" is not a parameter of this request: from, type, message", name);
             code = error->code;
         }
     }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DURATION_HINT "milliseconds as a number, or a text such as \"500ms\", \"30s\" or \"2h\""
+#define DURATION_HINT "milliseconds as a number, or a string such as \"500ms\", \"30s\" or \"2h\""
 
 // ---- memory
 
@@ -67,19 +67,20 @@ __attribute__((format(printf, 2, 3))) static enum sluice_code wrong(const struct
 
 static enum sluice_code wrong_kind(const struct place *p, enum json_kind got, const char *right)
 {
-    return wrong(p, "is %s; it should be %s", json_kind_name(got), right);
+    return wrong(p, "must be %s, not %s", right, json_kind_name(got));
 }
 
 // ---- values
 
 static enum sluice_code in_range(const struct place *p, const struct field *f, int64_t v, void *to)
 {
-    const char *unit = f->kind == FIELD_DURATION ? " ms" : "";
-    if (v < f->min || v > f->max)
-        return wrong(p, "of %" PRId64 "%s is not in %" PRId64 "..%" PRId64 "%s", v, unit, f->min,
-                     f->max, unit);
     *(int64_t *)to = v;
-    return SLUICE_OK;
+    if (v >= f->min && v <= f->max) return SLUICE_OK;
+    char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX];
+    if (f->kind == FIELD_DURATION)
+        return wrong(p, "must be between %s and %s, not %" PRId64 "ms", duration_exact(f->min, low),
+                     duration_exact(f->max, high), v);
+    return wrong(p, "must be between %" PRId64 " and %" PRId64 ", not %" PRId64, f->min, f->max, v);
 }
 
 static enum sluice_code read_duration(const struct place *p, const struct field *f,
@@ -90,14 +91,15 @@ static enum sluice_code read_duration(const struct place *p, const struct field 
     if (kind == JSON_KIND_NUMBER) return in_range(p, f, json_as_number(v), to);
     if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, DURATION_HINT);
     const char *text = (const char *)json_as_text(v).data;
-    if (!duration_read_ms(text, &ms))
+    if (!duration_read(text,
+                       &ms)) // a text of digits alone: seconds to one, milliseconds to another
         return wrong(p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
     return in_range(p, f, ms, to);
 }
 
 static enum sluice_code read_text(const struct place *p, const struct json *v, const char **to)
 {
-    if (json_kind(v) != JSON_KIND_TEXT) return wrong_kind(p, json_kind(v), "a text");
+    if (json_kind(v) != JSON_KIND_TEXT) return wrong_kind(p, json_kind(v), "a string");
     struct bytes text = json_as_text(v);
     if (memchr(text.data, 0, text.len)) return wrong(p, "has a zero byte in it");
     *to = (const char *)text.data;
@@ -129,13 +131,17 @@ static enum sluice_code read_headers(const struct place *p, struct json *v,
     const char *key;
     struct json *value;
     size_t count = 0;
-    if (json_kind(v) != JSON_KIND_OBJECT) return wrong_kind(p, json_kind(v), "an object of texts");
+    if (json_kind(v) != JSON_KIND_OBJECT)
+        return wrong_kind(p, json_kind(v), "an object of strings");
     for (void *at = NULL; json_next(v, &at, &key, &value);)
         count++;
     to->rows = kept_new(p->kept, count * sizeof *to->rows);
     for (void *at = NULL; json_next(v, &at, &key, &value);) {
         const char *text = NULL;
-        enum sluice_code code = read_text(p, value, &text);
+        char name[FIELD_PATH_MAX + 64];
+        (void)snprintf(name, sizeof name, "%s.%.60s", p->name, key);
+        struct place one = {.path = p->path, .name = name, .kept = p->kept, .error = p->error};
+        enum sluice_code code = read_text(&one, value, &text);
         if (code) return code;
         to->rows[to->len++] = (struct sluice_header){key, text};
     }
@@ -144,7 +150,7 @@ static enum sluice_code read_headers(const struct place *p, struct json *v,
 
 static enum sluice_code read_texts(const struct place *p, struct json *v, struct field_texts *to)
 {
-    if (json_kind(v) != JSON_KIND_LIST) return wrong_kind(p, json_kind(v), "a list of texts");
+    if (json_kind(v) != JSON_KIND_LIST) return wrong_kind(p, json_kind(v), "a list of strings");
     size_t count = json_list_len(v);
     to->rows = kept_new(p->kept, count * sizeof *to->rows);
     for (; to->len < count; to->len++) {
@@ -187,14 +193,19 @@ static enum sluice_code read_value(const struct place *p, const struct field *f,
     return SLUICE_OK;
 }
 
+void fields_names(const struct field *table, size_t len, char out[static FIELD_NAMES_MAX])
+{
+    (void)snprintf(out, FIELD_NAMES_MAX, "it takes none");
+    for (size_t i = 0, at = 0; i < len && at < FIELD_NAMES_MAX; i++)
+        at += (size_t)snprintf(out + at, FIELD_NAMES_MAX - at, "%s%s", i > 0 ? ", " : "",
+                               table[i].name);
+}
+
 static enum sluice_code unknown(const struct place *p, const struct field *table, size_t len)
 {
-    char names[200] = "";
-    for (size_t i = 0; i < len; i++) {
-        size_t at = strlen(names);
-        (void)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "", table[i].name);
-    }
-    return wrong(p, "is not a field of this request: %s", len > 0 ? names : "it takes none");
+    char names[FIELD_NAMES_MAX];
+    fields_names(table, len, names);
+    return wrong(p, "is not a field of this request: %s", names);
 }
 
 enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,

@@ -49,6 +49,9 @@ struct field {
 // was not given. What `out` then points to lives as long as the object and `kept`.
 enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,
                              size_t len, void *out, struct kept *kept, struct sluice_error *error);
+// "name, other", for a sentence that lists them.
+#define FIELD_NAMES_MAX 200
+void fields_names(const struct field *table, size_t len, char out[static FIELD_NAMES_MAX]);
 // One value given as text, as in a query: numbers, durations and texts.
 enum sluice_code field_read_text(const char *text, const struct field *field, void *out,
                                  struct sluice_error *error);

@@ -74,7 +74,8 @@ static void show_depth(struct buf *to, const struct queues *q)
 static void show_age(struct buf *to, const struct queues *q)
 {
     const char *name = "sluice_queue_oldest_message_age_seconds";
-    metric_family(to, name, METRIC_GAUGE, "Age of the oldest message that waits; 0: none does.");
+    metric_family(to, name, METRIC_GAUGE,
+                  "How long the oldest ready message is ready; 0: none is.");
     for (size_t i = 0; i < q->len; i++)
         metric_value(to, name, LABELS("queue", q->names[i]),
                      (double)q->stats[i].oldest_age_ms / 1000);

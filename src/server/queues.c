@@ -195,15 +195,12 @@ static bool read_settings(struct exchange *x, struct json_pairs *out)
 void handle_queue_put(struct exchange *x)
 {
     struct json_pairs settings;
-    struct sluice_queue_info *there = NULL;
     struct sluice_error error;
-    struct sluice *s = x->server->store;
     if (!read_settings(x, &settings)) return;
-    int status = sluice_queue_show(s, x->queue, &there, NULL) == SLUICE_OK ? 200 : 201;
-    sluice_queue_info_free(there);
-    enum sluice_code code = sluice_queue_create(s, x->queue, settings.rows, settings.len, &error);
+    enum sluice_code code =
+        sluice_queue_create(x->server->store, x->queue, settings.rows, settings.len, &error);
     json_pairs_done(&settings);
-    if (fine(x, code, &error)) answer_queue(x, status);
+    if (fine(x, code, &error)) answer_queue(x, strcmp(error.reason, "exists") == 0 ? 200 : 201);
 }
 
 void handle_queue_patch(struct exchange *x)

@@ -160,6 +160,15 @@ bool read_head(struct exchange *x)
 
 // ---- the query
 
+static bool unknown_parameter(struct exchange *x, const char *name, const struct field *table,
+                              size_t len)
+{
+    char names[FIELD_NAMES_MAX], why[FIELD_NAMES_MAX + 64];
+    fields_names(table, len, names);
+    (void)snprintf(why, sizeof why, "is not a parameter of this request: %s", names);
+    return refuse_with(x, SLUICE_INVALID, name, name, why);
+}
+
 bool read_query(struct exchange *x, const struct field *table, size_t len, void *out)
 {
     struct sluice_error error;
@@ -168,9 +177,7 @@ bool read_query(struct exchange *x, const struct field *table, size_t len, void 
         size_t row = 0;
         while (row < len && strcmp(table[row].name, pair->name) != 0)
             row++;
-        if (row == len)
-            return refuse_with(x, SLUICE_INVALID, pair->name, pair->name,
-                               "is not a parameter of this request");
+        if (row == len) return unknown_parameter(x, pair->name, table, len);
         if (target_value(&x->target, pair->name) != pair->value)
             return refuse_with(x, SLUICE_INVALID, pair->name, pair->name, "is there twice");
         if (field_read_text(pair->value, &table[row], out, &error)) {

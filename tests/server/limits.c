@@ -46,7 +46,7 @@ static void what_a_body_says_wrong_is_named(void **state)
         {"messages", "{\"body\": \"x\", \"delay\": -1}", "delay"},
         {"messages", "{\"body\": \"x\", \"delay\": true}", "delay"},
         {"messages", "{\"body\": \"x\", \"headers\": []}", "headers"},
-        {"messages", "{\"body\": \"x\", \"headers\": {\"a\": 1}}", "headers"},
+        {"messages", "{\"body\": \"x\", \"headers\": {\"a\": 1}}", "headers.a"},
         {"messages", "{\"body\": \"x\", \"group\": \"a\\u0000b\"}", "group"},
         {"messages", "{\"messages\": 3}", "messages"},
         {"messages", "{\"messages\": [3]}", "messages"},

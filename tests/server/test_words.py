@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node answers to a wrong request: the field, the value, and what would be right."""
+from harness import case, contains, main, same
+from serving import Node
+
+
+def refused(node, method, path, body, field, *says):
+    problem = node.does(400, method, path, body)
+    same(problem.get("field"), field, f"field of {problem}")
+    contains(problem["detail"], *says)
+    return problem
+
+
+@case
+def a_duration_as_a_string_has_a_unit(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/q", {})
+        refused(node, "POST", "/q/messages", {"body": "x", "delay": "5"}, "delay", '"5" is not a duration', '"30s"')
+        refused(node, "POST", "/q/messages", {"messages": [{"body": "x"}, {"body": "x", "delay": "7"}]},
+                "messages[1].delay", '"7" is not a duration')
+        refused(node, "POST", "/q/receive", {"wait": "5"}, "wait", '"5" is not a duration')
+        for delay in (0, 5000, "0", "5s", "1.5s"):
+            node.does(201, "POST", "/q/messages", {"body": "x", "delay": delay})
+
+
+@case
+def limits_are_told_in_units(sluice):
+    with Node(sluice) as node:
+        refused(node, "PUT", "/q", {"visibilityTimeout": "48h"}, "visibilityTimeout", "must be between 1ms and 24h")
+        refused(node, "PUT", "/q", {"maxMessageBytes": "100MB"}, "maxMessageBytes", "must be between 1B and 64MiB")
+        node.does(201, "PUT", "/q", {"maxMessageBytes": "64KiB"})
+        refused(node, "POST", "/q/receive", {"visibility": "48h"}, "visibility", "must be between", "24h")
+        problem = node.does(409, "PUT", "/q", {"maxMessageBytes": "64KiB", "visibilityTimeout": "99s"})
+        contains(problem["detail"], "visibilityTimeout 30s instead of 99s")
+
+
+@case
+def a_body_that_is_too_large_is_told_the_limit(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/q", {"maxMessageBytes": "512KiB"})
+        refused(node, "POST", "/q/messages", {"body": "x" * 600_000}, "body", "600000 bytes", "512KiB (maxMessageBytes)")
+        node.does(201, "PUT", "/small", {"maxMessageBytes": "10B"})
+        node.does(201, "POST", "/small/messages", {"body": "x"})
+        refused(node, "POST", "/small/messages", {"body": "x" * 600}, "body", "10B (maxMessageBytes)")
+
+
+@case
+def a_value_of_the_wrong_kind_is_named_with_its_place(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/q", {})
+        refused(node, "POST", "/q/messages", {"body": "x", "headers": {"n": 7}}, "headers.n", "headers.n must be a string")
+        refused(node, "POST", "/q/messages", {"body": "x", "priority": "high"}, "priority",
+                "priority must be a whole number, not a string")
+        refused(node, "POST", "/q/messages", {"body": "x", "priority": 70}, "priority", "between 0 and 9")
+
+
+@case
+def a_parameter_that_is_not_known_is_told_the_known_ones(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/q", {})
+        refused(node, "GET", "/q/messages?limit=5", None, "limit", '"limit" is not a parameter', "state, after, max")
+        refused(node, "GET", "/q/stats?limit=5", None, "limit", "it takes none")
+        refused(node, "GET", "/q/events?limit=5", None, "limit", "from, type, message")
+
+
+@case
+def a_missing_queue_is_one_sentence_everywhere(sluice):
+    with Node(sluice) as node:
+        for method, path, body in (("GET", "/nope", None), ("GET", "/nope/stats", None), ("POST", "/nope/redrive", {}),
+                                   ("POST", "/nope/messages", {"body": "x"}), ("POST", "/nope/receive", {})):
+            problem = node.does(404, method, path, body)
+            same((problem["field"], problem["detail"]), ("queue", 'queue "nope" does not exist'), path)
+        node.does(201, "PUT", "/q", {})
+        problem = node.does(404, "POST", "/q/redrive", {"to": "nope"})
+        same((problem["field"], problem["detail"]), ("to", 'queue "nope" does not exist'))
+
+
+@case
+def creating_a_queue_twice_is_201_then_200(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/q", {"failureStrategy": {"mode": "hybrid", "deadLetterQueue": "d"}})
+        node.does(200, "PUT", "/q", {"failureStrategy": {"mode": "hybrid", "deadLetterQueue": "d"}})
+        node.does(200, "PUT", "/d", {})
+
+
+main()
