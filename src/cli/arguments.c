@@ -53,8 +53,11 @@ static int bad_value(const struct cli *cli, const struct cli_option *o, const ch
     if (!duration_read(text, &ms))
         return cli_usage(cli, field, "%s \"%.100s\" is not a duration: " DURATION_HINT, field,
                          text);
-    return cli_usage(cli, field, "%s \"%.100s\" is not between %s and %s", field, text,
-                     duration_text(o->min, low), duration_text(o->max, high));
+    if (o->max == 0)
+        return cli_usage(cli, field, "%s \"%.100s\" must be at least %s", field, text,
+                         duration_exact(o->min, low));
+    return cli_usage(cli, field, "%s \"%.100s\" must be between %s and %s", field, text,
+                     duration_exact(o->min, low), duration_exact(o->max, high));
 }
 
 static bool value_read(const struct cli_option *o, const char *text, struct cli_value *v)
@@ -211,8 +214,9 @@ static int check_words(const struct parse *p, const struct arguments *args)
     }
     if (args->words_len <= rule.max) return 0;
     const char *extra = args->words[rule.max];
-    return cli_usage(p->cli, extra, "\"%.60s\" is one word too many: sluice %s%s%s", extra, c->name,
-                     c->words ? " " : "", c->words ? c->words : "");
+    const char *hint = strcmp(c->name, "send") == 0 ? " (quote the body if it has spaces)" : "";
+    return cli_usage(p->cli, extra, "unexpected argument \"%.60s\"%s: sluice %s%s%s", extra, hint,
+                     c->name, c->words ? " " : "", c->words ? c->words : "");
 }
 
 int arguments_parse(struct cli *cli, const struct command *command, size_t argc, char **argv,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and output: a command says one sentence, and its exit status says the kind.
 #include "cli/cli.h"
+#include "cli/table.h"
 #include "json/json.h"
 
 #include <errno.h>
@@ -19,10 +20,12 @@ static void blame_token(const struct cli *cli, const struct sluice_error *error,
                         size_t len)
 {
     const char *token = getenv("SLUICE_TOKEN");
+    bool expired = strstr(error->message, "expired") != NULL;
     if (token && *token)
-        (void)snprintf(out, len, "%s; it was sent that of SLUICE_TOKEN", error->message);
+        (void)snprintf(out, len, "the node rejected the token in SLUICE_TOKEN%s",
+                       expired ? ": it has expired" : "");
     else
-        (void)snprintf(out, len, "%.200s wants a token: put it into SLUICE_TOKEN", cli->store);
+        (void)snprintf(out, len, "%.200s requires a token: put it into SLUICE_TOKEN", cli->store);
 }
 
 int cli_fail(const struct cli *cli, const struct sluice_error *error)
@@ -41,7 +44,7 @@ int cli_fail(const struct cli *cli, const struct sluice_error *error)
         json_text(o, "field", error->field);
         json_print(o, stderr);
     } else {
-        (void)fprintf(stderr, "sluice: %s\n", sentence);
+        print_line(stderr, "sluice: %s", sentence);
     }
     return sluice_code_exit(error->code);
 }
@@ -82,20 +85,8 @@ void cli_say(const struct cli *cli, const char *format, ...)
     if (cli->quiet || cli->json) return;
     va_list args;
     va_start(args, format);
-    (void)vfprintf(stderr, format, args);
+    vprint_line(stderr, format, args);
     va_end(args);
-    (void)fputc('\n', stderr);
-}
-
-int cli_fail_queue(const struct cli *cli, const char *queue, const struct sluice_error *error)
-{
-    bool missing = error->code == SLUICE_NOT_FOUND && strcmp(error->field, "queue") == 0;
-    if (!missing) return cli_fail(cli, error);
-    const char *store = cli->store_given ? cli->store : "", *option = *store ? "--store " : "";
-    return cli_fail_as(
-        cli, SLUICE_NOT_FOUND, "queue",
-        "queue \"%.80s\" does not exist; create it with: sluice queue create %.80s%s%s%.120s",
-        queue, queue, *store ? " " : "", option, store);
 }
 
 // ---- output
@@ -125,7 +116,7 @@ int cli_confirm(const struct cli *cli, bool yes, const char *command, const char
 {
     if (yes) return 0;
     if (cli->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return cli_usage(cli, "--yes", "%s cannot be undone; add --yes to say that it is meant",
+        return cli_usage(cli, "--yes", "%s deletes messages permanently; add --yes to confirm",
                          command);
     char answer[16] = "";
     (void)fprintf(stderr, "%s [y/N] ", question);

@@ -98,9 +98,12 @@ struct sluice *cli_open_making(const struct cli *cli, int *status);
 // sluice_look at all of them; cli_look_free frees it.
 struct sluice_sight *cli_look(struct sluice *s, const struct sluice_names *names, unsigned what);
 void cli_look_free(struct sluice_sight *seen, size_t len);
-// "NAME does not exist; create it with: sluice queue create NAME", when that is what error says,
-// else cli_fail.
-int cli_fail_queue(const struct cli *cli, const char *queue, const struct sluice_error *error);
+// "NAME does not exist; did you mean NAMES?", when the queue is what is missing, else cli_fail.
+int cli_fail_queue(const struct cli *cli, struct sluice *s, const char *queue,
+                   const struct sluice_error *error);
+// The same for a send, which may well be the first: it also shows how to create the queue.
+int cli_fail_unsent(const struct cli *cli, struct sluice *s, const char *queue,
+                    const struct sluice_error *error);
 
 // ---- the rest
 

@@ -85,7 +85,7 @@ static int run_audit(const struct cli *cli, const struct arguments *args)
     struct sluice *s = cli_open(cli, &status);
     if (!s) return status;
     if (read_events(s, queue, &a, &error) != SLUICE_OK) {
-        status = cli_fail_queue(cli, queue, &error);
+        status = cli_fail_queue(cli, s, queue, &error);
     } else {
         status = audit_wrong(&a) ? EXIT_FOUND : 0;
         if (cli->json)

@@ -64,8 +64,8 @@ static enum sluice_code skip_old(struct sluice_events *events, struct sluice_err
     return code == SLUICE_NOT_FOUND ? SLUICE_OK : code;
 }
 
-static int print_events(const struct cli *cli, const char *queue, struct sluice_events *events,
-                        bool follow, bool now)
+static int print_events(const struct cli *cli, struct sluice *s, const char *queue,
+                        struct sluice_events *events, bool follow, bool now)
 {
     struct sluice_error error = {0};
     enum sluice_code code = now ? skip_old(events, &error) : SLUICE_OK;
@@ -86,7 +86,7 @@ static int print_events(const struct cli *cli, const char *queue, struct sluice_
             event_print(&e);
         if (ferror(stdout)) return 0;
     }
-    return code == SLUICE_OK ? 0 : cli_fail_queue(cli, queue, &error);
+    return code == SLUICE_OK ? 0 : cli_fail_queue(cli, s, queue, &error);
 }
 
 // Where a queue with one shard goes on: known before the stream is opened, so that nothing that
@@ -124,9 +124,9 @@ static int run_events(const struct cli *cli, const struct arguments *args)
     if (follow) stop_on_signals();
     bool skips = now && !position_now(s, queue, &position);
     if (sluice_events_open(s, queue, (uint64_t)position, &events, &error) != SLUICE_OK)
-        status = cli_fail_queue(cli, queue, &error);
+        status = cli_fail_queue(cli, s, queue, &error);
     else
-        status = print_events(cli, queue, events, follow, skips);
+        status = print_events(cli, s, queue, events, follow, skips);
     sluice_events_close(events);
     sluice_close(s);
     return status;

@@ -88,15 +88,16 @@ static int print_refused(const struct cli *cli, const char *token, const struct 
     return cli_fail(cli, &error);
 }
 
-static int print_outcomes(const struct cli *cli, const char *queue, const struct tokens *t,
-                          const struct sluice_outcome *rows, enum sluice_code code,
-                          const struct sluice_error *error)
+static int print_outcomes(const struct cli *cli, struct sluice *s, const char *queue,
+                          const struct tokens *t, const struct sluice_outcome *rows,
+                          enum sluice_code code, const struct sluice_error *error)
 {
     int status = 0;
     bool told = false; // does any row have an answer of its own?
     for (size_t i = 0; i < t->len; i++)
         told = told || rows[i].code != SLUICE_OK || rows[i].status;
-    if (code != SLUICE_OK && !told) return cli_fail_queue(cli, queue, error);
+    bool missing = error->code == SLUICE_NOT_FOUND && strcmp(error->field, "queue") == 0;
+    if (code != SLUICE_OK && (!told || missing)) return cli_fail_queue(cli, s, queue, error);
     for (size_t i = 0; i < t->len; i++) {
         if (rows[i].code == SLUICE_OK) {
             if (rows[i].status) print_done(cli, queue, t->rows[i], &rows[i]);
@@ -131,7 +132,7 @@ static int apply(const struct cli *cli, const struct arguments *args, outcome_fn
         struct sluice_outcome *rows = cli_alloc(t.len * sizeof *rows);
         memset(rows, 0, t.len * sizeof *rows);
         enum sluice_code code = fn(s, args->words[0], &t, r, rows, &error);
-        status = print_outcomes(cli, args->words[0], &t, rows, code, &error);
+        status = print_outcomes(cli, s, args->words[0], &t, rows, code, &error);
         free(rows);
     }
     sluice_close(s);

@@ -123,7 +123,7 @@ static int run_peek(const struct cli *cli, const struct arguments *args)
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
     if (sluice_peek(s, queue, &ask, &batch, &error) != SLUICE_OK)
-        status = cli_fail_queue(cli, queue, &error);
+        status = cli_fail_queue(cli, s, queue, &error);
     else if (!cli->json && batch->len > 0)
         print_table(cli, batch);
     else if (!cli->json)
@@ -230,7 +230,7 @@ static int run_show(const struct cli *cli, const struct arguments *args)
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
     if (sluice_show(s, queue, args->words[1], &batch, &error) != SLUICE_OK)
-        status = cli_fail_queue(cli, queue, &error);
+        status = cli_fail_queue(cli, s, queue, &error);
     else if (cli->json)
         json_print(json_message(queue, &batch->messages[0]), stdout);
     else

@@ -36,7 +36,7 @@ static int apply(const struct cli *cli, const char *queue, queue_fn *fn, const c
     if (!s) return status;
     struct sluice_error error = {0};
     if (fn(s, queue, &error) != SLUICE_OK)
-        status = cli_fail_queue(cli, queue, &error);
+        status = cli_fail_queue(cli, s, queue, &error);
     else
         say_done(cli, queue, key, verb);
     sluice_close(s);
@@ -77,7 +77,7 @@ static int run_purge(const struct cli *cli, const struct arguments *args)
     struct sluice_error error = {0};
     uint64_t purged = 0;
     if (sluice_queue_purge(s, queue, dead, &purged, &error) != SLUICE_OK) {
-        status = cli_fail_queue(cli, queue, &error);
+        status = cli_fail_queue(cli, s, queue, &error);
     } else if (cli->json) {
         struct json *o = json_new();
         json_text(o, "queue", queue);

@@ -3,6 +3,8 @@
 #include "cli/commands.h"
 #include "cli/settings.h"
 
+#include <string.h>
+
 enum { CONFIG };
 
 static const struct cli_option options[] = {
@@ -18,7 +20,22 @@ typedef enum sluice_code apply_fn(struct sluice *s, const char *queue,
                                   const struct sluice_setting *settings, size_t len,
                                   struct sluice_error *error);
 
-static int apply(const struct cli *cli, const struct arguments *args, apply_fn *fn, const char *key,
+// done: whether anything was; false only for a queue that is there already, as it is wanted.
+static void say_done(const struct cli *cli, const char *queue, const char *verb, bool done)
+{
+    if (cli->json) {
+        struct json *o = json_new();
+        json_text(o, "queue", queue);
+        json_bool(o, verb, done);
+        json_print(o, stdout);
+    } else if (done) {
+        cli_say(cli, "%s queue %s", verb, queue);
+    } else {
+        cli_say(cli, "queue %s exists already with these settings", queue);
+    }
+}
+
+static int apply(const struct cli *cli, const struct arguments *args, apply_fn *fn,
                  const char *verb)
 {
     const char *queue = args->words[0];
@@ -31,15 +48,8 @@ static int apply(const struct cli *cli, const struct arguments *args, apply_fn *
     struct sluice *s = makes ? cli_open_making(cli, &status) : cli_open(cli, &status);
     struct sluice_error error = {0};
     if (s && fn(s, queue, settings.rows, settings.len, &error) != SLUICE_OK)
-        status = cli_fail_queue(cli, queue, &error);
-    if (s && status == 0 && cli->json) {
-        struct json *o = json_new();
-        json_text(o, "queue", queue);
-        json_bool(o, key, true);
-        json_print(o, stdout);
-    } else if (s && status == 0) {
-        cli_say(cli, "%s queue %s", verb, queue);
-    }
+        status = cli_fail_queue(cli, s, queue, &error);
+    if (s && status == 0) say_done(cli, queue, verb, !makes || strcmp(error.reason, "exists") != 0);
     sluice_close(s);
     settings_done(&settings);
     return status;
@@ -47,14 +57,14 @@ static int apply(const struct cli *cli, const struct arguments *args, apply_fn *
 
 static int run_create(const struct cli *cli, const struct arguments *args)
 {
-    return apply(cli, args, sluice_queue_create, "created", "created");
+    return apply(cli, args, sluice_queue_create, "created");
 }
 
 static int run_set(const struct cli *cli, const struct arguments *args)
 {
     if (args->words_len < 2 && !args->options[CONFIG].given)
         return cli_usage(cli, "KEY=VALUE", "KEY=VALUE is missing: sluice queue set NAME KEY=VALUE");
-    return apply(cli, args, sluice_queue_set, "changed", "changed");
+    return apply(cli, args, sluice_queue_set, "changed");
 }
 
 #define SETTINGS                                                                                   \
@@ -73,9 +83,10 @@ const struct command command_queue_create = {
     .name = "queue create",
     .words = "NAME [KEY=VALUE]...",
     .summary = "Creates a queue",
-    .details = "A queue that exists with the same settings is fine; with others it is a\n"
-               "conflict. A dead-letter queue that does not exist is created too.\n"
-               "\n" SETTINGS,
+    .details =
+        "A queue that exists with the same settings is fine (JSON: \"created\": false);\n"
+        "with others it is a conflict. A dead-letter queue that does not exist is created too.\n"
+        "\n" SETTINGS,
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_create,

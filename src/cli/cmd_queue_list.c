@@ -167,7 +167,7 @@ static int run_show(const struct cli *cli, const struct arguments *args)
     struct sluice_queue_info *info = NULL;
     struct sluice_error error = {0};
     if (sluice_queue_show(s, args->words[0], &info, &error) != SLUICE_OK) {
-        status = cli_fail_queue(cli, args->words[0], &error);
+        status = cli_fail_queue(cli, s, args->words[0], &error);
     } else if (cli->json) {
         json_print(info_json(info), stdout);
     } else {

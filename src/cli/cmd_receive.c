@@ -85,7 +85,7 @@ static int run_receive(const struct cli *cli, const struct arguments *args)
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
     if (sluice_receive(s, queue, &ask, &batch, &error) != SLUICE_OK)
-        status = cli_fail_queue(cli, queue, &error);
+        status = cli_fail_queue(cli, s, queue, &error);
     for (size_t i = 0; batch && i < batch->len; i++) {
         if (cli->json)
             json_print(json_message(queue, &batch->messages[i]), stdout);

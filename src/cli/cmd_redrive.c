@@ -4,6 +4,8 @@
 #include "cli/text.h"
 #include "json/json.h"
 
+#include <string.h>
+
 enum { TO, MAX };
 
 static const struct cli_option options[] = {
@@ -18,6 +20,15 @@ static const struct cli_option options[] = {
              .max = UINT32_MAX,
              .help = "how many at most; default: all"},
 };
+
+// Which queue is missing: the one that is emptied, or the one that gets the messages.
+static int fail_redrive(const struct cli *cli, struct sluice *s, const char *queue, const char *to,
+                        struct sluice_error *error)
+{
+    bool target = to && strcmp(error->field, "to") == 0 && error->code == SLUICE_NOT_FOUND;
+    if (target) (void)snprintf(error->field, sizeof error->field, "queue");
+    return cli_fail_queue(cli, s, target ? to : queue, error);
+}
 
 static int run_redrive(const struct cli *cli, const struct arguments *args)
 {
@@ -40,7 +51,7 @@ static int run_redrive(const struct cli *cli, const struct arguments *args)
         cli_say(cli, "redriven %s message%s of %s", number_text(redriven, count),
                 redriven == 1 ? "" : "s", queue);
     }
-    if (code != SLUICE_OK) status = cli_fail(cli, &error);
+    if (code != SLUICE_OK) status = fail_redrive(cli, s, queue, to, &error);
     sluice_close(s);
     return status;
 }

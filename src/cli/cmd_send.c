@@ -66,26 +66,9 @@ enum sluice_code sending_batch(struct sending *sending, const struct sluice_send
     sending->create = false;
     code = sluice_queue_create(sending->s, sending->queue, NULL, 0, error);
     if (code != SLUICE_OK) return code;
-    cli_say(sending->cli, "created queue %s", sending->queue);
+    if (strcmp(error->reason, "exists") != 0)
+        cli_say(sending->cli, "created queue %s", sending->queue);
     return sending_batch(sending, messages, len, sent, error);
-}
-
-// The engine knows that a body is too large; a person wants to know by how much.
-static int fail_send(const struct sending *sending, size_t len, const struct sluice_error *error)
-{
-    struct sluice_queue_info *info = NULL;
-    const char *limit = NULL;
-    bool large = strcmp(error->reason, "message-too-large") == 0;
-    if (large && sluice_queue_show(sending->s, sending->queue, &info, NULL) == SLUICE_OK)
-        for (size_t i = 0; i < info->settings_len; i++)
-            if (strcmp(info->settings[i].key, "maxMessageBytes") == 0)
-                limit = info->settings[i].value;
-    int status = limit ? cli_fail_as(sending->cli, error->code, "body",
-                                     "the body has %zu bytes; maxMessageBytes of %s is %s", len,
-                                     sending->queue, limit)
-                       : cli_fail_queue(sending->cli, sending->queue, error);
-    sluice_queue_info_free(info);
-    return status;
 }
 
 static int send_one(struct sending *sending, const void *body, size_t len)
@@ -96,7 +79,7 @@ static int send_one(struct sending *sending, const void *body, size_t len)
     message.body = body;
     message.body_len = len;
     if (sending_batch(sending, &message, 1, &sent, &error) != SLUICE_OK)
-        return fail_send(sending, len, &error);
+        return cli_fail_unsent(sending->cli, sending->s, sending->queue, &error);
     if (sending->cli->json) {
         struct json *o = json_new();
         json_text(o, "id", sent.id);

@@ -129,7 +129,7 @@ static int run_stats(const struct cli *cli, const struct arguments *args)
             stats_watch(cli, s, queue, interval->given ? (int)interval->number : 1000, &prices);
     } else if (queue) {
         if (sluice_stats(s, queue, &v, &error) != SLUICE_OK)
-            status = cli_fail_queue(cli, queue, &error);
+            status = cli_fail_queue(cli, s, queue, &error);
         else if (cli->json)
             stats_json_print(queue, &v, &prices);
         else

@@ -257,7 +257,7 @@ static int run(const struct cli *cli, const struct arguments *args)
     struct sluice_error error;
     struct sluice_queue_info *info = NULL;
     if (sluice_queue_show(o.store, o.queue, &info, &error) != SLUICE_OK) {
-        status = cli_fail_queue(cli, o.queue, &error);
+        status = cli_fail_queue(cli, o.store, o.queue, &error);
     } else {
         char **program = program_of(args);
         o.lease_ms = lease_of(&o, info);

@@ -25,6 +25,10 @@ const struct command *command_find(const char *const *words, size_t len, size_t 
 {
     for (size_t i = 0; i < COUNT_OF(commands) && len > 0; i++) {
         const char *name = commands[i]->name, *space = strchr(name, ' ');
+        if (strcmp(words[0], name) == 0) { // "queue purge" in quotes too
+            *used = 1;
+            return commands[i];
+        }
         size_t first = space ? (size_t)(space - name) : strlen(name);
         if (strlen(words[0]) != first || memcmp(words[0], name, first) != 0) continue;
         if (space && (len < 2 || strcmp(words[1], space + 1) != 0)) continue;
@@ -44,6 +48,25 @@ bool command_group(const char *word)
     return false;
 }
 
+// What other queues call it, or the second word of a name alone.
+static const char *meant_by(const char *typed)
+{
+    static const char *const others[][2] = {
+        {"ls", "queue list"}, {"queues", "queue list"}, {"enqueue", "send"},
+        {"push", "send"},     {"publish", "send"},      {"put", "send"},
+        {"pop", "receive"},   {"dequeue", "receive"},   {"reserve", "receive"},
+        {"nack", "fail"},     {"retry", "redrive"},     {"worker", "work"}};
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (strcmp(typed, others[i][0]) == 0) return others[i][1];
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        const char *space = strchr(commands[i]->name, ' ');
+        if (space && strcmp(space + 1, typed) == 0) return commands[i]->name;
+    }
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (nearly_same(commands[i]->name, typed)) return commands[i]->name;
+    return NULL;
+}
+
 int command_unknown(const struct cli *cli, const char *const *words, size_t len)
 {
     bool group = command_group(words[0]);
@@ -53,9 +76,9 @@ int command_unknown(const struct cli *cli, const char *const *words, size_t len)
                          words[0], words[0]);
     (void)snprintf(typed, sizeof typed, group ? "%.50s %.50s" : "%.100s", words[0],
                    group ? words[1] : "");
-    for (size_t i = 0; i < COUNT_OF(commands); i++)
-        if (nearly_same(commands[i]->name, typed))
-            return cli_usage(cli, "command", "\"%s\" is not a command; did you mean \"%s\"?", typed,
-                             commands[i]->name);
+    const char *meant = meant_by(typed);
+    if (meant)
+        return cli_usage(cli, "command", "\"%s\" is not a command; did you mean \"%s\"?", typed,
+                         meant);
     return cli_usage(cli, "command", "\"%s\" is not a command: \"sluice help\" lists them", typed);
 }

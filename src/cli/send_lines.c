@@ -63,7 +63,7 @@ static int refused(struct lines *l, size_t len, struct sluice_error *error)
         if (!done && at == 0) at = i + 1;
     }
     if (l->sent + taken == 0 && error->code == SLUICE_NOT_FOUND)
-        return cli_fail_queue(l->sending->cli, l->sending->queue, error);
+        return cli_fail_unsent(l->sending->cli, l->sending->s, l->sending->queue, error);
     char sentence[sizeof error->message];
     (void)snprintf(sentence, sizeof sentence, "line %llu: %.280s; %llu messages were sent",
                    (unsigned long long)(l->sent + at), error->message,

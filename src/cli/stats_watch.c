@@ -270,5 +270,5 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
     }
     screen_close();
     free(w.rows);
-    return code == SLUICE_OK ? 0 : cli_fail_queue(cli, queue ? queue : "", &error);
+    return code == SLUICE_OK ? 0 : cli_fail_queue(cli, s, queue ? queue : "", &error);
 }

@@ -2,6 +2,8 @@
 // Which store, and opening it. The default one needs nothing prepared: it is made with its parents.
 #include "cli/store.h"
 
+#include "base/nearly.h"
+
 #include <errno.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -117,4 +119,58 @@ void cli_look_free(struct sluice_sight *seen, size_t len)
 {
     sluice_sights_done(seen, len);
     free(seen);
+}
+
+// ---- queues that are missing
+
+// The existing queue whose name is one slip away, to be freed; NULL: none, or it cannot be known.
+static char *nearest_queue(struct sluice *s, const char *queue)
+{
+    struct sluice_names *names = NULL;
+    char *near = NULL;
+    if (!s || sluice_queue_list(s, &names, NULL) != SLUICE_OK) return NULL;
+    for (size_t i = 0; i < names->len && !near; i++)
+        if (nearly_same(names->names[i], queue)) near = strdup(names->names[i]);
+    sluice_names_free(names);
+    return near;
+}
+
+static bool is_missing(const struct sluice_error *error)
+{
+    return error->code == SLUICE_NOT_FOUND && strcmp(error->field, "queue") == 0;
+}
+
+#define NO_QUEUE "queue \"%.80s\" does not exist"
+
+int cli_fail_queue(const struct cli *cli, struct sluice *s, const char *queue,
+                   const struct sluice_error *error)
+{
+    if (!is_missing(error)) return cli_fail(cli, error);
+    char *near = nearest_queue(s, queue);
+    int status;
+    if (near)
+        status = cli_fail_as(cli, SLUICE_NOT_FOUND, "queue", NO_QUEUE "; did you mean %.80s?",
+                             queue, near);
+    else if (store_missing(cli))
+        status = cli_fail_as(cli, SLUICE_NOT_FOUND, "queue", NO_QUEUE ": " STORE_MISSING, queue,
+                             cli->store);
+    else
+        status = cli_fail_as(cli, SLUICE_NOT_FOUND, "queue",
+                             NO_QUEUE "; \"sluice queue list\" shows those that do", queue);
+    free(near);
+    return status;
+}
+
+int cli_fail_unsent(const struct cli *cli, struct sluice *s, const char *queue,
+                    const struct sluice_error *error)
+{
+    if (!is_missing(error)) return cli_fail(cli, error);
+    const char *store = cli->store_given ? cli->store : "", *option = *store ? " --store " : "";
+    char *near = nearest_queue(s, queue);
+    char meant[128] = "";
+    if (near) (void)snprintf(meant, sizeof meant, "; did you mean %.80s?", near);
+    free(near);
+    return cli_fail_as(cli, SLUICE_NOT_FOUND, "queue",
+                       NO_QUEUE "%s%s create it with: sluice queue create %.80s%s%.120s", queue,
+                       meant, *meant ? " Or" : ";", queue, option, store);
 }

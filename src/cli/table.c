@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Aligned tables and text that is safe on a terminal.
+#define _GNU_SOURCE // vasprintf
 #include "cli/table.h"
 
 #include "base/check.h"
 #include "cli/text.h"
 #include "json/json.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,9 +140,26 @@ void field_print(FILE *out, int width, const char *name, const char *format, ...
     CHECK(format); // gcc follows the sanitizer's branch for none
     (void)fprintf(out, "%-*s  ", width, name);
     va_start(args, format);
-    (void)vfprintf(out, format, args);
+    vprint_line(out, format, args);
     va_end(args);
+}
+
+void print_line(FILE *out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vprint_line(out, format, args);
+    va_end(args);
+}
+
+void vprint_line(FILE *out, const char *format, va_list args)
+{
+    char *line = NULL;
+    int len = vasprintf(&line, format, args);
+    if (len < 0) return;
+    print_safe(out, line, (size_t)len, 0);
     (void)fputc('\n', out);
+    free(line);
 }
 
 // ---- safe text

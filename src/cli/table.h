@@ -4,6 +4,8 @@
 
 #include "cli/cli.h"
 
+#include <stdarg.h>
+
 struct table;
 
 // heads: "QUEUE", "READY" ...; a leading '>' aligns a column to the right: ">READY".
@@ -17,6 +19,10 @@ void table_number(struct table *t, uint64_t n);
 void table_width(struct table *t, size_t columns);
 void table_print(const struct table *t, const struct cli *cli, FILE *out);
 
+// A line that holds what others said: printf, with control characters shown escaped on a terminal,
+// and a newline.
+void print_line(FILE *out, const char *format, ...) PRINTF(2, 3);
+void vprint_line(FILE *out, const char *format, va_list args) PRINTF(2, 0);
 // "name   value" lines, names padded to the same width.
 void field_print(FILE *out, int width, const char *name, const char *format, ...) PRINTF(4, 5);
 

@@ -9,8 +9,8 @@ import subprocess
 import termios
 import time
 
-from harness import (ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, PROGRAM, STATS_KEYS, Skipped, case, contains,
-                     holds, keys_of, main, on_a_store, same, until)
+from harness import (CLOCK_MS, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, PROGRAM, STATS_KEYS, Skipped, case,
+                     contains, holds, keys_of, main, on_a_store, same, until)
 
 
 @case
@@ -162,6 +162,19 @@ def stats_count_by_state(sluice):
     sluice.create("more")
     same([line["queue"] for line in sluice.ok("stats", "--json").lines()], ["more", "tasks"])
     contains(sluice.ok("stats").out, "QUEUE", "more", "tasks")
+
+
+@case
+def the_oldest_is_counted_from_the_time_it_was_due(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "later", "--delay", "1h")
+    same(sluice.stats("tasks")["oldestAgeMs"], 0, "a message that is not due")
+    began = time.monotonic()
+    sluice.send("tasks", "soon", "--delay", "1s")
+    until(lambda: sluice.stats("tasks")["ready"] == 1, "the message is due")
+    age = sluice.stats("tasks")["oldestAgeMs"]
+    passed = (time.monotonic() - began) * 1000 - 1000
+    holds(age <= passed + CLOCK_MS, f"due for {passed:.0f} ms, and {age} ms old")
 
 
 @case

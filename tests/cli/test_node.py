@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """http:// and https:// as the store: a node that is killed, that wants a token, that has a certificate of its own."""
+import http.server
 import secrets
 import shutil
 import signal
@@ -89,6 +90,8 @@ def a_token_is_wanted_and_never_shown(sluice):
         for env in (node.env(), node.env(SLUICE_TOKEN="wrong-token")):
             error = sluice.refused(DENIED, "queue", "create", "q", env=env, says="SLUICE_TOKEN")
             holds("wrong-token" not in error["message"], "the token was shown")
+        sluice.refused(DENIED, "stats", says="the node rejected the token in SLUICE_TOKEN",
+                       env=node.env(SLUICE_TOKEN="wrong-token"))
         result = sluice.run("doctor", env=node.env())
         same(result.status, DENIED)
         contains(result.out, "access", "SLUICE_TOKEN")
@@ -113,12 +116,43 @@ def a_certificate_of_ones_own_is_trusted_when_named(sluice):
     with Node(sluice, "--tls-certificate", certificate, "--tls-key", key) as node:
         sluice.refused(UNAVAILABLE, "queue", "list", says=["securely", "SLUICE_CA"], env=node.env("https"))
         sluice.refused(UNAVAILABLE, "queue", "list", says="https://", env=node.env("http"))
+        missing = sluice.path("missing.pem")
+        sluice.refused(INVALID, "queue", "list", says=f"SLUICE_CA: cannot read {missing}", field="SLUICE_CA",
+                       env=node.env("https", SLUICE_CA=missing))
         env = node.env("https", SLUICE_CA=certificate)
         sluice.ok("queue", "create", "q", env=env)
         sluice.ok("send", "q", "x", env=env)
         same(sluice.ok("receive", "q", "--json", env=env).lines()[0]["body"], "x")
         same([event["type"] for event in sluice.ok("events", "q", "--json", env=env).lines()],
              ["message-enqueued", "message-claimed"])
+
+
+@case
+def a_url_that_leads_elsewhere_is_said_so(sluice):
+    with Node(sluice) as node:
+        sluice.refused(UNAVAILABLE, "stats", says=f"{node.address} does not speak TLS; use http://{node.address}",
+                       env=node.env("https"))
+    for status in (404, 200):
+        class Other(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            url = f"http://127.0.0.1:{server.server_address[1]}"
+            says = [url, "is not a Sluice node; check the URL (a node listens on 7333 by default)"]
+            try:
+                sluice.refused(INVALID, "stats", says=says + ["answered 404"] * (status == 404),
+                               env={"SLUICE_STORE": url})
+            finally:
+                server.shutdown()
+                thread.join()
 
 
 @case

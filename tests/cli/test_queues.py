@@ -122,13 +122,49 @@ def bad_json_names_line_and_column(sluice):
 
 
 @case
+def a_queue_that_exists_is_not_created_again(sluice):
+    same(sluice.json("queue", "create", "tasks", "visibilityTimeout=9s"), {"queue": "tasks", "created": True})
+    same(sluice.json("queue", "create", "tasks", "visibilityTimeout=9s"), {"queue": "tasks", "created": False})
+    again = sluice.ok("queue", "create", "tasks", "visibilityTimeout=9s")
+    contains(again.err, "exists already")
+    holds("created" not in again.err, again.err)
+    sluice.refused(CONFLICT, "queue", "create", "tasks", "visibilityTimeout=8s", says="visibilityTimeout 9s instead of 8s")
+    holds("created" not in sluice.ok("send", "tasks", "x", "--create").err, "send --create of an existing queue")
+    contains(sluice.ok("send", "fresh", "x", "--create").err, "created queue fresh")
+
+
+@case
+def limits_of_settings_are_told_in_units(sluice):
+    sluice.refused(INVALID, "queue", "create", "q", "visibilityTimeout=48h", says="must be between 1ms and 24h")
+    sluice.refused(INVALID, "queue", "create", "q", "maxMessageBytes=100MB", says="must be between 1B and 64MiB")
+    sluice.create("small", "maxMessageBytes=1KiB")
+    sluice.refused(INVALID, "send", "small", "x" * 2000, says="allows 1KiB (maxMessageBytes)", field="body")
+
+
+@case
+def a_missing_queue_is_told_the_nearest_name(sluice):
+    sluice.create("emails")
+    for words in (["stats", "email"], ["stats", "email", "--watch"], ["redrive", "email"], ["receive", "email"],
+                  ["redrive", "emails", "--to", "email"], ["peek", "email"], ["events", "email"], ["queue", "show", "email"],
+                  ["queue", "purge", "email", "--yes"], ["ack", "email", "t"], ["work", "email", "--", "true"]):
+        error = sluice.refused(NOT_FOUND, *words, says='queue "email" does not exist; did you mean emails?', field="queue")
+        holds("create" not in error["message"], f"{words}: {error}")
+    for words in (["stats", "zzz"], ["redrive", "zzz"]):
+        error = sluice.refused(NOT_FOUND, *words, says='queue "zzz" does not exist; "sluice queue list"', field="queue")
+        holds("create" not in error["message"] and "did you" not in error["message"], f"{words}: {error}")
+    sluice.refused(NOT_FOUND, "send", "email", "x",
+                   says="did you mean emails? Or create it with: sluice queue create email", field="queue")
+    sluice.refused(NOT_FOUND, "send", "zzz", "x", says='"zzz" does not exist; create it with: sluice queue create zzz')
+
+
+@case
 def settings_change_all_or_none(sluice):
     sluice.create("tasks")
     same(sluice.json("queue", "set", "tasks", "visibilityTimeout=2s"), {"queue": "tasks", "changed": True})
     sluice.refused(INVALID, "queue", "set", "tasks", "visibilityTimeout=3s", "orderingMode=random", says="random")
     sluice.refused(CONFLICT, "queue", "set", "tasks", "shards=4", says="fixed")
     sluice.refused(INVALID, "queue", "set", "tasks", says="KEY=VALUE is missing")
-    sluice.refused(NOT_FOUND, "queue", "set", "nope", "visibilityTimeout=3s", says="sluice queue create nope")
+    sluice.refused(NOT_FOUND, "queue", "set", "nope", "visibilityTimeout=3s", says='queue "nope" does not exist')
     contains(sluice.ok("queue", "show", "tasks").out, "visibilityTimeout                   2s")
 
 
@@ -152,7 +188,7 @@ def purging_and_deleting_insist_on_yes_without_a_terminal(sluice):
     sluice.create("tasks")
     sluice.send("tasks", "one")
     for command in ("purge", "delete"):
-        sluice.refused(INVALID, "queue", command, "tasks", says=["cannot be undone", "--yes"], field="--yes")
+        sluice.refused(INVALID, "queue", command, "tasks", says=["deletes messages permanently", "--yes"], field="--yes")
     same(sluice.stats("tasks")["ready"], 1)
 
 

@@ -42,6 +42,13 @@ def the_man_pages_know_every_command(sluice):
 
 
 @case
+def a_command_of_two_words_may_be_one_argument(sluice):
+    same(sluice.ok("help", "queue purge").out, sluice.ok("help", "queue", "purge").out)
+    sluice.ok("queue create", "tasks")
+    same(sluice.ok("queue list", "-q").out, "tasks\n")
+
+
+@case
 def no_command_is_a_usage_error(sluice):
     result = sluice.run()
     same((result.status, result.out), (INVALID, ""))
@@ -53,8 +60,12 @@ def mistakes_are_named(sluice):
     for words, says in [(["sned", "q"], ['"sned"', '"send"']), (["frobnicate"], ["frobnicate", "sluice help"]),
                         (["queue"], ["queue", "sluice help queue"]), (["queue", "crate"], ["queue create"]),
                         (["help", "sned"], ["send"]), (["send"], ["QUEUE is missing"]),
-                        (["send", "q", "a", "b"], ['"b"', "one word too many"]),
-                        (["stats", "a", "b"], ['"b"']), (["doctor", "x", "y"], ['"y"']),
+                        (["send", "q", "a", "b"], ['unexpected argument "b" (quote the body if it has spaces): sluice send']),
+                        (["stats", "a", "b"], ['unexpected argument "b": sluice stats']), (["doctor", "x", "y"], ['"y"']),
+                        (["list"], ['"queue list"']), (["ls"], ['"queue list"']), (["create", "q"], ['"queue create"']),
+                        (["purge", "q"], ['"queue purge"']), (["delete", "q"], ['"queue delete"']),
+                        (["enqueue", "q", "x"], ['did you mean "send"?']), (["help", "enqueue"], ['"send"']),
+                        (["receive", "q", "--visibility", "48h"], ["must be between 1ms and 24h"]),
                         (["send", "q", "x", "--prioritty", "1"], ["--prioritty", "--priority"]),
                         (["send", "q", "x", "--zzz"], ["--zzz", "sluice help send"]),
                         (["send", "q", "x", "-Z"], ["-Z"]), (["--zzz", "stats"], ["--zzz"]),
