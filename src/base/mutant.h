@@ -21,7 +21,10 @@ enum mutant {
     MUTANT_FLOOR_WITHOUT_PROOF,  // the floor rises without the slot after it being read
     MUTANT_FINISH_WITHOUT_FLOOR, // the slots of a journal that has ended go without a floor
     MUTANT_SWEEP_HELD,           // the sweep deletes bodies that messages refer to
-    // the shard: a receive and the acks it carries
+    // the shard
+    MUTANT_FETCH_FLOOR_OFF, // bodies are believed without a look at the floor
+    MUTANT_FETCH_TAIL_OFF,  // ... and those under it without a look at the tail
+    // ... a receive and the acks it carries
     MUTANT_JOINED_FIRST,    // the claim is proposed before them
     MUTANT_JOINED_APART,    // ... in an entry of its own
     MUTANT_JOINED_NAMELESS, // ... without its request id

@@ -309,3 +309,8 @@ uint64_t journal_floor(const struct journal *j)
 {
     return j->floor_slot;
 }
+
+uint64_t journal_floor_index(const struct journal *j)
+{
+    return j->floor_index;
+}

@@ -148,7 +148,8 @@ bool journal_is_current(const struct journal *j);  // has seen the tail since it
 uint64_t journal_last_snapshot(const struct journal *j); // the newest it has loaded or written
 bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
 bool journal_halted(const struct journal *j, const char **why);
-uint64_t journal_floor(const struct journal *j); // the highest it has seen
+uint64_t journal_floor(const struct journal *j);       // the highest it has seen
+uint64_t journal_floor_index(const struct journal *j); // the number of its object; 0: none
 // Every field that decides what comes next, as bytes: two handles with the same description behave
 // the same. For the explorer and for traces.
 void journal_describe(const struct journal *j, struct buf *out);

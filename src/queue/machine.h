@@ -63,6 +63,14 @@ uint64_t machine_digest(const struct machine *m);                      // O(1)
 // Does a live body, or the reason of a message's newest failure, lie in these slots? May say yes
 // for up to PLACE_SPAN slots too many.
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last);
+// Exactly: slots for which one of these says yes were never dropped (living.c). All but the first
+// look at every message that has a state.
+bool machine_backlog_in(const struct machine *m, uint64_t first, uint64_t last); // ready, untouched
+bool machine_lives_at(const struct machine *m, struct place place); // an unfinished message
+// ... the reason of the newest failure of one
+bool machine_reason_lives_at(const struct machine *m, uint64_t slot, uint32_t op);
+// ... the first bytes of one, or some of the backlog, for each of count slots
+void machine_live_slots(const struct machine *m, uint64_t first, size_t count, bool *live);
 // Does a message refer to the uploaded body of this name (queue/body_name.h)? BODY_FREE is final:
 // no later state will.
 enum body_hold {

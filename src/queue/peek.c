@@ -69,18 +69,7 @@ static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
 
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last)
 {
-    CHECK(first <= last);
-    size_t lo = 0, hi = m->backlog.len; // the first range that ends at or after first
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        const struct range *r = backlog_at(m, mid);
-        if (r->slot + r->slots < first) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    if (lo < m->backlog.len && backlog_at(m, lo)->slot <= last) return true;
+    if (machine_backlog_in(m, first, last)) return true;
     // The last one may still grow, and then its readers walk over what lies between.
     const struct range *open = m->backlog.open ? backlog_at(m, m->backlog.len - 1) : NULL;
     if (open && open->slot <= last && open->slot + PLACE_SPAN > first) return true;

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies: a claim says where its messages are, and they are read from there. Slots with live
-// messages are never dropped, so what is read is what was sent.
+// messages are never dropped. But a reader may be late: the message was finished meanwhile, its
+// slot dropped, and a writer that slept created the slot again, with other messages in it. So the
+// rule of the floor holds here too. A slot that was read is believed when
+//
+// - the floor, read after it, is under the slot: no such slot was dropped; or
+// - at a tail seen after it the message that is looked for still lives: then its slot was not
+//   dropped either.
+//
+// What neither is true of counts as collected.
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/mutant.h"
+#include "journal/snapshot.h"
 #include "shard/inside.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define READ_BYTES    ((size_t)1 << 20)
-#define READ_AGAIN_MS 50
+#define READ_BYTES       ((size_t)1 << 20)
+#define READ_AGAIN_MS    50
+#define TAIL_PATIENCE_MS 30000
 
 void fetch_want(struct shard *s, uint64_t slot)
 {
-    if (s->wanted == 0) s->wanted = slot;
+    if (s->fetch.wanted == 0) s->fetch.wanted = slot;
 }
 
 static struct bytes keep(struct buf *text, struct bytes from)
@@ -173,13 +184,39 @@ static void fetch_some(struct shard *s, struct call *c)
     call_answer(s, call_take(s, c), ERR_OK, c->result);
 }
 
+static void ask_tail(struct shard *s)
+{
+    struct call *c = call_new(s, 0, s->now.hi + TAIL_PATIENCE_MS);
+    c->silent = true;
+    s->fetch.looking = c;
+    call_push(s, c, CALL_LOOKING);
+    journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
+}
+
 static void ask(struct shard *s)
 {
-    bool early = shard_now(s) < s->reading_again;
-    if (s->wanted == 0 || s->reading.open || early) return;
-    asking_open(&s->reading, s->journal, REQUEST_READ_LOG, "log", 0);
-    s->reading.request.first = s->wanted;
-    s->reading.request.limit = READ_BYTES;
+    struct fetch *f = &s->fetch;
+    bool busy = f->ask.open || f->looking;
+    if (f->wanted == 0 || busy || shard_now(s) < f->again) return;
+    switch (f->stage) {
+    case FETCH_READING:
+        asking_open(&f->ask, s->journal, REQUEST_READ_LOG, "log", 0);
+        f->ask.request.first = f->wanted;
+        f->ask.request.limit = READ_BYTES;
+        break;
+    case FETCH_FLOORS:
+        asking_open(&f->ask, s->journal, REQUEST_GET, "floor", f->floor_index + 1);
+        break;
+    case FETCH_TAIL:
+        ask_tail(s);
+        break;
+    }
+}
+
+int64_t fetch_wake_at(const struct shard *s)
+{
+    const struct fetch *f = &s->fetch;
+    return f->wanted != 0 && !f->ask.open && !f->looking ? f->again : TIME_NEVER;
 }
 
 // The locks are granted but the bodies cannot be had in time: the same request id brings them
@@ -194,7 +231,8 @@ static void end_patience(struct shard *s)
 
 void fetch_go_on(struct shard *s)
 {
-    if (!s->reading.open) s->wanted = 0;
+    struct fetch *f = &s->fetch;
+    if (f->stage == FETCH_READING && !f->ask.open) f->wanted = 0;
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         fetch_some(s, c);
@@ -204,13 +242,6 @@ void fetch_go_on(struct shard *s)
     ask(s);
 }
 
-// While its lock runs nobody else can finish a message, so its slot must be there. Afterwards
-// somebody may have, and the slot was collected: what was granted then is no longer anybody's.
-static bool may_be_finished(const struct shard *s, const struct grant *g)
-{
-    return s->now.hi >= g->deadline;
-}
-
 static void drop_grant(struct call *c)
 {
     c->grants_len--;
@@ -218,46 +249,212 @@ static void drop_grant(struct call *c)
             (c->grants_len - c->fetched) * sizeof *c->grants);
 }
 
-// The slot that was wanted cannot be had, now or later. A fetch may ask for what was collected; a
-// receive goes on without a message whose lock ran out, and a read without a reason.
-static void give_up(struct shard *s, enum err err)
+// The slot that c waits for; 0: none.
+static uint64_t missing_of(const struct shard *s, const struct call *c)
 {
-    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
-        next = c->next;
-        struct found found;
-        uint64_t missing = 0;
-        if (c->fetched == c->grants_len) {
-            bool reason = c->told < c->asked_len && c->asked[c->told].slot == s->wanted;
-            if (reason) tell_reason(c, BYTES_EMPTY, false);
-            continue;
-        }
-        const struct grant *g = &c->grants[c->fetched];
-        enum cache_answer answer = cache_find(s->cache, g->place, &found, &missing);
-        if (answer != CACHE_MISSING || missing != s->wanted) continue;
-        if (c->receives && err == ERR_NOT_FOUND && may_be_finished(s, g)) {
-            drop_grant(c);
-        } else {
-            call_answer(s, call_take(s, c), c->receives ? ERR_CORRUPT : err, BYTES_EMPTY);
-        }
+    struct found found;
+    struct bytes text;
+    uint64_t missing = 0;
+    if (c->fetched < c->grants_len) {
+        struct place place = c->grants[c->fetched].place;
+        return cache_find(s->cache, place, &found, &missing) == CACHE_MISSING ? missing : 0;
+    }
+    if (c->told == c->asked_len) return 0;
+    const struct reason_place *at = &c->asked[c->told];
+    return cache_reason(s->cache, at->slot, at->op, &text) == CACHE_MISSING ? at->slot : 0;
+}
+
+// What c looks for is not finished, as far as the fold has got.
+static bool is_alive(const struct shard *s, const struct call *c)
+{
+    if (c->fetched < c->grants_len)
+        return machine_lives_at(s->machine, c->grants[c->fetched].place);
+    return machine_reason_lives_at(s->machine, c->asked[c->told].slot, c->asked[c->told].op);
+}
+
+// The slot that c waits for cannot be had, now or later. ERR_NOT_FOUND: what was in it is finished,
+// and it was collected. A fetch may ask for such a slot; a receive that was sent again goes on
+// without the message, and a read without a reason.
+static void give_up(struct shard *s, struct call *c, enum err err)
+{
+    if (c->fetched == c->grants_len) {
+        tell_reason(c, BYTES_EMPTY, false);
+    } else if (c->receives && err == ERR_NOT_FOUND) {
+        drop_grant(c);
+    } else {
+        call_answer(s, call_take(s, c), err, BYTES_EMPTY);
     }
 }
 
-static enum err keep_rows(struct shard *s, const struct response *r)
+static void give_up_all(struct shard *s, enum err err)
 {
-    if (r->err) return r->err;
-    if (r->rows_len == 0 || r->rows[0].first != s->wanted) return ERR_CORRUPT;
-    // The first is the one that was wanted: it comes last, so that the others cannot push it out.
-    // One of them that is damaged is spoken of when it is wanted.
+    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+        next = c->next;
+        if (missing_of(s, c) == s->fetch.wanted) give_up(s, c, err);
+    }
+}
+
+// ---- what is read, and when it is believed
+
+static void rows_clear(struct fetch *f)
+{
+    for (size_t i = 0; i < f->rows_len; i++)
+        bytes_free(f->rows[i].bytes);
+    memory_free(f->rows);
+    f->rows = NULL;
+    f->rows_len = 0;
+}
+
+void fetch_done(struct shard *s)
+{
+    rows_clear(&s->fetch);
+}
+
+// The read has ended, well or not; the next one is made for what is then wanted.
+static void end_read(struct shard *s, enum err err)
+{
+    rows_clear(&s->fetch);
+    s->fetch.stage = FETCH_READING;
+    s->fetch.again = err ? shard_now(s) + READ_AGAIN_MS : TIME_DAWN;
+}
+
+static void fail_read(struct shard *s, enum err err)
+{
+    give_up_all(s, err);
+    end_read(s, err);
+}
+
+// live: which rows are believed though they are under the floor; NULL: none.
+// The first row is the one that was wanted: it comes last, so that the others cannot push it out.
+// One of the others that is damaged is spoken of when it is wanted.
+static void keep_rows(struct shard *s, const bool *live)
+{
+    const struct fetch *f = &s->fetch;
     enum err err = ERR_OK;
-    for (size_t i = r->rows_len; i-- > 0;)
-        err = cache_add(s->cache, &s->config.journal.id, r->rows[i].first, r->rows[i].body);
-    return err;
+    for (size_t i = f->rows_len; i-- > 0;) {
+        const struct fetch_row *row = &f->rows[i];
+        bool over = row->slot > f->floor_slot || MUTANT(FETCH_FLOOR_OFF);
+        err = ERR_NOT_FOUND;
+        if (over || (live && live[i]))
+            err = cache_add(s->cache, &s->config.journal.id, row->slot, row->bytes);
+    }
+    if (err) {
+        fail_read(s, err);
+    } else {
+        end_read(s, ERR_OK);
+    }
+}
+
+static bool anything_alive(struct shard *s)
+{
+    bool alive = post_wants(s, s->fetch.wanted);
+    for (struct call *c = s->calls[CALL_FETCHING].head; c && !alive; c = c->next)
+        alive = missing_of(s, c) == s->fetch.wanted && is_alive(s, c);
+    return alive;
+}
+
+static void keep_live_rows(struct shard *s)
+{
+    const struct fetch *f = &s->fetch;
+    bool *live = memory_zeroed(f->rows_len, sizeof *live);
+    machine_live_slots(s->machine, f->wanted, f->rows_len, live);
+    live[0] = live[0] || anything_alive(s);
+    keep_rows(s, live);
+    memory_free(live);
+}
+
+static void floors_known(struct shard *s)
+{
+    bool under = s->fetch.wanted <= s->fetch.floor_slot;
+    if (!under || MUTANT(FETCH_FLOOR_OFF)) {
+        keep_rows(s, NULL);
+    } else if (MUTANT(FETCH_TAIL_OFF)) {
+        keep_live_rows(s);
+    } else {
+        s->fetch.stage = FETCH_TAIL;
+    }
+}
+
+// As many as follow one another.
+static void hold_rows(struct fetch *f, const struct response *r)
+{
+    f->rows = memory_zeroed(r->rows_len, sizeof *f->rows);
+    for (f->rows_len = 0; f->rows_len < r->rows_len; f->rows_len++) {
+        const struct response_row *row = &r->rows[f->rows_len];
+        if (row->first != f->wanted + f->rows_len) return;
+        f->rows[f->rows_len] = (struct fetch_row){row->first, bytes_copy(row->body)};
+    }
+}
+
+static void on_rows(struct shard *s, const struct response *r)
+{
+    struct fetch *f = &s->fetch;
+    if (journal_floor_index(s->journal) > f->floor_index) {
+        f->floor_index = journal_floor_index(s->journal);
+        f->floor_slot = journal_floor(s->journal);
+    }
+    if (r->err == ERR_NOT_FOUND) {
+        f->stage = FETCH_TAIL;
+    } else if (r->err || r->rows_len == 0 || r->rows[0].first != f->wanted) {
+        fail_read(s, ERR_CORRUPT);
+    } else {
+        hold_rows(f, r);
+        f->stage = FETCH_FLOORS;
+        if (f->wanted <= f->floor_slot || MUTANT(FETCH_FLOOR_OFF)) floors_known(s);
+    }
+}
+
+static void on_floor(struct shard *s, const struct response *r)
+{
+    struct fetch *f = &s->fetch;
+    struct floor floor;
+    if (r->err == ERR_NOT_FOUND) {
+        floors_known(s);
+    } else if (r->err || floor_decode(r->body, &floor) || floor.index != f->floor_index + 1 ||
+               !journal_id_equal(&floor.id, &s->config.journal.id)) {
+        fail_read(s, ERR_CORRUPT);
+    } else {
+        f->floor_index = floor.index;
+        f->floor_slot = floor.slot;
+    }
+}
+
+// A slot that is missing while its message lives is damage, else it was collected.
+static void slot_is_missing(struct shard *s)
+{
+    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+        next = c->next;
+        if (missing_of(s, c) != s->fetch.wanted) continue;
+        give_up(s, c, is_alive(s, c) ? ERR_CORRUPT : ERR_NOT_FOUND);
+    }
+    end_read(s, ERR_NOT_FOUND);
+}
+
+void fetch_tail_seen(struct shard *s, enum err err)
+{
+    struct fetch *f = &s->fetch;
+    f->looking = NULL;
+    if (err == ERR_CORRUPT) {
+        fail_read(s, err);
+    } else if (err) {
+        f->again = shard_now(s) + READ_AGAIN_MS;
+    } else if (f->rows_len == 0) {
+        slot_is_missing(s);
+    } else {
+        keep_live_rows(s);
+    }
 }
 
 void fetch_respond(struct shard *s, const struct response *r)
 {
-    s->reading.open = false;
-    enum err err = keep_rows(s, r);
-    if (err == ERR_CORRUPT || err == ERR_NOT_FOUND) give_up(s, err);
-    s->reading_again = err ? shard_now(s) + READ_AGAIN_MS : TIME_DAWN;
+    struct fetch *f = &s->fetch;
+    f->ask.open = false;
+    bool failed = r->err && r->err != ERR_NOT_FOUND && r->err != ERR_CORRUPT;
+    f->again = failed ? shard_now(s) + READ_AGAIN_MS : TIME_DAWN;
+    if (failed) return;
+    if (f->stage == FETCH_READING) {
+        on_rows(s, r);
+    } else {
+        on_floor(s, r);
+    }
 }

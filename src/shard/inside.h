@@ -61,6 +61,30 @@ struct answer {
     struct call *call; // owned: holds what out points to
 };
 
+// How far a read of bodies has got (fetch.c).
+//
+//     READING --- rows ---> FLOORS --- under the floor ---> TAIL ---> believed, or gone
+//        '------ not found --------------------------------^
+enum fetch_stage { FETCH_READING, FETCH_FLOORS, FETCH_TAIL };
+
+struct fetch_row {
+    uint64_t slot;
+    struct bytes bytes; // owned
+};
+
+struct fetch {
+    enum fetch_stage stage;
+    struct asking ask;
+    int64_t again;   // not before this, after a request that failed
+    uint64_t wanted; // the slot to read; 0: none
+    // What was read and is not believed yet; without a row for wanted: it was not found.
+    struct fetch_row *rows;
+    size_t rows_len;
+    uint64_t floor_index; // the newest floor object seen
+    uint64_t floor_slot;
+    struct call *looking; // a look at the tail is under way
+};
+
 struct shard {
     struct shard_config config;
     struct interval now;
@@ -71,9 +95,7 @@ struct shard {
     struct shard_tally tally;
     struct call_list calls[CALL_STATES];
 
-    struct asking reading; // for bodies, and for nobody's entry to fold
-    int64_t reading_again; // not before this, after a read that failed
-    uint64_t wanted;       // the slot to read; 0: none
+    struct fetch fetch; // of bodies; nothing of it is folded
 
     int64_t waits_end; // no waiting call gives up earlier
     bool full;         // of events: the journal is on hold
@@ -99,6 +121,7 @@ struct shard {
     struct buf letter_reason;
     struct buf letter_headers;
     uint64_t letter_reason_of; // the number of the letter it belongs to
+    uint64_t letter_wants;     // the slot it needs next, as of the last look
     char letter_to[QUEUE_NAME_MAX + 1];
 };
 
@@ -136,6 +159,9 @@ void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);
 void fetch_respond(struct shard *s, const struct response *r);
 void fetch_want(struct shard *s, uint64_t slot);
+void fetch_tail_seen(struct shard *s, enum err err); // what came of fetch.looking
+int64_t fetch_wake_at(const struct shard *s);
+void fetch_done(struct shard *s);
 
 // ---- fenced.c
 // True: c was proposed again, and is not answered by r.
@@ -152,4 +178,5 @@ void books_result(struct shard *s, const struct call *c, const struct journal_re
 
 // ---- post.c
 void post_poke(struct shard *s);
+bool post_wants(struct shard *s, uint64_t slot); // for a letter that has not left yet
 void post_not_forgotten(struct shard *s);

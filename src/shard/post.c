@@ -24,6 +24,12 @@ static bool first_letter(const struct shard *s, struct message_view *out)
     return false;
 }
 
+static void want(struct shard *s, uint64_t slot)
+{
+    s->letter_wants = slot;
+    fetch_want(s, slot);
+}
+
 // The reason is copied: it and the message need not fit into the cache together.
 static bool reason_of(struct shard *s, const struct message_view *v)
 {
@@ -31,7 +37,7 @@ static bool reason_of(struct shard *s, const struct message_view *v)
     struct bytes reason = BYTES_EMPTY;
     if (v->reason_slot != 0 &&
         cache_reason(s->cache, v->reason_slot, v->reason_op, &reason) == CACHE_MISSING) {
-        fetch_want(s, v->reason_slot);
+        want(s, v->reason_slot);
         return false;
     }
     buf_clear(&s->letter_reason);
@@ -55,7 +61,7 @@ static enum post_state next_letter(struct shard *s, struct message_view *v, stru
     if (!reason_of(s, v)) return POST_READING;
     uint64_t missing;
     enum cache_answer answer = cache_find(s->cache, v->place, found, &missing);
-    if (answer == CACHE_MISSING) fetch_want(s, missing);
+    if (answer == CACHE_MISSING) want(s, missing);
     return answer == CACHE_FOUND     ? POST_READY
            : answer == CACHE_MISSING ? POST_READING
                                      : POST_NOTHING;
@@ -109,6 +115,14 @@ bool shard_next_letter(struct shard *s, struct letter *out)
                            .number = v.outbox_number,
                            .op = {.kind = OP_ARRIVE, .payload = buf_bytes(&s->letter_text)}};
     return true;
+}
+
+bool post_wants(struct shard *s, uint64_t slot)
+{
+    struct message_view v;
+    struct found found;
+    s->letter_wants = 0;
+    return next_letter(s, &v, &found) == POST_READING && s->letter_wants == slot;
 }
 
 // Makes sure that what the next letter is made of gets read, and tells those who wait for it.

@@ -16,6 +16,11 @@ static struct bytes body_of(const struct call *c, const struct journal_reply *r)
 static void on_reply(struct shard *s, struct journal_reply *r)
 {
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
+    if (c == s->fetch.looking) {
+        fetch_tail_seen(s, r->err);
+        call_answer(s, c, r->err, BYTES_EMPTY); // which is silent, and ends it
+        return;
+    }
     if (r->slot != 0) c->looked = true; // its entry was the tail
     if (fenced_again(s, c, r)) return;
     bool not_applied = r->err == ERR_UNAVAILABLE && r->body.len == 0 && c->kind != 0;

@@ -115,7 +115,7 @@ struct shard *shard_new(const struct shard_config *config)
     memcpy(id.bytes, config->journal.id.queue, sizeof id.bytes);
     s->machine = machine_new(&id, config->journal.id.shard, &config->birth);
     s->cache = cache_new(s->config.cache_bytes);
-    s->reading_again = s->letters_again = s->book_again = TIME_DAWN;
+    s->fetch.again = s->letters_again = s->book_again = TIME_DAWN;
     s->waits_end = TIME_NEVER;
     events_init(&s->events);
     buf_init(&s->letter_text, JOURNAL_OP_MAX);
@@ -174,6 +174,7 @@ void shard_free(struct shard *s)
         s->answers = next;
     }
     answer_free(s->answer_out);
+    fetch_done(s);
     journal_free(s->journal);
     machine_free(s->machine);
     cache_free(s->cache);
@@ -424,7 +425,7 @@ void shard_respond(struct shard *s, const struct response *r, struct interval no
 {
     note_time(s, now);
     shard_spent(s, &r->cost);
-    if (asking_is(&s->reading, r->id)) {
+    if (asking_is(&s->fetch.ask, r->id)) {
         fetch_respond(s, r);
     } else {
         books_journal_respond(s, r);
@@ -518,14 +519,14 @@ int64_t shard_wake_at(const struct shard *s)
     at = earlier(at, first_deadline(s, CALL_FETCHING));
     at = earlier(at, first_deadline(s, CALL_POSTING));
     if (!s->touching && journal_is_current(s->journal)) at = earlier(at, touch_at(s));
-    if (s->wanted != 0 && !s->reading.open) at = earlier(at, s->reading_again);
+    at = earlier(at, fetch_wake_at(s));
     if (s->letters_again > s->now.lo) at = earlier(at, s->letters_again);
     return at;
 }
 
 bool shard_next_request(struct shard *s, struct request *out)
 {
-    return journal_next_request(s->journal, out) || asking_take(&s->reading, out);
+    return journal_next_request(s->journal, out) || asking_take(&s->fetch.ask, out);
 }
 
 bool shard_next_reply(struct shard *s, struct shard_reply *out)

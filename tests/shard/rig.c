@@ -2,7 +2,7 @@
 // Tickets and request ids are unique among all handles of a test program.
 #include "rig.h"
 
-#include "journal/entry.h"
+#include "journal/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -139,6 +139,47 @@ void rig_look(struct rig *r)
 {
     shard_look(r->shard, rig_time(r));
     rig_settle(r);
+}
+
+static void do_request(struct rig *r, const struct request *request)
+{
+    assert_int_equal(perform(r->store, request, &r->performance).err, ERR_OK);
+}
+
+void rig_floor(struct rig *r, uint64_t slot)
+{
+    CLEANUP(buf_done) struct buf body;
+    buf_init(&body, FLOOR_LEN);
+    struct floor f = {.index = 1, .slot = slot, .time = rig_time(r).lo};
+    floor_encode(&f, &body);
+    do_request(r, &(struct request){.kind = REQUEST_PUT_NEW,
+                                    .key = "q/test/0/floor/00000000000000000001",
+                                    .body = buf_bytes(&body)});
+}
+
+void rig_create_again(struct rig *r, uint64_t slot, const char *body)
+{
+    CLEANUP(buf_done) struct buf payload, entry;
+    buf_init(&payload, 1 << 12);
+    buf_init(&entry, 1 << 12);
+    send_begin(&payload, &(struct request_id){{0}});
+    send_add(&payload, &(struct message){.body = bytes_str(body)});
+    send_end(&payload, 0, 1);
+    struct op op = {.kind = OP_SEND, .payload = buf_bytes(&payload)};
+    struct entry e = {.slot = slot,
+                      .writer = {.hi = 99},
+                      .sequence = 1,
+                      .time = rig_time(r),
+                      .ops = &op,
+                      .ops_len = 1};
+    entry_encode(&e, &entry);
+    struct request drop = {
+        .kind = REQUEST_DROP, .key = "q/test/0/log", .first = slot, .last = slot};
+    do_request(r, &drop);
+    do_request(r, &(struct request){.kind = REQUEST_APPEND,
+                                    .key = "q/test/0/log",
+                                    .first = slot,
+                                    .body = buf_bytes(&entry)});
 }
 
 uint64_t rig_slot(struct rig *r)

@@ -46,6 +46,10 @@ struct request rig_until_body_read(struct rig *r);
 // How many ops of this kind the entry of an append carries.
 size_t rig_ops_in(const struct request *append, uint16_t kind);
 void rig_look(struct rig *r); // folds what others did
+// What a collector and a writer that slept leave behind: a floor object at slot; the slot dropped,
+// and created again with an entry that sends `body`.
+void rig_floor(struct rig *r, uint64_t slot);
+void rig_create_again(struct rig *r, uint64_t slot, const char *body);
 uint64_t rig_slot(struct rig *r);
 
 // ---- ops. Each answers its ticket; rig_answer then has what came of it.

@@ -106,6 +106,15 @@ static void check_own(struct world *w, uint32_t ask, const struct shard_reply *r
                      err_name(r->err), owns ? "owner" : "not owner");
 }
 
+// It was dropped, or it is not the history's, or it may be dropped at any moment.
+static bool is_gone(const struct lane *l, uint64_t slot)
+{
+    const struct bucket_slot *there = bucket_slot(&l->bucket, slot);
+    const struct ghost_slot *s = ghost_at(&l->ghost, slot);
+    if (!there || !s || s->made_at != there->made_at) return true;
+    return slot <= l->ghost.floor;
+}
+
 static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
     struct errand *a = &w->life->errands[ask];
@@ -116,8 +125,10 @@ static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply 
         const struct row *row = ghost_row(&l->ghost, a->place_seq);
         bool gone = false;
         for (uint64_t s = a->place.slot; s <= row->sent_slot; s++)
-            gone = gone || !bucket_slot(&l->bucket, s);
-        if (!gone) wrong(w, ask, r, "the slot is there");
+            gone = gone || is_gone(l, s);
+        bool lives = row->state == STATE_READY || row->state == STATE_LOCKED ||
+                     row->state == STATE_DEAD || row->state == STATE_OUTBOUND;
+        if (!gone || lives) wrong(w, ask, r, "the slot is there");
     } else if (r->err == ERR_OK) {
         wrong(w, ask, r, "it brings nothing");
     }

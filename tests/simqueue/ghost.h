@@ -117,6 +117,7 @@ struct ghost {
     size_t holds_cap;
     uint64_t voids;
     uint64_t zombies;
+    uint64_t floor; // the highest that is durable
 };
 
 void ghost_init(struct ghost *g, struct world *w, uint32_t lane);

@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/memory.h"
 #include "check.h"
+#include "journal/snapshot.h"
 #include "runner.h"
 
 #include <inttypes.h>
@@ -104,6 +105,13 @@ static void on_slot_dropped(void *ctx, uint64_t slot, int64_t made_at)
     check_dropped(g, slot, made_at);
 }
 
+static void on_object_made(void *ctx, const char *key, struct bytes body)
+{
+    struct ghost *g = ctx;
+    struct floor floor;
+    if (strstr(key, "/floor/") && !floor_decode(body, &floor)) g->floor = floor.slot;
+}
+
 static void on_object_deleted(void *ctx, const char *key)
 {
     struct ghost *g = ctx;
@@ -117,6 +125,7 @@ static void init_lane(struct world *w, struct lane *l)
     l->bucket.watch = (struct bucket_watch){.ctx = &l->ghost,
                                             .slot_made = on_slot_made,
                                             .slot_dropped = on_slot_dropped,
+                                            .object_made = on_object_made,
                                             .object_deleted = on_object_deleted};
     l->bucket.tick_ms = w->mix.store_tick_ms;
     l->bucket.run_max = w->mix.run_max;

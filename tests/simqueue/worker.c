@@ -142,7 +142,8 @@ static void fetch_again(struct world *w, const struct crew *c, const struct gran
     uint32_t ask = errand_new(w, ERRAND_FETCH, 0, c->lane);
     w->life->errands[ask].place = g->place;
     w->life->errands[ask].place_seq = g->seq;
-    world_at(w, w->now + rng_range(&w->rng, 1, 40 * SECOND), EVENT_RETRY, ask, 0);
+    int64_t late = rng_chance(&w->rng, 5000) ? 150 * SECOND : 40 * SECOND;
+    world_at(w, w->now + rng_range(&w->rng, 1, late), EVENT_RETRY, ask, 0);
 }
 
 void worker_given(struct world *w, uint32_t worker, const struct shard_reply *r)
@@ -152,7 +153,7 @@ void worker_given(struct world *w, uint32_t worker, const struct shard_reply *r)
         const struct delivery *d = &r->deliveries[i];
         check_body(w, &w->life->lanes[c->lane], d->grant.seq, d);
         hold(w, worker, &d->grant);
-        if (rng_chance(&w->rng, 500)) fetch_again(w, c, &d->grant);
+        if (rng_chance(&w->rng, 1000)) fetch_again(w, c, &d->grant);
     }
     if (r->deliveries_len > 0) {
         c->won = true;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lives exactly where. machine_needs may say yes for slots beside those of a live message:
+// that keeps a slot too long, which does no harm. To believe what was read from a slot is another
+// matter: a slot that was needed by nobody may have been dropped and created again, also if it lies
+// beside one that is needed now. The answers here are exact, and final when they are no.
+#include "base/check.h"
+#include "queue/state.h"
+
+// The first range that ends at or after slot.
+static size_t range_from(const struct machine *m, uint64_t slot)
+{
+    size_t lo = 0, hi = m->backlog.len;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        const struct range *r = backlog_at(m, mid);
+        if (r->slot + r->slots < slot) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+bool machine_backlog_in(const struct machine *m, uint64_t first, uint64_t last)
+{
+    CHECK(first <= last);
+    size_t at = range_from(m, first);
+    return at < m->backlog.len && backlog_at(m, at)->slot <= last;
+}
+
+void machine_live_slots(const struct machine *m, uint64_t first, size_t count, bool *live)
+{
+    for (size_t i = 0; i < count; i++)
+        live[i] = machine_backlog_in(m, first + i, first + i);
+    for (uint32_t h = 1; h < m->msgs_len; h++) {
+        const struct msg *msg = msg_at(m, h);
+        if (msg->seq != 0 && msg->slot >= first && msg->slot - first < count)
+            live[msg->slot - first] = true;
+    }
+}
+
+static bool backlog_lives_at(const struct machine *m, struct place place)
+{
+    for (size_t i = range_from(m, place.slot); i < m->backlog.len; i++) {
+        const struct range *r = backlog_at(m, i);
+        if (r->slot > place.slot) return false;
+        if (r->slot == place.slot && place.skip >= r->skip && place.skip - r->skip < r->count)
+            return true;
+    }
+    return false;
+}
+
+bool machine_lives_at(const struct machine *m, struct place place)
+{
+    if (backlog_lives_at(m, place)) return true;
+    if (map_find(&m->marks, place.slot / PLACE_SPAN) == MAP_NONE) return false;
+    for (uint32_t h = 1; h < m->msgs_len; h++) {
+        const struct msg *msg = msg_at(m, h);
+        if (msg->seq != 0 && msg->slot == place.slot && msg->skip == place.skip) return true;
+    }
+    return false;
+}
+
+static bool is_reason_of(const struct machine *m, const struct msg *msg, uint64_t slot, uint32_t op)
+{
+    bool dead = msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
+    const struct lock *grave = dead ? lock_of(m, msg) : NULL;
+    if (grave && grave->reason_slot == slot && grave->reason_op == op) return true;
+    uint32_t newest = map_find(&m->failures.by_seq, msg->seq);
+    if (newest == MAP_NONE) return false;
+    return m->failures.rows[newest].slot == slot && m->failures.rows[newest].op == op;
+}
+
+bool machine_reason_lives_at(const struct machine *m, uint64_t slot, uint32_t op)
+{
+    if (map_find(&m->marks, slot / PLACE_SPAN) == MAP_NONE) return false;
+    for (uint32_t h = 1; h < m->msgs_len; h++)
+        if (msg_at(m, h)->seq != 0 && is_reason_of(m, msg_at(m, h), slot, op)) return true;
+    return false;
+}
