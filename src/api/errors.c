@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Refusals in words: the thing, the value, what would be right.
 #include "api/inside.h"
+#include "json/json.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -77,6 +78,17 @@ enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code
     (void)snprintf(error->message + len, sizeof error->message - len,
                    "; it was applied to %zu of %zu %s, ask again", done, all, parts);
     return SLUICE_UNKNOWN;
+}
+
+enum sluice_code worker_check(const char *name, struct sluice_error *error)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len > WORKER_NAME_MAX)
+        return refuse(error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not %zu",
+                      WORKER_NAME_MAX, len);
+    if (text_is_plain(name)) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "worker",
+                  "a worker's name is UTF-8 text without control characters");
 }
 
 static void copy_config(void *ctx, const struct machine *m, int64_t now)

@@ -84,6 +84,8 @@ enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code
 bool queue_known_config(struct open_queue *q, struct queue_config *out);
 // A body over maxMessageBytes; body_len 0: how much it has is not known here.
 void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_len);
+// INVALID unless the name of a worker has 1 to WORKER_NAME_MAX bytes of plain text.
+enum sluice_code worker_check(const char *name, struct sluice_error *error);
 // After sluice_queue_create went well: was there one before?
 void note_existed(struct sluice_error *error, bool existed);
 enum sluice_code refuse_ended(struct sluice_error *error, const char *queue);

@@ -140,9 +140,8 @@ static enum sluice_code prepare(const struct sluice_receive *o, struct receiving
     r->claim = (struct op_claim){.worker = bytes_str(o->worker ? o->worker : name),
                                  .max = o->max > 0 ? o->max : 1,
                                  .lease_ms = o->visibility_ms};
-    if (r->claim.worker.len == 0 || r->claim.worker.len > WORKER_NAME_MAX)
-        return refuse(r->error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not %zu",
-                      WORKER_NAME_MAX, r->claim.worker.len);
+    enum sluice_code code = worker_check(o->worker ? o->worker : name, r->error);
+    if (code) return code;
     if (r->claim.max > CLAIM_COUNT_MAX || o->visibility_ms < 0 || o->visibility_ms > LEASE_MAX_MS)
         return refuse(r->error, ERR_INVALID, r->claim.max > CLAIM_COUNT_MAX ? "max" : "visibility",
                       "max must be 1 to %d and the visibility timeout at most 24 h",

@@ -260,9 +260,8 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     enum sluice_code code = remote_check(remote, queue, error);
     if (code) return code;
     if (!o->worker) default_worker(name);
-    if (o->worker && !*o->worker)
-        return refuse(error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not 0",
-                      WORKER_NAME_MAX);
+    if (o->worker) code = worker_check(o->worker, error);
+    if (code) return code;
     struct receiving r = {.remote = remote,
                           .path = remote_path(queue, "/receive"),
                           .what = {.worker = o->worker ? o->worker : name,

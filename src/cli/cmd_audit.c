@@ -3,6 +3,7 @@
 // message ever held by two workers at once, or acked twice?
 #include "cli/audit.h"
 #include "cli/commands.h"
+#include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
 
@@ -58,9 +59,9 @@ static void print_report(const struct audit *a)
     print_count("refused late", a->found[FINDING_LATE],
                 a->found[FINDING_LATE] ? "a renewal came when the lock was gone" : "");
     for (size_t i = 0; i < a->examples_len; i++)
-        (void)printf("  %-*s  %s  at position %llu\n", FIELD_WIDTH - 2,
-                     finding_name(a->examples[i].finding), a->examples[i].message,
-                     (unsigned long long)a->examples[i].position);
+        print_line(stdout, "  %-*s  %s  at position %llu", FIELD_WIDTH - 2,
+                   finding_name(a->examples[i].finding), a->examples[i].message,
+                   (unsigned long long)a->examples[i].position);
 }
 
 static enum sluice_code read_events(struct sluice *s, const char *queue, struct audit *a,

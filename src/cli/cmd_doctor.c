@@ -30,8 +30,8 @@ static void report(void *ctx, const char *check, enum sluice_health health, cons
         json_text(o, "detail", detail ? detail : "");
         json_print(o, stdout);
     } else if (!cli->quiet || health != SLUICE_PASSED) {
-        (void)printf("%s%-8s%s  %-*s  %s\n", health_color(cli, health), health_word(health),
-                     plain(cli), CHECK_WIDTH, check, detail ? detail : "");
+        (void)printf("%s%-8s%s  ", health_color(cli, health), health_word(health), plain(cli));
+        print_line(stdout, "%-*s  %s", CHECK_WIDTH, check, detail ? detail : "");
     }
     (void)fflush(stdout); // some checks take their time: show each as it is known
 }

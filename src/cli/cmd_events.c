@@ -23,35 +23,36 @@ static const struct cli_option options[] = {
                       "what is new; default: the oldest that is kept"},
 };
 
-static void print_origin(const struct sluice_origin *from)
+static void put_origin(FILE *out, const struct sluice_origin *from)
 {
-    char *reason = safe_text(from->reason, strlen(from->reason), 0);
-    (void)printf("  from %s in %s%s%s", from->id, from->queue, *reason ? ": " : "", reason);
-    free(reason);
+    (void)fprintf(out, "  from %s in %s%s%s", from->id, from->queue, *from->reason ? ": " : "",
+                  from->reason);
 }
 
-// A worker may have said anything.
-static void print_reason(const char *text)
-{
-    char *reason = safe_text(text, strlen(text), 0);
-    if (*reason) (void)printf("  %s", reason);
-    free(reason);
-}
-
+// Workers may have said anything: the line is escaped as a whole.
 static void event_print(const struct sluice_event *e)
 {
-    char time[TEXT_MAX], until[TEXT_MAX];
-    (void)printf("%8llu  %s  %-*s  %s", (unsigned long long)e->position, moment_text(e->time, time),
-                 TYPE_COLUMNS, e->type, *e->message ? e->message : "-");
-    if (*e->status) (void)printf("  %s", e->status);
-    print_reason(e->reason);
-    if (e->attempt) (void)printf("  attempt %u", e->attempt);
-    if (*e->worker) (void)printf("  by %s", e->worker);
-    if (e->until) (void)printf("  until %s", moment_text(e->until, until) + strlen("2030-01-31 "));
-    if (e->count) (void)printf("  count %llu", (unsigned long long)e->count);
-    if (e->order) (void)printf("  order %llu", (unsigned long long)e->order);
-    if (*e->from.queue) print_origin(&e->from);
-    (void)putchar('\n');
+    char time[TEXT_MAX], until[TEXT_MAX], *line = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&line, &len);
+    if (!out) return;
+    (void)fprintf(out, "%8llu  %s  %-*s  %s", (unsigned long long)e->position,
+                  moment_text(e->time, time), TYPE_COLUMNS, e->type,
+                  *e->message ? e->message : "-");
+    if (*e->status) (void)fprintf(out, "  %s", e->status);
+    if (*e->reason) (void)fprintf(out, "  %s", e->reason);
+    if (e->attempt) (void)fprintf(out, "  attempt %u", e->attempt);
+    if (*e->worker) (void)fprintf(out, "  by %s", e->worker);
+    if (e->until)
+        (void)fprintf(out, "  until %s", moment_text(e->until, until) + strlen("2030-01-31 "));
+    if (e->count) (void)fprintf(out, "  count %llu", (unsigned long long)e->count);
+    if (e->order) (void)fprintf(out, "  order %llu", (unsigned long long)e->order);
+    if (*e->from.queue) put_origin(out, &e->from);
+    (void)fclose(out);
+    char *safe = safe_text(line, len, 0);
+    (void)printf("%s\n", safe);
+    free(safe);
+    free(line);
 }
 
 // Reads past what there is, silently.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: what becomes of locks, by their tokens.
 #include "cli/commands.h"
+#include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
 
@@ -67,9 +68,9 @@ static void print_done(const struct cli *cli, const char *queue, const char *tok
     }
     if (cli->quiet) return;
     if (o->until > 0)
-        (void)printf("%s  %s until %s\n", token, o->status, moment_text(o->until, time));
+        print_line(stdout, "%s  %s until %s", token, o->status, moment_text(o->until, time));
     else
-        (void)printf("%s  %s\n", token, o->status);
+        print_line(stdout, "%s  %s", token, o->status);
 }
 
 // The first refusal has the library's sentence; each later one its own.

@@ -122,7 +122,7 @@ static int run_list(const struct cli *cli, const struct arguments *args)
         status = cli_fail(cli, &error);
     } else if (cli->quiet && !cli->json) {
         for (size_t i = 0; i < names->len; i++)
-            (void)printf("%s\n", names->names[i]);
+            print_line(stdout, "%s", names->names[i]);
     } else if (names->len == 0) {
         say_none(cli);
     } else {

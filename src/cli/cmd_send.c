@@ -2,6 +2,7 @@
 // send: one message, or each line of a file.
 #include "cli/commands.h"
 #include "cli/send.h"
+#include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
 
@@ -87,7 +88,7 @@ static int send_one(struct sending *sending, const void *body, size_t len)
         json_bool(o, "duplicate", sent.duplicate);
         json_print(o, stdout);
     } else if (!sending->cli->quiet) {
-        (void)printf("%s\n", sent.id);
+        print_line(stdout, "%s", sent.id);
         if (sent.duplicate) cli_say(sending->cli, "a message with this dedup key is there already");
     }
     return 0;

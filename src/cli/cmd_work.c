@@ -7,6 +7,7 @@
 #include "cli/text.h"
 #include "cli/work_face.h"
 #include "cli/work_pool.h"
+#include "json/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #define DAY_MS           ((int64_t)24 * 3600 * 1000)
 #define TELL_MS          10000 // for telling the store, once every program has ended
 
-enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_DRAIN };
+enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_DRAIN, AT_KEEP };
 
 static const struct cli_option options[] = {
     [AT_JOBS] = {"concurrency", 'c', "N", OPTION_COUNT, 1, WORK_JOBS_MAX,
@@ -37,7 +38,11 @@ static const struct cli_option options[] = {
     [AT_ONCE] = {"once", 0, NULL, OPTION_FLAG, 0, 0,
                  "take one message, then end; status 1 when it was not processed"},
     [AT_DRAIN] = {"drain", 0, NULL, OPTION_FLAG, 0, 0,
-                  "end when nothing is ready any more, or a job is given back"},
+                  "exit when no message is ready (does not wait for retries)\n"
+                  "or a job exits with 75"},
+    [AT_KEEP] = {"keep-env", 0, "NAME", OPTION_TEXTS, 0, 0,
+                 "leave this variable in the programs' environment; may be\n"
+                 "given many times. Secrets are removed unless it names them"},
 };
 
 // ---- before anything is taken
@@ -111,6 +116,9 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
         const char *name = v[AT_WORKER].texts[0];
         if (!*name || strlen(name) > WORK_WORKER_MAX)
             return cli_usage(cli, "--worker", "a worker's name has 1 to %d bytes", WORK_WORKER_MAX);
+        if (!text_is_plain(name))
+            return cli_usage(cli, "--worker",
+                             "a worker's name is UTF-8 text without control characters");
         (void)snprintf(o->worker, sizeof o->worker, "%s", name);
     } else {
         char host[64] = "host";
@@ -265,6 +273,8 @@ static int run(const struct cli *cli, const struct arguments *args)
         o.spec.queue = o.queue;
         o.spec.worker = o.worker;
         o.spec.store = cli->store;
+        o.spec.keep = args->options[AT_KEEP].texts;
+        o.spec.keep_len = args->options[AT_KEEP].texts_len;
         status = work(cli, &o, or_default(&args->options[AT_GRACE], GRACE_DEFAULT_MS), signal_fd);
         free(program);
     }
@@ -280,8 +290,10 @@ const struct command command_work = {
     .summary = "Runs a program for each message",
     .details = "The program gets the body on standard input and SLUICE_ID, SLUICE_ATTEMPT,\n"
                "SLUICE_FENCE, SLUICE_QUEUE, SLUICE_WORKER, SLUICE_STORE, SLUICE_GROUP and\n"
-               "SLUICE_HEADER_<NAME> in its environment. Exit status 0 acknowledges the\n"
-               "message, 75 gives it back, anything else (or a signal) fails it with the\n"
+               "SLUICE_HEADER_<NAME> in its environment; of a dead letter also where it died:\n"
+               "SLUICE_DEAD_QUEUE, _ID, _REASON, _RETRIES and _AT. SLUICE_TOKEN and the keys of\n"
+               "AWS are taken out of it; --keep-env leaves one in. Exit status 0 acknowledges\n"
+               "the message, 75 gives it back, anything else (or a signal) fails it with the\n"
                "last line of standard error as the reason.\n"
                "\n"
                "The lock is renewed while the program runs, however long that is. When it is\n"

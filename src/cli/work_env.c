@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment of a job: ours, without what an outer worker put there, and what the message
 // says. A header's name is folded to the letters that shells can read and gets a prefix, so no
-// sender can set PATH.
+// sender can set PATH. The names of where a dead letter comes from are ours: a sender cannot set
+// them either. Secrets stay behind unless --keep-env names them.
 #define _GNU_SOURCE // asprintf
 #include "cli/work_spawn.h"
 
@@ -13,18 +14,41 @@
 #include <unistd.h>
 
 #define HEADER_PREFIX "SLUICE_HEADER_"
+#define DEAD_HEADER   HEADER_PREFIX "SLUICE_DEAD_" // "sluice-dead-queue", folded
+#define DEAD_PREFIX   "SLUICE_DEAD_"
+#define DEAD_FIELDS   5
+#define COUNT_OF(a)   (sizeof(a) / sizeof *(a))
 
 static const char *const ours[] = {"SLUICE_ID",    "SLUICE_ATTEMPT", "SLUICE_FENCE", "SLUICE_QUEUE",
                                    "SLUICE_GROUP", "SLUICE_WORKER",  "SLUICE_STORE", "SLUICE_TYPE"};
+// What opens a store or a node. A job is made of what a sender sent: it gets none of them unasked.
+static const char *const secrets[] = {"SLUICE_TOKEN",          "AWS_ACCESS_KEY_ID",
+                                      "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+                                      "AWS_SECURITY_TOKEN",    "AWS_CONTAINER_AUTHORIZATION_TOKEN"};
+
+static bool begins(const char *entry, const char *prefix)
+{
+    return strncmp(entry, prefix, strlen(prefix)) == 0;
+}
+
+// Is the entry "NAME=value" of one of these names?
+static bool is_one_of(const char *entry, const char *const *names, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (begins(entry, names[i]) && entry[strlen(names[i])] == '=') return true;
+    return false;
+}
 
 static bool is_ours(const char *entry)
 {
-    if (strncmp(entry, HEADER_PREFIX, strlen(HEADER_PREFIX)) == 0) return true;
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-        size_t len = strlen(ours[i]);
-        if (strncmp(entry, ours[i], len) == 0 && entry[len] == '=') return true;
-    }
-    return false;
+    return begins(entry, HEADER_PREFIX) || begins(entry, DEAD_PREFIX) ||
+           is_one_of(entry, ours, COUNT_OF(ours));
+}
+
+static bool is_kept(const struct spawn_spec *spec, const char *entry)
+{
+    return !is_one_of(entry, secrets, COUNT_OF(secrets)) ||
+           is_one_of(entry, spec->keep, spec->keep_len);
 }
 
 struct list {
@@ -68,8 +92,31 @@ static void add_header(struct list *l, const struct sluice_header *h)
     }
     for (char *c = name; *c; c++)
         *c = isalnum((unsigned char)*c) ? (char)toupper((unsigned char)*c) : '_';
-    if (!known(l, name)) add(l, name, h->value);
+    // where a letter comes from is said by us alone, below
+    if (!begins(name, DEAD_HEADER) && !known(l, name)) add(l, name, h->value);
     free(name);
+}
+
+// The true origin of a dead letter, under its own names and as headers.
+static void add_origin(struct list *l, const struct sluice_origin *from)
+{
+    char retries[24], died_at[24];
+    if (!from->queue || !*from->queue) return;
+    (void)snprintf(retries, sizeof retries, "%" PRIu32, from->retries);
+    (void)snprintf(died_at, sizeof died_at, "%" PRId64, from->died_at);
+    const struct {
+        const char *name, *header, *value;
+    } rows[DEAD_FIELDS] = {
+        {DEAD_PREFIX "QUEUE", DEAD_HEADER "QUEUE", from->queue},
+        {DEAD_PREFIX "ID", DEAD_HEADER "ID", from->id},
+        {DEAD_PREFIX "REASON", DEAD_HEADER "REASON", from->reason},
+        {DEAD_PREFIX "RETRIES", DEAD_HEADER "RETRIES", retries},
+        {DEAD_PREFIX "AT", DEAD_HEADER "AT", died_at},
+    };
+    for (size_t i = 0; i < DEAD_FIELDS; i++) {
+        add(l, rows[i].name, rows[i].value ? rows[i].value : "");
+        add(l, rows[i].header, rows[i].value ? rows[i].value : "");
+    }
 }
 
 char **spawn_env(const struct spawn_spec *spec, const struct sluice_message *m)
@@ -77,7 +124,7 @@ char **spawn_env(const struct spawn_spec *spec, const struct sluice_message *m)
     size_t inherited = 0;
     while (environ[inherited])
         inherited++;
-    size_t room = inherited + sizeof ours / sizeof *ours + m->headers_len + 1;
+    size_t room = inherited + COUNT_OF(ours) + 2 * DEAD_FIELDS + m->headers_len + 1;
     struct list l = {.rows = calloc(room, sizeof *l.rows)};
     if (!l.rows) return NULL;
     add(&l, "SLUICE_ID", m->id);
@@ -90,8 +137,9 @@ char **spawn_env(const struct spawn_spec *spec, const struct sluice_message *m)
     if (m->content_type && *m->content_type) add(&l, "SLUICE_TYPE", m->content_type);
     for (size_t i = 0; i < m->headers_len; i++)
         add_header(&l, &m->headers[i]);
+    add_origin(&l, &m->from);
     for (size_t i = 0; i < inherited && !l.failed; i++) {
-        if (is_ours(environ[i])) continue;
+        if (is_ours(environ[i]) || !is_kept(spec, environ[i])) continue;
         char *copy = strdup(environ[i]);
         l.failed = !copy;
         if (copy) l.rows[l.len++] = copy;

@@ -229,7 +229,7 @@ static void on_trouble(void *ctx, const char *sentence)
         json_print(o, stdout);
         (void)fflush(stdout);
     } else {
-        (void)fprintf(stderr, "sluice: %s\n", sentence);
+        print_line(stderr, "sluice: %s", sentence);
     }
     if (f->live) draw(f);
 }
@@ -241,9 +241,8 @@ void face_say(struct face *f, const char *format, ...)
     begin_line(f);
     va_list list;
     va_start(list, format);
-    (void)vfprintf(stderr, format, list);
+    vprint_line(stderr, format, list);
     va_end(list);
-    (void)fputc('\n', stderr);
     (void)pthread_mutex_unlock(&f->pool->face_lock);
 }
 

@@ -13,7 +13,9 @@ struct spawn_spec {
     char *const *program; // argv; program[0] is looked for in PATH
     const char *queue;
     const char *worker;
-    const char *store;   // for commands of ours that the program may call
+    const char *store; // for commands of ours that the program may call
+    const char **keep; // variables that a job gets although they are secrets
+    size_t keep_len;
     bool stdout_is_ours; // else it is caught, to be printed around the live table
     int stdout_fd;       // where it goes when it is ours
 };

@@ -51,6 +51,17 @@ bool utf8_ok(const void *bytes, size_t len)
     return true;
 }
 
+bool text_is_plain(const char *text)
+{
+    size_t len = strlen(text);
+    const uint8_t *p = (const uint8_t *)text;
+    for (size_t i = 0; i < len; i++) {
+        bool c1 = p[i] == 0xc2 && p[i + 1] < 0xa0; // U+0080 to U+009F; a zero ends the text
+        if (p[i] < ' ' || p[i] == 0x7f || c1) return false;
+    }
+    return utf8_ok(text, len);
+}
+
 struct json *json_new(void)
 {
     return need(json_object());
@@ -143,10 +154,28 @@ void json_list_text(struct json *list, const char *value)
     json_list_take(list, (struct json *)text_value(value, strlen(value)));
 }
 
+// JSON escapes C0 only; DEL and C1 mean something to a terminal, too. How many bytes were taken.
+static size_t print_special(const char *at, FILE *out)
+{
+    unsigned first = (uint8_t)at[0], second = (uint8_t)at[1];
+    if (first == 0x7f || second < 0xa0) {
+        (void)fprintf(out, "\\u%04x", first == 0x7f ? first : second);
+        return first == 0x7f ? 1 : 2;
+    }
+    (void)fputc((int)first, out);
+    return 1;
+}
+
 void json_print(struct json *object, FILE *out)
 {
     char *line = need(json_dumps(real(object), JSON_COMPACT | JSON_REAL_PRECISION(15)));
-    (void)fprintf(out, "%s\n", line);
+    for (const char *at = line; *at;) {
+        size_t plain = strcspn(at, "\x7f\xc2");
+        (void)fwrite(at, 1, plain, out);
+        at += plain;
+        if (*at) at += print_special(at, out);
+    }
+    (void)fputc('\n', out);
     free(line);
     json_free(object);
 }

@@ -14,6 +14,8 @@
 struct json;
 
 bool utf8_ok(const void *bytes, size_t len);
+// UTF-8 without control characters (C0, DEL, C1): it does to a terminal what it looks like.
+bool text_is_plain(const char *text);
 
 struct json *json_new(void);        // an object
 struct json *json_list_new(void);   // a list
@@ -68,7 +70,7 @@ enum json_kind {
     JSON_KIND_OBJECT,
 };
 enum json_kind json_kind(const struct json *value);
-const char *json_kind_name(enum json_kind kind); // "a text"
+const char *json_kind_name(enum json_kind kind); // "a string"
 
 // Each wants a value of its kind. What they answer lives as long as the value.
 bool json_as_bool(const struct json *value);

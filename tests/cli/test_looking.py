@@ -2,15 +2,13 @@
 """peek, show, stats, events, audit, doctor: looking, without touching."""
 import json
 import os
-import pty
-import select
 import signal
-import subprocess
 import termios
 import time
 
-from harness import (CLOCK_MS, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, PROGRAM, STATS_KEYS, Skipped, case,
+from harness import (CLOCK_MS, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, STATS_KEYS, case,
                      contains, holds, keys_of, main, on_a_store, same, until)
+from terminal import Terminal, on_terminal
 
 
 @case
@@ -187,53 +185,6 @@ def watching_without_a_terminal_prints_lines(sluice):
     watch.communicate(timeout=PATIENCE)
     same(watch.returncode, 0)
     sluice.refused(INVALID, "stats", "--watch", "--interval", "1ms", says="1ms", field="--interval")
-
-
-class Terminal:
-    """A program on a terminal of its own."""
-
-    def __init__(self, sluice, *arguments, **env):
-        try:
-            self.master, slave = pty.openpty()
-        except OSError as error:
-            raise Skipped(f"no terminals here: {error}") from error
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        self.program = subprocess.Popen([PROGRAM, *arguments], stdin=slave, stdout=slave, stderr=slave,
-                                        cwd=sluice.folder, env=sluice.env | {"TERM": "xterm"} | env,
-                                        start_new_session=True)
-        self.seen = ""
-
-    def wait_for(self, text):
-        def look():
-            self.read()
-            return text in self.seen
-        until(look, f"{text!r} on the screen")
-
-    def read(self):
-        while select.select([self.master], [], [], 0.05)[0]:
-            self.seen += os.read(self.master, 65536).decode(errors="replace")
-
-    def type(self, text):
-        os.write(self.master, text.encode())
-
-    def end(self):
-        def ended():  # read on meanwhile: a screen that is full keeps it from ending
-            self.read()
-            return self.program.poll() is not None
-        until(ended, "the program ends")
-        status = self.program.returncode
-        self.read()
-        restored = termios.tcgetattr(self.slave) == self.before
-        os.close(self.master)
-        os.close(self.slave)
-        return status, restored
-
-
-def on_terminal(sluice, *arguments, **env):
-    terminal = Terminal(sluice, *arguments, **env)
-    terminal.end()
-    return terminal.seen
 
 
 @case

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sluice work against a node whose answers get lost, and what its jobs are told."""
+"""sluice work against a node whose answers get lost; what its jobs are told, and what a hostile sender or worker can do."""
 import http.client
 import http.server
 import json
 import threading
 
-from harness import PATIENCE, case, main, same
+from harness import INVALID, NOT_FOUND, PATIENCE, case, contains, holds, main, same, until
+from terminal import Terminal, on_terminal
 
 HANDLE_TIMEOUT = 30  # seconds after which a call of the command line gives up
 
@@ -93,6 +94,84 @@ def a_finished_job_whose_answer_was_lost_is_processed(sluice):
 def a_failed_job_whose_answer_was_lost_is_retried(sluice):
     same(job_with_lost_answers(sluice, "fail", "exit 3", "failureStrategy.backoff.initial=1h",
                                "failureStrategy.backoff.max=1h"), (1, ["retrying"]))
+
+
+def environment_of(sluice, queue, *options, **env):
+    """What the job of the next message is told."""
+    path = sluice.path("environment")
+    sluice.ok("work", queue, "--once", *options, "--", "sh", "-c", f"env -0 >{path}", env=env)
+    with open(path, encoding="utf-8") as file:
+        return dict(row.split("=", 1) for row in file.read().split("\0") if row)
+
+
+SECRETS = {"SLUICE_TOKEN": "s1", "AWS_ACCESS_KEY_ID": "s2", "AWS_SECRET_ACCESS_KEY": "s3", "AWS_SESSION_TOKEN": "s4"}
+
+
+@case
+def a_job_gets_no_secret_that_is_not_named(sluice):
+    sluice.create("tasks")
+    for _ in range(2):
+        sluice.send("tasks", "x")
+    told = environment_of(sluice, "tasks", OTHER="o", **SECRETS)
+    same([name for name in SECRETS if name in told], [], "secrets of a job")
+    same(told["OTHER"], "o")
+    told = environment_of(sluice, "tasks", "--keep-env", "SLUICE_TOKEN", "--keep-env", "AWS_SESSION_TOKEN", **SECRETS)
+    same([name for name in SECRETS if name in told], ["SLUICE_TOKEN", "AWS_SESSION_TOKEN"])
+
+
+@case
+def a_sender_cannot_forge_where_a_dead_letter_comes_from(sluice):
+    forged = [word for name in ("queue", "id", "reason", "at", "retries")
+              for word in ("--header", f"sluice-dead-{name}=forged", "--header", f"Sluice_Dead_{name}=forged")]
+    sluice.create("tasks", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=0",
+                  "failureStrategy.deadLetterQueue=dead")
+    id = sluice.send("tasks", "x", *forged)
+    sluice.ok("fail", "tasks", sluice.one("tasks")["token"], "--reason", "disk full")
+    until(lambda: sluice.stats("dead")["ready"] == 1, "the letter arrives")
+    told = environment_of(sluice, "dead")
+    same((told["SLUICE_DEAD_QUEUE"], told["SLUICE_DEAD_ID"], told["SLUICE_DEAD_REASON"]), ("tasks", id, "disk full"))
+    same((told["SLUICE_HEADER_SLUICE_DEAD_QUEUE"], told["SLUICE_HEADER_SLUICE_DEAD_ID"]), ("tasks", id))
+    holds("forged" not in told.values(), f"forged: {told}")
+    sluice.send("tasks", "alive", *forged)
+    told = environment_of(sluice, "tasks")
+    same([name for name in told if "DEAD" in name], [], "of a message that never died")
+
+
+@case
+def the_name_of_a_worker_has_no_control_characters(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    for name in ("a\x1b[31m", "a\nb", "a\x7f", "a\u009b31m", "\t"):
+        sluice.refused(INVALID, "receive", "tasks", "--worker", name, says="control characters", field="worker")
+        sluice.refused(INVALID, "work", "tasks", "--worker", name, "--", "true", says="control characters",
+                       field="--worker")
+        url = node_of(sluice)
+        sluice.refused(INVALID, "receive", "tasks", "--worker", name, says="control characters", field="worker",
+                       env={"SLUICE_STORE": url})
+        line = http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
+        line.request("POST", "/v1/queues/tasks/receive", json.dumps({"worker": name}),
+                     {"Content-Type": "application/json"})
+        answer = line.getresponse()
+        problem = json.loads(answer.read())
+        line.close()
+        same((answer.status, problem["field"]), (400, "worker"), f"{problem}")
+    same(sluice.one("tasks", "--worker", "Jörg 2")["body"], "x")
+
+
+@case
+def nothing_that_others_said_moves_the_terminal(sluice):
+    evil, bell = "a\x1b]0;owned\x07\x1b[2J", "\u009b31m"
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
+    id = sluice.send("tasks", evil + bell, "--header", f"k={evil}", "--group", evil)
+    sluice.ok("fail", "tasks", sluice.one("tasks")["token"], "--reason", evil)
+    for words in (["events", "tasks"], ["show", "tasks", id], ["peek", "tasks", "--state", "dead"],
+                  ["show", "tasks", evil], ["stats", evil], ["receive", "tasks", f"--{evil}"], [evil],
+                  ["show", "tasks", id, "--json"], ["queue", "create", "q", f"capacity={evil}"]):
+        seen = on_terminal(sluice, *words, NO_COLOR="1")
+        holds(seen and "\x1b" not in seen and "\x07" not in seen and "\u009b" not in seen, f"{words}: {seen!r}")
+    sluice.send("tasks", "x")
+    seen = on_terminal(sluice, "work", "tasks", "--once", "--", "sh", "-c", "printf 'a\\302\\23331m' >&2; exit 1")
+    contains(seen, "\\xc2\\x9b31m")
 
 
 main()
