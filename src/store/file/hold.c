@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HOLD_TRIES      16
 #define LOOK_TRIES      16
@@ -16,6 +18,7 @@
 #define NAP_MAX_NS      200000
 #define STEP_MS_MAX     50 // a longer gap between two looks: this process was stopped itself
 #define STALLS_MAX      4  // the patience doubles with each takeover that led to no append
+#define DISK_FACTOR     6  // so much longer for a holder that the disk keeps waiting
 #define GIVE_UP_QUARTER 4  // a call waits a quarter longer than the patience
 
 // ---- a holder without progress
@@ -37,6 +40,29 @@ static enum log_page_kind watch_step(struct file_log *l, struct log_look *look)
     return kind;
 }
 
+// A thread in an uninterruptible sleep waits for the disk: it was not stopped. A thread of another
+// pid namespace, or one that is gone, can be mistaken for it; only the patience depends on that.
+static bool waits_for_disk(uint64_t thread)
+{
+    char path[64], stat[512];
+    (void)snprintf(path, sizeof path, "/proc/%" PRIu64 "/stat", thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, stat, sizeof stat - 1);
+    (void)disk_close(fd);
+    if (n <= 0) return false;
+    stat[n] = 0;
+    const char *name_end = strrchr(stat, ')'); // "pid (name) state ..."
+    return name_end && name_end[1] == ' ' && name_end[2] == 'D';
+}
+
+static bool is_stalled(const struct file_log *l, const struct log_look *look)
+{
+    uint64_t stalls = look->state.stalls < STALLS_MAX ? look->state.stalls : STALLS_MAX;
+    int64_t patience_ms = l->disk->patience_ms << stalls, waited_ms = l->watch.waited_ms;
+    if (waited_ms < patience_ms) return false;
+    return waited_ms >= patience_ms * DISK_FACTOR || !waits_for_disk(look->thread);
+}
+
 static enum err refuse_held(struct file_log *l, const struct log_look *look, int64_t waited_ms,
                             struct store_answer *a)
 {
@@ -55,9 +81,8 @@ static enum err wait_step(struct file_log *l, int64_t waited_ms, bool *moved,
     if (kind == LOG_PAGE_FAILED) return disk_refuse(a, "read the page of", l->key);
     *moved = kind != LOG_PAGE_OLD && look.fenced;
     if (*moved) return ERR_OK;
-    uint64_t stalls = look.state.stalls < STALLS_MAX ? look.state.stalls : STALLS_MAX;
     int64_t patience_ms = l->disk->patience_ms;
-    if (l->watch.waited_ms >= patience_ms << stalls && kind != LOG_PAGE_OLD) {
+    if (kind != LOG_PAGE_OLD && is_stalled(l, &look)) {
         *moved = true;
         return file_log_take_over(l, look.state.stalls, a);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page's layout, and reading and writing it.
-#define _GNU_SOURCE // statx, F_SET_RW_HINT
+#define _GNU_SOURCE // gettid, statx, F_SET_RW_HINT
 #include "store/file/page.h"
 
 #include "base/hash.h"
@@ -29,7 +29,7 @@ struct copy {
 struct layout {
     uint64_t version;
     uint64_t fence; // written by takers alone
-    uint64_t none;
+    uint64_t thread;
     uint64_t holder;
     uint64_t turn;
     uint64_t reserved[11];
@@ -145,6 +145,7 @@ enum log_page_kind log_page_look(struct log_page *p, struct log_look *to)
         to->fenced = page.fence != 0;
         to->wake = (uint32_t)page.wake;
         to->holder = page.holder;
+        to->thread = page.thread;
         to->turn = page.turn;
         if (page.version == OLD_VERSION) {
             to->old_next = old_next((const uint8_t *)&page);
@@ -200,8 +201,8 @@ int log_page_repair(struct log_page *p)
 
 int log_page_sign(struct log_page *p, uint64_t turn)
 {
-    uint64_t words[2] = {(uint64_t)getpid(), turn};
-    return disk_write(p->disk, p->fd, words, sizeof words, offsetof(struct layout, holder));
+    uint64_t words[3] = {(uint64_t)gettid(), (uint64_t)getpid(), turn};
+    return disk_write(p->disk, p->fd, words, sizeof words, offsetof(struct layout, thread));
 }
 
 // ---- the fence

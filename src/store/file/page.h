@@ -67,7 +67,8 @@ struct log_look {
     uint64_t sequence;      // of the state; the highest of any intact copy
     bool fenced;            // a moment before or after the state was read
     uint32_t wake;          // for log_page_wait
-    uint64_t holder;        // the process that last took the lock, in its own pid namespace
+    uint64_t holder;        // the process that last took the lock, in its own pid namespace,
+    uint64_t thread;        // and its thread
     uint64_t turn;          // counts takings of the lock
     uint64_t old_next;      // OLD: the next slot as version 1 told it
 };
@@ -86,7 +87,7 @@ enum log_page_kind log_page_look(struct log_page *p, struct log_look *to);
 int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequence);
 void log_page_wake(struct log_page *p);  // the waiters, after a write that they wait for
 int log_page_repair(struct log_page *p); // its length and version; a state must follow
-int log_page_sign(struct log_page *p, uint64_t turn); // this process holds the lock now
+int log_page_sign(struct log_page *p, uint64_t turn); // this thread holds the lock now
 
 // A fenced page is left by all processes, and none believes what is written to it later. A holder
 // writes its state, THEN asks whether the page is fenced; a reader reads the state, THEN asks. So

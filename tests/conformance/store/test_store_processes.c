@@ -8,6 +8,7 @@
 
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -229,6 +230,7 @@ static void read_for_ever(void *arg)
             e = store_wait(s, LOG, next, 20, &a);
             continue;
         }
+        if (e == ERR_UNAVAILABLE) continue; // a new page is compared under the lock
         ANSWERS(ERR_OK, &a, e);
         for (size_t i = 0; i < a.rows_len; i++, next++)
             hash = hash64_of(store_row_bytes(&a, i), hash);
@@ -304,6 +306,83 @@ static void writers_killed_in_the_middle_lose_nothing_they_acknowledged(void **s
     b->stop = 1;
     child_ends_well(reader);
     NEED(b->read > 0);
+    log_is_whole(b);
+}
+
+// ---- SIGSTOP
+
+// Whether the slot holds the n-th append of this writer: it was in doubt, and had landed.
+static bool slot_is_mine(struct store *s, uint64_t slot, const struct seat *me, uint64_t n)
+{
+    struct store_answer a;
+    uint64_t found = 0;
+    store_answer_init(&a);
+    ANSWERS(ERR_OK, &a, store_read_log(s, LOG, slot, 1, &a));
+    bool mine = body_check(store_row_bytes(&a, 0), &found) == (uint64_t)me->id && found == n;
+    store_answer_done(&a);
+    return mine;
+}
+
+// As a journal does: what is in doubt goes to the same slot again until it is won or lost.
+static void append_through_stops(void *arg)
+{
+    struct seat *me = arg;
+    struct store *s = board_open(me->board);
+    struct store_answer a;
+    store_answer_init(&a);
+    uint64_t slot = 1;
+    bool doubt = false;
+    for (uint64_t n = 0; !me->board->stop;) {
+        struct bytes body = body_of((uint64_t)me->id, n);
+        enum err e = store_append(s, LOG, slot, body, &a);
+        bytes_free(body);
+        if (e == ERR_UNAVAILABLE) continue;
+        doubt = e == ERR_UNKNOWN || (doubt && e == ERR_CONFLICT);
+        if (e == ERR_UNKNOWN) continue;
+        if (e != ERR_CONFLICT) ANSWERS(ERR_OK, &a, e);
+        bool won = e == ERR_OK || (doubt && slot_is_mine(s, slot, me, n));
+        if (won) me->board->acked[me->id] = ++n;
+        doubt = false;
+        slot++;
+        while (e == ERR_CONFLICT && store_wait(s, LOG, slot, 0, &a) == ERR_OK)
+            slot++;
+    }
+    store_answer_done(&a);
+    store_free(s);
+}
+
+static void writers_stopped_at_any_moment_lose_and_hold_up_nothing(void **state)
+{
+    struct board *b = *state;
+    enum { WRITERS = 4, STOPS = 30 };
+    if (s3_here()) return; // a bucket has no lock
+    struct rng rng;
+    rng_init(&rng, 11);
+    options.patience_ms = 30;
+    pid_t pids[WRITERS], reader = child_start(read_for_ever, b);
+    struct seat seats[WRITERS];
+    for (int i = 0; i < WRITERS; i++) {
+        seats[i] = (struct seat){b, i};
+        pids[i] = child_start(append_through_stops, &seats[i]);
+    }
+    for (int k = 0; k < STOPS; k++) {
+        int victim = (int)rng_below(&rng, WRITERS), other = (victim + 1) % WRITERS;
+        wait_until(b, victim, b->acked[victim] + 1 + rng_below(&rng, 6));
+        NEED(kill(pids[victim], SIGSTOP) == 0);
+        wait_until(b, other, b->acked[other] + 1);
+        if (k % 2) { // two at once: perhaps one that was taking over
+            NEED(kill(pids[other], SIGSTOP) == 0);
+            int third = (victim + 2) % WRITERS;
+            wait_until(b, third, b->acked[third] + 3);
+            NEED(kill(pids[other], SIGCONT) == 0);
+        }
+        NEED(kill(pids[victim], SIGCONT) == 0);
+    }
+    b->stop = 1;
+    for (int i = 0; i < WRITERS; i++)
+        child_ends_well(pids[i]);
+    child_ends_well(reader);
+    options.patience_ms = 0;
     log_is_whole(b);
 }
 
@@ -485,6 +564,7 @@ int main(void)
         TEST(of_eight_processes_that_create_a_key_one_wins),
         TEST(of_eight_processes_that_append_a_slot_one_wins),
         TEST(writers_killed_in_the_middle_lose_nothing_they_acknowledged),
+        TEST(writers_stopped_at_any_moment_lose_and_hold_up_nothing),
         TEST(a_lock_dies_with_its_holder_even_if_a_child_of_it_lives),
         TEST(creators_killed_in_the_middle_leave_whole_objects_or_none),
         TEST(a_waiter_is_woken_by_another_process),
