@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,10 +44,11 @@ struct board {
 // ---- a table of calls that stops its process
 
 static long calls_left = -1; // until the stop; -1: none comes
+static bool from_fence;      // they count from the fence of a takeover on
 
 static void count(void)
 {
-    if (calls_left > 0 && --calls_left == 0) (void)raise(SIGSTOP);
+    if (calls_left > 0 && !from_fence && --calls_left == 0) (void)raise(SIGSTOP);
 }
 
 #define COUNTED(type, name, declared, given)                                                       \
@@ -61,7 +64,16 @@ COUNTED(int, link, (int dir, const char *from, const char *to), (dir, from, to))
 COUNTED(int, rename, (int dir, const char *from, const char *to), (dir, from, to))
 COUNTED(int, unlink, (int dir, const char *path), (dir, path))
 COUNTED(ssize_t, pread, (int fd, void *to, size_t len, off_t at), (fd, to, len, at))
-COUNTED(ssize_t, pwrite, (int fd, const void *from, size_t len, off_t at), (fd, from, len, at))
+
+#define FENCE_AT 8 // in the page
+
+static ssize_t stop_pwrite(int fd, const void *from, size_t len, off_t at)
+{
+    if (at == FENCE_AT) from_fence = false;
+    count();
+    return file_sys_linux.pwrite(fd, from, len, at);
+}
+
 COUNTED(int, allocate, (int fd, off_t at, off_t len), (fd, at, len))
 COUNTED(int, truncate, (int fd, off_t len), (fd, len))
 COUNTED(int, touch, (int fd, int64_t modified_ms), (fd, modified_ms))
@@ -186,6 +198,29 @@ static void prepare_busy(struct board *b, struct store *s, struct store_answer *
     log_page_drop(p);
 }
 
+// Another process has the lock and does nothing: the deed begins with a takeover.
+static pid_t idle_holder;
+
+static void prepare_held(struct board *b, struct store *s, struct store_answer *a)
+{
+    char path[SCRATCH_MAX + 64], byte;
+    int ready[2];
+    prepare(b, s, a);
+    scratch_path(path, sizeof path, b->dir, LOG "/@lock");
+    NEED(pipe(ready) == 0);
+    idle_holder = fork();
+    if (idle_holder == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int fd = open(path, O_RDWR);
+        if (fd < 0 || flock(fd, LOCK_EX) != 0 || write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;)
+            (void)pause();
+    }
+    NEED(idle_holder > 0 && read(ready[0], &byte, 1) == 1);
+    NEED(close(ready[0]) == 0 && close(ready[1]) == 0);
+    from_fence = true;
+}
+
 struct deed {
     const char *name;
     void (*prepare)(struct board *b, struct store *s, struct store_answer *a);
@@ -200,6 +235,7 @@ static const struct deed deeds[] = {
     {"append that begins a segment", prepare, act_append, 13, false},
     {"append after a dead writer", prepare_busy, act_append, 5, false},
     {"append after a failed sync", prepare_poisoned, act_append, 5, false},
+    {"append with a takeover", prepare_held, act_append, 5, false},
     {"part", prepare, act_part, 5, false},
     {"drop", prepare_parted, act_drop, 30, true},
 };
@@ -229,6 +265,7 @@ static void be_stopped(void *arg)
     stop->deed->act(b, s, &a);
     (void)snprintf(b->why, sizeof b->why, "%s", a.why);
     calls_left = -1;
+    if (idle_holder > 0) child_kill(idle_holder);
     uint64_t slot = b->before + 1;
     b->said_later = append_next(s, &slot, OWN + 2, &a);
     store_answer_done(&a);
