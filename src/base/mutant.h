@@ -40,6 +40,9 @@ enum mutant {
     MUTANT_BODY_STALE_OFF,    // a send may refer to a body of any age
     MUTANT_LETTER_STALE_OFF,  // ... and so may a dead letter
     MUTANT_SWEEP_UNCOMMITTED, // a body that nobody refers to yet counts as one nobody ever will
+    MUTANT_DELETED_SENDS,     // a deleted queue takes messages
+    MUTANT_SHARD_OFF,         // words about another shard's locks are taken for this one's
+    MUTANT_SOURCE_SHARD_OFF,  // letters of two shards are counted as one shard's
     MUTANT_COUNT
 };
 

@@ -103,7 +103,8 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
     enum reason reason = m->deleted ? REASON_DELETED : REASON_NONE;
     struct source *source = NULL;
     if (reason == REASON_NONE) {
-        source = source_need(m, &op.source, op.source_shard);
+        uint32_t shard = MUTANT(SOURCE_SHARD_OFF) ? 0 : op.source_shard;
+        source = source_need(m, &op.source, shard);
         if (op.number <= source->number && !MUTANT(OUTBOX_MARK_OFF)) reason = REASON_ARRIVED_BEFORE;
     }
     // The copy may be gone: the letter comes again with another.

@@ -101,7 +101,7 @@ enum reason apply_send(struct machine *m, struct bytes payload)
 {
     struct op_send op;
     if (send_open(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (m->deleted) {
+    if (m->deleted && !MUTANT(DELETED_SENDS)) {
         m->ordinal += op.count;
         backlog_break(m);
         return REASON_DELETED;

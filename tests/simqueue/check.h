@@ -70,6 +70,14 @@ void check_acked(struct world *w, uint32_t ask, struct bytes body);
 // Dedup keys, check_dedup.c: within its window a key has one message.
 void check_dedup(struct ghost *g, const struct message *m, const struct send_row *row);
 
+// Deletions, check_deleted.c: nothing has an effect after one, and its journal is collected.
+void check_deletion(struct ghost *g); // before it is written down
+void check_after_deletion(struct ghost *g, const struct walk_op *o);
+bool deletion_was_seen(const struct ghost *g, const struct node *n); // by a handle
+void check_finished(struct world *w, const struct lane *l);
+
 // check_drain.c: after the faults everything gets done.
-bool lane_is_empty(const struct lane *l);
+// Letters to a queue that was deleted stay where they are.
+bool letters_are_stuck(const struct world *w, const struct lane *l);
+bool lane_is_empty(const struct world *w, const struct lane *l);
 void check_drain(struct world *w);

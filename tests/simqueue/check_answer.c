@@ -25,18 +25,20 @@ static bool got_nothing(uint16_t kind, struct bytes body)
     return is_claim(kind) && !result_open(body, kind, &result) && result.count == 0;
 }
 
-// A send that finds no room may be refused without an entry.
+// A send that finds no room, and whatever comes after a deletion, may be refused without an entry.
 static bool refused_at_once(const struct world *w, const struct errand *a,
                             const struct shard_reply *r)
 {
-    if (a->kind != OP_SEND || r->body.len != 1 || r->body.data[0] != REASON_FULL) return false;
+    if (r->body.len != 1) return false;
+    bool full = a->kind == OP_SEND && r->body.data[0] == REASON_FULL;
+    if (!full && r->body.data[0] != REASON_DELETED) return false;
     return !ghost_seen(&w->life->lanes[a->lane].ghost, &a->request);
 }
 
 static bool refuses(const struct world *w, const struct errand *a, const struct shard_reply *r)
 {
     bool nothing = r->body.len == 0 && r->err != ERR_UNKNOWN;
-    if (a->what == ERRAND_RECEIVE) return nothing && r->deliveries_len == 0;
+    if (a->what == ERRAND_RECEIVE && r->body.len == 0) return nothing && r->deliveries_len == 0;
     if (r->body.len > 0 && got_nothing(a->kind, r->body)) return true;
     return refused_at_once(w, a, r) || (nothing && r->err != ERR_OK);
 }
@@ -64,7 +66,9 @@ static void check_op(struct world *w, struct node *n, uint32_t ask, const struct
 {
     struct errand *a = &w->life->errands[ask];
     const struct ghost *g = &w->life->lanes[a->lane].ghost;
-    if (refused_at_once(w, a, r)) {
+    if (refused_at_once(w, a, r) && r->body.data[0] == REASON_DELETED) {
+        if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
+    } else if (refused_at_once(w, a, r)) {
         const struct ghost_slot *s = ghost_at(g, journal_slot(n->journal));
         if (!s || !s->full || journal_slot(n->journal) < a->tail_then)
             wrong(w, ask, r, "there is room");
@@ -89,7 +93,9 @@ static void check_receive(struct world *w, struct node *n, uint32_t ask,
 {
     struct errand *a = &w->life->errands[ask];
     const struct ghost *g = &w->life->lanes[a->lane].ghost;
-    if (r->body.len > 0) {
+    if (refused_at_once(w, a, r)) {
+        if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
+    } else if (r->body.len > 0) {
         check_done(w, ask, r, ghost_seen(g, &a->request));
     } else if (r->err == ERR_OK && !was_empty(g, a->tail_then, journal_slot(n->journal))) {
         wrong(w, ask, r, "there was something all the time");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// I8: a delivery carries what was sent, and its slots are not dropped while the message lives. A
-// dead letter says where it came from and why.
+// I8: a delivery carries what was sent, and its slots are not dropped while the message lives, nor
+// any over the floor. A dead letter says where it came from and why.
 #include "base/hash.h"
 #include "check.h"
 
@@ -28,7 +28,7 @@ static void check_headers(struct world *w, struct lane *l, const struct row *row
     bool why = named ? hash128_equal(hash128_of(reason), origin->reason)
                      : bytes_equal(reason, bytes_str(dead_cause_name(origin->cause)));
     char id[MESSAGE_ID_MAX];
-    message_id_print(&from->id, 0, row->origin_seq, id);
+    message_id_print(&from->id, from->shard, row->origin_seq, id);
     bool where = bytes_equal(header(m, "sluice-dead-queue"), bytes_str(from->name)) &&
                  bytes_equal(header(m, "sluice-dead-id"), bytes_str(id));
     if (!why || !where)
@@ -53,6 +53,10 @@ void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at)
     const struct ghost_slot *s = ghost_at(g, slot);
     if (!s || s->made_at != made_at) return; // another life of a dropped slot belongs to nobody
     g->world->dropped++;
+    if (slot > g->floor)
+        verdict_fail(&g->world->verdict, "I8",
+                     "lane %u: slot %" PRIu64 " dropped over the floor %" PRIu64, g->lane, slot,
+                     g->floor);
     for (uint64_t i = 0; i < g->rows_len; i++) {
         const struct row *row = &g->rows[i];
         bool dead = row->state == STATE_DEAD || row->state == STATE_OUTBOUND;

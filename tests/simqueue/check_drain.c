@@ -5,16 +5,27 @@
 
 #include <inttypes.h>
 
-bool lane_is_empty(const struct lane *l)
+bool letters_are_stuck(const struct world *w, const struct lane *l)
+{
+    for (uint32_t i = 0; i < w->life->lanes_len; i++) {
+        const struct lane *to = &w->life->lanes[i];
+        if (to->queue == l->queue + 1 && to->shard == 0) return to->ghost.deleted_slot != 0;
+    }
+    return false;
+}
+
+bool lane_is_empty(const struct world *w, const struct lane *l)
 {
     const struct ghost *g = &l->ghost;
-    return g->counts[STATE_READY] + g->counts[STATE_LOCKED] + g->counts[STATE_OUTBOUND] == 0;
+    bool stuck = letters_are_stuck(w, l);
+    return g->counts[STATE_READY] + g->counts[STATE_LOCKED] == 0 &&
+           (stuck || g->counts[STATE_OUTBOUND] == 0);
 }
 
 static void check_lane(struct world *w, struct lane *l)
 {
     const struct ghost *g = &l->ghost;
-    if (!lane_is_empty(l))
+    if (!lane_is_empty(w, l))
         verdict_fail(
             &w->verdict, "liveness",
             "lane %u is left with %" PRIu64 " ready, %" PRIu64 " locked, %" PRIu64 " on their way",
@@ -24,6 +35,7 @@ static void check_lane(struct world *w, struct lane *l)
                      l->index, lane_orphans(l));
     if (!coordinator_is_there(w, l->index))
         verdict_fail(&w->verdict, "liveness", "lane %u has no single owner", l->index);
+    if (g->deleted_slot != 0) check_finished(w, l);
     check_events_again(&l->ghost);
 }
 

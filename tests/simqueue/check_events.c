@@ -76,7 +76,7 @@ static void fold_slot(struct machine *m, const struct ghost_slot *s, int64_t *no
 void check_events_again(struct ghost *g)
 {
     const struct lane *l = &g->world->life->lanes[g->lane];
-    struct machine *m = machine_new(&l->id, 0, &l->birth);
+    struct machine *m = machine_new(&l->id, l->shard, &l->birth);
     struct events events;
     events_init(&events);
     int64_t now = TIME_DAWN;

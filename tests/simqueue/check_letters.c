@@ -18,7 +18,8 @@ static struct row *letter(struct world *w, const struct op_arrive *a, struct lan
 {
     for (uint32_t i = 0; i < w->life->lanes_len; i++) {
         struct lane *l = &w->life->lanes[i];
-        if (memcmp(l->id.bytes, a->source.bytes, sizeof l->id.bytes) != 0) continue;
+        bool other = memcmp(l->id.bytes, a->source.bytes, sizeof l->id.bytes) != 0;
+        if (other || l->shard != a->source_shard) continue;
         *lane = l;
         for (uint64_t k = 0; k < l->ghost.rows_len; k++)
             if (l->ghost.rows[k].number == a->number) return &l->ghost.rows[k];
@@ -31,7 +32,7 @@ static bool is_true(const struct row *row, const struct lane *from, const struct
     return bytes_equal(a->origin, bytes_str(from->name)) &&
            a->origin_seq == (uint64_t)(row - from->ghost.rows) + 1 && a->retries == row->retries &&
            a->deliveries == row->deliveries && a->cause == row->cause &&
-           a->died_at == row->died_at && a->source_shard == 0 &&
+           a->died_at == row->died_at && a->source_shard == from->shard &&
            hash128_equal(hash128_of(a->reason), row->reason) &&
            hash128_equal(body_hash(&a->message), row->body);
 }

@@ -38,7 +38,8 @@ void check_word(struct ghost *g, const struct op_outcome *op, const struct lock_
 {
     const struct row *row = ghost_row(g, ref->seq);
     const struct lane *l = &g->world->life->lanes[g->lane];
-    bool ours = memcmp(op->queue.bytes, l->id.bytes, sizeof l->id.bytes) == 0 && op->shard == 0;
+    bool ours =
+        memcmp(op->queue.bytes, l->id.bytes, sizeof l->id.bytes) == 0 && op->shard == l->shard;
     bool same = row && ours && hash128_equal(row->token, ref->token);
     bool current = same && row->state == STATE_LOCKED;
     if (reason == REASON_NONE && !current) wrong(g, "I3", ref->seq, "moved by a stale token");

@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[LANES_MAX] = {"source", "graves", "crypt"};
-static const char *const prefixes[LANES_MAX] = {"q/sim/0", "q/sim/1", "q/sim/2"};
+static const char *const names[QUEUES_MAX] = {"source", "graves", "crypt"};
 
 static int64_t maybe(struct rng *rng, uint32_t chance, int64_t lo, int64_t hi)
 {
@@ -18,15 +17,16 @@ static int64_t maybe(struct rng *rng, uint32_t chance, int64_t lo, int64_t hi)
 void draw_config(struct world *w, const struct lane *l, struct queue_config *c)
 {
     struct rng *rng = &w->rng;
-    bool last = l->index + 1 == w->life->lanes_len;
+    bool last = l->queue + 1 == w->life->queues_len;
     config_defaults(c);
+    c->shards = w->life->shards[l->queue];
     c->ordering_mode = rng_chance(rng, 3000) ? ORDERING_LIFO : ORDERING_FIFO;
     c->ordering_guarantee = rng_chance(rng, 5000);
     c->visibility_timeout_ms = rng_range(rng, 1500, 15 * SECOND);
     c->failure_mode = last ? FAILURE_RETRY : (enum failure_mode)rng_below(rng, 3);
     if (!last)
         (void)snprintf(c->dead_letter_queue, sizeof c->dead_letter_queue, "%s",
-                       names[l->index + 1]);
+                       names[l->queue + 1]);
     c->retries_max = (uint32_t)rng_range(rng, 0, 3);
     c->backoff = (struct backoff_config){.initial_ms = rng_range(rng, 0, 800),
                                          .multiplier_1000 = rng_chance(rng, 5000) ? 2000 : 1000,
@@ -73,21 +73,43 @@ static void hasten(struct mix *m, struct rng *rng)
     m->puts_per_second *= 12;
 }
 
-static void draw_lane(struct world *w, uint32_t index)
+static void draw_lane(struct world *w, uint32_t queue, uint32_t shard)
 {
-    struct lane *l = &w->life->lanes[index];
-    l->index = index;
-    l->name = names[index];
-    l->prefix = prefixes[index];
-    memset(l->id.bytes, 'A' + (int)index, sizeof l->id.bytes);
-    draw_config(w, l, &l->birth);
+    struct lane *l = &w->life->lanes[w->life->lanes_len];
+    l->index = w->life->lanes_len++;
+    l->queue = queue;
+    l->shard = shard;
+    l->name = names[queue];
+    (void)snprintf(l->prefix, sizeof l->prefix, "q/sim%u/%u", queue, shard);
+    memset(l->id.bytes, 'A' + (int)queue, sizeof l->id.bytes);
+    if (shard == 0) {
+        draw_config(w, l, &l->birth);
+    } else {
+        l->birth = l[-1].birth;
+    }
     l->mixed_groups = rng_chance(&w->rng, 6000);
+}
+
+// Two or three queues; in every third world one of them has two shards, or both of two have.
+static void draw_queues(struct world *w)
+{
+    struct life *life = w->life;
+    life->queues_len = rng_chance(&w->rng, 3500) ? 3 : 2;
+    for (uint32_t i = 0; i < life->queues_len; i++)
+        life->shards[i] = 1;
+    bool several = !life_is_crowd(w) && rng_chance(&w->rng, 3500);
+    if (several) life->shards[rng_below(&w->rng, life->queues_len)] = 2;
+    if (several && life->queues_len == 2 && rng_chance(&w->rng, 3000))
+        life->shards[0] = life->shards[1] = 2;
+    for (uint32_t i = 0; i < life->queues_len; i++)
+        for (uint32_t k = 0; k < life->shards[i]; k++)
+            draw_lane(w, i, k);
 }
 
 static void draw_crew(struct world *w)
 {
     struct life *life = w->life;
-    life->crew_len = (uint32_t)rng_range(&w->rng, 3, 8);
+    life->crew_len = (uint32_t)rng_range(&w->rng, life->lanes_len > 3 ? 4 : 3, 8);
     for (uint32_t i = 0; i < life->crew_len; i++) {
         struct crew *c = &life->crew[i];
         c->lane = i < life->lanes_len ? i : (uint32_t)rng_below(&w->rng, life->lanes_len);
@@ -102,9 +124,7 @@ void draw_life(struct world *w)
     struct life *life = w->life;
     struct rng *rng = &w->rng;
     hasten(&w->mix, rng);
-    life->lanes_len = rng_chance(rng, 3500) ? 3 : 2;
-    for (uint32_t i = 0; i < life->lanes_len; i++)
-        draw_lane(w, i);
+    draw_queues(w);
     w->mix.nodes = (uint32_t)rng_range(rng, 2 * life->lanes_len, MIX_NODES_MAX);
     w->mix.writers = w->mix.nodes;
     w->mix.collectors = life->lanes_len * (rng_chance(rng, 3000) ? 2 : 1);
@@ -113,9 +133,18 @@ void draw_life(struct world *w)
     life->stale_every_ms = maybe(rng, 8000, SECOND, 8 * SECOND);
     life->operate_every_ms = maybe(rng, 5000, 6 * SECOND, 40 * SECOND);
     if (w->mix.own_every_ms == 0 && rng_chance(rng, 4000)) w->mix.own_every_ms = 20 * SECOND;
+    if (rng_chance(rng, 1500)) { // nobody owns for long, and former owners wait for nobody
+        w->mix.own_every_ms = 700;
+        w->mix.courtesy_ms = w->mix.courtesy_live_ms = 0;
+    }
     life->dispatch_every_ms = w->mix.own_every_ms ? rng_range(rng, 200, 2 * SECOND) : 0;
     life->carriers = (uint32_t)rng_range(rng, 1, 3);
     life->joins = (uint32_t)maybe(rng, 8000, 2000, 9500);
     life->uploads = (uint32_t)maybe(rng, 7000, 200, 4000);
+    life->sleepers = (uint32_t)maybe(rng, 5000, 50, 500);
+    if (!life_is_crowd(w) && rng_chance(rng, 2500)) {
+        uint32_t queue = (uint32_t)rng_below(rng, life->queues_len);
+        life_after(w, rng_range(rng, 5 * SECOND, w->mix.run_ms), LIFE_DELETE, queue, 0);
+    }
     life->cache_bytes = rng_chance(rng, 5000) ? (size_t)rng_range(rng, 1, 6) << 10 : 0;
 }

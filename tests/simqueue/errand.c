@@ -70,12 +70,15 @@ void errand_put_outcome(struct world *w, const struct errand *a, const struct no
     (void)snprintf(reason, sizeof reason, "because of %u", errand_index(w, a));
     struct op_outcome op = {.request = a->request,
                             .queue = w->life->lanes[a->lane].id,
+                            .shard = w->life->lanes[a->lane].shard,
                             .arrived_at = node_now(n).hi,
                             .wait_ms = a->wait_ms,
                             .reason = bytes_str(a->kind == OP_FAIL ? reason : ""),
                             .count = a->refs_len,
                             .refs = buf_bytes(&refs)};
-    if (a->foreign) op.queue.bytes[0] ^= 1;
+    bool elsewhere = a->foreign && a->seed[0] % 2; // another queue's, or another shard's
+    if (a->foreign && !elsewhere) op.queue.bytes[0] ^= 1;
+    if (elsewhere) op.shard ^= 1;
     outcome_encode(out, &op);
 }
 

@@ -14,7 +14,7 @@ void ghost_init(struct ghost *g, struct world *w, uint32_t lane)
 {
     struct lane *l = &w->life->lanes[lane];
     *g = (struct ghost){.world = w, .lane = lane, .config = l->birth, .now = TIME_DAWN};
-    g->machine = machine_new(&l->id, 0, &l->birth);
+    g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
     map_init(&g->by_request);

@@ -117,7 +117,8 @@ struct ghost {
     size_t holds_cap;
     uint64_t voids;
     uint64_t zombies;
-    uint64_t floor; // the highest that is durable
+    uint64_t floor;        // the highest that is durable
+    uint64_t deleted_slot; // where the queue was deleted; 0: it was not
 };
 
 void ghost_init(struct ghost *g, struct world *w, uint32_t lane);

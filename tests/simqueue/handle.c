@@ -54,6 +54,7 @@ static void configure(struct world *w, struct node *n, struct shard_config *c)
     *c = (struct shard_config){.birth = l->birth, .keeps_events = true};
     journal_config_defaults(&c->journal);
     memcpy(c->journal.id.queue, l->id.bytes, sizeof l->id.bytes);
+    c->journal.id.shard = l->shard;
     (void)snprintf(c->journal.prefix, sizeof c->journal.prefix, "%s", l->prefix);
     (void)snprintf(c->queue, sizeof c->queue, "%s", l->name);
     new_pen(w, n, &w->life->handles[n->index], &c->journal);

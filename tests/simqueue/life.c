@@ -103,6 +103,7 @@ static void on_slot_dropped(void *ctx, uint64_t slot, int64_t made_at)
 {
     struct ghost *g = ctx;
     check_dropped(g, slot, made_at);
+    sleeper_may_wake(g->world, &g->world->life->lanes[g->lane], slot);
 }
 
 static void on_object_made(void *ctx, const char *key, struct bytes body)
@@ -246,7 +247,12 @@ static void on_collect(struct world *w, const struct world_event *e)
     world_every(w, w->mix.collect_every_ms, EVENT_COLLECT, e->a);
     if (!n->up || !journal_is_ready(n->journal)) return;
     trace_line(&w->trace, w->now, "n%u.%u collects", n->index, n->life);
-    collector_start(n->collector, node_now(n));
+    if (machine_deleted(shard_machine(w->life->handles[e->a].shard))) {
+        if (collector_finished(n->collector)) lane_of(w, n)->finished = true;
+        collector_finish(n->collector, node_now(n));
+    } else {
+        collector_start(n->collector, node_now(n));
+    }
     node_settle(w, n);
 }
 
@@ -327,7 +333,8 @@ static void on_look(struct world *w)
         bool owned = coordinator_is_there(w, i);
         if (machine_paused(life->lanes[i].ghost.machine)) operator_resume(w, &life->lanes[i]);
         if (!owned) coordinator_own(w, &life->lanes[i]);
-        all = all && owned && lane_is_empty(&life->lanes[i]);
+        all = all && owned && lane_is_empty(w, &life->lanes[i]);
+        if (life->lanes[i].ghost.deleted_slot) all = all && life->lanes[i].finished;
         if (!life_is_crowd(w)) all = all && lane_orphans(&life->lanes[i]) == 0;
     }
     if (life_is_crowd(w)) all = crowd_ended(w);
@@ -387,6 +394,12 @@ static void on_life(struct world *w, const struct world_event *e)
         break;
     case LIFE_LATE_UPLOAD:
         upload_lands(w, e->a);
+        break;
+    case LIFE_DELETE:
+        operator_delete(w, e->a);
+        break;
+    case LIFE_SLEEPER:
+        sleeper_wakes(w, &life->lanes[e->a], e->b);
         break;
     default:
         on_trouble(w, e);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue's world: two or three queues ("lanes"), each with handles on its one shard, and the
-// people around them: senders, workers, coordinators, carriers of dead letters, operators. The
-// store, the wire, the faults and the runner are those of the journal's world (tests/sim), whose
-// struct world is used with other life in it: this is the other life. All the functions that
-// world.h promises are defined again here, for shards instead of journals.
+// The queue's world: two or three queues, some with two shards. A shard is a "lane", with handles
+// of its own, and the people around it: senders, workers, coordinators, carriers of dead letters,
+// operators. The store, the wire, the faults and the runner are those of the journal's world
+// (tests/sim), whose struct world is used with other life in it: this is the other life. All the
+// functions that world.h promises are defined again here, for shards instead of journals.
 #pragma once
 
 #include "base/heap.h"
@@ -11,7 +11,8 @@
 #include "queue/body_name.h"
 #include "world.h"
 
-#define LANES_MAX   3
+#define LANES_MAX   4
+#define QUEUES_MAX  3
 #define CREW_MAX    100
 #define HANDS_MAX   3
 #define STALE_MAX   64
@@ -36,6 +37,8 @@ enum life_event {
     LIFE_LOOK,        // is everything drained?
     LIFE_UPLOADED,    // a: ask that refers to what was uploaded a while ago
     LIFE_LATE_UPLOAD, // a: which
+    LIFE_DELETE,      // a: queue
+    LIFE_SLEEPER,     // a: lane, b: slot
 };
 
 // The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
@@ -166,8 +169,10 @@ struct late_upload {
 
 struct lane {
     uint32_t index;
+    uint32_t queue; // which
+    uint32_t shard; // ... of its shards
     const char *name;
-    const char *prefix;
+    char prefix[24];
     struct queue_id id;
     struct queue_config birth;
     bool mixed_groups; // its senders name groups
@@ -176,12 +181,15 @@ struct lane {
     uint64_t token; // the highest that the coordination service gave out
     struct lock_ref stale[STALE_MAX];
     uint32_t stale_len;
+    bool finished; // a collector said so, after the queue was deleted
 };
 
 struct life {
     struct world *world;
     uint32_t scene;
-    uint32_t lanes_len;
+    uint32_t queues_len;
+    uint32_t shards[QUEUES_MAX];
+    uint32_t lanes_len; // by queue and shard
     struct lane lanes[LANES_MAX];
     struct handle handles[MIX_NODES_MAX];
     struct pen *pens;
@@ -204,10 +212,11 @@ struct life {
     uint32_t *events_free;
     uint32_t events_free_len;
     struct buf scratch;
-    uint64_t letters; // that arrived
-    uint64_t swept;   // objects
-    uint32_t uploads; // chance that a message has a large body
-    uint32_t joins;   // ... that acks travel with the next receive
+    uint64_t letters;  // that arrived
+    uint64_t swept;    // objects
+    uint32_t uploads;  // chance that a message has a large body
+    uint32_t joins;    // ... that acks travel with the next receive
+    uint32_t sleepers; // ... that a dropped slot is created again
     uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
@@ -272,10 +281,15 @@ void coordinator_dispatch(struct world *w, struct lane *l);
 void operator_operate(struct world *w);
 void operator_resume(struct world *w, struct lane *l);
 void operator_heal(struct world *w);
+void operator_delete(struct world *w, uint32_t queue);
 void carrier_take(struct world *w, struct node *n);
 void carrier_carry(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
 void carrier_lost(struct world *w, uint32_t ask); // nobody will say what became of it
+
+// ---- sleeper.c
+void sleeper_may_wake(struct world *w, struct lane *l, uint64_t slot); // it was dropped just now
+void sleeper_wakes(struct world *w, struct lane *l, uint64_t slot);
 
 // ---- uploads.c
 #define UPLOAD_KEY_MAX 160

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators: pause and resume, purge, redrive, configure. When the faults cease they resume every
-// queue (again, if a pause was still on its way) and redrive what is dead.
+// Operators: pause and resume, purge, redrive, configure, delete. When the faults cease they resume
+// every queue (again, if a pause was still on its way) and redrive what is dead.
 #include "base/check.h"
 #include "life.h"
 
@@ -74,6 +74,17 @@ void operator_operate(struct world *w)
     default:
         configure(w, l);
         break;
+    }
+}
+
+// Every shard, one after the other; in every third world by two processes at once.
+void operator_delete(struct world *w, uint32_t queue)
+{
+    uint32_t times = rng_chance(&w->rng, 3000) ? 2 : 1;
+    for (uint32_t i = 0; i < w->life->lanes_len; i++) {
+        struct lane *l = &w->life->lanes[i];
+        for (uint32_t k = 0; l->queue == queue && k < times && !w->verdict.broken; k++)
+            plain(w, l, OP_DELETE);
     }
 }
 

@@ -83,7 +83,11 @@ static void on_op(struct ghost *g, const struct walk_op *o)
         return;
     }
     if (o->body.len > 0) check_epoch(g, o->entry, o->op, (enum reason)o->body.data[0]);
-    walk_op(g, o);
+    if (g->deleted_slot != 0) {
+        check_after_deletion(g, o);
+    } else {
+        walk_op(g, o);
+    }
     bool claims = o->op->kind == OP_CLAIM || o->op->kind == OP_TAKE;
     bool empty = claims && o->events_len == 0; // not worth remembering
     if (named && !empty) ghost_remember(g, &id, o->op->kind, o->body);

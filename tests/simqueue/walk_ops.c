@@ -63,11 +63,13 @@ static void on_send(struct ghost *g, const struct walk_op *o)
     }
 }
 
-static uint32_t lane_by_id(const struct ghost *g, const struct queue_id *id)
+static uint32_t lane_by_id(const struct ghost *g, const struct queue_id *id, uint32_t shard)
 {
     const struct life *life = g->world->life;
-    for (uint32_t i = 0; i < life->lanes_len; i++)
-        if (memcmp(life->lanes[i].id.bytes, id->bytes, sizeof id->bytes) == 0) return i;
+    for (uint32_t i = 0; i < life->lanes_len; i++) {
+        const struct lane *l = &life->lanes[i];
+        if (l->shard == shard && memcmp(l->id.bytes, id->bytes, sizeof id->bytes) == 0) return i;
+    }
     return NOBODY;
 }
 
@@ -91,7 +93,7 @@ static void on_arrive(struct ghost *g, const struct walk_op *o)
     row->group = group_number(a.message.group);
     row->priority = g->config.ordering_guarantee ? 0 : a.message.priority;
     row->place = e->place;
-    row->origin = lane_by_id(g, &a.source) + 1;
+    row->origin = lane_by_id(g, &a.source, a.source_shard) + 1;
     row->origin_seq = a.origin_seq;
     g->world->life->letters++;
 }
@@ -296,6 +298,26 @@ static void on_purge(struct ghost *g, const struct walk_op *o)
     }
 }
 
+// All goes but what is on its way, for which it waits.
+static void on_delete(struct ghost *g, const struct walk_op *o)
+{
+    if (o->body.len == 0 || o->body.data[0] != REASON_NONE) return;
+    uint64_t gone = 0;
+    for (uint64_t i = 0; i < g->rows_len; i++) {
+        enum message_state state = g->rows[i].state;
+        if (state != STATE_READY && state != STATE_LOCKED && state != STATE_DEAD) continue;
+        ghost_move(g, &g->rows[i], STATE_PURGED);
+        g->rows[i].opened = false;
+        gone++;
+    }
+    bool told = o->events_len == 1 && o->events[0].kind == EVENT_QUEUE_DELETED;
+    if (!told || o->events[0].count != gone) odd(g, o, "a deletion that was told otherwise");
+    for (size_t i = 0; i < g->holds_len; i++)
+        g->holds[i].ended = true;
+    check_deletion(g);
+    g->deleted_slot = g->slot;
+}
+
 static void on_outbox(struct ghost *g, const struct walk_op *o)
 {
     for (size_t i = 0; i < o->events_len; i++) {
@@ -343,6 +365,9 @@ void walk_op(struct ghost *g, const struct walk_op *o)
         break;
     case OP_OUTBOX:
         on_outbox(g, o);
+        break;
+    case OP_DELETE:
+        on_delete(g, o);
         break;
     case OP_CONFIGURE:
         on_configure(g, o);

@@ -16,6 +16,8 @@ void worker_soon(struct world *w, uint32_t worker, int64_t delay)
 static void rest(struct world *w, uint32_t worker)
 {
     int64_t most = life_drains(w) ? 200 : 2 * SECOND;
+    uint32_t lane = w->life->crew[worker].lane;
+    if (w->life->lanes[lane].ghost.deleted_slot != 0) most = MINUTE; // there is little to ask for
     worker_soon(w, worker, rng_range(&w->rng, 1, most));
 }
 
