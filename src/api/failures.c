@@ -107,14 +107,15 @@ static const char *put_reason(char **at, enum failure_kind kind, const struct re
 void failures_attach(const struct failures_seen *f, size_t index,
                      const struct reason_text **reasons, struct sluice_message *to)
 {
-    const struct failure_view *rows = f->rows + begin_of(f, index);
     size_t len = f->ends[index] - begin_of(f, index), text = 0, read = 0;
+    if (len == 0) return;
+    const struct failure_view *rows = f->rows + begin_of(f, index);
     for (size_t i = 0; i < len; i++) {
         text += rows[i].worker.len + 1;
         if (rows[i].kind == FAILURE_FAILED) text += (*reasons)[read++].text.len + 1;
     }
     if (!to) *reasons += read;
-    if (!to || len == 0) return;
+    if (!to) return;
     struct sluice_failure *block = memory_new(len * sizeof *block + text);
     char *at = (char *)(block + len);
     for (size_t i = 0; i < len; i++) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "json/raw.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -75,6 +76,11 @@ struct json *json_list_new(void)
 void json_free(struct json *value)
 {
     json_decref(real(value));
+}
+
+struct json *json_again(struct json *value)
+{
+    return (struct json *)json_incref(real(value));
 }
 
 // Text that may not be UTF-8: each bad byte becomes U+FFFD.
@@ -154,43 +160,21 @@ void json_list_text(struct json *list, const char *value)
     json_list_take(list, (struct json *)text_value(value, strlen(value)));
 }
 
-// JSON escapes C0 only; DEL and C1 mean something to a terminal, too. How many bytes were taken.
-static size_t print_special(const char *at, FILE *out)
+// No text has such a key: it is not UTF-8.
+#define RAW_KEY "\xff"
+
+void json_raw(struct json *object, const char *key, struct bytes text)
 {
-    unsigned first = (uint8_t)at[0], second = (uint8_t)at[1];
-    if (first == 0x7f || second < 0xa0) {
-        (void)fprintf(out, "\\u%04x", first == 0x7f ? first : second);
-        return first == 0x7f ? 1 : 2;
-    }
-    (void)fputc((int)first, out);
-    return 1;
+    json_t *child = need(json_object());
+    json_t *value = need(json_stringn_nocheck((const char *)text.data, text.len));
+    if (json_object_set_new_nocheck(child, RAW_KEY, value) != 0) (void)need(NULL);
+    put(object, key, child);
 }
 
-void json_print(struct json *object, FILE *out)
+struct bytes json_raw_text(const struct json *object)
 {
-    char *line = need(json_dumps(real(object), JSON_COMPACT | JSON_REAL_PRECISION(15)));
-    for (const char *at = line; *at;) {
-        size_t plain = strcspn(at, "\x7f\xc2");
-        (void)fwrite(at, 1, plain, out);
-        at += plain;
-        if (*at) at += print_special(at, out);
-    }
-    (void)fputc('\n', out);
-    free(line);
-    json_free(object);
-}
-
-static int write_some(const char *text, size_t len, void *to)
-{
-    buf_put(to, bytes_of(text, len));
-    return 0;
-}
-
-void json_write(struct json *value, struct buf *to)
-{
-    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY;
-    if (json_dump_callback(real(value), write_some, to, flags) != 0) (void)need(NULL);
-    json_free(value);
+    const json_t *value = json_object_get((const json_t *)object, RAW_KEY);
+    return value ? bytes_of(json_string_value(value), json_string_length(value)) : BYTES_EMPTY;
 }
 
 // ---- a message
@@ -228,16 +212,32 @@ static bool is_finished(const struct sluice_message *m)
     return strcmp(m->state, "finished") == 0;
 }
 
+static bool marks_json(const struct sluice_header *h)
+{
+    return strcmp(h->name, JSON_BODY_HEADER) == 0 && strcmp(h->value, JSON_BODY_VALUE) == 0;
+}
+
+// Whether it was sent as a JSON value. The mark alone is not believed: any sender can make it.
+static bool is_json(const struct sluice_message *m)
+{
+    for (size_t i = 0; i < m->headers_len; i++)
+        if (marks_json(&m->headers[i])) return json_raw_ok(bytes_of(m->body, m->body_len));
+    return false;
+}
+
 static void put_body(struct json *o, const struct sluice_message *m)
 {
+    struct bytes text = bytes_of(m->body, m->body_len);
     if (!has_body(m)) {
         json_text(o, "body", NULL);
+    } else if (is_json(m)) {
+        json_raw(o, "body", text);
     } else if (utf8_ok(m->body, m->body_len)) {
         json_text_len(o, "body", m->body, m->body_len);
     } else {
-        char *text = base64(m->body, m->body_len);
-        json_text(o, "bodyBase64", text);
-        memory_free(text);
+        char *digits = base64(m->body, m->body_len);
+        json_text(o, "bodyBase64", digits);
+        memory_free(digits);
     }
 }
 
@@ -292,7 +292,8 @@ struct json *json_message(const char *queue, const struct sluice_message *m)
     json_text(o, "group", m->group ? m->group : "");
     json_number(o, "priority", m->priority);
     for (size_t i = 0; i < m->headers_len; i++)
-        json_text(headers, m->headers[i].name, m->headers[i].value);
+        if (!marks_json(&m->headers[i]))
+            json_text(headers, m->headers[i].name, m->headers[i].value);
     json_take(o, "headers", headers);
     json_number(o, "sentAt", m->sent_at);
     if (m->order) json_number(o, "order", (int64_t)m->order);
@@ -383,6 +384,12 @@ int64_t json_as_number(const struct json *value)
 {
     CHECK(json_is_integer(seen(value)));
     return json_integer_value(seen(value));
+}
+
+double json_as_fraction(const struct json *value)
+{
+    CHECK(json_is_real(seen(value)));
+    return json_real_value(seen(value));
 }
 
 struct bytes json_as_text(const struct json *value)

@@ -17,9 +17,10 @@ bool utf8_ok(const void *bytes, size_t len);
 // UTF-8 without control characters (C0, DEL, C1): it does to a terminal what it looks like.
 bool text_is_plain(const char *text);
 
-struct json *json_new(void);        // an object
-struct json *json_list_new(void);   // a list
-void json_free(struct json *value); // NULL is fine
+struct json *json_new(void);                 // an object
+struct json *json_list_new(void);            // a list
+void json_free(struct json *value);          // NULL is fine
+struct json *json_again(struct json *value); // the same one, to be freed once more
 
 void json_text(struct json *object, const char *key, const char *value); // NULL: null
 // Bytes that are not UTF-8 are shown as U+FFFD.
@@ -32,10 +33,19 @@ void json_take(struct json *object, const char *key, struct json *child);
 void json_list_take(struct json *list, struct json *child);
 void json_list_text(struct json *list, const char *value);
 
+// A value that is JSON text already (json/raw.h); it is copied, and written as it is.
+void json_raw(struct json *object, const char *key, struct bytes text);
+struct bytes json_raw_text(const struct json *object); // data NULL: it is an object like any other
+
 // One line on out; frees the object.
 void json_print(struct json *object, FILE *out);
 // The same without the end of the line, into a buffer.
 void json_write(struct json *value, struct buf *to);
+
+// A message whose body was sent as a JSON value has this header, which is not shown: the body is
+// shown as that value.
+#define JSON_BODY_HEADER "sluice-body"
+#define JSON_BODY_VALUE  "json"
 
 // The keys of a message, as the documentation lists them.
 struct json *json_message(const char *queue, const struct sluice_message *message);
@@ -75,6 +85,7 @@ const char *json_kind_name(enum json_kind kind); // "a string"
 // Each wants a value of its kind. What they answer lives as long as the value.
 bool json_as_bool(const struct json *value);
 int64_t json_as_number(const struct json *value);
+double json_as_fraction(const struct json *value);
 struct bytes json_as_text(const struct json *value); // may have zeros in it, and one after it
 size_t json_list_len(const struct json *list);
 struct json *json_list_at(const struct json *list, size_t index);

@@ -167,10 +167,6 @@ static enum sluice_code read_value(const struct place *p, const struct field *f,
     switch (f->kind) {
     case FIELD_TEXT:
         return read_text(p, v, to);
-    case FIELD_BYTES:
-        if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, "a text");
-        *(struct bytes *)to = json_as_text(v);
-        return SLUICE_OK;
     case FIELD_BASE64:
         return read_base64(p, v, to);
     case FIELD_NUMBER:

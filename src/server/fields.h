@@ -18,7 +18,6 @@ void kept_done(struct kept *k);
 
 enum field_kind {
     FIELD_TEXT,     // const char *; without zeros
-    FIELD_BYTES,    // struct bytes: a text, zeros and all
     FIELD_BASE64,   // struct bytes; data is never NULL when it was given
     FIELD_NUMBER,   // int64_t, min .. max
     FIELD_DURATION, // int64_t ms, min .. max: a number, or "30s"

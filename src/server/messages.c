@@ -7,6 +7,7 @@
 #include "queue/ops.h"
 #include "server/inside.h"
 #include "server/relay.h"
+#include "json/raw.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #define HEADERS_MAX     256 // of a message that came as a request of its own
 
 struct message_in {
+    struct json *value; // any
     struct bytes body;
     struct bytes decoded;
     const char *group;
@@ -38,7 +40,7 @@ static const struct field table[] = {
     {.name = "delay", .kind = FIELD_DURATION, AT(delay), .max = DELAY_MAX_MS},
     {.name = "due", .kind = FIELD_NUMBER, AT(due), .max = INT64_MAX},
     {.name = "workflow", .kind = FIELD_TEXT, AT(workflow)},
-    {.name = "body", .kind = FIELD_BYTES, AT(body)}, // from here on not in a query
+    {.name = "body", .kind = FIELD_JSON, AT(value)}, // from here on not in a query
     {.name = "bodyBase64", .kind = FIELD_BASE64, AT(decoded)},
     {.name = "contentType", .kind = FIELD_TEXT, AT(content_type)},
     {.name = "headers", .kind = FIELD_HEADERS, AT(headers)},
@@ -130,21 +132,90 @@ static void send_all(struct exchange *x, const struct sluice_send *messages, siz
 
 // ---- JSON
 
+// The text of what is read, for values that are kept as they were written. Found when first needed:
+// most bodies are texts.
+struct source {
+    struct bytes text;     // of the whole request
+    bool batch;            // its messages are in a list
+    struct json_walk list; // ... of which
+    size_t walked;         // ... so many were passed
+    struct bytes item;     // the last of them
+};
+
+static struct bytes member(struct bytes object, const char *name)
+{
+    struct bytes key, value;
+    for (struct json_walk w = json_walk_of(object); json_walk_next(&w, &key, &value);)
+        if (bytes_equal(key, bytes_str(name))) return value;
+    return BYTES_EMPTY;
+}
+
+// Message number `index`; they are asked for in order.
+static struct bytes source_message(struct source *s, size_t index)
+{
+    struct bytes key;
+    if (!s->batch) return s->text;
+    if (s->walked == 0) s->list = json_walk_of(member(s->text, "messages"));
+    for (; s->walked <= index; s->walked++)
+        if (!json_walk_next(&s->list, &key, &s->item)) s->item = BYTES_EMPTY;
+    return s->item;
+}
+
+// A value as it is stored: as it was written, without space. A value whose key was written with
+// escapes is not found, and the parser passes over zero bytes: such values are written anew.
+static struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written)
+{
+    bool good = json_raw_ok(written);
+    size_t len = good ? json_raw_compact_len(written) : 0;
+    if (good && len == written.len) return written;
+    if (good) {
+        char *copy = kept_new(&x->kept, len);
+        json_raw_compact(written, copy);
+        return bytes_of(copy, len);
+    }
+    CLEANUP(buf_done) struct buf anew;
+    buf_init(&anew, SIZE_MAX);
+    json_write(json_again(value), &anew);
+    void *copy = kept_new(&x->kept, anew.len);
+    memcpy(copy, anew.data, anew.len);
+    return bytes_of(copy, anew.len);
+}
+
+static void mark_json(struct exchange *x, struct message_in *in)
+{
+    struct field_headers *h = &in->headers;
+    struct sluice_header *rows = kept_new(&x->kept, (h->len + 1) * sizeof *rows);
+    size_t len = 0;
+    for (size_t i = 0; i < h->len; i++)
+        if (strcmp(h->rows[i].name, JSON_BODY_HEADER) != 0) rows[len++] = h->rows[i];
+    rows[len++] = (struct sluice_header){JSON_BODY_HEADER, JSON_BODY_VALUE};
+    *h = (struct field_headers){rows, len};
+    if (!in->content_type) in->content_type = JSON_TYPE;
+}
+
 // path is "" or "messages[3]."
 static bool read_message(struct exchange *x, struct json *object, const char *path,
-                         struct sluice_send *out)
+                         struct source *source, size_t index, struct sluice_send *out)
 {
     struct message_in in = {0};
     if (!read_object(x, object, path, table, COUNT_OF(table), &in)) return false;
-    if (!in.body.data == !in.decoded.data) {
+    // A null is a value like any other, unless the body is there in the other form.
+    if (!in.decoded.data) in.value = json_member(object, "body");
+    if (!in.value == !in.decoded.data) {
         char field[FIELD_PATH_MAX];
         (void)snprintf(field, sizeof field, "%sbody", path);
         struct sluice_error e = error_of(SLUICE_INVALID, "", field,
-                                         in.body.data ? "%s: give body or bodyBase64, not both"
-                                                      : "%s is missing: a text, or bodyBase64",
+                                         in.value ? "%s: give body or bodyBase64, not both"
+                                                  : "%s is missing: any JSON value, or bodyBase64",
                                          field);
         answer_error(x, &e);
         return false;
+    }
+    if (in.value && json_kind(in.value) == JSON_KIND_TEXT) {
+        in.body = json_as_text(in.value);
+    } else if (in.value) {
+        in.body = stored_value(x, in.value, member(source_message(source, index), "body"));
+        mark_json(x, &in);
     }
     *out = send_of(&in);
     return true;
@@ -164,6 +235,7 @@ static void send_many(struct exchange *x, struct json *root)
         return;
     }
     struct sluice_send *messages = kept_new(&x->kept, len * sizeof *messages);
+    struct source source = {.text = httpd_body(x->http), .batch = true};
     for (size_t i = 0; i < len; i++) {
         char path[FIELD_PATH_MAX];
         struct json *one = json_list_at(list, i);
@@ -175,7 +247,7 @@ static void send_many(struct exchange *x, struct json *root)
             answer_error(x, &e);
             return;
         }
-        if (!read_message(x, one, path, &messages[i])) return;
+        if (!read_message(x, one, path, &source, i, &messages[i])) return;
     }
     send_all(x, messages, len);
 }
@@ -190,7 +262,8 @@ static void send_json(struct exchange *x)
         return;
     }
     x->single = true;
-    if (read_message(x, root, "", &one)) send_all(x, &one, 1);
+    struct source source = {.text = httpd_body(x->http)};
+    if (read_message(x, root, "", &source, 0, &one)) send_all(x, &one, 1);
 }
 
 // ---- bytes

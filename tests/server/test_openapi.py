@@ -383,7 +383,8 @@ def values_of_another_kind_or_out_of_range_are_refused(sluice):
                 base = {k: v for k, v in operation.examples()[0].items() if k in schema["properties"]}
                 for name, rule in schema["properties"].items():
                     nested = SCHEMA.resolve(rule).get("properties", {}) if name == "failureStrategy" else {}
-                    tries = [of_another_kind(rule)] if not nested else []
+                    anything = set(rule) == {"description"}
+                    tries = [of_another_kind(rule)] if not nested and not anything else []
                     for value in tries + limits(rule):
                         body = {k: v for k, v in base.items() if k != name} | {name: value}
                         holds(SCHEMA.check(body, schema), f"{operation.name} {body} fits the schema")
