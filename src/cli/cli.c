@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and output: a command says one sentence, and its exit status says the kind.
 #include "cli/cli.h"
+#include "cli/patience.h"
 #include "cli/table.h"
 #include "json/json.h"
 
@@ -36,6 +37,7 @@ int cli_fail(const struct cli *cli, const struct sluice_error *error)
         blame_token(cli, error, text, sizeof text);
         sentence = text;
     }
+    patience_rest(cli);
     (void)fflush(stdout);
     if (cli->json) {
         struct json *o = json_new();

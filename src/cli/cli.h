@@ -27,9 +27,10 @@ struct cli {
     bool store_given;  // by --store: a suggested command repeats it
     bool json;
     bool quiet;
-    bool color;   // standard output is a terminal and NO_COLOR is not set
-    bool help;    // the command's help is wanted; main answers that
-    bool version; // --version: main answers that too
+    bool color;                // standard output is a terminal and NO_COLOR is not set
+    bool help;                 // the command's help is wanted; main answers that
+    bool version;              // --version: main answers that too
+    struct patience *patience; // says what is waited for; NULL: silent
 };
 
 // ---- the command line

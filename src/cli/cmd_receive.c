@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // receive: locks messages and prints them with the tokens that finish them.
 #include "cli/commands.h"
+#include "cli/patience.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
@@ -84,6 +85,7 @@ static int run_receive(const struct cli *cli, const struct arguments *args)
     if (!s) return status;
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
+    patience_expect(cli, ask.wait_ms);
     if (sluice_receive(s, queue, &ask, &batch, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, s, queue, &error);
     for (size_t i = 0; batch && i < batch->len; i++) {

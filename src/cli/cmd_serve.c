@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // serve: a node that offers every queue of the store over HTTP until it is told to stop.
 #include "cli/commands.h"
+#include "cli/patience.h"
 #include "cli/serve.h"
 #include "server/log.h"
 #include "json/json.h"
@@ -213,6 +214,7 @@ static int serve_on(struct serve *s)
     allow_many_files();
     return_memory();
     struct sluice *store = cli_open_making(&own, &status);
+    patience_rest(&own); // it serves from here on
     if (!store) return status;
     conf_server(s->conf, &config);
     if (server_start(&config, store, &s->server, &error) == SLUICE_OK) {

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE // asprintf
 #include "base/duration.h"
 #include "cli/cli.h"
+#include "cli/patience.h"
 #include "cli/text.h"
 #include "cli/work_face.h"
 #include "cli/work_pool.h"
@@ -237,6 +238,7 @@ static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms,
 {
     struct face face;
     struct pool pool;
+    patience_rest(cli); // from here on it says itself what does not answer
     face_init(&face, cli, o);
     face_begin(&face, &pool);
     int why = pool_start(&pool, o);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice: global options, the command, its options, its exit status.
 #include "cli/commands.h"
+#include "cli/patience.h"
 #include "cli/store.h"
 
 #include <signal.h>
@@ -67,7 +68,9 @@ int main(int argc, char **argv)
     // Children need the default back.
     (void)signal(SIGPIPE, SIG_IGN);
     size_t words = argc > 0 ? (size_t)argc - 1 : 0;
+    cli.patience = patience_new();
     int status = cli_end(&cli, run(&cli, words, argv + 1));
+    patience_free(cli.patience);
     free(store);
     return status;
 }

@@ -2,6 +2,7 @@
 // The progress of long work: [=======>      ] 43%  431,000 messages  215,000/s  2.6s left
 #include "cli/progress.h"
 
+#include "cli/patience.h"
 #include "cli/text.h"
 
 #include <string.h>
@@ -15,7 +16,8 @@
 void progress_begin(struct progress *p, const struct cli *cli, const char *verb, const char *noun)
 {
     int64_t now = steady_ms();
-    *p = (struct progress){.verb = verb,
+    *p = (struct progress){.cli = cli,
+                           .verb = verb,
                            .noun = noun,
                            .shown = !cli->quiet && (!cli->json || isatty(STDERR_FILENO)),
                            .terminal = isatty(STDERR_FILENO) != 0,
@@ -48,6 +50,7 @@ static void draw_bar(const struct progress *p, uint64_t done, double share, bool
 
 void progress_move(struct progress *p, uint64_t done, uint64_t part, uint64_t whole)
 {
+    patience_expect(p->cli, 0);
     if (!p->shown) return;
     int64_t now = steady_ms();
     if (now - p->drawn_ms < (p->terminal ? REDRAW_MS : PLAIN_MS)) return;

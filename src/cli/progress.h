@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 struct progress {
+    const struct cli *cli;
     const char *verb; // "sent"
     const char *noun; // "messages"
     bool shown;

@@ -3,6 +3,7 @@
 // steady enough to read.
 #include "cli/stats_watch.h"
 
+#include "cli/patience.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -255,6 +256,7 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
     struct watch w = {.cli = cli, .s = s, .only = queue, .prices = prices};
     struct sluice_error error = {0};
     enum sluice_code code = look_around(&w, &error); // an error comes before the screen is taken
+    patience_rest(cli);
     stop_on_signals();
     bool screen = code == SLUICE_OK && !cli->json && screen_open();
     while (code == SLUICE_OK && !stop_requested()) {

@@ -3,6 +3,7 @@
 #include "cli/store.h"
 
 #include "base/nearly.h"
+#include "cli/patience.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -91,7 +92,10 @@ static struct sluice *open_url(const struct cli *cli, const char *url, int *stat
 {
     struct sluice *s = NULL;
     struct sluice_error error = {0};
-    if (sluice_open(url, NULL, &s, &error) == SLUICE_OK) return s;
+    patience_expect(cli, 0);
+    enum sluice_code code = sluice_open(url, NULL, &s, &error);
+    patience_expect(cli, 0);
+    if (code == SLUICE_OK) return s;
     *status = cli_fail(cli, &error);
     return NULL;
 }

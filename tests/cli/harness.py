@@ -34,6 +34,8 @@ CLOCK_MS = 1_100 * ON_S3  # a bucket tells its time in whole seconds: a lock may
 EVENT_KEYS = ["id", "type", "queue", "message", "attempt", "time"]
 ERROR_KEYS = ["error", "message", "field"]
 
+WAITS = "sluice: no answer from "  # how a command says that it waits
+
 INVALID, NOT_FOUND, CONFLICT, FENCED, LIMIT, UNAVAILABLE, CORRUPT, DENIED = 2, 3, 4, 5, 6, 7, 9, 10
 
 
@@ -75,7 +77,9 @@ class Result:
         self.status = run.returncode
         self.bytes = run.stdout or b""
         self.out = self.bytes.decode(errors="replace")
-        self.err = run.stderr.decode(errors="replace")
+        told = run.stderr.decode(errors="replace").splitlines(keepends=True)
+        self.waits = [line for line in told if line.startswith(WAITS)]  # a busy machine is slow, too
+        self.err = "".join(line for line in told if not line.startswith(WAITS))
 
     def __str__(self):
         words = " ".join(str(word)[:80] for word in self.arguments)

@@ -4,6 +4,7 @@ import http.server
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 
@@ -153,6 +154,18 @@ def a_url_that_leads_elsewhere_is_said_so(sluice):
             finally:
                 server.shutdown()
                 thread.join()
+
+
+@case
+def a_command_says_what_it_waits_for(sluice):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and never answers
+        url = "http://127.0.0.1:%d" % silent.getsockname()[1]
+        for words in (["stats"], ["send", "q", "x"], ["doctor"]):
+            told = sluice.run(*words, env={"SLUICE_STORE": url})
+            same(told.waits, [f"sluice: no answer from {url} for 2s; trying for up to 30s\n"], str(told))
+            same(told.status, UNAVAILABLE, str(told))
+        same(sluice.run("stats", "--quiet", env={"SLUICE_STORE": url}).waits, [])
+        same(sluice.run("stats", "--json", env={"SLUICE_STORE": url}).waits, [])
 
 
 @case

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The watch over a command's calls: a deadline, and a thread that sleeps until it has passed.
+#include "cli/patience.h"
+
+#include "cli/store.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SILENCE_MS 2000
+#define TRIES_S    30 // the library's timeout
+
+struct patience {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; // by the steady clock
+    pthread_t thread;
+    bool started;
+    bool ends;
+    int64_t due_ms; // steady; 0: nothing is expected
+    char store[400];
+};
+
+struct patience *patience_new(void)
+{
+    struct patience *p = cli_alloc(sizeof *p);
+    pthread_condattr_t steady;
+    *p = (struct patience){.started = false};
+    (void)pthread_condattr_init(&steady);
+    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_cond_init(&p->changed, &steady);
+    (void)pthread_condattr_destroy(&steady);
+    return p;
+}
+
+static void say_silent(const struct patience *p)
+{
+    const char *endpoint = getenv("AWS_ENDPOINT_URL_S3");
+    if (!endpoint || !*endpoint) endpoint = getenv("AWS_ENDPOINT_URL");
+    bool bucket = strncmp(p->store, "s3:", 3) == 0 && endpoint && *endpoint;
+    print_line(stderr, "sluice: no answer from %s%s%.200s for %ds; trying for up to %ds", p->store,
+               bucket ? " at " : "", bucket ? endpoint : "", SILENCE_MS / 1000, TRIES_S);
+}
+
+static void *watch(void *ctx)
+{
+    struct patience *p = ctx;
+    (void)pthread_mutex_lock(&p->lock);
+    while (!p->ends) {
+        struct timespec until = {.tv_sec = (time_t)(p->due_ms / 1000),
+                                 .tv_nsec = (long)(p->due_ms % 1000) * 1000000};
+        if (p->due_ms == 0) {
+            (void)pthread_cond_wait(&p->changed, &p->lock);
+        } else if (steady_ms() >= p->due_ms) {
+            p->due_ms = 0; // once
+            say_silent(p);
+        } else {
+            (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
+        }
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+// Signals are the command's: they must not land here.
+static bool start(struct patience *p)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    p->started = pthread_create(&p->thread, NULL, watch, p) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return p->started;
+}
+
+static void set_due(struct patience *p, int64_t due_ms)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    p->due_ms = due_ms;
+    (void)pthread_cond_signal(&p->changed);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+void patience_expect(const struct cli *cli, int64_t more_ms)
+{
+    struct patience *p = cli->patience;
+    if (!p || cli->quiet || (cli->json && !isatty(STDERR_FILENO))) return;
+    if (!p->started) (void)snprintf(p->store, sizeof p->store, "%.390s", cli->store);
+    if (!p->started && !start(p)) return; // it is only a remark
+    set_due(p, steady_ms() + SILENCE_MS + more_ms);
+}
+
+void patience_rest(const struct cli *cli)
+{
+    if (cli->patience && cli->patience->started) set_due(cli->patience, 0);
+}
+
+void patience_free(struct patience *p)
+{
+    if (!p) return;
+    (void)pthread_mutex_lock(&p->lock);
+    p->ends = true;
+    (void)pthread_cond_signal(&p->changed);
+    (void)pthread_mutex_unlock(&p->lock);
+    if (p->started) (void)pthread_join(p->thread, NULL);
+    (void)pthread_cond_destroy(&p->changed);
+    (void)pthread_mutex_destroy(&p->lock);
+    free(p);
+}
