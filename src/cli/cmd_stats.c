@@ -50,10 +50,14 @@ static void print_number(const char *name, uint64_t n, const char *remark)
                  remark);
 }
 
-static void print_one(const char *queue, const struct sluice_stats *v, const struct prices *prices)
+static void print_one(const char *queue, bool paused, const struct sluice_stats *v,
+                      const struct prices *prices)
 {
     char text[TEXT_MAX];
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "queue", queue);
+    if (paused)
+        (void)printf("%-*s  %12s  gives out nothing; \"sluice queue resume\" lets it\n",
+                     FIELD_WIDTH, "state", "paused");
     print_number("ready", v->ready, "");
     print_number("locked", v->locked, "");
     print_number("delayed", v->delayed, "");
@@ -71,14 +75,31 @@ static void print_one(const char *queue, const struct sluice_stats *v, const str
     cost_print(stdout, FIELD_WIDTH, v, prices);
 }
 
+static int print_queue(const struct cli *cli, struct sluice *s, const char *queue,
+                       const struct prices *prices)
+{
+    char *name = (char *)(uintptr_t)queue;
+    int status = 0;
+    struct sluice_names names = {.names = &name, .len = 1};
+    struct sluice_sight *seen = cli_look(s, &names, SLUICE_SEE_INFO | SLUICE_SEE_STATS);
+    if (seen->error.code != SLUICE_OK)
+        status = cli_fail_queue(cli, s, queue, &seen->error);
+    else if (cli->json)
+        stats_json_print(queue, &seen->stats, prices);
+    else
+        print_one(queue, seen->info && seen->info->paused, &seen->stats, prices);
+    cli_look_free(seen, 1);
+    return status;
+}
+
 static int print_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names,
                      const struct prices *prices)
 {
     static const char *const heads[] = {"QUEUE",      ">READY", ">LOCKED", ">DELAYED",
-                                        ">PROCESSED", ">DEAD",  ">OLDEST"};
+                                        ">PROCESSED", ">DEAD",  ">OLDEST", "STATE"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
-    struct sluice_sight *seen = cli_look(s, names, SLUICE_SEE_STATS);
+    struct sluice_sight *seen = cli_look(s, names, SLUICE_SEE_INFO | SLUICE_SEE_STATS);
     for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
         const struct sluice_stats *v = &seen[i].stats;
         char text[TEXT_MAX];
@@ -97,6 +118,7 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
             table_number(t, v->processed);
             table_number(t, v->dead);
             table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
+            table_cell(t, seen[i].info && seen[i].info->paused ? "paused" : "active");
         }
     }
     cli_look_free(seen, names->len);
@@ -121,19 +143,13 @@ static int run_stats(const struct cli *cli, const struct arguments *args)
         return cli_fail_as(cli, SLUICE_NOT_FOUND, "store", STORE_MISSING, cli->store);
     struct sluice *s = cli_open(cli, &status);
     if (!s) return status;
-    struct sluice_stats v;
     struct sluice_names *names = NULL;
     struct sluice_error error = {0};
     if (args->options[WATCH].given) {
         status =
             stats_watch(cli, s, queue, interval->given ? (int)interval->number : 1000, &prices);
     } else if (queue) {
-        if (sluice_stats(s, queue, &v, &error) != SLUICE_OK)
-            status = cli_fail_queue(cli, s, queue, &error);
-        else if (cli->json)
-            stats_json_print(queue, &v, &prices);
-        else
-            print_one(queue, &v, &prices);
+        status = print_queue(cli, s, queue, &prices);
     } else if (sluice_queue_list(s, &names, &error) != SLUICE_OK) {
         status = cli_fail(cli, &error);
     } else {
@@ -148,8 +164,9 @@ const struct command command_stats = {
     .name = "stats",
     .words = "[QUEUE]",
     .summary = "Counts messages by state, once or live",
-    .details = "Without a queue: all of them. --watch without a terminal prints a line a queue\n"
-               "every interval.\n"
+    .details = "Without a queue: all of them. --watch shows the queues with most messages first;\n"
+               "arrows, PgUp and PgDn show the others. Without a terminal it prints a line a\n"
+               "queue every interval.\n"
                "Where the store charges for requests (a bucket), also how many a message took,\n"
                "and what that costs; seconds old, as every process reports with its entries.\n"
                "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs, and cost\n"

@@ -16,8 +16,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define ENTER "\x1b[?1049h\x1b[?25l"
-#define LEAVE "\x1b[?25h\x1b[?1049l"
+#define ENTER       "\x1b[?1049h\x1b[?25l"
+#define LEAVE       "\x1b[?25h\x1b[?1049l"
+#define SEQUENCE_MS 30 // between the bytes of one key
 
 static struct termios before;
 static volatile sig_atomic_t is_open;
@@ -204,6 +205,31 @@ void screen_draw(const char *text, size_t len)
     free(out);
 }
 
+// The next byte of a sequence, which comes at once if at all; 0: there is none.
+static unsigned char next_byte(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    unsigned char c = 0;
+    if (poll(&in, 1, SEQUENCE_MS) <= 0 || read(STDIN_FILENO, &c, 1) != 1) return 0;
+    return c;
+}
+
+// Behind an escape: "[A", "OA", "[5~" and the like; alone it is the key itself.
+static int read_escape(void)
+{
+    static const char plain[] = "ABHF", numbered[] = "561478";
+    static const int plain_keys[] = {KEY_UP, KEY_DOWN, KEY_HOME, KEY_END},
+                     numbered_keys[] = {KEY_PAGE_UP, KEY_PAGE_DOWN, KEY_HOME,
+                                        KEY_END,     KEY_HOME,      KEY_END};
+    unsigned char first = next_byte(), c = first ? next_byte() : 0;
+    if (!first) return KEY_ESCAPE;
+    const char *letter = c ? strchr(plain, c) : NULL, *number = c ? strchr(numbered, c) : NULL;
+    while (c >= '0' && c <= '?') // parameters, up to what ends the sequence
+        c = next_byte();
+    if (letter) return plain_keys[letter - plain];
+    return number && c == '~' ? numbered_keys[number - numbered] : KEY_OTHER;
+}
+
 enum screen_event screen_wait(int wait_ms, int *key)
 {
     *key = 0;
@@ -217,6 +243,6 @@ enum screen_event screen_wait(int wait_ms, int *key)
     unsigned char c;
     ssize_t got = read(STDIN_FILENO, &c, 1);
     if (got <= 0) return SCREEN_STOPPED; // the terminal went away
-    *key = c;
+    *key = c == KEY_ESCAPE ? read_escape() : c;
     return SCREEN_KEY;
 }

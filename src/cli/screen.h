@@ -23,6 +23,18 @@ struct screen_size screen_size(void);
 // there before is wiped. Escape sequences for bold and colour take no columns.
 void screen_draw(const char *text, size_t len);
 
+// Keys that are not characters, as *key.
+enum screen_key {
+    KEY_ESCAPE = 0x1b,
+    KEY_UP = 0x100,
+    KEY_DOWN,
+    KEY_PAGE_UP,
+    KEY_PAGE_DOWN,
+    KEY_HOME,
+    KEY_END,
+    KEY_OTHER
+};
+
 enum screen_event { SCREEN_TIME, SCREEN_KEY, SCREEN_RESIZED, SCREEN_STOPPED };
 // Waits for a key, another size, a signal that asks to end (stop_requested), or the time.
 enum screen_event screen_wait(int wait_ms, int *key);

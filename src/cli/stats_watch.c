@@ -26,7 +26,8 @@ struct watched {
     char name[QUEUE_NAME_SIZE];
     struct look looks[LOOKS]; // a ring
     size_t count;
-    bool seen; // in this round
+    bool seen;   // in this round
+    bool paused; // then
 };
 
 struct watch {
@@ -36,6 +37,10 @@ struct watch {
     const struct prices *prices;
     struct watched *rows;
     size_t len;
+    struct sluice_worker *workers; // of the one queue
+    size_t workers_len;
+    size_t first; // the first line of the list that is on the screen
+    size_t page;  // how many lines of it there are
 };
 
 static struct watched *row_for(struct watch *w, const char *name)
@@ -73,18 +78,26 @@ static uint64_t rate(const struct watched *row, uint64_t now, uint64_t before)
     return ((now - before) * 1000 + (uint64_t)ms / 2) / (uint64_t)ms;
 }
 
-static void note_look(struct watch *w, const char *name, const struct sluice_stats *stats)
+static void note_look(struct watch *w, const char *name, const struct sluice_sight *seen)
 {
     struct watched *row = row_for(w, name);
-    row->looks[row->count++ % LOOKS] = (struct look){.stats = *stats, .at_ms = steady_ms()};
+    row->looks[row->count++ % LOOKS] = (struct look){.stats = seen->stats, .at_ms = steady_ms()};
     row->seen = true;
+    row->paused = seen->info && seen->info->paused;
 }
 
-static enum sluice_code look_at_one(struct watch *w, struct sluice_error *error)
+static enum sluice_code look_at(struct watch *w, const struct sluice_names *names,
+                                struct sluice_error *error)
 {
-    struct sluice_stats stats;
-    enum sluice_code code = sluice_stats(w->s, w->only, &stats, error);
-    if (code == SLUICE_OK) note_look(w, w->only, &stats);
+    enum sluice_code code = SLUICE_OK;
+    struct sluice_sight *seen = cli_look(w->s, names, SLUICE_SEE_INFO | SLUICE_SEE_STATS);
+    for (size_t i = 0; code == SLUICE_OK && i < names->len; i++) {
+        code = seen[i].error.code;
+        if (code == SLUICE_OK) note_look(w, names->names[i], &seen[i]);
+        if (code == SLUICE_NOT_FOUND && !w->only) code = SLUICE_OK; // deleted meanwhile
+        if (code != SLUICE_OK) *error = seen[i].error;
+    }
+    cli_look_free(seen, names->len);
     return code;
 }
 
@@ -92,74 +105,155 @@ static enum sluice_code look_around(struct watch *w, struct sluice_error *error)
 {
     for (size_t i = 0; i < w->len; i++)
         w->rows[i].seen = false;
-    if (w->only) return look_at_one(w, error);
+    if (w->only) {
+        char *name = (char *)(uintptr_t)w->only;
+        w->workers_len = 0;
+        enum sluice_code code = look_at(w, &(struct sluice_names){.names = &name, .len = 1}, error);
+        if (code == SLUICE_OK)
+            (void)sluice_workers(w->s, w->only, w->workers, WORKERS_MAX, &w->workers_len, NULL);
+        return code;
+    }
     struct sluice_names *names = NULL;
     enum sluice_code code = sluice_queue_list(w->s, &names, error);
-    if (code != SLUICE_OK) return code;
-    struct sluice_sight *seen = cli_look(w->s, names, SLUICE_SEE_STATS);
-    for (size_t i = 0; code == SLUICE_OK && i < names->len; i++) {
-        code = seen[i].error.code;
-        if (code == SLUICE_OK) note_look(w, names->names[i], &seen[i].stats);
-        if (code == SLUICE_NOT_FOUND) code = SLUICE_OK; // deleted meanwhile
-        if (code != SLUICE_OK) *error = seen[i].error;
-    }
-    cli_look_free(seen, names->len);
+    if (code == SLUICE_OK) code = look_at(w, names, error);
     sluice_names_free(names);
     return code;
 }
 
+static uint64_t depth(const struct watched *row)
+{
+    const struct sluice_stats *v = &newest(row)->stats;
+    return v->ready + v->locked + v->delayed + v->dead + v->outbound;
+}
+
+// The deepest first; those that were not seen last.
+static int compare(const void *left, const void *right)
+{
+    const struct watched *a = left, *b = right;
+    if (a->seen != b->seen) return a->seen ? -1 : 1;
+    uint64_t x = depth(a), y = depth(b);
+    return x != y ? (x > y ? -1 : 1) : strcmp(a->name, b->name);
+}
+
 // ---- the screen
 
-static void add_cost(const struct watch *w, struct table *t, const struct sluice_stats *v)
-{
-    char text[TEXT_MAX];
-    struct queue_cost c = queue_cost_of(v, w->prices);
-    table_cell(t, c.messages > 0 ? ratio_text(c.per_message, text) : "-");
-    table_cell(t, c.requests > 0 ? dollars_text(c.per_day, text) : "-");
-}
+enum column {
+    QUEUE,
+    STATE,
+    READY,
+    LOCKED,
+    DELAYED,
+    PROCESSED,
+    DEAD,
+    SENT,
+    DONE,
+    OLDEST,
+    WORKERS,
+    REQUESTS,
+    DOLLARS,
+    COLUMNS
+};
 
-static void add_row(const struct watch *w, struct table *t, const struct watched *row, bool charged)
+static const char *const column_heads[COLUMNS] = {
+    [QUEUE] = "QUEUE",    [STATE] = "STATE",      [READY] = ">READY",
+    [LOCKED] = ">LOCKED", [DELAYED] = ">DELAYED", [PROCESSED] = ">PROCESSED",
+    [DEAD] = ">DEAD",     [SENT] = ">SENT/S",     [DONE] = ">DONE/S",
+    [OLDEST] = ">OLDEST", [WORKERS] = ">WORKERS", [REQUESTS] = ">REQ/MSG",
+    [DOLLARS] = ">$/DAY"};
+
+// What goes first when the screen is too narrow.
+static const enum column expendable[] = {DOLLARS,   REQUESTS, WORKERS, SENT,  DONE,
+                                         PROCESSED, DELAYED,  OLDEST,  LOCKED};
+
+static void add_cell(const struct watch *w, struct table *t, const struct watched *row,
+                     enum column column)
 {
     const struct sluice_stats *v = &newest(row)->stats, *old = &earlier(row)->stats;
+    struct queue_cost cost = queue_cost_of(v, w->prices);
+    const uint64_t numbers[COLUMNS] = {
+        [READY] = v->ready,     [LOCKED] = v->locked,
+        [DELAYED] = v->delayed, [PROCESSED] = v->processed,
+        [DEAD] = v->dead,       [SENT] = rate(row, v->sent, old->sent),
+        [WORKERS] = v->workers, [DONE] = rate(row, v->processed, old->processed)};
     char text[TEXT_MAX];
-    table_cell(t, row->name);
-    table_number(t, v->ready);
-    table_number(t, v->locked);
-    table_number(t, v->delayed);
-    table_number(t, v->processed);
-    table_number(t, v->dead);
-    table_number(t, rate(row, v->sent, old->sent));
-    table_number(t, rate(row, v->processed, old->processed));
-    table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
-    table_number(t, v->workers);
-    if (charged) add_cost(w, t, v);
+    switch (column) {
+    case QUEUE:
+        table_cell(t, row->name);
+        break;
+    case STATE:
+        table_cell(t, row->paused ? "paused" : "active");
+        break;
+    case OLDEST:
+        table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
+        break;
+    case REQUESTS:
+        table_cell(t, cost.messages > 0 ? ratio_text(cost.per_message, text) : "-");
+        break;
+    case DOLLARS:
+        table_cell(t, cost.requests > 0 ? dollars_text(cost.per_day, text) : "-");
+        break;
+    default:
+        table_number(t, numbers[column]);
+    }
 }
 
-// Does the store charge anybody for anything?
-static bool is_charged(const struct watch *w)
+// Without those that say nothing: a state when none is paused, the cost where nothing is charged.
+static void choose_columns(const struct watch *w, bool chosen[static COLUMNS])
 {
+    for (int c = 0; c < COLUMNS; c++)
+        chosen[c] = c != STATE && c != REQUESTS && c != DOLLARS;
+    for (size_t i = 0; i < w->len; i++) {
+        const struct watched *row = &w->rows[i];
+        if (!row->seen) continue;
+        if (row->paused) chosen[STATE] = true;
+        if (queue_cost_of(&newest(row)->stats, w->prices).requests > 0)
+            chosen[REQUESTS] = chosen[DOLLARS] = true;
+    }
+}
+
+static struct table *make_table(const struct watch *w, const bool chosen[static COLUMNS],
+                                const char *heads[static COLUMNS])
+{
+    size_t len = 0;
+    for (int c = 0; c < COLUMNS; c++)
+        if (chosen[c]) heads[len++] = column_heads[c];
+    struct table *t = table_new(heads, len);
     for (size_t i = 0; i < w->len; i++)
-        if (w->rows[i].seen && queue_cost_of(&newest(&w->rows[i])->stats, w->prices).requests > 0)
-            return true;
-    return false;
+        for (int c = 0; w->rows[i].seen && c < COLUMNS; c++)
+            if (chosen[c]) add_cell(w, t, &w->rows[i], (enum column)c);
+    return t;
+}
+
+// As many columns as fit; *hidden: how many do not.
+static void put_queues(const struct watch *w, int width, FILE *out, size_t *hidden)
+{
+    bool chosen[COLUMNS];
+    const char *heads[COLUMNS];
+    choose_columns(w, chosen);
+    struct table *t = make_table(w, chosen, heads);
+    *hidden = 0;
+    for (size_t i = 0; i < COUNT_OF(expendable) && table_columns(t) > (size_t)width; i++) {
+        if (!chosen[expendable[i]]) continue;
+        chosen[expendable[i]] = false;
+        ++*hidden;
+        table_free(t);
+        t = make_table(w, chosen, heads);
+    }
+    table_print(t, w->cli, out);
+    table_free(t);
 }
 
 static void put_workers(const struct watch *w, FILE *out)
 {
     static const char *const heads[] = {"WORKER", ">LOCKS"};
-    struct sluice_worker *rows = cli_alloc(WORKERS_MAX * sizeof *rows);
     struct table *t = table_new(heads, COUNT_OF(heads));
-    size_t len = 0;
-    if (sluice_workers(w->s, w->only, rows, WORKERS_MAX, &len, NULL) == SLUICE_OK && len > 0) {
-        for (size_t i = 0; i < len; i++) {
-            table_cell(t, rows[i].name);
-            table_number(t, rows[i].open);
-        }
-        (void)fputc('\n', out);
-        table_print(t, w->cli, out);
+    for (size_t i = 0; i < w->workers_len; i++) {
+        table_cell(t, w->workers[i].name);
+        table_number(t, w->workers[i].open);
     }
+    (void)fputc('\n', out);
+    table_print(t, w->cli, out);
     table_free(t);
-    free(rows);
 }
 
 static void put_header(const struct watch *w, FILE *out)
@@ -168,35 +262,128 @@ static void put_header(const struct watch *w, FILE *out)
     time_t now = time(NULL);
     struct tm tm;
     (void)strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &tm));
+    char *store = safe_text(w->cli->store, strlen(w->cli->store), 0);
     (void)fprintf(out, "%ssluice%s  %s  %s  %sq ends%s\n\n", bold(w->cli), plain(w->cli), clock,
-                  w->cli->store, dim(w->cli), plain(w->cli));
+                  store, dim(w->cli), plain(w->cli));
+    free(store);
 }
 
-static void draw(const struct watch *w)
+// What is not on the screen, and how to see it.
+static void put_footer(const struct watch *w, size_t lines, size_t hidden, FILE *out)
 {
-    static const char *const heads[] = {"QUEUE",      ">READY",   ">LOCKED",  ">DELAYED",
-                                        ">PROCESSED", ">DEAD",    ">SENT/S",  ">DONE/S",
-                                        ">OLDEST",    ">WORKERS", ">REQ/MSG", ">$/DAY"};
-    bool charged = is_charged(w);
+    size_t last = w->first + w->page < lines ? w->first + w->page : lines;
+    (void)fputs(dim(w->cli), out);
+    if (lines > w->page)
+        (void)fprintf(out, "%zu-%zu of %zu %s, PgUp/PgDn", w->first + 1, last, lines,
+                      w->only ? "workers" : "queues");
+    if (hidden > 0) (void)fprintf(out, "%s%zu columns hidden", lines > w->page ? "; " : "", hidden);
+    (void)fputs(plain(w->cli), out);
+    (void)fputc('\n', out);
+}
+
+static const char *skip_lines(const char *text, const char *end, size_t lines)
+{
+    for (; lines > 0 && text < end; lines--) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        text = newline ? newline + 1 : end;
+    }
+    return text;
+}
+
+static size_t count_seen(const struct watch *w)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < w->len; i++)
+        seen += w->rows[i].seen;
+    return seen;
+}
+
+// The head stays, the list below it (queues, or the workers of one) is paged. All of it was
+// printed to text; here goes what fits.
+static void show(struct watch *w, const char *text, size_t len, size_t hidden, int rows)
+{
+    bool workers = w->only && w->workers_len > 0;
+    size_t list = w->only ? w->workers_len : count_seen(w);
+    size_t head = workers ? 6 : w->only ? 4 : 3; // header, blank, heads; row, blank, heads
+    size_t room = (size_t)rows > head + 1 ? (size_t)rows - head : 1;
+    bool footer = list > room || hidden > 0;
+    w->page = footer && room > 1 ? room - 1 : room;
+    if (w->first + w->page > list) w->first = list > w->page ? list - w->page : 0;
+    const char *end = text + len, *body = skip_lines(text, end, head);
+    const char *from = skip_lines(body, end, w->first), *to = skip_lines(from, end, w->page);
+    char *shown = NULL;
+    size_t shown_len = 0;
+    FILE *out = open_memstream(&shown, &shown_len);
+    if (!out) return;
+    (void)fwrite(text, 1, (size_t)(body - text), out);
+    (void)fwrite(from, 1, (size_t)(to - from), out);
+    if (footer) put_footer(w, list, hidden, out);
+    (void)fclose(out);
+    screen_draw(shown, shown_len);
+    free(shown);
+}
+
+static void draw(struct watch *w)
+{
+    struct screen_size size = screen_size();
     char *text = NULL;
-    size_t len = 0;
+    size_t len = 0, hidden = 0;
     FILE *out = open_memstream(&text, &len);
     if (!out) return;
-    struct table *t = table_new(heads, COUNT_OF(heads) - (charged ? 0 : 2));
-    for (size_t i = 0; i < w->len; i++)
-        if (w->rows[i].seen) add_row(w, t, &w->rows[i], charged);
+    if (w->len > 1) qsort(w->rows, w->len, sizeof *w->rows, compare);
     put_header(w, out);
-    table_print(t, w->cli, out);
+    put_queues(w, size.columns, out, &hidden);
     if (w->len == 0) (void)fputs("\nthere are no queues yet\n", out);
-    if (w->only) put_workers(w, out);
-    table_free(t);
+    if (w->workers_len > 0) put_workers(w, out);
     (void)fclose(out);
-    screen_draw(text, len);
+    show(w, text, len, hidden, size.rows);
     free(text);
 }
 
+// False: it ends.
+static bool obey(struct watch *w, int key)
+{
+    size_t back = 0, on = 0;
+    switch (key) {
+    case 'q':
+    case 'Q':
+    case KEY_ESCAPE:
+    case 3:
+        return false;
+    case KEY_UP:
+    case 'k':
+        back = 1;
+        break;
+    case KEY_DOWN:
+    case 'j':
+        on = 1;
+        break;
+    case KEY_PAGE_UP:
+    case 'b':
+        back = w->page;
+        break;
+    case KEY_PAGE_DOWN:
+    case ' ':
+        on = w->page;
+        break;
+    case KEY_HOME:
+    case 'g':
+        back = w->first;
+        break;
+    case KEY_END:
+    case 'G':
+        on = w->len + w->workers_len; // draw puts it right
+        break;
+    default:
+        return true;
+    }
+    w->first = w->first + on - (back < w->first ? back : w->first);
+    draw(w);
+    return true;
+}
+
 // Keys and resizes are answered at once, the next look comes when it is due. False: it is over.
-static bool wait_on_screen(const struct watch *w, int interval_ms)
+static bool wait_on_screen(struct watch *w, int interval_ms)
 {
     for (int64_t due = steady_ms() + interval_ms;;) {
         int64_t left = due - steady_ms();
@@ -209,7 +396,7 @@ static bool wait_on_screen(const struct watch *w, int interval_ms)
             draw(w);
             break;
         case SCREEN_KEY:
-            if (key == 'q' || key == 'Q' || key == 0x1b || key == 3) return false;
+            if (!obey(w, key)) return false;
             break;
         default:
             break;
@@ -239,13 +426,16 @@ static void print_lines(const struct watch *w)
             stats_json_print(row->name, v, w->prices);
             continue;
         }
-        (void)printf("%s  ready %llu  locked %llu  delayed %llu  processed %llu  dead %llu  "
+        char *name = safe_text(row->name, strlen(row->name), 0);
+        (void)printf("%s%s  ready %llu  locked %llu  delayed %llu  processed %llu  dead %llu  "
                      "sent/s %llu  done/s %llu  workers %llu",
-                     row->name, (unsigned long long)v->ready, (unsigned long long)v->locked,
-                     (unsigned long long)v->delayed, (unsigned long long)v->processed,
-                     (unsigned long long)v->dead, (unsigned long long)rate(row, v->sent, old->sent),
+                     name, row->paused ? "  paused" : "", (unsigned long long)v->ready,
+                     (unsigned long long)v->locked, (unsigned long long)v->delayed,
+                     (unsigned long long)v->processed, (unsigned long long)v->dead,
+                     (unsigned long long)rate(row, v->sent, old->sent),
                      (unsigned long long)rate(row, v->processed, old->processed),
                      (unsigned long long)v->workers);
+        free(name);
         print_cost(w, v);
     }
 }
@@ -254,6 +444,7 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
                 const struct prices *prices)
 {
     struct watch w = {.cli = cli, .s = s, .only = queue, .prices = prices};
+    w.workers = queue ? cli_alloc(WORKERS_MAX * sizeof *w.workers) : NULL;
     struct sluice_error error = {0};
     enum sluice_code code = look_around(&w, &error); // an error comes before the screen is taken
     patience_rest(cli);
@@ -272,5 +463,6 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
     }
     screen_close();
     free(w.rows);
+    free(w.workers);
     return code == SLUICE_OK ? 0 : cli_fail_queue(cli, s, queue ? queue : "", &error);
 }

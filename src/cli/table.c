@@ -107,16 +107,29 @@ static void cut_last(const struct table *t, size_t *widths)
     }
 }
 
+static size_t column_width(const struct table *t, size_t column)
+{
+    size_t width = text_columns(head_text(t->heads[column]));
+    for (size_t i = column; i < t->cells_len; i += t->columns) {
+        size_t w = text_columns(t->cells[i]);
+        if (w > width) width = w;
+    }
+    return width;
+}
+
+size_t table_columns(const struct table *t)
+{
+    size_t sum = t->columns > 0 ? GAP * (t->columns - 1) : 0;
+    for (size_t c = 0; c < t->columns; c++)
+        sum += column_width(t, c);
+    return sum;
+}
+
 void table_print(const struct table *t, const struct cli *cli, FILE *out)
 {
     size_t *widths = cli_alloc(t->columns * sizeof *widths);
-    for (size_t c = 0; c < t->columns; c++) {
-        widths[c] = text_columns(head_text(t->heads[c]));
-        for (size_t i = c; i < t->cells_len; i += t->columns) {
-            size_t w = text_columns(t->cells[i]);
-            if (w > widths[c]) widths[c] = w;
-        }
-    }
+    for (size_t c = 0; c < t->columns; c++)
+        widths[c] = column_width(t, c);
     cut_last(t, widths);
     (void)fputs(bold(cli), out);
     for (size_t c = 0; c < t->columns; c++) {

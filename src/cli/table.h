@@ -17,6 +17,8 @@ void table_cellf(struct table *t, const char *format, ...) PRINTF(2, 3);
 void table_number(struct table *t, uint64_t n);
 // No line is to be longer than so many columns, as far as the last column can be cut for it.
 void table_width(struct table *t, size_t columns);
+// How many columns of the screen its longest line takes.
+size_t table_columns(const struct table *t);
 void table_print(const struct table *t, const struct cli *cli, FILE *out);
 
 // A line that holds what others said: printf, with control characters shown escaped on a terminal,

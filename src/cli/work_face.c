@@ -8,16 +8,19 @@
 #include "json/json.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define DRAW_MS      250
+#define GAUGE_MS     3000 // between two questions how many messages are left
 #define ROWS_DEFAULT 24
 #define COLS_DEFAULT 80
 #define ROWS_AROUND  4 // the table's frame, and one line of output to be seen
@@ -85,12 +88,14 @@ static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns)
     char *line = NULL;
     (void)duration_text(now - s->started_ms, age);
     (void)duration_text(s->deadline_ms > now ? s->deadline_ms - now : 0, left);
-    if (asprintf(&line, "  %-9s %-10s %-8" PRIu32 " %-8s %s", state_names[s->state], age,
-                 s->attempt, left, s->id) < 0)
-        return;
-    print_safe(out, line, strlen(line), (size_t)columns);
-    (void)fputc('\n', out);
-    free(line);
+    char *body = safe_text(s->body, s->body_len, 0);
+    if (asprintf(&line, "  %-9s %-10s %-8" PRIu32 " %-8s %-16s %s", state_names[s->state], age,
+                 s->attempt, left, s->id, body) >= 0) {
+        print_safe(out, line, strlen(line), (size_t)columns);
+        (void)fputc('\n', out);
+        free(line);
+    }
+    free(body);
 }
 
 // Rows of those that run, oldest first as the slots come; how many lines were written.
@@ -103,7 +108,8 @@ static int draw_rows(struct face *f, FILE *out, int rows_max, int columns)
     for (uint32_t i = 0; i < p->options.jobs; i++) {
         const struct slot *s = &p->slots[i];
         if (s->state == SLOT_IDLE) continue;
-        if (lines == 0) (void)fputs("  STATE     AGE        ATTEMPT  LOCK     MESSAGE\n", out);
+        if (lines == 0)
+            (void)fputs("  STATE     AGE        ATTEMPT  LOCK     MESSAGE          BODY\n", out);
         if (lines == 0) lines++;
         if (lines > rows_max) {
             left_out++;
@@ -114,6 +120,17 @@ static int draw_rows(struct face *f, FILE *out, int rows_max, int columns)
     }
     if (left_out > 0) (void)fprintf(out, "  ... and %d more\n", left_out);
     return lines + (left_out > 0);
+}
+
+// How many wait, and how long that will take at the present rate.
+static void put_left(FILE *line, const struct pool *p, double per_second)
+{
+    char count[TEXT_MAX], left[TEXT_MAX];
+    if (!p->ready_known) return;
+    (void)fprintf(line, ", %s ready", number_text(p->ready, count));
+    if (p->ready > 0 && per_second > 0)
+        (void)fprintf(line, " (about %s left)",
+                      duration_text((int64_t)((double)p->ready / per_second * 1000), left));
 }
 
 // What did not happen is not counted: the line is to fit.
@@ -129,8 +146,10 @@ static void draw_head(struct face *f, FILE *out, int columns)
     for (int i = 0; i < END_COUNT; i++)
         if (i == END_PROCESSED || p->ended[i] > 0)
             (void)fprintf(line, ", %" PRIu64 " %s", p->ended[i], end_word((enum work_end)i));
-    (void)fprintf(line, ", %.1f/s, up %s", rate(f, total(p)),
-                  duration_text(steady_ms() - f->started_ms, up));
+    double per_second = rate(f, total(p));
+    (void)fprintf(line, ", %.1f/s", per_second);
+    put_left(line, p, per_second);
+    (void)fprintf(line, ", up %s", duration_text(steady_ms() - f->started_ms, up));
     (void)fclose(line);
     print_safe(out, head, len, (size_t)columns);
     (void)fputc('\n', out);
@@ -168,6 +187,43 @@ void face_draw(struct face *f)
     (void)pthread_mutex_lock(&f->pool->face_lock);
     draw(f);
     (void)pthread_mutex_unlock(&f->pool->face_lock);
+}
+
+// ---- what is left
+
+// Asks on a thread of its own: a store that does not answer keeps neither the table nor a signal
+// waiting.
+static void *gauge_main(void *ctx)
+{
+    struct face *f = ctx;
+    struct pool *p = f->pool;
+    struct pollfd end = {.fd = f->gauge_fd, .events = POLLIN};
+    do {
+        struct sluice_stats stats;
+        bool known = sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL) == 0;
+        (void)pthread_mutex_lock(&p->lock);
+        p->ready_known = known;
+        if (known) p->ready = stats.ready;
+        (void)pthread_mutex_unlock(&p->lock);
+    } while (poll(&end, 1, GAUGE_MS) == 0);
+    return NULL;
+}
+
+void face_watch(struct face *f)
+{
+    if (!f->live) return;
+    f->gauge_fd = eventfd(0, EFD_CLOEXEC);
+    f->gauged = f->gauge_fd >= 0 && pthread_create(&f->gauge, NULL, gauge_main, f) == 0;
+}
+
+void face_rest(struct face *f)
+{
+    uint64_t one = 1;
+    if (!f->gauged) return;
+    (void)!write(f->gauge_fd, &one, sizeof one);
+    (void)pthread_join(f->gauge, NULL);
+    (void)close(f->gauge_fd);
+    f->gauged = false;
 }
 
 // ---- what happens

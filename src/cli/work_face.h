@@ -19,12 +19,18 @@ struct face {
     int64_t sampled_ms;             // when the newest sample was taken
     uint64_t samples[RATE_SECONDS]; // jobs ended, second by second
     uint32_t samples_len;
+    pthread_t gauge; // asks how many messages are left, for the live table
+    bool gauged;
+    int gauge_fd; // eventfd: it ends
 };
 
 // Decides how to show, and what becomes of the programs' standard output.
 void face_init(struct face *f, const struct cli *cli, struct work_options *o);
 void face_begin(struct face *f, struct pool *p); // before the first draw
-int face_period_ms(const struct face *f);        // how often to draw; -1: never
+// Between the start of the pool and its end: keeps up with how many messages are left.
+void face_watch(struct face *f);
+void face_rest(struct face *f);
+int face_period_ms(const struct face *f); // how often to draw; -1: never
 void face_draw(struct face *f);
 // What the worker itself has to say, to people.
 void face_say(struct face *f, const char *format, ...) PRINTF(2, 3);

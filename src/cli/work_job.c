@@ -190,6 +190,11 @@ static void slot_take(struct slot *s, const struct sluice_message *m, int64_t as
     (void)snprintf(s->token, sizeof s->token, "%s", m->token);
     s->attempt = m->attempt;
     s->retries = m->retries;
+    s->body_len = m->body_len < sizeof s->body ? m->body_len : sizeof s->body;
+    while (s->body_len > 0 && s->body_len < m->body_len &&
+           is_continuation(((const char *)m->body)[s->body_len])) // not inside a character
+        s->body_len--;
+    if (s->body_len > 0) memcpy(s->body, m->body, s->body_len);
     s->started_ms = work_now_ms();
     s->lease_ms = m->lease_ms;
     s->deadline_ms = asked_ms + m->lease_ms;

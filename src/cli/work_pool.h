@@ -24,6 +24,7 @@
 #define WORK_WORKER_MAX  128
 #define WORK_REASON_MAX  256
 #define WORK_PROBLEM_MAX 512
+#define WORK_BODY_MAX    96
 
 enum slot_state { SLOT_IDLE, SLOT_RUNNING, SLOT_STOPPING, SLOT_SETTLING };
 
@@ -101,7 +102,9 @@ struct slot {
     char id[SLUICE_ID_MAX];
     char token[SLUICE_TOKEN_MAX]; // "" when it has none
     uint32_t attempt;
-    uint32_t retries; // as claimed
+    uint32_t retries;         // as claimed
+    char body[WORK_BODY_MAX]; // its first bytes
+    size_t body_len;
     int64_t started_ms;
     int64_t lease_ms;    // as claimed
     int64_t deadline_ms; // ours, never later than the store's
@@ -132,6 +135,8 @@ struct pool {
     int64_t opened_ms;
     uint64_t ended[END_COUNT];
     uint64_t renewals;
+    bool ready_known;
+    uint64_t ready;           // messages that wait in the queue, as of some seconds ago
     enum sluice_code failure; // why the worker stopped by itself
     char problem[WORK_PROBLEM_MAX];
 };

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -15,13 +16,14 @@ class Terminal:
     """A program on a terminal of its own."""
 
     def __init__(self, sluice, *arguments, rows=24, columns=80, **env):
+        self.program = None
         try:
             self.master, slave = pty.openpty()
         except OSError as error:
             raise Skipped(f"no terminals here: {error}") from error
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.before = termios.tcgetattr(slave)
         self.slave = slave
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(slave)
         self.program = subprocess.Popen([PROGRAM, *arguments], stdin=slave, stdout=slave, stderr=slave,
                                         cwd=sluice.folder, env=sluice.env | {"TERM": "xterm"} | env,
                                         start_new_session=True)
@@ -36,6 +38,11 @@ class Terminal:
     def read(self):
         while select.select([self.master], [], [], 0.05)[0]:
             self.seen += os.read(self.master, 65536).decode(errors="replace")
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        if self.program:
+            self.program.send_signal(signal.SIGWINCH)
 
     def screen(self):
         """The lines of the last drawing."""

@@ -188,6 +188,36 @@ def watching_without_a_terminal_prints_lines(sluice):
 
 
 @case
+def the_live_screen_shows_the_deepest_first_and_pages(sluice):
+    for number in range(14):
+        sluice.create(f"q{number:02}")
+    for number in (9, 9, 9, 4):
+        sluice.send(f"q{number:02}", "x")
+    sluice.ok("queue", "pause", "q04")
+    contains(sluice.ok("stats", "q04").out, "paused")
+    contains(sluice.ok("stats").out, "paused")
+    terminal = Terminal(sluice, "stats", "--watch", "--interval", "200ms", rows=9, columns=110, NO_COLOR="1")
+    lines = terminal.wait_for_screen("1-5 of 14 queues, PgUp/PgDn")
+    same([line.split()[0] for line in lines[3:8]], ["q09", "q04", "q00", "q01", "q02"])
+    contains(lines[2], "STATE", "WORKERS")
+    contains(lines[4], "paused")
+    terminal.type("\x1b[6~")
+    same([line.split()[0] for line in terminal.wait_for_screen("6-10 of 14 queues")[3:5]], ["q03", "q05"])
+    terminal.type("\x1b[B")
+    terminal.wait_for_screen("7-11 of 14 queues")
+    terminal.type("\x1b[F")
+    terminal.wait_for_screen("10-14 of 14 queues")
+    terminal.type("\x1b[H\x1b[A")
+    terminal.wait_for_screen("1-5 of 14 queues")
+    terminal.resize(9, 50)
+    lines = terminal.wait_for_screen("columns hidden")
+    contains(lines[2], "QUEUE", "READY", "DEAD")
+    holds("WORKERS" not in lines[2], lines[2])
+    terminal.type("q")
+    same(terminal.end(), (0, True))
+
+
+@case
 def the_live_screen_shows_queues_and_puts_the_terminal_back(sluice):
     sluice.create("tasks")
     sluice.send("tasks", "x")

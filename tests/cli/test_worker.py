@@ -3,6 +3,7 @@
 import http.client
 import http.server
 import json
+import signal
 import threading
 
 from harness import INVALID, NOT_FOUND, PATIENCE, case, contains, holds, main, same, until
@@ -172,6 +173,22 @@ def nothing_that_others_said_moves_the_terminal(sluice):
     sluice.send("tasks", "x")
     seen = on_terminal(sluice, "work", "tasks", "--once", "--", "sh", "-c", "printf 'a\\302\\23331m' >&2; exit 1")
     contains(seen, "\\xc2\\x9b31m")
+
+
+@case
+def the_table_shows_what_is_left_and_what_runs(sluice):
+    sluice.create("tasks")
+    for number in range(5):
+        sluice.send("tasks", f"picture-{number}\x1b[31m")
+    gate = sluice.path("gate")
+    terminal = Terminal(sluice, "work", "tasks", "--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done",
+                        columns=120)
+    terminal.wait_for("4 ready")
+    contains(terminal.seen, "BODY", "picture-0\\x1b[31m")
+    sluice.path("gate", "open")
+    terminal.wait_for("5 processed")
+    terminal.program.send_signal(signal.SIGTERM)
+    same(terminal.end(), (0, True))
 
 
 main()
