@@ -28,8 +28,8 @@ export function setText(node, text) {
 }
 
 // Keeps one row a key, in the order of the items. Rows that stay are updated in place, so that the
-// focus and the reader's place survive a refresh: what goes, goes first, and nobody has to move for
-// it; who moves all the same gets the focus back. make(item) answers {node, update(item)}.
+// focus and the reader's place survive a refresh. Rows that end are removed first, so that others
+// need not move; a moved row gets the focus back. make(item) answers {node, update(item)}.
 export function keyedRows(parent, make) {
   const rows = new Map();
   return (items, keyOf) => {
@@ -97,7 +97,7 @@ export function toast(text, kind = "ok") {
 }
 
 // Runs what a button asks for; the button cannot be pressed again meanwhile, and a refusal is told.
-// A disabled button loses the focus: who pressed it by a key gets it back.
+// A disabled button loses the focus: it gets it back if it had it.
 export async function act(button, work) {
   const focused = document.activeElement === button;
   button.disabled = true;

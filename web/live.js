@@ -5,7 +5,7 @@ import { Refused, listQueues, ready } from "./api.js";
 
 export const SPAN_MS = 300000;
 const EVERY_MS = 1000;
-const HIDDEN_MS = 10000; // nobody looks, but the charts shall have no hole
+const HIDDEN_MS = 10000; // no page is seen, but the charts have no hole
 const BUSY_TIMES = 4; // a slow node is asked less often: one part asking, three parts rest
 const RATE_MS = 5000; // a shown rate is the mean of so long
 const READY_MS = 30000; // the node may have to write to its store for this answer

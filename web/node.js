@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node that answers: who it is, whether it can work, what it did and what that cost.
+// The node that answers: its name, whether it can work, what it did and what that cost.
 import * as api from "./api.js";
 import { askToken } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table, toast } from "./dom.js";

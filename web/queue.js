@@ -58,8 +58,8 @@ function makeTabs(name, chosen) {
   return { node, update, seen };
 }
 
-// The badge and the button change when the button can be pressed again, never before: whoever sees
-// that a queue is paused can resume it.
+// The badge and the button change when the button can be pressed again, never before: a queue
+// that is seen paused can be resumed.
 function makePause(name) {
   const isPaused = () => live.queues.get(name)?.paused ?? false;
   const badge = h("span", { class: "badge paused", hidden: true }, "paused");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue at a glance: its charts, what became of its messages, how it is set, who works on it, and
-// why messages failed lately.
+// A queue at a glance: its charts, why messages failed recently, what became of its messages, and
+// its settings in words.
 import * as api from "./api.js";
 import { recentEntry } from "./activity.js";
 import { h, keyedRows, setText, table } from "./dom.js";

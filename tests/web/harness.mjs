@@ -45,7 +45,7 @@ export async function until(question, what) {
 
 // ---- the node
 
-// A door in front of a port, through which answers come late. A port that nobody listens on looks
+// A door in front of a port, through which answers come late. A port without a listener looks
 // like one through the door as well: the connection breaks.
 async function openDoor(portOf) {
   const sockets = new Set();
@@ -79,7 +79,7 @@ class Node {
     this.port = 0;
   }
 
-  // On a port below those that the system hands out: nobody takes it while the node is away.
+  // On a port below those that the system hands out: it stays free while the node is away.
   async start() {
     for (let tries = this.port ? 1 : 5; ; tries--) {
       const port = this.port || 15000 + Math.floor(Math.random() * 15000);
@@ -219,7 +219,7 @@ function stepsOf(error) {
   return [...new Set(steps)].slice(0, -1);
 }
 
-// In the page: what somebody in front of it would say of it.
+// In the page: what it shows.
 function look() {
   const words = (node) => (node?.innerText ?? "").trim().replace(/\s+/g, " ").slice(0, 60);
   const name = ({ tagName, id, className }) =>
