@@ -180,7 +180,13 @@ static enum err rebuild_held(struct file_log *l, enum log_page_kind kind, struct
     enum err e = file_log_survey(l, proved, booted, &s.tail, a);
     if (e) return e;
     s.marked = log_page_mark(l->page);
+    bool right = ours && memcmp(&s.tail, &l->state.tail, sizeof s.tail) == 0;
+    if (right && !booted) s.fresh = l->state.fresh; // the page was right: only its mark is gone
     l->state = s;
+    bool ends = true;
+    if (!s.fresh) e = file_log_ends_held(l, &ends, a);
+    if (e) return e;
+    if (!ends) l->state.fresh = 1;
     if (log_page_repair(l->page) != 0) return disk_refuse(a, "repair the page of", l->key);
     return file_log_publish_held(l, a);
 }

@@ -2,6 +2,7 @@
 // A page (@lock) that does not fit its segments, in an unchanged boot: stale, zeroed, removed, cut
 // short, replaced, copied before or after the segments. No acknowledged slot is hidden, and no slot
 // is given out twice.
+#define _GNU_SOURCE // F_SET_RW_HINT
 #include "support.h"
 
 #include "os/file.h"
@@ -245,6 +246,30 @@ static void a_page_cut_short_under_a_process_does_not_end_it(void **state)
     goes_on(w, FIRST + 8);
 }
 
+// An inode that left memory took the mark with it. The page is right, so no segment is begun.
+static void a_lost_life_mark_begins_no_segment(void **state)
+{
+    struct world *w = *state;
+    char path[SCRATCH_MAX + 64];
+    append_to(w, w->store, 1, 3);
+    store_free(w->store);
+    w->store = NULL;
+    path_of(w, PAGE, path);
+    for (uint64_t slot = 4; slot <= 8; slot++) {
+        uint64_t none = 0;
+        int fd = open(path, O_RDWR);
+        NEED(fd >= 0);
+        (void)fcntl(fd, F_SET_RW_HINT, &none); // where it cannot be set there is no mark either
+        NEED(close(fd) == 0);
+        struct store *s = file_open(w->dir, &options);
+        holds(w, s, slot - 1);
+        append_to(w, s, slot, slot);
+        ANSWERS(ERR_OK, &w->a, store_extents(s, LOG, 1, 10, &w->a));
+        NEED(w->a.rows_len == 1);
+        store_free(s);
+    }
+}
+
 // ---- cp -a of a store in use
 
 static void copy_file(const struct world *w, const char *name)
@@ -334,6 +359,7 @@ int main(void)
         TEST(a_removed_page_is_rebuilt_at_the_next_look),
         TEST(a_page_that_was_replaced_is_left_by_open_handles),
         TEST(a_page_cut_short_under_a_process_does_not_end_it),
+        TEST(a_lost_life_mark_begins_no_segment),
         TEST(a_copy_with_the_page_first_has_all_slots),
         TEST(a_copy_with_the_page_last_has_what_its_segments_have),
         TEST(a_page_of_version_1_is_converted),
