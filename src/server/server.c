@@ -120,7 +120,8 @@ static void refuse_busy(struct pool_job *j)
     struct server *s = x->server;
     struct sluice_error e = error_of(
         SLUICE_LIMIT, "busy", "",
-        "as many calls as may wait for a thread, and this client has no fewer than others");
+        "too many calls wait for a thread (limits.callsWaiting), and this client has no fewer of "
+        "them than others");
     answer_error(x, &e);
     call_end(s);
 }
