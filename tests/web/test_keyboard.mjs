@@ -25,6 +25,7 @@ await run({
     };
     const dialogGone = () => page.getByRole("dialog").waitFor({ state: "hidden" });
     await node.create("aaa-first");
+    await node.ask("POST", "v1/queues/aaa-first/pause"); // it needs attention: it stays the first row
     await page.visit("");
     await page.locator("tbody tr").first().waitFor();
     await press("Tab");
