@@ -75,7 +75,8 @@ static enum err put(struct open_queue *q, struct desk *d, const char *key, struc
     struct patience patience = patience_of(q);
     enum err err;
     do {
-        err = store_put_new(q->handle->store, key, body, &answer);
+        err = store_room(q->handle->store, body.len, &answer);
+        if (!err) err = store_put_new(q->handle->store, key, body, &answer);
         desk_note_cost(d, &answer);
         if (err == ERR_CONFLICT) err = ERR_OK;
     } while (try_again(&patience, err));

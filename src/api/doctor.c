@@ -52,6 +52,15 @@ static void check_exposed(struct doctor *d, struct store *s)
         doctor_say(d, "access", SLUICE_PASSED, "other users cannot read the store's files");
 }
 
+static void check_space(struct doctor *d, struct store *s)
+{
+    char why[STORE_WHY_MAX];
+    if (store_concern(s, STORE_NEARLY_FULL, why))
+        doctor_say(d, "space", SLUICE_WARNING, "%s", why);
+    else if (!store_is_far(s))
+        doctor_say(d, "space", SLUICE_PASSED, "new messages are taken");
+}
+
 // ---- objects: what may be done, and how long it takes
 
 enum deed { DEED_PUT, DEED_GET, DEED_LIST, DEED_DELETE, DEEDS };
@@ -190,6 +199,7 @@ static void examine_store(struct doctor *d, struct store *inner)
     bool bucket = store_is_s3(inner);
     if (bucket) check_bucket(d, inner);
     check_exposed(d, inner);
+    check_space(d, inner);
     struct store *s = store_meter_take(inner);
     check_objects(d, s);
     if (!d->worst) check_probe(d, s);

@@ -200,6 +200,7 @@ static size_t take_ops(struct journal *j, size_t room)
             continue;
         }
         room -= need;
+        j->batch.grows = j->batch.grows || p->grows;
         pending_push(&j->batch.ops, p);
         count++;
     }
@@ -243,6 +244,7 @@ void batch_form(struct journal *j)
 {
     struct batch *b = &j->batch;
     CHECK(!b->active && !b->ops.head);
+    b->grows = false;
     size_t fixed = ENTRY_HEADER_LEN + ENTRY_CHECKSUM_LEN + ENTRY_OP_HEADER_LEN + 8;
     size_t count = take_ops(j, j->config.entry_bytes_max - fixed);
     if (count == 0) return;
@@ -292,6 +294,20 @@ void batch_requeue(struct journal *j)
         j->queue.len += again.len;
     }
     batch_close(j);
+}
+
+bool batch_refuse_growth(struct journal *j)
+{
+    struct batch *b = &j->batch;
+    CHECK(b->active && !b->maybe_landed);
+    if (!b->grows) return false;
+    struct pending_list kept = {0}, refused = {0};
+    for (struct pending *p; (p = pending_pop(&b->ops));)
+        pending_push(p->grows ? &refused : &kept, p);
+    journal_answer_all(j, &refused, ERR_LIMIT);
+    b->ops = kept;
+    batch_requeue(j);
+    return true;
 }
 
 static struct bytes result_body(const struct journal *j, const struct op_result *r)

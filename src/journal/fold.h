@@ -40,6 +40,9 @@ struct fold {
     // Would the op, alone and now, change nothing and bring nothing? Such an op is answered ERR_OK
     // without a body and without an entry. May be NULL: never.
     bool (*idle)(void *ctx, const struct op *op, int64_t now);
+    // Does the op bring messages? While the store is nearly full such ops are refused, ERR_LIMIT,
+    // and all others go on. May be NULL: none does.
+    bool (*grows)(void *ctx, const struct op *op);
     void (*save)(void *ctx, struct buf *out);
     MUST_USE enum err (*load)(void *ctx, struct bytes saved); // ERR_CORRUPT leaves the reset state
     uint64_t (*digest)(void *ctx); // of the whole state; cheap enough to ask every 256 slots

@@ -40,6 +40,7 @@ struct pending {
     struct op op; // payload owned
     int64_t deadline;
     uint64_t after_request; // sync: requests from this id on saw what it must see
+    bool grows;             // fold.grows
     bool answered;          // its patience ended; kept until the batch is decided
 };
 
@@ -52,6 +53,7 @@ struct pending_list {
 // The one entry that is being committed.
 struct batch {
     bool active;
+    bool grows;        // one of its ops does
     bool maybe_landed; // some attempt may have reached the store
     uint64_t slot;
     struct buf bytes;
@@ -150,6 +152,8 @@ void batch_requeue(struct journal *j);     // certainly not committed: its ops g
 void batch_committed(struct journal *j, const struct op_result *results, bool is_void);
 void batch_jumped(struct journal *j); // a snapshot was loaded past its slot
 void batch_fail(struct journal *j, enum err err);
+// There is no room for what grows: answers those ops, and requeues the others. False: none does.
+bool batch_refuse_growth(struct journal *j);
 void batch_unknown(struct journal *j); // its callers hear it now; resolving goes on
 
 // ---- apply.c

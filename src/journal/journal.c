@@ -108,6 +108,7 @@ static struct pending *pending_new(struct journal *j, uint64_t ticket, struct op
                           .op = {.kind = op.kind, .payload = bytes_copy(op.payload)},
                           .deadline = deadline,
                           .after_request = j->next_request};
+    if (j->fold.grows && op.kind >= OP_KIND_MACHINE) p->grows = j->fold.grows(j->fold.ctx, &op);
     if (deadline < j->deadline_at) j->deadline_at = deadline;
     return p;
 }

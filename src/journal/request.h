@@ -25,6 +25,7 @@ struct request {
     uint64_t id;
     enum request_kind kind;
     bool background; // nobody waits for it
+    bool grows;      // append: brings messages, which a store that is nearly full refuses
     const char *key;
     const char *after; // NULL: from the first
     uint64_t first;
@@ -49,7 +50,8 @@ struct response {
     struct bytes body;    // get
     const struct response_row *rows;
     size_t rows_len;
-    bool more; // list, extents
+    bool more;  // list, extents
+    bool tight; // the store is nearly full
     struct cost cost;
     const char *why; // a sentence on what went wrong; NULL: none
 };

@@ -62,6 +62,8 @@ static void ask_append(struct journal *j)
     asking_open(&j->main, j, REQUEST_APPEND, "log", 0);
     j->main.request.first = j->batch.slot;
     j->main.request.body = buf_bytes(&j->batch.bytes);
+    // One that may have landed has to be resolved: there is nothing to refuse any more.
+    j->main.request.grows = j->batch.grows && !j->batch.maybe_landed;
     pace_asked(j);
 }
 
@@ -431,7 +433,7 @@ static void append_not_landed(struct journal *j, enum err err)
         j->phase = PHASE_IDLE;
         back_off(j);
     } else {
-        batch_fail(j, err);
+        if (err != ERR_LIMIT || !batch_refuse_growth(j)) batch_fail(j, err);
         j->phase = PHASE_IDLE;
     }
 }

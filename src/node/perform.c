@@ -32,11 +32,17 @@ static enum err delete_keys(struct store *s, const struct request *r, struct sto
     return store_delete(s, keys, count, a);
 }
 
+static enum err append(struct store *s, const struct request *r, struct store_answer *a)
+{
+    enum err err = r->grows ? store_room(s, r->body.len, a) : ERR_OK;
+    return err ? err : store_append(s, r->key, r->first, r->body, a);
+}
+
 static enum err call(struct store *s, const struct request *r, struct store_answer *a)
 {
     switch (r->kind) {
     case REQUEST_APPEND:
-        return store_append(s, r->key, r->first, r->body, a);
+        return append(s, r, a);
     case REQUEST_READ_LOG:
         return store_read_log(s, r->key, r->first, r->limit, a);
     case REQUEST_EXTENTS:
@@ -85,6 +91,7 @@ struct response perform(struct store *s, const struct request *r, struct perform
                              .rows = p->rows,
                              .rows_len = p->answer.rows_len,
                              .more = p->answer.more,
+                             .tight = p->answer.tight,
                              .cost = p->answer.cost,
                              .why = p->answer.why[0] ? p->answer.why : NULL};
 }

@@ -18,10 +18,14 @@
 #define STUCK_MS          3000 // a question that is older than this has no answer
 #define CONCERNS_EVERY_MS 10000
 
-static void answer_status(struct exchange *x, const char *status)
+// Sends are refused then, but what drains the store must find the way here: it is ready.
+static void answer_is_ready(struct exchange *x)
 {
+    struct sluice_error full;
     struct json *o = json_new();
-    json_text(o, "status", status);
+    json_text(o, "status", "ready");
+    if (pulse_concern(x->server->store, STORE_NEARLY_FULL, &full))
+        json_text(o, "warning", full.message);
     answer_json(x, 200, o);
 }
 
@@ -52,7 +56,7 @@ static void answer_ready(struct exchange *x, enum sluice_code code,
     if (code)
         answer_problem(x, 503, error, NULL);
     else
-        answer_status(x, "ready");
+        answer_is_ready(x);
 }
 
 // The answer, kept for a moment: those who ask often would keep the store busy.
@@ -140,7 +144,8 @@ void handle_readyz(struct exchange *x)
 
 void server_tell_concerns(struct server *s)
 {
-    static const char *const names[STORE_CONCERNS] = {[STORE_EXPOSED] = "access"};
+    static const char *const names[STORE_CONCERNS] = {
+        [STORE_EXPOSED] = "access", [STORE_NEARLY_FULL] = "space"};
     struct concerns *c = &s->concerns;
     int64_t now = clock_boot_ms();
     if (c->looked_ms != 0 && now - c->looked_ms < CONCERNS_EVERY_MS) return;

@@ -68,6 +68,12 @@ static bool fold_idle(void *ctx, const struct op *op, int64_t now)
     return !machine_recall(s->machine, op, &earlier, &text);
 }
 
+static bool fold_grows(void *ctx, const struct op *op)
+{
+    (void)ctx;
+    return op->kind == OP_SEND || op->kind == OP_ARRIVE;
+}
+
 static void fold_save(void *ctx, struct buf *out)
 {
     const struct shard *s = ctx;
@@ -126,6 +132,7 @@ struct shard *shard_new(const struct shard_config *config)
                         .apply = fold_apply,
                         .recall = fold_recall,
                         .idle = fold_idle,
+                        .grows = fold_grows,
                         .save = fold_save,
                         .load = fold_load,
                         .digest = fold_digest,

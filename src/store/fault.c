@@ -332,6 +332,11 @@ static bool fault_concern(struct store *s, enum store_concern what, char why[sta
     return store_concern(fault_of(s)->inner, what, why);
 }
 
+static enum err fault_room(struct store *s, uint64_t bytes, struct store_answer *a)
+{
+    return store_room(fault_of(s)->inner, bytes, a);
+}
+
 static const struct store_ops fault_ops = {
     .put_new = fault_put_new,
     .put = fault_put,
@@ -348,6 +353,7 @@ static const struct store_ops fault_ops = {
     .rest = fault_rest,
     .is_dead = fault_is_dead,
     .concern = fault_concern,
+    .room = fault_room,
 };
 
 struct store *store_fault_take(struct store *inner, const struct fault_options *options)

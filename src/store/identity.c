@@ -262,6 +262,11 @@ static bool identity_concern(struct store *s, enum store_concern what,
     return store_concern(identity_of(s)->inner, what, why);
 }
 
+static enum err identity_room(struct store *s, uint64_t bytes, struct store_answer *a)
+{
+    return HAND_ON(store_room(identity_of(s)->inner, bytes, a));
+}
+
 static void identity_free(struct store *s)
 {
     struct identity *me = identity_of(s);
@@ -287,6 +292,7 @@ static const struct store_ops identity_ops = {
     .rest = identity_rest,
     .is_dead = identity_is_dead,
     .concern = identity_concern,
+    .room = identity_room,
 };
 
 struct store *store_identity_take(struct store *inner, int64_t fresh_ms)

@@ -175,6 +175,11 @@ static bool meter_concern(struct store *s, enum store_concern what, char why[sta
     return store_concern(meter_of(s)->inner, what, why);
 }
 
+static enum err meter_room(struct store *s, uint64_t bytes, struct store_answer *a)
+{
+    return store_room(meter_of(s)->inner, bytes, a);
+}
+
 static const struct store_ops meter_ops = {
     .put_new = meter_put_new,
     .put = meter_put,
@@ -191,6 +196,7 @@ static const struct store_ops meter_ops = {
     .rest = meter_rest,
     .is_dead = meter_is_dead,
     .concern = meter_concern,
+    .room = meter_room,
 };
 
 struct store *store_meter_take(struct store *inner)

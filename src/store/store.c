@@ -33,6 +33,7 @@ void answer_clear(struct store_answer *a)
     buf_clear(&a->body);
     a->rows_len = 0;
     a->more = false;
+    a->tight = false;
     a->cost = (struct cost){0};
     a->why[0] = 0;
 }
@@ -210,6 +211,12 @@ enum err store_delete(struct store *s, const char *const *keys, size_t count,
     for (size_t i = 0; i < count && !e; i++)
         e = check_key(s, keys[i], STORE_KEY_MAX, a);
     return e ? e : s->ops->delete (s, keys, count, a);
+}
+
+enum err store_room(struct store *s, uint64_t bytes, struct store_answer *a)
+{
+    enum err e = check_handle(s, a);
+    return e || !s->ops->room ? e : s->ops->room(s, bytes, a);
 }
 
 // ---- logs

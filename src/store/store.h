@@ -51,6 +51,7 @@ struct store_answer {
     struct store_row *rows;   // list, extents, read_log
     size_t rows_len;
     size_t rows_cap;
+    bool tight;       // the store is nearly full: what nobody needs should go soon
     bool more;        // list, extents: the limit was reached, ask again after the last row
     struct cost cost; // what the call was charged, where requests are money
     char why[STORE_WHY_MAX];
@@ -117,6 +118,11 @@ MUST_USE enum err store_part(struct store *s, const char *log, struct store_answ
 MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                              struct store_answer *a);
 
+// Asked before the bytes of new messages are written: ERR_OK, or ERR_LIMIT while a store that can
+// run full has little more left than its reserve. Writes that bring no messages are not asked for:
+// they may use the reserve, so that a full store can be drained.
+MUST_USE enum err store_room(struct store *s, uint64_t bytes, struct store_answer *a);
+
 // ---- the handle
 
 void store_free(struct store *s); // NULL is fine
@@ -132,7 +138,8 @@ MUST_USE enum err store_moved(struct store *s, struct store_answer *a);
 bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX]);
 // What an operator should know of a store that works: true, and one sentence with the remedy.
 enum store_concern {
-    STORE_EXPOSED, // every user of the machine can read it
+    STORE_EXPOSED,     // every user of the machine can read it
+    STORE_NEARLY_FULL, // it takes no new messages (store_room)
     STORE_CONCERNS,
 };
 bool store_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
@@ -172,6 +179,7 @@ struct store_ops {
     bool (*is_dead)(struct store *s, char why[static STORE_WHY_MAX]);
     bool (*concern)(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
     enum err (*moved)(struct store *s, struct store_answer *a);
+    enum err (*room)(struct store *s, uint64_t bytes, struct store_answer *a);
 };
 
 struct store {

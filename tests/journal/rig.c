@@ -16,6 +16,7 @@ const struct journal_rules rig_rules = {.session_ttl_ms = 86400000,
                                         .orphan_ms = 1200000};
 
 enum fold_hold (*rig_holds)(void *ctx, struct bytes name);
+bool (*rig_grows)(void *ctx, const struct op *op);
 uint64_t rig_tickets; // also makes request ids, which are unique among all handles
 
 struct interval rig_store_time(struct rig *r)
@@ -37,6 +38,7 @@ struct rig rig_on(struct store *s)
     c.rules = rig_rules;
     struct fold fold = registers_fold(r.registers);
     fold.holds = rig_holds;
+    fold.grows = rig_grows;
     r.journal = journal_new(&c, &fold);
     r.collector = collector_new(r.journal);
     performance_init(&r.performance);

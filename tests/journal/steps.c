@@ -127,6 +127,77 @@ static void store_that_refuses_for_good_is_not_waited_for(void **state)
     store_free(s);
 }
 
+static bool next_op_grows; // asked when an op is handed in
+
+static bool does_grow(void *ctx, const struct op *op)
+{
+    (void)ctx, (void)op;
+    return next_op_grows;
+}
+
+static uint64_t add_that_grows(struct rig *r, uint8_t name)
+{
+    next_op_grows = true;
+    uint64_t ticket = rig_add(r, name, 1);
+    next_op_grows = false;
+    return ticket;
+}
+
+static void without_room_ops_that_grow_are_refused_and_all_others_go_on(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    rig_grows = does_grow;
+    struct rig a = rig_on(s);
+    rig_grows = NULL;
+    rig_settle(&a);
+    journal_hold(a.journal); // all in one entry
+    uint64_t first = rig_add(&a, 'x', 1);
+    uint64_t grows = add_that_grows(&a, 'y');
+    uint64_t last = rig_add(&a, 'x', 1);
+    journal_release(a.journal, a.now);
+    struct request put = rig_until_append(&a);
+    assert_true(put.grows);
+    rig_refuse(&a, &put, ERR_LIMIT);
+    assert_int_equal(rig_answer_to(&a, grows, NULL), ERR_LIMIT);
+    put = rig_until_append(&a);
+    assert_false(put.grows);
+    rig_serve(&a, &put, FATE_OK);
+    int64_t value = 0;
+    assert_int_equal(rig_answer_to(&a, first, &value), ERR_OK);
+    assert_int_equal(value, 1);
+    assert_int_equal(rig_answer_to(&a, last, &value), ERR_OK);
+    assert_int_equal(value, 2);
+    rig_done(&a);
+    assert_int_equal(rig_value_seen_by_a_newcomer(s, 'x'), 2);
+    assert_int_equal(rig_value_seen_by_a_newcomer(s, 'y'), 0);
+    store_free(s);
+}
+
+// It may be there already: refusing it for want of room would say that it is not.
+static void an_entry_that_may_have_landed_is_not_refused_for_want_of_room(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    rig_grows = does_grow;
+    struct rig a = rig_on(s);
+    rig_grows = NULL;
+    rig_settle(&a);
+    uint64_t grows = add_that_grows(&a, 'y');
+    struct request put = rig_until_append(&a);
+    assert_true(put.grows);
+    rig_serve(&a, &put, FATE_UNKNOWN_APPLIED);
+    put = rig_until_append(&a);
+    assert_false(put.grows);
+    rig_refuse(&a, &put, ERR_LIMIT); // the disk itself is full: that says nothing of the first
+    rig_no_answer_yet(&a);
+    assert_true(rig_wait_for_retry(&a));
+    rig_settle(&a);
+    assert_int_equal(rig_answer_to(&a, grows, NULL), ERR_OK);
+    rig_done(&a);
+    store_free(s);
+}
+
 static void patience_that_ends_before_anything_was_sent_answers_unavailable(void **state)
 {
     (void)state;
@@ -240,6 +311,8 @@ int main(void)
         cmocka_unit_test(whatever_happens_to_the_append_it_takes_effect_once),
         cmocka_unit_test(patience_that_ends_in_flight_answers_unknown_and_resolving_goes_on),
         cmocka_unit_test(store_that_refuses_for_good_is_not_waited_for),
+        cmocka_unit_test(without_room_ops_that_grow_are_refused_and_all_others_go_on),
+        cmocka_unit_test(an_entry_that_may_have_landed_is_not_refused_for_want_of_room),
         cmocka_unit_test(patience_that_ends_before_anything_was_sent_answers_unavailable),
         cmocka_unit_test(op_too_large_for_any_entry_is_refused),
         cmocka_unit_test(sync_sees_what_others_committed_before_it),

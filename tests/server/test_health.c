@@ -150,6 +150,36 @@ static void a_full_disk_is_not_ready_and_gets_over_it(void **state)
     rig_stop(&r);
 }
 
+static _Atomic bool nearly_full;
+
+static int fstatfs_of_little(int fd, struct statfs *to)
+{
+    int failed = file_sys_linux.fstatfs(fd, to);
+    if (atomic_load(&nearly_full)) to->f_bavail = 1;
+    return failed;
+}
+
+static void a_node_whose_disk_is_nearly_full_is_ready_and_takes_no_messages(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct file_sys sys = file_sys_linux;
+    sys.fstatfs = fstatfs_of_little;
+    start_on_disk(&r, &sys, 2000);
+    await(is_ready, &r, "there is space");
+    assert_string_equal(got_text("warning"), "");
+    atomic_store(&nearly_full, true);
+    assert_int_equal(post(&r, "/v1/queues/tasks/messages", "{\"body\":\"2\"}"), 429);
+    assert_non_null(strstr(got_text("detail"), "nearly full"));
+    assert_int_equal(post(&r, "/v1/queues/tasks/receive", "{}"), 200);
+    assert_int_equal(got_len("messages"), 1);
+    await(is_ready, &r, "what takes messages out has to come here");
+    assert_non_null(strstr(got_text("warning"), "nearly full"));
+    atomic_store(&nearly_full, false);
+    assert_int_equal(post(&r, "/v1/queues/tasks/messages", "{\"body\":\"2\"}"), 201);
+    rig_stop(&r);
+}
+
 static void a_store_that_was_removed_is_not_ready(void **state)
 {
     (void)state;
@@ -289,6 +319,7 @@ int main(void)
         cmocka_unit_test(ready_means_that_the_store_answers),
         cmocka_unit_test(a_store_that_does_not_answer_is_noticed),
         cmocka_unit_test(a_full_disk_is_not_ready_and_gets_over_it),
+        cmocka_unit_test(a_node_whose_disk_is_nearly_full_is_ready_and_takes_no_messages),
         cmocka_unit_test(a_store_that_was_removed_is_not_ready),
         cmocka_unit_test(of_a_store_that_was_removed_nothing_is_said_to_be_missing),
         cmocka_unit_test(a_sync_that_fails_ends_the_node_and_denies_nobody),

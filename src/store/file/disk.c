@@ -360,14 +360,25 @@ static enum err put_named(struct disk *d, const char *temp, const char *path, bo
     return e;
 }
 
-enum err disk_put(struct disk *d, const char *path, struct bytes body, int64_t modified_ms,
-                  bool fresh, struct store_answer *a)
+static enum err put_once(struct disk *d, const char *path, struct bytes body, int64_t modified_ms,
+                         bool fresh, struct store_answer *a)
 {
     char temp[DISK_PATH_MAX];
     (void)snprintf(temp, sizeof temp, DISK_TEMP "/%016llx", (unsigned long long)entropy_u64());
     enum err e = write_temp(d, temp, body, modified_ms) == 0 ? put_named(d, temp, path, fresh, a)
                                                              : disk_refuse(a, "write", path);
+    int code = errno;
     (void)d->sys->unlink(d->root, temp); // left behind, it only costs space until the next sweep
+    errno = code;
+    return e;
+}
+
+enum err disk_put(struct disk *d, const char *path, struct bytes body, int64_t modified_ms,
+                  bool fresh, struct store_answer *a)
+{
+    enum err e = put_once(d, path, body, modified_ms, fresh, a);
+    while (e == ERR_LIMIT && disk_spend(d, body.len))
+        e = put_once(d, path, body, modified_ms, fresh, a);
     return e;
 }
 

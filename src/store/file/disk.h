@@ -16,6 +16,14 @@
 #define DISK_CLOCK    "@clock"
 #define DISK_LOCK     "@lock"
 #define DISK_FRESH    "@new"
+#define DISK_RESERVE  "@reserve"
+
+// Space that is kept for all writes but sends (reserve.c).
+struct reserve {
+    uint64_t bytes;            // 0: as the file system's size says
+    _Atomic bool tight;        // the disk is nearly full
+    _Atomic int64_t looked_ms; // when that was last looked at
+};
 
 struct disk {
     const struct file_sys *sys;
@@ -29,8 +37,24 @@ struct disk {
     mode_t mode;            // of the folders made here; files have it without the x bits
     uid_t owner;            // of the root: files made by the superuser are given to it
     gid_t group;            // of the root
-    _Atomic int dead;       // the errno of the sync that failed: nothing may be believed after it
+    struct reserve reserve;
+    _Atomic int dead; // the errno of the sync that failed: nothing may be believed after it
 };
+
+// ---- the reserve (reserve.c)
+
+// Whether the disk has room for `bytes` of new messages beside the reserve, which is allocated, or
+// made whole again, on the way. ERR_OK or ERR_LIMIT.
+enum err disk_room(struct disk *d, uint64_t bytes, struct store_answer *a);
+// After a call failed: if errno says that the disk is full, gives up part of the reserve. True: it
+// did, call again. Keeps errno.
+bool disk_spend(struct disk *d, uint64_t need);
+// Whether the disk is nearly full: what is not needed should go soon. Looks once a second.
+bool disk_is_tight(struct disk *d, int64_t now_ms);
+// Whether new messages are refused, and the sentence that says so.
+bool disk_is_nearly_full(struct disk *d, char why[static STORE_WHY_MAX]);
+
+// ---- errors and locks
 
 // An errno as one of the answers of the contract, for a call that certainly did nothing.
 enum err disk_err(int code);

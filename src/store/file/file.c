@@ -47,6 +47,7 @@ static enum err file_enter(struct file_store *f, struct store_answer *a)
     if (e) return e;
     int64_t now = file_clock_now(&f->clock);
     a->time = (struct interval){now, now};
+    a->tight = disk_is_tight(&f->disk, now);
     return ERR_OK;
 }
 
@@ -255,10 +256,10 @@ static bool file_is_dead(struct store *s, char why[static STORE_WHY_MAX])
     return dead;
 }
 
-static bool file_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
+static bool is_exposed(struct disk *d, char why[static STORE_WHY_MAX])
 {
     char path[DISK_PATH_MAX];
-    if (what != STORE_EXPOSED || !disk_is_exposed(&file_of(s)->disk, path)) return false;
+    if (!disk_is_exposed(d, path)) return false;
     (void)snprintf(why, STORE_WHY_MAX,
                    "every user of this machine can read \"%.80s\" and learn messages and the "
                    "node's secret: run chmod -R o-rwx on the store's directory",
@@ -281,6 +282,24 @@ static enum err file_moved(struct store *s, struct store_answer *a)
                          "the directory of this store was moved or replaced while it was in use: "
                          "\"%.100s\" is %s; open the store again",
                          f->path, gone ? "gone" : "another directory now");
+}
+
+static bool file_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
+{
+    switch (what) {
+    case STORE_EXPOSED:
+        return is_exposed(&file_of(s)->disk, why);
+    case STORE_NEARLY_FULL:
+        return disk_is_nearly_full(&file_of(s)->disk, why);
+    default:
+        return false;
+    }
+}
+
+static enum err file_room(struct store *s, uint64_t bytes, struct store_answer *a)
+{
+    enum err e = file_enter(file_of(s), a);
+    return e ? e : disk_room(&file_of(s)->disk, bytes, a);
 }
 
 static void file_free(struct store *s)
@@ -314,6 +333,7 @@ static const struct store_ops file_ops = {
     .is_dead = file_is_dead,
     .concern = file_concern,
     .moved = file_moved,
+    .room = file_room,
 };
 
 // ---- open
@@ -436,6 +456,7 @@ enum err store_file_open(const char *dir, const struct file_options *options, st
         .segment_bytes = options->segment_bytes ? options->segment_bytes : SEGMENT_BYTES,
         .step_bytes = options->step_bytes ? options->step_bytes : STEP_BYTES,
         .patience_ms = options->patience_ms ? options->patience_ms : LOCK_PATIENCE_MS,
+        .reserve.bytes = options->reserve_bytes,
     };
     f->logs_max = options->logs_max;
     (void)pthread_mutex_init(&f->lock, NULL);

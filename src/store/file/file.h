@@ -6,6 +6,7 @@
 //                               takeovers
 //   <dir>/<log>/@<first>.<gen>  its segments (store/file/segment.h)
 //   <dir>/@clock  <dir>/@tmp/   the clock's page (store/file/clock.h); files being written
+//   <dir>/@reserve              allocated space (store/file/reserve.c)
 #pragma once
 
 #include "store/file/sys.h"
@@ -17,6 +18,7 @@ struct file_options {
     uint64_t segment_bytes;     // 64 MiB: when a log goes on in a new segment
     uint64_t step_bytes;        // 4 MiB: how much of a segment is preallocated at a time, at most
     int64_t patience_ms;        // 5 s: a writer that was stopped for so long is replaced
+    uint64_t reserve_bytes;     // a 16th of the file system, 64 MiB at most: kept for all but sends
     size_t logs_max;            // open at once, beside those in use; an eighth of RLIMIT_NOFILE
 };
 

@@ -72,6 +72,7 @@ enum err file_log_current_held(struct file_log *l, const struct log_tail *t, str
 static uint64_t step_after(const struct disk *d, uint64_t used)
 {
     uint64_t step = used > STEP_LEAST ? used : STEP_LEAST;
+    if (atomic_load(&d->reserve.tight)) return 0; // every byte counts
     return step < d->step_bytes ? step : d->step_bytes;
 }
 
@@ -119,6 +120,8 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
     file_log_fresh_path(l, l->page->number, fresh);
     file_log_segment_path(l, h->first, h->generation, path);
     int fd = create_file(l, fresh, buf_bytes(&head), records);
+    while (fd < 0 && disk_spend(d, head.len + records.len))
+        fd = create_file(l, fresh, buf_bytes(&head), records);
     if (fd < 0) {
         enum err e = refuse_create(l, path, a);
         (void)d->sys->unlink(d->root, fresh);
@@ -167,6 +170,8 @@ static enum err log_reserve(struct file_log *l, uint64_t end, struct store_answe
     uint64_t step_end = end + step_after(l->disk, end);
     int failed = sys->allocate(c->fd, (off_t)c->size, (off_t)(step_end - c->size));
     if (failed != 0) failed = sys->allocate(c->fd, (off_t)c->size, (off_t)(end - c->size));
+    while (failed != 0 && disk_spend(l->disk, end - c->size))
+        failed = sys->allocate(c->fd, (off_t)c->size, (off_t)(end - c->size));
     if (failed != 0) return disk_refuse(a, "make room in the journal", l->key);
     struct stat st;
     if (fstat(c->fd, &st) != 0) return disk_refuse(a, "stat a segment of", l->key);
