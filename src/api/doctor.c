@@ -116,7 +116,10 @@ static void check_objects(struct doctor *d, struct store *s)
     }
     for (enum deed deed = DEED_PUT; deed < DEEDS; deed++)
         if (good[deed] && (deed != DEED_GET || good[DEED_PUT])) tell_deed(d, deed, took_ns[deed]);
-    if (a.time.lo != TIME_DAWN)
+    char why[STORE_WHY_MAX];
+    if (store_concern(s, STORE_CLOCK_OFF, why))
+        doctor_say(d, "clock", SLUICE_WARNING, "%s", why);
+    else if (a.time.lo != TIME_DAWN)
         doctor_clock(d, "the store's", a.time.lo - clock_realtime_ms());
     else if (good[DEED_LIST])
         doctor_say(d, "clock", SLUICE_FAILED, "the store's answers do not tell the time");

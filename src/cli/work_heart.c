@@ -65,7 +65,7 @@ static void note(struct pool *p, const struct round *r, enum sluice_code whole, 
         switch (r->outcomes[i].code == NOT_SAID ? whole : r->outcomes[i].code) {
         case SLUICE_OK:
             p->renewals++;
-            s->deadline_ms = asked + r->lease_ms;
+            s->deadline_ms = work_deadline(asked, r->lease_ms);
             s->renew_at_ms = asked + r->lease_ms / 3;
             break;
         case SLUICE_UNAVAILABLE:

@@ -197,7 +197,7 @@ static void slot_take(struct slot *s, const struct sluice_message *m, int64_t as
     if (s->body_len > 0) memcpy(s->body, m->body, s->body_len);
     s->started_ms = work_now_ms();
     s->lease_ms = m->lease_ms;
-    s->deadline_ms = asked_ms + m->lease_ms;
+    s->deadline_ms = work_deadline(asked_ms, m->lease_ms);
     s->renew_at_ms = asked_ms + m->lease_ms / 3;
     (void)pthread_mutex_unlock(&p->lock);
     heart_wake(p);
@@ -276,7 +276,7 @@ static bool renew_at_once(struct slot *s)
     (void)pthread_mutex_lock(&p->lock);
     p->renewals++;
     s->lease_ms = lease;
-    s->deadline_ms = asked + lease;
+    s->deadline_ms = work_deadline(asked, lease);
     s->renew_at_ms = asked + lease / 3;
     bool good = work_now_ms() < s->deadline_ms && !s->lost;
     (void)pthread_mutex_unlock(&p->lock);

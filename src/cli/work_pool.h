@@ -142,6 +142,12 @@ struct pool {
 };
 
 int64_t work_now_ms(void);
+// When a lock that was asked for at asked_ms surely still holds: the store's time may run faster
+// than this machine's clock, by less than one part in 128 (docs/decisions/0015).
+static inline int64_t work_deadline(int64_t asked_ms, int64_t lease_ms)
+{
+    return asked_ms + lease_ms - lease_ms / 128;
+}
 
 // Starts the threads. 0 or an errno. Signals that the caller wants for itself must be blocked.
 int pool_start(struct pool *p, const struct work_options *o);

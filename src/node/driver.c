@@ -418,6 +418,7 @@ enum err driver_open(struct store *s, struct crew *crew, const struct steps *ste
 {
     struct driver *d = NEW(struct driver);
     d->store = s;
+    d->clock.slew_ppm = store_slew_ppm(s);
     d->steps = *steps;
     fork_guard_init(&d->guard);
     (void)pthread_mutex_init(&d->lock, NULL);

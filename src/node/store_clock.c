@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-// Quartz drifts up to 100 ppm; two clocks up to twice that. One millisecond covers the rounding.
+// Quartz drifts up to 100 ppm; two clocks up to twice that.
 #define DRIFT_PPM 200
 
 #define SECOND    1000
@@ -20,20 +20,21 @@
 // A bound keeps the moment it was measured, instead of being carried along from answer to answer:
 // thousands of roundings would add up to more than the drift they stand for. Threads note their
 // answers in any order, so that moment may lie ahead.
-static int64_t slack(const struct clock_bound *b, int64_t local)
+// One millisecond covers the rounding.
+static int64_t slack(const struct store_clock *c, const struct clock_bound *b, int64_t local)
 {
     int64_t elapsed = local - b->measured;
-    return (elapsed < 0 ? -elapsed : elapsed) * DRIFT_PPM / 1000000 + 1;
+    return (elapsed < 0 ? -elapsed : elapsed) * (DRIFT_PPM + c->slew_ppm) / 1000000 + 1;
 }
 
 static int64_t lo_at(const struct store_clock *c, int64_t local)
 {
-    return c->lo.offset - slack(&c->lo, local);
+    return c->lo.offset - slack(c, &c->lo, local);
 }
 
 static int64_t hi_at(const struct store_clock *c, int64_t local)
 {
-    return c->hi.offset + slack(&c->hi, local);
+    return c->hi.offset + slack(c, &c->hi, local);
 }
 
 // How far the bounds are from having a moment in common.

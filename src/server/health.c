@@ -145,7 +145,7 @@ void handle_readyz(struct exchange *x)
 void server_tell_concerns(struct server *s)
 {
     static const char *const names[STORE_CONCERNS] = {
-        [STORE_EXPOSED] = "access", [STORE_NEARLY_FULL] = "space"};
+        [STORE_EXPOSED] = "access", [STORE_NEARLY_FULL] = "space", [STORE_CLOCK_OFF] = "clock"};
     struct concerns *c = &s->concerns;
     int64_t now = clock_boot_ms();
     if (c->looked_ms != 0 && now - c->looked_ms < CONCERNS_EVERY_MS) return;

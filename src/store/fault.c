@@ -363,6 +363,7 @@ struct store *store_fault_take(struct store *inner, const struct fault_options *
     f->inner = inner;
     f->base.puts_per_second = inner->puts_per_second;
     f->base.far = inner->far;
+    f->base.slew_ppm = inner->slew_ppm;
     f->options = *options;
     rng_init(&f->rng, options->seed);
     (void)pthread_mutex_init(&f->lock, NULL);

@@ -205,6 +205,7 @@ struct store *store_meter_take(struct store *inner)
     store_init(&m->base, &meter_ops);
     m->base.puts_per_second = inner->puts_per_second;
     m->base.far = inner->far;
+    m->base.slew_ppm = inner->slew_ppm;
     m->inner = inner;
     m->slow_ns = INT64_MAX;
     (void)pthread_mutex_init(&m->lock, NULL);

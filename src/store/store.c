@@ -275,6 +275,7 @@ void store_init(struct store *s, const struct store_ops *ops)
     s->ops = ops;
     s->puts_per_second = 0;
     s->far = false;
+    s->slew_ppm = 0;
     fork_guard_init(&s->guard);
 }
 
@@ -286,6 +287,11 @@ int64_t store_puts_per_second(const struct store *s)
 bool store_is_far(const struct store *s)
 {
     return s->far;
+}
+
+uint32_t store_slew_ppm(const struct store *s)
+{
+    return s->slew_ppm;
 }
 
 void store_rest(struct store *s, const char *log)

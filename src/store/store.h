@@ -140,6 +140,7 @@ bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX]);
 enum store_concern {
     STORE_EXPOSED,     // every user of the machine can read it
     STORE_NEARLY_FULL, // it takes no new messages (store_room)
+    STORE_CLOCK_OFF,   // its time is not this machine's
     STORE_CONCERNS,
 };
 bool store_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
@@ -149,6 +150,10 @@ int64_t store_puts_per_second(const struct store *s);
 // A network away: a call takes milliseconds, and an append is decided when it has arrived, so that
 // writers who propose at the same time all pay for it.
 bool store_is_far(const struct store *s);
+
+// How much faster or slower the store lets its time pass than its clock does, to follow another, in
+// parts of a million; 0: it does not.
+uint32_t store_slew_ppm(const struct store *s);
 
 // What a backend fills in. s is its own struct, whose first member is struct store, set up by
 // store_init. The calls above have checked keys, sizes and limits and cleared the answer; a backend
@@ -186,6 +191,7 @@ struct store {
     const struct store_ops *ops;
     struct fork_guard guard;
     int64_t puts_per_second; // how many writes may be spent; 0: any number
+    uint32_t slew_ppm;
     bool far;
 };
 

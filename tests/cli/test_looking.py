@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import struct
 import termios
 import time
 
@@ -374,6 +375,25 @@ def doctor_warns_of_a_store_that_others_can_read(sluice):
             os.chmod(os.path.join(where, name), 0o644)
     same(access()["result"], "warning")
     contains(access()["detail"], "every user of this machine can read", "chmod -R o-rwx")
+
+
+@case
+@on_a_store
+def doctor_names_a_clock_that_is_off_and_the_remedy(sluice):
+    def clock():
+        return [line for line in sluice.ok("doctor", "--json").lines() if line["check"] == "clock"][0]
+    sluice.create("tasks")
+    same(clock()["result"], "passed")
+    page = os.path.join(sluice.store, "@clock")
+    with open(page, "r+b") as file:  # as if the first process of this boot had believed in yesterday
+        head = file.read(32)
+        offset, last = struct.unpack("<qq", head[16:])
+        file.seek(16)
+        file.write(struct.pack("<qq", offset - 86400000, last - 86400000))
+    same(clock()["result"], "warning")
+    contains(clock()["detail"], "s behind this machine's", 'remove the file "@clock"')
+    os.remove(page)
+    same(clock()["result"], "passed")
 
 
 @case

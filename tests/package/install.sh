@@ -36,5 +36,10 @@ unit_runs_it() {
         "$prefix/lib/systemd/system/sluice.service"
 }
 try "the unit starts the command that was installed beside it" unit_runs_it
+unit_waits_for_time() {
+    grep -q "^After=.* time-sync.target" "$prefix/lib/systemd/system/sluice.service" &&
+        grep -q "^Wants=.* time-sync.target" "$prefix/lib/systemd/system/sluice.service"
+}
+try "the unit is ordered after time synchronisation" unit_waits_for_time
 try "settings to begin with lie beside the documentation" test -s "$prefix/share/doc/sluice/sluice.conf"
 echo "1..$n"

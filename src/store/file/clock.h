@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of a file store, shared by all processes that use the directory: the boot clock plus an
-// offset that the first of them chose in this boot. Stepping the wall clock changes nothing until
-// the next boot.
+// offset. The first process of a boot chooses the offset; from then on it follows the wall clock by
+// at most one millisecond in CLOCK_FOLLOW_SHARE, and the time that is told never runs backwards. So
+// a stepped wall clock moves no deadline noticeably, and a wrong first clock is put right in the
+// end (docs/decisions/0015-the-file-stores-clock.md).
 #pragma once
 
 #include "store/file/disk.h"
+
+#define CLOCK_FOLLOW_SHARE 200 // 5 ms in a second
 
 struct clock_page;
 
@@ -16,5 +20,7 @@ struct file_clock {
 enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answer *a);
 void file_clock_done(struct file_clock *c);
 int64_t file_clock_now(struct file_clock *c);
+// How far the store's clock is ahead of the wall clock; negative: behind it.
+int64_t file_clock_ahead_ms(struct file_clock *c);
 // Something durable carries this time: the clock must not be behind it.
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms);

@@ -21,6 +21,7 @@
 #define STEP_BYTES    ((uint64_t)4 << 20)
 #define LOGS_SHARE    8 // of the files that may be open, one in so many
 #define LOGS_LEAST    16
+#define CLOCK_OFF_MS  5000 // a clock that is further from the wall clock is a concern
 #define TEMP_MS_MAX   ((int64_t)3600 * 1000) // a temp file this old has lost its writer
 
 struct file_store {
@@ -284,11 +285,27 @@ static enum err file_moved(struct store *s, struct store_answer *a)
                          f->path, gone ? "gone" : "another directory now");
 }
 
+static bool is_off(struct file_clock *c, char why[static STORE_WHY_MAX])
+{
+    int64_t ahead = file_clock_ahead_ms(c), off = ahead < 0 ? -ahead : ahead;
+    if (off <= CLOCK_OFF_MS) return false;
+    const char *remedy = ahead < 0 ? "; to set it at once, stop every process that uses the store "
+                                     "and remove the file \"@clock\""
+                                   : ", and cannot be set back: messages carry its time";
+    (void)snprintf(why, STORE_WHY_MAX,
+                   "the store's clock is %lld s %s this machine's: it follows by %d ms a second%s",
+                   (long long)(off / 1000), ahead < 0 ? "behind" : "ahead of",
+                   1000 / CLOCK_FOLLOW_SHARE, remedy);
+    return true;
+}
+
 static bool file_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
 {
     switch (what) {
     case STORE_EXPOSED:
         return is_exposed(&file_of(s)->disk, why);
+    case STORE_CLOCK_OFF:
+        return is_off(&file_of(s)->clock, why);
     case STORE_NEARLY_FULL:
         return disk_is_nearly_full(&file_of(s)->disk, why);
     default:
@@ -461,6 +478,7 @@ enum err store_file_open(const char *dir, const struct file_options *options, st
     f->logs_max = options->logs_max;
     (void)pthread_mutex_init(&f->lock, NULL);
     store_init(&f->base, &file_ops);
+    f->base.slew_ppm = 1000000 / CLOCK_FOLLOW_SHARE;
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
     enum err e = open_dir(&f->disk, dir, &a);

@@ -204,6 +204,12 @@ void sys_step_wall(int64_t by_ms)
     sys.wall_ms += by_ms;
 }
 
+void sys_pass(int64_t ms)
+{
+    sys.wall_ms += ms;
+    sys.boot_base_ms -= ms;
+}
+
 void sys_reboot(void)
 {
     sys.boots++;

@@ -71,6 +71,7 @@ void sys_arm(unsigned kinds, long strike, int code, bool sticky);
 bool sys_disarm(void);              // whether it struck
 void sys_set_magic(uint32_t magic); // what statfs says; 0: the truth
 void sys_step_wall(int64_t by_ms);  // steps the wall clock
+void sys_pass(int64_t ms);          // time passes, by both clocks
 void sys_reboot(void);              // another boot id, and a boot clock that starts over
 void sys_reset(void);               // the truth again
 

@@ -297,73 +297,6 @@ static void after_a_failed_sync_and_a_reboot_the_newer_copy_counts(void **state)
     store_free(s);
 }
 
-// ---- time
-
-static int64_t now_of(struct store *s)
-{
-    struct store_answer a;
-    store_answer_init(&a);
-    enum err e = store_get(s, "none", 0, 1, &a);
-    ANSWERS(ERR_NOT_FOUND, &a, e);
-    int64_t now = a.time.lo;
-    NEED(a.time.hi >= now);
-    store_answer_done(&a);
-    return now;
-}
-
-static void a_stepped_wall_clock_changes_nothing(void **state)
-{
-    struct store *s = file_open(*state, &faulty);
-    int64_t start = now_of(s);
-    NEED(llabs(start - clock_realtime_ms()) < HOUR / 60);
-    static const int64_t steps[] = {HOUR, -3 * HOUR, -24 * HOUR, 48 * HOUR};
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        sys_step_wall(steps[i]);
-        struct store *fresh = file_open(*state, &faulty);
-        int64_t now = now_of(s), also = now_of(fresh);
-        NEED(now >= start && now < start + HOUR / 60);
-        NEED(also >= now && also < start + HOUR / 60);
-        store_free(fresh);
-    }
-    store_free(s);
-}
-
-static void time_does_not_run_back_over_a_reboot(void **state)
-{
-    struct store *s = file_open(*state, &faulty);
-    append_n(s, 1, 1);
-    int64_t before = now_of(s);
-    store_free(s);
-    sys_step_wall(-24 * HOUR); // a machine that comes up with a clock of yesterday
-    sys_reboot();
-    s = file_open(*state, &faulty);
-    int64_t after = now_of(s);
-    NEED(after >= before && after < before + HOUR);
-    store_free(s);
-    sys_step_wall(48 * HOUR); // and one whose clock was set right meanwhile
-    sys_reboot();
-    s = file_open(*state, &faulty);
-    NEED(now_of(s) >= before + 23 * HOUR);
-    store_free(s);
-}
-
-static void a_clock_page_that_is_gone_does_not_turn_time_back_behind_the_journal(void **state)
-{
-    struct store *s = file_open(*state, &faulty);
-    int64_t before = now_of(s); // the record's own time is no earlier
-    append_n(s, 1, 1);
-    store_free(s);
-    char path[SCRATCH_MAX + 16];
-    scratch_path(path, sizeof path, *state, "@clock");
-    NEED(unlink(path) == 0);
-    sys_step_wall(-24 * HOUR);
-    sys_reboot();
-    s = file_open(*state, &faulty);
-    append_n(s, 2, 2);
-    NEED(now_of(s) >= before);
-    store_free(s);
-}
-
 // ---- torture: every call in turn fails, alone or with all after it
 
 struct deed {
@@ -587,9 +520,6 @@ int main(void)
         TEST(a_handle_whose_file_system_was_replaced_says_so),
         TEST(a_failed_sync_is_unknown_and_kills_the_handle),
         TEST(after_a_failed_sync_and_a_reboot_the_newer_copy_counts),
-        TEST(a_stepped_wall_clock_changes_nothing),
-        TEST(time_does_not_run_back_over_a_reboot),
-        TEST(a_clock_page_that_is_gone_does_not_turn_time_back_behind_the_journal),
         TEST(every_call_that_fails_gets_an_honest_answer),
         TEST(a_handle_gets_over_what_was_scarce),
         TEST(an_object_is_done_only_when_its_bytes_and_its_name_are_synced),
