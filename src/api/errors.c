@@ -105,6 +105,16 @@ bool queue_known_config(struct open_queue *q, struct queue_config *out)
     return true;
 }
 
+size_t op_body_len(struct bytes op, size_t index)
+{
+    struct op_send send;
+    struct message m = {.priority = 0};
+    if (send_open(op, &send) || index >= send.count) return 0;
+    for (size_t i = 0; i <= index; i++)
+        send_next(&send, &m);
+    return (size_t)message_body_len(&m);
+}
+
 void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_len)
 {
     struct queue_config config;
@@ -114,14 +124,9 @@ void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_
     for (size_t i = 0; config_show(&config, i, &limit); i++)
         if (strcmp(limit.key, "maxMessageBytes") == 0) break;
     (void)snprintf(error->field, sizeof error->field, "body");
-    if (body_len > 0)
-        (void)snprintf(error->message, sizeof error->message,
-                       "body has %zu bytes; queue %s allows %s (maxMessageBytes)", body_len,
-                       q->row.name, limit.value);
-    else
-        (void)snprintf(error->message, sizeof error->message,
-                       "body is too large: queue %s allows %s (maxMessageBytes)", q->row.name,
-                       limit.value);
+    (void)snprintf(error->message, sizeof error->message,
+                   "body has %zu bytes; queue %s allows %s (maxMessageBytes)", body_len,
+                   q->row.name, limit.value);
 }
 
 enum sluice_code refuse_ended(struct sluice_error *error, const char *queue)

@@ -82,7 +82,9 @@ enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code
                                size_t all, const char *parts);
 // The configuration as it was folded last, without asking the store. False: it cannot be opened.
 bool queue_known_config(struct open_queue *q, struct queue_config *out);
-// A body over maxMessageBytes; body_len 0: how much it has is not known here.
+// How many bytes the body of a message of an OP_SEND has.
+size_t op_body_len(struct bytes op, size_t index);
+// A body of so many bytes is over maxMessageBytes.
 void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_len);
 // INVALID unless the name of a worker has 1 to WORKER_NAME_MAX bytes of plain text.
 enum sluice_code worker_check(const char *name, struct sluice_error *error);
@@ -174,8 +176,8 @@ struct later_settle; // later.h
 // False: it is not, or is refused before it is sent; the long way will do it, or say why not.
 bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, size_t len,
                     const struct sluice_request *request, struct buf *payload, uint32_t *shard);
-enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, size_t len, enum err err,
-                                const struct desk_answer *a, struct sluice_sent *sent,
+enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, struct bytes op, size_t len,
+                                enum err err, const struct desk_answer *a, struct sluice_sent *sent,
                                 struct sluice_error *error);
 bool settle_as_one_op(struct open_queue *q, const struct later_settle *what,
                       struct desk *const *desks, uint32_t *shard, struct op *op,

@@ -97,7 +97,8 @@ static void sent(struct desk_later *at_desk, enum err err, struct desk_answer *a
     struct sluice_error error = {.code = SLUICE_OK};
     size_t len = e->len;
     struct sluice_sent *rows = memory_zeroed(len, sizeof *rows);
-    error.code = send_concluded(e->queue, e->shard, len, err, answer, rows, &error);
+    error.code =
+        send_concluded(e->queue, e->shard, buf_bytes(&e->payload), len, err, answer, rows, &error);
     if (error.code == SLUICE_LIMIT && e->copy.len > 0) {
         struct op op = {OP_SEND, buf_bytes(&e->payload)};
         struct request_id id;

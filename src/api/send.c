@@ -36,11 +36,12 @@ struct sending {
     size_t *members;       // of the op being filled: indexes of messages
     struct buf payload;
     uint32_t count;
-    uint32_t op_number; // makes every op's request id another
-    bool refused;       // some message of the op, for want of room
-    bool remembered;    // such a refusal, by its op's request id
-    size_t taken;       // messages
-    bool in_doubt;      // what became of some op is not known
+    uint32_t op_number;     // makes every op's request id another
+    bool refused;           // some message of the op, for want of room
+    bool remembered;        // such a refusal, by its op's request id
+    size_t taken;           // messages
+    bool in_doubt;          // what became of some op is not known
+    struct bytes concluded; // the op itself, where there are no parcels
 };
 
 static struct bytes text(const char *t)
@@ -113,7 +114,9 @@ static void note_refusal(struct sending *s, size_t index, enum sluice_code code,
     if (s->code || code == SLUICE_OK) return;
     s->code = code;
     if (reason == REASON_TOO_LARGE)
-        refuse_large(s->error, s->queue, s->parcels ? s->parcels[index].message->body_len : 0);
+        refuse_large(s->error, s->queue,
+                     s->parcels ? s->parcels[index].message->body_len
+                                : op_body_len(s->concluded, index));
     else if (reason != REASON_NONE)
         (void)refuse_reason(s->error, reason, s->queue->row.name);
 }
@@ -581,11 +584,12 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
     return fits;
 }
 
-enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, size_t len, enum err err,
-                                const struct desk_answer *a, struct sluice_sent *sent,
+enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, struct bytes op, size_t len,
+                                enum err err, const struct desk_answer *a, struct sluice_sent *sent,
                                 struct sluice_error *error)
 {
-    struct sending s = {.queue = q, .sent = sent, .error = error, .count = (uint32_t)len};
+    struct sending s = {
+        .queue = q, .concluded = op, .sent = sent, .error = error, .count = (uint32_t)len};
     s.members = memory_zeroed(len, sizeof *s.members);
     for (size_t i = 0; i < len; i++)
         s.members[i] = i;

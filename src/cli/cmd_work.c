@@ -292,25 +292,24 @@ const struct command command_work = {
     .name = "work",
     .words = "QUEUE [--] PROGRAM [ARG]...",
     .summary = "Runs a program for each message",
-    .details =
-        "The program gets the body on standard input and SLUICE_ID, SLUICE_ATTEMPT,\n"
-        "SLUICE_FENCE, SLUICE_QUEUE, SLUICE_WORKER, SLUICE_STORE, SLUICE_GROUP and\n"
-        "SLUICE_HEADER_<NAME> in its environment; of a dead letter also where it died:\n"
-        "SLUICE_DEAD_QUEUE, _ID, _REASON, _RETRIES and _AT. SLUICE_TOKEN and the keys of\n"
-        "AWS are taken out of it; --keep-env leaves one in. Exit status 0 acknowledges\n"
-        "the message, 75 gives it back, anything else (or a signal) fails it with the\n"
-        "last line of standard error as the reason.\n"
-        "\n"
-        "The lock is renewed while the program runs, however long that is. When it is\n"
-        "lost all the same, the program is stopped: TERM, then KILL. SIGTERM or SIGINT\n"
-        "takes no more messages, waits for running programs (--grace), then stops them\n"
-        "and gives their messages back; a second one stops at once. A store that does\n"
-        "not answer then is waited for some seconds. A worker that is killed loses\n"
-        "nothing: its messages are back when their locks have run out.\n"
-        "\n"
-        "On a terminal a table shows what runs and what is left. Elsewhere each job is\n"
-        "a line on standard error, or with --json an object on standard output (the programs'\n"
-        "standard output then goes to standard error).",
+    .details = "The program gets the body on standard input and SLUICE_ID, SLUICE_ATTEMPT,\n"
+               "SLUICE_FENCE, SLUICE_QUEUE, SLUICE_WORKER, SLUICE_STORE, SLUICE_GROUP and\n"
+               "SLUICE_HEADER_<NAME> in its environment; of a dead letter also where it died:\n"
+               "SLUICE_DEAD_QUEUE, _ID, _REASON, _RETRIES and _AT. SLUICE_TOKEN and the keys of\n"
+               "AWS are taken out of it; --keep-env leaves one in. Exit status 0 acknowledges\n"
+               "the message, 75 gives it back, anything else (or a signal) fails it with the\n"
+               "last line of standard error as the reason.\n"
+               "\n"
+               "The lock is renewed while the program runs, however long that is. When it is\n"
+               "lost all the same, the program is stopped: TERM, then KILL. SIGTERM or SIGINT\n"
+               "takes no more messages, waits for running programs (--grace), then stops them\n"
+               "and gives their messages back; a second one stops at once. A store that does\n"
+               "not answer then is waited for some seconds. A worker that is killed loses\n"
+               "nothing: its messages are back when their locks have run out.\n"
+               "\n"
+               "On a terminal a table shows what runs and what is left. Elsewhere each job is\n"
+               "a line on standard error, or with --json an object on standard output (the\n"
+               "programs' standard output then goes to standard error).",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run,

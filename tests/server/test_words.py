@@ -41,7 +41,7 @@ def a_body_that_is_too_large_is_told_the_limit(sluice):
         refused(node, "POST", "/q/messages", {"body": "x" * 600_000}, "body", "600000 bytes", "512KiB (maxMessageBytes)")
         node.does(201, "PUT", "/small", {"maxMessageBytes": "10B"})
         node.does(201, "POST", "/small/messages", {"body": "x"})
-        refused(node, "POST", "/small/messages", {"body": "x" * 600}, "body", "10B (maxMessageBytes)")
+        refused(node, "POST", "/small/messages", {"body": "x" * 600}, "body", "600 bytes", "10B (maxMessageBytes)")
 
 
 @case
