@@ -24,6 +24,7 @@ enum mutant {
     // the shard
     MUTANT_FETCH_FLOOR_OFF, // bodies are believed without a look at the floor
     MUTANT_FETCH_TAIL_OFF,  // ... and those under it without a look at the tail
+    MUTANT_RECALL_BLIND,    // what a request brought is told without a look at the tail
     // ... a receive and the acks it carries
     MUTANT_JOINED_FIRST,    // the claim is proposed before them
     MUTANT_JOINED_APART,    // ... in an entry of its own

@@ -374,7 +374,7 @@ void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim
 {
     struct call *c = receive_new(s, ticket, claim, TIME_DAWN, deadline, now);
     c->recalls = true;
-    c->looked = !looks;
+    c->looked = !looks || MUTANT(RECALL_BLIND);
     receive_try(s, c);
     go_on(s);
 }

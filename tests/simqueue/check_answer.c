@@ -140,6 +140,30 @@ static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply 
     }
 }
 
+static void check_await(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
+{
+    const struct errand *a = &w->life->errands[ask];
+    const struct ghost *g = &w->life->lanes[a->lane].ghost;
+    if (r->err == ERR_NOT_FOUND && r->body.len == 0 &&
+        !was_empty(g, a->tail_then, journal_slot(n->journal)))
+        wrong(w, ask, r, "there was something all the time");
+    if (r->body.len > 0 && !deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
+}
+
+// What the receive brought, or that it had brought nothing when this was asked.
+static void check_recall(struct world *w, uint32_t ask, const struct shard_reply *r)
+{
+    const struct errand *a = &w->life->errands[ask];
+    struct lane *l = &w->life->lanes[a->lane];
+    const struct seen *seen = ghost_seen(&l->ghost, &w->life->errands[a->of].request);
+    if (r->err == ERR_OK && r->body.len > 0 && (!seen || !bytes_equal(seen->body, r->body)))
+        wrong(w, ask, r, "the history's fold gave another result");
+    if (r->err == ERR_OK && r->body.len == 0 && seen && seen->slot <= a->tail_then)
+        wrong(w, ask, r, "the receive brought something");
+    for (size_t i = 0; i < r->deliveries_len; i++)
+        check_body(w, l, r->deliveries[i].grant.seq, &r->deliveries[i]);
+}
+
 static void check_carried(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
     struct errand *a = &w->life->errands[ask];
@@ -188,6 +212,12 @@ void check_answer(struct world *w, struct node *n, uint32_t ask, const struct sh
         break;
     case ERRAND_ARRIVE:
         check_carried(w, ask, r);
+        break;
+    case ERRAND_AWAIT:
+        check_await(w, n, ask, r);
+        break;
+    case ERRAND_RECALL:
+        check_recall(w, ask, r);
         break;
     }
 }

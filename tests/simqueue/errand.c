@@ -130,7 +130,8 @@ static void send_off(struct world *w, struct errand *a, struct node *n)
     struct shard *s = w->life->handles[n->index].shard;
     uint64_t ticket = errand_index(w, a) + 1;
     int64_t deadline = w->now + errand_patience(w);
-    a->deadline = a->what == ERRAND_RECEIVE ? deadline + a->wait_ms : deadline;
+    bool waits = a->what == ERRAND_RECEIVE || a->what == ERRAND_AWAIT;
+    a->deadline = waits ? deadline + a->wait_ms : deadline;
     struct op_claim claim;
     switch (a->what) {
     case ERRAND_OP:
@@ -149,6 +150,13 @@ static void send_off(struct world *w, struct errand *a, struct node *n)
         break;
     case ERRAND_FETCH:
         shard_fetch(s, ticket, &a->place, 1, deadline, node_now(n));
+        break;
+    case ERRAND_AWAIT:
+        shard_await(s, ticket, bytes_str("watcher"), w->now + a->wait_ms, a->deadline, node_now(n));
+        break;
+    case ERRAND_RECALL:
+        claim = errand_claim(w, &w->life->errands[a->of]);
+        shard_recall(s, ticket, &claim, true, deadline, node_now(n));
         break;
     }
 }
@@ -211,9 +219,30 @@ bool errand_gives_up(const struct world *w, const struct errand *a)
     return w->now > a->first_at + LAST_USE || tired || a->trials_len == TRIES_MAX;
 }
 
+void errand_await(struct world *w, struct node *n)
+{
+    uint32_t ask = errand_new(w, ERRAND_AWAIT, 0, w->life->handles[n->index].lane);
+    w->life->errands[ask].wait_ms = rng_range(&w->rng, 0, 4 * SECOND);
+    errand_submit_to(w, ask, n);
+}
+
+// Through some other handle: before a receive goes to another shard, this one is asked what it
+// gave.
+static void recall(struct world *w, uint32_t receive)
+{
+    struct node *n = node_pick(w, w->life->errands[receive].lane);
+    if (!n) return;
+    uint32_t ask = errand_new(w, ERRAND_RECALL, 0, w->life->errands[receive].lane);
+    w->life->errands[ask].of = receive;
+    errand_submit_to(w, ask, n);
+}
+
 void errand_again(struct world *w, uint32_t ask)
 {
     struct errand *a = &w->life->errands[ask];
+    bool recalls = a->what == ERRAND_RECEIVE && a->tries > 0 && !a->closed && !life_is_crowd(w);
+    if (recalls && rng_chance(&w->rng, 3000)) recall(w, ask);
+    if (w->verdict.broken) return;
     if (a->partner) {
         joined_again(w, ask);
         return;
@@ -246,6 +275,7 @@ void errand_heard(struct world *w, struct node *n, const struct shard_reply *r)
     check_answer(w, n, ask, r);
     a->open = false;
     if (w->verdict.broken) return;
+    if (a->what == ERRAND_AWAIT && r->err == ERR_OK) w->life->handles[n->index].passes_on = true;
     if (a->what == ERRAND_ARRIVE) {
         carrier_heard(w, ask, r);
     } else if (a->partner) {

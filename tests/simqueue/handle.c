@@ -82,6 +82,7 @@ void node_start(struct world *w, struct node *n)
     configure(w, n, &config);
     h->shard = shard_new(&config);
     h->events_at = 0;
+    h->passes_on = false;
     n->journal = shard_journal(h->shard);
     if (n->index < w->mix.collectors) n->collector = collector_new(n->journal);
     trace_line(&w->trace, w->now, "n%u.%u starts on lane %u", n->index, n->life, h->lane);
@@ -159,6 +160,13 @@ void node_settle(struct world *w, struct node *n)
         wire_send(w, n, &q, true);
     while (!w->verdict.broken && shard_next_reply(s, &r))
         errand_heard(w, n, &r);
+    bool passes_on = w->life->handles[n->index].passes_on;
+    w->life->handles[n->index].passes_on = false;
+    if (passes_on && !w->verdict.broken) {
+        shard_pass_on(s, node_now(n));
+        node_settle(w, n);
+        return;
+    }
     carrier_take(w, n);
     plan_tick(w, n);
 }

@@ -96,6 +96,7 @@ bool life_drains(const struct world *w)
 static void on_slot_made(void *ctx, uint64_t slot, struct bytes body)
 {
     struct ghost *g = ctx;
+    g->world->life->lanes[g->lane].finished = false; // there is something again
     ghost_slot_made(g, slot, body);
 }
 
@@ -265,6 +266,8 @@ static void on_sync(struct world *w, const struct world_event *e)
     if (!n->up || w->now < w->quiet_until) return;
     if (rng_chance(&w->rng, 300)) {
         errand_submit_to(w, errand_new(w, ERRAND_SYNC, 0, w->life->handles[e->a].lane), n);
+    } else if (!life_is_crowd(w) && rng_chance(&w->rng, 300)) {
+        errand_await(w, n);
     } else if (shard_waiting(s) > 0 || rng_chance(&w->rng, 2000)) {
         shard_look(s, node_now(n));
         node_settle(w, n);

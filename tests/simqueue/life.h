@@ -47,6 +47,7 @@ struct handle {
     uint32_t lane;
     uint32_t pen;     // of its writer
     size_t events_at; // I9: the next event it has to tell
+    bool passes_on;   // somebody was told of a message and does not come for it
 };
 
 // A writer id and whose it is.
@@ -65,7 +66,9 @@ enum errand_what {
     ERRAND_SYNC,
     ERRAND_OWN,
     ERRAND_FETCH,
-    ERRAND_ARRIVE
+    ERRAND_ARRIVE,
+    ERRAND_AWAIT, // something to claim, as who receives from several shards does
+    ERRAND_RECALL // what a receive brought, as the same does before it asks another shard
 };
 
 // Submissions of one ask through one handle.
@@ -90,6 +93,7 @@ struct errand {
     struct lock_ref refs[HANDS_MAX]; // outcomes
     uint32_t refs_len;
     bool foreign;       // outcomes: names another queue
+    uint32_t of;        // recall: the receive
     uint64_t place_seq; // fetch
     struct place place;
     uint64_t token;     // own
@@ -181,7 +185,7 @@ struct lane {
     uint64_t token; // the highest that the coordination service gave out
     struct lock_ref stale[STALE_MAX];
     uint32_t stale_len;
-    bool finished; // a collector said so, after the queue was deleted
+    bool finished; // a collector said so, after the last slot of a deleted queue was made
 };
 
 struct life {
@@ -245,6 +249,7 @@ void errand_submit_to(struct world *w, uint32_t ask, struct node *n);
 void errand_heard(struct world *w, struct node *n, const struct shard_reply *r);
 void errand_orphans(struct world *w, const struct node *n);
 void errand_again(struct world *w, uint32_t ask);
+void errand_await(struct world *w, struct node *n);
 struct errand *errand_by_request(struct world *w, const struct request_id *id); // NULL: none
 struct trial *errand_trial(struct errand *a, uint32_t pen); // NULL: never went that way
 uint32_t errand_index(const struct world *w, const struct errand *a);
