@@ -312,7 +312,8 @@ struct sluice_peek {
     uint32_t max;         /* 0: 10 */
 };
 /* Fewer than max when their bodies would be more than 16 MiB together; one comes whatever its
- * size. */
+ * size. A message whose large body is missing or damaged comes without it, with the header
+ * "sluice-body-lost". So does that of sluice_show. */
 SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
                                         const struct sluice_peek *options,
                                         struct sluice_batch **out, struct sluice_error *error);

@@ -15,7 +15,6 @@
 
 #define NAP_MIN_MS    20
 #define NAP_MAX_MS    1000
-#define KEY_MAX       256
 #define DELETE_ROWS   200
 #define HAUL_FREELY   100 // messages are claimed whatever they weigh
 #define ROW_BYTES     512 // of a message beside what its sender wrote
@@ -25,20 +24,20 @@
 
 static_assert(BODY_INLINE_MAX < MESSAGE_BODY_MAX, "what is not uploaded fits into an entry");
 
-static void folder_of(const struct queue_id *queue, uint32_t shard, char out[KEY_MAX])
+void bodies_folder(const struct queue_id *queue, uint32_t shard, char out[BODY_KEY_MAX])
 {
-    char *at = out + snprintf(out, KEY_MAX, "q/");
+    char *at = out + snprintf(out, BODY_KEY_MAX, "q/");
     for (size_t i = 0; i < sizeof queue->bytes; i++)
         at += snprintf(at, 3, "%02x", queue->bytes[i]);
     (void)snprintf(at, 32, "/%u/data/", shard);
 }
 
 static void key_of(const struct queue_id *queue, uint32_t shard, struct bytes name,
-                   char out[KEY_MAX])
+                   char out[BODY_KEY_MAX])
 {
-    folder_of(queue, shard, out);
+    bodies_folder(queue, shard, out);
     size_t len = strlen(out);
-    (void)snprintf(out + len, KEY_MAX - len, "%.*s", (int)name.len, (const char *)name.data);
+    (void)snprintf(out + len, BODY_KEY_MAX - len, "%.*s", (int)name.len, (const char *)name.data);
 }
 
 // ---- patience
@@ -107,7 +106,7 @@ static void upload(struct open_queue *q, const struct upload_job *job)
     if (out->err) return;
     struct body_name name = {.uploaded_at = upload_time(d), .hash = hash128_of(job->body)};
     entropy_fill(name.random, sizeof name.random);
-    char text[BODY_NAME_LEN + 1], key[KEY_MAX];
+    char text[BODY_NAME_LEN + 1], key[BODY_KEY_MAX];
     body_name_print(&name, text);
     key_of(&q->row.id, job->shard, bytes_str(text), key);
     out->err = put(q, d, key, job->body, out->why);
@@ -140,7 +139,7 @@ struct body_reference upload_reference(const struct upload *u, size_t body_len)
 
 void upload_forget(struct open_queue *q, uint32_t shard, const struct upload *u)
 {
-    char key[KEY_MAX];
+    char key[BODY_KEY_MAX];
     const char *keys[] = {key};
     if (u->name[0] == 0) return;
     key_of(&q->row.id, shard, bytes_str(u->name), key);
@@ -187,7 +186,7 @@ static void fetch_nth(void *ctx, size_t i)
 {
     struct fetching *f = ctx;
     const struct body_reference *r = &f->deliveries[i].message.reference;
-    char key[KEY_MAX];
+    char key[BODY_KEY_MAX];
     f->errs[i] = ERR_OK;
     if (r->name.len == 0) return;
     key_of(&f->queue->row.id, f->shard, r->name, key);
@@ -201,6 +200,50 @@ static enum err verdict(enum err err, const struct delivery *d, bool locked, int
     return locked && now >= d->grant.deadline ? ERR_NOT_FOUND : ERR_CORRUPT;
 }
 
+static void lose_body(struct message *m, struct buf *headers)
+{
+    headers_put(headers, bytes_str(HEADER_BODY_LOST), m->reference.name);
+    buf_put(headers, m->headers); // a letter's origin stays at their end
+    if (!headers->bad) m->headers = buf_bytes(headers);
+    m->reference = (struct body_reference){0};
+}
+
+struct finding {
+    uint64_t seq;
+    bool live;
+};
+
+static void find(void *ctx, const struct machine *m, int64_t now)
+{
+    struct finding *f = ctx;
+    struct message_view view;
+    f->live = machine_find(m, f->seq, now, &view) == ERR_OK;
+}
+
+// A message that is looked at is shown without a body that is lost, unless it was finished
+// meanwhile, or the store itself is lost: then the body says nothing.
+static enum err add_without_body(struct batch_builder *b, struct fetching *f, struct delivery *d,
+                                 const struct message_view *view, int64_t now)
+{
+    char why[STORE_WHY_MAX];
+    struct finding finding = {.seq = view->seq};
+    CLEANUP(buf_done) struct buf headers;
+    if (store_is_dead(f->queue->handle->store, why)) return ERR_CORRUPT;
+    desk_look(f->desk, find, &finding);
+    if (!finding.live) return ERR_NOT_FOUND;
+    buf_init(&headers, 2 * MESSAGE_HEADERS_MAX);
+    lose_body(&d->message, &headers);
+    batch_add(b, f->queue, f->shard, d, view, now);
+    return ERR_OK;
+}
+
+static void add_one(struct batch_builder *b, struct fetching *f, size_t i, struct delivery *d,
+                    const struct message_view *view, int64_t now)
+{
+    if (d->message.reference.name.len > 0) d->message.body = buf_bytes(&f->answers[i].body);
+    batch_add(b, f->queue, f->shard, d, view, now);
+}
+
 static void add_some(struct batch_builder *b, struct fetching *f, const struct message_view *views,
                      size_t len)
 {
@@ -208,9 +251,10 @@ static void add_some(struct batch_builder *b, struct fetching *f, const struct m
     for (size_t i = 0; i < len; i++) {
         struct delivery d = f->deliveries[i];
         f->errs[i] = verdict(f->errs[i], &d, !views, now);
-        if (f->errs[i]) continue;
-        if (d.message.reference.name.len > 0) d.message.body = buf_bytes(&f->answers[i].body);
-        batch_add(b, f->queue, f->shard, &d, views ? &views[i] : NULL, now);
+        if (f->errs[i] == ERR_CORRUPT && views)
+            f->errs[i] = add_without_body(b, f, &d, &views[i], now);
+        else if (!f->errs[i])
+            add_one(b, f, i, &d, views ? &views[i] : NULL, now);
     }
 }
 
@@ -317,14 +361,6 @@ static struct body_name copy_name(const struct op_arrive *a, int64_t now)
     return name;
 }
 
-static void lose_body(struct op_arrive *a, struct buf *headers)
-{
-    buf_put(headers, a->message.headers);
-    headers_put(headers, bytes_str(HEADER_BODY_LOST), a->message.reference.name);
-    if (!headers->bad) a->message.headers = buf_bytes(headers);
-    a->message.reference = (struct body_reference){0};
-}
-
 enum err letter_bring_body(struct open_queue *to, struct desk *d, struct op op, struct buf *payload)
 {
     struct op_arrive arrive;
@@ -335,7 +371,7 @@ enum err letter_bring_body(struct open_queue *to, struct desk *d, struct op op, 
         buf_put(payload, op.payload);
         return ERR_OK;
     }
-    char key[KEY_MAX], name[BODY_NAME_LEN + 1], why[STORE_WHY_MAX];
+    char key[BODY_KEY_MAX], name[BODY_NAME_LEN + 1], why[STORE_WHY_MAX];
     struct store_answer answer;
     store_answer_init(&answer);
     CLEANUP(buf_done) struct buf headers;
@@ -344,7 +380,7 @@ enum err letter_bring_body(struct open_queue *to, struct desk *d, struct op op, 
     enum err err = get(to, d, key, r, &answer);
     bool lost = err == ERR_NOT_FOUND || err == ERR_CORRUPT;
     if (lost) {
-        lose_body(&arrive, &headers);
+        lose_body(&arrive.message, &headers);
         err = ERR_OK;
     } else if (!err) {
         struct body_name copy = copy_name(&arrive, upload_time(d));
@@ -362,8 +398,8 @@ enum err letter_bring_body(struct open_queue *to, struct desk *d, struct op op, 
 
 void bodies_delete_all(struct open_queue *q, uint32_t shard)
 {
-    char folder[KEY_MAX];
-    folder_of(&q->row.id, shard, folder);
+    char folder[BODY_KEY_MAX];
+    bodies_folder(&q->row.id, shard, folder);
     struct store_answer page, answer;
     store_answer_init(&page);
     store_answer_init(&answer);

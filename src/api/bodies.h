@@ -50,6 +50,8 @@ enum sluice_code refuse_room(struct sluice_error *error);
 // ERR_CORRUPT its body is missing or damaged; ERR_NOT_FOUND its lock ran out and the body is gone;
 // else what the store answered until patience ended. views: as in batch_add, one for each; NULL:
 // they are locked.
+// With views a message whose body is missing or damaged is added without it, with
+// HEADER_BODY_LOST; ERR_NOT_FOUND: it was finished meanwhile.
 void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard, struct desk *d,
                 const struct delivery *deliveries, const struct message_view *views, size_t len,
                 enum err *errs);
@@ -62,5 +64,8 @@ MUST_USE enum err letter_bring_body(struct open_queue *to, struct desk *d, struc
 
 #define HEADER_BODY_LOST "sluice-body-lost"
 
+// data/ of a shard: "q/<id>/<shard>/data/".
+#define BODY_KEY_MAX     256
+void bodies_folder(const struct queue_id *queue, uint32_t shard, char out[BODY_KEY_MAX]);
 // Everything under data/ of a shard that was deleted.
 void bodies_delete_all(struct open_queue *q, uint32_t shard);

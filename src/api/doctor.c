@@ -137,10 +137,9 @@ static void check_bucket(struct doctor *d, struct store *s)
                facts.region);
     bool none = strcmp(facts.credentials, "none") == 0;
     doctor_say(d, "credentials", none ? SLUICE_FAILED : SLUICE_PASSED, "%s", facts.credentials);
-    if (err == ERR_DENIED) {
-        doctor_say(d, "versioning", SLUICE_WARNING, "cannot be asked for: %s", a.why);
-    } else if (err) {
-        doctor_say(d, "versioning", SLUICE_FAILED, "%s", a.why[0] ? a.why : err_text(err));
+    if (err) { // whether the store keeps its promises is for the probe to say
+        doctor_say(d, "versioning", SLUICE_WARNING, "cannot be asked for: %s",
+                   a.why[0] ? a.why : err_text(err));
     } else if (facts.versioned) {
         doctor_say(d, "versioning", SLUICE_WARNING,
                    "on: what is deleted is kept and paid for, until a lifecycle rule removes it");
@@ -156,10 +155,31 @@ void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms)
                (long long)off_ms);
 }
 
+static void tell_queue(struct doctor *d, const char *queue, const struct sluice_sight *seen)
+{
+    const struct sluice_stats *stats = &seen->stats;
+    char check[QUEUE_NAME_MAX + 8];
+    (void)snprintf(check, sizeof check, "queue %s", queue);
+    if (seen->error.code) {
+        if (seen->error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
+        doctor_say(d, check, SLUICE_FAILED, "%s", seen->error.message);
+    } else if (stats->entries == 0) { // a new one looks the same
+        doctor_say(
+            d, check, SLUICE_WARNING,
+            "its journal is empty: the queue was never used, or what was under \"q/\" is gone");
+    } else {
+        doctor_say(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
+                   "%llu ready, %llu locked, %llu delayed, %llu dead",
+                   (unsigned long long)stats->ready, (unsigned long long)stats->locked,
+                   (unsigned long long)stats->delayed, (unsigned long long)stats->dead);
+    }
+}
+
 void doctor_queues(struct doctor *d, struct sluice *s)
 {
     struct sluice_names *all;
     struct sluice_error error;
+    bool direct = s->calls == &direct_transport; // a node does not show what is under data/
     if (sluice_queue_list(s, &all, &error)) {
         doctor_say(d, "queues", SLUICE_FAILED, "%s", error.message);
         return;
@@ -168,18 +188,9 @@ void doctor_queues(struct doctor *d, struct sluice *s)
     struct sluice_sight *seen = memory_zeroed(all->len, sizeof *seen);
     sluice_look(s, (const char *const *)all->names, all->len, SLUICE_SEE_STATS, seen);
     for (size_t i = 0; i < all->len; i++) {
-        const struct sluice_stats *stats = &seen[i].stats;
-        char check[QUEUE_NAME_MAX + 8];
-        (void)snprintf(check, sizeof check, "queue %s", all->names[i]);
-        if (seen[i].error.code) {
-            if (seen[i].error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
-            doctor_say(d, check, SLUICE_FAILED, "%s", seen[i].error.message);
-        } else {
-            doctor_say(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
-                       "%llu ready, %llu locked, %llu delayed, %llu dead",
-                       (unsigned long long)stats->ready, (unsigned long long)stats->locked,
-                       (unsigned long long)stats->delayed, (unsigned long long)stats->dead);
-        }
+        tell_queue(d, all->names[i], &seen[i]);
+        if (direct && !seen[i].error.code && seen[i].stats.entries > 0)
+            doctor_bodies(d, s, all->names[i]);
     }
     memory_free(seen);
     sluice_names_free(all);

@@ -15,4 +15,5 @@ void doctor_say(struct doctor *d, const char *check, enum sluice_health health, 
                 ...) __attribute__((format(printf, 4, 5)));
 void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms);
 void doctor_queues(struct doctor *d, struct sluice *s); // every queue of the handle
-void doctor_node(struct doctor *d, struct sluice *s);   // remote_doctor.c
+void doctor_bodies(struct doctor *d, struct sluice *s, const char *queue); // doctor_bodies.c
+void doctor_node(struct doctor *d, struct sluice *s);                      // remote_doctor.c

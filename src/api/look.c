@@ -115,7 +115,7 @@ static enum sluice_code add_fetched(struct haul *h, const struct message_view *v
     enum sluice_code code = SLUICE_OK;
     for (size_t i = 0; !code && i < len; i++) {
         char id[SLUICE_ID_MAX];
-        if (!errs[i]) continue;
+        if (!errs[i] || errs[i] == ERR_NOT_FOUND) continue; // finished meanwhile
         id_print(h->queue, h->shard, views[i].seq, id);
         code = refuse(h->error, errs[i], "body", "message %s: its body %s", id,
                       errs[i] == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
@@ -291,6 +291,7 @@ enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
             .queue = q, .shard = shard, .desk = d, .batch = b, .room = room, .error = error};
         bool all;
         code = add_bodies(&haul, &seen, &all);
+        if (!code && batch_len(b) == 0) add_finished(b, q, shard, seq);
     }
     seen_done(&seen);
     if (code) {

@@ -68,8 +68,9 @@ const struct command command_doctor = {
     .details =
         "Without a URL: the store of --store. Checks what may be done in it (put, get, list,\n"
         "delete) and how long each takes, its clock, whether it keeps its promises (the\n"
-        "probe), and reads every queue. For a directory also: whether other users can read\n"
-        "it. For a bucket also: where the keys come from, and versioning.\n\n"
+        "probe), and reads every queue and its large bodies (256 MiB of each queue's). For a\n"
+        "directory also: whether other users can read it. For a bucket also: where the keys\n"
+        "come from, and versioning.\n\n"
         "JSON keys, an object a check: check, result (passed, warning, failed), detail.",
     .run = run_doctor,
 };

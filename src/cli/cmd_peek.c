@@ -73,6 +73,13 @@ static struct columns columns_of(const struct sluice_batch *batch)
     return c;
 }
 
+static bool body_is_lost(const struct sluice_message *m)
+{
+    for (size_t i = 0; i < m->headers_len; i++)
+        if (strcmp(m->headers[i].name, "sluice-body-lost") == 0) return m->body_len == 0;
+    return false;
+}
+
 static void add_row(struct table *t, const struct sluice_message *m, const struct columns *c)
 {
     char sent[TEXT_MAX];
@@ -87,7 +94,7 @@ static void add_row(struct table *t, const struct sluice_message *m, const struc
     if (c->group) table_cell(t, m->group && *m->group ? m->group : "-");
     table_cell(t, sent);
     if (c->reason) table_cell(t, why);
-    table_cell(t, body);
+    table_cell(t, body_is_lost(m) ? "(missing or damaged)" : body);
     free(why);
     free(body);
 }
@@ -141,7 +148,9 @@ const struct command command_peek = {
     .summary = "Looks at messages without locking them",
     .details = "The column REASON tells why a message failed last, here or, of a dead letter, in\n"
                "the queue it died in; \"show\" tells every failure. JSON keys are those of\n"
-               "\"receive\", and failures: the newest one (attempt, at, worker, reason, kind).",
+               "\"receive\", and failures: the newest one (attempt, at, worker, reason, kind).\n"
+               "A message whose large body is missing or damaged is shown without it, with the\n"
+               "header sluice-body-lost.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_peek,

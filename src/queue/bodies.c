@@ -100,6 +100,14 @@ enum body_hold machine_holds(const struct machine *m, struct bytes name)
     return body_is_stale(m, &r) || MUTANT(SWEEP_UNCOMMITTED) ? BODY_FREE : BODY_YET;
 }
 
+bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *key)
+{
+    if (i >= m->bodies.len) return false;
+    *seq = m->bodies.rows[i].seq;
+    *key = m->bodies.rows[i].key;
+    return true;
+}
+
 // ---- in snapshots: by message, so that equal states have equal bytes
 
 static int by_message(const void *a, const void *b)

@@ -79,6 +79,9 @@ enum body_hold {
     BODY_HELD,
 };
 enum body_hold machine_holds(const struct machine *m, struct bytes name);
+// The i-th message with an uploaded body, in any order, and what begins the random part of that
+// body's name. False: there are no more.
+bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *key);
 
 // Every invariant that can be seen from inside, CHECKed: one token per open message, counts add up
 // (I3, I5), one open message per strict scope and the right one on offer (I6), indexes agree.

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """peek, show, stats, events, audit, doctor: looking, without touching."""
+import http.client
+import http.server
 import json
 import os
 import signal
 import struct
 import termios
+import threading
 import time
+import urllib.parse
 
-from harness import (CLOCK_MS, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, STATS_KEYS, case,
-                     contains, holds, keys_of, main, on_a_store, same, until)
+import objects
+from harness import (CLOCK_MS, CORRUPT, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, STATS_KEYS,
+                     case, contains, holds, keys_of, main, on_a_store, same, until)
 from terminal import Terminal, on_terminal
 
 
@@ -405,6 +410,112 @@ def doctor_examines_the_store(sluice):
     for line in lines:
         same(list(line), ["check", "result", "detail"])
         holds(line["result"] in ("passed", "warning"), str(line))
+
+
+def examined(sluice, check, status=0):
+    """What the doctor of the store, not of a node, says of a check; None: nothing."""
+    result = sluice.run("doctor", "--json", env={"SLUICE_STORE": sluice.store})
+    same(result.status, status, str(result))
+    lines = [line for line in result.lines() if line["check"] == check]
+    return lines[0] if lines else None
+
+
+def send_large(sluice, count):
+    sluice.create("tasks", "maxMessageBytes=1MiB")
+    for _ in range(count):
+        sluice.ok("send", "tasks", "-", input=b"x" * 300_000)
+    sluice.send("tasks", "small")
+
+
+@case
+def peek_shows_a_message_without_its_lost_body_and_says_so(sluice):
+    send_large(sluice, 2)
+    objects.remove(sluice, "q/", "/data/")
+    messages = sluice.ok("peek", "tasks", "--json").lines()
+    same([len(m["body"]) for m in messages], [0, 0, 5])
+    same(["sluice-body-lost" in m["headers"] for m in messages], [True, True, False])
+    contains(sluice.ok("peek", "tasks").out, "(missing or damaged)", "small")
+    contains(sluice.ok("show", "tasks", messages[0]["id"]).out, "sluice-body-lost")
+
+
+@case
+def doctor_finds_missing_large_bodies(sluice):
+    send_large(sluice, 2)
+    same(examined(sluice, "bodies tasks")["detail"], "2 large bodies are there, 2 were read and are whole")
+    objects.remove(sluice, "q/", "/data/")
+    line = examined(sluice, "bodies tasks", CORRUPT)
+    same(line["result"], "failed")
+    contains(line["detail"], "its large body is missing")
+
+
+@case
+@on_a_store
+def doctor_finds_damaged_large_bodies(sluice):
+    send_large(sluice, 1)
+    for folder, _, files in os.walk(os.path.join(sluice.store, "q")):
+        for name in files:
+            if folder.endswith("/data"):
+                with open(os.path.join(folder, name), "r+b") as file:
+                    file.write(b"damaged")
+    line = examined(sluice, "bodies tasks", CORRUPT)
+    contains(line["detail"], "its large body is damaged", "/data/")
+
+
+@case
+def doctor_warns_of_a_queue_without_a_journal(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    same(examined(sluice, "queue tasks")["result"], "passed")
+    sluice.reopen()
+    objects.remove(sluice, "q")
+    line = examined(sluice, "queue tasks")
+    same(line["result"], "warning")
+    contains(line["detail"], "its journal is empty")
+
+
+class Garbling(http.server.BaseHTTPRequestHandler):
+    """Hands requests on to the S3 server, but for the one about versions, whose answer it makes up."""
+    protocol_version = "HTTP/1.1"
+
+    def hand_on(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if "versioning" in self.path:
+            status, headers, answer = 200, [], b"<html>somebody else's page</html>"
+        else:
+            line = http.client.HTTPConnection(urllib.parse.urlsplit(os.environ["AWS_ENDPOINT_URL_S3"]).netloc)
+            line.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                line.putheader(name, value)
+            line.endheaders(body)
+            got = line.getresponse()
+            status, headers, answer = got.status, got.getheaders(), got.read()
+            line.close()
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_PUT = do_POST = do_DELETE = hand_on
+
+    def log_message(self, *words):
+        pass
+
+
+if ON_S3:
+    @case
+    def doctor_goes_on_when_the_versioning_answer_cannot_be_read(sluice):
+        sluice.create("tasks")
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Garbling) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            env = {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{server.server_port}"}
+            lines = {line["check"]: line for line in sluice.ok("doctor", "--json", env=env).lines()}
+            server.shutdown()
+        same(lines["versioning"]["result"], "warning")
+        contains(lines["versioning"]["detail"], "does not say whether it keeps versions")
+        same((lines["probe"]["result"], "queue tasks" in lines), ("passed", True))
 
 
 main()
