@@ -24,6 +24,15 @@
 #define DELAY_MS    50
 #define LEASE_MS    50
 #define MEASURED_MS 500
+// Of a processor's time, one part in so many. Measured: 0.7 % as built for use, 6 to 8 % with the
+// thread sanitizer of gcc, which makes each access to memory about ten times as dear.
+#if defined __SANITIZE_THREAD__
+#define QUIET_SHARE 5
+#elif defined __has_feature
+#define QUIET_SHARE (__has_feature(thread_sanitizer) ? 5 : 20)
+#else
+#define QUIET_SHARE 20
+#endif
 
 struct hall {
     struct scratch dir; // of a store in files
@@ -219,7 +228,7 @@ static bool is_quiet(void *ctx)
         if (desk_waiting(h->places[i].desk) == 0) return false;
     int64_t before = cpu_us(), begun = clock_boot_ms();
     (void)poll(NULL, 0, MEASURED_MS); // the time over which is measured, at least
-    return cpu_us() - before < (clock_boot_ms() - begun) * 1000 / 20;
+    return cpu_us() - before < (clock_boot_ms() - begun) * 1000 / QUIET_SHARE;
 }
 
 static void waiting_costs_next_to_nothing(void **state)

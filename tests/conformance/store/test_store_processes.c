@@ -193,6 +193,18 @@ static uint64_t body_check(struct bytes body, uint64_t *n)
     return writer;
 }
 
+// The first free slot behind one that is taken, in steps that double and then halve. Where a slot
+// is a request, a writer that tries one after another never catches up with those that append.
+static uint64_t tail_after(struct store *s, uint64_t slot, struct store_answer *a)
+{
+    uint64_t step = 1;
+    for (; store_wait(s, LOG, slot + step, 0, a) == ERR_OK; step *= 2)
+        slot += step;
+    for (; step > 1; step /= 2)
+        if (store_wait(s, LOG, slot + step / 2, 0, a) == ERR_OK) slot += step / 2;
+    return slot + 1;
+}
+
 // Appends for ever. What was acknowledged is counted on the board only after the answer.
 static void append_for_ever(void *arg)
 {
@@ -208,11 +220,7 @@ static void append_for_ever(void *arg)
         if (e == ERR_UNAVAILABLE) continue; // a disk that takes its time: certainly not applied
         if (e == ERR_OK) me->board->acked[me->id] = ++n;
         if (e != ERR_OK && e != ERR_CONFLICT) ANSWERS(ERR_OK, &a, e);
-        slot++;
-        if (e == ERR_CONFLICT && slot % 16 == 0) { // far behind: jump to the end
-            while (store_wait(s, LOG, slot + 256, 0, &a) == ERR_OK)
-                slot += 256;
-        }
+        slot = e == ERR_CONFLICT ? tail_after(s, slot, &a) : slot + 1;
     }
 }
 
