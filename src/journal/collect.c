@@ -19,69 +19,10 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
-#include "journal/sweep.h"
+#include "journal/collector.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum stage {
-    STAGE_REST,
-    STAGE_SNAPSHOTS,
-    STAGE_FLOORS,
-    STAGE_PROOF_SNAPSHOT,
-    STAGE_PROOF_SLOT,
-    STAGE_RAISING,
-    STAGE_PARTING,
-    STAGE_EXTENTS,
-    STAGE_DROPPING,
-    STAGE_DELETING,
-    STAGE_SWEEPING,
-};
-
-#define SNAPSHOTS_MAX 64   // a round looks at this many at most; more wait for the next
-#define EXTENTS_LIMIT 1000 // what a bucket lists or deletes in one request
-
-struct extent {
-    uint64_t first;
-    uint64_t last;
-};
-
-struct kept_snapshot {
-    uint64_t slot;
-    struct interval written;
-};
-
-struct collector {
-    struct journal *journal;
-    enum stage stage;
-    struct interval now;
-    struct asking ask;
-    struct buf body; // of the floor being written
-
-    struct kept_snapshot snapshots[SNAPSHOTS_MAX]; // ascending; the newest ones
-    size_t snapshots_len;
-    size_t deleting; // index of the snapshot to look at next
-    int64_t kept_at; // when the last one was written that stays
-    uint64_t floor_index;
-    uint64_t floor_slot;
-    int64_t floor_time;
-    uint64_t target;       // where the floor shall rise to
-    struct hash128 chain;  // of the snapshot there
-    uint64_t extents_from; // the next page
-    bool extents_more;
-    struct extent drops[EXTENTS_LIMIT];
-    size_t drops_len;
-    size_t dropping;
-    uint64_t dropped;
-    bool raised;       // the floor, in this round
-    bool sweep_wanted; // an hour has passed
-    bool finishing;    // the journal has ended, and this round is to take all of it
-    bool wants_slot;   // ... for which there has to be one after the last
-    bool left;         // this round leaves something that may go later
-    bool joined;       // ... for it hangs together with what is over the floor
-    bool finished;
-    struct sweep sweep;
-};
 
 struct collector *collector_new(struct journal *j)
 {
@@ -114,11 +55,6 @@ uint64_t collector_dropped(const struct collector *c)
 uint64_t collector_swept(const struct collector *c)
 {
     return c->sweep.deleted;
-}
-
-static const struct journal_rules *rules(const struct collector *c)
-{
-    return &c->journal->config.rules;
 }
 
 static void ask(struct collector *c, enum request_kind kind, const char *part, uint64_t number)
@@ -199,7 +135,7 @@ static bool is_over(const struct collector *c)
 // history of the last hour finds it above the floor.
 static bool may_be_floor(const struct collector *c, const struct kept_snapshot *s)
 {
-    return c->now.lo - s->written.hi >= rules(c)->floor_lag_ms;
+    return c->now.lo - s->written.hi >= collector_rules(c)->floor_lag_ms;
 }
 
 static void ask_part(struct collector *c)
@@ -249,8 +185,8 @@ static bool may_delete(const struct collector *c, size_t index)
     const struct kept_snapshot *s = &c->snapshots[index];
     if (s->slot < c->floor_slot || (s->slot == c->floor_slot && is_over(c))) return true;
     bool newest = index + 2 >= c->snapshots_len;
-    if (newest || rules(c)->floor_lag_ms == 0 || c->kept_at == TIME_DAWN) return false;
-    return s->written.lo - c->kept_at < rules(c)->floor_every_ms;
+    if (newest || collector_rules(c)->floor_lag_ms == 0 || c->kept_at == TIME_DAWN) return false;
+    return s->written.lo - c->kept_at < collector_rules(c)->floor_every_ms;
 }
 
 static void ask_delete_or_rest(struct collector *c)
@@ -292,19 +228,10 @@ static void start_dropping(struct collector *c)
     }
 }
 
-// The hour counts from here whatever comes of the round: a store that is away is not asked again
-// and again.
-static void note_sweep(struct collector *c, struct interval now)
-{
-    if (sweep_wake_at(&c->sweep, c->journal) > now.lo) return;
-    c->sweep_wanted = c->sweep_wanted || c->sweep.next_at != TIME_DAWN;
-    c->sweep.next_at = now.lo + rules(c)->sweep_every_ms;
-}
-
-static void start_round(struct collector *c, struct interval now)
+void collector_round(struct collector *c, struct interval now)
 {
     c->now = now;
-    note_sweep(c, now);
+    collector_note_sweep(c, now);
     c->snapshots_len = 0;
     c->deleting = 0;
     c->kept_at = TIME_DAWN;
@@ -315,47 +242,6 @@ static void start_round(struct collector *c, struct interval now)
         c->floor_slot = 0;
     }
     ask_snapshots(c);
-}
-
-void collector_start(struct collector *c, struct interval now)
-{
-    if (collector_running(c) || !journal_is_current(c->journal)) return;
-    c->finishing = false;
-    start_round(c, now);
-}
-
-void collector_finish(struct collector *c, struct interval now)
-{
-    bool ended = journal_is_current(c->journal) && c->journal->ended_slot != 0;
-    if (collector_running(c) || !ended) return;
-    c->finishing = true;
-    start_round(c, now);
-}
-
-bool collector_finished(const struct collector *c)
-{
-    return !collector_running(c) && c->finished;
-}
-
-// A handle that was just opened waits for an hour: most are closed before.
-int64_t collector_wake_at(const struct collector *c)
-{
-    return collector_running(c) ? TIME_NEVER : sweep_wake_at(&c->sweep, c->journal);
-}
-
-void collector_tick(struct collector *c, struct interval now)
-{
-    if (collector_wake_at(c) > now.lo) return;
-    bool first = c->sweep.next_at == TIME_DAWN;
-    note_sweep(c, now);
-    if (!first) collector_start(c, now);
-}
-
-bool collector_wants_time(struct collector *c)
-{
-    bool wants = !collector_running(c) && (c->sweep.waits_for_time || c->wants_slot);
-    if (wants) c->sweep.waits_for_time = c->wants_slot = false;
-    return wants;
 }
 
 // ---- what each answer means
@@ -407,7 +293,8 @@ static bool prepare_end(struct collector *c)
 static void floors_known(struct collector *c)
 {
     c->target = highest_floor(c);
-    bool soon = c->floor_time != TIME_DAWN && c->now.lo - c->floor_time < rules(c)->floor_every_ms;
+    bool soon = c->floor_time != TIME_DAWN &&
+                c->now.lo - c->floor_time < collector_rules(c)->floor_every_ms;
     if (c->finishing && MUTANT(FINISH_WITHOUT_FLOOR)) c->floor_slot = c->journal->core.slot;
     if (c->finishing && !soon && prepare_end(c)) {
         ask_part(c);
@@ -488,7 +375,7 @@ static bool may_drop(const struct collector *c, const struct response_row *row)
 {
     const struct journal *j = c->journal;
     if (row->last > c->floor_slot || row->last > j->core.slot) return false;
-    bool old = c->now.lo - row->modified.hi >= rules(c)->retain_ms;
+    bool old = c->now.lo - row->modified.hi >= collector_rules(c)->retain_ms;
     if (!old && !MUTANT(COLLECT_YOUNG)) return false;
     return MUTANT(COLLECT_LIVE) || !j->fold.needs(j->fold.ctx, row->first, row->last);
 }
@@ -582,19 +469,4 @@ void collector_respond(struct collector *c, const struct response *r, struct int
 bool collector_next_request(struct collector *c, struct request *out)
 {
     return asking_take(&c->ask, out);
-}
-
-void collector_describe(const struct collector *c, struct buf *out)
-{
-    buf_put_u8(out, (uint8_t)c->stage);
-    asking_describe(&c->ask, out);
-    for (size_t i = 0; i < c->snapshots_len; i++)
-        buf_put_u64(out, c->snapshots[i].slot);
-    buf_put_u64(out, c->floor_index);
-    buf_put_u64(out, c->floor_slot);
-    buf_put_i64(out, c->floor_time);
-    buf_put_u64(out, c->target);
-    for (size_t i = c->dropping; i < c->drops_len; i++)
-        buf_put_u64(out, c->drops[i].first);
-    buf_put_u64(out, c->deleting);
 }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a collector begins a round, and what it tells of itself between two.
+#include "journal/collector.h"
+
+void collector_note_sweep(struct collector *c, struct interval now)
+{
+    if (sweep_wake_at(&c->sweep, c->journal) > now.lo) return;
+    c->sweep_wanted = c->sweep_wanted || c->sweep.next_at != TIME_DAWN;
+    c->sweep.next_at = now.lo + collector_rules(c)->sweep_every_ms;
+}
+
+void collector_start(struct collector *c, struct interval now)
+{
+    if (collector_running(c) || !journal_is_current(c->journal)) return;
+    c->finishing = false;
+    collector_round(c, now);
+}
+
+void collector_finish(struct collector *c, struct interval now)
+{
+    bool ended = journal_is_current(c->journal) && c->journal->ended_slot != 0;
+    if (collector_running(c) || !ended) return;
+    c->finishing = true;
+    collector_round(c, now);
+}
+
+bool collector_finished(const struct collector *c)
+{
+    return !collector_running(c) && c->finished;
+}
+
+// A handle that was just opened waits for an hour: most are closed before.
+int64_t collector_wake_at(const struct collector *c)
+{
+    return collector_running(c) ? TIME_NEVER : sweep_wake_at(&c->sweep, c->journal);
+}
+
+void collector_tick(struct collector *c, struct interval now)
+{
+    if (collector_wake_at(c) > now.lo) return;
+    bool first = c->sweep.next_at == TIME_DAWN;
+    collector_note_sweep(c, now);
+    if (!first) collector_start(c, now);
+}
+
+bool collector_wants_time(struct collector *c)
+{
+    bool wants = !collector_running(c) && (c->sweep.waits_for_time || c->wants_slot);
+    if (wants) c->sweep.waits_for_time = c->wants_slot = false;
+    return wants;
+}
+
+void collector_describe(const struct collector *c, struct buf *out)
+{
+    buf_put_u8(out, (uint8_t)c->stage);
+    asking_describe(&c->ask, out);
+    for (size_t i = 0; i < c->snapshots_len; i++)
+        buf_put_u64(out, c->snapshots[i].slot);
+    buf_put_u64(out, c->floor_index);
+    buf_put_u64(out, c->floor_slot);
+    buf_put_i64(out, c->floor_time);
+    buf_put_u64(out, c->target);
+    for (size_t i = c->dropping; i < c->drops_len; i++)
+        buf_put_u64(out, c->drops[i].first);
+    buf_put_u64(out, c->deleting);
+}
