@@ -87,7 +87,9 @@ static void keep_old(struct tombs *t, int64_t now, int64_t age_ms)
 static enum err find(struct sluice *s, struct tombs *out, struct store_answer *a)
 {
     enum err err = catalog_remains(s->store, tombs_add, out, a);
-    int64_t lag_ms = rules_of(s).floor_lag_ms;
+    struct journal_rules rules = rules_of(s);
+    bool tight = a->tight && rules.retain_tight_ms > 0;
+    int64_t lag_ms = tight ? rules.retain_tight_ms : rules.floor_lag_ms;
     if (!err) keep_old(out, a->time.lo, lag_ms + lag_ms / 60);
     return err;
 }

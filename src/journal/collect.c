@@ -13,6 +13,10 @@
 // if there is none; when that is as old as a floor must be, PARTING, an entry without ops, and its
 // snapshot. Then the round is like any other, and its floor is the last slot but one.
 //
+// While the store is nearly full, slots are dropped and floors rise earlier (retain_tight_ms), and
+// a round a minute (pressing) makes what the next floor needs: a new extent, a snapshot, and after
+// an entry that follows it another one.
+//
 // A sweep (sweep.c) is made by whoever has just raised the floor, and by every handle that lives
 // for long, once an hour. So a crowd of short-lived ones does not list the same objects all day.
 // Any answer that is not as hoped ends the round; the next one starts from what is stored.
@@ -135,13 +139,47 @@ static bool is_over(const struct collector *c)
 // history of the last hour finds it above the floor.
 static bool may_be_floor(const struct collector *c, const struct kept_snapshot *s)
 {
-    return c->now.lo - s->written.hi >= collector_rules(c)->floor_lag_ms;
+    int64_t lag_ms = collector_presses(c) ? 0 : collector_rules(c)->floor_lag_ms;
+    return c->now.lo - s->written.hi >= lag_ms;
 }
 
 static void ask_part(struct collector *c)
 {
     c->stage = STAGE_PARTING;
     ask(c, REQUEST_PART, "log", 0);
+}
+
+// One floor at a time: up to what there was when the last one was reached.
+static void press_on(struct collector *c)
+{
+    struct journal *j = c->journal;
+    if (c->floor_slot >= c->pressed_slot) {
+        if (j->core.slot <= c->pressed_slot + 1) return; // nothing has happened since
+        c->pressed_slot = j->core.slot;
+        c->pressed_at = c->now.lo;
+    }
+    size_t above = 0;
+    for (size_t i = 0; i < c->snapshots_len; i++)
+        above += c->snapshots[i].slot >= c->pressed_slot;
+    bool newest = above > 0 && c->snapshots[c->snapshots_len - 1].slot == j->core.slot;
+    if (above == 0 || (above == 1 && newest)) {
+        ask_part(c);
+    } else if (above == 1) {
+        journal_snapshot(j);
+    }
+}
+
+static void on_parted(struct collector *c)
+{
+    struct journal *j = c->journal;
+    size_t len = c->snapshots_len;
+    bool newest = len > 0 && c->snapshots[len - 1].slot == j->core.slot;
+    if (c->pressing && !newest) {
+        journal_snapshot(j);
+    } else {
+        c->wants_slot = true;
+    }
+    rest(c);
 }
 
 // Nothing is left then, unless this round says otherwise. What the store keeps in one piece with
@@ -151,6 +189,7 @@ static void round_ends(struct collector *c)
     bool over = is_over(c);
     c->finished = over && !c->left;
     rest(c);
+    if (c->pressing && c->gain) press_on(c);
     if (!over || !c->joined) return;
     const struct kept_snapshot *newest = &c->snapshots[c->snapshots_len - 1];
     if (newest->slot == c->journal->core.slot && may_be_floor(c, newest)) ask_part(c);
@@ -221,7 +260,7 @@ static void ask_drop_or_next(struct collector *c)
 static void start_dropping(struct collector *c)
 {
     c->extents_from = 1;
-    if (c->floor_slot == 0) {
+    if (c->floor_slot == 0 && !c->pressing) {
         ask_delete_or_rest(c);
     } else {
         ask_extents(c);
@@ -235,6 +274,7 @@ void collector_round(struct collector *c, struct interval now)
     c->snapshots_len = 0;
     c->deleting = 0;
     c->kept_at = TIME_DAWN;
+    c->gain = false;
     c->raised = c->wants_slot = c->left = c->joined = c->finished = false;
     // The journal may know newer floors; the newest is read again, for the time it was written.
     if (c->journal->floor_index > c->floor_index) {
@@ -290,6 +330,13 @@ static bool prepare_end(struct collector *c)
     return newest->slot == j->core.slot && may_be_floor(c, newest);
 }
 
+// A floor is about to be possible that gains more, and the next one after this has to wait.
+static bool is_better_later(const struct collector *c)
+{
+    return collector_presses(c) && c->target < c->pressed_slot &&
+           c->now.lo - c->pressed_at < collector_rules(c)->retain_tight_ms;
+}
+
 static void floors_known(struct collector *c)
 {
     c->target = highest_floor(c);
@@ -298,7 +345,7 @@ static void floors_known(struct collector *c)
     if (c->finishing && MUTANT(FINISH_WITHOUT_FLOOR)) c->floor_slot = c->journal->core.slot;
     if (c->finishing && !soon && prepare_end(c)) {
         ask_part(c);
-    } else if (c->target <= c->floor_slot || soon) {
+    } else if (c->target <= c->floor_slot || soon || is_better_later(c)) {
         start_dropping(c);
     } else {
         c->stage = STAGE_PROOF_SNAPSHOT;
@@ -375,9 +422,20 @@ static bool may_drop(const struct collector *c, const struct response_row *row)
 {
     const struct journal *j = c->journal;
     if (row->last > c->floor_slot || row->last > j->core.slot) return false;
-    bool old = c->now.lo - row->modified.hi >= collector_rules(c)->retain_ms;
+    const struct journal_rules *r = collector_rules(c);
+    int64_t retain_ms = collector_presses(c) ? r->retain_tight_ms : r->retain_ms;
+    bool old = c->now.lo - row->modified.hi >= retain_ms;
     if (!old && !MUTANT(COLLECT_YOUNG)) return false;
     return MUTANT(COLLECT_LIVE) || !j->fold.needs(j->fold.ctx, row->first, row->last);
+}
+
+// It could be dropped if the floor were higher. What it has of the end is not known to be complete.
+static bool would_gain(const struct collector *c, const struct response_row *row)
+{
+    const struct journal *j = c->journal;
+    uint64_t last = row->last < j->core.slot ? row->last : j->core.slot;
+    if (last <= c->floor_slot || row->first > last) return false;
+    return !j->fold.needs(j->fold.ctx, row->first, last);
 }
 
 // Neighbours go in one request.
@@ -405,8 +463,9 @@ static void on_extents(struct collector *c, const struct response *r)
             c->left = true;
             c->joined = c->joined || row->last > c->floor_slot;
         }
+        c->gain = c->gain || would_gain(c, row);
     }
-    if (c->extents_from > c->floor_slot) c->extents_more = false;
+    if (c->extents_from > c->floor_slot && !c->pressing) c->extents_more = false;
     ask_drop_or_next(c);
 }
 
@@ -444,8 +503,7 @@ void collector_respond(struct collector *c, const struct response *r, struct int
         on_raised(c);
         break;
     case STAGE_PARTING:
-        c->wants_slot = true;
-        rest(c);
+        on_parted(c);
         break;
     case STAGE_EXTENTS:
         on_extents(c, r);

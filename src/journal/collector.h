@@ -61,12 +61,24 @@ struct collector {
     bool left;         // this round leaves something that may go later
     bool joined;       // ... for it hangs together with what is over the floor
     bool finished;
+    bool pressing;         // the store is nearly full: this round is to prepare the next floor
+    bool gain;             // ... for there is something over the floor that nobody needs
+    int64_t press_at;      // the next such round, at the earliest: one every V
+    uint64_t pressed_slot; // the floor that they are to reach ...
+    int64_t pressed_at;    // ... since when
     struct sweep sweep;
 };
 
 static inline const struct journal_rules *collector_rules(const struct collector *c)
 {
     return &c->journal->config.rules;
+}
+
+// The store is nearly full, and the rules know of it: what may go goes earlier. Slots stay longer
+// than V also then, and every other condition of a floor holds as ever.
+static inline bool collector_presses(const struct collector *c)
+{
+    return c->journal->tight && collector_rules(c)->retain_tight_ms > 0;
 }
 
 // ---- collect.c

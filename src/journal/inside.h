@@ -93,6 +93,7 @@ struct journal {
     struct rng rng;
     struct interval now;
     enum phase phase;
+    bool tight;     // the store said that it is nearly full
     uint32_t holds; // while not zero nothing is asked of the store
     const char *halt_why;
 

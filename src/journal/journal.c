@@ -23,6 +23,7 @@ void journal_config_defaults(struct journal_config *c)
                   .digest_every = 256,
                   .verify_ms = 60 * 1000,
                   .retain_ms = 3600 * 1000,
+                  .retain_tight_ms = 5 * 60 * 1000,
                   .floor_every_ms = 15 * 60 * 1000,
                   .floor_lag_ms = 3600 * 1000,
                   .snapshot_every = 1024,
@@ -34,6 +35,8 @@ void journal_config_defaults(struct journal_config *c)
 struct journal *journal_new(const struct journal_config *config, const struct fold *fold)
 {
     CHECK(config->rules.retain_ms > config->rules.verify_ms);
+    int64_t tight_ms = config->rules.retain_tight_ms;
+    CHECK(tight_ms == 0 || tight_ms > config->rules.verify_ms);
     CHECK(config->entry_bytes_max <= ENTRY_LEN_MAX);
     CHECK(config->puts_per_second >= 0 && config->puts_per_second <= JOURNAL_PUTS_MAX);
     CHECK(memchr(config->prefix, 0, sizeof config->prefix));

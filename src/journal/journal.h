@@ -28,11 +28,14 @@ struct journal_id {
 // Rules of the fold: every handle of a shard must have the same. The defaults are the product's;
 // tests shrink them.
 struct journal_rules {
-    int64_t session_ttl_ms;  // 24 h
-    uint32_t sessions_max;   // 4096
-    uint32_t digest_every;   // 256 slots; 0: never
-    int64_t verify_ms;       // V, 60 s: how old knowledge of a slot's absence may be
-    int64_t retain_ms;       // R, 1 h: how old a slot must be to be dropped; more than V
+    int64_t session_ttl_ms; // 24 h
+    uint32_t sessions_max;  // 4096
+    uint32_t digest_every;  // 256 slots; 0: never
+    int64_t verify_ms;      // V, 60 s: how old knowledge of a slot's absence may be
+    int64_t retain_ms;      // R, 1 h: how old a slot must be to be dropped; more than V
+    // 5 min: the same while the store is nearly full, and then a snapshot need not be of any age
+    // for the floor to rise to it; more than V. 0: no difference is made.
+    int64_t retain_tight_ms;
     int64_t floor_every_ms;  // 15 min
     int64_t floor_lag_ms;    // 1 h: how old a snapshot must be before the floor rises to it
     uint32_t snapshot_every; // 1024 slots; 0: never

@@ -542,6 +542,7 @@ static void on_snapshot(struct journal *j, const struct response *r)
 void journal_respond(struct journal *j, const struct response *r, struct interval now)
 {
     journal_note_time(j, now);
+    j->tight = r->tight;
     if (asking_is(&j->snap, r->id)) {
         j->snap.open = false;
         on_snapshot(j, r);

@@ -5,6 +5,7 @@
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
 #include "api/inside.h"
+#include "os/clock.h"
 #include "store/file/file.h"
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #define CANNOT_MOUNT 77
 #define BATCH        50
 #define SENDS_MAX    4000 // batches: far more than fit
-#define BODY_LEN     1000
+#define BODY_LEN     4000
 #define LARGE_LEN    ((size_t)1 << 20)
 
 // A child has no test to fail: need_at says what is wrong, and ends it.
@@ -71,6 +72,19 @@ static void take_the_rest(void)
 }
 
 // ---- a handle
+
+// A second instead of minutes.
+static const struct journal_rules quick = {.session_ttl_ms = 86400000,
+                                           .sessions_max = 4096,
+                                           .digest_every = 256,
+                                           .verify_ms = 300,
+                                           .retain_ms = 3600000,
+                                           .retain_tight_ms = 400,
+                                           .floor_every_ms = 1000,
+                                           .floor_lag_ms = 3600000,
+                                           .snapshot_every = 1024,
+                                           .sweep_every_ms = 3600000,
+                                           .orphan_ms = 7200000};
 
 static struct sluice *open_handle(void)
 {
@@ -163,6 +177,47 @@ static void drain_a_full_disk(void)
     sluice_close(s);
 }
 
+static void gets_space_back(void (*take_out)(struct sluice *s, size_t sent))
+{
+    struct sluice *s = open_handle();
+    s->rules = quick;
+    FINE(sluice_queue_create(s, "work", NULL, 0, &error));
+    FINE(sluice_queue_create(s, "other", NULL, 0, &error));
+    size_t sent = fill_with(s, "work");
+    take_the_rest();
+    take_out(s, sent);
+    int64_t give_up = clock_boot_ms() + DEADLINE_MS;
+    struct sluice_error refused = {.message = ""};
+    while (send_batch(s, "other", &refused) != SLUICE_OK) {
+        if (clock_boot_ms() > give_up) (void)printf("# %s\n", refused.message);
+        NEED(clock_boot_ms() <= give_up);
+    }
+    NEED(fill_with(s, "other") > sent / 2);
+    sluice_close(s);
+}
+
+static void process_all(struct sluice *s, size_t sent)
+{
+    NEED(drain(s, "work") == sent);
+}
+
+static void purge_all(struct sluice *s, size_t sent)
+{
+    uint64_t purged = 0;
+    FINE(sluice_queue_purge(s, "work", 0, &purged, &error));
+    NEED(purged == sent);
+}
+
+static void process_and_send_again(void)
+{
+    gets_space_back(process_all);
+}
+
+static void purge_and_send_again(void)
+{
+    gets_space_back(purge_all);
+}
+
 static void in_a_child(void (*work)(void))
 {
     scratch_make(mountpoint);
@@ -188,11 +243,25 @@ static void a_disk_that_the_queues_have_filled_can_be_drained(void **state)
     in_a_child(drain_a_full_disk);
 }
 
+static void processing_gives_space_back_soon(void **state)
+{
+    (void)state;
+    in_a_child(process_and_send_again);
+}
+
+static void purging_gives_space_back_soon(void **state)
+{
+    (void)state;
+    in_a_child(purge_and_send_again);
+}
+
 int main(int argc, char **argv)
 {
     mount_kind = argc > 1 ? argv[1] : "tmpfs";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_disk_that_the_queues_have_filled_can_be_drained),
+        cmocka_unit_test(processing_gives_space_back_soon),
+        cmocka_unit_test(purging_gives_space_back_soon),
     };
     return cmocka_run_group_tests_name("full disk", tests, NULL, NULL);
 }

@@ -69,6 +69,66 @@ static void collection_drops_what_two_snapshots_cover(void **state)
     store_free(s);
 }
 
+// A round, and the entry it asks for.
+static void collect_once(struct rig *r)
+{
+    collector_start(r->collector, rig_store_time(r));
+    rig_settle(r);
+    if (!collector_wants_time(r->collector)) return;
+    uint64_t ticket = ++rig_tickets;
+    journal_touch(r->journal, ticket, TIME_NEVER, rig_store_time(r));
+    rig_settle(r);
+    assert_int_equal(rig_answer_to(r, ticket, NULL), ERR_OK);
+}
+
+static void a_store_that_is_nearly_full_gets_slots_back_sooner_but_not_before_v(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s);
+    for (int i = 0; i < 12; i++)
+        rig_commit(&a, 'x');
+    store_mem_step(s, rig_rules.verify_ms + 1000);
+    rig_tight = true;
+    rig_commit(&a, 'x');
+    collect_once(&a);
+    assert_int_equal(collector_dropped(a.collector), 0);
+    store_mem_step(s, rig_rules.retain_tight_ms - rig_rules.verify_ms);
+    collect_once(&a);
+    rig_tight = false;
+    assert_true(collector_dropped(a.collector) >= 8);
+    assert_int_equal(rig_value_seen_by_a_newcomer(s, 'x'), 13);
+    rig_done(&a);
+    store_free(s);
+}
+
+// Too few slots for a snapshot, and nobody writes: what a floor needs is made, once.
+static void a_store_that_is_nearly_full_gets_an_idle_journal_back(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s);
+    for (int i = 0; i < 3; i++)
+        rig_commit(&a, 'x');
+    rig_tight = true;
+    for (int i = 0; i < 10; i++) {
+        collect_once(&a);
+        store_mem_step(s, rig_rules.verify_ms + 1000);
+    }
+    uint64_t end = journal_slot(a.journal);
+    for (int i = 0; i < 10; i++) {
+        collect_once(&a);
+        store_mem_step(s, rig_rules.verify_ms + 1000);
+    }
+    rig_tight = false;
+    assert_int_equal(journal_slot(a.journal), end);
+    assert_true(end <= 5);
+    assert_true(collector_dropped(a.collector) >= 3);
+    assert_int_equal(rig_value_seen_by_a_newcomer(s, 'x'), 3);
+    rig_done(&a);
+    store_free(s);
+}
+
 // The trap of collection: the sleeper's put creates a slot that was dropped, and the store says
 // "done".
 static void sleeper_that_writes_a_dropped_slot_is_not_fooled(void **state)
@@ -211,6 +271,8 @@ int main(void)
         cmocka_unit_test(newcomer_starts_from_the_newest_snapshot),
         cmocka_unit_test(damaged_snapshot_is_replaced_by_the_one_before),
         cmocka_unit_test(collection_drops_what_two_snapshots_cover),
+        cmocka_unit_test(a_store_that_is_nearly_full_gets_slots_back_sooner_but_not_before_v),
+        cmocka_unit_test(a_store_that_is_nearly_full_gets_an_idle_journal_back),
         cmocka_unit_test(sleeper_that_writes_a_dropped_slot_is_not_fooled),
         cmocka_unit_test(commit_whose_slot_is_gone_is_found_by_its_session),
         cmocka_unit_test(ownership_needs_the_current_epoch_and_a_higher_token),

@@ -10,12 +10,14 @@ const struct journal_rules rig_rules = {.session_ttl_ms = 86400000,
                                         .digest_every = 4,
                                         .verify_ms = 60000,
                                         .retain_ms = 300000,
+                                        .retain_tight_ms = 90000,
                                         .floor_every_ms = 0,
                                         .snapshot_every = 4,
                                         .sweep_every_ms = 600000,
                                         .orphan_ms = 1200000};
 
 enum fold_hold (*rig_holds)(void *ctx, struct bytes name);
+bool rig_tight;
 bool (*rig_grows)(void *ctx, const struct op *op);
 uint64_t rig_tickets; // also makes request ids, which are unique among all handles
 
@@ -74,6 +76,7 @@ void rig_serve(struct rig *r, const struct request *request, enum fate fate)
         response = perform(r->store, request, &r->performance);
     if (fate == FATE_UNAVAILABLE) response.err = ERR_UNAVAILABLE;
     if (fate == FATE_UNKNOWN || fate == FATE_UNKNOWN_APPLIED) response.err = ERR_UNKNOWN;
+    response.tight = rig_tight;
     respond(r, &response);
 }
 

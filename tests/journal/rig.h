@@ -14,6 +14,7 @@
 
 extern const struct journal_rules rig_rules;
 extern enum fold_hold (*rig_holds)(void *ctx, struct bytes name); // of the next rig's fold
+extern bool rig_tight;                                            // what the store says of itself
 extern bool (*rig_grows)(void *ctx, const struct op *op);         // likewise
 extern uint64_t rig_tickets; // also makes request ids, which are unique among all handles
 

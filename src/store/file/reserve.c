@@ -110,7 +110,8 @@ bool disk_spend(struct disk *d, uint64_t need)
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && space_of(d, &s)) {
         uint64_t size = (uint64_t)st.st_size;
         uint64_t part = need + clamp(wanted(d, &s) / SPEND_SHARE, 4096, MARGIN_MAX);
-        gave = d->sys->truncate(fd, (off_t)(size > part ? size - part : 0)) == 0;
+        bool enough = s.free + size >= need; // else it would be given up for nothing
+        gave = enough && d->sys->truncate(fd, (off_t)(size > part ? size - part : 0)) == 0;
         if (gave) (void)d->sys->fsync(fd); // a file system frees blocks when it commits
         atomic_store(&d->reserve.tight, true);
     }
