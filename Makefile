@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount chaos-stop load run demo install format lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount chaos-stop load run demo install hooks format lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,7 @@ deps-lint:
 deps-servers:
 	@tools/deps.sh servers || test "$$CI" != true
 	@tools/deps.sh browser || test "$$CI" != true
+	@tools/deps.sh clients || test "$$CI" != true
 
 deps-peers:
 	@tools/deps.sh peers
@@ -102,6 +103,9 @@ install: deps build-install/build.ninja ## library, command, man pages, completi
 	@meson configure build-install --prefix $(PREFIX)
 	@ninja -C build-install $$(tools/installed-targets build-install)
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
+
+hooks: ## a git hook that checks the message and size of each commit
+	@install -m 755 tools/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
 
 format: deps ## rewrite the sources in the project's layout
 	@tools/sources | xargs -r clang-format -i

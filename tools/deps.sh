@@ -11,6 +11,7 @@ declare -A packages=(
     [lint]="clang-tidy"
     [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus" # the real servers of the tests: S3, TLS, HTTP/2
     [browser]="chromium nodejs npm util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
+    [clients]="golang-go jq nodejs" # the languages of docs/clients.md
     [peers]="beanstalkd rabbitmq-server librabbitmq-dev" # what bench/peers compares with, and a client
 )
 
