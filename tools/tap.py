@@ -31,9 +31,9 @@ class Tap:
         sys.exit(1 if self.failed else 0)
 
 
-def c_files(root, *folders):
-    """The .c and .h files under the folders of root, sorted, as paths relative to root. Git knows which
-    files are ours; without it (a tarball, no git) all of them are."""
+def tracked(root):
+    """The files of the tree, sorted, as paths relative to root. Git knows which files are ours; without it
+    (a tarball, no git) all of them are."""
     command = ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"]
     git = shutil.which("git") and subprocess.run(command, capture_output=True, text=True, check=False)
     if git and git.returncode == 0:
@@ -41,10 +41,13 @@ def c_files(root, *folders):
     else:
         paths = [os.path.relpath(os.path.join(at, name), root)
                  for at, _, names in os.walk(root) for name in names]
+    return sorted({path for path in paths if os.path.exists(os.path.join(root, path))})
+
+
+def c_files(root, *folders):
+    """The .c and .h files under the folders of root."""
     wanted = tuple(folder + "/" for folder in folders)
-    return sorted({path for path in paths
-                   if path.endswith((".c", ".h")) and path.startswith(wanted)
-                   and os.path.exists(os.path.join(root, path))})
+    return [path for path in tracked(root) if path.endswith((".c", ".h")) and path.startswith(wanted)]
 
 
 def read(root, path):
