@@ -503,8 +503,11 @@ def a_store_that_fails_is_no_refusal(sluice):
     with Node(sluice, restore_signals=False) as node:  # SIGXFSZ stays ignored: writing fails, and does not kill
         node.ask("createQueue", 201)
         node.lock()  # the journal's file is there, and grows
-        resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        node.ask("sendMessages", 200, {"messages": [{"body": "x" * 8192}, {"body": "y"}]})
+        # The journal's page can be written, and its segment cannot: neither the record nor zeros in its place.
+        resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
         same(node.ask("sendMessages", 504, {"messages": [{"body": "x"}, {"body": "y"}]})["code"], "UNKNOWN")
+        resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (0, 0))
         detail = node.ask("readyz", 503)["detail"]
         holds("File too large" in detail, f"it says what to look at: {detail}")
 
