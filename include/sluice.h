@@ -70,6 +70,11 @@ struct sluice_options {
     /* Not 0: never ask the node that owns a queue, always write to the store. So does the
      * environment's SLUICE_FORWARD=off. */
     int direct;
+    /* When opening the handle and all its calls shall have ended, counted from sluice_open; 0: no
+     * such end. For a handle that makes a few calls, as a command does: on a bucket whose server
+     * stalls each request has a timeout of its own, and several come one after another. No request
+     * begins later, and none lasts longer. Of a node: not used. */
+    int64_t deadline_ms;
 };
 
 /*

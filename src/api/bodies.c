@@ -49,7 +49,8 @@ struct patience {
 
 static struct patience patience_of(const struct open_queue *q)
 {
-    return (struct patience){clock_boot_ms() + q->handle->timeout_ms, NAP_MIN_MS};
+    return (struct patience){
+        clock_boot_ms() + store_patience_ms(q->handle->store, q->handle->timeout_ms), NAP_MIN_MS};
 }
 
 // Naps if the error may pass and there is time left; false: that is the answer.

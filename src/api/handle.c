@@ -64,6 +64,8 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
                                   const struct sluice_options *options, struct sluice **out,
                                   struct sluice_error *error)
 {
+    if (options && options->deadline_ms > 0)
+        store_set_until(store, clock_boot_ms() + options->deadline_ms);
     struct store *inner = store, *identity = store_identity_take(store, 0);
     int64_t began = clock_boot_ms();
     store = store_meter_take(identity);

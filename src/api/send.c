@@ -531,7 +531,7 @@ enum sluice_code direct_send(struct sluice *s, const char *queue,
     struct trip *trip;
     struct sluice_sent *rows = sent ? sent : memory_zeroed(len + 1, sizeof *rows);
     enum sluice_code code = trip_begin(s, queue, messages, len, request, rows, error, &trip);
-    int64_t give_up = clock_boot_ms() + s->timeout_ms;
+    int64_t give_up = clock_boot_ms() + store_patience_ms(s->store, s->timeout_ms);
     struct timespec nap = {.tv_nsec = ROOM_NAP_MIN_MS * 1000000};
     while (trip && code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
         (void)nanosleep(&nap, NULL);

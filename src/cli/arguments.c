@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GLOBAL_STORE, GLOBAL_JSON, GLOBAL_QUIET, GLOBAL_HELP };
+enum { GLOBAL_STORE, GLOBAL_JSON, GLOBAL_QUIET, GLOBAL_TIMEOUT, GLOBAL_HELP };
 
 const struct cli_option global_options[] = {
     [GLOBAL_STORE] = {.name = "store",
@@ -21,6 +21,13 @@ const struct cli_option global_options[] = {
                               "($XDG_DATA_HOME/sluice where that is set)"},
     [GLOBAL_JSON] = {.name = "json", .help = "one JSON object a line, errors too"},
     [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "no remarks and no progress"},
+    [GLOBAL_TIMEOUT] = {.name = "timeout",
+                        .value = "D",
+                        .kind = OPTION_DURATION,
+                        .min = 1,
+                        .max = (int64_t)24 * 3600 * 1000,
+                        .help = "how long a command that makes a few requests may take on a\n"
+                                "bucket that does not answer; default 1m"},
     [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "this text"},
 };
 const size_t global_options_len = COUNT_OF(global_options);
@@ -85,6 +92,15 @@ static int value_put(const struct cli *cli, const struct cli_option *o, const ch
 
 // ---- one option
 
+static int timeout_put(struct cli *cli, const struct cli_option *o, const char *text)
+{
+    struct cli_value v = {0};
+    if (!value_read(o, text, &v)) return bad_value(cli, o, text);
+    cli->deadline_ms = v.number;
+    cli->deadline_given = true;
+    return 0;
+}
+
 static int global_put(struct parse *p, size_t index, const char *text)
 {
     struct cli *cli = p->cli;
@@ -101,6 +117,8 @@ static int global_put(struct parse *p, size_t index, const char *text)
     case GLOBAL_QUIET:
         cli->quiet = true;
         break;
+    case GLOBAL_TIMEOUT:
+        return timeout_put(cli, &global_options[index], text);
     default:
         cli->help = true;
         break;

@@ -31,6 +31,8 @@ struct cli {
     bool help;                 // the command's help is wanted; main answers that
     bool version;              // --version: main answers that too
     struct patience *patience; // says what is waited for; NULL: silent
+    int64_t deadline_ms;       // when the command shall have ended; 0: no such end
+    bool deadline_given;       // by --timeout
 };
 
 // ---- the command line
@@ -77,6 +79,7 @@ struct command {
     const struct cli_option *options;
     size_t options_len;
     int (*run)(const struct cli *cli, const struct arguments *args); // answers the exit status
+    bool brief; // makes a few requests: it has a deadline without --timeout too
 };
 
 // ---- errors: one sentence on standard error, or one JSON object with --json

@@ -203,6 +203,7 @@ const struct command command_ack = {
     .summary = "Finishes messages: they were processed",
     .details = OUTCOME_KEYS,
     .run = run_ack,
+    .brief = true,
 };
 
 static const struct cli_option fail_options[] = {
@@ -220,6 +221,7 @@ const struct command command_fail = {
     .options = fail_options,
     .options_len = COUNT_OF(fail_options),
     .run = run_fail,
+    .brief = true,
 };
 
 static const struct cli_option release_options[] = {
@@ -238,6 +240,7 @@ const struct command command_release = {
     .options = release_options,
     .options_len = COUNT_OF(release_options),
     .run = run_release,
+    .brief = true,
 };
 
 static const struct cli_option renew_options[] = {
@@ -257,4 +260,5 @@ const struct command command_renew = {
     .options = renew_options,
     .options_len = COUNT_OF(renew_options),
     .run = run_renew,
+    .brief = true,
 };

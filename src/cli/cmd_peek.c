@@ -154,6 +154,7 @@ const struct command command_peek = {
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_peek,
+    .brief = true,
 };
 
 // ---- show
@@ -260,4 +261,5 @@ const struct command command_show = {
         "is finished: body and attempt are null in JSON, whose keys are those of \"receive\"\n"
         "and failures (attempt, at, worker, reason, kind).",
     .run = run_show,
+    .brief = true,
 };

@@ -97,6 +97,7 @@ const struct command command_queue_pause = {
     .summary = "Stops a queue from giving out messages",
     .details = "It still takes messages, and locks that are held stay valid.",
     .run = run_pause,
+    .brief = true,
 };
 
 const struct command command_queue_resume = {
@@ -104,6 +105,7 @@ const struct command command_queue_resume = {
     .words = "NAME",
     .summary = "Lets a paused queue give out messages again",
     .run = run_resume,
+    .brief = true,
 };
 
 const struct command command_queue_purge = {

@@ -90,6 +90,7 @@ const struct command command_queue_create = {
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_create,
+    .brief = true,
 };
 
 const struct command command_queue_set = {
@@ -100,4 +101,5 @@ const struct command command_queue_set = {
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_set,
+    .brief = true,
 };

@@ -185,4 +185,5 @@ const struct command command_queue_show = {
     .details = "JSON keys: queue, id, paused, settings. The settings can be given to\n"
                "\"queue create --config\" again.",
     .run = run_show,
+    .brief = true,
 };

@@ -81,7 +81,9 @@ static int run_receive(const struct cli *cli, const struct arguments *args)
                                  .wait_ms = o[WAIT].number,
                                  .visibility_ms = o[VISIBILITY].number};
     int status = 0;
-    struct sluice *s = cli_open(cli, &status);
+    struct cli waiting = *cli;
+    waiting.deadline_ms += ask.wait_ms;
+    struct sluice *s = cli_open(&waiting, &status);
     if (!s) return status;
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
@@ -116,4 +118,5 @@ const struct command command_receive = {
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_receive,
+    .brief = true,
 };

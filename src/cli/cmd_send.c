@@ -169,8 +169,9 @@ static int send_what_is_asked(struct sending *sending, const struct arguments *a
         input = cli_read_all(sending->cli, "-", "BODY", BODY_BYTES_MAX, &len, &status);
         if (!input) return status;
     }
-    sending->s =
-        sending->create ? cli_open_making(sending->cli, &status) : cli_open(sending->cli, &status);
+    struct cli own = *sending->cli;
+    if (lines->given) own.deadline_ms = 0; // however long the file is
+    sending->s = sending->create ? cli_open_making(&own, &status) : cli_open(&own, &status);
     if (sending->s && lines->given)
         status = send_lines(sending, lines->texts[0]);
     else if (sending->s)
@@ -201,4 +202,5 @@ const struct command command_send = {
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_send,
+    .brief = true,
 };

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BRIEF_MS 60000
+
 // An error in the very first option is to be JSON too when --json comes later.
 static bool wants_json(int argc, char **argv)
 {
@@ -28,7 +30,13 @@ static int run_command(struct cli *cli, const struct command *command, size_t ar
                            "no store is named and there is no home folder for the default one; "
                            "give --store or SLUICE_STORE");
     } else if (status == 0) {
-        status = command->run(cli, &args);
+        if (command->brief && !cli->deadline_given) cli->deadline_ms = BRIEF_MS;
+        if (!command->brief && cli->deadline_given)
+            status = cli_usage(cli, "--timeout",
+                               "\"%s\" takes no --timeout: it may make any number of requests",
+                               command->name);
+        else
+            status = command->run(cli, &args);
     }
     arguments_done(&args);
     return status;

@@ -92,8 +92,9 @@ static struct sluice *open_url(const struct cli *cli, const char *url, int *stat
 {
     struct sluice *s = NULL;
     struct sluice_error error = {0};
+    struct sluice_options options = {.deadline_ms = cli->deadline_ms};
     patience_expect(cli, 0);
-    enum sluice_code code = sluice_open(url, NULL, &s, &error);
+    enum sluice_code code = sluice_open(url, &options, &s, &error);
     patience_expect(cli, 0);
     if (code == SLUICE_OK) return s;
     *status = cli_fail(cli, &error);

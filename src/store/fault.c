@@ -359,11 +359,8 @@ static const struct store_ops fault_ops = {
 struct store *store_fault_take(struct store *inner, const struct fault_options *options)
 {
     struct fault *f = NEW(struct fault);
-    store_init(&f->base, &fault_ops);
+    store_init_around(&f->base, &fault_ops, inner);
     f->inner = inner;
-    f->base.puts_per_second = inner->puts_per_second;
-    f->base.far = inner->far;
-    f->base.slew_ppm = inner->slew_ppm;
     f->options = *options;
     rng_init(&f->rng, options->seed);
     (void)pthread_mutex_init(&f->lock, NULL);

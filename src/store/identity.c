@@ -298,10 +298,7 @@ static const struct store_ops identity_ops = {
 struct store *store_identity_take(struct store *inner, int64_t fresh_ms)
 {
     struct identity *me = NEW(struct identity);
-    store_init(&me->base, &identity_ops);
-    me->base.puts_per_second = inner->puts_per_second;
-    me->base.far = inner->far;
-    me->base.slew_ppm = inner->slew_ppm;
+    store_init_around(&me->base, &identity_ops, inner);
     me->inner = inner;
     me->fresh_ms = fresh_ms > 0 ? fresh_ms : IDENTITY_FRESH_MS;
     (void)pthread_mutex_init(&me->lock, NULL);

@@ -202,10 +202,7 @@ static const struct store_ops meter_ops = {
 struct store *store_meter_take(struct store *inner)
 {
     struct meter *m = NEW(struct meter);
-    store_init(&m->base, &meter_ops);
-    m->base.puts_per_second = inner->puts_per_second;
-    m->base.far = inner->far;
-    m->base.slew_ppm = inner->slew_ppm;
+    store_init_around(&m->base, &meter_ops, inner);
     m->inner = inner;
     m->slow_ns = INT64_MAX;
     (void)pthread_mutex_init(&m->lock, NULL);

@@ -49,7 +49,7 @@ static bool worth_again(enum err e)
 static enum err create(struct store *s, const char *key, struct bytes body, bool *unsure,
                        struct store_answer *a)
 {
-    int64_t end = clock_boot_ms() + PROBE_END_MS;
+    int64_t end = clock_boot_ms() + store_patience_ms(s, PROBE_END_MS);
     enum err e = store_put_new(s, key, body, a);
     for (int i = 0; worth_again(e) && i < PROBE_TRIES && clock_boot_ms() < end; i++) {
         *unsure |= e == ERR_UNKNOWN;
@@ -61,7 +61,7 @@ static enum err create(struct store *s, const char *key, struct bytes body, bool
 
 static enum err fetch(struct store *s, const char *key, struct store_answer *a)
 {
-    int64_t end = clock_boot_ms() + PROBE_END_MS;
+    int64_t end = clock_boot_ms() + store_patience_ms(s, PROBE_END_MS);
     enum err e = store_get(s, key, 0, SIZE_MAX, a);
     for (int i = 0; worth_again(e) && i < PROBE_TRIES && clock_boot_ms() < end; i++) {
         probe_pause(i);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "os/clock.h"
 #include "store/backend.h"
 
 #include <stdarg.h>
@@ -274,9 +275,32 @@ void store_init(struct store *s, const struct store_ops *ops)
 {
     s->ops = ops;
     s->puts_per_second = 0;
+    s->until_ms = INT64_MAX;
     s->far = false;
     s->slew_ppm = 0;
     fork_guard_init(&s->guard);
+}
+
+void store_init_around(struct store *s, const struct store_ops *ops, const struct store *inner)
+{
+    store_init(s, ops);
+    s->puts_per_second = inner->puts_per_second;
+    s->until_ms = inner->until_ms;
+    s->far = inner->far;
+    s->slew_ppm = inner->slew_ppm;
+}
+
+void store_set_until(struct store *s, int64_t until_ms)
+{
+    s->until_ms = until_ms;
+}
+
+int64_t store_patience_ms(const struct store *s, int64_t ms)
+{
+    if (s->until_ms == INT64_MAX) return ms;
+    int64_t left = s->until_ms - clock_boot_ms();
+    if (left < 1) left = 1;
+    return left < ms ? left : ms;
 }
 
 int64_t store_puts_per_second(const struct store *s)

@@ -192,7 +192,15 @@ struct store {
     struct fork_guard guard;
     int64_t puts_per_second; // how many writes may be spent; 0: any number
     uint32_t slew_ppm;
+    int64_t until_ms; // no request after this, clock_boot_ms; INT64_MAX: no end
     bool far;
 };
 
+// Right after it was opened: where a request is a network away, none begins after until_ms
+// (clock_boot_ms), and none lasts longer. It is UNAVAILABLE then.
+void store_set_until(struct store *s, int64_t until_ms);
+// The lesser of ms from now and what is left until then; at least 1.
+int64_t store_patience_ms(const struct store *s, int64_t ms);
+// A wrapper has what its inner store says of itself.
+void store_init_around(struct store *s, const struct store_ops *ops, const struct store *inner);
 void store_init(struct store *s, const struct store_ops *ops);

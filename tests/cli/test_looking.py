@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """peek, show, stats, events, audit, doctor: looking, without touching."""
-import http.client
-import http.server
 import json
 import os
 import signal
 import struct
 import termios
-import threading
 import time
-import urllib.parse
 
 import objects
+from between import Between, between
 from harness import (CLOCK_MS, CORRUPT, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, STATS_KEYS,
                      case, contains, holds, keys_of, main, on_a_store, same, until)
 from terminal import Terminal, on_terminal
@@ -473,46 +470,18 @@ def doctor_warns_of_a_queue_without_a_journal(sluice):
     contains(line["detail"], "its journal is empty")
 
 
-class Garbling(http.server.BaseHTTPRequestHandler):
-    """Hands requests on to the S3 server, but for the one about versions, whose answer it makes up."""
-    protocol_version = "HTTP/1.1"
-
-    def hand_on(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if "versioning" in self.path:
-            status, headers, answer = 200, [], b"<html>somebody else's page</html>"
-        else:
-            line = http.client.HTTPConnection(urllib.parse.urlsplit(os.environ["AWS_ENDPOINT_URL_S3"]).netloc)
-            line.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self.headers.items():
-                line.putheader(name, value)
-            line.endheaders(body)
-            got = line.getresponse()
-            status, headers, answer = got.status, got.getheaders(), got.read()
-            line.close()
-        self.send_response_only(status)
-        for name, value in headers:
-            if name.lower() not in ("content-length", "connection", "transfer-encoding"):
-                self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    do_GET = do_PUT = do_POST = do_DELETE = hand_on
-
-    def log_message(self, *words):
-        pass
+class Garbling(Between):
+    """Its answer about versions cannot be read."""
+    def before(self):
+        return (200, [], b"<html>somebody else's page</html>") if "versioning" in self.path else None
 
 
 if ON_S3:
     @case
     def doctor_goes_on_when_the_versioning_answer_cannot_be_read(sluice):
         sluice.create("tasks")
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Garbling) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            env = {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{server.server_port}"}
+        with between(Garbling) as env:
             lines = {line["check"]: line for line in sluice.ok("doctor", "--json", env=env).lines()}
-            server.shutdown()
         same(lines["versioning"]["result"], "warning")
         contains(lines["versioning"]["detail"], "does not say whether it keeps versions")
         same((lines["probe"]["result"], "queue tasks" in lines), ("passed", True))

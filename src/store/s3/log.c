@@ -142,7 +142,8 @@ static enum err look(struct s3_client *c, const char *key, int64_t wait_ms, stru
     s3_exchange_init(&x, S3_READ, "HEAD", key);
     enum err e = s3_begin(c, &x, a);
     if (e) return e;
-    if (wait_ms + WAIT_ANSWER_MS < c->timeout_ms) x.call.timeout_ms = wait_ms + WAIT_ANSWER_MS;
+    int64_t most_ms = wait_ms + WAIT_ANSWER_MS;
+    if (most_ms < x.call.timeout_ms) x.call.timeout_ms = most_ms;
     http_do(c->http, &x.call);
     s3_conclude(c, &x, a);
     e = s3_explain(&x, a);

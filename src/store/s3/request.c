@@ -160,17 +160,21 @@ static void build(struct s3_client *c, struct s3_exchange *x, int64_t now_ms)
     x->call.method = x->method;
     x->call.url = text_of(&x->url);
     x->call.body = x->body;
-    x->call.timeout_ms = c->timeout_ms;
+    x->call.timeout_ms = store_patience_ms(c->store, c->timeout_ms);
     x->call.body_max = x->body_max;
 }
 
 enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
 {
     int64_t now_boot = clock_boot_ms();
+    if (now_boot >= c->store->until_ms)
+        return answer_refuse(a, ERR_UNAVAILABLE,
+                             "the time for this command was up before %.100s was asked for",
+                             x->key ? x->key : "the bucket");
     (void)pthread_mutex_lock(&c->lock);
     int64_t start = s3_pace_admit(&c->pace, now_boot);
     (void)pthread_mutex_unlock(&c->lock);
-    if (start - now_boot > c->timeout_ms)
+    if (start - now_boot > store_patience_ms(c->store, c->timeout_ms))
         return answer_refuse(a, ERR_UNAVAILABLE,
                              "the store asks for fewer requests, and others are waiting already");
     s3_pause(start - now_boot);
@@ -364,14 +368,16 @@ static int64_t try_ms(const struct s3_client *c, const struct s3_exchange *x, in
 {
     bool repeatable = x->ask != S3_CREATE && x->ask != S3_WRITE;
     int64_t left = end_ms - clock_boot_ms();
-    if (!repeatable) return tries == 1 ? c->timeout_ms : left > 0 ? left : 1;
+    if (!repeatable && tries == 1) return store_patience_ms(c->store, c->timeout_ms);
+    if (!repeatable) return left > 0 ? left : 1;
     if (tries <= 2 && left > 6) left /= 4 - tries;
     return left > 0 ? left : 1;
 }
 
 enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
 {
-    int64_t end_ms = clock_boot_ms() + c->timeout_ms; // no try starts later
+    int64_t end_ms =
+        clock_boot_ms() + store_patience_ms(c->store, c->timeout_ms); // no try starts later
     x->clock_set = x->keys_changed = x->moved = x->repeated = false;
     for (int tries = 1;; tries++) {
         enum err e = s3_begin(c, x, a);

@@ -26,6 +26,7 @@ struct s3_client {
     struct s3_credentials *credentials;
     int64_t (*wall_ms)(void);
     int64_t timeout_ms;
+    const struct store *store;    // whose until_ms bounds every exchange
     char base[S3_PREFIX_MAX + 2]; // in front of every key: "prefix/" or ""
     pthread_mutex_t lock;         // guards what follows
     struct s3_place place;

@@ -388,6 +388,7 @@ enum err store_s3_open(const char *url, const struct s3_options *options, struct
     }
     s3_logs_init(&me->logs);
     store_init(&me->base, &s3_ops);
+    c->store = &me->base;
     me->base.puts_per_second = parsed.puts_per_second;
     me->base.far = true;
     me->pid = getpid();

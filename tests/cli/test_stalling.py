@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bucket whose server stalls: one deadline for the whole command."""
+import threading
+import time
+
+from between import Between, between
+from harness import UNAVAILABLE, case, contains, holds, main, same
+
+UNKNOWN = 8
+SLOW = 4         # seconds for each answer
+DEADLINE = 6     # seconds; longer than one answer, shorter than all that a command needs
+AT_MOST = 20     # seconds, on a busy machine; the answers of a send take longer
+COMMANDS = (["send", "tasks", "x"], ["receive", "tasks"], ["peek", "tasks"], ["queue", "create", "other"],
+            ["ack", "tasks", "0-1-1-1"])
+
+
+class Slow(Between):
+    """Each answer takes its time, none of them too long."""
+    def before(self):
+        time.sleep(SLOW)
+
+
+class Silent(Between):
+    """No answer comes."""
+    over = threading.Event()
+
+    def before(self):
+        Silent.over.wait(120)
+        return 503, [], b""
+
+
+def ends_in_time(sluice, env, words):
+    began = time.monotonic()
+    result = sluice.run("--timeout", f"{DEADLINE}s", *words, env=env)
+    took = time.monotonic() - began
+    holds(result.status in (UNAVAILABLE, UNKNOWN), str(result))
+    holds(took < AT_MOST, f"{words} took {took:.1f} s")
+
+
+@case
+def requests_that_are_slow_one_after_another_share_one_deadline(sluice):
+    sluice.create("tasks")
+    with between(Slow) as env:
+        for words in COMMANDS[:4]:
+            ends_in_time(sluice, env, words)
+
+
+@case
+def a_server_that_does_not_answer_costs_no_more_than_the_deadline(sluice):
+    sluice.create("tasks")
+    with between(Silent) as env:
+        for words in COMMANDS:
+            ends_in_time(sluice, env, words)
+        Silent.over.set()
+
+
+@case
+def a_command_that_may_take_any_time_refuses_the_option(sluice):
+    result = sluice.run("--timeout", "5s", "stats")
+    same(result.status, 2, str(result))
+    contains(result.err, "takes no --timeout")
+
+
+main()
