@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lives exactly where. machine_needs may say yes for slots beside those of a live message:
 // that keeps a slot too long, which does no harm. To believe what was read from a slot is another
-// matter: a slot that was needed by nobody may have been dropped and created again, also if it lies
+// matter: a slot that no message needed may have been dropped and created again, also if it lies
 // beside one that is needed now. The answers here are exact, and final when they are no.
 #include "base/check.h"
 #include "queue/state.h"

@@ -133,7 +133,7 @@ void draw_life(struct world *w)
     life->stale_every_ms = maybe(rng, 8000, SECOND, 8 * SECOND);
     life->operate_every_ms = maybe(rng, 5000, 6 * SECOND, 40 * SECOND);
     if (w->mix.own_every_ms == 0 && rng_chance(rng, 4000)) w->mix.own_every_ms = 20 * SECOND;
-    if (rng_chance(rng, 1500)) { // nobody owns for long, and former owners wait for nobody
+    if (rng_chance(rng, 1500)) { // owners change often, and former ones do not wait
         w->mix.own_every_ms = 700;
         w->mix.courtesy_ms = w->mix.courtesy_live_ms = 0;
     }

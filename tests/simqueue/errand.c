@@ -76,9 +76,9 @@ void errand_put_outcome(struct world *w, const struct errand *a, const struct no
                             .reason = bytes_str(a->kind == OP_FAIL ? reason : ""),
                             .count = a->refs_len,
                             .refs = buf_bytes(&refs)};
-    bool elsewhere = a->foreign && a->seed[0] % 2; // another queue's, or another shard's
-    if (a->foreign && !elsewhere) op.queue.bytes[0] ^= 1;
-    if (elsewhere) op.shard ^= 1;
+    bool sibling = a->foreign && a->seed[0] % 2; // another queue's, or another shard's
+    if (a->foreign && !sibling) op.queue.bytes[0] ^= 1;
+    if (sibling) op.shard ^= 1;
     outcome_encode(out, &op);
 }
 

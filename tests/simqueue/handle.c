@@ -82,7 +82,7 @@ void node_start(struct world *w, struct node *n)
     configure(w, n, &config);
     h->shard = shard_new(&config);
     h->events_at = 0;
-    h->passes_on = false;
+    h->passes_on = h->finishes = false;
     n->journal = shard_journal(h->shard);
     if (n->index < w->mix.collectors) n->collector = collector_new(n->journal);
     trace_line(&w->trace, w->now, "n%u.%u starts on lane %u", n->index, n->life, h->lane);

@@ -96,7 +96,11 @@ bool life_drains(const struct world *w)
 static void on_slot_made(void *ctx, uint64_t slot, struct bytes body)
 {
     struct ghost *g = ctx;
-    g->world->life->lanes[g->lane].finished = false; // there is something again
+    struct life *life = g->world->life;
+    life->lanes[g->lane].finished =
+        false; // there is something again, which a round may have missed
+    for (uint32_t i = 0; i < g->world->mix.nodes; i++)
+        if (life->handles[i].lane == g->lane) life->handles[i].finishes = false;
     ghost_slot_made(g, slot, body);
 }
 
@@ -248,9 +252,12 @@ static void on_collect(struct world *w, const struct world_event *e)
     world_every(w, w->mix.collect_every_ms, EVENT_COLLECT, e->a);
     if (!n->up || !journal_is_ready(n->journal)) return;
     trace_line(&w->trace, w->now, "n%u.%u collects", n->index, n->life);
-    if (machine_deleted(shard_machine(w->life->handles[e->a].shard))) {
-        if (collector_finished(n->collector)) lane_of(w, n)->finished = true;
+    struct handle *h = &w->life->handles[e->a];
+    if (machine_deleted(shard_machine(h->shard))) {
+        // A listing that lags hides slots: only a round of the healed phase saw all of them.
+        if (h->finishes && collector_finished(n->collector)) lane_of(w, n)->finished = true;
         collector_finish(n->collector, node_now(n));
+        h->finishes = life_drains(w);
     } else {
         collector_start(n->collector, node_now(n));
     }

@@ -47,7 +47,8 @@ struct handle {
     uint32_t lane;
     uint32_t pen;     // of its writer
     size_t events_at; // I9: the next event it has to tell
-    bool passes_on;   // somebody was told of a message and does not come for it
+    bool finishes;    // its collector began a round for a deleted queue after the faults ceased
+    bool passes_on;   // a watcher was told of a message and claims nothing
 };
 
 // A writer id and whose it is.
@@ -67,8 +68,8 @@ enum errand_what {
     ERRAND_OWN,
     ERRAND_FETCH,
     ERRAND_ARRIVE,
-    ERRAND_AWAIT, // something to claim, as who receives from several shards does
-    ERRAND_RECALL // what a receive brought, as the same does before it asks another shard
+    ERRAND_AWAIT, // something to claim, as a receive over several shards does
+    ERRAND_RECALL // what a receive brought, as it does before it asks another shard
 };
 
 // Submissions of one ask through one handle.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A writer that slept since before a slot was taken: when the slot has been dropped, its entry gets
 // there after all. The wire's late writes do that too, but seldom with a message in them, and
-// seldom where anybody looks.
+// seldom where a fetch looks.
 #include "base/check.h"
 #include "check.h"
 #include "journal/entry.h"
@@ -20,7 +20,7 @@ static void put_entry(struct world *w, const struct entry *was, struct buf *out)
     buf_init(&payload, 1 << 12);
     send_begin(&payload, &(struct request_id){{0}});
     for (uint32_t i = 0; i < 3; i++)
-        send_add(&payload, &(struct message){.body = bytes_str("a message nobody sent")});
+        send_add(&payload, &(struct message){.body = bytes_str("a message of no sender")});
     send_end(&payload, 0, 3);
     struct op op = {.kind = OP_SEND, .payload = buf_bytes(&payload)};
     struct entry e = *was;
@@ -33,7 +33,7 @@ static void put_entry(struct world *w, const struct entry *was, struct buf *out)
     entry_encode(&e, out);
 }
 
-// Somebody looks for what was there.
+// A client fetches the message that was there.
 static void look_there(struct world *w, struct lane *l, uint64_t slot)
 {
     for (uint64_t i = 0; i < l->ghost.rows_len; i++) {
