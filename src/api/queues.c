@@ -249,8 +249,7 @@ static enum err open_desk(struct open_queue *q, uint32_t shard, bool events, str
                                  .moves_letters = !events,
                                  .totals = events ? NULL : &q->handle->totals,
                                  .no_courtesy = q->handle->no_courtesy,
-                                 .patience_ms =
-                                     store_patience_ms(q->handle->store, q->handle->timeout_ms)};
+                                 .patience_ms = q->handle->timeout_ms};
     memcpy(config.id.queue, q->row.id.bytes, sizeof config.id.queue);
     memcpy(config.queue, q->row.name, sizeof config.queue);
     return desk_open(q->handle->store, &config, out);

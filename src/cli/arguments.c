@@ -27,7 +27,7 @@ const struct cli_option global_options[] = {
                         .min = 1,
                         .max = (int64_t)24 * 3600 * 1000,
                         .help = "how long a command that makes a few requests may take on a\n"
-                                "bucket that does not answer; default 1m"},
+                                "bucket that does not answer; default 2m"},
     [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "this text"},
 };
 const size_t global_options_len = COUNT_OF(global_options);

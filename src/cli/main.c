@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BRIEF_MS 60000
+#define BRIEF_MS 120000
 
 // An error in the very first option is to be JSON too when --json comes later.
 static bool wants_json(int argc, char **argv)

@@ -23,9 +23,9 @@ struct desk {
     struct shard *shard;
     struct collector *collector;
     struct driver *driver;
-    struct desk_call *follower; // waits for events or the tail
-    uint64_t collected_at;      // the snapshot after which a round of collection was started
-    int64_t patience_ms;
+    struct desk_call *follower;      // waits for events or the tail
+    uint64_t collected_at;           // the snapshot after which a round of collection was started
+    int64_t timeout_ms, patience_ms; // of a call; of the one that has just begun
     char log[JOURNAL_PREFIX_MAX + 8];
     struct watcher *watcher;
     enum watch watched;    // what it was told: whether somebody waits for what others may send
@@ -210,7 +210,7 @@ enum err desk_open(struct store *s, const struct desk_config *config, struct des
     struct desk *d = NEW(struct desk);
     d->store = s;
     d->id = config->id;
-    d->patience_ms = config->patience_ms != 0 ? config->patience_ms : PATIENCE_MS;
+    d->timeout_ms = config->patience_ms != 0 ? config->patience_ms : PATIENCE_MS;
     (void)snprintf(d->log, sizeof d->log, "%s/log", shard.journal.prefix);
     d->shard = shard_new(&shard);
     d->collector = collector_new(shard_journal(d->shard));
@@ -237,6 +237,7 @@ static enum err call_begin(struct desk *d, struct desk_call *c, struct desk_answ
     if (a) desk_answer_clear(a);
     enum err err = driver_enter(d->driver, &c->waiter);
     if (!err) *now = driver_now(d->driver);
+    if (!err) d->patience_ms = driver_patience_ms(d->driver, d->timeout_ms);
     return err;
 }
 

@@ -118,6 +118,15 @@ struct interval driver_now(struct driver *d)
     return store_clock_now(&d->clock, clock_boot_ms());
 }
 
+// Patience ends when the earliest moment that it can be now is past it. Where the clock is known to
+// within seconds, that is seconds late; the store's deadline does not wait for them.
+int64_t driver_patience_ms(struct driver *d, int64_t ms)
+{
+    int64_t left = store_patience_ms(d->store, ms);
+    struct interval now = driver_now(d);
+    return left < ms ? left - (now.hi - now.lo) : ms;
+}
+
 static void told_add(struct driver *d, struct waiter *w)
 {
     w->next = NULL;

@@ -53,6 +53,8 @@ struct waiter {
 // Takes the lock and enters w; ERR_INVALID, and nothing taken, in a child of fork.
 MUST_USE enum err driver_enter(struct driver *d, struct waiter *w);
 struct interval driver_now(struct driver *d); // under the lock
+// How long a call that begins now may take, of ms at most, added to now.hi. Under the lock.
+int64_t driver_patience_ms(struct driver *d, int64_t ms);
 // Under the lock: performs requests and sleeps until driver_wake was called for w; releases the
 // lock.
 void driver_wait(struct driver *d, struct waiter *w);

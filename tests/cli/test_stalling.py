@@ -45,6 +45,26 @@ def requests_that_are_slow_one_after_another_share_one_deadline(sluice):
             ends_in_time(sluice, env, words)
 
 
+class Late(Between):
+    """Quick, but for entries of the journal, which it takes in and does not answer for."""
+    over = threading.Event()
+
+    def before(self):
+        if self.command == "PUT" and "/log/" in self.path:
+            Late.over.wait(120)
+
+
+@case
+def a_send_whose_answer_is_late_is_unknown_at_the_deadline(sluice):
+    sluice.create("tasks")
+    with between(Late) as env:
+        began = time.monotonic()
+        result = sluice.run("--timeout", f"{DEADLINE}s", "send", "tasks", "x", env=env)
+        same(result.status, UNKNOWN, str(result))
+        holds(time.monotonic() - began < AT_MOST, "the command took too long")
+        Late.over.set()
+
+
 @case
 def a_server_that_does_not_answer_costs_no_more_than_the_deadline(sluice):
     sluice.create("tasks")
