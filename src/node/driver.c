@@ -115,6 +115,8 @@ static void wake_all(struct waiter *roused)
 
 struct interval driver_now(struct driver *d)
 {
+    int64_t now_ms;
+    if (store_tell_time(d->store, &now_ms)) return (struct interval){now_ms, now_ms};
     return store_clock_now(&d->clock, clock_boot_ms());
 }
 
@@ -427,7 +429,6 @@ enum err driver_open(struct store *s, struct crew *crew, const struct steps *ste
 {
     struct driver *d = NEW(struct driver);
     d->store = s;
-    d->clock.slew_ppm = store_slew_ppm(s);
     d->steps = *steps;
     fork_guard_init(&d->guard);
     (void)pthread_mutex_init(&d->lock, NULL);

@@ -28,6 +28,8 @@ struct visit {
 
 static struct interval now(const struct visit *v)
 {
+    int64_t now_ms;
+    if (store_tell_time(v->store, &now_ms)) return (struct interval){now_ms, now_ms};
     return store_clock_now(&v->clock, clock_boot_ms());
 }
 
@@ -107,7 +109,6 @@ enum err finish_shard(struct store *s, const struct desk_config *config, bool (*
     struct shard_config shard;
     desk_shard_config(s, config, &shard);
     struct visit v = {.store = s, .stop = stop, .ctx = ctx, .until = clock_boot_ms() + PATIENCE_MS};
-    v.clock.slew_ppm = store_slew_ppm(s);
     v.shard = shard_new(&shard);
     v.collector = collector_new(shard_journal(v.shard));
     performance_init(&v.performance);

@@ -21,20 +21,20 @@
 // thousands of roundings would add up to more than the drift they stand for. Threads note their
 // answers in any order, so that moment may lie ahead.
 // One millisecond covers the rounding.
-static int64_t slack(const struct store_clock *c, const struct clock_bound *b, int64_t local)
+static int64_t slack(const struct clock_bound *b, int64_t local)
 {
     int64_t elapsed = local - b->measured;
-    return (elapsed < 0 ? -elapsed : elapsed) * (DRIFT_PPM + c->slew_ppm) / 1000000 + 1;
+    return (elapsed < 0 ? -elapsed : elapsed) * DRIFT_PPM / 1000000 + 1;
 }
 
 static int64_t lo_at(const struct store_clock *c, int64_t local)
 {
-    return c->lo.offset - slack(c, &c->lo, local);
+    return c->lo.offset - slack(&c->lo, local);
 }
 
 static int64_t hi_at(const struct store_clock *c, int64_t local)
 {
-    return c->hi.offset + slack(c, &c->hi, local);
+    return c->hi.offset + slack(&c->hi, local);
 }
 
 // How far the bounds are from having a moment in common.

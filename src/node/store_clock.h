@@ -21,8 +21,7 @@ struct store_clock {
         int64_t lo, hi; // what one answer said that contradicts all others
         bool there;
     } doubt;
-    uint32_t slew_ppm; // store_slew_ppm
-    int64_t lag;       // a Date may be so old when it is sent: 0 until a store is caught at it
+    int64_t lag; // a Date may be so old when it is sent: 0 until a store is caught at it
     bool known;
 };
 

@@ -332,6 +332,11 @@ static bool fault_concern(struct store *s, enum store_concern what, char why[sta
     return store_concern(fault_of(s)->inner, what, why);
 }
 
+static bool fault_tell_time(struct store *s, int64_t *now_ms)
+{
+    return store_tell_time(fault_of(s)->inner, now_ms);
+}
+
 static enum err fault_room(struct store *s, uint64_t bytes, struct store_answer *a)
 {
     return store_room(fault_of(s)->inner, bytes, a);
@@ -354,6 +359,7 @@ static const struct store_ops fault_ops = {
     .is_dead = fault_is_dead,
     .concern = fault_concern,
     .room = fault_room,
+    .tell_time = fault_tell_time,
 };
 
 struct store *store_fault_take(struct store *inner, const struct fault_options *options)

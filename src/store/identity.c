@@ -262,6 +262,11 @@ static bool identity_concern(struct store *s, enum store_concern what,
     return store_concern(identity_of(s)->inner, what, why);
 }
 
+static bool identity_tell_time(struct store *s, int64_t *now_ms)
+{
+    return store_tell_time(identity_of(s)->inner, now_ms);
+}
+
 static enum err identity_room(struct store *s, uint64_t bytes, struct store_answer *a)
 {
     return HAND_ON(store_room(identity_of(s)->inner, bytes, a));
@@ -293,6 +298,7 @@ static const struct store_ops identity_ops = {
     .is_dead = identity_is_dead,
     .concern = identity_concern,
     .room = identity_room,
+    .tell_time = identity_tell_time,
 };
 
 struct store *store_identity_take(struct store *inner, int64_t fresh_ms)

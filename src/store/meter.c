@@ -175,6 +175,11 @@ static bool meter_concern(struct store *s, enum store_concern what, char why[sta
     return store_concern(meter_of(s)->inner, what, why);
 }
 
+static bool meter_tell_time(struct store *s, int64_t *now_ms)
+{
+    return store_tell_time(meter_of(s)->inner, now_ms);
+}
+
 static enum err meter_room(struct store *s, uint64_t bytes, struct store_answer *a)
 {
     return store_room(meter_of(s)->inner, bytes, a);
@@ -197,6 +202,7 @@ static const struct store_ops meter_ops = {
     .is_dead = meter_is_dead,
     .concern = meter_concern,
     .room = meter_room,
+    .tell_time = meter_tell_time,
 };
 
 struct store *store_meter_take(struct store *inner)

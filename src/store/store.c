@@ -277,7 +277,6 @@ void store_init(struct store *s, const struct store_ops *ops)
     s->puts_per_second = 0;
     s->until_ms = INT64_MAX;
     s->far = false;
-    s->slew_ppm = 0;
     fork_guard_init(&s->guard);
 }
 
@@ -287,7 +286,6 @@ void store_init_around(struct store *s, const struct store_ops *ops, const struc
     s->puts_per_second = inner->puts_per_second;
     s->until_ms = inner->until_ms;
     s->far = inner->far;
-    s->slew_ppm = inner->slew_ppm;
 }
 
 void store_set_until(struct store *s, int64_t until_ms)
@@ -313,9 +311,9 @@ bool store_is_far(const struct store *s)
     return s->far;
 }
 
-uint32_t store_slew_ppm(const struct store *s)
+bool store_tell_time(struct store *s, int64_t *now_ms)
 {
-    return s->slew_ppm;
+    return s->ops->tell_time && fork_guard_same(&s->guard) && s->ops->tell_time(s, now_ms);
 }
 
 void store_rest(struct store *s, const char *log)

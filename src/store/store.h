@@ -151,9 +151,9 @@ int64_t store_puts_per_second(const struct store *s);
 // writers who propose at the same time all pay for it.
 bool store_is_far(const struct store *s);
 
-// How much faster or slower the store lets its time pass than its clock does, to follow another, in
-// parts of a million; 0: it does not.
-uint32_t store_slew_ppm(const struct store *s);
+// The store's time now, without a request: where the store's clock is this machine's. False: only
+// answers tell it. Its clock may run faster or slower than the machine's to follow another one.
+bool store_tell_time(struct store *s, int64_t *now_ms);
 
 // What a backend fills in. s is its own struct, whose first member is struct store, set up by
 // store_init. The calls above have checked keys, sizes and limits and cleared the answer; a backend
@@ -185,14 +185,14 @@ struct store_ops {
     bool (*concern)(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
     enum err (*moved)(struct store *s, struct store_answer *a);
     enum err (*room)(struct store *s, uint64_t bytes, struct store_answer *a);
+    bool (*tell_time)(struct store *s, int64_t *now_ms);
 };
 
 struct store {
     const struct store_ops *ops;
     struct fork_guard guard;
     int64_t puts_per_second; // how many writes may be spent; 0: any number
-    uint32_t slew_ppm;
-    int64_t until_ms; // no request after this, clock_boot_ms; INT64_MAX: no end
+    int64_t until_ms;        // no request after this, clock_boot_ms; INT64_MAX: no end
     bool far;
 };
 

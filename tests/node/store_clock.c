@@ -233,27 +233,9 @@ static void nobody_may_ask_before_the_first_answer(void **state)
     assert_true(aborts(ask_before_any_answer));
 }
 
-// One that follows another clock runs up to slew_ppm faster or slower for as long as it takes.
-static void a_store_that_slews_stays_within_the_interval(void **state)
-{
-    (void)state;
-    for (int sign = -1; sign <= 1; sign += 2) {
-        struct store_clock c = {.slew_ppm = 5000};
-        for (int64_t local = 1000; local < 3600 * 1000; local += local % 7 * 3000 + 500) {
-            int64_t store = 1000000 + local + sign * (local / 200);
-            if (c.known) {
-                struct interval now = store_clock_now(&c, local);
-                assert_true(now.lo <= store && store <= now.hi);
-            }
-            store_clock_note(&c, local, local, (struct interval){store, store});
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_store_that_slews_stays_within_the_interval),
         cmocka_unit_test(first_answer_bounds_the_clock),
         cmocka_unit_test(each_answer_narrows_the_interval),
         cmocka_unit_test(drift_widens_what_is_known),

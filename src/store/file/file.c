@@ -313,6 +313,12 @@ static bool file_concern(struct store *s, enum store_concern what, char why[stat
     }
 }
 
+static bool file_tell_time(struct store *s, int64_t *now_ms)
+{
+    *now_ms = file_clock_now(&file_of(s)->clock);
+    return true;
+}
+
 static enum err file_room(struct store *s, uint64_t bytes, struct store_answer *a)
 {
     enum err e = file_enter(file_of(s), a);
@@ -351,6 +357,7 @@ static const struct store_ops file_ops = {
     .concern = file_concern,
     .moved = file_moved,
     .room = file_room,
+    .tell_time = file_tell_time,
 };
 
 // ---- open
@@ -478,7 +485,6 @@ enum err store_file_open(const char *dir, const struct file_options *options, st
     f->logs_max = options->logs_max;
     (void)pthread_mutex_init(&f->lock, NULL);
     store_init(&f->base, &file_ops);
-    f->base.slew_ppm = 1000000 / CLOCK_FOLLOW_SHARE;
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
     enum err e = open_dir(&f->disk, dir, &a);

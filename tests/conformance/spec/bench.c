@@ -24,12 +24,18 @@ static int64_t boot_ms_and_passed(void)
     return clock_boot_ms() + passed_ms;
 }
 
+static int64_t realtime_ms_and_passed(void)
+{
+    return clock_realtime_ms() + passed_ms;
+}
+
 static struct store *open_file(struct bench *b)
 {
     static struct file_sys sys;
     scratch_make(b->dir);
     sys = file_sys_linux;
     sys.boot_ms = boot_ms_and_passed;
+    sys.realtime_ms = realtime_ms_and_passed; // the store's clock follows it
     passed_ms = 0;
     return file_open(b->dir, &(struct file_options){.sys = &sys});
 }

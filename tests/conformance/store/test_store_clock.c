@@ -130,6 +130,18 @@ static void a_store_whose_clock_was_ahead_waits_without_going_back(void **state)
     store_free(s);
 }
 
+static void the_time_is_told_without_a_request(void **state)
+{
+    struct store *s = open_with_clock_off_by(*state, -HOUR);
+    for (int i = 0; i < 10; i++) {
+        int64_t before = now_of(s), told = 0;
+        NEED(store_tell_time(s, &told) && told >= before && now_of(s) >= told);
+        (void)passes(s, HOUR);
+        NEED(store_tell_time(s, &told) && told - before >= HOUR - HOUR / 100);
+    }
+    store_free(s);
+}
+
 static void many_looks_in_a_second_move_the_clock_once(void **state)
 {
     struct store *s = open_with_clock_off_by(*state, -24 * HOUR);
@@ -216,6 +228,7 @@ int main(void)
         TEST(a_stepped_wall_clock_changes_nothing),
         TEST(a_store_whose_clock_was_behind_catches_up_slowly),
         TEST(a_store_whose_clock_was_ahead_waits_without_going_back),
+        TEST(the_time_is_told_without_a_request),
         TEST(many_looks_in_a_second_move_the_clock_once),
         TEST(a_wall_clock_that_was_never_set_is_not_followed),
         TEST(a_clock_that_is_off_is_told_with_its_remedy),
