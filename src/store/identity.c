@@ -16,6 +16,7 @@
 
 #define LOOKS         3 // that must agree before a store is given up
 #define LOOK_PAUSE_NS 200000000
+#define NEVER_SEEN    (INT64_MIN / 2) // of seen_ms: the next look is due
 
 struct identity {
     struct store base;
@@ -151,10 +152,22 @@ static enum err before_write(struct store *s, struct cost *cost, struct store_an
     return is_fresh(me) ? ERR_OK : look_together(me, cost, a);
 }
 
+// A write that contradicts what is known of the store, such as a gap before its slot: the files of
+// an emptied directory may be missed before the next look is due.
+static enum err explain(struct identity *me, enum err e, struct cost *cost, struct store_answer *a)
+{
+    struct store_answer found CLEANUP(store_answer_done);
+    store_answer_init(&found);
+    atomic_store(&me->seen_ms, NEVER_SEEN);
+    enum err lost = look_together(me, cost, &found);
+    return lost == ERR_CORRUPT ? answer_refuse(a, lost, "%s", found.why) : e;
+}
+
 // A write that took long may have been applied after the store was emptied.
 static enum err after_write(struct store *s, enum err e, struct cost *cost, struct store_answer *a)
 {
     struct identity *me = identity_of(s);
+    if (e == ERR_INVALID || e == ERR_CORRUPT) e = explain(me, e, cost, a);
     if (e == ERR_OK && !is_fresh(me)) {
         e = look_together(me, cost, a);
         if (e && e != ERR_CORRUPT) e = ERR_UNKNOWN;
