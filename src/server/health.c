@@ -6,7 +6,6 @@
 // damaged, does not stop the others.
 #include "api/peer.h"
 #include "api/pulse.h"
-#include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "server/inside.h"
@@ -59,11 +58,13 @@ static void answer_ready(struct exchange *x, enum sluice_code code,
         answer_is_ready(x);
 }
 
-// The answer, kept for a moment: those who ask often would keep the store busy.
-static void note_answer(struct server *s, enum sluice_code code, const struct sluice_error *error)
+// The answer, kept for a moment: those who ask often would keep the store busy. ends: it is the
+// answer to the question of the health thread, which alone sets asking_ms back.
+static void note_answer(struct server *s, enum sluice_code code, const struct sluice_error *error,
+                        bool ends)
 {
     (void)pthread_mutex_lock(&s->lock);
-    s->ready.asking_ms = 0;
+    if (ends) s->ready.asking_ms = 0;
     s->ready.asked_ms = clock_boot_ms();
     s->ready.code = code;
     if (code) s->ready.error = *error;
@@ -99,7 +100,7 @@ bool store_is_up(struct server *s)
     (void)pthread_mutex_unlock(&s->lock);
     if (fresh) return e.code == SLUICE_OK;
     enum sluice_code code = pulse_write(s->store, s->node, &e);
-    note_answer(s, code, &e);
+    note_answer(s, code, &e, false);
     return code == SLUICE_OK;
 }
 
@@ -109,17 +110,20 @@ static void ask_store(struct pool_job *j)
     struct server *s = x->server;
     struct sluice_error error;
     enum sluice_code code = pulse_write(s->store, s->node, &error);
-    note_answer(s, code, &error);
+    note_answer(s, code, &error, true);
     answer_ready(x, code, &error);
     call_end(s);
 }
 
-static void asks_store(struct exchange *x)
+// False: the health thread takes no question now.
+static bool asks_store(struct exchange *x)
 {
     struct server *s = x->server;
     x->job.run = ask_store;
     call_begin(s);
-    CHECK(pool_run(s->health, &x->job, 0)); // one asks at a time
+    if (pool_run(s->health, &x->job, 0)) return true;
+    call_end(s);
+    return false;
 }
 
 void handle_readyz(struct exchange *x)
@@ -134,10 +138,7 @@ void handle_readyz(struct exchange *x)
     if (asks) s->ready.asking_ms = now;
     (void)pthread_mutex_unlock(&s->lock);
     if (stops) e = error_of(SLUICE_UNAVAILABLE, "stopping", "", "the node is stopping");
-    if (asks)
-        asks_store(x);
-    else
-        answer_ready(x, e.code, &e);
+    if (!asks || !asks_store(x)) answer_ready(x, e.code, &e);
 }
 
 // ---- what the log should say of a store that works

@@ -3,12 +3,14 @@
 #define _XOPEN_SOURCE   700 // nftw
 #define _DEFAULT_SOURCE     // usleep
 #include "api/inside.h"
+#include "gate_store.h"
 #include "rig.h"
 #include "store/fault.h"
 #include "store/mem.h"
 
 #include <errno.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +22,20 @@ struct sick {
     struct store *fault; // the rig's store has it
 };
 
-static void start(struct sick *s)
+static void start_on(struct rig *r, struct store *store)
 {
     struct sluice_error error;
     struct server_config config = {.listen = "127.0.0.1:0"};
-    *s = (struct sick){.rig = {.line = -1}};
+    *r = (struct rig){.line = -1};
+    assert_int_equal(handle_open_take(store, "mem:", NULL, &r->store, &error), SLUICE_OK);
+    assert_int_equal(server_start(&config, r->store, &r->server, &error), SLUICE_OK);
+    r->port = (uint16_t)atoi(strrchr(server_address(r->server), ':') + 1);
+}
+
+static void start(struct sick *s)
+{
     s->fault = store_fault_take(store_mem_new(), &(struct fault_options){0});
-    assert_int_equal(handle_open_take(s->fault, "mem:", NULL, &s->rig.store, &error), SLUICE_OK);
-    assert_int_equal(server_start(&config, s->rig.store, &s->rig.server, &error), SLUICE_OK);
-    s->rig.port = (uint16_t)atoi(strrchr(server_address(s->rig.server), ':') + 1);
+    start_on(&s->rig, s->fault);
 }
 
 static bool is_ready(void *ctx)
@@ -103,6 +110,60 @@ static void a_store_that_does_not_answer_is_noticed(void **state)
     if (!strstr(line, "event=store-slow call=put key=pulse/")) fail_msg("%s", line);
     (void)close(told);
     (void)dup2(STDOUT_FILENO, STDERR_FILENO);
+}
+
+// ---- a put that does not return, while others do
+
+struct held {
+    struct rig rig;
+    struct store *gate; // the rig's store has it
+    int asking;         // a connection whose /readyz waits for the held put
+};
+
+static bool put_is_held(void *ctx)
+{
+    struct held *h = ctx;
+    struct reply reply;
+    if (store_gate_puts(h->gate) > 0) return true;
+    struct pollfd answer = {.fd = h->asking, .events = POLLIN};
+    if (poll(&answer, 1, 0) == 0) return false;
+    hear(h->asking, false, &reply); // what the store took at the start was proof enough
+    reply_done(&reply);
+    say_request(h->asking, &(struct ask){.method = "GET", .path = "/readyz"});
+    return false;
+}
+
+// A put of /metrics shows that the answer before it is too old to be believed.
+static bool metrics_asked_twice(void *ctx)
+{
+    struct held *h = ctx;
+    struct reply reply;
+    ask(&h->rig, &(struct ask){.method = "GET", .path = "/readyz"}, &reply);
+    reply_done(&reply);
+    ask(&h->rig, &(struct ask){.method = "GET", .path = "/metrics"}, &reply);
+    assert_int_equal(reply.status, 200);
+    reply_done(&reply);
+    return store_gate_puts(h->gate) >= 3;
+}
+
+static void metrics_do_not_end_the_question_of_a_readiness_check(void **state)
+{
+    (void)state;
+    struct held h = {.gate = store_gate_new()};
+    struct reply reply;
+    start_on(&h.rig, h.gate);
+    store_gate_hold(h.gate, true);
+    h.asking = dial(&h.rig);
+    say_request(h.asking, &(struct ask){.method = "GET", .path = "/readyz"});
+    await(put_is_held, &h, "the readiness check asks the store");
+    await(metrics_asked_twice, &h, "every readiness check is answered");
+    store_gate_hold(h.gate, false);
+    hear(h.asking, false, &reply);
+    assert_int_equal(reply.status, 200);
+    reply_done(&reply);
+    (void)close(h.asking);
+    await(is_ready, &h.rig, "the store answers");
+    rig_stop(&h.rig);
 }
 
 // ---- a directory
@@ -318,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ready_means_that_the_store_answers),
         cmocka_unit_test(a_store_that_does_not_answer_is_noticed),
+        cmocka_unit_test(metrics_do_not_end_the_question_of_a_readiness_check),
         cmocka_unit_test(a_full_disk_is_not_ready_and_gets_over_it),
         cmocka_unit_test(a_node_whose_disk_is_nearly_full_is_ready_and_takes_no_messages),
         cmocka_unit_test(a_store_that_was_removed_is_not_ready),

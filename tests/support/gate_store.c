@@ -16,6 +16,8 @@ struct gate {
     pthread_mutex_t lock;
     pthread_cond_t opened;
     bool closed;
+    bool held;
+    unsigned puts; // since then
     bool doubtful;
     bool narrow;
     char only[256]; // the log that takes appends; "": none yet
@@ -51,7 +53,13 @@ static enum err gate_put_new(struct store *s, const char *key, struct bytes body
 static enum err gate_put(struct store *s, const char *key, struct bytes body,
                          struct store_answer *a)
 {
-    return store_put(of(s)->inner, key, body, a);
+    struct gate *g = of(s);
+    (void)pthread_mutex_lock(&g->lock);
+    bool first = g->puts++ == 0;
+    while (g->held && first)
+        (void)pthread_cond_wait(&g->opened, &g->lock);
+    (void)pthread_mutex_unlock(&g->lock);
+    return store_put(g->inner, key, body, a);
 }
 
 static enum err gate_list(struct store *s, const char *prefix, const char *after, size_t limit,
@@ -142,6 +150,25 @@ void store_gate_close(struct store *s, bool closed)
     g->closed = closed;
     (void)pthread_cond_broadcast(&g->opened);
     (void)pthread_mutex_unlock(&g->lock);
+}
+
+void store_gate_hold(struct store *s, bool held)
+{
+    struct gate *g = of(s);
+    (void)pthread_mutex_lock(&g->lock);
+    g->held = held;
+    g->puts = 0;
+    (void)pthread_cond_broadcast(&g->opened);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+unsigned store_gate_puts(struct store *s)
+{
+    struct gate *g = of(s);
+    (void)pthread_mutex_lock(&g->lock);
+    unsigned puts = g->puts;
+    (void)pthread_mutex_unlock(&g->lock);
+    return puts;
 }
 
 void store_gate_doubt(struct store *s, bool doubtful)

@@ -7,6 +7,10 @@
 struct store *store_gate_new(void);
 // While closed, whoever looks up a queue whose name begins with "sick" gets no answer.
 void store_gate_close(struct store *s, bool closed);
+// While held, the first put gets no answer; those after it do. A node puts only to see whether the
+// store takes writes.
+void store_gate_hold(struct store *s, bool held);
+unsigned store_gate_puts(struct store *s); // since it was held; the first one counts
 // Appends are not made, and answered ERR_UNKNOWN.
 void store_gate_doubt(struct store *s, bool doubtful);
 // The first log that is appended to from now on is the only one that takes appends; appends to all
