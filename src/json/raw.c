@@ -5,7 +5,11 @@
 
 #include "json/json.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define NUMBER_SHORT   18 // a number of so many bytes fits, unless its exponent is long
+#define EXPONENT_SHORT 2
 
 struct cursor {
     const uint8_t *at;
@@ -51,31 +55,77 @@ static bool take_digits(struct cursor *c)
     return c->at > start;
 }
 
+static bool take_exponent(struct cursor *c, bool *is_short)
+{
+    if (!take(c, 'e') && !take(c, 'E')) return true;
+    if (!take(c, '+')) (void)take(c, '-');
+    const uint8_t *start = c->at;
+    bool good = take_digits(c);
+    *is_short = c->at - start <= EXPONENT_SHORT;
+    return good;
+}
+
+// Whether the parser can hold it: 64 bits, or a double that is finite.
+static bool number_fits(struct bytes number)
+{
+    char why[256];
+    struct json *value = json_parse((const char *)number.data, number.len, why, sizeof why);
+    json_free(value);
+    return value != NULL;
+}
+
 static bool take_number(struct cursor *c)
 {
+    const uint8_t *start = c->at;
+    bool is_short = true;
     (void)take(c, '-');
     if (!take(c, '0') && !take_digits(c)) return false;
     if (take(c, '.') && !take_digits(c)) return false;
-    if (!take(c, 'e') && !take(c, 'E')) return true;
-    if (!take(c, '+')) (void)take(c, '-');
-    return take_digits(c);
+    if (!take_exponent(c, &is_short)) return false;
+    size_t len = (size_t)(c->at - start);
+    return (is_short && len <= NUMBER_SHORT) || number_fits(bytes_of(start, len));
 }
 
-static bool is_hex(int c)
+static int hex_value(int c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static bool take_escape(struct cursor *c)
+// The four digits of \uXXXX; -1: there are none.
+static int take_unit(struct cursor *c)
 {
-    int kind = peek(c);
-    if (kind < 0 || !strchr("\"\\/bfnrtu", kind)) return false;
-    c->at++;
-    for (int i = 0; kind == 'u' && i < 4; i++) {
-        if (!is_hex(peek(c))) return false;
-        c->at++;
+    int unit = 0;
+    for (int i = 0; i < 4; i++, c->at++) {
+        int digit = hex_value(peek(c));
+        if (digit < 0) return -1;
+        unit = unit << 4 | digit;
     }
-    return true;
+    return unit;
+}
+
+static bool is_within(int value, int first, int last)
+{
+    return value >= first && value <= last;
+}
+
+// Behind a backslash: the character that the escape stands for, or -1. A surrogate without its
+// other half stands for none.
+static int take_escape(struct cursor *c)
+{
+    static const char kinds[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    int kind = peek(c);
+    if (kind <= 0) return -1;
+    c->at++;
+    const char *at = strchr(kinds, kind);
+    if (at) return values[at - kinds];
+    int unit = kind == 'u' ? take_unit(c) : -1;
+    if (!is_within(unit, 0xd800, 0xdfff)) return unit;
+    if (unit > 0xdbff || !take(c, '\\') || !take(c, 'u')) return -1;
+    int low = take_unit(c);
+    if (!is_within(low, 0xdc00, 0xdfff)) return -1;
+    return 0x10000 + ((unit & 0x3ff) << 10 | (low & 0x3ff));
 }
 
 static bool take_text(struct cursor *c)
@@ -84,7 +134,7 @@ static bool take_text(struct cursor *c)
     while (c->at < c->end && *c->at >= ' ') {
         uint8_t byte = *c->at++;
         if (byte == '"') return true;
-        if (byte == '\\' && !take_escape(c)) return false;
+        if (byte == '\\' && take_escape(c) < 0) return false;
     }
     return false;
 }
@@ -113,19 +163,84 @@ static bool take_scalar(struct cursor *c)
     }
 }
 
-static bool take_key(struct cursor *c)
+// ---- keys
+
+struct key {
+    size_t object;     // its number in the text
+    struct bytes text; // between its quotes, valid
+};
+
+// The next character of valid text between quotes; -1 at its end.
+static int next_character(struct cursor *c)
+{
+    if (c->at == c->end) return -1;
+    int first = *c->at++;
+    if (first == '\\') return take_escape(c);
+    if (first < 0x80) return first;
+    int value = first < 0xe0 ? first & 0x1f : first < 0xf0 ? first & 0x0f : first & 0x07;
+    while (c->at < c->end && (*c->at & 0xc0) == 0x80)
+        value = value << 6 | (*c->at++ & 0x3f);
+    return value;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct key *left = a, *right = b;
+    if (left->object != right->object) return left->object < right->object ? -1 : 1;
+    struct cursor l = cursor_of(left->text), r = cursor_of(right->text);
+    int one, other;
+    do {
+        one = next_character(&l);
+        other = next_character(&r);
+    } while (one == other && one >= 0);
+    return (one > other) - (one < other);
+}
+
+// The parser has no key with a zero in it.
+static bool has_zero(struct bytes text)
+{
+    struct cursor c = cursor_of(text);
+    int character;
+    do {
+        character = next_character(&c);
+    } while (character > 0);
+    return character == 0;
+}
+
+// Sorts the keys.
+static bool keys_differ(struct buf *keys)
+{
+    struct key *rows = (void *)keys->data;
+    size_t len = keys->len / sizeof *rows;
+    if (len > 1) qsort(rows, len, sizeof *rows, compare_keys);
+    for (size_t i = 1; i < len; i++)
+        if (compare_keys(&rows[i - 1], &rows[i]) == 0) return false;
+    return true;
+}
+
+// ---- values
+
+// What is open around the cursor, and the keys so far.
+struct open {
+    uint8_t ends[JSON_RAW_DEPTH_MAX];   // '}' or ']'
+    size_t numbers[JSON_RAW_DEPTH_MAX]; // each object and list has one
+    size_t depth;
+    size_t opened;
+    struct buf keys; // struct key
+};
+
+static bool take_key(struct cursor *c, struct open *o)
 {
     skip_space(c);
+    const uint8_t *quote = c->at;
     if (!take_text(c)) return false;
+    struct bytes text = bytes_of(quote + 1, (size_t)(c->at - quote) - 2);
+    struct key key = {o->numbers[o->depth - 1], text};
+    if (has_zero(key.text)) return false;
+    buf_put(&o->keys, bytes_of(&key, sizeof key));
     skip_space(c);
     return take(c, ':');
 }
-
-// What is open around the cursor.
-struct open {
-    uint8_t ends[JSON_RAW_DEPTH_MAX]; // '}' or ']'
-    size_t depth;
-};
 
 // The start of a value. True: it is whole; false: its first part comes next, or it is bad.
 static bool value_begins(struct cursor *c, struct open *o)
@@ -143,8 +258,9 @@ static bool value_begins(struct cursor *c, struct open *o)
     c->at++;
     skip_space(c);
     if (take(c, end)) return true;
+    o->numbers[o->depth] = o->opened++;
     o->ends[o->depth++] = (uint8_t)end;
-    if (end == '}') c->bad = !take_key(c);
+    if (end == '}') c->bad = !take_key(c, o);
     return false;
 }
 
@@ -155,7 +271,7 @@ static bool value_ends(struct cursor *c, struct open *o)
         int end = o->ends[o->depth - 1];
         skip_space(c);
         if (take(c, ',')) {
-            if (end == '}') c->bad = !take_key(c);
+            if (end == '}') c->bad = !take_key(c, o);
             return !c->bad;
         }
         c->bad = !take(c, end);
@@ -167,14 +283,18 @@ static bool value_ends(struct cursor *c, struct open *o)
 bool json_raw_ok(struct bytes text)
 {
     struct cursor c = cursor_of(text);
-    struct open o = {.depth = 0};
+    struct open o;
     if (!utf8_ok(text.data, text.len)) return false;
+    o.depth = o.opened = 0;
+    buf_init(&o.keys, SIZE_MAX);
     for (bool more = true; more && !c.bad;) {
         skip_space(&c);
         more = value_begins(&c, &o) ? value_ends(&c, &o) : true;
     }
     skip_space(&c);
-    return !c.bad && c.at == c.end;
+    bool good = !c.bad && c.at == c.end && keys_differ(&o.keys);
+    buf_done(&o.keys);
+    return good;
 }
 
 // ---- passing over valid text

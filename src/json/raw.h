@@ -7,8 +7,9 @@
 
 #define JSON_RAW_DEPTH_MAX 128
 
-// One value and nothing else, as RFC 8259 has it: UTF-8, at most JSON_RAW_DEPTH_MAX objects and
-// lists inside each other. Keys may come twice.
+// One value and nothing else, as RFC 8259 has it, that json_parse accepts: no key comes twice, each
+// surrogate has its other half, each number fits. At most JSON_RAW_DEPTH_MAX objects and lists are
+// inside each other.
 bool json_raw_ok(struct bytes text);
 
 // The rest is for text that is valid JSON; of any other the answers mean nothing, but no byte

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON that is passed on as text. What the parser accepts is valid here too; valid text without its
-// space is the same value; members and items are the parser's, one by one; and a tree that is
-// written and read again is the same text.
+// JSON that is passed on as text. The check accepts exactly what the parser accepts, except for
+// depth and zero bytes. Valid text without its space is the same value. Members and items are the
+// parser's, one by one. A tree that is written and read again is the same text.
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -86,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     // The parser passes over zero bytes.
     struct json *value = len > 0 && memchr(data, 0, len) ? NULL : parse(text);
     if (value && !deep) CHECK(ok);
+    if (ok) CHECK(value && !deep);
     if (ok) CHECK(json_raw_ok(less) && json_raw_compact_len(less) == compact_len);
     if (value && !deep) {
         same(less, value);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bodies that are JSON values: handed back as they were sent, on every surface that speaks JSON."""
+import base64
 import json
 import os
 
@@ -101,6 +102,26 @@ def a_mark_without_a_value_is_not_believed(sluice):
             node.does(201, "POST", "/tasks/messages", {"body": text, "headers": {"sluice-body": "json"}})
             message = node.does(200, "POST", "/tasks/receive", {})["messages"][0]
             same(message["body"], text)
+
+
+def forged(text):
+    """A message whose sender made the mark of a JSON value itself."""
+    return {"bodyBase64": base64.b64encode(text).decode(), "headers": {"sluice-body": "json"}}
+
+
+# Bytes that are not JSON, or that a parser may refuse.
+NOT_VALUES = [b'"\\\0"', b'"\\ud800"', b'"\\udc00"', b'"\\ud800\\u0041"', b"1e999999", b"-1e400", b"9" * 400,
+              b"9223372036854775808", b'{"a":1,"a":2}', b'{"a":1,"\\u0061":2}', b'{"\\u0000":1}']
+
+
+@case
+def a_mark_on_bytes_that_a_parser_refuses_is_not_believed(sluice):
+    with Node(sluice) as node:
+        put(node)
+        forged_messages = [forged(text) for text in NOT_VALUES]
+        node.does(200, "POST", "/tasks/messages", {"messages": [{"body": "innocent"}] + forged_messages})
+        got = node.does(200, "POST", "/tasks/receive", {"max": 100})["messages"]
+        same([m["body"] for m in got], ["innocent"] + [text.decode() for text in NOT_VALUES])
 
 
 @case
