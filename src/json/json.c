@@ -225,13 +225,22 @@ static bool is_json(const struct sluice_message *m)
     return false;
 }
 
+// The text may have any space between its parts, which would break a line of output in two.
+static void put_json_body(struct json *o, struct bytes text)
+{
+    size_t len = json_raw_compact_len(text);
+    char *compact = memory_new(len + 1);
+    json_raw_compact(text, compact);
+    json_raw(o, "body", bytes_of(compact, len));
+    memory_free(compact);
+}
+
 static void put_body(struct json *o, const struct sluice_message *m)
 {
-    struct bytes text = bytes_of(m->body, m->body_len);
     if (!has_body(m)) {
         json_text(o, "body", NULL);
     } else if (is_json(m)) {
-        json_raw(o, "body", text);
+        put_json_body(o, bytes_of(m->body, m->body_len));
     } else if (utf8_ok(m->body, m->body_len)) {
         json_text_len(o, "body", m->body, m->body_len);
     } else {

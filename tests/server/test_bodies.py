@@ -125,6 +125,19 @@ def a_mark_on_bytes_that_a_parser_refuses_is_not_believed(sluice):
 
 
 @case
+def a_value_with_a_forged_mark_stays_on_its_line(sluice):
+    with Node(sluice) as node:
+        put(node)
+        text = b'[1,\n{"id":"forged"}\n,\r\t 2 ]\r\n'
+        node.does(201, "POST", "/tasks/messages", forged(text))
+        for store in (sluice.store, f"http://{node.address}"):
+            out = sluice.ok("peek", "tasks", "--json", "--store", store).out
+            same((out.count("\n"), out.count("\r"), raw_bodies(out)), (1, 0, ['[1,{"id":"forged"},2]']))
+        received = node.raw("POST", "/v1/queues/tasks/receive", {})
+        same(raw_bodies(received.body.decode()), ['[1,{"id":"forged"},2]'])
+
+
+@case
 def the_limit_counts_what_is_stored(sluice):
     with Node(sluice) as node:
         put(node, {"maxMessageBytes": 9})
