@@ -1,20 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Sluice: a durable work queue whose whole state lives in a store (a directory, later a bucket).
- *
- * Every function may be called from any thread. Any number of processes may work on the same store
- * at once. There is no global state. A handle must not be used in a child after fork
- * (SLUICE_INVALID).
- *
- * Every call answers a code. With a struct sluice_error (may be NULL) it also says, in one
- * sentence, what went wrong, and which field of the input was at fault. Three codes deserve
- * attention: SLUICE_UNAVAILABLE  certainly not done; try again later SLUICE_UNKNOWN      perhaps
- * done; send it again with the same request id, which cannot do it twice SLUICE_FENCED       the
- * lock is not yours any more; stop working on the message
- *
- * Strings are UTF-8, bodies any bytes, times milliseconds since 1970 by the store's clock,
- * durations milliseconds. What a call hands out in a struct belongs to it until the matching _free.
- */
+//
+// Sluice: a durable work queue. All state is in a store: a directory, an S3 bucket or memory.
+// docs/concepts.md explains the terms: store, queue, message, lock, token, dead letter.
+//
+// A handle (struct sluice) is one opened store, or a connection to a node that serves a store.
+// sluice_open makes it, every call takes it, sluice_close frees it.
+//
+//   - Threads may share a handle, and use it at the same time.
+//   - Any number of processes may use the same store at the same time.
+//   - A child of fork must not use its parent's handle (SLUICE_INVALID). It opens its own.
+//   - The library has no global state.
+//
+// Every call that can fail returns a code. Three codes need care:
+//
+//   SLUICE_UNAVAILABLE   The call was certainly not done. Try again later.
+//   SLUICE_UNKNOWN       The call may have been done. Repeat it. If the call takes a request id,
+//                        use the same one: the request then takes effect once.
+//   SLUICE_FENCED        The lock is not yours any more. Stop working on the message.
+//
+// A call that fails also fills in a struct sluice_error, if you pass one. The error has one
+// sentence for a person, and names the input at fault.
+//
+// A worker, in short (examples/ has complete programs):
+//
+//   struct sluice *s;
+//   struct sluice_error error;
+//   if (sluice_open("file:///var/lib/queues", NULL, &s, &error)) return complain(&error);
+//   struct sluice_receive ask = {.max = 10, .wait_ms = 20000};
+//   struct sluice_batch *batch;
+//   while (!sluice_receive(s, "mail", &ask, &batch, &error)) {
+//       for (size_t i = 0; i < batch->len; i++) {
+//           const char *token = batch->messages[i].token;
+//           if (do_job(&batch->messages[i]))
+//               sluice_ack(s, "mail", &token, 1, NULL, &error);
+//           else
+//               sluice_fail(s, "mail", &token, 1, "the job failed", NULL, &error);
+//       }
+//       sluice_batch_free(batch);
+//   }
+//   sluice_close(s);
+//
+// Values and memory:
+//
+//   - Strings are UTF-8 and end with a zero byte. A body is any bytes.
+//   - A time is in milliseconds since 1970, by the store's clock.
+//   - A duration is in milliseconds. Its name ends in _ms.
+//   - The library borrows what you pass only until the call returns.
+//   - You own what a call returns through a struct **out. Free it with the function named after the
+//     struct. All pointers inside it are valid until then.
+//   - If a call fails, there is nothing to free.
+//
+// Every call on a queue can return SLUICE_NOT_FOUND: the queue does not exist. Every call can
+// return SLUICE_INVALID (error->field names the argument), UNAVAILABLE, UNKNOWN, CORRUPT and
+// DENIED. The comment of a call names only the codes that mean more there. A queue's name has 1 to
+// 80 letters, digits, '_', '.' and '-'. It begins with a letter or a digit.
 #ifndef SLUICE_H
 #define SLUICE_H
 
@@ -33,222 +72,259 @@ extern "C" {
 
 #define SLUICE_VERSION "0.1.0"
 
-/* ---- errors */
+// ---- errors
 
+// One code for each action that a caller can take.
 enum sluice_code {
     SLUICE_OK = 0,
-    SLUICE_INVALID,     /* the request is malformed; fix it */
-    SLUICE_NOT_FOUND,   /* no such queue, message or object */
-    SLUICE_CONFLICT,    /* precondition failed; reload and decide */
-    SLUICE_FENCED,      /* a newer holder has this; stop */
-    SLUICE_LIMIT,       /* a stated limit was reached; back off */
-    SLUICE_UNAVAILABLE, /* not applied; try again later */
-    SLUICE_UNKNOWN,     /* may have been applied; send it again */
-    SLUICE_CORRUPT,     /* stored bytes fail their check; halt */
-    SLUICE_DENIED       /* credentials or scope do not allow this */
+    SLUICE_INVALID,     // The request is malformed. Correct it.
+    SLUICE_NOT_FOUND,   // There is no such queue, message or object.
+    SLUICE_CONFLICT,    // The present state does not allow it. Read the state, then decide.
+    SLUICE_FENCED,      // A newer holder has this. Stop.
+    SLUICE_LIMIT,       // A stated limit was reached. Wait before you try again.
+    SLUICE_UNAVAILABLE, // It was not applied. Try again later.
+    SLUICE_UNKNOWN,     // It may have been applied. Send it again with the same request id.
+    SLUICE_CORRUPT,     // Stored bytes fail their check. Halt.
+    SLUICE_DENIED       // The credentials or the scope do not allow this.
 };
 
+// What went wrong. The caller owns the struct. Every function accepts NULL in its place.
 struct sluice_error {
     enum sluice_code code;
-    char reason[32];   /* a stable word for the refusal, "token-mismatch"; may be empty */
-    char field[64];    /* the input at fault, "orderingMode"; may be empty */
-    char message[400]; /* one sentence: the thing, the value, what would be right */
+    char reason[32];   // A stable word for the refusal, such as "token-mismatch". May be empty.
+    char field[64];    // The input at fault, such as "orderingMode". May be empty.
+    char message[400]; // One sentence: the thing, the value, and what would be right.
 };
 
-SLUICE_API const char *sluice_code_name(enum sluice_code code); /* "NOT_FOUND" */
-SLUICE_API const char *sluice_code_text(enum sluice_code code); /* a sentence */
-SLUICE_API int sluice_code_exit(enum sluice_code code);         /* the command line's exit status */
-SLUICE_API const char *sluice_version(void);
+// These return constants; do not free them.
+SLUICE_API const char *sluice_code_name(enum sluice_code code); // "NOT_FOUND"
+SLUICE_API const char *sluice_code_text(enum sluice_code code); // a sentence
+SLUICE_API int sluice_code_exit(enum sluice_code code);         // the command line's exit status
+SLUICE_API const char *sluice_version(void);                    // SLUICE_VERSION of the library
 
-/* ---- a store */
+// ---- a store
 
 struct sluice;
 
+// Zero and NULL mean: the default.
 struct sluice_options {
-    int64_t timeout_ms; /* how long a call may take beside waiting for messages; 0: 30 s */
-    const char *token;  /* of a node that wants one; NULL: the environment's SLUICE_TOKEN */
-    /* Not 0: never ask the node that owns a queue, always write to the store. So does the
-     * environment's SLUICE_FORWARD=off. */
+    // How long a call may take, beside the time it waits for messages. 0: 30 s. At most 24 h.
+    int64_t timeout_ms;
+    // The token for a node that requires one. NULL: the environment's SLUICE_TOKEN.
+    const char *token;
+    // Not 0: the handle always writes to the store itself. By default it forwards calls to the node
+    // that owns the queue, if there is one. SLUICE_FORWARD=off does the same.
     int direct;
-    /* When opening the handle and all its calls shall have ended, counted from sluice_open; 0: no
-     * such end. For a handle that makes a few calls, as a command does: on a bucket whose server
-     * stalls each request has a timeout of its own, and several come one after another. No request
-     * begins later, and none lasts longer. Of a node: not used. */
+    // When sluice_open and all calls of the handle must have ended, counted from sluice_open. 0:
+    // never. No request to the store begins later, and none lasts longer. It is for a handle that
+    // makes a few calls, as a command does: if a bucket stalls, each request has a timeout of its
+    // own, and several follow one another. A node's handle ignores it.
     int64_t deadline_ms;
 };
 
-/*
- * Opens a store: "mem:" (this process only), "file:///path", or a plain path; the directory is
- * created when its parent exists. Or a bucket: "s3://bucket/prefix". A path whose first part has a
- * colon is written "./a:b": "localhost:7333" is refused, for it was meant to be a node. The first
- * opening probes the store and refuses one that cannot keep the promises. options may be NULL.
- *
- * Or a node that serves one: "http://host:port", "https://host". Every call means the same there.
- * A node that is away is asked again until the timeout has passed. The environment's SLUICE_CA
- * names a file of certificates to trust instead of the system's.
- */
+// Opens a store, or a node that serves one. The URL is one of:
+//
+//   mem:                            memory; only this handle sees it
+//   /path, file:///path             a directory; it is created if its parent exists
+//   s3://bucket/prefix              a bucket
+//   http://host:port, https://host  a node; every call means the same there
+//
+// Write a path with a colon in its first part as "./a:b". "localhost:7333" is refused: it should be
+// "http://localhost:7333".
+//
+// The first opening of a store probes it. A store that cannot keep the promises is refused. If a
+// node is unavailable, sluice_open tries again for up to 3 s. Later calls try until their timeout.
+// SLUICE_CA names a file of certificates to trust instead of the system's.
+//
+// options may be NULL. Free *out with sluice_close.
+// SLUICE_INVALID: the URL or the token is not possible, or the server there is not a node.
 SLUICE_API enum sluice_code sluice_open(const char *url, const struct sluice_options *options,
                                         struct sluice **out, struct sluice_error *error);
-/* Waits for calls of the library's own (dead letters on their way), not for yours: there must be
- * none. NULL is fine. */
+
+// Frees a handle. First end all calls on it and close its event streams. It waits for calls that
+// the library itself makes, such as moving dead letters. NULL is allowed.
 SLUICE_API void sluice_close(struct sluice *s);
 
-/* ---- queues */
+// ---- queues
 
-/* A setting, by the names of docs/queues.md: {"failureStrategy.maxRetries", "3"}. */
+// One setting, with the names of docs/queues.md: {"failureStrategy.maxRetries", "3"}.
 struct sluice_setting {
     const char *key;
     const char *value;
 };
 
-/*
- * Creates a queue. SLUICE_CONFLICT: it exists (with other settings). Creating one that exists with
- * the same settings is SLUICE_OK, and error->reason is "exists" then; it is empty after a creation.
- * SLUICE_INVALID names the setting that is not possible. A dead-letter queue that does not exist is
- * created too.
- */
+// Creates a queue. Settings that are not given have their default. If the dead-letter queue does
+// not exist, it is created too.
+//
+// If the queue exists with the same settings, the answer is SLUICE_OK and error->reason is
+// "exists". After a creation it is empty.
+//
+//   SLUICE_CONFLICT   The queue exists with other settings. error->field names the first one.
+//   SLUICE_INVALID    A setting is not possible. error->field names it.
 SLUICE_API enum sluice_code sluice_queue_create(struct sluice *s, const char *queue,
                                                 const struct sluice_setting *settings,
                                                 size_t settings_len, struct sluice_error *error);
-/* Changes some settings of a queue, all or none. */
+
+// Changes some settings of a queue, all or none. If the dead-letter queue does not exist, it is
+// created.
+//
+//   SLUICE_CONFLICT   The setting is fixed, or it cannot change in the present state.
+//   SLUICE_UNKNOWN    Perhaps only some of the shards have the change. Repeat the call.
 SLUICE_API enum sluice_code sluice_queue_set(struct sluice *s, const char *queue,
                                              const struct sluice_setting *settings,
                                              size_t settings_len, struct sluice_error *error);
 
 struct sluice_queue_info {
     char *name;
-    char id[33]; /* 32 hex digits; another one after the queue was deleted and created again */
+    char id[33]; // 32 hex digits. A queue that is deleted and created again has a new id.
     int paused;
-    struct sluice_setting *settings; /* all of them */
+    struct sluice_setting *settings; // all of them
     size_t settings_len;
 };
 
+// Reads a queue's settings. Free *out with sluice_queue_info_free.
 SLUICE_API enum sluice_code sluice_queue_show(struct sluice *s, const char *queue,
                                               struct sluice_queue_info **out,
                                               struct sluice_error *error);
-SLUICE_API void sluice_queue_info_free(struct sluice_queue_info *info);
+SLUICE_API void sluice_queue_info_free(struct sluice_queue_info *info); // NULL is allowed
 
-/* Names of all queues, sorted. */
 struct sluice_names {
     char **names;
     size_t len;
 };
+
+// The names of all queues, sorted. Free *out with sluice_names_free.
 SLUICE_API enum sluice_code sluice_queue_list(struct sluice *s, struct sluice_names **out,
                                               struct sluice_error *error);
-SLUICE_API void sluice_names_free(struct sluice_names *names);
+SLUICE_API void sluice_names_free(struct sluice_names *names); // NULL is allowed
 
-/* A paused queue takes messages and gives none out; locks that are held stay valid. */
+// A paused queue accepts messages and delivers none. Locks that are held stay valid.
 SLUICE_API enum sluice_code sluice_queue_pause(struct sluice *s, const char *queue,
                                                struct sluice_error *error);
 SLUICE_API enum sluice_code sluice_queue_resume(struct sluice *s, const char *queue,
                                                 struct sluice_error *error);
-/* Drops every message that waits (ready or delayed), or with dead != 0 the dead ones. purged may be
- * NULL. */
+
+// Deletes all messages that wait: those that are ready or delayed. If dead is not 0, it deletes the
+// dead messages instead. Locked messages stay. *purged is the number; purged may be NULL.
 SLUICE_API enum sluice_code sluice_queue_purge(struct sluice *s, const char *queue, int dead,
                                                uint64_t *purged, struct sluice_error *error);
-/* SLUICE_CONFLICT: another queue uses it for its dead letters, or its own are still on their way.
- */
+
+// Deletes a queue with its messages.
+// SLUICE_CONFLICT: another queue has it as its dead-letter queue, or dead letters of this queue
+// have not arrived yet.
 SLUICE_API enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
                                                 struct sluice_error *error);
 
-/* ---- messages */
+// ---- sending
 
 struct sluice_header {
-    const char *name;
+    const char *name; // not empty
     const char *value;
 };
 
-/* What a sender says of a message. Zero and NULL mean: not given. */
+// One message to send. Zero and NULL mean: not given. Texts have up to 256 bytes each.
 struct sluice_send {
-    const void *body; /* up to the queue's maxMessageBytes, 64 MiB at most */
+    const void *body; // up to the queue's maxMessageBytes, which is at most 64 MiB
     size_t body_len;
-    const char *group;
-    const char *dedup;
+    const char *group; // in a queue with strict order, messages of a group are delivered one by one
+    const char *dedup; // a second message with this key inside dedupWindow is not sent
     const char *content_type;
     const char *workflow;
-    int priority;     /* 0 .. 9, higher first */
-    int64_t delay_ms; /* from now */
-    int64_t due;      /* or a moment */
-    const struct sluice_header *headers;
+    int priority; // 0 to 9, higher first
+    // When it is ready: delay_ms after it was sent (up to 400 days), or at the time `due`. Do not
+    // give both.
+    int64_t delay_ms;
+    int64_t due;
+    const struct sluice_header *headers; // up to 64 KiB together
     size_t headers_len;
 };
 
 #define SLUICE_ID_MAX    64
 #define SLUICE_TOKEN_MAX 96
 
-/* A request id: 16 random bytes of the caller's, for one request. The same id sent again does
- * nothing again and gets the same answer; a receive's without what was finished or given back
- * since, or is somebody else's. A receive that still waits ends empty then. Used for something else
- * it is SLUICE_INVALID, reason request-reused. */
+// A request id: 16 random bytes that the caller draws for one request. If the same request comes
+// again with the same id within ten minutes, it has no second effect and gets the same answer.
+//
+// A repeated receive differs in two ways:
+//
+//   - It leaves out messages that are finished, were released, or are locked by another worker.
+//   - If the first receive still waits, the first one ends empty.
+//
+// SLUICE_INVALID with the reason "request-reused": the id was used for another request.
 struct sluice_request {
     uint8_t bytes[16];
 };
 
 struct sluice_sent {
-    enum sluice_code code; /* of this message */
+    enum sluice_code code; // of this message
     char id[SLUICE_ID_MAX];
-    int duplicate; /* the dedup key is known: id is the first message's */
+    int duplicate; // not 0: the dedup key is known, and id is that of the first message
 };
 
-/*
- * Sends messages; each has its own answer in sent (may be NULL). SLUICE_OK when all were taken;
- * else the first refusal. request may be NULL. On SLUICE_UNKNOWN send the same messages with the
- * same request again.
- */
+// Sends len messages. A message is durable when its code is SLUICE_OK.
+//
+// sent, if not NULL, has room for len answers, one for each message. The call returns SLUICE_OK if
+// all were accepted, else the first refusal. request may be NULL.
+//
+//   SLUICE_UNKNOWN    Send the same messages again with the same request.
+//   SLUICE_LIMIT      The queue has as many messages or dedup keys as its capacity allows.
+//   SLUICE_INVALID    A message is too large or not possible.
 SLUICE_API enum sluice_code sluice_send(struct sluice *s, const char *queue,
                                         const struct sluice_send *messages, size_t len,
                                         const struct sluice_request *request,
                                         struct sluice_sent *sent, struct sluice_error *error);
 
-/* The dead message that another continues. Who sends cannot make it up, as he can a header. */
+// ---- messages
+
+// The dead message that another message continues. A sender can forge a header, but not this.
 struct sluice_origin {
-    const char *queue; /* where it died; "": there is none */
+    const char *queue; // where it died; "": this message continues no other
     const char *id;
-    const char *reason; /* what it died for; "" for one that was redriven in place */
+    const char *reason; // why it died; "" if it was redriven in its own queue
     uint32_t retries;
     int64_t died_at;
-    uint32_t attempts;  /* how often it was delivered there; 0: not known */
-    const char *worker; /* that failed it last; "" when it is not known */
+    uint32_t attempts;  // how often it was delivered there; 0: not known
+    const char *worker; // the worker that failed it last; "": not known
 };
 
-/* One attempt that failed. */
+// One attempt that failed.
 struct sluice_failure {
-    uint32_t attempt;   /* which one, from 1 */
-    int64_t at;         /* when, by the store's clock; of a lock that expired: its deadline */
-    const char *worker; /* that held the lock; "" when it is not known */
-    const char *reason; /* what the worker said, perhaps ""; "lock-expired"; NULL: not kept any
-                           more */
-    const char *kind;   /* "failed": the worker said so; "lock-expired": it said nothing in time */
+    uint32_t attempt;   // its number, from 1
+    int64_t at;         // when. For a lock that expired: its deadline.
+    const char *worker; // the worker that held the lock; "": not known
+    // What the worker reported, perhaps ""; or "lock-expired". NULL: not kept any more.
+    const char *reason;
+    const char *kind; // "failed": the worker reported it. "lock-expired": no answer in time.
 };
 
-/* A message as it is handed out. */
+// A message, as a receive, a peek or a show returns it. The batch owns all that it points to.
 struct sluice_message {
     char id[SLUICE_ID_MAX];
-    char token[SLUICE_TOKEN_MAX]; /* empty when it is not locked by this call */
-    const char *state;            /* "ready", "delayed", "locked", "dead", "outbound", "finished" */
-    const void *body;             /* body_len bytes, and a zero after them */
+    char token[SLUICE_TOKEN_MAX]; // proves the lock; empty if this call did not lock the message
+    const char *state;            // "ready", "delayed", "locked", "dead", "outbound", "finished"
+    const void *body;             // body_len bytes, then a zero byte
     size_t body_len;
-    const char *group; /* "" when there is none */
+    const char *group; // "": none. So are the texts below.
     const char *dedup;
     const char *content_type;
     const char *workflow;
     const struct sluice_header *headers;
     size_t headers_len;
     int priority;
-    uint32_t attempt; /* deliveries, this one included */
-    uint32_t retries; /* failures counted against maxRetries */
-    uint64_t fence; /* rises with every lock of the queue's shard: for use against other systems */
-    int64_t lease_ms; /* how long the lock lasts from now, measured from before it was asked for */
-    int64_t deadline; /* when it ends, by the store's clock; when a delayed one is due */
-    int64_t sent_at;
-    const char *worker;        /* who holds it */
-    uint64_t order;            /* of the ticket it was granted by; 0: it was claimed */
-    struct sluice_origin from; /* of a dead letter */
-    /*
-     * Failures in this queue, the oldest first. sluice_show: the newest 8; sluice_peek: the newest
-     * one; sluice_receive: none. The newest has its reason for as long as the message is there, an
-     * older one for as long as its journal entry is kept (an hour at least).
-     */
+    uint32_t attempt; // deliveries, this one included
+    uint32_t retries; // failures that count for maxRetries
+    // Rises with every lock of the shard. Other systems can use it to refuse a stale worker.
+    uint64_t fence;
+    int64_t lease_ms;          // how long the lock still lasts; a safe estimate, never too long
+    int64_t deadline;          // when the lock ends. For a delayed message: when it is due.
+    int64_t sent_at;           // when it was sent
+    const char *worker;        // peek and show: the worker that holds the lock
+    uint64_t order;            // the number of the ticket that granted it; 0: it was claimed
+    struct sluice_origin from; // for a dead letter, or a message that was redriven
+    // Failures in this queue, the oldest first. sluice_show has the newest 8, sluice_peek has the
+    // newest one, and sluice_receive has none. The newest failure keeps its reason as long as the
+    // message exists. An older one keeps it as long as its journal entry is kept, which is at least
+    // an hour.
     const struct sluice_failure *failures;
     size_t failures_len;
 };
@@ -257,83 +333,112 @@ struct sluice_batch {
     struct sluice_message *messages;
     size_t len;
 };
-SLUICE_API void sluice_batch_free(struct sluice_batch *b);
+SLUICE_API void sluice_batch_free(struct sluice_batch *b); // NULL is allowed
 
+// ---- receiving
+
+// Zero and NULL mean: the default.
 struct sluice_receive {
-    const char *worker;    /* who asks; NULL: a name made from host and process */
-    uint32_t max;          /* 0: 1 */
-    int64_t wait_ms;       /* how long to wait when there is nothing */
-    int64_t visibility_ms; /* 0: the queue's visibilityTimeout */
+    const char *worker;    // the worker's name, 1 to 128 bytes; NULL: made from host and process
+    uint32_t max;          // how many messages at most, up to 10,000; 0: 1
+    int64_t wait_ms;       // how long to wait if there is no message; at most 24 h
+    int64_t visibility_ms; // how long the locks last, up to 24 h; 0: the queue's visibilityTimeout
     const struct sluice_request *request;
-    /* Locks whose messages are done: acknowledged at once, as by sluice_ack, whatever the receive
-     * waits for; mostly in the commit of the claim. */
+    // Tokens of finished messages. They are acknowledged at once, as by sluice_ack, even if the
+    // receive then waits. In most cases the acks and the claim share one commit.
     const char *const *acks;
     size_t acks_len;
-    struct sluice_outcome *acked; /* what became of each, whatever the call answers; may be NULL */
+    // What became of each ack, whatever the receive returns; acks_len rows. May be NULL.
+    struct sluice_outcome *acked;
 };
 
-/* Locks up to max messages. An empty batch is SLUICE_OK. Waiting costs no CPU. options may be NULL.
- */
+// Locks up to max messages for a worker. If there is none, it waits, which costs no CPU. An empty
+// batch is SLUICE_OK; a paused queue gives one too. options may be NULL. Free *out with
+// sluice_batch_free.
 SLUICE_API enum sluice_code sluice_receive(struct sluice *s, const char *queue,
                                            const struct sluice_receive *options,
                                            struct sluice_batch **out, struct sluice_error *error);
 
-/* What became of one lock. */
+// What became of one token.
 struct sluice_outcome {
     enum sluice_code code;
-    char reason[32]; /* why it was refused, "lock-expired"; empty when it was not */
-    const char
-        *status;   /* "processed", "retrying", "dead-lettered", "released", "renewed"; a constant */
-    int64_t until; /* renewed: the new deadline; retrying, released: when it is ready again */
+    char reason[32]; // why it was refused, such as "lock-expired"; else empty
+    // "processed", "retrying", "dead-lettered", "released" or "renewed"; "" if it was refused. A
+    // constant; do not free it.
+    const char *status;
+    int64_t until; // renewed: the new deadline. retrying, released: when it is ready again.
 };
 
-/*
- * Each takes tokens and gives every one its own outcome (may be NULL). SLUICE_OK when all were
- * done, else the first refusal. Tokens may be of different shards.
- */
+// The next four calls settle or extend locks. Each takes len tokens of one queue, of any shards.
+// Any process may make the call: the token is the proof.
+//
+// outcomes, if not NULL, has room for len rows, one for each token. The call returns SLUICE_OK if
+// all tokens were accepted, else the first refusal.
+//
+//   SLUICE_FENCED      The lock expired, was released, or another worker has the message.
+//   SLUICE_CONFLICT    The message is finished, or it is not locked.
+//   SLUICE_NOT_FOUND   The token is that of another queue.
+//   SLUICE_INVALID     This is not a token.
+//   SLUICE_UNKNOWN     Repeat the call. If the first one ended the lock, the repeat is refused.
+
+// Finishes messages: their jobs are done. They are never delivered again.
 SLUICE_API enum sluice_code sluice_ack(struct sluice *s, const char *queue,
                                        const char *const *tokens, size_t len,
                                        struct sluice_outcome *outcomes, struct sluice_error *error);
+
+// Reports that jobs failed. The queue's failureStrategy decides: retry, dead, or dead letter.
+// reason may be NULL; only its first 4,096 bytes are used.
 SLUICE_API enum sluice_code sluice_fail(struct sluice *s, const char *queue,
                                         const char *const *tokens, size_t len, const char *reason,
                                         struct sluice_outcome *outcomes,
                                         struct sluice_error *error);
-/* Gives back without counting an attempt, to be ready again after delay_ms. */
+
+// Gives messages back. No attempt is counted. They are ready again after delay_ms (0 to 24 h).
 SLUICE_API enum sluice_code sluice_release(struct sluice *s, const char *queue,
                                            const char *const *tokens, size_t len, int64_t delay_ms,
                                            struct sluice_outcome *outcomes,
                                            struct sluice_error *error);
-/* Extends to visibility_ms from now (0: the queue's visibilityTimeout). */
+
+// Extends locks: they last visibility_ms from now, up to 24 h. 0: the queue's visibilityTimeout.
 SLUICE_API enum sluice_code sluice_renew(struct sluice *s, const char *queue,
                                          const char *const *tokens, size_t len,
                                          int64_t visibility_ms, struct sluice_outcome *outcomes,
                                          struct sluice_error *error);
 
-/* ---- looking, without touching */
+// ---- reading without locking
 
 struct sluice_peek {
-    const char *state;    /* NULL: "ready" */
-    const char *after_id; /* go on after this one */
-    uint32_t max;         /* 0: 10 */
+    const char *state;    // "ready", "delayed", "locked", "dead" or "outbound"; NULL: "ready"
+    const char *after_id; // continue after this message; NULL: from the beginning
+    uint32_t max;         // at most 10,000; 0: 10
 };
-/* Fewer than max when their bodies would be more than 16 MiB together; one comes whatever its
- * size. A message whose large body is missing or damaged comes without it, with the header
- * "sluice-body-lost". So does that of sluice_show. */
+
+// Reads up to max messages of one state. It returns fewer if their bodies have more than 16 MiB
+// together, but at least one message. options may be NULL. Free *out with sluice_batch_free.
+//
+// If the large body of a message is missing or damaged, the message comes without it and has the
+// header "sluice-body-lost". The same holds for sluice_show.
 SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
                                         const struct sluice_peek *options,
                                         struct sluice_batch **out, struct sluice_error *error);
-/* One message by its id. SLUICE_NOT_FOUND: never sent. One that is finished is shown without a
- * body. */
+
+// Reads one message by its id, as a batch of one. Of a finished message only the id and the state
+// "finished" are known. Free *out with sluice_batch_free.
+// SLUICE_NOT_FOUND: no such message was ever sent, or the queue does not exist.
 SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
                                         struct sluice_batch **out, struct sluice_error *error);
 
-/* Requests to a store that charges for them (a bucket), by price. All zero elsewhere. */
+// ---- statistics
+
+// Requests to a store that charges for them (a bucket), by price. All are 0 in another store.
 struct sluice_requests {
-    uint64_t writes; /* PUT, POST, LIST */
-    uint64_t reads;  /* GET, HEAD */
-    uint64_t deletes;
+    uint64_t writes;  // PUT, POST, LIST
+    uint64_t reads;   // GET, HEAD
+    uint64_t deletes; // DELETE
 };
-/* What this handle has made so far, for all queues; of a node: what the node has, for everybody. */
+
+// The requests that this handle has made so far, for all queues. For a node: those that the node
+// has made for all its clients.
 SLUICE_API void sluice_requests(const struct sluice *s, struct sluice_requests *out);
 
 struct sluice_stats {
@@ -341,125 +446,142 @@ struct sluice_stats {
     uint64_t delayed;
     uint64_t locked;
     uint64_t processed;
-    uint64_t dead;     /* in this queue */
-    uint64_t outbound; /* on their way to the dead-letter queue */
-    uint64_t moved;    /* arrived there */
+    uint64_t dead;     // in this queue
+    uint64_t outbound; // not yet arrived in the dead-letter queue
+    uint64_t moved;    // arrived there
     uint64_t redriven;
     uint64_t purged;
-    uint64_t sent;         /* ever; the sum of the above */
-    uint64_t duplicates;   /* sends answered by their dedup key */
-    uint64_t workers;      /* holding locks, or registered */
-    int64_t oldest_age_ms; /* how long the oldest ready message is ready; 0: none is */
-    uint64_t entries;      /* committed to the journal */
-    uint64_t requests;     /* made to the store by this handle, all queues */
-    /*
-     * What all processes together asked the store for this queue's sake. Each reports with its
-     * entries, so the last seconds are missing, and what a process asked after its last entry.
-     */
+    uint64_t sent;         // ever; the sum of the above
+    uint64_t duplicates;   // sends that were not added: their dedup key was known
+    uint64_t workers;      // workers that hold locks, or are registered
+    int64_t oldest_age_ms; // how long the oldest ready message has been ready; 0: none is ready
+    uint64_t entries;      // entries that were committed to the journal
+    uint64_t requests;     // requests that this handle made to the store, for all queues
+    // Requests to the store that all processes together made for this queue. A process reports them
+    // in its journal entries. The last seconds are therefore missing, and so are the requests after
+    // a process's last entry.
     struct sluice_requests spent;
-    struct sluice_requests spent_this_hour; /* hours of the store's clock */
+    struct sluice_requests spent_this_hour; // hours of the store's clock
     struct sluice_requests spent_last_hour;
-    int64_t hour_ms; /* how much of this hour has passed */
+    int64_t hour_ms; // how much of this hour has passed
 };
+
+// Counts the messages of a queue.
 SLUICE_API enum sluice_code sluice_stats(struct sluice *s, const char *queue,
                                          struct sluice_stats *out, struct sluice_error *error);
 
-/*
- * What sluice_queue_show and sluice_stats say of many queues, several of which are looked at at a
- * time: where the store is far that is most of the difference. One row per queue; one that cannot
- * be read says why in its error, and hides no other. sluice_sights_done frees what the rows hold.
- */
-#define SLUICE_SEE_INFO  1u
-#define SLUICE_SEE_STATS 2u
+// What sluice_look reads; combine with |.
+#define SLUICE_SEE_INFO  1u // as sluice_queue_show
+#define SLUICE_SEE_STATS 2u // as sluice_stats
 struct sluice_sight {
-    struct sluice_error error;
-    struct sluice_queue_info *info; /* NULL unless asked for and there */
+    struct sluice_error error;      // code is SLUICE_OK if the queue could be read
+    struct sluice_queue_info *info; // NULL: not asked for, or the queue could not be read
     struct sluice_stats stats;
 };
+
+// Reads many queues, several at the same time. This is faster than one call for each queue if the
+// store has a high latency. out has room for len rows, one for each queue. A queue that cannot be
+// read has the reason in the error of its row, and the other queues are still read.
+// sluice_sights_done frees what the rows hold, not the rows.
 SLUICE_API void sluice_look(struct sluice *s, const char *const *queues, size_t len, unsigned what,
                             struct sluice_sight *out);
 SLUICE_API void sluice_sights_done(struct sluice_sight *sights, size_t len);
 
 struct sluice_worker {
     char name[129];
-    uint32_t open;     /* locks and tickets */
-    uint32_t capacity; /* 0: not registered */
+    uint32_t open;     // locks and tickets that it holds
+    uint32_t capacity; // 0: it is not registered
 };
-/* Up to max workers by name; *len is how many. */
+
+// The workers that hold locks or are registered. out has room for max rows; *len were filled.
 SLUICE_API enum sluice_code sluice_workers(struct sluice *s, const char *queue,
                                            struct sluice_worker *out, size_t max, size_t *len,
                                            struct sluice_error *error);
 
-/* ---- events */
+// ---- events
 
+// One transition of a queue or a message. docs/queues.md lists the types. Texts that do not apply
+// are "", numbers are 0.
 struct sluice_event {
-    const char *id; /* stable: the same event has the same id for every reader */
-    const char
-        *type; /* "message-enqueued", "message-claimed", "message-outcome", "lock-expired" ... */
-    const char *message; /* id of the message; "" when it is about the queue */
-    const char *status;  /* message-outcome: "processed", "retrying", "dead-lettered"; else "" */
-    const char *reason;  /* lock-renewal-rejected, outcome-rejected: why. message-outcome: what the
-                            worker said it failed for; "lock-expired" if nobody said anything */
+    const char *id;      // the same for every reader, and for every reading
+    const char *type;    // "message-enqueued", "message-claimed", "message-outcome", ...
+    const char *message; // the message's id; "" if the event is about the queue
+    const char *status;  // message-outcome: "processed", "retrying" or "dead-lettered"
+    // lock-renewal-rejected, outcome-rejected: why. message-outcome: what the worker reported, or
+    // "lock-expired" if it reported nothing in time.
+    const char *reason;
     const char *worker;
     uint32_t attempt;
     uint64_t fence;
     int64_t time;
-    int64_t until;
+    int64_t until; // the deadline of a lock, or when the message is due
     uint64_t count;
-    uint64_t order;            /* of a ticket; 0: none */
-    struct sluice_origin from; /* message-enqueued: a dead letter's, or that of one redriven */
-    uint64_t position;         /* of the journal entry it came from; continue with the next one */
+    uint64_t order;            // the number of a ticket; 0: none
+    struct sluice_origin from; // message-enqueued: for a dead letter or a redriven message
+    uint64_t position;         // of its journal entry; to continue, use the next one
     uint32_t shard;
 };
 
 struct sluice_events;
 
-/*
- * Opens the event stream of a queue at a position (0: the oldest that is kept). Events of old
- * entries are kept as long as the entries (an hour at least).
- */
+// Opens the event stream of a queue at a position of the journal. 0 is the oldest event that is
+// kept. Events are kept as long as the journal entries, which is at least an hour. Free *out with
+// sluice_events_close, before you close the handle. Use a stream in one thread at a time.
 SLUICE_API enum sluice_code sluice_events_open(struct sluice *s, const char *queue,
                                                uint64_t position, struct sluice_events **out,
                                                struct sluice_error *error);
-/*
- * The next event; waits up to wait_ms for one. SLUICE_NOT_FOUND: none came. SLUICE_FENCED: the
- * queue was deleted and all its events were handed out; what has its name now is another queue. The
- * event's strings live until the next call.
- */
+
+// Reads the next event. It waits up to wait_ms for one. The stream owns the event's strings, which
+// are valid until the next call on the stream.
+//
+//   SLUICE_NOT_FOUND   No event came in this time. Call again.
+//   SLUICE_FENCED      The queue was deleted, and you have read all its events. If a queue of that
+//                      name exists now, it is another one.
 SLUICE_API enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
                                                struct sluice_event *out,
                                                struct sluice_error *error);
-SLUICE_API void sluice_events_close(struct sluice_events *e);
+SLUICE_API void sluice_events_close(struct sluice_events *e); // NULL is allowed
 
-/* ---- dead letters */
+// ---- dead letters
 
-/*
- * Sends dead messages again: those that died in this queue, in place; those that came here as dead
- * letters, to the queue `to` (NULL: the one each came from). At most max (0: all). redriven may be
- * NULL.
- */
+// Sends dead messages again, as new messages. At most max of them (0: all).
+//
+//   - Messages that died in this queue are sent again in this queue.
+//   - Dead letters that came from other queues go to the queue `to`. If it is NULL, each one goes
+//     to the queue it came from.
+//
+// *redriven is how many were sent, also if the call fails later; redriven may be NULL. If you
+// repeat the call within ten minutes, no message is sent twice.
+//
+//   SLUICE_INVALID     `to` is the queue itself.
+//   SLUICE_NOT_FOUND   A queue does not exist. error->field is "queue" or "to".
 SLUICE_API enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to,
                                            uint32_t max, uint64_t *redriven,
                                            struct sluice_error *error);
 
-/* ---- health */
+// ---- health
 
 enum sluice_health { SLUICE_FAILED, SLUICE_PASSED, SLUICE_WARNING };
+
+// Called for each check, with the ctx of sluice_doctor. The texts are valid during the call.
 typedef void sluice_report(void *ctx, const char *check, enum sluice_health health,
                            const char *detail);
-/*
- * Examines a store: can it be opened, written, read and deleted in, does it keep its promises (the
- * probe), its clock, its latency, every queue's journal. Or a node: is it there, how far away, does
- * it let us in, can it work, and every queue. Reports each check as it goes; SLUICE_OK when none
- * failed.
- */
+
+// Examines a store or a node, and reports each check as soon as it is done.
+//
+//   - A store: can it be opened, written, read and deleted in? Does it keep its promises (the
+//     probe)? It also checks the clock, the latency, and every queue's journal.
+//   - A node: can it be reached, and how long does a request take? Does it accept the token? Does
+//     its store make progress? It also checks every queue.
+//
+// It returns SLUICE_OK if no check failed. Warnings are not failures.
 SLUICE_API enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx,
                                           struct sluice_error *error);
 
-/*
- * The median time of a durable write of len bytes in the store itself, beside any queue: what every
- * commit is made of. Some hundred small objects are created and deleted. SLUICE_INVALID on a node.
- */
+// Measures the median time of a durable write of len bytes (up to 8 MiB) in the store, apart from
+// any queue. Every commit consists of such writes. It uses about a hundred objects and deletes
+// them.
+// SLUICE_INVALID: the handle is that of a node, or len is too large.
 SLUICE_API enum sluice_code sluice_measure(struct sluice *s, size_t len, double *median_us,
                                            struct sluice_error *error);
 
