@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define SMALL ((size_t)64 << 10)
-#define FIRST ((size_t)1 << 10) // of one that does not say how long it will be
+#define FIRST ((size_t)1 << 10) // at the first byte, even if the head announces more
 
 // The last quarter is for the small ones: acks go on while large messages wait for room.
 static size_t share(const struct httpd *h, size_t len)
@@ -36,7 +36,7 @@ static size_t next_cap(const struct httpd_request *r, size_t need)
 {
     const struct body *b = &r->body;
     size_t most = r->head.has_length ? (size_t)r->head.length : b->max;
-    size_t cap = b->cap > 0 ? b->cap * 2 : r->head.has_length ? SMALL : FIRST;
+    size_t cap = b->cap > 0 ? b->cap * 2 : FIRST;
     if (cap > most) cap = most;
     return cap < need ? need : cap;
 }

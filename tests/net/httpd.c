@@ -350,6 +350,34 @@ static void who_leaves_in_the_middle_of_a_body_is_forgotten(void **state)
     (void)close(fd);
 }
 
+// Seven bodies of 64 KiB would take more than there is.
+static void a_body_takes_memory_as_it_arrives(void **state)
+{
+    (void)state;
+    static char rest[64 << 10]; // one byte less, and a zero
+    struct owner o;
+    int fds[CROWD - 1];
+    start_with(&o, (struct httpd_config){.body_memory_max = 256 << 10});
+    for (int i = 0; i < CROWD - 1; i++) {
+        fds[i] = dial(&o);
+        say(fds[i], "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 65536\r\n\r\nx");
+        assert_true(holds(&o, (size_t)(i + 1) << 10));
+        assert_int_equal(httpd_body_memory(o.http), (i + 1) << 10);
+    }
+    assert_int_equal(atomic_load(&o.handled), 0); // none was refused
+    memset(rest, 'x', sizeof rest - 1);
+    say(fds[0], rest);
+    await_count(&o.handled, 1);
+    assert_int_equal(httpd_lost(o.kept[0]), HTTPD_WHOLE);
+    assert_int_equal(httpd_body(o.kept[0]).len, 64 << 10);
+    httpd_answer(o.kept[0], &(struct httpd_answer){.status = 200});
+    for (int i = 0; i < CROWD - 1; i++)
+        (void)close(fds[i]);
+    await_count(&o.over, CROWD - 1);
+    assert_int_equal(httpd_body_memory(o.http), 0);
+    assert_true(httpd_stop(o.http, DEADLINE_MS));
+}
+
 static void a_body_that_was_refused_is_not_kept(void **state)
 {
     (void)state;
@@ -422,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_server_may_stop_while_clients_connect),
         cmocka_unit_test(a_connection_too_many_is_served_when_another_ends),
         cmocka_unit_test(who_leaves_in_the_middle_of_a_body_is_forgotten),
+        cmocka_unit_test(a_body_takes_memory_as_it_arrives),
         cmocka_unit_test(a_body_that_was_refused_is_not_kept),
         cmocka_unit_test(a_refused_body_without_an_end_is_cut_off),
         cmocka_unit_test(an_answer_that_is_read_too_slowly_is_given_up),
