@@ -65,7 +65,9 @@ bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(wait_ms / 1000);
+    int64_t nanoseconds = until.tv_nsec + wait_ms % 1000 * 1000000;
+    until.tv_sec += (time_t)(wait_ms / 1000 + nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
     (void)pthread_mutex_lock(&f->lock);
     int late = 0;
     while (!f->gone && !late && f->text.len + some.len > f->text.limit)

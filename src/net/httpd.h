@@ -111,3 +111,5 @@ struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct htt
 bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_ms);
 bool httpd_stream_gone(struct httpd_stream *s);
 void httpd_stream_end(struct httpd_stream *s); // frees it for the caller; what was written goes out
+// The same. If the client has not read the rest within so long, the connection is closed.
+void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms);

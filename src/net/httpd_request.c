@@ -181,6 +181,15 @@ void request_client_gone(void *ctx, void *what)
     request_drop(r);
 }
 
+void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms)
+{
+    struct httpd_request *r = s->request;
+    (void)pthread_mutex_lock(&r->lock);
+    if (r->line) line_expect(r->line, within_ms);
+    (void)pthread_mutex_unlock(&r->lock);
+    httpd_stream_end(s);
+}
+
 // With the server's lock held: until no request is there, or the time is up.
 void requests_wait(struct httpd *h, int64_t wait_ms)
 {

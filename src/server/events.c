@@ -24,6 +24,7 @@
 #define BEAT_MS     15000 // a comment, so that nobody in between thinks the connection is dead
 #define SLICE_MS    250   // how soon a hang-up or the end of the node is noticed
 #define WRITE_MS    30000 // for a client that does not keep up
+#define CUT_MS      1000  // for what was written to leave, when others need the stream's memory
 #define EVENT_BYTES ((size_t)64 << 10)
 #define LIFE_LEN    32 // digits of a queue's id
 
@@ -239,6 +240,23 @@ static void put_spot(struct buf *to, const struct events_call *c)
     put_text(to, "\n");
 }
 
+static bool is_over(struct events_call *c)
+{
+    return atomic_load(&c->server->stopping) || atomic_load(&c->lost) ||
+           httpd_stream_gone(c->stream);
+}
+
+// Waits for a client that does not keep up, but not past the end of the stream.
+static bool write_text(struct events_call *c, const struct buf *text)
+{
+    int64_t give_up = clock_boot_ms() + WRITE_MS;
+    bool written;
+    do
+        written = httpd_stream_write(c->stream, buf_bytes(text), SLICE_MS);
+    while (!written && !is_over(c) && clock_boot_ms() < give_up);
+    return written;
+}
+
 // What the stream says of itself: no event of the queue, whatever was asked for.
 static bool write_word(struct events_call *c, const char *word, const char *reason)
 {
@@ -254,7 +272,7 @@ static bool write_word(struct events_call *c, const char *word, const char *reas
     put_text(&text, "\ndata: ");
     json_write(o, &text);
     put_text(&text, "\n\n");
-    return httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
+    return write_text(c, &text);
 }
 
 static bool write_event(struct events_call *c, const struct sluice_event *e)
@@ -269,7 +287,7 @@ static bool write_event(struct events_call *c, const struct sluice_event *e)
     put_text(&text, "\n\n");
     METRICS_ADD(&c->server->metrics, events, 1);
     if (c->live) metrics_event_lag(&c->server->metrics, e->time);
-    return !text.bad && httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
+    return !text.bad && write_text(c, &text);
 }
 
 // The place goes with it: what was filtered out need not be read again. It also says that all there
@@ -281,16 +299,11 @@ static bool write_beat(struct events_call *c)
     put_text(&text, ": \n");
     put_spot(&text, c);
     put_text(&text, "\n");
-    return !text.bad && httpd_stream_write(c->stream, buf_bytes(&text), WRITE_MS);
+    return !text.bad && write_text(c, &text);
 }
 
-static bool is_over(struct events_call *c)
-{
-    return atomic_load(&c->server->stopping) || atomic_load(&c->lost) ||
-           httpd_stream_gone(c->stream);
-}
-
-static void feed(struct events_call *c)
+// False: a write failed.
+static bool feed(struct events_call *c)
 {
     int64_t beat_at = clock_boot_ms() + BEAT_MS;
     bool open = !c->gap || write_word(c, "gap", "another-life"), told = false;
@@ -308,6 +321,7 @@ static void feed(struct events_call *c)
         open = open && write_beat(c);
         beat_at = clock_boot_ms() + BEAT_MS;
     }
+    return open;
 }
 
 static void stream_over(struct events_call *c)
@@ -324,19 +338,24 @@ static void stream_over(struct events_call *c)
 static void *run_stream(void *arg)
 {
     struct events_call *c = arg;
-    feed(c);
-    httpd_stream_end(c->stream);
+    bool kept_up = feed(c) && !atomic_load(&c->lost);
+    if (kept_up)
+        httpd_stream_end(c->stream);
+    else
+        httpd_stream_cut(c->stream, CUT_MS);
     stream_over(c);
     return NULL;
 }
 
-// A stream that loses its place ends within a moment; its client may come back, and go on.
+// A stream that loses its place ends within a moment; its client may come back, and go on. Streams
+// that end are bounded, too: each has a thread.
 static bool stream_begin(struct events_call *c, uint64_t client)
 {
     struct server *s = c->server;
     struct share *lost = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    bool room = share_take(&s->streaming, &c->share, client, &lost);
+    bool room = s->streams < 2 * (size_t)s->config.streams_max &&
+                share_take(&s->streaming, &c->share, client, &lost);
     if (room) {
         s->streams++;
         s->calls++;

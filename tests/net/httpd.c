@@ -442,6 +442,29 @@ static void an_answer_that_is_read_too_slowly_is_given_up(void **state)
     (void)close(fd);
 }
 
+// Left alone, the connection would stay for as long as limits.idle says, which is longer than this
+// test waits.
+static void a_stream_that_is_cut_does_not_wait_for_its_client_to_read(void **state)
+{
+    (void)state;
+    struct owner o;
+    static uint8_t some[64 << 10];
+    start(&o);
+    int fd = dial(&o), little = 4096;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little), 0);
+    say(fd, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    await_count(&o.handled, 1);
+    struct httpd_stream *s =
+        httpd_stream_open(o.kept[0], &(struct httpd_answer){.status = 200, .type = "text/plain"});
+    while (httpd_stream_write(s, bytes_of(some, sizeof some), 1500)) {
+    }
+    assert_false(httpd_stream_gone(s));
+    httpd_stream_cut(s, 1);
+    await_count(&o.over, 1);
+    assert_true(httpd_stop(o.http, DEADLINE_MS));
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +477,7 @@ int main(void)
         cmocka_unit_test(a_body_that_was_refused_is_not_kept),
         cmocka_unit_test(a_refused_body_without_an_end_is_cut_off),
         cmocka_unit_test(an_answer_that_is_read_too_slowly_is_given_up),
+        cmocka_unit_test(a_stream_that_is_cut_does_not_wait_for_its_client_to_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

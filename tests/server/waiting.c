@@ -2,6 +2,7 @@
 // Receives that wait, clients that hang up, streams of events, and stopping in the middle of it.
 #include "rig.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -372,6 +373,90 @@ static void streams_are_limited_and_end_with_their_client(void **state)
     rig_stop(&r);
 }
 
+// More events than a stream and the sockets' buffers hold.
+static void send_many(struct rig *r)
+{
+    enum { EACH = 5000, TIMES = 10 };
+    static const char one[] = "{\"body\":\"x\"},";
+    static char body[EACH * sizeof one + 100];
+    char *at = body + sprintf(body, "{\"messages\":[");
+    for (int i = 0; i < EACH; i++)
+        at += sprintf(at, "%s", one);
+    (void)strcpy(at - 1, "]}");
+    for (int i = 0; i < TIMES; i++)
+        assert_int_equal(post(r, "/v1/queues/tasks/messages", body), 200);
+}
+
+// From another address than dial's: another client.
+static int dial_as_another_client(const struct rig *r)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(r->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+static int64_t metric(struct rig *r, const char *line)
+{
+    struct reply reply;
+    ask(r, &(struct ask){.method = "GET", .path = "/metrics"}, &reply);
+    const char *at = strstr(reply.body, line);
+    assert_non_null(at);
+    int64_t value = (int64_t)strtod(at + strlen(line), NULL);
+    reply_done(&reply);
+    return value;
+}
+
+struct written {
+    struct rig *rig;
+    int64_t events; // at the last look
+    int64_t since_ms;
+};
+
+// Nothing was written for a second although there is more.
+static bool streams_are_full(void *ctx)
+{
+    struct written *w = ctx;
+    int64_t events = metric(w->rig, "\nsluice_events_written_total ");
+    if (events != w->events) *w = (struct written){w->rig, events, now_ms()};
+    return events > 0 && now_ms() - w->since_ms > 1000;
+}
+
+static bool two_streams_are_open(void *ctx)
+{
+    return metric(ctx, "\nsluice_event_streams ") <= 2;
+}
+
+// A write waits 30 s for a client that does not read, which is longer than this test does.
+static void a_stream_that_lost_its_place_ends_although_its_client_does_not_read(void **state)
+{
+    (void)state;
+    struct rig r;
+    static char text[4096];
+    int unread[2], little = 4096;
+    rig_start_with(&r, &(struct server_config){.streams_max = 2});
+    send_many(&r);
+    for (int i = 0; i < 2; i++) {
+        unread[i] = open_stream(&r, "", NULL);
+        (void)setsockopt(unread[i], SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    }
+    struct written w = {.rig = &r};
+    await(streams_are_full, &w, "neither stream can be written to");
+    int fd = dial_as_another_client(&r);
+    say_request(fd, &(struct ask){.method = "GET", .path = "/v1/queues/tasks/events?from=now"});
+    text[0] = '\0';
+    hear_until(fd, text, sizeof text, "retry:");
+    await(two_streams_are_open, &r, "the newer of the two has ended");
+    (void)close(fd);
+    for (int i = 0; i < 2; i++)
+        (void)close(unread[i]);
+    rig_stop(&r);
+}
+
 static void a_stream_over_several_shards_goes_on_too(void **state)
 {
     (void)state;
@@ -433,6 +518,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(events_stream_and_go_on_where_they_stopped),
         cmocka_unit_test(events_are_filtered_and_can_begin_now),
         cmocka_unit_test(streams_are_limited_and_end_with_their_client),
+        cmocka_unit_test(a_stream_that_lost_its_place_ends_although_its_client_does_not_read),
         cmocka_unit_test(a_stream_over_several_shards_goes_on_too),
     };
     if (argc > 1) rig_store = argv[1];
