@@ -167,7 +167,8 @@ static enum err explain(struct identity *me, enum err e, struct cost *cost, stru
 static enum err after_write(struct store *s, enum err e, struct cost *cost, struct store_answer *a)
 {
     struct identity *me = identity_of(s);
-    if (e == ERR_INVALID || e == ERR_CORRUPT) e = explain(me, e, cost, a);
+    bool strange = e == ERR_INVALID || e == ERR_CORRUPT;
+    if (strange && !atomic_load(&me->lost)) e = explain(me, e, cost, a);
     if (e == ERR_OK && !is_fresh(me)) {
         e = look_together(me, cost, a);
         if (e && e != ERR_CORRUPT) e = ERR_UNKNOWN;

@@ -177,7 +177,7 @@ struct lane {
     uint32_t queue; // which
     uint32_t shard; // ... of its shards
     const char *name;
-    char prefix[24];
+    char prefix[32];
     struct queue_id id;
     struct queue_config birth;
     bool mixed_groups; // its senders name groups

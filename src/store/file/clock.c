@@ -95,10 +95,10 @@ static void follow(struct file_clock *c, int64_t boot_ms)
 {
     struct clock_page *p = c->page;
     int64_t at = atomic_load(&p->followed_ms), passed = boot_ms - at;
-    if (passed >= 0 && passed < FOLLOW_EVERY_MS) return;
+    if (at != 0 && passed < FOLLOW_EVERY_MS) return; // or this thread was stopped since its look
     if (!atomic_compare_exchange_strong(&p->followed_ms, &at, boot_ms)) return;
     int64_t wall = c->disk->sys->realtime_ms();
-    if (at == 0 || passed < 0 || wall < WALL_LEAST_MS) return; // the first look only notes the time
+    if (at == 0 || wall < WALL_LEAST_MS) return; // the first look only notes the time
     int64_t off = wall - boot_ms - atomic_load(&p->offset_ms);
     atomic_fetch_add(&p->offset_ms, clamp(off, passed / CLOCK_FOLLOW_SHARE));
 }

@@ -419,6 +419,7 @@ static enum err try_write(struct disk *d, const char *dir, struct store_answer *
     if (faccessat(d->root, ".", W_OK | X_OK, AT_EACCESS) != 0) return refuse_path(dir, a);
     int fd = disk_open(d, probe, O_WRONLY | O_CREAT);
     if (fd < 0 && disk_err(errno) == ERR_CORRUPT) return disk_refuse(a, "open", probe);
+    if (fd < 0 && disk_err(errno) == ERR_LIMIT) return ERR_OK; // full: it can still be drained
     if (fd < 0) return refuse_path(dir, a);
     (void)disk_close(fd);
     (void)d->sys->unlink(d->root, probe);

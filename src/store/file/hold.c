@@ -208,6 +208,9 @@ static enum err settle_held(struct file_log *l, enum log_page_kind kind, struct 
     bool verified = atomic_load(&p->verified);
     bool good = verified ? kind == LOG_PAGE_GOOD && l->state.tail.next >= atomic_load(&l->seen)
                          : believable(l, kind);
+    // A write under way from an earlier life of the page cache may be acknowledged records by now.
+    // Without the mark on the page, only the segments can tell.
+    if (!verified && !l->state.marked && l->state.busy_end) good = false;
     enum err e = good && !verified ? file_log_agrees_held(l, &good, a) : ERR_OK;
     if (!e && good) e = file_log_mend_held(l, a);
     if (!e && good) e = file_log_ends_held(l, &good, a);

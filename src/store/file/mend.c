@@ -159,6 +159,7 @@ enum err file_log_ends_held(struct file_log *l, bool *ends, struct store_answer 
     struct stat st;
     file_log_segment_path(l, h.first, h.generation, path);
     *ends = fstatat(l->disk->root, path, &st, AT_SYMLINK_NOFOLLOW) != 0;
+    if (*ends && errno != ENOENT) return disk_refuse(a, "look for", path);
     // Behind the mark of a segment that is left a former holder may write what it likes.
     if (!*ends || t->segment == 0 || l->state.fresh) return ERR_OK;
     enum err e = file_log_current_held(l, t, a);

@@ -166,6 +166,12 @@ void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN])
     memcpy(image, &page, sizeof page);
 }
 
+void log_page_image_fence(uint8_t image[LOG_PAGE_LEN])
+{
+    uint64_t fence = 1;
+    memcpy(image + offsetof(struct layout, fence), &fence, sizeof fence);
+}
+
 int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequence)
 {
     struct layout page = {.version = LOG_PAGE_VERSION};
@@ -221,7 +227,7 @@ bool log_page_fenced(struct log_page *p)
     uint64_t fence = 0;
     atomic_thread_fence(memory_order_seq_cst);
     ssize_t n = disk_read(p->disk, p->fd, &fence, sizeof fence, offsetof(struct layout, fence));
-    return n < 0 || fence != 0; // unread: not known to be ours
+    return n < (ssize_t)sizeof fence || fence != 0; // unread: not known to be ours
 }
 
 void log_page_wait(struct log_page *p, uint32_t seen, int64_t wait_ms)

@@ -80,6 +80,7 @@ void log_page_drop(struct log_page *p); // NULL is fine
 
 // The bytes of a page with this state, for a new file.
 void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN]);
+void log_page_image_fence(uint8_t image[LOG_PAGE_LEN]); // ... that no process will believe
 
 enum log_page_kind log_page_look(struct log_page *p, struct log_look *to);
 // ---- by the holder of the lock: 0, or -1 and errno

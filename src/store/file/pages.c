@@ -15,7 +15,8 @@
 //      the old one has no slot number that the old one still answers for.
 //
 // A page that was removed while processes use it is handled the same way: its file has no name, so
-// its holders find that it is not the log's.
+// its holders find that it is not the log's. A fenced page takes its place first and is taken over:
+// so a folder of step 2 has a number whose page is fenced, or never was there.
 #include "store/file/log.h"
 
 #include "base/memory.h"
@@ -32,6 +33,7 @@
 
 #define ATTACH_TRIES 16
 #define BLOCK_TRIES  64
+#define BLOCK_BYTES  4096 // of a new folder
 #define FOLDER_LOOKS 4
 #define FOLLOW_SHARE                                                                               \
     20 // of the patience: so long another process may be about to finish a takeover
@@ -118,10 +120,13 @@ static int folder_read(struct file_log *l, struct folder *to)
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) return disk_close(fd);
-    for (struct dirent *row = readdir(dir); row; row = readdir(dir))
+    struct dirent *row;
+    while (errno = 0, row = readdir(dir))
         folder_note(fd, row->d_name, to);
+    int failed = errno;
     (void)closedir(dir);
-    return 0;
+    errno = failed;
+    return failed == 0 ? 0 : -1;
 }
 
 // A list that is read while a takeover replaces the page may show neither the old nor the new one.
@@ -145,11 +150,12 @@ static enum err boot_of(struct file_log *l, struct log_state *s, struct store_an
 }
 
 static enum err page_put(struct file_log *l, uint64_t number, const struct log_state *s, bool fresh,
-                         struct store_answer *a)
+                         bool fenced, struct store_answer *a)
 {
     uint8_t image[LOG_PAGE_LEN];
     char path[DISK_PATH_MAX];
     log_page_image(s, image);
+    if (fenced) log_page_image_fence(image);
     page_path(l, number, path);
     enum err e = disk_put(l->disk, path, bytes_of(image, sizeof image), 0, fresh, a);
     if (e == ERR_UNKNOWN) e = ERR_UNAVAILABLE; // a page is no slot
@@ -160,7 +166,7 @@ static enum err page_first(struct file_log *l, uint64_t number, struct store_ans
 {
     struct log_state s = {.tail = {.next = 1}};
     enum err e = boot_of(l, &s, a);
-    return e ? e : page_put(l, number, &s, true, a);
+    return e ? e : page_put(l, number, &s, true, false, a);
 }
 
 // Step 2.
@@ -173,6 +179,7 @@ static enum err block(struct file_log *l, uint64_t number, struct store_answer *
     for (int tries = 0; tries < BLOCK_TRIES; tries++) {
         (void)d->sys->unlink(d->root, path);
         if (disk_mkdir(d, path) == 0) return ERR_OK;
+        if (disk_spend(d, BLOCK_BYTES)) continue;
         if (errno != EEXIST) return disk_refuse(a, "take over", path);
         if (fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
             return ERR_OK;
@@ -190,7 +197,7 @@ static enum err page_next(struct file_log *l, uint64_t number, uint64_t proved, 
     enum err e = block(l, number, a);
     if (!e) e = boot_of(l, &s, a);
     if (!e) e = file_log_survey(l, proved, false, &s.tail, a);
-    if (!e) e = page_put(l, number + 1, &s, true, a);
+    if (!e) e = page_put(l, number + 1, &s, true, false, a);
     if (e) return e;
     page_path(l, number, old);
     (void)l->disk->sys->unlink(l->disk->root, old); // left behind, the higher number counts
@@ -217,7 +224,7 @@ enum err file_log_convert_held(struct file_log *l, uint64_t proved, struct store
     struct log_state s = {0};
     enum err e = boot_of(l, &s, a);
     if (!e) e = file_log_survey(l, proved, true, &s.tail, a);
-    return e ? e : page_put(l, l->page->number, &s, false, a);
+    return e ? e : page_put(l, l->page->number, &s, false, false, a);
 }
 
 // ---- finding the page
@@ -278,7 +285,8 @@ static enum err page_missing(struct file_log *l, const struct folder *f, bool cr
                              struct store_answer *a)
 {
     uint64_t number = f->blocked ? f->blocked_number + 1 : 0;
-    if (f->segments) return page_next(l, number, atomic_load(&l->seen), 0, a);
+    // The next look finds it, or the page of a process that was faster, and takes it over.
+    if (f->segments) return page_put(l, number, &(struct log_state){0}, true, true, a);
     if (atomic_load(&l->seen) > 1)
         return answer_refuse(a, ERR_CORRUPT, "the segments of journal \"%.120s\" are gone", l->key);
     return create ? page_first(l, number, a) : ERR_NOT_FOUND;
