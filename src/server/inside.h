@@ -126,9 +126,9 @@ struct exchange {
     bool relayed;        // it was tried
     bool named_here;     // the request id is this node's: no client will repeat it
     // receive
-    struct exchange *next, *before; // of those that wait
-    struct share waiting;           // under the lock
-    char worker[WORKER_NAME_MAX];   // of one that waits; "": it gave no name
+    struct exchange *next, *before;   // of those that wait
+    struct share waiting;             // under the lock
+    char worker[WORKER_NAME_MAX + 1]; // of one that waits; "": it gave no name
     bool waits;
     bool begun;                       // the library has it, and can cancel it; under the lock
     bool unwanted;                    // it was to be cancelled before that

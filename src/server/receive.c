@@ -115,7 +115,7 @@ static void wait_end(struct exchange *x)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-typedef char worker_name[WORKER_NAME_MAX];
+typedef char worker_name[WORKER_NAME_MAX + 1];
 
 static int compare_names(const void *a, const void *b)
 {

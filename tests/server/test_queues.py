@@ -117,6 +117,21 @@ def receives_that_wait_are_listed_by_worker(sluice):
 
 
 @case
+def the_longest_name_of_a_worker_is_listed_whole(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/jobs")
+        name = "w" * 128
+        thread = threading.Thread(target=node.does, args=(200, "POST", "/jobs/receive"),
+                                  kwargs={"body": {"wait": "20s", "worker": name}}, daemon=True)
+        thread.start()
+        waiting = lambda: node.does(200, "GET", "/jobs/workers")["waiting"]
+        until(waiting, "the receive waits")
+        same(waiting(), [{"name": name, "receives": 1}])
+        node.does(201, "POST", "/jobs/messages", {"body": "x"})
+        thread.join()
+
+
+@case
 def a_queue_that_may_not_be_read_is_not_named(sluice):
     node, keys = guarded(sluice, boss="scope=admin queue=*", some="scope=admin queue=mail-*")
     with node:
