@@ -41,6 +41,8 @@ struct bytes json_raw_text(const struct json *object); // data NULL: it is an ob
 void json_print(struct json *object, FILE *out);
 // The same without the end of the line, into a buffer.
 void json_write(struct json *value, struct buf *to);
+// The same for a terminal or a log: DEL and C1 are escaped, too.
+void json_write_plain(struct json *value, struct buf *to);
 
 // A message whose body was sent as a JSON value has this header, which is not shown: the body is
 // shown as that value.

@@ -127,29 +127,40 @@ void json_write(struct json *value, struct buf *to)
 }
 
 // JSON escapes C0 only; DEL and C1 mean something to a terminal, too. How many bytes were taken.
-static size_t print_special(const char *at, FILE *out)
+static size_t put_special(const uint8_t *at, struct buf *to)
 {
-    unsigned first = (uint8_t)at[0], second = (uint8_t)at[1];
-    if (first == 0x7f || second < 0xa0) {
-        (void)fprintf(out, "\\u%04x", first == 0x7f ? first : second);
-        return first == 0x7f ? 1 : 2;
+    char text[8];
+    unsigned first = at[0], second = at[1];
+    if (first != 0x7f && second >= 0xa0) {
+        buf_put_u8(to, at[0]);
+        return 1;
     }
-    (void)fputc((int)first, out);
-    return 1;
+    (void)snprintf(text, sizeof text, "\\u%04x", first == 0x7f ? first : second);
+    put(to, text, 6);
+    return first == 0x7f ? 1 : 2;
+}
+
+void json_write_plain(struct json *value, struct buf *to)
+{
+    CLEANUP(buf_done) struct buf line;
+    buf_init(&line, SIZE_MAX);
+    json_write(value, &line);
+    buf_put_u8(&line, 0);
+    CHECK(!line.bad);
+    for (const char *at = (const char *)line.data; *at;) {
+        size_t plain = strcspn(at, "\x7f\xc2");
+        put(to, at, plain);
+        at += plain;
+        if (*at) at += put_special((const uint8_t *)at, to);
+    }
 }
 
 void json_print(struct json *object, FILE *out)
 {
     CLEANUP(buf_done) struct buf line;
     buf_init(&line, SIZE_MAX);
-    json_write(object, &line);
-    buf_put_u8(&line, 0);
+    json_write_plain(object, &line);
+    buf_put_u8(&line, '\n');
     CHECK(!line.bad);
-    for (const char *at = (const char *)line.data; *at;) {
-        size_t plain = strcspn(at, "\x7f\xc2");
-        (void)fwrite(at, 1, plain, out);
-        at += plain;
-        if (*at) at += print_special(at, out);
-    }
-    (void)fputc('\n', out);
+    (void)fwrite(line.data, 1, line.len, out);
 }

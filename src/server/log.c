@@ -30,21 +30,27 @@ static void time_text(char out[TIME_TEXT_MAX])
 
 // ---- logfmt
 
-// A value with anything but plain characters is quoted; what would end the quotes or the line is
-// escaped. Bytes above 127 pass: they are a text in some language, or the reader's problem.
+static void put_escaped(struct buf *to, uint8_t c)
+{
+    char escaped[8];
+    (void)snprintf(escaped, sizeof escaped, "\\x%02x", c);
+    buf_put(to, bytes_str(escaped));
+}
+
+// A value with anything but plain characters is quoted. Escaped are: what would end the quotes, and
+// control characters (C0, DEL, C1). Of a text that is not UTF-8 all bytes above 127 are escaped.
 static void put_quoted(struct buf *to, const char *text)
 {
+    bool is_utf8 = utf8_ok(text, strlen(text));
     buf_put_u8(to, '"');
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') buf_put_u8(to, '\\');
-        if (c >= ' ' && c != 127) {
-            buf_put_u8(to, c);
-            continue;
-        }
-        char escaped[8];
-        (void)snprintf(escaped, sizeof escaped, "\\x%02x", c);
-        buf_put(to, bytes_str(escaped));
+    for (const uint8_t *at = (const uint8_t *)text; *at; at++) {
+        bool c1 = at[0] == 0xc2 && at[1] < 0xa0; // U+0080 to U+009F
+        if (*at == '"' || *at == '\\') buf_put_u8(to, '\\');
+        if (*at < ' ' || *at == 127 || c1 || (*at > 127 && !is_utf8))
+            put_escaped(to, *at);
+        else
+            buf_put_u8(to, *at);
+        if (is_utf8 && c1) put_escaped(to, *++at);
     }
     buf_put_u8(to, '"');
 }
@@ -106,7 +112,7 @@ void log_write(struct log *log, enum log_level level, const char *event,
         else
             put_logfmt(&line, p);
     }
-    if (as_json) json_write(o, &line);
+    if (as_json) json_write_plain(o, &line);
     buf_put_u8(&line, '\n');
     if (!line.bad) (void)!write(log->fd, line.data, line.len); // there is nobody to tell
 }
