@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -260,6 +261,8 @@ static int run(const struct cli *cli, const struct arguments *args)
     int status = read_options(cli, args, &o);
     if (status != 0) return status;
     open_standard_ones();
+    // a program of the same user cannot read our secrets from /proc; exec undoes it for the program
+    (void)prctl(PR_SET_DUMPABLE, 0);
     // before the library starts its threads: they are not to take the signals either
     sigset_t asking;
     int signal_fd = block_signals(&asking);

@@ -4,9 +4,11 @@ import http.client
 import http.server
 import json
 import signal
+import subprocess
+import sys
 import threading
 
-from harness import INVALID, NOT_FOUND, PATIENCE, case, contains, holds, main, same, until
+from harness import INVALID, NOT_FOUND, PATIENCE, PROGRAM, case, contains, holds, main, same, until
 from terminal import Terminal, on_terminal
 
 HANDLE_TIMEOUT = 30  # seconds after which a call of the command line gives up
@@ -118,6 +120,29 @@ def a_job_gets_no_secret_that_is_not_named(sluice):
     same(told["OTHER"], "o")
     told = environment_of(sluice, "tasks", "--keep-env", "SLUICE_TOKEN", "--keep-env", "AWS_SESSION_TOKEN", **SECRETS)
     same([name for name in SECRETS if name in told], ["SLUICE_TOKEN", "AWS_SESSION_TOKEN"])
+
+
+# Runs its arguments without the rights of root to look into any process (CAP_SYS_PTRACE, _SYS_ADMIN, _PERFMON).
+WITHOUT_RIGHTS = """
+import ctypes, os, sys
+for right in (19, 21, 38):
+    ctypes.CDLL(None).prctl(24, right, 0, 0, 0)  # PR_CAPBSET_DROP; refused if there are no such rights
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@case
+def a_job_cannot_read_the_environment_of_its_worker(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    env = sluice.env | {"OTHER": "o"} | SECRETS
+    run = subprocess.run([sys.executable, "-c", WITHOUT_RIGHTS, PROGRAM, "work", "tasks", "--once", "--", "sh", "-c",
+                          "test -d /proc/$PPID && ! cat /proc/$PPID/environ && cat /proc/$$/environ"],
+                         cwd=sluice.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
+                         check=False)
+    same(run.returncode, 0, run.stderr)
+    contains(run.stdout, b"OTHER=o")
+    same(b"SLUICE_TOKEN" in run.stdout, False, "the worker's secret")
 
 
 @case
