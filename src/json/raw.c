@@ -19,7 +19,9 @@ struct cursor {
 
 static struct cursor cursor_of(struct bytes text)
 {
-    return (struct cursor){text.data, text.data + text.len, false};
+    // An empty text may have no address, and C adds nothing to NULL, not even 0.
+    const uint8_t *end = text.len > 0 ? text.data + text.len : text.data;
+    return (struct cursor){text.data, end, false};
 }
 
 static int peek(const struct cursor *c)
