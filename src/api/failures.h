@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why messages failed, on its way from the machine to the caller: seen under the desk's lock, the
+// Why messages failed, on its way from the machine to the caller: seen under the runner's lock, the
 // reasons read from the journal afterwards.
 #pragma once
 
@@ -15,7 +15,7 @@ struct failures_seen {
 
 void failures_init(struct failures_seen *f, size_t messages);
 void failures_done(struct failures_seen *f);
-// Under the desk's lock; once. all: every failure that is kept, else the newest of each message.
+// Under the runner's lock; once. all: every failure that is kept, else the newest of each message.
 void failures_see(struct failures_seen *f, const struct machine *m, int64_t now,
                   const struct message_view *views, size_t len, bool all);
 // The reasons of messages first .. first + count - 1; memory_free it.

@@ -62,7 +62,7 @@ struct collector {
     bool joined;       // ... for it hangs together with what is over the floor
     bool finished;
     bool pressing;         // the store is nearly full: this round is to prepare the next floor
-    bool gain;             // ... for there is something over the floor that nobody needs
+    bool gain;             // ... for something over the floor is not needed
     int64_t press_at;      // the next such round, at the earliest: one every V
     uint64_t pressed_slot; // the floor that they are to reach ...
     int64_t pressed_at;    // ... since when

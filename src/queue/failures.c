@@ -4,7 +4,7 @@
 //
 // The rows follow from the entries alone. They are no part of the digest: binaries that keep none
 // agree with those that do. A snapshot that was written without them loads without them, and a
-// message has then no failures from before it (its grave still tells of the last one).
+// message has then no failures from before it (its record still tells of the last one).
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -191,7 +191,7 @@ static struct failure_view view_of(const struct failures *f, const struct failur
                                  .op = row->op};
 }
 
-// A message that died before failures were kept: its grave has all but the worker.
+// A message that died before failures were kept: its record has all but the worker.
 static struct failure_view view_grave(const struct machine *m, const struct msg *msg)
 {
     const struct lock *grave = lock_of(m, msg);

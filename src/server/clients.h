@@ -3,7 +3,7 @@
 // of them while no other wants any. When all are taken, a client that has fewer than another gets
 // one of that other's.
 //
-// A client is a number: a keyed hash of its token's name, or of its address. Whoever has a table
+// A client is a number: a keyed hash of its token's name, or of its address. The owner of a table
 // also has a lock for it.
 #pragma once
 

@@ -96,7 +96,7 @@ static bool wait_begin(struct exchange *x, const char *worker)
     struct exchange *lost =
         taken_from ? (struct exchange *)((char *)taken_from - offsetof(struct exchange, waiting))
                    : NULL;
-    if (lost) httpd_keep(lost->http); // whoever answers it meanwhile does not free it
+    if (lost) httpd_keep(lost->http); // an answer meanwhile does not free it
     (void)pthread_mutex_unlock(&s->lock);
     if (lost) end_lost(lost);
     return x->waits;
@@ -203,7 +203,7 @@ void receive_end_all(struct server *s)
     size_t len = 0, max = s->waiting_len;
     struct exchange **all = memory_zeroed(max + 1, sizeof(struct exchange *));
     for (struct exchange *x = s->waiting; x; x = x->next) {
-        httpd_keep(x->http); // whoever answers it meanwhile does not free it
+        httpd_keep(x->http); // an answer meanwhile does not free it
         all[len++] = x;
     }
     (void)pthread_mutex_unlock(&s->lock);

@@ -17,7 +17,7 @@ struct server_config {
     const char *advertise;      // the URL that others reach it by; NULL: made from listen
     const char *peers;          // hosts of nodes that clients' tokens may be sent to; NULL: as the
                                 // environment says (api/peer.h)
-    const char *store;          // how the store is called, for whoever asks
+    const char *store;          // the name that the node shows for the store
     bool insecure;              // may listen beyond loopback without authentication
     bool access_log;            // a line for every request
     unsigned threads;           // that speak HTTP; 0: 2

@@ -51,7 +51,7 @@ struct store_answer {
     struct store_row *rows;   // list, extents, read_log
     size_t rows_len;
     size_t rows_cap;
-    bool tight;       // the store is nearly full: what nobody needs should go soon
+    bool tight;       // the store is nearly full: what is not needed should go soon
     bool more;        // list, extents: the limit was reached, ask again after the last row
     struct cost cost; // what the call was charged, where requests are money
     char why[STORE_WHY_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reserve: a file of allocated space that nobody uses. What callers bring is refused while it
+// The reserve: a file of allocated space that is not used. What callers bring is refused while it
 // is not whole. Everything else, claims and outcomes, snapshots and floors, may use it up when the
 // disk is full, so that the store can be drained. It grows again as soon as there is space.
 #include "store/file/disk.h"
@@ -72,7 +72,7 @@ static void note(struct disk *d, const struct space *s, uint64_t want, uint64_t 
     atomic_store(&d->reserve.tight, missing > 0 || s->free < want + margin(s));
 }
 
-// makes: also where there is no reserve yet, for a store that nobody has sent to needs none.
+// makes: also where there is no reserve yet, for a store without a send needs none.
 static enum err look(struct disk *d, uint64_t bytes, bool makes, struct store_answer *a)
 {
     struct space s;
