@@ -4,11 +4,11 @@
 // tests do it. Needs root; elsewhere it is skipped.
 //
 //   remount [rounds]      5 in the test run; make chaos-remount runs 100
-#define _GNU_SOURCE // unshare
+#define _GNU_SOURCE // syncfs
 #include "base/hash.h"
 #include "base/rng.h"
+#include "image.h"
 #include "os/entropy.h"
-#include "scratch.h"
 #include "store/file/file.h"
 
 #include <fcntl.h>
@@ -29,37 +29,16 @@
 #define SHUTDOWN_HOW 3 // flush everything, flush the journal, flush nothing
 #define SLOTS_MAX    1000000
 
-#define NEED(fact)                                                                                 \
-    do {                                                                                           \
-        if (!(fact)) {                                                                             \
-            (void)printf("# line %d: %s: %m\n", __LINE__, #fact);                                  \
-            (void)fflush(stdout);                                                                  \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-
 // Shared with the writers.
 struct board {
     _Atomic uint64_t acked;
 };
 
 struct world {
-    struct scratch scratch;
-    char mounted[SCRATCH_PATH_MAX + 16];
+    struct image image;
     struct board *board;
     struct rng rng;
 };
-
-// In the scratch directory.
-static bool run(const char *command)
-{
-    return system(command) == 0; // NOLINT(cert-env33-c)
-}
-
-static bool image_mount(void)
-{
-    return run("mount -o loop image mounted 2>/dev/null");
-}
 
 static size_t body_len(uint64_t slot)
 {
@@ -80,7 +59,7 @@ static struct store *open_store(const struct world *w)
     struct store *s;
     char why[STORE_WHY_MAX] = "", dir[SCRATCH_PATH_MAX + 32];
     struct file_options options = {.segment_bytes = 40000, .step_bytes = 20000};
-    (void)snprintf(dir, sizeof dir, "%s/store", w->mounted);
+    (void)snprintf(dir, sizeof dir, "%s/store", w->image.mounted);
     if (store_file_open(dir, &options, &s, why, sizeof why) != ERR_OK) {
         (void)printf("# cannot open: %s\n", why);
         NEED(false);
@@ -121,7 +100,7 @@ static void write_until_down(struct world *w)
     pthread_t writer;
     NEED(pthread_create(&writer, NULL, append_for_ever, w) == 0);
     acked_reaches(w, atomic_load(&w->board->acked) + 1 + rng_below(&w->rng, 40));
-    int fd = open(w->mounted, O_RDONLY | O_DIRECTORY);
+    int fd = open(w->image.mounted, O_RDONLY | O_DIRECTORY);
     NEED(fd >= 0 && syncfs(fd) == 0);
     acked_reaches(w, atomic_load(&w->board->acked) + 1 + rng_below(&w->rng, 60));
     uint32_t how = (uint32_t)rng_below(&w->rng, SHUTDOWN_HOW);
@@ -169,12 +148,7 @@ static bool prepare(struct world *w)
     w->board =
         mmap(NULL, sizeof *w->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     NEED(w->board != MAP_FAILED);
-    NEED(scratch_make(&w->scratch, NULL));
-    (void)snprintf(w->mounted, sizeof w->mounted, "%s/mounted", w->scratch.path);
-    return chdir(w->scratch.path) == 0 && unshare(CLONE_NEWNS) == 0 &&
-           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           run("truncate -s 64M image && mkdir mounted && mkfs.ext4 -q image 2>/dev/null") &&
-           image_mount();
+    return image_make(&w->image, NULL, "");
 }
 
 int main(int argc, char **argv)
@@ -186,17 +160,16 @@ int main(int argc, char **argv)
     (void)printf("1..1\n# seed %lu\n", seed);
     if (!prepare(&w)) {
         (void)printf("ok 1 - acknowledged slots survive a remount # SKIP ext4 cannot be mounted\n");
-        scratch_remove(&w.scratch);
+        image_done(&w.image);
         return 0;
     }
     for (long round = 0; round < rounds; round++) {
         in_child(&w, write_until_down);
-        NEED(umount(w.mounted) == 0);
+        NEED(umount(w.image.mounted) == 0);
         NEED(image_mount());
         in_child(&w, check_slots);
     }
-    NEED(umount(w.mounted) == 0);
-    scratch_remove(&w.scratch);
+    image_done(&w.image);
     (void)printf("ok 1 - acknowledged slots survive a remount\n# %ld remounts, %lu slots "
                  "acknowledged, 0 lost\n",
                  rounds, atomic_load(&w.board->acked));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Durable files from unreliable calls: temp file, sync, link or rename, sync of the directory.
+#define _GNU_SOURCE // statx, O_NOATIME
 #include "store/file/disk.h"
 
 #include "os/entropy.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,11 +86,36 @@ void disk_die(struct disk *d)
     (void)atomic_compare_exchange_strong(&d->dead, &none, errno ? errno : EIO);
 }
 
+// Some containers forbid statx.
+static int identify_slowly(int dir, const char *path, int flags, struct disk_id *to)
+{
+    struct stat st;
+    if (fstatat(dir, path, &st, flags) != 0) return -1;
+    *to = (struct disk_id){st.st_dev, st.st_ino, st.st_mode, st.st_nlink};
+    return 0;
+}
+
+int disk_identify(int dir, const char *path, int flags, struct disk_id *to)
+{
+    struct statx x;
+    if (path[0] == 0) flags |= AT_EMPTY_PATH;
+    if (statx(dir, path, flags, STATX_TYPE | STATX_INO | STATX_NLINK, &x) != 0)
+        return errno == EPERM || errno == ENOSYS ? identify_slowly(dir, path, flags, to) : -1;
+    dev_t device = makedev(x.stx_dev_major, x.stx_dev_minor);
+    *to = (struct disk_id){device, x.stx_ino, x.stx_mode, x.stx_nlink};
+    return 0;
+}
+
+bool disk_is_same(const struct disk_id *x, const struct disk_id *y)
+{
+    return x->device == y->device && x->inode == y->inode;
+}
+
 // What is open of a directory that was removed can still be written, and nobody will ever read it.
 static bool is_removed(const struct disk *d)
 {
-    struct stat root;
-    return fstat(d->root, &root) == 0 && root.st_nlink == 0;
+    struct disk_id root;
+    return disk_identify(d->root, "", 0, &root) == 0 && root.links == 0;
 }
 
 // A group, or all others, get access to what is created here only if the root was made for them:
@@ -111,29 +138,31 @@ void disk_learn(struct disk *d)
     d->mode = mode_below(root.st_mode);
     d->owner = root.st_uid;
     d->group = root.st_gid;
-    d->device = root.st_dev;
+    if (disk_identify(d->root, "", 0, &d->id) != 0)
+        d->id = (struct disk_id){.device = root.st_dev, .inode = root.st_ino};
 }
 
-static bool is_elsewhere(const struct disk *d)
+// A look at the path is enough as a rule: the root that is found there was not removed either.
+static enum err refuse_lost(struct disk *d, struct store_answer *a)
 {
-    struct stat st;
-    return d->path && stat(d->path, &st) == 0 && st.st_dev != d->device;
+    struct disk_id at_path;
+    bool found = d->path && disk_identify(AT_FDCWD, d->path, 0, &at_path) == 0;
+    if (found && disk_is_same(&at_path, &d->id)) return ERR_OK;
+    if (d->links_counted && is_removed(d))
+        return answer_refuse(a, ERR_UNAVAILABLE,
+                             "the directory of this store was removed: put it back, then open the "
+                             "store again");
+    if (!found || at_path.device == d->id.device) return ERR_OK;
+    return answer_refuse(a, ERR_UNAVAILABLE,
+                         "\"%.120s\" is on another file system than when this store was opened: "
+                         "open the store again",
+                         d->path);
 }
 
 enum err disk_alive(struct disk *d, struct store_answer *a)
 {
     int code = atomic_load(&d->dead);
-    if (code == 0 && d->links_counted && is_removed(d))
-        return answer_refuse(a, ERR_UNAVAILABLE,
-                             "the directory of this store was removed: put it back, then open the "
-                             "store again");
-    if (code == 0 && is_elsewhere(d))
-        return answer_refuse(
-            a, ERR_UNAVAILABLE,
-            "\"%.120s\" is on another file system than when this store was opened: "
-            "open the store again",
-            d->path);
-    if (code == 0) return ERR_OK;
+    if (code == 0) return refuse_lost(d, a);
     errno = code;
     return answer_refuse(a, ERR_DENIED,
                          "a sync of this store failed (%m), so nothing read through this handle "
@@ -200,23 +229,42 @@ static void settle_mode(struct disk *d, int fd, const struct stat *st, mode_t mo
     if ((st->st_mode & 0777) != mode) (void)fchmod(fd, (st->st_mode & 07000) | mode);
 }
 
-static int check_regular(const struct stat *st)
+static int check_regular(mode_t mode)
 {
-    if (S_ISREG(st->st_mode)) return 0;
-    errno = S_ISDIR(st->st_mode) ? EISDIR : ENXIO;
+    if (S_ISREG(mode)) return 0;
+    errno = S_ISDIR(mode) ? EISDIR : ENXIO;
     return -1;
+}
+
+static int open_any(struct disk *d, const char *path, int flags)
+{
+    return d->sys->open(d->root, path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, d->mode & 0666);
 }
 
 int disk_open(struct disk *d, const char *path, int flags)
 {
-    int all = flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-    mode_t mode = d->mode & 0666;
-    int fd = d->sys->open(d->root, path, all, mode);
-    if (fd < 0 || (flags & O_DIRECTORY)) return fd;
+    struct disk_id id;
     struct stat st;
-    if (fstat(fd, &st) != 0 || check_regular(&st) != 0) return disk_close(fd);
-    if (flags & O_CREAT) settle_mode(d, fd, &st, mode);
+    if (!(flags & (O_DIRECTORY | O_CREAT))) return disk_open_known(d, path, flags, &id);
+    int fd = open_any(d, path, flags);
+    if (fd < 0 || (flags & O_DIRECTORY)) return fd;
+    if (fstat(fd, &st) != 0 || check_regular(st.st_mode) != 0) return disk_close(fd);
+    settle_mode(d, fd, &st, d->mode & 0666);
     return fd;
+}
+
+int disk_open_known(struct disk *d, const char *path, int flags, struct disk_id *to)
+{
+    int fd = open_any(d, path, flags);
+    if (fd < 0) return -1;
+    if (disk_identify(fd, "", 0, to) == 0 && check_regular(to->mode) == 0) return fd;
+    return disk_close(fd);
+}
+
+int disk_open_quiet(struct disk *d, const char *path, int flags)
+{
+    int fd = disk_open(d, path, flags | O_NOATIME);
+    return fd < 0 && errno == EPERM ? disk_open(d, path, flags) : fd;
 }
 
 static int open_dir(struct disk *d, const char *dir)

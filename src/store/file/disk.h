@@ -25,11 +25,21 @@ struct reserve {
     _Atomic int64_t looked_ms; // when that was last looked at
 };
 
+// Which file it is. The question names no time: where the kernel keeps fine times, a file whose
+// time was asked for gets a new one at its next write, and so a dirty inode. ext4 without a journal
+// then writes the inode at the next sync of any file whose inode lies in the same block.
+struct disk_id {
+    dev_t device;
+    ino_t inode;
+    mode_t mode;
+    nlink_t links;
+};
+
 struct disk {
     const struct file_sys *sys;
     int root;
     char *path;             // of the root, absolute; NULL: it is not known
-    dev_t device;           // of the root
+    struct disk_id id;      // of the root
     uint64_t segment_bytes; // a journal segment this long is followed by a new one
     uint64_t step_bytes;    // preallocated in it at a time
     int64_t patience_ms;    // how long a holder of a log's lock may make no progress
@@ -78,6 +88,14 @@ bool disk_is_exposed(struct disk *d, char path[static DISK_PATH_MAX]);
 // never waits for the other end of a FIFO. -1 and errno: ELOOP for a link, ENXIO for a FIFO, a
 // socket or a device, EISDIR for a folder. A file that O_CREAT creates gets disk.mode.
 int disk_open(struct disk *d, const char *path, int flags);
+// The file at the path, or with the path "" the open file `dir`. Flags: AT_SYMLINK_NOFOLLOW or 0.
+int disk_identify(int dir, const char *path, int flags, struct disk_id *to); // -1: errno
+bool disk_is_same(const struct disk_id *x, const struct disk_id *y);
+// Opens a regular file that exists, as disk_open does, and tells which one it is.
+int disk_open_known(struct disk *d, const char *path, int flags, struct disk_id *to);
+// As disk_open, for what a commit reads from: a read does not change the inode's access time. Only
+// the owner of a file may have that; for other users the file is opened without it.
+int disk_open_quiet(struct disk *d, const char *path, int flags);
 // A sync failed: the handle is dead from now on.
 void disk_die(struct disk *d);
 // Also refuses when the path of the root leads to another file system by now. The old one may be

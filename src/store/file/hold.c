@@ -112,13 +112,12 @@ static enum err lock_take(struct file_log *l, bool *moved, struct store_answer *
     char name[LOG_NAME_MAX], path[DISK_PATH_MAX];
     file_log_page_name(l->page->number, name);
     file_log_path(l, name, path);
-    l->lock_fd = disk_open(l->disk, path, O_RDWR);
+    struct disk_id id;
+    l->lock_fd = disk_open_known(l->disk, path, O_RDWR, &id);
     *moved = l->lock_fd < 0 && errno == ENOENT;
     if (*moved) return ERR_OK;
     if (l->lock_fd < 0) return disk_refuse(a, "open", path);
-    struct stat st;
-    if (fstat(l->lock_fd, &st) != 0) return disk_refuse(a, "stat", path);
-    *moved = st.st_ino != l->page->inode;
+    *moved = !disk_is_same(&id, &l->page->id);
     return *moved ? ERR_OK : lock_wait(l, moved, a);
 }
 

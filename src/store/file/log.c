@@ -50,7 +50,7 @@ enum err file_log_current_held(struct file_log *l, const struct log_tail *t, str
         return ERR_OK;
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, t->segment, t->generation, path);
-    int fd = disk_open(l->disk, path, O_RDWR);
+    int fd = disk_open_quiet(l->disk, path, O_RDWR);
     if (fd < 0) return disk_refuse(a, "open", path);
     uint8_t head[SEGMENT_HEADER_LEN];
     struct segment_head h;
@@ -82,7 +82,7 @@ static int create_file(struct file_log *l, const char *fresh, struct bytes head,
 {
     struct disk *d = l->disk;
     (void)d->sys->unlink(d->root, fresh);
-    int fd = disk_open(d, fresh, O_RDWR | O_CREAT | O_EXCL);
+    int fd = disk_open_quiet(d, fresh, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0) return -1;
     uint64_t used = head.len + rest.len;
     int failed = d->sys->allocate(fd, 0, (off_t)(used + step_after(d, used)));

@@ -156,9 +156,9 @@ enum err file_log_ends_held(struct file_log *l, bool *ends, struct store_answer 
     const struct log_tail *t = &l->state.tail;
     struct segment_head h = file_log_next_head(t);
     char path[DISK_PATH_MAX];
-    struct stat st;
+    struct disk_id id;
     file_log_segment_path(l, h.first, h.generation, path);
-    *ends = fstatat(l->disk->root, path, &st, AT_SYMLINK_NOFOLLOW) != 0;
+    *ends = disk_identify(l->disk->root, path, AT_SYMLINK_NOFOLLOW, &id) != 0;
     if (*ends && errno != ENOENT) return disk_refuse(a, "look for", path);
     // Behind the mark of a segment that is left a former holder may write what it likes.
     if (!*ends || t->segment == 0 || l->state.fresh) return ERR_OK;

@@ -75,9 +75,9 @@ static uint64_t file_of(int fd, ino_t inode)
 
 struct log_page *log_page_new(struct disk *d, int fd, uint64_t number)
 {
-    struct stat st;
-    void *map =
-        fstat(fd, &st) == 0 ? mmap(NULL, LOG_PAGE_LEN, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    struct disk_id id;
+    bool known = disk_identify(fd, "", 0, &id) == 0;
+    void *map = known ? mmap(NULL, LOG_PAGE_LEN, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (map == MAP_FAILED) {
         (void)disk_close(fd);
         return NULL;
@@ -86,9 +86,9 @@ struct log_page *log_page_new(struct disk *d, int fd, uint64_t number)
     p->disk = d;
     p->fd = fd;
     p->map = map;
-    p->inode = st.st_ino;
+    p->id = id;
     p->number = number;
-    p->file = file_of(fd, st.st_ino);
+    p->file = file_of(fd, id.inode);
     atomic_init(&p->refs, 1);
     return p;
 }

@@ -47,7 +47,7 @@ struct log_page {
     struct disk *disk;
     int fd;
     void *map;
-    ino_t inode;
+    struct disk_id id;
     uint64_t number; // 0, 1 ...: each takeover makes the next one
     uint64_t file;
     _Atomic size_t refs;

@@ -67,10 +67,11 @@ static void page_path(const struct file_log *l, uint64_t number, char path[DISK_
 bool file_log_owned(struct file_log *l, struct log_page *p)
 {
     char path[DISK_PATH_MAX];
-    struct stat st;
+    struct disk_id id;
     if (log_page_fenced(p)) return false;
     page_path(l, p->number, path);
-    return fstatat(l->disk->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == p->inode;
+    return disk_identify(l->disk->root, path, AT_SYMLINK_NOFOLLOW, &id) == 0 &&
+           disk_is_same(&id, &p->id);
 }
 
 // ---- the folder
@@ -266,7 +267,7 @@ static enum err page_use(struct file_log *l, const struct folder *f, struct stor
     uint64_t number = f->page_number;
     char path[DISK_PATH_MAX];
     page_path(l, number, path);
-    int fd = disk_open(l->disk, path, O_RDWR);
+    int fd = disk_open_quiet(l->disk, path, O_RDWR);
     if (fd < 0 && errno == ENOENT) return ERR_OK; // it went just now: look again
     if (fd < 0) return disk_refuse(a, "open", path);
     struct log_page *p = log_page_new(l->disk, fd, number);

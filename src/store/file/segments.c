@@ -169,7 +169,7 @@ static enum err open_fd(struct file_log *l, struct log_segment *g, struct store_
     struct disk *d = l->disk;
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, g->first, g->generation, path);
-    int fd = disk_open(d, path, O_RDONLY);
+    int fd = disk_open_quiet(d, path, O_RDONLY);
     if (fd < 0) return errno == ENOENT ? ERR_NOT_FOUND : disk_refuse(a, "open", path);
     uint8_t head[SEGMENT_HEADER_LEN];
     ssize_t n = disk_read(d, fd, head, sizeof head, 0);
