@@ -21,7 +21,9 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define CONNECT_MS      5000
 #define TIMEOUT_MS      30000
@@ -237,19 +239,6 @@ static int64_t call_timeout(const struct http_call *c)
     return c->timeout_ms ? c->timeout_ms : TIMEOUT_MS;
 }
 
-static void call_clear(struct http_call *c)
-{
-    buf_clear(&c->head);
-    buf_clear(&c->body_in);
-    c->body_in.limit = c->body_max;
-    c->end = HTTP_NOT_SENT;
-    c->status = 0;
-    c->sends = 0;
-    c->untrusted = false;
-    c->why[0] = 0;
-    c->sent_ms = c->received_ms = clock_boot_ms();
-}
-
 __attribute__((format(printf, 2, 3))) static void say(struct http_call *c, const char *format, ...)
 {
     va_list values;
@@ -338,6 +327,16 @@ static int info_of(const struct line *l, CURLINFO what)
     return (int)number;
 }
 
+// The connection to the server itself, not to a proxy, is open, and TLS is not yet spoken on it.
+static bool in_handshake(const struct line *l, const char *place)
+{
+    curl_off_t secured = 0;
+    const char *port = strrchr(place, ':');
+    (void)curl_easy_getinfo(l->easy, CURLINFO_APPCONNECT_TIME_T, &secured);
+    return strncasecmp(l->call->url, "https:", 6) == 0 && secured == 0 && port &&
+           strtol(port + 1, NULL, 10) == info_of(l, CURLINFO_PRIMARY_PORT); // 0: not connected
+}
+
 // Only libcurl's words that cannot hold anything of the request are passed on.
 static void say_failed(struct line *l, CURLcode code)
 {
@@ -361,14 +360,11 @@ static void say_failed(struct line *l, CURLcode code)
         http_say_unconnected(c, place, l->error, info_of(l, CURLINFO_OS_ERRNO));
         break;
     case CURLE_OPERATION_TIMEDOUT:
-        http_say_timeout(c, place);
+        http_say_timeout(c, place, in_handshake(l, place));
         break;
     case CURLE_SSL_CONNECT_ERROR:
-        if (http_is_plain(words)) {
-            say(c, "%s does not speak TLS; use http://%s", place, place);
-            break;
-        }
-        // fallthrough
+        http_say_insecure(c, place, words);
+        break;
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
@@ -420,7 +416,7 @@ static void line_give(struct http *h, struct line *l)
 
 void http_do(struct http *h, struct http_call *c)
 {
-    call_clear(c);
+    http_call_clear(c);
     int64_t began = c->sent_ms;
     int64_t timeout = call_timeout(c);
     if (!turns_take(&h->turns, timeout)) {
@@ -471,7 +467,7 @@ static struct line *crew_start(const struct http *h, struct crew *w, struct http
 {
     struct line *l = line_pop(&w->idle);
     if (!l) l = line_new(h, &w->wires);
-    call_clear(c);
+    http_call_clear(c);
     if (!line_ready(l, c, call_timeout(c))) {
         line_push(&w->idle, l);
         return NULL;
@@ -531,7 +527,7 @@ void http_do_all(struct http *h, struct http_call *const *calls, size_t count, s
                     turns_give(&h->turns);
             } else if (running == 0) {
                 started++;
-                call_clear(c);
+                http_call_clear(c);
                 no_turn(h, c);
             } else {
                 break;
@@ -561,7 +557,7 @@ struct http_stream *http_stream_open(struct http *h, struct http_call *c)
 {
     struct http_stream *s = NEW(struct http_stream);
     *s = (struct http_stream){.http = h, .call = c};
-    call_clear(c);
+    http_call_clear(c);
     if (!turns_take(&h->turns, h->connect_ms)) {
         no_turn(h, c);
         return s;

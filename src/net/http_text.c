@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #define RESERVE_MIN ((size_t)32 << 10)
+#define IF_PLAIN    "; if it does not speak TLS, use http://%s"
 
 void http_call_init(struct http_call *c, const char *method, const char *url)
 {
@@ -22,6 +23,19 @@ void http_call_done(struct http_call *c)
 {
     buf_done(&c->head);
     buf_done(&c->body_in);
+}
+
+void http_call_clear(struct http_call *c)
+{
+    buf_clear(&c->head);
+    buf_clear(&c->body_in);
+    c->body_in.limit = c->body_max;
+    c->end = HTTP_NOT_SENT;
+    c->status = 0;
+    c->sends = 0;
+    c->untrusted = false;
+    c->why[0] = 0;
+    c->sent_ms = c->received_ms = clock_boot_ms();
 }
 
 void http_place(const char *url, char place[HTTP_PLACE_MAX])
@@ -45,12 +59,6 @@ void http_place(const char *url, char place[HTTP_PLACE_MAX])
                    has_port ? ""
                    : secure ? ":443"
                             : ":80");
-}
-
-bool http_is_plain(const char *words)
-{
-    return strstr(words, "wrong version number") || strstr(words, "packet length too long") ||
-           strstr(words, "record layer failure");
 }
 
 bool http_is_status_line(struct bytes line)
@@ -139,12 +147,48 @@ void http_say_unconnected(struct http_call *c, const char *place, const char *to
         (void)snprintf(c->why, sizeof c->why, "cannot connect to %s: %s", place, reason);
 }
 
-void http_say_timeout(struct http_call *c, const char *place)
+void http_say_timeout(struct http_call *c, const char *place, bool in_handshake)
 {
     long long took = clock_boot_ms() - c->sent_ms;
-    if (c->sends == 0)
+    if (c->sends > 0)
+        (void)snprintf(c->why, sizeof c->why, "%s did not answer within %lld ms", place, took);
+    else if (in_handshake)
+        (void)snprintf(c->why, sizeof c->why,
+                       "%s did not finish the TLS handshake within %lld ms" IF_PLAIN, place, took,
+                       place);
+    else
         (void)snprintf(c->why, sizeof c->why, "cannot connect to %s: no connection within %lld ms",
                        place, took);
+}
+
+static bool has_one_of(const char *words, const char *const parts[])
+{
+    while (*parts && !strstr(words, *parts))
+        parts++;
+    return *parts != NULL;
+}
+
+// A server without TLS reads the client's first record as a malformed request. Some such servers
+// answer it in plain HTTP, some close the connection. A node does either, by the record's random
+// bytes: libmicrohttpd closes without an answer if the first line has no space.
+void http_say_insecure(struct http_call *c, const char *place, const char *words)
+{
+    static const char *const plain[] = {"wrong version number", "packet length too long",
+                                        "record layer failure", "unexpected TLS packet", NULL};
+    // The first three precede the system's words, where OpenSSL has no error of its own.
+    static const char *const closed[] = {"SSL_connect:",
+                                         "Recv failure:",
+                                         "Send failure:",
+                                         "unexpected eof",
+                                         "non-properly terminated",
+                                         "Error in the pull function",
+                                         "Error in the push function",
+                                         NULL};
+    if (has_one_of(words, plain))
+        (void)snprintf(c->why, sizeof c->why, "%s does not speak TLS; use http://%s", place, place);
+    else if (has_one_of(words, closed))
+        (void)snprintf(c->why, sizeof c->why,
+                       "%s closed the connection during the TLS handshake" IF_PLAIN, place, place);
     else
-        (void)snprintf(c->why, sizeof c->why, "%s did not answer within %lld ms", place, took);
+        (void)snprintf(c->why, sizeof c->why, "cannot connect to %s securely: %s", place, words);
 }

@@ -193,7 +193,7 @@ static int dial(const struct plain *p, struct http_call *c, int64_t until)
     for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next)
         fd = connect_to(a, until, &number);
     freeaddrinfo(all);
-    if (fd < 0 && number == ETIMEDOUT) http_say_timeout(c, place);
+    if (fd < 0 && number == ETIMEDOUT) http_say_timeout(c, place, false);
     if (fd < 0 && number != ETIMEDOUT) http_say_unconnected(c, place, "", number);
     return fd;
 }
@@ -426,7 +426,7 @@ static void say_lost(const struct hearing *h, bool sent)
     http_place(c->url, place);
     c->end = HTTP_LOST;
     if (h->late)
-        http_say_timeout(c, place);
+        http_say_timeout(c, place, false);
     else
         (void)snprintf(c->why, sizeof c->why, "%s closed the connection %s", place,
                        !sent             ? "while it was asked"

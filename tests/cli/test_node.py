@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """http:// and https:// as the store: a node that is killed, that wants a token, that has a certificate of its own."""
+import contextlib
 import http.server
 import secrets
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 import threading
 
@@ -128,11 +130,48 @@ def a_certificate_of_ones_own_is_trusted_when_named(sluice):
              ["message-enqueued", "message-claimed"])
 
 
+PLAIN = "{0} does not speak TLS; use http://{0}"
+CLOSED = "{0} closed the connection during the TLS handshake; if it does not speak TLS, use http://{0}"
+
+
+def error_of_tls_to(sluice, address):
+    return sluice.refused(UNAVAILABLE, "stats", env={"SLUICE_STORE": f"https://{address}"})["message"]
+
+
+@case
+def tls_to_a_node_without_it_is_refused_with_the_url_to_use(sluice):
+    """The client's first record has random bytes, which decide whether the node answers it or hangs up."""
+    with Node(sluice) as node:
+        message = error_of_tls_to(sluice, node.address)
+        holds("not speak TLS" in message and message.endswith(f"use http://{node.address}"), message)
+
+
+@case
+def tls_to_a_plain_server_is_refused_with_the_url_to_use(sluice):
+    for answer, sentence in ((b"HTTP/1.1 400 Bad Request\r\n\r\n", PLAIN), (b"", CLOSED)):
+        class Plain(socketserver.BaseRequestHandler):
+            def handle(self):
+                self.request.recv(1 << 16)
+                self.request.sendall(answer)
+
+        with served(socketserver.ThreadingTCPServer, Plain) as address:
+            same(error_of_tls_to(sluice, address), sentence.format(address))
+
+
+@contextlib.contextmanager
+def served(server, handler):
+    with server(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        try:
+            yield "127.0.0.1:%d" % running.server_address[1]
+        finally:
+            running.shutdown()
+            thread.join()
+
+
 @case
 def a_url_that_leads_elsewhere_is_said_so(sluice):
-    with Node(sluice) as node:
-        sluice.refused(UNAVAILABLE, "stats", says=f"{node.address} does not speak TLS; use http://{node.address}",
-                       env=node.env("https"))
     for status in (404, 200):
         class Other(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -143,17 +182,10 @@ def a_url_that_leads_elsewhere_is_said_so(sluice):
             def log_message(self, *_):
                 pass
 
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            url = f"http://127.0.0.1:{server.server_address[1]}"
+        with served(http.server.ThreadingHTTPServer, Other) as address:
+            url = f"http://{address}"
             says = [url, "is not a Sluice node; check the URL (a node listens on 7333 by default)"]
-            try:
-                sluice.refused(INVALID, "stats", says=says + ["answered 404"] * (status == 404),
-                               env={"SLUICE_STORE": url})
-            finally:
-                server.shutdown()
-                thread.join()
+            sluice.refused(INVALID, "stats", says=says + ["answered 404"] * (status == 404), env={"SLUICE_STORE": url})
 
 
 @case

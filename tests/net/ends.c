@@ -50,7 +50,7 @@ static struct http_call *exchange(struct client *c, void (*serve)(struct peer *p
 // before, "127.0.0.1:port", after
 static void assert_says(const struct http_call *c, const char *before, const char *after)
 {
-    char expected[HTTP_WHY_MAX];
+    char expected[2 * HTTP_WHY_MAX];
     (void)snprintf(expected, sizeof expected, "%s127.0.0.1:%d%s", before, server.port, after);
     assert_string_equal(c->why, expected);
 }
@@ -352,6 +352,91 @@ static void a_header_over_the_limit_is_lost(void **state)
     client_close(&c);
 }
 
+// ---- https:// where no TLS is spoken
+
+static void answer_plainly(struct peer *p)
+{
+    uint8_t hello[512];
+    if (recv(p->fd, hello, sizeof hello, MSG_PEEK) <= 0) return;
+    peer_say(p, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    peer_wait_end(p);
+}
+
+static void hang_up_after_hello(struct peer *p)
+{
+    uint8_t hello[512];
+    (void)recv(p->fd, hello, sizeof hello, MSG_PEEK);
+}
+
+static void reset_after_hello(struct peer *p)
+{
+    hang_up_after_hello(p);
+    peer_reset(p);
+}
+
+static struct http_call *secure_exchange(struct client *c, const struct http_config *config,
+                                         void (*serve)(struct peer *p))
+{
+    char base[SERVER_URL_MAX];
+    server_start(&server, NULL, serve, NULL);
+    (void)snprintf(base, sizeof base, "https://127.0.0.1:%d", server.port);
+    client_open(c, config, "GET", base, "/secret-path");
+    http_do(c->http, &c->call);
+    server_stop(&server);
+    assert_int_equal(c->call.end, HTTP_NOT_SENT);
+    assert_false(c->call.untrusted); // no certificate was seen
+    return &c->call;
+}
+
+// cause: between the address and "use http://..."
+static void assert_says_use_http(const struct http_call *c, const char *cause)
+{
+    char after[HTTP_WHY_MAX];
+    (void)snprintf(after, sizeof after, " %.100s use http://127.0.0.1:%d", cause, server.port);
+    assert_says(c, "", after);
+}
+
+static void a_plain_answer_to_a_tls_handshake_names_the_cause(void **state)
+{
+    (void)state;
+    struct client c;
+    assert_says_use_http(secure_exchange(&c, NULL, answer_plainly), "does not speak TLS;");
+    client_close(&c);
+}
+
+static void a_connection_closed_in_a_tls_handshake_names_a_likely_cause(void **state)
+{
+    (void)state;
+    void (*const scripts[])(struct peer *) = {hang_up, hang_up_after_hello, reset_after_hello};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        struct client c;
+        assert_says_use_http(secure_exchange(&c, NULL, scripts[i]),
+                             "closed the connection during the TLS handshake; "
+                             "if it does not speak TLS,");
+        client_close(&c);
+    }
+}
+
+// If the client runs too late, it has not even noticed the connection by the deadline. Then it gets
+// a later deadline.
+static void a_tls_handshake_without_an_answer_names_a_likely_cause(void **state)
+{
+    (void)state;
+    static const char expected[] = "did not finish the TLS handshake within";
+    bool said = false;
+    for (int64_t ms = SHORT_MS; !said && ms < PATIENCE_MS; ms *= 2) {
+        struct client c;
+        const struct http_call *call =
+            secure_exchange(&c, &(struct http_config){.connect_ms = ms}, peer_wait_end);
+        said = strstr(call->why, expected) != NULL;
+        if (said)
+            assert_non_null(
+                strstr(call->why, "ms; if it does not speak TLS, use http://127.0.0.1:"));
+        client_close(&c);
+    }
+    assert_true(said);
+}
+
 static void no_sentence_tells_what_was_asked(void **state)
 {
     (void)state;
@@ -382,6 +467,9 @@ int main(void)
         cmocka_unit_test(a_request_that_is_not_read_is_lost),
         cmocka_unit_test(an_answer_over_the_limit_is_too_long_and_keeps_its_header),
         cmocka_unit_test(a_header_over_the_limit_is_lost),
+        cmocka_unit_test(a_plain_answer_to_a_tls_handshake_names_the_cause),
+        cmocka_unit_test(a_connection_closed_in_a_tls_handshake_names_a_likely_cause),
+        cmocka_unit_test(a_tls_handshake_without_an_answer_names_a_likely_cause),
         cmocka_unit_test(no_sentence_tells_what_was_asked),
     };
     return cmocka_run_group_tests_name("net ends", tests, NULL, NULL);
