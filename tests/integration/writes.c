@@ -5,7 +5,6 @@
 // Both loops dirty inodes once per tick of the kernel's clock: they take turns, and are compared.
 // Needs root, and is skipped without it.
 #include "image.h"
-#include "os/clock.h"
 #include "store/file/file.h"
 
 #include <fcntl.h>

@@ -237,8 +237,9 @@ static enum err settle(struct file_log *l, bool *moved, struct store_answer *a)
     if (*moved) return ERR_OK;
     l->state = look.state;
     l->sequence = look.sequence;
-    if (log_page_sign(l->page, look.turn + 1) != 0)
-        return disk_refuse(a, "write the page of", l->key);
+    atomic_store(&l->alone, look.turn == l->turn);
+    l->turn = look.turn + 1;
+    if (log_page_sign(l->page, l->turn) != 0) return disk_refuse(a, "write the page of", l->key);
     return settle_held(l, kind, a);
 }
 
@@ -309,6 +310,8 @@ static enum err look_page(struct file_log *l, struct log_page **out, struct log_
 
 bool file_log_may_have(struct file_log *l, uint64_t slot)
 {
+    if (slot < atomic_load(&l->seen)) return true;
+    if (atomic_load(&l->alone)) return false;
     struct log_look look;
     struct log_page *p = page_keep(l);
     bool there = p && log_page_look(p, &look) == LOG_PAGE_GOOD && slot < look.state.tail.next;

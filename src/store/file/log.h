@@ -76,6 +76,8 @@ struct file_log {
     int lock_fd;            // open only while the lock is held
     struct log_state state; // of the page, while the lock is held
     uint64_t sequence;
+    uint64_t turn;      // of the page, when this handle last took the lock
+    _Atomic bool alone; // no other handle took the lock between this handle's last two turns
     struct log_watch watch;
     struct log_current current;
     struct buf record;
@@ -118,7 +120,8 @@ enum err file_log_publish_held(struct file_log *l, struct store_answer *a); // a
 // A sync of the current segment failed: no process appends to it again, and this handle does
 // nothing more.
 void file_log_poison_held(struct file_log *l);
-// Whether the page says that the slot is there: a hint, for one read of the page.
+// Whether the slot seems to be there: a hint. It costs one read of the page at most, and none while
+// no other handle writes.
 bool file_log_may_have(struct file_log *l, uint64_t slot);
 // The tail as of now. Takes the lock only if the page has to be found or compared.
 enum err file_log_look(struct file_log *l, struct log_tail *t, struct store_answer *a);
