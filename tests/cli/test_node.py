@@ -2,6 +2,7 @@
 """http:// and https:// as the store: a node that is killed, that wants a token, that has a certificate of its own."""
 import contextlib
 import http.server
+import re
 import secrets
 import shutil
 import signal
@@ -135,7 +136,12 @@ CLOSED = "{0} closed the connection during the TLS handshake; if it does not spe
 
 
 def error_of_tls_to(sluice, address):
-    return sluice.refused(UNAVAILABLE, "stats", env={"SLUICE_STORE": f"https://{address}"})["message"]
+    """How https:// to this address is refused; asked again where a busy machine let the time run out before."""
+    def message():
+        error = sluice.refused(UNAVAILABLE, "stats", env={"SLUICE_STORE": f"https://{address}"})
+        return None if re.search(r" within \d+ ms", error["message"]) else error["message"]
+
+    return until(message, "a refusal in time", seconds=2 * PATIENCE)
 
 
 @case
