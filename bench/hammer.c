@@ -58,7 +58,7 @@ static bool parse(int argc, char **argv, struct settings *s)
     return true;
 }
 
-static void print_tally(const struct hammer_options *o, const struct hammer_tally *t)
+static void print_tally(const struct hammer_options *o, const struct hammer_counts *t)
 {
     double seconds = (double)t->took_ms / 1000;
     double entries = t->entries > 0 ? (double)t->entries : 1;
@@ -97,12 +97,12 @@ int main(int argc, char **argv)
     if (!scratch_make(&scratch, s.parent)) return 1;
     (void)snprintf(dir, sizeof dir, "%s/store", scratch.path);
     s.hammer.dir = dir;
-    struct hammer_tally tally;
-    bool ran = hammer_run(&s.hammer, &tally);
+    struct hammer_counts counts;
+    bool ran = hammer_run(&s.hammer, &counts);
     scratch_remove(&scratch);
     if (!ran) return 1;
-    print_tally(&s.hammer, &tally);
-    bool sound = hammer_sound(&tally);
+    print_tally(&s.hammer, &counts);
+    bool sound = hammer_sound(&counts);
     if (!sound) (void)printf("the journal broke its promise (seed %" PRIu64 ")\n", s.hammer.seed);
     if (sound && s.demo) (void)fputs(read_on, stdout);
     return sound ? 0 : 1;

@@ -470,10 +470,10 @@ struct sluice_stats {
 SLUICE_API enum sluice_code sluice_stats(struct sluice *s, const char *queue,
                                          struct sluice_stats *out, struct sluice_error *error);
 
-// What sluice_look reads; combine with |.
-#define SLUICE_SEE_INFO  1u // as sluice_queue_show
-#define SLUICE_SEE_STATS 2u // as sluice_stats
-struct sluice_sight {
+// What sluice_queues_status reads; combine with |.
+#define SLUICE_STATUS_INFO  1u // as sluice_queue_show
+#define SLUICE_STATUS_STATS 2u // as sluice_stats
+struct sluice_queue_status {
     struct sluice_error error;      // code is SLUICE_OK if the queue could be read
     struct sluice_queue_info *info; // NULL: not asked for, or the queue could not be read
     struct sluice_stats stats;
@@ -482,10 +482,10 @@ struct sluice_sight {
 // Reads many queues, several at the same time. This is faster than one call for each queue if the
 // store has a high latency. out has room for len rows, one for each queue. A queue that cannot be
 // read has the reason in the error of its row, and the other queues are still read.
-// sluice_sights_done frees what the rows hold, not the rows.
-SLUICE_API void sluice_look(struct sluice *s, const char *const *queues, size_t len, unsigned what,
-                            struct sluice_sight *out);
-SLUICE_API void sluice_sights_done(struct sluice_sight *sights, size_t len);
+// sluice_queues_status_done frees what the rows hold, not the rows.
+SLUICE_API void sluice_queues_status(struct sluice *s, const char *const *queues, size_t len,
+                                     unsigned what, struct sluice_queue_status *out);
+SLUICE_API void sluice_queues_status_done(struct sluice_queue_status *sights, size_t len);
 
 struct sluice_worker {
     char name[129];

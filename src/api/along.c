@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-struct along {
-    struct later acks;    // first
-    struct later receive; // what each is answered to
-    struct later *later;
+struct receive_with_acks {
+    struct async_call acks;    // first
+    struct async_call receive; // what each is answered to
+    struct async_call *async;
     struct sluice *handle;
     // under the handle's lock, which is held during no call
     int holds;     // acks and receive, until they are over; whoever else looks at it
@@ -38,16 +38,16 @@ struct along {
 
 // Drops a hold, and a part that has ended. The last part answers; once the caller was told he may
 // close the handle.
-static void leave(struct along *a, bool part)
+static void leave(struct receive_with_acks *a, bool part)
 {
-    struct later *l = a->later;
+    struct async_call *l = a->async;
     (void)pthread_mutex_lock(&a->handle->lock);
     bool over = part && --a->left == 0;
     bool last = --a->holds == 0;
     if (over) l->inside = NULL;
     struct sluice_outcome *outcomes = over ? a->outcomes : NULL; // taken
     struct sluice_error error = a->error;
-    struct later_answer answer = {
+    struct async_answer answer = {
         .code = a->code, .error = &error, .outcomes = outcomes, .len = a->len, .batch = a->batch};
     (void)pthread_mutex_unlock(&a->handle->lock);
     if (last) memory_free(a);
@@ -57,9 +57,10 @@ static void leave(struct along *a, bool part)
 
 // ---- the receive
 
-static void received(struct later *l, const struct later_answer *answer)
+static void received(struct async_call *l, const struct async_answer *answer)
 {
-    struct along *a = (struct along *)((char *)l - offsetof(struct along, receive));
+    struct receive_with_acks *a =
+        (struct receive_with_acks *)((char *)l - offsetof(struct receive_with_acks, receive));
     (void)pthread_mutex_lock(&a->handle->lock);
     a->code = answer->code;
     if (answer->code) a->error = *answer->error;
@@ -68,7 +69,7 @@ static void received(struct later *l, const struct later_answer *answer)
     leave(a, true);
 }
 
-static void receive_nothing(struct along *a)
+static void receive_nothing(struct receive_with_acks *a)
 {
     (void)pthread_mutex_lock(&a->handle->lock);
     a->batch = batch_take(batch_new(0));
@@ -77,13 +78,13 @@ static void receive_nothing(struct along *a)
 }
 
 // With a hold of the caller's.
-static void call_off(struct along *a)
+static void call_off(struct receive_with_acks *a)
 {
-    if (later_cancel(a->handle, &a->receive)) receive_nothing(a);
+    if (async_cancel(a->handle, &a->receive)) receive_nothing(a);
 }
 
 // With a hold, which it drops: the receive is under way, or over.
-static void has_begun(struct along *a)
+static void has_begun(struct receive_with_acks *a)
 {
     (void)pthread_mutex_lock(&a->handle->lock);
     a->begun = true;
@@ -96,7 +97,7 @@ static void has_begun(struct along *a)
 // ---- the acks
 
 // Before their part is over; it goes on as one of the receive's.
-static void receive_next(struct along *a)
+static void receive_next(struct receive_with_acks *a)
 {
     (void)pthread_mutex_lock(&a->handle->lock);
     bool unwanted = a->unwanted;
@@ -107,13 +108,13 @@ static void receive_next(struct along *a)
     if (unwanted)
         receive_nothing(a);
     else
-        later_receive(a->handle, a->queue, &a->then, &a->receive);
+        async_receive(a->handle, a->queue, &a->then, &a->receive);
     has_begun(a);
 }
 
-static void acked(struct later *l, const struct later_answer *answer)
+static void acked(struct async_call *l, const struct async_answer *answer)
 {
-    struct along *a = (struct along *)l;
+    struct receive_with_acks *a = (struct receive_with_acks *)l;
     for (size_t i = 0; i < answer->len; i++)
         a->outcomes[i] = answer->outcomes[i];
     acks_fill(a->outcomes, a->len, answer->code);
@@ -123,15 +124,16 @@ static void acked(struct later *l, const struct later_answer *answer)
 
 // ---- both
 
-static struct along *along_new(struct sluice *s, const char *queue, const struct sluice_receive *o,
-                               struct later *l)
+static struct receive_with_acks *receive_with_acks_new(struct sluice *s, const char *queue,
+                                                       const struct sluice_receive *o,
+                                                       struct async_call *l)
 {
-    struct along *a = NEW(struct along);
+    struct receive_with_acks *a = NEW(struct receive_with_acks);
     a->acks.done = acked;
     a->receive.done = received;
-    a->receive.room = l->room;
+    a->receive.budget = l->budget;
     a->receive.unnamed = l->unnamed;
-    a->later = l;
+    a->async = l;
     a->handle = s;
     a->holds = 3; // of both parts, and ours until they have begun
     a->left = 2;
@@ -150,32 +152,32 @@ static struct along *along_new(struct sluice *s, const char *queue, const struct
     return a;
 }
 
-void along_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
-                   struct later *l)
+void receive_with_acks(struct sluice *s, const char *queue, const struct sluice_receive *options,
+                       struct async_call *l)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     enum sluice_code code = receive_check(options, &error);
     if (code) {
-        l->done(l, &(struct later_answer){.code = code, .error = &error});
+        l->done(l, &(struct async_answer){.code = code, .error = &error});
         return;
     }
     struct sluice_request id;
-    struct later_settle what = acks_of(options, &id);
-    struct along *a = along_new(s, queue, options, l);
+    struct async_settle what = acks_of(options, &id);
+    struct receive_with_acks *a = receive_with_acks_new(s, queue, options, l);
     a->together = true;
-    if (desk_way_both(s, queue, &what, &a->acks, &a->then, &a->receive)) {
+    if (async_runner_both(s, queue, &what, &a->acks, &a->then, &a->receive)) {
         has_begun(a);
         return;
     }
     a->together = false;
-    later_settle(s, queue, &what, &a->acks);
+    async_settle(s, queue, &what, &a->acks);
     leave(a, false);
 }
 
-void along_cancel(struct sluice *s, struct later *l)
+void receive_with_acks_cancel(struct sluice *s, struct async_call *l)
 {
     (void)pthread_mutex_lock(&s->lock);
-    struct along *a = l->inside;
+    struct receive_with_acks *a = l->inside;
     if (a) a->holds++;
     if (a) a->unwanted = true;
     bool begun = a && a->begun;

@@ -16,7 +16,7 @@
 #define NAP_MIN_MS    20
 #define NAP_MAX_MS    1000
 #define DELETE_ROWS   200
-#define HAUL_FREELY   100 // messages are claimed whatever they weigh
+#define BATCH_FREELY  100 // messages are claimed whatever they weigh
 #define ROW_BYTES     512 // of a message beside what its sender wrote
 // A letter that is carried again finds the copy of the time before, if that was not long ago: far
 // less than a copy may be old when the letter arrives.
@@ -67,8 +67,8 @@ static bool try_again(struct patience *p, enum err err)
 // ---- upload
 
 // The name is nobody else's: what exists under it already is what an earlier try left there.
-static enum err put(struct open_queue *q, struct desk *d, const char *key, struct bytes body,
-                    char why[STORE_WHY_MAX])
+static enum err put(struct open_queue *q, struct shard_runner *d, const char *key,
+                    struct bytes body, char why[STORE_WHY_MAX])
 {
     struct store_answer answer;
     store_answer_init(&answer);
@@ -77,7 +77,7 @@ static enum err put(struct open_queue *q, struct desk *d, const char *key, struc
     do {
         err = store_room(q->handle->store, body.len, &answer);
         if (!err) err = store_put_new(q->handle->store, key, body, &answer);
-        desk_note_cost(d, &answer);
+        runner_note_cost(d, &answer);
         if (err == ERR_CONFLICT) err = ERR_OK;
     } while (try_again(&patience, err));
     (void)snprintf(why, STORE_WHY_MAX, "%s", answer.why);
@@ -92,18 +92,18 @@ static void look_at_now(void *ctx, const struct machine *m, int64_t now)
 }
 
 // Not before the shard's own time: a journal that is ahead of the store takes large bodies too.
-static int64_t upload_time(struct desk *d)
+static int64_t upload_time(struct shard_runner *d)
 {
-    int64_t now = 0, store = desk_time(d).hi;
-    desk_look(d, look_at_now, &now);
+    int64_t now = 0, store = runner_time(d).hi;
+    runner_inspect(d, look_at_now, &now);
     return now > store ? now : store;
 }
 
 static void upload(struct open_queue *q, const struct upload_job *job)
 {
-    struct desk *d;
+    struct shard_runner *d;
     struct upload *out = job->out;
-    *out = (struct upload){.err = (enum err)queue_desk(q, job->shard, &d, NULL)};
+    *out = (struct upload){.err = (enum err)queue_runner(q, job->shard, &d, NULL)};
     if (out->err) return;
     struct body_name name = {.uploaded_at = upload_time(d), .hash = hash128_of(job->body)};
     entropy_fill(name.random, sizeof name.random);
@@ -161,14 +161,14 @@ static bool is_whole(struct bytes body, const struct body_reference *r)
 }
 
 // Into answer->body. Missing or damaged: ERR_NOT_FOUND, ERR_CORRUPT.
-static enum err get(struct open_queue *q, struct desk *d, const char *key,
+static enum err get(struct open_queue *q, struct shard_runner *d, const char *key,
                     const struct body_reference *r, struct store_answer *answer)
 {
     struct patience patience = patience_of(q);
     enum err err;
     do {
         err = store_get(q->handle->store, key, 0, SIZE_MAX, answer);
-        desk_note_cost(d, answer);
+        runner_note_cost(d, answer);
     } while (try_again(&patience, err));
     if (!err && !is_whole(buf_bytes(&answer->body), r)) err = ERR_CORRUPT;
     return err;
@@ -176,7 +176,7 @@ static enum err get(struct open_queue *q, struct desk *d, const char *key,
 
 struct fetching {
     struct open_queue *queue;
-    struct desk *desk;
+    struct shard_runner *runner;
     uint32_t shard;
     const struct delivery *deliveries;
     struct store_answer *answers;
@@ -191,11 +191,11 @@ static void fetch_nth(void *ctx, size_t i)
     f->errs[i] = ERR_OK;
     if (r->name.len == 0) return;
     key_of(&f->queue->row.id, f->shard, r->name, key);
-    f->errs[i] = get(f->queue, f->desk, key, r, &f->answers[i]);
+    f->errs[i] = get(f->queue, f->runner, key, r, &f->answers[i]);
 }
 
 // While a lock runs nobody can finish the message, so its body must be there.
-static enum err verdict(enum err err, const struct delivery *d, bool locked, int64_t now)
+static enum err body_error(enum err err, const struct delivery *d, bool locked, int64_t now)
 {
     if (err != ERR_NOT_FOUND) return err;
     return locked && now >= d->grant.deadline ? ERR_NOT_FOUND : ERR_CORRUPT;
@@ -230,7 +230,7 @@ static enum err add_without_body(struct batch_builder *b, struct fetching *f, st
     struct finding finding = {.seq = view->seq};
     CLEANUP(buf_done) struct buf headers;
     if (store_is_dead(f->queue->handle->store, why)) return ERR_CORRUPT;
-    desk_look(f->desk, find, &finding);
+    runner_inspect(f->runner, find, &finding);
     if (!finding.live) return ERR_NOT_FOUND;
     buf_init(&headers, 2 * MESSAGE_HEADERS_MAX);
     lose_body(&d->message, &headers);
@@ -248,10 +248,10 @@ static void add_one(struct batch_builder *b, struct fetching *f, size_t i, struc
 static void add_some(struct batch_builder *b, struct fetching *f, const struct message_view *views,
                      size_t len)
 {
-    int64_t now = desk_time(f->desk).hi;
+    int64_t now = runner_time(f->runner).hi;
     for (size_t i = 0; i < len; i++) {
         struct delivery d = f->deliveries[i];
-        f->errs[i] = verdict(f->errs[i], &d, !views, now);
+        f->errs[i] = body_error(f->errs[i], &d, !views, now);
         if (f->errs[i] == ERR_CORRUPT && views)
             f->errs[i] = add_without_body(b, f, &d, &views[i], now);
         else if (!f->errs[i])
@@ -259,9 +259,9 @@ static void add_some(struct batch_builder *b, struct fetching *f, const struct m
     }
 }
 
-void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard, struct desk *d,
-                const struct delivery *deliveries, const struct message_view *views, size_t len,
-                enum err *errs)
+void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard,
+                struct shard_runner *d, const struct delivery *deliveries,
+                const struct message_view *views, size_t len, enum err *errs)
 {
     struct store_answer answers[TOGETHER_MAX];
     for (size_t i = 0; i < TOGETHER_MAX; i++)
@@ -280,7 +280,7 @@ void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard, s
         store_answer_done(&answers[i]);
 }
 
-uint64_t haul_weight(const struct delivery *deliveries, size_t len)
+uint64_t batch_weight(const struct delivery *deliveries, size_t len)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < len; i++) {
@@ -290,50 +290,52 @@ uint64_t haul_weight(const struct delivery *deliveries, size_t len)
     return bytes;
 }
 
-size_t haul_len(const struct delivery *deliveries, size_t len, uint64_t bytes_max)
+size_t batch_len_within(const struct delivery *deliveries, size_t len, uint64_t bytes_max)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < len; i++) {
-        bytes += haul_weight(&deliveries[i], 1);
+        bytes += batch_weight(&deliveries[i], 1);
         if (i > 0 && bytes > bytes_max) return i;
     }
     return len;
 }
 
-static uint64_t haul_most(const struct later_room *room)
+static uint64_t batch_bytes_most(const struct answer_budget *budget)
 {
-    return room && room->most < HAUL_BYTES_MAX ? room->most : HAUL_BYTES_MAX;
+    return budget && budget->most < BATCH_BYTES_MAX ? budget->most : BATCH_BYTES_MAX;
 }
 
-uint32_t haul_bound(struct open_queue *q, uint32_t max, const struct later_room *room)
+uint32_t batch_claim_max(struct open_queue *q, uint32_t max, const struct answer_budget *budget)
 {
     uint64_t weight = q->weight;
-    if (weight == 0 || max <= HAUL_FREELY || max > CLAIM_COUNT_MAX) return max;
-    uint64_t bound = 2 * (haul_most(room) / weight) + 1; // they may be lighter
-    if (bound < HAUL_FREELY) bound = HAUL_FREELY;
+    if (weight == 0 || max <= BATCH_FREELY || max > CLAIM_COUNT_MAX) return max;
+    uint64_t bound = 2 * (batch_bytes_most(budget) / weight) + 1; // they may be lighter
+    if (bound < BATCH_FREELY) bound = BATCH_FREELY;
     return bound < max ? (uint32_t)bound : max;
 }
 
-void haul_note(struct open_queue *q, const struct delivery *deliveries, size_t len)
+void batch_note_weight(struct open_queue *q, const struct delivery *deliveries, size_t len)
 {
-    if (len > 0) q->weight = haul_weight(deliveries, len) / len;
+    if (len > 0) q->weight = batch_weight(deliveries, len) / len;
 }
 
-size_t haul_fit(const struct delivery *deliveries, size_t len, struct later_room *room, bool waits)
+size_t batch_reserve(const struct delivery *deliveries, size_t len, struct answer_budget *budget,
+                     bool waits)
 {
-    size_t some = haul_len(deliveries, len, haul_most(room));
-    if (some == 0 || !room) return some;
-    return room->take(room, haul_weight(deliveries, some), waits) ? some : 0;
+    size_t some = batch_len_within(deliveries, len, batch_bytes_most(budget));
+    if (some == 0 || !budget) return some;
+    return budget->take(budget, batch_weight(deliveries, some), waits) ? some : 0;
 }
 
-bool haul_blocks(const struct delivery *deliveries, size_t len, struct later_room *room)
+bool batch_delivery_blocks(const struct delivery *deliveries, size_t len,
+                           struct answer_budget *budget)
 {
     for (size_t i = 0; i < len; i++)
         if (deliveries[i].message.reference.name.len > 0) return true;
-    return haul_fit(deliveries, len, room, false) < len;
+    return batch_reserve(deliveries, len, budget, false) < len;
 }
 
-enum sluice_code refuse_room(struct sluice_error *error)
+enum sluice_code refuse_budget(struct sluice_error *error)
 {
     enum sluice_code code =
         refuse(error, ERR_UNAVAILABLE, "",
@@ -362,7 +364,8 @@ static struct body_name copy_name(const struct op_arrive *a, int64_t now)
     return name;
 }
 
-enum err letter_bring_body(struct open_queue *to, struct desk *d, struct op op, struct buf *payload)
+enum err dead_letter_copy_body(struct open_queue *to, struct shard_runner *d, struct op op,
+                               struct buf *payload)
 {
     struct op_arrive arrive;
     buf_clear(payload);

@@ -132,7 +132,8 @@ enum err catalog_create(struct store *s, const struct catalog_row *row, struct s
     return store_put_new(s, key, buf_bytes(&record), a);
 }
 
-enum err catalog_bury(struct store *s, const struct catalog_row *row, struct store_answer *a)
+enum err catalog_mark_deleted(struct store *s, const struct catalog_row *row,
+                              struct store_answer *a)
 {
     char key[KEY_MAX];
     key_of(key, "gone", row->name, row->life);
@@ -241,7 +242,7 @@ enum err catalog_names(struct store *s, catalog_name_fn *each, void *ctx, struct
 }
 
 // What is marked after the marks were read is looked at once more, for nothing.
-enum err catalog_remains(struct store *s, catalog_over_fn *each, void *ctx, struct store_answer *a)
+enum err catalog_deleted(struct store *s, catalog_over_fn *each, void *ctx, struct store_answer *a)
 {
     CLEANUP(lives_done) struct lives over = {.all = true};
     CLEANUP(lives_done) struct lives swept = {.all = true};

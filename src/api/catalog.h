@@ -26,8 +26,8 @@ MUST_USE enum err catalog_find(struct store *s, const char *name, struct catalog
 // faster).
 MUST_USE enum err catalog_create(struct store *s, const struct catalog_row *row,
                                  struct store_answer *a);
-MUST_USE enum err catalog_bury(struct store *s, const struct catalog_row *row,
-                               struct store_answer *a);
+MUST_USE enum err catalog_mark_deleted(struct store *s, const struct catalog_row *row,
+                                       struct store_answer *a);
 // One life of the name, over or not. ERR_NOT_FOUND: there was none.
 MUST_USE enum err catalog_life(struct store *s, const char *name, uint32_t life,
                                struct catalog_row *out, struct store_answer *a);
@@ -35,7 +35,7 @@ MUST_USE enum err catalog_swept(struct store *s, const struct catalog_row *row,
                                 struct store_answer *a);
 // Every life that is over and not swept, and when it ended: two lists.
 typedef void catalog_over_fn(void *ctx, const char *name, uint32_t life, struct interval ended);
-MUST_USE enum err catalog_remains(struct store *s, catalog_over_fn *each, void *ctx,
+MUST_USE enum err catalog_deleted(struct store *s, catalog_over_fn *each, void *ctx,
                                   struct store_answer *a);
 // Every name that is alive, in order: two lists, however many there are, and no look at any of
 // them.

@@ -48,7 +48,7 @@ static void check_exposed(struct doctor *d, struct store *s)
     char why[STORE_WHY_MAX];
     if (store_concern(s, STORE_EXPOSED, why))
         doctor_say(d, "access", SLUICE_WARNING, "%s", why);
-    else if (!store_is_far(s))
+    else if (!store_is_high_latency(s))
         doctor_say(d, "access", SLUICE_PASSED, "other users cannot read the store's files");
 }
 
@@ -57,7 +57,7 @@ static void check_space(struct doctor *d, struct store *s)
     char why[STORE_WHY_MAX];
     if (store_concern(s, STORE_NEARLY_FULL, why))
         doctor_say(d, "space", SLUICE_WARNING, "%s", why);
-    else if (!store_is_far(s))
+    else if (!store_is_high_latency(s))
         doctor_say(d, "space", SLUICE_PASSED, "new messages are taken");
 }
 
@@ -119,7 +119,7 @@ static void check_objects(struct doctor *d, struct store *s)
     char why[STORE_WHY_MAX];
     if (store_concern(s, STORE_CLOCK_OFF, why))
         doctor_say(d, "clock", SLUICE_WARNING, "%s", why);
-    else if (a.time.lo != TIME_DAWN)
+    else if (a.time.lo != TIME_UNKNOWN)
         doctor_clock(d, "the store's", a.time.lo - clock_realtime_ms());
     else if (good[DEED_LIST])
         doctor_say(d, "clock", SLUICE_FAILED, "the store's answers do not tell the time");
@@ -155,7 +155,7 @@ void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms)
                (long long)off_ms);
 }
 
-static void tell_queue(struct doctor *d, const char *queue, const struct sluice_sight *seen)
+static void tell_queue(struct doctor *d, const char *queue, const struct sluice_queue_status *seen)
 {
     const struct sluice_stats *stats = &seen->stats;
     char check[QUEUE_NAME_MAX + 8];
@@ -185,8 +185,8 @@ void doctor_queues(struct doctor *d, struct sluice *s)
         return;
     }
     doctor_say(d, "queues", SLUICE_PASSED, "%zu in the catalog", all->len);
-    struct sluice_sight *seen = memory_zeroed(all->len, sizeof *seen);
-    sluice_look(s, (const char *const *)all->names, all->len, SLUICE_SEE_STATS, seen);
+    struct sluice_queue_status *seen = memory_zeroed(all->len, sizeof *seen);
+    sluice_queues_status(s, (const char *const *)all->names, all->len, SLUICE_STATUS_STATS, seen);
     for (size_t i = 0; i < all->len; i++) {
         tell_queue(d, all->names[i], &seen[i]);
         if (direct && !seen[i].error.code && seen[i].stats.entries > 0)

@@ -24,7 +24,7 @@ struct round {
     struct doctor *doctor;
     struct open_queue *queue;
     uint32_t shard;
-    struct desk *desk;
+    struct shard_runner *runner;
     struct holders holders;
     uint64_t bodies, read, bytes_left; // of the queue
     uint64_t bad;                      // missing, damaged or not to be read
@@ -116,8 +116,8 @@ static void tell_missing(struct round *r)
 {
     struct holders now = {0};
     struct sluice_error error;
-    if (queue_synced_desk(r->queue, r->shard, &r->desk, &error)) return;
-    desk_look(r->desk, note_holders, &now);
+    if (queue_synced_runner(r->queue, r->shard, &r->runner, &error)) return;
+    runner_inspect(r->runner, note_holders, &now);
     for (size_t i = 0; i < r->holders.len; i++) {
         bool held = false;
         for (size_t k = 0; !r->holders.rows[i].there && k < now.len; k++)
@@ -139,8 +139,9 @@ static void examine_shard(struct round *r)
     struct sluice_error error;
     struct store_answer page CLEANUP(store_answer_done);
     store_answer_init(&page);
-    if (queue_synced_desk(r->queue, r->shard, &r->desk, &error)) return; // was told with the queue
-    desk_look(r->desk, note_holders, &r->holders);
+    if (queue_synced_runner(r->queue, r->shard, &r->runner, &error))
+        return; // was told with the queue
+    runner_inspect(r->runner, note_holders, &r->holders);
     r->bodies += r->holders.len;
     enum err err = r->holders.len > 0 ? note_bodies(r, &page) : ERR_OK;
     if (err)

@@ -99,9 +99,9 @@ static void copy_config(void *ctx, const struct machine *m, int64_t now)
 
 bool queue_known_config(struct open_queue *q, struct queue_config *out)
 {
-    struct desk *d;
-    if (queue_desk(q, 0, &d, NULL)) return false;
-    desk_look(d, copy_config, out);
+    struct shard_runner *d;
+    if (queue_runner(q, 0, &d, NULL)) return false;
+    runner_inspect(d, copy_config, out);
     return true;
 }
 
@@ -139,7 +139,7 @@ enum sluice_code refuse_ended(struct sluice_error *error, const char *queue)
 }
 
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
-                           const struct desk_answer *a, const char *queue)
+                           const struct runner_answer *a, const char *queue)
 {
     if (!err) return SLUICE_OK;
     struct result result;

@@ -22,7 +22,7 @@ struct origin_kept {
 };
 
 // There may be very many, and few have a worker.
-struct kept {
+struct kept_event {
     struct event event;
     uint32_t shard;
     char *worker;               // NULL: there is none
@@ -31,12 +31,12 @@ struct kept {
 };
 
 struct direct_events {
-    struct sluice_events face; // first
+    struct sluice_events base; // first
     struct open_queue *queue;  // held
     uint64_t position;
-    struct desk **desks;
-    uint32_t turn;
-    struct kept *rows; // taken from a desk, not handed out yet
+    struct shard_runner **runners;
+    uint32_t shard;
+    struct kept_event *rows; // taken from a desk, not handed out yet
     size_t len;
     size_t cap;
     size_t next;
@@ -62,28 +62,28 @@ enum sluice_code direct_events_open(struct sluice *s, const char *queue, uint64_
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (code) return code;
     struct direct_events *e = NEW(struct direct_events);
-    e->face.calls = &direct_transport;
+    e->base.calls = &direct_transport;
     e->queue = q;
     e->position = position;
-    e->desks = memory_zeroed(q->row.birth.shards, sizeof(struct desk *));
+    e->runners = memory_zeroed(q->row.birth.shards, sizeof(struct shard_runner *));
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
-        code = queue_event_desk(q, shard, &e->desks[shard], error);
+        code = queue_event_runner(q, shard, &e->runners[shard], error);
     if (code) {
-        direct_events_close(&e->face);
+        direct_events_close(&e->base);
         return code;
     }
-    *out = &e->face;
+    *out = &e->base;
     return SLUICE_OK;
 }
 
-void direct_events_close(struct sluice_events *face)
+void direct_events_close(struct sluice_events *base)
 {
-    struct direct_events *e = (struct direct_events *)face;
+    struct direct_events *e = (struct direct_events *)base;
     for (uint32_t shard = 0; shard < e->queue->row.birth.shards; shard++)
-        desk_close(e->desks[shard]);
+        runner_close(e->runners[shard]);
     queue_let_go(&e->queue);
     rows_clear(e);
-    memory_free(e->desks);
+    memory_free(e->runners);
     memory_free(e->rows);
     memory_free(e);
 }
@@ -100,7 +100,7 @@ static char *copied(struct bytes text)
     return copy;
 }
 
-static const char *reason_of(const struct kept *row)
+static const char *reason_of(const struct kept_event *row)
 {
     if (row->words) return row->words;
     return row->event.reason != REASON_NONE ? reason_name(row->event.reason) : "";
@@ -115,7 +115,7 @@ static struct origin_kept *origin_of(const struct direct_events *e, const struct
     struct origin_kept *o = NEW(struct origin_kept);
     if (!letter) {
         (void)snprintf(o->queue, sizeof o->queue, "%s", e->queue->row.name);
-        message_id_print(&e->queue->row.id, e->turn, event->from, o->id);
+        message_id_print(&e->queue->row.id, e->shard, event->from, o->id);
         return o;
     }
     message_id_print(&from.id, from.shard, from.seq, o->id);
@@ -137,9 +137,9 @@ static void keep(void *ctx, const struct events *list, const struct event *event
         e->cap = e->cap > 0 ? e->cap * 2 : 256;
         e->rows = memory_resize(e->rows, e->cap * sizeof *e->rows);
     }
-    struct kept *row = &e->rows[e->len++];
+    struct kept_event *row = &e->rows[e->len++];
     row->event = *event;
-    row->shard = e->turn;
+    row->shard = e->shard;
     row->origin = origin_of(e, list, event);
     row->worker = copied(event_worker(list, event));
     row->words = copied(event_words(list, event));
@@ -150,9 +150,9 @@ static enum err refill(struct direct_events *e, int64_t wait_ms)
 {
     rows_clear(e);
     e->heard = false;
-    e->turn = (e->turn + 1) % e->queue->row.birth.shards;
-    enum err err = desk_follow(e->desks[e->turn], wait_ms);
-    if (!err) desk_events(e->desks[e->turn], keep, e);
+    e->shard = (e->shard + 1) % e->queue->row.birth.shards;
+    enum err err = runner_follow(e->runners[e->shard], wait_ms);
+    if (!err) runner_events(e->runners[e->shard], keep, e);
     return err;
 }
 
@@ -167,7 +167,7 @@ static bool is_over(struct direct_events *e)
 {
     bool deleted = true;
     for (uint32_t shard = 0; deleted && shard < e->queue->row.birth.shards; shard++)
-        desk_look(e->desks[shard], note_deleted, &deleted);
+        runner_inspect(e->runners[shard], note_deleted, &deleted);
     return deleted;
 }
 
@@ -183,7 +183,8 @@ static struct sluice_origin origin_shown(const struct origin_kept *o)
                                   .worker = o->worker};
 }
 
-static void hand_out(struct direct_events *e, const struct kept *row, struct sluice_event *out)
+static void deliver_batch(struct direct_events *e, const struct kept_event *row,
+                          struct sluice_event *out)
 {
     const struct event *v = &row->event;
     event_id(v, &e->queue->row.id, row->shard, e->id);
@@ -207,10 +208,10 @@ static void hand_out(struct direct_events *e, const struct kept *row, struct slu
                                  .shard = row->shard};
 }
 
-enum sluice_code direct_events_next(struct sluice_events *face, int64_t wait_ms,
+enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
                                     struct sluice_event *out, struct sluice_error *error)
 {
-    struct direct_events *e = (struct direct_events *)face;
+    struct direct_events *e = (struct direct_events *)base;
     uint32_t shards = e->queue->row.birth.shards;
     int64_t until = clock_boot_ms() + wait_ms;
     for (uint32_t tried = 0; e->next == e->len;) {
@@ -222,11 +223,11 @@ enum sluice_code direct_events_next(struct sluice_events *face, int64_t wait_ms,
         enum err err = refill(e, first_round || slice < 0 ? 0 : slice);
         if (err) {
             char why[STORE_WHY_MAX];
-            desk_why(e->desks[e->turn], err, why);
+            runner_why(e->runners[e->shard], err, why);
             return refuse_why(error, err, e->queue->row.name, why);
         }
         tried = e->heard ? 0 : tried + 1; // those before the position are not the end
     }
-    hand_out(e, &e->rows[e->next++], out);
+    deliver_batch(e, &e->rows[e->next++], out);
     return SLUICE_OK;
 }

@@ -78,7 +78,7 @@ struct reason_place *failures_reasons(const struct failures_seen *f, size_t firs
 // ---- handing out
 
 uint64_t failures_weight(const struct failures_seen *f, size_t first, size_t count,
-                         const struct desk_answer *a)
+                         const struct runner_answer *a)
 {
     uint64_t weight = 0;
     for (size_t at = begin_of(f, first); at < end_of(f, first, count); at++)

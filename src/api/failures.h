@@ -23,7 +23,7 @@ struct reason_place *failures_reasons(const struct failures_seen *f, size_t firs
                                       size_t *len);
 // What they take in a batch.
 uint64_t failures_weight(const struct failures_seen *f, size_t first, size_t count,
-                         const struct desk_answer *a);
+                         const struct runner_answer *a);
 // Gives message number `index` its failures. reasons: those of failures_reasons that are left; the
 // message takes its own from the front. to: NULL when it is left out.
 void failures_attach(const struct failures_seen *f, size_t index,

@@ -117,9 +117,9 @@ static void make_no_pauses(struct open_queue *q)
 {
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
         (void)pthread_mutex_lock(&q->handle->lock);
-        struct desk *d = q->desks[shard];
+        struct shard_runner *d = q->runners[shard];
         (void)pthread_mutex_unlock(&q->handle->lock);
-        if (d) desk_owner_away(d);
+        if (d) runner_owner_away(d);
     }
 }
 
@@ -127,12 +127,12 @@ static void make_no_pauses(struct open_queue *q)
 static void look(struct open_queue *q, bool sync)
 {
     struct sluice *s = q->handle;
-    struct desk *d;
-    struct desk_owner o;
+    struct shard_runner *d;
+    struct runner_owner o;
     struct owner_name name;
     struct owner_peer *p = NULL;
-    bool read = !queue_desk(q, 0, &d, NULL) && !(sync && desk_sync(d));
-    if (read) desk_owner(d, &o);
+    bool read = !queue_runner(q, 0, &d, NULL) && !(sync && runner_sync(d));
+    if (read) runner_owner(d, &o);
     bool named = read && o.epoch != 0 && owner_parse(o.address, &name);
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&s->lock);
@@ -217,7 +217,7 @@ struct forwarded {
     const struct sluice_send *messages;
     size_t len;
     struct sluice_sent *sent;
-    struct later_settle settle;
+    struct async_settle settle;
     struct sluice_outcome *outcomes;
     struct sluice_receive receive;
     struct sluice_batch **batch;
@@ -308,7 +308,7 @@ static enum sluice_code ask_settle(struct forwarded *f, struct sluice *remote)
 }
 
 static enum sluice_code forward_settle(struct sluice *s, const char *queue,
-                                       const struct later_settle *what,
+                                       const struct async_settle *what,
                                        struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     CLEANUP(forwarded_done)
@@ -327,7 +327,7 @@ enum sluice_code forward_ack(struct sluice *s, const char *queue, const char *co
                              size_t len, struct sluice_outcome *outcomes,
                              struct sluice_error *error)
 {
-    struct later_settle what = {.kind = LATER_ACK, .tokens = tokens, .len = len};
+    struct async_settle what = {.kind = ASYNC_ACK, .tokens = tokens, .len = len};
     return forward_settle(s, queue, &what, outcomes, error);
 }
 
@@ -335,7 +335,7 @@ enum sluice_code forward_fail(struct sluice *s, const char *queue, const char *c
                               size_t len, const char *reason, struct sluice_outcome *outcomes,
                               struct sluice_error *error)
 {
-    struct later_settle what = {.kind = LATER_FAIL, .tokens = tokens, .len = len, .reason = reason};
+    struct async_settle what = {.kind = ASYNC_FAIL, .tokens = tokens, .len = len, .reason = reason};
     return forward_settle(s, queue, &what, outcomes, error);
 }
 
@@ -343,8 +343,8 @@ enum sluice_code forward_release(struct sluice *s, const char *queue, const char
                                  size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
                                  struct sluice_error *error)
 {
-    struct later_settle what = {
-        .kind = LATER_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
+    struct async_settle what = {
+        .kind = ASYNC_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
     return forward_settle(s, queue, &what, outcomes, error);
 }
 
@@ -352,8 +352,8 @@ enum sluice_code forward_renew(struct sluice *s, const char *queue, const char *
                                size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
                                struct sluice_error *error)
 {
-    struct later_settle what = {
-        .kind = LATER_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
+    struct async_settle what = {
+        .kind = ASYNC_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
     return forward_settle(s, queue, &what, outcomes, error);
 }
 

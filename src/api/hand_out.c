@@ -9,7 +9,7 @@
 
 static void look_at_locks(void *ctx, const struct machine *m, int64_t now)
 {
-    struct desk_answer *a = ctx;
+    struct runner_answer *a = ctx;
     size_t good = 0;
     (void)now;
     for (size_t i = 0; i < a->deliveries_len; i++) {
@@ -22,9 +22,9 @@ static void look_at_locks(void *ctx, const struct machine *m, int64_t now)
     a->deliveries_len = good;
 }
 
-void hand_out_good(struct desk *d, struct desk_answer *a)
+void deliver_drop_stale(struct shard_runner *d, struct runner_answer *a)
 {
-    if (a->deliveries_len > 0) desk_look(d, look_at_locks, a);
+    if (a->deliveries_len > 0) runner_inspect(d, look_at_locks, a);
 }
 
 // ---- what is not handed out
@@ -36,7 +36,7 @@ static uint16_t word_for(enum err err)
     return err == ERR_CORRUPT ? OP_FAIL : OP_RELEASE;
 }
 
-static void say(const struct hand_out *h, uint16_t kind, const struct delivery *rows,
+static void say(const struct deliver *h, uint16_t kind, const struct delivery *rows,
                 const enum err *errs, size_t len)
 {
     struct lock_name *locks = memory_zeroed(len, sizeof *locks);
@@ -54,19 +54,19 @@ static void say(const struct hand_out *h, uint16_t kind, const struct delivery *
 
 // One whose body is lost for good counts as failed: else it would come again and again, and nobody
 // would be told.
-static void turn_away(const struct hand_out *h, const struct delivery *rows, const enum err *errs,
+static void turn_away(const struct deliver *h, const struct delivery *rows, const enum err *errs,
                       size_t len)
 {
     say(h, OP_FAIL, rows, errs, len);
     say(h, OP_RELEASE, rows, errs, len);
 }
 
-static enum sluice_code refuse_body(const struct hand_out *h, uint64_t seq, enum err err,
+static enum sluice_code refuse_body(const struct deliver *h, uint64_t seq, enum err err,
                                     struct sluice_error *error)
 {
     char id[SLUICE_ID_MAX];
     if (err == ERR_NOT_FOUND) return SLUICE_OK; // somebody else has finished it
-    if (err == ERR_LIMIT) return refuse_room(error);
+    if (err == ERR_LIMIT) return refuse_budget(error);
     id_print(h->queue, h->shard, seq, id);
     return refuse(error, err, "body", "message %s: its body %s", id,
                   err == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
@@ -74,7 +74,7 @@ static enum sluice_code refuse_body(const struct hand_out *h, uint64_t seq, enum
 
 // The first that is to blame when there is nothing to hand out. A caller with a request of his own
 // may ask again and get the same locks: then they stay as they are.
-static enum sluice_code none_handed_out(const struct hand_out *h, const struct delivery *rows,
+static enum sluice_code none_handed_out(const struct deliver *h, const struct delivery *rows,
                                         const enum err *errs, size_t len,
                                         struct sluice_error *error)
 {
@@ -90,9 +90,9 @@ static enum sluice_code none_handed_out(const struct hand_out *h, const struct d
 // ---- what is
 
 // Bodies and entries took their time.
-static void count_leases(struct sluice_batch *b, struct desk *d)
+static void count_leases(struct sluice_batch *b, struct shard_runner *d)
 {
-    int64_t now = desk_time(d).hi;
+    int64_t now = runner_time(d).hi;
     for (size_t i = 0; i < b->len; i++) {
         struct sluice_message *m = &b->messages[i];
         m->lease_ms = m->deadline > now ? m->deadline - now : 0;
@@ -100,18 +100,18 @@ static void count_leases(struct sluice_batch *b, struct desk *d)
 }
 
 // Those that fit, of which there is one at least.
-static enum sluice_code hand_out_some(const struct hand_out *h, const struct delivery *rows,
-                                      size_t len, enum err *errs, struct sluice_batch **out,
-                                      struct sluice_error *error)
+static enum sluice_code deliver_some(const struct deliver *h, const struct delivery *rows,
+                                     size_t len, enum err *errs, struct sluice_batch **out,
+                                     struct sluice_error *error)
 {
     enum sluice_code code = SLUICE_OK;
     struct batch_builder *b = batch_new(len);
-    bodies_add(b, h->queue, h->shard, h->desk, rows, NULL, len, errs);
+    bodies_add(b, h->queue, h->shard, h->runner, rows, NULL, len, errs);
     size_t added = batch_len(b);
     struct sluice_batch *batch = batch_take(b);
     if (added > 0) {
         turn_away(h, rows, errs, len);
-        count_leases(batch, h->desk);
+        count_leases(batch, h->runner);
         *out = batch;
     } else {
         code = none_handed_out(h, rows, errs, len, error);
@@ -120,21 +120,21 @@ static enum sluice_code hand_out_some(const struct hand_out *h, const struct del
     return code;
 }
 
-enum sluice_code hand_out(const struct hand_out *h, const struct desk_answer *a,
-                          struct sluice_batch **out, struct sluice_error *error)
+enum sluice_code deliver_batch(const struct deliver *h, const struct runner_answer *a,
+                               struct sluice_batch **out, struct sluice_error *error)
 {
     enum sluice_code code;
     const struct delivery *rows = a->deliveries;
-    size_t all = a->deliveries_len, len = haul_fit(rows, all, h->room, true);
+    size_t all = a->deliveries_len, len = batch_reserve(rows, all, h->budget, true);
     enum err *errs = memory_zeroed(all, sizeof *errs);
-    haul_note(h->queue, rows, all);
+    batch_note_weight(h->queue, rows, all);
     for (size_t i = len; i < all; i++)
         errs[i] = ERR_LIMIT; // for the next receive
     if (len == 0) {
         code = none_handed_out(h, rows, errs, all, error);
     } else {
         turn_away(h, rows + len, errs + len, all - len);
-        code = hand_out_some(h, rows, len, errs, out, error);
+        code = deliver_some(h, rows, len, errs, out, error);
     }
     memory_free(errs);
     return code;

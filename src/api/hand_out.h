@@ -4,18 +4,19 @@
 
 #include "api/bodies.h"
 
-struct hand_out {
+struct deliver {
     struct open_queue *queue;
     uint32_t shard;
-    struct desk *desk;
-    bool named;              // the request id is the caller's
-    struct later_room *room; // later.h; NULL: there is
+    struct shard_runner *runner;
+    bool named;                   // the request id is the caller's
+    struct answer_budget *budget; // later.h; NULL: there is
 };
 
-// The messages to *out, if there are any; blocks when haul_blocks. What is not handed out is given
-// back, all of it in one entry, unless an error says that the same request may be made again.
-enum sluice_code hand_out(const struct hand_out *h, const struct desk_answer *a,
-                          struct sluice_batch **out, struct sluice_error *error);
+// The messages to *out, if there are any; blocks when batch_delivery_blocks. What is not handed out
+// is given back, all of it in one entry, unless an error says that the same request may be made
+// again.
+enum sluice_code deliver_batch(const struct deliver *h, const struct runner_answer *a,
+                               struct sluice_batch **out, struct sluice_error *error);
 // An answer may be an earlier one's: drops the locks that were given up, finished or followed by
 // others since. One that has only run out stays, for nobody else has the message.
-void hand_out_good(struct desk *d, struct desk_answer *a);
+void deliver_drop_stale(struct shard_runner *d, struct runner_answer *a);

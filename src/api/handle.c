@@ -19,7 +19,7 @@
 
 #define TIMEOUT_MS       30000
 #define TIMEOUT_MAX_MS   (INT64_C(24) * 3600 * 1000)
-#define CREW_THREADS_MAX 256 // so many commits that nobody waits for can be under way
+#define POOL_THREADS_MAX 256 // so many commits that nobody waits for can be under way
 
 enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error)
 {
@@ -82,27 +82,27 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     s->calls = &direct_transport;
     s->store = store;
     s->identity = identity;
-    s->crew = crew_new(CREW_THREADS_MAX);
+    s->pool = thread_pool_new(POOL_THREADS_MAX);
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->let_go, NULL);
     s->forward = forward_new(options);
-    remains_plan(s);
-    porter_start(s);
+    deleted_queues_plan(s);
+    upkeep_start(s);
     *out = s;
     return SLUICE_OK;
 }
 
 static void direct_close(struct sluice *s)
 {
-    later_stop(s);
-    porter_stop(s);
-    remains_stop(s);
+    async_stop(s);
+    upkeep_stop(s);
+    deleted_queues_stop(s);
     queues_close(s);
     forward_free(s->forward);
     owner_self_free(atomic_load(&s->self));
-    crew_free(s->crew);
+    thread_pool_free(s->pool);
     store_free(s->store);
     (void)pthread_cond_destroy(&s->let_go);
     (void)pthread_mutex_destroy(&s->lock);

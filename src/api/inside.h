@@ -10,8 +10,8 @@
 
 #include <pthread.h>
 
-#define QUEUE_BUCKETS 512
-#define QUEST_BUCKETS 16
+#define QUEUE_BUCKETS         512
+#define MULTI_RECEIVE_BUCKETS 16
 
 // A queue that was opened. Counted: whoever gets one holds it until he lets it go, and so does the
 // handle until the queue is stale. The last to let go leaves it to the porter, who closes its
@@ -23,11 +23,13 @@ struct open_queue {
     int holds;               // under the handle's lock
     bool stale;              // deleted, or an earlier life of its name; too
     pthread_mutex_t opening; // while somebody opens a desk
-    struct desk **desks;     // one per shard, opened when first needed; under the handle's lock
+    struct shard_runner *
+        *runners;            // one per shard, opened when first needed; under the handle's lock
     _Atomic uint64_t weight; // of a message, as the last receive found them; 0: not known
     uint32_t turn;           // which shard a receive starts with; under the handle's lock
-    struct quest *quests[QUEST_BUCKETS]; // receives with an id of their callers'; too
-    struct reign *reigns;                // one per shard: a node's
+    struct multi_receive
+        *multis[MULTI_RECEIVE_BUCKETS]; // receives with an id of their callers'; too
+    struct shard_ownership *ownerships; // one per shard: a node's
     struct owner_peer *owner; // whom calls go to; NULL: nobody. Under the handle's lock, as is ...
     int64_t owner_look_at;    // ... when to look who that is, clock_boot_ms
 };
@@ -36,7 +38,7 @@ struct sluice {
     const struct transport *calls; // first
     struct store *store;           // metered
     struct store *identity;        // in it: whether it is still the one that was opened
-    struct crew *crew;             // serves all its desks
+    struct thread_pool *pool;      // serves all its desks
     struct shard_totals totals;    // of all its desks, those of deleted queues too
     int64_t timeout_ms;
     bool no_courtesy;           // of its desks: for tests whose time is their own
@@ -45,16 +47,17 @@ struct sluice {
     struct open_queue *queues[QUEUE_BUCKETS]; // by name
     struct open_queue *leaving;               // nobody holds them
     pthread_cond_t let_go;                    // while it closes: a queue was
-    pthread_t porter;
-    pthread_cond_t porter_woken;
-    bool porter_wanted; // something may have died
+    pthread_t upkeep;
+    pthread_cond_t upkeep_woken;
+    bool upkeep_wanted; // something may have died
     bool closing;
-    struct remains *remains; // NULL until it has lived for a while; the porter's
-    int64_t remains_at; // when it will have, clock_boot_ms; the porter's, before it under the lock
-    _Atomic bool is_node;            // it forwards nothing
+    struct deleted_queues *deleted; // NULL until it has lived for a while; the porter's
+    int64_t deleted_queues_at; // when it will have, clock_boot_ms; the porter's, before it under
+                               // the lock
+    _Atomic bool is_node;      // it forwards nothing
     struct owner_self *_Atomic self; // what it is as a node; NULL: it is none
     struct forward *forward;         // NULL: it does not
-    struct later_pool *later;        // NULL until later.h is used; made under the lock
+    struct async_pool *async;        // NULL until later.h is used; made under the lock
 };
 
 // ---- handle.c
@@ -93,7 +96,7 @@ void note_existed(struct sluice_error *error, bool existed);
 enum sluice_code refuse_ended(struct sluice_error *error, const char *queue);
 // The outcome of an op: ERR_OK, or a refusal with the reason its result gives.
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
-                           const struct desk_answer *a, const char *queue);
+                           const struct runner_answer *a, const char *queue);
 
 // ---- handle.c
 // The store behind a URL that is not a node's, as it is: neither probed nor metered.
@@ -115,25 +118,26 @@ void queue_let_go(struct open_queue **q); // and forgets it; NULL is fine
 size_t queues_hold(struct sluice *s, struct open_queue ***out);
 void queues_let_go(struct open_queue **queues, size_t len);
 // A desk that has folded all there is; NOT_FOUND when the queue was deleted.
-enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                                   struct sluice_error *error);
+enum sluice_code queue_synced_runner(struct open_queue *q, uint32_t shard,
+                                     struct shard_runner **out, struct sluice_error *error);
 enum sluice_code queue_change_config(struct queue_config *c, const struct sluice_setting *settings,
                                      size_t len, struct sluice_error *error);
 enum sluice_code queue_check_config(struct sluice *s, const char *name,
                                     const struct queue_config *c, struct sluice_error *error);
 bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1]);
-struct desk *desk_if_open(struct open_queue *q, uint32_t shard); // NULL: it is not
-enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                            struct sluice_error *error);
+struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard); // NULL: it is not
+enum sluice_code queue_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                              struct sluice_error *error);
 // ... for a call that a node makes as the shard's owner
-enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                                 struct sluice_error *error);
+enum sluice_code queue_work_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                                   struct sluice_error *error);
 // Without asking the store: NULL unless the queue and all its desks are open already. It is held;
 // desks belongs to it.
-struct open_queue *queue_if_open(struct sluice *s, const char *name, struct desk *const **desks);
-uint32_t queue_turn(struct open_queue *q); // which shard is the first to be looked into
-enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                                  struct sluice_error *error); // the caller closes it
+struct open_queue *queue_if_open(struct sluice *s, const char *name,
+                                 struct shard_runner *const **runners);
+uint32_t queue_first_shard(struct open_queue *q); // which shard is the first to be looked into
+enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                                    struct sluice_error *error); // the caller closes it
 void queue_stale(struct open_queue *q); // an op was refused because the queue was deleted
 enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error);
 // Deletes this life of the name, or finishes its deletion; nobody is asked whether he uses it.
@@ -167,43 +171,44 @@ struct sluice_batch *batch_take(struct batch_builder *b); // the builder becomes
 size_t batch_len(const struct batch_builder *b);
 
 // ---- later.c
-void later_stop(struct sluice *s); // what was begun is finished first
+void async_stop(struct sluice *s); // what was begun is finished first
 // ... on one of their threads; what it does is done for that queue
-void later_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx);
+void async_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx);
 
 // ---- what later_desk.c needs of send.c and receive.c: calls that are one op at one desk
-struct later_settle; // later.h
+struct async_settle; // later.h
 // False: it is not, or is refused before it is sent; the long way will do it, or say why not.
 bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, size_t len,
                     const struct sluice_request *request, struct buf *payload, uint32_t *shard);
 enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, struct bytes op, size_t len,
-                                enum err err, const struct desk_answer *a, struct sluice_sent *sent,
-                                struct sluice_error *error);
-bool settle_as_one_op(struct open_queue *q, const struct later_settle *what,
-                      struct desk *const *desks, uint32_t *shard, struct op *op,
+                                enum err err, const struct runner_answer *a,
+                                struct sluice_sent *sent, struct sluice_error *error);
+bool settle_as_one_op(struct open_queue *q, const struct async_settle *what,
+                      struct shard_runner *const *runners, uint32_t *shard, struct op *op,
                       struct buf *payload);
 enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
-                                  const struct desk_answer *a, struct sluice_outcome *outcomes,
+                                  const struct runner_answer *a, struct sluice_outcome *outcomes,
                                   struct sluice_error *error);
 // Says the word for all of these locks, which are one shard's; whoever has them is not told.
 void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
                   const struct lock_name *locks, size_t len);
-bool receive_begin(struct desk *d, const struct sluice_receive *o, struct desk_later *l);
-// ... behind an op, as desk_receive_after_later
-bool receive_begin_after(struct desk *d, struct op op, struct desk_later *done,
-                         const struct sluice_receive *o, struct desk_later *l);
+bool receive_begin(struct shard_runner *d, const struct sluice_receive *o, struct runner_async *l);
+// ... behind an op, as runner_receive_after_async
+bool receive_begin_after(struct shard_runner *d, struct op op, struct runner_async *done,
+                         const struct sluice_receive *o, struct runner_async *l);
 enum sluice_code receive_check(const struct sluice_receive *o, struct sluice_error *error);
-struct later_room;
-// Blocks when haul_blocks.
-enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct desk *d, bool named,
-                                   struct later_room *room, enum err err, struct desk_answer *a,
-                                   struct sluice_batch **out, struct sluice_error *error);
+struct answer_budget;
+// Blocks when batch_delivery_blocks.
+enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct shard_runner *d,
+                                   bool named, struct answer_budget *budget, enum err err,
+                                   struct runner_answer *a, struct sluice_batch **out,
+                                   struct sluice_error *error);
 
 // ---- receive.c
-enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct async_settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error);
 
 // ---- porter.c
-void porter_start(struct sluice *s);
-void porter_stop(struct sluice *s); // carries what is there, then stops
-void porter_wake(struct sluice *s);
+void upkeep_start(struct sluice *s);
+void upkeep_stop(struct sluice *s); // carries what is there, then stops
+void upkeep_wake(struct sluice *s);

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-struct later_answer {
+struct async_answer {
     enum sluice_code code;
     const struct sluice_error *error;
     const struct sluice_sent *sent;        // send: one per message
@@ -22,40 +22,40 @@ struct later_answer {
 
 // What an answer with messages may take, for somebody who has to keep many of them. He is asked
 // when it is known what there is to hand out, before a body is read.
-struct later_room {
+struct answer_budget {
     uint64_t most; // bytes in one answer; a single message may have more
     // Whether there is room for so many in this answer, all in all; waits: it may block for a
     // moment until there is.
-    bool (*take)(struct later_room *room, uint64_t bytes, bool waits);
+    bool (*take)(struct answer_budget *budget, uint64_t bytes, bool waits);
 };
 
 // Embed it in what the callback needs to know. Must live until done was called.
-struct later {
-    void (*done)(struct later *l, const struct later_answer *a);
-    struct later_room *room; // for a receive; NULL: there always is some
-    bool unnamed;            // nobody will repeat the receive, though it has a request id
-    void *inside;            // the library's, as are these
-    bool at_desk;
-    bool along;
+struct async_call {
+    void (*done)(struct async_call *l, const struct async_answer *a);
+    struct answer_budget *budget; // for a receive; NULL: there always is some
+    bool unnamed;                 // nobody will repeat the receive, though it has a request id
+    void *inside;                 // the library's, as are these
+    bool at_runner;
+    bool with_acks;
 };
 
-void later_send(struct sluice *s, const char *queue, const struct sluice_send *messages, size_t len,
-                const struct sluice_request *request, struct later *l);
-void later_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
-                   struct later *l);
+void async_send(struct sluice *s, const char *queue, const struct sluice_send *messages, size_t len,
+                const struct sluice_request *request, struct async_call *l);
+void async_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
+                   struct async_call *l);
 // A receive that still waits and was given nothing is forgotten: true, and done is not called any
 // more. False: it was called, or will be, soon if the receive has acks, for they are to be told, or
-// is on its way to the shards; or somebody else was told true. Not before later_receive returned.
-bool later_cancel(struct sluice *s, struct later *l);
+// is on its way to the shards; or somebody else was told true. Not before async_receive returned.
+bool async_cancel(struct sluice *s, struct async_call *l);
 
-enum later_outcome { LATER_ACK, LATER_FAIL, LATER_RELEASE, LATER_RENEW };
-struct later_settle {
-    enum later_outcome kind;
+enum async_outcome { ASYNC_ACK, ASYNC_FAIL, ASYNC_RELEASE, ASYNC_RENEW };
+struct async_settle {
+    enum async_outcome kind;
     const char *const *tokens;
     size_t len;
     int64_t wait_ms;                      // release: the delay; renew: the visibility timeout
     const char *reason;                   // fail; may be NULL
     const struct sluice_request *request; // may be NULL
 };
-void later_settle(struct sluice *s, const char *queue, const struct later_settle *what,
-                  struct later *l);
+void async_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+                  struct async_call *l);

@@ -24,8 +24,8 @@ struct jobs {
     struct pooled *first, *last;
 };
 
-struct line {
-    struct line *next;
+struct queue_jobs {
+    struct queue_jobs *next;
     char queue[QUEUE_NAME_MAX + 2];
     struct jobs at[PLACE_BLOCKED + 1];
     size_t turns[PLACE_BLOCKED + 1]; // under way
@@ -36,12 +36,12 @@ struct line {
     int64_t try_at;
 };
 
-struct later_pool {
+struct async_pool {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct line *lines;     // those that had a turn last are last
-    _Atomic size_t blocked; // in all lines
-    size_t waiting;         // turns of PLACE_WAITING under way
+    struct queue_jobs *lines; // those that had a turn last are last
+    _Atomic size_t blocked;   // in all lines
+    size_t waiting;           // turns of PLACE_WAITING under way
     size_t busy;
     size_t idle;
     int64_t watch_at; // one of the idle will look by itself then; INT64_MAX: nobody
@@ -79,43 +79,43 @@ static bool take_out(struct jobs *l, const struct pooled *j)
     return false;
 }
 
-static struct line *line_find(struct later_pool *p, const char *queue)
+static struct queue_jobs *line_find(struct async_pool *p, const char *queue)
 {
-    struct line *l = p->lines;
+    struct queue_jobs *l = p->lines;
     while (l && strcmp(l->queue, queue) != 0)
         l = l->next;
     return l;
 }
 
-static void line_append(struct later_pool *p, struct line *l)
+static void line_append(struct async_pool *p, struct queue_jobs *l)
 {
-    struct line **at = &p->lines;
+    struct queue_jobs **at = &p->lines;
     while (*at)
         at = &(*at)->next;
     l->next = NULL;
     *at = l;
 }
 
-static void line_remove(struct later_pool *p, struct line *l)
+static void line_remove(struct async_pool *p, struct queue_jobs *l)
 {
-    struct line **at = &p->lines;
+    struct queue_jobs **at = &p->lines;
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
 }
 
-static struct line *line_of(struct later_pool *p, const char *queue)
+static struct queue_jobs *line_of(struct async_pool *p, const char *queue)
 {
-    struct line *l = line_find(p, queue);
+    struct queue_jobs *l = line_find(p, queue);
     if (l) return l;
-    l = NEW(struct line);
+    l = NEW(struct queue_jobs);
     (void)snprintf(l->queue, sizeof l->queue, "%s", queue);
     l->width = 1;
     line_append(p, l);
     return l;
 }
 
-static void line_end(struct later_pool *p, struct line *l)
+static void line_end(struct async_pool *p, struct queue_jobs *l)
 {
     for (int place = PLACE_READY; place <= PLACE_BLOCKED; place++)
         if (l->at[place].first) return;
@@ -124,7 +124,7 @@ static void line_end(struct later_pool *p, struct line *l)
     memory_free(l);
 }
 
-static void put(struct later_pool *p, struct pooled *j)
+static void put(struct async_pool *p, struct pooled *j)
 {
     insert(&j->line->at[j->place], j);
     if (j->place != PLACE_BLOCKED) return;
@@ -132,7 +132,7 @@ static void put(struct later_pool *p, struct pooled *j)
     atomic_fetch_add(&p->blocked, 1);
 }
 
-static void turn_over(struct later_pool *p, struct line *l, enum pool_place place)
+static void turn_over(struct async_pool *p, struct queue_jobs *l, enum pool_place place)
 {
     l->turns[place]--;
     if (place != PLACE_BLOCKED) return;
@@ -143,18 +143,18 @@ static void turn_over(struct later_pool *p, struct line *l, enum pool_place plac
 // ---- whose turn it is
 
 // Of the threads, for one queue: less the fewer are left, so that the last are for many.
-static size_t share_of(const struct later_pool *p)
+static size_t share_of(const struct async_pool *p)
 {
     if (p->busy < THREADS_MAX / 2) return THREADS_MAX / 4;
     return p->busy < THREADS_MAX * 3 / 4 ? THREADS_MAX / 16 : 1;
 }
 
-static bool is_last(const struct later_pool *p, const struct pooled *j, int64_t now)
+static bool is_last(const struct async_pool *p, const struct pooled *j, int64_t now)
 {
     return p->stopping || j->until <= now;
 }
 
-static bool may_try(const struct later_pool *p, const struct line *l, const struct pooled *j,
+static bool may_try(const struct async_pool *p, const struct queue_jobs *l, const struct pooled *j,
                     int64_t now)
 {
     if (j->place == PLACE_READY || is_last(p, j, now)) return true;
@@ -162,7 +162,7 @@ static bool may_try(const struct later_pool *p, const struct line *l, const stru
     return p->waiting < WAITING_MAX && l->turns[PLACE_WAITING] < WAITING_EACH;
 }
 
-static struct pooled *next_in(const struct later_pool *p, const struct line *l, int64_t now)
+static struct pooled *next_in(const struct async_pool *p, const struct queue_jobs *l, int64_t now)
 {
     if (l->running >= share_of(p)) return NULL;
     for (int place = PLACE_READY; place <= PLACE_BLOCKED; place++)
@@ -173,10 +173,10 @@ static struct pooled *next_in(const struct later_pool *p, const struct line *l, 
     return NULL;
 }
 
-static struct pooled *next_job(struct later_pool *p, bool *last)
+static struct pooled *next_job(struct async_pool *p, bool *last)
 {
     int64_t now = clock_boot_ms();
-    for (struct line *l = p->lines; l; l = l->next) {
+    for (struct queue_jobs *l = p->lines; l; l = l->next) {
         struct pooled *j = next_in(p, l, now);
         if (!j) continue;
         CHECK(take_out(&l->at[j->place], j));
@@ -193,37 +193,37 @@ static struct pooled *next_job(struct later_pool *p, bool *last)
 }
 
 // j may be gone: only what is known of its turn counts.
-static void turn_ended(struct later_pool *p, struct line *l, enum pool_place place,
-                       struct pooled *j, enum turn turn, bool last)
+static void turn_ended(struct async_pool *p, struct queue_jobs *l, enum pool_place place,
+                       struct pooled *j, enum job_result run, bool last)
 {
     p->busy--;
     p->waiting -= place == PLACE_WAITING;
     l->running--;
     turn_over(p, l, place);
-    if (turn == TURN_FULL) {
+    if (run == JOB_FULL) {
         l->width = 1;
         l->nap_ms = l->nap_ms == 0 ? NAP_MIN_MS : l->nap_ms * 2;
         if (l->nap_ms > NAP_MAX_MS) l->nap_ms = NAP_MAX_MS;
         l->try_at = clock_boot_ms() + l->nap_ms;
     } else if (place == PLACE_BLOCKED && !last) {
         size_t wider = l->width * 2 < TRYING_EACH ? l->width * 2 : TRYING_EACH;
-        l->width = turn == TURN_ROOM ? wider : 1;
+        l->width = run == JOB_SPACE ? wider : 1;
         l->nap_ms = l->try_at = 0;
     }
-    if (turn == TURN_OVER || turn == TURN_ROOM) {
+    if (run == JOB_OVER || run == JOB_SPACE) {
         line_end(p, l);
         return;
     }
-    j->place = turn == TURN_FULL ? PLACE_BLOCKED : PLACE_WAITING;
+    j->place = run == JOB_FULL ? PLACE_BLOCKED : PLACE_WAITING;
     put(p, j);
 }
 
 // ---- threads
 
-static int64_t wake_at(const struct later_pool *p, int64_t now)
+static int64_t wake_at(const struct async_pool *p, int64_t now)
 {
     int64_t at = INT64_MAX;
-    for (const struct line *l = p->lines; l; l = l->next) {
+    for (const struct queue_jobs *l = p->lines; l; l = l->next) {
         if (l->running >= share_of(p)) continue; // whoever ends a turn looks
         const struct pooled *blocked = l->at[PLACE_BLOCKED].first;
         bool tries = blocked && l->turns[PLACE_BLOCKED] < l->width;
@@ -236,7 +236,7 @@ static int64_t wake_at(const struct later_pool *p, int64_t now)
 
 static void *work(void *arg);
 
-static void hire(struct later_pool *p)
+static void hire(struct async_pool *p)
 {
     bool may = !p->stopping && p->threads_len < THREADS_MAX;
     if (!may || pthread_create(&p->threads[p->threads_len], NULL, work, p) != 0) return;
@@ -244,15 +244,15 @@ static void hire(struct later_pool *p)
     p->starting++;
 }
 
-static bool has_more(const struct later_pool *p)
+static bool has_more(const struct async_pool *p)
 {
     int64_t now = clock_boot_ms();
-    for (const struct line *l = p->lines; l; l = l->next)
+    for (const struct queue_jobs *l = p->lines; l; l = l->next)
         if (next_in(p, l, now)) return true;
     return wake_at(p, now) < p->watch_at;
 }
 
-static void call_another(struct later_pool *p)
+static void call_another(struct async_pool *p)
 {
     if (p->coming || p->starting > 0 || !has_more(p)) return;
     p->coming = p->idle > 0;
@@ -262,7 +262,7 @@ static void call_another(struct later_pool *p)
         hire(p);
 }
 
-static void sleep_until(struct later_pool *p, int64_t at, int64_t now)
+static void sleep_until(struct async_pool *p, int64_t at, int64_t now)
 {
     struct timespec until;
     int64_t left = at > now ? at - now : 1;
@@ -278,7 +278,7 @@ static void sleep_until(struct later_pool *p, int64_t at, int64_t now)
     p->watch_at = INT64_MAX;
 }
 
-static void wait_for_work(struct later_pool *p)
+static void wait_for_work(struct async_pool *p)
 {
     int64_t now = clock_boot_ms(), at = wake_at(p, now);
     p->idle++;
@@ -291,7 +291,7 @@ static void wait_for_work(struct later_pool *p)
 
 static void *work(void *arg)
 {
-    struct later_pool *p = arg;
+    struct async_pool *p = arg;
     (void)pthread_mutex_lock(&p->lock);
     p->starting--;
     for (;;) {
@@ -303,13 +303,13 @@ static void *work(void *arg)
             wait_for_work(p);
             continue;
         }
-        struct line *l = j->line;
+        struct queue_jobs *l = j->line;
         enum pool_place place = j->place;
         call_another(p);
         (void)pthread_mutex_unlock(&p->lock);
-        enum turn turn = j->turn(j, last);
+        enum job_result run = j->run(j, last);
         (void)pthread_mutex_lock(&p->lock);
-        turn_ended(p, l, place, j, turn, last);
+        turn_ended(p, l, place, j, run, last);
     }
     (void)pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -317,12 +317,12 @@ static void *work(void *arg)
 
 // ---- the calls
 
-static struct later_pool *pool_of(struct sluice *s)
+static struct async_pool *pool_of(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    struct later_pool *p = s->later;
+    struct async_pool *p = s->async;
     if (!p) {
-        p = s->later = NEW(struct later_pool);
+        p = s->async = NEW(struct async_pool);
         p->watch_at = INT64_MAX;
         (void)pthread_mutex_init(&p->lock, NULL);
         pthread_condattr_t steady;
@@ -337,8 +337,8 @@ static struct later_pool *pool_of(struct sluice *s)
 
 void pool_submit(struct sluice *s, const char *queue, struct pooled *job, bool sends)
 {
-    struct later_pool *p = s->later;
-    struct line *l = line_of(p, queue);
+    struct async_pool *p = s->async;
+    struct queue_jobs *l = line_of(p, queue);
     job->line = l;
     if (job->number == 0) job->number = atomic_fetch_add(&p->number, 1) + 1;
     if (sends && l->blocked > 0) job->place = PLACE_BLOCKED;
@@ -354,10 +354,10 @@ uint64_t pool_number(struct sluice *s)
 
 size_t pool_blocked(struct sluice *s, const char *queue)
 {
-    struct later_pool *p = pool_of(s);
+    struct async_pool *p = pool_of(s);
     if (atomic_load(&p->blocked) == 0) return 0;
     (void)pthread_mutex_lock(&p->lock);
-    const struct line *l = line_find(p, queue);
+    const struct queue_jobs *l = line_find(p, queue);
     size_t blocked = l ? l->blocked : 0;
     (void)pthread_mutex_unlock(&p->lock);
     return blocked;
@@ -367,7 +367,7 @@ bool pool_withdraw(struct sluice *s, struct pooled *job)
 {
     CHECK(job->place != PLACE_BLOCKED); // sends are not
     if (!take_out(&job->line->at[job->place], job)) return false;
-    line_end(s->later, job->line);
+    line_end(s->async, job->line);
     return true;
 }
 
@@ -383,12 +383,12 @@ void pool_unlock(struct sluice *s)
 
 bool pool_stopping(struct sluice *s)
 {
-    return s->later->stopping;
+    return s->async->stopping;
 }
 
-void later_stop(struct sluice *s)
+void async_stop(struct sluice *s)
 {
-    struct later_pool *p = s->later;
+    struct async_pool *p = s->async;
     if (!p) return;
     (void)pthread_mutex_lock(&p->lock);
     p->stopping = true;
@@ -400,5 +400,5 @@ void later_stop(struct sluice *s)
     (void)pthread_cond_destroy(&p->work);
     (void)pthread_mutex_destroy(&p->lock);
     memory_free(p);
-    s->later = NULL;
+    s->async = NULL;
 }

@@ -6,11 +6,11 @@
 
 #include "api/inside.h"
 
-enum turn {
-    TURN_OVER, // the job is done with, and perhaps gone
-    TURN_ROOM, // ... and there is room for more like it
-    TURN_WAIT, // nothing was there: again in a while, in its old place
-    TURN_FULL, // no room: again in a while, before those that came later
+enum job_result {
+    JOB_OVER,  // the job is done with, and perhaps gone
+    JOB_SPACE, // ... and there is room for more like it
+    JOB_WAIT,  // nothing was there: again in a while, in its old place
+    JOB_FULL,  // no room: again in a while, before those that came later
 };
 
 enum pool_place {
@@ -21,12 +21,12 @@ enum pool_place {
 
 struct pooled {
     struct pooled *next;
-    struct line *line;
+    struct queue_jobs *line;
     enum pool_place place;
     uint64_t number; // rises with every job; 0: to be given when it is submitted
     int64_t until;   // clock_boot_ms: one that waits or is blocked gets its last turn then
     // Without the pool's lock. last: it will have no other.
-    enum turn (*turn)(struct pooled *job, bool last);
+    enum job_result (*run)(struct pooled *job, bool last);
 };
 
 // Owns the job from here on. A send queues up behind those that are blocked. With the lock.

@@ -76,19 +76,19 @@ static void seen_done(struct seen *s)
 }
 
 // Messages of one shard on their way into the batch.
-struct haul {
+struct peek_batch {
     struct open_queue *queue;
     uint32_t shard;
-    struct desk *desk;
+    struct shard_runner *runner;
     struct batch_builder *batch;
-    uint64_t left;           // bytes of bodies that may still be added
-    struct later_room *room; // NULL: there is enough
-    uint64_t taken;          // of that
+    uint64_t left;                // bytes of bodies that may still be added
+    struct answer_budget *budget; // NULL: there is enough
+    uint64_t taken;               // of that
     struct sluice_error *error;
 };
 
 // How many of them fit; the first of all does whatever its size.
-static size_t fit(struct haul *h, const struct delivery *deliveries, size_t len)
+static size_t fit(struct peek_batch *h, const struct delivery *deliveries, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         uint64_t need = message_body_len(&deliveries[i].message);
@@ -100,18 +100,19 @@ static size_t fit(struct haul *h, const struct delivery *deliveries, size_t len)
 
 // Whether there is room for these and `more` bytes. Those that are there already need not wait for
 // more.
-static bool take_room(struct haul *h, const struct delivery *deliveries, size_t len, uint64_t more)
+static bool take_budget(struct peek_batch *h, const struct delivery *deliveries, size_t len,
+                        uint64_t more)
 {
-    if (!h->room) return true;
-    h->taken += haul_weight(deliveries, len) + more;
-    return h->room->take(h->room, h->taken, batch_len(h->batch) == 0);
+    if (!h->budget) return true;
+    h->taken += batch_weight(deliveries, len) + more;
+    return h->budget->take(h->budget, h->taken, batch_len(h->batch) == 0);
 }
 
-static enum sluice_code add_fetched(struct haul *h, const struct message_view *views, size_t len,
-                                    const struct delivery *deliveries)
+static enum sluice_code add_fetched(struct peek_batch *h, const struct message_view *views,
+                                    size_t len, const struct delivery *deliveries)
 {
     enum err *errs = memory_zeroed(len, sizeof *errs);
-    bodies_add(h->batch, h->queue, h->shard, h->desk, deliveries, views, len, errs);
+    bodies_add(h->batch, h->queue, h->shard, h->runner, deliveries, views, len, errs);
     enum sluice_code code = SLUICE_OK;
     for (size_t i = 0; !code && i < len; i++) {
         char id[SLUICE_ID_MAX];
@@ -125,7 +126,7 @@ static enum sluice_code add_fetched(struct haul *h, const struct message_view *v
 }
 
 // Messages first .. first + len - 1 of those seen got their bodies; now what they failed for.
-static void add_failures(struct haul *h, const struct seen *seen, size_t first, size_t len,
+static void add_failures(struct peek_batch *h, const struct seen *seen, size_t first, size_t len,
                          size_t batch_first, const struct reason_text *reasons)
 {
     struct sluice_batch *batch = batch_take(h->batch);
@@ -140,8 +141,8 @@ static void add_failures(struct haul *h, const struct seen *seen, size_t first, 
 }
 
 // added: how many of them found room.
-static enum sluice_code add_piece(struct haul *h, const struct seen *seen, size_t first, size_t len,
-                                  size_t *added)
+static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen, size_t first,
+                                  size_t len, size_t *added)
 {
     const struct message_view *views = seen->views + first;
     struct place places[PIECE];
@@ -151,28 +152,28 @@ static enum sluice_code add_piece(struct haul *h, const struct seen *seen, size_
     struct reason_place *reasons =
         failures_reasons(&seen->failures, first, len, &wants.reasons_len);
     wants.reasons = reasons;
-    struct desk_answer answer;
-    desk_answer_init(&answer);
-    enum err err = desk_read(h->desk, &wants, &answer);
+    struct runner_answer answer;
+    runner_answer_init(&answer);
+    enum err err = runner_read(h->runner, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
     if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why);
     *added = err ? 0 : fit(h, answer.deliveries, len);
     uint64_t more = failures_weight(&seen->failures, first, *added, &answer);
-    if (*added > 0 && !take_room(h, answer.deliveries, *added, more)) {
+    if (*added > 0 && !take_budget(h, answer.deliveries, *added, more)) {
         *added = 0;
-        if (batch_len(h->batch) == 0) code = refuse_room(h->error);
+        if (batch_len(h->batch) == 0) code = refuse_budget(h->error);
     }
     size_t before = batch_len(h->batch);
     if (*added > 0) code = add_fetched(h, views, *added, answer.deliveries);
     if (*added > 0) add_failures(h, seen, first, *added, before, answer.reasons);
     h->left -= more < h->left ? more : h->left;
     memory_free(reasons);
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
     return code;
 }
 
 // all: whether there was room for every one of them.
-static enum sluice_code add_bodies(struct haul *h, const struct seen *seen, bool *all)
+static enum sluice_code add_bodies(struct peek_batch *h, const struct seen *seen, bool *all)
 {
     enum sluice_code code = SLUICE_OK;
     *all = true;
@@ -205,7 +206,7 @@ enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct s
 }
 
 enum sluice_code look_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
-                           struct later_room *room, struct sluice_batch **out,
+                           struct answer_budget *budget, struct sluice_batch **out,
                            struct sluice_error *error)
 {
     const struct sluice_peek none = {0};
@@ -222,23 +223,23 @@ enum sluice_code look_peek(struct sluice *s, const char *queue, const struct slu
     if (!code && o->after_id) code = id_parse(q, o->after_id, &first, &after, error);
     if (code) return code;
     struct batch_builder *b = batch_new(max);
-    bool less = room && room->most < PEEK_BYTES;
-    struct haul haul = {.queue = q,
-                        .batch = b,
-                        .left = less ? room->most : PEEK_BYTES,
-                        .room = room,
-                        .error = error};
+    bool less = budget && budget->most < PEEK_BYTES;
+    struct peek_batch batch = {.queue = q,
+                               .batch = b,
+                               .left = less ? budget->most : PEEK_BYTES,
+                               .budget = budget,
+                               .error = error};
     bool all = true; // else whoever goes on begins behind the last one
-    for (haul.shard = first; !code && all && haul.shard < q->row.birth.shards; haul.shard++) {
+    for (batch.shard = first; !code && all && batch.shard < q->row.birth.shards; batch.shard++) {
         struct seen seen;
         if (batch_len(b) == max) break;
-        code = queue_synced_desk(q, haul.shard, &haul.desk, error);
+        code = queue_synced_runner(q, batch.shard, &batch.runner, error);
         if (code) break;
         seen_init(&seen, max - batch_len(b));
         seen.state = state;
-        seen.after = haul.shard == first ? after : 0;
-        desk_look(haul.desk, see, &seen);
-        code = add_bodies(&haul, &seen, &all);
+        seen.after = batch.shard == first ? after : 0;
+        runner_inspect(batch.runner, see, &seen);
+        code = add_bodies(&batch, &seen, &all);
         seen_done(&seen);
     }
     if (code) {
@@ -265,32 +266,32 @@ enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id
 }
 
 enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
-                           struct later_room *room, struct sluice_batch **out,
+                           struct answer_budget *budget, struct sluice_batch **out,
                            struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct desk *d;
+    struct shard_runner *d;
     uint32_t shard;
     struct seen seen;
     uint64_t seq;
     *out = NULL;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (!code) code = id_parse(q, id, &shard, &seq, error);
-    if (!code) code = queue_synced_desk(q, shard, &d, error);
+    if (!code) code = queue_synced_runner(q, shard, &d, error);
     if (code) return code;
     struct batch_builder *b = batch_new(1);
     seen_init(&seen, 1);
     seen.seq = seq;
-    desk_look(d, see, &seen);
+    runner_inspect(d, see, &seen);
     if (seen.err == ERR_CONFLICT) {
         add_finished(b, q, shard, seq);
     } else if (seen.err) {
         code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", queue, id);
     } else {
-        struct haul haul = {
-            .queue = q, .shard = shard, .desk = d, .batch = b, .room = room, .error = error};
+        struct peek_batch batch = {
+            .queue = q, .shard = shard, .runner = d, .batch = b, .budget = budget, .error = error};
         bool all;
-        code = add_bodies(&haul, &seen, &all);
+        code = add_bodies(&batch, &seen, &all);
         if (!code && batch_len(b) == 0) add_finished(b, q, shard, seq);
     }
     seen_done(&seen);
@@ -365,18 +366,18 @@ static int64_t due_at(const struct delivery *d)
 
 // Messages wait the longer the earlier they were sent, but for those that were sent with a delay:
 // the first without one ends the search.
-static void note_age(struct desk *d, const struct stats_look *l)
+static void note_age(struct shard_runner *d, const struct stats_look *l)
 {
     bool delayed = true;
     for (size_t i = 0; delayed && i < l->waiting_len; i++) {
-        struct desk_answer answer;
-        desk_answer_init(&answer);
-        if (!desk_fetch(d, &l->waiting[i].place, 1, &answer)) {
+        struct runner_answer answer;
+        runner_answer_init(&answer);
+        if (!runner_fetch(d, &l->waiting[i].place, 1, &answer)) {
             int64_t age = l->now - due_at(&answer.deliveries[0]);
             if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
             delayed = answer.deliveries[0].message.when != WHEN_NOW;
         }
-        desk_answer_done(&answer);
+        runner_answer_done(&answer);
     }
 }
 
@@ -405,11 +406,11 @@ enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice
     *out = (struct sluice_stats){0};
     enum sluice_code code = queue_get(s, queue, &q, error);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct desk *d;
+        struct shard_runner *d;
         struct stats_look look = {.out = out};
-        code = queue_synced_desk(q, shard, &d, error);
+        code = queue_synced_runner(q, shard, &d, error);
         if (code) break;
-        desk_look(d, add_stats, &look);
+        runner_inspect(d, add_stats, &look);
         note_age(d, &look);
     }
     out->requests = requests_made(s);
@@ -449,10 +450,10 @@ enum sluice_code direct_workers(struct sluice *s, const char *queue, struct slui
     *len = 0;
     enum sluice_code code = queue_get(s, queue, &q, error);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct desk *d;
+        struct shard_runner *d;
         struct workers_look look = {.out = out, .max = max, .len = len};
-        code = queue_synced_desk(q, shard, &d, error);
-        if (!code) desk_look(d, add_workers, &look);
+        code = queue_synced_runner(q, shard, &d, error);
+        if (!code) runner_inspect(d, add_workers, &look);
     }
     return code;
 }

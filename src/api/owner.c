@@ -135,9 +135,9 @@ static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
 
 // Since when the recorded owner has been silent, in store time. One whose entries all lie before
 // the snapshot that this desk began with is given the benefit of the doubt.
-static int64_t silent_since(struct reign *r, const struct desk_owner *o, int64_t now)
+static int64_t silent_since(struct shard_ownership *r, const struct runner_owner *o, int64_t now)
 {
-    if (o->seen_at != TIME_DAWN) return o->seen_at;
+    if (o->seen_at != TIME_UNKNOWN) return o->seen_at;
     if (r->epoch != o->epoch) {
         r->epoch = o->epoch;
         r->epoch_known_from = now;
@@ -145,22 +145,23 @@ static int64_t silent_since(struct reign *r, const struct desk_owner *o, int64_t
     return r->epoch_known_from;
 }
 
-static void set_elsewhere(struct open_queue *q, struct reign *r, const char *address)
+static void set_owner_address(struct open_queue *q, struct shard_ownership *r, const char *address)
 {
     (void)pthread_mutex_lock(&q->handle->lock);
-    (void)snprintf(r->elsewhere, sizeof r->elsewhere, "%s", address);
+    (void)snprintf(r->owner_address, sizeof r->owner_address, "%s", address);
     (void)pthread_mutex_unlock(&q->handle->lock);
 }
 
-static bool is_elsewhere(struct open_queue *q, const struct reign *r, struct owner_name *out)
+static bool has_owner_address(struct open_queue *q, const struct shard_ownership *r,
+                              struct owner_name *out)
 {
     (void)pthread_mutex_lock(&q->handle->lock);
-    bool elsewhere = *r->elsewhere && owner_parse(r->elsewhere, out);
+    bool owner_address = *r->owner_address && owner_parse(r->owner_address, out);
     (void)pthread_mutex_unlock(&q->handle->lock);
-    return elsewhere;
+    return owner_address;
 }
 
-enum verdict {
+enum ownership_move {
     TAKE,  // the shard is there to be owned
     LEAVE, // another node owns it
     WAIT,  // another did, and may yet come back
@@ -170,20 +171,21 @@ enum verdict {
 // the strength of that, so what is believed is not enough.
 static bool owns_first(struct open_queue *q, bool from_another)
 {
-    struct desk *first;
-    struct desk_owner o;
-    if (queue_desk(q, 0, &first, NULL)) return false;
+    struct shard_runner *first;
+    struct runner_owner o;
+    if (queue_runner(q, 0, &first, NULL)) return false;
     owner_look(q, 0, first);
-    if (from_another && desk_sync(first)) return false;
-    desk_owner(first, &o);
+    if (from_another && runner_sync(first)) return false;
+    runner_owner(first, &o);
     return o.mine;
 }
 
 // One node is best for all shards of a queue, for calls are brought to it by the queue's name: the
 // owner of the first has the others too. It takes them from whoever has them, and nobody else
 // takes any.
-static enum verdict judge_other(const struct owner_self *self, struct open_queue *q, struct desk *d,
-                                const struct desk_owner *o, int64_t *again_ms)
+static enum ownership_move decide_other(const struct owner_self *self, struct open_queue *q,
+                                        struct shard_runner *d, const struct runner_owner *o,
+                                        int64_t *again_ms)
 {
     struct owner_name other;
     bool named = o->epoch != 0 && owner_parse(o->address, &other);
@@ -192,13 +194,14 @@ static enum verdict judge_other(const struct owner_self *self, struct open_queue
     enum peer peer = named && another ? peers_ask(self->peers, &other) : PEER_DECLINES;
     *again_ms = peer == PEER_PROVEN ? LOOK_MS : CHECK_MS;
     if (peer == PEER_PROVEN) return LEAVE;
-    if (peer != PEER_DOUBTED) desk_owner_away(d);
+    if (peer != PEER_DOUBTED) runner_owner_away(d);
     return WAIT;
 }
 
 // *again_ms: when to look again, if it is not taken.
-static enum verdict judge(const struct owner_self *self, struct reign *r, struct desk *d,
-                          const struct desk_owner *o, int64_t *again_ms)
+static enum ownership_move ownership_next(const struct owner_self *self, struct shard_ownership *r,
+                                          struct shard_runner *d, const struct runner_owner *o,
+                                          int64_t *again_ms)
 {
     struct owner_name other;
     bool readable = owner_parse(o->address, &other);
@@ -211,8 +214,8 @@ static enum verdict judge(const struct owner_self *self, struct reign *r, struct
         *again_ms = CHECK_MS;
         return WAIT;
     }
-    desk_owner_away(d);
-    int64_t now = desk_time(d).lo; // what it wrote while it was being asked will be told by own
+    runner_owner_away(d);
+    int64_t now = runner_time(d).lo; // what it wrote while it was being asked will be told by own
     int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
     if (left <= 0) return TAKE;
     *again_ms = left < LOOK_MS ? left + RETRY_MS : LOOK_MS;
@@ -220,44 +223,45 @@ static enum verdict judge(const struct owner_self *self, struct reign *r, struct
 }
 
 // The store failed, or somebody was faster: the next look will tell.
-static void take(const struct owner_self *self, struct desk *d, const struct desk_owner *o)
+static void take(const struct owner_self *self, struct shard_runner *d,
+                 const struct runner_owner *o)
 {
     struct journal_owner owner = {.token = o->token + 1, .address = bytes_str(self->address)};
-    enum err err = desk_own(d, o->epoch, &owner);
+    enum err err = runner_own(d, o->epoch, &owner);
     (void)err;
 }
 
 // Answers when to look again.
-static int64_t look(const struct owner_self *self, struct open_queue *q, struct reign *r,
-                    struct desk *d)
+static int64_t look(const struct owner_self *self, struct open_queue *q, struct shard_ownership *r,
+                    struct shard_runner *d)
 {
     bool deleted = false;
-    struct desk_owner o;
+    struct runner_owner o;
     int64_t again_ms = CHECK_MS;
-    if (desk_sync(d)) return again_ms; // the call that comes next will hear why
-    desk_owner(d, &o);
-    desk_look(d, copy_deleted, &deleted);
-    enum verdict verdict = WAIT;
+    if (runner_sync(d)) return again_ms; // the call that comes next will hear why
+    runner_owner(d, &o);
+    runner_inspect(d, copy_deleted, &deleted);
+    enum ownership_move move = WAIT;
     if (!o.mine && !deleted)
-        verdict = r == q->reigns ? judge(self, r, d, &o, &again_ms)
-                                 : judge_other(self, q, d, &o, &again_ms);
-    set_elsewhere(q, r, verdict == LEAVE ? o.address : "");
-    if (verdict != TAKE) return again_ms;
+        move = r == q->ownerships ? ownership_next(self, r, d, &o, &again_ms)
+                                  : decide_other(self, q, d, &o, &again_ms);
+    set_owner_address(q, r, move == LEAVE ? o.address : "");
+    if (move != TAKE) return again_ms;
     take(self, d, &o);
     return CHECK_MS;
 }
 
-bool owner_is_due(struct open_queue *q, uint32_t shard, struct desk *d)
+bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d)
 {
-    struct reign *r = &q->reigns[shard];
+    struct shard_ownership *r = &q->ownerships[shard];
     if (!atomic_load(&q->handle->self)) return false;
     int64_t now = clock_boot_ms(), look_at = atomic_load(&r->look_at);
     if (look_at == 0) return true;
     // Of many who come at once, one looks.
     if (now < look_at || !atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS))
         return false;
-    struct desk_owner o;
-    desk_owner(d, &o);
+    struct runner_owner o;
+    runner_owner(d, &o);
     if (o.mine) {
         atomic_store(&r->look_at, now + CHECK_MS);
         return false;
@@ -266,9 +270,9 @@ bool owner_is_due(struct open_queue *q, uint32_t shard, struct desk *d)
     return true;
 }
 
-void owner_look(struct open_queue *q, uint32_t shard, struct desk *d)
+void owner_look(struct open_queue *q, uint32_t shard, struct shard_runner *d)
 {
-    struct reign *r = &q->reigns[shard];
+    struct shard_ownership *r = &q->ownerships[shard];
     const struct owner_self *self = atomic_load(&q->handle->self);
     if (!self) return;
     if (atomic_load(&r->look_at) != 0 && !atomic_load(&r->wanted))
@@ -288,7 +292,7 @@ void owner_look(struct open_queue *q, uint32_t shard, struct desk *d)
 
 // ---- for the server
 
-struct errand { // of somebody who wants to know
+struct owner_search { // of somebody who wants to know
     struct sluice *handle;
     char queue[QUEUE_NAME_MAX + 1];
     struct owner_name doubted; // url "": nobody is
@@ -300,22 +304,22 @@ struct errand { // of somebody who wants to know
 static void look_at_all(struct open_queue *q)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
-        struct desk *d = desk_if_open(q, i);
+        struct shard_runner *d = runner_if_open(q, i);
         if (!d) continue;
-        atomic_store(&q->reigns[i].wanted, true);
+        atomic_store(&q->ownerships[i].wanted, true);
         owner_look(q, i, d);
     }
 }
 
 static void find(void *ctx)
 {
-    struct errand *e = ctx;
+    struct owner_search *e = ctx;
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct desk *d;
+    struct shard_runner *d;
     bool doubts = *e->doubted.url;
     if (doubts) (void)peers_find_out(atomic_load(&e->handle->self)->peers, &e->doubted);
     if (doubts && e->then) e->then(e->ctx);
-    if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_desk(q, 0, &d, NULL)) {
+    if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_runner(q, 0, &d, NULL)) {
         if (doubts)
             look_at_all(q);
         else
@@ -325,30 +329,30 @@ static void find(void *ctx)
     memory_free(e);
 }
 
-static void send_errand(struct sluice *s, const char *queue, const struct owner_name *doubted,
-                        void (*then)(void *ctx), void *ctx)
+static void begin_search(struct sluice *s, const char *queue, const struct owner_name *doubted,
+                         void (*then)(void *ctx), void *ctx)
 {
-    struct errand *e = NEW(struct errand);
-    *e = (struct errand){.handle = s, .then = then, .ctx = ctx};
+    struct owner_search *e = NEW(struct owner_search);
+    *e = (struct owner_search){.handle = s, .then = then, .ctx = ctx};
     if (doubted) e->doubted = *doubted;
     (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
-    later_run(s, e->queue, find, e);
+    async_run(s, e->queue, find, e);
 }
 
-void owner_find_later(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
+void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
 {
-    send_errand(s, queue, NULL, then, ctx);
+    begin_search(s, queue, NULL, then, ctx);
 }
 
 // Of those who find it out, one puts it right.
-static bool forget_elsewhere(struct open_queue *q, const struct owner_name *name)
+static bool forget_owner_address(struct open_queue *q, const struct owner_name *name)
 {
     struct owner_name now;
-    struct reign *r = q->reigns;
+    struct shard_ownership *r = q->ownerships;
     (void)pthread_mutex_lock(&q->handle->lock);
-    bool is = *r->elsewhere && owner_parse(r->elsewhere, &now) &&
+    bool is = *r->owner_address && owner_parse(r->owner_address, &now) &&
               strcmp(now.incarnation, name->incarnation) == 0;
-    if (is) *r->elsewhere = 0;
+    if (is) *r->owner_address = 0;
     (void)pthread_mutex_unlock(&q->handle->lock);
     return is;
 }
@@ -358,18 +362,18 @@ enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_n
     const struct owner_self *self = atomic_load(&s->self);
     if (!s->forward || !self) return OWNER_HERE;
     CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
-    struct reign *r = q ? q->reigns : NULL;
+    struct shard_ownership *r = q ? q->ownerships : NULL;
     int64_t look_at = r ? atomic_load(&r->look_at) : 0, now = clock_boot_ms();
     if (look_at == 0) return OWNER_UNASKED;
-    if (!is_elsewhere(q, r, out)) return OWNER_HERE;
+    if (!has_owner_address(q, r, out)) return OWNER_HERE;
     enum peer peer = peers_recall(self->peers, out); // what some other queue has shown
-    if (peer == PEER_AWAY && forget_elsewhere(q, out)) send_errand(s, queue, out, NULL, NULL);
+    if (peer == PEER_AWAY && forget_owner_address(q, out)) begin_search(s, queue, out, NULL, NULL);
     if (peer != PEER_PROVEN) return OWNER_HERE;
     if (now >= look_at && atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS)) {
         atomic_store(&r->wanted, true);
-        owner_find_later(s, queue, NULL, NULL);
+        owner_find_async(s, queue, NULL, NULL);
     }
-    return OWNER_ELSEWHERE;
+    return OWNER_REMOTE;
 }
 
 void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
@@ -377,12 +381,12 @@ void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *n
 {
     const struct owner_self *self = atomic_load(&s->self);
     CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
-    if (!self || !q || !forget_elsewhere(q, name)) {
+    if (!self || !q || !forget_owner_address(q, name)) {
         then(ctx);
         return;
     }
     peers_doubt(self->peers, name);
-    send_errand(s, queue, name, then, ctx);
+    begin_search(s, queue, name, then, ctx);
 }
 
 bool owner_is_away(struct sluice *s, const struct owner_name *name)

@@ -49,14 +49,14 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
 // ---- for the node's server
 
 enum owner_where {
-    OWNER_HERE,      // do it yourself: it is yours, or nobody's, or its owner cannot be reached
-    OWNER_ELSEWHERE, // that node owns it, and has proven itself lately
-    OWNER_UNASKED,   // owner_find_later finds out
+    OWNER_HERE,    // do it yourself: it is yours, or nobody's, or its owner cannot be reached
+    OWNER_REMOTE,  // that node owns it, and has proven itself lately
+    OWNER_UNASKED, // owner_find_async finds out
 };
 // Where calls about the queue belong. Cheap.
 enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out);
 // Then calls `then`, on a thread of the library.
-void owner_find_later(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx);
+void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx);
 // That node did not do what it was asked for. Calls `then` when it is known whether it is away; on
 // a thread of the library, or at once when that is known.
 void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
@@ -71,19 +71,19 @@ struct owner_self;                         // what the handle is as a node
 void owner_self_free(struct owner_self *); // NULL is fine
 
 // One shard, as a node's handle sees it.
-struct reign {
-    pthread_mutex_t lock;                    // while somebody looks after it
-    _Atomic int64_t look_at;                 // clock_boot_ms; 0: nobody ever looked
-    _Atomic bool wanted;                     // owner_is_due said so
-    uint64_t epoch;                          // of an owner who wrote nothing that was seen ...
-    int64_t epoch_known_from;                // ... and since when that is so, store time
-    char elsewhere[JOURNAL_ADDRESS_MAX + 1]; // the owner that calls are brought to; "": none.
-                                             // Under the handle's lock
+struct shard_ownership {
+    pthread_mutex_t lock;                        // while somebody looks after it
+    _Atomic int64_t look_at;                     // clock_boot_ms; 0: nobody ever looked
+    _Atomic bool wanted;                         // owner_is_due said so
+    uint64_t epoch;                              // of an owner who wrote nothing that was seen ...
+    int64_t epoch_known_from;                    // ... and since when that is so, store time
+    char owner_address[JOURNAL_ADDRESS_MAX + 1]; // the owner that calls are brought to; "": none.
+                                                 // Under the handle's lock
 };
 
 struct open_queue;
-struct desk;
+struct shard_runner;
 // Before a call at this desk: whether owner_look is to be called first. Cheap.
-bool owner_is_due(struct open_queue *q, uint32_t shard, struct desk *d);
+bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d);
 // Becomes the owner where that is right; may take a second or two. Only what is due is done.
-void owner_look(struct open_queue *q, uint32_t shard, struct desk *d);
+void owner_look(struct open_queue *q, uint32_t shard, struct shard_runner *d);

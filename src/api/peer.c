@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define URL_MAX    (JOURNAL_ADDRESS_MAX + GREETING_PATH)
+#define URL_MAX    (JOURNAL_ADDRESS_MAX + CHALLENGE_PATH)
 #define ANSWER_MAX ((size_t)64 << 10)
 #define NONCE_LEN  16
 #define NONCE_MIN  32
@@ -32,26 +32,26 @@ struct http *peer_http(void)
 bool peer_nonce_ok(const char *text)
 {
     size_t len = strlen(text);
-    return len >= NONCE_MIN && len < GREETING_NONCE && strspn(text, "0123456789abcdef") == len;
+    return len >= NONCE_MIN && len < CHALLENGE_NONCE && strspn(text, "0123456789abcdef") == len;
 }
 
 void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX])
 {
     static_assert(PEER_PROOF_MAX == 2 * SHA256_LEN + 1, "as hex digits");
     uint8_t mac[SHA256_LEN];
-    char text[JOURNAL_ADDRESS_MAX + GREETING_NONCE + 32];
+    char text[JOURNAL_ADDRESS_MAX + CHALLENGE_NONCE + 32];
     (void)snprintf(text, sizeof text, "sluice node 1\n%s\n%s\n", self->node, nonce);
     sha256_hmac(bytes_str(self->incarnation), bytes_str(text), mac);
     hex_print(bytes_of(mac, sizeof mac), out);
 }
 
-static void ask(const void *ctx, char nonce[GREETING_NONCE], char path[GREETING_PATH])
+static void ask(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH])
 {
     uint8_t bytes[NONCE_LEN];
     (void)ctx;
     entropy_fill(bytes, sizeof bytes);
     hex_print(bytes_of(bytes, sizeof bytes), nonce);
-    (void)snprintf(path, GREETING_PATH, "/healthz?nonce=%s", nonce);
+    (void)snprintf(path, CHALLENGE_PATH, "/healthz?nonce=%s", nonce);
 }
 
 static bool shown(const void *ctx, const char *nonce, const struct http_call *answer)
@@ -64,15 +64,15 @@ static bool shown(const void *ctx, const char *nonce, const struct http_call *an
            bytes_equal(http_header(answer, PEER_PROOF), bytes_str(proof));
 }
 
-struct greeting peer_greeting(const struct owner_name *name)
+struct peer_challenge peer_challenge_of(const struct owner_name *name)
 {
-    return (struct greeting){.ask = ask, .shown = shown, .ctx = name};
+    return (struct peer_challenge){.ask = ask, .shown = shown, .ctx = name};
 }
 
 enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wait_ms)
 {
     CLEANUP(http_call_done) struct http_call call;
-    char nonce[GREETING_NONCE], path[GREETING_PATH], url[URL_MAX];
+    char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH], url[URL_MAX];
     ask(name, nonce, path);
     (void)snprintf(url, sizeof url, "%s%s", name->url, path);
     http_call_init(&call, "GET", url);

@@ -28,7 +28,7 @@ struct http *peer_http(void); // for questions; the certificates to trust as for
 bool peer_nonce_ok(const char *text); // 32 to 64 hex digits
 void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX]);
 // For connections to that node; the name is borrowed.
-struct greeting peer_greeting(const struct owner_name *name);
+struct peer_challenge peer_challenge_of(const struct owner_name *name);
 
 enum peer {
     PEER_PROVEN,

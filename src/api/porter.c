@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_EVERY_MS  250  // for what dies by itself, when its lock expires
-#define LAST_CARRY_MS  5000 // how long closing may take for letters on their way
-#define CARRY_AGAIN_MS 5
+#define LOOK_EVERY_MS 250  // for what dies by itself, when its lock expires
+#define LAST_MOVE_MS  5000 // how long closing may take for letters on their way
+#define MOVE_AGAIN_MS 5
 
 struct letters {
     uint64_t outbound;
@@ -28,48 +28,49 @@ static void count_letters(void *ctx, const struct machine *m, int64_t now)
     l->routed = l->routed || machine_config(m)->dead_letter_queue[0] != 0;
 }
 
-static enum err carry(void *ctx, const char *to, struct op op)
+static enum err move(void *ctx, const char *to, struct op op)
 {
     struct sluice *s = ctx;
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct desk *d;
+    struct shard_runner *d;
     enum sluice_code code = queue_ensure(s, to, NULL);
     if (!code) code = queue_get(s, to, &q, NULL);
-    if (!code) code = queue_desk(q, 0, &d, NULL);
+    if (!code) code = queue_runner(q, 0, &d, NULL);
     if (code) return (enum err)code;
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
-    struct desk_answer answer;
-    desk_answer_init(&answer);
-    enum err err = letter_bring_body(q, d, op, &payload);
-    if (!err) err = desk_do(d, (struct op){op.kind, buf_bytes(&payload)}, &answer);
+    struct runner_answer answer;
+    runner_answer_init(&answer);
+    enum err err = dead_letter_copy_body(q, d, op, &payload);
+    if (!err) err = runner_do(d, (struct op){op.kind, buf_bytes(&payload)}, &answer);
     if (err == ERR_NOT_FOUND) queue_stale(q); // deleted meanwhile: the next try makes a new one
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
     return err;
 }
 
-static struct letters carry_from(struct sluice *s, struct desk *d)
+static struct letters move_from(struct sluice *s, struct shard_runner *d)
 {
     struct letters mine = {0};
-    desk_look(d, count_letters, &mine);
+    runner_inspect(d, count_letters, &mine);
     if (mine.outbound == 0) return mine;
     // What died when its lock ran out is in no entry yet.
-    if (desk_carry(d, carry, s) == 0 && desk_touch(d) == ERR_OK) (void)desk_carry(d, carry, s);
+    if (runner_move_dead_letters(d, move, s) == 0 && runner_touch(d) == ERR_OK)
+        (void)runner_move_dead_letters(d, move, s);
     mine.outbound = 0;
-    desk_look(d, count_letters, &mine);
+    runner_inspect(d, count_letters, &mine);
     return mine;
 }
 
 // One round over all open desks; what is left to carry.
-static struct letters carry_all(struct sluice *s)
+static struct letters move_all(struct sluice *s)
 {
     struct letters left = {0};
     struct open_queue **queues;
     size_t len = queues_hold(s, &queues);
     for (size_t i = 0; i < len; i++)
         for (uint32_t shard = 0; shard < queues[i]->row.birth.shards; shard++) {
-            struct desk *d = desk_if_open(queues[i], shard);
-            struct letters mine = d ? carry_from(s, d) : (struct letters){0};
+            struct shard_runner *d = runner_if_open(queues[i], shard);
+            struct letters mine = d ? move_from(s, d) : (struct letters){0};
             left.outbound += mine.outbound;
             left.routed = left.routed || mine.routed;
         }
@@ -84,18 +85,18 @@ static void nap(struct sluice *s, int64_t ms)
     until.tv_nsec += ms * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&s->porter_woken, &s->lock, &until);
+    (void)pthread_cond_timedwait(&s->upkeep_woken, &s->lock, &until);
 }
 
 // With the lock: until somebody wakes the thread, or the handle is old enough for what nobody else
 // does.
 static void sleep_long(struct sluice *s)
 {
-    if (s->remains) {
-        (void)pthread_cond_wait(&s->porter_woken, &s->lock);
+    if (s->deleted) {
+        (void)pthread_cond_wait(&s->upkeep_woken, &s->lock);
         return;
     }
-    int64_t left = s->remains_at - clock_boot_ms();
+    int64_t left = s->deleted_queues_at - clock_boot_ms();
     if (left > 0) nap(s, left);
 }
 
@@ -106,55 +107,55 @@ static void *work(void *arg)
     struct letters left = {0};
     (void)pthread_mutex_lock(&s->lock);
     for (;;) {
-        if (s->closing && give_up == 0) give_up = clock_boot_ms() + LAST_CARRY_MS;
+        if (s->closing && give_up == 0) give_up = clock_boot_ms() + LAST_MOVE_MS;
         bool last = s->closing && (left.outbound == 0 || clock_boot_ms() >= give_up);
-        if (last && !s->porter_wanted) break;
-        bool idle = !s->porter_wanted && !s->leaving;
+        if (last && !s->upkeep_wanted) break;
+        bool idle = !s->upkeep_wanted && !s->leaving;
         if (idle && left.outbound > 0) {
-            nap(s, CARRY_AGAIN_MS);
+            nap(s, MOVE_AGAIN_MS);
         } else if (idle && left.routed) {
             nap(s, LOOK_EVERY_MS);
         } else if (idle) {
             sleep_long(s);
         }
-        bool carries = s->porter_wanted || left.outbound > 0 || left.routed;
-        bool old = !s->closing && !s->remains && clock_boot_ms() >= s->remains_at;
-        s->porter_wanted = false;
+        bool carries = s->upkeep_wanted || left.outbound > 0 || left.routed;
+        bool old = !s->closing && !s->deleted && clock_boot_ms() >= s->deleted_queues_at;
+        s->upkeep_wanted = false;
         (void)pthread_mutex_unlock(&s->lock);
-        if (old) remains_start(s);
+        if (old) deleted_queues_start(s);
         queues_close_left(s);
-        if (carries) left = carry_all(s);
+        if (carries) left = move_all(s);
         (void)pthread_mutex_lock(&s->lock);
     }
     (void)pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
-void porter_start(struct sluice *s)
+void upkeep_start(struct sluice *s)
 {
     pthread_condattr_t attr;
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&s->porter_woken, &attr);
+    (void)pthread_cond_init(&s->upkeep_woken, &attr);
     (void)pthread_condattr_destroy(&attr);
-    (void)pthread_create(&s->porter, NULL, work, s);
+    (void)pthread_create(&s->upkeep, NULL, work, s);
 }
 
-void porter_wake(struct sluice *s)
+void upkeep_wake(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    s->porter_wanted = true;
-    (void)pthread_cond_signal(&s->porter_woken);
+    s->upkeep_wanted = true;
+    (void)pthread_cond_signal(&s->upkeep_woken);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void porter_stop(struct sluice *s)
+void upkeep_stop(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     s->closing = true;
-    s->porter_wanted = true;
-    (void)pthread_cond_signal(&s->porter_woken);
+    s->upkeep_wanted = true;
+    (void)pthread_cond_signal(&s->upkeep_woken);
     (void)pthread_mutex_unlock(&s->lock);
-    (void)pthread_join(s->porter, NULL);
-    (void)pthread_cond_destroy(&s->porter_woken);
+    (void)pthread_join(s->upkeep, NULL);
+    (void)pthread_cond_destroy(&s->upkeep_woken);
 }

@@ -11,21 +11,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PULSE_BYTES 4096
-#define NEAR_MS     2000
-#define FAR_MS      10000
+#define LIVENESS_BYTES  4096
+#define NEAR_MS         2000
+#define HIGH_LATENCY_MS 10000
 
-int64_t pulse_last_ms(const struct sluice *s)
+int64_t liveness_last_ms(const struct sluice *s)
 {
     return s->calls == &direct_transport ? store_meter_written_ms(s->store) : 0;
 }
 
-int64_t pulse_holds_ms(const struct sluice *s)
+int64_t liveness_holds_ms(const struct sluice *s)
 {
-    return s->calls == &direct_transport && store_is_far(s->store) ? FAR_MS : NEAR_MS;
+    return s->calls == &direct_transport && store_is_high_latency(s->store) ? HIGH_LATENCY_MS
+                                                                            : NEAR_MS;
 }
 
-bool pulse_is_dead(const struct sluice *s, struct sluice_error *error)
+bool liveness_is_dead(const struct sluice *s, struct sluice_error *error)
 {
     char why[STORE_WHY_MAX];
     if (s->calls != &direct_transport || !store_is_dead(s->store, why)) return false;
@@ -34,7 +35,7 @@ bool pulse_is_dead(const struct sluice *s, struct sluice_error *error)
     return true;
 }
 
-bool pulse_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error)
+bool liveness_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error)
 {
     char why[STORE_WHY_MAX];
     if (s->calls != &direct_transport || !store_concern(s->store, what, why)) return false;
@@ -42,10 +43,10 @@ bool pulse_concern(const struct sluice *s, enum store_concern what, struct sluic
     return true;
 }
 
-enum sluice_code pulse_write(struct sluice *s, const char *who, struct sluice_error *error)
+enum sluice_code liveness_write(struct sluice *s, const char *who, struct sluice_error *error)
 {
     char key[32];
-    uint8_t body[PULSE_BYTES];
+    uint8_t body[LIVENESS_BYTES];
     struct store_answer a CLEANUP(store_answer_done);
     if (s->calls != &direct_transport) return SLUICE_OK;
     memset(body, ' ', sizeof body);

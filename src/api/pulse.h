@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 // When the store last took a write, clock_boot_ms; 0: never.
-int64_t pulse_last_ms(const struct sluice *s);
+int64_t liveness_last_ms(const struct sluice *s);
 // Makes it take one: an object that is overwritten each time. who: a name of the caller's own, so
 // that several do not wait for each other.
-enum sluice_code pulse_write(struct sluice *s, const char *who, struct sluice_error *error);
+enum sluice_code liveness_write(struct sluice *s, const char *who, struct sluice_error *error);
 // How long a write proves that the next would be taken: longer where each is paid for.
-int64_t pulse_holds_ms(const struct sluice *s);
+int64_t liveness_holds_ms(const struct sluice *s);
 // Whether only opening the store again can help, as after a sync that failed; the sentence is in
 // error.
-bool pulse_is_dead(const struct sluice *s, struct sluice_error *error);
+bool liveness_is_dead(const struct sluice *s, struct sluice_error *error);
 // What an operator should know of a store that works (store_concern); the sentence is in error.
-bool pulse_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error);
+bool liveness_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error);

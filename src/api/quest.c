@@ -23,29 +23,29 @@
 
 enum await_state { AWAIT_IDLE, AWAIT_STARTING, AWAIT_WAITING, AWAIT_CANCELLING };
 
-struct post {                // at one shard
-    struct desk_later later; // first
-    struct quest *quest;
-    struct desk *desk;
+struct shard_wait {            // at one shard
+    struct runner_async async; // first
+    struct multi_receive *multi;
+    struct shard_runner *runner;
     enum await_state state;
     uint32_t number; // of awaits started here
     bool promising;  // there was something, while a claim was under way elsewhere
 };
 
-struct memory {              // one shard's, of the id
-    struct desk_later later; // first
-    struct quest *quest;
+struct recalled_id {           // one shard's, of the id
+    struct runner_async async; // first
+    struct multi_receive *multi;
     uint32_t shard;
 };
 
-struct quest {
-    struct desk_later claiming; // first
+struct multi_receive {
+    struct runner_async claiming; // first
     pthread_mutex_t lock;
     struct open_queue *queue; // held: a desk may call back after the caller was told
     struct op_claim claim;
     struct bytes worker; // owned
     int64_t until;       // clock_boot_ms
-    quest_done *done;
+    multi_receive_done *done;
     void *ctx;
     uint32_t shards;
     uint32_t at; // the shard of the claim under way
@@ -64,29 +64,30 @@ struct quest {
     bool told;      // one of them had something to say:
     enum err told_err;
     uint32_t told_at;
-    struct desk_answer tale;
-    struct memory *memories; // one per shard; NULL: the id is not the caller's
+    struct runner_answer recalled;
+    struct recalled_id *memories; // one per shard; NULL: the id is not the caller's
 
-    struct quest *next, *heir; // others of this queue, and with this id; under the handle's lock
-    struct post posts[];
+    struct multi_receive *next,
+        *successor; // others of this queue, and with this id; under the handle's lock
+    struct shard_wait shard_waits[];
 };
 
 // ---- lifetime
 
-static void lock(struct quest *q)
+static void lock(struct multi_receive *q)
 {
     (void)pthread_mutex_lock(&q->lock);
 }
 
 // Releases the lock and a hold.
-static void leave(struct quest *q)
+static void leave(struct multi_receive *q)
 {
     bool last = --q->holds == 0;
     (void)pthread_mutex_unlock(&q->lock);
     if (!last) return;
     (void)pthread_mutex_destroy(&q->lock);
     queue_let_go(&q->queue);
-    desk_answer_done(&q->tale);
+    runner_answer_done(&q->recalled);
     memory_free(q->memories);
     bytes_free(q->worker);
     memory_free(q);
@@ -94,72 +95,72 @@ static void leave(struct quest *q)
 
 // ---- others with the same id
 
-static bool is_twin(const struct quest *a, const struct quest *b)
+static bool has_same_id(const struct multi_receive *a, const struct multi_receive *b)
 {
     return memcmp(&a->claim.request, &b->claim.request, sizeof a->claim.request) == 0;
 }
 
-static struct quest **bucket_of(const struct quest *q)
+static struct multi_receive **bucket_of(const struct multi_receive *q)
 {
-    return &q->queue->quests[q->claim.request.bytes[0] % QUEST_BUCKETS];
+    return &q->queue->multis[q->claim.request.bytes[0] % MULTI_RECEIVE_BUCKETS];
 }
 
 // The one that is before it, with a hold; NULL: none.
-static struct quest *enlist(struct quest *q)
+static struct multi_receive *enlist(struct multi_receive *q)
 {
     pthread_mutex_t *handle = &q->queue->handle->lock;
     (void)pthread_mutex_lock(handle);
-    struct quest **bucket = bucket_of(q), *twin = *bucket;
-    while (twin && !is_twin(twin, q))
-        twin = twin->next;
+    struct multi_receive **bucket = bucket_of(q), *same_id = *bucket;
+    while (same_id && !has_same_id(same_id, q))
+        same_id = same_id->next;
     q->next = *bucket;
     *bucket = q;
-    if (twin) {
-        twin->heir = q;
-        lock(twin);
-        twin->holds++;
-        (void)pthread_mutex_unlock(&twin->lock);
+    if (same_id) {
+        same_id->successor = q;
+        lock(same_id);
+        same_id->holds++;
+        (void)pthread_mutex_unlock(&same_id->lock);
     }
     (void)pthread_mutex_unlock(handle);
-    return twin;
+    return same_id;
 }
 
 // Whoever is to begin now; NULL: nobody. *waited: it was somebody's heir, and is not to begin.
-static struct quest *unlist(struct quest *q, bool *waited)
+static struct multi_receive *unlist(struct multi_receive *q, bool *waited)
 {
     *waited = false;
     if (!q->memories) return NULL;
     pthread_mutex_t *handle = &q->queue->handle->lock;
     (void)pthread_mutex_lock(handle);
-    struct quest *heir = q->heir;
-    for (struct quest **at = bucket_of(q); *at;) {
+    struct multi_receive *successor = q->successor;
+    for (struct multi_receive **at = bucket_of(q); *at;) {
         if (*at == q) {
             *at = q->next;
             continue;
         }
-        if ((*at)->heir == q) {
-            (*at)->heir = heir;
-            heir = NULL; // it waits for that one
+        if ((*at)->successor == q) {
+            (*at)->successor = successor;
+            successor = NULL; // it waits for that one
             *waited = true;
         }
         at = &(*at)->next;
     }
     (void)pthread_mutex_unlock(handle);
-    return heir;
+    return successor;
 }
 
-static void begin(struct quest *q);
+static void begin(struct multi_receive *q);
 
 // With the lock and a hold; releases the lock meanwhile. One that was told already hears it.
-static void cancel_awaits(struct quest *q)
+static void cancel_awaits(struct multi_receive *q)
 {
     CHECK(q->ended); // nobody starts another
     for (uint32_t i = 0; i < q->shards; i++) {
-        struct post *p = &q->posts[i];
+        struct shard_wait *p = &q->shard_waits[i];
         if (p->state != AWAIT_WAITING) continue;
         p->state = AWAIT_CANCELLING;
         (void)pthread_mutex_unlock(&q->lock);
-        bool cancelled = desk_cancel(p->desk, &p->later);
+        bool cancelled = runner_cancel(p->runner, &p->async);
         lock(q);
         if (!cancelled) continue;
         p->state = AWAIT_IDLE;
@@ -169,29 +170,29 @@ static void cancel_awaits(struct quest *q)
 
 // With the lock and a hold; releases the lock meanwhile. What was promised here and is not claimed
 // is for somebody else who waits there, and nobody would tell him.
-static void pass_on(struct quest *q)
+static void pass_on(struct multi_receive *q)
 {
     for (uint32_t i = 0; i < q->shards; i++) {
-        struct post *p = &q->posts[i];
+        struct shard_wait *p = &q->shard_waits[i];
         if (!p->promising) continue;
         p->promising = false;
         (void)pthread_mutex_unlock(&q->lock);
-        desk_pass_on(p->desk);
+        runner_notify_next(p->runner);
         lock(q);
     }
 }
 
 // With the lock and a hold, both of which it releases: the end, as the caller hears it.
-static void finish(struct quest *q, enum err err, struct desk_answer *a)
+static void finish(struct multi_receive *q, enum err err, struct runner_answer *a)
 {
     q->ended = true;
     cancel_awaits(q);
     pass_on(q);
     (void)pthread_mutex_unlock(&q->lock);
     bool waited;
-    struct quest *heir = unlist(q, &waited);
+    struct multi_receive *successor = unlist(q, &waited);
     q->done(q->ctx, err, q->at, a);
-    if (heir) begin(heir);
+    if (successor) begin(successor);
     lock(q);
     if (waited) q->holds--; // it was kept for the beginning
     leave(q);
@@ -199,12 +200,12 @@ static void finish(struct quest *q, enum err err, struct desk_answer *a)
 
 // ---- awaiting and claiming
 
-static void go_on(struct quest *q);
+static void go_on(struct multi_receive *q);
 
-static void awaited(struct desk_later *l, enum err err, struct desk_answer *a)
+static void awaited(struct runner_async *l, enum err err, struct runner_answer *a)
 {
-    struct post *p = (struct post *)l;
-    struct quest *q = p->quest;
+    struct shard_wait *p = (struct shard_wait *)l;
+    struct multi_receive *q = p->multi;
     bool nothing = err == ERR_NOT_FOUND && a->body.len == 0; // else the queue was deleted
     lock(q);
     p->state = AWAIT_IDLE;
@@ -214,15 +215,15 @@ static void awaited(struct desk_later *l, enum err err, struct desk_answer *a)
 }
 
 // With the lock and a hold of its own; releases the lock meanwhile.
-static void await_at(struct quest *q, struct post *p)
+static void await_at(struct multi_receive *q, struct shard_wait *p)
 {
     int64_t left = q->until - clock_boot_ms();
     uint32_t number = ++p->number;
     p->state = AWAIT_STARTING;
     q->holds++;
     (void)pthread_mutex_unlock(&q->lock);
-    p->later.then = awaited;
-    desk_await_later(p->desk, q->claim.worker, left > 0 ? left : 0, &p->later);
+    p->async.then = awaited;
+    runner_await_async(p->runner, q->claim.worker, left > 0 ? left : 0, &p->async);
     lock(q);
     // It may have been answered, and another been started here that no desk has yet.
     bool mine = p->number == number;
@@ -230,12 +231,12 @@ static void await_at(struct quest *q, struct post *p)
     if (q->ended) cancel_awaits(q);
 }
 
-static void claimed(struct desk_later *l, enum err err, struct desk_answer *a)
+static void claimed(struct runner_async *l, enum err err, struct runner_answer *a)
 {
-    struct quest *q = (struct quest *)l;
+    struct multi_receive *q = (struct multi_receive *)l;
     lock(q);
     q->claims = false;
-    struct post *p = &q->posts[q->at];
+    struct shard_wait *p = &q->shard_waits[q->at];
     CHECK(!q->ended); // it cannot be cancelled while it claims
     if (err || a->deliveries_len > 0) {
         finish(q, err, a);
@@ -246,43 +247,43 @@ static void claimed(struct desk_later *l, enum err err, struct desk_answer *a)
     go_on(q);
 }
 
-static void claim_at(struct quest *q, uint32_t shard)
+static void claim_at(struct multi_receive *q, uint32_t shard)
 {
     q->at = shard;
     q->claims = true;
-    q->posts[shard].promising = false;
+    q->shard_waits[shard].promising = false;
     q->holds++;
     (void)pthread_mutex_unlock(&q->lock);
     q->claiming.then = claimed;
-    desk_receive_later(q->posts[shard].desk, &q->claim, 0, &q->claiming);
+    runner_receive_async(q->shard_waits[shard].runner, &q->claim, 0, &q->claiming);
     lock(q);
 }
 
-static bool find_promising(const struct quest *q, uint32_t *shard)
+static bool find_promising(const struct multi_receive *q, uint32_t *shard)
 {
     for (uint32_t i = 0; i < q->shards; i++) {
         *shard = (q->home + i) % q->shards;
-        if (q->posts[*shard].promising) return true;
+        if (q->shard_waits[*shard].promising) return true;
     }
     return false;
 }
 
-static bool any_awaits(const struct quest *q)
+static bool any_awaits(const struct multi_receive *q)
 {
     for (uint32_t i = 0; i < q->shards; i++)
-        if (q->posts[i].state != AWAIT_IDLE) return true;
+        if (q->shard_waits[i].state != AWAIT_IDLE) return true;
     return false;
 }
 
 // With the lock and a hold; releases the lock meanwhile. An await that is answered at once may
 // claim before the next one is started.
-static void ask_all(struct quest *q)
+static void ask_all(struct multi_receive *q)
 {
     q->asked = q->asking = true;
     for (uint32_t i = 0; i < q->shards; i++)
-        q->posts[i].state = AWAIT_STARTING;
+        q->shard_waits[i].state = AWAIT_STARTING;
     for (uint32_t i = 0; i < q->shards; i++) {
-        struct post *p = &q->posts[(q->home + i) % q->shards];
+        struct shard_wait *p = &q->shard_waits[(q->home + i) % q->shards];
         if (q->ended)
             p->state = AWAIT_IDLE; // something was found already
         else
@@ -293,17 +294,17 @@ static void ask_all(struct quest *q)
 
 // ---- what the shards remember
 
-static uint32_t rank_of(const struct quest *q, uint32_t shard)
+static uint32_t rank_of(const struct multi_receive *q, uint32_t shard)
 {
     return (shard + q->shards - q->home) % q->shards;
 }
 
 // Several may, when processes did not meet: the first in the id's own order counts. A shard that
 // has halted answers nothing; what it gave cannot be settled either.
-static void remembered(struct desk_later *l, enum err err, struct desk_answer *a)
+static void remembered(struct runner_async *l, enum err err, struct runner_answer *a)
 {
-    const struct memory *m = (struct memory *)l;
-    struct quest *q = m->quest;
+    const struct recalled_id *m = (struct recalled_id *)l;
+    struct multi_receive *q = m->multi;
     lock(q);
     q->round--;
     bool found = !err && a->body.len > 0, failed = err && err != ERR_CORRUPT;
@@ -313,15 +314,15 @@ static void remembered(struct desk_later *l, enum err err, struct desk_answer *a
         q->told = true;
         q->told_err = err;
         q->told_at = m->shard;
-        desk_answer_done(&q->tale);
-        q->tale = *a; // taken
-        desk_answer_init(a);
+        runner_answer_done(&q->recalled);
+        q->recalled = *a; // taken
+        runner_answer_init(a);
     }
     go_on(q);
 }
 
 // With the lock and a hold; releases the lock meanwhile.
-static void make_round(struct quest *q)
+static void make_round(struct multi_receive *q)
 {
     bool looks = !q->asked;
     q->round = q->shards;
@@ -329,9 +330,9 @@ static void make_round(struct quest *q)
     q->certain = true;
     (void)pthread_mutex_unlock(&q->lock);
     for (uint32_t i = 0; i < q->shards; i++) {
-        struct memory *m = &q->memories[i];
-        *m = (struct memory){.later.then = remembered, .quest = q, .shard = i};
-        desk_recall_later(q->posts[i].desk, &q->claim, looks, &m->later);
+        struct recalled_id *m = &q->memories[i];
+        *m = (struct recalled_id){.async.then = remembered, .multi = q, .shard = i};
+        runner_recall_async(q->shard_waits[i].runner, &q->claim, looks, &m->async);
     }
     lock(q);
 }
@@ -339,7 +340,7 @@ static void make_round(struct quest *q)
 // ---- what comes next
 
 // With the lock and a hold. True: a round is made, or there is nothing more to be done.
-static bool pauses(struct quest *q)
+static bool pauses(struct multi_receive *q)
 {
     uint32_t shard;
     bool waits = q->asked && !find_promising(q, &shard) && any_awaits(q);
@@ -356,7 +357,7 @@ static bool pauses(struct quest *q)
 }
 
 // With the lock and a hold, both of which it releases.
-static void go_on(struct quest *q)
+static void go_on(struct multi_receive *q)
 {
     uint32_t shard;
     if (q->ended) {
@@ -366,7 +367,7 @@ static void go_on(struct quest *q)
         leave(q);
     } else if (q->told) {
         q->at = q->told_at;
-        finish(q, q->told_err, &q->tale);
+        finish(q, q->told_err, &q->recalled);
     } else if (!q->unwanted && !q->asked) {
         ask_all(q);
         go_on(q);
@@ -374,16 +375,16 @@ static void go_on(struct quest *q)
         claim_at(q, shard);
         leave(q);
     } else {
-        struct desk_answer none;
-        desk_answer_init(&none);
+        struct runner_answer none;
+        runner_answer_init(&none);
         finish(q, q->err, &none);
-        desk_answer_done(&none);
+        runner_answer_done(&none);
     }
 }
 
 // ---- the calls
 
-static void begin(struct quest *q)
+static void begin(struct multi_receive *q)
 {
     lock(q);
     q->begun = true;
@@ -392,17 +393,18 @@ static void begin(struct quest *q)
 
 static uint32_t home_of(struct open_queue *queue, const struct op_claim *claim, bool named)
 {
-    if (!named) return queue_turn(queue);
+    if (!named) return queue_first_shard(queue);
     return (uint32_t)(hash64_of(bytes_of(claim->request.bytes, sizeof claim->request.bytes), 0) %
                       queue->row.birth.shards);
 }
 
-struct quest *quest_begin(struct open_queue *queue, struct desk *const *desks,
-                          const struct op_claim *claim, bool named, int64_t wait_ms,
-                          quest_done *done, void *ctx)
+struct multi_receive *multi_receive_begin(struct open_queue *queue,
+                                          struct shard_runner *const *runners,
+                                          const struct op_claim *claim, bool named, int64_t wait_ms,
+                                          multi_receive_done *done, void *ctx)
 {
     uint32_t shards = queue->row.birth.shards;
-    struct quest *q = memory_zeroed(1, sizeof *q + shards * sizeof *q->posts);
+    struct multi_receive *q = memory_zeroed(1, sizeof *q + shards * sizeof *q->shard_waits);
     (void)pthread_mutex_init(&q->lock, NULL);
     queue_hold(queue);
     q->queue = queue;
@@ -415,11 +417,11 @@ struct quest *quest_begin(struct open_queue *queue, struct desk *const *desks,
     q->shards = shards;
     q->home = home_of(queue, claim, named);
     q->holds = 2; // the caller's, and ours until it has begun
-    desk_answer_init(&q->tale);
+    runner_answer_init(&q->recalled);
     for (uint32_t i = 0; i < shards; i++)
-        q->posts[i] = (struct post){.quest = q, .desk = desks[i]};
+        q->shard_waits[i] = (struct shard_wait){.multi = q, .runner = runners[i]};
     if (named) q->memories = memory_zeroed(shards, sizeof *q->memories);
-    struct quest *before = named ? enlist(q) : NULL;
+    struct multi_receive *before = named ? enlist(q) : NULL;
     if (!before) {
         begin(q);
         return q;
@@ -430,7 +432,7 @@ struct quest *quest_begin(struct open_queue *queue, struct desk *const *desks,
     return q;
 }
 
-bool quest_cancel(struct quest *q)
+bool multi_receive_cancel(struct multi_receive *q)
 {
     lock(q);
     if (q->ended || q->claims || q->round > 0) {
@@ -443,15 +445,15 @@ bool quest_cancel(struct quest *q)
     pass_on(q);
     (void)pthread_mutex_unlock(&q->lock);
     bool waited;
-    struct quest *heir = unlist(q, &waited);
-    if (heir) begin(heir);
+    struct multi_receive *successor = unlist(q, &waited);
+    if (successor) begin(successor);
     lock(q);
     if (waited) q->holds--;
     (void)pthread_mutex_unlock(&q->lock);
     return true;
 }
 
-void quest_release(struct quest *q)
+void multi_receive_release(struct multi_receive *q)
 {
     lock(q);
     leave(q);

@@ -6,23 +6,24 @@
 
 #include "api/inside.h"
 
-struct quest;
+struct multi_receive;
 
 // err is that of a claim; a has what was claimed, or nothing when the time was up. Called once, on
-// any thread, perhaps before quest_begin returns; what it is shown lives until it returns.
-typedef void quest_done(void *ctx, enum err err, uint32_t shard, struct desk_answer *a);
+// any thread, perhaps before multi_receive_begin returns; what it is shown lives until it returns.
+typedef void multi_receive_done(void *ctx, enum err err, uint32_t shard, struct runner_answer *a);
 
 // desks: one for each shard, all open. The claim is copied. named: its request id is the caller's,
 // who may ask again with it.
-struct quest *quest_begin(struct open_queue *q, struct desk *const *desks,
-                          const struct op_claim *claim, bool named, int64_t wait_ms,
-                          quest_done *done, void *ctx);
+struct multi_receive *multi_receive_begin(struct open_queue *q, struct shard_runner *const *runners,
+                                          const struct op_claim *claim, bool named, int64_t wait_ms,
+                                          multi_receive_done *done, void *ctx);
 // True: nothing was claimed, and done will not be called. False: it was called, or will be soon; or
 // somebody else has cancelled it.
-bool quest_cancel(struct quest *q);
+bool multi_receive_cancel(struct multi_receive *q);
 // Once done was called, when it may be called from there, or it was cancelled.
-void quest_release(struct quest *q);
+void multi_receive_release(struct multi_receive *q);
 
 // receive.c: NULL when the receive is refused before it begins.
-struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desks,
-                                  const struct sluice_receive *o, quest_done *done, void *ctx);
+struct multi_receive *receive_begin_multi(struct open_queue *q, struct shard_runner *const *runners,
+                                          const struct sluice_receive *o, multi_receive_done *done,
+                                          void *ctx);

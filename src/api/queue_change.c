@@ -37,10 +37,10 @@ static enum sluice_code look_at_shards(struct open_queue *q, struct shards_look 
 {
     *out = (struct shards_look){.first = true};
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
-        struct desk *d;
-        enum sluice_code code = queue_synced_desk(q, shard, &d, error);
+        struct shard_runner *d;
+        enum sluice_code code = queue_synced_runner(q, shard, &d, error);
         if (code && code != SLUICE_NOT_FOUND) return code;
-        if (!code) desk_look(d, look_at_shard, out);
+        if (!code) runner_inspect(d, look_at_shard, out);
     }
     return SLUICE_OK;
 }
@@ -49,17 +49,17 @@ static enum sluice_code look_at_shards(struct open_queue *q, struct shards_look 
 static enum sluice_code do_on_shard(struct open_queue *q, uint32_t shard, struct op op,
                                     struct sluice_error *error)
 {
-    struct desk *d;
-    enum sluice_code code = queue_desk(q, shard, &d, error);
+    struct shard_runner *d;
+    enum sluice_code code = queue_runner(q, shard, &d, error);
     if (code) return code;
-    struct desk_answer answer;
+    struct runner_answer answer;
     struct result result;
-    desk_answer_init(&answer);
-    enum err err = desk_do(d, op, &answer);
+    runner_answer_init(&answer);
+    enum err err = runner_do(d, op, &answer);
     code = refuse_op(error, err, op.kind, &answer, q->row.name);
     bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), op.kind, &result);
     if (op.kind == OP_DELETE && told && result.reason == REASON_DELETED) code = SLUICE_OK;
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
     return code;
 }
 
@@ -175,7 +175,7 @@ enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error)
     store_answer_init(&answer);
     enum sluice_code code = delete_shards(q, error);
     if (code) return code;
-    enum err err = catalog_bury(q->handle->store, &q->row, &answer);
+    enum err err = catalog_mark_deleted(q->handle->store, &q->row, &answer);
     if (err) code = refuse_store(q->handle, error, err, q->row.name, &answer);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
         bodies_delete_all(q, shard);

@@ -36,15 +36,15 @@ enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
                                    struct sluice_queue_info **out, struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct desk *d;
+    struct shard_runner *d;
     enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = queue_synced_desk(q, 0, &d, error);
+    if (!code) code = queue_synced_runner(q, 0, &d, error);
     if (code) return code;
     struct sluice_queue_info *info = NEW(struct sluice_queue_info);
     info->name = copy_text(queue);
     for (int i = 0; i < 16; i++)
         (void)snprintf(info->id + (size_t)i * 2, 3, "%02x", q->row.id.bytes[i]);
-    desk_look(d, look_at, info);
+    runner_inspect(d, look_at, info);
     *out = info;
     return SLUICE_OK;
 }

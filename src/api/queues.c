@@ -28,12 +28,12 @@ static struct open_queue *find_open(struct sluice *s, const char *name)
     return q;
 }
 
-static struct reign *reigns_new(uint32_t shards)
+static struct shard_ownership *ownerships_new(uint32_t shards)
 {
-    struct reign *reigns = memory_zeroed(shards, sizeof *reigns);
+    struct shard_ownership *ownerships = memory_zeroed(shards, sizeof *ownerships);
     for (uint32_t i = 0; i < shards; i++)
-        (void)pthread_mutex_init(&reigns[i].lock, NULL);
-    return reigns;
+        (void)pthread_mutex_init(&ownerships[i].lock, NULL);
+    return ownerships;
 }
 
 static struct open_queue *add_open(struct sluice *s, const struct catalog_row *row)
@@ -46,8 +46,8 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
         q->row = *row;
         q->holds = 1; // the handle's
         (void)pthread_mutex_init(&q->opening, NULL);
-        q->desks = memory_zeroed(row->birth.shards, sizeof(struct desk *));
-        q->reigns = reigns_new(row->birth.shards);
+        q->runners = memory_zeroed(row->birth.shards, sizeof(struct shard_runner *));
+        q->ownerships = ownerships_new(row->birth.shards);
         q->turn = (uint32_t)entropy_u64(); // not everybody starts with the first shard
         struct open_queue **bucket = bucket_of(s, row->name);
         q->next = *bucket;
@@ -61,12 +61,12 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
 static void queue_free(struct open_queue *q)
 {
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
-        desk_close(q->desks[shard]);
-        (void)pthread_mutex_destroy(&q->reigns[shard].lock);
+        runner_close(q->runners[shard]);
+        (void)pthread_mutex_destroy(&q->ownerships[shard].lock);
     }
     (void)pthread_mutex_destroy(&q->opening);
-    memory_free(q->desks);
-    memory_free(q->reigns);
+    memory_free(q->runners);
+    memory_free(q->ownerships);
     memory_free(q);
 }
 
@@ -84,7 +84,7 @@ static void drop_hold(struct open_queue *q)
     *at = q->next;
     q->next = s->leaving;
     s->leaving = q;
-    if (!s->closing) (void)pthread_cond_signal(&s->porter_woken);
+    if (!s->closing) (void)pthread_cond_signal(&s->upkeep_woken);
 }
 
 void queue_hold(struct open_queue *q)
@@ -152,10 +152,10 @@ static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
     *(bool *)ctx = *(bool *)ctx || machine_deleted(m);
 }
 
-struct desk *desk_if_open(struct open_queue *q, uint32_t shard)
+struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard)
 {
     (void)pthread_mutex_lock(&q->handle->lock);
-    struct desk *d = q->desks[shard];
+    struct shard_runner *d = q->runners[shard];
     (void)pthread_mutex_unlock(&q->handle->lock);
     return d;
 }
@@ -164,8 +164,8 @@ struct desk *desk_if_open(struct open_queue *q, uint32_t shard)
 static bool is_known_deleted(struct open_queue *q)
 {
     bool deleted = false;
-    struct desk *d = desk_if_open(q, 0);
-    if (d) desk_look(d, copy_deleted, &deleted);
+    struct shard_runner *d = runner_if_open(q, 0);
+    if (d) runner_inspect(d, copy_deleted, &deleted);
     return deleted;
 }
 
@@ -238,98 +238,101 @@ void queue_stale(struct open_queue *q)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static enum err open_desk(struct open_queue *q, uint32_t shard, bool events, struct desk **out)
+static enum err open_runner(struct open_queue *q, uint32_t shard, bool events,
+                            struct shard_runner **out)
 {
-    struct desk_config config = {.crew = q->handle->crew,
-                                 .id = {.shard = shard},
-                                 .birth = q->row.birth,
-                                 .rules = q->handle->rules,
-                                 .from_oldest = events,
-                                 .keeps_events = events,
-                                 .moves_letters = !events,
-                                 .totals = events ? NULL : &q->handle->totals,
-                                 .no_courtesy = q->handle->no_courtesy,
-                                 .patience_ms = q->handle->timeout_ms};
+    struct runner_config config = {.pool = q->handle->pool,
+                                   .id = {.shard = shard},
+                                   .birth = q->row.birth,
+                                   .rules = q->handle->rules,
+                                   .from_oldest = events,
+                                   .keeps_events = events,
+                                   .moves_dead_letters = !events,
+                                   .totals = events ? NULL : &q->handle->totals,
+                                   .no_courtesy = q->handle->no_courtesy,
+                                   .patience_ms = q->handle->timeout_ms};
     memcpy(config.id.queue, q->row.id.bytes, sizeof config.id.queue);
     memcpy(config.queue, q->row.name, sizeof config.queue);
-    return desk_open(q->handle->store, &config, out);
+    return runner_open(q->handle->store, &config, out);
 }
 
-static enum sluice_code refuse_desk(struct open_queue *q, enum err err, struct sluice_error *error)
+static enum sluice_code refuse_runner(struct open_queue *q, enum err err,
+                                      struct sluice_error *error)
 {
     struct store_answer silent = {.why = ""}; // what it said was said to the desk
     (void)store_is_dead(q->handle->store, silent.why);
     return refuse_store(q->handle, error, err, q->row.name, &silent);
 }
 
-enum sluice_code queue_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                            struct sluice_error *error)
+enum sluice_code queue_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                              struct sluice_error *error)
 {
-    *out = desk_if_open(q, shard);
+    *out = runner_if_open(q, shard);
     if (*out) return SLUICE_OK;
     enum err err = ERR_OK;
     (void)pthread_mutex_lock(&q->opening); // not the handle's: the store may be slow
-    *out = desk_if_open(q, shard);
+    *out = runner_if_open(q, shard);
     bool opens = !*out;
-    if (opens) err = open_desk(q, shard, false, out);
+    if (opens) err = open_runner(q, shard, false, out);
     (void)pthread_mutex_lock(&q->handle->lock);
-    if (opens && !err) q->desks[shard] = *out;
+    if (opens && !err) q->runners[shard] = *out;
     (void)pthread_mutex_unlock(&q->handle->lock);
     (void)pthread_mutex_unlock(&q->opening);
-    if (opens) porter_wake(q->handle); // it may hold letters
-    return err ? refuse_desk(q, err, error) : SLUICE_OK;
+    if (opens) upkeep_wake(q->handle); // it may hold letters
+    return err ? refuse_runner(q, err, error) : SLUICE_OK;
 }
 
-enum sluice_code queue_work_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                                 struct sluice_error *error)
+enum sluice_code queue_work_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                                   struct sluice_error *error)
 {
-    enum sluice_code code = queue_desk(q, shard, out, error);
+    enum sluice_code code = queue_runner(q, shard, out, error);
     if (code || !atomic_load(&q->handle->self)) return code;
     for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open wants all of them settled
-        struct desk *d = desk_if_open(q, i);
+        struct shard_runner *d = runner_if_open(q, i);
         if (d) owner_look(q, i, d);
     }
     return code;
 }
 
-struct open_queue *queue_if_open(struct sluice *s, const char *name, struct desk *const **desks)
+struct open_queue *queue_if_open(struct sluice *s, const char *name,
+                                 struct shard_runner *const **runners)
 {
     (void)pthread_mutex_lock(&s->lock);
     struct open_queue *q = find_open(s, name);
     for (uint32_t i = 0; q && i < q->row.birth.shards; i++)
-        if (!q->desks[i]) q = NULL;
+        if (!q->runners[i]) q = NULL;
     if (q) q->holds++;
     (void)pthread_mutex_unlock(&s->lock);
     if (!q) return NULL;
     bool ready = !is_known_deleted(q);
     for (uint32_t i = 0; ready && i < q->row.birth.shards; i++)
-        ready = !owner_is_due(q, i, q->desks[i]); // which takes its time
+        ready = !owner_is_due(q, i, q->runners[i]); // which takes its time
     if (!ready) queue_let_go(&q);
-    if (q) *desks = q->desks; // once open they stay
+    if (q) *runners = q->runners; // once open they stay
     return q;
 }
 
-enum sluice_code queue_synced_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                                   struct sluice_error *error)
+enum sluice_code queue_synced_runner(struct open_queue *q, uint32_t shard,
+                                     struct shard_runner **out, struct sluice_error *error)
 {
     bool deleted = false;
-    enum sluice_code code = queue_desk(q, shard, out, error);
+    enum sluice_code code = queue_runner(q, shard, out, error);
     if (code) return code;
-    enum err err = desk_sync(*out);
+    enum err err = runner_sync(*out);
     if (err) {
         char why[STORE_WHY_MAX];
-        desk_why(*out, err, why);
+        runner_why(*out, err, why);
         return refuse_why(error, err, q->row.name, why);
     }
-    desk_look(*out, copy_deleted, &deleted);
+    runner_inspect(*out, copy_deleted, &deleted);
     return deleted ? refuse_reason(error, REASON_DELETED, q->row.name) : SLUICE_OK;
 }
 
-enum sluice_code queue_event_desk(struct open_queue *q, uint32_t shard, struct desk **out,
-                                  struct sluice_error *error)
+enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                                    struct sluice_error *error)
 {
-    enum err err = open_desk(q, shard, true, out);
-    return err ? refuse_desk(q, err, error) : SLUICE_OK;
+    enum err err = open_runner(q, shard, true, out);
+    return err ? refuse_runner(q, err, error) : SLUICE_OK;
 }
 
 void queues_close_left(struct sluice *s)
@@ -379,13 +382,13 @@ void queues_close(struct sluice *s)
 static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64_t *sum,
                                       struct sluice_error *error)
 {
-    struct desk_answer answer;
-    desk_answer_init(&answer);
+    struct runner_answer answer;
+    runner_answer_init(&answer);
     enum sluice_code code = SLUICE_OK;
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct desk *d;
-        code = queue_desk(q, shard, &d, error);
-        enum err err = code ? ERR_OK : desk_do(d, op, &answer);
+        struct shard_runner *d;
+        code = queue_runner(q, shard, &d, error);
+        enum err err = code ? ERR_OK : runner_do(d, op, &answer);
         if (!code) code = refuse_op(error, err, op.kind, &answer, q->row.name);
         if (shard > 0) code = refuse_partly(error, code, shard, q->row.birth.shards, "shards");
         struct result result;
@@ -393,7 +396,7 @@ static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64
             *sum += result.value;
         if (code == SLUICE_NOT_FOUND) queue_stale(q);
     }
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
     return code;
 }
 
@@ -452,9 +455,9 @@ static void copy_config(void *ctx, const struct machine *m, int64_t now)
 static enum sluice_code present_config(struct open_queue *q, struct queue_config *out,
                                        struct sluice_error *error)
 {
-    struct desk *d;
-    enum sluice_code code = queue_synced_desk(q, 0, &d, error);
-    if (!code) desk_look(d, copy_config, out);
+    struct shard_runner *d;
+    enum sluice_code code = queue_synced_runner(q, 0, &d, error);
+    if (!code) runner_inspect(d, copy_config, out);
     return code;
 }
 
@@ -468,14 +471,14 @@ enum sluice_code queue_change_config(struct queue_config *c, const struct sluice
     return SLUICE_OK;
 }
 
-struct route {
+struct shard_route {
     struct sluice *handle;
     char next[QUEUE_NAME_MAX + 1];
 };
 
 static const char *dead_letter_queue_of(void *ctx, const char *queue)
 {
-    struct route *r = ctx;
+    struct shard_route *r = ctx;
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct queue_config c;
     if (queue_get(r->handle, queue, &q, NULL) || present_config(q, &c, NULL)) return NULL;
@@ -485,7 +488,7 @@ static const char *dead_letter_queue_of(void *ctx, const char *queue)
 
 bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1])
 {
-    struct route route = {.handle = s};
+    struct shard_route route = {.handle = s};
     const char *dlq = dead_letter_queue_of(&route, name);
     if (dlq) (void)snprintf(out, QUEUE_NAME_MAX + 1, "%s", dlq);
     return dlq != NULL;
@@ -495,7 +498,7 @@ enum sluice_code queue_check_config(struct sluice *s, const char *name,
                                     const struct queue_config *c, struct sluice_error *error)
 {
     struct config_error why = {""};
-    struct route route = {.handle = s};
+    struct shard_route route = {.handle = s};
     if (config_check(c, name, &why) ||
         config_check_cycle(c, name, dead_letter_queue_of, &route, &why))
         return refuse(error, ERR_INVALID, "failureStrategy", "%s", why.text);

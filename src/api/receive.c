@@ -30,13 +30,13 @@ struct receiving {
     struct op_claim claim;
     int64_t asked_at; // local time: leases are counted from here
     bool named;       // the request id is the caller's
-    struct later_room *room;
-    struct desk_answer answer;
+    struct answer_budget *budget;
+    struct runner_answer answer;
     struct sluice_batch **out;
     struct sluice_error *error;
 };
 
-static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, struct desk *d,
+static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, struct shard_runner *d,
                                        enum err err)
 {
     enum sluice_code code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
@@ -45,26 +45,27 @@ static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, stru
         code = refuse_reason(r->error, REASON_DELETED, r->queue->row.name);
     }
     if (code) return code;
-    if (r->named) hand_out_good(d, &r->answer);
-    struct hand_out h = {
-        .queue = r->queue, .shard = shard, .desk = d, .named = r->named, .room = r->room};
-    return r->answer.deliveries_len > 0 ? hand_out(&h, &r->answer, r->out, r->error) : SLUICE_OK;
+    if (r->named) deliver_drop_stale(d, &r->answer);
+    struct deliver h = {
+        .queue = r->queue, .shard = shard, .runner = d, .named = r->named, .budget = r->budget};
+    return r->answer.deliveries_len > 0 ? deliver_batch(&h, &r->answer, r->out, r->error)
+                                        : SLUICE_OK;
 }
 
 static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_t wait_ms)
 {
-    struct desk *d;
-    enum sluice_code code = queue_work_desk(r->queue, shard, &d, r->error);
+    struct shard_runner *d;
+    enum sluice_code code = queue_work_runner(r->queue, shard, &d, r->error);
     if (code) return code;
     enum err err;
     if (r->acks)
         err = acks_receive(r->acks, r->queue, d, &r->claim, wait_ms, r->asked, &r->answer);
     else
-        err = desk_receive(d, &r->claim, wait_ms, &r->answer);
+        err = runner_receive(d, &r->claim, wait_ms, &r->answer);
     return conclude_claim(r, shard, d, err);
 }
 
-uint32_t queue_turn(struct open_queue *q)
+uint32_t queue_first_shard(struct open_queue *q)
 {
     (void)pthread_mutex_lock(&q->handle->lock);
     uint32_t turn = q->turn++ % q->row.birth.shards;
@@ -75,39 +76,40 @@ uint32_t queue_turn(struct open_queue *q)
 // ---- several shards
 
 // Somebody who waits for a quest.
-struct quester {
+struct wait_multi {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool done;
     enum err err;
     uint32_t shard;
-    struct desk_answer answer;
+    struct runner_answer answer;
 };
 
-static void quest_ended(void *ctx, enum err err, uint32_t shard, struct desk_answer *a)
+static void multi_receive_ended(void *ctx, enum err err, uint32_t shard, struct runner_answer *a)
 {
-    struct quester *w = ctx;
+    struct wait_multi *w = ctx;
     (void)pthread_mutex_lock(&w->lock);
     w->done = true;
     w->err = err;
     w->shard = shard;
     w->answer = *a; // taken
-    desk_answer_init(a);
+    runner_answer_init(a);
     (void)pthread_cond_signal(&w->ended);
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-static void quest_wait(struct receiving *r, struct desk *const *desks, int64_t wait_ms,
-                       struct quester *w)
+static void multi_receive_wait(struct receiving *r, struct shard_runner *const *runners,
+                               int64_t wait_ms, struct wait_multi *w)
 {
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)pthread_cond_init(&w->ended, NULL);
-    struct quest *q = quest_begin(r->queue, desks, &r->claim, r->named, wait_ms, quest_ended, w);
+    struct multi_receive *q = multi_receive_begin(r->queue, runners, &r->claim, r->named, wait_ms,
+                                                  multi_receive_ended, w);
     (void)pthread_mutex_lock(&w->lock);
     while (!w->done)
         (void)pthread_cond_wait(&w->ended, &w->lock);
     (void)pthread_mutex_unlock(&w->lock);
-    quest_release(q);
+    multi_receive_release(q);
     (void)pthread_cond_destroy(&w->ended);
     (void)pthread_mutex_destroy(&w->lock);
 }
@@ -116,18 +118,18 @@ static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
 {
     uint32_t shards = r->queue->row.birth.shards;
     if (shards == 1) return receive_from(r, 0, wait_ms);
-    struct desk **desks = memory_zeroed(shards, sizeof(struct desk *));
+    struct shard_runner **runners = memory_zeroed(shards, sizeof(struct shard_runner *));
     enum sluice_code code = SLUICE_OK;
     for (uint32_t i = 0; !code && i < shards; i++)
-        code = queue_work_desk(r->queue, i, &desks[i], r->error);
+        code = queue_work_runner(r->queue, i, &runners[i], r->error);
     if (!code) {
-        struct quester w = {.done = false};
-        quest_wait(r, desks, wait_ms, &w);
-        desk_answer_done(&r->answer);
+        struct wait_multi w = {.done = false};
+        multi_receive_wait(r, runners, wait_ms, &w);
+        runner_answer_done(&r->answer);
         r->answer = w.answer;
-        code = conclude_claim(r, w.shard, desks[w.shard], w.err);
+        code = conclude_claim(r, w.shard, runners[w.shard], w.err);
     }
-    memory_free(desks);
+    memory_free(runners);
     return code;
 }
 
@@ -164,9 +166,9 @@ static int64_t wait_of(const struct sluice_receive *o)
 static enum sluice_code take_acks(struct receiving *r, const char *queue, struct acks *acks)
 {
     struct sluice *s = r->queue->handle;
-    struct desk *d;
+    struct shard_runner *d;
     bool one = r->queue->row.birth.shards == 1;
-    enum sluice_code code = one ? queue_work_desk(r->queue, 0, &d, r->error) : SLUICE_OK;
+    enum sluice_code code = one ? queue_work_runner(r->queue, 0, &d, r->error) : SLUICE_OK;
     if (code) return code;
     if (one && acks_init(acks, r->queue, &d, r->asked)) {
         r->acks = acks;
@@ -180,7 +182,7 @@ static enum sluice_code take_acks(struct receiving *r, const char *queue, struct
 static void receiving_done(struct receiving *r)
 {
     if (r->acks) acks_done(r->acks);
-    desk_answer_done(&r->answer);
+    runner_answer_done(&r->answer);
     queue_let_go(&r->queue);
 }
 
@@ -193,13 +195,13 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
     char name[WORKER_NAME_MAX + 1];
     CLEANUP(receiving_done)
     struct receiving r = {.asked = options ? options : &none, .out = out, .error = error};
-    desk_answer_init(&r.answer);
+    runner_answer_init(&r.answer);
     *out = NULL;
     enum sluice_code code = queue_get(s, queue, &r.queue, error);
     if (!code) code = prepare(r.asked, &r, name);
     if (!code && r.asked->acks_len > 0) code = take_acks(&r, queue, &acks);
     if (code) return code;
-    if (!r.named) r.claim.max = haul_bound(r.queue, r.claim.max, NULL);
+    if (!r.named) r.claim.max = batch_claim_max(r.queue, r.claim.max, NULL);
     code = receive_any(&r, wait_of(r.asked));
     if (!code && !*out) *out = batch_take(batch_new(0));
     return code;
@@ -207,22 +209,22 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
 
 // ---- a receive for those who do not wait
 
-bool receive_begin(struct desk *d, const struct sluice_receive *o, struct desk_later *l)
+bool receive_begin(struct shard_runner *d, const struct sluice_receive *o, struct runner_async *l)
 {
     struct receiving r = {0};
     char name[WORKER_NAME_MAX + 1];
     if (prepare(o, &r, name)) return false;
-    desk_receive_later(d, &r.claim, wait_of(o), l);
+    runner_receive_async(d, &r.claim, wait_of(o), l);
     return true;
 }
 
-bool receive_begin_after(struct desk *d, struct op op, struct desk_later *done,
-                         const struct sluice_receive *o, struct desk_later *l)
+bool receive_begin_after(struct shard_runner *d, struct op op, struct runner_async *done,
+                         const struct sluice_receive *o, struct runner_async *l)
 {
     struct receiving r = {0};
     char name[WORKER_NAME_MAX + 1];
     if (prepare(o, &r, name)) return false;
-    desk_receive_after_later(d, op, done, &r.claim, wait_of(o), l);
+    runner_receive_after_async(d, op, done, &r.claim, wait_of(o), l);
     return true;
 }
 
@@ -233,21 +235,23 @@ enum sluice_code receive_check(const struct sluice_receive *o, struct sluice_err
     return prepare(o, &r, name);
 }
 
-struct quest *receive_begin_quest(struct open_queue *q, struct desk *const *desks,
-                                  const struct sluice_receive *o, quest_done *done, void *ctx)
+struct multi_receive *receive_begin_multi(struct open_queue *q, struct shard_runner *const *runners,
+                                          const struct sluice_receive *o, multi_receive_done *done,
+                                          void *ctx)
 {
     struct receiving r = {0};
     char name[WORKER_NAME_MAX + 1];
     if (prepare(o, &r, name)) return NULL;
-    return quest_begin(q, desks, &r.claim, r.named, wait_of(o), done, ctx);
+    return multi_receive_begin(q, runners, &r.claim, r.named, wait_of(o), done, ctx);
 }
 
-enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct desk *d, bool named,
-                                   struct later_room *room, enum err err, struct desk_answer *a,
-                                   struct sluice_batch **out, struct sluice_error *error)
+enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct shard_runner *d,
+                                   bool named, struct answer_budget *budget, enum err err,
+                                   struct runner_answer *a, struct sluice_batch **out,
+                                   struct sluice_error *error)
 {
     struct receiving r = {
-        .queue = q, .named = named, .room = room, .answer = *a, .out = out, .error = error};
+        .queue = q, .named = named, .budget = budget, .answer = *a, .out = out, .error = error};
     *out = NULL;
     enum sluice_code code = conclude_claim(&r, shard, d, err);
     if (!code && !*out) *out = batch_take(batch_new(0));
@@ -281,7 +285,7 @@ static void note(struct settling *s, size_t index, const struct outcome_row *row
 {
     enum sluice_code code = (enum sluice_code)reason_err(row->reason);
     if (code && !s->code) s->code = refuse_reason(s->error, row->reason, s->queue->row.name);
-    if (row->status == OUTCOME_DEAD_LETTERED) porter_wake(s->queue->handle);
+    if (row->status == OUTCOME_DEAD_LETTERED) upkeep_wake(s->queue->handle);
     if (!s->outcomes) return;
     struct sluice_outcome *out = &s->outcomes[index];
     *out = (struct sluice_outcome){
@@ -318,7 +322,7 @@ static struct request_id next_request(struct settling *s)
 
 // What became of these locks.
 static void conclude(struct settling *s, const size_t *members, size_t count, enum err err,
-                     const struct desk_answer *a)
+                     const struct runner_answer *a)
 {
     struct result result = {0};
     struct outcome_row row;
@@ -338,38 +342,38 @@ static void conclude(struct settling *s, const size_t *members, size_t count, en
     }
 }
 
-static void encode(struct settling *s, struct desk *d, struct bytes refs, size_t count,
+static void encode(struct settling *s, struct shard_runner *d, struct bytes refs, size_t count,
                    struct buf *payload)
 {
     struct op_outcome op = {
         .wait_ms = s->wait_ms, .reason = s->reason, .count = (uint32_t)count, .refs = refs};
     op.request = next_request(s);
-    desk_outcome_origin(d, &op);
+    runner_outcome_origin(d, &op);
     outcome_encode(payload, &op);
 }
 
 static void settle(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
                    size_t count)
 {
-    struct desk *d;
-    enum sluice_code code = queue_work_desk(s->queue, shard, &d, s->code ? NULL : s->error);
+    struct shard_runner *d;
+    enum sluice_code code = queue_work_runner(s->queue, shard, &d, s->code ? NULL : s->error);
     if (code) {
         for (size_t i = 0; i < count; i++)
             note_failure(s, members[i], code);
         return;
     }
-    struct desk_answer answer;
-    desk_answer_init(&answer);
+    struct runner_answer answer;
+    runner_answer_init(&answer);
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
     encode(s, d, refs, count, &payload);
     struct op op = {s->kind, buf_bytes(&payload)};
-    enum err err = desk_do(d, op, &answer);
+    enum err err = runner_do(d, op, &answer);
     // The same request id again: it cannot be done twice, and by now the answer may be had.
     // Whatever else comes of that, the first try may have been applied.
-    if (err == ERR_UNKNOWN && desk_do(d, op, &answer) == ERR_OK) err = ERR_OK;
+    if (err == ERR_UNKNOWN && runner_do(d, op, &answer) == ERR_OK) err = ERR_OK;
     conclude(s, members, count, err, &answer);
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
 }
 
 static void settle_shard(struct settling *s, uint32_t shard)
@@ -446,13 +450,13 @@ static enum sluice_code check_wait(int64_t ms, const char *field, struct sluice_
                   (long long)ms);
 }
 
-static struct settling settling_of(const struct later_settle *what, struct sluice_outcome *outcomes,
+static struct settling settling_of(const struct async_settle *what, struct sluice_outcome *outcomes,
                                    struct sluice_error *error)
 {
-    static const uint16_t kinds[] = {[LATER_ACK] = OP_ACK,
-                                     [LATER_FAIL] = OP_FAIL,
-                                     [LATER_RELEASE] = OP_RELEASE,
-                                     [LATER_RENEW] = OP_RENEW};
+    static const uint16_t kinds[] = {[ASYNC_ACK] = OP_ACK,
+                                     [ASYNC_FAIL] = OP_FAIL,
+                                     [ASYNC_RELEASE] = OP_RELEASE,
+                                     [ASYNC_RENEW] = OP_RENEW};
     struct bytes reason = what->reason ? bytes_str(what->reason) : BYTES_EMPTY;
     if (reason.len > FAIL_REASON_MAX) reason.len = FAIL_REASON_MAX;
     return (struct settling){.kind = kinds[what->kind],
@@ -464,19 +468,19 @@ static struct settling settling_of(const struct later_settle *what, struct sluic
                              .error = error};
 }
 
-enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct async_settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     struct settling settling = settling_of(what, outcomes, error);
-    const char *field = what->kind == LATER_RENEW ? "visibility" : "delay";
+    const char *field = what->kind == ASYNC_RENEW ? "visibility" : "delay";
     enum sluice_code code = check_wait(what->wait_ms, field, error);
     return code ? code : settle_all(s, queue, what->tokens, &settling);
 }
 
 // ---- outcomes that are one op, for those who do not wait
 
-bool settle_as_one_op(struct open_queue *q, const struct later_settle *what,
-                      struct desk *const *desks, uint32_t *shard, struct op *op,
+bool settle_as_one_op(struct open_queue *q, const struct async_settle *what,
+                      struct shard_runner *const *runners, uint32_t *shard, struct op *op,
                       struct buf *payload)
 {
     if (what->len == 0 || what->len > REFS_MAX || check_wait(what->wait_ms, "", NULL)) return false;
@@ -491,13 +495,13 @@ bool settle_as_one_op(struct open_queue *q, const struct later_settle *what,
         lock_ref_put(&refs, &lock.ref);
     }
     s.queue = q;
-    encode(&s, desks[*shard], buf_bytes(&refs), what->len, payload);
+    encode(&s, runners[*shard], buf_bytes(&refs), what->len, payload);
     *op = (struct op){s.kind, buf_bytes(payload)};
     return !payload->bad;
 }
 
 enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
-                                  const struct desk_answer *a, struct sluice_outcome *outcomes,
+                                  const struct runner_answer *a, struct sluice_outcome *outcomes,
                                   struct sluice_error *error)
 {
     struct settling s = {
@@ -513,7 +517,7 @@ enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t le
 enum sluice_code direct_ack(struct sluice *s, const char *queue, const char *const *tokens,
                             size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
 {
-    struct later_settle what = {.kind = LATER_ACK, .tokens = tokens, .len = len};
+    struct async_settle what = {.kind = ASYNC_ACK, .tokens = tokens, .len = len};
     return direct_settle(s, queue, &what, outcomes, error);
 }
 
@@ -521,7 +525,7 @@ enum sluice_code direct_fail(struct sluice *s, const char *queue, const char *co
                              size_t len, const char *reason, struct sluice_outcome *outcomes,
                              struct sluice_error *error)
 {
-    struct later_settle what = {.kind = LATER_FAIL, .tokens = tokens, .len = len, .reason = reason};
+    struct async_settle what = {.kind = ASYNC_FAIL, .tokens = tokens, .len = len, .reason = reason};
     return direct_settle(s, queue, &what, outcomes, error);
 }
 
@@ -529,8 +533,8 @@ enum sluice_code direct_release(struct sluice *s, const char *queue, const char 
                                 size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
                                 struct sluice_error *error)
 {
-    struct later_settle what = {
-        .kind = LATER_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
+    struct async_settle what = {
+        .kind = ASYNC_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
     return direct_settle(s, queue, &what, outcomes, error);
 }
 
@@ -538,7 +542,7 @@ enum sluice_code direct_renew(struct sluice *s, const char *queue, const char *c
                               size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
                               struct sluice_error *error)
 {
-    struct later_settle what = {
-        .kind = LATER_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
+    struct async_settle what = {
+        .kind = ASYNC_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
     return direct_settle(s, queue, &what, outcomes, error);
 }

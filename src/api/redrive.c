@@ -16,24 +16,24 @@
 #define AT_ONCE         10000 // of one redrive op
 
 // One op on one shard: how many it redrove.
-static enum sluice_code redrive_some(struct open_queue *q, struct desk *d, uint32_t max,
+static enum sluice_code redrive_some(struct open_queue *q, struct shard_runner *d, uint32_t max,
                                      uint32_t *count, struct sluice_error *error)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 4096);
-    struct desk_answer answer;
-    desk_answer_init(&answer);
+    struct runner_answer answer;
+    runner_answer_init(&answer);
     struct op_redrive op = {.max = max};
     entropy_fill(op.request.bytes, sizeof op.request.bytes);
     redrive_encode(&payload, &op);
-    enum err err = desk_do(d, (struct op){OP_REDRIVE, buf_bytes(&payload)}, &answer);
+    enum err err = runner_do(d, (struct op){OP_REDRIVE, buf_bytes(&payload)}, &answer);
     struct result result = {.reason = REASON_NONE};
     bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_REDRIVE, &result);
     bool none = told && result.reason == REASON_NOT_DEAD;
     enum sluice_code code =
         none ? SLUICE_OK : refuse_op(error, err, OP_REDRIVE, &answer, q->row.name);
     *count = told && result.reason == REASON_NONE ? result.count : 0;
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
     return code;
 }
 
@@ -42,9 +42,9 @@ static enum sluice_code redrive_in_place(struct open_queue *q, uint32_t max, uin
 {
     enum sluice_code code = SLUICE_OK;
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct desk *d;
+        struct shard_runner *d;
         uint32_t count = AT_ONCE;
-        code = queue_desk(q, shard, &d, error);
+        code = queue_runner(q, shard, &d, error);
         while (!code && count == AT_ONCE) {
             uint64_t left = max == 0 ? AT_ONCE : max - *done;
             if (left == 0) return SLUICE_OK;

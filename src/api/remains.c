@@ -17,10 +17,10 @@
 #define MORE_MS          MINUTE_MS        // ... when a round was not enough
 #define ROUND_SHARDS_MAX 64
 
-struct remains {
-    struct crew_member member; // first
+struct deleted_queues {
+    struct pool_task member; // first
     struct sluice *handle;
-    struct remains_walk walk;
+    struct deleted_queues_walk walk;
 };
 
 static int64_t in_a_while(int64_t ms)
@@ -39,32 +39,32 @@ static bool is_closing(void *ctx)
 
 // ---- which
 
-struct tomb {
+struct tombstone {
     char name[QUEUE_NAME_MAX + 1];
     uint32_t life;
     struct interval ended;
 };
 
-struct tombs {
-    struct tomb *rows;
+struct tombstones {
+    struct tombstone *rows;
     size_t len;
     size_t cap;
 };
 
-static void tombs_done(struct tombs *t)
+static void tombstones_done(struct tombstones *t)
 {
     memory_free(t->rows);
 }
 
-static void tombs_add(void *ctx, const char *name, uint32_t life, struct interval ended)
+static void tombstones_add(void *ctx, const char *name, uint32_t life, struct interval ended)
 {
-    struct tombs *t = ctx;
+    struct tombstones *t = ctx;
     if (t->len == t->cap) {
         t->cap = t->cap > 0 ? 2 * t->cap : 64;
         t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
     }
-    struct tomb *row = &t->rows[t->len++];
-    *row = (struct tomb){.life = life, .ended = ended};
+    struct tombstone *row = &t->rows[t->len++];
+    *row = (struct tombstone){.life = life, .ended = ended};
     memcpy(row->name, name, strlen(name));
 }
 
@@ -76,7 +76,7 @@ static struct journal_rules rules_of(const struct sluice *s)
 }
 
 // Before that no floor can be over its end, of which there is a snapshot a little later.
-static void keep_old(struct tombs *t, int64_t now, int64_t age_ms)
+static void keep_old(struct tombstones *t, int64_t now, int64_t age_ms)
 {
     size_t kept = 0;
     for (size_t i = 0; i < t->len; i++)
@@ -84,9 +84,9 @@ static void keep_old(struct tombs *t, int64_t now, int64_t age_ms)
     t->len = kept;
 }
 
-static enum err find(struct sluice *s, struct tombs *out, struct store_answer *a)
+static enum err find(struct sluice *s, struct tombstones *out, struct store_answer *a)
 {
-    enum err err = catalog_remains(s->store, tombs_add, out, a);
+    enum err err = catalog_deleted(s->store, tombstones_add, out, a);
     struct journal_rules rules = rules_of(s);
     bool tight = a->tight && rules.retain_tight_ms > 0;
     int64_t lag_ms = tight ? rules.retain_tight_ms : rules.floor_lag_ms;
@@ -100,7 +100,7 @@ static enum err visit_shards(struct sluice *s, const struct catalog_row *row, bo
 {
     *finished = true;
     for (uint32_t shard = 0; shard < row->birth.shards; shard++) {
-        struct desk_config config = {
+        struct runner_config config = {
             .id = {.shard = shard}, .birth = row->birth, .rules = s->rules};
         memcpy(config.id.queue, row->id.bytes, sizeof config.id.queue);
         memcpy(config.queue, row->name, sizeof config.queue);
@@ -113,27 +113,27 @@ static enum err visit_shards(struct sluice *s, const struct catalog_row *row, bo
 }
 
 // A shard that cannot be read holds up nobody but its own queue.
-static size_t visit(struct sluice *s, const struct tomb *t, struct remains_tally *tally,
-                    struct store_answer *a)
+static size_t visit(struct sluice *s, const struct tombstone *t,
+                    struct deleted_queues_counts *counters, struct store_answer *a)
 {
     struct catalog_row row;
     bool finished = false;
     if (catalog_life(s->store, t->name, t->life, &row, a)) return 0;
     enum err err = visit_shards(s, &row, &finished);
     if (!err && finished) err = catalog_swept(s->store, &row, a);
-    tally->visited++;
-    if (!err && finished) tally->finished++;
+    counters->visited++;
+    if (!err && finished) counters->finished++;
     return row.birth.shards;
 }
 
-static bool is_after(const struct tomb *t, const struct remains_walk *walk)
+static bool is_after(const struct tombstone *t, const struct deleted_queues_walk *walk)
 {
     int names = strcmp(t->name, walk->name);
     return names > 0 || (names == 0 && t->life > walk->life);
 }
 
 // Where to go on; at first anywhere, for others do the same.
-static size_t first_of(const struct tombs *t, struct remains_walk *walk)
+static size_t first_of(const struct tombstones *t, struct deleted_queues_walk *walk)
 {
     if (walk->left == 0) {
         walk->left = t->len;
@@ -145,73 +145,73 @@ static size_t first_of(const struct tombs *t, struct remains_walk *walk)
     return i % t->len;
 }
 
-enum err remains_round(struct sluice *s, size_t shards_max, struct remains_walk *walk,
-                       struct remains_tally *out)
+enum err deleted_queues_round(struct sluice *s, size_t shards_max, struct deleted_queues_walk *walk,
+                              struct deleted_queues_counts *out)
 {
-    CLEANUP(tombs_done) struct tombs tombs = {0};
+    CLEANUP(tombstones_done) struct tombstones tombstones = {0};
     struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
-    *out = (struct remains_tally){0};
-    enum err err = find(s, &tombs, &answer);
+    *out = (struct deleted_queues_counts){0};
+    enum err err = find(s, &tombstones, &answer);
     if (err) return err;
-    out->found = tombs.len;
-    size_t first = tombs.len > 0 ? first_of(&tombs, walk) : 0;
+    out->found = tombstones.len;
+    size_t first = tombstones.len > 0 ? first_of(&tombstones, walk) : 0;
     size_t shards = 0, met = 0;
-    for (; met < tombs.len && shards < shards_max && !is_closing(s); met++) {
-        const struct tomb *t = &tombs.rows[(first + met) % tombs.len];
+    for (; met < tombstones.len && shards < shards_max && !is_closing(s); met++) {
+        const struct tombstone *t = &tombstones.rows[(first + met) % tombstones.len];
         shards += visit(s, t, out, &answer);
         memcpy(walk->name, t->name, sizeof walk->name);
         walk->life = t->life;
     }
-    walk->left = met < tombs.len && met < walk->left ? walk->left - met : 0;
+    walk->left = met < tombstones.len && met < walk->left ? walk->left - met : 0;
     return ERR_OK;
 }
 
 // ---- now and then
 
-static int64_t turn(struct crew_member *m)
+static int64_t run(struct pool_task *m)
 {
-    struct remains *r = (struct remains *)m;
-    struct remains_tally tally;
-    crew_slow(m);
-    enum err err = remains_round(r->handle, ROUND_SHARDS_MAX, &r->walk, &tally);
+    struct deleted_queues *r = (struct deleted_queues *)m;
+    struct deleted_queues_counts counters;
+    task_may_block(m);
+    enum err err = deleted_queues_round(r->handle, ROUND_SHARDS_MAX, &r->walk, &counters);
     return !err && r->walk.left > 0 ? clock_boot_ms() + MORE_MS : in_a_while(EVERY_MS);
 }
 
-void remains_plan(struct sluice *s)
+void deleted_queues_plan(struct sluice *s)
 {
     int64_t at = in_a_while(FIRST_MS);
     (void)pthread_mutex_lock(&s->lock);
-    s->remains_at = at;
+    s->deleted_queues_at = at;
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void remains_start(struct sluice *s)
+void deleted_queues_start(struct sluice *s)
 {
-    struct remains *r = NEW(struct remains);
+    struct deleted_queues *r = NEW(struct deleted_queues);
     r->handle = s;
-    if (crew_add(s->crew, &r->member, turn)) {
+    if (thread_pool_add(s->pool, &r->member, run)) {
         memory_free(r); // no thread can be had: another time
-        remains_plan(s);
+        deleted_queues_plan(s);
         return;
     }
     (void)pthread_mutex_lock(&s->lock);
-    s->remains = r;
+    s->deleted = r;
     (void)pthread_mutex_unlock(&s->lock);
-    crew_kick(&r->member);
+    task_schedule(&r->member);
 }
 
-void remains_again(struct sluice *s)
+void deleted_queues_again(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    if (s->remains) crew_kick(&s->remains->member);
+    if (s->deleted) task_schedule(&s->deleted->member);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void remains_stop(struct sluice *s)
+void deleted_queues_stop(struct sluice *s)
 {
-    if (!s->remains) return;
-    crew_remove(&s->remains->member);
-    memory_free(s->remains);
-    s->remains = NULL;
+    if (!s->deleted) return;
+    task_remove(&s->deleted->member);
+    memory_free(s->deleted);
+    s->deleted = NULL;
 }

@@ -6,22 +6,23 @@
 
 #include "api/inside.h"
 
-void remains_plan(struct sluice *s);  // when the first round will be
-void remains_start(struct sluice *s); // now, on the handle's crew; others follow
-void remains_again(struct sluice *s); // once it was started: a round as soon as possible
-void remains_stop(struct sluice *s);  // waits for a round to break off
+void deleted_queues_plan(struct sluice *s);  // when the first round will be
+void deleted_queues_start(struct sluice *s); // now, on the handle's crew; others follow
+void deleted_queues_again(struct sluice *s); // once it was started: a round as soon as possible
+void deleted_queues_stop(struct sluice *s);  // waits for a round to break off
 
-struct remains_tally {
+struct deleted_queues_counts {
     size_t found;    // queues that are long enough gone
     size_t visited;  // ... of which that many were visited
     size_t finished; // ... and nothing is left of these
 };
 // All of them, a round at a time. Zero: it begins.
-struct remains_walk {
+struct deleted_queues_walk {
     char name[QUEUE_NAME_MAX + 1]; // the one that was visited last
     uint32_t life;
     size_t left; // to be visited; 0: it is over
 };
 // One round, on the caller's thread: about shards_max shards.
-MUST_USE enum err remains_round(struct sluice *s, size_t shards_max, struct remains_walk *walk,
-                                struct remains_tally *out);
+MUST_USE enum err deleted_queues_round(struct sluice *s, size_t shards_max,
+                                       struct deleted_queues_walk *walk,
+                                       struct deleted_queues_counts *out);

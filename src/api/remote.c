@@ -75,7 +75,7 @@ static void remote_close(struct sluice *s)
 {
     struct remote *r = remote_of(s);
     http_free(r->http);
-    plain_free(r->plain);
+    http_plain_free(r->plain_http);
     fork_guard_done(&r->guard);
     explicit_bzero(r->authorization, sizeof r->authorization);
     memory_free(r);
@@ -117,10 +117,10 @@ static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
 static enum sluice_code demand_proof(struct remote *r, const struct owner_name *name,
                                      struct sluice_error *error)
 {
-    struct greeting greeting = peer_greeting(name);
+    struct peer_challenge challenge = peer_challenge_of(name);
     r->forwards = true;
-    if (r->plain)
-        plain_greet(r->plain, &greeting);
+    if (r->plain_http)
+        http_plain_challenge(r->plain_http, &challenge);
     else if (strncmp(r->url, "https://", 8) != 0)
         return refuse(error, ERR_DENIED, "store", "a proxy stands between us and %.200s", r->url);
     return SLUICE_OK;
@@ -142,7 +142,7 @@ static enum sluice_code open_node(const char *url, const struct owner_name *name
     if (!code && config.ca_file) code = check_certificates(r, ca, error);
     if (!code) code = take_token(r, options, error);
     if (!code) r->http = http_new(&config);
-    if (!code) r->plain = plain_new(r->url);
+    if (!code) r->plain_http = http_plain_new(r->url);
     if (!code && name) code = demand_proof(r, name, error);
     if (!code) code = say_hello(r, error);
     if (code)

@@ -20,8 +20,8 @@ struct remote {
     struct sluice handle; // first
     char url[REMOTE_URL_MAX];
     char authorization[REMOTE_TOKEN_MAX + 32]; // a header's line; "": no token. Not for printing.
-    struct http *http;   // for what takes a while: TLS, proxies, event streams
-    struct plain *plain; // for all else; NULL: not possible
+    struct http *http;             // for what takes a while: TLS, proxies, event streams
+    struct http_plain *plain_http; // for all else; NULL: not possible
     struct fork_guard guard;
     bool forwards;       // what it is asked for was to be done here
     int64_t patience_ms; // for each answer, which is asked for once; 0: again and again
@@ -129,7 +129,7 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
                              struct sluice_error *error);
 bool remote_is_one_request(const struct sluice_send *messages, size_t len);
 // ack, fail, release and renew, with the request's id
-enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct async_settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error);
 enum sluice_code remote_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,

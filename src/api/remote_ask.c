@@ -61,7 +61,7 @@ struct remote_path remote_path(const char *queue, const char *rest)
 
 void remote_query(struct remote_path *path, const char *name, const char *value)
 {
-    static const char plain[] =
+    static const char plain_http[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
     size_t at = strlen(path->text), start = at;
     if (at + strlen(name) + 3 * strlen(value) + 3 > sizeof path->text) return;
@@ -69,7 +69,7 @@ void remote_query(struct remote_path *path, const char *name, const char *value)
                            "%c%s=", memchr(path->text, '?', start) ? '&' : '?', name);
     for (; *value; value++)
         at += (size_t)snprintf(path->text + at, sizeof path->text - at,
-                               strchr(plain, *value) ? "%c" : "%%%02X", (unsigned char)*value);
+                               strchr(plain_http, *value) ? "%c" : "%%%02X", (unsigned char)*value);
 }
 
 // ---- the request
@@ -209,8 +209,8 @@ void remote_pause(unsigned tries, int64_t until)
 }
 
 // What one try came to. `maybe`: it may have had its effect all the same.
-static enum sluice_code judge(const struct ask *ask, const struct http_call *call, bool *maybe,
-                              struct sluice_error *out)
+static enum sluice_code classify_answer(const struct ask *ask, const struct http_call *call,
+                                        bool *maybe, struct sluice_error *out)
 {
     *maybe = false;
     switch (call->end) {
@@ -266,11 +266,11 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         }
         call->timeout_ms = (left > 0 ? left : 0) + ask->wait_ms + GRACE_MS;
         if (r->patience_ms > 0) call->timeout_ms = r->patience_ms + ask->wait_ms;
-        if (r->plain)
-            plain_do(r->plain, call);
+        if (r->plain_http)
+            http_plain_do(r->plain_http, call);
         else
             http_do(r->http, call);
-        code = judge(ask, call, &this_one, &last);
+        code = classify_answer(ask, call, &this_one, &last);
         if (again) *again = maybe;
         maybe = maybe || this_one;
         bool over = code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN;

@@ -23,7 +23,7 @@
 #define SLICE_MS  250
 
 struct remote_events {
-    struct sluice_events face; // first
+    struct sluice_events base; // first
     struct remote *remote;
     struct remote_path path;
     char queue[QUEUE_NAME_MAX + 1];
@@ -117,7 +117,7 @@ enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_
     struct remote_events *e = NEW(struct remote_events);
     char from[24];
     (void)snprintf(from, sizeof from, "%" PRIu64, position);
-    e->face.calls = r->handle.calls;
+    e->base.calls = r->handle.calls;
     e->remote = r;
     e->path = remote_path(queue, "/events");
     (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
@@ -131,15 +131,15 @@ enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_
         remote_pause(e->tries, until);
     }
     if (code)
-        remote_events_close(&e->face);
+        remote_events_close(&e->base);
     else
-        *out = &e->face;
+        *out = &e->base;
     return code;
 }
 
-void remote_events_close(struct sluice_events *face)
+void remote_events_close(struct sluice_events *base)
 {
-    struct remote_events *e = (struct remote_events *)face;
+    struct remote_events *e = (struct remote_events *)base;
     http_stream_close(e->stream);
     http_call_done(&e->call);
     json_free(e->event);
@@ -232,8 +232,8 @@ static struct sluice_origin origin_at(struct json *o)
                                   .worker = text_at(from, "worker")};
 }
 
-static enum sluice_code hand_out(struct remote_events *e, struct bytes data,
-                                 struct sluice_event *out, struct sluice_error *error)
+static enum sluice_code deliver_batch(struct remote_events *e, struct bytes data,
+                                      struct sluice_event *out, struct sluice_error *error)
 {
     char why[128];
     json_free(e->event);
@@ -311,16 +311,16 @@ static enum sluice_code let_come(struct remote_events *e, int64_t wait_ms,
     return SLUICE_OK;
 }
 
-enum sluice_code remote_events_next(struct sluice_events *face, int64_t wait_ms,
+enum sluice_code remote_events_next(struct sluice_events *base, int64_t wait_ms,
                                     struct sluice_event *out, struct sluice_error *error)
 {
-    struct remote_events *e = (struct remote_events *)face;
+    struct remote_events *e = (struct remote_events *)base;
     int64_t until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
     struct bytes data;
     enum sluice_code code = remote_check(e->remote, NULL, error);
     bool looked = false;
     while (!code) {
-        if (take_event(e, &data)) return hand_out(e, data, out, error);
+        if (take_event(e, &data)) return deliver_batch(e, data, out, error);
         if (e->ended) return refuse_ended(error, e->queue);
         int64_t left = until - clock_boot_ms();
         bool waits = wait_ms <= 0 && !e->caught_up; // for what there is already

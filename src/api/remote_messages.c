@@ -38,7 +38,7 @@ static struct sluice_request part_of(const struct sluice_request *whole, size_t 
 
 // ---- send
 
-struct sending {
+struct remote_send {
     struct remote *remote;
     struct remote_path path;
     int64_t until;
@@ -74,7 +74,7 @@ bool remote_is_one_request(const struct sluice_send *messages, size_t len)
     return part_len(messages, len) == len;
 }
 
-static void send_part(struct sending *s, const struct sluice_send *messages, size_t len,
+static void send_part(struct remote_send *s, const struct sluice_send *messages, size_t len,
                       const struct sluice_request *request, struct sluice_sent *sent)
 {
     struct sluice_error why = {.code = SLUICE_OK};
@@ -126,10 +126,10 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
     if (code) return code;
     struct sluice_request whole = request ? *request : request_new();
     struct sluice_sent *answers = sent ? sent : memory_zeroed(len + 1, sizeof *answers);
-    struct sending sending = {.remote = r,
-                              .path = remote_path(queue, "/messages"),
-                              .until = remote_until(r),
-                              .error = error};
+    struct remote_send sending = {.remote = r,
+                                  .path = remote_path(queue, "/messages"),
+                                  .until = remote_until(r),
+                                  .error = error};
     http_call_init(&sending.call, "POST", NULL);
     buf_init(&sending.body, SIZE_MAX);
     size_t done = 0, part = 0;
@@ -175,7 +175,7 @@ static void shorten_leases(struct sluice_batch *b, const struct http_call *call)
     }
 }
 
-struct receiving {
+struct remote_receive {
     struct remote *remote;
     struct remote_path path;
     struct wire_receive what;
@@ -187,7 +187,7 @@ struct receiving {
 };
 
 // The acks of such an answer are done, even if the receive was not.
-static enum sluice_code read_answer(struct receiving *r, const struct http_call *call)
+static enum sluice_code read_answer(struct remote_receive *r, const struct http_call *call)
 {
     struct bytes body = buf_bytes(&call->body_in);
     struct sluice_error why = {.code = SLUICE_OK};
@@ -203,7 +203,7 @@ static enum sluice_code read_answer(struct receiving *r, const struct http_call 
 }
 
 // One request, which the node lets wait for what->wait_ms.
-static enum sluice_code receive_once(struct receiving *r, const struct sluice_request *request)
+static enum sluice_code receive_once(struct remote_receive *r, const struct sluice_request *request)
 {
     CLEANUP(http_call_done) struct http_call call;
     CLEANUP(buf_done) struct buf body;
@@ -228,13 +228,13 @@ static enum sluice_code receive_once(struct receiving *r, const struct sluice_re
 
 // More than one request carries go before it. Their parts are beyond those of the receive's own.
 static void ack_surplus(struct sluice *s, const char *queue, const struct sluice_receive *o,
-                        struct receiving *r)
+                        struct remote_receive *r)
 {
     if (o->acks_len <= WIRE_COUNT_MAX) return;
     size_t surplus = o->acks_len - WIRE_COUNT_MAX;
     struct sluice_request part;
     if (o->request) part = part_of(o->request, SURPLUS_PART);
-    struct later_settle what = {.kind = LATER_ACK,
+    struct async_settle what = {.kind = ASYNC_ACK,
                                 .tokens = o->acks + WIRE_COUNT_MAX,
                                 .len = surplus,
                                 .request = o->request ? &part : NULL};
@@ -262,16 +262,16 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     if (!o->worker) default_worker(name);
     if (o->worker) code = worker_check(o->worker, error);
     if (code) return code;
-    struct receiving r = {.remote = remote,
-                          .path = remote_path(queue, "/receive"),
-                          .what = {.worker = o->worker ? o->worker : name,
-                                   .max = o->max > 0 ? o->max : 1,
-                                   .visibility_ms = o->visibility_ms},
-                          .acks = o->acks_len > 0 ? o->acks : NULL,
-                          .acks_len = o->acks_len,
-                          .acked = o->acked,
-                          .out = out,
-                          .error = error};
+    struct remote_receive r = {.remote = remote,
+                               .path = remote_path(queue, "/receive"),
+                               .what = {.worker = o->worker ? o->worker : name,
+                                        .max = o->max > 0 ? o->max : 1,
+                                        .visibility_ms = o->visibility_ms},
+                               .acks = o->acks_len > 0 ? o->acks : NULL,
+                               .acks_len = o->acks_len,
+                               .acked = o->acked,
+                               .out = out,
+                               .error = error};
     ack_surplus(s, queue, o, &r);
     int64_t wait = o->wait_ms < 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
     int64_t until = clock_boot_ms() + wait;
@@ -290,7 +290,7 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
 
 // ---- outcomes
 
-struct settling {
+struct remote_settle {
     struct remote *remote;
     struct remote_path path;
     int64_t wait_ms;
@@ -302,7 +302,7 @@ struct settling {
     enum sluice_code code; // the first refusal
 };
 
-static void settle_part(struct settling *s, const char *const *tokens, size_t len,
+static void settle_part(struct remote_settle *s, const char *const *tokens, size_t len,
                         struct sluice_outcome *outcomes)
 {
     CLEANUP(http_call_done) struct http_call call;
@@ -335,7 +335,7 @@ static void settle_part(struct settling *s, const char *const *tokens, size_t le
 }
 
 static enum sluice_code settle(struct sluice *s, const char *queue, const char *verb,
-                               const char *const *tokens, size_t len, struct settling *what,
+                               const char *const *tokens, size_t len, struct remote_settle *what,
                                struct sluice_outcome *outcomes)
 {
     what->remote = remote_of(s);
@@ -354,14 +354,14 @@ static enum sluice_code settle(struct sluice *s, const char *queue, const char *
     return what->code;
 }
 
-enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct later_settle *what,
+enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct async_settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
-    static const char *const verbs[] = {[LATER_ACK] = "/ack",
-                                        [LATER_FAIL] = "/fail",
-                                        [LATER_RELEASE] = "/release",
-                                        [LATER_RENEW] = "/renew"};
-    struct settling settling = {
+    static const char *const verbs[] = {[ASYNC_ACK] = "/ack",
+                                        [ASYNC_FAIL] = "/fail",
+                                        [ASYNC_RELEASE] = "/release",
+                                        [ASYNC_RENEW] = "/renew"};
+    struct remote_settle settling = {
         .wait_ms = what->wait_ms, .reason = what->reason, .request = what->request, .error = error};
     return settle(s, queue, verbs[what->kind], what->tokens, what->len, &settling, outcomes);
 }
@@ -369,7 +369,7 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
 enum sluice_code remote_ack(struct sluice *s, const char *queue, const char *const *tokens,
                             size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
 {
-    struct settling what = {.error = error};
+    struct remote_settle what = {.error = error};
     return settle(s, queue, "/ack", tokens, len, &what, outcomes);
 }
 
@@ -377,7 +377,7 @@ enum sluice_code remote_fail(struct sluice *s, const char *queue, const char *co
                              size_t len, const char *reason, struct sluice_outcome *outcomes,
                              struct sluice_error *error)
 {
-    struct settling what = {.reason = reason, .error = error};
+    struct remote_settle what = {.reason = reason, .error = error};
     return settle(s, queue, "/fail", tokens, len, &what, outcomes);
 }
 
@@ -385,7 +385,7 @@ enum sluice_code remote_release(struct sluice *s, const char *queue, const char 
                                 size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
                                 struct sluice_error *error)
 {
-    struct settling what = {.wait_ms = delay_ms, .error = error};
+    struct remote_settle what = {.wait_ms = delay_ms, .error = error};
     return settle(s, queue, "/release", tokens, len, &what, outcomes);
 }
 
@@ -393,6 +393,6 @@ enum sluice_code remote_renew(struct sluice *s, const char *queue, const char *c
                               size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
                               struct sluice_error *error)
 {
-    struct settling what = {.wait_ms = visibility_ms, .error = error};
+    struct remote_settle what = {.wait_ms = visibility_ms, .error = error};
     return settle(s, queue, "/renew", tokens, len, &what, outcomes);
 }

@@ -18,7 +18,7 @@
 
 // A message on its way. A large body is uploaded once, to the shard that is to have the message;
 // every try to send it goes there.
-struct parcel {
+struct outgoing {
     const struct sluice_send *message;
     uint32_t shard;
     struct upload *upload; // NULL: the body travels in the entry
@@ -28,7 +28,7 @@ struct parcel {
 // Messages of one call that go to the same shard.
 struct sending {
     struct open_queue *queue;
-    const struct parcel *parcels;
+    const struct outgoing *outgoing;
     struct request_id request;
     struct sluice_sent *sent; // may be NULL
     struct sluice_error *error;
@@ -115,8 +115,8 @@ static void note_refusal(struct sending *s, size_t index, enum sluice_code code,
     s->code = code;
     if (reason == REASON_TOO_LARGE)
         refuse_large(s->error, s->queue,
-                     s->parcels ? s->parcels[index].message->body_len
-                                : op_body_len(s->concluded, index));
+                     s->outgoing ? s->outgoing[index].message->body_len
+                                 : op_body_len(s->concluded, index));
     else if (reason != REASON_NONE)
         (void)refuse_reason(s->error, reason, s->queue->row.name);
 }
@@ -149,7 +149,7 @@ static void note_failure(struct sending *s, enum sluice_code code)
 }
 
 // What became of the op that was filled. A queue that is known to be gone is looked up again.
-static void conclude(struct sending *s, uint32_t shard, enum err err, const struct desk_answer *a)
+static void conclude(struct sending *s, uint32_t shard, enum err err, const struct runner_answer *a)
 {
     struct result result;
     struct sluice_error *error = s->code ? NULL : s->error;
@@ -165,14 +165,14 @@ static void conclude(struct sending *s, uint32_t shard, enum err err, const stru
     }
 }
 
-struct memory {
+struct sent_row {
     struct op op;
     bool has;
 };
 
 static void look_for_answer(void *ctx, const struct machine *m, int64_t now)
 {
-    struct memory *memory = ctx;
+    struct sent_row *memory = ctx;
     struct op_result result;
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, SIZE_MAX);
@@ -181,10 +181,10 @@ static void look_for_answer(void *ctx, const struct machine *m, int64_t now)
 }
 
 // Is there an answer to this op that it would get again?
-static bool is_remembered(struct desk *d, struct op op)
+static bool is_remembered(struct shard_runner *d, struct op op)
 {
-    struct memory memory = {.op = op};
-    desk_look(d, look_for_answer, &memory);
+    struct sent_row memory = {.op = op};
+    runner_inspect(d, look_for_answer, &memory);
     return memory.has;
 }
 
@@ -192,20 +192,20 @@ static bool is_remembered(struct desk *d, struct op op)
 static void flush(struct sending *s, uint32_t shard)
 {
     if (s->count == 0) return;
-    struct desk *d;
+    struct shard_runner *d;
     send_end(&s->payload, 0, s->count);
-    enum sluice_code code = queue_work_desk(s->queue, shard, &d, s->code ? NULL : s->error);
+    enum sluice_code code = queue_work_runner(s->queue, shard, &d, s->code ? NULL : s->error);
     if (code) {
         note_failure(s, code);
     } else {
-        struct desk_answer answer;
-        desk_answer_init(&answer);
+        struct runner_answer answer;
+        runner_answer_init(&answer);
         struct op op = {OP_SEND, buf_bytes(&s->payload)};
-        enum err err = desk_do(d, op, &answer);
+        enum err err = runner_do(d, op, &answer);
         s->refused = false;
         conclude(s, shard, err, &answer);
         if (s->refused && is_remembered(d, op)) s->remembered = true;
-        desk_answer_done(&answer);
+        runner_answer_done(&answer);
     }
     buf_clear(&s->payload);
     s->count = 0;
@@ -213,8 +213,8 @@ static void flush(struct sending *s, uint32_t shard)
 
 static void add(struct sending *s, size_t index, struct bytes headers)
 {
-    const struct parcel *parcel = &s->parcels[index];
-    const struct sluice_send *m = parcel->message;
+    const struct outgoing *outgoing = &s->outgoing[index];
+    const struct sluice_send *m = outgoing->message;
     if (s->count == 0) {
         struct request_id id = request_part(s->request.bytes, s->op_number++);
         send_begin(&s->payload, &id);
@@ -230,9 +230,9 @@ static void add(struct sending *s, size_t index, struct bytes headers)
                                   : m->delay_ms > 0 ? WHEN_DELAY
                                                     : WHEN_NOW,
                           .when_ms = m->due > 0 ? m->due : m->delay_ms};
-    if (parcel->upload) {
+    if (outgoing->upload) {
         out.body = BYTES_EMPTY;
-        out.reference = upload_reference(parcel->upload, m->body_len);
+        out.reference = upload_reference(outgoing->upload, m->body_len);
     }
     send_add(&s->payload, &out);
     s->members[s->count++] = index;
@@ -241,7 +241,7 @@ static void add(struct sending *s, size_t index, struct bytes headers)
 // It was too large to be uploaded.
 static bool note_refused(struct sending *s, size_t index)
 {
-    enum reason reason = s->parcels[index].refused;
+    enum reason reason = s->outgoing[index].refused;
     if (reason == REASON_NONE) return false;
     enum sluice_code code = (enum sluice_code)reason_err(reason);
     note_refusal(s, index, code, reason);
@@ -250,7 +250,7 @@ static bool note_refused(struct sending *s, size_t index)
 }
 
 // Where an op ends is the same whichever way a call goes: its ops' request ids follow from it.
-static bool is_full(const struct sending *s, const struct parcel *p, size_t headers_len)
+static bool is_full(const struct sending *s, const struct outgoing *p, size_t headers_len)
 {
     size_t need = (p->upload ? 0 : p->message->body_len) + headers_len + 4096;
     return s->count == SEND_COUNT_MAX || s->payload.len + need > OP_BYTES_MAX;
@@ -261,7 +261,7 @@ static void send_shard(struct sending *s, uint32_t shard, size_t len)
     CLEANUP(buf_done) struct buf headers;
     buf_init(&headers, MESSAGE_HEADERS_MAX);
     for (size_t i = 0; i < len; i++) {
-        const struct parcel *p = &s->parcels[i];
+        const struct outgoing *p = &s->outgoing[i];
         if (p->shard != shard || note_refused(s, i)) continue;
         buf_clear(&headers);
         (void)put_headers(p->message, &headers, NULL); // checked before
@@ -294,23 +294,23 @@ static void look_at_size(void *ctx, const struct machine *m, int64_t now)
 }
 
 // Refused before it was carried to the store, if the configuration as of now says so.
-static bool is_too_large(struct open_queue *q, const struct parcel *p)
+static bool is_too_large(struct open_queue *q, const struct outgoing *p)
 {
-    struct desk *d;
+    struct shard_runner *d;
     uint64_t max = 0;
-    if (queue_desk(q, p->shard, &d, NULL)) return false;
-    desk_look(d, look_at_size, &max);
-    if (p->message->body_len <= max || desk_sync(d)) return false;
-    desk_look(d, look_at_size, &max);
+    if (queue_runner(q, p->shard, &d, NULL)) return false;
+    runner_inspect(d, look_at_size, &max);
+    if (p->message->body_len <= max || runner_sync(d)) return false;
+    runner_inspect(d, look_at_size, &max);
     return p->message->body_len > max;
 }
 
-static void upload_bodies(struct open_queue *q, struct parcel *parcels, size_t len)
+static void upload_bodies(struct open_queue *q, struct outgoing *outgoing, size_t len)
 {
     struct upload_job *jobs = NULL;
     size_t count = 0;
     for (size_t i = 0; i < len; i++) {
-        struct parcel *p = &parcels[i];
+        struct outgoing *p = &outgoing[i];
         if (p->upload || p->message->body_len <= BODY_INLINE_MAX) continue;
         if (!jobs) jobs = memory_zeroed(len - i, sizeof *jobs);
         p->upload = NEW(struct upload);
@@ -329,7 +329,7 @@ static enum sluice_code note_uploads(struct sending *s, size_t len)
 {
     const struct upload *bad = NULL;
     for (size_t i = 0; i < len && !bad; i++)
-        if (s->parcels[i].upload && s->parcels[i].upload->err) bad = s->parcels[i].upload;
+        if (s->outgoing[i].upload && s->outgoing[i].upload->err) bad = s->outgoing[i].upload;
     if (!bad) return SLUICE_OK;
     enum sluice_code code = refuse_why(s->error, bad->err, s->queue->row.name, bad->why);
     for (size_t i = 0; s->sent && i < len; i++)
@@ -338,30 +338,30 @@ static enum sluice_code note_uploads(struct sending *s, size_t len)
 }
 
 // What was refused for certain, or known already, leaves a body that nobody refers to.
-static void free_parcels(struct open_queue *q, struct parcel *parcels, size_t len,
-                         const struct sluice_sent *sent)
+static void free_outgoing(struct open_queue *q, struct outgoing *outgoing, size_t len,
+                          const struct sluice_sent *sent)
 {
     for (size_t i = 0; i < len; i++) {
-        struct parcel *p = &parcels[i];
+        struct outgoing *p = &outgoing[i];
         if (!p->upload) continue;
         bool unwanted = sent[i].duplicate || (sent[i].code && sent[i].code != SLUICE_UNKNOWN);
         if (unwanted) upload_forget(q, p->shard, p->upload);
         memory_free(p->upload);
     }
-    memory_free(parcels);
+    memory_free(outgoing);
 }
 
 // One pass: every message is taken or refused. *remembered: some refusal is the answer to its
 // request id for good; the others may be asked for again.
-static enum sluice_code send_once(struct open_queue *q, struct parcel *parcels, size_t len,
+static enum sluice_code send_once(struct open_queue *q, struct outgoing *outgoing, size_t len,
                                   const struct request_id *request, struct sluice_sent *sent,
                                   bool *remembered, struct sluice_error *error)
 {
     struct sending sending = {
-        .queue = q, .parcels = parcels, .request = *request, .sent = sent, .error = error};
+        .queue = q, .outgoing = outgoing, .request = *request, .sent = sent, .error = error};
     for (size_t i = 0; i < len; i++)
-        if (!parcels[i].upload) parcels[i].shard = shard_of(q, parcels[i].message, request, i);
-    upload_bodies(q, parcels, len);
+        if (!outgoing[i].upload) outgoing[i].shard = shard_of(q, outgoing[i].message, request, i);
+    upload_bodies(q, outgoing, len);
     enum sluice_code code = note_uploads(&sending, len);
     if (code) return code;
     sending.members = memory_zeroed(len < SEND_COUNT_MAX ? len : SEND_COUNT_MAX, sizeof(size_t));
@@ -388,9 +388,9 @@ static bool waits_for_room(struct open_queue *q)
 // answer was lost. So every try has the request id of the one before, which brings what was taken
 // then; unless a refusal is remembered, too. Then those that were refused go on with another id,
 // which follows from the first.
-struct trip {
+struct send_attempts {
     struct open_queue *queue; // held
-    struct parcel *parcels;
+    struct outgoing *outgoing;
     size_t len;
     struct sluice_sent *sent;
     struct sluice_error *error;
@@ -401,76 +401,79 @@ struct trip {
     size_t rest_len;
 };
 
-static struct trip *trip_new(struct open_queue *q, const struct sluice_send *messages, size_t len,
-                             const struct request_id *id, struct sluice_sent *sent,
-                             struct sluice_error *error)
+static struct send_attempts *send_attempts_new(struct open_queue *q,
+                                               const struct sluice_send *messages, size_t len,
+                                               const struct request_id *id,
+                                               struct sluice_sent *sent, struct sluice_error *error)
 {
-    struct trip *t = NEW(struct trip);
-    *t = (struct trip){
+    struct send_attempts *t = NEW(struct send_attempts);
+    *t = (struct send_attempts){
         .queue = q, .len = len, .sent = sent, .error = error, .first = *id, .id = *id};
-    t->parcels = memory_zeroed(len, sizeof *t->parcels);
+    t->outgoing = memory_zeroed(len, sizeof *t->outgoing);
     t->rest = memory_zeroed(len, sizeof *t->rest);
     t->rest_len = len;
     for (size_t i = 0; i < len; i++) {
-        t->parcels[i].message = &messages[i];
+        t->outgoing[i].message = &messages[i];
         t->rest[i] = i;
     }
     return t;
 }
 
-static enum sluice_code trip_try(struct trip *t)
+static enum sluice_code send_attempts_try(struct send_attempts *t)
 {
     size_t len = t->rest_len;
-    struct parcel *parcels = memory_zeroed(len, sizeof *parcels);
+    struct outgoing *outgoing = memory_zeroed(len, sizeof *outgoing);
     struct sluice_sent *sent = memory_zeroed(len, sizeof *sent);
     for (size_t i = 0; i < len; i++)
-        parcels[i] = t->parcels[t->rest[i]];
+        outgoing[i] = t->outgoing[t->rest[i]];
     enum sluice_code code =
-        send_once(t->queue, parcels, len, &t->id, sent, &t->remembered, t->error);
+        send_once(t->queue, outgoing, len, &t->id, sent, &t->remembered, t->error);
     for (size_t i = 0; i < len; i++) {
-        t->parcels[t->rest[i]] = parcels[i]; // it may have been uploaded
+        t->outgoing[t->rest[i]] = outgoing[i]; // it may have been uploaded
         t->sent[t->rest[i]] = sent[i];
     }
-    memory_free(parcels);
+    memory_free(outgoing);
     memory_free(sent);
     return code;
 }
 
-#define TRIP_PART (UINT64_C(1) << 63) // ids of later tries; the ops of a try are under it
+#define ATTEMPT_PART (UINT64_C(1) << 63) // ids of later tries; the ops of a try are under it
 
-enum sluice_code trip_again(struct trip *t)
+enum sluice_code send_attempts_again(struct send_attempts *t)
 {
     size_t refused = 0;
-    if (!t->remembered) return trip_try(t);
+    if (!t->remembered) return send_attempts_try(t);
     for (size_t i = 0; i < t->rest_len; i++)
         if (t->sent[t->rest[i]].code == SLUICE_LIMIT) t->rest[refused++] = t->rest[i];
     t->rest_len = refused;
-    t->id = request_part(t->first.bytes, TRIP_PART + ++t->ids);
-    return trip_try(t);
+    t->id = request_part(t->first.bytes, ATTEMPT_PART + ++t->ids);
+    return send_attempts_try(t);
 }
 
-struct trip *trip_resume(struct sluice *s, const char *queue, const struct sluice_send *messages,
-                         size_t len, const struct sluice_request *request, struct sluice_sent *sent,
-                         struct sluice_error *error)
+struct send_attempts *send_attempts_resume(struct sluice *s, const char *queue,
+                                           const struct sluice_send *messages, size_t len,
+                                           const struct sluice_request *request,
+                                           struct sluice_sent *sent, struct sluice_error *error)
 {
     struct open_queue *q;
     struct request_id id;
     if (queue_get(s, queue, &q, error)) return NULL;
     memcpy(id.bytes, request->bytes, sizeof id.bytes);
-    struct trip *t = trip_new(q, messages, len, &id, sent, error);
+    struct send_attempts *t = send_attempts_new(q, messages, len, &id, sent, error);
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
     send_begin(&payload, &id);
     for (uint32_t i = 0; !t->remembered && i < q->row.birth.shards; i++) {
-        struct desk *d = desk_if_open(q, i);
+        struct shard_runner *d = runner_if_open(q, i);
         t->remembered = d && is_remembered(d, (struct op){OP_SEND, buf_bytes(&payload)});
     }
     return t;
 }
 
-enum sluice_code trip_begin(struct sluice *s, const char *queue, const struct sluice_send *messages,
-                            size_t len, const struct sluice_request *request,
-                            struct sluice_sent *sent, struct sluice_error *error, struct trip **out)
+enum sluice_code send_attempts_begin(struct sluice *s, const char *queue,
+                                     const struct sluice_send *messages, size_t len,
+                                     const struct sluice_request *request, struct sluice_sent *sent,
+                                     struct sluice_error *error, struct send_attempts **out)
 {
     struct open_queue *q;
     struct request_id id;
@@ -485,12 +488,12 @@ enum sluice_code trip_begin(struct sluice *s, const char *queue, const struct sl
     }
     entropy_fill(id.bytes, sizeof id.bytes);
     if (request) memcpy(id.bytes, request->bytes, sizeof id.bytes);
-    struct trip *t = trip_new(q, messages, len, &id, sent, error);
-    code = trip_try(t);
+    struct send_attempts *t = send_attempts_new(q, messages, len, &id, sent, error);
+    code = send_attempts_try(t);
     if (code == SLUICE_LIMIT && waits_for_room(q))
         *out = t;
     else
-        trip_end(t);
+        send_attempts_end(t);
     return code;
 }
 
@@ -504,20 +507,20 @@ static void look_for_plenty(void *ctx, const struct machine *m, int64_t now)
     *(bool *)ctx = *(bool *)ctx && capacity > held && capacity - held > PLENTY;
 }
 
-bool trip_saw_plenty(const struct trip *t)
+bool send_attempts_saw_plenty(const struct send_attempts *t)
 {
     bool plenty = true;
     for (uint32_t i = 0; i < t->queue->row.birth.shards; i++) {
-        struct desk *d = desk_if_open(t->queue, i);
-        if (d) desk_look(d, look_for_plenty, &plenty);
+        struct shard_runner *d = runner_if_open(t->queue, i);
+        if (d) runner_inspect(d, look_for_plenty, &plenty);
     }
     return plenty;
 }
 
-void trip_end(struct trip *t)
+void send_attempts_end(struct send_attempts *t)
 {
     if (!t) return;
-    free_parcels(t->queue, t->parcels, t->len, t->sent);
+    free_outgoing(t->queue, t->outgoing, t->len, t->sent);
     queue_let_go(&t->queue);
     memory_free(t->rest);
     memory_free(t);
@@ -528,17 +531,18 @@ enum sluice_code direct_send(struct sluice *s, const char *queue,
                              const struct sluice_request *request, struct sluice_sent *sent,
                              struct sluice_error *error)
 {
-    struct trip *trip;
+    struct send_attempts *attempts;
     struct sluice_sent *rows = sent ? sent : memory_zeroed(len + 1, sizeof *rows);
-    enum sluice_code code = trip_begin(s, queue, messages, len, request, rows, error, &trip);
+    enum sluice_code code =
+        send_attempts_begin(s, queue, messages, len, request, rows, error, &attempts);
     int64_t give_up = clock_boot_ms() + store_patience_ms(s->store, s->timeout_ms);
-    struct timespec nap = {.tv_nsec = ROOM_NAP_MIN_MS * 1000000};
-    while (trip && code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
+    struct timespec nap = {.tv_nsec = FULL_NAP_MIN_MS * 1000000};
+    while (attempts && code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
         (void)nanosleep(&nap, NULL);
-        if (nap.tv_nsec < ROOM_NAP_MAX_MS * 1000000) nap.tv_nsec *= 2;
-        code = trip_again(trip);
+        if (nap.tv_nsec < FULL_NAP_MAX_MS * 1000000) nap.tv_nsec *= 2;
+        code = send_attempts_again(attempts);
     }
-    trip_end(trip);
+    send_attempts_end(attempts);
     if (!sent) memory_free(rows);
     return code;
 }
@@ -561,17 +565,17 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
         bytes += messages[i].body_len + messages[i].headers_len * 64 + 512;
         if (bytes > OP_BYTES_MAX || shard_of(q, &messages[i], &id, i) != *shard) return false;
     }
-    struct parcel *parcels = memory_zeroed(len, sizeof *parcels);
-    struct sending sending = {.queue = q, .parcels = parcels, .request = id};
+    struct outgoing *outgoing = memory_zeroed(len, sizeof *outgoing);
+    struct sending sending = {.queue = q, .outgoing = outgoing, .request = id};
     sending.members = memory_zeroed(len, sizeof *sending.members);
     buf_init(&sending.payload, JOURNAL_OP_MAX);
     CLEANUP(buf_done) struct buf headers;
     buf_init(&headers, MESSAGE_HEADERS_MAX);
     for (size_t i = 0; i < len; i++) {
-        parcels[i].message = &messages[i];
+        outgoing[i].message = &messages[i];
         buf_clear(&headers);
-        (void)put_headers(&messages[i], &headers, NULL);                 // checked before
-        if (i > 0 && is_full(&sending, &parcels[i], headers.len)) break; // one more op, then
+        (void)put_headers(&messages[i], &headers, NULL);                  // checked before
+        if (i > 0 && is_full(&sending, &outgoing[i], headers.len)) break; // one more op, then
         add(&sending, i, buf_bytes(&headers));
     }
     bool one = sending.count == len;
@@ -580,13 +584,13 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
     if (fits) buf_put(payload, buf_bytes(&sending.payload));
     buf_done(&sending.payload);
     memory_free(sending.members);
-    memory_free(parcels);
+    memory_free(outgoing);
     return fits;
 }
 
 enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, struct bytes op, size_t len,
-                                enum err err, const struct desk_answer *a, struct sluice_sent *sent,
-                                struct sluice_error *error)
+                                enum err err, const struct runner_answer *a,
+                                struct sluice_sent *sent, struct sluice_error *error)
 {
     struct sending s = {
         .queue = q, .concluded = op, .sent = sent, .error = error, .count = (uint32_t)len};

@@ -5,19 +5,19 @@
 #include "api/inside.h"
 #include "api/transport.h"
 
-static void tell(struct open_queue *q, tally_fn *each, void *ctx)
+static void tell(struct open_queue *q, counters_fn *each, void *ctx)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
-        struct tally t = {0};
-        struct desk *d = desk_if_open(q, i);
+        struct handle_counters t = {0};
+        struct shard_runner *d = runner_if_open(q, i);
         if (!d) continue;
-        desk_tally(d, &t.shard);
-        t.waiting = desk_waiting(d);
+        runner_counters(d, &t.shard);
+        t.waiting = runner_waiting(d);
         each(ctx, q->row.name, &t);
     }
 }
 
-void tally_each(struct sluice *s, tally_fn *each, void *ctx)
+void counters_each(struct sluice *s, counters_fn *each, void *ctx)
 {
     if (s->calls != &direct_transport) return;
     struct open_queue **queues; // held, not locked: whoever leaves a desk calls others back
@@ -27,21 +27,21 @@ void tally_each(struct sluice *s, tally_fn *each, void *ctx)
     queues_let_go(queues, len);
 }
 
-void tally_totals(const struct sluice *s, struct tally_totals *to)
+void counters_totals(const struct sluice *s, struct counters_totals *to)
 {
-    *to = (struct tally_totals){0};
+    *to = (struct counters_totals){0};
     if (s->calls != &direct_transport) return;
     to->others = atomic_load_explicit(&s->totals.others, memory_order_relaxed);
     histogram_read(&s->totals.ops, &to->ops);
 }
 
-void tally_store(const struct sluice *s, struct meter_snapshot *to)
+void counters_store(const struct sluice *s, struct meter_snapshot *to)
 {
     *to = (struct meter_snapshot){0};
     if (s->calls == &direct_transport) store_meter_read(s->store, to);
 }
 
-void tally_watch(struct sluice *s, int64_t slow_ms, meter_slow_fn *slow, void *ctx)
+void counters_watch(struct sluice *s, int64_t slow_ms, meter_slow_fn *slow, void *ctx)
 {
     if (s->calls == &direct_transport) store_meter_watch(s->store, slow_ms, slow, ctx);
 }

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct crew {
+struct parallel_run {
     _Atomic size_t next;
     size_t count;
     void (*work)(void *ctx, size_t i);
@@ -15,7 +15,7 @@ struct crew {
 
 static void *labour(void *arg)
 {
-    struct crew *c = arg;
+    struct parallel_run *c = arg;
     size_t i;
     while ((i = atomic_fetch_add(&c->next, 1)) < c->count)
         c->work(c->ctx, i);
@@ -24,13 +24,13 @@ static void *labour(void *arg)
 
 void together(size_t count, void (*work)(void *ctx, size_t i), void *ctx)
 {
-    struct crew crew = {.count = count, .work = work, .ctx = ctx};
+    struct parallel_run pool = {.count = count, .work = work, .ctx = ctx};
     pthread_t threads[TOGETHER_MAX - 1];
     size_t started = 0;
     while (started + 1 < count && started < TOGETHER_MAX - 1 &&
-           pthread_create(&threads[started], NULL, labour, &crew) == 0)
+           pthread_create(&threads[started], NULL, labour, &pool) == 0)
         started++;
-    (void)labour(&crew);
+    (void)labour(&pool);
     for (size_t i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
 }

@@ -5,22 +5,24 @@
 
 #include "api/inside.h"
 
-struct trip;
+struct send_attempts;
 
-#define ROOM_NAP_MIN_MS 5 // between two tries
-#define ROOM_NAP_MAX_MS 200
+#define FULL_NAP_MIN_MS 5 // between two tries
+#define FULL_NAP_MAX_MS 200
 
 // The first try. SLUICE_LIMIT with a trip: there was no room, and it is worth trying again; what is
 // lent to it is lent until its end. Without one that was all. sent has a row for each message.
-enum sluice_code trip_begin(struct sluice *s, const char *queue, const struct sluice_send *messages,
-                            size_t len, const struct sluice_request *request,
-                            struct sluice_sent *sent, struct sluice_error *error,
-                            struct trip **out);
+enum sluice_code send_attempts_begin(struct sluice *s, const char *queue,
+                                     const struct sluice_send *messages, size_t len,
+                                     const struct sluice_request *request, struct sluice_sent *sent,
+                                     struct sluice_error *error, struct send_attempts **out);
 // One whose first try was made elsewhere, as one op with that id: sent says what came of it. NULL:
 // the queue is gone, as error says.
-struct trip *trip_resume(struct sluice *s, const char *queue, const struct sluice_send *messages,
-                         size_t len, const struct sluice_request *request, struct sluice_sent *sent,
-                         struct sluice_error *error);
-enum sluice_code trip_again(struct trip *t); // SLUICE_LIMIT: still none
-bool trip_saw_plenty(const struct trip *t);  // of room, so that others need not be careful
-void trip_end(struct trip *t);               // NULL is fine
+struct send_attempts *send_attempts_resume(struct sluice *s, const char *queue,
+                                           const struct sluice_send *messages, size_t len,
+                                           const struct sluice_request *request,
+                                           struct sluice_sent *sent, struct sluice_error *error);
+enum sluice_code send_attempts_again(struct send_attempts *t); // SLUICE_LIMIT: still none
+bool send_attempts_saw_plenty(
+    const struct send_attempts *t);              // of room, so that others need not be careful
+void send_attempts_end(struct send_attempts *t); // NULL is fine

@@ -9,5 +9,5 @@ struct interval {
     int64_t hi;
 };
 
-#define TIME_NEVER INT64_MAX // later than any moment: "do not wake me"
-#define TIME_DAWN  INT64_MIN // earlier than any moment: "nothing is known"
+#define TIME_NEVER   INT64_MAX // later than any moment: "do not wake me"
+#define TIME_UNKNOWN INT64_MIN // earlier than any moment: "nothing is known"

@@ -16,7 +16,7 @@
 enum hold { FREE, HELD, TICKET, ENDED };
 
 // One for every message that is seen, so it is kept small.
-struct audit_book {
+struct audit_row {
     uint64_t key[2]; // of the message's id; both 0: an empty row
     int64_t until;   // what the last holder was promised
     uint32_t worker; // hash of its name
@@ -49,10 +49,10 @@ static uint64_t hash_text(const char *text, uint64_t seed)
     return h ^ h >> 32;
 }
 
-static struct audit_book *slot_of(struct audit_book *books, size_t cap, const uint64_t key[2])
+static struct audit_row *slot_of(struct audit_row *rows, size_t cap, const uint64_t key[2])
 {
     for (size_t i = key[0];; i++) {
-        struct audit_book *b = &books[i & (cap - 1)];
+        struct audit_row *b = &rows[i & (cap - 1)];
         bool empty = b->key[0] == 0 && b->key[1] == 0;
         if (empty || (b->key[0] == key[0] && b->key[1] == key[1])) return b;
     }
@@ -60,22 +60,22 @@ static struct audit_book *slot_of(struct audit_book *books, size_t cap, const ui
 
 static void grow(struct audit *a)
 {
-    size_t cap = a->books_cap ? a->books_cap * 2 : 1024;
-    struct audit_book *books = cli_alloc(cap * sizeof *books);
-    memset(books, 0, cap * sizeof *books);
-    for (size_t i = 0; i < a->books_cap; i++)
-        if (a->books[i].key[0] || a->books[i].key[1])
-            *slot_of(books, cap, a->books[i].key) = a->books[i];
-    free(a->books);
-    a->books = books;
-    a->books_cap = cap;
+    size_t cap = a->rows_cap ? a->rows_cap * 2 : 1024;
+    struct audit_row *rows = cli_alloc(cap * sizeof *rows);
+    memset(rows, 0, cap * sizeof *rows);
+    for (size_t i = 0; i < a->rows_cap; i++)
+        if (a->rows[i].key[0] || a->rows[i].key[1])
+            *slot_of(rows, cap, a->rows[i].key) = a->rows[i];
+    free(a->rows);
+    a->rows = rows;
+    a->rows_cap = cap;
 }
 
-static struct audit_book *book_of(struct audit *a, const char *message)
+static struct audit_row *book_of(struct audit *a, const char *message)
 {
     uint64_t key[2] = {hash_text(message, 0), hash_text(message, 1) | 1};
-    if (a->messages * 4 >= a->books_cap * 3) grow(a);
-    struct audit_book *b = slot_of(a->books, a->books_cap, key);
+    if (a->messages * 4 >= a->rows_cap * 3) grow(a);
+    struct audit_row *b = slot_of(a->rows, a->rows_cap, key);
     if (b->key[1] == 0) {
         b->key[0] = key[0];
         b->key[1] = key[1];
@@ -86,7 +86,7 @@ static struct audit_book *book_of(struct audit *a, const char *message)
 
 // ---- what an event means
 
-static void found(struct audit *a, struct audit_book *b, enum finding finding,
+static void found(struct audit *a, struct audit_row *b, enum finding finding,
                   const struct sluice_event *e)
 {
     if (b->found & 1 << finding) return;
@@ -98,7 +98,7 @@ static void found(struct audit *a, struct audit_book *b, enum finding finding,
     (void)snprintf(x->message, sizeof x->message, "%s", e->message);
 }
 
-static void on_grant(struct audit *a, struct audit_book *b, const struct sluice_event *e,
+static void on_grant(struct audit *a, struct audit_row *b, const struct sluice_event *e,
                      bool ticket)
 {
     uint32_t worker = (uint32_t)hash_text(e->worker, 2);
@@ -114,14 +114,14 @@ static void on_grant(struct audit *a, struct audit_book *b, const struct sluice_
     b->expired = false;
 }
 
-static void on_end_of_lock(struct audit *a, struct audit_book *b, bool expired)
+static void on_end_of_lock(struct audit *a, struct audit_row *b, bool expired)
 {
     a->expired += expired;
     if (b->hold != ENDED) b->hold = FREE;
     b->expired = expired;
 }
 
-static void on_outcome(struct audit *a, struct audit_book *b, const struct sluice_event *e,
+static void on_outcome(struct audit *a, struct audit_row *b, const struct sluice_event *e,
                        bool known)
 {
     bool processed = strcmp(e->status, "processed") == 0;
@@ -143,7 +143,7 @@ void audit_event(struct audit *a, const struct sluice_event *e)
     if (e->position > a->last) a->last = e->position;
     if (!*e->message) return;
     size_t before = a->messages;
-    struct audit_book *b = book_of(a, e->message);
+    struct audit_row *b = book_of(a, e->message);
     bool known = a->messages == before; // else what came before is no longer kept
     if (strcmp(e->type, "message-claimed") == 0) {
         on_grant(a, b, e, false);
@@ -173,6 +173,6 @@ bool audit_wrong(const struct audit *a)
 
 void audit_done(struct audit *a)
 {
-    free(a->books);
+    free(a->rows);
     *a = (struct audit){0};
 }

@@ -24,8 +24,8 @@ struct audit_example {
 
 // All zero to begin with.
 struct audit {
-    struct audit_book *books; // by message
-    size_t books_cap;         // a power of two
+    struct audit_row *rows; // by message
+    size_t rows_cap;        // a power of two
     size_t messages;
     uint64_t events;
     uint64_t claims;

@@ -99,9 +99,10 @@ void cli_say(const struct cli *cli, const char *format, ...) PRINTF(2, 3);
 struct sluice *cli_open(const struct cli *cli, int *status);
 // For what is to be kept: makes the directory, and the default one with its parents.
 struct sluice *cli_open_making(const struct cli *cli, int *status);
-// sluice_look at all of them; cli_look_free frees it.
-struct sluice_sight *cli_look(struct sluice *s, const struct sluice_names *names, unsigned what);
-void cli_look_free(struct sluice_sight *seen, size_t len);
+// sluice_queues_status at all of them; cli_look_free frees it.
+struct sluice_queue_status *cli_look(struct sluice *s, const struct sluice_names *names,
+                                     unsigned what);
+void cli_look_free(struct sluice_queue_status *seen, size_t len);
 // "NAME does not exist; did you mean NAMES?", when the queue is what is missing, else cli_fail.
 int cli_fail_queue(const struct cli *cli, struct sluice *s, const char *queue,
                    const struct sluice_error *error);

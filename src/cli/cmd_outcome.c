@@ -11,20 +11,20 @@
 #define TOKENS_BYTES_MAX ((size_t)64 << 20)
 #define HOURS_24         (INT64_C(24) * 3600 * 1000)
 
-struct tokens {
+struct token_input {
     const char **rows;
     size_t len;
     char *input; // what "-" brought
 };
 
-static void tokens_done(struct tokens *t)
+static void tokens_done(struct token_input *t)
 {
     free(t->rows);
     free(t->input);
 }
 
 // Each line of standard input is a token.
-static int read_input(const struct cli *cli, struct tokens *t)
+static int read_input(const struct cli *cli, struct token_input *t)
 {
     int status = 0;
     size_t len;
@@ -40,10 +40,10 @@ static int read_input(const struct cli *cli, struct tokens *t)
     return status;
 }
 
-static int read_tokens(const struct cli *cli, const struct arguments *args, struct tokens *t)
+static int read_tokens(const struct cli *cli, const struct arguments *args, struct token_input *t)
 {
     size_t given = args->words_len - 1;
-    *t = (struct tokens){0};
+    *t = (struct token_input){0};
     if (given == 1 && strcmp(args->words[1], "-") == 0) return read_input(cli, t);
     t->rows = cli_alloc(given * sizeof *t->rows);
     for (; t->len < given; t->len++)
@@ -90,7 +90,7 @@ static int print_refused(const struct cli *cli, const char *token, const struct 
 }
 
 static int print_outcomes(const struct cli *cli, struct sluice *s, const char *queue,
-                          const struct tokens *t, const struct sluice_outcome *rows,
+                          const struct token_input *t, const struct sluice_outcome *rows,
                           enum sluice_code code, const struct sluice_error *error)
 {
     int status = 0;
@@ -113,19 +113,19 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
 
 // ---- the four of them
 
-struct request {
+struct outcome_request {
     const char *reason;
     int64_t ms;
 };
 
-typedef enum sluice_code outcome_fn(struct sluice *s, const char *queue, const struct tokens *t,
-                                    const struct request *r, struct sluice_outcome *out,
-                                    struct sluice_error *error);
+typedef enum sluice_code outcome_fn(struct sluice *s, const char *queue,
+                                    const struct token_input *t, const struct outcome_request *r,
+                                    struct sluice_outcome *out, struct sluice_error *error);
 
 static int apply(const struct cli *cli, const struct arguments *args, outcome_fn *fn,
-                 const struct request *r)
+                 const struct outcome_request *r)
 {
-    struct tokens t;
+    struct token_input t;
     struct sluice_error error = {0};
     int status = read_tokens(cli, args, &t);
     struct sluice *s = status == 0 ? cli_open(cli, &status) : NULL;
@@ -141,30 +141,30 @@ static int apply(const struct cli *cli, const struct arguments *args, outcome_fn
     return status;
 }
 
-static enum sluice_code do_ack(struct sluice *s, const char *queue, const struct tokens *t,
-                               const struct request *r, struct sluice_outcome *out,
+static enum sluice_code do_ack(struct sluice *s, const char *queue, const struct token_input *t,
+                               const struct outcome_request *r, struct sluice_outcome *out,
                                struct sluice_error *error)
 {
     (void)r;
     return sluice_ack(s, queue, t->rows, t->len, out, error);
 }
 
-static enum sluice_code do_fail(struct sluice *s, const char *queue, const struct tokens *t,
-                                const struct request *r, struct sluice_outcome *out,
+static enum sluice_code do_fail(struct sluice *s, const char *queue, const struct token_input *t,
+                                const struct outcome_request *r, struct sluice_outcome *out,
                                 struct sluice_error *error)
 {
     return sluice_fail(s, queue, t->rows, t->len, r->reason, out, error);
 }
 
-static enum sluice_code do_release(struct sluice *s, const char *queue, const struct tokens *t,
-                                   const struct request *r, struct sluice_outcome *out,
+static enum sluice_code do_release(struct sluice *s, const char *queue, const struct token_input *t,
+                                   const struct outcome_request *r, struct sluice_outcome *out,
                                    struct sluice_error *error)
 {
     return sluice_release(s, queue, t->rows, t->len, r->ms, out, error);
 }
 
-static enum sluice_code do_renew(struct sluice *s, const char *queue, const struct tokens *t,
-                                 const struct request *r, struct sluice_outcome *out,
+static enum sluice_code do_renew(struct sluice *s, const char *queue, const struct token_input *t,
+                                 const struct outcome_request *r, struct sluice_outcome *out,
                                  struct sluice_error *error)
 {
     return sluice_renew(s, queue, t->rows, t->len, r->ms, out, error);
@@ -172,24 +172,24 @@ static enum sluice_code do_renew(struct sluice *s, const char *queue, const stru
 
 static int run_ack(const struct cli *cli, const struct arguments *args)
 {
-    return apply(cli, args, do_ack, &(struct request){0});
+    return apply(cli, args, do_ack, &(struct outcome_request){0});
 }
 
 static int run_fail(const struct cli *cli, const struct arguments *args)
 {
     const struct cli_value *reason = &args->options[0];
     return apply(cli, args, do_fail,
-                 &(struct request){.reason = reason->given ? *reason->texts : ""});
+                 &(struct outcome_request){.reason = reason->given ? *reason->texts : ""});
 }
 
 static int run_release(const struct cli *cli, const struct arguments *args)
 {
-    return apply(cli, args, do_release, &(struct request){.ms = args->options[0].number});
+    return apply(cli, args, do_release, &(struct outcome_request){.ms = args->options[0].number});
 }
 
 static int run_renew(const struct cli *cli, const struct arguments *args)
 {
-    return apply(cli, args, do_renew, &(struct request){.ms = args->options[0].number});
+    return apply(cli, args, do_renew, &(struct outcome_request){.ms = args->options[0].number});
 }
 
 #define OUTCOME_KEYS                                                                               \

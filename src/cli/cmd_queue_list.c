@@ -82,7 +82,7 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
                                         "FAILURE", ">RETRIES", ">SHARDS", "DEAD LETTERS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
-    struct sluice_sight *seen = cli_look(s, names, SLUICE_SEE_INFO);
+    struct sluice_queue_status *seen = cli_look(s, names, SLUICE_STATUS_INFO);
     for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
         enum sluice_code code = seen[i].error.code;
         if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile

@@ -52,7 +52,7 @@ static const struct cli_option options[] = {
     [CREATE] = {.name = "create", .help = "creates the queue, with defaults, when it is missing"},
 };
 
-enum sluice_code sending_batch(struct sending *sending, const struct sluice_send *messages,
+enum sluice_code sending_batch(struct send_input *sending, const struct sluice_send *messages,
                                size_t len, struct sluice_sent *sent, struct sluice_error *error)
 {
     struct sluice_request request = cli_request();
@@ -72,7 +72,7 @@ enum sluice_code sending_batch(struct sending *sending, const struct sluice_send
     return sending_batch(sending, messages, len, sent, error);
 }
 
-static int send_one(struct sending *sending, const void *body, size_t len)
+static int send_one(struct send_input *sending, const void *body, size_t len)
 {
     struct sluice_send message = sending->form;
     struct sluice_sent sent = {0};
@@ -158,7 +158,7 @@ static void form_done(struct sluice_send *form)
     free((struct sluice_header *)(uintptr_t)form->headers);
 }
 
-static int send_what_is_asked(struct sending *sending, const struct arguments *args)
+static int send_what_is_asked(struct send_input *sending, const struct arguments *args)
 {
     const struct cli_value *lines = &args->options[LINES];
     const char *body = args->words_len > 1 ? args->words[1] : "";
@@ -183,7 +183,7 @@ static int send_what_is_asked(struct sending *sending, const struct arguments *a
 
 static int run_send(const struct cli *cli, const struct arguments *args)
 {
-    struct sending sending = {
+    struct send_input sending = {
         .cli = cli, .queue = args->words[0], .create = args->options[CREATE].given};
     int status = read_form(cli, args, &sending.form);
     if (status == 0) status = send_what_is_asked(&sending, args);

@@ -81,7 +81,8 @@ static int print_queue(const struct cli *cli, struct sluice *s, const char *queu
     char *name = (char *)(uintptr_t)queue;
     int status = 0;
     struct sluice_names names = {.names = &name, .len = 1};
-    struct sluice_sight *seen = cli_look(s, &names, SLUICE_SEE_INFO | SLUICE_SEE_STATS);
+    struct sluice_queue_status *seen =
+        cli_look(s, &names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
     if (seen->error.code != SLUICE_OK)
         status = cli_fail_queue(cli, s, queue, &seen->error);
     else if (cli->json)
@@ -99,7 +100,7 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
                                         ">PROCESSED", ">DEAD",  ">OLDEST", "STATE"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
-    struct sluice_sight *seen = cli_look(s, names, SLUICE_SEE_INFO | SLUICE_SEE_STATS);
+    struct sluice_queue_status *seen = cli_look(s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
     for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
         const struct sluice_stats *v = &seen[i].stats;
         char text[TEXT_MAX];

@@ -157,9 +157,9 @@ static char **program_of(const struct arguments *args)
 
 // ---- while it runs
 
-struct watch {
-    struct pool *pool;
-    struct face *face;
+struct work_watch {
+    struct worker_pool *pool;
+    struct ui *ui;
     int signal_fd;
     int signals; // how many came
     int last;    // which
@@ -170,7 +170,7 @@ struct watch {
 
 // Programs have their grace, then a while to end, and what came of them is told to the store. One
 // that does not answer is not waited for without end: the locks run out by themselves.
-static void on_time(struct watch *w)
+static void on_time(struct work_watch *w)
 {
     int64_t now = work_now_ms();
     if (w->grace_end_ms > 0 && now >= w->grace_end_ms) {
@@ -184,7 +184,7 @@ static void on_time(struct watch *w)
     }
 }
 
-static void on_signal(struct watch *w)
+static void on_signal(struct work_watch *w)
 {
     struct signalfd_siginfo info;
     while (read(w->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -199,14 +199,14 @@ static void on_signal(struct watch *w)
         w->grace_end_ms = work_now_ms() + w->grace_ms;
         pool_order(w->pool, w->grace_ms > 0 ? WORK_NO_MORE : WORK_RETURN);
         if (busy > 0) // once it is true
-            face_say(w->face, "taking no more; %u to finish (a second signal stops them at once)",
-                     (unsigned)busy);
+            work_ui_say(w->ui, "taking no more; %u to finish (a second signal stops them at once)",
+                        (unsigned)busy);
     }
 }
 
-static int next_timeout(const struct watch *w)
+static int next_timeout(const struct work_watch *w)
 {
-    int period = face_period_ms(w->face);
+    int period = work_ui_period_ms(w->ui);
     int64_t end = w->grace_end_ms > 0 ? w->grace_end_ms : w->tell_end_ms;
     if (end == 0) return period;
     int64_t left = end - work_now_ms();
@@ -214,7 +214,7 @@ static int next_timeout(const struct watch *w)
     return period >= 0 && period < left ? period : (int)(left < 1000 ? left : 1000);
 }
 
-static void run_until_done(struct watch *w)
+static void run_until_done(struct work_watch *w)
 {
     for (;;) {
         struct pollfd fds[] = {{.fd = w->pool->done_fd, .events = POLLIN},
@@ -223,11 +223,11 @@ static void run_until_done(struct watch *w)
         if (fds[1].revents) on_signal(w);
         if (fds[0].revents) return;
         on_time(w);
-        face_draw(w->face);
+        work_ui_draw(w->ui);
     }
 }
 
-static int status_of(const struct cli *cli, const struct pool *p, const struct watch *w)
+static int status_of(const struct cli *cli, const struct worker_pool *p, const struct work_watch *w)
 {
     if (p->failure != SLUICE_OK) return cli_fail_as(cli, p->failure, "", "%s", p->problem);
     if (w->signals > 1) return 128 + w->last;
@@ -237,21 +237,21 @@ static int status_of(const struct cli *cli, const struct pool *p, const struct w
 
 static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms, int signal_fd)
 {
-    struct face face;
-    struct pool pool;
+    struct ui ui;
+    struct worker_pool pool;
     patience_rest(cli); // from here on it says itself what does not answer
-    face_init(&face, cli, o);
-    face_begin(&face, &pool);
+    work_ui_init(&ui, cli, o);
+    work_ui_begin(&ui, &pool);
     int why = pool_start(&pool, o);
     if (why != 0)
         return cli_fail_as(cli, SLUICE_LIMIT, "-c", "cannot start the worker's threads: %s",
                            strerror(why));
-    struct watch w = {.pool = &pool, .face = &face, .signal_fd = signal_fd, .grace_ms = grace_ms};
-    face_watch(&face);
+    struct work_watch w = {.pool = &pool, .ui = &ui, .signal_fd = signal_fd, .grace_ms = grace_ms};
+    work_ui_watch(&ui);
     run_until_done(&w);
-    face_rest(&face);
+    work_ui_rest(&ui);
     pool_join(&pool);
-    face_end(&face);
+    work_ui_end(&ui);
     return cli_end(cli, status_of(cli, &pool, &w));
 }
 

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-struct sending {
+struct send_input {
     const struct cli *cli;
     struct sluice *s;
     const char *queue;
@@ -14,7 +14,7 @@ struct sending {
 
 // Sends a batch. An answer that is unknown is asked again with the same request id, which cannot
 // send it twice. sent has a row each.
-enum sluice_code sending_batch(struct sending *sending, const struct sluice_send *messages,
+enum sluice_code sending_batch(struct send_input *sending, const struct sluice_send *messages,
                                size_t len, struct sluice_sent *sent, struct sluice_error *error);
 // Each line of the file ("-": standard input) is a message. Answers the exit status.
-int send_lines(struct sending *sending, const char *path);
+int send_lines(struct send_input *sending, const char *path);

@@ -17,8 +17,8 @@
 #define LINE_BYTES_MAX ((size_t)16 << 20)
 #define BATCH_MAX      8192
 
-struct lines {
-    struct sending *sending;
+struct line_reader {
+    struct send_input *sending;
     int fd;
     const char *name; // for a sentence
     char *data;       // what was read and is not sent
@@ -33,7 +33,7 @@ struct lines {
     uint64_t bytes_whole; // 0: not known
 };
 
-static int read_failed(const struct lines *l)
+static int read_failed(const struct line_reader *l)
 {
     return cli_fail_as(l->sending->cli, SLUICE_INVALID, "--lines",
                        "--lines: %s cannot be read: %s; %llu messages were sent", l->name,
@@ -41,7 +41,7 @@ static int read_failed(const struct lines *l)
 }
 
 // Reads until the piece is full or the file ends.
-static int fill(struct lines *l)
+static int fill(struct line_reader *l)
 {
     while (!l->ended && l->len < l->cap) {
         ssize_t n = read(l->fd, l->data + l->len, l->cap - l->len);
@@ -54,7 +54,7 @@ static int fill(struct lines *l)
 }
 
 // Which line was refused: those before it are sent.
-static int refused(struct lines *l, size_t len, struct sluice_error *error)
+static int refused(struct line_reader *l, size_t len, struct sluice_error *error)
 {
     size_t taken = 0, at = 0;
     for (size_t i = 0; i < len; i++) {
@@ -72,7 +72,7 @@ static int refused(struct lines *l, size_t len, struct sluice_error *error)
     return cli_fail(l->sending->cli, error);
 }
 
-static int send_batch(struct lines *l, size_t len)
+static int send_batch(struct line_reader *l, size_t len)
 {
     struct sluice_error error = {0};
     if (len == 0) return 0;
@@ -86,7 +86,7 @@ static int send_batch(struct lines *l, size_t len)
 }
 
 // Sends the whole lines of the piece; *used is how many bytes they took.
-static int send_piece(struct lines *l, size_t *used)
+static int send_piece(struct line_reader *l, size_t *used)
 {
     size_t at = 0, len = 0;
     int status = 0;
@@ -106,7 +106,7 @@ static int send_piece(struct lines *l, size_t *used)
     return status ? status : send_batch(l, len);
 }
 
-static int send_all(struct lines *l)
+static int send_all(struct line_reader *l)
 {
     for (;;) {
         size_t used = 0;
@@ -128,7 +128,7 @@ static int send_all(struct lines *l)
     }
 }
 
-static void say_tally(struct lines *l)
+static void print_counts(struct line_reader *l)
 {
     const struct cli *cli = l->sending->cli;
     int64_t elapsed = progress_elapsed_ms(&l->progress);
@@ -147,13 +147,13 @@ static void say_tally(struct lines *l)
             number_text(per_second, rate));
 }
 
-int send_lines(struct sending *sending, const char *path)
+int send_lines(struct send_input *sending, const char *path)
 {
     bool standard = strcmp(path, "-") == 0;
-    struct lines l = {.sending = sending,
-                      .name = standard ? "standard input" : path,
-                      .fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC),
-                      .cap = PIECE_BYTES};
+    struct line_reader l = {.sending = sending,
+                            .name = standard ? "standard input" : path,
+                            .fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC),
+                            .cap = PIECE_BYTES};
     struct stat about;
     if (l.fd < 0 || fstat(l.fd, &about) != 0) return read_failed(&l);
     if (S_ISREG(about.st_mode)) l.bytes_whole = (uint64_t)about.st_size;
@@ -163,7 +163,7 @@ int send_lines(struct sending *sending, const char *path)
     progress_begin(&l.progress, sending->cli, "sent", "messages");
     int status = send_all(&l);
     progress_end(&l.progress);
-    if (status == 0) say_tally(&l);
+    if (status == 0) print_counts(&l);
     if (!standard) (void)close(l.fd);
     free(l.data);
     free(l.batch);

@@ -30,7 +30,7 @@ struct watched {
     bool paused; // then
 };
 
-struct watch {
+struct stats_watch {
     const struct cli *cli;
     struct sluice *s;
     const char *only; // one queue, or NULL
@@ -43,7 +43,7 @@ struct watch {
     size_t page;  // how many lines of it there are
 };
 
-static struct watched *row_for(struct watch *w, const char *name)
+static struct watched *row_for(struct stats_watch *w, const char *name)
 {
     for (size_t i = 0; i < w->len; i++)
         if (strcmp(w->rows[i].name, name) == 0) return &w->rows[i];
@@ -78,7 +78,8 @@ static uint64_t rate(const struct watched *row, uint64_t now, uint64_t before)
     return ((now - before) * 1000 + (uint64_t)ms / 2) / (uint64_t)ms;
 }
 
-static void note_look(struct watch *w, const char *name, const struct sluice_sight *seen)
+static void note_look(struct stats_watch *w, const char *name,
+                      const struct sluice_queue_status *seen)
 {
     struct watched *row = row_for(w, name);
     row->looks[row->count++ % LOOKS] = (struct look){.stats = seen->stats, .at_ms = steady_ms()};
@@ -86,11 +87,12 @@ static void note_look(struct watch *w, const char *name, const struct sluice_sig
     row->paused = seen->info && seen->info->paused;
 }
 
-static enum sluice_code look_at(struct watch *w, const struct sluice_names *names,
+static enum sluice_code look_at(struct stats_watch *w, const struct sluice_names *names,
                                 struct sluice_error *error)
 {
     enum sluice_code code = SLUICE_OK;
-    struct sluice_sight *seen = cli_look(w->s, names, SLUICE_SEE_INFO | SLUICE_SEE_STATS);
+    struct sluice_queue_status *seen =
+        cli_look(w->s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
     for (size_t i = 0; code == SLUICE_OK && i < names->len; i++) {
         code = seen[i].error.code;
         if (code == SLUICE_OK) note_look(w, names->names[i], &seen[i]);
@@ -101,7 +103,7 @@ static enum sluice_code look_at(struct watch *w, const struct sluice_names *name
     return code;
 }
 
-static enum sluice_code look_around(struct watch *w, struct sluice_error *error)
+static enum sluice_code look_around(struct stats_watch *w, struct sluice_error *error)
 {
     for (size_t i = 0; i < w->len; i++)
         w->rows[i].seen = false;
@@ -165,7 +167,7 @@ static const char *const column_heads[COLUMNS] = {
 static const enum column expendable[] = {DOLLARS,   REQUESTS, WORKERS, SENT,  DONE,
                                          PROCESSED, DELAYED,  OLDEST,  LOCKED};
 
-static void add_cell(const struct watch *w, struct table *t, const struct watched *row,
+static void add_cell(const struct stats_watch *w, struct table *t, const struct watched *row,
                      enum column column)
 {
     const struct sluice_stats *v = &newest(row)->stats, *old = &earlier(row)->stats;
@@ -198,7 +200,7 @@ static void add_cell(const struct watch *w, struct table *t, const struct watche
 }
 
 // Without those that say nothing: a state when none is paused, the cost where nothing is charged.
-static void choose_columns(const struct watch *w, bool chosen[static COLUMNS])
+static void choose_columns(const struct stats_watch *w, bool chosen[static COLUMNS])
 {
     for (int c = 0; c < COLUMNS; c++)
         chosen[c] = c != STATE && c != REQUESTS && c != DOLLARS;
@@ -211,7 +213,7 @@ static void choose_columns(const struct watch *w, bool chosen[static COLUMNS])
     }
 }
 
-static struct table *make_table(const struct watch *w, const bool chosen[static COLUMNS],
+static struct table *make_table(const struct stats_watch *w, const bool chosen[static COLUMNS],
                                 const char *heads[static COLUMNS])
 {
     size_t len = 0;
@@ -225,7 +227,7 @@ static struct table *make_table(const struct watch *w, const bool chosen[static 
 }
 
 // As many columns as fit; *hidden: how many do not.
-static void put_queues(const struct watch *w, int width, FILE *out, size_t *hidden)
+static void put_queues(const struct stats_watch *w, int width, FILE *out, size_t *hidden)
 {
     bool chosen[COLUMNS];
     const char *heads[COLUMNS];
@@ -243,7 +245,7 @@ static void put_queues(const struct watch *w, int width, FILE *out, size_t *hidd
     table_free(t);
 }
 
-static void put_workers(const struct watch *w, FILE *out)
+static void put_workers(const struct stats_watch *w, FILE *out)
 {
     static const char *const heads[] = {"WORKER", ">LOCKS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
@@ -256,7 +258,7 @@ static void put_workers(const struct watch *w, FILE *out)
     table_free(t);
 }
 
-static void put_header(const struct watch *w, FILE *out)
+static void put_header(const struct stats_watch *w, FILE *out)
 {
     char clock[16];
     time_t now = time(NULL);
@@ -269,7 +271,7 @@ static void put_header(const struct watch *w, FILE *out)
 }
 
 // What is not on the screen, and how to see it.
-static void put_footer(const struct watch *w, size_t lines, size_t hidden, FILE *out)
+static void put_footer(const struct stats_watch *w, size_t lines, size_t hidden, FILE *out)
 {
     size_t last = w->first + w->page < lines ? w->first + w->page : lines;
     (void)fputs(dim(w->cli), out);
@@ -290,7 +292,7 @@ static const char *skip_lines(const char *text, const char *end, size_t lines)
     return text;
 }
 
-static size_t count_seen(const struct watch *w)
+static size_t count_seen(const struct stats_watch *w)
 {
     size_t seen = 0;
     for (size_t i = 0; i < w->len; i++)
@@ -300,7 +302,7 @@ static size_t count_seen(const struct watch *w)
 
 // The head stays, the list below it (queues, or the workers of one) is paged. All of it was
 // printed to text; here goes what fits.
-static void show(struct watch *w, const char *text, size_t len, size_t hidden, int rows)
+static void show(struct stats_watch *w, const char *text, size_t len, size_t hidden, int rows)
 {
     bool workers = w->only && w->workers_len > 0;
     size_t list = w->only ? w->workers_len : count_seen(w);
@@ -323,7 +325,7 @@ static void show(struct watch *w, const char *text, size_t len, size_t hidden, i
     free(shown);
 }
 
-static void draw(struct watch *w)
+static void draw(struct stats_watch *w)
 {
     struct screen_size size = screen_size();
     char *text = NULL;
@@ -341,7 +343,7 @@ static void draw(struct watch *w)
 }
 
 // False: it ends.
-static bool obey(struct watch *w, int key)
+static bool obey(struct stats_watch *w, int key)
 {
     size_t back = 0, on = 0;
     switch (key) {
@@ -383,7 +385,7 @@ static bool obey(struct watch *w, int key)
 }
 
 // Keys and resizes are answered at once, the next look comes when it is due. False: it is over.
-static bool wait_on_screen(struct watch *w, int interval_ms)
+static bool wait_on_screen(struct stats_watch *w, int interval_ms)
 {
     for (int64_t due = steady_ms() + interval_ms;;) {
         int64_t left = due - steady_ms();
@@ -406,7 +408,7 @@ static bool wait_on_screen(struct watch *w, int interval_ms)
 
 // ---- without a terminal
 
-static void print_cost(const struct watch *w, const struct sluice_stats *v)
+static void print_cost(const struct stats_watch *w, const struct sluice_stats *v)
 {
     char ratio[TEXT_MAX], day[TEXT_MAX];
     struct queue_cost c = queue_cost_of(v, w->prices);
@@ -416,7 +418,7 @@ static void print_cost(const struct watch *w, const struct sluice_stats *v)
     (void)putchar('\n');
 }
 
-static void print_lines(const struct watch *w)
+static void print_lines(const struct stats_watch *w)
 {
     for (size_t i = 0; i < w->len; i++) {
         const struct watched *row = &w->rows[i];
@@ -443,7 +445,7 @@ static void print_lines(const struct watch *w)
 int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms,
                 const struct prices *prices)
 {
-    struct watch w = {.cli = cli, .s = s, .only = queue, .prices = prices};
+    struct stats_watch w = {.cli = cli, .s = s, .only = queue, .prices = prices};
     w.workers = queue ? cli_alloc(WORKERS_MAX * sizeof *w.workers) : NULL;
     struct sluice_error error = {0};
     enum sluice_code code = look_around(&w, &error); // an error comes before the screen is taken

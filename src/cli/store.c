@@ -113,16 +113,17 @@ struct sluice *cli_open(const struct cli *cli, int *status)
     return open_url(cli, store_missing(cli) ? "mem:" : cli->store, status);
 }
 
-struct sluice_sight *cli_look(struct sluice *s, const struct sluice_names *names, unsigned what)
+struct sluice_queue_status *cli_look(struct sluice *s, const struct sluice_names *names,
+                                     unsigned what)
 {
-    struct sluice_sight *seen = cli_alloc((names->len + 1) * sizeof *seen);
-    sluice_look(s, (const char *const *)names->names, names->len, what, seen);
+    struct sluice_queue_status *seen = cli_alloc((names->len + 1) * sizeof *seen);
+    sluice_queues_status(s, (const char *const *)names->names, names->len, what, seen);
     return seen;
 }
 
-void cli_look_free(struct sluice_sight *seen, size_t len)
+void cli_look_free(struct sluice_queue_status *seen, size_t len)
 {
-    sluice_sights_done(seen, len);
+    sluice_queues_status_done(seen, len);
     free(seen);
 }
 

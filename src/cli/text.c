@@ -42,7 +42,7 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
 
 // ---- moments
 
-struct moment {
+struct calendar_time {
     struct tm tm;
     int64_t thousandths;
     bool local; // no zone was given
@@ -50,7 +50,7 @@ struct moment {
 };
 
 // "12:00", "12:00:05", "12:00:05.250"
-static bool take_clock(const char **text, struct moment *m)
+static bool take_clock(const char **text, struct calendar_time *m)
 {
     int hour, minute, used = 0;
     if (sscanf(*text, "%2d:%2d%n", &hour, &minute, &used) != 2 || used != 5) return false;
@@ -69,7 +69,7 @@ static bool take_clock(const char **text, struct moment *m)
 }
 
 // "", "Z", "+02:00"
-static bool take_zone(const char **text, struct moment *m)
+static bool take_zone(const char **text, struct calendar_time *m)
 {
     if (**text == '\0') {
         m->local = true;
@@ -89,7 +89,7 @@ static bool take_zone(const char **text, struct moment *m)
     return true;
 }
 
-static bool moment_parse(const char *text, struct moment *m)
+static bool moment_parse(const char *text, struct calendar_time *m)
 {
     int year, month, day, used = 0;
     if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || used != 10) return false;
@@ -109,7 +109,7 @@ static bool moment_parse(const char *text, struct moment *m)
 
 bool text_to_moment(const char *text, int64_t *out)
 {
-    struct moment m = {0};
+    struct calendar_time m = {0};
     if (text_to_number(text, out)) return *out > 0;
     if (!moment_parse(text, &m)) return false;
     int day = m.tm.tm_mday;

@@ -29,7 +29,7 @@ static const char *const state_names[] = {"", "running", "stopping", "settling"}
 
 // ---- the table
 
-static void wipe(struct face *f)
+static void wipe(struct ui *f)
 {
     if (f->drawn > 0) (void)fprintf(stderr, "\x1b[%dA\r\x1b[J", f->drawn);
     f->drawn = 0;
@@ -44,7 +44,7 @@ static bool same_place(void)
 }
 
 // Not behind what a program wrote without a newline.
-static void begin_line(struct face *f)
+static void begin_line(struct ui *f)
 {
     wipe(f);
     if (f->line_open && (f->line_is_error || same_place())) (void)fputc('\n', stderr);
@@ -57,7 +57,7 @@ static const char *end_word(enum work_end end)
     return end == END_DEAD ? "dead" : work_end_name(end);
 }
 
-static uint64_t total(const struct pool *p)
+static uint64_t total(const struct worker_pool *p)
 {
     uint64_t sum = 0;
     for (int i = 0; i < END_COUNT; i++)
@@ -66,7 +66,7 @@ static uint64_t total(const struct pool *p)
 }
 
 // Jobs per second over the last ten.
-static double rate(struct face *f, uint64_t now_total)
+static double rate(struct ui *f, uint64_t now_total)
 {
     int64_t now = steady_ms();
     while (now - f->sampled_ms >= 1000) {
@@ -99,9 +99,9 @@ static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns)
 }
 
 // Rows of those that run, oldest first as the slots come; how many lines were written.
-static int draw_rows(struct face *f, FILE *out, int rows_max, int columns)
+static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
 {
-    const struct pool *p = f->pool;
+    const struct worker_pool *p = f->pool;
     int64_t now = work_now_ms();
     int lines = 0;
     int left_out = 0;
@@ -123,7 +123,7 @@ static int draw_rows(struct face *f, FILE *out, int rows_max, int columns)
 }
 
 // How many wait, and how long that will take at the present rate.
-static void put_left(FILE *line, const struct pool *p, double per_second)
+static void put_left(FILE *line, const struct worker_pool *p, double per_second)
 {
     char count[TEXT_MAX], left[TEXT_MAX];
     if (!p->ready_known) return;
@@ -134,9 +134,9 @@ static void put_left(FILE *line, const struct pool *p, double per_second)
 }
 
 // What did not happen is not counted: the line is to fit.
-static void draw_head(struct face *f, FILE *out, int columns)
+static void draw_head(struct ui *f, FILE *out, int columns)
 {
-    const struct pool *p = f->pool;
+    const struct worker_pool *p = f->pool;
     char up[TEXT_MAX], *head = NULL;
     size_t len = 0;
     FILE *line = open_memstream(&head, &len);
@@ -156,7 +156,7 @@ static void draw_head(struct face *f, FILE *out, int columns)
     free(head);
 }
 
-static void draw(struct face *f)
+static void draw(struct ui *f)
 {
     struct winsize size = {0};
     (void)ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
@@ -166,7 +166,7 @@ static void draw(struct face *f)
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
     if (!out) return;
-    struct pool *p = f->pool;
+    struct worker_pool *p = f->pool;
     (void)pthread_mutex_lock(&p->lock);
     draw_head(f, out, columns);
     int lines = 1 + draw_rows(f, out, rows - ROWS_AROUND, columns);
@@ -181,12 +181,12 @@ static void draw(struct face *f)
     free(text);
 }
 
-void face_draw(struct face *f)
+void work_ui_draw(struct ui *f)
 {
     if (!f->live) return;
-    (void)pthread_mutex_lock(&f->pool->face_lock);
+    (void)pthread_mutex_lock(&f->pool->work_ui_lock);
     draw(f);
-    (void)pthread_mutex_unlock(&f->pool->face_lock);
+    (void)pthread_mutex_unlock(&f->pool->work_ui_lock);
 }
 
 // ---- what is left
@@ -195,8 +195,8 @@ void face_draw(struct face *f)
 // waiting.
 static void *gauge_main(void *ctx)
 {
-    struct face *f = ctx;
-    struct pool *p = f->pool;
+    struct ui *f = ctx;
+    struct worker_pool *p = f->pool;
     struct pollfd end = {.fd = f->gauge_fd, .events = POLLIN};
     do {
         struct sluice_stats stats;
@@ -209,14 +209,14 @@ static void *gauge_main(void *ctx)
     return NULL;
 }
 
-void face_watch(struct face *f)
+void work_ui_watch(struct ui *f)
 {
     if (!f->live) return;
     f->gauge_fd = eventfd(0, EFD_CLOEXEC);
     f->gauged = f->gauge_fd >= 0 && pthread_create(&f->gauge, NULL, gauge_main, f) == 0;
 }
 
-void face_rest(struct face *f)
+void work_ui_rest(struct ui *f)
 {
     uint64_t one = 1;
     if (!f->gauged) return;
@@ -228,7 +228,7 @@ void face_rest(struct face *f)
 
 // ---- what happens
 
-static void print_job_json(const struct face *f, const struct work_report *r)
+static void print_job_json(const struct ui *f, const struct work_report *r)
 {
     struct json *o = json_new();
     json_text(o, "type", "job");
@@ -247,7 +247,7 @@ static void print_job_json(const struct face *f, const struct work_report *r)
 
 static void on_ended(void *ctx, const struct work_report *r)
 {
-    struct face *f = ctx;
+    struct ui *f = ctx;
     if (f->cli->json) {
         print_job_json(f, r);
         return;
@@ -264,7 +264,7 @@ static void on_ended(void *ctx, const struct work_report *r)
 
 static void on_output(void *ctx, bool is_error, const char *text, size_t len)
 {
-    struct face *f = ctx;
+    struct ui *f = ctx;
     wipe(f);
     FILE *out = is_error ? stderr : stdout;
     (void)fwrite(text, 1, len, out);
@@ -276,7 +276,7 @@ static void on_output(void *ctx, bool is_error, const char *text, size_t len)
 
 static void on_trouble(void *ctx, const char *sentence)
 {
-    struct face *f = ctx;
+    struct ui *f = ctx;
     begin_line(f);
     if (f->cli->json) {
         struct json *o = json_new();
@@ -290,47 +290,47 @@ static void on_trouble(void *ctx, const char *sentence)
     if (f->live) draw(f);
 }
 
-void face_say(struct face *f, const char *format, ...)
+void work_ui_say(struct ui *f, const char *format, ...)
 {
     if (f->cli->quiet || f->cli->json) return;
-    (void)pthread_mutex_lock(&f->pool->face_lock);
+    (void)pthread_mutex_lock(&f->pool->work_ui_lock);
     begin_line(f);
     va_list list;
     va_start(list, format);
     vprint_line(stderr, format, list);
     va_end(list);
-    (void)pthread_mutex_unlock(&f->pool->face_lock);
+    (void)pthread_mutex_unlock(&f->pool->work_ui_lock);
 }
 
 // ---- its life
 
-void face_init(struct face *f, const struct cli *cli, struct work_options *o)
+void work_ui_init(struct ui *f, const struct cli *cli, struct work_options *o)
 {
     const char *term = getenv("TERM");
-    *f = (struct face){
+    *f = (struct ui){
         .cli = cli, .started_ms = steady_ms(), .sampled_ms = steady_ms(), .samples_len = 1};
     f->live =
         !cli->json && !cli->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     bool mixed = f->live ? isatty(STDOUT_FILENO) : !cli->json && !cli->quiet && same_place();
     o->spec.stdout_is_ours = !mixed;
     o->spec.stdout_fd = cli->json ? STDERR_FILENO : STDOUT_FILENO;
-    o->face =
-        (struct work_face){.ctx = f, .ended = on_ended, .output = on_output, .trouble = on_trouble};
+    o->ui =
+        (struct work_ui){.ctx = f, .ended = on_ended, .output = on_output, .trouble = on_trouble};
 }
 
-void face_begin(struct face *f, struct pool *p)
+void work_ui_begin(struct ui *f, struct worker_pool *p)
 {
     f->pool = p;
 }
 
-int face_period_ms(const struct face *f)
+int work_ui_period_ms(const struct ui *f)
 {
     return f->live ? DRAW_MS : -1;
 }
 
-void face_end(struct face *f)
+void work_ui_end(struct ui *f)
 {
-    const struct pool *p = f->pool;
+    const struct worker_pool *p = f->pool;
     begin_line(f);
     if (f->cli->json) {
         struct json *o = json_new();

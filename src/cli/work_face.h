@@ -8,9 +8,9 @@
 
 #define RATE_SECONDS 10
 
-struct face {
+struct ui {
     const struct cli *cli;
-    struct pool *pool;
+    struct worker_pool *pool;
     bool live;
     bool line_open;     // the last output did not end its line
     bool line_is_error; // ... of standard error
@@ -25,14 +25,14 @@ struct face {
 };
 
 // Decides how to show, and what becomes of the programs' standard output.
-void face_init(struct face *f, const struct cli *cli, struct work_options *o);
-void face_begin(struct face *f, struct pool *p); // before the first draw
+void work_ui_init(struct ui *f, const struct cli *cli, struct work_options *o);
+void work_ui_begin(struct ui *f, struct worker_pool *p); // before the first draw
 // Between the start of the pool and its end: keeps up with how many messages are left.
-void face_watch(struct face *f);
-void face_rest(struct face *f);
-int face_period_ms(const struct face *f); // how often to draw; -1: never
-void face_draw(struct face *f);
+void work_ui_watch(struct ui *f);
+void work_ui_rest(struct ui *f);
+int work_ui_period_ms(const struct ui *f); // how often to draw; -1: never
+void work_ui_draw(struct ui *f);
 // What the worker itself has to say, to people.
-void face_say(struct face *f, const char *format, ...) PRINTF(2, 3);
+void work_ui_say(struct ui *f, const char *format, ...) PRINTF(2, 3);
 // Takes the table away and prints the sums.
-void face_end(struct face *f);
+void work_ui_end(struct ui *f);

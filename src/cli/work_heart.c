@@ -20,7 +20,7 @@ static bool wants_renewal(const struct slot *s)
 }
 
 // Arms the timer for the next renewal; off when there is none.
-static void arm(struct pool *p)
+static void arm(struct worker_pool *p)
 {
     int64_t next = 0;
     for (uint32_t i = 0; i < p->options.jobs; i++) {
@@ -28,7 +28,7 @@ static void arm(struct pool *p)
         if (wants_renewal(s) && (next == 0 || s->renew_at_ms < next)) next = s->renew_at_ms;
     }
     struct itimerspec t = {.it_value = {.tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000}};
-    (void)timerfd_settime(p->heart_timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+    (void)timerfd_settime(p->heartbeat_timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
 struct round {
@@ -41,7 +41,7 @@ struct round {
 };
 
 // Those that are due, and those that soon will be: one entry for all of them.
-static void collect(struct pool *p, struct round *r, int64_t now)
+static void collect(struct worker_pool *p, struct round *r, int64_t now)
 {
     r->len = 0;
     r->lease_ms = p->options.visibility_ms;
@@ -57,7 +57,8 @@ static void collect(struct pool *p, struct round *r, int64_t now)
     }
 }
 
-static void note(struct pool *p, const struct round *r, enum sluice_code whole, int64_t asked)
+static void note(struct worker_pool *p, const struct round *r, enum sluice_code whole,
+                 int64_t asked)
 {
     for (size_t i = 0; i < r->len; i++) {
         struct slot *s = r->slots[i];
@@ -81,7 +82,7 @@ static void note(struct pool *p, const struct round *r, enum sluice_code whole, 
     }
 }
 
-static void beat(struct pool *p, struct round *r)
+static void beat(struct worker_pool *p, struct round *r)
 {
     int64_t asked = work_now_ms();
     (void)pthread_mutex_lock(&p->lock);
@@ -95,31 +96,31 @@ static void beat(struct pool *p, struct round *r)
     note(p, r, code, asked);
     (void)pthread_mutex_unlock(&p->lock);
     if (code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN)
-        face_trouble(p, "renewal not answered: %s", error.message);
+        work_ui_trouble(p, "renewal not answered: %s", error.message);
 }
 
-void heart_wake(struct pool *p)
+void heartbeat_wake(struct worker_pool *p)
 {
     uint64_t one = 1;
-    (void)!write(p->heart_fd, &one, sizeof one);
+    (void)!write(p->heartbeat_fd, &one, sizeof one);
 }
 
-void *heart_main(void *ctx)
+void *heartbeat_main(void *ctx)
 {
-    struct pool *p = ctx;
+    struct worker_pool *p = ctx;
     struct round round;
     for (;;) {
         (void)pthread_mutex_lock(&p->lock);
-        bool stop = p->heart_stops;
+        bool stop = p->heartbeat_stops;
         arm(p);
         (void)pthread_mutex_unlock(&p->lock);
         if (stop) return NULL;
-        struct pollfd fds[] = {{.fd = p->heart_fd, .events = POLLIN},
-                               {.fd = p->heart_timer_fd, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = p->heartbeat_fd, .events = POLLIN},
+                               {.fd = p->heartbeat_timer_fd, .events = POLLIN}};
         (void)poll(fds, 2, -1);
         uint64_t count;
-        if (fds[0].revents) (void)!read(p->heart_fd, &count, sizeof count);
-        if (fds[1].revents) (void)!read(p->heart_timer_fd, &count, sizeof count);
+        if (fds[0].revents) (void)!read(p->heartbeat_fd, &count, sizeof count);
+        if (fds[1].revents) (void)!read(p->heartbeat_timer_fd, &count, sizeof count);
         beat(p, &round);
     }
 }

@@ -24,7 +24,7 @@ struct tail {
     size_t len;
 };
 
-struct job {
+struct work_job {
     struct slot *slot;
     struct child child;
     struct tail tail;
@@ -52,7 +52,7 @@ static void tail_push(struct tail *t, const char *bytes, size_t len)
 }
 
 // Reads what is there. Closes the descriptor at its end, so that poll does not spin on it.
-static void drain(struct job *j, int *fd, bool is_error)
+static void drain(struct work_job *j, int *fd, bool is_error)
 {
     char buf[4096];
     for (;;) {
@@ -64,10 +64,10 @@ static void drain(struct job *j, int *fd, bool is_error)
         }
         if (n <= 0) return;
         if (is_error) tail_push(&j->tail, buf, (size_t)n);
-        struct pool *p = j->slot->pool;
-        (void)pthread_mutex_lock(&p->face_lock);
-        p->options.face.output(p->options.face.ctx, is_error, buf, (size_t)n);
-        (void)pthread_mutex_unlock(&p->face_lock);
+        struct worker_pool *p = j->slot->pool;
+        (void)pthread_mutex_lock(&p->work_ui_lock);
+        p->options.ui.output(p->options.ui.ctx, is_error, buf, (size_t)n);
+        (void)pthread_mutex_unlock(&p->work_ui_lock);
     }
 }
 
@@ -100,7 +100,7 @@ static void last_line(const struct tail *t, char out[WORK_REASON_MAX])
     out[len] = 0;
 }
 
-static void describe_end(const struct job *j, int status, char out[WORK_REASON_MAX])
+static void describe_end(const struct work_job *j, int status, char out[WORK_REASON_MAX])
 {
     last_line(&j->tail, out);
     if (out[0]) return;
@@ -123,7 +123,7 @@ static void slot_move(struct slot *s, enum slot_state state)
 }
 
 // Reads the orders and the lock's fate, and stops the program when one of them says so.
-static void obey(struct job *j, int64_t now)
+static void obey(struct work_job *j, int64_t now)
 {
     struct slot *s = j->slot;
     (void)pthread_mutex_lock(&s->pool->lock);
@@ -144,7 +144,7 @@ static void obey(struct job *j, int64_t now)
     }
 }
 
-static void arm(const struct job *j)
+static void arm(const struct work_job *j)
 {
     int64_t next = j->told ? j->kill_at_ms : j->deadline_ms;
     if (j->killed) next = 0;
@@ -152,7 +152,7 @@ static void arm(const struct job *j)
     (void)timerfd_settime(j->slot->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-static int watch(struct job *j)
+static int watch(struct work_job *j)
 {
     struct slot *s = j->slot;
     for (;;) {
@@ -182,7 +182,7 @@ static int watch(struct job *j)
 
 static void slot_take(struct slot *s, const struct sluice_message *m, int64_t asked_ms)
 {
-    struct pool *p = s->pool;
+    struct worker_pool *p = s->pool;
     (void)pthread_mutex_lock(&p->lock);
     s->state = SLOT_RUNNING;
     s->lost = s->quiet = false;
@@ -200,12 +200,12 @@ static void slot_take(struct slot *s, const struct sluice_message *m, int64_t as
     s->deadline_ms = work_deadline(asked_ms, m->lease_ms);
     s->renew_at_ms = asked_ms + m->lease_ms / 3;
     (void)pthread_mutex_unlock(&p->lock);
-    heart_wake(p);
+    heartbeat_wake(p);
 }
 
 static void slot_report(struct slot *s, enum work_end end, int status, const char *reason)
 {
-    struct pool *p = s->pool;
+    struct worker_pool *p = s->pool;
     (void)pthread_mutex_lock(&p->lock);
     p->ended[end]++;
     s->token[0] = 0;
@@ -217,16 +217,16 @@ static void slot_report(struct slot *s, enum work_end end, int status, const cha
                             .took_ms = work_now_ms() - s->started_ms,
                             .reason = reason};
     (void)pthread_mutex_unlock(&p->lock);
-    (void)pthread_mutex_lock(&p->face_lock);
-    p->options.face.ended(p->options.face.ctx, &r);
-    (void)pthread_mutex_unlock(&p->face_lock);
+    (void)pthread_mutex_lock(&p->work_ui_lock);
+    p->options.ui.ended(p->options.ui.ctx, &r);
+    (void)pthread_mutex_unlock(&p->work_ui_lock);
 }
 
-static enum work_end judge(struct job *j, int status)
+static enum work_end job_end(struct work_job *j, int status)
 {
     struct slot *s = j->slot;
     bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    bool later = WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
+    bool async = WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
     char reason[WORK_REASON_MAX] = "";
     enum work_end end;
     slot_move(s, SLOT_SETTLING);
@@ -235,7 +235,7 @@ static enum work_end judge(struct job *j, int status)
     } else if (j->lost) {
         (void)snprintf(reason, sizeof reason, "the lock was lost");
         end = END_LOST;
-    } else if (j->told || later) {
+    } else if (j->told || async) {
         end = settle(s, WORD_RELEASE, NULL);
     } else {
         describe_end(j, status, reason);
@@ -253,7 +253,7 @@ static enum work_end refuse_start(struct slot *s, int why)
     (void)snprintf(sentence, sizeof sentence, "cannot run \"%s\": %s", name, strerror(why));
     bool passes = why == EAGAIN || why == ENOMEM || why == EMFILE || why == ENFILE;
     if (passes)
-        face_trouble(s->pool, "%s; giving the message back", sentence);
+        work_ui_trouble(s->pool, "%s; giving the message back", sentence);
     else
         pool_fail(s->pool, SLUICE_INVALID, sentence);
     slot_move(s, SLOT_SETTLING);
@@ -266,7 +266,7 @@ static enum work_end refuse_start(struct slot *s, int why)
 // decides. Until it has, nothing may be done.
 static bool renew_at_once(struct slot *s)
 {
-    struct pool *p = s->pool;
+    struct worker_pool *p = s->pool;
     const char *token = s->token;
     int64_t asked = work_now_ms();
     int64_t lease = p->options.lease_ms > s->lease_ms ? p->options.lease_ms : s->lease_ms;
@@ -280,13 +280,13 @@ static bool renew_at_once(struct slot *s)
     s->renew_at_ms = asked + lease / 3;
     bool good = work_now_ms() < s->deadline_ms && !s->lost;
     (void)pthread_mutex_unlock(&p->lock);
-    heart_wake(p);
+    heartbeat_wake(p);
     return good;
 }
 
 enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t asked_ms)
 {
-    struct job j = {.slot = s, .child = {.pid_fd = -1, .err_fd = -1, .out_fd = -1}};
+    struct work_job j = {.slot = s, .child = {.pid_fd = -1, .err_fd = -1, .out_fd = -1}};
     slot_take(s, m, asked_ms);
     if (work_now_ms() >= asked_ms + m->lease_ms && !renew_at_once(s)) {
         slot_report(s, END_LOST, -1, "the lock had run out when it came");
@@ -294,5 +294,5 @@ enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t as
     }
     int why = child_start(&j.child, &s->pool->options.spec, m);
     if (why != 0) return refuse_start(s, why);
-    return judge(&j, watch(&j));
+    return job_end(&j, watch(&j));
 }

@@ -39,16 +39,16 @@ int64_t work_now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void face_trouble(struct pool *p, const char *format, ...)
+void work_ui_trouble(struct worker_pool *p, const char *format, ...)
 {
     char sentence[WORK_PROBLEM_MAX];
     va_list list;
     va_start(list, format);
     (void)vsnprintf(sentence, sizeof sentence, format, list);
     va_end(list);
-    (void)pthread_mutex_lock(&p->face_lock);
-    p->options.face.trouble(p->options.face.ctx, sentence);
-    (void)pthread_mutex_unlock(&p->face_lock);
+    (void)pthread_mutex_lock(&p->work_ui_lock);
+    p->options.ui.trouble(p->options.ui.ctx, sentence);
+    (void)pthread_mutex_unlock(&p->work_ui_lock);
 }
 
 static void ring(int fd)
@@ -69,7 +69,7 @@ void slot_nap(struct slot *s, int64_t ms)
     if (poll(&fd, 1, (int)ms) > 0) (void)!read(s->wake_fd, &count, sizeof count);
 }
 
-void pool_order(struct pool *p, enum work_order order)
+void pool_order(struct worker_pool *p, enum work_order order)
 {
     int had = atomic_load(&p->order);
     while (had < (int)order && !atomic_compare_exchange_weak(&p->order, &had, (int)order))
@@ -78,7 +78,7 @@ void pool_order(struct pool *p, enum work_order order)
         slot_wake(&p->slots[i]);
 }
 
-void pool_fail(struct pool *p, enum sluice_code code, const char *sentence)
+void pool_fail(struct worker_pool *p, enum sluice_code code, const char *sentence)
 {
     (void)pthread_mutex_lock(&p->lock);
     if (p->failure == SLUICE_OK) {
@@ -91,7 +91,7 @@ void pool_fail(struct pool *p, enum sluice_code code, const char *sentence)
 
 // ---- the store
 
-void pool_reopen(struct pool *p, int64_t since_ms)
+void pool_reopen(struct worker_pool *p, int64_t since_ms)
 {
     int64_t now = work_now_ms();
     (void)pthread_mutex_lock(&p->lock);
@@ -111,10 +111,10 @@ void pool_reopen(struct pool *p, int64_t since_ms)
         if (room) atomic_store(&p->store, fresh);
         (void)pthread_mutex_unlock(&p->lock);
         if (!room) sluice_close(fresh);
-        face_trouble(p, "the store does not answer; opened it again");
+        work_ui_trouble(p, "the store does not answer; opened it again");
     } else {
         sluice_close(fresh);
-        face_trouble(p, "the store cannot be opened again: %s", error.message);
+        work_ui_trouble(p, "the store cannot be opened again: %s", error.message);
     }
     sluice_queue_info_free(info);
 }
@@ -139,7 +139,7 @@ static int64_t wait_of(struct slot *s)
 static bool is_drained(struct slot *s)
 {
     struct sluice_stats stats;
-    struct pool *p = s->pool;
+    struct worker_pool *p = s->pool;
     if (sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL)) return true;
     // With none open, the one before was finished between our question and this look: ask again.
     if (stats.ready > 0 && stats.locked == 0) s->puzzled++;
@@ -151,7 +151,7 @@ static bool is_drained(struct slot *s)
 // message. NULL: nothing.
 static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
 {
-    struct pool *p = s->pool;
+    struct worker_pool *p = s->pool;
     bool unknown = s->unanswered;
     struct sluice_request request = unknown ? s->request : cli_request();
     s->unanswered = false;
@@ -180,7 +180,7 @@ static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
         if (strcmp(error.reason, "queue-paused") == 0) { // no trouble
             if (p->options.drain) return NULL;
         } else {
-            face_trouble(p, "no answer: %s", error.message);
+            work_ui_trouble(p, "no answer: %s", error.message);
             pool_reopen(p, *asked_ms);
         }
         slot_nap(s, pause);
@@ -208,7 +208,7 @@ static void give_back(struct slot *s, const struct sluice_message *m)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
-static uint32_t count_busy(struct pool *p, int change)
+static uint32_t count_busy(struct worker_pool *p, int change)
 {
     (void)pthread_mutex_lock(&p->lock);
     p->busy = (uint32_t)((int)p->busy + change);
@@ -232,7 +232,7 @@ static void pause_after(struct slot *s, enum work_end end)
 // True: go on.
 static bool turn(struct slot *s)
 {
-    struct pool *p = s->pool;
+    struct worker_pool *p = s->pool;
     int64_t asked_ms = s->next_asked_ms;
     bool came = s->next; // and the slot is still counted as busy
     struct sluice_batch *b = came ? s->next : ask(s, &asked_ms);
@@ -263,7 +263,7 @@ static bool turn(struct slot *s)
 static void *slot_main(void *ctx)
 {
     struct slot *s = ctx;
-    struct pool *p = s->pool;
+    struct worker_pool *p = s->pool;
     while (turn(s))
         continue;
     (void)pthread_mutex_lock(&p->lock);
@@ -276,17 +276,17 @@ static void *slot_main(void *ctx)
 // ---- all of them
 
 // Every descriptor is there before the first thread, for each slot may wake all others.
-static int pool_prepare(struct pool *p, const struct work_options *o)
+static int pool_prepare(struct worker_pool *p, const struct work_options *o)
 {
-    *p = (struct pool){.options = *o, .order = WORK_GO, .alive = o->jobs, .store = o->store};
+    *p = (struct worker_pool){.options = *o, .order = WORK_GO, .alive = o->jobs, .store = o->store};
     (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_mutex_init(&p->face_lock, NULL);
-    p->heart_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    p->heart_timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    (void)pthread_mutex_init(&p->work_ui_lock, NULL);
+    p->heartbeat_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->heartbeat_timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     p->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->slots = calloc(o->jobs, sizeof *p->slots);
     if (!p->slots) return ENOMEM;
-    bool ok = p->heart_fd >= 0 && p->heart_timer_fd >= 0 && p->done_fd >= 0;
+    bool ok = p->heartbeat_fd >= 0 && p->heartbeat_timer_fd >= 0 && p->done_fd >= 0;
     for (uint32_t i = 0; i < o->jobs; i++) {
         struct slot *s = &p->slots[i];
         *s = (struct slot){.pool = p};
@@ -297,11 +297,11 @@ static int pool_prepare(struct pool *p, const struct work_options *o)
     return ok ? 0 : EMFILE; // the program ends then, and with it what is open
 }
 
-int pool_start(struct pool *p, const struct work_options *o)
+int pool_start(struct worker_pool *p, const struct work_options *o)
 {
     int why = pool_prepare(p, o);
     if (why != 0) return why;
-    why = pthread_create(&p->heart, NULL, heart_main, p);
+    why = pthread_create(&p->heartbeat, NULL, heartbeat_main, p);
     if (why != 0) return why;
     pthread_attr_t attr;
     (void)pthread_attr_init(&attr);
@@ -317,21 +317,21 @@ int pool_start(struct pool *p, const struct work_options *o)
     return why;
 }
 
-void pool_join(struct pool *p)
+void pool_join(struct worker_pool *p)
 {
     for (uint32_t i = 0; i < p->options.jobs; i++)
         if (p->slots[i].started) (void)pthread_join(p->slots[i].thread, NULL);
     (void)pthread_mutex_lock(&p->lock);
-    p->heart_stops = true;
+    p->heartbeat_stops = true;
     (void)pthread_mutex_unlock(&p->lock);
-    heart_wake(p);
-    (void)pthread_join(p->heart, NULL);
+    heartbeat_wake(p);
+    (void)pthread_join(p->heartbeat, NULL);
     for (uint32_t i = 0; i < p->options.jobs; i++) {
         (void)close(p->slots[i].wake_fd);
         (void)close(p->slots[i].timer_fd);
     }
-    (void)close(p->heart_fd);
-    (void)close(p->heart_timer_fd);
+    (void)close(p->heartbeat_fd);
+    (void)close(p->heartbeat_timer_fd);
     (void)close(p->done_fd);
     for (uint32_t i = 0; i < p->handles_len; i++)
         sluice_close(p->handles[i]);

@@ -58,10 +58,10 @@ struct work_report {
     const char *reason; // "" when there is none
 };
 
-struct pool;
+struct worker_pool;
 
 // The face of the worker. Called from any slot, one call at a time.
-struct work_face {
+struct work_ui {
     void *ctx;
     void (*ended)(void *ctx, const struct work_report *r);
     void (*output)(void *ctx, bool is_error, const char *text, size_t len);
@@ -79,11 +79,11 @@ struct work_options {
     bool once;
     bool drain;
     struct spawn_spec spec;
-    struct work_face face;
+    struct work_ui ui;
 };
 
 struct slot {
-    struct pool *pool;
+    struct worker_pool *pool;
     pthread_t thread;
     bool started;
     uint32_t returns; // jobs in a row that the program gave back; the slot's own
@@ -114,21 +114,21 @@ struct slot {
 // A sync that failed makes a handle useless for good: the store is opened again, so often at most.
 #define WORK_HANDLES_MAX 8
 
-struct pool {
+struct worker_pool {
     struct work_options options;
     _Atomic(struct sluice *) store; // the options', or a later one
     struct slot *slots;
-    pthread_t heart;
-    int heart_fd;       // eventfd: the table of locks changed
-    int heart_timer_fd; // the next renewal
-    int done_fd;        // eventfd: the last slot ended
-    _Atomic int order;  // enum work_order
+    pthread_t heartbeat;
+    int heartbeat_fd;       // eventfd: the table of locks changed
+    int heartbeat_timer_fd; // the next renewal
+    int done_fd;            // eventfd: the last slot ended
+    _Atomic int order;      // enum work_order
     pthread_mutex_t lock;
-    pthread_mutex_t face_lock;
+    pthread_mutex_t work_ui_lock;
     // under the lock
     uint32_t alive; // slots whose thread goes on
     uint32_t busy;  // slots with a message
-    bool heart_stops;
+    bool heartbeat_stops;
     struct sluice
         *handles[WORK_HANDLES_MAX]; // opened later; closed at the end, for calls may be in them
     uint32_t handles_len;
@@ -150,21 +150,21 @@ static inline int64_t work_deadline(int64_t asked_ms, int64_t lease_ms)
 }
 
 // Starts the threads. 0 or an errno. Signals that the caller wants for itself must be blocked.
-int pool_start(struct pool *p, const struct work_options *o);
-void pool_order(struct pool *p, enum work_order order); // never back to a lesser one
+int pool_start(struct worker_pool *p, const struct work_options *o);
+void pool_order(struct worker_pool *p, enum work_order order); // never back to a lesser one
 // After done_fd became readable: joins everything. The slots' counts stay readable.
-void pool_join(struct pool *p);
+void pool_join(struct worker_pool *p);
 // Stops taking messages, for a reason that no patience helps against.
-void pool_fail(struct pool *p, enum sluice_code code, const char *sentence);
+void pool_fail(struct worker_pool *p, enum sluice_code code, const char *sentence);
 
 // Within the worker.
 // After a call was not answered for so long: perhaps a fresh handle is.
-void pool_reopen(struct pool *p, int64_t since_ms);
+void pool_reopen(struct worker_pool *p, int64_t since_ms);
 void slot_wake(struct slot *s);
 // Sleeps until woken or the time has come.
 void slot_nap(struct slot *s, int64_t ms);
-void *heart_main(void *pool);
-void heart_wake(struct pool *p);
+void *heartbeat_main(void *pool);
+void heartbeat_wake(struct worker_pool *p);
 
 // Runs the program on m and says what became of it: takes the message from claimed to settled.
 enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t asked_ms);
@@ -173,4 +173,5 @@ enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t as
 enum settle_word { WORD_ACK, WORD_FAIL, WORD_RELEASE };
 // Says it until the answer is known (or the worker is told to go at once).
 enum work_end settle(struct slot *s, enum settle_word word, const char *reason);
-void face_trouble(struct pool *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void work_ui_trouble(struct worker_pool *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));

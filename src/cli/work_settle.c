@@ -118,7 +118,7 @@ static void set_quiet(struct slot *s, bool quiet)
     (void)pthread_mutex_lock(&s->pool->lock);
     s->quiet = quiet;
     (void)pthread_mutex_unlock(&s->pool->lock);
-    if (!quiet) heart_wake(s->pool);
+    if (!quiet) heartbeat_wake(s->pool);
 }
 
 enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
@@ -136,7 +136,7 @@ enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
         if (code == SLUICE_OK) return end_of(word, &outcome);
         if (!undecided(code)) return asked_before ? look_up(s, word, &outcome) : END_LOST;
         asked_before |= code == SLUICE_UNKNOWN;
-        face_trouble(s->pool, "%s is not settled yet: %s", s->id, error.message);
+        work_ui_trouble(s->pool, "%s is not settled yet: %s", s->id, error.message);
         if (atomic_load(&s->pool->order) == WORK_AT_ONCE) return END_LOST;
         set_quiet(s, false); // it may take a while: keep the lock
         pool_reopen(s->pool, since);

@@ -118,8 +118,8 @@ static void expire_waiting(struct journal *j, struct pending_list *l)
             pending_push(&kept, p);
             continue;
         }
-        bool twin = is_in_flight(j, p);
-        journal_answer(j, p, twin ? ERR_UNKNOWN : ERR_UNAVAILABLE, 0, BYTES_EMPTY);
+        bool same_id = is_in_flight(j, p);
+        journal_answer(j, p, same_id ? ERR_UNKNOWN : ERR_UNAVAILABLE, 0, BYTES_EMPTY);
         pending_free(p);
     }
     *l = kept;
@@ -351,10 +351,10 @@ static void answer_from_memory(struct journal *j)
 void batch_jumped(struct journal *j)
 {
     CHECK(j->batch.active && j->batch.slot <= j->core.slot);
-    enum session_verdict verdict =
+    enum session_outcome outcome =
         MUTANT(SESSION_OFF) ? SESSION_NOT_COMMITTED
                             : core_session(&j->core, j->config.writer, j->batch.sequence, j->born);
-    switch (verdict) {
+    switch (outcome) {
     case SESSION_COMMITTED:
         answer_from_memory(j);
         break;

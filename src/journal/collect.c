@@ -32,7 +32,7 @@ struct collector *collector_new(struct journal *j)
 {
     struct collector *c = NEW(struct collector);
     c->journal = j;
-    c->floor_time = TIME_DAWN;
+    c->floor_time = TIME_UNKNOWN;
     buf_init(&c->body, FLOOR_LEN);
     sweep_init(&c->sweep);
     return c;
@@ -143,10 +143,10 @@ static bool may_be_floor(const struct collector *c, const struct kept_snapshot *
     return c->now.lo - s->written.hi >= lag_ms;
 }
 
-static void ask_part(struct collector *c)
+static void ask_seal(struct collector *c)
 {
-    c->stage = STAGE_PARTING;
-    ask(c, REQUEST_PART, "log", 0);
+    c->stage = STAGE_SEALING;
+    ask(c, REQUEST_SEAL, "log", 0);
 }
 
 // One floor at a time: up to what there was when the last one was reached.
@@ -163,7 +163,7 @@ static void press_on(struct collector *c)
         above += c->snapshots[i].slot >= c->pressed_slot;
     bool newest = above > 0 && c->snapshots[c->snapshots_len - 1].slot == j->core.slot;
     if (above == 0 || (above == 1 && newest)) {
-        ask_part(c);
+        ask_seal(c);
     } else if (above == 1) {
         journal_snapshot(j);
     }
@@ -192,7 +192,7 @@ static void round_ends(struct collector *c)
     if (c->pressing && c->gain) press_on(c);
     if (!over || !c->joined) return;
     const struct kept_snapshot *newest = &c->snapshots[c->snapshots_len - 1];
-    if (newest->slot == c->journal->core.slot && may_be_floor(c, newest)) ask_part(c);
+    if (newest->slot == c->journal->core.slot && may_be_floor(c, newest)) ask_seal(c);
 }
 
 static void ask_sweep_or_rest(struct collector *c)
@@ -224,7 +224,7 @@ static bool may_delete(const struct collector *c, size_t index)
     const struct kept_snapshot *s = &c->snapshots[index];
     if (s->slot < c->floor_slot || (s->slot == c->floor_slot && is_over(c))) return true;
     bool newest = index + 2 >= c->snapshots_len;
-    if (newest || collector_rules(c)->floor_lag_ms == 0 || c->kept_at == TIME_DAWN) return false;
+    if (newest || collector_rules(c)->floor_lag_ms == 0 || c->kept_at == TIME_UNKNOWN) return false;
     return s->written.lo - c->kept_at < collector_rules(c)->floor_every_ms;
 }
 
@@ -273,7 +273,7 @@ void collector_round(struct collector *c, struct interval now)
     collector_note_sweep(c, now);
     c->snapshots_len = 0;
     c->deleting = 0;
-    c->kept_at = TIME_DAWN;
+    c->kept_at = TIME_UNKNOWN;
     c->gain = false;
     c->raised = c->wants_slot = c->left = c->joined = c->finished = false;
     // The journal may know newer floors; the newest is read again, for the time it was written.
@@ -340,11 +340,11 @@ static bool is_better_later(const struct collector *c)
 static void floors_known(struct collector *c)
 {
     c->target = highest_floor(c);
-    bool soon = c->floor_time != TIME_DAWN &&
+    bool soon = c->floor_time != TIME_UNKNOWN &&
                 c->now.lo - c->floor_time < collector_rules(c)->floor_every_ms;
     if (c->finishing && MUTANT(FINISH_WITHOUT_FLOOR)) c->floor_slot = c->journal->core.slot;
     if (c->finishing && !soon && prepare_end(c)) {
-        ask_part(c);
+        ask_seal(c);
     } else if (c->target <= c->floor_slot || soon || is_better_later(c)) {
         start_dropping(c);
     } else {
@@ -502,7 +502,7 @@ void collector_respond(struct collector *c, const struct response *r, struct int
     case STAGE_RAISING:
         on_raised(c);
         break;
-    case STAGE_PARTING:
+    case STAGE_SEALING:
         on_parted(c);
         break;
     case STAGE_EXTENTS:

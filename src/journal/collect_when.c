@@ -5,7 +5,7 @@
 void collector_note_sweep(struct collector *c, struct interval now)
 {
     if (sweep_wake_at(&c->sweep, c->journal) > now.lo) return;
-    c->sweep_wanted = c->sweep_wanted || c->sweep.next_at != TIME_DAWN;
+    c->sweep_wanted = c->sweep_wanted || c->sweep.next_at != TIME_UNKNOWN;
     c->sweep.next_at = now.lo + collector_rules(c)->sweep_every_ms;
 }
 
@@ -44,7 +44,7 @@ int64_t collector_wake_at(const struct collector *c)
 void collector_tick(struct collector *c, struct interval now)
 {
     if (collector_wake_at(c) > now.lo) return;
-    bool first = c->sweep.next_at == TIME_DAWN;
+    bool first = c->sweep.next_at == TIME_UNKNOWN;
     bool presses = collector_presses(c) && now.lo >= c->press_at;
     collector_note_sweep(c, now);
     if (!first || presses) collector_start(c, now);

@@ -10,7 +10,7 @@
 
 void core_init(struct core *c)
 {
-    *c = (struct core){.now = TIME_DAWN, .horizon = TIME_DAWN, .oldest = TIME_NEVER};
+    *c = (struct core){.now = TIME_UNKNOWN, .horizon = TIME_UNKNOWN, .oldest = TIME_NEVER};
 }
 
 void core_done(struct core *c)
@@ -121,7 +121,7 @@ static void session_advance(struct core *c, const struct journal_rules *rules,
     if (c->now < c->oldest) c->oldest = c->now;
 }
 
-enum session_verdict core_session(const struct core *c, struct hash128 writer, uint64_t sequence,
+enum session_outcome core_session(const struct core *c, struct hash128 writer, uint64_t sequence,
                                   int64_t born)
 {
     const struct session *row = session_find(c, writer);

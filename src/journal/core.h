@@ -48,9 +48,9 @@ void core_done(struct core *c);
 bool core_apply(struct core *c, const struct journal_rules *rules, const struct entry *e,
                 struct op_result *results);
 
-enum session_verdict { SESSION_COMMITTED, SESSION_NOT_COMMITTED, SESSION_UNDECIDABLE };
+enum session_outcome { SESSION_COMMITTED, SESSION_NOT_COMMITTED, SESSION_UNDECIDABLE };
 // Did writer's batch number sequence commit? born: a moment before its first entry, in store time.
-enum session_verdict core_session(const struct core *c, struct hash128 writer, uint64_t sequence,
+enum session_outcome core_session(const struct core *c, struct hash128 writer, uint64_t sequence,
                                   int64_t born);
 
 uint64_t core_digest(const struct core *c);

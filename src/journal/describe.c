@@ -41,13 +41,13 @@ static void put_held(const struct held *h, struct buf *out)
 
 static void put_pace(const struct pace *p, struct buf *out)
 {
-    const int64_t moments[] = {p->credit,        p->credit_at,      p->put_us,  p->asked.lo,
-                               p->company_until, p->won_at,         p->turn_at, p->looked_at,
-                               p->owner_at,      p->courtesy_until, p->away_at};
+    const int64_t moments[] = {p->credit,     p->credit_at,      p->put_us,  p->asked.lo,
+                               p->join_until, p->won_at,         p->turn_at, p->looked_at,
+                               p->owner_at,   p->courtesy_until, p->away_at};
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
         buf_put_i64(out, moments[i]);
     buf_put_i64(out, p->asked.hi);
-    buf_put_u64(out, p->company);
+    buf_put_u64(out, p->joiners);
     buf_put_u32(out, p->run);
     buf_put_u32(out, p->losses);
     buf_put_u32(out, p->solo);

@@ -46,8 +46,8 @@ struct journal *journal_new(const struct journal_config *config, const struct fo
     rng_init(&j->rng, config->seed);
     core_init(&j->core);
     j->now = (struct interval){0, 0};
-    j->absent_at = TIME_DAWN;
-    j->retry_at = TIME_DAWN;
+    j->absent_at = TIME_UNKNOWN;
+    j->retry_at = TIME_UNKNOWN;
     j->deadline_at = TIME_NEVER;
     j->next_request = 1;
     buf_init(&j->batch.bytes, config->entry_bytes_max);
@@ -166,7 +166,7 @@ void journal_own(struct journal *j, uint64_t ticket, uint64_t expected,
     buf_put_u64(&payload, owner->token);
     buf_put_sized(&payload, owner->address);
     struct op op = {.kind = JOURNAL_OP_OWN, .payload = buf_bytes(&payload)};
-    j->pace.courtesy_until = TIME_DAWN; // who takes over owes the former owner no pause
+    j->pace.courtesy_until = TIME_UNKNOWN; // who takes over owes the former owner no pause
     enqueue(j, ticket, op, deadline, now);
 }
 

@@ -62,7 +62,7 @@ struct journal_config {
     int64_t puts_per_second;
     // The store is a network away and decides an append when it has arrived: it pays to let callers
     // gather, and to take turns with other writers.
-    bool far;
+    bool high_latency;
     // Courtesy: a direct writer pauses so long after each commit (1 s) ...
     int64_t courtesy_ms;
     int64_t courtesy_live_ms; // ... if an owner committed something in this time (5 s)
@@ -141,7 +141,7 @@ uint64_t journal_digest(const struct journal *j);
 uint64_t journal_epoch(const struct journal *j);
 struct journal_owner journal_owner(const struct journal *j); // the recorded one; views into j
 bool journal_is_owner(const struct journal *j); // this handle is it, as far as it has folded
-// Store time of the newest entry of the recorded owner; TIME_DAWN: this handle has folded none.
+// Store time of the newest entry of the recorded owner; TIME_UNKNOWN: this handle has folded none.
 int64_t journal_owner_seen_at(const struct journal *j);
 bool journal_is_ready(
     const struct journal *j); // recovered, nothing in flight, at what it believes to be the tail

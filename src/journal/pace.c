@@ -37,9 +37,9 @@
 #define PUT_US_MAX       10000000
 #define PUT_US_FIRST_MAX 100000
 #define TURN_WAIT_MAX    3000 // a wrong guess at the above costs no more than this
-#define COMPANY_PUT_US   1000 // a store that answers sooner is not worth waiting beside
-#define COMPANY_SHARE    8    // of the time a put takes
-#define COMPANY_WAIT_MAX 20
+#define JOIN_PUT_US      1000 // a store that answers sooner is not worth waiting beside
+#define JOIN_SHARE       8    // of the time a put takes
+#define JOIN_WAIT_MAX    20
 
 static int64_t later(int64_t a, int64_t b)
 {
@@ -61,14 +61,14 @@ void pace_start(struct journal *j)
     struct pace *p = &j->pace;
     *p = (struct pace){.credit = j->config.puts_per_second * 1000,
                        .credit_at = j->now.lo,
-                       .company_until = TIME_DAWN,
-                       .won_at = TIME_DAWN,
+                       .join_until = TIME_UNKNOWN,
+                       .won_at = TIME_UNKNOWN,
                        .solo_max = SOLO_MIN,
-                       .turn_at = TIME_DAWN,
-                       .looked_at = TIME_DAWN,
-                       .owner_at = TIME_DAWN,
-                       .away_at = TIME_DAWN,
-                       .courtesy_until = TIME_DAWN};
+                       .turn_at = TIME_UNKNOWN,
+                       .looked_at = TIME_UNKNOWN,
+                       .owner_at = TIME_UNKNOWN,
+                       .away_at = TIME_UNKNOWN,
+                       .courtesy_until = TIME_UNKNOWN};
 }
 
 // ---- the budget; a put a second is a thousandth of a put a millisecond
@@ -90,7 +90,7 @@ static int64_t credit_now(const struct journal *j)
 static int64_t budget_at(const struct journal *j)
 {
     int64_t rate = j->config.puts_per_second;
-    if (rate == 0) return TIME_DAWN;
+    if (rate == 0) return TIME_UNKNOWN;
     return j->pace.credit_at + wait_for_credit(j->pace.credit, 1000, rate);
 }
 
@@ -156,7 +156,7 @@ static void note_rival(struct journal *j, const struct entry *e)
 
 static bool takes_turns(const struct journal *j)
 {
-    return j->config.far && !journal_is_owner(j);
+    return j->config.high_latency && !journal_is_owner(j);
 }
 
 static bool gap_since_win(const struct journal *j, int64_t moment)
@@ -207,8 +207,8 @@ static void won(struct journal *j)
     count_solo(j);
     p->run = in_a_run(j) ? p->run + 1 : 1;
     p->won_at = j->now.lo;
-    p->turn_at = TIME_DAWN;
-    p->looked_at = TIME_DAWN;
+    p->turn_at = TIME_UNKNOWN;
+    p->looked_at = TIME_UNKNOWN;
     int64_t crowd = (int64_t)rivals_now(j);
     if (crowd == 0) {
         if (p->listens) p->turn_at = j->now.lo + LISTEN_PUTS * put_ms(j);
@@ -228,10 +228,10 @@ static bool may_be_behind(const struct journal *j)
 
 bool pace_wants_look(const struct journal *j)
 {
-    bool puts_are_dear = j->config.far || j->config.puts_per_second > 0;
+    bool puts_are_dear = j->config.high_latency || j->config.puts_per_second > 0;
     if (!puts_are_dear || !may_be_behind(j)) return false;
     int64_t looked_at = j->pace.looked_at;
-    return looked_at == TIME_DAWN || j->now.lo - looked_at > put_ms(j);
+    return looked_at == TIME_UNKNOWN || j->now.lo - looked_at > put_ms(j);
 }
 
 void pace_looked(struct journal *j)
@@ -257,18 +257,18 @@ static bool owner_lives(const struct journal *j)
 void journal_owner_away(struct journal *j, struct interval now)
 {
     j->pace.away_at = now.hi;
-    j->pace.courtesy_until = TIME_DAWN;
+    j->pace.courtesy_until = TIME_UNKNOWN;
     journal_note_time(j, now);
     journal_advance(j); // an op that waited out the pause would be woken by nothing else
 }
 
-static void expect_company(struct journal *j, size_t answered)
+static void expect_joiners(struct journal *j, size_t answered)
 {
     struct pace *p = &j->pace;
-    if (!j->config.far || p->put_us < COMPANY_PUT_US) return;
-    int64_t wait = sooner(p->put_us / 1000 / COMPANY_SHARE, COMPANY_WAIT_MAX);
-    p->company = j->queue.len + answered;
-    p->company_until = j->now.lo + later(wait, 1);
+    if (!j->config.high_latency || p->put_us < JOIN_PUT_US) return;
+    int64_t wait = sooner(p->put_us / 1000 / JOIN_SHARE, JOIN_WAIT_MAX);
+    p->joiners = j->queue.len + answered;
+    p->join_until = j->now.lo + later(wait, 1);
 }
 
 void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f)
@@ -281,9 +281,9 @@ void pace_folded(struct journal *j, const struct entry *e, const struct pace_fol
         return;
     }
     won(j);
-    expect_company(j, f->answered);
+    expect_joiners(j, f->answered);
     bool pauses = owner_lives(j) && !journal_is_owner(j);
-    j->pace.courtesy_until = pauses ? j->now.lo + j->config.courtesy_ms : TIME_DAWN;
+    j->pace.courtesy_until = pauses ? j->now.lo + j->config.courtesy_ms : TIME_UNKNOWN;
 }
 
 // ---- what the dialogue asks
@@ -292,7 +292,7 @@ int64_t pace_propose_at(const struct journal *j)
 {
     const struct pace *p = &j->pace;
     int64_t at = budget_at(j);
-    if (j->queue.len < p->company) at = later(at, p->company_until);
+    if (j->queue.len < p->joiners) at = later(at, p->join_until);
     if (journal_is_owner(j)) return at;
     at = later(at, p->courtesy_until);
     if (steps_aside(j)) at = later(at, p->turn_at);
@@ -311,5 +311,5 @@ int64_t pace_resend_at(const struct journal *j)
 
 int64_t pace_read_lost_at(const struct journal *j)
 {
-    return takes_turns(j) ? j->pace.turn_at : TIME_DAWN;
+    return takes_turns(j) ? j->pace.turn_at : TIME_UNKNOWN;
 }

@@ -24,8 +24,8 @@ struct pace {
     struct interval asked; // when the open one was asked for
 
     // Those who were just answered are about to come back: the next entry waits for them a little.
-    size_t company; // so many ops are worth waiting for
-    int64_t company_until;
+    size_t joiners; // so many ops are worth waiting for
+    int64_t join_until;
 
     // Others who write the same journal.
     struct rival rivals[PACE_RIVALS_MAX];

@@ -16,7 +16,7 @@ enum request_kind {
     REQUEST_PUT_NEW,  // key, body
     REQUEST_GET,      // key
     REQUEST_LIST,     // key: the prefix; after; limit: rows
-    REQUEST_PART,     // key: the log
+    REQUEST_SEAL,     // key: the log
     REQUEST_DELETE,   // key; or, when there is a body, the keys in it, a zero byte after each
 };
 

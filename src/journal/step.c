@@ -39,7 +39,7 @@ static void back_off(struct journal *j)
 static void go_on(struct journal *j)
 {
     j->retries = 0;
-    j->retry_at = TIME_DAWN;
+    j->retry_at = TIME_UNKNOWN;
 }
 
 static void ask_listing(struct journal *j)
@@ -69,7 +69,7 @@ static void ask_append(struct journal *j)
 
 static int64_t idle_ready_at(const struct journal *j)
 {
-    int64_t at = j->syncs.head ? TIME_DAWN : TIME_NEVER;
+    int64_t at = j->syncs.head ? TIME_UNKNOWN : TIME_NEVER;
     int64_t put_at = TIME_NEVER;
     if (j->batch.active) {
         put_at = pace_resend_at(j);
@@ -91,10 +91,10 @@ static int64_t phase_ready_at(const struct journal *j)
         return pace_resend_at(j);
     case PHASE_READING: {
         bool only_lost = j->batch.active && !j->syncs.head && !j->replaying;
-        return only_lost ? pace_read_lost_at(j) : TIME_DAWN;
+        return only_lost ? pace_read_lost_at(j) : TIME_UNKNOWN;
     }
     default:
-        return TIME_DAWN;
+        return TIME_UNKNOWN;
     }
 }
 
@@ -162,7 +162,7 @@ static void from_the_beginning(struct journal *j)
     core_done(&j->core);
     j->fold.reset(j->fold.ctx);
     j->ended_slot = 0;
-    j->absent_at = TIME_DAWN;
+    j->absent_at = TIME_UNKNOWN;
     j->replaying = true;
     j->phase = PHASE_READING;
 }
@@ -339,7 +339,7 @@ static void hold(struct journal *j, enum held_kind kind, const struct response *
 // Was the slot that the answer speaks of surely absent at most V before it?
 static bool is_fresh(const struct journal *j, int64_t absent_at, struct interval answered)
 {
-    if (absent_at == TIME_DAWN) return false;
+    if (absent_at == TIME_UNKNOWN) return false;
     return answered.hi - absent_at <= j->config.rules.verify_ms;
 }
 

@@ -15,7 +15,7 @@
 
 void sweep_init(struct sweep *s)
 {
-    *s = (struct sweep){.next_at = TIME_DAWN};
+    *s = (struct sweep){.next_at = TIME_UNKNOWN};
     buf_init(&s->doomed, (size_t)PAGE_ROWS * ASKING_KEY_MAX);
 }
 
@@ -78,8 +78,8 @@ static enum fold_hold hold_of(const struct journal *j, const char *key)
     return j->fold.holds(j->fold.ctx, bytes_str(name + 1));
 }
 
-static void judge(struct sweep *s, const struct journal *j, const struct response_row *row,
-                  struct interval now)
+static void decide_object(struct sweep *s, const struct journal *j, const struct response_row *row,
+                          struct interval now)
 {
     enum fold_hold hold = hold_of(j, row->key);
     if (MUTANT(SWEEP_HELD) && hold == FOLD_HELD) hold = FOLD_FREE;
@@ -107,7 +107,7 @@ static void on_page(struct sweep *s, const struct journal *j, const struct respo
             break;
         }
         (void)snprintf(s->after, sizeof s->after, "%s", key);
-        judge(s, j, &r->rows[i], now);
+        decide_object(s, j, &r->rows[i], now);
     }
     CHECK(!s->doomed.bad);
     s->deleting = s->doomed_len > 0;

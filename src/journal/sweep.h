@@ -6,7 +6,7 @@
 #include "journal/inside.h"
 
 struct sweep {
-    int64_t next_at;     // not before this; TIME_DAWN: not known yet
+    int64_t next_at;     // not before this; TIME_UNKNOWN: not known yet
     uint64_t seen_slot;  // how far the fold was when it last swept
     bool begun;          // at least once
     bool leftovers;      // it did not come to the end, or left objects that will be nobody's

@@ -34,19 +34,19 @@
 #define KEEP_LEN   ((size_t)256 << 10) // of a kept connection's room
 #define HOST_MAX   256
 
-enum wire_state { CONNECTING, GREETING, CARRYING, IDLE };
+enum wire_state { CONNECTING, CHALLENGING, CARRYING, IDLE };
 
-struct courier_wire {
-    struct courier_wire *next, *before; // of all that are open
-    struct courier_wire *next_idle;     // of its place; or of the dead
-    struct courier_place *place;
+struct http_async_connection {
+    struct http_async_connection *next, *before; // of all that are open
+    struct http_async_connection *next_idle;     // of its place; or of the dead
+    struct http_async_host *place;
     int fd; // -1: closed, and freed when no event can name it any more
     enum wire_state state;
     bool writes; // it is waited for to take more
     bool kept;   // it carried something before
-    struct courier_call *call;
+    struct http_async_call *call;
     struct http_call hello; // the greeting
-    char nonce[GREETING_NONCE];
+    char nonce[CHALLENGE_NONCE];
     struct buf head; // of the request
     size_t out_at;   // how much of it and its body was sent
     struct buf in;
@@ -55,34 +55,34 @@ struct courier_wire {
     bool declined; // it is too long
 };
 
-struct courier_place {
-    struct courier_place *next;
+struct http_async_host {
+    struct http_async_host *next;
     char name[HOST_MAX]; // host and port, as the Host header has them
     char base[HOST_MAX]; // the URL's own path; "": none
     struct sockaddr_storage address;
     socklen_t address_len;
     bool greets;
-    struct greeting greeting;
-    struct courier_wire *idle;
+    struct peer_challenge challenge;
+    struct http_async_connection *idle;
     size_t idle_len;
 };
 
-struct courier {
+struct http_async {
     pthread_mutex_t lock;
     pthread_t thread;
     int epoll;
     int wake;
     bool stopping;
-    struct courier_place *places;
-    struct courier_wire *wires;
-    struct courier_wire *dead;
-    struct courier_call *ended, **ended_last; // done is to be called
+    struct http_async_host *places;
+    struct http_async_connection *sockets;
+    struct http_async_connection *dead;
+    struct http_async_call *ended, **ended_last; // done is to be called
     size_t carried;
 };
 
 // ---- calls that end
 
-static void call_end(struct courier *c, struct courier_call *call, enum http_end end)
+static void call_end(struct http_async *c, struct http_async_call *call, enum http_end end)
 {
     call->http.end = end;
     call->http.received_ms = clock_boot_ms();
@@ -95,22 +95,22 @@ static void call_end(struct courier *c, struct courier_call *call, enum http_end
     c->carried--;
 }
 
-static void wake(struct courier *c)
+static void wake(struct http_async *c)
 {
     CHECK(eventfd_write(c->wake, 1) == 0);
 }
 
 // ---- connections
 
-static void wire_close(struct courier *c, struct courier_wire *w)
+static void wire_close(struct http_async *c, struct http_async_connection *w)
 {
     if (w->before)
         w->before->next = w->next;
     else
-        c->wires = w->next;
+        c->sockets = w->next;
     if (w->next) w->next->before = w->before;
     if (w->state == IDLE) {
-        struct courier_wire **at = &w->place->idle;
+        struct http_async_connection **at = &w->place->idle;
         while (*at != w)
             at = &(*at)->next_idle;
         *at = w->next_idle;
@@ -123,10 +123,10 @@ static void wire_close(struct courier *c, struct courier_wire *w)
     c->dead = w;
 }
 
-static void dead_free(struct courier *c)
+static void dead_free(struct http_async *c)
 {
     while (c->dead) {
-        struct courier_wire *w = c->dead;
+        struct http_async_connection *w = c->dead;
         c->dead = w->next_idle;
         http_call_done(&w->hello);
         buf_done(&w->head);
@@ -135,7 +135,7 @@ static void dead_free(struct courier *c)
     }
 }
 
-static void wire_listen(struct courier *c, struct courier_wire *w, bool writes)
+static void wire_listen(struct http_async *c, struct http_async_connection *w, bool writes)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | (writes ? EPOLLOUT : 0u),
                                 .data.ptr = w};
@@ -144,14 +144,14 @@ static void wire_listen(struct courier *c, struct courier_wire *w, bool writes)
     (void)epoll_ctl(c->epoll, EPOLL_CTL_MOD, w->fd, &event);
 }
 
-static struct courier_wire *wire_open(struct courier *c, struct courier_place *p)
+static struct http_async_connection *wire_open(struct http_async *c, struct http_async_host *p)
 {
     int on = 1;
     int fd = socket(p->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return NULL;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    struct courier_wire *w = NEW(struct courier_wire);
+    struct http_async_connection *w = NEW(struct http_async_connection);
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLOUT, .data.ptr = w};
     bool begun = connect(fd, (const struct sockaddr *)&p->address, p->address_len) == 0 ||
                  errno == EINPROGRESS;
@@ -167,9 +167,9 @@ static struct courier_wire *wire_open(struct courier *c, struct courier_place *p
     http_call_init(&w->hello, "GET", NULL);
     buf_init(&w->head, HTTP_HEADERS_MAX);
     buf_init(&w->in, SIZE_MAX);
-    w->next = c->wires;
+    w->next = c->sockets;
     if (w->next) w->next->before = w;
-    c->wires = w;
+    c->sockets = w;
     return w;
 }
 
@@ -180,12 +180,12 @@ static void put_text(struct buf *to, const char *text)
     buf_put(to, bytes_str(text));
 }
 
-static struct http_call *asked(struct courier_wire *w)
+static struct http_call *asked(struct http_async_connection *w)
 {
-    return w->state == GREETING ? &w->hello : &w->call->http;
+    return w->state == CHALLENGING ? &w->hello : &w->call->http;
 }
 
-static void write_head(struct courier_wire *w, const char *path)
+static void write_head(struct http_async_connection *w, const char *path)
 {
     const struct http_call *http = asked(w);
     char length[48];
@@ -209,7 +209,7 @@ static void write_head(struct courier_wire *w, const char *path)
 }
 
 // Sends what the socket takes. False: it is broken.
-static bool send_some(struct courier *c, struct courier_wire *w)
+static bool send_some(struct http_async *c, struct http_async_connection *w)
 {
     struct http_call *http = asked(w);
     size_t all = w->head.len + http->body.len;
@@ -233,7 +233,7 @@ static bool send_some(struct courier *c, struct courier_wire *w)
     return true;
 }
 
-static bool ask(struct courier *c, struct courier_wire *w)
+static bool ask(struct http_async *c, struct http_async_connection *w)
 {
     const char *path = strchr(w->call->http.url + strlen("http://"), '/');
     w->state = CARRYING;
@@ -243,18 +243,18 @@ static bool ask(struct courier *c, struct courier_wire *w)
     return send_some(c, w);
 }
 
-static bool greet(struct courier *c, struct courier_wire *w)
+static bool greet(struct http_async *c, struct http_async_connection *w)
 {
-    char path[GREETING_PATH], whole[HOST_MAX + GREETING_PATH];
-    const struct greeting *g = &w->place->greeting;
-    w->state = GREETING;
+    char path[CHALLENGE_PATH], whole[HOST_MAX + CHALLENGE_PATH];
+    const struct peer_challenge *g = &w->place->challenge;
+    w->state = CHALLENGING;
     g->ask(g->ctx, w->nonce, path);
     (void)snprintf(whole, sizeof whole, "%s%s", w->place->base, path);
     write_head(w, whole);
     return send_some(c, w);
 }
 
-static bool connected(struct courier *c, struct courier_wire *w)
+static bool connected(struct http_async *c, struct http_async_connection *w)
 {
     int number = 0;
     socklen_t len = sizeof number;
@@ -262,10 +262,10 @@ static bool connected(struct courier *c, struct courier_wire *w)
     return w->place->greets ? greet(c, w) : ask(c, w);
 }
 
-static void begin(struct courier *c, struct courier_call *call)
+static void begin(struct http_async *c, struct http_async_call *call)
 {
-    struct courier_place *p = call->place;
-    struct courier_wire *w = call->again ? NULL : p->idle;
+    struct http_async_host *p = call->place;
+    struct http_async_connection *w = call->again ? NULL : p->idle;
     bool ok = true;
     if (w) {
         p->idle = w->next_idle;
@@ -295,9 +295,9 @@ static void begin(struct courier *c, struct courier_call *call)
 // ---- hearing
 
 // The connection is of no use any more; what it carried is lost, or goes again.
-static void wire_lost(struct courier *c, struct courier_wire *w, const char *why)
+static void wire_lost(struct http_async *c, struct http_async_connection *w, const char *why)
 {
-    struct courier_call *call = w->call;
+    struct http_async_call *call = w->call;
     bool again = call && w->state == CARRYING && w->kept && w->in.len == 0 && !call->again;
     wire_close(c, w);
     if (!call) return;
@@ -311,9 +311,9 @@ static void wire_lost(struct courier *c, struct courier_wire *w, const char *why
     call_end(c, call, call->http.sends > 0 ? lost : HTTP_NOT_SENT);
 }
 
-static void wire_keep(struct courier *c, struct courier_wire *w)
+static void wire_keep(struct http_async *c, struct http_async_connection *w)
 {
-    struct courier_place *p = w->place;
+    struct http_async_host *p = w->place;
     w->call = NULL;
     w->kept = true;
     if (w->in.cap > KEEP_LEN) {
@@ -337,7 +337,7 @@ static bool says(const struct http_call *http, const char *name, const char *wor
 }
 
 // Once the head is whole. False: it is not one that could be understood.
-static bool hear_head(struct courier_wire *w, struct http_call *http)
+static bool hear_head(struct http_async_connection *w, struct http_call *http)
 {
     const uint8_t *end = w->in.len > 0 ? memmem(w->in.data, w->in.len, "\r\n\r\n", 4) : NULL;
     if (!end) return w->in.len <= HTTP_HEADERS_MAX;
@@ -357,17 +357,17 @@ static bool hear_head(struct courier_wire *w, struct http_call *http)
     return true;
 }
 
-static void answered(struct courier *c, struct courier_wire *w)
+static void answered(struct http_async *c, struct http_async_connection *w)
 {
-    struct courier_call *call = w->call;
+    struct http_async_call *call = w->call;
     struct http_call *http = asked(w);
     struct bytes body = bytes_of(w->in.data + w->head_len, w->body_len);
     bool keeps = !says(http, "connection", "close") && w->in.len == w->head_len + w->body_len &&
                  w->out_at == w->head.len + http->body.len && http->head.data[7] == '1';
     buf_clear(&http->body_in);
     buf_put(&http->body_in, body);
-    if (w->state == GREETING) {
-        const struct greeting *g = &w->place->greeting;
+    if (w->state == CHALLENGING) {
+        const struct peer_challenge *g = &w->place->challenge;
         http->end = HTTP_ANSWERED;
         if (!keeps || !g->shown(g->ctx, w->nonce, http))
             wire_lost(c, w, "is not who it should be");
@@ -383,7 +383,7 @@ static void answered(struct courier *c, struct courier_wire *w)
 }
 
 // False: nothing more is to be had from it now, whatever the reason.
-static bool hear_some(struct courier *c, struct courier_wire *w)
+static bool hear_some(struct http_async *c, struct http_async_connection *w)
 {
     size_t had = w->in.len;
     uint8_t *room = buf_grow(&w->in, READ_LEN);
@@ -397,7 +397,7 @@ static bool hear_some(struct courier *c, struct courier_wire *w)
         return false;
     }
     struct http_call *http = asked(w);
-    size_t max = w->state == GREETING ? READ_LEN : http->body_max;
+    size_t max = w->state == CHALLENGING ? READ_LEN : http->body_max;
     bool heard = w->head_len > 0, clear = heard || hear_head(w, http), comes = w->head_len > 0;
     bool asks = w->state == CARRYING && w->call->fits;
     if (comes && !heard)
@@ -411,7 +411,7 @@ static bool hear_some(struct courier *c, struct courier_wire *w)
     return false;
 }
 
-static void event(struct courier *c, struct courier_wire *w, uint32_t events)
+static void event(struct http_async *c, struct http_async_connection *w, uint32_t events)
 {
     if (w->fd < 0) return;
     if (w->state == CONNECTING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
@@ -429,11 +429,11 @@ static void event(struct courier *c, struct courier_wire *w, uint32_t events)
 
 // ---- the thread
 
-static void give_up_late(struct courier *c)
+static void give_up_late(struct http_async *c)
 {
     int64_t now = clock_boot_ms();
-    struct courier_wire *next;
-    for (struct courier_wire *w = c->wires; w; w = next) {
+    struct http_async_connection *next;
+    for (struct http_async_connection *w = c->sockets; w; w = next) {
         next = w->next;
         if (!w->call || now < w->call->until) continue;
         w->call->again = true; // there is no time for another
@@ -442,14 +442,14 @@ static void give_up_late(struct courier *c)
 }
 
 // With the lock held, which it releases meanwhile.
-static void tell_ended(struct courier *c)
+static void tell_ended(struct http_async *c)
 {
-    struct courier_call *list = c->ended;
+    struct http_async_call *list = c->ended;
     c->ended = NULL;
     c->ended_last = &c->ended;
     (void)pthread_mutex_unlock(&c->lock);
     while (list) {
-        struct courier_call *call = list;
+        struct http_async_call *call = list;
         list = call->next;
         call->done(call);
     }
@@ -458,7 +458,7 @@ static void tell_ended(struct courier *c)
 
 static void *run(void *arg)
 {
-    struct courier *c = arg;
+    struct http_async *c = arg;
     struct epoll_event events[AT_ONCE];
     int64_t looked = 0;
     (void)pthread_mutex_lock(&c->lock);
@@ -487,9 +487,9 @@ static void *run(void *arg)
 
 // ---- the calls
 
-struct courier *courier_new(void)
+struct http_async *http_async_new(void)
 {
-    struct courier *c = NEW(struct courier);
+    struct http_async *c = NEW(struct http_async);
     (void)pthread_mutex_init(&c->lock, NULL);
     c->ended_last = &c->ended;
     c->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -501,7 +501,7 @@ struct courier *courier_new(void)
     return c;
 }
 
-void courier_free(struct courier *c)
+void http_async_free(struct http_async *c)
 {
     if (!c) return;
     (void)pthread_mutex_lock(&c->lock);
@@ -511,11 +511,11 @@ void courier_free(struct courier *c)
     wake(c);
     (void)pthread_join(c->thread, NULL);
     CHECK(!c->ended);
-    while (c->wires)
-        wire_close(c, c->wires);
+    while (c->sockets)
+        wire_close(c, c->sockets);
     dead_free(c);
     while (c->places) {
-        struct courier_place *p = c->places;
+        struct http_async_host *p = c->places;
         c->places = p->next;
         memory_free(p);
     }
@@ -543,22 +543,22 @@ static bool take_apart(const char *url, char place[HTTP_PLACE_MAX], char **host,
     return **host && **port;
 }
 
-struct courier_place *courier_place_new(struct courier *c, const char *url,
-                                        const struct greeting *greeting)
+struct http_async_host *http_async_host_new(struct http_async *c, const char *url,
+                                            const struct peer_challenge *challenge)
 {
     char place[HTTP_PLACE_MAX], *host, *port;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
     if (!take_apart(url, place, &host, &port) || getaddrinfo(host, port, &hints, &all) != 0)
         return NULL;
-    struct courier_place *p = NEW(struct courier_place);
+    struct http_async_host *p = NEW(struct http_async_host);
     const char *path = url + 7 + strcspn(url + 7, "/?#");
     (void)snprintf(p->name, sizeof p->name, "%.*s", (int)(path - url - 7), url + 7);
     (void)snprintf(p->base, sizeof p->base, "%.200s", path);
     memcpy(&p->address, all->ai_addr, all->ai_addrlen);
     p->address_len = all->ai_addrlen;
     freeaddrinfo(all);
-    p->greets = greeting != NULL;
-    if (greeting) p->greeting = *greeting;
+    p->greets = challenge != NULL;
+    if (challenge) p->challenge = *challenge;
     (void)pthread_mutex_lock(&c->lock);
     p->next = c->places;
     c->places = p;
@@ -566,7 +566,7 @@ struct courier_place *courier_place_new(struct courier *c, const char *url,
     return p;
 }
 
-void courier_do(struct courier *c, struct courier_call *call)
+void http_async_do(struct http_async *c, struct http_async_call *call)
 {
     struct http_call *http = &call->http;
     int64_t now = clock_boot_ms();
@@ -585,7 +585,7 @@ void courier_do(struct courier *c, struct courier_call *call)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-bool courier_cancel(struct courier *c, struct courier_call *call)
+bool http_async_cancel(struct http_async *c, struct http_async_call *call)
 {
     (void)pthread_mutex_lock(&c->lock);
     bool carried = call->carried;

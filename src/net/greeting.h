@@ -5,12 +5,12 @@
 
 #include "net/http.h"
 
-#define GREETING_NONCE 65
-#define GREETING_PATH  160
+#define CHALLENGE_NONCE 65
+#define CHALLENGE_PATH  160
 
-struct greeting {
+struct peer_challenge {
     // A fresh nonce, and the path to ask for with it.
-    void (*ask)(const void *ctx, char nonce[GREETING_NONCE], char path[GREETING_PATH]);
+    void (*ask)(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH]);
     bool (*shown)(const void *ctx, const char *nonce, const struct http_call *answer);
     const void *ctx; // borrowed
 };

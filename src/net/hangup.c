@@ -17,7 +17,7 @@
 #define AT_ONCE  64
 #define KEY_STOP UINT64_MAX
 
-struct row {
+struct watch_row {
     void *what; // NULL: nobody is to be told
     int fd;
     bool gone;     // it was seen, with or without somebody to tell
@@ -26,10 +26,10 @@ struct row {
     uint32_t next_free;
 };
 
-struct hangup {
-    struct hangup_config config;
+struct disconnect_watch {
+    struct disconnect_watch_config config;
     pthread_mutex_t lock;
-    struct row *rows; // row 0 is never used: no key is 0
+    struct watch_row *rows; // row 0 is never used: no key is 0
     uint32_t len;
     uint32_t cap;
     uint32_t free; // 0: none
@@ -38,7 +38,7 @@ struct hangup {
     pthread_t thread;
 };
 
-static struct row *row_of(struct hangup *h, uint64_t key)
+static struct watch_row *row_of(struct disconnect_watch *h, uint64_t key)
 {
     uint32_t at = (uint32_t)key;
     CHECK(at > 0 && at < h->len);
@@ -46,12 +46,12 @@ static struct row *row_of(struct hangup *h, uint64_t key)
 }
 
 // Whom to tell of an event, if anybody.
-static void *note_gone(struct hangup *h, uint64_t seat)
+static void *note_gone(struct disconnect_watch *h, uint64_t slot)
 {
     void *what = NULL;
     (void)pthread_mutex_lock(&h->lock);
-    struct row *row = row_of(h, seat);
-    if (row->life == (uint32_t)(seat >> 32)) {
+    struct watch_row *row = row_of(h, slot);
+    if (row->life == (uint32_t)(slot >> 32)) {
         row->gone = true;
         what = row->what;
         row->what = NULL;
@@ -62,7 +62,7 @@ static void *note_gone(struct hangup *h, uint64_t seat)
 
 static void *watch(void *arg)
 {
-    struct hangup *h = arg;
+    struct disconnect_watch *h = arg;
     struct epoll_event events[AT_ONCE];
     for (;;) {
         int count = epoll_wait(h->epoll, events, AT_ONCE, TICK_MS);
@@ -75,9 +75,9 @@ static void *watch(void *arg)
     }
 }
 
-struct hangup *hangup_new(const struct hangup_config *config)
+struct disconnect_watch *disconnect_watch_new(const struct disconnect_watch_config *config)
 {
-    struct hangup *h = NEW(struct hangup);
+    struct disconnect_watch *h = NEW(struct disconnect_watch);
     h->config = *config;
     h->len = 1;
     h->cap = 64;
@@ -92,7 +92,7 @@ struct hangup *hangup_new(const struct hangup_config *config)
     return h;
 }
 
-void hangup_free(struct hangup *h)
+void disconnect_watch_free(struct disconnect_watch *h)
 {
     if (!h) return;
     CHECK(eventfd_write(h->stop, 1) == 0);
@@ -104,7 +104,7 @@ void hangup_free(struct hangup *h)
     memory_free(h);
 }
 
-static uint32_t new_row(struct hangup *h)
+static uint32_t new_row(struct disconnect_watch *h)
 {
     uint32_t at = h->free;
     if (at != 0) {
@@ -115,70 +115,70 @@ static uint32_t new_row(struct hangup *h)
         h->cap *= 2;
         h->rows = memory_resize(h->rows, h->cap * sizeof *h->rows);
     }
-    h->rows[h->len] = (struct row){0};
+    h->rows[h->len] = (struct watch_row){0};
     return h->len++;
 }
 
 // Reported once, and again when asked for again.
-static struct epoll_event event_of(uint64_t seat)
+static struct epoll_event event_of(uint64_t slot)
 {
-    return (struct epoll_event){.events = EPOLLRDHUP | EPOLLET, .data.u64 = seat};
+    return (struct epoll_event){.events = EPOLLRDHUP | EPOLLET, .data.u64 = slot};
 }
 
-uint64_t hangup_sit(struct hangup *h, int fd)
+uint64_t disconnect_watch_add(struct disconnect_watch *h, int fd)
 {
     (void)pthread_mutex_lock(&h->lock);
     uint32_t at = new_row(h);
-    struct row *row = &h->rows[at];
-    uint64_t seat = (uint64_t)row->life << 32 | at;
-    struct epoll_event event = event_of(seat);
+    struct watch_row *row = &h->rows[at];
+    uint64_t slot = (uint64_t)row->life << 32 | at;
+    struct epoll_event event = event_of(slot);
     row->fd = fd;
     row->gone = false;
     // A socket that cannot be watched is one whose hang-up shows when it is written to.
     (void)epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &event);
     (void)pthread_mutex_unlock(&h->lock);
-    return seat;
+    return slot;
 }
 
-void hangup_rise(struct hangup *h, uint64_t seat)
+void disconnect_watch_remove(struct disconnect_watch *h, uint64_t slot)
 {
     (void)pthread_mutex_lock(&h->lock);
-    struct row *row = row_of(h, seat);
-    CHECK(row->life == (uint32_t)(seat >> 32));
+    struct watch_row *row = row_of(h, slot);
+    CHECK(row->life == (uint32_t)(slot >> 32));
     (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, row->fd, NULL);
     row->what = NULL;
     row->life++;
     row->next_free = h->free;
-    h->free = (uint32_t)seat;
+    h->free = (uint32_t)slot;
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-uint64_t hangup_watch(struct hangup *h, uint64_t seat, void *what)
+uint64_t disconnect_watch_begin(struct disconnect_watch *h, uint64_t slot, void *what)
 {
     (void)pthread_mutex_lock(&h->lock);
-    struct row *row = row_of(h, seat);
-    CHECK(row->life == (uint32_t)(seat >> 32));
+    struct watch_row *row = row_of(h, slot);
+    CHECK(row->life == (uint32_t)(slot >> 32));
     CHECK(!row->what);
     row->what = what;
     row->turn++;
-    uint64_t key = (uint64_t)row->turn << 32 | (uint32_t)seat;
-    struct epoll_event event = event_of(seat);
+    uint64_t key = (uint64_t)row->turn << 32 | (uint32_t)slot;
+    struct epoll_event event = event_of(slot);
     if (row->gone) (void)epoll_ctl(h->epoll, EPOLL_CTL_MOD, row->fd, &event);
     (void)pthread_mutex_unlock(&h->lock);
     return key;
 }
 
-bool hangup_forget(struct hangup *h, uint64_t key)
+bool disconnect_watch_end(struct disconnect_watch *h, uint64_t key)
 {
     (void)pthread_mutex_lock(&h->lock);
-    struct row *row = row_of(h, key);
+    struct watch_row *row = row_of(h, key);
     bool watched = row->what && row->turn == (uint32_t)(key >> 32);
     if (watched) row->what = NULL;
     (void)pthread_mutex_unlock(&h->lock);
     return watched;
 }
 
-bool hangup_gone(int fd)
+bool socket_is_gone(int fd)
 {
     struct pollfd ask = {.fd = fd, .events = POLLRDHUP};
     return poll(&ask, 1, 0) > 0 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));

@@ -6,25 +6,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hangup;
+struct disconnect_watch;
 
-struct hangup_config {
+struct disconnect_watch_config {
     void (*gone)(void *ctx, void *what); // on the watching thread, once, and never after forgetting
     void (*tick)(void *ctx);             // about once a second
     void *ctx;
 };
 
-struct hangup *hangup_new(const struct hangup_config *config);
-void hangup_free(struct hangup *h); // NULL is fine; what is still watched is not told
+struct disconnect_watch *disconnect_watch_new(const struct disconnect_watch_config *config);
+void disconnect_watch_free(
+    struct disconnect_watch *h); // NULL is fine; what is still watched is not told
 
 // A seat for a socket, never 0, until it is closed: so the kernel hears of each socket once, and
 // not with every request that waits.
-uint64_t hangup_sit(struct hangup *h, int fd);
-void hangup_rise(struct hangup *h, uint64_t seat); // while it is open; nobody watches it any more
+uint64_t disconnect_watch_add(struct disconnect_watch *h, int fd);
+void disconnect_watch_remove(struct disconnect_watch *h,
+                             uint64_t slot); // while it is open; nobody watches it any more
 // One at a time for each seat. A key that is never 0. A socket that is half closed counts as gone:
 // who asks and closes does not wait for an answer.
-uint64_t hangup_watch(struct hangup *h, uint64_t seat, void *what);
+uint64_t disconnect_watch_begin(struct disconnect_watch *h, uint64_t slot, void *what);
 // True: it was watched and will not be told. False: `gone` was called, or is about to be.
-bool hangup_forget(struct hangup *h, uint64_t key);
+bool disconnect_watch_end(struct disconnect_watch *h, uint64_t key);
 // Asks at once.
-bool hangup_gone(int fd);
+bool socket_is_gone(int fd);

@@ -102,7 +102,7 @@ static bool read_length(struct bytes value, uint64_t *out)
 }
 
 // What frames the body, and whom it is for: each once, and one way to read it.
-static void judge_framing(struct head *h, struct bytes name, struct bytes value)
+static void check_framing(struct head *h, struct bytes name, struct bytes value)
 {
     bool *seen = is(name, "Content-Length")      ? &h->has_length
                  : is(name, "Transfer-Encoding") ? &h->has_coding
@@ -147,7 +147,7 @@ void head_add(struct head *h, struct bytes name, struct bytes value, bool line)
     value = keep(h, trimmed(value));
     h->rows[h->rows_len++] =
         (struct head_row){(const char *)name.data, (const char *)value.data, name.len};
-    judge_framing(h, name, value);
+    check_framing(h, name, value);
 }
 
 void head_end(struct head *h, bool old)

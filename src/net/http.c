@@ -32,11 +32,11 @@
 #define OWN_HEADERS     2           // those we add to the caller's
 #define POLL_MS         1000
 
-struct line {
-    struct line *next; // while idle
+struct http_connection {
+    struct http_connection *next; // while idle
     CURL *easy;
-    struct wires *wires; // its own, or its crew's
-    struct wires own;
+    struct socket_table *sockets; // its own, or its crew's
+    struct socket_table own;
     struct curl_slist *nodes; // an array; libcurl reads it as a list
     size_t nodes_cap;
     char error[CURL_ERROR_SIZE];
@@ -47,11 +47,11 @@ struct line {
     int port;        // the local one, of the connection it is on
 };
 
-struct crew {
-    struct crew *next; // while idle
+struct http_batch {
+    struct http_batch *next; // while idle
     CURLM *multi;
-    struct line *idle;
-    struct wires wires;
+    struct http_connection *idle;
+    struct socket_table sockets;
 };
 
 struct http {
@@ -61,10 +61,10 @@ struct http {
     long connect_ms;
     size_t connections_max;
     bool direct;
-    struct turns turns;
+    struct fifo_semaphore turns;
     pthread_mutex_t lock; // of the two lists
-    struct line *lines;
-    struct crew *crews;
+    struct http_connection *lines;
+    struct http_batch *pools;
 };
 
 #define SET(easy, option, value) CHECK(curl_easy_setopt(easy, option, value) == CURLE_OK)
@@ -79,21 +79,21 @@ static void curl_start(void)
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *to)
 {
     (void)purpose;
-    int fd = wires_open(data, to->family, to->socktype, to->protocol);
+    int fd = socket_table_open(data, to->family, to->socktype, to->protocol);
     return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 static int close_socket(void *data, curl_socket_t fd)
 {
-    return wires_close(data, fd);
+    return socket_table_close(data, fd);
 }
 
 static int about_to_send(void *data, char *to, char *from, int to_port, int from_port)
 {
     (void)to, (void)from, (void)to_port;
-    struct line *l = data;
+    struct http_connection *l = data;
     l->port = from_port;
-    l->stale = !wires_good(l->wires, from_port);
+    l->stale = !socket_table_good(l->sockets, from_port);
     if (l->stale) return CURL_PREREQFUNC_ABORT; // libcurl then closes it
     if (l->call->sends++ == 0) l->call->sent_ms = clock_boot_ms();
     return CURL_PREREQFUNC_OK;
@@ -103,13 +103,13 @@ static int about_to_send(void *data, char *to, char *from, int to_port, int from
 static size_t got_header(char *data, size_t size, size_t len, void *user)
 {
     (void)size; // always 1
-    struct line *l = user;
+    struct http_connection *l = user;
     struct buf *head = &l->call->head;
     struct bytes text = bytes_of(data, len);
     if (http_is_status_line(text)) {
         buf_clear(head);
         l->head_ended = false;
-        if (len > 6 && data[5] == '1') wires_plain(l->wires, l->port);
+        if (len > 6 && data[5] == '1') socket_table_plain(l->sockets, l->port);
     }
     if (l->head_ended) return len;
     l->head_ended = http_is_blank_line(text);
@@ -120,25 +120,25 @@ static size_t got_header(char *data, size_t size, size_t len, void *user)
 static size_t got_body(char *data, size_t size, size_t len, void *user)
 {
     (void)size; // always 1
-    struct http_call *c = ((struct line *)user)->call;
+    struct http_call *c = ((struct http_connection *)user)->call;
     if (c->body_in.len == 0) http_reserve(c);
     buf_put(&c->body_in, bytes_of(data, len));
     return c->body_in.bad ? 0 : len;
 }
 
 // crew: NULL, or the connections it shares.
-static struct line *line_new(const struct http *h, struct wires *crew)
+static struct http_connection *connection_new(const struct http *h, struct socket_table *pool)
 {
-    struct line *l = NEW(struct line);
-    l->wires = crew ? crew : &l->own;
+    struct http_connection *l = NEW(struct http_connection);
+    l->sockets = pool ? pool : &l->own;
     l->easy = curl_easy_init();
     CHECK(l->easy != NULL);
     SET(l->easy, CURLOPT_ERRORBUFFER, l->error);
     SET(l->easy, CURLOPT_PRIVATE, l);
     SET(l->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    SET(l->easy, CURLOPT_OPENSOCKETDATA, l->wires);
+    SET(l->easy, CURLOPT_OPENSOCKETDATA, l->sockets);
     SET(l->easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
-    SET(l->easy, CURLOPT_CLOSESOCKETDATA, l->wires);
+    SET(l->easy, CURLOPT_CLOSESOCKETDATA, l->sockets);
     SET(l->easy, CURLOPT_PREREQFUNCTION, about_to_send);
     SET(l->easy, CURLOPT_PREREQDATA, l);
     SET(l->easy, CURLOPT_HEADERFUNCTION, got_header);
@@ -162,22 +162,22 @@ static struct line *line_new(const struct http *h, struct wires *crew)
     return l;
 }
 
-static void line_free(struct line *l)
+static void connection_free(struct http_connection *l)
 {
     curl_easy_cleanup(l->easy);
-    wires_done(&l->own);
+    socket_table_done(&l->own);
     memory_free(l->nodes);
     memory_free(l);
 }
 
-static struct line *line_pop(struct line **list)
+static struct http_connection *line_pop(struct http_connection **list)
 {
-    struct line *l = *list;
+    struct http_connection *l = *list;
     if (l) *list = l->next;
     return l;
 }
 
-static void line_push(struct line **list, struct line *l)
+static void line_push(struct http_connection **list, struct http_connection *l)
 {
     l->next = *list;
     *list = l;
@@ -202,15 +202,15 @@ struct http *http_new(const struct http_config *config)
     h->connect_ms = config->connect_ms ? (long)config->connect_ms : CONNECT_MS;
     h->connections_max = config->connections_max ? config->connections_max : CONNECTIONS_MAX;
     h->direct = config->direct;
-    turns_init(&h->turns, h->connections_max);
+    fifo_semaphore_init(&h->turns, h->connections_max);
     (void)pthread_mutex_init(&h->lock, NULL);
     return h;
 }
 
-static void lines_free(struct line *list)
+static void lines_free(struct http_connection *list)
 {
-    for (struct line *l = line_pop(&list); l; l = line_pop(&list))
-        line_free(l);
+    for (struct http_connection *l = line_pop(&list); l; l = line_pop(&list))
+        connection_free(l);
 }
 
 void http_free(struct http *h)
@@ -218,15 +218,15 @@ void http_free(struct http *h)
     if (!h) return;
     CHECK(h->turns.free == h->connections_max);
     lines_free(h->lines);
-    while (h->crews) {
-        struct crew *w = h->crews;
-        h->crews = w->next;
+    while (h->pools) {
+        struct http_batch *w = h->pools;
+        h->pools = w->next;
         lines_free(w->idle);
         CHECK(curl_multi_cleanup(w->multi) == CURLM_OK);
-        wires_done(&w->wires);
+        socket_table_done(&w->sockets);
         memory_free(w);
     }
-    turns_done(&h->turns);
+    fifo_semaphore_done(&h->turns);
     (void)pthread_mutex_destroy(&h->lock);
     memory_free(h->ca_file);
     memory_free(h->user_agent);
@@ -256,7 +256,7 @@ static void no_turn(const struct http *h, struct http_call *c)
     c->received_ms = clock_boot_ms();
 }
 
-static void node_add(struct line *l, size_t at, const char *text)
+static void node_add(struct http_connection *l, size_t at, const char *text)
 {
     l->nodes[at].data = (char *)(uintptr_t)text; // libcurl only reads it
     l->nodes[at].next = NULL;
@@ -265,7 +265,7 @@ static void node_add(struct line *l, size_t at, const char *text)
 
 // The caller's headers, and what keeps libcurl from adding its own: waiting for a "100 Continue", a
 // content type for a form.
-static bool set_headers(struct line *l, const struct http_call *c)
+static bool set_headers(struct http_connection *l, const struct http_call *c)
 {
     if (l->nodes_cap < c->headers_len + OWN_HEADERS) {
         l->nodes_cap = c->headers_len + OWN_HEADERS;
@@ -283,7 +283,7 @@ static bool set_headers(struct line *l, const struct http_call *c)
     return true;
 }
 
-static void set_method(struct line *l, const struct http_call *c)
+static void set_method(struct http_connection *l, const struct http_call *c)
 {
     const char *method = c->method;
     bool carries = c->body.len > 0 || strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0;
@@ -300,7 +300,7 @@ static void set_method(struct line *l, const struct http_call *c)
 }
 
 // False: the request cannot be made, and the call says so.
-static bool line_ready(struct line *l, struct http_call *c, int64_t left_ms)
+static bool line_ready(struct http_connection *l, struct http_call *c, int64_t left_ms)
 {
     l->call = c;
     l->head_ended = false;
@@ -320,7 +320,7 @@ static bool line_ready(struct line *l, struct http_call *c, int64_t left_ms)
     return true;
 }
 
-static int info_of(const struct line *l, CURLINFO what)
+static int info_of(const struct http_connection *l, CURLINFO what)
 {
     long number = 0;
     (void)curl_easy_getinfo(l->easy, what, &number);
@@ -328,7 +328,7 @@ static int info_of(const struct line *l, CURLINFO what)
 }
 
 // The connection to the server itself, not to a proxy, is open, and TLS is not yet spoken on it.
-static bool in_handshake(const struct line *l, const char *place)
+static bool in_handshake(const struct http_connection *l, const char *place)
 {
     curl_off_t secured = 0;
     const char *port = strrchr(place, ':');
@@ -338,7 +338,7 @@ static bool in_handshake(const struct line *l, const char *place)
 }
 
 // Only libcurl's words that cannot hold anything of the request are passed on.
-static void say_failed(struct line *l, CURLcode code)
+static void say_failed(struct http_connection *l, CURLcode code)
 {
     struct http_call *c = l->call;
     char place[HTTP_PLACE_MAX];
@@ -380,7 +380,7 @@ static void say_failed(struct line *l, CURLcode code)
     }
 }
 
-static void line_end(struct line *l, CURLcode code)
+static void line_end(struct http_connection *l, CURLcode code)
 {
     struct http_call *c = l->call;
     int status = info_of(l, CURLINFO_RESPONSE_CODE);
@@ -399,15 +399,15 @@ static void line_end(struct line *l, CURLcode code)
     c->status = status;
 }
 
-static struct line *line_take(struct http *h)
+static struct http_connection *line_take(struct http *h)
 {
     (void)pthread_mutex_lock(&h->lock);
-    struct line *l = line_pop(&h->lines);
+    struct http_connection *l = line_pop(&h->lines);
     (void)pthread_mutex_unlock(&h->lock);
-    return l ? l : line_new(h, NULL);
+    return l ? l : connection_new(h, NULL);
 }
 
-static void line_give(struct http *h, struct line *l)
+static void line_give(struct http *h, struct http_connection *l)
 {
     (void)pthread_mutex_lock(&h->lock);
     line_push(&h->lines, l);
@@ -419,11 +419,11 @@ void http_do(struct http *h, struct http_call *c)
     http_call_clear(c);
     int64_t began = c->sent_ms;
     int64_t timeout = call_timeout(c);
-    if (!turns_take(&h->turns, timeout)) {
+    if (!fifo_semaphore_take(&h->turns, timeout)) {
         no_turn(h, c);
         return;
     }
-    struct line *l = line_take(h);
+    struct http_connection *l = line_take(h);
     if (line_ready(l, c, began + timeout - clock_boot_ms())) {
         CURLcode code = curl_easy_perform(l->easy);
         for (; l->stale; code = curl_easy_perform(l->easy))
@@ -431,12 +431,12 @@ void http_do(struct http *h, struct http_call *c)
         line_end(l, code);
     }
     line_give(h, l);
-    turns_give(&h->turns);
+    fifo_semaphore_give(&h->turns);
 }
 
-static struct crew *crew_new(const struct http *h)
+static struct http_batch *thread_pool_new(const struct http *h)
 {
-    struct crew *w = NEW(struct crew);
+    struct http_batch *w = NEW(struct http_batch);
     w->multi = curl_multi_init();
     CHECK(w->multi != NULL);
     // Else it shrinks with the number of handles, and a batch would close its connections as it
@@ -445,28 +445,29 @@ static struct crew *crew_new(const struct http *h)
     return w;
 }
 
-static struct crew *crew_take(struct http *h)
+static struct http_batch *thread_pool_take(struct http *h)
 {
     (void)pthread_mutex_lock(&h->lock);
-    struct crew *w = h->crews;
-    if (w) h->crews = w->next;
+    struct http_batch *w = h->pools;
+    if (w) h->pools = w->next;
     (void)pthread_mutex_unlock(&h->lock);
-    return w ? w : crew_new(h);
+    return w ? w : thread_pool_new(h);
 }
 
-static void crew_give(struct http *h, struct crew *w)
+static void thread_pool_give(struct http *h, struct http_batch *w)
 {
     (void)pthread_mutex_lock(&h->lock);
-    w->next = h->crews;
-    h->crews = w;
+    w->next = h->pools;
+    h->pools = w;
     (void)pthread_mutex_unlock(&h->lock);
 }
 
 // With a turn taken for it. NULL: it has ended already.
-static struct line *crew_start(const struct http *h, struct crew *w, struct http_call *c)
+static struct http_connection *thread_pool_start(const struct http *h, struct http_batch *w,
+                                                 struct http_call *c)
 {
-    struct line *l = line_pop(&w->idle);
-    if (!l) l = line_new(h, &w->wires);
+    struct http_connection *l = line_pop(&w->idle);
+    if (!l) l = connection_new(h, &w->sockets);
     http_call_clear(c);
     if (!line_ready(l, c, call_timeout(c))) {
         line_push(&w->idle, l);
@@ -477,7 +478,7 @@ static struct line *crew_start(const struct http *h, struct crew *w, struct http
 }
 
 // Lets the exchanges move on; answers how many have ended.
-static size_t crew_work(struct crew *w)
+static size_t thread_pool_work(struct http_batch *w)
 {
     int running = 0;
     int left = 0;
@@ -487,7 +488,7 @@ static size_t crew_work(struct crew *w)
          m = curl_multi_info_read(w->multi, &left)) {
         CURLcode code = m->data.result; // m does not outlive the removal
         CURL *easy = m->easy_handle;
-        struct line *l = NULL;
+        struct http_connection *l = NULL;
         (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&l);
         CHECK(curl_multi_remove_handle(w->multi, easy) == CURLM_OK);
         if (l->stale) {
@@ -505,14 +506,14 @@ static size_t crew_work(struct crew *w)
 // Waits for a turn only while nothing is under way: who holds one does not wait for another.
 static bool take_turn(struct http *h, const struct http_call *c, size_t running, int64_t idle_since)
 {
-    if (running > 0) return turns_take_free(&h->turns);
-    return turns_take(&h->turns, idle_since + call_timeout(c) - clock_boot_ms());
+    if (running > 0) return fifo_semaphore_take_free(&h->turns);
+    return fifo_semaphore_take(&h->turns, idle_since + call_timeout(c) - clock_boot_ms());
 }
 
 void http_do_all(struct http *h, struct http_call *const *calls, size_t count, size_t together)
 {
     CHECK(together > 0);
-    struct crew *w = crew_take(h);
+    struct http_batch *w = thread_pool_take(h);
     size_t started = 0;
     size_t running = 0;
     int64_t idle_since = clock_boot_ms();
@@ -521,10 +522,10 @@ void http_do_all(struct http *h, struct http_call *const *calls, size_t count, s
             struct http_call *c = calls[started];
             if (take_turn(h, c, running, idle_since)) {
                 started++;
-                if (crew_start(h, w, c))
+                if (thread_pool_start(h, w, c))
                     running++;
                 else
-                    turns_give(&h->turns);
+                    fifo_semaphore_give(&h->turns);
             } else if (running == 0) {
                 started++;
                 http_call_clear(c);
@@ -533,24 +534,24 @@ void http_do_all(struct http *h, struct http_call *const *calls, size_t count, s
                 break;
             }
         }
-        size_t ended = crew_work(w);
+        size_t ended = thread_pool_work(w);
         for (size_t i = 0; i < ended; i++)
-            turns_give(&h->turns);
+            fifo_semaphore_give(&h->turns);
         running -= ended;
         if (running == 0) idle_since = clock_boot_ms();
         if (ended == 0 && running > 0)
             CHECK(curl_multi_poll(w->multi, NULL, 0, POLL_MS, NULL) == CURLM_OK);
     }
-    crew_give(h, w);
+    thread_pool_give(h, w);
 }
 
 // ---- streams: a crew with one exchange, which moves on while somebody reads
 
 struct http_stream {
     struct http *http;
-    struct crew *crew;
+    struct http_batch *pool;
     struct http_call *call;
-    struct line *line; // NULL: it has ended
+    struct http_connection *line; // NULL: it has ended
 };
 
 struct http_stream *http_stream_open(struct http *h, struct http_call *c)
@@ -558,12 +559,12 @@ struct http_stream *http_stream_open(struct http *h, struct http_call *c)
     struct http_stream *s = NEW(struct http_stream);
     *s = (struct http_stream){.http = h, .call = c};
     http_call_clear(c);
-    if (!turns_take(&h->turns, h->connect_ms)) {
+    if (!fifo_semaphore_take(&h->turns, h->connect_ms)) {
         no_turn(h, c);
         return s;
     }
-    s->crew = crew_take(h);
-    s->line = crew_start(h, s->crew, c);
+    s->pool = thread_pool_take(h);
+    s->line = thread_pool_start(h, s->pool, c);
     return s;
 }
 
@@ -572,10 +573,10 @@ bool http_stream_read(struct http_stream *s, int64_t wait_ms)
     struct http_call *c = s->call;
     size_t had = c->body_in.len;
     for (int round = 0; s->line && round < 2; round++) {
-        if (crew_work(s->crew) > 0) s->line = NULL;
+        if (thread_pool_work(s->pool) > 0) s->line = NULL;
         if (s->line && s->line->head_ended) c->status = info_of(s->line, CURLINFO_RESPONSE_CODE);
         if (!s->line || c->body_in.len > had || round > 0) break;
-        CHECK(curl_multi_poll(s->crew->multi, NULL, 0, (int)wait_ms, NULL) == CURLM_OK);
+        CHECK(curl_multi_poll(s->pool->multi, NULL, 0, (int)wait_ms, NULL) == CURLM_OK);
     }
     return s->line != NULL;
 }
@@ -584,12 +585,12 @@ void http_stream_close(struct http_stream *s)
 {
     if (!s) return;
     if (s->line) { // in the middle: its connection is of no use to anybody else
-        CHECK(curl_multi_remove_handle(s->crew->multi, s->line->easy) == CURLM_OK);
-        line_free(s->line);
+        CHECK(curl_multi_remove_handle(s->pool->multi, s->line->easy) == CURLM_OK);
+        connection_free(s->line);
     }
-    if (s->crew) {
-        crew_give(s->http, s->crew);
-        turns_give(&s->http->turns);
+    if (s->pool) {
+        thread_pool_give(s->http, s->pool);
+        fifo_semaphore_give(&s->http->turns);
     }
     memory_free(s);
 }

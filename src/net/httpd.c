@@ -61,7 +61,7 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
     if (!r) return;
     *at = NULL;
     r->delivered = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
-    line_expect(r->line, h->config.idle_ms);
+    connection_expect(r->line, h->config.idle_ms);
     (void)pthread_mutex_lock(&r->lock);
     request_unwatch(r); // while the socket is open
     r->stream = NULL;
@@ -154,7 +154,7 @@ static enum MHD_Result refuse_late(struct httpd_request *r)
 static enum MHD_Result call_handler(struct httpd_request *r)
 {
     struct httpd *h = r->server;
-    line_expect(r->line, 0);
+    connection_expect(r->line, 0);
     r->handed = true;
     if (!request_enlist(r)) return refuse_late(r);
     h->config.handle(h->config.ctx, r);
@@ -239,11 +239,11 @@ static enum MHD_Result begin(struct httpd_request *r, const char *method, const 
 {
     struct httpd *h = r->server;
     r->started = true;
-    line_heard(&h->lines, r->line);
+    connection_heard(&h->lines, r->line);
     (void)snprintf(r->method, sizeof r->method, "%s", method);
     memcpy(r->peer, r->line->peer, sizeof r->peer); // which may outlive its connection
     memcpy(r->client, r->line->client, sizeof r->client);
-    line_expect(r->line, h->config.body_ms);
+    connection_expect(r->line, h->config.body_ms);
     read_head(r, method, url, version);
     atomic_fetch_add(&r->held, 1); // the owner's, until he has answered
     r->closes = !reads_refused(r);
@@ -257,7 +257,7 @@ static enum MHD_Result begin(struct httpd_request *r, const char *method, const 
         r->lost = HTTPD_NO_ROOM;
     if (!refused && r->lost == HTTPD_WHOLE) r->closes = false;
     if (!r->closes) return MHD_YES;
-    line_expect(r->line, 0);
+    connection_expect(r->line, 0);
     return refused ? send_answer(r) : call_handler(r);
 }
 
@@ -280,7 +280,7 @@ static enum MHD_Result hear(void *ctx, struct MHD_Connection *c, const char *url
     (void)pthread_mutex_lock(&r->lock);
     enum state state = r->state;
     (void)pthread_mutex_unlock(&r->lock);
-    line_expect(r->line, 0);
+    connection_expect(r->line, 0);
     if (state == ANSWERED) return send_answer(r);
     CHECK(state == HANDLING); // a suspended one is not called
     return call_handler(r);
@@ -296,14 +296,14 @@ static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
         int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         const struct sockaddr *from =
             MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-        struct line *line = line_new(&h->lines, fd, from, h->config.first_head_ms);
+        struct connection *line = connection_new(&h->lines, fd, from, h->config.first_head_ms);
         line->owner = h;
         *at = line;
         acceptor_begun(&h->acceptor);
     } else {
-        struct line *line = *at;
-        if (line->seat != 0) hangup_rise(h->hangup, line->seat);
-        line_free(&h->lines, line);
+        struct connection *line = *at;
+        if (line->slot != 0) disconnect_watch_remove(h->disconnects, line->slot);
+        connection_free(&h->lines, line);
         acceptor_ended(&h->acceptor);
     }
 }
@@ -311,26 +311,26 @@ static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
 static bool take_connection(void *ctx, int fd, const struct sockaddr *from, socklen_t from_len)
 {
     struct httpd *h = ctx;
-    if (!lines_admit(&h->lines, from)) {
+    if (!connections_admit(&h->lines, from)) {
         (void)close(fd);
         return false;
     }
     bool taken = MHD_add_connection(h->daemon, fd, from, from_len) == MHD_YES;
-    if (!taken) lines_unadmit(&h->lines, from);
+    if (!taken) connections_unadmit(&h->lines, from);
     return taken;
 }
 
 static void make_room(void *ctx)
 {
     struct httpd *h = ctx;
-    lines_make_room(&h->lines);
+    connections_make_space(&h->lines);
 }
 
 // libmicrohttpd counts from the last byte, so that one byte a minute would keep a connection.
 static void cut_slow(void *ctx)
 {
     struct httpd *h = ctx;
-    lines_cut_late(&h->lines);
+    connections_cut_late(&h->lines);
     atomic_store(&h->looked_ms, clock_boot_ms());
 }
 
@@ -464,7 +464,7 @@ struct tls *httpd_connection_tls(void *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    const struct line *line = info->socket_context;
+    const struct connection *line = info->socket_context;
     const struct httpd *h = line->owner;
     return h->config.tls;
 }
@@ -509,17 +509,19 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
         return ERR_UNAVAILABLE;
     }
     (void)pthread_mutex_init(&h->lock, NULL);
-    lines_init(&h->lines, &(struct lines_config){.connections_max = h->config.connections_max,
-                                                 .per_address_max = h->config.per_address_max});
+    connections_init(&h->lines,
+                     &(struct connections_config){.connections_max = h->config.connections_max,
+                                                  .per_address_max = h->config.per_address_max});
     pthread_condattr_t steady;
     (void)pthread_condattr_init(&steady);
     (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&h->fewer, &steady);
     (void)pthread_condattr_destroy(&steady);
-    struct hangup_config watching = {.gone = request_client_gone, .tick = cut_slow, .ctx = h};
+    struct disconnect_watch_config watching = {
+        .gone = request_client_gone, .tick = cut_slow, .ctx = h};
     h->looked_ms = clock_boot_ms();
     h->checks_lines = strverscmp(MHD_get_version(), LENIENT) <= 0; // 0.9.100 is after 0.9.75
-    h->hangup = hangup_new(&watching);
+    h->disconnects = disconnect_watch_new(&watching);
     h->daemon = start_daemon(h);
     if (h->daemon) {
         *out = h; // requests may come, and ask for it, before this returns
@@ -533,7 +535,7 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     }
     (void)snprintf(why, why_len, "the HTTP library did not start: %s", strerror(errno));
     (void)close(fd);
-    hangup_free(h->hangup);
+    disconnect_watch_free(h->disconnects);
     memory_free(h);
     return ERR_UNAVAILABLE;
 }
@@ -589,8 +591,8 @@ bool httpd_stop(struct httpd *h, int64_t drain_ms)
     acceptor_settle(&h->acceptor, ABANDON_MS);
     MHD_stop_daemon(h->daemon);
     acceptor_done(&h->acceptor);
-    hangup_free(h->hangup);
-    lines_done(&h->lines);
+    disconnect_watch_free(h->disconnects);
+    connections_done(&h->lines);
     (void)pthread_cond_destroy(&h->fewer);
     (void)pthread_mutex_destroy(&h->lock);
     memory_free(h);

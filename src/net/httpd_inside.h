@@ -21,14 +21,14 @@ struct httpd {
     struct httpd_config config;
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;
-    struct hangup *hangup;
+    struct disconnect_watch *disconnects;
     uint16_t port;
     bool checks_lines;     // the library does not
     _Atomic size_t bodies; // bytes of them
     atomic_bool stopping;
     _Atomic int64_t looked_ms; // when the connections were last looked after
     pthread_mutex_t lock;
-    struct lines lines;
+    struct connections lines;
     struct httpd_request *requests; // whose whole body is here
     size_t requests_len;
     pthread_cond_t fewer; // requests
@@ -68,7 +68,7 @@ struct httpd_request {
     bool closes;  // its body is not read; no other request can follow
     bool listed;
     bool delivered;
-    char peer[LINE_PEER_MAX];
+    char peer[CONNECTION_PEER_MAX];
     char client[LINE_CLIENT_MAX];
     atomic_int held;
     void *mine;
@@ -76,7 +76,7 @@ struct httpd_request {
     pthread_mutex_t lock;     // of what follows
     void (*gone)(void *mine); // asked for by httpd_watch; NULL: not
     enum state state;
-    struct line *line;             // its own row; NULL: the connection is gone
+    struct connection *line;       // its own row; NULL: the connection is gone
     bool abandoned;                // the server answers itself; the owner has not
     size_t reserved;               // counted among the bodies, for what is made of this one
     uint64_t watch;                // 0: not watched

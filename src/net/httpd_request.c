@@ -61,22 +61,23 @@ void request_leaves(const struct httpd_request *r)
 {
     const struct httpd_config *c = &r->server->config;
     uint64_t rate = c->answer_rate > 0 ? c->answer_rate : ANSWER_RATE;
-    line_expect(r->line, c->idle_ms + (int64_t)(r->reply.body.len * 1000 / rate));
+    connection_expect(r->line, c->idle_ms + (int64_t)(r->reply.body.len * 1000 / rate));
 }
 
 // With the lock held. The watch holds the request too: who forgets it, or is told, drops it.
 void request_watch(struct httpd_request *r)
 {
-    struct hangup *h = r->server->hangup;
+    struct disconnect_watch *h = r->server->disconnects;
     if (r->watch != 0 || !r->line) return;
     atomic_fetch_add(&r->held, 1);
-    if (r->line->seat == 0) r->line->seat = hangup_sit(h, r->line->fd);
-    r->watch = hangup_watch(h, r->line->seat, r);
+    if (r->line->slot == 0) r->line->slot = disconnect_watch_add(h, r->line->fd);
+    r->watch = disconnect_watch_begin(h, r->line->slot, r);
 }
 
 void request_unwatch(struct httpd_request *r)
 {
-    if (r->watch != 0 && hangup_forget(r->server->hangup, r->watch)) atomic_fetch_sub(&r->held, 1);
+    if (r->watch != 0 && disconnect_watch_end(r->server->disconnects, r->watch))
+        atomic_fetch_sub(&r->held, 1);
     r->watch = 0;
 }
 
@@ -130,7 +131,7 @@ const char *httpd_client(const struct httpd_request *r)
 bool httpd_gone(struct httpd_request *r)
 {
     (void)pthread_mutex_lock(&r->lock);
-    bool gone = !r->line || hangup_gone(r->line->fd);
+    bool gone = !r->line || socket_is_gone(r->line->fd);
     (void)pthread_mutex_unlock(&r->lock);
     return gone;
 }
@@ -185,7 +186,7 @@ void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms)
 {
     struct httpd_request *r = s->request;
     (void)pthread_mutex_lock(&r->lock);
-    if (r->line) line_expect(r->line, within_ms);
+    if (r->line) connection_expect(r->line, within_ms);
     (void)pthread_mutex_unlock(&r->lock);
     httpd_stream_end(s);
 }

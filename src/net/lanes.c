@@ -5,11 +5,11 @@
 
 #include <pthread.h>
 
-struct lanes {
+struct http_tls_pool {
     struct http *http;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct courier_call *calls; // taken, and not begun
+    struct http_async_call *calls; // taken, and not begun
     size_t calls_len;
     size_t idle;
     size_t len;
@@ -20,10 +20,10 @@ struct lanes {
 
 static void *run(void *arg)
 {
-    struct lanes *l = arg;
+    struct http_tls_pool *l = arg;
     (void)pthread_mutex_lock(&l->lock);
     for (;;) {
-        struct courier_call *call = l->calls;
+        struct http_async_call *call = l->calls;
         if (call) {
             l->calls = call->next;
             l->calls_len--;
@@ -43,9 +43,9 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct lanes *lanes_new(const struct http_config *config, size_t threads_max)
+struct http_tls_pool *http_tls_pool_new(const struct http_config *config, size_t threads_max)
 {
-    struct lanes *l = memory_zeroed(1, sizeof *l + threads_max * sizeof *l->threads);
+    struct http_tls_pool *l = memory_zeroed(1, sizeof *l + threads_max * sizeof *l->threads);
     struct http_config own = *config;
     own.connections_max = threads_max;
     l->http = http_new(&own);
@@ -55,7 +55,7 @@ struct lanes *lanes_new(const struct http_config *config, size_t threads_max)
     return l;
 }
 
-void lanes_free(struct lanes *l)
+void http_tls_pool_free(struct http_tls_pool *l)
 {
     if (!l) return;
     (void)pthread_mutex_lock(&l->lock);
@@ -70,7 +70,7 @@ void lanes_free(struct lanes *l)
     memory_free(l);
 }
 
-bool lanes_do(struct lanes *l, struct courier_call *call)
+bool http_tls_pool_do(struct http_tls_pool *l, struct http_async_call *call)
 {
     (void)pthread_mutex_lock(&l->lock);
     bool free = l->calls_len < l->idle; // one that is idle and not yet meant for another call

@@ -5,10 +5,10 @@
 
 #include "net/courier.h"
 
-struct lanes;
+struct http_tls_pool;
 
-struct lanes *lanes_new(const struct http_config *config, size_t threads_max);
-void lanes_free(struct lanes *l); // NULL is fine; no call may be under way
+struct http_tls_pool *http_tls_pool_new(const struct http_config *config, size_t threads_max);
+void http_tls_pool_free(struct http_tls_pool *l); // NULL is fine; no call may be under way
 
 // False: all are busy; nothing was done, and done is not called. It cannot be cancelled.
-bool lanes_do(struct lanes *l, struct courier_call *call);
+bool http_tls_pool_do(struct http_tls_pool *l, struct http_async_call *call);

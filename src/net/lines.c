@@ -30,7 +30,7 @@ struct address {
     struct address *next;
     struct key key;
     size_t open;
-    struct line *oldest, *newest; // without a whole head
+    struct connection *oldest, *newest; // without a whole head
 };
 
 // ---- what an address is called
@@ -51,22 +51,22 @@ static struct key key_of(const struct sockaddr *from)
     return k;
 }
 
-static void print_address(const struct sockaddr *from, char to[LINE_PEER_MAX])
+static void print_address(const struct sockaddr *from, char to[CONNECTION_PEER_MAX])
 {
     socklen_t len =
         from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     *to = '\0';
-    (void)getnameinfo(from, len, to, LINE_PEER_MAX, NULL, 0, NI_NUMERICHOST);
+    (void)getnameinfo(from, len, to, CONNECTION_PEER_MAX, NULL, 0, NI_NUMERICHOST);
 }
 
-static void name_ends(struct line *line, const struct sockaddr *from)
+static void name_ends(struct connection *line, const struct sockaddr *from)
 {
     struct key k = key_of(from);
     print_address(from, line->peer);
     (void)snprintf(line->client, sizeof line->client, "%s", line->peer);
     if (k.family != 6) return;
     struct sockaddr_in6 net = {.sin6_family = AF_INET6};
-    char text[LINE_PEER_MAX];
+    char text[CONNECTION_PEER_MAX];
     memcpy(net.sin6_addr.s6_addr, k.bytes, PREFIX);
     print_address((const struct sockaddr *)&net, text);
     (void)snprintf(line->client, sizeof line->client, "%s/%d", text, PREFIX * 8);
@@ -74,12 +74,12 @@ static void name_ends(struct line *line, const struct sockaddr *from)
 
 // ---- the table; all with the lock held
 
-static struct address **bucket_of(struct lines *l, const struct key *k)
+static struct address **bucket_of(struct connections *l, const struct key *k)
 {
     return &l->addresses[hash64_of(bytes_of(k, sizeof *k), l->seed) % LINES_BUCKETS];
 }
 
-static struct address *address_of(struct lines *l, const struct sockaddr *from)
+static struct address *address_of(struct connections *l, const struct sockaddr *from)
 {
     struct key k = key_of(from);
     struct address **bucket = bucket_of(l, &k), *a = *bucket;
@@ -93,7 +93,7 @@ static struct address *address_of(struct lines *l, const struct sockaddr *from)
     return a;
 }
 
-static void address_less(struct lines *l, struct address *a)
+static void address_less(struct connections *l, struct address *a)
 {
     CHECK(a->open > 0 && l->open > 0);
     l->open--;
@@ -106,7 +106,7 @@ static void address_less(struct lines *l, struct address *a)
     memory_free(a);
 }
 
-static void headless_add(struct line *line)
+static void headless_add(struct connection *line)
 {
     struct address *a = line->address;
     line->headless = true;
@@ -118,7 +118,7 @@ static void headless_add(struct line *line)
     a->newest = line;
 }
 
-static void headless_remove(struct line *line)
+static void headless_remove(struct connection *line)
 {
     struct address *a = line->address;
     if (!line->headless) return;
@@ -134,7 +134,7 @@ static void headless_remove(struct line *line)
 }
 
 // It counts no longer, although its owner has still to find it closed.
-static void uncount(struct lines *l, struct line *line)
+static void uncount(struct connections *l, struct connection *line)
 {
     if (!line->address) return;
     headless_remove(line);
@@ -142,15 +142,15 @@ static void uncount(struct lines *l, struct line *line)
     line->address = NULL;
 }
 
-static void cut(struct lines *l, struct line *line)
+static void cut(struct connections *l, struct connection *line)
 {
     (void)shutdown(line->fd, SHUT_RDWR);
     uncount(l, line);
 }
 
-static struct line *oldest_headless(const struct lines *l)
+static struct connection *oldest_headless(const struct connections *l)
 {
-    struct line *oldest = NULL;
+    struct connection *oldest = NULL;
     for (size_t i = 0; i < LINES_BUCKETS; i++)
         for (const struct address *a = l->addresses[i]; a; a = a->next)
             if (a->oldest && (!oldest || a->oldest->since_ms < oldest->since_ms))
@@ -160,26 +160,26 @@ static struct line *oldest_headless(const struct lines *l)
 
 // ---- who may come in
 
-void lines_init(struct lines *l, const struct lines_config *config)
+void connections_init(struct connections *l, const struct connections_config *config)
 {
-    *l = (struct lines){.config = *config, .seed = entropy_u64()};
+    *l = (struct connections){.config = *config, .seed = entropy_u64()};
     (void)pthread_mutex_init(&l->lock, NULL);
 }
 
-void lines_done(struct lines *l)
+void connections_done(struct connections *l)
 {
     CHECK(!l->first);
     (void)pthread_mutex_destroy(&l->lock);
 }
 
-static size_t most_of_one(const struct lines *l)
+static size_t most_of_one(const struct connections *l)
 {
     if (l->config.per_address_max > 0) return l->config.per_address_max;
     size_t max = l->config.connections_max;
     return l->open < max ? SHARE * (max - l->open) : 1;
 }
 
-bool lines_admit(struct lines *l, const struct sockaddr *from)
+bool connections_admit(struct connections *l, const struct sockaddr *from)
 {
     (void)pthread_mutex_lock(&l->lock);
     struct address *a = address_of(l, from);
@@ -195,18 +195,18 @@ bool lines_admit(struct lines *l, const struct sockaddr *from)
     return admitted;
 }
 
-void lines_unadmit(struct lines *l, const struct sockaddr *from)
+void connections_unadmit(struct connections *l, const struct sockaddr *from)
 {
     (void)pthread_mutex_lock(&l->lock);
     address_less(l, address_of(l, from));
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-void lines_make_room(struct lines *l)
+void connections_make_space(struct connections *l)
 {
     (void)pthread_mutex_lock(&l->lock);
     int64_t late = clock_boot_ms() - GRACE_MS;
-    struct line *line;
+    struct connection *line;
     for (int i = 0; i < AT_ONCE && (line = oldest_headless(l)) && line->since_ms <= late; i++)
         cut(l, line);
     (void)pthread_mutex_unlock(&l->lock);
@@ -214,14 +214,15 @@ void lines_make_room(struct lines *l)
 
 // ---- one connection
 
-struct line *line_new(struct lines *l, int fd, const struct sockaddr *from, int64_t within_ms)
+struct connection *connection_new(struct connections *l, int fd, const struct sockaddr *from,
+                                  int64_t within_ms)
 {
-    struct line *line = NEW(struct line);
+    struct connection *line = NEW(struct connection);
     int on = 1;
     line->fd = fd;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); // an answer is not to wait
     name_ends(line, from);
-    line_expect(line, within_ms);
+    connection_expect(line, within_ms);
     (void)pthread_mutex_lock(&l->lock);
     line->since_ms = clock_boot_ms();
     line->next = l->first;
@@ -234,7 +235,7 @@ struct line *line_new(struct lines *l, int fd, const struct sockaddr *from, int6
     return line;
 }
 
-void line_free(struct lines *l, struct line *line)
+void connection_free(struct connections *l, struct connection *line)
 {
     (void)pthread_mutex_lock(&l->lock);
     if (line->before) line->before->next = line->next;
@@ -245,7 +246,7 @@ void line_free(struct lines *l, struct line *line)
     memory_free(line);
 }
 
-void line_heard(struct lines *l, struct line *line)
+void connection_heard(struct connections *l, struct connection *line)
 {
     if (line->heard) return;
     line->heard = true;
@@ -254,16 +255,16 @@ void line_heard(struct lines *l, struct line *line)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-void line_expect(struct line *line, int64_t within_ms)
+void connection_expect(struct connection *line, int64_t within_ms)
 {
     atomic_store(&line->deadline, within_ms > 0 ? clock_boot_ms() + within_ms : 0);
 }
 
-void lines_cut_late(struct lines *l)
+void connections_cut_late(struct connections *l)
 {
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&l->lock);
-    for (struct line *line = l->first; line; line = line->next) {
+    for (struct connection *line = l->first; line; line = line->next) {
         int64_t deadline = atomic_load(&line->deadline);
         if (deadline != 0 && deadline < now) (void)shutdown(line->fd, SHUT_RDWR);
     }

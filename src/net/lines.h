@@ -13,53 +13,56 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define LINE_PEER_MAX   64
-#define LINE_CLIENT_MAX (LINE_PEER_MAX + 4)
-#define LINES_BUCKETS   512
+#define CONNECTION_PEER_MAX 64
+#define LINE_CLIENT_MAX     (CONNECTION_PEER_MAX + 4)
+#define LINES_BUCKETS       512
 
-struct line {
-    struct line *next, *before;
+struct connection {
+    struct connection *next, *before;
     int fd;
-    void *owner;                  // the server's own, as is ...
-    uint64_t seat;                // ... where its hang-up is looked for (hangup.h); 0: nowhere yet
-    _Atomic int64_t deadline;     // clock_boot_ms; 0: none
-    char peer[LINE_PEER_MAX];     // the other end's address
-    char client[LINE_CLIENT_MAX]; // the same, or of IPv6 "2001:db8:1:2::/64"
-    bool heard;                   // a whole head; its owner's thread alone looks at it
+    void *owner;              // the server's own, as is ...
+    uint64_t slot;            // ... where its hang-up is looked for (hangup.h); 0: nowhere yet
+    _Atomic int64_t deadline; // clock_boot_ms; 0: none
+    char peer[CONNECTION_PEER_MAX]; // the other end's address
+    char client[LINE_CLIENT_MAX];   // the same, or of IPv6 "2001:db8:1:2::/64"
+    bool heard;                     // a whole head; its owner's thread alone looks at it
     // under the lock
-    struct address *address;      // NULL: it does not count any more
-    struct line *older, *younger; // of those of its address without a whole head
-    bool headless;                // it is one of them
-    int64_t since_ms;             // clock_boot_ms
+    struct address *address;            // NULL: it does not count any more
+    struct connection *older, *younger; // of those of its address without a whole head
+    bool headless;                      // it is one of them
+    int64_t since_ms;                   // clock_boot_ms
 };
 
-struct lines_config {
+struct connections_config {
     unsigned connections_max;
     unsigned per_address_max; // 0: three times as many as are free
 };
 
-struct lines {
-    struct lines_config config;
+struct connections {
+    struct connections_config config;
     pthread_mutex_t lock;
-    struct line *first;
+    struct connection *first;
     struct address *addresses[LINES_BUCKETS];
     size_t open; // that were let in, and not cut
     uint64_t seed;
 };
 
-void lines_init(struct lines *l, const struct lines_config *config);
-void lines_done(struct lines *l); // there must be none left
+void connections_init(struct connections *l, const struct connections_config *config);
+void connections_done(struct connections *l); // there must be none left
 
 // Before a connection is taken: whether this client may have one more. If not, its oldest without a
 // whole head makes way, if there is one.
-bool lines_admit(struct lines *l, const struct sockaddr *from);
-void lines_unadmit(struct lines *l, const struct sockaddr *from); // it was not taken after all
+bool connections_admit(struct connections *l, const struct sockaddr *from);
+void connections_unadmit(struct connections *l,
+                         const struct sockaddr *from); // it was not taken after all
 // All connections are open: ends some that had a second for a whole head and have sent none, the
 // oldest of all first.
-void lines_make_room(struct lines *l);
+void connections_make_space(struct connections *l);
 
-struct line *line_new(struct lines *l, int fd, const struct sockaddr *from, int64_t within_ms);
-void line_free(struct lines *l, struct line *line);     // before its socket is closed
-void line_heard(struct lines *l, struct line *line);    // a whole head
-void line_expect(struct line *line, int64_t within_ms); // 0: nothing
-void lines_cut_late(struct lines *l); // ends those whose time is up; their owner finds them closed
+struct connection *connection_new(struct connections *l, int fd, const struct sockaddr *from,
+                                  int64_t within_ms);
+void connection_free(struct connections *l, struct connection *line); // before its socket is closed
+void connection_heard(struct connections *l, struct connection *line); // a whole head
+void connection_expect(struct connection *line, int64_t within_ms);    // 0: nothing
+void connections_cut_late(
+    struct connections *l); // ends those whose time is up; their owner finds them closed

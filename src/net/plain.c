@@ -34,7 +34,7 @@
 #define HEAD_LEN   512 // most heads are not longer
 #define HELLO_MAX  ((size_t)64 << 10)
 
-struct plain {
+struct http_plain {
     char host[HOST_MAX]; // without brackets
     char port[PORT_MAX];
     char name[HOST_MAX + PORT_MAX + 4]; // as the Host header has it
@@ -43,7 +43,7 @@ struct plain {
     int idle[IDLE_MAX];
     size_t idle_len;
     bool greets;
-    struct greeting greeting;
+    struct peer_challenge challenge;
 };
 
 // ---- the place
@@ -58,7 +58,7 @@ static bool wants_proxy(void)
     return false;
 }
 
-static bool take_place(struct plain *p, const char *url)
+static bool take_place(struct http_plain *p, const char *url)
 {
     const char *at = url + strlen("http://");
     size_t len = strcspn(at, "/?#"), host = len;
@@ -82,10 +82,10 @@ static bool take_place(struct plain *p, const char *url)
     return true;
 }
 
-struct plain *plain_new(const char *url)
+struct http_plain *http_plain_new(const char *url)
 {
     if (strncmp(url, "http://", 7) != 0 || wants_proxy()) return NULL;
-    struct plain *p = NEW(struct plain);
+    struct http_plain *p = NEW(struct http_plain);
     if (!take_place(p, url)) {
         memory_free(p);
         return NULL;
@@ -94,13 +94,13 @@ struct plain *plain_new(const char *url)
     return p;
 }
 
-void plain_greet(struct plain *p, const struct greeting *g)
+void http_plain_challenge(struct http_plain *p, const struct peer_challenge *g)
 {
     p->greets = true;
-    p->greeting = *g;
+    p->challenge = *g;
 }
 
-void plain_free(struct plain *p)
+void http_plain_free(struct http_plain *p)
 {
     if (!p) return;
     for (size_t i = 0; i < p->idle_len; i++)
@@ -111,7 +111,7 @@ void plain_free(struct plain *p)
 
 // ---- connections
 
-static int idle_pop(struct plain *p)
+static int idle_pop(struct http_plain *p)
 {
     (void)pthread_mutex_lock(&p->lock);
     int fd = p->idle_len > 0 ? p->idle[--p->idle_len] : -1;
@@ -119,7 +119,7 @@ static int idle_pop(struct plain *p)
     return fd;
 }
 
-static void idle_push(struct plain *p, int fd)
+static void idle_push(struct http_plain *p, int fd)
 {
     (void)pthread_mutex_lock(&p->lock);
     bool room = p->idle_len < IDLE_MAX;
@@ -129,7 +129,7 @@ static void idle_push(struct plain *p, int fd)
 }
 
 // A kept one that is still quiet; -1: there is none.
-static int idle_take(struct plain *p)
+static int idle_take(struct http_plain *p)
 {
     char byte;
     for (int fd; (fd = idle_pop(p)) >= 0; (void)close(fd))
@@ -178,7 +178,7 @@ static int connect_to(const struct addrinfo *a, int64_t until, int *number)
     return fd;
 }
 
-static int dial(const struct plain *p, struct http_call *c, int64_t until)
+static int dial(const struct http_plain *p, struct http_call *c, int64_t until)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
     char place[HTTP_PLACE_MAX];
@@ -205,7 +205,7 @@ static void put_text(struct buf *to, const char *text)
     buf_put(to, bytes_str(text));
 }
 
-static void put_head(const struct plain *p, const struct http_call *c, struct buf *to)
+static void put_head(const struct http_plain *p, const struct http_call *c, struct buf *to)
 {
     const char *path = strchr(c->url + strlen("http://"), '/');
     char length[DIGITS_MAX];
@@ -435,7 +435,7 @@ static void say_lost(const struct hearing *h, bool sent)
 }
 
 // True: the connection is good for another one.
-static bool exchange(struct plain *p, struct http_call *c, int fd, int64_t until)
+static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(buf_done) struct buf head;
     CLEANUP(hearing_done) struct hearing h;
@@ -466,12 +466,12 @@ static bool exchange(struct plain *p, struct http_call *c, int fd, int64_t until
 }
 
 // Whether the other end of a new connection is who it should be.
-static bool greet(struct plain *p, struct http_call *c, int fd, int64_t until)
+static bool greet(struct http_plain *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(http_call_done) struct http_call hello;
-    const struct greeting *g = &p->greeting;
-    char nonce[GREETING_NONCE], path[GREETING_PATH],
-        url[sizeof p->name + HOST_MAX + GREETING_PATH + 8];
+    const struct peer_challenge *g = &p->challenge;
+    char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH],
+        url[sizeof p->name + HOST_MAX + CHALLENGE_PATH + 8];
     g->ask(g->ctx, nonce, path);
     (void)snprintf(url, sizeof url, "http://%s%s%s", p->name, p->base, path);
     http_call_init(&hello, "GET", url);
@@ -481,7 +481,7 @@ static bool greet(struct plain *p, struct http_call *c, int fd, int64_t until)
     return false;
 }
 
-static int new_connection(struct plain *p, struct http_call *c, int64_t until)
+static int new_connection(struct http_plain *p, struct http_call *c, int64_t until)
 {
     int fd = dial(p, c, until);
     if (fd < 0 || !p->greets || greet(p, c, fd, until)) return fd;
@@ -489,7 +489,7 @@ static int new_connection(struct plain *p, struct http_call *c, int64_t until)
     return -1;
 }
 
-void plain_do(struct plain *p, struct http_call *c)
+void http_plain_do(struct http_plain *p, struct http_call *c)
 {
     int64_t now = clock_boot_ms(), until = now + (c->timeout_ms ? c->timeout_ms : TIMEOUT_MS);
     buf_clear(&c->head);

@@ -8,12 +8,12 @@
 
 #include "net/greeting.h"
 
-struct plain;
+struct http_plain;
 
 // url: "http://host:port", perhaps with a path. NULL: it is not such a one, or the environment
 // wants a proxy for it; use http.h.
-struct plain *plain_new(const char *url);
+struct http_plain *http_plain_new(const char *url);
 // From now on each new connection has to stand it before it is told anything; copied.
-void plain_greet(struct plain *p, const struct greeting *g);
-void plain_free(struct plain *p); // NULL is fine; no call may be under way
-void plain_do(struct plain *p, struct http_call *c);
+void http_plain_challenge(struct http_plain *p, const struct peer_challenge *g);
+void http_plain_free(struct http_plain *p); // NULL is fine; no call may be under way
+void http_plain_do(struct http_plain *p, struct http_call *c);

@@ -8,28 +8,28 @@
 #include <errno.h>
 #include <time.h>
 
-struct turn_waiter {
-    struct turn_waiter *next;
+struct semaphore_waiter {
+    struct semaphore_waiter *next;
     pthread_cond_t called;
     bool has; // the turn is his
 };
 
-void turns_init(struct turns *t, size_t count)
+void fifo_semaphore_init(struct fifo_semaphore *t, size_t count)
 {
     CHECK(count > 0);
-    *t = (struct turns){.free = count};
+    *t = (struct fifo_semaphore){.free = count};
     (void)pthread_mutex_init(&t->lock, NULL);
 }
 
-void turns_done(struct turns *t)
+void fifo_semaphore_done(struct fifo_semaphore *t)
 {
     CHECK(!t->first);
     (void)pthread_mutex_destroy(&t->lock);
 }
 
-static void waiter_init(struct turn_waiter *w)
+static void waiter_init(struct semaphore_waiter *w)
 {
-    *w = (struct turn_waiter){0};
+    *w = (struct semaphore_waiter){0};
     pthread_condattr_t attr;
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -37,7 +37,7 @@ static void waiter_init(struct turn_waiter *w)
     (void)pthread_condattr_destroy(&attr);
 }
 
-static void join(struct turns *t, struct turn_waiter *w)
+static void join(struct fifo_semaphore *t, struct semaphore_waiter *w)
 {
     if (t->last)
         t->last->next = w;
@@ -46,10 +46,10 @@ static void join(struct turns *t, struct turn_waiter *w)
     t->last = w;
 }
 
-static void leave(struct turns *t, struct turn_waiter *w)
+static void leave(struct fifo_semaphore *t, struct semaphore_waiter *w)
 {
-    struct turn_waiter *before = NULL;
-    struct turn_waiter *at = t->first;
+    struct semaphore_waiter *before = NULL;
+    struct semaphore_waiter *at = t->first;
     for (; at != w; at = at->next)
         before = at;
     if (before)
@@ -73,10 +73,10 @@ static struct timespec after(int64_t wait_ms)
 }
 
 // With the lock held.
-static bool wait_in_line(struct turns *t, int64_t wait_ms)
+static bool wait_in_line(struct fifo_semaphore *t, int64_t wait_ms)
 {
     struct timespec until = after(wait_ms);
-    struct turn_waiter w;
+    struct semaphore_waiter w;
     waiter_init(&w);
     join(t, &w);
     int ended = 0;
@@ -87,7 +87,7 @@ static bool wait_in_line(struct turns *t, int64_t wait_ms)
     return w.has;
 }
 
-bool turns_take(struct turns *t, int64_t wait_ms)
+bool fifo_semaphore_take(struct fifo_semaphore *t, int64_t wait_ms)
 {
     (void)pthread_mutex_lock(&t->lock);
     bool has = t->free > 0;
@@ -99,15 +99,15 @@ bool turns_take(struct turns *t, int64_t wait_ms)
     return has;
 }
 
-bool turns_take_free(struct turns *t)
+bool fifo_semaphore_take_free(struct fifo_semaphore *t)
 {
-    return turns_take(t, 0);
+    return fifo_semaphore_take(t, 0);
 }
 
-void turns_give(struct turns *t)
+void fifo_semaphore_give(struct fifo_semaphore *t)
 {
     (void)pthread_mutex_lock(&t->lock);
-    struct turn_waiter *w = t->first;
+    struct semaphore_waiter *w = t->first;
     if (w) {
         leave(t, w);
         w->has = true;

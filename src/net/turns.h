@@ -7,15 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct turns {
+struct fifo_semaphore {
     pthread_mutex_t lock;
     size_t free;
-    struct turn_waiter *first; // NULL while a turn is free
-    struct turn_waiter *last;
+    struct semaphore_waiter *first; // NULL while a turn is free
+    struct semaphore_waiter *last;
 };
 
-void turns_init(struct turns *t, size_t count);
-void turns_done(struct turns *t);
-bool turns_take(struct turns *t, int64_t wait_ms); // false: the time passed first
-bool turns_take_free(struct turns *t);             // false: it would have to wait
-void turns_give(struct turns *t);                  // back, to the one who waits longest
+void fifo_semaphore_init(struct fifo_semaphore *t, size_t count);
+void fifo_semaphore_done(struct fifo_semaphore *t);
+bool fifo_semaphore_take(struct fifo_semaphore *t, int64_t wait_ms); // false: the time passed first
+bool fifo_semaphore_take_free(struct fifo_semaphore *t);             // false: it would have to wait
+void fifo_semaphore_give(struct fifo_semaphore *t); // back, to the one who waits longest

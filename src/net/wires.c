@@ -12,12 +12,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-void wires_done(struct wires *w)
+void socket_table_done(struct socket_table *w)
 {
     memory_free(w->all);
 }
 
-static void forget(struct wires *w, int fd)
+static void forget(struct socket_table *w, int fd)
 {
     for (size_t i = 0; i < w->len; i++) {
         if (w->all[i].fd != fd) continue;
@@ -34,7 +34,7 @@ static uint64_t cookie_of(int fd)
     return cookie;
 }
 
-int wires_open(struct wires *w, int family, int type, int protocol)
+int socket_table_open(struct socket_table *w, int family, int type, int protocol)
 {
     int fd = socket(family, type | SOCK_CLOEXEC, protocol);
     if (fd < 0) return -1;
@@ -47,7 +47,7 @@ int wires_open(struct wires *w, int family, int type, int protocol)
     return fd;
 }
 
-int wires_close(struct wires *w, int fd)
+int socket_table_close(struct socket_table *w, int fd)
 {
     forget(w, fd);
     return close(fd);
@@ -76,7 +76,7 @@ static bool is_quiet(const struct wire *w)
 
 // Connections to different places may share a local port; then all of them must be in order. Unix
 // sockets have none, and one cannot tell which is meant.
-bool wires_good(struct wires *w, int port)
+bool socket_table_good(struct socket_table *w, int port)
 {
     bool good = true;
     if (port == 0) return true;
@@ -90,7 +90,7 @@ bool wires_good(struct wires *w, int port)
     return good;
 }
 
-void wires_plain(struct wires *w, int port)
+void socket_table_plain(struct socket_table *w, int port)
 {
     for (size_t i = 0; i < w->len; i++)
         if (w->all[i].port == port) w->all[i].plain = true;

@@ -15,17 +15,18 @@ struct wire {
                      // of HTTP/2 come at any time
 };
 
-struct wires {
+struct socket_table {
     struct wire *all;
     size_t len;
     size_t cap;
 };
 
-void wires_done(struct wires *w);
-int wires_open(struct wires *w, int family, int type, int protocol); // -1: it cannot be had
-int wires_close(struct wires *w, int fd);
+void socket_table_done(struct socket_table *w);
+int socket_table_open(struct socket_table *w, int family, int type,
+                      int protocol); // -1: it cannot be had
+int socket_table_close(struct socket_table *w, int fd);
 // May the connection with this local port be sent on? False: it was used before and something lies
 // there unasked, or the other side has gone; whatever is sent could get an answer that is not its
 // own.
-bool wires_good(struct wires *w, int port);
-void wires_plain(struct wires *w, int port); // an answer in HTTP/1 came on it
+bool socket_table_good(struct socket_table *w, int port);
+void socket_table_plain(struct socket_table *w, int port); // an answer in HTTP/1 came on it

@@ -10,46 +10,46 @@
 #define ADD(field, value)   atomic_fetch_add_explicit(&(field), value, memory_order_relaxed)
 #define TAKE(field, value)  atomic_fetch_sub_explicit(&(field), value, memory_order_relaxed)
 
-void company_came(struct company *c)
+void inline_policy_arrived(struct inline_policy *c)
 {
     if (LOAD(c->under_way) > 0) STORE(c->quiet, 0);
 }
 
-void company_wanted(struct company *c)
+void inline_policy_requested(struct inline_policy *c)
 {
     ADD(c->under_way, 1);
 }
 
-void company_dropped(struct company *c, uint32_t count)
+void inline_policy_dropped(struct inline_policy *c, uint32_t count)
 {
     uint32_t before = TAKE(c->under_way, count);
     CHECK(before >= count);
 }
 
-void company_answered(struct company *c, int64_t took_ms)
+void inline_policy_answered(struct inline_policy *c, int64_t took_ms)
 {
-    company_dropped(c, 1);
-    STORE(c->slow, took_ms >= COMPANY_QUICK_MS);
+    inline_policy_dropped(c, 1);
+    STORE(c->slow, took_ms >= INLINE_QUICK_MS);
     uint32_t quiet = LOAD(c->quiet);
-    if (quiet < COMPANY_QUIET) STORE(c->quiet, quiet + 1);
+    if (quiet < INLINE_QUIET) STORE(c->quiet, quiet + 1);
 }
 
-static bool is_alone(struct company *c)
+static bool is_alone(struct inline_policy *c)
 {
-    return LOAD(c->under_way) == 1 && LOAD(c->quiet) >= COMPANY_QUIET;
+    return LOAD(c->under_way) == 1 && LOAD(c->quiet) >= INLINE_QUIET;
 }
 
-bool company_lend(struct company *c)
+bool inline_policy_may_run(struct inline_policy *c)
 {
-    if (!is_alone(c) || LOAD(c->slow) || LOAD(c->lent)) return false;
-    if (atomic_exchange(&c->lent, true)) return false;
-    if (ADD(c->run, 1) < COMPANY_RUN - 1) return true;
+    if (!is_alone(c) || LOAD(c->slow) || LOAD(c->runs_inline)) return false;
+    if (atomic_exchange(&c->runs_inline, true)) return false;
+    if (ADD(c->run, 1) < INLINE_RUN - 1) return true;
     STORE(c->run, 0);
-    company_lent_back(c);
+    inline_policy_ended(c);
     return false;
 }
 
-void company_lent_back(struct company *c)
+void inline_policy_ended(struct inline_policy *c)
 {
-    STORE(c->lent, false);
+    STORE(c->runs_inline, false);
 }

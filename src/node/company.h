@@ -16,24 +16,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COMPANY_QUIET    32 // requests beside which nobody came, before a thread is lent
-#define COMPANY_RUN      16 // of so many in a row the last is performed by the crew
-#define COMPANY_QUICK_MS 5
+#define INLINE_QUIET    32 // requests beside which nobody came, before a thread is lent
+#define INLINE_RUN      16 // of so many in a row the last is performed by the crew
+#define INLINE_QUICK_MS 5
 
 // Of all who share a store and its threads; all zero at first.
-struct company {
+struct inline_policy {
     _Atomic uint32_t under_way; // requests that are wanted and not answered
     _Atomic uint32_t quiet;     // answered since somebody came beside one
     _Atomic uint32_t run;       // lent since the crew performed one
     _Atomic bool slow;
-    _Atomic bool lent;
+    _Atomic bool runs_inline;
 };
 
-void company_came(struct company *c); // somebody who wants something, before his request is wanted
-void company_wanted(struct company *c);
-void company_answered(struct company *c, int64_t took_ms);
-void company_dropped(struct company *c, uint32_t count); // they are not wanted any more
+void inline_policy_arrived(
+    struct inline_policy *c); // somebody who wants something, before his request is wanted
+void inline_policy_requested(struct inline_policy *c);
+void inline_policy_answered(struct inline_policy *c, int64_t took_ms);
+void inline_policy_dropped(struct inline_policy *c, uint32_t count); // they are not wanted any more
 
-// True: the thread performs the one request that is wanted, then calls company_lent_back.
-bool company_lend(struct company *c);
-void company_lent_back(struct company *c);
+// True: the thread performs the one request that is wanted, then calls inline_policy_ended.
+bool inline_policy_may_run(struct inline_policy *c);
+void inline_policy_ended(struct inline_policy *c);

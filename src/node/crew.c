@@ -28,31 +28,31 @@
 enum refusal { REFUSED_NOT, REFUSED, REFUSED_EAGER, REFUSALS };
 
 // A thread, on its own stack.
-struct hand {
-    _Atomic uint32_t woken; // the futex
-    struct hand *next;      // among the spare ones
-    int64_t until;          // when it will look by itself
+struct pool_thread {
+    _Atomic uint32_t woken;   // the futex
+    struct pool_thread *next; // among the spare ones
+    int64_t until;            // when it will look by itself
     bool asleep;
 };
 
-struct crew {
+struct thread_pool {
     struct fork_guard guard;
-    struct company company;
+    struct inline_policy policy;
     pthread_mutex_t lock;
     pthread_cond_t left; // a member's last turn is over, or a thread has gone
     size_t threads_max;
     size_t threads;
-    size_t awake;                 // of them: neither asleep nor in a turn that may block
-    struct hand *keeper;          // asleep, until the next member is due
-    struct hand *spare;           // asleep, the last one first
-    _Atomic uint32_t *woken;      // whose, as soon as the lock is free
-    struct heap due;              // by ref
-    struct crew_member **members; // by ref
-    uint32_t *vacant;             // refs
+    size_t awake;               // of them: neither asleep nor in a turn that may block
+    struct pool_thread *timer;  // asleep, until the next member is due
+    struct pool_thread *spare;  // asleep, the last one first
+    _Atomic uint32_t *woken;    // whose, as soon as the lock is free
+    struct heap due;            // by ref
+    struct pool_task **members; // by ref
+    uint32_t *vacant;           // refs
     size_t vacant_len;
     size_t members_cap;
-    struct crew_member *line; // whose turn it is, first come first served
-    struct crew_member *line_last;
+    struct pool_task *line; // whose turn it is, first come first served
+    struct pool_task *line_last;
     size_t lingering;
     size_t lingering_max;
     size_t leaning;
@@ -62,13 +62,13 @@ struct crew {
     bool closing;
 };
 
-static void lock(struct crew *c)
+static void lock(struct thread_pool *c)
 {
     (void)pthread_mutex_lock(&c->lock);
 }
 
 // Answers whom to wake, or NULL. Its thread may have gone by then; the address does no harm.
-static _Atomic uint32_t *unlock_quietly(struct crew *c)
+static _Atomic uint32_t *unlock_quietly(struct thread_pool *c)
 {
     _Atomic uint32_t *woken = c->woken;
     c->woken = NULL;
@@ -76,7 +76,7 @@ static _Atomic uint32_t *unlock_quietly(struct crew *c)
     return woken;
 }
 
-static void unlock(struct crew *c)
+static void unlock(struct thread_pool *c)
 {
     _Atomic uint32_t *woken = unlock_quietly(c);
     if (woken) futex_wake_all(woken);
@@ -84,7 +84,7 @@ static void unlock(struct crew *c)
 
 // ---- who is next, all under the lock
 
-static void line_add(struct crew *c, struct crew_member *m)
+static void line_add(struct thread_pool *c, struct pool_task *m)
 {
     CHECK(!m->in_line && !m->inside);
     if (heap_has(&c->due, m->ref)) heap_remove(&c->due, m->ref);
@@ -98,9 +98,9 @@ static void line_add(struct crew *c, struct crew_member *m)
     c->line_last = m;
 }
 
-static void line_remove(struct crew *c, struct crew_member *m)
+static void line_remove(struct thread_pool *c, struct pool_task *m)
 {
-    struct crew_member *before = NULL, *at = c->line;
+    struct pool_task *before = NULL, *at = c->line;
     for (; at != m; at = at->next)
         before = at;
     if (before) {
@@ -112,9 +112,9 @@ static void line_remove(struct crew *c, struct crew_member *m)
     m->in_line = false;
 }
 
-static void due_set(struct crew *c, struct crew_member *m, int64_t at)
+static void due_set(struct thread_pool *c, struct pool_task *m, int64_t at)
 {
-    if (at == CREW_NEVER) return;
+    if (at == TASK_NEVER) return;
     if (heap_has(&c->due, m->ref)) {
         if (heap_get(&c->due, m->ref)->key <= at) return;
         heap_remove(&c->due, m->ref);
@@ -122,34 +122,34 @@ static void due_set(struct crew *c, struct crew_member *m, int64_t at)
     heap_push(&c->due, at, m->ref, m->ref);
 }
 
-static int64_t next_due(const struct crew *c)
+static int64_t next_due(const struct thread_pool *c)
 {
     const struct heap_row *top = heap_top(&c->due);
-    return top ? top->key : CREW_NEVER;
+    return top ? top->key : TASK_NEVER;
 }
 
-static struct crew_member *next_member(struct crew *c)
+static struct pool_task *next_member(struct thread_pool *c)
 {
     int64_t now = clock_boot_ms();
     while (next_due(c) <= now)
         line_add(c, c->members[heap_top(&c->due)->ref]);
-    struct crew_member *m = c->line;
+    struct pool_task *m = c->line;
     if (m) line_remove(c, m);
     return m;
 }
 
 // ---- threads
 
-static void *hand_run(void *arg);
+static void *pool_thread_run(void *arg);
 
-static bool spawn(struct crew *c)
+static bool spawn(struct thread_pool *c)
 {
     sigset_t all, before;
     pthread_t thread;
     if (c->threads == c->threads_max) return false;
     (void)sigfillset(&all); // signals are the program's own business
     (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    bool made = pthread_create(&thread, NULL, hand_run, c) == 0;
+    bool made = pthread_create(&thread, NULL, pool_thread_run, c) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!made) return false;
     c->threads++;
@@ -157,13 +157,13 @@ static bool spawn(struct crew *c)
     return true;
 }
 
-static void hand_rise(struct crew *c, struct hand *h)
+static void pool_thread_rise(struct thread_pool *c, struct pool_thread *h)
 {
     CHECK(h->asleep);
-    if (h == c->keeper) {
-        c->keeper = NULL;
+    if (h == c->timer) {
+        c->timer = NULL;
     } else {
-        struct hand **at = &c->spare;
+        struct pool_thread **at = &c->spare;
         while (*at != h)
             at = &(*at)->next;
         *at = h->next;
@@ -172,40 +172,40 @@ static void hand_rise(struct crew *c, struct hand *h)
     c->awake++;
 }
 
-static void hand_wake(struct crew *c, struct hand *h)
+static void pool_thread_wake(struct thread_pool *c, struct pool_thread *h)
 {
     CHECK(!c->woken); // while one is awake nobody else needs to be
-    hand_rise(c, h);
+    pool_thread_rise(c, h);
     atomic_store(&h->woken, 1);
     c->woken = &h->woken;
 }
 
 // Sees to it that somebody comes when the next turn is due. Whoever went to sleep last is woken
 // first: its stack is warm, and those below it can go.
-static void cover(struct crew *c)
+static void cover(struct thread_pool *c)
 {
     if (c->awake > 0 || c->closing) return;
     int64_t next = c->line ? 0 : next_due(c);
-    if (next == CREW_NEVER || (c->keeper && c->keeper->until <= next)) return;
-    struct hand *h = c->spare ? c->spare : c->keeper;
+    if (next == TASK_NEVER || (c->timer && c->timer->until <= next)) return;
+    struct pool_thread *h = c->spare ? c->spare : c->timer;
     if (h) {
-        hand_wake(c, h);
+        pool_thread_wake(c, h);
     } else {
         (void)spawn(c); // where it cannot be, the first who comes back sees to it
     }
 }
 
 // Releases the lock meanwhile.
-static void doze(struct crew *c, struct hand *h)
+static void doze(struct thread_pool *c, struct pool_thread *h)
 {
     atomic_store(&h->woken, 0);
     unlock(c);
-    int64_t ms = h->until == CREW_NEVER ? SLEEP_MAX_MS : h->until - clock_boot_ms();
+    int64_t ms = h->until == TASK_NEVER ? SLEEP_MAX_MS : h->until - clock_boot_ms();
     if (ms > 0) futex_wait(&h->woken, 0, ms < SLEEP_MAX_MS ? ms : SLEEP_MAX_MS);
     lock(c);
 }
 
-static void spare_add(struct crew *c, struct hand *h)
+static void spare_add(struct thread_pool *c, struct pool_thread *h)
 {
     h->next = c->spare;
     c->spare = h;
@@ -213,14 +213,14 @@ static void spare_add(struct crew *c, struct hand *h)
 
 // Sleeps as the keeper if there is none, or none that looks in time. False: it was spare, and not
 // needed.
-static bool hand_sleep(struct crew *c, struct hand *h)
+static bool pool_thread_sleep(struct thread_pool *c, struct pool_thread *h)
 {
     int64_t next = next_due(c), start = clock_boot_ms();
-    bool keeps = !c->keeper || c->keeper->until > next;
+    bool keeps = !c->timer || c->timer->until > next;
     h->until = keeps ? next : start + IDLE_MS;
-    if (keeps && c->keeper) spare_add(c, c->keeper);
+    if (keeps && c->timer) spare_add(c, c->timer);
     if (keeps) {
-        c->keeper = h;
+        c->timer = h;
     } else {
         spare_add(c, h);
     }
@@ -228,27 +228,27 @@ static bool hand_sleep(struct crew *c, struct hand *h)
     c->awake--;
     doze(c, h);
     if (!h->asleep) return true;
-    bool spare = h != c->keeper;
-    hand_rise(c, h);
+    bool spare = h != c->timer;
+    pool_thread_rise(c, h);
     return !spare || clock_boot_ms() < start + IDLE_MS;
 }
 
-static void refusal_forget(struct crew *c, struct crew_member *m)
+static void refusal_forget(struct thread_pool *c, struct pool_task *m)
 {
     c->refused[m->refused]--;
     m->refused = REFUSED_NOT;
     c->refused[REFUSED_NOT]++;
 }
 
-static void turn_begin(struct crew *c, struct crew_member *m)
+static void turn_begin(struct thread_pool *c, struct pool_task *m)
 {
     refusal_forget(c, m);
     m->inside = true;
     m->kicked = m->slow = m->lingers = m->leans = false;
-    m->asked = CREW_NEVER;
+    m->asked = TASK_NEVER;
 }
 
-static void turn_end(struct crew *c, struct crew_member *m, int64_t due)
+static void turn_end(struct thread_pool *c, struct pool_task *m, int64_t due)
 {
     m->inside = false;
     if (m->slow) c->awake++;
@@ -266,27 +266,27 @@ static void turn_end(struct crew *c, struct crew_member *m, int64_t due)
     }
 }
 
-static void give_turn(struct crew *c, struct crew_member *m)
+static void give_turn(struct thread_pool *c, struct pool_task *m)
 {
     turn_begin(c, m);
     unlock(c);
-    int64_t due = m->turn(m);
+    int64_t due = m->run(m);
     lock(c);
     turn_end(c, m, due);
 }
 
-static void *hand_run(void *arg)
+static void *pool_thread_run(void *arg)
 {
-    struct crew *c = arg;
-    struct hand h = {.asleep = false};
+    struct thread_pool *c = arg;
+    struct pool_thread h = {.asleep = false};
     lock(c);
     bool stays = true;
     while (stays && !c->closing) {
-        struct crew_member *m = next_member(c);
+        struct pool_task *m = next_member(c);
         if (m) {
             give_turn(c, m);
         } else {
-            stays = hand_sleep(c, &h);
+            stays = pool_thread_sleep(c, &h);
         }
     }
     c->awake--;
@@ -303,11 +303,11 @@ static void *hand_run(void *arg)
 
 // ---- members
 
-static uint32_t ref_new(struct crew *c)
+static uint32_t ref_new(struct thread_pool *c)
 {
     if (c->vacant_len == 0) {
         size_t cap = c->members_cap ? 2 * c->members_cap : 4;
-        c->members = memory_resize(c->members, cap * sizeof(struct crew_member *));
+        c->members = memory_resize(c->members, cap * sizeof(struct pool_task *));
         c->vacant = memory_resize(c->vacant, cap * sizeof *c->vacant);
         for (size_t ref = cap; ref > c->members_cap; ref--)
             c->vacant[c->vacant_len++] = (uint32_t)(ref - 1);
@@ -316,12 +316,13 @@ static uint32_t ref_new(struct crew *c)
     return c->vacant[--c->vacant_len];
 }
 
-enum err crew_add(struct crew *c, struct crew_member *m, int64_t (*turn)(struct crew_member *m))
+enum err thread_pool_add(struct thread_pool *c, struct pool_task *m,
+                         int64_t (*run)(struct pool_task *m))
 {
     lock(c);
     bool manned = c->threads > 0 || spawn(c);
     if (manned) {
-        *m = (struct crew_member){.crew = c, .turn = turn, .ref = ref_new(c)};
+        *m = (struct pool_task){.pool = c, .run = run, .ref = ref_new(c)};
         c->members[m->ref] = m;
         c->refused[REFUSED_NOT]++;
     }
@@ -329,9 +330,9 @@ enum err crew_add(struct crew *c, struct crew_member *m, int64_t (*turn)(struct 
     return manned ? ERR_OK : ERR_LIMIT;
 }
 
-void crew_remove(struct crew_member *m)
+void task_remove(struct pool_task *m)
 {
-    struct crew *c = m->crew;
+    struct thread_pool *c = m->pool;
     if (!fork_guard_same(&c->guard)) return; // whatever its threads did, they do it elsewhere
     lock(c);
     m->leaving = true;
@@ -345,9 +346,9 @@ void crew_remove(struct crew_member *m)
     unlock(c);
 }
 
-_Atomic uint32_t *crew_kick_quietly(struct crew_member *m)
+_Atomic uint32_t *task_schedule_quietly(struct pool_task *m)
 {
-    struct crew *c = m->crew;
+    struct thread_pool *c = m->pool;
     lock(c);
     if (m->inside) {
         m->kicked = true;
@@ -358,15 +359,15 @@ _Atomic uint32_t *crew_kick_quietly(struct crew_member *m)
     return unlock_quietly(c);
 }
 
-void crew_kick(struct crew_member *m)
+void task_schedule(struct pool_task *m)
 {
-    _Atomic uint32_t *woken = crew_kick_quietly(m);
+    _Atomic uint32_t *woken = task_schedule_quietly(m);
     if (woken) futex_wake_all(woken);
 }
 
-_Atomic uint32_t *crew_due_quietly(struct crew_member *m, int64_t boot_ms)
+_Atomic uint32_t *task_schedule_at_quietly(struct pool_task *m, int64_t boot_ms)
 {
-    struct crew *c = m->crew;
+    struct thread_pool *c = m->pool;
     lock(c);
     if (m->inside) {
         if (boot_ms < m->asked) m->asked = boot_ms;
@@ -377,15 +378,15 @@ _Atomic uint32_t *crew_due_quietly(struct crew_member *m, int64_t boot_ms)
     return unlock_quietly(c);
 }
 
-void crew_due(struct crew_member *m, int64_t boot_ms)
+void task_schedule_at(struct pool_task *m, int64_t boot_ms)
 {
-    _Atomic uint32_t *woken = crew_due_quietly(m, boot_ms);
+    _Atomic uint32_t *woken = task_schedule_at_quietly(m, boot_ms);
     if (woken) futex_wake_all(woken);
 }
 
 // ---- in a turn
 
-static void go_slow(struct crew *c, struct crew_member *m)
+static void go_slow(struct thread_pool *c, struct pool_task *m)
 {
     CHECK(m->inside);
     if (m->slow) return;
@@ -394,18 +395,18 @@ static void go_slow(struct crew *c, struct crew_member *m)
     cover(c);
 }
 
-void crew_slow(struct crew_member *m)
+void task_may_block(struct pool_task *m)
 {
-    struct crew *c = m->crew;
+    struct thread_pool *c = m->pool;
     if (m->slow) return; // nobody else changes it during the turn
     lock(c);
     go_slow(c, m);
     unlock(c);
 }
 
-bool crew_lean(struct crew_member *m)
+bool task_may_depend(struct pool_task *m)
 {
-    struct crew *c = m->crew;
+    struct thread_pool *c = m->pool;
     lock(c);
     CHECK(!m->leans);
     m->leans = c->leaning < c->threads_max / 2;
@@ -426,9 +427,9 @@ static int64_t next_moment(size_t looking)
     return (clock_boot_ms() / pace + 1) * pace;
 }
 
-int64_t crew_linger(struct crew_member *m, bool eager)
+int64_t task_may_sleep(struct pool_task *m, bool eager)
 {
-    struct crew *c = m->crew;
+    struct thread_pool *c = m->pool;
     int64_t again = 0;
     lock(c);
     CHECK(!m->lingers && m->refused == REFUSED_NOT);
@@ -448,10 +449,10 @@ int64_t crew_linger(struct crew_member *m, bool eager)
 
 // ---- the crew
 
-struct crew *crew_new(size_t threads_max)
+struct thread_pool *thread_pool_new(size_t threads_max)
 {
     CHECK(threads_max > 0);
-    struct crew *c = NEW(struct crew);
+    struct thread_pool *c = NEW(struct thread_pool);
     c->threads_max = threads_max;
     c->lingering_max = threads_max / 4 < LINGERING_MAX ? threads_max / 4 : LINGERING_MAX;
     if (c->lingering_max == 0) c->lingering_max = 1;
@@ -462,18 +463,18 @@ struct crew *crew_new(size_t threads_max)
     return c;
 }
 
-struct company *crew_company(struct crew *c)
+struct inline_policy *thread_pool_inline_policy(struct thread_pool *c)
 {
-    return &c->company;
+    return &c->policy;
 }
 
-static void dismiss(struct crew *c)
+static void dismiss(struct thread_pool *c)
 {
     lock(c);
     CHECK(c->vacant_len == c->members_cap);
     c->closing = true;
-    while (c->keeper || c->spare) {
-        hand_wake(c, c->keeper ? c->keeper : c->spare);
+    while (c->timer || c->spare) {
+        pool_thread_wake(c, c->timer ? c->timer : c->spare);
         unlock(c);
         lock(c);
     }
@@ -485,7 +486,7 @@ static void dismiss(struct crew *c)
     (void)pthread_mutex_destroy(&c->lock);
 }
 
-void crew_free(struct crew *c)
+void thread_pool_free(struct thread_pool *c)
 {
     if (!c) return;
     if (fork_guard_same(&c->guard)) dismiss(c); // a child of fork has no such threads

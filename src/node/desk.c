@@ -17,13 +17,13 @@
 
 #define PATIENCE_MS 30000
 
-struct desk {
+struct shard_runner {
     struct store *store;
     struct journal_id id;
     struct shard *shard;
     struct collector *collector;
     struct driver *driver;
-    struct desk_call *follower;      // waits for events or the tail
+    struct runner_call *follower;    // waits for events or the tail
     uint64_t collected_at;           // the snapshot after which a round of collection was started
     int64_t timeout_ms, patience_ms; // of a call; of the one that has just begun
     char log[JOURNAL_PREFIX_MAX + 8];
@@ -37,7 +37,7 @@ struct desk {
 
 // ---- what the store said
 
-static void note_why(struct desk *d, const struct response *r)
+static void note_why(struct shard_runner *d, const struct response *r)
 {
     bool fine = !r->err || r->err == ERR_NOT_FOUND || r->err == ERR_CONFLICT;
     d->why_err = fine ? ERR_OK : r->err;
@@ -46,7 +46,7 @@ static void note_why(struct desk *d, const struct response *r)
 
 // A caller that ran out of patience hears what kept failing. A journal that halted knows better
 // than the store, unless the whole store is lost.
-static void copy_why(struct desk *d, enum err err, char *out)
+static void copy_why(struct shard_runner *d, enum err err, char *out)
 {
     const char *halted = NULL;
     bool worn_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
@@ -56,7 +56,7 @@ static void copy_why(struct desk *d, enum err err, char *out)
     (void)snprintf(out, STORE_WHY_MAX, "%s", why);
 }
 
-void desk_why(struct desk *d, enum err err, char out[static STORE_WHY_MAX])
+void runner_why(struct shard_runner *d, enum err err, char out[static STORE_WHY_MAX])
 {
     struct waiter w;
     out[0] = 0;
@@ -69,7 +69,7 @@ void desk_why(struct desk *d, enum err err, char out[static STORE_WHY_MAX])
 
 static void respond(void *ctx, const struct response *r, struct interval now)
 {
-    struct desk *d = ctx;
+    struct shard_runner *d = ctx;
     note_why(d, r);
     collector_respond(d->collector, r, now);
     shard_respond(d->shard, r, now);
@@ -82,25 +82,25 @@ static void respond(void *ctx, const struct response *r, struct interval now)
 
 static void tick(void *ctx, struct interval now)
 {
-    struct desk *d = ctx;
+    struct shard_runner *d = ctx;
     shard_tick(d->shard, now);
     collector_tick(d->collector, now);
 }
 
 static int64_t wake_at(void *ctx)
 {
-    const struct desk *d = ctx;
+    const struct shard_runner *d = ctx;
     int64_t shard = shard_wake_at(d->shard), collector = collector_wake_at(d->collector);
     return shard < collector ? shard : collector;
 }
 
 static bool next_request(void *ctx, struct request *out)
 {
-    struct desk *d = ctx;
+    struct shard_runner *d = ctx;
     return shard_next_request(d->shard, out) || collector_next_request(d->collector, out);
 }
 
-static void watch(struct desk *d)
+static void watch(struct shard_runner *d)
 {
     const struct journal *j = shard_journal(d->shard);
     atomic_store_explicit(&d->slot, journal_slot(j), memory_order_relaxed);
@@ -113,15 +113,15 @@ static void watch(struct desk *d)
 
 static void deliver(void *ctx)
 {
-    struct desk *d = ctx;
+    struct shard_runner *d = ctx;
     struct shard_reply r;
     while (shard_next_reply(d->shard, &r)) {
-        struct desk_call *c = (struct desk_call *)(uintptr_t)r.ticket;
-        c->err = desk_answer_err(d->store, r.err);
+        struct runner_call *c = (struct runner_call *)(uintptr_t)r.ticket;
+        c->err = runner_answer_err(d->store, r.err);
         if (c->answer) {
             buf_put(&c->answer->body, r.body);
             if (r.err && r.body.len == 0) copy_why(d, r.err, c->answer->why);
-            if (r.deliveries_len + r.reasons_len > 0) desk_answer_keep(c->answer, &r);
+            if (r.deliveries_len + r.reasons_len > 0) runner_answer_keep(c->answer, &r);
         }
         driver_wake(d->driver, &c->waiter);
     }
@@ -137,8 +137,8 @@ static void deliver(void *ctx)
 // Folds what was written, if nobody did yet.
 static enum err catch_up(void *ctx)
 {
-    struct desk *d = ctx;
-    struct desk_call c = {0};
+    struct shard_runner *d = ctx;
+    struct runner_call c = {0};
     enum err err = driver_enter(d->driver, &c.waiter);
     if (err) return err;
     if (journal_slot(shard_journal(d->shard)) != d->looked_at) {
@@ -152,7 +152,7 @@ static enum err catch_up(void *ctx)
 }
 
 // What a look into the journal beside the driver came to.
-void desk_note_cost(struct desk *d, const struct store_answer *answer)
+void runner_note_cost(struct shard_runner *d, const struct store_answer *answer)
 {
     struct waiter w;
     if (cost_requests(&answer->cost) == 0 || driver_enter(d->driver, &w)) return;
@@ -162,18 +162,18 @@ void desk_note_cost(struct desk *d, const struct store_answer *answer)
 
 static enum err watch_once(void *ctx, int64_t wait_ms)
 {
-    struct desk *d = ctx;
+    struct shard_runner *d = ctx;
     d->looked_at = atomic_load_explicit(&d->slot, memory_order_relaxed);
     struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
     enum err err = store_wait(d->store, d->log, d->looked_at + 1, wait_ms, &answer);
-    desk_note_cost(d, &answer);
+    runner_note_cost(d, &answer);
     return err;
 }
 
 // ---- open and close
 
-static enum err start(struct desk *d, struct crew *crew)
+static enum err start(struct shard_runner *d, struct thread_pool *pool)
 {
     struct steps steps = {.ctx = d,
                           .respond = respond,
@@ -181,11 +181,13 @@ static enum err start(struct desk *d, struct crew *crew)
                           .wake_at = wake_at,
                           .next_request = next_request,
                           .deliver = deliver};
-    struct watcher_calls calls = {
-        .ctx = d, .look = watch_once, .fetch = catch_up, .far = store_is_far(d->store)};
+    struct watcher_calls calls = {.ctx = d,
+                                  .look = watch_once,
+                                  .fetch = catch_up,
+                                  .high_latency = store_is_high_latency(d->store)};
     struct waiter w;
-    enum err err = driver_open(d->store, crew, &steps, &d->driver);
-    if (!err) err = watcher_new(driver_crew(d->driver), &calls, &d->watcher);
+    enum err err = driver_open(d->store, pool, &steps, &d->driver);
+    if (!err) err = watcher_new(driver_pool(d->driver), &calls, &d->watcher);
     if (!err) err = driver_enter(d->driver, &w);
     if (err) return err;
     shard_start(d->shard, driver_now(d->driver));
@@ -193,7 +195,7 @@ static enum err start(struct desk *d, struct crew *crew)
     return ERR_OK;
 }
 
-static void release(struct desk *d)
+static void release(struct shard_runner *d)
 {
     watcher_free(d->watcher);
     driver_free(d->driver);
@@ -203,18 +205,18 @@ static void release(struct desk *d)
     memory_free(d);
 }
 
-enum err desk_open(struct store *s, const struct desk_config *config, struct desk **out)
+enum err runner_open(struct store *s, const struct runner_config *config, struct shard_runner **out)
 {
     struct shard_config shard;
-    desk_shard_config(s, config, &shard);
-    struct desk *d = NEW(struct desk);
+    runner_shard_config(s, config, &shard);
+    struct shard_runner *d = NEW(struct shard_runner);
     d->store = s;
     d->id = config->id;
     d->timeout_ms = config->patience_ms != 0 ? config->patience_ms : PATIENCE_MS;
     (void)snprintf(d->log, sizeof d->log, "%s/log", shard.journal.prefix);
     d->shard = shard_new(&shard);
     d->collector = collector_new(shard_journal(d->shard));
-    enum err err = start(d, config->crew);
+    enum err err = start(d, config->pool);
     if (err) {
         release(d);
         return err;
@@ -223,30 +225,30 @@ enum err desk_open(struct store *s, const struct desk_config *config, struct des
     return ERR_OK;
 }
 
-void desk_close(struct desk *d)
+void runner_close(struct shard_runner *d)
 {
     if (d) release(d);
 }
 
 // ---- calls
 
-static enum err call_begin(struct desk *d, struct desk_call *c, struct desk_answer *a,
+static enum err call_begin(struct shard_runner *d, struct runner_call *c, struct runner_answer *a,
                            struct interval *now)
 {
-    *c = (struct desk_call){.answer = a};
-    if (a) desk_answer_clear(a);
+    *c = (struct runner_call){.answer = a};
+    if (a) runner_answer_clear(a);
     enum err err = driver_enter(d->driver, &c->waiter);
     if (!err) *now = driver_now(d->driver);
     if (!err) d->patience_ms = driver_patience_ms(d->driver, d->timeout_ms);
     return err;
 }
 
-static uint64_t ticket_of(struct desk_call *c)
+static uint64_t ticket_of(struct runner_call *c)
 {
     return (uint64_t)(uintptr_t)c;
 }
 
-struct interval desk_time(struct desk *d)
+struct interval runner_time(struct shard_runner *d)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return (struct interval){0, 0}; // in a child of fork
@@ -255,16 +257,16 @@ struct interval desk_time(struct desk *d)
     return now;
 }
 
-void desk_outcome_origin(struct desk *d, struct op_outcome *op)
+void runner_outcome_origin(struct shard_runner *d, struct op_outcome *op)
 {
     memcpy(op->queue.bytes, d->id.queue, sizeof op->queue.bytes);
     op->shard = d->id.shard;
-    op->arrived_at = desk_time(d).hi;
+    op->arrived_at = runner_time(d).hi;
 }
 
-enum err desk_do(struct desk *d, struct op op, struct desk_answer *a)
+enum err runner_do(struct shard_runner *d, struct op op, struct runner_answer *a)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
     if (err) return err;
@@ -273,10 +275,10 @@ enum err desk_do(struct desk *d, struct op op, struct desk_answer *a)
     return c.err;
 }
 
-enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
-                      struct desk_answer *a)
+enum err runner_receive(struct shard_runner *d, const struct op_claim *claim, int64_t wait_ms,
+                        struct runner_answer *a)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
     if (err) return err;
@@ -288,99 +290,102 @@ enum err desk_receive(struct desk *d, const struct op_claim *claim, int64_t wait
 
 // ---- calls without waiting
 
-static void later_end(struct waiter *w)
+static void async_end(struct waiter *w)
 {
-    struct desk_later *l = (struct desk_later *)w; // its first member's first member
-    struct desk_answer answer = l->answer;         // l may be gone when `then` returns
+    struct runner_async *l = (struct runner_async *)w; // its first member's first member
+    struct runner_answer answer = l->answer;           // l may be gone when `then` returns
     l->then(l, l->call.err, &answer);
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
 }
 
 // False: it ended already, in a child of fork.
-static bool later_begin(struct desk *d, struct desk_later *l, struct interval *now)
+static bool async_begin(struct shard_runner *d, struct runner_async *l, struct interval *now)
 {
-    l->desk = d;
-    desk_answer_init(&l->answer);
+    l->runner = d;
+    runner_answer_init(&l->answer);
     enum err err = call_begin(d, &l->call, &l->answer, now);
     if (!err) return true;
     l->then(l, err, &l->answer);
     return false;
 }
 
-void desk_do_later(struct desk *d, struct op op, struct desk_later *l)
+void runner_do_async(struct shard_runner *d, struct op op, struct runner_async *l)
 {
     struct interval now;
-    if (!later_begin(d, l, &now)) return;
+    if (!async_begin(d, l, &now)) return;
     shard_submit(d->shard, ticket_of(&l->call), op, now.hi + d->patience_ms, now);
-    driver_later(d->driver, &l->call.waiter, later_end);
+    driver_async(d->driver, &l->call.waiter, async_end);
 }
 
-void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
-                        struct desk_later *l)
+void runner_receive_async(struct shard_runner *d, const struct op_claim *claim, int64_t wait_ms,
+                          struct runner_async *l)
 {
     struct interval now;
-    if (!later_begin(d, l, &now)) return;
+    if (!async_begin(d, l, &now)) return;
     int64_t wait_until = now.lo + wait_ms;
     shard_receive(d->shard, ticket_of(&l->call), claim, wait_until, wait_until + d->patience_ms,
                   now);
-    driver_later(d->driver, &l->call.waiter, later_end);
+    driver_async(d->driver, &l->call.waiter, async_end);
 }
 
 // With the lock, which it keeps: `done` will hear of the op, c of the receive.
-static void receive_after(struct desk *d, struct op op, struct desk_later *done,
-                          struct desk_call *c, const struct op_claim *claim, int64_t wait_ms,
+static void receive_after(struct shard_runner *d, struct op op, struct runner_async *done,
+                          struct runner_call *c, const struct op_claim *claim, int64_t wait_ms,
                           struct interval now)
 {
     int64_t wait_until = now.lo + wait_ms;
-    done->desk = d;
-    desk_answer_init(&done->answer);
-    done->call = (struct desk_call){.answer = &done->answer};
-    driver_later_too(d->driver, &done->call.waiter, later_end);
+    done->runner = d;
+    runner_answer_init(&done->answer);
+    done->call = (struct runner_call){.answer = &done->answer};
+    driver_async_too(d->driver, &done->call.waiter, async_end);
     shard_receive_after(d->shard, ticket_of(&done->call), op, ticket_of(c), claim, wait_until,
                         now.hi + d->patience_ms, wait_until + d->patience_ms, now);
 }
 
-enum err desk_receive_after(struct desk *d, struct op op, struct desk_later *done,
-                            const struct op_claim *claim, int64_t wait_ms, struct desk_answer *a)
+enum err runner_receive_after(struct shard_runner *d, struct op op, struct runner_async *done,
+                              const struct op_claim *claim, int64_t wait_ms,
+                              struct runner_answer *a)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
-    if (err && !later_begin(d, done, &now)) return err; // a child of fork: both hear of it
+    if (err && !async_begin(d, done, &now)) return err; // a child of fork: both hear of it
     receive_after(d, op, done, &c, claim, wait_ms, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
 }
 
-void desk_receive_after_later(struct desk *d, struct op op, struct desk_later *done,
-                              const struct op_claim *claim, int64_t wait_ms, struct desk_later *l)
+void runner_receive_after_async(struct shard_runner *d, struct op op, struct runner_async *done,
+                                const struct op_claim *claim, int64_t wait_ms,
+                                struct runner_async *l)
 {
     struct interval now;
-    if (!later_begin(d, l, &now) && !later_begin(d, done, &now)) return;
+    if (!async_begin(d, l, &now) && !async_begin(d, done, &now)) return;
     receive_after(d, op, done, &l->call, claim, wait_ms, now);
-    driver_later(d->driver, &l->call.waiter, later_end);
+    driver_async(d->driver, &l->call.waiter, async_end);
 }
 
-void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l)
+void runner_await_async(struct shard_runner *d, struct bytes worker, int64_t wait_ms,
+                        struct runner_async *l)
 {
     struct interval now;
-    if (!later_begin(d, l, &now)) return;
+    if (!async_begin(d, l, &now)) return;
     int64_t wait_until = now.lo + wait_ms;
     shard_await(d->shard, ticket_of(&l->call), worker, wait_until, wait_until + d->patience_ms,
                 now);
-    driver_later(d->driver, &l->call.waiter, later_end);
+    driver_async(d->driver, &l->call.waiter, async_end);
 }
 
-void desk_recall_later(struct desk *d, const struct op_claim *claim, bool looks,
-                       struct desk_later *l)
+void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool looks,
+                         struct runner_async *l)
 {
     struct interval now;
-    if (!later_begin(d, l, &now)) return;
+    if (!async_begin(d, l, &now)) return;
     shard_recall(d->shard, ticket_of(&l->call), claim, looks, now.hi + d->patience_ms, now);
-    driver_later(d->driver, &l->call.waiter, later_end);
+    driver_async(d->driver, &l->call.waiter, async_end);
 }
 
-void desk_pass_on(struct desk *d)
+void runner_notify_next(struct shard_runner *d)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;
@@ -388,7 +393,7 @@ void desk_pass_on(struct desk *d)
     driver_leave(d->driver, &w);
 }
 
-bool desk_cancel(struct desk *d, struct desk_later *l)
+bool runner_cancel(struct shard_runner *d, struct runner_async *l)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return false;
@@ -396,13 +401,14 @@ bool desk_cancel(struct desk *d, struct desk_later *l)
     if (waits) driver_forget(d->driver, &l->call.waiter);
     driver_leave(d->driver, &w);
     if (!waits) return false;
-    desk_answer_done(&l->answer);
+    runner_answer_done(&l->answer);
     return true;
 }
 
-enum err desk_read(struct desk *d, const struct shard_wants *wants, struct desk_answer *a)
+enum err runner_read(struct shard_runner *d, const struct shard_wants *wants,
+                     struct runner_answer *a)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
     if (err) return err;
@@ -411,9 +417,9 @@ enum err desk_read(struct desk *d, const struct shard_wants *wants, struct desk_
     return c.err;
 }
 
-enum err desk_sync(struct desk *d)
+enum err runner_sync(struct shard_runner *d)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -422,10 +428,10 @@ enum err desk_sync(struct desk *d)
     return c.err;
 }
 
-void desk_owner(struct desk *d, struct desk_owner *out)
+void runner_owner(struct shard_runner *d, struct runner_owner *out)
 {
     struct waiter w;
-    *out = (struct desk_owner){.seen_at = TIME_DAWN};
+    *out = (struct runner_owner){.seen_at = TIME_UNKNOWN};
     if (driver_enter(d->driver, &w)) return;
     const struct journal *j = shard_journal(d->shard);
     struct journal_owner owner = journal_owner(j);
@@ -439,7 +445,7 @@ void desk_owner(struct desk *d, struct desk_owner *out)
     driver_leave(d->driver, &w);
 }
 
-void desk_owner_away(struct desk *d)
+void runner_owner_away(struct shard_runner *d)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;
@@ -447,9 +453,9 @@ void desk_owner_away(struct desk *d)
     driver_leave(d->driver, &w);
 }
 
-enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner *owner)
+enum err runner_own(struct shard_runner *d, uint64_t expected, const struct journal_owner *owner)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -458,9 +464,9 @@ enum err desk_own(struct desk *d, uint64_t expected, const struct journal_owner 
     return c.err;
 }
 
-enum err desk_touch(struct desk *d)
+enum err runner_touch(struct shard_runner *d)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -469,7 +475,7 @@ enum err desk_touch(struct desk *d)
     return c.err;
 }
 
-bool desk_dispatch(struct desk *d)
+bool runner_dispatch(struct shard_runner *d)
 {
     uint8_t seed[16];
     struct waiter w;
@@ -482,12 +488,12 @@ bool desk_dispatch(struct desk *d)
 
 // Takes one letter out and carries it without the lock. False: there is none, or it could not be
 // delivered.
-static bool carry_one(struct desk *d, desk_carry_fn *carry, void *ctx)
+static bool move_one(struct shard_runner *d, runner_move_fn *carry, void *ctx)
 {
     struct waiter w;
     struct letter letter;
     if (driver_enter(d->driver, &w)) return false;
-    bool there = shard_next_letter(d->shard, &letter);
+    bool there = shard_next_dead_letter(d->shard, &letter);
     char to[QUEUE_NAME_MAX + 1] = "";
     struct op op = {0};
     if (there) {
@@ -500,35 +506,35 @@ static bool carry_one(struct desk *d, desk_carry_fn *carry, void *ctx)
     bytes_free(op.payload);
     if (driver_enter(d->driver, &w)) return false;
     if (err == ERR_OK) {
-        shard_letter_arrived(d->shard, letter.number, driver_now(d->driver));
+        shard_dead_letter_arrived(d->shard, letter.number, driver_now(d->driver));
     } else {
-        shard_letter_failed(d->shard, letter.number, driver_now(d->driver));
+        shard_dead_letter_failed(d->shard, letter.number, driver_now(d->driver));
     }
     driver_leave(d->driver, &w);
     return err == ERR_OK;
 }
 
 // Waits until what the next letter is made of was read. ERR_NOT_FOUND: there is none.
-static enum err next_letter(struct desk *d)
+static enum err next_letter(struct shard_runner *d)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
-    shard_letters(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    shard_dead_letters(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
 }
 
-size_t desk_carry(struct desk *d, desk_carry_fn *carry, void *ctx)
+size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *carry, void *ctx)
 {
-    size_t carried = 0;
-    while (next_letter(d) == ERR_OK && carry_one(d, carry, ctx))
-        carried++;
-    return carried;
+    size_t moved = 0;
+    while (next_letter(d) == ERR_OK && move_one(d, carry, ctx))
+        moved++;
+    return moved;
 }
 
-void desk_look(struct desk *d, desk_look_fn *look, void *ctx)
+void runner_inspect(struct shard_runner *d, runner_inspect_fn *look, void *ctx)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;
@@ -536,7 +542,7 @@ void desk_look(struct desk *d, desk_look_fn *look, void *ctx)
     driver_leave(d->driver, &w);
 }
 
-size_t desk_waiting(struct desk *d)
+size_t runner_waiting(struct shard_runner *d)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return 0;
@@ -545,18 +551,18 @@ size_t desk_waiting(struct desk *d)
     return waiting;
 }
 
-void desk_tally(struct desk *d, struct shard_tally *to)
+void runner_counters(struct shard_runner *d, struct shard_counters *to)
 {
     struct waiter w;
-    *to = (struct shard_tally){0};
+    *to = (struct shard_counters){0};
     if (driver_enter(d->driver, &w)) return;
-    *to = *shard_tally(d->shard);
+    *to = *shard_counters(d->shard);
     driver_leave(d->driver, &w);
 }
 
-static enum err follow_once(struct desk *d, uint64_t *slot, bool *there)
+static enum err follow_once(struct shard_runner *d, uint64_t *slot, bool *there)
 {
-    struct desk_call c;
+    struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
@@ -573,7 +579,7 @@ static enum err follow_once(struct desk *d, uint64_t *slot, bool *there)
     return halted ? ERR_CORRUPT : ERR_OK;
 }
 
-enum err desk_follow(struct desk *d, int64_t wait_ms)
+enum err runner_follow(struct shard_runner *d, int64_t wait_ms)
 {
     uint64_t slot;
     bool there;
@@ -582,13 +588,13 @@ enum err desk_follow(struct desk *d, int64_t wait_ms)
     struct store_answer answer;
     store_answer_init(&answer);
     err = store_wait(d->store, d->log, slot + 1, wait_ms, &answer);
-    desk_note_cost(d, &answer);
+    runner_note_cost(d, &answer);
     store_answer_done(&answer);
     if (err == ERR_OK) return follow_once(d, &slot, &there);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-void desk_events(struct desk *d, desk_event_fn *on_event, void *ctx)
+void runner_events(struct shard_runner *d, runner_event_fn *on_event, void *ctx)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;

@@ -6,14 +6,14 @@
 
 #include <string.h>
 
-void desk_answer_init(struct desk_answer *a)
+void runner_answer_init(struct runner_answer *a)
 {
-    *a = (struct desk_answer){0};
+    *a = (struct runner_answer){0};
     buf_init(&a->body, SIZE_MAX);
     buf_init(&a->text, SIZE_MAX);
 }
 
-void desk_answer_done(struct desk_answer *a)
+void runner_answer_done(struct runner_answer *a)
 {
     buf_done(&a->body);
     buf_done(&a->text);
@@ -24,7 +24,7 @@ void desk_answer_done(struct desk_answer *a)
     a->deliveries_len = a->reasons_len = 0;
 }
 
-void desk_answer_clear(struct desk_answer *a)
+void runner_answer_clear(struct runner_answer *a)
 {
     buf_clear(&a->body);
     buf_clear(&a->text);
@@ -65,7 +65,7 @@ static void keep_text(uint8_t **at, struct bytes *b)
 }
 
 // Their text is reserved in one piece, so that views into it stay.
-void desk_answer_keep(struct desk_answer *a, const struct shard_reply *r)
+void runner_answer_keep(struct runner_answer *a, const struct shard_reply *r)
 {
     uint8_t *at = buf_grow(&a->text, text_len(r));
     a->deliveries = memory_zeroed(r->deliveries_len, sizeof *a->deliveries);
@@ -84,7 +84,7 @@ void desk_answer_keep(struct desk_answer *a, const struct shard_reply *r)
     }
 }
 
-enum err desk_answer_err(struct store *s, enum err err)
+enum err runner_answer_err(struct store *s, enum err err)
 {
     char why[STORE_WHY_MAX];
     return err == ERR_DENIED && store_is_dead(s, why) ? ERR_UNAVAILABLE : err;

@@ -4,11 +4,12 @@
 
 #include "node/desk.h"
 
-void desk_answer_clear(struct desk_answer *a);
-void desk_answer_keep(struct desk_answer *a, const struct shard_reply *r); // copies the deliveries
+void runner_answer_clear(struct runner_answer *a);
+void runner_answer_keep(struct runner_answer *a,
+                        const struct shard_reply *r); // copies the deliveries
 // What the journal's answer is to a caller. It knows a handle that is dead as one that is denied
 // everything: patience would bring nothing. For the caller it is not applied, and will be when the
 // store was opened again.
-enum err desk_answer_err(struct store *s, enum err err);
-void desk_shard_config(const struct store *s, const struct desk_config *config,
-                       struct shard_config *out);
+enum err runner_answer_err(struct store *s, enum err err);
+void runner_shard_config(const struct store *s, const struct runner_config *config,
+                         struct shard_config *out);

@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FAR_SNAPSHOT_EVERY 128
-#define SNAPSHOT_RATIO     2 // snapshots are at most half as many bytes as entries
+#define HIGH_LATENCY_SNAPSHOT_EVERY 128
+#define SNAPSHOT_RATIO              2 // snapshots are at most half as many bytes as entries
 
-static void shard_config_of(const struct desk_config *config, struct shard_config *out)
+static void shard_config_of(const struct runner_config *config, struct shard_config *out)
 {
     *out = (struct shard_config){.birth = config->birth,
                                  .from_oldest = config->from_oldest,
                                  .keeps_events = config->keeps_events,
                                  .keeps_time = config->keeps_time,
-                                 .moves_letters = config->moves_letters,
+                                 .moves_dead_letters = config->moves_dead_letters,
                                  .totals = config->totals};
     journal_config_defaults(&out->journal);
     out->journal.id = config->id;
@@ -33,20 +33,21 @@ static void shard_config_of(const struct desk_config *config, struct shard_confi
 }
 
 // The shards of a queue share what may be spent.
-static int64_t puts_share(const struct store *s, const struct desk_config *config)
+static int64_t puts_share(const struct store *s, const struct runner_config *config)
 {
     int64_t all = store_puts_per_second(s);
     int64_t shards = config->birth.shards > 0 ? config->birth.shards : 1;
     return (all + shards - 1) / shards;
 }
 
-void desk_shard_config(const struct store *s, const struct desk_config *config,
-                       struct shard_config *out)
+void runner_shard_config(const struct store *s, const struct runner_config *config,
+                         struct shard_config *out)
 {
     shard_config_of(config, out);
     out->journal.puts_per_second = puts_share(s, config);
-    out->journal.far = store_is_far(s);
+    out->journal.high_latency = store_is_high_latency(s);
     // There a slot of a replay is a request, and a snapshot costs as much as a dozen of them.
     bool usual = config->rules.retain_ms == 0;
-    if (out->journal.far && usual) out->journal.rules.snapshot_every = FAR_SNAPSHOT_EVERY;
+    if (out->journal.high_latency && usual)
+        out->journal.rules.snapshot_every = HIGH_LATENCY_SNAPSHOT_EVERY;
 }

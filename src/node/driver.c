@@ -20,16 +20,16 @@
 #include <string.h>
 
 // Requests that no thread has taken yet, first come first served.
-struct backlog {
+struct request_queue {
     struct request *rows;
     size_t len;
     size_t cap;
 };
 
 struct driver {
-    struct crew_member member; // first; its turns are the background
-    struct crew *own;          // NULL: the crew is somebody else's
-    struct company *company;   // the crew's
+    struct pool_task member;      // first; its turns are the background
+    struct thread_pool *own;      // NULL: the crew is somebody else's
+    struct inline_policy *policy; // the crew's
     struct store *store;
     struct steps steps;
     struct fork_guard guard;
@@ -40,14 +40,14 @@ struct driver {
     struct waiter *roused; // to be woken as soon as the lock is free
     struct waiter *told;   // answered, and no thread: to be called when it is, in order
     struct waiter *told_last;
-    size_t coming;                 // roused for work, and not here yet
-    struct backlog waited_for;     // whoever waits performs these
-    struct backlog for_background; // a caller's thread should not spend its time on these
-    bool background_rests;         // and was not kicked since
-    int64_t background_until;      // when it will look at the time again
-    int64_t now_seen;              // when the store last answered
-    bool lent;                     // a caller who does not wait performs a request nevertheless
-    pthread_cond_t returned;       // he is done
+    size_t coming;                       // roused for work, and not here yet
+    struct request_queue waited_for;     // whoever waits performs these
+    struct request_queue for_background; // a caller's thread should not spend its time on these
+    bool background_rests;               // and was not kicked since
+    int64_t background_until;            // when it will look at the time again
+    int64_t now_seen;                    // when the store last answered
+    bool runs_inline;        // a caller who does not wait performs a request nevertheless
+    pthread_cond_t returned; // he is done
     bool stopping;
 };
 
@@ -150,7 +150,7 @@ void driver_wake(struct driver *d, struct waiter *w)
     d->inside--;
 }
 
-static void backlog_push(struct backlog *b, const struct request *r)
+static void backlog_push(struct request_queue *b, const struct request *r)
 {
     if (b->len == b->cap) {
         b->cap = b->cap > 0 ? b->cap * 2 : 4;
@@ -159,7 +159,7 @@ static void backlog_push(struct backlog *b, const struct request *r)
     b->rows[b->len++] = *r;
 }
 
-static bool backlog_pop(struct backlog *b, struct request *out)
+static bool backlog_pop(struct request_queue *b, struct request *out)
 {
     if (b->len == 0) return false;
     *out = b->rows[0];
@@ -173,7 +173,7 @@ static void collect_requests(struct driver *d)
     struct request r;
     while (d->steps.next_request(d->steps.ctx, &r)) {
         backlog_push(r.background ? &d->for_background : &d->waited_for, &r);
-        company_wanted(d->company);
+        inline_policy_requested(d->policy);
     }
 }
 
@@ -209,11 +209,11 @@ static _Atomic uint32_t *share_out(struct driver *d)
     bool due = wake <= d->now_seen; // the store's clock may be found to be ahead of what it was
     if (work || due) {
         d->background_rests = false;
-        return crew_kick_quietly(&d->member);
+        return task_schedule_quietly(&d->member);
     }
     if (wake >= d->background_until) return NULL;
     d->background_until = wake;
-    return crew_due_quietly(&d->member, local_time(d, wake));
+    return task_schedule_at_quietly(&d->member, local_time(d, wake));
 }
 
 static void lock(struct driver *d)
@@ -223,11 +223,11 @@ static void lock(struct driver *d)
 
 static void unlock(struct driver *d)
 {
-    _Atomic uint32_t *hand = share_out(d);
+    _Atomic uint32_t *waiting = share_out(d);
     struct waiter *roused = d->roused, *told = d->told;
     d->roused = d->told = NULL;
     (void)pthread_mutex_unlock(&d->lock);
-    if (hand) futex_wake_all(hand);
+    if (waiting) futex_wake_all(waiting);
     wake_all(roused);
     call_all(told);
 }
@@ -239,7 +239,7 @@ static void serve(struct driver *d, const struct request *r, struct performance 
     struct response response = perform(d->store, r, p);
     int64_t received = clock_boot_ms();
     lock(d);
-    company_answered(d->company, received - sent);
+    inline_policy_answered(d->policy, received - sent);
     store_clock_note(&d->clock, sent, received, response.time);
     struct interval now = driver_now(d);
     d->now_seen = now.lo;
@@ -272,29 +272,29 @@ static void perform_alone(struct driver *d)
     struct request r;
     struct performance p;
     bool popped = backlog_pop(&d->waited_for, &r);
-    CHECK(popped && !d->lent);
-    d->lent = true;
+    CHECK(popped && !d->runs_inline);
+    d->runs_inline = true;
     unlock(d);
     performance_init(&p);
     serve(d, &r, &p);
     performance_done(&p);
-    d->lent = false;
-    company_lent_back(d->company);
+    d->runs_inline = false;
+    inline_policy_ended(d->policy);
     if (d->stopping) (void)pthread_cond_signal(&d->returned);
 }
 
-void driver_later(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
+void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
 {
     CHECK(!w->done && !w->asleep); // answers are handed out by after_step
     w->then = then;
-    company_came(d->company);
+    inline_policy_arrived(d->policy);
     after_step(d);
-    bool near = d->waited_for.len == 1 && !calling && !store_is_far(d->store);
-    if (near && company_lend(d->company)) perform_alone(d);
+    bool near = d->waited_for.len == 1 && !calling && !store_is_high_latency(d->store);
+    if (near && inline_policy_may_run(d->policy)) perform_alone(d);
     unlock(d);
 }
 
-void driver_later_too(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
+void driver_async_too(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
 {
     *w = (struct waiter){.then = then};
     d->inside++;
@@ -322,13 +322,13 @@ static bool sleep_for_work(struct driver *d, struct waiter *w)
 }
 
 // m: whose turn this is; NULL: nobody's.
-static bool serve_next(struct driver *d, struct backlog *b, struct performance *p,
-                       struct crew_member *m)
+static bool serve_next(struct driver *d, struct request_queue *b, struct performance *p,
+                       struct pool_task *m)
 {
     struct request r;
     if (!backlog_pop(b, &r)) return false;
     unlock(d);
-    if (m) crew_slow(m);
+    if (m) task_may_block(m);
     serve(d, &r, p);
     return true;
 }
@@ -337,7 +337,7 @@ void driver_wait(struct driver *d, struct waiter *w)
 {
     struct performance p;
     performance_init(&p);
-    company_came(d->company);
+    inline_policy_arrived(d->policy);
     after_step(d);
     bool inside = true;
     while (inside && !w->done)
@@ -349,7 +349,7 @@ void driver_wait(struct driver *d, struct waiter *w)
 // ---- the background
 
 // One thing of those that are left to it. False: there is none.
-static bool background_step(struct driver *d, struct performance *p, struct crew_member *m)
+static bool background_step(struct driver *d, struct performance *p, struct pool_task *m)
 {
     if (serve_next(d, &d->for_background, p, m)) return true;
     bool unattended = d->waited_for.len > d->coming;
@@ -365,7 +365,7 @@ static bool background_step(struct driver *d, struct performance *p, struct crew
 }
 
 // A turn ends when there is nothing to do, or has been enough of it: others wait for theirs.
-static int64_t background(struct crew_member *m)
+static int64_t background(struct pool_task *m)
 {
     struct driver *d = (struct driver *)m;
     struct performance p;
@@ -400,31 +400,31 @@ static enum err ask_time(struct driver *d)
     return err;
 }
 
-static enum err start(struct driver *d, struct crew *crew)
+static enum err start(struct driver *d, struct thread_pool *pool)
 {
     enum err err = ask_time(d);
     if (err) return err;
-    if (!crew) crew = d->own = crew_new(OWN_THREADS_MAX);
-    d->company = crew_company(crew);
-    return crew_add(crew, &d->member, background);
+    if (!pool) pool = d->own = thread_pool_new(OWN_THREADS_MAX);
+    d->policy = thread_pool_inline_policy(pool);
+    return thread_pool_add(pool, &d->member, background);
 }
 
 static void release(struct driver *d)
 {
     if (fork_guard_same(&d->guard)) {
         size_t dropped = d->waited_for.len + d->for_background.len;
-        if (d->company) company_dropped(d->company, (uint32_t)dropped);
+        if (d->policy) inline_policy_dropped(d->policy, (uint32_t)dropped);
         (void)pthread_cond_destroy(&d->returned);
         (void)pthread_mutex_destroy(&d->lock);
     }
-    crew_free(d->own);
+    thread_pool_free(d->own);
     fork_guard_done(&d->guard);
     memory_free(d->waited_for.rows);
     memory_free(d->for_background.rows);
     memory_free(d);
 }
 
-enum err driver_open(struct store *s, struct crew *crew, const struct steps *steps,
+enum err driver_open(struct store *s, struct thread_pool *pool, const struct steps *steps,
                      struct driver **out)
 {
     struct driver *d = NEW(struct driver);
@@ -435,7 +435,7 @@ enum err driver_open(struct store *s, struct crew *crew, const struct steps *ste
     (void)pthread_cond_init(&d->returned, NULL);
     d->background_rests = true;
     d->background_until = TIME_NEVER;
-    enum err err = start(d, crew);
+    enum err err = start(d, pool);
     if (err) {
         release(d);
         return err;
@@ -444,9 +444,9 @@ enum err driver_open(struct store *s, struct crew *crew, const struct steps *ste
     return ERR_OK;
 }
 
-struct crew *driver_crew(struct driver *d)
+struct thread_pool *driver_pool(struct driver *d)
 {
-    return d->member.crew;
+    return d->member.pool;
 }
 
 // What the crew was about to do is done here: it may have much to do elsewhere.
@@ -456,10 +456,10 @@ static void finish(struct driver *d)
     lock(d);
     CHECK(d->inside == 0);
     d->stopping = true;
-    while (d->lent)
+    while (d->runs_inline)
         (void)pthread_cond_wait(&d->returned, &d->lock);
     unlock(d);
-    crew_remove(&d->member);
+    task_remove(&d->member);
     performance_init(&p);
     lock(d);
     d->background_rests = false;

@@ -32,9 +32,9 @@ struct driver;
 
 // Borrows the store and the crew; NULL: a crew of its own. Asks the store for its time once, so it
 // may fail: ERR_UNAVAILABLE, ERR_DENIED ...
-MUST_USE enum err driver_open(struct store *s, struct crew *crew, const struct steps *steps,
+MUST_USE enum err driver_open(struct store *s, struct thread_pool *pool, const struct steps *steps,
                               struct driver **out);
-struct crew *driver_crew(struct driver *d);
+struct thread_pool *driver_pool(struct driver *d);
 // Finishes what is being asked for in the background (a snapshot half written), then stops. NULL is
 // fine.
 void driver_free(struct driver *d);
@@ -62,11 +62,11 @@ void driver_wait(struct driver *d, struct waiter *w);
 // for w. It may be called before this returns, and makes no promise to be quick: the thread it runs
 // on performs the next request after it. On a store that is near, this performs one request itself
 // when the caller is alone (company.h).
-void driver_later(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
-// Under the lock that somebody else entered with: w waits too, as after driver_later. The lock is
+void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
+// Under the lock that somebody else entered with: w waits too, as after driver_async. The lock is
 // kept.
-void driver_later_too(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
+void driver_async_too(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
 void driver_leave(struct driver *d, struct waiter *w); // releases the lock without waiting
-// Under the lock: w, left by driver_later, will not be woken any more.
+// Under the lock: w, left by driver_async, will not be woken any more.
 void driver_forget(struct driver *d, struct waiter *w);
 void driver_wake(struct driver *d, struct waiter *w); // under the lock, from steps.deliver

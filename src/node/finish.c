@@ -103,11 +103,11 @@ static enum err look_and_finish(struct visit *v)
     return machine_deleted(shard_machine(v->shard)) ? finish_rounds(v) : ERR_CONFLICT;
 }
 
-enum err finish_shard(struct store *s, const struct desk_config *config, bool (*stop)(void *ctx),
+enum err finish_shard(struct store *s, const struct runner_config *config, bool (*stop)(void *ctx),
                       void *ctx, bool *finished)
 {
     struct shard_config shard;
-    desk_shard_config(s, config, &shard);
+    runner_shard_config(s, config, &shard);
     struct visit v = {.store = s, .stop = stop, .ctx = ctx, .until = clock_boot_ms() + PATIENCE_MS};
     v.shard = shard_new(&shard);
     v.collector = collector_new(shard_journal(v.shard));

@@ -9,5 +9,5 @@
 // (collector_finish). `stop` is asked between two requests; true ends the visit. *finished: nothing
 // is left that could go. ERR_CONFLICT: the shard was not deleted, and lost nothing. Else what the
 // store answered; come again.
-MUST_USE enum err finish_shard(struct store *s, const struct desk_config *config,
+MUST_USE enum err finish_shard(struct store *s, const struct runner_config *config,
                                bool (*stop)(void *ctx), void *ctx, bool *finished);

@@ -55,8 +55,8 @@ static enum err call(struct store *s, const struct request *r, struct store_answ
         return store_get(s, r->key, 0, SIZE_MAX, a);
     case REQUEST_LIST:
         return store_list(s, r->key, r->after, r->limit, a);
-    case REQUEST_PART:
-        return store_part(s, r->key, a);
+    case REQUEST_SEAL:
+        return store_seal(s, r->key, a);
     case REQUEST_DELETE:
         return delete_keys(s, r, a);
     }

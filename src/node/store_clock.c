@@ -55,7 +55,7 @@ void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
                       struct interval answered)
 {
     CHECK(sent <= received);
-    bool told = answered.lo != TIME_DAWN && answered.hi != TIME_NEVER;
+    bool told = answered.lo != TIME_UNKNOWN && answered.hi != TIME_NEVER;
     if (!told) return; // a request that never reached the store
     bool coarse = answered.hi - answered.lo >= COARSE_MS;
     int64_t lo = answered.lo - received;

@@ -16,7 +16,7 @@
 #define LEAN_AGAIN_MS 20
 
 struct watcher {
-    struct crew_member member; // first
+    struct pool_task member; // first
     struct watcher_calls calls;
     _Atomic int wanted; // enum watch
     bool looked;        // the first look opens, or makes, what is looked at
@@ -26,7 +26,7 @@ struct watcher {
 
 static int64_t next_look(struct watcher *w, int64_t moment)
 {
-    if (!w->calls.far) return moment;
+    if (!w->calls.high_latency) return moment;
     int64_t max = atomic_load(&w->wanted) == WATCH_RARELY ? GAP_RARELY_MS : GAP_MAX_MS;
     w->gap_ms = w->gap_ms + w->gap_ms / 2;
     if (w->gap_ms < GAP_FIRST_MS) w->gap_ms = GAP_FIRST_MS;
@@ -37,21 +37,21 @@ static int64_t next_look(struct watcher *w, int64_t moment)
 
 static enum err look(struct watcher *w, int64_t wait_ms)
 {
-    if (w->calls.far || !w->looked) crew_slow(&w->member);
+    if (w->calls.high_latency || !w->looked) task_may_block(&w->member);
     w->looked = true;
     return w->calls.look(w->calls.ctx, wait_ms);
 }
 
-static int64_t turn(struct crew_member *m)
+static int64_t run(struct pool_task *m)
 {
     struct watcher *w = (struct watcher *)m;
-    if (atomic_load(&w->wanted) == WATCH_NOT) return CREW_NEVER;
-    int64_t moment = crew_linger(m, clock_boot_ms() < w->eager_until);
+    if (atomic_load(&w->wanted) == WATCH_NOT) return TASK_NEVER;
+    int64_t moment = task_may_sleep(m, clock_boot_ms() < w->eager_until);
     enum err err = look(w, moment == 0 ? WATCHER_LOOK_MS : 0);
     if (err == ERR_NOT_FOUND) return moment == 0 ? 0 : next_look(w, moment);
     if (!err) {
         // A fetch waits for its driver's turns when the store does not answer well.
-        if (!crew_lean(m)) return clock_boot_ms() + LEAN_AGAIN_MS;
+        if (!task_may_depend(m)) return clock_boot_ms() + LEAN_AGAIN_MS;
         err = w->calls.fetch(w->calls.ctx);
     }
     // A store that is away, or a journal that halted, is not asked again at once.
@@ -61,11 +61,11 @@ static int64_t turn(struct crew_member *m)
     return 0;
 }
 
-enum err watcher_new(struct crew *c, const struct watcher_calls *calls, struct watcher **out)
+enum err watcher_new(struct thread_pool *c, const struct watcher_calls *calls, struct watcher **out)
 {
     struct watcher *w = NEW(struct watcher);
     w->calls = *calls;
-    enum err err = crew_add(c, &w->member, turn);
+    enum err err = thread_pool_add(c, &w->member, run);
     if (err) {
         memory_free(w);
         return err;
@@ -78,12 +78,12 @@ void watcher_free(struct watcher *w)
 {
     if (!w) return;
     atomic_store(&w->wanted, WATCH_NOT);
-    crew_remove(&w->member);
+    task_remove(&w->member);
     memory_free(w);
 }
 
 void watcher_want(struct watcher *w, enum watch wanted)
 {
     int before = atomic_exchange(&w->wanted, wanted);
-    if (before == WATCH_NOT && wanted != WATCH_NOT) crew_kick(&w->member);
+    if (before == WATCH_NOT && wanted != WATCH_NOT) task_schedule(&w->member);
 }

@@ -11,7 +11,7 @@ struct watcher_calls {
     void *ctx;
     enum err (*look)(void *ctx, int64_t wait_ms);
     enum err (*fetch)(void *ctx);
-    bool far; // a look takes long, and may cost money
+    bool high_latency; // a look takes long, and may cost money
 };
 
 #define WATCHER_LOOK_MS 200 // no look sleeps longer, which bounds how long freeing takes
@@ -24,7 +24,7 @@ enum watch {
 
 struct watcher;
 
-MUST_USE enum err watcher_new(struct crew *c, const struct watcher_calls *calls,
+MUST_USE enum err watcher_new(struct thread_pool *c, const struct watcher_calls *calls,
                               struct watcher **out);
 void watcher_free(struct watcher *w); // NULL is fine
 void watcher_want(struct watcher *w, enum watch wanted);

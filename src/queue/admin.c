@@ -56,12 +56,12 @@ enum reason apply_pause(struct machine *m, struct bytes payload, bool pause)
 
 // ---- purge
 
-static void grave_open(struct machine *m, uint32_t h)
+static void dead_list_open(struct machine *m, uint32_t h)
 {
     msg_touch(m, h);
-    grave_unlink(m, h);
-    const struct lock *grave = lock_of(m, msg_at(m, h));
-    if (grave->reason_slot) msg_unmark(m, grave->reason_slot);
+    dead_list_unlink(m, h);
+    const struct lock *dead_entry = lock_of(m, msg_at(m, h));
+    if (dead_entry->reason_slot) msg_unmark(m, dead_entry->reason_slot);
 }
 
 static void delay_drop(struct machine *m, uint32_t h)
@@ -87,7 +87,7 @@ static void purge_one(struct machine *m, uint32_t h)
         lock_abandon(m, h);
         break;
     default:
-        grave_open(m, h);
+        dead_list_open(m, h);
         break;
     }
     msg_move(m, h, STATE_PURGED);
@@ -154,7 +154,7 @@ static void redrive_one(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     uint64_t from = msg->seq;
-    grave_open(m, h);
+    dead_list_open(m, h);
     lock_drop(m, h);
     msg_move(m, h, STATE_REDRIVEN);
     map_remove(&m->by_seq, from, h);

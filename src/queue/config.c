@@ -36,7 +36,7 @@ enum field {
     FIELD_COUNT
 };
 
-struct row {
+struct setting_row {
     const char *key;
     enum kind kind;
     const char *words; // KIND_WORD: as a sentence lists them
@@ -44,7 +44,7 @@ struct row {
     uint64_t max;
 };
 
-static const struct row rows[FIELD_COUNT] = {
+static const struct setting_row rows[FIELD_COUNT] = {
     [ORDERING_MODE] = {"orderingMode", KIND_WORD, "fifo, lifo", 0, 1},
     [ORDERING_GUARANTEE] = {"orderingGuarantee", KIND_BOOL, "false, true", 0, 1},
     [VISIBILITY_TIMEOUT] = {"visibilityTimeout", KIND_TIME, NULL, 1, 86400000},
@@ -262,7 +262,7 @@ static bool parse_word(const char *text, const char *words, uint64_t *out)
     return false;
 }
 
-static bool parse(const struct row *row, const char *text, uint64_t *v)
+static bool parse(const struct setting_row *row, const char *text, uint64_t *v)
 {
     switch (row->kind) {
     case KIND_WORD:
@@ -386,7 +386,7 @@ enum err config_set(struct queue_config *c, const char *key, const char *value,
     while (f < FIELD_COUNT && strcmp(rows[f].key, key) != 0)
         f++;
     if (f == FIELD_COUNT) return unknown_key(key, error);
-    const struct row *row = &rows[f];
+    const struct setting_row *row = &rows[f];
     if (row->kind == KIND_NAME) return set_name(c, key, value, error);
     uint64_t v = 0;
     bool read = parse(row, value, &v);
@@ -460,7 +460,7 @@ enum err config_check_cycle(const struct queue_config *c, const char *name, conf
 
 // ---- numbers to text
 
-static void print_word(const struct row *row, uint64_t v, struct config_pair *out)
+static void print_word(const struct setting_row *row, uint64_t v, struct config_pair *out)
 {
     const char *at = row->words;
     for (; v > 0; v--)
@@ -473,7 +473,7 @@ static void print_word(const struct row *row, uint64_t v, struct config_pair *ou
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out)
 {
     if (index >= FIELD_COUNT) return false;
-    const struct row *row = &rows[index];
+    const struct setting_row *row = &rows[index];
     unsigned long long v = get(c, (enum field)index);
     out->key = row->key;
     switch (row->kind) {

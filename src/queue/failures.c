@@ -192,14 +192,14 @@ static struct failure_view view_of(const struct failures *f, const struct failur
 }
 
 // A message that died before failures were kept: its record has all but the worker.
-static struct failure_view view_grave(const struct machine *m, const struct msg *msg)
+static struct failure_view view_dead_entry(const struct machine *m, const struct msg *msg)
 {
-    const struct lock *grave = lock_of(m, msg);
+    const struct lock *dead_entry = lock_of(m, msg);
     return (struct failure_view){.attempt = msg->deliveries,
-                                 .at = grave->died_at,
-                                 .kind = grave->reason_slot ? FAILURE_FAILED : FAILURE_EXPIRED,
-                                 .slot = grave->reason_slot,
-                                 .op = grave->reason_op};
+                                 .at = dead_entry->died_at,
+                                 .kind = dead_entry->reason_slot ? FAILURE_FAILED : FAILURE_EXPIRED,
+                                 .slot = dead_entry->reason_slot,
+                                 .op = dead_entry->reason_op};
 }
 
 // The lock has run out by `now`, and no entry has said so yet.
@@ -225,7 +225,7 @@ size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
     for (uint32_t row = first == MAP_NONE ? 0 : first; row; row = f->rows[row].next)
         out[--at] = view_of(f, &f->rows[row]);
     bool dead = msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
-    if (dead && len == 0) out[len++] = view_grave(m, msg);
+    if (dead && len == 0) out[len++] = view_dead_entry(m, msg);
     if (is_expired(m, h, now))
         out[len++] = (struct failure_view){.attempt = msg->deliveries,
                                            .at = lock_of(m, msg)->deadline,
@@ -246,7 +246,7 @@ static int by_number(const void *a, const void *b)
 static void save_message(const struct machine *m, uint64_t seq, struct buf *out)
 {
     struct failure_view rows[FAILURES_KEPT + 1];
-    size_t len = machine_failures(m, seq, TIME_DAWN, rows);
+    size_t len = machine_failures(m, seq, TIME_UNKNOWN, rows);
     buf_put_u64(out, seq);
     buf_put_u8(out, (uint8_t)len);
     for (size_t i = 0; i < len; i++) {

@@ -65,8 +65,8 @@ bool machine_lives_at(const struct machine *m, struct place place)
 static bool is_reason_of(const struct machine *m, const struct msg *msg, uint64_t slot, uint32_t op)
 {
     bool dead = msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
-    const struct lock *grave = dead ? lock_of(m, msg) : NULL;
-    if (grave && grave->reason_slot == slot && grave->reason_op == op) return true;
+    const struct lock *dead_entry = dead ? lock_of(m, msg) : NULL;
+    if (dead_entry && dead_entry->reason_slot == slot && dead_entry->reason_op == op) return true;
     uint32_t newest = map_find(&m->failures.by_seq, msg->seq);
     if (newest == MAP_NONE) return false;
     return m->failures.rows[newest].slot == slot && m->failures.rows[newest].op == op;

@@ -10,19 +10,19 @@
 
 // failed: its worker said so; else the lock expired. An expiry never waits; it counts as a retry in
 // the modes that count. maxDeliveries bounds the attempts in every mode.
-struct verdict judge(const struct machine *m, const struct msg *msg, bool failed)
+struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed)
 {
     const struct queue_config *c = &m->config;
     enum message_state end = c->failure_mode == FAILURE_RETRY ? STATE_DEAD : STATE_OUTBOUND;
     if (c->deliveries_max > 0 && msg->deliveries >= c->deliveries_max)
-        return (struct verdict){end, false, DEAD_DELIVERIES};
+        return (struct death_policy){end, false, DEAD_DELIVERIES};
     if (c->failure_mode == FAILURE_DEAD_LETTER) {
-        if (failed) return (struct verdict){end, false, DEAD_FAILED};
-        return (struct verdict){STATE_READY, false, DEAD_EXPIRED};
+        if (failed) return (struct death_policy){end, false, DEAD_FAILED};
+        return (struct death_policy){STATE_READY, false, DEAD_EXPIRED};
     }
     if (msg->retries >= c->retries_max)
-        return (struct verdict){end, false, failed ? DEAD_FAILED : DEAD_EXPIRED};
-    return (struct verdict){failed ? STATE_DELAYED : STATE_READY, true, DEAD_FAILED};
+        return (struct death_policy){end, false, failed ? DEAD_FAILED : DEAD_EXPIRED};
+    return (struct death_policy){failed ? STATE_DELAYED : STATE_READY, true, DEAD_FAILED};
 }
 
 // initial * multiplier ^ (retry - 1), at most max, then plus or minus the jitter: a hash, so every
@@ -186,12 +186,12 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
 {
     struct msg *msg = msg_at(m, h);
     CHECK(!lock_of(m, msg)->ticket);
-    struct verdict v = judge(m, msg, failed);
+    struct death_policy v = failure_policy(m, msg, failed);
     failure_note(m, h, failed);
     lock_let_go(m, h, failed ? LOCK_END_RELEASED : LOCK_END_EXPIRED);
     *until = 0;
     if (v.state == STATE_DEAD || v.state == STATE_OUTBOUND) {
-        grave_dig(m, h, v.state, v.cause, failed);
+        dead_list_add(m, h, v.state, v.cause, failed);
         return OUTCOME_DEAD_LETTERED;
     }
     if (v.counted && !MUTANT(ATTEMPTS_OFF)) msg->retries++;

@@ -30,7 +30,7 @@ static void init(struct machine *m, const struct queue_id *queue, uint32_t shard
     *m = (struct machine){.queue = *queue, .shard = shard, .birth = *birth, .config = *birth};
     m->config_version = 1;
     m->seq_next = 1;
-    m->now = TIME_DAWN;
+    m->now = TIME_UNKNOWN;
     rows_init(m);
     buf_init(&m->result, RESULT_MAX);
 }

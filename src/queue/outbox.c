@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-void grave_link(struct machine *m, uint32_t h)
+void dead_list_link(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     bool dead = msg->state == STATE_DEAD;
@@ -22,7 +22,7 @@ void grave_link(struct machine *m, uint32_t h)
     *last = h;
 }
 
-void grave_unlink(struct machine *m, uint32_t h)
+void dead_list_unlink(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     bool dead = msg->state == STATE_DEAD;
@@ -33,8 +33,8 @@ void grave_unlink(struct machine *m, uint32_t h)
     msg->next = msg->prev = 0;
 }
 
-void grave_dig(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
-               bool failed)
+void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
+                   bool failed)
 {
     scope_leave(m, h);
     msg_move(m, h, state);
@@ -46,7 +46,7 @@ void grave_dig(struct machine *m, uint32_t h, enum message_state state, enum dea
         .cause = (uint8_t)cause,
     };
     if (failed) msg_mark(m, m->slot);
-    grave_link(m, h);
+    dead_list_link(m, h);
     msg_settle(m, h);
 }
 
@@ -132,12 +132,12 @@ enum reason apply_outbox(struct machine *m, struct bytes payload)
     uint64_t gone = 0;
     while (m->outbox_first) {
         uint32_t h = m->outbox_first;
-        const struct lock *grave = lock_of(m, msg_at(m, h));
-        if (grave->number > op.upto) break;
+        const struct lock *dead_entry = lock_of(m, msg_at(m, h));
+        if (dead_entry->number > op.upto) break;
         (void)emit(m, EVENT_MESSAGE_MOVED, h);
         msg_touch(m, h);
-        grave_unlink(m, h);
-        if (grave->reason_slot) msg_unmark(m, grave->reason_slot);
+        dead_list_unlink(m, h);
+        if (dead_entry->reason_slot) msg_unmark(m, dead_entry->reason_slot);
         msg_move(m, h, STATE_MOVED);
         msg_free(m, h);
         gone++;

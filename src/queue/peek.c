@@ -85,7 +85,7 @@ static enum message_state state_at(const struct machine *m, uint32_t h, int64_t 
     if (!heap_has(&m->timers, h) || heap_get(&m->timers, h)->key > now)
         return (enum message_state)msg->state;
     if (msg->state == STATE_DELAYED || lock_of(m, msg)->ticket) return STATE_READY;
-    return judge(m, msg, false).state;
+    return failure_policy(m, msg, false).state;
 }
 
 static void stats_project(const struct machine *m, size_t at, int64_t now,

@@ -257,13 +257,13 @@ static void load_backlog(struct machine *m, struct reader *r, uint64_t *ready)
 
 struct loaded {
     struct numbered *tickets;
-    struct numbered *graves;
+    struct numbered *dead_list;
     size_t tickets_len;
-    size_t graves_len;
+    size_t dead_list_len;
     uint64_t counts[STATE_COUNT];
 };
 
-static void load_grave(struct machine *m, struct reader *r, struct lock *lock)
+static void load_dead_entry(struct machine *m, struct reader *r, struct lock *lock)
 {
     lock->number = read_u64(r);
     lock->died_at = read_i64(r);
@@ -285,7 +285,7 @@ static void load_lock(struct machine *m, uint32_t h, struct reader *r)
     lock_need(m, h);
     struct lock *lock = lock_of(m, msg);
     if (dead) {
-        load_grave(m, r, lock);
+        load_dead_entry(m, r, lock);
         return;
     }
     lock->token = read_hash128(r);
@@ -310,7 +310,7 @@ static void load_links(struct machine *m, uint32_t h, int64_t due, struct reader
 {
     struct msg *msg = msg_at(m, h);
     if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) {
-        l->graves[l->graves_len++] = (struct numbered){lock_of(m, msg)->number, h};
+        l->dead_list[l->dead_list_len++] = (struct numbered){lock_of(m, msg)->number, h};
         return;
     }
     if (msg->state == STATE_DELAYED) heap_push(&m->timers, due, msg->seq, h);
@@ -385,7 +385,7 @@ static void load_records(struct machine *m, struct reader *r, struct loaded *l)
     if (count > r->left / RECORD_BYTES_MIN) r->bad = true;
     if (r->bad) return;
     l->tickets = memory_new((size_t)count * sizeof *l->tickets);
-    l->graves = memory_new((size_t)count * sizeof *l->graves);
+    l->dead_list = memory_new((size_t)count * sizeof *l->dead_list);
     for (uint64_t i = 0; i < count && reader_ok(r); i++)
         after = load_record(m, r, after, l);
     if (r->bad) return;
@@ -393,9 +393,9 @@ static void load_records(struct machine *m, struct reader *r, struct loaded *l)
     for (size_t i = 0; i < l->tickets_len; i++)
         ticket_link(m, lock_of(m, msg_at(m, l->tickets[i].h))->worker, l->tickets[i].h);
     m->tickets = l->tickets_len;
-    qsort(l->graves, l->graves_len, sizeof *l->graves, by_number);
-    for (size_t i = 0; i < l->graves_len; i++)
-        grave_link(m, l->graves[i].h);
+    qsort(l->dead_list, l->dead_list_len, sizeof *l->dead_list, by_number);
+    for (size_t i = 0; i < l->dead_list_len; i++)
+        dead_list_link(m, l->dead_list[i].h);
     for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
         scope_refresh(m, s);
 }
@@ -470,7 +470,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (all && reader_ok(&r)) spent_load(&m->spent, &r);
     if (version == SNAPSHOT_VERSION && reader_ok(&r)) failures_load(m, &r);
     memory_free(l.tickets);
-    memory_free(l.graves);
+    memory_free(l.dead_list);
     uint64_t digest = read_u64(&r);
     if (reader_end(&r) && counts_ok(m, &l) && digest == machine_digest(m)) return ERR_OK;
     machine_reset(m);

@@ -336,12 +336,12 @@ int64_t order_key(const struct msg *msg);
 uint64_t order_tie(const struct machine *m, const struct msg *msg);
 
 // locks.c: giving and ending locks, the failure strategy
-struct verdict {
+struct death_policy {
     enum message_state state; // READY, DELAYED, DEAD or OUTBOUND
     bool counted;             // the retry counter rises
     enum dead_cause cause;
 };
-struct verdict judge(const struct machine *m, const struct msg *msg, bool failed);
+struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed);
 int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry);
 void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
                 int64_t deadline, bool ticket);
@@ -405,10 +405,10 @@ void failures_load(struct machine *m, struct reader *r);
 void failures_check(const struct machine *m);
 
 // outbox.c
-void grave_dig(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
-               bool failed); // the record is LOCKED and becomes DEAD or OUTBOUND
-void grave_link(struct machine *m, uint32_t h);
-void grave_unlink(struct machine *m, uint32_t h);
+void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
+                   bool failed); // the record is LOCKED and becomes DEAD or OUTBOUND
+void dead_list_link(struct machine *m, uint32_t h);
+void dead_list_unlink(struct machine *m, uint32_t h);
 struct source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard);
 void source_raise(struct machine *m, struct source *s, uint64_t number);
 

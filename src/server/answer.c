@@ -12,30 +12,30 @@ static unsigned times(const struct exchange *x)
     return x->wire_out ? TIMES_WIRE : TIMES_JSON;
 }
 
-static bool take_for(struct later_room *room, uint64_t bytes, int64_t wait_ms)
+static bool take_for(struct answer_budget *budget, uint64_t bytes, int64_t wait_ms)
 {
-    struct exchange *x = (struct exchange *)((char *)room - offsetof(struct exchange, room));
-    return room_take(&x->server->room, &x->room_part, bytes * times(x), wait_ms);
+    struct exchange *x = (struct exchange *)((char *)budget - offsetof(struct exchange, budget));
+    return budget_take(&x->server->budget, &x->budget_part, bytes * times(x), wait_ms);
 }
 
-static bool take_room(struct later_room *room, uint64_t bytes, bool waits)
+static bool take_budget(struct answer_budget *budget, uint64_t bytes, bool waits)
 {
-    return take_for(room, bytes, waits ? WAIT_MS : 0);
+    return take_for(budget, bytes, waits ? WAIT_MS : 0);
 }
 
 // Handlers that block share a few threads with all others: whoever waits there keeps them from
 // requests that need no room.
-static bool take_room_now(struct later_room *room, uint64_t bytes, bool waits)
+static bool take_budget_now(struct answer_budget *budget, uint64_t bytes, bool waits)
 {
     (void)waits;
-    return take_for(room, bytes, 0);
+    return take_for(budget, bytes, 0);
 }
 
-struct later_room *answer_room(struct exchange *x)
+struct answer_budget *answer_budget_of(struct exchange *x)
 {
-    x->room = (struct later_room){room_share(&x->server->room) / times(x),
-                                  x->route->blocks ? take_room_now : take_room};
-    return &x->room;
+    x->budget = (struct answer_budget){budget_share(&x->server->budget) / times(x),
+                                       x->route->blocks ? take_budget_now : take_budget};
+    return &x->budget;
 }
 
 // Takes the body.
@@ -43,7 +43,8 @@ void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body)
 {
     struct metrics *m = &x->server->metrics;
     METRICS_ADD(m, bytes_out, body ? body->len : 0);
-    room_set(&x->server->room, &x->room_part, body ? body->len : 0); // what it was made of goes
+    budget_set(&x->server->budget, &x->budget_part,
+               body ? body->len : 0); // what it was made of goes
     x->status = a->status;
     if (body) {
         a->body = buf_take(body);

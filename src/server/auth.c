@@ -20,13 +20,14 @@ static const char *secret_of(const struct exchange *x)
     return strlen(header) > SECRET_MAX ? NULL : header + strspn(header, " ");
 }
 
-enum verdict { ALLOWED, UNKNOWN, EXPIRED, DENIED };
+enum token_check { ALLOWED, UNKNOWN, EXPIRED, DENIED };
 
 // name: where that of the token goes; may be NULL.
-static enum verdict judge(const struct exchange *x, enum scope scope, const char *queue, char *name)
+static enum token_check authorize(const struct exchange *x, enum scope scope, const char *queue,
+                                  char *name)
 {
     struct server *s = x->server;
-    enum verdict v = ALLOWED;
+    enum token_check v = ALLOWED;
     (void)pthread_rwlock_rdlock(&s->tokens_lock);
     if (s->tokens) {
         const char *secret = secret_of(x);
@@ -79,17 +80,17 @@ static bool within_rate(struct exchange *x)
     if (limiter_take(x->server->limiter, client, x->began_ns, &wait_ms)) return true;
     char seconds[16];
     (void)snprintf(seconds, sizeof seconds, "%d", (int)((wait_ms + 999) / 1000));
-    struct httpd_pair later = {"Retry-After", seconds};
+    struct httpd_pair async = {"Retry-After", seconds};
     struct sluice_error e = error_of(SLUICE_LIMIT, "too-many-requests", "",
                                      "%s asks more often than this node allows", client);
     METRICS_ADD(&x->server->metrics, throttled, 1);
-    answer_problem(x, 429, &e, &later);
+    answer_problem(x, 429, &e, &async);
     return false;
 }
 
 bool auth_allow(struct exchange *x, enum scope scope, const char *queue)
 {
-    enum verdict v = judge(x, scope, queue, NULL);
+    enum token_check v = authorize(x, scope, queue, NULL);
     if (v == UNKNOWN || v == EXPIRED)
         refuse_unknown(x, v == EXPIRED);
     else if (v == DENIED)
@@ -99,7 +100,7 @@ bool auth_allow(struct exchange *x, enum scope scope, const char *queue)
 
 bool auth_may(const struct exchange *x, enum scope scope, const char *queue)
 {
-    return judge(x, scope, queue, NULL) == ALLOWED;
+    return authorize(x, scope, queue, NULL) == ALLOWED;
 }
 
 unsigned auth_scopes(const struct exchange *x, const char *queue)
@@ -120,7 +121,7 @@ bool auth_admit(struct exchange *x)
 {
     const struct route *r = x->route;
     if (r->scope == SCOPE_NONE) return true;
-    enum verdict v = judge(x, r->scope, x->queue, x->token);
+    enum token_check v = authorize(x, r->scope, x->queue, x->token);
     // One who guesses tokens is slowed down like everybody else, by address.
     if (!within_rate(x)) return false;
     if (v == UNKNOWN || v == EXPIRED)

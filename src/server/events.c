@@ -354,15 +354,15 @@ static bool stream_begin(struct events_call *c, uint64_t client)
     struct server *s = c->server;
     struct share *lost = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    bool room = s->streams < 2 * (size_t)s->config.streams_max &&
-                share_take(&s->streaming, &c->share, client, &lost);
-    if (room) {
+    bool budget = s->streams < 2 * (size_t)s->config.streams_max &&
+                  share_take(&s->streaming, &c->share, client, &lost);
+    if (budget) {
         s->streams++;
         s->calls++;
     }
     if (lost) atomic_store(&((struct events_call *)lost)->lost, true);
     (void)pthread_mutex_unlock(&s->lock);
-    return room;
+    return budget;
 }
 
 static void start_stream(struct exchange *x, struct events_call *c)

@@ -19,18 +19,18 @@
 
 struct kept_block {
     struct kept_block *next;
-    max_align_t room[];
+    max_align_t budget[];
 };
 
-void *kept_new(struct kept *k, size_t len)
+void *kept_new(struct kept_texts *k, size_t len)
 {
     struct kept_block *b = memory_new(sizeof *b + len);
     b->next = k->blocks;
     k->blocks = b;
-    return b->room;
+    return b->budget;
 }
 
-void kept_done(struct kept *k)
+void kept_done(struct kept_texts *k)
 {
     while (k->blocks) {
         struct kept_block *b = k->blocks;
@@ -38,19 +38,19 @@ void kept_done(struct kept *k)
         memory_free(b);
     }
     json_free(k->json);
-    *k = (struct kept){0};
+    *k = (struct kept_texts){0};
 }
 
 // ---- refusals
 
-struct place {
+struct field_place {
     const char *path;
     const char *name;
-    struct kept *kept;
+    struct kept_texts *kept;
     struct sluice_error *error;
 };
 
-__attribute__((format(printf, 2, 3))) static enum sluice_code wrong(const struct place *p,
+__attribute__((format(printf, 2, 3))) static enum sluice_code wrong(const struct field_place *p,
                                                                     const char *format, ...)
 {
     struct sluice_error *e = p->error;
@@ -65,14 +65,16 @@ __attribute__((format(printf, 2, 3))) static enum sluice_code wrong(const struct
     return SLUICE_INVALID;
 }
 
-static enum sluice_code wrong_kind(const struct place *p, enum json_kind got, const char *right)
+static enum sluice_code wrong_kind(const struct field_place *p, enum json_kind got,
+                                   const char *right)
 {
     return wrong(p, "must be %s, not %s", right, json_kind_name(got));
 }
 
 // ---- values
 
-static enum sluice_code in_range(const struct place *p, const struct field *f, int64_t v, void *to)
+static enum sluice_code in_range(const struct field_place *p, const struct field *f, int64_t v,
+                                 void *to)
 {
     *(int64_t *)to = v;
     if (v >= f->min && v <= f->max) return SLUICE_OK;
@@ -83,7 +85,7 @@ static enum sluice_code in_range(const struct place *p, const struct field *f, i
     return wrong(p, "must be between %" PRId64 " and %" PRId64 ", not %" PRId64, f->min, f->max, v);
 }
 
-static enum sluice_code read_duration(const struct place *p, const struct field *f,
+static enum sluice_code read_duration(const struct field_place *p, const struct field *f,
                                       const struct json *v, void *to)
 {
     int64_t ms;
@@ -97,7 +99,8 @@ static enum sluice_code read_duration(const struct place *p, const struct field 
     return in_range(p, f, ms, to);
 }
 
-static enum sluice_code read_text(const struct place *p, const struct json *v, const char **to)
+static enum sluice_code read_text(const struct field_place *p, const struct json *v,
+                                  const char **to)
 {
     if (json_kind(v) != JSON_KIND_TEXT) return wrong_kind(p, json_kind(v), "a string");
     struct bytes text = json_as_text(v);
@@ -106,7 +109,8 @@ static enum sluice_code read_text(const struct place *p, const struct json *v, c
     return SLUICE_OK;
 }
 
-static enum sluice_code read_base64(const struct place *p, const struct json *v, struct bytes *to)
+static enum sluice_code read_base64(const struct field_place *p, const struct json *v,
+                                    struct bytes *to)
 {
     const char *text = NULL;
     enum sluice_code code = read_text(p, v, &text);
@@ -125,7 +129,7 @@ static enum sluice_code read_base64(const struct place *p, const struct json *v,
     return code;
 }
 
-static enum sluice_code read_headers(const struct place *p, struct json *v,
+static enum sluice_code read_headers(const struct field_place *p, struct json *v,
                                      struct field_headers *to)
 {
     const char *key;
@@ -140,7 +144,8 @@ static enum sluice_code read_headers(const struct place *p, struct json *v,
         const char *text = NULL;
         char name[FIELD_PATH_MAX + 64];
         (void)snprintf(name, sizeof name, "%s.%.60s", p->name, key);
-        struct place one = {.path = p->path, .name = name, .kept = p->kept, .error = p->error};
+        struct field_place one = {
+            .path = p->path, .name = name, .kept = p->kept, .error = p->error};
         enum sluice_code code = read_text(&one, value, &text);
         if (code) return code;
         to->rows[to->len++] = (struct sluice_header){key, text};
@@ -148,7 +153,8 @@ static enum sluice_code read_headers(const struct place *p, struct json *v,
     return SLUICE_OK;
 }
 
-static enum sluice_code read_texts(const struct place *p, struct json *v, struct field_texts *to)
+static enum sluice_code read_texts(const struct field_place *p, struct json *v,
+                                   struct field_texts *to)
 {
     if (json_kind(v) != JSON_KIND_LIST) return wrong_kind(p, json_kind(v), "a list of strings");
     size_t count = json_list_len(v);
@@ -160,8 +166,8 @@ static enum sluice_code read_texts(const struct place *p, struct json *v, struct
     return SLUICE_OK;
 }
 
-static enum sluice_code read_value(const struct place *p, const struct field *f, struct json *v,
-                                   void *to)
+static enum sluice_code read_value(const struct field_place *p, const struct field *f,
+                                   struct json *v, void *to)
 {
     enum json_kind kind = json_kind(v);
     switch (f->kind) {
@@ -197,7 +203,7 @@ void fields_names(const struct field *table, size_t len, char out[static FIELD_N
                                table[i].name);
 }
 
-static enum sluice_code unknown(const struct place *p, const struct field *table, size_t len)
+static enum sluice_code unknown(const struct field_place *p, const struct field *table, size_t len)
 {
     char names[FIELD_NAMES_MAX];
     fields_names(table, len, names);
@@ -205,12 +211,13 @@ static enum sluice_code unknown(const struct place *p, const struct field *table
 }
 
 enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,
-                             size_t len, void *out, struct kept *kept, struct sluice_error *error)
+                             size_t len, void *out, struct kept_texts *kept,
+                             struct sluice_error *error)
 {
     const char *name;
     struct json *value;
     for (void *at = NULL; json_next(object, &at, &name, &value);) {
-        struct place p = {.path = path, .name = name, .kept = kept, .error = error};
+        struct field_place p = {.path = path, .name = name, .kept = kept, .error = error};
         size_t i = 0;
         while (i < len && strcmp(table[i].name, name) != 0)
             i++;
@@ -225,7 +232,7 @@ enum sluice_code fields_read(struct json *object, const char *path, const struct
 enum sluice_code field_read_text(const char *text, const struct field *f, void *out,
                                  struct sluice_error *error)
 {
-    struct place p = {.path = "", .name = f->name, .error = error};
+    struct field_place p = {.path = "", .name = f->name, .error = error};
     void *to = (char *)out + f->at;
     int64_t number;
     switch (f->kind) {

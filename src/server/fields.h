@@ -9,12 +9,12 @@
 #define FIELD_PATH_MAX 64
 
 // Memory that lives as long as somebody's answer.
-struct kept {
+struct kept_texts {
     struct kept_block *blocks;
     struct json *json;
 };
-void *kept_new(struct kept *k, size_t len);
-void kept_done(struct kept *k);
+void *kept_new(struct kept_texts *k, size_t len);
+void kept_done(struct kept_texts *k);
 
 enum field_kind {
     FIELD_TEXT,     // const char *; without zeros
@@ -47,7 +47,8 @@ struct field {
 // path: "" or "messages[3].", which goes before a field's name in errors. A null is a field that
 // was not given. What `out` then points to lives as long as the object and `kept`.
 enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,
-                             size_t len, void *out, struct kept *kept, struct sluice_error *error);
+                             size_t len, void *out, struct kept_texts *kept,
+                             struct sluice_error *error);
 // "name, other", for a sentence that lists them.
 #define FIELD_NAMES_MAX 200
 void fields_names(const struct field *table, size_t len, char out[static FIELD_NAMES_MAX]);

@@ -23,7 +23,7 @@ static void answer_is_ready(struct exchange *x)
     struct sluice_error full;
     struct json *o = json_new();
     json_text(o, "status", "ready");
-    if (pulse_concern(x->server->store, STORE_NEARLY_FULL, &full))
+    if (liveness_concern(x->server->store, STORE_NEARLY_FULL, &full))
         json_text(o, "warning", full.message);
     answer_json(x, 200, o);
 }
@@ -75,10 +75,10 @@ static void note_answer(struct server *s, enum sluice_code code, const struct sl
 static struct sluice_error known(const struct server *s, const struct readiness *r, int64_t now,
                                  bool *fresh)
 {
-    int64_t holds = pulse_holds_ms(s->store), last = pulse_last_ms(s->store);
+    int64_t holds = liveness_holds_ms(s->store), last = liveness_last_ms(s->store);
     struct sluice_error e = {.code = SLUICE_OK};
     *fresh = true;
-    if (pulse_is_dead(s->store, &e)) return e;
+    if (liveness_is_dead(s->store, &e)) return e;
     if (last != 0 && now - last < holds) return e;
     if (r->asked_ms != 0 && now - r->asked_ms < (r->code ? REFUSED_MS : holds))
         return r->code ? r->error : e;
@@ -99,7 +99,7 @@ bool store_is_up(struct server *s)
     struct sluice_error e = known(s, &s->ready, clock_boot_ms(), &fresh);
     (void)pthread_mutex_unlock(&s->lock);
     if (fresh) return e.code == SLUICE_OK;
-    enum sluice_code code = pulse_write(s->store, s->node, &e);
+    enum sluice_code code = liveness_write(s->store, s->node, &e);
     note_answer(s, code, &e, false);
     return code == SLUICE_OK;
 }
@@ -109,7 +109,7 @@ static void ask_store(struct pool_job *j)
     struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
     struct server *s = x->server;
     struct sluice_error error;
-    enum sluice_code code = pulse_write(s->store, s->node, &error);
+    enum sluice_code code = liveness_write(s->store, s->node, &error);
     note_answer(s, code, &error, true);
     answer_ready(x, code, &error);
     call_end(s);
@@ -153,7 +153,7 @@ void server_tell_concerns(struct server *s)
     c->looked_ms = now;
     for (enum store_concern i = 0; i < STORE_CONCERNS; i++) {
         struct sluice_error error;
-        bool there = pulse_concern(s->store, i, &error);
+        bool there = liveness_concern(s->store, i, &error);
         if (there && !c->told[i])
             LOG(&s->log, LOG_WARNING, "store-warning", LOG_TEXT("about", names[i]),
                 LOG_TEXT("warning", error.message));

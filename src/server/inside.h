@@ -38,11 +38,11 @@ struct server {
     struct server_config config;
     struct sluice *store;
     struct httpd *httpd;
-    struct pool *pool;    // for calls that wait for the store
-    struct pool *parsers; // for large JSON
-    struct pool *health;  // for the question whether the store takes writes
+    struct call_pool *pool;    // for calls that wait for the store
+    struct call_pool *parsers; // for large JSON
+    struct call_pool *health;  // for the question whether the store takes writes
     struct metrics metrics;
-    struct room room; // for answers
+    struct memory_budget budget; // for answers
     struct log log;
     struct slow slow; // calls of the store
     atomic_bool log_requests;
@@ -96,7 +96,7 @@ struct route {
 };
 
 struct exchange {
-    struct later later; // first: what the library calls back with
+    struct async_call async; // first: what the library calls back with
     struct pool_job job;
     struct server *server;
     struct httpd_request *http;
@@ -113,13 +113,13 @@ struct exchange {
     bool wire_out;      // ... or goes out
     bool wire_failures; // ... with what messages failed for
     bool single;        // one part: its refusal is the answer
-    struct kept kept;
+    struct kept_texts kept;
     int status;
     int64_t began_ns;
-    const char *last_event;     // where an event stream is to go on; NULL: not said
-    enum later_outcome outcome; // ack, fail, release, renew
-    struct later_room room;     // for the messages in its answer
-    size_t room_part;           // of the server's that it has
+    const char *last_event;      // where an event stream is to go on; NULL: not said
+    enum async_outcome outcome;  // ack, fail, release, renew
+    struct answer_budget budget; // for the messages in its answer
+    size_t budget_part;          // of the server's that it has
     // on its way to the queue's owner (relay.h)
     struct relay *relay; // under the server's lock
     bool looked;         // it was found out who that is
@@ -149,7 +149,7 @@ const struct route *route_find(const char *method, struct target *t, char allow[
 
 // ---- answer.c, problem.c: each ends the exchange, which may be gone when it returns
 // What asks for the room of messages; the library is given it with the call.
-struct later_room *answer_room(struct exchange *x);
+struct answer_budget *answer_budget_of(struct exchange *x);
 void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body); // takes it
 void answer_json(struct exchange *x, int status, struct json *body);
 void answer_bytes(struct exchange *x, int status, const char *type, struct buf *body); // takes it
@@ -189,8 +189,8 @@ void call_begin(struct server *s);
 void call_end(struct server *s);
 
 // ---- reload.c: what a node is told beside how to serve
-enum sluice_code manners_start(struct server *s, struct sluice_error *error);
-void manners_end(struct server *s);
+enum sluice_code live_settings_start(struct server *s, struct sluice_error *error);
+void live_settings_end(struct server *s);
 
 // ---- health.c
 bool store_is_up(struct server *s); // it is asked, if that is not known; blocks
@@ -221,12 +221,12 @@ struct json *message_json(const char *queue, const struct sluice_message *m);
 void answer_batch(struct exchange *x, const struct sluice_batch *b);
 // spent: freed as soon as it is not needed; may be NULL. acked: as below, or NULL.
 void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sluice_batch *spent,
-                     const struct later_answer *acked);
+                     const struct async_answer *acked);
 // ... of a receive that carried acks; code SLUICE_OK, or why it received nothing
-void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct later_answer *a);
+void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct async_answer *a);
 
 // ---- settle.c
-struct json *outcomes_json(const struct later_answer *a);
+struct json *outcomes_json(const struct async_answer *a);
 
 // ---- receive.c
 void receive_end_all(struct server *s); // those that wait get nothing

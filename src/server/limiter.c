@@ -16,7 +16,7 @@
 #define WAYS      4
 #define SECOND_NS INT64_C(1000000000)
 
-struct row {
+struct limiter_row {
     uint64_t client; // a keyed hash of its name; 0: free
     int64_t paid_until;
 };
@@ -25,7 +25,7 @@ struct limiter {
     _Atomic int64_t per_second;
     uint64_t seed; // nobody can choose names that meet in one set
     pthread_mutex_t lock;
-    struct row rows[SETS][WAYS];
+    struct limiter_row rows[SETS][WAYS];
 };
 
 struct limiter *limiter_new(void)
@@ -54,14 +54,14 @@ bool limiter_limits(const struct limiter *l)
 }
 
 // The client's row, or that of the one who matters least.
-static struct row *row_of(struct limiter *l, uint64_t client)
+static struct limiter_row *row_of(struct limiter *l, uint64_t client)
 {
-    struct row *set = l->rows[client % SETS], *least = set;
+    struct limiter_row *set = l->rows[client % SETS], *least = set;
     for (size_t i = 0; i < WAYS; i++) {
         if (set[i].client == client) return &set[i];
         if (set[i].paid_until < least->paid_until) least = &set[i];
     }
-    *least = (struct row){.client = client};
+    *least = (struct limiter_row){.client = client};
     return least;
 }
 
@@ -73,7 +73,7 @@ bool limiter_take(struct limiter *l, const char *client, int64_t now_ns, int64_t
     int64_t each = SECOND_NS / per_second;
     uint64_t key = hash64_of(bytes_str(client), l->seed) | 1;
     (void)pthread_mutex_lock(&l->lock);
-    struct row *row = row_of(l, key);
+    struct limiter_row *row = row_of(l, key);
     int64_t from = row->paid_until > now_ns ? row->paid_until : now_ns;
     int64_t ahead = from + each - now_ns;
     // One request is always possible after a pause, however slow the rate.

@@ -29,7 +29,7 @@ struct json *message_json(const char *queue, const struct sluice_message *m)
 // Sluice-Took: how long it was here, in ms. The rest of what the client measures is the way, which
 // the locks' time is shorter by.
 static void answer_wire(struct exchange *x, const struct sluice_batch *b,
-                        const struct later_answer *acked)
+                        const struct async_answer *acked)
 {
     char took[24];
     struct buf body;
@@ -46,7 +46,7 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
 }
 
 void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sluice_batch *spent,
-                     const struct later_answer *acked)
+                     const struct async_answer *acked)
 {
     if (x->wire_out) {
         answer_wire(x, b, acked);
@@ -69,7 +69,7 @@ void answer_batch(struct exchange *x, const struct sluice_batch *b)
     answer_messages(x, b, NULL, NULL);
 }
 
-void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct later_answer *a)
+void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct async_answer *a)
 {
     answer_messages(x, b, NULL, a);
 }
@@ -95,7 +95,7 @@ void handle_peek(struct exchange *x)
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
     enum sluice_code code =
-        look_peek(x->server->store, x->queue, &ask, answer_room(x), &batch, &error);
+        look_peek(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &error);
     if (code) {
         answer_error(x, &error);
         return;
@@ -109,7 +109,7 @@ void handle_show(struct exchange *x)
     struct sluice_error error;
     if (!read_query(x, NULL, 0, NULL)) return;
     enum sluice_code code =
-        look_show(x->server->store, x->queue, x->id, answer_room(x), &batch, &error);
+        look_show(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
     if (code) {
         answer_error(x, &error);
         return;

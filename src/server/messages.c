@@ -76,7 +76,7 @@ static struct json *sent_json(const struct sluice_sent *sent)
 }
 
 // All were refused alike, by something that is not about one of them: the request's answer.
-static bool failed_whole(const struct exchange *x, const struct later_answer *a)
+static bool failed_whole(const struct exchange *x, const struct async_answer *a)
 {
     if (x->single || a->len == 0) return a->code != SLUICE_OK;
     if (a->code == SLUICE_OK || a->code == SLUICE_LIMIT || a->code == SLUICE_CONFLICT) return false;
@@ -85,7 +85,7 @@ static bool failed_whole(const struct exchange *x, const struct later_answer *a)
     return true;
 }
 
-static void answer_sent(struct exchange *x, const struct later_answer *a)
+static void answer_sent(struct exchange *x, const struct async_answer *a)
 {
     if (x->wire_out) {
         struct buf body;
@@ -108,7 +108,7 @@ static void answer_sent(struct exchange *x, const struct later_answer *a)
     answer_json(x, 200, o);
 }
 
-static void sent(struct later *l, const struct later_answer *a)
+static void sent(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
@@ -124,10 +124,10 @@ static void sent(struct later *l, const struct later_answer *a)
 
 static void send_all(struct exchange *x, const struct sluice_send *messages, size_t len)
 {
-    x->later.done = sent;
+    x->async.done = sent;
     call_begin(x->server);
-    later_send(x->server->store, x->queue, messages, len, x->has_request ? &x->request : NULL,
-               &x->later);
+    async_send(x->server->store, x->queue, messages, len, x->has_request ? &x->request : NULL,
+               &x->async);
 }
 
 // ---- JSON

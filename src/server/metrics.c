@@ -46,17 +46,17 @@ static enum reason reason_called(const char *name)
     return r;
 }
 
-static void count_refused(struct metrics *m, enum later_outcome kind,
+static void count_refused(struct metrics *m, enum async_outcome kind,
                           const struct sluice_outcome *o)
 {
     enum reason reason = reason_called(o->reason);
     bool late = reason == REASON_TOKEN_MISMATCH || reason == REASON_TERMINAL;
     if (*o->reason) METRICS_ADD(m, refused[kind][reason], 1);
     METRICS_ADD(m, fenced, o->code == SLUICE_FENCED);
-    METRICS_ADD(m, late_acks, kind == LATER_ACK && *o->reason && late);
+    METRICS_ADD(m, late_acks, kind == ASYNC_ACK && *o->reason && late);
 }
 
-void metrics_settled(const struct exchange *x, const struct later_answer *a)
+void metrics_settled(const struct exchange *x, const struct async_answer *a)
 {
     struct metrics *m = &x->server->metrics;
     uint64_t done = 0;
@@ -66,10 +66,10 @@ void metrics_settled(const struct exchange *x, const struct later_answer *a)
         else
             count_refused(m, x->outcome, &a->outcomes[i]);
     }
-    METRICS_ADD(m, acked, x->outcome == LATER_ACK ? done : 0);
-    METRICS_ADD(m, failed, x->outcome == LATER_FAIL ? done : 0);
-    METRICS_ADD(m, released, x->outcome == LATER_RELEASE ? done : 0);
-    METRICS_ADD(m, renewed, x->outcome == LATER_RENEW ? done : 0);
+    METRICS_ADD(m, acked, x->outcome == ASYNC_ACK ? done : 0);
+    METRICS_ADD(m, failed, x->outcome == ASYNC_FAIL ? done : 0);
+    METRICS_ADD(m, released, x->outcome == ASYNC_RELEASE ? done : 0);
+    METRICS_ADD(m, renewed, x->outcome == ASYNC_RENEW ? done : 0);
     if (done > 0 && !x->waits) metrics_committed(x); // acks of a receive: it took its own time
 }
 

@@ -40,7 +40,7 @@
     X(events, "sluice_events_written_total", "Events written to streams.")
 
 #define METRICS_ROUTES_MAX 64
-#define METRICS_OUTCOMES   4 // enum later_outcome
+#define METRICS_OUTCOMES   4 // enum async_outcome
 
 // The statuses a node answers with; the last stands for all others.
 #define METRICS_STATUSES                                                                           \
@@ -67,8 +67,8 @@ struct metrics {
     atomic_fetch_add_explicit(&(metrics)->name, (uint64_t)(n), memory_order_relaxed)
 
 struct exchange;
-struct later_answer;
+struct async_answer;
 void metrics_request(const struct exchange *x);   // it is over
 void metrics_committed(const struct exchange *x); // what it asked for is durable
-void metrics_settled(const struct exchange *x, const struct later_answer *a);
+void metrics_settled(const struct exchange *x, const struct async_answer *a);
 void metrics_event_lag(struct metrics *m, int64_t event_ms); // one that is news was written

@@ -123,11 +123,11 @@ static void ask_all(struct server *s, struct buf *to)
     size_t len = names->len < QUEUES_MAX ? names->len : QUEUES_MAX;
     struct queues q = {.names = memory_zeroed(len, sizeof(char *)),
                        .stats = memory_zeroed(len, sizeof *q.stats)};
-    struct sluice_sight seen[AT_ONCE];
+    struct sluice_queue_status seen[AT_ONCE];
     for (size_t at = 0; at < len && !code; at += AT_ONCE) { // a store that is away is not asked on
         size_t some = len - at < AT_ONCE ? len - at : AT_ONCE;
         char **these = names->names + at;
-        sluice_look(s->store, (const char *const *)these, some, SLUICE_SEE_STATS, seen);
+        sluice_queues_status(s->store, (const char *const *)these, some, SLUICE_STATUS_STATS, seen);
         for (size_t i = 0; i < some; i++) {
             enum sluice_code mine = seen[i].error.code;
             if (mine == SLUICE_UNAVAILABLE || mine == SLUICE_UNKNOWN) code = mine;

@@ -67,10 +67,10 @@ static void show_counters(struct buf *to, const struct metrics *m)
 
 static void show_refused(struct buf *to, const struct metrics *m)
 {
-    static const char *const outcomes[METRICS_OUTCOMES] = {[LATER_ACK] = "ack",
-                                                           [LATER_FAIL] = "fail",
-                                                           [LATER_RELEASE] = "release",
-                                                           [LATER_RENEW] = "renew"};
+    static const char *const outcomes[METRICS_OUTCOMES] = {[ASYNC_ACK] = "ack",
+                                                           [ASYNC_FAIL] = "fail",
+                                                           [ASYNC_RELEASE] = "release",
+                                                           [ASYNC_RENEW] = "renew"};
     const char *name = "sluice_settles_refused_total";
     metric_family(to, name, METRIC_COUNTER, "Acks, fails, releases and renewals refused.");
     for (size_t i = 0; i < METRICS_OUTCOMES; i++)
@@ -159,7 +159,7 @@ struct shards {
     uint64_t waiting;
 };
 
-static void add_shard(void *ctx, const char *queue, const struct tally *t)
+static void add_shard(void *ctx, const char *queue, const struct handle_counters *t)
 {
     struct shards *s = ctx;
     if (s->len == s->cap) {
@@ -195,9 +195,9 @@ static void show_expired(struct buf *to, const struct shards *s)
 static void show_shards(struct buf *to, struct server *s)
 {
     struct shards all = {0};
-    struct tally_totals totals;
-    tally_each(s->store, add_shard, &all);
-    tally_totals(s->store, &totals);
+    struct counters_totals totals;
+    counters_each(s->store, add_shard, &all);
+    counters_totals(s->store, &totals);
     show_expired(to, &all);
     memory_free(all.expired);
     metric_family(to, "sluice_entry_ops", METRIC_HISTOGRAM,
@@ -223,7 +223,7 @@ static void show_node(struct buf *to, struct server *s)
                (double)httpd_body_memory(s->httpd));
     show_gauge(to, "sluice_http_answer_memory_bytes",
                "What answers take now, while they are made and until they have left.",
-               (double)room_used(&s->room));
+               (double)budget_used(&s->budget));
     show_gauge(to, "sluice_store_up", "1 when the store takes writes.", store_is_up(s));
 }
 
@@ -251,7 +251,7 @@ void handle_metrics(struct exchange *x)
         "ours.",
         &m->event_lag);
     show_shards(&text, s);
-    tally_store(s->store, &meter);
+    counters_store(s->store, &meter);
     show_store_latency(&text, &meter);
     show_store_counts(&text, &meter);
     show_cost(&text, &meter);

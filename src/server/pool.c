@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-struct pool {
+struct call_pool {
     struct pool_config config;
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -23,7 +23,7 @@ struct pool {
 
 // ---- with the lock held
 
-static void queue_client(struct pool *p, struct client *one)
+static void queue_client(struct call_pool *p, struct client *one)
 {
     if (one->queued || one->len == 0 || one->running == p->config.per_client) return;
     one->queued = true;
@@ -36,7 +36,7 @@ static void queue_client(struct pool *p, struct client *one)
     p->queued++;
 }
 
-static struct client *next_client(struct pool *p)
+static struct client *next_client(struct call_pool *p)
 {
     struct client *one = p->first;
     p->first = one->next_queued;
@@ -47,7 +47,7 @@ static struct client *next_client(struct pool *p)
 }
 
 // The job of the client whose turn it is; NULL: it has lost its places meanwhile.
-static struct pool_job *next_job(struct pool *p, struct client **whose)
+static struct pool_job *next_job(struct call_pool *p, struct client **whose)
 {
     struct client *one = next_client(p);
     struct pool_job *j = (struct pool_job *)one->first;
@@ -65,7 +65,7 @@ static struct pool_job *next_job(struct pool *p, struct client **whose)
 static void *work(void *arg);
 
 // A thread for a client whose turn has come: one that sleeps, or a new one.
-static void wake_thread(struct pool *p)
+static void wake_thread(struct call_pool *p)
 {
     (void)pthread_cond_signal(&p->work);
     bool enough = p->busy + p->queued <= p->threads_len;
@@ -77,7 +77,7 @@ static void wake_thread(struct pool *p)
 
 static void *work(void *arg)
 {
-    struct pool *p = arg;
+    struct call_pool *p = arg;
     (void)pthread_mutex_lock(&p->lock);
     for (;;) {
         struct client *whose = NULL;
@@ -102,9 +102,9 @@ static void *work(void *arg)
 
 // ---- for everybody
 
-struct pool *pool_new(const struct pool_config *config)
+struct call_pool *pool_new(const struct pool_config *config)
 {
-    struct pool *p = memory_zeroed(1, sizeof *p + config->threads * sizeof *p->threads);
+    struct call_pool *p = memory_zeroed(1, sizeof *p + config->threads * sizeof *p->threads);
     p->config = *config;
     p->clients.max = config->waiting;
     (void)pthread_mutex_init(&p->lock, NULL);
@@ -112,7 +112,7 @@ struct pool *pool_new(const struct pool_config *config)
     return p;
 }
 
-void pool_free(struct pool *p)
+void pool_free(struct call_pool *p)
 {
     if (!p) return;
     (void)pthread_mutex_lock(&p->lock);
@@ -127,7 +127,7 @@ void pool_free(struct pool *p)
     memory_free(p);
 }
 
-bool pool_run(struct pool *p, struct pool_job *j, uint64_t client)
+bool pool_run(struct call_pool *p, struct pool_job *j, uint64_t client)
 {
     struct share *lost = NULL;
     (void)pthread_mutex_lock(&p->lock);

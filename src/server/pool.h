@@ -19,8 +19,8 @@ struct pool_job {
     void (*refuse)(struct pool_job *j);
 };
 
-struct pool;
-struct pool *pool_new(const struct pool_config *config);
-void pool_free(struct pool *p); // what was taken is run first; NULL is fine
+struct call_pool;
+struct call_pool *pool_new(const struct pool_config *config);
+void pool_free(struct call_pool *p); // what was taken is run first; NULL is fine
 // False: as many wait as may, and this client has no fewer waiting than any other.
-bool pool_run(struct pool *p, struct pool_job *j, uint64_t client);
+bool pool_run(struct call_pool *p, struct pool_job *j, uint64_t client);

@@ -80,7 +80,7 @@ struct shown {
 
 // One row. A queue that cannot be read says why, and hides no other.
 static void add_queue(struct json *list, const struct shown *queue, const struct list_query *want,
-                      const struct sluice_sight *seen)
+                      const struct sluice_queue_status *seen)
 {
     const struct sluice_error *why = &seen->error;
     if (why->code == SLUICE_NOT_FOUND) return; // deleted meanwhile
@@ -120,15 +120,15 @@ static struct json *list_json(struct exchange *x, const struct sluice_names *nam
     struct json *list = json_list_new();
     struct shown *shown = memory_zeroed(names->len, sizeof *shown);
     const char **wanted = memory_zeroed(names->len, sizeof *wanted);
-    struct sluice_sight *seen = memory_zeroed(names->len, sizeof *seen);
+    struct sluice_queue_status *seen = memory_zeroed(names->len, sizeof *seen);
     size_t len = find_shown(x, names, want, shown, more);
     for (size_t i = 0; i < len; i++)
         wanted[i] = shown[i].name;
-    unsigned what = SLUICE_SEE_INFO | (want->stats ? SLUICE_SEE_STATS : 0);
-    if (!want->names) sluice_look(x->server->store, wanted, len, what, seen);
+    unsigned what = SLUICE_STATUS_INFO | (want->stats ? SLUICE_STATUS_STATS : 0);
+    if (!want->names) sluice_queues_status(x->server->store, wanted, len, what, seen);
     for (size_t i = 0; i < len; i++)
         add_queue(list, &shown[i], want, &seen[i]);
-    sluice_sights_done(seen, len);
+    sluice_queues_status_done(seen, len);
     memory_free(seen);
     memory_free(wanted);
     memory_free(shown);

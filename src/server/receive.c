@@ -19,14 +19,14 @@
 
 // ---- giving back
 
-struct giving_back {
-    struct later later;
+struct answer_release {
+    struct async_call async;
     struct server *server;
 };
 
-static void given_back(struct later *l, const struct later_answer *a)
+static void given_back(struct async_call *l, const struct async_answer *a)
 {
-    struct giving_back *g = (struct giving_back *)l;
+    struct answer_release *g = (struct answer_release *)l;
     struct server *s = g->server;
     for (size_t i = 0; i < a->len; i++)
         METRICS_ADD(&s->metrics, given_back, a->outcomes[i].code == SLUICE_OK);
@@ -39,12 +39,12 @@ static void give_back(struct exchange *x)
     const char **tokens = memory_zeroed(x->tokens_len, sizeof *tokens);
     for (size_t i = 0; i < x->tokens_len; i++)
         tokens[i] = x->tokens[i];
-    struct giving_back *g = NEW(struct giving_back);
+    struct answer_release *g = NEW(struct answer_release);
     g->server = x->server;
-    g->later.done = given_back;
-    struct later_settle what = {.kind = LATER_RELEASE, .tokens = tokens, .len = x->tokens_len};
+    g->async.done = given_back;
+    struct async_settle what = {.kind = ASYNC_RELEASE, .tokens = tokens, .len = x->tokens_len};
     call_begin(x->server);
-    later_settle(x->server->store, x->queue, &what, &g->later);
+    async_settle(x->server->store, x->queue, &what, &g->async);
     memory_free(tokens);
 }
 
@@ -165,7 +165,7 @@ static void cancel(struct exchange *x)
     bool back = away && relay_cancel(x); // or it came back by itself, and is begun anew
     if (back && x->acks)                 // whether they were done there is not known
         relay_do_here(x);
-    else if (back || (!away && later_cancel(s->store, &x->later)))
+    else if (back || (!away && async_cancel(s->store, &x->async)))
         end_empty(x);
 }
 
@@ -225,7 +225,7 @@ static struct sluice_error too_many(const struct server *s)
 }
 
 // Whether the acks came to anything, be it a refusal. UNKNOWN: that is not known.
-static enum sluice_code acks_end(const struct later_answer *a)
+static enum sluice_code acks_end(const struct async_answer *a)
 {
     enum sluice_code end = SLUICE_UNAVAILABLE;
     for (size_t i = 0; i < a->len; i++) {
@@ -237,9 +237,9 @@ static enum sluice_code acks_end(const struct later_answer *a)
 }
 
 // A receive that failed, or had to wait and could not. Acks that were made are told all the same.
-static void answer_failure(struct exchange *x, const struct later_answer *a)
+static void answer_failure(struct exchange *x, const struct async_answer *a)
 {
-    struct later_answer told = *a;
+    struct async_answer told = *a;
     struct sluice_error error = a->code ? *a->error : too_many(x->server);
     enum sluice_code acks = acks_end(a);
     if (acks == SLUICE_UNKNOWN) error.code = SLUICE_UNKNOWN;
@@ -251,13 +251,13 @@ static void answer_failure(struct exchange *x, const struct later_answer *a)
         answer_error(x, &error);
 }
 
-static void received(struct later *l, const struct later_answer *a)
+static void received(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
     wait_end(x);
     if (x->acks) {
-        x->outcome = LATER_ACK;
+        x->outcome = ASYNC_ACK;
         metrics_settled(x, a);
     }
     if (a->code || (x->crowded && a->batch->len == 0)) {
@@ -387,13 +387,13 @@ static void receive(struct exchange *x, const struct receive_in *in)
                                  .acks = (const char *const *)in->acks.rows,
                                  .acks_len = in->acks.len};
     struct server *s = x->server;
-    x->later.done = received;
-    x->later.room = answer_room(x);
-    x->later.unnamed = !may_repeat(x);
+    x->async.done = received;
+    x->async.budget = answer_budget_of(x);
+    x->async.unnamed = !may_repeat(x);
     x->acks = ask.acks_len > 0;
-    if (!x->looked && !x->acks && !room_left(&s->room)) { // nothing is claimed in vain
+    if (!x->looked && !x->acks && !budget_left(&s->budget)) { // nothing is claimed in vain
         struct sluice_error e;
-        (void)refuse_room(&e);
+        (void)refuse_budget(&e);
         answer_error(x, &e);
         return;
     }
@@ -406,7 +406,7 @@ static void receive(struct exchange *x, const struct receive_in *in)
     enum relay_way way = relay_takes(x, ask.wait_ms);
     if (way == RELAY_NOT) {
         call_begin(s);
-        later_receive(s->store, x->queue, &ask, &x->later);
+        async_receive(s->store, x->queue, &ask, &x->async);
     }
     if (waits) wait_begun(x, way);
     httpd_drop(http);

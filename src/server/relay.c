@@ -20,16 +20,16 @@
 #include <string.h>
 #include <strings.h>
 
-#define PATIENCE_MS 1000              // beside what the owner waits on purpose
-#define BODY_MAX    ((size_t)4 << 20) // what is larger is not carried twice
-#define LINES_MAX   264               // a message's own headers among them
-#define LANES       64                // requests under way at once to owners that speak TLS
+#define PATIENCE_MS   1000              // beside what the owner waits on purpose
+#define BODY_MAX      ((size_t)4 << 20) // what is larger is not carried twice
+#define LINES_MAX     264               // a message's own headers among them
+#define TLS_CALLS_MAX 64                // requests under way at once to owners that speak TLS
 
 // A life of a node that requests go to. Lives as long as the server.
-struct there {
-    struct there *next;
+struct forward_target {
+    struct forward_target *next;
     struct owner_name name;
-    struct courier_place *place; // NULL: it speaks TLS, or there is no such place
+    struct http_async_host *place; // NULL: it speaks TLS, or there is no such place
     bool tls;
     bool may_have_token;
     struct relay *first; // of those on their way there that may be cancelled; the server's lock
@@ -37,16 +37,16 @@ struct there {
 
 struct relays {
     char *hosts; // that may be sent tokens; NULL: as the environment says
-    struct courier *courier;
-    struct lanes *lanes;
+    struct http_async *async_http;
+    struct http_tls_pool *tls_pool;
     pthread_mutex_t lock;
-    struct there *all;
+    struct forward_target *all;
 };
 
 struct relay {
-    struct courier_call call; // first
+    struct http_async_call call; // first
     struct exchange *exchange;
-    struct there *there;
+    struct forward_target *forward_to;
     struct relay *next, *before;
     atomic_bool comes; // its answer, with messages in it
     char *url;
@@ -63,8 +63,8 @@ struct relays *relays_new(const char *hosts)
     }
     const char *ca = getenv("SLUICE_CA");
     struct http_config config = {.ca_file = ca && *ca ? ca : NULL, .connect_ms = PATIENCE_MS};
-    r->courier = courier_new();
-    r->lanes = lanes_new(&config, LANES);
+    r->async_http = http_async_new();
+    r->tls_pool = http_tls_pool_new(&config, TLS_CALLS_MAX);
     (void)pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -72,10 +72,10 @@ struct relays *relays_new(const char *hosts)
 void relays_free(struct relays *r)
 {
     if (!r) return;
-    lanes_free(r->lanes);
-    courier_free(r->courier);
+    http_tls_pool_free(r->tls_pool);
+    http_async_free(r->async_http);
     while (r->all) {
-        struct there *t = r->all;
+        struct forward_target *t = r->all;
         r->all = t->next;
         memory_free(t);
     }
@@ -86,10 +86,10 @@ void relays_free(struct relays *r)
 
 // ---- where to
 
-static struct there *there_find(struct relays *r, const struct owner_name *name)
+static struct forward_target *forward_target_find(struct relays *r, const struct owner_name *name)
 {
     (void)pthread_mutex_lock(&r->lock);
-    struct there *t = r->all;
+    struct forward_target *t = r->all;
     while (t && (strcmp(t->name.incarnation, name->incarnation) != 0 ||
                  strcmp(t->name.url, name->url) != 0 || strcmp(t->name.node, name->node) != 0))
         t = t->next;
@@ -98,13 +98,13 @@ static struct there *there_find(struct relays *r, const struct owner_name *name)
 }
 
 // May take a while: names are looked up.
-static void there_add(struct relays *r, const struct owner_name *name)
+static void forward_target_add(struct relays *r, const struct owner_name *name)
 {
-    struct there *t = NEW(struct there);
+    struct forward_target *t = NEW(struct forward_target);
     t->name = *name;
-    struct greeting greeting = peer_greeting(&t->name);
+    struct peer_challenge challenge = peer_challenge_of(&t->name);
     t->tls = strncmp(name->url, "https://", 8) == 0;
-    if (!t->tls) t->place = courier_place_new(r->courier, name->url, &greeting);
+    if (!t->tls) t->place = http_async_host_new(r->async_http, name->url, &challenge);
     t->may_have_token = peer_may_have_token(name->url, r->hosts);
     (void)pthread_mutex_lock(&r->lock);
     t->next = r->all;
@@ -152,7 +152,7 @@ static void name_request(struct exchange *x)
     x->named_here = true;
 }
 
-static void write_request(struct relay *r, const struct there *t, int64_t wait_ms)
+static void write_request(struct relay *r, const struct forward_target *t, int64_t wait_ms)
 {
     struct exchange *x = r->exchange;
     struct http_call *http = &r->call.http;
@@ -171,14 +171,14 @@ static void write_request(struct relay *r, const struct there *t, int64_t wait_m
     http->headers_len = r->lines_len;
     http->body = httpd_body(x->http);
     http->timeout_ms = wait_ms + PATIENCE_MS;
-    http->body_max = room_share(&x->server->room); // more is cut, or goes alone, when done here
+    http->body_max = budget_share(&x->server->budget); // more is cut, or goes alone, when done here
 }
 
 // ---- those on their way; with the server's lock
 
 static void link_relay(struct relay *r)
 {
-    struct relay **first = &r->there->first;
+    struct relay **first = &r->forward_to->first;
     r->next = *first;
     if (*first) (*first)->before = r;
     *first = r;
@@ -192,13 +192,13 @@ static void unlink_relay(struct relay *r)
     if (r->before)
         r->before->next = r->next;
     else
-        r->there->first = r->next;
+        r->forward_to->first = r->next;
     r->exchange->relay = NULL;
 }
 
 static bool cancel(struct relays *all, struct relay *r)
 {
-    if (!courier_cancel(all->courier, &r->call)) return false; // it is about to come back
+    if (!http_async_cancel(all->async_http, &r->call)) return false; // it is about to come back
     unlink_relay(r);
     r->exchange->begun = false; // nobody has it
     return true;
@@ -212,13 +212,13 @@ static bool has_messages(const struct exchange *x, int status)
 }
 
 // Its room is taken before it comes.
-static bool fits(struct courier_call *call, size_t body_len)
+static bool fits(struct http_async_call *call, size_t body_len)
 {
     struct relay *r = (struct relay *)call;
     struct exchange *x = r->exchange;
     if (!has_messages(x, call->http.status)) return true;
     atomic_store(&r->comes, true);
-    return room_take(&x->server->room, &x->room_part, body_len, 0);
+    return budget_take(&x->server->budget, &x->budget_part, body_len, 0);
 }
 
 static void copy_header(const struct http_call *from, const char *name, char *to, size_t len)
@@ -254,7 +254,7 @@ static bool is_final(const struct http_call *http)
 void relay_do_here(struct exchange *x)
 {
     struct server *s = x->server;
-    room_set(&s->room, &x->room_part, 0); // of an answer that did not come
+    budget_set(&s->budget, &x->budget_part, 0); // of an answer that did not come
     (void)pthread_mutex_lock(&s->lock);
     x->relay = NULL;
     x->begun = false; // who cancels it now is heard when it has begun again
@@ -272,7 +272,7 @@ static void bring_back(struct server *s)
     struct relays *all = s->relays;
     struct relay *back = NULL;
     (void)pthread_mutex_lock(&all->lock);
-    struct there *t = all->all; // none of them ever leaves
+    struct forward_target *t = all->all; // none of them ever leaves
     (void)pthread_mutex_unlock(&all->lock);
     for (; t; t = t->next) {
         if (!owner_is_away(s->store, &t->name)) continue;
@@ -302,7 +302,7 @@ static void found_out(void *ctx)
     call_end(s);
 }
 
-static void came_back(struct courier_call *call)
+static void came_back(struct http_async_call *call)
 {
     struct relay *r = (struct relay *)call;
     struct exchange *x = r->exchange;
@@ -323,7 +323,7 @@ static void came_back(struct courier_call *call)
     }
     if (http->end != HTTP_ANSWERED && http->end != HTTP_TOO_LONG) {
         call_begin(s);
-        owner_doubt(s->store, x->queue, &r->there->name, found_out, s);
+        owner_doubt(s->store, x->queue, &r->forward_to->name, found_out, s);
     }
     METRICS_ADD(&s->metrics, forwards_failed, 1);
     relay_free(r);
@@ -332,18 +332,18 @@ static void came_back(struct courier_call *call)
 
 // ---- the way
 
-static bool may_go(const struct exchange *x, const struct there *t)
+static bool may_go(const struct exchange *x, const struct forward_target *t)
 {
     return (t->place || t->tls) && (t->may_have_token || !httpd_header(x->http, "Authorization"));
 }
 
 // False: there is no way at the moment.
-static bool go(struct exchange *x, struct there *t, int64_t wait_ms)
+static bool go(struct exchange *x, struct forward_target *t, int64_t wait_ms)
 {
     struct server *s = x->server;
     struct relay *r = NEW(struct relay);
     r->exchange = x;
-    r->there = t;
+    r->forward_to = t;
     name_request(x);
     write_request(r, t, wait_ms);
     r->call.place = t->place;
@@ -352,11 +352,11 @@ static bool go(struct exchange *x, struct there *t, int64_t wait_ms)
     if (!t->tls) {
         (void)pthread_mutex_lock(&s->lock); // who finds it there may cancel it
         link_relay(r);
-        courier_do(s->relays->courier, &r->call);
+        http_async_do(s->relays->async_http, &r->call);
         (void)pthread_mutex_unlock(&s->lock);
         return true;
     }
-    if (lanes_do(s->relays->lanes, &r->call)) return true;
+    if (http_tls_pool_do(s->relays->tls_pool, &r->call)) return true;
     relay_free(r);
     return false;
 }
@@ -366,8 +366,9 @@ static void found(void *ctx)
     struct exchange *x = ctx;
     struct server *s = x->server;
     struct owner_name name;
-    if (owner_where(s->store, x->queue, &name) == OWNER_ELSEWHERE && !there_find(s->relays, &name))
-        there_add(s->relays, &name);
+    if (owner_where(s->store, x->queue, &name) == OWNER_REMOTE &&
+        !forward_target_find(s->relays, &name))
+        forward_target_add(s->relays, &name);
     relay_do_here(x);
 }
 
@@ -378,8 +379,8 @@ enum relay_way relay_takes(struct exchange *x, int64_t wait_ms)
     if (x->relayed || httpd_header(x->http, PEER_FORWARDED) || httpd_body(x->http).len > BODY_MAX)
         return RELAY_NOT;
     enum owner_where where = owner_where(s->store, x->queue, &name);
-    struct there *t = where == OWNER_ELSEWHERE ? there_find(s->relays, &name) : NULL;
-    bool looks = !x->looked && (where == OWNER_UNASKED || (where == OWNER_ELSEWHERE && !t));
+    struct forward_target *t = where == OWNER_REMOTE ? forward_target_find(s->relays, &name) : NULL;
+    bool looks = !x->looked && (where == OWNER_UNASKED || (where == OWNER_REMOTE && !t));
     bool goes = !looks && t && may_go(x, t);
     x->looked = true;
     x->relayed = goes;
@@ -387,7 +388,7 @@ enum relay_way relay_takes(struct exchange *x, int64_t wait_ms)
     if (!looks && !goes) return RELAY_NOT;
     call_begin(s);
     if (looks) {
-        owner_find_later(s->store, x->queue, found, x);
+        owner_find_async(s->store, x->queue, found, x);
         return RELAY_LOOKS;
     }
     if (go(x, t, wait_ms)) return RELAY_GOES;

@@ -14,7 +14,7 @@ static void adopt(struct server *s, const struct server_config *c)
     atomic_store(&s->log_requests, c->access_log);
 }
 
-enum sluice_code manners_start(struct server *s, struct sluice_error *error)
+enum sluice_code live_settings_start(struct server *s, struct sluice_error *error)
 {
     const struct server_config *c = &s->config;
     char why[512] = "";
@@ -31,7 +31,7 @@ enum sluice_code manners_start(struct server *s, struct sluice_error *error)
     return SLUICE_INVALID;
 }
 
-void manners_end(struct server *s)
+void live_settings_end(struct server *s)
 {
     tls_free(s->tls);
     tokens_free(s->tokens);

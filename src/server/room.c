@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-void room_init(struct room *r, size_t max)
+void budget_init(struct memory_budget *r, size_t max)
 {
     pthread_condattr_t steady;
     r->max = max;
@@ -19,35 +19,35 @@ void room_init(struct room *r, size_t max)
     (void)pthread_condattr_destroy(&steady);
 }
 
-void room_done(struct room *r)
+void budget_done(struct memory_budget *r)
 {
     (void)pthread_cond_destroy(&r->freed);
     (void)pthread_mutex_destroy(&r->lock);
 }
 
-size_t room_used(const struct room *r)
+size_t budget_used(const struct memory_budget *r)
 {
     return atomic_load(&r->small) + atomic_load(&r->large);
 }
 
-size_t room_share(const struct room *r)
+size_t budget_share(const struct memory_budget *r)
 {
     return r->max / 4;
 }
 
-bool room_left(const struct room *r)
+bool budget_left(const struct memory_budget *r)
 {
     return atomic_load(&r->small) < r->max / 4;
 }
 
 static bool is_small(size_t bytes)
 {
-    return bytes <= ROOM_SMALL;
+    return bytes <= BUDGET_SMALL;
 }
 
 // ---- parts come and go
 
-static void give(struct room *r, size_t bytes)
+static void give(struct memory_budget *r, size_t bytes)
 {
     if (is_small(bytes)) {
         atomic_fetch_add(&r->small, bytes);
@@ -58,7 +58,7 @@ static void give(struct room *r, size_t bytes)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-static void give_back(struct room *r, size_t bytes)
+static void give_back(struct memory_budget *r, size_t bytes)
 {
     if (is_small(bytes)) {
         CHECK(atomic_fetch_sub(&r->small, bytes) >= bytes);
@@ -71,7 +71,7 @@ static void give_back(struct room *r, size_t bytes)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-void room_set(struct room *r, size_t *part, size_t bytes)
+void budget_set(struct memory_budget *r, size_t *part, size_t bytes)
 {
     if (*part == bytes) return;
     give_back(r, *part);
@@ -81,7 +81,7 @@ void room_set(struct room *r, size_t *part, size_t bytes)
 
 // ---- asking for one
 
-static bool take_small(struct room *r, size_t more)
+static bool take_small(struct memory_budget *r, size_t more)
 {
     size_t now = atomic_load(&r->small), most = r->max / 4;
     do {
@@ -91,13 +91,13 @@ static bool take_small(struct room *r, size_t more)
 }
 
 // With the lock. The first goes whatever its size: else it never would.
-static bool fits(const struct room *r, size_t own, size_t bytes)
+static bool fits(const struct memory_budget *r, size_t own, size_t bytes)
 {
     size_t others = r->large - own, most = r->max - r->max / 4;
     return others == 0 || (bytes <= most && others <= most - bytes);
 }
 
-static bool take_large(struct room *r, size_t own, size_t bytes, int64_t wait_ms)
+static bool take_large(struct memory_budget *r, size_t own, size_t bytes, int64_t wait_ms)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
@@ -114,7 +114,7 @@ static bool take_large(struct room *r, size_t own, size_t bytes, int64_t wait_ms
     return taken;
 }
 
-bool room_take(struct room *r, size_t *part, size_t bytes, int64_t wait_ms)
+bool budget_take(struct memory_budget *r, size_t *part, size_t bytes, int64_t wait_ms)
 {
     size_t own = *part, before = is_small(own) ? own : 0;
     if (bytes <= own) return true;

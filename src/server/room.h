@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROOM_SMALL ((size_t)256 << 10) // a part up to this is small
+#define BUDGET_SMALL ((size_t)256 << 10) // a part up to this is small
 
-struct room {
+struct memory_budget {
     size_t max;
     _Atomic size_t small; // what small parts take
     _Atomic size_t large; // the others; changes under the lock
@@ -23,14 +23,14 @@ struct room {
     pthread_cond_t freed;
 };
 
-void room_init(struct room *r, size_t max);
-void room_done(struct room *r);
-size_t room_used(const struct room *r);
+void budget_init(struct memory_budget *r, size_t max);
+void budget_done(struct memory_budget *r);
+size_t budget_used(const struct memory_budget *r);
 // What one answer is cut to; one that cannot be is let through when no other large one is there.
-size_t room_share(const struct room *r);
+size_t budget_share(const struct memory_budget *r);
 // Whether a small one would find its part.
-bool room_left(const struct room *r);
+bool budget_left(const struct memory_budget *r);
 // Makes the part so large, or waits up to wait_ms for that. False: it is as it was.
-bool room_take(struct room *r, size_t *part, size_t bytes, int64_t wait_ms);
+bool budget_take(struct memory_budget *r, size_t *part, size_t bytes, int64_t wait_ms);
 // Makes the part so large in any case: it is there already, or is given back.
-void room_set(struct room *r, size_t *part, size_t bytes);
+void budget_set(struct memory_budget *r, size_t *part, size_t bytes);

@@ -57,7 +57,7 @@ static void exchange_over(void *mine, bool delivered)
     if (whole) metrics_request(x);
     if (whole && atomic_load(&x->server->log_requests)) log_access(x);
     receive_over(x, delivered);
-    room_set(&x->server->room, &x->room_part, 0);
+    budget_set(&x->server->budget, &x->budget_part, 0);
     kept_done(&x->kept);
     target_done(&x->target);
     memory_free(x->tokens);
@@ -126,7 +126,7 @@ static void refuse_busy(struct pool_job *j)
     call_end(s);
 }
 
-static void run_later(struct exchange *x, struct pool *pool, void (*run)(struct pool_job *j))
+static void run_later(struct exchange *x, struct call_pool *pool, void (*run)(struct pool_job *j))
 {
     x->job.run = run;
     x->job.refuse = refuse_busy;
@@ -149,7 +149,7 @@ static size_t body_max_of(const struct exchange *x)
 }
 
 // All that can be said by the head is said before a byte of the body is read.
-static size_t judge(void *ctx, struct httpd_request *http)
+static size_t check_head(void *ctx, struct httpd_request *http)
 {
     struct server *s = ctx;
     struct exchange *x = NEW(struct exchange);
@@ -270,7 +270,7 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
                                 .first_head_ms = c->first_head_ms,
                                 .body_ms = c->body_ms,
                                 .tls = s->tls,
-                                .head = judge,
+                                .head = check_head,
                                 .handle = handle,
                                 .ctx = s};
     char why[256] = "";
@@ -307,9 +307,9 @@ static void server_release(struct server *s)
 {
     (void)pthread_cond_destroy(&s->fewer);
     (void)pthread_mutex_destroy(&s->lock);
-    room_done(&s->room);
-    tally_watch(s->store, 0, NULL, NULL);
-    manners_end(s);
+    budget_done(&s->budget);
+    counters_watch(s->store, 0, NULL, NULL);
+    live_settings_end(s);
     memory_free(s);
 }
 
@@ -348,15 +348,15 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     set_defaults(s);
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->fewer, NULL);
-    room_init(&s->room, s->config.answer_memory_max);
+    budget_init(&s->budget, s->config.answer_memory_max);
     s->waiters.max = s->config.waiting_max;
     s->streaming.max = s->config.streams_max;
-    enum sluice_code code = manners_start(s, e);
+    enum sluice_code code = live_settings_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) start_pools(s);
     if (!code) s->relays = relays_new(s->config.peers);
     s->slow.log = &s->log;
-    tally_watch(store, SLOW_MS, slow_tell, &s->slow);
+    counters_watch(store, SLOW_MS, slow_tell, &s->slow);
     if (!code) owner_prepare(store);
     if (!code) code = start_httpd(s, port, e);
     if (!code) code = announce(s, e);
@@ -373,7 +373,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
 
 bool server_store_is_dead(const struct server *s, struct sluice_error *error)
 {
-    return pulse_is_dead(s->store, error);
+    return liveness_is_dead(s->store, error);
 }
 
 const char *server_address(const struct server *s)

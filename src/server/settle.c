@@ -27,7 +27,7 @@ static struct json *outcome_json(const struct sluice_outcome *o)
     return out;
 }
 
-struct json *outcomes_json(const struct later_answer *a)
+struct json *outcomes_json(const struct async_answer *a)
 {
     struct json *list = json_list_new();
     for (size_t i = 0; i < a->len; i++)
@@ -36,7 +36,7 @@ struct json *outcomes_json(const struct later_answer *a)
 }
 
 // The store or a wrong request id failed all of them alike, or the call did not come to any.
-static bool failed_whole(const struct exchange *x, const struct later_answer *a)
+static bool failed_whole(const struct exchange *x, const struct async_answer *a)
 {
     if (x->single || a->len == 0) return a->code != SLUICE_OK;
     bool reused = strcmp(a->error->reason, "request-reused") == 0;
@@ -48,7 +48,7 @@ static bool failed_whole(const struct exchange *x, const struct later_answer *a)
     return true;
 }
 
-static void answer_outcomes(struct exchange *x, const struct later_answer *a)
+static void answer_outcomes(struct exchange *x, const struct async_answer *a)
 {
     if (x->wire_out) {
         struct buf body;
@@ -66,7 +66,7 @@ static void answer_outcomes(struct exchange *x, const struct later_answer *a)
     answer_json(x, 200, o);
 }
 
-static void settled(struct later *l, const struct later_answer *a)
+static void settled(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
@@ -81,15 +81,15 @@ static void settled(struct later *l, const struct later_answer *a)
 static void settle(struct exchange *x, const char *const *tokens, size_t len, int64_t wait,
                    const char *reason)
 {
-    struct later_settle what = {.kind = x->outcome,
+    struct async_settle what = {.kind = x->outcome,
                                 .tokens = tokens,
                                 .len = len,
                                 .wait_ms = wait,
                                 .reason = reason,
                                 .request = x->has_request ? &x->request : NULL};
-    x->later.done = settled;
+    x->async.done = settled;
     call_begin(x->server);
-    later_settle(x->server->store, x->queue, &what, &x->later);
+    async_settle(x->server->store, x->queue, &what, &x->async);
 }
 
 static bool check_tokens(struct exchange *x, const struct settle_in *in)
@@ -125,7 +125,7 @@ static void settle_wire(struct exchange *x)
     wire_settle_done(&in);
 }
 
-static void handle_outcome(struct exchange *x, enum later_outcome kind, const struct field *table,
+static void handle_outcome(struct exchange *x, enum async_outcome kind, const struct field *table,
                            size_t len)
 {
     x->outcome = kind;
@@ -147,26 +147,26 @@ static void handle_outcome(struct exchange *x, enum later_outcome kind, const st
 void handle_ack(struct exchange *x)
 {
     static const struct field table[] = {TOKENS};
-    handle_outcome(x, LATER_ACK, table, COUNT_OF(table));
+    handle_outcome(x, ASYNC_ACK, table, COUNT_OF(table));
 }
 
 void handle_fail(struct exchange *x)
 {
     static const struct field table[] = {TOKENS,
                                          {.name = "reason", .kind = FIELD_TEXT, AT(reason)}};
-    handle_outcome(x, LATER_FAIL, table, COUNT_OF(table));
+    handle_outcome(x, ASYNC_FAIL, table, COUNT_OF(table));
 }
 
 void handle_release(struct exchange *x)
 {
     static const struct field table[] = {
         TOKENS, {.name = "delay", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
-    handle_outcome(x, LATER_RELEASE, table, COUNT_OF(table));
+    handle_outcome(x, ASYNC_RELEASE, table, COUNT_OF(table));
 }
 
 void handle_renew(struct exchange *x)
 {
     static const struct field table[] = {
         TOKENS, {.name = "visibility", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
-    handle_outcome(x, LATER_RENEW, table, COUNT_OF(table));
+    handle_outcome(x, ASYNC_RENEW, table, COUNT_OF(table));
 }

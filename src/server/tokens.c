@@ -17,7 +17,7 @@
 #define HASH_PREFIX    "sha256:"
 #define VALUE_MAX      2048
 
-struct grant {
+struct token_grant {
     unsigned scopes; // 1 << enum scope
     size_t queues_len;
     char queues[TOKEN_QUEUES_MAX][QUEUE_NAME_MAX + 2];
@@ -28,7 +28,7 @@ struct token {
     uint8_t hash[SHA256_LEN];
     int64_t expires_ms; // 0: never
     size_t grants_len;
-    struct grant grants[TOKEN_GRANTS_MAX];
+    struct token_grant grants[TOKEN_GRANTS_MAX];
 };
 
 struct tokens {
@@ -113,7 +113,7 @@ static bool read_scopes(struct token *t, char *words, char *why, size_t why_len)
         (void)snprintf(why, why_len, "a token has at most %d times scope=", TOKEN_GRANTS_MAX);
         return false;
     }
-    struct grant *g = &t->grants[t->grants_len++];
+    struct token_grant *g = &t->grants[t->grants_len++];
     char *rest = NULL;
     for (char *word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         unsigned scope = SCOPE_READ;
@@ -137,7 +137,7 @@ static bool read_queues(struct token *t, char *words, char *why, size_t why_len)
         (void)snprintf(why, why_len, "queue= comes after the scope= it is for");
         return false;
     }
-    struct grant *g = &t->grants[t->grants_len - 1];
+    struct token_grant *g = &t->grants[t->grants_len - 1];
     char *rest = NULL;
     for (char *word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         if (!queue_pattern_ok(word)) {
@@ -333,7 +333,7 @@ bool token_expired(const struct token *t, int64_t now_ms)
     return t->expires_ms != 0 && t->expires_ms <= now_ms;
 }
 
-static bool grant_covers(const struct grant *g, const char *queue)
+static bool grant_covers(const struct token_grant *g, const char *queue)
 {
     for (size_t i = 0; i < g->queues_len; i++) {
         if (!queue && strcmp(g->queues[i], "*") == 0) return true;

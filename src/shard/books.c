@@ -42,7 +42,7 @@ static void join(struct shard *s)
                    s->now);
 }
 
-void books_journal_submit(struct shard *s, struct call *c, struct op op)
+void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op)
 {
     journal_hold(s->journal); // one entry for both
     journal_submit(s->journal, call_ticket(c), op, c->deadline, s->now);
@@ -51,7 +51,7 @@ void books_journal_submit(struct shard *s, struct call *c, struct op op)
 }
 
 // Ops that waited for a recovery go into an entry now, and what it took goes with them.
-void books_journal_respond(struct shard *s, const struct response *r)
+void cost_ledger_journal_respond(struct shard *s, const struct response *r)
 {
     journal_hold(s->journal);
     journal_respond(s->journal, r, s->now);
@@ -61,7 +61,7 @@ void books_journal_respond(struct shard *s, const struct response *r)
 
 // Perhaps booked is taken for booked: the figures are for people, who would rather see a request
 // too few than one twice.
-void books_result(struct shard *s, const struct call *c, const struct journal_reply *r)
+void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r)
 {
     s->booking = false;
     bool booked = r->slot != 0 && r->err == ERR_OK;
@@ -73,5 +73,5 @@ void books_result(struct shard *s, const struct call *c, const struct journal_re
         op.cost.writes--;
     }
     cost_add(&s->spent, &op.cost);
-    s->book_again = TIME_DAWN;
+    s->book_again = TIME_UNKNOWN;
 }

@@ -238,7 +238,7 @@ void fetch_go_on(struct shard *s)
         fetch_some(s, c);
     }
     end_patience(s);
-    post_poke(s);
+    outgoing_poke(s);
     ask(s);
 }
 
@@ -315,7 +315,7 @@ static void end_read(struct shard *s, enum err err)
 {
     rows_clear(&s->fetch);
     s->fetch.stage = FETCH_READING;
-    s->fetch.again = err ? shard_now(s) + READ_AGAIN_MS : TIME_DAWN;
+    s->fetch.again = err ? shard_now(s) + READ_AGAIN_MS : TIME_UNKNOWN;
 }
 
 static void fail_read(struct shard *s, enum err err)
@@ -450,7 +450,7 @@ void fetch_respond(struct shard *s, const struct response *r)
     struct fetch *f = &s->fetch;
     f->ask.open = false;
     bool failed = r->err && r->err != ERR_NOT_FOUND && r->err != ERR_CORRUPT;
-    f->again = failed ? shard_now(s) + READ_AGAIN_MS : TIME_DAWN;
+    f->again = failed ? shard_now(s) + READ_AGAIN_MS : TIME_UNKNOWN;
     if (failed) return;
     if (f->stage == FETCH_READING) {
         on_rows(s, r);

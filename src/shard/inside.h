@@ -92,7 +92,7 @@ struct shard {
     struct journal *journal;
     struct cache *cache;
     struct events events;
-    struct shard_tally tally;
+    struct shard_counters counters;
     struct call_list calls[CALL_STATES];
 
     struct fetch fetch; // of bodies; nothing of it is folded
@@ -168,15 +168,15 @@ void fetch_done(struct shard *s);
 bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r);
 
 // ---- tally.c
-void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired);
+void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired);
 
 // ---- books.c
 // journal_submit and journal_respond; what was spent joins the entry that comes of them.
-void books_journal_submit(struct shard *s, struct call *c, struct op op);
-void books_journal_respond(struct shard *s, const struct response *r);
-void books_result(struct shard *s, const struct call *c, const struct journal_reply *r);
+void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op);
+void cost_ledger_journal_respond(struct shard *s, const struct response *r);
+void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r);
 
 // ---- post.c
-void post_poke(struct shard *s);
+void outgoing_poke(struct shard *s);
 bool post_wants(struct shard *s, uint64_t slot); // for a letter that has not left yet
-void post_not_forgotten(struct shard *s);
+void outgoing_not_forgotten(struct shard *s);

@@ -46,25 +46,26 @@ static bool reason_of(struct shard *s, const struct message_view *v)
     return true;
 }
 
-enum post_state {
-    POST_NOTHING, // no letter, or not now
-    POST_READING, // what it is made of must be read first: fetch_want was told
-    POST_READY,
+enum outgoing_state {
+    OUTGOING_NOTHING, // no letter, or not now
+    OUTGOING_READING, // what it is made of must be read first: fetch_want was told
+    OUTGOING_READY,
 };
 
 // What the next letter is made of.
-static enum post_state next_letter(struct shard *s, struct message_view *v, struct found *found)
+static enum outgoing_state next_letter(struct shard *s, struct message_view *v, struct found *found)
 {
-    bool may = s->config.moves_letters && !s->letter_open && shard_now(s) >= s->letters_again &&
+    bool may = s->config.moves_dead_letters && !s->letter_open &&
+               shard_now(s) >= s->letters_again &&
                machine_config(s->machine)->dead_letter_queue[0] != 0;
-    if (!may || !first_letter(s, v)) return POST_NOTHING;
-    if (!reason_of(s, v)) return POST_READING;
+    if (!may || !first_letter(s, v)) return OUTGOING_NOTHING;
+    if (!reason_of(s, v)) return OUTGOING_READING;
     uint64_t missing;
     enum cache_answer answer = cache_find(s->cache, v->place, found, &missing);
     if (answer == CACHE_MISSING) want(s, missing);
-    return answer == CACHE_FOUND     ? POST_READY
-           : answer == CACHE_MISSING ? POST_READING
-                                     : POST_NOTHING;
+    return answer == CACHE_FOUND     ? OUTGOING_READY
+           : answer == CACHE_MISSING ? OUTGOING_READING
+                                     : OUTGOING_NOTHING;
 }
 
 // The sender's headers and, as the last, the worker that failed it. The op has no field for that
@@ -100,13 +101,13 @@ static void write_letter(struct shard *s, const struct message_view *v, const st
     arrive_encode(&s->letter_text, &arrive);
 }
 
-bool shard_next_letter(struct shard *s, struct letter *out)
+bool shard_next_dead_letter(struct shard *s, struct letter *out)
 {
     struct message_view v;
     struct found found;
     // A state that is still catching up knows of letters that arrived long ago.
     if (!journal_is_current(s->journal)) return false;
-    if (next_letter(s, &v, &found) != POST_READY) return false;
+    if (next_letter(s, &v, &found) != OUTGOING_READY) return false;
     write_letter(s, &v, &found);
     (void)snprintf(s->letter_to, sizeof s->letter_to, "%s",
                    machine_config(s->machine)->dead_letter_queue);
@@ -122,43 +123,43 @@ bool post_wants(struct shard *s, uint64_t slot)
     struct message_view v;
     struct found found;
     s->letter_wants = 0;
-    return next_letter(s, &v, &found) == POST_READING && s->letter_wants == slot;
+    return next_letter(s, &v, &found) == OUTGOING_READING && s->letter_wants == slot;
 }
 
 // Makes sure that what the next letter is made of gets read, and tells those who wait for it.
-void post_poke(struct shard *s)
+void outgoing_poke(struct shard *s)
 {
     struct message_view v;
     struct found found;
     bool halted = journal_halted(s->journal, NULL);
     bool known = halted || journal_is_current(s->journal);
-    enum post_state state = known ? next_letter(s, &v, &found) : POST_READING;
+    enum outgoing_state state = known ? next_letter(s, &v, &found) : OUTGOING_READING;
     for (struct call *c = s->calls[CALL_POSTING].head, *next; c; c = next) {
         next = c->next;
         bool late = shard_now(s) >= c->deadline;
-        if (state == POST_READING && !halted && !late) continue;
-        enum err err = state == POST_READY     ? ERR_OK
-                       : state == POST_NOTHING ? ERR_NOT_FOUND
-                       : halted                ? ERR_CORRUPT
-                                               : ERR_UNAVAILABLE;
+        if (state == OUTGOING_READING && !halted && !late) continue;
+        enum err err = state == OUTGOING_READY     ? ERR_OK
+                       : state == OUTGOING_NOTHING ? ERR_NOT_FOUND
+                       : halted                    ? ERR_CORRUPT
+                                                   : ERR_UNAVAILABLE;
         call_answer(s, call_take(s, c), err, BYTES_EMPTY);
     }
 }
 
-void shard_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
+void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
 {
     call_push(s, call_new(s, ticket, deadline), CALL_POSTING);
     shard_tick(s, now);
 }
 
 // The source could not be told to forget: what arrived is offered again, to be told so again.
-void post_not_forgotten(struct shard *s)
+void outgoing_not_forgotten(struct shard *s)
 {
     s->letter_done = 0;
     s->letters_again = shard_now(s) + LETTERS_AGAIN_MS;
 }
 
-void shard_letter_arrived(struct shard *s, uint64_t number, struct interval now)
+void shard_dead_letter_arrived(struct shard *s, uint64_t number, struct interval now)
 {
     CHECK(s->letter_open && number > s->letter_done);
     s->letter_open = false;
@@ -175,7 +176,7 @@ void shard_letter_arrived(struct shard *s, uint64_t number, struct interval now)
     shard_tick(s, now);
 }
 
-void shard_letter_failed(struct shard *s, uint64_t number, struct interval now)
+void shard_dead_letter_failed(struct shard *s, uint64_t number, struct interval now)
 {
     CHECK(s->letter_open && number > s->letter_done);
     s->letter_open = false;

@@ -60,10 +60,10 @@ static bool is_same(void *other, const struct op *op)
 
 // Whoever asks again has given up on the first question: with both waiting, the messages that come
 // would have to be the same, and the first one's would be of use to nobody.
-static void relieve(struct shard *s, const struct call *heir)
+static void relieve(struct shard *s, const struct call *successor)
 {
     struct request_id id;
-    struct op wanted = op_of(heir);
+    struct op wanted = op_of(successor);
     if (!op_request(&wanted, &id) || !request_id_set(&id)) return;
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
@@ -284,7 +284,7 @@ bool shard_cancel(struct shard *s, uint64_t ticket)
         for (struct call *c = s->calls[state].head; c; c = c->next) {
             if (!c->receives || c->ticket != ticket) continue;
             c->wait_until =
-                TIME_DAWN; // a claim under way that comes back empty does not wait again
+                TIME_UNKNOWN; // a claim under way that comes back empty does not wait again
             if (state == CALL_WAITING) waits = c;
         }
     if (waits) call_free(call_take(s, waits));

@@ -29,8 +29,8 @@ static void on_reply(struct shard *s, struct journal_reply *r)
         s->looking = s->looking && c->state != CALL_LOOKING;
         s->touching = s->touching && c->state != CALL_JOURNAL;
     }
-    if (c->silent && c->kind == OP_OUTBOX && r->err) post_not_forgotten(s);
-    if (c->silent && c->kind == OP_SPENT) books_result(s, c, r);
+    if (c->silent && c->kind == OP_OUTBOX && r->err) outgoing_not_forgotten(s);
+    if (c->silent && c->kind == OP_SPENT) cost_ledger_result(s, c, r);
     if (c->state == CALL_LOOKING && c->kind != 0 && !r->err) {
         c->looked = true;
         receive_try(s, c);

@@ -36,7 +36,7 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
                                   .ops_len = e->ops_len};
     uint64_t expired = machine_expired(s->machine);
     machine_apply(s->machine, &entry, results, text, s->config.keeps_events ? &s->events : NULL);
-    tally_note(s, e, results != NULL, machine_expired(s->machine) - expired);
+    counters_note(s, e, results != NULL, machine_expired(s->machine) - expired);
     size_t events_max = s->config.from_oldest ? EVENTS_TOLD_MAX : EVENTS_HELD_MAX;
     if (s->events.len >= events_max && !s->full) {
         s->full = true;
@@ -121,7 +121,7 @@ struct shard *shard_new(const struct shard_config *config)
     memcpy(id.bytes, config->journal.id.queue, sizeof id.bytes);
     s->machine = machine_new(&id, config->journal.id.shard, &config->birth);
     s->cache = cache_new(s->config.cache_bytes);
-    s->fetch.again = s->letters_again = s->book_again = TIME_DAWN;
+    s->fetch.again = s->letters_again = s->book_again = TIME_UNKNOWN;
     s->waits_end = TIME_NEVER;
     events_init(&s->events);
     buf_init(&s->letter_text, JOURNAL_OP_MAX);
@@ -261,7 +261,7 @@ void call_commit(struct shard *s, struct call *c)
     call_push(s, c, CALL_JOURNAL);
     if (c->receives) s->offered += c->max;
     struct op op = {.kind = c->kind, .payload = c->payload};
-    books_journal_submit(s, c, op);
+    cost_ledger_journal_submit(s, c, op);
 }
 
 void call_refuse(struct shard *s, struct call *c, enum reason reason)
@@ -372,7 +372,7 @@ void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t 
 void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim, bool looks,
                   int64_t deadline, struct interval now)
 {
-    struct call *c = receive_new(s, ticket, claim, TIME_DAWN, deadline, now);
+    struct call *c = receive_new(s, ticket, claim, TIME_UNKNOWN, deadline, now);
     c->recalls = true;
     c->looked = !looks || MUTANT(RECALL_BLIND);
     receive_try(s, c);
@@ -435,7 +435,7 @@ void shard_respond(struct shard *s, const struct response *r, struct interval no
     if (asking_is(&s->fetch.ask, r->id)) {
         fetch_respond(s, r);
     } else {
-        books_journal_respond(s, r);
+        cost_ledger_journal_respond(s, r);
     }
     go_on(s);
 }

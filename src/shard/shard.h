@@ -26,7 +26,7 @@ struct shard_config {
     bool from_oldest;   // as in journal_config
     bool keeps_events;  // collect events (shard_events)
     bool keeps_time;    // commit an entry whenever something falls due, even if nobody waits for it
-    bool moves_letters; // hand out dead letters (shard_next_letter)
+    bool moves_dead_letters;     // hand out dead letters (shard_next_dead_letter)
     struct shard_totals *totals; // counted here too; borrowed, NULL: nowhere
 };
 
@@ -151,13 +151,13 @@ struct letter {
     uint64_t number;
     struct op op; // OP_ARRIVE
 };
-bool shard_next_letter(struct shard *s, struct letter *out); // views until the next call
-// Answered ERR_OK when shard_next_letter has one to give, ERR_NOT_FOUND when there is none for now
-// (or one is on its way): what a letter is made of may have to be read first.
-void shard_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
-void shard_letter_arrived(struct shard *s, uint64_t number, struct interval now);
-void shard_letter_failed(struct shard *s, uint64_t number,
-                         struct interval now); // it is offered again
+bool shard_next_dead_letter(struct shard *s, struct letter *out); // views until the next call
+// Answered ERR_OK when shard_next_dead_letter has one to give, ERR_NOT_FOUND when there is none for
+// now (or one is on its way): what a letter is made of may have to be read first.
+void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
+void shard_dead_letter_arrived(struct shard *s, uint64_t number, struct interval now);
+void shard_dead_letter_failed(struct shard *s, uint64_t number,
+                              struct interval now); // it is offered again
 
 // Events since the last shard_events_taken, oldest first. When there are EVENTS_HELD_MAX of them
 // nothing more is read until they are taken; fewer where the whole journal is read for their sake
@@ -171,11 +171,11 @@ void shard_events_taken(struct shard *s);
 
 const struct machine *shard_machine(const struct shard *s);
 // What this handle has seen since it first came to the tail: for whoever counts.
-struct shard_tally {
+struct shard_counters {
     uint64_t others;  // entries that somebody else wrote
     uint64_t expired; // locks that ran out
 };
-const struct shard_tally *shard_tally(const struct shard *s);
+const struct shard_counters *shard_counters(const struct shard *s);
 struct journal *shard_journal(struct shard *s); // to look, and for a collector
 bool shard_has_waiting(const struct shard *s);
 size_t shard_waiting(const struct shard *s);  // receives that wait for something to claim

@@ -3,12 +3,12 @@
 // told before, and is not counted.
 #include "shard/inside.h"
 
-void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired)
+void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired)
 {
     if (!journal_is_current(s->journal)) return;
-    s->tally.expired += expired;
+    s->counters.expired += expired;
     struct shard_totals *totals = s->config.totals;
-    if (!mine) s->tally.others++;
+    if (!mine) s->counters.others++;
     if (!totals) return;
     if (mine)
         histogram_add(&totals->ops, &histogram_sizes, e->ops_len);
@@ -16,9 +16,9 @@ void tally_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t
         atomic_fetch_add_explicit(&totals->others, 1, memory_order_relaxed);
 }
 
-const struct shard_tally *shard_tally(const struct shard *s)
+const struct shard_counters *shard_counters(const struct shard *s)
 {
-    return &s->tally;
+    return &s->counters;
 }
 
 const struct machine *shard_machine(const struct shard *s)

@@ -296,9 +296,9 @@ static enum err fault_drop(struct store *s, const char *log, uint64_t first, uin
     return fate == FATE_FINE ? e : lose(a, ERR_UNKNOWN);
 }
 
-static enum err fault_part(struct store *s, const char *log, struct store_answer *a)
+static enum err fault_seal(struct store *s, const char *log, struct store_answer *a)
 {
-    return store_part(fault_of(s)->inner, log, a);
+    return store_seal(fault_of(s)->inner, log, a);
 }
 
 static enum err fault_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
@@ -352,7 +352,7 @@ static const struct store_ops fault_ops = {
     .read_log = fault_read_log,
     .extents = fault_extents,
     .drop = fault_drop,
-    .part = fault_part,
+    .part = fault_seal,
     .wait = fault_wait,
     .free = fault_free,
     .rest = fault_rest,

@@ -206,53 +206,54 @@ static enum err identity_append(struct store *s, const char *log, uint64_t slot,
 
 // ---- the rest: handed on while the store is not lost
 
-#define HAND_ON(call) (atomic_load(&identity_of(s)->lost) ? refuse_lost(identity_of(s), a) : (call))
+#define UNLESS_LOST(call)                                                                          \
+    (atomic_load(&identity_of(s)->lost) ? refuse_lost(identity_of(s), a) : (call))
 
 static enum err identity_get(struct store *s, const char *key, size_t from, size_t len,
                              struct store_answer *a)
 {
-    return HAND_ON(store_get(identity_of(s)->inner, key, from, len, a));
+    return UNLESS_LOST(store_get(identity_of(s)->inner, key, from, len, a));
 }
 
 static enum err identity_list(struct store *s, const char *prefix, const char *after, size_t limit,
                               struct store_answer *a)
 {
-    return HAND_ON(store_list(identity_of(s)->inner, prefix, after, limit, a));
+    return UNLESS_LOST(store_list(identity_of(s)->inner, prefix, after, limit, a));
 }
 
 static enum err identity_delete(struct store *s, const char *const *keys, size_t count,
                                 struct store_answer *a)
 {
-    return HAND_ON(store_delete(identity_of(s)->inner, keys, count, a));
+    return UNLESS_LOST(store_delete(identity_of(s)->inner, keys, count, a));
 }
 
 static enum err identity_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
                                   struct store_answer *a)
 {
-    return HAND_ON(store_read_log(identity_of(s)->inner, log, slot, bytes_max, a));
+    return UNLESS_LOST(store_read_log(identity_of(s)->inner, log, slot, bytes_max, a));
 }
 
 static enum err identity_extents(struct store *s, const char *log, uint64_t from, size_t limit,
                                  struct store_answer *a)
 {
-    return HAND_ON(store_extents(identity_of(s)->inner, log, from, limit, a));
+    return UNLESS_LOST(store_extents(identity_of(s)->inner, log, from, limit, a));
 }
 
 static enum err identity_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
                               struct store_answer *a)
 {
-    return HAND_ON(store_drop(identity_of(s)->inner, log, first, last, a));
+    return UNLESS_LOST(store_drop(identity_of(s)->inner, log, first, last, a));
 }
 
 static enum err identity_part(struct store *s, const char *log, struct store_answer *a)
 {
-    return HAND_ON(store_part(identity_of(s)->inner, log, a));
+    return UNLESS_LOST(store_seal(identity_of(s)->inner, log, a));
 }
 
 static enum err identity_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                               struct store_answer *a)
 {
-    return HAND_ON(store_wait(identity_of(s)->inner, log, slot, wait_ms, a));
+    return UNLESS_LOST(store_wait(identity_of(s)->inner, log, slot, wait_ms, a));
 }
 
 // ---- the handle
@@ -283,7 +284,7 @@ static bool identity_tell_time(struct store *s, int64_t *now_ms)
 
 static enum err identity_room(struct store *s, uint64_t bytes, struct store_answer *a)
 {
-    return HAND_ON(store_room(identity_of(s)->inner, bytes, a));
+    return UNLESS_LOST(store_room(identity_of(s)->inner, bytes, a));
 }
 
 static void identity_free(struct store *s)

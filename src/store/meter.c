@@ -140,9 +140,9 @@ static enum err meter_drop(struct store *s, const char *log, uint64_t first, uin
     return meter_note(s, METER_DROP, log, start, 0, a, e);
 }
 
-static enum err meter_part(struct store *s, const char *log, struct store_answer *a)
+static enum err meter_seal(struct store *s, const char *log, struct store_answer *a)
 {
-    return store_part(meter_of(s)->inner, log, a); // no store is charged for it
+    return store_seal(meter_of(s)->inner, log, a); // no store is charged for it
 }
 
 static enum err meter_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
@@ -195,7 +195,7 @@ static const struct store_ops meter_ops = {
     .read_log = meter_read_log,
     .extents = meter_extents,
     .drop = meter_drop,
-    .part = meter_part,
+    .part = meter_seal,
     .wait = meter_wait,
     .free = meter_free,
     .rest = meter_rest,

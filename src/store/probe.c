@@ -98,8 +98,8 @@ static void race(struct probe *p, struct writer writers[PROBE_WRITERS])
 }
 
 // Who won, by what is there. The answers that were given must agree.
-static enum err judge(const struct probe *p, const struct writer writers[PROBE_WRITERS],
-                      const struct writer **winner, struct store_answer *a)
+static enum err find_winner(const struct probe *p, const struct writer writers[PROBE_WRITERS],
+                            const struct writer **winner, struct store_answer *a)
 {
     size_t told = 0;
     *winner = NULL;
@@ -134,7 +134,7 @@ static enum err probe_round(struct probe *p, struct store_answer *a)
     struct writer writers[PROBE_WRITERS];
     const struct writer *winner = NULL;
     race(p, writers);
-    enum err e = judge(p, writers, &winner, a);
+    enum err e = find_winner(p, writers, &winner, a);
     if (e) return e;
     static const uint8_t other[] = "a create that comes too late";
     bool unsure = false;

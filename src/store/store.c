@@ -29,8 +29,8 @@ void store_answer_done(struct store_answer *a)
 
 void answer_clear(struct store_answer *a)
 {
-    a->time = (struct interval){TIME_DAWN, TIME_NEVER};
-    a->modified = (struct interval){TIME_DAWN, TIME_NEVER};
+    a->time = (struct interval){TIME_UNKNOWN, TIME_NEVER};
+    a->modified = (struct interval){TIME_UNKNOWN, TIME_NEVER};
     buf_clear(&a->body);
     a->rows_len = 0;
     a->more = false;
@@ -256,7 +256,7 @@ enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t l
     return s->ops->drop(s, log, first, last, a);
 }
 
-enum err store_part(struct store *s, const char *log, struct store_answer *a)
+enum err store_seal(struct store *s, const char *log, struct store_answer *a)
 {
     enum err e = check_slot(s, log, 1, a);
     return e || !s->ops->part ? e : s->ops->part(s, log, a);
@@ -276,7 +276,7 @@ void store_init(struct store *s, const struct store_ops *ops)
     s->ops = ops;
     s->puts_per_second = 0;
     s->until_ms = INT64_MAX;
-    s->far = false;
+    s->high_latency = false;
     fork_guard_init(&s->guard);
 }
 
@@ -285,7 +285,7 @@ void store_init_around(struct store *s, const struct store_ops *ops, const struc
     store_init(s, ops);
     s->puts_per_second = inner->puts_per_second;
     s->until_ms = inner->until_ms;
-    s->far = inner->far;
+    s->high_latency = inner->high_latency;
 }
 
 void store_set_until(struct store *s, int64_t until_ms)
@@ -306,9 +306,9 @@ int64_t store_puts_per_second(const struct store *s)
     return s->puts_per_second;
 }
 
-bool store_is_far(const struct store *s)
+bool store_is_high_latency(const struct store *s)
 {
-    return s->far;
+    return s->high_latency;
 }
 
 bool store_tell_time(struct store *s, int64_t *now_ms)

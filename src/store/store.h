@@ -112,7 +112,7 @@ MUST_USE enum err store_drop(struct store *s, const char *log, uint64_t first, u
                              struct store_answer *a);
 // What is appended from here on shall not keep what is there from being dropped: the store begins a
 // new extent. A store whose extents are single slots has nothing to do.
-MUST_USE enum err store_part(struct store *s, const char *log, struct store_answer *a);
+MUST_USE enum err store_seal(struct store *s, const char *log, struct store_answer *a);
 // Blocks until slot exists or wait_ms passed; ERR_OK or ERR_NOT_FOUND. May answer ERR_NOT_FOUND
 // early: ask again.
 MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
@@ -149,7 +149,7 @@ bool store_concern(struct store *s, enum store_concern what, char why[static STO
 int64_t store_puts_per_second(const struct store *s);
 // A network away: a call takes milliseconds, and an append is decided when it has arrived, so that
 // writers who propose at the same time all pay for it.
-bool store_is_far(const struct store *s);
+bool store_is_high_latency(const struct store *s);
 
 // The store's time now, without a request: where the store's clock is this machine's. False: only
 // answers tell it. Its clock may run faster or slower than the machine's to follow another one.
@@ -193,7 +193,7 @@ struct store {
     struct fork_guard guard;
     int64_t puts_per_second; // how many writes may be spent; 0: any number
     int64_t until_ms;        // no request after this, clock_boot_ms; INT64_MAX: no end
-    bool far;
+    bool high_latency;
 };
 
 // Right after it was opened: where a request is a network away, none begins after until_ms

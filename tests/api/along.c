@@ -113,13 +113,13 @@ static struct sluice_receive asking(const char *const *tokens, size_t len, int64
 }
 
 // As a program calls it, or as a server does.
-static enum sluice_code ask_by(struct sluice *s, const struct sluice_receive *ask, bool later,
+static enum sluice_code ask_by(struct sluice *s, const struct sluice_receive *ask, bool async,
                                struct sluice_batch **out, struct sluice_error *error)
 {
     struct call c;
-    if (!later) return sluice_receive(s, "tasks", ask, out, error);
+    if (!async) return sluice_receive(s, "tasks", ask, out, error);
     call_init(&c);
-    later_receive(s, "tasks", ask, &c.later);
+    async_receive(s, "tasks", ask, &c.async);
     call_wait(&c);
     enum sluice_code code = c.code;
     *out = c.batch;
@@ -142,7 +142,7 @@ static void acks_are_done_before_the_claim_even_if_it_does_not_wait(void **state
     struct rig r;
     rig_open(&r, "orderingGuarantee", "true");
     for (int n = 0; n < 8; n++) {
-        bool later = n % 2 && is_direct();
+        bool async = n % 2 && is_direct();
         send_text(r.s, "one");
         send_text(r.s, "two");
         struct sluice_batch *b = receive(r.s, 1, 0), *next = NULL;
@@ -150,7 +150,7 @@ static void acks_are_done_before_the_claim_even_if_it_does_not_wait(void **state
         const char *tokens[] = {b->messages[0].token, "nonsense"};
         struct sluice_outcome acked[2];
         struct sluice_receive ask = asking(tokens, 1 + (size_t)n / 4, n & 2 ? 5000 : 0, acked);
-        FINE(ask_by(r.s, &ask, later, &next, &error));
+        FINE(ask_by(r.s, &ask, async, &next, &error));
         assert_int_equal(acked[0].code, SLUICE_OK);
         assert_string_equal(acked[0].status, "processed");
         assert_int_equal(next->len, 1);
@@ -172,14 +172,14 @@ static void ack_and_claim_are_one_commit(void **state)
     FINE(handle_open_take(store, "test:", NULL, &s, &error));
     FINE(sluice_queue_create(s, "tasks", NULL, 0, &error));
     struct sluice_batch *b = sent_and_received(s, "first");
-    for (int later = 0; later <= is_direct(); later++) {
+    for (int async = 0; async <= is_direct(); async++) {
         struct sluice_batch *next = NULL;
         struct sluice_outcome acked;
         const char *token = b->messages[0].token;
         struct sluice_receive ask = asking(&token, 1, 5000, &acked);
         send_text(s, "next");
         uint64_t before = store_charging_charged(store).writes;
-        FINE(ask_by(s, &ask, later, &next, &error));
+        FINE(ask_by(s, &ask, async, &next, &error));
         assert_int_equal(store_charging_charged(store).writes - before, 1);
         assert_int_equal(next->len, 1);
         sluice_batch_free(b);
@@ -247,12 +247,12 @@ static void outcomes_are_told_when_nothing_came(void **state)
         struct rig r;
         rig_open(&r, "shards", shards[i]);
         for (int64_t wait_ms = 0; wait_ms <= 50; wait_ms += 50)
-            for (int later = 0; later <= is_direct(); later++) {
+            for (int async = 0; async <= is_direct(); async++) {
                 struct sluice_batch *b = sent_and_received(r.s, "done"), *none = NULL;
                 const char *token = b->messages[0].token;
                 struct sluice_outcome acked;
                 struct sluice_receive ask = asking(&token, 1, wait_ms, &acked);
-                FINE(ask_by(r.s, &ask, later, &none, &error));
+                FINE(ask_by(r.s, &ask, async, &none, &error));
                 assert_int_equal(none->len, 0);
                 assert_string_equal(acked.status, "processed");
                 sluice_batch_free(none);
@@ -283,7 +283,7 @@ static void a_refused_ack_does_not_stop_the_others_nor_the_receive(void **state)
     for (int i = 0; i < 2; i++) {
         struct rig r;
         rig_open(&r, "shards", shards[i]);
-        for (int later = 0; later <= is_direct(); later++) {
+        for (int async = 0; async <= is_direct(); async++) {
             struct sluice_batch *old = sent_and_received(r.s, "old"), *next = NULL;
             const char *stale = old->messages[0].token;
             FINE(sluice_ack(r.s, "tasks", &stale, 1, NULL, &error));
@@ -293,7 +293,7 @@ static void a_refused_ack_does_not_stop_the_others_nor_the_receive(void **state)
             struct sluice_outcome acked[3];
             for (size_t len = 2; len <= 3; len++) { // with nonsense they go first, else along
                 struct sluice_receive ask = asking(tokens, len, 0, acked);
-                FINE(ask_by(r.s, &ask, later, &next, &error));
+                FINE(ask_by(r.s, &ask, async, &next, &error));
                 assert_int_equal(acked[0].code, SLUICE_CONFLICT);
                 assert_string_equal(acked[0].reason, "terminal");
                 if (len == 2) assert_string_equal(acked[1].status, "processed");
@@ -337,7 +337,7 @@ static void outcomes_are_told_when_the_receive_fails(void **state)
     struct rig r;
     char *big = calloc(1, BIG);
     rig_open(&r, "failureStrategy.maxRetries", "0");
-    for (int later = 0; later <= is_direct(); later++) {
+    for (int async = 0; async <= is_direct(); async++) {
         struct sluice_batch *b = sent_and_received(r.s, "done"), *none = NULL;
         struct sluice_send m = {.body = big, .body_len = BIG};
         FINE(sluice_send(r.s, "tasks", &m, 1, NULL, NULL, &error));
@@ -346,7 +346,7 @@ static void outcomes_are_told_when_the_receive_fails(void **state)
         struct sluice_outcome acked;
         struct sluice_error why = {.message = ""};
         struct sluice_receive ask = asking(&token, 1, 0, &acked);
-        assert_int_equal(ask_by(r.s, &ask, later, &none, &why), SLUICE_CORRUPT);
+        assert_int_equal(ask_by(r.s, &ask, async, &none, &why), SLUICE_CORRUPT);
         assert_null(none);
         assert_non_null(strstr(why.message, "missing"));
         assert_int_equal(acked.code, SLUICE_OK);
@@ -362,14 +362,14 @@ static void a_call_that_is_refused_acknowledges_nothing(void **state)
     (void)state;
     struct rig r;
     rig_open(&r, NULL, NULL);
-    for (int later = 0; later <= is_direct(); later++) {
+    for (int async = 0; async <= is_direct(); async++) {
         struct sluice_batch *b = sent_and_received(r.s, "not done"), *none = NULL;
         const char *token = b->messages[0].token;
         struct sluice_outcome acked;
         struct sluice_error why = {.message = ""};
         struct sluice_receive ask = asking(&token, 1, 0, &acked);
         ask.max = 1000000;
-        assert_int_equal(ask_by(r.s, &ask, later, &none, &why), SLUICE_INVALID);
+        assert_int_equal(ask_by(r.s, &ask, async, &none, &why), SLUICE_INVALID);
         assert_null(none);
         assert_int_equal(acked.code, SLUICE_INVALID);
         assert_int_equal(stats_of(r.s).locked, 1);
@@ -426,19 +426,19 @@ static void a_repeated_call_brings_the_same_of_both(void **state)
     for (unsigned i = 0; i < 2; i++) {
         struct rig r;
         rig_open(&r, "shards", shards[i]);
-        for (int later = 0; later <= is_direct(); later++) {
+        for (int async = 0; async <= is_direct(); async++) {
             struct sluice_batch *b = sent_and_received(r.s, "done"), *first = NULL, *again = NULL;
             send_text(r.s, "next");
             send_text(r.s, "after that");
             const char *tokens[] = {b->messages[0].token, b->messages[0].token};
             struct sluice_outcome acked[2][2];
-            struct sluice_request id = {{3, (uint8_t)later}};
+            struct sluice_request id = {{3, (uint8_t)async}};
             struct sluice_receive ask = asking(tokens, 2, 0, acked[0]);
             ask.request = &id;
-            FINE(ask_by(r.s, &ask, later, &first, &error));
+            FINE(ask_by(r.s, &ask, async, &first, &error));
             uint64_t processed = stats_of(r.s).processed;
             ask.acked = acked[1];
-            FINE(ask_by(r.s, &ask, !later && is_direct(), &again, &error));
+            FINE(ask_by(r.s, &ask, !async && is_direct(), &again, &error));
             assert_int_equal(first->len, 1);
             assert_int_equal(again->len, 1);
             assert_string_equal(first->messages[0].token, again->messages[0].token);
@@ -469,7 +469,7 @@ static void an_ack_that_came_too_late_gets_the_message_again(void **state)
     (void)state;
     struct rig r;
     rig_open(&r, NULL, NULL);
-    for (int later = 0; later <= is_direct(); later++) {
+    for (int async = 0; async <= is_direct(); async++) {
         send_text(r.s, "slow");
         struct sluice_batch *b = receive(r.s, 1, LEASE_MS), *again = NULL;
         const char *token = b->messages[0].token;
@@ -478,7 +478,7 @@ static void an_ack_that_came_too_late_gets_the_message_again(void **state)
             continue;
         struct sluice_outcome acked;
         struct sluice_receive ask = asking(&token, 1, 5000, &acked);
-        FINE(ask_by(r.s, &ask, later, &again, &error));
+        FINE(ask_by(r.s, &ask, async, &again, &error));
         assert_int_not_equal(acked.code, SLUICE_OK);
         assert_string_not_equal(acked.reason, "");
         assert_int_equal(again->len, 1);
@@ -560,9 +560,9 @@ static void one_that_is_cancelled_tells_its_acks(void **state)
         const char *token = b->messages[0].token;
         struct sluice_receive ask = asking(&token, 1, DEADLINE_MS, NULL);
         call_init(&c);
-        later_receive(r.s, "tasks", &ask, &c.later);
+        async_receive(r.s, "tasks", &ask, &c.async);
         if (i % 4 > 1) await_processed(r.s, 1); // else at any moment
-        assert_false(later_cancel(r.s, &c.later));
+        assert_false(async_cancel(r.s, &c.async));
         call_wait(&c);
         assert_int_equal(c.code, SLUICE_OK);
         assert_int_equal(c.batch->len, 0);

@@ -32,13 +32,13 @@ static void create(struct sluice *s, const char *queue, const char *capacity)
     if (sluice_queue_create(s, queue, settings, 2, &error)) fail_msg("%s", error.message);
 }
 
-static void send_later(struct sluice *s, const char *queue, int number, struct call *c)
+static void send_async(struct sluice *s, const char *queue, int number, struct call *c)
 {
     char body[16];
     (void)snprintf(body, sizeof body, "%d", number);
     call_init(c);
-    later_send(s, queue, &(struct sluice_send){.body = body, .body_len = strlen(body)}, 1, NULL,
-               &c->later);
+    async_send(s, queue, &(struct sluice_send){.body = body, .body_len = strlen(body)}, 1, NULL,
+               &c->async);
 }
 
 // Takes one message out; its number, or -1.
@@ -77,12 +77,12 @@ static void is_served(struct sluice *s, const char *queue)
 {
     struct call send, receive;
     int64_t began = clock_boot_ms();
-    send_later(s, queue, 7, &send);
+    send_async(s, queue, 7, &send);
     call_wait(&send);
     assert_int_equal(send.code, SLUICE_OK);
     call_init(&receive);
-    later_receive(s, queue, &(struct sluice_receive){.worker = "w", .wait_ms = 100},
-                  &receive.later);
+    async_receive(s, queue, &(struct sluice_receive){.worker = "w", .wait_ms = 100},
+                  &receive.async);
     call_wait(&receive);
     assert_int_equal(receive.batch->len, 1);
     assert_true(clock_boot_ms() - began < AT_ONCE);
@@ -99,12 +99,12 @@ static void blocked_sends_cost_no_threads_and_come_in_order(void **state)
     create(s, "free", "100");
     size_t before = count_threads();
     for (int i = 0; i < 4; i++) {
-        send_later(s, "full", CROWD, &calls[0]);
+        send_async(s, "full", CROWD, &calls[0]);
         call_wait(&calls[0]);
         call_done(&calls[0]);
     }
     for (int i = 0; i < CROWD; i++)
-        send_later(s, "full", i, &calls[i]);
+        send_async(s, "full", i, &calls[i]);
     await_blocked(s, CROWD);
     is_served(s, "free");
     assert_in_range(count_threads(), 0, before + 31);
@@ -129,12 +129,12 @@ static void a_blocked_send_ends_with_its_time(void **state)
     struct sluice *s = open_store(TIMEOUT_MS);
     static struct call calls[FEW];
     create(s, "full", "1");
-    send_later(s, "full", 0, &calls[0]);
+    send_async(s, "full", 0, &calls[0]);
     call_wait(&calls[0]);
     assert_int_equal(calls[0].code, SLUICE_OK);
     int64_t began = clock_boot_ms();
     for (int i = 1; i < FEW; i++)
-        send_later(s, "full", i, &calls[i]);
+        send_async(s, "full", i, &calls[i]);
     for (int i = 1; i < FEW; i++) {
         call_wait(&calls[i]);
         assert_int_equal(calls[i].code, SLUICE_LIMIT);
@@ -158,9 +158,9 @@ static uint64_t sent_in_all(struct sluice *s, const char *queue)
 }
 
 // Both ways to send, and both ways to be refused: as a whole, and in part.
-static void sent_again(struct sluice *s, const char *queue, size_t count, bool later)
+static void sent_again(struct sluice *s, const char *queue, size_t count, bool async)
 {
-    struct sluice_request id = {{0x77, (uint8_t)count, later}};
+    struct sluice_request id = {{0x77, (uint8_t)count, async}};
     struct sluice_send three[] = {
         {.body = "1", .body_len = 1}, {.body = "2", .body_len = 1}, {.body = "3", .body_len = 1}};
     struct call first, again;
@@ -168,7 +168,7 @@ static void sent_again(struct sluice *s, const char *queue, size_t count, bool l
         assert_int_equal(take_one(s, queue, 0) >= 0, true); // room for a part of them
     uint64_t before = sent_in_all(s, queue);
     call_init(&first);
-    later_send(s, queue, three, 3, &id, &first.later);
+    async_send(s, queue, three, 3, &id, &first.async);
     for (int i = 0; i < 3; i++)
         assert_true(take_one(s, queue, DEADLINE_MS) >= 0);
     call_wait(&first);
@@ -177,8 +177,8 @@ static void sent_again(struct sluice *s, const char *queue, size_t count, bool l
     for (int i = 0; i < 3; i++)
         (void)take_one(s, queue, 0);
     call_init(&again);
-    if (later) {
-        later_send(s, queue, three, 3, &id, &again.later);
+    if (async) {
+        async_send(s, queue, three, 3, &id, &again.async);
         call_wait(&again);
     } else {
         assert_int_equal(sluice_send(s, queue, three, 3, &id, again.sent, NULL), SLUICE_OK);
@@ -195,14 +195,14 @@ static void a_blocked_send_that_is_made_again_arrives_once(void **state)
     (void)state;
     struct sluice *s = open_store(2 * DEADLINE_MS);
     for (size_t count = 1; count <= 3; count++)
-        for (int later = 0; later < 2; later++) {
+        for (int async = 0; async < 2; async++) {
             char queue[16];
             struct sluice_send fill = {.body = "0", .body_len = 1};
-            (void)snprintf(queue, sizeof queue, "full%zu%d", count, later);
+            (void)snprintf(queue, sizeof queue, "full%zu%d", count, async);
             create(s, queue, "3");
             for (int i = 0; i < 3; i++)
                 assert_int_equal(sluice_send(s, queue, &fill, 1, NULL, NULL, NULL), SLUICE_OK);
-            sent_again(s, queue, count, later != 0);
+            sent_again(s, queue, count, async != 0);
         }
     sluice_close(s);
 }
@@ -214,7 +214,7 @@ static void closing_ends_what_is_blocked(void **state)
     struct call calls[2];
     create(s, "full", "1");
     for (int i = 0; i < 2; i++) {
-        send_later(s, "full", i, &calls[i]);
+        send_async(s, "full", i, &calls[i]);
         if (i == 0) call_wait(&calls[i]);
     }
     await_blocked(s, 1);
@@ -245,7 +245,7 @@ static void sick_queues_leave_threads_for_others(void **state)
     store_gate_close(g, true);
     for (int q = 0; q < SICK; q++)
         for (int i = 0; i < CROWD; i++)
-            send_later(s, queue[q], i, &calls[q][i]);
+            send_async(s, queue[q], i, &calls[q][i]);
     is_served(s, "well");
     store_gate_close(g, false);
     for (int q = 0; q < SICK; q++)
@@ -270,8 +270,8 @@ static void polls_of_a_queue_that_is_being_opened_wait_at_its_desks(void **state
     store_gate_close(g, true);
     for (int i = 0; i < CROWD; i++) {
         call_init(&calls[i]);
-        later_receive(s, "sick", &(struct sluice_receive){.worker = "w", .wait_ms = DEADLINE_MS},
-                      &calls[i].later);
+        async_receive(s, "sick", &(struct sluice_receive){.worker = "w", .wait_ms = DEADLINE_MS},
+                      &calls[i].async);
     }
     store_gate_close(g, false);
     int64_t give_up = clock_boot_ms() + DEADLINE_MS;
@@ -279,12 +279,12 @@ static void polls_of_a_queue_that_is_being_opened_wait_at_its_desks(void **state
     while (waiting < CROWD) {
         CLEANUP(queue_let_go) struct open_queue *q = NULL;
         assert_int_equal(queue_get(s, "sick", &q, NULL), SLUICE_OK);
-        struct desk *d = desk_if_open(q, 0);
-        waiting = d ? desk_waiting(d) : 0;
+        struct shard_runner *d = runner_if_open(q, 0);
+        waiting = d ? runner_waiting(d) : 0;
         if (clock_boot_ms() > give_up) fail_msg("%zu wait at the desk", waiting);
     }
     for (int i = 0; i < CROWD; i += 2)
-        assert_true(later_cancel(s, &calls[i].later));
+        assert_true(async_cancel(s, &calls[i].async));
     for (int i = 1; i < CROWD; i += 2) {
         struct sluice_send m = {.body = "x", .body_len = 1};
         assert_int_equal(sluice_send(s, "sick", &m, 1, NULL, NULL, NULL), SLUICE_OK);

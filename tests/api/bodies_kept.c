@@ -25,12 +25,12 @@ static void one_call_brings_only_so_many_bytes(void **state)
     body_name_print(&any, name);
     for (size_t i = 0; i < 6; i++)
         deliveries[i].message.reference =
-            (struct body_reference){bytes_str(name), HAUL_BYTES_MAX / 4 - 1024, 1};
-    assert_int_equal(haul_len(deliveries, 6, HAUL_BYTES_MAX), 4);
-    assert_int_equal(haul_len(deliveries, 3, HAUL_BYTES_MAX), 3);
-    deliveries[0].message.reference.len = 2 * HAUL_BYTES_MAX;
-    assert_int_equal(haul_len(deliveries, 6, HAUL_BYTES_MAX), 1); // one at least
-    assert_int_equal(haul_len(deliveries, 0, HAUL_BYTES_MAX), 0);
+            (struct body_reference){bytes_str(name), BATCH_BYTES_MAX / 4 - 1024, 1};
+    assert_int_equal(batch_len_within(deliveries, 6, BATCH_BYTES_MAX), 4);
+    assert_int_equal(batch_len_within(deliveries, 3, BATCH_BYTES_MAX), 3);
+    deliveries[0].message.reference.len = 2 * BATCH_BYTES_MAX;
+    assert_int_equal(batch_len_within(deliveries, 6, BATCH_BYTES_MAX), 1); // one at least
+    assert_int_equal(batch_len_within(deliveries, 0, BATCH_BYTES_MAX), 0);
 }
 
 // ---- in memory: looks behind the store, faults

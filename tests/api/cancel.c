@@ -34,7 +34,7 @@ static void create(struct sluice *s, const char *shards)
 
 struct other {
     struct sluice *s;
-    struct later *_Atomic later; // what to cancel; NULL: nothing at the moment
+    struct async_call *_Atomic async; // what to cancel; NULL: nothing at the moment
     _Atomic bool cancelled;
     _Atomic bool over;
 };
@@ -43,10 +43,10 @@ static void *cancel_too(void *arg)
 {
     struct other *o = arg;
     while (!atomic_load(&o->over)) {
-        struct later *l = atomic_load(&o->later);
+        struct async_call *l = atomic_load(&o->async);
         if (!l) continue;
-        atomic_store(&o->cancelled, later_cancel(o->s, l));
-        atomic_store(&o->later, NULL);
+        atomic_store(&o->cancelled, async_cancel(o->s, l));
+        atomic_store(&o->async, NULL);
     }
     return NULL;
 }
@@ -66,12 +66,12 @@ static void cancel_twice(const char *shards)
     for (int i = 0; i < ROUNDS && clock_boot_ms() < until; i++) {
         struct call c;
         call_init(&c);
-        later_receive(o.s, "tasks", &patient, &c.later);
-        atomic_store(&o.later, &c.later);
+        async_receive(o.s, "tasks", &patient, &c.async);
+        atomic_store(&o.async, &c.async);
         for (int spin = 0; spin < i % 64; spin++)
-            (void)atomic_load(&o.later); // he needs a moment to see it
-        bool cancelled = later_cancel(o.s, &c.later);
-        while (atomic_load(&o.later)) {
+            (void)atomic_load(&o.async); // he needs a moment to see it
+        bool cancelled = async_cancel(o.s, &c.async);
+        while (atomic_load(&o.async)) {
         }
         int off = cancelled + atomic_load(&o.cancelled);
         assert_in_range(off, 0, 1);
@@ -118,9 +118,9 @@ static void cancel_and_close(const char *shards)
         struct call c;
         call_init(&c);
         assert_int_equal(sluice_open(dir, NULL, &s, NULL), SLUICE_OK);
-        later_receive(s, "tasks", &ask, &c.later);
+        async_receive(s, "tasks", &ask, &c.async);
         linger(i * 37 % 400);
-        if (later_cancel(s, &c.later))
+        if (async_cancel(s, &c.async))
             assert_int_equal(c.answers, 0);
         else
             call_wait(&c);

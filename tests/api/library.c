@@ -318,7 +318,7 @@ static void same_request_sends_once(void **state)
     rig_close(&r);
 }
 
-static void *send_later(void *arg)
+static void *send_async(void *arg)
 {
     send_text(arg, "tasks", "at last");
     return NULL;
@@ -331,7 +331,7 @@ static void waiting_receive_gets_what_is_sent_meanwhile(void **state)
     rig_open(&r);
     FINE(sluice_queue_create(r.s, "tasks", NULL, 0, &error));
     pthread_t sender;
-    assert_int_equal(pthread_create(&sender, NULL, send_later, r.s), 0);
+    assert_int_equal(pthread_create(&sender, NULL, send_async, r.s), 0);
     struct sluice_batch *b;
     struct sluice_receive ask = {.wait_ms = 20000};
     FINE(sluice_receive(r.s, "tasks", &ask, &b, &error));

@@ -192,8 +192,8 @@ static void await_waiting(struct sluice *s)
     for (size_t waiting = 0; waiting == 0; rest()) {
         CLEANUP(queue_let_go) struct open_queue *q = NULL;
         FINE(queue_get(s, "tasks", &q, &error));
-        struct desk *d = desk_if_open(q, 0);
-        waiting = d ? desk_waiting(d) : 0;
+        struct shard_runner *d = runner_if_open(q, 0);
+        waiting = d ? runner_waiting(d) : 0;
         if (clock_boot_ms() > until) fail_msg("nobody waits");
     }
 }

@@ -30,9 +30,9 @@ struct busy {
     struct store *inner;
     struct rig *rig;
     meanwhile_fn *meanwhile;
-    pthread_t thread;       // whose calls count
-    _Atomic int calls_left; // until it happens; under 0: it did, or does not
-    _Atomic bool no_graves; // tombstones are refused
+    pthread_t thread;          // whose calls count
+    _Atomic int calls_left;    // until it happens; under 0: it did, or does not
+    _Atomic bool no_dead_list; // tombstones are refused
 };
 
 struct rig {
@@ -90,7 +90,7 @@ static enum err busy_put_new(struct store *s, const char *key, struct bytes body
 {
     struct busy *b = (struct busy *)s;
     call(s);
-    if (atomic_load(&b->no_graves) && strncmp(key, "gone/", 5) == 0)
+    if (atomic_load(&b->no_dead_list) && strncmp(key, "gone/", 5) == 0)
         return answer_refuse(a, ERR_UNAVAILABLE, "no tombstones today");
     return store_put_new(b->inner, key, body, a);
 }
@@ -166,9 +166,9 @@ static void replace_it_by_another(struct rig *r)
 
 static void cut_off_a_deletion(struct rig *r)
 {
-    atomic_store(&r->store->no_graves, true);
+    atomic_store(&r->store->no_dead_list, true);
     assert_int_equal(sluice_queue_delete(r->mine, "tasks", NULL), SLUICE_UNAVAILABLE);
-    atomic_store(&r->store->no_graves, false);
+    atomic_store(&r->store->no_dead_list, false);
 }
 
 // False: the creation was done before.

@@ -12,25 +12,25 @@
 // Shard 0 answers its first await on another thread before that call returns. There was something,
 // somebody else was faster, and so a second await begins here: it has not reached the desk yet when
 // the call that began the first one comes back.
-struct desk {
+struct shard_runner {
     uint32_t awaits; // calls so far
-    struct desk_later *waits;
+    struct runner_async *waits;
     bool has; // a claim finds something
 };
 
-static struct desk desks[2];
-static struct desk *const desks_of[] = {&desks[0], &desks[1]};
+static struct shard_runner runners[2];
+static struct shard_runner *const runners_of[] = {&runners[0], &runners[1]};
 static pthread_t other;
 static sem_t second_begun, goes_on;
 static int cancelled_in_vain, held, told;
 
-static void answer(struct desk_later *l, size_t deliveries_len)
+static void answer(struct runner_async *l, size_t deliveries_len)
 {
-    struct desk_answer a;
-    desk_answer_init(&a);
+    struct runner_answer a;
+    runner_answer_init(&a);
     a.deliveries_len = deliveries_len;
     l->then(l, ERR_OK, &a);
-    desk_answer_done(&a);
+    runner_answer_done(&a);
 }
 
 static void *answer_first(void *first)
@@ -41,45 +41,46 @@ static void *answer_first(void *first)
 
 // ---- the desks
 
-void desk_answer_init(struct desk_answer *a)
+void runner_answer_init(struct runner_answer *a)
 {
-    *a = (struct desk_answer){0};
+    *a = (struct runner_answer){0};
     buf_init(&a->body, 64);
     buf_init(&a->text, 64);
 }
 
-void desk_answer_done(struct desk_answer *a)
+void runner_answer_done(struct runner_answer *a)
 {
     buf_done(&a->body);
     buf_done(&a->text);
 }
 
-void desk_await_later(struct desk *d, struct bytes worker, int64_t wait_ms, struct desk_later *l)
+void runner_await_async(struct shard_runner *d, struct bytes worker, int64_t wait_ms,
+                        struct runner_async *l)
 {
     (void)worker;
     (void)wait_ms;
     uint32_t number = ++d->awaits;
-    if (d == &desks[0] && number == 1) {
+    if (d == &runners[0] && number == 1) {
         assert_int_equal(pthread_create(&other, NULL, answer_first, l), 0);
         assert_int_equal(sem_wait(&second_begun), 0);
         return;
     }
-    if (d == &desks[0]) {
+    if (d == &runners[0]) {
         (void)sem_post(&second_begun);
         (void)sem_wait(&goes_on);
     }
     d->waits = l;
 }
 
-void desk_receive_later(struct desk *d, const struct op_claim *claim, int64_t wait_ms,
-                        struct desk_later *l)
+void runner_receive_async(struct shard_runner *d, const struct op_claim *claim, int64_t wait_ms,
+                          struct runner_async *l)
 {
     (void)claim;
     (void)wait_ms;
     answer(l, d->has);
 }
 
-bool desk_cancel(struct desk *d, struct desk_later *l)
+bool runner_cancel(struct shard_runner *d, struct runner_async *l)
 {
     bool here = d->waits == l;
     d->waits = NULL;
@@ -87,8 +88,8 @@ bool desk_cancel(struct desk *d, struct desk_later *l)
     return here;
 }
 
-void desk_recall_later(struct desk *d, const struct op_claim *claim, bool looks,
-                       struct desk_later *l)
+void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool looks,
+                         struct runner_async *l)
 {
     (void)d;
     (void)claim;
@@ -97,7 +98,7 @@ void desk_recall_later(struct desk *d, const struct op_claim *claim, bool looks,
     fail_msg("the request id is nobody's");
 }
 
-void desk_pass_on(struct desk *d)
+void runner_notify_next(struct shard_runner *d)
 {
     (void)d;
 }
@@ -114,7 +115,7 @@ void queue_let_go(struct open_queue **q)
     held--;
 }
 
-uint32_t queue_turn(struct open_queue *q)
+uint32_t queue_first_shard(struct open_queue *q)
 {
     (void)q;
     return 0;
@@ -122,7 +123,7 @@ uint32_t queue_turn(struct open_queue *q)
 
 // ---- the quest
 
-static void done(void *ctx, enum err err, uint32_t shard, struct desk_answer *a)
+static void done(void *ctx, enum err err, uint32_t shard, struct runner_answer *a)
 {
     (void)ctx;
     assert_int_equal(err, ERR_OK);
@@ -132,28 +133,29 @@ static void done(void *ctx, enum err err, uint32_t shard, struct desk_answer *a)
 }
 
 // Begun, up to the moment at which the second await is about to reach the desk.
-static struct quest *quest_waits(struct open_queue *queue)
+static struct multi_receive *multi_receive_waits(struct open_queue *queue)
 {
     static const struct op_claim claim = {.max = 1};
-    memset(desks, 0, sizeof desks);
+    memset(runners, 0, sizeof runners);
     cancelled_in_vain = held = told = 0;
     assert_int_equal(sem_init(&second_begun, 0, 0), 0);
     assert_int_equal(sem_init(&goes_on, 0, 0), 0);
     *queue = (struct open_queue){.row.birth.shards = 2};
-    struct quest *q = quest_begin(queue, desks_of, &claim, false, 60000, done, NULL);
-    assert_int_equal(desks[0].awaits, 2);
-    assert_non_null(desks[1].waits);
+    struct multi_receive *q =
+        multi_receive_begin(queue, runners_of, &claim, false, 60000, done, NULL);
+    assert_int_equal(runners[0].awaits, 2);
+    assert_non_null(runners[1].waits);
     return q;
 }
 
-static void nothing_is_left(struct quest *q)
+static void nothing_is_left(struct multi_receive *q)
 {
     (void)sem_post(&goes_on);
     assert_int_equal(pthread_join(other, NULL), 0);
-    assert_null(desks[0].waits);
-    assert_null(desks[1].waits);
+    assert_null(runners[0].waits);
+    assert_null(runners[1].waits);
     assert_int_equal(cancelled_in_vain, 0);
-    quest_release(q);
+    multi_receive_release(q);
     assert_int_equal(held, 0);
     (void)sem_destroy(&second_begun);
     (void)sem_destroy(&goes_on);
@@ -163,8 +165,8 @@ static void an_await_on_its_way_to_a_desk_ends_with_a_quest_that_is_cancelled(vo
 {
     (void)state;
     struct open_queue queue;
-    struct quest *q = quest_waits(&queue);
-    assert_true(quest_cancel(q));
+    struct multi_receive *q = multi_receive_waits(&queue);
+    assert_true(multi_receive_cancel(q));
     nothing_is_left(q);
     assert_int_equal(told, 0);
 }
@@ -173,10 +175,10 @@ static void an_await_on_its_way_to_a_desk_ends_with_a_quest_that_found_something
 {
     (void)state;
     struct open_queue queue;
-    struct quest *q = quest_waits(&queue);
-    struct desk_later *waits = desks[1].waits;
-    desks[1].waits = NULL;
-    desks[1].has = true;
+    struct multi_receive *q = multi_receive_waits(&queue);
+    struct runner_async *waits = runners[1].waits;
+    runners[1].waits = NULL;
+    runners[1].has = true;
     answer(waits, 0);
     assert_int_equal(told, 1);
     nothing_is_left(q);

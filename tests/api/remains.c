@@ -124,20 +124,20 @@ static void sweep(struct rig *r, size_t queues)
 {
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     for (size_t finished = 0; finished < queues; nap()) {
-        struct remains_walk walk = {.left = 0};
-        struct remains_tally tally;
-        assert_int_equal(remains_round(r->s, ROUND_MAX, &walk, &tally), ERR_OK);
-        finished += tally.finished;
+        struct deleted_queues_walk walk = {.left = 0};
+        struct deleted_queues_counts counts;
+        assert_int_equal(deleted_queues_round(r->s, ROUND_MAX, &walk, &counts), ERR_OK);
+        finished += counts.finished;
         assert_true(clock_boot_ms() < until);
     }
 }
 
-static struct remains_tally round_once(struct rig *r)
+static struct deleted_queues_counts round_once(struct rig *r)
 {
-    struct remains_walk walk = {.left = 0};
-    struct remains_tally tally;
-    assert_int_equal(remains_round(r->s, ROUND_MAX, &walk, &tally), ERR_OK);
-    return tally;
+    struct deleted_queues_walk walk = {.left = 0};
+    struct deleted_queues_counts counts;
+    assert_int_equal(deleted_queues_round(r->s, ROUND_MAX, &walk, &counts), ERR_OK);
+    return counts;
 }
 
 // ---- the tests
@@ -186,7 +186,7 @@ static bool no(void *ctx)
 
 static bool finish_one(struct rig *r, const struct catalog_row *row, uint32_t shard)
 {
-    struct desk_config config = {.id = {.shard = shard}, .birth = row->birth, .rules = quick};
+    struct runner_config config = {.id = {.shard = shard}, .birth = row->birth, .rules = quick};
     bool finished = false;
     memcpy(config.id.queue, row->id.bytes, sizeof config.id.queue);
     memcpy(config.queue, row->name, sizeof config.queue);
@@ -288,9 +288,9 @@ static void what_is_swept_is_not_asked_about_again(void **state)
     sweep(r, 1);
     struct meter_snapshot before, after;
     store_meter_read(r->s->store, &before);
-    struct remains_tally tally = round_once(r);
+    struct deleted_queues_counts counts = round_once(r);
     store_meter_read(r->s->store, &after);
-    assert_int_equal(tally.found, 0);
+    assert_int_equal(counts.found, 0);
     for (int kind = 0; kind < METER_KINDS; kind++)
         assert_int_equal(after.kind[kind].requests - before.kind[kind].requests,
                          kind == METER_LIST ? 2 : 0);
@@ -317,11 +317,11 @@ static void a_queue_that_was_not_deleted_loses_nothing(void **state)
     store_answer_init(&a);
     ANSWERS(ERR_OK, &a, store_put_new(r->s->store, "gone/alive/00000001", bytes_str("gone"), &a));
     int64_t until = clock_boot_ms() + DEADLINE_MS;
-    struct remains_tally tally = {0};
-    for (; tally.visited == 0 && clock_boot_ms() < until; nap())
-        tally = round_once(r);
-    assert_int_equal(tally.visited, 1);
-    assert_int_equal(tally.finished, 0);
+    struct deleted_queues_counts counts = {0};
+    for (; counts.visited == 0 && clock_boot_ms() < until; nap())
+        counts = round_once(r);
+    assert_int_equal(counts.visited, 1);
+    assert_int_equal(counts.finished, 0);
     const char *keys[] = {"gone/alive/00000001"};
     ANSWERS(ERR_OK, &a, store_delete(r->s->store, keys, 1, &a));
     store_answer_done(&a);
@@ -378,9 +378,9 @@ static bool is_marked(struct rig *r, const char *key)
 static void old_enough(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    s->remains_at = 0;
+    s->deleted_queues_at = 0;
     (void)pthread_mutex_unlock(&s->lock);
-    porter_wake(s);
+    upkeep_wake(s);
 }
 
 static void a_handle_that_lives_long_enough_does_it_by_itself(void **state)
@@ -392,7 +392,7 @@ static void a_handle_that_lives_long_enough_does_it_by_itself(void **state)
     old_enough(r->s);
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     for (; !is_marked(r, "swept/slow/00000001") && clock_boot_ms() < until; nap())
-        remains_again(r->s); // rather than in an hour
+        deleted_queues_again(r->s); // rather than in an hour
     assert_true(is_marked(r, "swept/slow/00000001"));
 }
 
@@ -409,10 +409,10 @@ static void die(struct rig *r, size_t queues)
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     size_t found = 0;
     for (; found < queues && clock_boot_ms() < until; nap()) {
-        struct remains_walk walk = {.left = 0};
-        struct remains_tally tally;
-        assert_int_equal(remains_round(r->s, 0, &walk, &tally), ERR_OK);
-        found = tally.found;
+        struct deleted_queues_walk walk = {.left = 0};
+        struct deleted_queues_counts counts;
+        assert_int_equal(deleted_queues_round(r->s, 0, &walk, &counts), ERR_OK);
+        found = counts.found;
     }
     assert_int_equal(found, queues);
 }
@@ -420,13 +420,13 @@ static void die(struct rig *r, size_t queues)
 static void a_walk_meets_each_of_them_once(void **state)
 {
     struct rig *r = *state;
-    struct remains_walk walk = {.left = 0};
+    struct deleted_queues_walk walk = {.left = 0};
     size_t visited = 0, rounds = 0;
     die(r, 7);
     do {
-        struct remains_tally tally;
-        assert_int_equal(remains_round(r->s, 2, &walk, &tally), ERR_OK);
-        visited += tally.visited;
+        struct deleted_queues_counts counts;
+        assert_int_equal(deleted_queues_round(r->s, 2, &walk, &counts), ERR_OK);
+        visited += counts.visited;
         rounds++;
     } while (walk.left > 0);
     assert_int_equal(visited, 7);
@@ -446,12 +446,12 @@ static uint64_t requests_of(struct rig *r)
 static void a_visit_costs_few_requests(void **state)
 {
     struct rig *r = *state;
-    struct remains_tally tally = {0};
+    struct deleted_queues_counts counts = {0};
     uint64_t before = 0;
     die(r, 1);
-    for (int64_t until = clock_boot_ms() + DEADLINE_MS; tally.finished == 0; nap()) {
+    for (int64_t until = clock_boot_ms() + DEADLINE_MS; counts.finished == 0; nap()) {
         before = requests_of(r);
-        tally = round_once(r);
+        counts = round_once(r);
         assert_true(clock_boot_ms() < until);
     }
     assert_true(requests_of(r) - before <= 32); // the lists and the mark included
@@ -475,7 +475,7 @@ static void give_birth(struct rig *r, const char *name, bool dies)
     (void)snprintf(row.name, sizeof row.name, "%s", name);
     ANSWERS(ERR_OK, &a, catalog_create(r->s->store, &row, &a));
     ANSWERS(ERR_OK, &a, catalog_find(r->s->store, name, &row, &a));
-    if (dies) ANSWERS(ERR_OK, &a, catalog_bury(r->s->store, &row, &a));
+    if (dies) ANSWERS(ERR_OK, &a, catalog_mark_deleted(r->s->store, &row, &a));
     store_answer_done(&a);
 }
 

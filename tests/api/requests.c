@@ -84,13 +84,13 @@ static struct sluice_batch *receive(struct sluice *s, const struct sluice_reques
     return b;
 }
 
-static struct sluice_batch *receive_later(struct sluice *s, const struct sluice_request *id,
+static struct sluice_batch *receive_async(struct sluice *s, const struct sluice_request *id,
                                           uint32_t max)
 {
     struct call c;
     struct sluice_receive ask = ask_of(id, max, 0);
     call_init(&c);
-    later_receive(s, "tasks", &ask, &c.later);
+    async_receive(s, "tasks", &ask, &c.async);
     call_wait(&c);
     assert_int_equal(c.code, SLUICE_OK);
     struct sluice_batch *b = c.batch;
@@ -120,10 +120,10 @@ static void a_repeated_receive_finds_its_shard_again(void **state)
     uint64_t held = 0;
     for (unsigned i = 0; i < 20; i++) {
         struct sluice_request id = id_of(i);
-        struct sluice_batch *first = i % 2 ? receive_later(r.s, &id, 2) : receive(r.s, &id, 2);
+        struct sluice_batch *first = i % 2 ? receive_async(r.s, &id, 2) : receive(r.s, &id, 2);
         held += first->len;
         for (int again = 0; again < 3; again++) {
-            struct sluice_batch *b = again % 2 ? receive(r.s, &id, 2) : receive_later(r.s, &id, 2);
+            struct sluice_batch *b = again % 2 ? receive(r.s, &id, 2) : receive_async(r.s, &id, 2);
             same_locks(first, b);
             sluice_batch_free(b);
         }
@@ -134,10 +134,10 @@ static void a_repeated_receive_finds_its_shard_again(void **state)
 }
 
 // Room for so many bytes in one answer.
-static bool has_room(struct later_room *room, uint64_t bytes, bool waits)
+static bool has_room(struct answer_budget *budget, uint64_t bytes, bool waits)
 {
     (void)waits;
-    return bytes <= room->most;
+    return bytes <= budget->most;
 }
 
 static struct sluice_batch *receive_within(struct sluice *s, const struct sluice_request *id,
@@ -145,10 +145,10 @@ static struct sluice_batch *receive_within(struct sluice *s, const struct sluice
 {
     struct call c;
     struct sluice_receive ask = ask_of(id, 20, 0);
-    struct later_room room = {.most = bytes, .take = has_room};
+    struct answer_budget budget = {.most = bytes, .take = has_room};
     call_init(&c);
-    c.later.room = &room;
-    later_receive(s, "tasks", &ask, &c.later);
+    c.async.budget = &budget;
+    async_receive(s, "tasks", &ask, &c.async);
     call_wait(&c);
     assert_int_equal(c.code, SLUICE_OK);
     struct sluice_batch *b = c.batch;
@@ -242,7 +242,7 @@ static void another_process_and_a_later_one_find_it_too(void **state)
     for (unsigned i = 0; i < 12; i++) {
         struct sluice_request id = id_of(i);
         first[i] = receive(i % 2 ? other : r.s, &id, 1);
-        struct sluice_batch *b = receive_later(i % 2 ? r.s : other, &id, 1);
+        struct sluice_batch *b = receive_async(i % 2 ? r.s : other, &id, 1);
         same_locks(first[i], b);
         sluice_batch_free(b);
     }
@@ -261,7 +261,7 @@ static void another_process_and_a_later_one_find_it_too(void **state)
     rig_close(&r);
 }
 
-struct twin {
+struct same_id {
     pthread_t thread;
     struct sluice *s;
     struct sluice_request id;
@@ -270,7 +270,7 @@ struct twin {
 
 static void *ask_too(void *arg)
 {
-    struct twin *t = arg;
+    struct same_id *t = arg;
     t->batch = receive(t->s, &t->id, 1);
     return NULL;
 }
@@ -283,9 +283,9 @@ static void many_at_once_with_one_id_share_one_message(void **state)
     rig_open(&r, SHARDS);
     send_some(r.s, 2 * ROUNDS);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        struct twin twins[TWINS];
+        struct same_id twins[TWINS];
         for (int i = 0; i < TWINS; i++) {
-            twins[i] = (struct twin){.s = r.s, .id = id_of(round)};
+            twins[i] = (struct same_id){.s = r.s, .id = id_of(round)};
             assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_too, &twins[i]), 0);
         }
         for (int i = 0; i < TWINS; i++)
@@ -351,8 +351,8 @@ static void gives_way(const char *shards)
     sluice_batch_free(receive(r.s, NULL, 1)); // opens every desk
     call_init(&first);
     call_init(&second);
-    later_receive(r.s, "tasks", &ask, &first.later);
-    later_receive(r.s, "tasks", &ask, &second.later);
+    async_receive(r.s, "tasks", &ask, &first.async);
+    async_receive(r.s, "tasks", &ask, &second.async);
     call_wait(&first);
     assert_int_equal(first.code, SLUICE_OK);
     assert_int_equal(first.batch->len, 0);
@@ -387,9 +387,9 @@ static void one_that_was_cancelled_leaves_the_id_to_the_next(void **state)
         struct sluice_receive ask = ask_of(&id, 1, DEADLINE_MS);
         for (int n = 0; n < 3; n++) {
             call_init(&calls[n]);
-            later_receive(r.s, "tasks", &ask, &calls[n].later);
+            async_receive(r.s, "tasks", &ask, &calls[n].async);
             if (n == (int)i % 3) send_some(r.s, 1);
-            if (n < 2 && !later_cancel(r.s, &calls[n].later)) call_wait(&calls[n]);
+            if (n < 2 && !async_cancel(r.s, &calls[n].async)) call_wait(&calls[n]);
         }
         call_wait(&calls[2]);
         assert_int_equal(calls[2].batch->len, 1);
@@ -414,13 +414,13 @@ static void is_reused(enum sluice_code code, const struct sluice_error *error)
 }
 
 // Both ways of a settling call.
-static void settle_twice(struct sluice *s, const struct later_settle *good,
-                         const struct later_settle *bad, size_t len)
+static void settle_twice(struct sluice *s, const struct async_settle *good,
+                         const struct async_settle *bad, size_t len)
 {
     struct call c;
     for (int n = 0; n < 2; n++) {
         call_init(&c);
-        later_settle(s, "tasks", n == 0 ? good : bad, &c.later);
+        async_settle(s, "tasks", n == 0 ? good : bad, &c.async);
         call_wait(&c);
         if (n == 0) assert_int_equal(c.code, SLUICE_OK);
         if (n == 1) is_reused(c.code, &c.error);
@@ -438,29 +438,29 @@ static void an_id_of_other_locks_is_refused(void **state)
     (void)state;
     struct rig r;
     rig_open(&r, "1");
-    for (int kind = LATER_ACK; kind <= LATER_RENEW; kind++) {
+    for (int kind = ASYNC_ACK; kind <= ASYNC_RENEW; kind++) {
         send_some(r.s, 3);
         struct sluice_batch *b = receive(r.s, NULL, 3);
         assert_int_equal(b->len, 3);
         const char *tokens[] = {b->messages[0].token, b->messages[1].token, b->messages[2].token};
         struct sluice_request id = id_of(100 + (unsigned)kind);
-        struct later_settle good = {
-            .kind = (enum later_outcome)kind, .tokens = tokens, .len = 1, .request = &id};
-        struct later_settle more = good, other = good;
+        struct async_settle good = {
+            .kind = (enum async_outcome)kind, .tokens = tokens, .len = 1, .request = &id};
+        struct async_settle more = good, other = good;
         more.tokens = tokens;
         more.len = 2;
-        other.kind = kind == LATER_ACK ? LATER_FAIL : LATER_ACK;
+        other.kind = kind == ASYNC_ACK ? ASYNC_FAIL : ASYNC_ACK;
         settle_twice(r.s, &good, &more, 2);
         struct call c;
         call_init(&c);
-        later_settle(r.s, "tasks", &other, &c.later);
+        async_settle(r.s, "tasks", &other, &c.async);
         call_wait(&c);
         is_reused(c.code, &c.error);
         call_done(&c);
         const char *rest[] = {tokens[1], tokens[2]};
         assert_int_equal(sluice_ack(r.s, "tasks", rest, 2, NULL, NULL), SLUICE_OK);
-        if (kind == LATER_RENEW) (void)sluice_ack(r.s, "tasks", tokens, 1, NULL, NULL);
-        if (kind == LATER_RELEASE) {
+        if (kind == ASYNC_RENEW) (void)sluice_ack(r.s, "tasks", tokens, 1, NULL, NULL);
+        if (kind == ASYNC_RELEASE) {
             struct sluice_batch *back = receive(r.s, NULL, 1);
             const char *token = back->messages[0].token;
             assert_int_equal(sluice_ack(r.s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);
@@ -485,7 +485,7 @@ static void an_id_of_other_messages_is_refused(void **state)
     is_reused(sluice_send(r.s, "tasks", two, 2, &id, sent, &error), &error);
     assert_int_equal(sent[0].code, SLUICE_INVALID);
     call_init(&c);
-    later_send(r.s, "tasks", two, 2, &id, &c.later);
+    async_send(r.s, "tasks", two, 2, &id, &c.async);
     call_wait(&c);
     is_reused(c.code, &c.error);
     call_done(&c);
@@ -514,7 +514,7 @@ static void an_id_of_a_larger_receive_is_refused(void **state)
         is_reused(sluice_receive(r.s, "tasks", &ask, &b, &error), &error);
         struct call c;
         call_init(&c);
-        later_receive(r.s, "tasks", &ask, &c.later);
+        async_receive(r.s, "tasks", &ask, &c.async);
         call_wait(&c);
         is_reused(c.code, &c.error);
         call_done(&c);

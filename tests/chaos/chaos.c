@@ -54,8 +54,8 @@ struct chaos {
     int64_t node_ends_at;
     uint64_t node_kills;
     struct sluice *direct; // the store, beside the node
-    char slate_path[PATH_LEN + 16];
-    struct slate *slate;
+    char shared_record_path[PATH_LEN + 16];
+    struct shared_record *shared;
     struct sluice *handle;
     struct recorder recorders[LANES];
     struct chance chance;
@@ -94,8 +94,9 @@ static bool spawn(struct chaos *c, uint32_t at)
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
-        (void)execl("/proc/self/exe", "chaos", "--as-process", c->place, "--slate", c->slate_path,
-                    "--seed", seed, "--workers", workers, "--timeout", timeout, (char *)NULL);
+        (void)execl("/proc/self/exe", "chaos", "--as-process", c->place, "--slate",
+                    c->shared_record_path, "--seed", seed, "--workers", workers, "--timeout",
+                    timeout, (char *)NULL);
         _exit(127);
     }
     c->children[at] = pid;
@@ -116,7 +117,8 @@ static void restart_server(struct chaos *c)
 {
     bool ok = server_kill(c->server);
     nap_ms((int64_t)chance_under(&c->chance, PAUSE_MS));
-    if (!ok || !server_start(c->server)) slate_fault(c->slate, "the server was not restarted");
+    if (!ok || !server_start(c->server))
+        shared_record_fault(c->shared, "the server was not restarted");
 }
 
 // Its clients have requests under way, some done and not answered.
@@ -124,7 +126,7 @@ static void restart_node(struct chaos *c)
 {
     c->node_kills++;
     node_process_kill(&c->node);
-    if (!node_process_start(&c->node)) slate_fault(c->slate, "%s", c->node.problem);
+    if (!node_process_start(&c->node)) shared_record_fault(c->shared, "%s", c->node.problem);
     c->node_ends_at = now_ms() + NODE_LIFE_MS;
 }
 
@@ -162,12 +164,12 @@ static void disturb(struct chaos *c)
 // More than enough was processed, and something was delivered once more.
 static bool something_happened(const struct chaos *c)
 {
-    uint64_t tried = atomic_load(&c->slate->next);
+    uint64_t tried = atomic_load(&c->shared->next);
     uint64_t acked = 0;
     bool again = false;
-    for (uint64_t i = 0; i < tried && i < SLATE_ROWS_MAX; i++) {
-        acked += atomic_load(&c->slate->rows[i].acked) > 0;
-        again = again || atomic_load(&c->slate->rows[i].received) > 1;
+    for (uint64_t i = 0; i < tried && i < SHARED_RECORD_ROWS_MAX; i++) {
+        acked += atomic_load(&c->shared->rows[i].acked) > 0;
+        again = again || atomic_load(&c->shared->rows[i].received) > 1;
     }
     return again && acked > ENOUGH;
 }
@@ -179,21 +181,21 @@ static void run(struct chaos *c)
         (void)spawn(c, i);
     if (c->faults) server_trouble(c->server);
     while ((now_ms() < end || (now_ms() < end + EXTRA_MS && !something_happened(c))) &&
-           atomic_load(&c->slate->faults) == 0) {
+           atomic_load(&c->shared->faults) == 0) {
         pass_ms(c, 50 + (int64_t)chance_under(&c->chance, 300));
         disturb(c);
     }
     if (c->server) server_calm(c->server);
-    atomic_store(&c->slate->phase, PHASE_DRAIN);
+    atomic_store(&c->shared->phase, PHASE_DRAIN);
 }
 
 static void stop(struct chaos *c)
 {
-    atomic_store(&c->slate->phase, PHASE_STOP);
+    atomic_store(&c->shared->phase, PHASE_STOP);
     for (uint32_t i = 0; i < c->processes; i++) {
         if (c->children[i] <= 0) continue;
         int status = reap(c, i);
-        if (status != 0) slate_fault(c->slate, "a process ended with status %d", status);
+        if (status != 0) shared_record_fault(c->shared, "a process ended with status %d", status);
     }
 }
 
@@ -203,11 +205,11 @@ static bool find_place(struct chaos *c, const char *base)
 {
     (void)snprintf(c->dir, sizeof c->dir, "%s/sluice-chaos-XXXXXX", base);
     if (!mkdtemp(c->dir)) return false;
-    (void)snprintf(c->slate_path, sizeof c->slate_path, "%s/slate", c->dir);
+    (void)snprintf(c->shared_record_path, sizeof c->shared_record_path, "%s/slate", c->dir);
     (void)snprintf(c->store, sizeof c->store, "%s/store", c->dir);
     c->place = c->store;
-    c->slate = slate_open(c->slate_path, true);
-    if (!c->slate || !c->bucket) return c->slate != NULL;
+    c->shared = shared_record_open(c->shared_record_path, true);
+    if (!c->shared || !c->bucket) return c->shared != NULL;
     const char *url = getenv("SLUICE_TEST_S3");
     c->server = server_new(c->seed);
     (void)snprintf(c->store, sizeof c->store, "%s%s", url ? url : "", strrchr(c->dir, '/'));
@@ -274,7 +276,7 @@ static bool drain(struct chaos *c)
 {
     char why[400] = "";
     int64_t end = now_ms() + DRAIN_MS;
-    while (atomic_load(&c->slate->faults) == 0) {
+    while (atomic_load(&c->shared->faults) == 0) {
         if (is_empty(c->handle, why, sizeof why)) return true;
         if (now_ms() > end) break;
         nap_ms(20);
@@ -285,17 +287,17 @@ static bool drain(struct chaos *c)
 
 // ---- the verdict
 
-static void note_dead(struct slate *slate, const struct sluice_message *m)
+static void note_dead(struct shared_record *shared, const struct sluice_message *m)
 {
     uint64_t number = UINT64_MAX;
     if (m->body_len >= sizeof number) memcpy(&number, m->body, sizeof number);
     const char *id = "";
     for (size_t i = 0; i < m->headers_len; i++)
         if (strcmp(m->headers[i].name, "sluice-dead-id") == 0) id = m->headers[i].value;
-    if (number >= atomic_load(&slate->next) || slate->rows[number].lane != LANE_HYBRID)
-        slate_fault(slate, "dead letter %s has a body nobody sent", m->id);
+    if (number >= atomic_load(&shared->next) || shared->rows[number].lane != LANE_HYBRID)
+        shared_record_fault(shared, "dead letter %s has a body nobody sent", m->id);
     else
-        slate_id(slate, number, id);
+        shared_record_id(shared, number, id);
 }
 
 // A message may die without anybody having seen it: three answers that gave it away were lost, and
@@ -307,10 +309,10 @@ static void read_dead_letters(struct chaos *c)
         struct sluice_batch *b = NULL;
         struct sluice_error e = {.message = ""};
         enum sluice_code code = sluice_receive(c->handle, DEAD_QUEUE, &r, &b, &e);
-        if (code) slate_fault(c->slate, "receive of dead letters answers %s", e.message);
+        if (code) shared_record_fault(c->shared, "receive of dead letters answers %s", e.message);
         len = b ? b->len : 0;
         for (size_t i = 0; i < len; i++)
-            note_dead(c->slate, &b->messages[i]);
+            note_dead(c->shared, &b->messages[i]);
         sluice_batch_free(b);
     }
 }
@@ -331,23 +333,23 @@ static void report_count(struct chaos *c, const char *name, uint64_t count, cons
 }
 
 // What the workers saw: rows that were answered, and how often a message came.
-static void describe(const struct chaos *c, const struct verdict *v)
+static void describe(const struct chaos *c, const struct findings *v)
 {
-    uint64_t tried = atomic_load(&c->slate->next);
+    uint64_t tried = atomic_load(&c->shared->next);
     uint64_t sent = 0;
     uint64_t duplicates = 0;
-    for (uint64_t i = 0; i < tried && i < SLATE_ROWS_MAX; i++) {
-        sent += atomic_load(&c->slate->rows[i].sent);
-        duplicates += atomic_load(&c->slate->rows[i].received) > 1;
+    for (uint64_t i = 0; i < tried && i < SHARED_RECORD_ROWS_MAX; i++) {
+        sent += atomic_load(&c->shared->rows[i].sent);
+        duplicates += atomic_load(&c->shared->rows[i].received) > 1;
     }
     printf("# %" PRIu64 " sends answered, %" PRIu64 " enqueued, %" PRIu64 " processed, %" PRIu64
            " dead-lettered, %" PRIu64 " claims (%" PRIu64 " again, %" PRIu64 " locks expired)\n",
            sent, v->enqueued, v->processed, v->dead, v->claims, v->again, v->expired);
     printf("# %" PRIu64 " messages were delivered more than once (at least once is the promise), "
            "%" PRIu64 " late words refused, %" PRIu64 " answers asked for again\n",
-           duplicates, atomic_load(&c->slate->refused), atomic_load(&c->slate->unknown));
+           duplicates, atomic_load(&c->shared->refused), atomic_load(&c->shared->unknown));
     printf("# %" PRIu64 " sends given up without an answer, %" PRIu64 " answered as not done\n",
-           atomic_load(&c->slate->given_up), atomic_load(&c->slate->denied));
+           atomic_load(&c->shared->given_up), atomic_load(&c->shared->denied));
     printf("# %" PRIu64 " kills, %" PRIu64 " pauses, %" PRIu64 " processes, %" PRIu64 " events\n",
            c->kills, c->pauses, c->started, v->events);
     if (c->node.program) printf("# the node was killed %" PRIu64 " times\n", c->node_kills);
@@ -355,10 +357,10 @@ static void describe(const struct chaos *c, const struct verdict *v)
 
 static uint64_t came_all_the_same(const struct chaos *c)
 {
-    uint64_t tried = atomic_load(&c->slate->next);
+    uint64_t tried = atomic_load(&c->shared->next);
     uint64_t count = 0;
-    for (uint64_t i = 0; i < tried && i < SLATE_ROWS_MAX; i++) {
-        const struct row *row = &c->slate->rows[i];
+    for (uint64_t i = 0; i < tried && i < SHARED_RECORD_ROWS_MAX; i++) {
+        const struct row *row = &c->shared->rows[i];
         count += atomic_load(&row->refused) && atomic_load(&row->received) > 0;
     }
     return count;
@@ -375,22 +377,22 @@ static void describe_server(const struct chaos *c)
     server_describe(c->server, commits);
 }
 
-static void judge(struct chaos *c, bool drained)
+static void decide(struct chaos *c, bool drained)
 {
-    struct verdict v = {0};
+    struct findings v = {0};
     bool read = true;
     const char *problem = "";
     for (int lane = 0; lane < LANES && read; lane++) {
         struct recorder *r = &c->recorders[lane];
         recorder_finish(r);
         if (c->direct) r->store = c->direct; // what the node told is what the store has
-        read = !*r->problem && history_judge(r, c->slate, &v) && recorder_agrees(r);
+        read = !*r->problem && history_check(r, c->shared, &v) && recorder_agrees(r);
         problem = r->problem;
     }
     describe(c, &v);
     if (c->server) describe_server(c);
-    report(c, "every call answers as it should", atomic_load(&c->slate->faults) == 0,
-           c->slate->fault);
+    report(c, "every call answers as it should", atomic_load(&c->shared->faults) == 0,
+           c->shared->fault);
     report(c, "every reader hears the same events", read, problem);
     report(c, "everything ends after the faults", drained, "");
     report_count(c, "nothing that was sent is lost", v.lost, v.first[5]);
@@ -428,7 +430,7 @@ static int chaos(struct chaos *c, const char *base)
         bool drained = drain(c);
         stop(c);
         read_dead_letters(c);
-        judge(c, drained);
+        decide(c, drained);
     }
     for (int lane = 0; lane < LANES; lane++) {
         recorder_finish(&c->recorders[lane]);
@@ -459,7 +461,7 @@ int main(int argc, char **argv)
     static struct chaos c = {.seconds = 10, .processes = 8, .workers = 25};
     const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : "/var/tmp";
     const char *store = NULL;
-    const char *slate = NULL;
+    const char *shared = NULL;
     c.seed = (uint64_t)time(NULL);
     for (int o; (o = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (o == 's') c.seconds = (uint32_t)atoi(optarg);
@@ -474,13 +476,13 @@ int main(int argc, char **argv)
         if (o == 'n') c.node.program = optarg;
         if (o == 't') c.bucket = c.restarts = true;
         if (o == 'a') store = optarg;
-        if (o == 'l') slate = optarg;
+        if (o == 'l') shared = optarg;
         if (o == '?') return 2;
     }
     if (c.processes < 1 || c.processes > PROCESSES_MAX) return 2;
     if (store)
         return worker_process(&(struct worker_settings){.store = store,
-                                                        .slate = slate,
+                                                        .shared = shared,
                                                         .seed = c.seed,
                                                         .workers = c.workers,
                                                         .timeout_ms = c.timeout_ms});

@@ -173,7 +173,7 @@ static void tell(struct crowd *c, const struct fault_proxy *proxy, uint64_t puts
            proxy_requests(proxy, NULL));
 }
 
-static void judge(struct crowd *c, const struct sluice_stats *stats)
+static void decide(struct crowd *c, const struct sluice_stats *stats)
 {
     uint32_t lost = 0, doubled = 0;
     uint32_t n = c->processes * c->cycles;
@@ -203,7 +203,7 @@ static void run(struct crowd *c, struct sluice *s, const struct fault_proxy *pro
            c->table->fault);
     struct sluice_stats stats = {0};
     (void)sluice_stats(s, QUEUE, &stats, NULL);
-    judge(c, &stats);
+    decide(c, &stats);
     tell(c, proxy, puts, &stats, took);
 }
 

@@ -23,9 +23,9 @@ struct line { // a message's way through the stream
 };
 
 struct history {
-    const struct slate *slate;
+    const struct shared_record *shared;
     enum lane lane;
-    struct verdict *v;
+    struct findings *v;
     struct line *lines;
     uint32_t lines_len;
     uint32_t *slots; // id -> line, open addressing
@@ -36,7 +36,7 @@ struct history {
     uint64_t position;
 };
 
-enum kind { TWO_HOLDERS, TWO_ENDS, DISORDER, STRANGER, TWICE, LOST };
+enum kind { TWO_HOLDERS, TWO_ENDS, DISORDER, IMPOSTER, TWICE, LOST };
 
 static void blame(struct history *h, enum kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -73,7 +73,7 @@ static struct line *find(struct history *h, const char *id)
 static void enter(struct history *h, uint32_t number)
 {
     uint32_t mask = h->slots_len - 1;
-    const char *id = h->slate->rows[number].id;
+    const char *id = h->shared->rows[number].id;
     uint32_t at = (uint32_t)hash_of(id) & mask;
     while (h->slots[at] != NONE)
         at = (at + 1) & mask;
@@ -83,8 +83,8 @@ static void enter(struct history *h, uint32_t number)
 
 static bool history_init(struct history *h)
 {
-    uint64_t tried = atomic_load(&h->slate->next);
-    if (tried > SLATE_ROWS_MAX) tried = SLATE_ROWS_MAX;
+    uint64_t tried = atomic_load(&h->shared->next);
+    if (tried > SHARED_RECORD_ROWS_MAX) tried = SHARED_RECORD_ROWS_MAX;
     for (h->slots_len = 1024; h->slots_len < tried * 2; h->slots_len *= 2)
         continue;
     h->lines = calloc(tried + 1, sizeof *h->lines);
@@ -94,7 +94,7 @@ static bool history_init(struct history *h)
     for (uint32_t group = 0; group < GROUPS; group++)
         h->last[group] = h->open[group] = NONE;
     for (uint32_t i = 0; i < tried; i++)
-        if (h->slate->rows[i].lane == h->lane && atomic_load(&h->slate->rows[i].has_id) == 2)
+        if (h->shared->rows[i].lane == h->lane && atomic_load(&h->shared->rows[i].has_id) == 2)
             enter(h, i);
     return true;
 }
@@ -109,7 +109,7 @@ static void history_done(struct history *h)
 
 static uint32_t group_of(const struct history *h, const struct line *l)
 {
-    return h->slate->rows[l->number].group;
+    return h->shared->rows[l->number].group;
 }
 
 static void on_enqueued(struct history *h, struct line *l)
@@ -171,7 +171,7 @@ static void on_record(struct history *h, const struct record *e)
     if (!*e->message || e->what == OTHER) return;
     struct line *l = find(h, e->message);
     if (!l) {
-        blame(h, STRANGER, "%s, which nobody sent", e->message);
+        blame(h, IMPOSTER, "%s, which nobody sent", e->message);
         return;
     }
     if (e->what == ENQUEUED) on_enqueued(h, l);
@@ -181,11 +181,11 @@ static void on_record(struct history *h, const struct record *e)
     h->v->expired += e->what == EXPIRED;
 }
 
-static void judge_ends(struct history *h)
+static void check_ends(struct history *h)
 {
     for (uint32_t i = 0; i < h->lines_len; i++) {
         const struct line *l = &h->lines[i];
-        const struct row *row = &h->slate->rows[l->number];
+        const struct row *row = &h->shared->rows[l->number];
         if (atomic_load(&row->sent) && !l->enqueued)
             blame(h, LOST, "%s was sent and is not in the journal", l->id);
         else if (!l->ended)
@@ -193,13 +193,13 @@ static void judge_ends(struct history *h)
     }
 }
 
-bool history_judge(const struct recorder *r, const struct slate *slate, struct verdict *v)
+bool history_check(const struct recorder *r, const struct shared_record *shared, struct findings *v)
 {
-    struct history h = {.slate = slate, .lane = r->lane, .v = v};
+    struct history h = {.shared = shared, .lane = r->lane, .v = v};
     bool ok = history_init(&h);
     for (size_t i = 0; ok && i < r->len; i++)
         on_record(&h, &r->rows[i]);
-    if (ok) judge_ends(&h);
+    if (ok) check_ends(&h);
     history_done(&h);
     return ok;
 }

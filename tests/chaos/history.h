@@ -6,7 +6,7 @@
 #include "record.h"
 
 // What must not be, counted; the first case of each kind is described.
-struct verdict {
+struct findings {
     uint64_t two_holders; // claimed while it was held
     uint64_t two_ends;    // a second terminal outcome, or a claim after it
     uint64_t disorder;    // strict: delivered before an earlier one of its group had ended
@@ -25,4 +25,5 @@ struct verdict {
 };
 
 // Adds what a recorder heard of its queue. False: no memory.
-bool history_judge(const struct recorder *r, const struct slate *slate, struct verdict *v);
+bool history_check(const struct recorder *r, const struct shared_record *shared,
+                   struct findings *v);

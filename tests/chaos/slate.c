@@ -11,18 +11,18 @@
 
 const char *const lane_names[LANES] = {"plain", "strict", "hybrid"};
 
-struct slate *slate_open(const char *path, bool create)
+struct shared_record *shared_record_open(const char *path, bool create)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
     if (fd < 0) return NULL;
     void *page = MAP_FAILED;
-    if (!create || ftruncate(fd, sizeof(struct slate)) == 0)
-        page = mmap(NULL, sizeof(struct slate), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (!create || ftruncate(fd, sizeof(struct shared_record)) == 0)
+        page = mmap(NULL, sizeof(struct shared_record), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)close(fd);
     return page == MAP_FAILED ? NULL : page;
 }
 
-void slate_fault(struct slate *s, const char *format, ...)
+void shared_record_fault(struct shared_record *s, const char *format, ...)
 {
     if (atomic_fetch_add(&s->faults, 1) > 0) return;
     va_list list;
@@ -31,7 +31,7 @@ void slate_fault(struct slate *s, const char *format, ...)
     va_end(list);
 }
 
-void slate_id(struct slate *s, uint64_t number, const char *id)
+void shared_record_id(struct shared_record *s, uint64_t number, const char *id)
 {
     struct row *row = &s->rows[number];
     uint8_t none = 0;
@@ -39,7 +39,8 @@ void slate_id(struct slate *s, uint64_t number, const char *id)
         (void)snprintf(row->id, sizeof row->id, "%s", id);
         atomic_store(&row->has_id, 2);
     } else if (atomic_load(&row->has_id) == 2 && strcmp(row->id, id) != 0) {
-        slate_fault(s, "message %llu is %s and %s", (unsigned long long)number, row->id, id);
+        shared_record_fault(s, "message %llu is %s and %s", (unsigned long long)number, row->id,
+                            id);
     }
 }
 

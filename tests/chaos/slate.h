@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SLATE_ROWS_MAX 2000000u
-#define GROUPS         16u
+#define SHARED_RECORD_ROWS_MAX 2000000u
+#define GROUPS                 16u
 
 enum lane { LANE_PLAIN, LANE_STRICT, LANE_HYBRID, LANES };
 extern const char *const lane_names[LANES]; // the queues
@@ -36,7 +36,7 @@ struct row {
     char id[SLUICE_ID_MAX];
 };
 
-struct slate {
+struct shared_record {
     _Atomic int phase;
     _Atomic uint64_t next;      // number of the next message
     _Atomic uint64_t ended;     // acked or failed for good, roughly: keeps the backlog short
@@ -47,13 +47,14 @@ struct slate {
     _Atomic uint64_t unknown;   // answers that had to be asked for again
     _Atomic uint64_t faults;    // things that must not happen; the first is described
     char fault[256];
-    struct row rows[SLATE_ROWS_MAX];
+    struct row rows[SHARED_RECORD_ROWS_MAX];
 };
 
-struct slate *slate_open(const char *path, bool create); // NULL: errno says why
-void slate_fault(struct slate *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct shared_record *shared_record_open(const char *path, bool create); // NULL: errno says why
+void shared_record_fault(struct shared_record *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 // Remembers the message's id; a fault when it has another one already.
-void slate_id(struct slate *s, uint64_t number, const char *id);
+void shared_record_id(struct shared_record *s, uint64_t number, const char *id);
 
 struct chance {
     uint64_t state;

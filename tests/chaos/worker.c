@@ -26,7 +26,7 @@
 
 struct process {
     struct sluice *store;
-    struct slate *slate;
+    struct shared_record *shared;
 };
 
 struct actor {
@@ -48,7 +48,7 @@ static void nap_ms(uint64_t ms)
 static bool undecided(struct process *p, enum sluice_code code)
 {
     if (code != SLUICE_UNKNOWN && code != SLUICE_UNAVAILABLE) return false;
-    atomic_fetch_add(&p->slate->unknown, 1);
+    atomic_fetch_add(&p->shared->unknown, 1);
     nap_ms(5);
     return true;
 }
@@ -56,12 +56,13 @@ static bool undecided(struct process *p, enum sluice_code code)
 static void complain(struct process *p, const char *what, enum sluice_code code,
                      const struct sluice_error *error)
 {
-    slate_fault(p->slate, "%s answers %s: %s", what, sluice_code_name(code), error->message);
+    shared_record_fault(p->shared, "%s answers %s: %s", what, sluice_code_name(code),
+                        error->message);
 }
 
 // ---- sending
 
-struct parcel {
+struct chaos_batch {
     uint64_t first; // number
     size_t len;
     char bodies[SEND_MAX][BODY_MAX];
@@ -70,16 +71,16 @@ struct parcel {
     struct sluice_sent sent[SEND_MAX];
 };
 
-static bool pack(struct actor *a, struct parcel *p)
+static bool pack(struct actor *a, struct chaos_batch *p)
 {
-    struct slate *slate = a->process->slate;
+    struct shared_record *shared = a->process->shared;
     enum lane lane = (enum lane)chance_under(&a->chance, LANES);
     p->len = 1 + chance_under(&a->chance, SEND_MAX);
-    p->first = atomic_fetch_add(&slate->next, p->len);
-    if (p->first + p->len > SLATE_ROWS_MAX) return false;
+    p->first = atomic_fetch_add(&shared->next, p->len);
+    if (p->first + p->len > SHARED_RECORD_ROWS_MAX) return false;
     for (size_t i = 0; i < p->len; i++) {
         uint64_t number = p->first + i;
-        struct row *row = &slate->rows[number];
+        struct row *row = &shared->rows[number];
         row->lane = (uint8_t)lane;
         row->group = (uint8_t)(number % GROUPS);
         memcpy(p->bodies[i], &number, sizeof number);
@@ -95,22 +96,22 @@ static bool pack(struct actor *a, struct parcel *p)
 
 // Not asked for again. What was never in doubt is not there, and never will be; the rest may be
 // either.
-static bool leave(struct slate *slate, const struct parcel *p, bool unknown)
+static bool leave(struct shared_record *shared, const struct chaos_batch *p, bool unknown)
 {
-    atomic_fetch_add(unknown ? &slate->given_up : &slate->denied, 1);
+    atomic_fetch_add(unknown ? &shared->given_up : &shared->denied, 1);
     for (size_t i = 0; i < p->len && !unknown; i++)
-        atomic_store(&slate->rows[p->first + i].refused, 1);
-    atomic_fetch_add(&slate->ended, p->len);
+        atomic_store(&shared->rows[p->first + i].refused, 1);
+    atomic_fetch_add(&shared->ended, p->len);
     return true;
 }
 
-static bool post(struct actor *a, struct parcel *p)
+static bool post(struct actor *a, struct chaos_batch *p)
 {
-    struct slate *slate = a->process->slate;
+    struct shared_record *shared = a->process->shared;
     struct sluice_request request;
     for (size_t i = 0; i < sizeof request.bytes; i++)
         request.bytes[i] = (uint8_t)chance_next(&a->chance);
-    const char *queue = lane_names[slate->rows[p->first].lane];
+    const char *queue = lane_names[shared->rows[p->first].lane];
     struct sluice_error error;
     enum sluice_code code;
     bool unknown = false;
@@ -118,15 +119,15 @@ static bool post(struct actor *a, struct parcel *p)
         code = sluice_send(a->process->store, queue, p->sends, p->len, &request, p->sent, &error);
         if (!undecided(a->process, code)) break;
         unknown = unknown || code == SLUICE_UNKNOWN;
-        if (chance_percent(&a->chance, GIVE_UP_PERCENT)) return leave(slate, p, unknown);
+        if (chance_percent(&a->chance, GIVE_UP_PERCENT)) return leave(shared, p, unknown);
     }
     if (code != SLUICE_OK) {
         complain(a->process, "send", code, &error);
         return false;
     }
     for (size_t i = 0; i < p->len; i++) {
-        slate_id(slate, p->first + i, p->sent[i].id);
-        atomic_store(&slate->rows[p->first + i].sent, 1);
+        shared_record_id(shared, p->first + i, p->sent[i].id);
+        atomic_store(&shared->rows[p->first + i].sent, 1);
     }
     return true;
 }
@@ -134,11 +135,11 @@ static bool post(struct actor *a, struct parcel *p)
 static void *sender_main(void *ctx)
 {
     struct actor *a = ctx;
-    struct slate *slate = a->process->slate;
-    struct parcel *p = calloc(1, sizeof *p);
-    while (p && atomic_load(&slate->phase) == PHASE_RUN) {
-        uint64_t next = atomic_load(&slate->next);
-        uint64_t ended = atomic_load(&slate->ended);
+    struct shared_record *shared = a->process->shared;
+    struct chaos_batch *p = calloc(1, sizeof *p);
+    while (p && atomic_load(&shared->phase) == PHASE_RUN) {
+        uint64_t next = atomic_load(&shared->next);
+        uint64_t ended = atomic_load(&shared->ended);
         if (next > ended + BACKLOG_MAX) {
             nap_ms(5);
             continue;
@@ -160,29 +161,30 @@ static uint64_t number_of(const struct sluice_message *m)
 
 static bool note_received(struct actor *a, const struct sluice_message *m)
 {
-    struct slate *slate = a->process->slate;
+    struct shared_record *shared = a->process->shared;
     uint64_t number = number_of(m);
-    if (number >= atomic_load(&slate->next) || slate->rows[number].lane != a->lane) {
-        slate_fault(slate, "%s has a body nobody sent", m->id);
+    if (number >= atomic_load(&shared->next) || shared->rows[number].lane != a->lane) {
+        shared_record_fault(shared, "%s has a body nobody sent", m->id);
         return false;
     }
-    struct row *row = &slate->rows[number];
-    slate_id(slate, number, m->id);
+    struct row *row = &shared->rows[number];
+    shared_record_id(shared, number, m->id);
     // a lock that is older than the acked one may be looked at late; a younger one may not exist
     uint64_t acked = atomic_load(&row->acked_fence);
-    if (acked > 0 && m->fence > acked) slate_fault(slate, "%s was given after its ack", m->id);
+    if (acked > 0 && m->fence > acked)
+        shared_record_fault(shared, "%s was given after its ack", m->id);
     atomic_fetch_add(&row->received, 1);
     uint64_t had = atomic_load(&row->fence);
     while (had < m->fence && !atomic_compare_exchange_weak(&row->fence, &had, m->fence))
         continue;
-    if (had == m->fence) slate_fault(slate, "%s was given twice with one fence", m->id);
+    if (had == m->fence) shared_record_fault(shared, "%s was given twice with one fence", m->id);
     return true;
 }
 
 static void word(struct actor *a, const struct sluice_message *m)
 {
     struct process *p = a->process;
-    struct slate *slate = p->slate;
+    struct shared_record *shared = p->shared;
     const char *queue = lane_names[a->lane];
     const char *token = m->token;
     struct sluice_outcome outcome = {.code = SLUICE_OK};
@@ -200,7 +202,7 @@ static void word(struct actor *a, const struct sluice_message *m)
         asked_again = true;
     }
     if (code == SLUICE_FENCED || code == SLUICE_CONFLICT) {
-        if (!asked_again) atomic_fetch_add(&slate->refused, 1);
+        if (!asked_again) atomic_fetch_add(&shared->refused, 1);
         return;
     }
     if (code != SLUICE_OK) {
@@ -208,13 +210,15 @@ static void word(struct actor *a, const struct sluice_message *m)
         return;
     }
     bool dead = outcome.status && strcmp(outcome.status, "dead-lettered") == 0;
-    if (acks || dead) atomic_fetch_add(&slate->ended, 1);
+    if (acks || dead) atomic_fetch_add(&shared->ended, 1);
     if (!acks) return;
-    struct row *row = &slate->rows[number_of(m)];
+    struct row *row = &shared->rows[number_of(m)];
     atomic_store(&row->acked_fence, m->fence);
     // nothing is granted after an ack, so a younger lock was there before it
-    if (atomic_load(&row->fence) > m->fence) slate_fault(slate, "%s: an old token acked", m->id);
-    if (atomic_fetch_add(&row->acked, 1) > 0) slate_fault(slate, "%s was acked twice", m->id);
+    if (atomic_load(&row->fence) > m->fence)
+        shared_record_fault(shared, "%s: an old token acked", m->id);
+    if (atomic_fetch_add(&row->acked, 1) > 0)
+        shared_record_fault(shared, "%s was acked twice", m->id);
 }
 
 static void handle(struct actor *a, const struct sluice_batch *b)
@@ -223,9 +227,9 @@ static void handle(struct actor *a, const struct sluice_batch *b)
         const struct sluice_message *m = &b->messages[i];
         if (!note_received(a, m)) continue;
         if (chance_percent(&a->chance, 10)) nap_ms(chance_under(&a->chance, 5));
-        bool calm = atomic_load(&a->process->slate->phase) != PHASE_RUN;
+        bool calm = atomic_load(&a->process->shared->phase) != PHASE_RUN;
         if (!calm && chance_percent(&a->chance, ABANDON_PERCENT)) {
-            atomic_fetch_add(&a->process->slate->abandoned, 1);
+            atomic_fetch_add(&a->process->shared->abandoned, 1);
             continue;
         }
         if (chance_percent(&a->chance, 2)) {
@@ -241,7 +245,7 @@ static void *worker_main(void *ctx)
 {
     struct actor *a = ctx;
     struct process *p = a->process;
-    while (atomic_load(&p->slate->phase) != PHASE_STOP) {
+    while (atomic_load(&p->shared->phase) != PHASE_STOP) {
         struct sluice_receive r = {.worker = a->name,
                                    .max = 1 + (uint32_t)chance_under(&a->chance, RECEIVE_MAX),
                                    .wait_ms = WAIT_MS,
@@ -263,9 +267,9 @@ static void *worker_main(void *ctx)
 int worker_process(const struct worker_settings *settings)
 {
     static struct actor actors[WORKERS_MAX + 1];
-    struct process p = {.slate = slate_open(settings->slate, false)};
+    struct process p = {.shared = shared_record_open(settings->shared, false)};
     struct sluice_error error;
-    if (!p.slate || settings->workers > WORKERS_MAX) return 2;
+    if (!p.shared || settings->workers > WORKERS_MAX) return 2;
     const struct sluice_options options = {.timeout_ms = settings->timeout_ms};
     enum sluice_code code;
     do

@@ -7,7 +7,7 @@
 
 struct worker_settings {
     const char *store;
-    const char *slate;
+    const char *shared;
     uint64_t seed;
     uint32_t workers;
     int64_t timeout_ms; // of a call; 0: the library's

@@ -80,8 +80,8 @@ static void write_under_faults(struct ledger **ledgers, struct account *account)
         assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
 }
 
-static void judge(struct store *store, const struct ledger_options *options,
-                  const struct account *a, uint64_t seed)
+static void decide(struct store *store, const struct ledger_options *options,
+                   const struct account *a, uint64_t seed)
 {
     struct ledger *fresh;
     int64_t value = 0;
@@ -119,7 +119,7 @@ static void bad_day_on(struct store *inner, uint64_t seed)
     store_fault_set(store, &healthy);
     store_fault_flush(store); // what was on its way comes up last, after all handles are gone
     options.patience_ms = 0;
-    judge(store, &options, &account, seed);
+    decide(store, &options, &account, seed);
     store_free(store);
 }
 

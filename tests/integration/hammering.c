@@ -48,7 +48,7 @@ struct shared {
 #define MEMORY_MS         10000
 #define AGAIN_MS          3000
 #define PATIENCE_MS       1500
-#define JUDGE_PATIENCE_MS 30000
+#define CHECK_PATIENCE_MS 30000
 #define SEGMENT_BYTES     ((uint64_t)256 << 10)
 #define STEP_BYTES        ((uint64_t)64 << 10)
 #define COLLECT_MS        300
@@ -302,7 +302,7 @@ static void supervise(struct parent *p)
 
 // ---- the tally
 
-static void weigh(struct hammer_tally *to, const struct total *a, int64_t value)
+static void weigh(struct hammer_counts *to, const struct total *a, int64_t value)
 {
     uint64_t least = a->acknowledged;
     uint64_t most = least + a->unknown;
@@ -314,7 +314,7 @@ static void weigh(struct hammer_tally *to, const struct total *a, int64_t value)
     if (is > least && is <= most) to->unknown_landed += is - least;
 }
 
-static bool read_counters(const struct parent *p, struct ledger *l, struct hammer_tally *to)
+static bool read_counters(const struct parent *p, struct ledger *l, struct hammer_counts *to)
 {
     for (int i = -1; i < p->options->processes; i++) {
         char name[16];
@@ -333,15 +333,15 @@ static bool read_counters(const struct parent *p, struct ledger *l, struct hamme
 
 // Two handles that know nothing read all of it: one from the newest snapshot on while the other
 // has just read; both must come to the same state.
-static bool judge(const struct parent *p, struct hammer_tally *to)
+static bool decide(const struct parent *p, struct hammer_counts *to)
 {
     struct handle first, second;
-    if (!handle_open(&first, p->options->dir, JUDGE_PATIENCE_MS)) return false;
+    if (!handle_open(&first, p->options->dir, CHECK_PATIENCE_MS)) return false;
     bool ok = ledger_sync(first.ledger) == ERR_OK;
     if (!ok) (void)fprintf(stderr, "cannot read the journal to its end\n");
     to->entries = ledger_slot(first.ledger);
     ok = ok && read_counters(p, first.ledger, to);
-    if (ok && handle_open(&second, p->options->dir, JUDGE_PATIENCE_MS)) {
+    if (ok && handle_open(&second, p->options->dir, CHECK_PATIENCE_MS)) {
         ok = ledger_sync(first.ledger) == ERR_OK && ledger_sync(second.ledger) == ERR_OK;
         to->digests_equal = ledger_slot(first.ledger) == ledger_slot(second.ledger) &&
                             ledger_digest(first.ledger) == ledger_digest(second.ledger);
@@ -353,11 +353,11 @@ static bool judge(const struct parent *p, struct hammer_tally *to)
     return ok;
 }
 
-bool hammer_run(const struct hammer_options *o, struct hammer_tally *to)
+bool hammer_run(const struct hammer_options *o, struct hammer_counts *to)
 {
     CHECK(o->processes > 0 && o->processes <= HAMMER_PROCESSES_MAX);
     CHECK(o->threads > 0 && o->threads <= HAMMER_THREADS_MAX);
-    *to = (struct hammer_tally){0};
+    *to = (struct hammer_counts){0};
     struct parent p = {.options = o};
     rng_init(&p.rng, o->seed);
     p.shared =
@@ -374,12 +374,12 @@ bool hammer_run(const struct hammer_options *o, struct hammer_tally *to)
     to->killed = p.killed;
     to->collected = p.shared->collected;
     to->went_back = p.shared->went_back;
-    bool ok = !p.failed && judge(&p, to);
+    bool ok = !p.failed && decide(&p, to);
     (void)munmap(p.shared, sizeof *p.shared);
     return ok;
 }
 
-bool hammer_sound(const struct hammer_tally *t)
+bool hammer_sound(const struct hammer_counts *t)
 {
     return t->lost == 0 && t->doubled == 0 && t->went_back == 0 && t->digests_equal &&
            t->acknowledged > 0;

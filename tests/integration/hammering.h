@@ -19,7 +19,7 @@ struct hammer_options {
     uint64_t seed; // who is killed, and when
 };
 
-struct hammer_tally {
+struct hammer_counts {
     uint64_t acknowledged;
     uint64_t unknown;        // may or may not have been applied: in flight at a kill, mostly
     uint64_t unknown_landed; // ... and turned out to be
@@ -35,5 +35,5 @@ struct hammer_tally {
 
 // Forks: the caller must have one thread. False, with a sentence on standard error: it could not be
 // run to the end. A violation is in the tally (hammer_sound).
-bool hammer_run(const struct hammer_options *o, struct hammer_tally *to);
-bool hammer_sound(const struct hammer_tally *t);
+bool hammer_run(const struct hammer_options *o, struct hammer_counts *to);
+bool hammer_sound(const struct hammer_counts *t);

@@ -7,90 +7,90 @@
 static void ops_beyond_the_budget_wait_and_share_an_entry(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config c = config_plain(1);
     c.puts_per_second = 2;
-    struct hand h = shop_hire(&s, &c);
-    hand_commit(&h); // a second's worth is there from the beginning
-    hand_commit(&h);
-    uint64_t third = hand_ask(&h), fourth = hand_ask(&h);
-    hand_take_none(&h);
-    int64_t waited = hand_pass_until_woken(&h);
+    struct writer h = fixture_writer(&s, &c);
+    writer_commit(&h); // a second's worth is there from the beginning
+    writer_commit(&h);
+    uint64_t third = writer_ask(&h), fourth = writer_ask(&h);
+    writer_take_none(&h);
+    int64_t waited = writer_pass_until_woken(&h);
     assert_in_range(waited, 300, 500); // half a second for a put, less what the first two took
     uint64_t slot = journal_slot(h.journal);
-    hand_put(&h);
-    hand_heard(&h, third, ERR_OK);
-    hand_heard(&h, fourth, ERR_OK);
+    writer_put(&h);
+    writer_heard(&h, third, ERR_OK);
+    writer_heard(&h, fourth, ERR_OK);
     assert_int_equal(journal_slot(h.journal), slot + 1);
-    hand_pass(&h, 10000); // and no more than a second's worth is saved up
-    hand_commit(&h);
-    hand_commit(&h);
-    hand_ask(&h);
-    hand_take_none(&h);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_pass(&h, 10000); // and no more than a second's worth is saved up
+    writer_commit(&h);
+    writer_commit(&h);
+    writer_ask(&h);
+    writer_take_none(&h);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static void op_held_back_past_its_deadline_was_never_sent(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config c = config_plain(1);
     c.puts_per_second = 1;
-    struct hand h = shop_hire(&s, &c);
-    hand_commit(&h);
-    uint64_t ticket = hand_ask_until(&h, s.now + 100);
+    struct writer h = fixture_writer(&s, &c);
+    writer_commit(&h);
+    uint64_t ticket = writer_ask_until(&h, s.now + 100);
     assert_int_equal(journal_wake_at(h.journal), s.now + 100);
-    hand_pass_until_woken(&h);
-    hand_heard(&h, ticket, ERR_UNAVAILABLE);
-    hand_pass(&h, 5000);
-    hand_take_none(&h);
+    writer_pass_until_woken(&h);
+    writer_heard(&h, ticket, ERR_UNAVAILABLE);
+    writer_pass(&h, 5000);
+    writer_take_none(&h);
     assert_int_equal(journal_slot(h.journal), 1);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static void put_in_doubt_is_sent_again_only_with_credit(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config c = config_plain(1);
     c.puts_per_second = 1;
-    struct hand h = shop_hire(&s, &c);
-    hand_ask(&h);
+    struct writer h = fixture_writer(&s, &c);
+    writer_ask(&h);
     int64_t sent = s.now;
-    struct request q = hand_take_append(&h);
-    hand_answer(&h, &q, ERR_UNKNOWN);
-    hand_take_none(&h);
-    hand_pass_until_woken(&h);
+    struct request q = writer_take_append(&h);
+    writer_answer(&h, &q, ERR_UNKNOWN);
+    writer_take_none(&h);
+    writer_pass_until_woken(&h);
     assert_true(s.now - sent >= 1000);
-    hand_put(&h);
+    writer_put(&h);
     assert_int_equal(journal_slot(h.journal), 1);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static void snapshots_are_charged_but_never_wait(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config c = config_plain(1);
     c.puts_per_second = 1;
     c.rules.snapshot_every = 1;
-    struct hand h = shop_hire(&s, &c);
-    hand_commit(&h);
+    struct writer h = fixture_writer(&s, &c);
+    writer_commit(&h);
     struct request q;
-    assert_true(hand_take(&h, &q)); // though the only put of this second is spent
+    assert_true(writer_take(&h, &q)); // though the only put of this second is spent
     assert_int_equal(q.kind, REQUEST_PUT_NEW);
-    hand_ask(&h);
-    assert_true(hand_pass_until_woken(&h) > 1000); // the next entry pays for both
-    (void)hand_take_append(&h);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_ask(&h);
+    assert_true(writer_pass_until_woken(&h) > 1000); // the next entry pays for both
+    (void)writer_take_append(&h);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static bool always_idle(void *ctx, const struct op *op, int64_t now)
@@ -102,40 +102,40 @@ static bool always_idle(void *ctx, const struct op *op, int64_t now)
 static void what_needs_no_entry_does_not_wait_for_credit(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config c = config_plain(1);
     c.puts_per_second = 1;
-    struct hand h = {.shop = &s, .registers = registers_new(600000)};
+    struct writer h = {.fixture = &s, .registers = registers_new(600000)};
     struct fold fold = registers_fold(h.registers);
     fold.idle = always_idle;
     h.journal = journal_new(&c, &fold);
-    journal_start(h.journal, shop_moment(&s));
+    journal_start(h.journal, fixture_instant(&s));
     struct request q;
-    while (hand_take(&h, &q))
-        hand_answer(&h, &q, ERR_OK);
+    while (writer_take(&h, &q))
+        writer_answer(&h, &q, ERR_OK);
     journal_spend(h.journal, 1);
-    uint64_t ticket = hand_ask(&h);
-    hand_heard(&h, ticket, ERR_OK);
-    hand_take_none(&h);
-    hand_dismiss(&h);
-    shop_close(&s);
+    uint64_t ticket = writer_ask(&h);
+    writer_heard(&h, ticket, ERR_OK);
+    writer_take_none(&h);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static void puts_made_elsewhere_draw_from_the_budget_and_debts_are_forgiven(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config c = config_plain(1);
     c.puts_per_second = 10;
-    struct hand h = shop_hire(&s, &c);
+    struct writer h = fixture_writer(&s, &c);
     journal_spend(h.journal, 1000000);
-    hand_ask(&h);
-    assert_in_range(hand_pass_until_woken(&h), 1000, 1200);
-    (void)hand_take_append(&h);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_ask(&h);
+    assert_in_range(writer_pass_until_woken(&h), 1000, 1200);
+    (void)writer_take_append(&h);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 // ---- company
@@ -143,62 +143,62 @@ static void puts_made_elsewhere_draw_from_the_budget_and_debts_are_forgiven(void
 static void callers_answered_together_are_waited_for_a_moment(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
-    struct journal_config c = config_far(1);
-    struct hand h = shop_hire(&s, &c);
-    hand_commit(&h); // now it knows how long a put takes
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config c = config_high_latency(1);
+    struct writer h = fixture_writer(&s, &c);
+    writer_commit(&h); // now it knows how long a put takes
     journal_hold(h.journal);
-    hand_ask(&h);
-    hand_ask(&h);
-    journal_release(h.journal, shop_moment(&s));
-    hand_put(&h);
-    hand_ask(&h); // the first of the two is back
-    hand_take_none(&h);
-    hand_ask(&h);
-    (void)hand_take_append(&h); // and the other: no reason to wait any longer
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_ask(&h);
+    writer_ask(&h);
+    journal_release(h.journal, fixture_instant(&s));
+    writer_put(&h);
+    writer_ask(&h); // the first of the two is back
+    writer_take_none(&h);
+    writer_ask(&h);
+    (void)writer_take_append(&h); // and the other: no reason to wait any longer
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static void callers_who_stay_away_cost_a_fraction_of_a_put(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
-    struct journal_config c = config_far(1);
-    struct hand h = shop_hire(&s, &c);
-    hand_commit(&h);
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config c = config_high_latency(1);
+    struct writer h = fixture_writer(&s, &c);
+    writer_commit(&h);
     journal_hold(h.journal);
-    hand_ask(&h);
-    hand_ask(&h);
-    journal_release(h.journal, shop_moment(&s));
-    hand_put(&h);
-    hand_ask(&h);
-    hand_take_none(&h);
-    assert_in_range(hand_pass_until_woken(&h), 1, PUT_MS / 4);
-    (void)hand_take_append(&h);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_ask(&h);
+    writer_ask(&h);
+    journal_release(h.journal, fixture_instant(&s));
+    writer_put(&h);
+    writer_ask(&h);
+    writer_take_none(&h);
+    assert_in_range(writer_pass_until_woken(&h), 1, PUT_MS / 4);
+    (void)writer_take_append(&h);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static void nobody_is_waited_for_on_a_store_at_hand(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config c = config_plain(1);
-    struct hand h = shop_hire(&s, &c);
-    hand_commit(&h);
+    struct writer h = fixture_writer(&s, &c);
+    writer_commit(&h);
     journal_hold(h.journal);
-    hand_ask(&h);
-    hand_ask(&h);
-    journal_release(h.journal, shop_moment(&s));
-    hand_put(&h);
-    hand_ask(&h);
-    (void)hand_take_append(&h);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_ask(&h);
+    writer_ask(&h);
+    journal_release(h.journal, fixture_instant(&s));
+    writer_put(&h);
+    writer_ask(&h);
+    (void)writer_take_append(&h);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 // ---- a store that is away
@@ -206,35 +206,35 @@ static void nobody_is_waited_for_on_a_store_at_hand(void **state)
 static void what_is_in_doubt_is_sent_again_at_random_and_ever_more_rarely(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     int64_t longest = 0, shortest = INT64_MAX;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct journal_config c = config_plain(seed);
-        struct hand h = shop_hire(&s, &c);
-        hand_ask(&h);
+        struct writer h = fixture_writer(&s, &c);
+        writer_ask(&h);
         int64_t waited = 0;
         for (int i = 0; i < 12; i++) {
             struct request q;
             waited = 0;
-            while (!hand_take(&h, &q))
-                waited += hand_pass_until_woken(&h);
+            while (!writer_take(&h, &q))
+                waited += writer_pass_until_woken(&h);
             assert_int_equal(q.kind, REQUEST_APPEND);
-            hand_answer(&h, &q, ERR_UNKNOWN);
+            writer_answer(&h, &q, ERR_UNKNOWN);
             assert_true(waited <= c.retry_max_ms);
         }
         if (waited > longest) longest = waited;
         if (waited < shortest) shortest = waited;
         struct request q;
-        while (!hand_take(&h, &q))
-            hand_pass_until_woken(&h);
-        hand_answer(&h, &q, ERR_OK); // it is back
-        assert_true(journal_slot(h.journal) > 0 || hand_take(&h, &q));
-        hand_dismiss(&h);
+        while (!writer_take(&h, &q))
+            writer_pass_until_woken(&h);
+        writer_answer(&h, &q, ERR_OK); // it is back
+        assert_true(journal_slot(h.journal) > 0 || writer_take(&h, &q));
+        writer_dismiss(&h);
     }
     assert_true(longest > 1500); // spread over the whole width
     assert_true(shortest < 500);
-    shop_close(&s);
+    fixture_close(&s);
 }
 
 int main(void)

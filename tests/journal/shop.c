@@ -7,14 +7,14 @@
 
 #define START 1000000000
 
-struct interval shop_moment(const struct shop *s)
+struct interval fixture_instant(const struct fixture *s)
 {
     return (struct interval){s->now - s->blur, s->now + s->blur};
 }
 
-void shop_open(struct shop *s)
+void fixture_open(struct fixture *s)
 {
-    *s = (struct shop){.now = START};
+    *s = (struct fixture){.now = START};
     rng_init(&s->rng, 1);
     bucket_init(&s->bucket, &s->rng);
 }
@@ -31,91 +31,92 @@ struct journal_config config_plain(uint64_t seed)
     return c;
 }
 
-struct journal_config config_far(uint64_t seed)
+struct journal_config config_high_latency(uint64_t seed)
 {
     struct journal_config c = config_plain(seed);
-    c.far = true;
+    c.high_latency = true;
     return c;
 }
 
-void hand_answer(struct hand *h, const struct request *q, enum err instead)
+void writer_answer(struct writer *h, const struct request *q, enum err instead)
 {
     struct bucket_answer a;
     bucket_answer_init(&a);
-    struct response r = {.id = q->id, .err = instead, .time = shop_moment(h->shop)};
+    struct response r = {.id = q->id, .err = instead, .time = fixture_instant(h->fixture)};
     if (!instead) {
-        bucket_perform(&h->shop->bucket, q, h->shop->now, &a);
+        bucket_perform(&h->fixture->bucket, q, h->fixture->now, &a);
         r = a.response;
         r.id = q->id;
     }
-    journal_respond(h->journal, &r, shop_moment(h->shop));
+    journal_respond(h->journal, &r, fixture_instant(h->fixture));
     bucket_answer_done(&a);
 }
 
-bool hand_take(struct hand *h, struct request *q)
+bool writer_take(struct writer *h, struct request *q)
 {
     return journal_next_request(h->journal, q);
 }
 
-void hand_take_none(struct hand *h)
+void writer_take_none(struct writer *h)
 {
     struct request q;
-    assert_false(hand_take(h, &q));
+    assert_false(writer_take(h, &q));
 }
 
-struct request hand_take_append(struct hand *h)
+struct request writer_take_append(struct writer *h)
 {
     struct request q;
-    assert_true(hand_take(h, &q));
+    assert_true(writer_take(h, &q));
     assert_int_equal(q.kind, REQUEST_APPEND);
     return q;
 }
 
-void hand_expect_reads(struct hand *h, int count)
+void writer_expect_reads(struct writer *h, int count)
 {
     struct request q;
     for (int i = 0; i < count; i++) {
-        assert_true(hand_take(h, &q));
+        assert_true(writer_take(h, &q));
         assert_int_equal(q.kind, REQUEST_READ_LOG);
-        hand_answer(h, &q, ERR_OK);
+        writer_answer(h, &q, ERR_OK);
     }
 }
 
-struct hand shop_hire(struct shop *s, const struct journal_config *c)
+struct writer fixture_writer(struct fixture *s, const struct journal_config *c)
 {
-    struct hand h = {.shop = s, .registers = registers_new(600000)};
+    struct writer h = {.fixture = s, .registers = registers_new(600000)};
     struct fold fold = registers_fold(h.registers);
     h.journal = journal_new(c, &fold);
-    journal_start(h.journal, shop_moment(s));
+    journal_start(h.journal, fixture_instant(s));
     struct request q;
-    while (hand_take(&h, &q))
-        hand_answer(&h, &q, ERR_OK);
+    while (writer_take(&h, &q))
+        writer_answer(&h, &q, ERR_OK);
     return h;
 }
 
-void hand_dismiss(struct hand *h)
+void writer_dismiss(struct writer *h)
 {
     journal_free(h->journal);
     registers_free(h->registers);
 }
 
-uint64_t hand_ask_until(struct hand *h, int64_t deadline)
+uint64_t writer_ask_until(struct writer *h, int64_t deadline)
 {
     struct register_ask ask = {.verb = REGISTER_ADD, .name = "x", .a = 1};
-    uint64_t ticket = ++h->shop->tickets;
+    uint64_t ticket = ++h->fixture->tickets;
     memcpy(ask.request, &ticket, sizeof ticket);
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 256);
-    journal_submit(h->journal, ticket, register_op(&ask, &payload), deadline, shop_moment(h->shop));
+    journal_submit(h->journal, ticket, register_op(&ask, &payload), deadline,
+                   fixture_instant(h->fixture));
     return ticket;
 }
 
-uint64_t hand_ask(struct hand *h)
+uint64_t writer_ask(struct writer *h)
 {
-    return hand_ask_until(h, TIME_NEVER);
+    return writer_ask_until(h, TIME_NEVER);
 }
 
-void hand_heard(struct hand *h, uint64_t ticket, enum err err)
+void writer_heard(struct writer *h, uint64_t ticket, enum err err)
 {
     struct journal_reply r;
     assert_true(journal_next_reply(h->journal, &r));
@@ -123,48 +124,48 @@ void hand_heard(struct hand *h, uint64_t ticket, enum err err)
     assert_int_equal(r.err, err);
 }
 
-void hand_pass(struct hand *h, int64_t ms)
+void writer_pass(struct writer *h, int64_t ms)
 {
-    h->shop->now += ms;
-    journal_tick(h->journal, shop_moment(h->shop));
+    h->fixture->now += ms;
+    journal_tick(h->journal, fixture_instant(h->fixture));
 }
 
 // To the moment at which the handle wants to be woken; returns how long that took.
-int64_t hand_pass_until_woken(struct hand *h)
+int64_t writer_pass_until_woken(struct writer *h)
 {
     int64_t at = journal_wake_at(h->journal);
-    assert_true(at != TIME_NEVER && at > h->shop->now);
-    int64_t waited = at - h->shop->now;
-    hand_pass(h, waited);
+    assert_true(at != TIME_NEVER && at > h->fixture->now);
+    int64_t waited = at - h->fixture->now;
+    writer_pass(h, waited);
     return waited;
 }
 
-void hand_put(struct hand *h)
+void writer_put(struct writer *h)
 {
-    struct request q = hand_take_append(h);
-    h->shop->now += PUT_MS;
-    hand_answer(h, &q, ERR_OK);
+    struct request q = writer_take_append(h);
+    h->fixture->now += PUT_MS;
+    writer_answer(h, &q, ERR_OK);
 }
 
-void hand_commit(struct hand *h)
+void writer_commit(struct writer *h)
 {
-    uint64_t ticket = hand_ask(h);
-    hand_put(h);
-    hand_heard(h, ticket, ERR_OK);
+    uint64_t ticket = writer_ask(h);
+    writer_put(h);
+    writer_heard(h, ticket, ERR_OK);
 }
 
-void shop_close(struct shop *s)
+void fixture_close(struct fixture *s)
 {
     bucket_done(&s->bucket);
 }
 
 // Reads what the other committed.
-void hand_catch_up(struct hand *h)
+void writer_catch_up(struct writer *h)
 {
-    uint64_t ticket = ++h->shop->tickets;
-    journal_sync(h->journal, ticket, TIME_NEVER, shop_moment(h->shop));
+    uint64_t ticket = ++h->fixture->tickets;
+    journal_sync(h->journal, ticket, TIME_NEVER, fixture_instant(h->fixture));
     struct request q;
-    while (hand_take(h, &q))
-        hand_answer(h, &q, ERR_OK);
-    hand_heard(h, ticket, ERR_OK);
+    while (writer_take(h, &q))
+        writer_answer(h, &q, ERR_OK);
+    writer_heard(h, ticket, ERR_OK);
 }

@@ -10,7 +10,7 @@
 
 #define PUT_MS 40 // a put takes
 
-struct shop {
+struct fixture {
     struct rng rng;
     struct bucket bucket;
     int64_t now;
@@ -18,31 +18,31 @@ struct shop {
     uint64_t tickets;
 };
 
-struct hand {
-    struct shop *shop;
+struct writer {
+    struct fixture *fixture;
     struct registers *registers;
     struct journal *journal;
 };
 
-struct interval shop_moment(const struct shop *s);
-void shop_open(struct shop *s);
+struct interval fixture_instant(const struct fixture *s);
+void fixture_open(struct fixture *s);
 struct journal_config config_plain(uint64_t seed);
-struct journal_config config_far(uint64_t seed);
+struct journal_config config_high_latency(uint64_t seed);
 // Performs the request, or answers so instead.
-void hand_answer(struct hand *h, const struct request *q, enum err instead);
-bool hand_take(struct hand *h, struct request *q);
-void hand_take_none(struct hand *h);
-struct request hand_take_append(struct hand *h);
-void hand_expect_reads(struct hand *h, int count);
-struct hand shop_hire(struct shop *s, const struct journal_config *c);
-void hand_dismiss(struct hand *h);
-uint64_t hand_ask_until(struct hand *h, int64_t deadline);
-uint64_t hand_ask(struct hand *h);
-void hand_heard(struct hand *h, uint64_t ticket, enum err err);
-void hand_pass(struct hand *h, int64_t ms);
+void writer_answer(struct writer *h, const struct request *q, enum err instead);
+bool writer_take(struct writer *h, struct request *q);
+void writer_take_none(struct writer *h);
+struct request writer_take_append(struct writer *h);
+void writer_expect_reads(struct writer *h, int count);
+struct writer fixture_writer(struct fixture *s, const struct journal_config *c);
+void writer_dismiss(struct writer *h);
+uint64_t writer_ask_until(struct writer *h, int64_t deadline);
+uint64_t writer_ask(struct writer *h);
+void writer_heard(struct writer *h, uint64_t ticket, enum err err);
+void writer_pass(struct writer *h, int64_t ms);
 // To the moment at which the handle wants to be woken; returns how long that took.
-int64_t hand_pass_until_woken(struct hand *h);
-void hand_put(struct hand *h); // the append that is asked for, in PUT_MS
-void hand_commit(struct hand *h);
-void shop_close(struct shop *s);
-void hand_catch_up(struct hand *h); // reads what others committed
+int64_t writer_pass_until_woken(struct writer *h);
+void writer_put(struct writer *h); // the append that is asked for, in PUT_MS
+void writer_commit(struct writer *h);
+void fixture_close(struct fixture *s);
+void writer_catch_up(struct writer *h); // reads what others committed

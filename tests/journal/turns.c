@@ -7,42 +7,42 @@
 static void who_is_alone_and_rests_now_and_then_never_waits_nor_looks(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
-    struct journal_config c = config_far(1);
-    struct hand h = shop_hire(&s, &c);
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config c = config_high_latency(1);
+    struct writer h = fixture_writer(&s, &c);
     for (int i = 0; i < 100; i++) {
-        hand_commit(&h);
-        hand_take_none(&h);
-        if (i % 5 == 0) hand_pass(&h, 3 * PUT_MS);
+        writer_commit(&h);
+        writer_take_none(&h);
+        if (i % 5 == 0) writer_pass(&h, 3 * PUT_MS);
     }
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 // Those who lose against it are never seen by a winner that does not stop.
 static void who_never_rests_pauses_rarely_and_looks_whether_somebody_waits(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
-    struct journal_config c = config_far(1);
-    struct hand h = shop_hire(&s, &c);
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config c = config_high_latency(1);
+    struct writer h = fixture_writer(&s, &c);
     int pauses = 0;
     for (int i = 0; i < 500; i++) {
-        uint64_t ticket = hand_ask(&h);
+        uint64_t ticket = writer_ask(&h);
         if (journal_wake_at(h.journal) != TIME_NEVER) {
-            hand_take_none(&h);
-            assert_int_equal(hand_pass_until_woken(&h), 2 * PUT_MS);
-            hand_expect_reads(&h, 1);
+            writer_take_none(&h);
+            assert_int_equal(writer_pass_until_woken(&h), 2 * PUT_MS);
+            writer_expect_reads(&h, 1);
             pauses++;
         }
-        hand_put(&h);
-        hand_heard(&h, ticket, ERR_OK);
+        writer_put(&h);
+        writer_heard(&h, ticket, ERR_OK);
     }
     assert_in_range(pauses, 5, 8); // after 8, 16, 32, 64, 128, 128 ...
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 static void loser_waits_then_looks_for_the_tail_then_proposes(void **state)
@@ -50,28 +50,29 @@ static void loser_waits_then_looks_for_the_tail_then_proposes(void **state)
     (void)state;
     int64_t longest = 0;
     for (uint64_t seed = 1; seed <= 40; seed += 2) {
-        struct shop s;
-        shop_open(&s);
-        struct journal_config one = config_far(seed), other = config_far(seed + 1);
-        struct hand a = shop_hire(&s, &one), b = shop_hire(&s, &other);
-        uint64_t ticket = hand_ask(&a);
-        struct request q = hand_take_append(&a);
-        hand_commit(&b);
-        hand_commit(&b);
-        hand_answer(&a, &q, ERR_OK);
+        struct fixture s;
+        fixture_open(&s);
+        struct journal_config one = config_high_latency(seed),
+                              other = config_high_latency(seed + 1);
+        struct writer a = fixture_writer(&s, &one), b = fixture_writer(&s, &other);
+        uint64_t ticket = writer_ask(&a);
+        struct request q = writer_take_append(&a);
+        writer_commit(&b);
+        writer_commit(&b);
+        writer_answer(&a, &q, ERR_OK);
         int64_t lost_at = s.now;
         struct request first;
-        while (!hand_take(&a, &first))
-            hand_pass_until_woken(&a);
+        while (!writer_take(&a, &first))
+            writer_pass_until_woken(&a);
         if (s.now - lost_at > longest) longest = s.now - lost_at;
         assert_int_equal(first.kind, REQUEST_READ_LOG);
-        hand_answer(&a, &first, ERR_OK);
-        hand_expect_reads(&a, 2); // b's other commit, and that nothing follows
-        hand_put(&a);
-        hand_heard(&a, ticket, ERR_OK);
-        hand_dismiss(&a);
-        hand_dismiss(&b);
-        shop_close(&s);
+        writer_answer(&a, &first, ERR_OK);
+        writer_expect_reads(&a, 2); // b's other commit, and that nothing follows
+        writer_put(&a);
+        writer_heard(&a, ticket, ERR_OK);
+        writer_dismiss(&a);
+        writer_dismiss(&b);
+        fixture_close(&s);
     }
     assert_in_range(longest, PUT_MS / 2, 4 * PUT_MS); // scaled by the put that was lost
 }
@@ -80,168 +81,168 @@ static void loser_waits_then_looks_for_the_tail_then_proposes(void **state)
 static void clock_that_becomes_better_known_makes_nobody_wait_longer(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     s.blur = 1000;
-    struct journal_config one = config_far(1), other = config_far(2);
-    struct hand a = shop_hire(&s, &one), b = shop_hire(&s, &other);
-    (void)hand_ask(&a);
-    struct request q = hand_take_append(&a);
+    struct journal_config one = config_high_latency(1), other = config_high_latency(2);
+    struct writer a = fixture_writer(&s, &one), b = fixture_writer(&s, &other);
+    (void)writer_ask(&a);
+    struct request q = writer_take_append(&a);
     s.now += PUT_MS;
-    hand_commit(&b);
+    writer_commit(&b);
     s.blur = 0;
-    hand_answer(&a, &q, ERR_OK); // lost
+    writer_answer(&a, &q, ERR_OK); // lost
     struct request read;
     int64_t lost_at = s.now;
-    while (!hand_take(&a, &read))
-        hand_pass_until_woken(&a);
+    while (!writer_take(&a, &read))
+        writer_pass_until_woken(&a);
     assert_in_range(s.now - lost_at, 0, 4 * PUT_MS);
-    hand_dismiss(&a);
-    hand_dismiss(&b);
-    shop_close(&s);
+    writer_dismiss(&a);
+    writer_dismiss(&b);
+    fixture_close(&s);
 }
 
 static void winner_steps_aside_after_a_few_commits(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
-    struct journal_config one = config_far(1), other = config_far(2);
-    struct hand a = shop_hire(&s, &one), b = shop_hire(&s, &other);
-    hand_commit(&b);
-    hand_catch_up(&a);
-    hand_commit(&a); // it has just looked
-    hand_commit(&a);
-    hand_commit(&a);
-    hand_ask(&a);
-    hand_take_none(&a);
-    assert_in_range(hand_pass_until_woken(&a), PUT_MS, 48 * PUT_MS);
-    hand_expect_reads(&a, 1);
-    (void)hand_take_append(&a);
-    hand_dismiss(&a);
-    hand_dismiss(&b);
-    shop_close(&s);
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config one = config_high_latency(1), other = config_high_latency(2);
+    struct writer a = fixture_writer(&s, &one), b = fixture_writer(&s, &other);
+    writer_commit(&b);
+    writer_catch_up(&a);
+    writer_commit(&a); // it has just looked
+    writer_commit(&a);
+    writer_commit(&a);
+    writer_ask(&a);
+    writer_take_none(&a);
+    assert_in_range(writer_pass_until_woken(&a), PUT_MS, 48 * PUT_MS);
+    writer_expect_reads(&a, 1);
+    (void)writer_take_append(&a);
+    writer_dismiss(&a);
+    writer_dismiss(&b);
+    fixture_close(&s);
 }
 
 static void who_was_in_doubt_reads_the_slot_at_once(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
-    struct journal_config c = config_far(1);
-    struct hand h = shop_hire(&s, &c);
-    uint64_t ticket = hand_ask(&h);
-    struct request q = hand_take_append(&h);
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config c = config_high_latency(1);
+    struct writer h = fixture_writer(&s, &c);
+    uint64_t ticket = writer_ask(&h);
+    struct request q = writer_take_append(&h);
     struct bucket_answer nobody_hears;
     bucket_answer_init(&nobody_hears);
     bucket_perform(&s.bucket, &q, s.now, &nobody_hears); // it lands
     bucket_answer_done(&nobody_hears);
-    hand_answer(&h, &q, ERR_UNKNOWN);
-    hand_pass_until_woken(&h);
-    hand_put(&h); // refused: the slot is taken, by our own entry
-    hand_expect_reads(&h, 1);
-    hand_heard(&h, ticket, ERR_OK);
-    hand_dismiss(&h);
-    shop_close(&s);
+    writer_answer(&h, &q, ERR_UNKNOWN);
+    writer_pass_until_woken(&h);
+    writer_put(&h); // refused: the slot is taken, by our own entry
+    writer_expect_reads(&h, 1);
+    writer_heard(&h, ticket, ERR_OK);
+    writer_dismiss(&h);
+    fixture_close(&s);
 }
 
 // ---- courtesy
 
-static void own(struct hand *h)
+static void own(struct writer *h)
 {
     struct journal_owner owner = {.token = 1};
-    uint64_t ticket = ++h->shop->tickets;
+    uint64_t ticket = ++h->fixture->tickets;
     journal_own(h->journal, ticket, journal_epoch(h->journal), &owner, TIME_NEVER,
-                shop_moment(h->shop));
-    hand_put(h);
-    hand_heard(h, ticket, ERR_OK);
+                fixture_instant(h->fixture));
+    writer_put(h);
+    writer_heard(h, ticket, ERR_OK);
     assert_true(journal_is_owner(h->journal));
 }
 
 static void direct_writer_pauses_beside_a_live_owner(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config one = config_plain(1), other = config_plain(2);
-    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    struct writer owner = fixture_writer(&s, &one), direct = fixture_writer(&s, &other);
     own(&owner);
-    hand_catch_up(&direct);
-    hand_commit(&direct);
-    hand_ask(&direct);
-    hand_take_none(&direct);
-    assert_int_equal(hand_pass_until_woken(&direct), 1000);
-    hand_put(&direct);
-    hand_catch_up(&owner);
-    hand_commit(&owner); // the owner does not
-    hand_commit(&owner);
-    hand_dismiss(&owner);
-    hand_dismiss(&direct);
-    shop_close(&s);
+    writer_catch_up(&direct);
+    writer_commit(&direct);
+    writer_ask(&direct);
+    writer_take_none(&direct);
+    assert_int_equal(writer_pass_until_woken(&direct), 1000);
+    writer_put(&direct);
+    writer_catch_up(&owner);
+    writer_commit(&owner); // the owner does not
+    writer_commit(&owner);
+    writer_dismiss(&owner);
+    writer_dismiss(&direct);
+    fixture_close(&s);
 }
 
 static void nobody_pauses_for_an_owner_that_has_fallen_silent(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config one = config_plain(1), other = config_plain(2);
-    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    struct writer owner = fixture_writer(&s, &one), direct = fixture_writer(&s, &other);
     own(&owner);
-    hand_catch_up(&direct);
-    hand_pass(&direct, 5001);
-    hand_commit(&direct);
-    hand_commit(&direct);
-    hand_dismiss(&owner);
-    hand_dismiss(&direct);
-    shop_close(&s);
+    writer_catch_up(&direct);
+    writer_pass(&direct, 5001);
+    writer_commit(&direct);
+    writer_commit(&direct);
+    writer_dismiss(&owner);
+    writer_dismiss(&direct);
+    fixture_close(&s);
 }
 
 static void nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_again(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config one = config_plain(1), other = config_plain(2);
-    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    struct writer owner = fixture_writer(&s, &one), direct = fixture_writer(&s, &other);
     own(&owner);
-    hand_catch_up(&direct);
-    hand_commit(&owner); // which the other has not read yet
-    journal_owner_away(direct.journal, shop_moment(&s));
-    hand_catch_up(&direct);
-    hand_commit(&direct);
-    hand_commit(&direct);
-    hand_pass(&owner, 1);
-    hand_catch_up(&owner);
-    hand_commit(&owner);
-    hand_catch_up(&direct);
-    hand_commit(&direct);
-    hand_ask(&direct);
-    hand_take_none(&direct);
-    assert_int_equal(hand_pass_until_woken(&direct), 1000);
-    hand_put(&direct);
-    hand_dismiss(&owner);
-    hand_dismiss(&direct);
-    shop_close(&s);
+    writer_catch_up(&direct);
+    writer_commit(&owner); // which the other has not read yet
+    journal_owner_away(direct.journal, fixture_instant(&s));
+    writer_catch_up(&direct);
+    writer_commit(&direct);
+    writer_commit(&direct);
+    writer_pass(&owner, 1);
+    writer_catch_up(&owner);
+    writer_commit(&owner);
+    writer_catch_up(&direct);
+    writer_commit(&direct);
+    writer_ask(&direct);
+    writer_take_none(&direct);
+    assert_int_equal(writer_pass_until_woken(&direct), 1000);
+    writer_put(&direct);
+    writer_dismiss(&owner);
+    writer_dismiss(&direct);
+    fixture_close(&s);
 }
 
 static void op_that_waits_out_a_pause_goes_when_the_owner_does_not_answer(void **state)
 {
     (void)state;
-    struct shop s;
-    shop_open(&s);
+    struct fixture s;
+    fixture_open(&s);
     struct journal_config one = config_plain(1), other = config_plain(2);
-    struct hand owner = shop_hire(&s, &one), direct = shop_hire(&s, &other);
+    struct writer owner = fixture_writer(&s, &one), direct = fixture_writer(&s, &other);
     own(&owner);
-    hand_catch_up(&direct);
-    hand_commit(&direct);
-    hand_ask(&direct);
-    hand_take_none(&direct);
-    journal_owner_away(direct.journal, shop_moment(&s));
-    hand_put(&direct);
-    hand_dismiss(&owner);
-    hand_dismiss(&direct);
-    shop_close(&s);
+    writer_catch_up(&direct);
+    writer_commit(&direct);
+    writer_ask(&direct);
+    writer_take_none(&direct);
+    journal_owner_away(direct.journal, fixture_instant(&s));
+    writer_put(&direct);
+    writer_dismiss(&owner);
+    writer_dismiss(&direct);
+    fixture_close(&s);
 }
 
 int main(void)

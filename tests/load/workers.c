@@ -189,7 +189,7 @@ static bool run_processes(const struct settings *s)
 }
 
 // took_ms: 0 when it did not come to its end.
-static void judge(struct load *l, const struct settings *s, int64_t took_ms)
+static void decide(struct load *l, const struct settings *s, int64_t took_ms)
 {
     uint64_t lost = 0, doubled = 0;
     for (uint64_t i = 0; i < s->messages; i++) {
@@ -204,7 +204,7 @@ static void judge(struct load *l, const struct settings *s, int64_t took_ms)
     load_case(l, "no message is processed twice", doubled == 0, "%" PRIu64 " are", doubled);
 }
 
-static void judge_queue(struct load *l, const struct settings *s)
+static void check_queue(struct load *l, const struct settings *s)
 {
     struct sluice *node = NULL;
     struct sluice_stats stats = {0};
@@ -223,8 +223,8 @@ static void run(struct load *l, struct settings *s)
     int64_t last = atomic_load(&s->table->last_ms);
     load_case(l, "every call answers as it should", ended && atomic_load(&s->table->faults) == 0,
               "%s", s->table->fault);
-    judge(l, s, last > start ? last - start : 0);
-    judge_queue(l, s);
+    decide(l, s, last > start ? last - start : 0);
+    check_queue(l, s);
 }
 
 int main(int argc, char **argv)

@@ -10,37 +10,37 @@
 
 // ---- the rig
 
-struct errand {
-    struct courier_call call; // first
+struct sim_call {
+    struct http_async_call call; // first
     atomic_int done;
     char url[128];
 };
 
-static struct courier *courier;
-static struct courier_place *place;
+static struct http_async *async_http;
+static struct http_async_host *place;
 
-static void done(struct courier_call *c)
+static void done(struct http_async_call *c)
 {
-    atomic_fetch_add(&((struct errand *)c)->done, 1);
+    atomic_fetch_add(&((struct sim_call *)c)->done, 1);
 }
 
-static void begin(void (*serve)(struct peer *p), const struct greeting *g)
+static void begin(void (*serve)(struct peer *p), const struct peer_challenge *g)
 {
     server_start(&server, NULL, serve, NULL);
-    courier = courier_new();
-    place = courier_place_new(courier, server.url, g);
+    async_http = http_async_new();
+    place = http_async_host_new(async_http, server.url, g);
     assert_non_null(place);
 }
 
 static void end(void)
 {
-    courier_free(courier);
+    http_async_free(async_http);
     server_stop(&server);
 }
 
-static struct errand *errand_make(const char *path, struct bytes body, int64_t timeout_ms)
+static struct sim_call *sim_call_make(const char *path, struct bytes body, int64_t timeout_ms)
 {
-    struct errand *e = calloc(1, sizeof *e);
+    struct sim_call *e = calloc(1, sizeof *e);
     assert_non_null(e);
     (void)snprintf(e->url, sizeof e->url, "%s%s", server.url, path);
     http_call_init(&e->call.http, "POST", e->url);
@@ -51,20 +51,20 @@ static struct errand *errand_make(const char *path, struct bytes body, int64_t t
     return e;
 }
 
-static struct errand *errand_new(const char *path, struct bytes body, int64_t timeout_ms)
+static struct sim_call *sim_call_new(const char *path, struct bytes body, int64_t timeout_ms)
 {
-    struct errand *e = errand_make(path, body, timeout_ms);
-    courier_do(courier, &e->call);
+    struct sim_call *e = sim_call_make(path, body, timeout_ms);
+    http_async_do(async_http, &e->call);
     return e;
 }
 
-static enum http_end errand_end(struct errand *e)
+static enum http_end sim_call_end(struct sim_call *e)
 {
     assert_true(await(&e->done, 1));
     return e->call.http.end;
 }
 
-static void errand_free(struct errand *e)
+static void sim_call_free(struct sim_call *e)
 {
     assert_true(atomic_load(&e->done) <= 1);
     http_call_done(&e->call.http);
@@ -73,9 +73,9 @@ static void errand_free(struct errand *e)
 
 static enum http_end ask_once(const char *path, int64_t timeout_ms)
 {
-    struct errand *e = errand_new(path, bytes_str("x"), timeout_ms);
-    enum http_end how = errand_end(e);
-    errand_free(e);
+    struct sim_call *e = sim_call_new(path, bytes_str("x"), timeout_ms);
+    enum http_end how = sim_call_end(e);
+    sim_call_free(e);
     return how;
 }
 
@@ -96,18 +96,18 @@ static void serve_echo(struct peer *p)
 static void many_at_once_hear_their_own_answers(void **state)
 {
     (void)state;
-    struct errand *all[CROWD];
+    struct sim_call *all[CROWD];
     char bodies[CROWD][16];
     begin(serve_echo, NULL);
     for (int i = 0; i < CROWD; i++) {
         (void)snprintf(bodies[i], sizeof bodies[i], "number %d", i);
-        all[i] = errand_new("/echo", bytes_str(bodies[i]), PATIENCE_MS);
+        all[i] = sim_call_new("/echo", bytes_str(bodies[i]), PATIENCE_MS);
     }
     for (int i = 0; i < CROWD; i++) {
-        assert_int_equal(errand_end(all[i]), HTTP_ANSWERED);
+        assert_int_equal(sim_call_end(all[i]), HTTP_ANSWERED);
         assert_int_equal(all[i]->call.http.status, 200);
         assert_true(bytes_equal(buf_bytes(&all[i]->call.http.body_in), bytes_str(bodies[i])));
-        errand_free(all[i]);
+        sim_call_free(all[i]);
     }
     end();
 }
@@ -120,10 +120,10 @@ static void a_large_body_goes_and_comes_whole(void **state)
     for (size_t i = 0; i < BULKY; i++)
         large[i] = (uint8_t)(i * 7 + i / 4096);
     begin(serve_echo, NULL);
-    struct errand *e = errand_new("/echo", bytes_of(large, BULKY), PATIENCE_MS);
-    assert_int_equal(errand_end(e), HTTP_ANSWERED);
+    struct sim_call *e = sim_call_new("/echo", bytes_of(large, BULKY), PATIENCE_MS);
+    assert_int_equal(sim_call_end(e), HTTP_ANSWERED);
     assert_true(bytes_equal(buf_bytes(&e->call.http.body_in), bytes_of(large, BULKY)));
-    errand_free(e);
+    sim_call_free(e);
     end();
     free(large);
 }
@@ -152,10 +152,10 @@ static void a_kept_connection_that_closes_costs_nobody_his_answer(void **state)
     (void)state;
     begin(serve_one_each, NULL);
     assert_int_equal(ask_once("/", PATIENCE_MS), HTTP_ANSWERED);
-    struct errand *e = errand_new("/", bytes_str("x"), PATIENCE_MS);
-    assert_int_equal(errand_end(e), HTTP_ANSWERED);
+    struct sim_call *e = sim_call_new("/", bytes_str("x"), PATIENCE_MS);
+    assert_int_equal(sim_call_end(e), HTTP_ANSWERED);
     assert_int_equal(e->call.http.sends, 2); // so it may have been done twice: who asks knows
-    errand_free(e);
+    sim_call_free(e);
     end();
 }
 
@@ -189,7 +189,7 @@ static void what_is_not_answered_whole_is_lost(void **state)
     end();
 }
 
-static bool asked_whether_it_fits(struct courier_call *c, size_t body_len)
+static bool asked_whether_it_fits(struct http_async_call *c, size_t body_len)
 {
     return c->http.status == 200 && body_len != BULKY;
 }
@@ -200,15 +200,15 @@ static void an_answer_that_is_too_long_is_declined_by_its_head(void **state)
     (void)state;
     begin(serve_by_path, NULL);
     for (int i = 0; i < 2; i++) {
-        struct errand *e = errand_make("/bulky", bytes_str("x"), PATIENCE_MS);
+        struct sim_call *e = sim_call_make("/bulky", bytes_str("x"), PATIENCE_MS);
         if (i == 0)
             e->call.http.body_max = BULKY - 1;
         else
             e->call.fits = asked_whether_it_fits;
-        courier_do(courier, &e->call);
-        assert_int_equal(errand_end(e), HTTP_TOO_LONG);
+        http_async_do(async_http, &e->call);
+        assert_int_equal(sim_call_end(e), HTTP_TOO_LONG);
         assert_int_equal(e->call.http.status, 200);
-        errand_free(e);
+        sim_call_free(e);
     }
     end();
 }
@@ -233,12 +233,12 @@ static void where_nobody_listens_nothing_was_sent(void **state)
 {
     (void)state;
     server_claim(&server);
-    courier = courier_new();
-    place = courier_place_new(courier, server.url, NULL);
+    async_http = http_async_new();
+    place = http_async_host_new(async_http, server.url, NULL);
     assert_non_null(place);
     assert_int_equal(ask_once("/", PATIENCE_MS), HTTP_NOT_SENT);
-    assert_null(courier_place_new(courier, "https://127.0.0.1", NULL)); // not by this way
-    assert_null(courier_place_new(courier, "http://", NULL));
+    assert_null(http_async_host_new(async_http, "https://127.0.0.1", NULL)); // not by this way
+    assert_null(http_async_host_new(async_http, "http://", NULL));
     end();
 }
 
@@ -255,13 +255,13 @@ static void who_cancels_hangs_up(void **state)
 {
     (void)state;
     begin(serve_until_hung_up, NULL);
-    struct errand *e = errand_new("/wait", bytes_str("x"), PATIENCE_MS);
+    struct sim_call *e = sim_call_new("/wait", bytes_str("x"), PATIENCE_MS);
     assert_true(await(&server.requests, 1));
-    assert_true(courier_cancel(courier, &e->call));
+    assert_true(http_async_cancel(async_http, &e->call));
     assert_true(await(&hung_up, 1));
-    assert_false(courier_cancel(courier, &e->call)); // it is forgotten
+    assert_false(http_async_cancel(async_http, &e->call)); // it is forgotten
     assert_int_equal(atomic_load(&e->done), 0);
-    errand_free(e);
+    sim_call_free(e);
     end();
 }
 
@@ -270,29 +270,29 @@ static void who_cancels_hangs_up(void **state)
 static atomic_int greetings;
 static bool stands;
 
-static void greeting_ask(const void *ctx, char nonce[GREETING_NONCE], char path[GREETING_PATH])
+static void challenge_ask(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH])
 {
     (void)ctx;
     atomic_fetch_add(&greetings, 1);
-    (void)snprintf(nonce, GREETING_NONCE, "abc");
-    (void)snprintf(path, GREETING_PATH, "/hello?nonce=abc");
+    (void)snprintf(nonce, CHALLENGE_NONCE, "abc");
+    (void)snprintf(path, CHALLENGE_PATH, "/hello?nonce=abc");
 }
 
-static bool greeting_shown(const void *ctx, const char *nonce, const struct http_call *answer)
+static bool challenge_shown(const void *ctx, const char *nonce, const struct http_call *answer)
 {
     (void)ctx;
     assert_string_equal(nonce, "abc");
     return stands && bytes_equal(http_header(answer, "sluice-node"), bytes_str("n"));
 }
 
-static const struct greeting greeting = {.ask = greeting_ask, .shown = greeting_shown};
+static const struct peer_challenge challenge = {.ask = challenge_ask, .shown = challenge_shown};
 
 static void a_connection_is_greeted_once(void **state)
 {
     (void)state;
     stands = true;
     atomic_store(&greetings, 0);
-    begin(serve_echo, &greeting);
+    begin(serve_echo, &challenge);
     for (int i = 0; i < 5; i++)
         assert_int_equal(ask_once("/echo", PATIENCE_MS), HTTP_ANSWERED);
     assert_int_equal(atomic_load(&greetings), 1);
@@ -304,7 +304,7 @@ static void who_does_not_stand_the_greeting_is_told_nothing(void **state)
 {
     (void)state;
     stands = false;
-    begin(serve_echo, &greeting);
+    begin(serve_echo, &challenge);
     assert_int_equal(ask_once("/echo", PATIENCE_MS), HTTP_NOT_SENT);
     assert_int_equal(server.requests, 1); // the greeting
     end();
@@ -313,7 +313,7 @@ static void who_does_not_stand_the_greeting_is_told_nothing(void **state)
 static void a_greeting_takes_no_longer_than_its_call(void **state)
 {
     (void)state;
-    begin(serve_until_hung_up, &greeting);
+    begin(serve_until_hung_up, &challenge);
     int64_t began = clock_boot_ms();
     assert_int_equal(ask_once("/echo", SHORT_MS), HTTP_NOT_SENT);
     assert_true(clock_boot_ms() - began < PATIENCE_MS / 2);

@@ -25,29 +25,29 @@ static void tick(void *ctx)
 }
 
 struct place {
-    struct hangup *hangup;
+    struct disconnect_watch *disconnects;
     int ours, theirs;
     int news; // eventfd
-    uint64_t seat;
+    uint64_t slot;
 };
 
 static void place_init(struct place *p)
 {
-    struct hangup_config config = {.gone = told, .tick = tick};
+    struct disconnect_watch_config config = {.gone = told, .tick = tick};
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     p->ours = pair[0];
     p->theirs = pair[1];
     p->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_true(p->news >= 0);
-    p->hangup = hangup_new(&config);
-    p->seat = hangup_sit(p->hangup, p->ours);
+    p->disconnects = disconnect_watch_new(&config);
+    p->slot = disconnect_watch_add(p->disconnects, p->ours);
 }
 
 static void place_done(struct place *p)
 {
-    hangup_rise(p->hangup, p->seat);
-    hangup_free(p->hangup);
+    disconnect_watch_remove(p->disconnects, p->slot);
+    disconnect_watch_free(p->disconnects);
     (void)close(p->ours);
     (void)close(p->news);
 }
@@ -70,15 +70,15 @@ static bool has_news(const struct place *p)
 // Another socket's hang-up, noticed after all that happened before it.
 static void let_time_pass(struct place *p)
 {
-    struct place other = {.hangup = p->hangup};
+    struct place other = {.disconnects = p->disconnects};
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     other.news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    uint64_t seat = hangup_sit(p->hangup, pair[0]);
-    (void)hangup_watch(p->hangup, seat, &other.news);
+    uint64_t slot = disconnect_watch_add(p->disconnects, pair[0]);
+    (void)disconnect_watch_begin(p->disconnects, slot, &other.news);
     (void)close(pair[1]);
     await_news(&other);
-    hangup_rise(p->hangup, seat);
+    disconnect_watch_remove(p->disconnects, slot);
     (void)close(pair[0]);
     (void)close(other.news);
 }
@@ -88,11 +88,11 @@ static void whoever_watches_is_told_once(void **state)
     (void)state;
     struct place p;
     place_init(&p);
-    uint64_t key = hangup_watch(p.hangup, p.seat, &p.news);
+    uint64_t key = disconnect_watch_begin(p.disconnects, p.slot, &p.news);
     assert_false(has_news(&p));
     (void)close(p.theirs);
     await_news(&p);
-    assert_false(hangup_forget(p.hangup, key));
+    assert_false(disconnect_watch_end(p.disconnects, key));
     let_time_pass(&p);
     assert_false(has_news(&p));
     place_done(&p);
@@ -103,9 +103,9 @@ static void who_has_forgotten_is_not_told(void **state)
     (void)state;
     struct place p;
     place_init(&p);
-    uint64_t key = hangup_watch(p.hangup, p.seat, &p.news);
-    assert_true(hangup_forget(p.hangup, key));
-    assert_false(hangup_forget(p.hangup, key));
+    uint64_t key = disconnect_watch_begin(p.disconnects, p.slot, &p.news);
+    assert_true(disconnect_watch_end(p.disconnects, key));
+    assert_false(disconnect_watch_end(p.disconnects, key));
     (void)close(p.theirs);
     let_time_pass(&p);
     assert_false(has_news(&p));
@@ -121,7 +121,7 @@ static void who_comes_after_the_hang_up_is_told_too(void **state)
     (void)close(p.theirs);
     let_time_pass(&p); // nobody was there to be told
     for (int i = 0; i < 3; i++) {
-        (void)hangup_watch(p.hangup, p.seat, &p.news);
+        (void)disconnect_watch_begin(p.disconnects, p.slot, &p.news);
         await_news(&p);
     }
     place_done(&p);
@@ -132,11 +132,11 @@ static void a_later_watch_is_not_ended_by_an_earlier_key(void **state)
     (void)state;
     struct place p;
     place_init(&p);
-    uint64_t before = hangup_watch(p.hangup, p.seat, &p.news);
-    assert_true(hangup_forget(p.hangup, before));
-    uint64_t now = hangup_watch(p.hangup, p.seat, &p.news);
+    uint64_t before = disconnect_watch_begin(p.disconnects, p.slot, &p.news);
+    assert_true(disconnect_watch_end(p.disconnects, before));
+    uint64_t now = disconnect_watch_begin(p.disconnects, p.slot, &p.news);
     assert_true(now != before);
-    assert_false(hangup_forget(p.hangup, before));
+    assert_false(disconnect_watch_end(p.disconnects, before));
     (void)close(p.theirs);
     await_news(&p);
     place_done(&p);
@@ -149,15 +149,15 @@ static void a_seat_that_was_given_on_knows_nothing_of_its_former_socket(void **s
     place_init(&p);
     (void)close(p.theirs);
     let_time_pass(&p);
-    hangup_rise(p.hangup, p.seat);
+    disconnect_watch_remove(p.disconnects, p.slot);
     (void)close(p.ours);
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     p.ours = pair[0];
-    uint64_t seat = hangup_sit(p.hangup, p.ours);
-    assert_true(seat != p.seat);
-    p.seat = seat;
-    (void)hangup_watch(p.hangup, p.seat, &p.news);
+    uint64_t slot = disconnect_watch_add(p.disconnects, p.ours);
+    assert_true(slot != p.slot);
+    p.slot = slot;
+    (void)disconnect_watch_begin(p.disconnects, p.slot, &p.news);
     let_time_pass(&p);
     assert_false(has_news(&p));
     (void)close(pair[1]);

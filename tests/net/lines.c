@@ -13,7 +13,7 @@
 #define MAX 8
 
 struct one {
-    struct line *line;
+    struct connection *line;
     int fds[2];
     struct sockaddr_storage from;
 };
@@ -29,12 +29,12 @@ static struct sockaddr_storage address(const char *text)
     return a;
 }
 
-static bool comes(struct lines *l, struct one *o, const char *from)
+static bool comes(struct connections *l, struct one *o, const char *from)
 {
     o->from = address(from);
-    if (!lines_admit(l, (const struct sockaddr *)&o->from)) return false;
+    if (!connections_admit(l, (const struct sockaddr *)&o->from)) return false;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, o->fds), 0);
-    o->line = line_new(l, o->fds[0], (const struct sockaddr *)&o->from, 60000);
+    o->line = connection_new(l, o->fds[0], (const struct sockaddr *)&o->from, 60000);
     return true;
 }
 
@@ -44,9 +44,9 @@ static bool is_cut(const struct one *o)
     return recv(o->fds[1], &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-static void goes(struct lines *l, struct one *o)
+static void goes(struct connections *l, struct one *o)
 {
-    line_free(l, o->line);
+    connection_free(l, o->line);
     (void)close(o->fds[0]);
     (void)close(o->fds[1]);
 }
@@ -54,12 +54,12 @@ static void goes(struct lines *l, struct one *o)
 static void one_address_has_three_quarters_and_others_the_rest(void **state)
 {
     (void)state;
-    struct lines l;
+    struct connections l;
     struct one all[MAX];
-    lines_init(&l, &(struct lines_config){.connections_max = MAX});
+    connections_init(&l, &(struct connections_config){.connections_max = MAX});
     for (int i = 0; i < 6; i++) {
         assert_true(comes(&l, &all[i], "10.0.0.1"));
-        line_heard(&l, all[i].line);
+        connection_heard(&l, all[i].line);
     }
     struct one none;
     assert_false(comes(&l, &none, "10.0.0.1"));
@@ -67,33 +67,35 @@ static void one_address_has_three_quarters_and_others_the_rest(void **state)
     assert_true(comes(&l, &all[7], "10.0.0.2"));
     for (int i = 0; i < MAX; i++)
         goes(&l, &all[i]);
-    lines_done(&l);
+    connections_done(&l);
 }
 
 static void the_oldest_without_a_head_makes_way_for_its_own_address(void **state)
 {
     (void)state;
-    struct lines l;
+    struct connections l;
     struct one all[4];
-    lines_init(&l, &(struct lines_config){.connections_max = 100, .per_address_max = 3});
+    connections_init(&l,
+                     &(struct connections_config){.connections_max = 100, .per_address_max = 3});
     for (int i = 0; i < 3; i++)
         assert_true(comes(&l, &all[i], "10.0.0.1"));
-    line_heard(&l, all[0].line);
+    connection_heard(&l, all[0].line);
     assert_true(comes(&l, &all[3], "10.0.0.1"));
     assert_false(is_cut(&all[0])); // it has sent a head
     assert_true(is_cut(&all[1]));
     assert_false(is_cut(&all[2]));
     for (int i = 0; i < 4; i++)
         goes(&l, &all[i]);
-    lines_done(&l);
+    connections_done(&l);
 }
 
 static void an_address_over_its_share_cuts_no_other(void **state)
 {
     (void)state;
-    struct lines l;
+    struct connections l;
     struct one other, mine[2];
-    lines_init(&l, &(struct lines_config){.connections_max = 100, .per_address_max = 1});
+    connections_init(&l,
+                     &(struct connections_config){.connections_max = 100, .per_address_max = 1});
     assert_true(comes(&l, &other, "10.0.0.2"));
     assert_true(comes(&l, &mine[0], "10.0.0.1"));
     assert_true(comes(&l, &mine[1], "10.0.0.1"));
@@ -102,15 +104,16 @@ static void an_address_over_its_share_cuts_no_other(void **state)
     goes(&l, &other);
     goes(&l, &mine[0]);
     goes(&l, &mine[1]);
-    lines_done(&l);
+    connections_done(&l);
 }
 
 static void ipv6_counts_by_its_first_64_bits_and_a_mapped_address_as_ipv4(void **state)
 {
     (void)state;
-    struct lines l;
+    struct connections l;
     struct one all[4], none;
-    lines_init(&l, &(struct lines_config){.connections_max = 100, .per_address_max = 1});
+    connections_init(&l,
+                     &(struct connections_config){.connections_max = 100, .per_address_max = 1});
     static const char *const first[] = {"2001:db8:1:2::1", "2001:db8:1:3::1", "192.0.2.7", "::1"};
     static const char *const client[] = {"2001:db8:1:2::/64", "2001:db8:1:3::/64", "192.0.2.7",
                                          "::/64"};
@@ -118,7 +121,7 @@ static void ipv6_counts_by_its_first_64_bits_and_a_mapped_address_as_ipv4(void *
                                         "::ffff:192.0.2.7", "::2"};
     for (int i = 0; i < 4; i++) {
         assert_true(comes(&l, &all[i], first[i]));
-        line_heard(&l, all[i].line);
+        connection_heard(&l, all[i].line);
         assert_string_equal(all[i].line->peer, first[i]);
         assert_string_equal(all[i].line->client, client[i]);
     }
@@ -126,44 +129,45 @@ static void ipv6_counts_by_its_first_64_bits_and_a_mapped_address_as_ipv4(void *
         assert_false(comes(&l, &none, again[i]));
     for (int i = 0; i < 4; i++)
         goes(&l, &all[i]);
-    lines_done(&l);
+    connections_done(&l);
 }
 
 static void the_oldest_of_all_makes_way_when_it_had_time_for_a_head(void **state)
 {
     (void)state;
-    struct lines l;
+    struct connections l;
     struct one all[3];
-    lines_init(&l, &(struct lines_config){.connections_max = 3});
+    connections_init(&l, &(struct connections_config){.connections_max = 3});
     assert_true(comes(&l, &all[0], "10.0.0.1"));
-    line_heard(&l, all[0].line);
+    connection_heard(&l, all[0].line);
     assert_true(comes(&l, &all[1], "10.0.0.2"));
-    lines_make_room(&l);
+    connections_make_space(&l);
     assert_false(is_cut(&all[1])); // it has only just come
     all[1].line->since_ms -= 2000;
     assert_true(comes(&l, &all[2], "10.0.0.3"));
-    lines_make_room(&l);
+    connections_make_space(&l);
     assert_false(is_cut(&all[0]));
     assert_true(is_cut(&all[1]));
     assert_false(is_cut(&all[2]));
     for (int i = 0; i < 3; i++)
         goes(&l, &all[i]);
-    lines_done(&l);
+    connections_done(&l);
 }
 
 static void what_was_not_taken_after_all_does_not_count(void **state)
 {
     (void)state;
-    struct lines l;
+    struct connections l;
     struct one one;
     struct sockaddr_storage from = address("10.0.0.1");
-    lines_init(&l, &(struct lines_config){.connections_max = 100, .per_address_max = 1});
-    assert_true(lines_admit(&l, (const struct sockaddr *)&from));
-    lines_unadmit(&l, (const struct sockaddr *)&from);
+    connections_init(&l,
+                     &(struct connections_config){.connections_max = 100, .per_address_max = 1});
+    assert_true(connections_admit(&l, (const struct sockaddr *)&from));
+    connections_unadmit(&l, (const struct sockaddr *)&from);
     assert_true(comes(&l, &one, "10.0.0.1"));
     goes(&l, &one);
     assert_int_equal(l.open, 0);
-    lines_done(&l);
+    connections_done(&l);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 static struct server server;
 
 struct client {
-    struct plain *plain;
+    struct http_plain *plain;
     struct http_call call;
     char url[256];
 };
@@ -23,7 +23,7 @@ struct client {
 static void client_open(struct client *c, const char *method)
 {
     (void)snprintf(c->url, sizeof c->url, "%s/path?x=1", server.url);
-    c->plain = plain_new(server.url);
+    c->plain = http_plain_new(server.url);
     assert_non_null(c->plain);
     http_call_init(&c->call, method, c->url);
     c->call.timeout_ms = PATIENCE_MS;
@@ -32,7 +32,7 @@ static void client_open(struct client *c, const char *method)
 static void client_close(struct client *c)
 {
     http_call_done(&c->call);
-    plain_free(c->plain);
+    http_plain_free(c->plain);
 }
 
 static const char *answer; // of serve_answer, and of the one after it
@@ -48,7 +48,7 @@ static void ask(struct client *c, const char *text)
     answer = text;
     server_start(&server, NULL, serve_answer, NULL);
     client_open(c, "GET");
-    plain_do(c->plain, &c->call);
+    http_plain_do(c->plain, &c->call);
     server_stop(&server);
 }
 
@@ -120,7 +120,7 @@ static void an_answer_that_is_too_long_is_told(void **state)
         server_start(&server, NULL, serve_answer, NULL);
         client_open(&c, "GET");
         c.call.body_max = 100;
-        plain_do(c.plain, &c.call);
+        http_plain_do(c.plain, &c.call);
         server_stop(&server);
         assert_int_equal(c.call.end, HTTP_TOO_LONG);
         assert_int_equal(c.call.status, 200);
@@ -136,7 +136,7 @@ static void a_connection_is_kept_while_it_is_good(void **state)
     client_open(&c, "POST");
     c.call.body = bytes_str("body");
     for (int i = 0; i < 5; i++) {
-        plain_do(c.plain, &c.call);
+        http_plain_do(c.plain, &c.call);
         assert_int_equal(c.call.end, HTTP_ANSWERED);
     }
     assert_int_equal(atomic_load(&server.accepted), 1);
@@ -157,7 +157,7 @@ static void an_answer_with_something_after_it_ends_the_connection(void **state)
     server_start(&server, NULL, serve_with_more, NULL);
     client_open(&c, "GET");
     for (int i = 0; i < 3; i++) {
-        plain_do(c.plain, &c.call);
+        http_plain_do(c.plain, &c.call);
         assert_int_equal(c.call.end, HTTP_ANSWERED);
         assert_int_equal(c.call.status, 200);
     }
@@ -180,7 +180,7 @@ static void a_silent_server_is_lost_in_time(void **state)
     c.call.timeout_ms = SHORT_MS / 2;
     do { // a busy machine may need longer to send it
         c.call.timeout_ms *= 2;
-        plain_do(c.plain, &c.call);
+        http_plain_do(c.plain, &c.call);
     } while (c.call.end == HTTP_NOT_SENT && c.call.timeout_ms < PATIENCE_MS / 4);
     assert_int_equal(c.call.end, HTTP_LOST);
     assert_non_null(strstr(c.call.why, "did not answer within"));
@@ -194,14 +194,14 @@ static void what_cannot_be_connected_is_not_sent(void **state)
     struct client c;
     server_claim(&server);
     client_open(&c, "GET");
-    plain_do(c.plain, &c.call);
+    http_plain_do(c.plain, &c.call);
     assert_int_equal(c.call.end, HTTP_NOT_SENT);
     assert_int_equal(c.call.sends, 0);
     assert_non_null(strstr(c.call.why, "connection refused"));
     const char *odd = "Name: value\r\nOther: x";
     c.call.headers = &odd;
     c.call.headers_len = 1;
-    plain_do(c.plain, &c.call);
+    http_plain_do(c.plain, &c.call);
     assert_int_equal(c.call.end, HTTP_NOT_SENT);
     assert_non_null(strstr(c.call.why, "line break"));
     client_close(&c);
@@ -211,13 +211,13 @@ static void what_cannot_be_connected_is_not_sent(void **state)
 static void what_is_not_plain_is_left_to_others(void **state)
 {
     (void)state;
-    assert_null(plain_new("https://localhost"));
-    assert_null(plain_new("http://user@localhost"));
-    assert_null(plain_new("http://localhost:"));
+    assert_null(http_plain_new("https://localhost"));
+    assert_null(http_plain_new("http://user@localhost"));
+    assert_null(http_plain_new("http://localhost:"));
     assert_int_equal(setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
-    assert_null(plain_new("http://localhost"));
+    assert_null(http_plain_new("http://localhost"));
     assert_int_equal(unsetenv("http_proxy"), 0);
-    plain_free(plain_new("http://[::1]:80/path"));
+    http_plain_free(http_plain_new("http://[::1]:80/path"));
 }
 
 // ---- streams

@@ -14,12 +14,12 @@
 #define WAIT_MS   20000 // nothing takes so long unless it hangs
 #define CALLS_MAX 8     // that are not answered yet
 
-struct errand {
+struct sim_call {
     struct waiter waiter; // first
     struct office *office;
-    struct errand *chain; // begun in its callback
+    struct sim_call *chain; // begun in its callback
     pthread_t ran_on;
-    _Atomic bool begun; // driver_later has returned
+    _Atomic bool begun; // driver_async has returned
     bool ended_before_it_was_begun;
     _Atomic bool ended;
 };
@@ -29,7 +29,7 @@ struct errand {
 struct office {
     struct store *store;
     struct driver *driver;
-    struct errand *calls[CALLS_MAX]; // the first is answered next
+    struct sim_call *calls[CALLS_MAX]; // the first is answered next
     size_t len;
     int wanted; // requests to hand out
     int under_way;
@@ -104,11 +104,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void begin(struct office *o, struct errand *e);
+static void begin(struct office *o, struct sim_call *e);
 
 static void end(struct waiter *w)
 {
-    struct errand *e = (struct errand *)w;
+    struct sim_call *e = (struct sim_call *)w;
     e->ran_on = pthread_self();
     e->ended_before_it_was_begun = !atomic_load(&e->begun);
     if (e->chain) begin(e->office, e->chain);
@@ -116,23 +116,23 @@ static void end(struct waiter *w)
 }
 
 // In a callback too, and on any thread: a failure shows in what the errand came to.
-static void begin(struct office *o, struct errand *e)
+static void begin(struct office *o, struct sim_call *e)
 {
-    struct errand *chain = e->chain;
-    *e = (struct errand){.office = o, .chain = chain};
+    struct sim_call *chain = e->chain;
+    *e = (struct sim_call){.office = o, .chain = chain};
     if (driver_enter(o->driver, &e->waiter)) return;
     o->calls[o->len++] = e;
     o->wanted++;
-    driver_later(o->driver, &e->waiter, end);
+    driver_async(o->driver, &e->waiter, end);
     atomic_store(&e->begun, true);
 }
 
 static bool has_ended(void *ctx)
 {
-    return atomic_load(&((struct errand *)ctx)->ended);
+    return atomic_load(&((struct sim_call *)ctx)->ended);
 }
 
-static void await(struct errand *e)
+static void await(struct sim_call *e)
 {
     assert_true(eventually(has_ended, e, WAIT_MS));
 }
@@ -140,7 +140,7 @@ static void await(struct errand *e)
 // Whether the caller's own thread did it.
 static bool call(struct office *o)
 {
-    struct errand e = {0};
+    struct sim_call e = {0};
     begin(o, &e);
     await(&e);
     return pthread_equal(e.ran_on, pthread_self());
@@ -148,26 +148,26 @@ static bool call(struct office *o)
 
 // The same, and that it was quick: on a busy machine a request may be slow for no reason, and the
 // one after it is the crew's then, out of turn.
-static bool call_quickly(struct office *o, bool *lent)
+static bool call_quickly(struct office *o, bool *runs_inline)
 {
     int64_t begun = clock_boot_ms();
-    *lent = call(o);
-    return clock_boot_ms() - begun < COMPANY_QUICK_MS;
+    *runs_inline = call(o);
+    return clock_boot_ms() - begun < INLINE_QUICK_MS;
 }
 
 // From here on, until something happens, the next call is performed by whoever makes it.
 static void become_alone(struct office *o)
 {
     int64_t give_up = clock_boot_ms() + WAIT_MS;
-    bool quick, lent;
+    bool quick, runs_inline;
     do {
-        for (int run = 0; run < COMPANY_RUN - 1;) { // the one after that is the crew's
-            quick = call_quickly(o, &lent);
-            run = quick && lent ? run + 1 : 0;
+        for (int run = 0; run < INLINE_RUN - 1;) { // the one after that is the crew's
+            quick = call_quickly(o, &runs_inline);
+            run = quick && runs_inline ? run + 1 : 0;
             assert_true(clock_boot_ms() < give_up);
         }
-        quick = call_quickly(o, &lent);
-        assert_false(lent);
+        quick = call_quickly(o, &runs_inline);
+        assert_false(runs_inline);
     } while (!quick);
 }
 
@@ -182,7 +182,7 @@ static bool one_is_under_way(void *ctx)
 }
 
 struct caller {
-    struct errand errand;
+    struct sim_call trial;
     struct office *office;
     pthread_t thread;
     _Atomic bool back;
@@ -191,7 +191,7 @@ struct caller {
 static void *caller_run(void *arg)
 {
     struct caller *c = arg;
-    begin(c->office, &c->errand);
+    begin(c->office, &c->trial);
     atomic_store(&c->back, true);
     return NULL;
 }
@@ -208,14 +208,14 @@ static void caller_get_stuck(struct caller *c, struct office *o)
 static void stay_slow(void)
 {
     int64_t begun = clock_boot_ms();
-    while (clock_boot_ms() <= begun + COMPANY_QUICK_MS)
+    while (clock_boot_ms() <= begun + INLINE_QUICK_MS)
         (void)poll(NULL, 0, 1);
 }
 
 static void caller_comes_back(struct caller *c)
 {
     (void)pthread_join(c->thread, NULL);
-    await(&c->errand);
+    await(&c->trial);
 }
 
 // ----
@@ -224,7 +224,7 @@ static void who_is_alone_performs_his_own_request(void **state)
 {
     struct office *o = *state;
     become_alone(o);
-    struct errand e = {0};
+    struct sim_call e = {0};
     begin(o, &e);
     assert_true(atomic_load(&e.ended));
     assert_true(e.ended_before_it_was_begun);
@@ -235,7 +235,7 @@ static void who_comes_beside_a_stuck_request_returns_at_once(void **state)
 {
     struct office *o = *state;
     struct caller first;
-    struct errand second = {0}, third = {0};
+    struct sim_call second = {0}, third = {0};
     become_alone(o);
     caller_get_stuck(&first, o);
     begin(o, &second);
@@ -253,13 +253,13 @@ static void a_slow_store_keeps_a_caller_for_one_request(void **state)
 {
     struct office *o = *state;
     struct caller first;
-    struct errand second = {0};
+    struct sim_call second = {0};
     become_alone(o);
     caller_get_stuck(&first, o);
     stay_slow();
     store_gate_close(o->store, false);
     caller_comes_back(&first);
-    assert_true(pthread_equal(first.errand.ran_on, first.thread));
+    assert_true(pthread_equal(first.trial.ran_on, first.thread));
     store_gate_close(o->store, true);
     begin(o, &second); // hangs if it is performed here
     assert_false(atomic_load(&second.ended));
@@ -272,7 +272,7 @@ static void a_slow_store_keeps_a_caller_for_one_request(void **state)
 static void what_a_callback_begins_is_performed_by_the_crew(void **state)
 {
     struct office *o = *state;
-    struct errand last = {0}, first = {.chain = &last};
+    struct sim_call last = {0}, first = {.chain = &last};
     become_alone(o);
     begin(o, &first);
     assert_true(pthread_equal(first.ran_on, pthread_self()));
@@ -283,11 +283,11 @@ static void what_a_callback_begins_is_performed_by_the_crew(void **state)
 static void who_waits_for_nothing_under_way_is_no_company(void **state)
 {
     struct office *o = *state;
-    struct errand waiting = {0};
+    struct sim_call waiting = {0};
     struct waiter w;
     become_alone(o);
     assert_int_equal(driver_enter(o->driver, &waiting.waiter), ERR_OK);
-    driver_later(o->driver, &waiting.waiter, end);
+    driver_async(o->driver, &waiting.waiter, end);
     assert_true(call(o));
     assert_int_equal(driver_enter(o->driver, &w), ERR_OK);
     driver_forget(o->driver, &waiting.waiter);
@@ -320,7 +320,7 @@ static void closing_waits_for_the_caller_who_performs(void **state)
     assert_int_equal(driver_enter(o->driver, &w), ERR_OK);
     o->wake_at = driver_now(o->driver).lo;
     driver_leave(o->driver, &w);
-    await(&first.errand);
+    await(&first.trial);
     assert_int_equal(pthread_create(&closing.thread, NULL, close_run, &closing), 0);
     (void)poll(NULL, 0, 20); // in which it could close
     assert_false(atomic_load(&closing.closed) || atomic_load(&first.back));

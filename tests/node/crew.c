@@ -17,7 +17,7 @@
 #define KICKS   2000
 
 struct rig {
-    struct crew *crew;
+    struct thread_pool *pool;
     _Atomic bool held; // turns that block do until this is false
     _Atomic uint32_t blocked;
     _Atomic uint32_t lingering;
@@ -25,13 +25,13 @@ struct rig {
 };
 
 struct actor {
-    struct crew_member member; // first
+    struct pool_task member; // first
     struct rig *rig;
     _Atomic uint32_t turns;
     _Atomic bool inside;
     int64_t after_ms; // of its first turn the next is due; 0: none is
     int64_t last_at;
-    int64_t again; // what crew_linger answered
+    int64_t again; // what task_may_sleep answered
     bool eager;
 };
 
@@ -54,7 +54,7 @@ static int set_up(void **state)
 {
     assert_true(eventually(all_have_gone, NULL, WAIT_MS)); // of the test before
     struct rig *r = test_calloc(1, sizeof *r);
-    r->crew = crew_new(THREADS);
+    r->pool = thread_pool_new(THREADS);
     *state = r;
     return 0;
 }
@@ -62,15 +62,15 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct rig *r = *state;
-    crew_free(r->crew);
+    thread_pool_free(r->pool);
     test_free(r);
     return 0;
 }
 
-static void join(struct rig *r, struct actor *a, int64_t (*turn)(struct crew_member *m))
+static void join(struct rig *r, struct actor *a, int64_t (*turn)(struct pool_task *m))
 {
     *a = (struct actor){.rig = r};
-    assert_int_equal(crew_add(r->crew, &a->member, turn), ERR_OK);
+    assert_int_equal(thread_pool_add(r->pool, &a->member, turn), ERR_OK);
 }
 
 struct wanted {
@@ -91,36 +91,36 @@ static void await(_Atomic uint32_t *count, uint32_t at_least)
 
 // ---- turns
 
-static int64_t short_turn(struct crew_member *m)
+static int64_t short_turn(struct pool_task *m)
 {
     struct actor *a = (struct actor *)m;
     a->last_at = clock_boot_ms();
-    int64_t next = a->after_ms > 0 && a->turns == 0 ? a->last_at + a->after_ms : CREW_NEVER;
+    int64_t next = a->after_ms > 0 && a->turns == 0 ? a->last_at + a->after_ms : TASK_NEVER;
     atomic_fetch_add(&a->turns, 1);
     return next;
 }
 
-static int64_t blocking_turn(struct crew_member *m)
+static int64_t blocking_turn(struct pool_task *m)
 {
     struct actor *a = (struct actor *)m;
-    crew_slow(m);
+    task_may_block(m);
     atomic_fetch_add(&a->rig->blocked, 1);
     while (atomic_load(&a->rig->held))
         (void)sched_yield();
     atomic_fetch_sub(&a->rig->blocked, 1);
     atomic_fetch_add(&a->turns, 1);
-    return CREW_NEVER;
+    return TASK_NEVER;
 }
 
 static void one_who_is_kicked_gets_a_turn(void **state)
 {
     struct actor a;
     join(*state, &a, short_turn);
-    crew_kick(&a.member);
+    task_schedule(&a.member);
     await(&a.turns, 1);
-    crew_kick(&a.member);
+    task_schedule(&a.member);
     await(&a.turns, 2);
-    crew_remove(&a.member);
+    task_remove(&a.member);
     assert_int_equal(a.turns, 2);
 }
 
@@ -130,9 +130,9 @@ static void a_turn_that_is_due_comes_in_time_and_not_before(void **state)
     join(*state, &a, short_turn);
     a.after_ms = 30;
     int64_t start = clock_boot_ms();
-    crew_kick(&a.member);
+    task_schedule(&a.member);
     await(&a.turns, 2);
-    crew_remove(&a.member);
+    task_remove(&a.member);
     assert_true(a.last_at >= start + 30);
 }
 
@@ -142,36 +142,36 @@ static void a_turn_that_is_wanted_sooner_comes_sooner(void **state)
     struct actor late, soon;
     join(*state, &late, short_turn);
     join(*state, &soon, short_turn);
-    crew_due(&late.member, clock_boot_ms() + 3600000);
+    task_schedule_at(&late.member, clock_boot_ms() + 3600000);
     int64_t at = clock_boot_ms() + 20;
-    crew_due(&soon.member, at + 60000);
-    crew_due(&soon.member, at);
-    crew_due(&soon.member, at + 1000); // postpones nothing
+    task_schedule_at(&soon.member, at + 60000);
+    task_schedule_at(&soon.member, at);
+    task_schedule_at(&soon.member, at + 1000); // postpones nothing
     await(&soon.turns, 1);
     assert_true(soon.last_at >= at);
     assert_int_equal(late.turns, 0);
-    crew_remove(&late.member);
-    crew_remove(&soon.member);
+    task_remove(&late.member);
+    task_remove(&soon.member);
     assert_int_equal(soon.turns, 1);
 }
 
 // ---- one at a time
 
-static int64_t jealous_turn(struct crew_member *m)
+static int64_t jealous_turn(struct pool_task *m)
 {
     struct actor *a = (struct actor *)m;
     assert_false(atomic_exchange(&a->inside, true));
-    if (a->turns % 3 == 0) crew_slow(m);
+    if (a->turns % 3 == 0) task_may_block(m);
     (void)sched_yield();
     atomic_fetch_add(&a->turns, 1);
     atomic_store(&a->inside, false);
-    return CREW_NEVER;
+    return TASK_NEVER;
 }
 
 static void *kick_often(void *arg)
 {
     for (int i = 0; i < KICKS; i++)
-        crew_kick(arg);
+        task_schedule(arg);
     return NULL;
 }
 
@@ -185,9 +185,9 @@ static void no_member_has_two_turns_at_once(void **state)
     for (int i = 0; i < KICKERS; i++)
         (void)pthread_join(kickers[i], NULL);
     uint32_t turns = atomic_load(&a.turns);
-    crew_kick(&a.member); // none is forgotten
+    task_schedule(&a.member); // none is forgotten
     await(&a.turns, turns + 1);
-    crew_remove(&a.member);
+    task_remove(&a.member);
 }
 
 static void a_kick_during_a_turn_gives_another(void **state)
@@ -196,12 +196,12 @@ static void a_kick_during_a_turn_gives_another(void **state)
     struct actor a;
     join(r, &a, blocking_turn);
     atomic_store(&r->held, true);
-    crew_kick(&a.member);
+    task_schedule(&a.member);
     await(&r->blocked, 1);
-    crew_kick(&a.member);
+    task_schedule(&a.member);
     atomic_store(&r->held, false);
     await(&a.turns, 2);
-    crew_remove(&a.member);
+    task_remove(&a.member);
 }
 
 // ---- how many
@@ -216,18 +216,18 @@ static void turns_that_block_hold_up_nobody_else(void **state)
     atomic_store(&r->held, true);
     for (size_t i = 0; i < THREADS - 1; i++) {
         join(r, &slow[i], blocking_turn);
-        crew_kick(&slow[i].member);
+        task_schedule(&slow[i].member);
     }
     await(&r->blocked, THREADS - 1);
-    crew_kick(&quick.member);
+    task_schedule(&quick.member);
     await(&quick.turns, 1);
-    crew_kick(&timed.member);
+    task_schedule(&timed.member);
     await(&timed.turns, 2);
     atomic_store(&r->held, false);
     for (size_t i = 0; i < THREADS - 1; i++)
-        crew_remove(&slow[i].member);
-    crew_remove(&quick.member);
-    crew_remove(&timed.member);
+        task_remove(&slow[i].member);
+    task_remove(&quick.member);
+    task_remove(&timed.member);
 }
 
 static void there_are_never_more_threads_than_was_said(void **state)
@@ -237,7 +237,7 @@ static void there_are_never_more_threads_than_was_said(void **state)
     atomic_store(&r->held, true);
     for (size_t i = 0; i < MANY; i++) {
         join(r, &slow[i], blocking_turn);
-        crew_kick(&slow[i].member);
+        task_schedule(&slow[i].member);
     }
     await(&r->blocked, THREADS);
     assert_int_equal(threads_here(), at_first + THREADS);
@@ -245,7 +245,7 @@ static void there_are_never_more_threads_than_was_said(void **state)
     for (size_t i = 0; i < MANY; i++)
         await(&slow[i].turns, 1); // and everybody gets his turn
     for (size_t i = 0; i < MANY; i++)
-        crew_remove(&slow[i].member);
+        task_remove(&slow[i].member);
 }
 
 static bool one_is_left(void *ctx)
@@ -261,22 +261,22 @@ static void threads_without_work_go(void **state)
     atomic_store(&r->held, true);
     for (size_t i = 0; i < THREADS; i++) {
         join(r, &slow[i], blocking_turn);
-        crew_kick(&slow[i].member);
+        task_schedule(&slow[i].member);
     }
     await(&r->blocked, THREADS);
     atomic_store(&r->held, false);
     assert_true(eventually(one_is_left, NULL, WAIT_MS));
-    crew_kick(&slow[0].member); // and it is there when it is needed
+    task_schedule(&slow[0].member); // and it is there when it is needed
     await(&slow[0].turns, 2);
     for (size_t i = 0; i < THREADS; i++)
-        crew_remove(&slow[i].member);
+        task_remove(&slow[i].member);
 }
 
 static void an_idle_crew_has_no_thread(void **state)
 {
-    struct crew *c = crew_new(THREADS);
+    struct thread_pool *c = thread_pool_new(THREADS);
     assert_int_equal(threads_here(), at_first);
-    crew_free(c);
+    thread_pool_free(c);
     (void)state;
 }
 
@@ -297,10 +297,10 @@ static void removing_waits_until_the_turn_is_over(void **state)
     pthread_t thread;
     join(r, a, blocking_turn);
     atomic_store(&r->held, true);
-    crew_kick(&a->member);
+    task_schedule(&a->member);
     await(&r->blocked, 1);
     assert_int_equal(pthread_create(&thread, NULL, let_go, a), 0);
-    crew_remove(&a->member);
+    task_remove(&a->member);
     assert_int_equal(a->turns, 1);
     memory_free(a);
     (void)pthread_join(thread, NULL);
@@ -308,11 +308,11 @@ static void removing_waits_until_the_turn_is_over(void **state)
 
 // ---- who sleeps in his turn
 
-static int64_t lingering_turn(struct crew_member *m)
+static int64_t lingering_turn(struct pool_task *m)
 {
     struct actor *a = (struct actor *)m;
-    if (!atomic_load(&a->rig->held)) return CREW_NEVER;
-    a->again = crew_linger(m, a->eager);
+    if (!atomic_load(&a->rig->held)) return TASK_NEVER;
+    a->again = task_may_sleep(m, a->eager);
     atomic_fetch_add(&a->turns, 1);
     if (a->again > 0) {
         atomic_fetch_add(&a->rig->refused, 1);
@@ -333,14 +333,14 @@ static void few_may_linger_and_the_others_come_again(void **state)
     atomic_store(&r->held, true);
     for (size_t i = 0; i < MANY; i++) {
         join(r, &a[i], lingering_turn);
-        crew_kick(&a[i].member);
+        task_schedule(&a[i].member);
     }
     for (size_t i = 0; i < MANY; i++)
         await(&a[i].turns, i == 0 ? 1 : 3);
     assert_int_equal(r->lingering, 1); // of four threads
     atomic_store(&r->held, false);
     for (size_t i = 0; i < MANY; i++) {
-        crew_remove(&a[i].member);
+        task_remove(&a[i].member);
         assert_int_equal(a[i].again % 16, 0); // all at the same moments
     }
 }
@@ -353,18 +353,18 @@ static void who_is_eager_takes_the_place_of_one_who_is_not(void **state)
     join(r, &first, lingering_turn);
     join(r, &eager, lingering_turn);
     eager.eager = true;
-    crew_kick(&first.member);
+    task_schedule(&first.member);
     await(&r->lingering, 1);
-    crew_kick(&eager.member);
+    task_schedule(&eager.member);
     await(&eager.turns, 1);
     atomic_store(&first.inside, true); // its turn ends, and it would like to stay
     await(&first.turns, 3);            // it looks without waiting
     await(&r->lingering, 1);
     assert_true(first.again > 0);
     atomic_store(&r->held, false);
-    crew_remove(&eager.member);
+    task_remove(&eager.member);
     assert_int_equal(eager.again, 0);
-    crew_remove(&first.member);
+    task_remove(&first.member);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

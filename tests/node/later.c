@@ -18,25 +18,25 @@
 
 struct room {
     struct store *store;
-    struct desk *desk;
+    struct shard_runner *runner;
     _Atomic uint32_t sends;     // answered
     _Atomic uint32_t receives;  // answered
     _Atomic uint32_t delivered; // messages
 };
 
-struct errand {
-    struct desk_later later;
+struct sim_call {
+    struct runner_async async;
     struct room *room;
 };
 
 static int set_up(void **state)
 {
     struct room *r = NEW(struct room);
-    struct desk_config config = {.queue = "q"};
+    struct runner_config config = {.queue = "q"};
     config_defaults(&config.birth);
     memcpy(config.id.queue, "later", 5);
     r->store = store_mem_new();
-    assert_int_equal(desk_open(r->store, &config, &r->desk), ERR_OK);
+    assert_int_equal(runner_open(r->store, &config, &r->runner), ERR_OK);
     *state = r;
     return 0;
 }
@@ -44,7 +44,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct room *r = *state;
-    desk_close(r->desk);
+    runner_close(r->runner);
     store_free(r->store);
     memory_free(r);
     return 0;
@@ -58,9 +58,9 @@ static void await(_Atomic uint32_t *count, uint32_t wanted)
     assert_int_equal(atomic_load(count), wanted);
 }
 
-static void sent(struct desk_later *l, enum err err, struct desk_answer *a)
+static void sent(struct runner_async *l, enum err err, struct runner_answer *a)
 {
-    struct errand *e = (struct errand *)l;
+    struct sim_call *e = (struct sim_call *)l;
     struct room *r = e->room;
     struct result result;
     assert_int_equal(err, ERR_OK);
@@ -69,9 +69,9 @@ static void sent(struct desk_later *l, enum err err, struct desk_answer *a)
     atomic_fetch_add(&r->sends, 1);
 }
 
-static void received(struct desk_later *l, enum err err, struct desk_answer *a)
+static void received(struct runner_async *l, enum err err, struct runner_answer *a)
 {
-    struct errand *e = (struct errand *)l;
+    struct sim_call *e = (struct sim_call *)l;
     struct room *r = e->room;
     assert_int_equal(err, ERR_OK);
     atomic_fetch_add(&r->delivered, (uint32_t)a->deliveries_len);
@@ -79,16 +79,16 @@ static void received(struct desk_later *l, enum err err, struct desk_answer *a)
     atomic_fetch_add(&r->receives, 1);
 }
 
-static struct errand *errand_new(struct room *r,
-                                 void (*then)(struct desk_later *, enum err, struct desk_answer *))
+static struct sim_call *sim_call_new(struct room *r, void (*then)(struct runner_async *, enum err,
+                                                                  struct runner_answer *))
 {
-    struct errand *e = NEW(struct errand);
+    struct sim_call *e = NEW(struct sim_call);
     e->room = r;
-    e->later.then = then;
+    e->async.then = then;
     return e;
 }
 
-static void send_later(struct room *r, uint32_t count)
+static void send_async(struct room *r, uint32_t count)
 {
     CLEANUP(buf_done) struct buf payload;
     struct request_id id;
@@ -98,25 +98,26 @@ static void send_later(struct room *r, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         send_add(&payload, &(struct message){.body = bytes_str("work")});
     send_end(&payload, 0, count);
-    desk_do_later(r->desk, (struct op){OP_SEND, buf_bytes(&payload)}, &errand_new(r, sent)->later);
+    runner_do_async(r->runner, (struct op){OP_SEND, buf_bytes(&payload)},
+                    &sim_call_new(r, sent)->async);
 }
 
-static struct errand *receive_later(struct room *r, uint32_t max, int64_t wait_ms)
+static struct sim_call *receive_async(struct room *r, uint32_t max, int64_t wait_ms)
 {
-    struct errand *e = errand_new(r, received);
+    struct sim_call *e = sim_call_new(r, received);
     struct op_claim claim = {.worker = bytes_str("w"), .max = max};
     entropy_fill(claim.seed, sizeof claim.seed);
     entropy_fill(claim.request.bytes, sizeof claim.request.bytes);
-    desk_receive_later(r->desk, &claim, wait_ms, &e->later);
+    runner_receive_async(r->runner, &claim, wait_ms, &e->async);
     return e;
 }
 
 static void await_waiting(struct room *r, size_t wanted)
 {
     int64_t give_up = clock_boot_ms() + PATIENCE_MS;
-    while (desk_waiting(r->desk) != wanted && clock_boot_ms() < give_up)
+    while (runner_waiting(r->runner) != wanted && clock_boot_ms() < give_up)
         (void)sched_yield();
-    assert_int_equal(desk_waiting(r->desk), wanted);
+    assert_int_equal(runner_waiting(r->runner), wanted);
 }
 
 #define THREADS 4
@@ -125,7 +126,7 @@ static void await_waiting(struct room *r, size_t wanted)
 static void *send_many(void *arg)
 {
     for (int i = 0; i < OPS; i++)
-        send_later(arg, 2);
+        send_async(arg, 2);
     return NULL;
 }
 
@@ -139,7 +140,7 @@ static void ops_of_many_threads_are_answered_once_each(void **state)
         (void)pthread_join(threads[i], NULL);
     await(&r->sends, THREADS * OPS);
     for (int i = 0; i < THREADS * OPS / 5; i++)
-        (void)receive_later(r, 10, 0);
+        (void)receive_async(r, 10, 0);
     await(&r->receives, THREADS * OPS / 5);
     assert_int_equal(r->delivered, THREADS * OPS * 2);
 }
@@ -148,34 +149,34 @@ static void a_send_wakes_as_many_waiters_as_it_has_messages_for(void **state)
 {
     enum { WAITERS = 2000 };
     struct room *r = *state;
-    struct errand *waiters[WAITERS];
+    struct sim_call *waiters[WAITERS];
     for (int i = 0; i < WAITERS; i++)
-        waiters[i] = receive_later(r, 1, 600000);
+        waiters[i] = receive_async(r, 1, 600000);
     await_waiting(r, WAITERS);
-    send_later(r, 3);
+    send_async(r, 3);
     await(&r->receives, 3);
     await_waiting(r, WAITERS - 3);
     assert_int_equal(r->delivered, 3);
     int cancelled = 0;
     for (int i = 3; i < WAITERS; i++) { // first come first served
-        assert_true(desk_cancel(r->desk, &waiters[i]->later));
+        assert_true(runner_cancel(r->runner, &waiters[i]->async));
         memory_free(waiters[i]);
         cancelled++;
     }
     assert_int_equal(cancelled, WAITERS - 3);
-    assert_int_equal(desk_waiting(r->desk), 0);
+    assert_int_equal(runner_waiting(r->runner), 0);
 }
 
 static void a_cancelled_receive_is_given_nothing(void **state)
 {
     struct room *r = *state;
-    struct errand *gone = receive_later(r, 1, 600000);
+    struct sim_call *gone = receive_async(r, 1, 600000);
     await_waiting(r, 1);
-    (void)receive_later(r, 1, 600000);
+    (void)receive_async(r, 1, 600000);
     await_waiting(r, 2);
-    assert_true(desk_cancel(r->desk, &gone->later));
+    assert_true(runner_cancel(r->runner, &gone->async));
     memory_free(gone);
-    send_later(r, 1);
+    send_async(r, 1);
     await(&r->receives, 1);
     assert_int_equal(r->delivered, 1);
 }
@@ -183,18 +184,18 @@ static void a_cancelled_receive_is_given_nothing(void **state)
 static void a_wait_ends_empty_in_time(void **state)
 {
     struct room *r = *state;
-    (void)receive_later(r, 1, 20);
+    (void)receive_async(r, 1, 20);
     await(&r->receives, 1);
     assert_int_equal(r->delivered, 0);
 }
 
 struct awaiting {
-    struct desk_later later;
+    struct runner_async async;
     _Atomic uint32_t ended;
     enum err err;
 };
 
-static void await_ended(struct desk_later *l, enum err err, struct desk_answer *a)
+static void await_ended(struct runner_async *l, enum err err, struct runner_answer *a)
 {
     struct awaiting *w = (struct awaiting *)l;
     (void)a;
@@ -205,19 +206,19 @@ static void await_ended(struct desk_later *l, enum err err, struct desk_answer *
 static void one_who_awaits_is_told_and_takes_nothing(void **state)
 {
     struct room *r = *state;
-    struct awaiting first = {.later.then = await_ended}, second = first, late = first;
-    desk_await_later(r->desk, bytes_str("w"), 600000, &first.later);
+    struct awaiting first = {.async.then = await_ended}, second = first, late = first;
+    runner_await_async(r->runner, bytes_str("w"), 600000, &first.async);
     await_waiting(r, 1);
-    desk_await_later(r->desk, bytes_str("w"), 600000, &second.later);
+    runner_await_async(r->runner, bytes_str("w"), 600000, &second.async);
     await_waiting(r, 2);
-    send_later(r, 1);
+    send_async(r, 1);
     await(&first.ended, 1);
     assert_int_equal(first.err, ERR_OK);
-    if (!desk_cancel(r->desk, &second.later)) await(&second.ended, 1);
-    (void)receive_later(r, 1, 0);
+    if (!runner_cancel(r->runner, &second.async)) await(&second.ended, 1);
+    (void)receive_async(r, 1, 0);
     await(&r->receives, 1);
     assert_int_equal(r->delivered, 1); // it was still there
-    desk_await_later(r->desk, bytes_str("w"), 20, &late.later);
+    runner_await_async(r->runner, bytes_str("w"), 20, &late.async);
     await(&late.ended, 1);
     assert_int_equal(late.err, ERR_NOT_FOUND);
 }

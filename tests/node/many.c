@@ -17,8 +17,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define DESKS       2000
-#define CREW        16
+#define RUNNERS     2000
+#define POOL        16
 #define WAIT_MS     100000 // nothing takes so long unless it hangs
 #define LONG_MS     600000
 #define DELAY_MS    50
@@ -37,41 +37,41 @@
 struct hall {
     struct scratch dir; // of a store in files
     struct store *store;
-    struct crew *crew;
+    struct thread_pool *pool;
     struct place_of_work *places;
     _Atomic uint32_t received;
     _Atomic uint32_t sent;
 };
 
 struct place_of_work {
-    struct desk_later receive; // first
-    struct desk_later send;
+    struct runner_async receive; // first
+    struct runner_async send;
     struct hall *hall;
-    struct desk *desk;
+    struct shard_runner *runner;
     bool waits;
 };
 
 static size_t at_first; // threads
 
-static struct desk *open_desk(struct hall *h, struct crew *crew, uint32_t number)
+static struct shard_runner *open_runner(struct hall *h, struct thread_pool *pool, uint32_t number)
 {
-    struct desk *d;
-    struct desk_config config = {.queue = "q", .crew = crew, .patience_ms = LONG_MS};
+    struct shard_runner *d;
+    struct runner_config config = {.queue = "q", .pool = pool, .patience_ms = LONG_MS};
     config_defaults(&config.birth);
     memcpy(config.id.queue, "many", 4);
     config.id.shard = number;
-    assert_int_equal(desk_open(h->store, &config, &d), ERR_OK);
+    assert_int_equal(runner_open(h->store, &config, &d), ERR_OK);
     return d;
 }
 
 static void hall_open(struct hall *h, struct store *store)
 {
     h->store = store;
-    h->crew = crew_new(CREW);
-    h->places = memory_zeroed(DESKS, sizeof *h->places);
-    for (uint32_t i = 0; i < DESKS; i++) {
+    h->pool = thread_pool_new(POOL);
+    h->places = memory_zeroed(RUNNERS, sizeof *h->places);
+    for (uint32_t i = 0; i < RUNNERS; i++) {
         h->places[i].hall = h;
-        h->places[i].desk = open_desk(h, h->crew, i);
+        h->places[i].runner = open_runner(h, h->pool, i);
     }
 }
 
@@ -100,13 +100,13 @@ static int set_up_file(void **state)
 static int tear_down(void **state)
 {
     struct hall *h = *state;
-    for (uint32_t i = 0; i < DESKS; i++) {
+    for (uint32_t i = 0; i < RUNNERS; i++) {
         struct place_of_work *p = &h->places[i];
-        if (p->waits) assert_true(desk_cancel(p->desk, &p->receive));
+        if (p->waits) assert_true(runner_cancel(p->runner, &p->receive));
     }
-    for (uint32_t i = 0; i < DESKS; i++)
-        desk_close(h->places[i].desk);
-    crew_free(h->crew);
+    for (uint32_t i = 0; i < RUNNERS; i++)
+        runner_close(h->places[i].runner);
+    thread_pool_free(h->pool);
     store_free(h->store);
     scratch_remove(&h->dir);
     memory_free(h->places);
@@ -117,7 +117,7 @@ static int tear_down(void **state)
 static bool are_few(void *ctx)
 {
     (void)ctx;
-    return threads_here() <= at_first + CREW;
+    return threads_here() <= at_first + POOL;
 }
 
 struct wanted {
@@ -137,7 +137,7 @@ static void await(_Atomic uint32_t *count, uint32_t at_least)
     assert_true(eventually(reached, &(struct wanted){count, at_least}, WAIT_MS));
 }
 
-static void received(struct desk_later *l, enum err err, struct desk_answer *a)
+static void received(struct runner_async *l, enum err err, struct runner_answer *a)
 {
     struct place_of_work *p = (struct place_of_work *)l;
     assert_int_equal(err, ERR_OK);
@@ -153,10 +153,10 @@ static void receive(struct place_of_work *p)
     entropy_fill(claim.request.bytes, sizeof claim.request.bytes);
     p->receive.then = received;
     p->waits = true;
-    desk_receive_later(p->desk, &claim, LONG_MS, &p->receive);
+    runner_receive_async(p->runner, &claim, LONG_MS, &p->receive);
 }
 
-static void was_sent(struct desk_later *l, enum err err, struct desk_answer *a)
+static void was_sent(struct runner_async *l, enum err err, struct runner_answer *a)
 {
     struct place_of_work *p =
         (struct place_of_work *)((char *)l - offsetof(struct place_of_work, send));
@@ -165,7 +165,7 @@ static void was_sent(struct desk_later *l, enum err err, struct desk_answer *a)
     atomic_fetch_add(&p->hall->sent, 1);
 }
 
-static void send_from(struct place_of_work *p, struct desk *d, int64_t delay_ms)
+static void send_from(struct place_of_work *p, struct shard_runner *d, int64_t delay_ms)
 {
     CLEANUP(buf_done) struct buf payload;
     struct request_id id;
@@ -177,39 +177,39 @@ static void send_from(struct place_of_work *p, struct desk *d, int64_t delay_ms)
     send_add(&payload, &m);
     send_end(&payload, 0, 1);
     p->send.then = was_sent;
-    desk_do_later(d, (struct op){OP_SEND, buf_bytes(&payload)}, &p->send);
+    runner_do_async(d, (struct op){OP_SEND, buf_bytes(&payload)}, &p->send);
 }
 
 // A message that is delayed, then one whose lock expires: nobody does anything in between.
-static void time_passes_in_every_desk(void **state)
+static void time_passes_in_every_runner(void **state)
 {
     struct hall *h = *state;
-    for (size_t i = 0; i < DESKS; i++) {
+    for (size_t i = 0; i < RUNNERS; i++) {
         receive(&h->places[i]);
-        send_from(&h->places[i], h->places[i].desk, DELAY_MS);
+        send_from(&h->places[i], h->places[i].runner, DELAY_MS);
     }
-    await(&h->received, DESKS);
-    for (size_t i = 0; i < DESKS; i++)
+    await(&h->received, RUNNERS);
+    for (size_t i = 0; i < RUNNERS; i++)
         receive(&h->places[i]);
-    await(&h->received, 2 * DESKS);
+    await(&h->received, 2 * RUNNERS);
 }
 
 // Somebody waits in each of them; somebody else, elsewhere, sends to some.
-static void what_others_send_is_found_in_every_desk(void **state)
+static void what_others_send_is_found_in_every_runner(void **state)
 {
     enum { EVERY = 40 };
     struct hall *h = *state;
-    for (size_t i = 0; i < DESKS; i++)
+    for (size_t i = 0; i < RUNNERS; i++)
         receive(&h->places[i]);
-    struct desk *others[DESKS / EVERY];
-    for (uint32_t i = 0; i < DESKS / EVERY; i++) {
-        others[i] = open_desk(h, h->crew, i * EVERY);
+    struct shard_runner *others[RUNNERS / EVERY];
+    for (uint32_t i = 0; i < RUNNERS / EVERY; i++) {
+        others[i] = open_runner(h, h->pool, i * EVERY);
         send_from(&h->places[i * EVERY], others[i], 0);
     }
-    await(&h->received, DESKS / EVERY);
-    await(&h->sent, DESKS / EVERY);
-    for (size_t i = 0; i < DESKS / EVERY; i++)
-        desk_close(others[i]);
+    await(&h->received, RUNNERS / EVERY);
+    await(&h->sent, RUNNERS / EVERY);
+    for (size_t i = 0; i < RUNNERS / EVERY; i++)
+        runner_close(others[i]);
 }
 
 static int64_t cpu_us(void)
@@ -224,8 +224,8 @@ static int64_t cpu_us(void)
 static bool is_quiet(void *ctx)
 {
     struct hall *h = ctx;
-    for (size_t i = 0; i < DESKS; i++)
-        if (desk_waiting(h->places[i].desk) == 0) return false;
+    for (size_t i = 0; i < RUNNERS; i++)
+        if (runner_waiting(h->places[i].runner) == 0) return false;
     int64_t before = cpu_us(), begun = clock_boot_ms();
     (void)poll(NULL, 0, MEASURED_MS); // the time over which is measured, at least
     return cpu_us() - before < (clock_boot_ms() - begun) * 1000 / QUIET_SHARE;
@@ -234,7 +234,7 @@ static bool is_quiet(void *ctx)
 static void waiting_costs_next_to_nothing(void **state)
 {
     struct hall *h = *state;
-    for (size_t i = 0; i < DESKS; i++)
+    for (size_t i = 0; i < RUNNERS; i++)
         receive(&h->places[i]);
     assert_true(eventually(is_quiet, h, WAIT_MS));
 }
@@ -245,12 +245,12 @@ static void waiting_costs_next_to_nothing(void **state)
 static void desks_are_closed_in_the_middle_of_their_turns(void **state)
 {
     struct hall *h = *state;
-    for (size_t i = 0; i < DESKS; i++)
-        send_from(&h->places[i], h->places[i].desk, 1 + (int64_t)(i % 20));
-    await(&h->sent, DESKS);
-    for (uint32_t i = 0; i < DESKS; i++) {
-        desk_close(h->places[i].desk);
-        h->places[i].desk = NULL;
+    for (size_t i = 0; i < RUNNERS; i++)
+        send_from(&h->places[i], h->places[i].runner, 1 + (int64_t)(i % 20));
+    await(&h->sent, RUNNERS);
+    for (uint32_t i = 0; i < RUNNERS; i++) {
+        runner_close(h->places[i].runner);
+        h->places[i].runner = NULL;
     }
     assert_true(eventually(are_few, NULL, WAIT_MS));
 }
@@ -265,13 +265,13 @@ static void a_desk_without_a_crew_has_one_of_its_own(void **state)
 {
     struct hall *h = NEW(struct hall);
     h->store = store_mem_new();
-    struct place_of_work p = {.hall = h, .desk = open_desk(h, NULL, 1)};
+    struct place_of_work p = {.hall = h, .runner = open_runner(h, NULL, 1)};
     receive(&p);
     assert_true(threads_here() > at_first);
-    send_from(&p, p.desk, 1);
+    send_from(&p, p.runner, 1);
     await(&h->received, 1);
     await(&h->sent, 1);
-    desk_close(p.desk);
+    runner_close(p.runner);
     assert_true(eventually(are_gone, NULL, WAIT_MS));
     store_free(h->store);
     memory_free(h);
@@ -298,10 +298,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_desk_without_a_crew_has_one_of_its_own),
-        IN_MEMORY(time_passes_in_every_desk),
-        IN_FILES(time_passes_in_every_desk),
-        IN_MEMORY(what_others_send_is_found_in_every_desk),
-        IN_FILES(what_others_send_is_found_in_every_desk),
+        IN_MEMORY(time_passes_in_every_runner),
+        IN_FILES(time_passes_in_every_runner),
+        IN_MEMORY(what_others_send_is_found_in_every_runner),
+        IN_FILES(what_others_send_is_found_in_every_runner),
         IN_MEMORY(desks_are_closed_in_the_middle_of_their_turns),
         IN_MEMORY(waiting_costs_next_to_nothing),
         IN_FILES(waiting_costs_next_to_nothing),

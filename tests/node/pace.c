@@ -17,24 +17,24 @@
 
 struct room {
     struct store *store;
-    struct desk *desk;
+    struct shard_runner *runner;
 };
 
 static void open_room(struct room *r, uint32_t shards)
 {
-    struct desk_config config = {.queue = "q"};
+    struct runner_config config = {.queue = "q"};
     config_defaults(&config.birth);
     config.birth.shards = shards;
     memcpy(config.id.queue, "pace", 4);
     struct store *mem = store_mem_new();
     mem->puts_per_second = PUTS_PER_SECOND;
     r->store = store_meter_take(mem);
-    assert_int_equal(desk_open(r->store, &config, &r->desk), ERR_OK);
+    assert_int_equal(runner_open(r->store, &config, &r->runner), ERR_OK);
 }
 
 static void close_room(struct room *r)
 {
-    desk_close(r->desk);
+    runner_close(r->runner);
     store_free(r->store);
 }
 
@@ -48,15 +48,15 @@ static uint64_t appends(const struct room *r)
 static enum err send_one(struct room *r)
 {
     CLEANUP(buf_done) struct buf payload;
-    CLEANUP(desk_answer_done) struct desk_answer answer;
+    CLEANUP(runner_answer_done) struct runner_answer answer;
     struct request_id id;
     entropy_fill(id.bytes, sizeof id.bytes);
     buf_init(&payload, JOURNAL_OP_MAX);
-    desk_answer_init(&answer);
+    runner_answer_init(&answer);
     send_begin(&payload, &id);
     send_add(&payload, &(struct message){.body = bytes_str("work")});
     send_end(&payload, 0, 1);
-    return desk_do(r->desk, (struct op){OP_SEND, buf_bytes(&payload)}, &answer);
+    return runner_do(r->runner, (struct op){OP_SEND, buf_bytes(&payload)}, &answer);
 }
 
 static void *sender(void *arg)

@@ -56,7 +56,7 @@ static void objects_are_made_read_listed_and_deleted(void **state)
     struct response got = ask(w, (struct request){.kind = REQUEST_GET, .key = "a/one"});
     assert_int_equal(got.err, ERR_OK);
     assert_true(bytes_equal(got.body, bytes_str("first")));
-    assert_true(got.time.lo <= got.time.hi && got.time.lo != TIME_DAWN);
+    assert_true(got.time.lo <= got.time.hi && got.time.lo != TIME_UNKNOWN);
 
     struct request list = {.kind = REQUEST_LIST, .key = "a/", .limit = 1};
     struct response page = ask(w, list);

@@ -4,7 +4,7 @@
 #include "../unit/unit.h"
 #include "base/rng.h"
 
-static const struct interval nothing_told = {TIME_DAWN, TIME_NEVER};
+static const struct interval nothing_told = {TIME_UNKNOWN, TIME_NEVER};
 
 static void first_answer_bounds_the_clock(void **state)
 {
@@ -40,11 +40,11 @@ static void drift_widens_what_is_known(void **state)
     struct store_clock c = {0};
     store_clock_note(&c, 1000, 1000, (struct interval){9000, 9000});
     struct interval soon = store_clock_now(&c, 2000);
-    struct interval later = store_clock_now(&c, 1000 + 3600 * 1000);
+    struct interval async = store_clock_now(&c, 1000 + 3600 * 1000);
     assert_true(soon.hi - soon.lo <= 4);
     // 200 ppm of an hour are 720 ms, to either side.
-    assert_in_range(later.hi - later.lo, 2 * 720, 2 * 722);
-    assert_in_range(later.lo, 9000 + 3600 * 1000 - 722, 9000 + 3600 * 1000);
+    assert_in_range(async.hi - async.lo, 2 * 720, 2 * 722);
+    assert_in_range(async.lo, 9000 + 3600 * 1000 - 722, 9000 + 3600 * 1000);
 }
 
 static void stepped_clock_replaces_what_was_known(void **state)

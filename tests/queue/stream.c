@@ -424,7 +424,7 @@ static bool same_message(struct stream *s, uint64_t seq)
                   message_state_name(v.state), message_state_name(x->state));
 }
 
-static bool same_books(struct stream *s)
+static bool same_costs(struct stream *s)
 {
     struct machine_spent spent;
     machine_spent(s->rig.m, machine_now(s->rig.m), &spent);
@@ -449,7 +449,7 @@ static bool same_state(struct stream *s)
     if (live == 0 && machine_needs(s->rig.m, 1, machine_slot(s->rig.m)))
         return differ(s, "slots are needed for nothing");
     if (machine_wake_at(s->rig.m) != model_wake_at(s->model)) return differ(s, "wake_at");
-    if (!same_books(s)) return false;
+    if (!same_costs(s)) return false;
     for (uint64_t seq = 1; seq <= s->model->sent; seq++)
         if ((chance(s, 10) || seq + 8 > s->model->sent) && !same_message(s, seq)) return false;
     return true;

@@ -95,7 +95,7 @@ static void each_answer_means_what_the_table_says(void **state)
         for (size_t k = 0; k < ASKS; k++) {
             const struct line *l = &answered[i];
             if (l->want[k] == '-') continue;
-            struct s3_verdict v = s3_judge(asks[k], HTTP_ANSWERED, l->status, l->code, 1);
+            struct s3_class v = s3_classify(asks[k], HTTP_ANSWERED, l->status, l->code, 1);
             if (letter(v.err) != l->want[k] || v.next != l->next)
                 print_error("%d %s asked as %zu: %c, next %d\n", l->status, l->code, k,
                             letter(v.err), v.next);
@@ -108,11 +108,11 @@ static void without_an_answer_only_what_never_left_is_certain(void **state)
 {
     (void)state;
     for (size_t k = 0; k < ASKS; k++) {
-        assert_int_equal(letter(s3_judge(asks[k], HTTP_NOT_SENT, 0, "", 0).err), 'U');
-        assert_int_equal(letter(s3_judge(asks[k], HTTP_LOST, 0, "", 1).err), "??UU?"[k]);
+        assert_int_equal(letter(s3_classify(asks[k], HTTP_NOT_SENT, 0, "", 0).err), 'U');
+        assert_int_equal(letter(s3_classify(asks[k], HTTP_LOST, 0, "", 1).err), "??UU?"[k]);
         // A status that came before the connection broke proves nothing.
-        assert_int_equal(letter(s3_judge(asks[k], HTTP_LOST, 200, "", 1).err), "??UU?"[k]);
-        assert_int_equal(letter(s3_judge(asks[k], HTTP_LOST, 412, "", 1).err), "??UU?"[k]);
+        assert_int_equal(letter(s3_classify(asks[k], HTTP_LOST, 200, "", 1).err), "??UU?"[k]);
+        assert_int_equal(letter(s3_classify(asks[k], HTTP_LOST, 412, "", 1).err), "??UU?"[k]);
     }
 }
 
@@ -120,11 +120,11 @@ static void reads_are_never_unknown_and_writes_never_unavailable_by_5xx(void **s
 {
     (void)state;
     for (int status = 100; status < 600; status++) {
-        assert_int_not_equal(s3_judge(S3_READ, HTTP_ANSWERED, status, "", 1).err, ERR_UNKNOWN);
-        assert_int_not_equal(s3_judge(S3_LIST, HTTP_ANSWERED, status, "", 2).err, ERR_UNKNOWN);
+        assert_int_not_equal(s3_classify(S3_READ, HTTP_ANSWERED, status, "", 1).err, ERR_UNKNOWN);
+        assert_int_not_equal(s3_classify(S3_LIST, HTTP_ANSWERED, status, "", 2).err, ERR_UNKNOWN);
         if (status < 500 || status == 501 || status == 507) continue;
-        assert_int_equal(s3_judge(S3_CREATE, HTTP_ANSWERED, status, "", 1).err, ERR_UNKNOWN);
-        assert_int_equal(s3_judge(S3_WRITE, HTTP_ANSWERED, status, "", 1).err, ERR_UNKNOWN);
+        assert_int_equal(s3_classify(S3_CREATE, HTTP_ANSWERED, status, "", 1).err, ERR_UNKNOWN);
+        assert_int_equal(s3_classify(S3_WRITE, HTTP_ANSWERED, status, "", 1).err, ERR_UNKNOWN);
     }
 }
 
@@ -133,19 +133,20 @@ static void a_refusal_of_a_put_that_was_sent_twice_is_unknown(void **state)
     (void)state;
     static const int refusals[] = {412, 304, 409, 403, 400, 413, 501};
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        assert_int_equal(s3_judge(S3_CREATE, HTTP_ANSWERED, refusals[i], "", 2).err, ERR_UNKNOWN);
-    assert_int_equal(s3_judge(S3_CREATE, HTTP_ANSWERED, 200, "", 2).err, ERR_OK);
-    assert_int_equal(s3_judge(S3_READ, HTTP_ANSWERED, 404, "", 2).err, ERR_NOT_FOUND);
+        assert_int_equal(s3_classify(S3_CREATE, HTTP_ANSWERED, refusals[i], "", 2).err,
+                         ERR_UNKNOWN);
+    assert_int_equal(s3_classify(S3_CREATE, HTTP_ANSWERED, 200, "", 2).err, ERR_OK);
+    assert_int_equal(s3_classify(S3_READ, HTTP_ANSWERED, 404, "", 2).err, ERR_NOT_FOUND);
 }
 
 static void too_long_an_answer_is_a_limit_for_reads_and_done_for_writes(void **state)
 {
     (void)state;
-    assert_int_equal(s3_judge(S3_READ, HTTP_TOO_LONG, 200, "", 1).err, ERR_LIMIT);
-    assert_int_equal(s3_judge(S3_LIST, HTTP_TOO_LONG, 200, "", 1).err, ERR_LIMIT);
-    assert_int_equal(s3_judge(S3_CREATE, HTTP_TOO_LONG, 200, "", 1).err, ERR_OK);
-    assert_int_equal(s3_judge(S3_CREATE, HTTP_TOO_LONG, 412, "", 1).err, ERR_CONFLICT);
-    assert_int_equal(s3_judge(S3_READ, HTTP_TOO_LONG, 503, "", 1).err, ERR_UNAVAILABLE);
+    assert_int_equal(s3_classify(S3_READ, HTTP_TOO_LONG, 200, "", 1).err, ERR_LIMIT);
+    assert_int_equal(s3_classify(S3_LIST, HTTP_TOO_LONG, 200, "", 1).err, ERR_LIMIT);
+    assert_int_equal(s3_classify(S3_CREATE, HTTP_TOO_LONG, 200, "", 1).err, ERR_OK);
+    assert_int_equal(s3_classify(S3_CREATE, HTTP_TOO_LONG, 412, "", 1).err, ERR_CONFLICT);
+    assert_int_equal(s3_classify(S3_READ, HTTP_TOO_LONG, 503, "", 1).err, ERR_UNAVAILABLE);
 }
 
 int main(void)

@@ -402,7 +402,7 @@ static void web_identity_that_is_refused_names_the_code(void **state)
 
 // ---- threads
 
-struct asker {
+struct caller {
     struct rig *rig;
     int64_t now_ms;
     enum err err;
@@ -412,15 +412,15 @@ struct asker {
 
 static void *ask_once(void *ctx)
 {
-    struct asker *a = ctx;
+    struct caller *a = ctx;
     char why[512];
     a->err = s3_credentials_get(a->rig->credentials, a->now_ms, &a->keys, why, sizeof why);
     return NULL;
 }
 
-static void start(struct asker *a, struct rig *r, int64_t now_ms)
+static void start(struct caller *a, struct rig *r, int64_t now_ms)
 {
-    *a = (struct asker){.rig = r, .now_ms = now_ms};
+    *a = (struct caller){.rig = r, .now_ms = now_ms};
     assert_int_equal(pthread_create(&a->thread, NULL, ask_once, a), 0);
 }
 
@@ -432,7 +432,7 @@ static void one_fetches_while_others_go_on_with_the_old_keys(void **state)
     rig_gets(r, NOW, ACCESS);
     be_container(r, "NEW", NOW + 120 * MINUTE);
     stand_in_hang(r->server, CONTAINER, true);
-    struct asker first;
+    struct caller first;
     start(&first, r, NOW + 56 * MINUTE);
     assert_true(stand_in_await(r->server, CONTAINER, 2));
     for (int i = 0; i < 10; i++)
@@ -451,15 +451,15 @@ static void many_that_have_nothing_yet_wait_for_one_fetch(void **state)
     be_container(r, ACCESS, NOW + 60 * MINUTE);
     stand_in_hang(r->server, CONTAINER, true);
     rig_opens(r, NULL);
-    struct asker askers[8];
+    struct caller callers[8];
     for (size_t i = 0; i < 8; i++)
-        start(&askers[i], r, NOW + (int64_t)i - 4); // their times differ a little
+        start(&callers[i], r, NOW + (int64_t)i - 4); // their times differ a little
     assert_true(stand_in_await(r->server, CONTAINER, 1));
     stand_in_hang(r->server, CONTAINER, false);
     for (size_t i = 0; i < 8; i++) {
-        (void)pthread_join(askers[i].thread, NULL);
-        assert_int_equal(askers[i].err, ERR_OK);
-        assert_string_equal(askers[i].keys.access_key, ACCESS);
+        (void)pthread_join(callers[i].thread, NULL);
+        assert_int_equal(callers[i].err, ERR_OK);
+        assert_string_equal(callers[i].keys.access_key, ACCESS);
     }
     assert_int_equal(stand_in_count(r->server, CONTAINER), 1);
 }

@@ -223,7 +223,7 @@ static void an_answer_that_is_not_the_stores_decides_nothing(void **state)
     ANSWERS(ERR_UNKNOWN, &w.a, create(&w));
     ANSWERS(ERR_UNKNOWN, &w.a, create(&w));
     ANSWERS(ERR_UNKNOWN, &w.a, create(&w));
-    assert_int_equal(w.a.time.lo, TIME_DAWN); // nor does it tell the time
+    assert_int_equal(w.a.time.lo, TIME_UNKNOWN); // nor does it tell the time
     world_close(&w);
 }
 
@@ -440,8 +440,8 @@ static void what_the_store_says_of_its_time_is_passed_on(void **state)
     assert_int_equal(w.a.modified.lo, 1794722750000);
     assert_int_equal(w.a.modified.hi, 1794722750999);
     ANSWERS(ERR_OK, &w.a, get(&w));
-    assert_true(w.a.time.lo == TIME_DAWN && w.a.time.hi == TIME_NEVER);
-    assert_true(w.a.modified.lo == TIME_DAWN && w.a.modified.hi == TIME_NEVER);
+    assert_true(w.a.time.lo == TIME_UNKNOWN && w.a.time.hi == TIME_NEVER);
+    assert_true(w.a.modified.lo == TIME_UNKNOWN && w.a.modified.hi == TIME_NEVER);
     world_close(&w);
 }
 

@@ -40,7 +40,7 @@ static void a_send_is_answered_with_a_row_for_each(void **state)
     char body[8] = "first", group[8] = "g";
     struct sluice_send two[] = {{.body = body, .body_len = 5, .group = group},
                                 {.body = "second", .body_len = 6}};
-    later_send(s, "tasks", two, 2, NULL, &c.later);
+    async_send(s, "tasks", two, 2, NULL, &c.async);
     memset(body, 0, sizeof body); // the arguments were borrowed for the call only
     memset(group, 0, sizeof group);
     call_wait(&c);
@@ -64,12 +64,12 @@ static void a_call_that_comes_to_nothing_says_why(void **state)
     call_init(&settle);
     call_init(&receive);
     const char *token = "x";
-    later_send(s, "nothing", &(struct sluice_send){.body = "x", .body_len = 1}, 1, NULL,
-               &send.later);
-    later_settle(s, "nothing",
-                 &(struct later_settle){.kind = LATER_ACK, .tokens = &token, .len = 1},
-                 &settle.later);
-    later_receive(s, "nothing", &(struct sluice_receive){.wait_ms = 10000}, &receive.later);
+    async_send(s, "nothing", &(struct sluice_send){.body = "x", .body_len = 1}, 1, NULL,
+               &send.async);
+    async_settle(s, "nothing",
+                 &(struct async_settle){.kind = ASYNC_ACK, .tokens = &token, .len = 1},
+                 &settle.async);
+    async_receive(s, "nothing", &(struct sluice_receive){.wait_ms = 10000}, &receive.async);
     call_wait(&send);
     call_wait(&settle);
     call_wait(&receive);
@@ -92,21 +92,21 @@ static void a_receive_waits_and_is_settled(void **state)
     struct call receive, ack;
     call_init(&receive);
     call_init(&ack);
-    later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
-                  &receive.later);
+    async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
+                  &receive.async);
     send_text(s, "work");
     call_wait(&receive);
     assert_int_equal(receive.batch->len, 1);
     assert_string_equal(receive.batch->messages[0].body, "work");
     const char *tokens[] = {receive.batch->messages[0].token, "nonsense"};
-    later_settle(s, "tasks", &(struct later_settle){.kind = LATER_ACK, .tokens = tokens, .len = 2},
-                 &ack.later);
+    async_settle(s, "tasks", &(struct async_settle){.kind = ASYNC_ACK, .tokens = tokens, .len = 2},
+                 &ack.async);
     call_wait(&ack);
     assert_int_equal(ack.code, SLUICE_INVALID);
     assert_int_equal(ack.len, 2);
     assert_string_equal(ack.outcomes[0].status, "processed");
     assert_int_equal(ack.outcomes[1].code, SLUICE_INVALID);
-    assert_false(later_cancel(s, &receive.later)); // long over
+    assert_false(async_cancel(s, &receive.async)); // long over
     call_done(&receive);
     call_done(&ack);
     sluice_close(s);
@@ -120,10 +120,10 @@ static void a_cancelled_receive_is_not_answered_and_loses_nothing(void **state)
     for (int i = 0; i < 200; i++) {
         struct call c;
         call_init(&c);
-        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
-                      &c.later);
+        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
+                      &c.async);
         if (i % 2 == 0) send_text(s, "x");
-        bool cancelled = later_cancel(s, &c.later);
+        bool cancelled = async_cancel(s, &c.async);
         if (!cancelled) call_wait(&c);
         if (cancelled) assert_int_equal(c.answers, 0);
         bool nothing = cancelled || c.batch->len == 0; // too late to cancel, too early to wait
@@ -169,8 +169,8 @@ static void a_crowd_waits_and_ends_in_time(void **state)
     int64_t began = clock_boot_ms();
     for (int i = 0; i < CROWD; i++) {
         call_init(&calls[i]);
-        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 500, .worker = "w"},
-                      &calls[i].later);
+        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 500, .worker = "w"},
+                      &calls[i].async);
     }
     send_text(s, "one");
     size_t given = 0;
@@ -210,8 +210,8 @@ static void all_shards_are_waited_in_at_once(void **state)
         struct call c;
         call_init(&c);
         int64_t began = clock_boot_ms();
-        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
-                      &c.later);
+        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
+                      &c.async);
         send_text(s, "x");
         call_wait(&c);
         assert_true(clock_boot_ms() - began < DEADLINE_MS / 2);
@@ -231,8 +231,8 @@ static void a_crowd_at_several_shards_shares_what_comes(void **state)
     static struct call calls[CROWD];
     for (int i = 0; i < CROWD; i++) {
         call_init(&calls[i]);
-        later_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 2000, .worker = "w"},
-                      &calls[i].later);
+        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 2000, .worker = "w"},
+                      &calls[i].async);
     }
     for (int i = 0; i < MESSAGES; i++)
         send_text(s, "x"); // some of them too late, where that takes its time
@@ -261,11 +261,11 @@ static void *restless(void *arg)
     for (unsigned i = 0; !atomic_load(&m->over); i++) {
         struct call c;
         call_init(&c);
-        later_receive(m->s, "tasks", &(struct sluice_receive){.wait_ms = 50, .worker = "w"},
-                      &c.later);
+        async_receive(m->s, "tasks", &(struct sluice_receive){.wait_ms = 50, .worker = "w"},
+                      &c.async);
         for (unsigned spin = 0; spin < i % 7; spin++)
             (void)sched_yield();
-        if (i % 3 != 0 || !later_cancel(m->s, &c.later)) {
+        if (i % 3 != 0 || !async_cancel(m->s, &c.async)) {
             call_wait(&c);
             if (c.batch && c.batch->len > 0) {
                 const char *token = c.batch->messages[0].token;

@@ -48,11 +48,12 @@ void open_at(const char *url, const struct sluice_options *options, struct sluic
     if (sluice_open(url, options, out, &error)) fail_msg("%s: %s", url, error.message);
 }
 
-struct desk *desk_open_of(struct rig *r, const char *queue, uint32_t shards, uint32_t shard)
+struct shard_runner *runner_open_of(struct rig *r, const char *queue, uint32_t shards,
+                                    uint32_t shard)
 {
     struct sluice_queue_info *info = NULL;
-    struct desk *desk = NULL;
-    struct desk_config config = {.id = {.shard = shard}, .patience_ms = DEADLINE_MS};
+    struct shard_runner *runner = NULL;
+    struct runner_config config = {.id = {.shard = shard}, .patience_ms = DEADLINE_MS};
     config_defaults(&config.birth);
     config.birth.shards = shards;
     assert_int_equal(sluice_queue_show(r->client, queue, &info, NULL), SLUICE_OK);
@@ -63,14 +64,14 @@ struct desk *desk_open_of(struct rig *r, const char *queue, uint32_t shards, uin
     }
     (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
     sluice_queue_info_free(info);
-    assert_int_equal(desk_open(r->store, &config, &desk), ERR_OK);
-    return desk;
+    assert_int_equal(runner_open(r->store, &config, &runner), ERR_OK);
+    return runner;
 }
 
-void desk_open_here(struct rig *r)
+void runner_open_here(struct rig *r)
 {
     r->store = file_open(r->dir, NULL);
-    r->desk = desk_open_of(r, "tasks", 1, 0);
+    r->runner = runner_open_of(r, "tasks", 1, 0);
 }
 
 int rig_set_up(void **state)
@@ -83,7 +84,7 @@ int rig_set_up(void **state)
     assert_non_null(r->one.program);
     open_at(r->dir, NULL, &r->client);
     assert_int_equal(sluice_queue_create(r->client, "tasks", NULL, 0, NULL), SLUICE_OK);
-    desk_open_here(r);
+    runner_open_here(r);
     *state = r;
     return 0;
 }
@@ -94,7 +95,7 @@ int rig_tear_down(void **state)
     node_process_kill(&r->one);
     node_process_kill(&r->two);
     sluice_close(r->client);
-    desk_close(r->desk);
+    runner_close(r->runner);
     store_free(r->store);
     scratch_remove(r->dir);
     free(r);
@@ -117,11 +118,11 @@ void use_node(const struct node_process *n, const char *body)
     sluice_close(s);
 }
 
-struct desk_owner owner_now(struct rig *r, struct owner_name *name)
+struct runner_owner owner_now(struct rig *r, struct owner_name *name)
 {
-    struct desk_owner o;
-    assert_int_equal(desk_sync(r->desk), ERR_OK);
-    desk_owner(r->desk, &o);
+    struct runner_owner o;
+    assert_int_equal(runner_sync(r->runner), ERR_OK);
+    runner_owner(r->runner, &o);
     *name = (struct owner_name){.url = ""};
     if (o.epoch != 0) assert_true(owner_parse(o.address, name));
     return o;

@@ -18,7 +18,7 @@ struct rig {
     char dir[SCRATCH_MAX];
     struct node_process one, two; // not started
     struct sluice *client;        // direct
-    struct desk *desk;
+    struct shard_runner *runner;
     struct store *store;
 };
 
@@ -32,10 +32,11 @@ extern const char *node_token; // that it brings; NULL: none
 int node_number(const struct node_process *n, const char *path, const char *before);
 int sent_through(const struct node_process *n); // messages that it took itself
 
-void desk_open_here(struct rig *r); // at a store of its own
+void runner_open_here(struct rig *r); // at a store of its own
 // Of another queue, created with so many shards and nothing else.
-struct desk *desk_open_of(struct rig *r, const char *queue, uint32_t shards, uint32_t shard);
-struct desk_owner owner_now(struct rig *r, struct owner_name *name);
+struct shard_runner *runner_open_of(struct rig *r, const char *queue, uint32_t shards,
+                                    uint32_t shard);
+struct runner_owner owner_now(struct rig *r, struct owner_name *name);
 
 void open_at(const char *url, const struct sluice_options *options, struct sluice **out);
 void send_by(struct sluice *s, const char *body);

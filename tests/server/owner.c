@@ -14,9 +14,9 @@
 
 static uint64_t tally_others(struct rig *r)
 {
-    struct shard_tally t;
-    assert_int_equal(desk_sync(r->desk), ERR_OK);
-    desk_tally(r->desk, &t);
+    struct shard_counters t;
+    assert_int_equal(runner_sync(r->runner), ERR_OK);
+    runner_counters(r->runner, &t);
     return t.others;
 }
 
@@ -69,7 +69,7 @@ static void a_node_owns_the_shard_it_works_on(void **state)
     node_start(&r->one);
     assert_int_equal(owner_now(r, &name).epoch, 0); // nobody used it yet
     use_node(&r->one, "a");
-    struct desk_owner o = owner_now(r, &name);
+    struct runner_owner o = owner_now(r, &name);
     assert_int_equal(o.epoch, 1);
     assert_int_equal(o.token, 1);
     assert_string_equal(name.node, "one");
@@ -115,7 +115,7 @@ static void a_restart_under_the_same_name_takes_over_at_once(void **state)
         for (int i = 0; i < CALLS_LEN; i++)
             use_node(&r->one, "b"); // without the pauses of a direct writer
         assert_true(clock_boot_ms() - began < CALLS_LEN * PAUSE_MS / 2);
-        struct desk_owner o = owner_now(r, &again);
+        struct runner_owner o = owner_now(r, &again);
         assert_int_equal(o.epoch, life);
         assert_string_equal(again.url, r->one.url);
         assert_string_not_equal(again.incarnation, name.incarnation);
@@ -406,7 +406,7 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
     (void)snprintf(name.url, sizeof name.url, "%s", r->one.url);
     assert_true(owner_print(&name, address));
     struct journal_owner owner = {.token = 1, .address = bytes_str(address)};
-    assert_int_equal(desk_own(r->desk, 0, &owner), ERR_OK);
+    assert_int_equal(runner_own(r->runner, 0, &owner), ERR_OK);
     send_by(r->client, "stays here");
     assert_int_equal(sluice_stats(r->client, "tasks", &stats, NULL), SLUICE_OK);
     assert_int_equal(stats.sent, 1);
@@ -419,9 +419,9 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
 
 // ---- desks
 
-static enum err send_at(struct desk *d)
+static enum err send_at(struct shard_runner *d)
 {
-    struct desk_answer answer;
+    struct runner_answer answer;
     struct buf payload;
     struct request_id id = {{0}};
     id.bytes[0] = 7;
@@ -429,9 +429,9 @@ static enum err send_at(struct desk *d)
     send_begin(&payload, &id);
     send_add(&payload, &(struct message){.body = bytes_str("x")});
     send_end(&payload, 0, 1);
-    desk_answer_init(&answer);
-    enum err err = desk_do(d, (struct op){OP_SEND, buf_bytes(&payload)}, &answer);
-    desk_answer_done(&answer);
+    runner_answer_init(&answer);
+    enum err err = runner_do(d, (struct op){OP_SEND, buf_bytes(&payload)}, &answer);
+    runner_answer_done(&answer);
     buf_done(&payload);
     return err;
 }
@@ -439,21 +439,21 @@ static enum err send_at(struct desk *d)
 static void an_op_of_a_replaced_owner_is_proposed_again_directly(void **state)
 {
     struct rig *r = *state;
-    struct desk *first = r->desk;
+    struct shard_runner *first = r->runner;
     struct store *store = r->store;
     struct journal_owner owner = {.token = 1, .address = bytes_str("a")};
-    struct desk_owner o;
-    assert_int_equal(desk_own(first, 0, &owner), ERR_OK);
-    desk_open_here(r);
+    struct runner_owner o;
+    assert_int_equal(runner_own(first, 0, &owner), ERR_OK);
+    runner_open_here(r);
     owner = (struct journal_owner){.token = 2, .address = bytes_str("b")};
-    assert_int_equal(desk_own(r->desk, 1, &owner), ERR_OK);
-    desk_owner(first, &o);
+    assert_int_equal(runner_own(r->runner, 1, &owner), ERR_OK);
+    runner_owner(first, &o);
     assert_true(o.mine); // so it thinks
     assert_int_equal(send_at(first), ERR_OK);
-    desk_owner(first, &o);
+    runner_owner(first, &o);
     assert_false(o.mine);
     assert_int_equal(o.epoch, 2);
-    desk_close(first);
+    runner_close(first);
     store_free(store);
     assert_int_equal(drain(r->client), 1);
 }

@@ -19,11 +19,11 @@ static void a_proof_is_good_for_one_nonce_and_one_life(void **state)
 {
     (void)state;
     struct owner_name name = {"http://127.0.0.1:1", "one", "00112233445566778899aabbccddeeff"};
-    struct owner_name other = name, later = name;
+    struct owner_name other = name, async = name;
     char proof[PEER_PROOF_MAX], again[PEER_PROOF_MAX];
     const char *nonce = "0123456789abcdef0123456789abcdef";
     (void)snprintf(other.node, sizeof other.node, "two");
-    later.incarnation[0] = '1';
+    async.incarnation[0] = '1';
     peer_prove(&name, nonce, proof);
     peer_prove(&name, nonce, again);
     assert_string_equal(proof, again);
@@ -31,7 +31,7 @@ static void a_proof_is_good_for_one_nonce_and_one_life(void **state)
     assert_string_not_equal(proof, again);
     peer_prove(&other, nonce, again);
     assert_string_not_equal(proof, again);
-    peer_prove(&later, nonce, again);
+    peer_prove(&async, nonce, again);
     assert_string_not_equal(proof, again);
     assert_true(peer_nonce_ok(nonce));
     assert_false(peer_nonce_ok("0123456789abcdef")); // too short to be new each time
@@ -71,30 +71,30 @@ static void name_owner(struct rig *r, const char *url)
 {
     struct owner_name name = {.node = "one", .incarnation = "00112233445566778899aabbccddeeff"};
     char address[JOURNAL_ADDRESS_MAX + 1];
-    struct desk_owner now;
+    struct runner_owner now;
     (void)snprintf(name.url, sizeof name.url, "%s", url);
     assert_true(owner_print(&name, address));
-    desk_owner(r->desk, &now);
+    runner_owner(r->runner, &now);
     struct journal_owner owner = {.token = now.token + 1, .address = bytes_str(address)};
-    assert_int_equal(desk_own(r->desk, now.epoch, &owner), ERR_OK);
+    assert_int_equal(runner_own(r->runner, now.epoch, &owner), ERR_OK);
 }
 
 static void a_stranger_at_the_owners_address_is_told_nothing(void **state)
 {
     struct rig *r = *state;
-    static const enum manner manners[] = {SILENT, ANY_NODE, LIES};
+    static const enum manner settings[] = {SILENT, ANY_NODE, LIES};
     struct sluice_options options = {.token = SECRET};
-    for (size_t i = 0; i < sizeof manners / sizeof *manners; i++) {
-        struct stranger *s = stranger_start("127.0.0.1:0", manners[i]);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        struct imposter *s = imposter_start("127.0.0.1:0", settings[i]);
         struct sluice *client = NULL;
-        name_owner(r, stranger_url(s));
+        name_owner(r, imposter_url(s));
         open_at(r->dir, &options, &client);
         send_by(client, "secret business");
         sluice_close(client);
-        assert_true(stranger_heard(s, "nonce=")); // it was asked
-        assert_false(stranger_heard(s, SECRET));
-        assert_false(stranger_heard(s, "secret business"));
-        stranger_stop(s);
+        assert_true(imposter_heard(s, "nonce=")); // it was asked
+        assert_false(imposter_heard(s, SECRET));
+        assert_false(imposter_heard(s, "secret business"));
+        imposter_stop(s);
     }
     assert_int_equal(drain(r->client), 3);
 }
@@ -114,13 +114,13 @@ static void who_takes_a_dead_owners_port_is_told_no_token(void **state)
     send_by(by_two, "through it");
     assert_int_equal(sent_through(&r->one), 3);
     node_process_kill(&r->one);
-    struct stranger *s = stranger_start(r->one.address, LIES);
+    struct imposter *s = imposter_start(r->one.address, LIES);
     send_by(direct, "not through it");
     send_by(by_two, "not through it");
-    assert_true(stranger_heard(s, "nonce="));
-    assert_false(stranger_heard(s, SECRET));
-    assert_false(stranger_heard(s, "not through it"));
-    stranger_stop(s);
+    assert_true(imposter_heard(s, "nonce="));
+    assert_false(imposter_heard(s, SECRET));
+    assert_false(imposter_heard(s, "not through it"));
+    imposter_stop(s);
     sluice_close(direct);
     sluice_close(by_two);
     assert_int_equal(drain(r->client), 5);

@@ -70,7 +70,7 @@ static void gate_open(struct gate *g)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
-static bool submit(struct pool *p, struct job *j, struct gate *g, char client)
+static bool submit(struct call_pool *p, struct job *j, struct gate *g, char client)
 {
     *j = (struct job){.job = {.run = arrive, .refuse = refuse}, .gate = g, .name = client};
     return pool_run(p, &j->job, (uint64_t)client);
@@ -82,7 +82,7 @@ static void a_client_has_no_more_threads_than_it_may(void **state)
     struct gate g;
     struct job jobs[5];
     gate_init(&g);
-    struct pool *p =
+    struct call_pool *p =
         pool_new(&(struct pool_config){.threads = 4, .per_client = 2, .waiting = JOBS});
     for (int i = 0; i < 4; i++)
         assert_true(submit(p, &jobs[i], &g, 'a'));
@@ -101,7 +101,7 @@ static void clients_take_turns_whatever_the_number_of_their_calls(void **state)
     struct gate g;
     struct job jobs[8];
     gate_init(&g);
-    struct pool *p =
+    struct call_pool *p =
         pool_new(&(struct pool_config){.threads = 1, .per_client = 1, .waiting = JOBS});
     assert_true(submit(p, &jobs[0], &g, 'a'));
     gate_await(&g, 1);
@@ -122,7 +122,8 @@ static void a_place_goes_to_the_client_that_has_fewer(void **state)
     struct gate g;
     struct job jobs[10];
     gate_init(&g);
-    struct pool *p = pool_new(&(struct pool_config){.threads = 1, .per_client = 1, .waiting = 4});
+    struct call_pool *p =
+        pool_new(&(struct pool_config){.threads = 1, .per_client = 1, .waiting = 4});
     assert_true(submit(p, &jobs[0], &g, 'a'));
     gate_await(&g, 1);
     for (int i = 1; i < 5; i++)
@@ -145,7 +146,7 @@ static void many_clients_leave_no_trace(void **state)
     static struct job jobs[JOBS];
     gate_init(&g);
     gate_open(&g);
-    struct pool *p =
+    struct call_pool *p =
         pool_new(&(struct pool_config){.threads = 8, .per_client = 2, .waiting = JOBS});
     for (int i = 0; i < JOBS; i++)
         assert_true(submit(p, &jobs[i], &g, (char)('A' + i % 26)));

@@ -17,7 +17,7 @@
 #define PARTS      12 // so many timeouts would be longer
 
 struct guest {
-    struct stranger *node;
+    struct imposter *node;
     struct sluice *s;
     int64_t began;
 };
@@ -26,8 +26,8 @@ static void arrive(struct guest *g, enum manner manner)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     struct sluice_options options = {.timeout_ms = TIMEOUT_MS};
-    g->node = stranger_start("127.0.0.1:0", manner);
-    if (sluice_open(stranger_url(g->node), &options, &g->s, &error)) fail_msg("%s", error.message);
+    g->node = imposter_start("127.0.0.1:0", manner);
+    if (sluice_open(imposter_url(g->node), &options, &g->s, &error)) fail_msg("%s", error.message);
     g->began = clock_boot_ms();
 }
 
@@ -36,20 +36,20 @@ static void leave(struct guest *g, const char *what, int64_t wait_ms)
     int64_t took = clock_boot_ms() - g->began;
     if (took > TIMEOUT_MS + LITTLE_MS + wait_ms) fail_msg("%s took %" PRId64 " ms", what, took);
     sluice_close(g->s);
-    stranger_stop(g->node);
+    imposter_stop(g->node);
 }
 
-static const enum manner manners[] = {STALLS, TRICKLES, RESETS};
-#define MANNERS (sizeof manners / sizeof *manners)
+static const enum manner settings[] = {STALLS, TRICKLES, RESETS};
+#define SETTINGS (sizeof settings / sizeof *settings)
 
 static void a_send_ends_in_time_and_says_that_it_does_not_know(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < MANNERS; i++) {
+    for (size_t i = 0; i < SETTINGS; i++) {
         struct guest g;
         struct sluice_sent sent;
         struct sluice_send message = {.body = "x", .body_len = 1};
-        arrive(&g, manners[i]);
+        arrive(&g, settings[i]);
         assert_int_equal(sluice_send(g.s, "tasks", &message, 1, NULL, &sent, NULL), SLUICE_UNKNOWN);
         assert_int_equal(sent.code, SLUICE_UNKNOWN);
         leave(&g, "a send", 0);
@@ -80,11 +80,11 @@ static void a_send_of_many_parts_has_one_timeout(void **state)
 static void a_receive_ends_when_its_wait_and_its_time_are_over(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < MANNERS; i++) {
+    for (size_t i = 0; i < SETTINGS; i++) {
         struct guest g;
         struct sluice_batch *batch = NULL;
         struct sluice_receive ask = {.max = 1, .wait_ms = WAIT_MS};
-        arrive(&g, manners[i]);
+        arrive(&g, settings[i]);
         assert_int_equal(sluice_receive(g.s, "tasks", &ask, &batch, NULL), SLUICE_UNKNOWN);
         assert_null(batch);
         leave(&g, "a receive", WAIT_MS);
@@ -94,11 +94,11 @@ static void a_receive_ends_when_its_wait_and_its_time_are_over(void **state)
 static void an_ack_ends_in_time(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < MANNERS; i++) {
+    for (size_t i = 0; i < SETTINGS; i++) {
         struct guest g;
         struct sluice_outcome outcome;
         const char *token = "ea4154a8-0-1-f3e70403bf0c3562b82a2854ef12641f";
-        arrive(&g, manners[i]);
+        arrive(&g, settings[i]);
         assert_int_equal(sluice_ack(g.s, "tasks", &token, 1, &outcome, NULL), SLUICE_UNKNOWN);
         leave(&g, "an ack", 0);
     }
@@ -107,10 +107,10 @@ static void an_ack_ends_in_time(void **state)
 static void a_look_ends_in_time_and_had_no_effect(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < MANNERS; i++) {
+    for (size_t i = 0; i < SETTINGS; i++) {
         struct guest g;
         struct sluice_stats stats;
-        arrive(&g, manners[i]);
+        arrive(&g, settings[i]);
         assert_int_equal(sluice_stats(g.s, "tasks", &stats, NULL), SLUICE_UNAVAILABLE);
         leave(&g, "a look", 0);
     }
@@ -123,11 +123,11 @@ static void opening_a_node_that_never_answers_ends_in_time(void **state)
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
         struct sluice *s = NULL;
         struct sluice_options options = {.timeout_ms = TIMEOUT_MS};
-        struct stranger *node = stranger_start("127.0.0.1:0", never[i]);
+        struct imposter *node = imposter_start("127.0.0.1:0", never[i]);
         int64_t began = clock_boot_ms();
-        assert_int_equal(sluice_open(stranger_url(node), &options, &s, NULL), SLUICE_UNAVAILABLE);
+        assert_int_equal(sluice_open(imposter_url(node), &options, &s, NULL), SLUICE_UNAVAILABLE);
         assert_true(clock_boot_ms() - began < TIMEOUT_MS + LITTLE_MS);
-        stranger_stop(node);
+        imposter_stop(node);
     }
 }
 

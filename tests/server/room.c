@@ -10,81 +10,81 @@
 
 static int set_up(void **state)
 {
-    static struct room r;
-    room_init(&r, 16 * MIB);
+    static struct memory_budget r;
+    budget_init(&r, 16 * MIB);
     *state = &r;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    assert_int_equal(room_used(*state), 0);
-    room_done(*state);
+    assert_int_equal(budget_used(*state), 0);
+    budget_done(*state);
     return 0;
 }
 
 static void large_ones_have_three_quarters(void **state)
 {
-    struct room *r = *state;
+    struct memory_budget *r = *state;
     size_t a = 0, b = 0, c = 0;
-    assert_true(room_take(r, &a, 8 * MIB, 0));
-    assert_true(room_take(r, &b, 4 * MIB, 0));
-    assert_false(room_take(r, &c, MIB, 0));
+    assert_true(budget_take(r, &a, 8 * MIB, 0));
+    assert_true(budget_take(r, &b, 4 * MIB, 0));
+    assert_false(budget_take(r, &c, MIB, 0));
     assert_int_equal(c, 0);
-    assert_int_equal(room_used(r), 12 * MIB);
-    room_set(r, &a, 0);
-    assert_true(room_take(r, &c, 8 * MIB, 0));
-    room_set(r, &b, 0);
-    room_set(r, &c, 0);
+    assert_int_equal(budget_used(r), 12 * MIB);
+    budget_set(r, &a, 0);
+    assert_true(budget_take(r, &c, 8 * MIB, 0));
+    budget_set(r, &b, 0);
+    budget_set(r, &c, 0);
 }
 
 static void small_ones_have_a_quarter(void **state)
 {
-    struct room *r = *state;
+    struct memory_budget *r = *state;
     size_t large = 0, small[17] = {0};
-    assert_true(room_take(r, &large, 100 * MIB, 0)); // nobody else was there
+    assert_true(budget_take(r, &large, 100 * MIB, 0)); // nobody else was there
     for (int i = 0; i < 16; i++)
-        assert_true(room_left(r) && room_take(r, &small[i], ROOM_SMALL, 0));
-    assert_false(room_left(r));
-    assert_false(room_take(r, &small[16], 1, 0));
-    room_set(r, &large, 0);
-    assert_false(room_take(r, &small[16], 1, 0));
+        assert_true(budget_left(r) && budget_take(r, &small[i], BUDGET_SMALL, 0));
+    assert_false(budget_left(r));
+    assert_false(budget_take(r, &small[16], 1, 0));
+    budget_set(r, &large, 0);
+    assert_false(budget_take(r, &small[16], 1, 0));
     for (int i = 0; i < 16; i++)
-        room_set(r, &small[i], 0);
+        budget_set(r, &small[i], 0);
 }
 
 static void a_part_grows_and_shrinks(void **state)
 {
-    struct room *r = *state;
+    struct memory_budget *r = *state;
     size_t a = 0, b = 0;
-    assert_true(room_take(r, &a, 1000, 0));
-    assert_true(room_take(r, &b, 8 * MIB, 0));
-    assert_false(room_take(r, &a, 5 * MIB, 0));
+    assert_true(budget_take(r, &a, 1000, 0));
+    assert_true(budget_take(r, &b, 8 * MIB, 0));
+    assert_false(budget_take(r, &a, 5 * MIB, 0));
     assert_int_equal(a, 1000);
-    assert_true(room_take(r, &a, 4 * MIB, 0)); // from small to large
-    assert_int_equal(room_used(r), 12 * MIB);
-    assert_true(room_take(r, &a, MIB, 0)); // it has more than that
+    assert_true(budget_take(r, &a, 4 * MIB, 0)); // from small to large
+    assert_int_equal(budget_used(r), 12 * MIB);
+    assert_true(budget_take(r, &a, MIB, 0)); // it has more than that
     assert_int_equal(a, 4 * MIB);
-    room_set(r, &b, 0);
-    assert_true(room_take(r, &a, 100 * MIB, 0)); // alone
-    room_set(r, &a, 100);
-    assert_int_equal(room_used(r), 100);
-    room_set(r, &a, 0);
+    budget_set(r, &b, 0);
+    assert_true(budget_take(r, &a, 100 * MIB, 0)); // alone
+    budget_set(r, &a, 100);
+    assert_int_equal(budget_used(r), 100);
+    budget_set(r, &a, 0);
 }
 
 static void what_is_there_already_is_counted_in_any_case(void **state)
 {
-    struct room *r = *state;
+    struct memory_budget *r = *state;
     size_t a = 0, b = 0;
-    room_set(r, &a, 20 * MIB);
-    room_set(r, &b, 20 * MIB);
-    assert_int_equal(room_used(r), 40 * MIB);
-    room_set(r, &a, 0);
-    room_set(r, &b, 0);
+    budget_set(r, &a, 20 * MIB);
+    budget_set(r, &b, 20 * MIB);
+    assert_int_equal(budget_used(r), 40 * MIB);
+    budget_set(r, &a, 0);
+    budget_set(r, &b, 0);
 }
 
 struct waiter {
-    struct room *room;
+    struct memory_budget *budget;
     size_t part;
     bool taken;
 };
@@ -92,24 +92,24 @@ struct waiter {
 static void *wait_for(void *arg)
 {
     struct waiter *w = arg;
-    w->taken = room_take(w->room, &w->part, 8 * MIB, 60000);
+    w->taken = budget_take(w->budget, &w->part, 8 * MIB, 60000);
     return NULL;
 }
 
 static void who_may_wait_gets_what_is_given_back(void **state)
 {
-    struct waiter w = {.room = *state};
+    struct waiter w = {.budget = *state};
     pthread_t thread;
     size_t a = 0;
-    assert_true(room_take(w.room, &a, 8 * MIB, 0));
+    assert_true(budget_take(w.budget, &a, 8 * MIB, 0));
     assert_int_equal(pthread_create(&thread, NULL, wait_for, &w), 0);
-    room_set(w.room, &a, 0);
+    budget_set(w.budget, &a, 0);
     (void)pthread_join(thread, NULL);
     assert_true(w.taken);
-    assert_true(room_take(w.room, &a, 4 * MIB, 0));
-    assert_false(room_take(w.room, &a, 5 * MIB, 20));
-    room_set(w.room, &a, 0);
-    room_set(w.room, &w.part, 0);
+    assert_true(budget_take(w.budget, &a, 4 * MIB, 0));
+    assert_false(budget_take(w.budget, &a, 5 * MIB, 20));
+    budget_set(w.budget, &a, 0);
+    budget_set(w.budget, &w.part, 0);
 }
 
 int main(void)

@@ -20,7 +20,7 @@
 #define HEARD_MAX ((size_t)1 << 20)
 #define TICK_MS   20
 
-struct stranger {
+struct imposter {
     enum manner manner;
     int listener;
     char url[64];
@@ -35,7 +35,7 @@ struct stranger {
     size_t heard_len;
 };
 
-static void hang_up(struct stranger *s, size_t i, bool reset)
+static void hang_up(struct imposter *s, size_t i, bool reset)
 {
     struct linger now = {.l_onoff = 1, .l_linger = 0};
     if (reset) (void)setsockopt(s->fds[i], SOL_SOCKET, SO_LINGER, &now, sizeof now);
@@ -51,7 +51,7 @@ static void say(int fd, const char *text)
     (void)!send(fd, text, strlen(text), MSG_NOSIGNAL);
 }
 
-static void say_alive(const struct stranger *s, int fd)
+static void say_alive(const struct imposter *s, int fd)
 {
     char text[400];
     (void)snprintf(text, sizeof text,
@@ -66,7 +66,7 @@ static void say_alive(const struct stranger *s, int fd)
 
 #define HALF "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{"
 
-static void answer(struct stranger *s, size_t i, bool health)
+static void answer(struct imposter *s, size_t i, bool health)
 {
     int fd = s->fds[i];
     if (s->manner == SILENT) return;
@@ -83,7 +83,7 @@ static void answer(struct stranger *s, size_t i, bool health)
     if (s->manner == RESETS) hang_up(s, i, true);
 }
 
-static void hear(struct stranger *s, size_t i)
+static void hear(struct imposter *s, size_t i)
 {
     char some[4096];
     ssize_t got = recv(s->fds[i], some, sizeof some, MSG_DONTWAIT);
@@ -93,7 +93,7 @@ static void hear(struct stranger *s, size_t i)
         return;
     }
     (void)pthread_mutex_lock(&s->lock);
-    size_t room = HEARD_MAX - s->heard_len, len = (size_t)got < room ? (size_t)got : room;
+    size_t budget = HEARD_MAX - s->heard_len, len = (size_t)got < budget ? (size_t)got : budget;
     memcpy(s->heard + s->heard_len, some, len);
     s->heard_len += len;
     (void)pthread_mutex_unlock(&s->lock);
@@ -104,7 +104,7 @@ static void hear(struct stranger *s, size_t i)
 
 static void *run(void *arg)
 {
-    struct stranger *s = arg;
+    struct imposter *s = arg;
     while (!s->over) {
         struct pollfd polls[LINES_MAX + 1] = {{.fd = s->listener, .events = POLLIN}};
         size_t len = s->len;
@@ -125,9 +125,9 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct stranger *stranger_start(const char *address, enum manner manner)
+struct imposter *imposter_start(const char *address, enum manner manner)
 {
-    struct stranger *s = calloc(1, sizeof *s);
+    struct imposter *s = calloc(1, sizeof *s);
     int on = 1;
     assert_non_null(s);
     s->heard = calloc(1, HEARD_MAX);
@@ -147,12 +147,12 @@ struct stranger *stranger_start(const char *address, enum manner manner)
     return s;
 }
 
-const char *stranger_url(const struct stranger *s)
+const char *imposter_url(const struct imposter *s)
 {
     return s->url;
 }
 
-bool stranger_heard(struct stranger *s, const char *text)
+bool imposter_heard(struct imposter *s, const char *text)
 {
     (void)pthread_mutex_lock(&s->lock);
     bool heard = memmem(s->heard, s->heard_len, text, strlen(text)) != NULL;
@@ -160,7 +160,7 @@ bool stranger_heard(struct stranger *s, const char *text)
     return heard;
 }
 
-void stranger_stop(struct stranger *s)
+void imposter_stop(struct imposter *s)
 {
     s->over = true;
     (void)pthread_join(s->thread, NULL);

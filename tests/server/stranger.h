@@ -17,9 +17,9 @@ enum manner {
     UNHEARING_LATER, // ... once it was asked for something else than /healthz
 };
 
-struct stranger;
+struct imposter;
 
-struct stranger *stranger_start(const char *address, enum manner manner); // "127.0.0.1:0": any port
-const char *stranger_url(const struct stranger *s);
-bool stranger_heard(struct stranger *s, const char *text);
-void stranger_stop(struct stranger *s);
+struct imposter *imposter_start(const char *address, enum manner manner); // "127.0.0.1:0": any port
+const char *imposter_url(const struct imposter *s);
+bool imposter_heard(struct imposter *s, const char *text);
+void imposter_stop(struct imposter *s);

@@ -12,9 +12,9 @@
 // ---- a node with tokens
 
 struct keys {
-    char boss[TOKEN_SECRET_MAX]; // admin of all
-    char ci[TOKEN_SECRET_MAX];   // sends to and works on mail-*
-    char past[TOKEN_SECRET_MAX]; // expired
+    char admin[TOKEN_SECRET_MAX]; // admin of all
+    char ci[TOKEN_SECRET_MAX];    // sends to and works on mail-*
+    char past[TOKEN_SECRET_MAX];  // expired
 };
 
 static void add(struct tokens *t, const char *name, const char *what, char secret[TOKEN_SECRET_MAX])
@@ -28,7 +28,7 @@ static void add(struct tokens *t, const char *name, const char *what, char secre
 static struct tokens *make_keys(struct keys *k)
 {
     struct tokens *t = tokens_new();
-    add(t, "boss", "scope=admin queue=*", k->boss);
+    add(t, "boss", "scope=admin queue=*", k->admin);
     add(t, "ci", "scope=send,work queue=mail-*", k->ci);
     add(t, "past", "scope=admin queue=* expires=2020-01-01T00:00:00Z", k->past);
     return t;
@@ -86,7 +86,7 @@ static void who_has_no_token_is_asked_for_one(void **state)
     assert_non_null(strstr(challenge, "invalid_token"));
     assert_int_equal(with(&r, k.past, "GET", "/v1/queues", NULL), 401);
     assert_non_null(strstr(detail, "expired"));
-    assert_int_equal(with(&r, k.boss, "GET", "/v1/queues", NULL), 200);
+    assert_int_equal(with(&r, k.admin, "GET", "/v1/queues", NULL), 200);
     // Who looks after the node need not be able to use it.
     assert_int_equal(with(&r, NULL, "GET", "/healthz", NULL), 200);
     assert_int_equal(with(&r, NULL, "GET", "/readyz", NULL), 200);
@@ -109,7 +109,7 @@ static void a_scope_that_is_missing_is_named(void **state)
     assert_int_equal(with(&r, k.ci, "GET", "/v1/queues/mail-out/stats", NULL), 403);
     assert_non_null(strstr(detail, "scope read"));
     assert_int_equal(with(&r, k.ci, "GET", "/metrics", NULL), 403); // it tells of every queue
-    assert_int_equal(with(&r, k.boss, "GET", "/metrics", NULL), 200);
+    assert_int_equal(with(&r, k.admin, "GET", "/metrics", NULL), 200);
     rig_stop(&r);
 }
 
@@ -166,7 +166,7 @@ static void who_asks_too_often_is_told_when_to_come_back(void **state)
     assert_true(refused >= 5);
     assert_true(atoi(retry_after) >= 1);
     assert_non_null(strstr(detail, "too-many-requests"));
-    assert_int_equal(with(&r, k.boss, "GET", "/v1/queues", NULL), 200); // another client
+    assert_int_equal(with(&r, k.admin, "GET", "/v1/queues", NULL), 200); // another client
     for (int i = 0; i < 50; i++)
         assert_int_equal(with(&r, NULL, "GET", "/healthz", NULL), 200); // never refused
     rig_stop(&r);
@@ -246,11 +246,11 @@ static void a_token_that_waits_less_takes_the_place_of_one_that_waits_more(void 
     struct {
         struct rig *rig;
         const char *secret;
-    } node = {&r, k.boss};
+    } node = {&r, k.admin};
     int first = begin_receive(&r, k.ci);
     int second = begin_receive(&r, k.ci);
     await(two_wait, &node, "both wait");
-    int third = begin_receive(&r, k.boss);
+    int third = begin_receive(&r, k.admin);
     struct reply reply;
     struct pollfd ends[] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
     assert_true(poll(ends, 2, DEADLINE_MS) == 1); // one of them, as if its time were over

@@ -74,31 +74,31 @@ static void a_paused_owner_costs_a_second_whatever_it_owns(void **state)
 static void assert_one_owner(struct rig *r, const char *queue, struct owner_name *first)
 {
     for (uint32_t i = 0; i < SHARDS; i++) {
-        struct desk *d = desk_open_of(r, queue, SHARDS, i);
-        struct desk_owner o;
+        struct shard_runner *d = runner_open_of(r, queue, SHARDS, i);
+        struct runner_owner o;
         struct owner_name name;
-        assert_int_equal(desk_sync(d), ERR_OK);
-        desk_owner(d, &o);
+        assert_int_equal(runner_sync(d), ERR_OK);
+        runner_owner(d, &o);
         assert_true(owner_parse(o.address, &name));
         if (i == 0) *first = name;
         if (strcmp(name.node, first->node) != 0)
             fail_msg("%s: %s owns shard 0, %s owns shard %u", queue, first->node, name.node, i);
-        desk_close(d);
+        runner_close(d);
     }
 }
 
 // As if it had been first everywhere but in one place.
 static void give_first_shard(struct rig *r, const char *queue, const struct owner_name *to)
 {
-    struct desk *d = desk_open_of(r, queue, SHARDS, 0);
-    struct desk_owner o;
+    struct shard_runner *d = runner_open_of(r, queue, SHARDS, 0);
+    struct runner_owner o;
     char address[JOURNAL_ADDRESS_MAX + 1];
-    assert_int_equal(desk_sync(d), ERR_OK);
-    desk_owner(d, &o);
+    assert_int_equal(runner_sync(d), ERR_OK);
+    runner_owner(d, &o);
     assert_true(owner_print(to, address));
     struct journal_owner owner = {.token = o.token + 1, .address = bytes_str(address)};
-    assert_int_equal(desk_own(d, o.epoch, &owner), ERR_OK);
-    desk_close(d);
+    assert_int_equal(runner_own(d, o.epoch, &owner), ERR_OK);
+    runner_close(d);
 }
 
 static size_t drain_all(struct sluice *s, const char *queue)

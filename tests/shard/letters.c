@@ -11,7 +11,7 @@ static struct shard_config source_config(void)
     struct shard_config c = rig_config();
     c.birth.failure_mode = FAILURE_DEAD_LETTER;
     (void)snprintf(c.birth.dead_letter_queue, sizeof c.birth.dead_letter_queue, "tasks_dlq");
-    c.moves_letters = true;
+    c.moves_dead_letters = true;
     return c;
 }
 
@@ -34,7 +34,7 @@ static uint64_t letter_is(struct rig *r, const char *body, const char *why)
 {
     struct letter letter;
     struct op_arrive arrive;
-    assert_true(shard_next_letter(r->shard, &letter));
+    assert_true(shard_next_dead_letter(r->shard, &letter));
     assert_string_equal(letter.to, "tasks_dlq");
     assert_int_equal(letter.op.kind, OP_ARRIVE);
     assert_int_equal(arrive_decode(letter.op.payload, &arrive), ERR_OK);
@@ -48,7 +48,7 @@ static uint64_t letter_is(struct rig *r, const char *body, const char *why)
 static void no_letter(struct rig *r)
 {
     struct letter letter;
-    assert_false(shard_next_letter(r->shard, &letter));
+    assert_false(shard_next_dead_letter(r->shard, &letter));
 }
 
 static void letters_go_in_order_one_at_a_time(void **state)
@@ -63,12 +63,12 @@ static void letters_go_in_order_one_at_a_time(void **state)
     uint64_t first = letter_is(&a, "first", "no luck");
     no_letter(&a); // not before the first has arrived
     assert_int_equal(outbound(&a), 2);
-    shard_letter_arrived(a.shard, first, rig_time(&a));
+    shard_dead_letter_arrived(a.shard, first, rig_time(&a));
     rig_settle(&a);
     assert_int_equal(outbound(&a), 1);
     uint64_t second = letter_is(&a, "second", "nor here");
     assert_true(second > first);
-    shard_letter_arrived(a.shard, second, rig_time(&a));
+    shard_dead_letter_arrived(a.shard, second, rig_time(&a));
     rig_settle(&a);
     no_letter(&a);
     assert_int_equal(outbound(&a), 0);
@@ -85,7 +85,7 @@ static void letter_that_failed_is_offered_again(void **state)
     die(&a, "first", "no luck");
     die(&a, "second", "nor here");
     uint64_t number = letter_is(&a, "first", "no luck");
-    shard_letter_failed(a.shard, number, rig_time(&a));
+    shard_dead_letter_failed(a.shard, number, rig_time(&a));
     no_letter(&a); // after a pause
     int64_t wake = shard_wake_at(a.shard);
     assert_true(wake > a.now.lo && wake <= a.now.lo + 60000);
@@ -101,7 +101,7 @@ static void who_does_not_move_letters_offers_none(void **state)
     (void)state;
     struct store *s = store_mem_new();
     struct shard_config config = source_config();
-    config.moves_letters = false;
+    config.moves_dead_letters = false;
     struct rig a = rig_on(s, &config);
     die(&a, "first", "no luck");
     no_letter(&a);
@@ -128,7 +128,7 @@ static void newcomer_reads_what_its_letters_are_made_of(void **state)
         assert_int_equal(rig_answer(&b, ticket).err, ERR_OK);
         uint64_t number =
             i == 0 ? letter_is(&b, "first", "no luck") : letter_is(&b, "second", "nor here");
-        shard_letter_arrived(b.shard, number, rig_time(&b));
+        shard_dead_letter_arrived(b.shard, number, rig_time(&b));
         rig_settle(&b);
     }
     assert_true(b.body_reads >= 4);
@@ -176,7 +176,7 @@ static void letter_that_was_not_forgotten_is_offered_again(void **state)
     die(&a, "first", "no luck");
     rig_look(&b);
     uint64_t number = letter_is(&a, "first", "no luck");
-    shard_letter_arrived(a.shard, number, rig_time(&a));
+    shard_dead_letter_arrived(a.shard, number, rig_time(&a));
     struct request put = rig_until_append(&a);
     rig_does(&b, rig_own(&b, 2));
     rig_serve(&a, &put, FATE_OK);
@@ -184,7 +184,7 @@ static void letter_that_was_not_forgotten_is_offered_again(void **state)
     assert_int_equal(outbound(&a), 1);
     rig_pass(&a, 1000);
     assert_int_equal(letter_is(&a, "first", "no luck"), number);
-    shard_letter_arrived(a.shard, number, rig_time(&a));
+    shard_dead_letter_arrived(a.shard, number, rig_time(&a));
     rig_settle(&a);
     assert_int_equal(outbound(&a), 0);
     rig_done(&a);

@@ -295,7 +295,7 @@ uint64_t rig_letters(struct rig *r)
 {
     uint64_t ticket = ++numbers;
     int64_t deadline = rig_time(r).lo + 60000;
-    shard_letters(r->shard, ticket, deadline, r->now);
+    shard_dead_letters(r->shard, ticket, deadline, r->now);
     return ticket;
 }
 

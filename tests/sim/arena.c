@@ -12,33 +12,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_LEN ((size_t)4 << 20)
-#define CLASSES   24
+#define HEAP_REGION_LEN ((size_t)4 << 20)
+#define CLASSES         24
 
 struct piece {
     size_t class; // 2^class bytes follow the header
     struct piece *next;
 };
 
-struct arena {
+struct heap_region {
     size_t used; // of the block, this header included
     struct piece *spare[CLASSES];
 };
 
 _Static_assert(sizeof(struct piece) % alignof(max_align_t) == 0, "what follows is aligned");
 
-static alignas(max_align_t) unsigned char block[ARENA_LEN];
+static alignas(max_align_t) unsigned char block[HEAP_REGION_LEN];
 
-static struct arena *arena(void)
+static struct heap_region *region(void)
 {
-    struct arena *a = (struct arena *)(void *)block;
+    struct heap_region *a = (struct heap_region *)(void *)block;
     if (a->used == 0) a->used = (sizeof *a + 15) / 16 * 16;
     return a;
 }
 
 void *memory_new(size_t len)
 {
-    struct arena *a = arena();
+    struct heap_region *a = region();
     size_t class = 5;
     while (((size_t)1 << class) < len)
         class ++;
@@ -49,7 +49,7 @@ void *memory_new(size_t len)
     } else {
         p = (struct piece *)(void *)(block + a->used);
         a->used += sizeof *p + ((size_t)1 << class);
-        CHECK(a->used <= ARENA_LEN);
+        CHECK(a->used <= HEAP_REGION_LEN);
         p->class = class;
     }
     p->next = NULL;
@@ -79,18 +79,18 @@ void memory_free(void *old)
 {
     if (!old) return;
     struct piece *p = (struct piece *)old - 1;
-    p->next = arena()->spare[p->class];
-    arena()->spare[p->class] = p;
+    p->next = region()->spare[p->class];
+    region()->spare[p->class] = p;
 }
 
-void arena_reset(void)
+void heap_region_reset(void)
 {
-    memset(block, 0, sizeof(struct arena));
+    memset(block, 0, sizeof(struct heap_region));
 }
 
-void arena_save(struct arena_copy *to)
+void heap_region_save(struct heap_region_copy *to)
 {
-    to->len = arena()->used;
+    to->len = region()->used;
     if (to->len > to->cap) {
         to->cap = to->len * 2;
         to->bytes = realloc(to->bytes, to->cap);
@@ -99,13 +99,13 @@ void arena_save(struct arena_copy *to)
     memcpy(to->bytes, block, to->len);
 }
 
-void arena_restore(const struct arena_copy *from)
+void heap_region_restore(const struct heap_region_copy *from)
 {
     memcpy(block, from->bytes, from->len);
 }
 
-void arena_copy_done(struct arena_copy *c)
+void heap_region_copy_done(struct heap_region_copy *c)
 {
     free(c->bytes);
-    *c = (struct arena_copy){0};
+    *c = (struct heap_region_copy){0};
 }

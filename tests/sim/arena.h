@@ -5,13 +5,13 @@
 
 #include <stddef.h>
 
-struct arena_copy {
+struct heap_region_copy {
     unsigned char *bytes; // from malloc; NULL at first
     size_t len;
     size_t cap;
 };
 
-void arena_reset(void); // forgets everything that was handed out
-void arena_save(struct arena_copy *to);
-void arena_restore(const struct arena_copy *from);
-void arena_copy_done(struct arena_copy *c);
+void heap_region_reset(void); // forgets everything that was handed out
+void heap_region_save(struct heap_region_copy *to);
+void heap_region_restore(const struct heap_region_copy *from);
+void heap_region_copy_done(struct heap_region_copy *c);

@@ -298,7 +298,7 @@ void bucket_perform(struct bucket *b, const struct request *q, int64_t now, stru
     case REQUEST_LIST:
         err = do_list(b, q, now, a);
         break;
-    case REQUEST_PART: // its extents are single slots
+    case REQUEST_SEAL: // its extents are single slots
         err = ERR_OK;
         break;
     case REQUEST_DELETE:

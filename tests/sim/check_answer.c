@@ -9,7 +9,7 @@
 
 static void wrong(struct world *w, const struct journal_reply *r, const char *what)
 {
-    verdict_fail(&w->verdict, "I2", "ticket %" PRIu64 " answered %s at slot %" PRIu64 ", but %s",
+    findings_add(&w->findings, "I2", "ticket %" PRIu64 " answered %s at slot %" PRIu64 ", but %s",
                  r->ticket, err_name(r->err), r->slot, what);
 }
 
@@ -20,7 +20,7 @@ static bool in_force(const struct ticket *t)
 
 // The fold's own verdict on an op of the machine. Slot 0: the slot is gone and the machine
 // remembered the answer.
-static void check_verdict(struct world *w, const struct ticket *t, const struct journal_reply *r)
+static void check_findings(struct world *w, const struct ticket *t, const struct journal_reply *r)
 {
     struct reader body = reader_of(r->body);
     int64_t value = read_i64(&body);
@@ -42,7 +42,7 @@ static void check_op(struct world *w, const struct ticket *t, const struct journ
     case ERR_CONFLICT:
     case ERR_NOT_FOUND:
     case ERR_INVALID:
-        check_verdict(w, t, r);
+        check_findings(w, t, r);
         break;
     case ERR_UNKNOWN:
         break;
@@ -61,7 +61,7 @@ static void check_own(struct world *w, const struct ticket *t, const struct jour
     } else if (t->slot != r->slot) {
         wrong(w, r, "the history has it elsewhere");
     } else if (t->is_void ? r->err != ERR_FENCED : r->err != t->fold_err) {
-        verdict_fail(&w->verdict, "I7", "own %" PRIu64 " answered %s, the history's fold says %s",
+        findings_add(&w->findings, "I7", "own %" PRIu64 " answered %s, the history's fold says %s",
                      r->ticket, err_name(r->err), t->is_void ? "void" : err_name(t->fold_err));
     }
 }
@@ -107,6 +107,6 @@ void check_patience(struct world *w, struct node *n)
         bool done = t->answered || t->orphan;
         if (done && i == w->tickets_open) w->tickets_open++;
         if (done || t->node != n->index || t->life != n->life || t->deadline >= now) continue;
-        verdict_fail(&w->verdict, "I2", "ticket %zu waits past its deadline", i + 1);
+        findings_add(&w->findings, "I2", "ticket %zu waits past its deadline", i + 1);
     }
 }

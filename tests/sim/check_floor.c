@@ -41,19 +41,19 @@ void check_floor_made(struct world *w, const char *key, struct bytes body)
     struct floor f;
     if (!key_number(key, floor_prefix, &index)) return;
     if (floor_decode(body, &f) || f.index != index) {
-        verdict_fail(&w->verdict, "I8", "floor %" PRIu64 " was written damaged", index);
+        findings_add(&w->findings, "I8", "floor %" PRIu64 " was written damaged", index);
         return;
     }
     if (index != w->floor_index + 1)
-        verdict_fail(&w->verdict, "I8", "floor %" PRIu64 " follows %" PRIu64, index,
+        findings_add(&w->findings, "I8", "floor %" PRIu64 " follows %" PRIu64, index,
                      w->floor_index);
     if (f.slot <= w->floor_slot)
-        verdict_fail(&w->verdict, "I8", "floor %" PRIu64 " does not rise from %" PRIu64, f.slot,
+        findings_add(&w->findings, "I8", "floor %" PRIu64 " does not rise from %" PRIu64, f.slot,
                      w->floor_slot);
     if (f.slot >= w->history.len)
-        verdict_fail(&w->verdict, "I8", "floor %" PRIu64 " has nothing after it", f.slot);
+        findings_add(&w->findings, "I8", "floor %" PRIu64 " has nothing after it", f.slot);
     if (snapshots_from(w, f.slot) < 2)
-        verdict_fail(&w->verdict, "I8", "floor %" PRIu64 " rests on fewer than two snapshots",
+        findings_add(&w->findings, "I8", "floor %" PRIu64 " rests on fewer than two snapshots",
                      f.slot);
     trace_line(&w->trace, w->now, "  floor %" PRIu64 " at slot %" PRIu64, index, f.slot);
     w->floor_index = index;
@@ -67,7 +67,7 @@ void check_floor_sent(struct world *w, struct node *n, const struct request *q)
     if (q->kind != REQUEST_PUT_NEW || !key_number(q->key, floor_prefix, &index)) return;
     if (floor_decode(q->body, &f)) return; // seen when it is made
     if (n->proved != f.slot + 1)
-        verdict_fail(&w->verdict, "I8",
+        findings_add(&w->findings, "I8",
                      "n%u.%u raises the floor to %" PRIu64 " without having read the slot after it",
                      n->index, n->life, f.slot);
 }
@@ -80,13 +80,13 @@ void check_slot_dropped(struct world *w, uint64_t slot, int64_t made_at)
     if (!h || h->made_at != made_at) return;
     w->dropped++;
     if (slot > w->floor_slot)
-        verdict_fail(&w->verdict, "I8", "slot %" PRIu64 " dropped above the floor %" PRIu64, slot,
+        findings_add(&w->findings, "I8", "slot %" PRIu64 " dropped above the floor %" PRIu64, slot,
                      w->floor_slot);
     if (w->now - made_at < w->mix.rules.retain_ms)
-        verdict_fail(&w->verdict, "I8", "slot %" PRIu64 " dropped after %" PRId64 " ms", slot,
+        findings_add(&w->findings, "I8", "slot %" PRIu64 " dropped after %" PRId64 " ms", slot,
                      w->now - made_at);
     if (w->history.fold.needs(w->history.fold.ctx, slot, slot))
-        verdict_fail(&w->verdict, "I8", "slot %" PRIu64 " dropped while it is needed", slot);
+        findings_add(&w->findings, "I8", "slot %" PRIu64 " dropped while it is needed", slot);
 }
 
 // Its floor has come to the end, and a snapshot over it says so.
@@ -101,10 +101,10 @@ void check_object_deleted(struct world *w, const char *key)
 {
     uint64_t number;
     if (!key_number(key, snap_prefix, &number)) {
-        verdict_fail(&w->verdict, "I8", "%s deleted", key);
+        findings_add(&w->findings, "I8", "%s deleted", key);
     } else if (number >= w->floor_slot && snapshots_from(w, number + 1) < 2 &&
                !is_spare(w, number)) {
-        verdict_fail(&w->verdict, "I8", "snapshot %" PRIu64 " deleted, one of the two newest",
+        findings_add(&w->findings, "I8", "snapshot %" PRIu64 " deleted, one of the two newest",
                      number);
     }
 }

@@ -16,16 +16,17 @@ void check_fold_entry(struct world *w, struct node *n, const struct fold_entry *
     }
     const struct history_slot *h = history_at(&w->history, e->slot);
     if (!h || !bytes_equal(h->bytes, e->bytes)) {
-        verdict_fail(&w->verdict, "I1", "n%u.%u folds a slot %" PRIu64 " that is not the history's",
-                     n->index, n->life, e->slot);
+        findings_add(&w->findings, "I1",
+                     "n%u.%u folds a slot %" PRIu64 " that is not the history's", n->index, n->life,
+                     e->slot);
         return;
     }
     if (h->is_void && e->ops_len > 0)
-        verdict_fail(&w->verdict, "I7",
+        findings_add(&w->findings, "I7",
                      "n%u.%u lets slot %" PRIu64 " of stale epoch %" PRIu64 " take effect",
                      n->index, n->life, e->slot, e->epoch);
     if (n->inner.digest(n->inner.ctx) != h->machine_digest)
-        verdict_fail(&w->verdict, "I1", "n%u.%u has another machine after slot %" PRIu64, n->index,
+        findings_add(&w->findings, "I1", "n%u.%u has another machine after slot %" PRIu64, n->index,
                      n->life, e->slot);
 }
 
@@ -35,13 +36,13 @@ static void compare_state(struct world *w, struct node *n, uint64_t slot)
     uint64_t digest = journal_digest(n->journal);
     if (h->first_digest == 0) h->first_digest = digest;
     if (h->first_digest != digest)
-        verdict_fail(&w->verdict, "I1", "n%u.%u has another state after slot %" PRIu64, n->index,
+        findings_add(&w->findings, "I1", "n%u.%u has another state after slot %" PRIu64, n->index,
                      n->life, slot);
     if (n->inner.digest(n->inner.ctx) != h->machine_digest)
-        verdict_fail(&w->verdict, "I1", "n%u.%u has another machine at slot %" PRIu64, n->index,
+        findings_add(&w->findings, "I1", "n%u.%u has another machine at slot %" PRIu64, n->index,
                      n->life, slot);
     if (journal_epoch(n->journal) != h->epoch)
-        verdict_fail(&w->verdict, "I7",
+        findings_add(&w->findings, "I7",
                      "n%u.%u is at epoch %" PRIu64 " after slot %" PRIu64 ", which has %" PRIu64,
                      n->index, n->life, journal_epoch(n->journal), slot, h->epoch);
 }
@@ -57,11 +58,11 @@ void check_fold_state(struct world *w, struct node *n)
     }
     uint64_t slot = journal_slot(n->journal);
     if (halted) {
-        verdict_fail(&w->verdict, "I1", "n%u.%u halted on an honest store: %s", n->index, n->life,
+        findings_add(&w->findings, "I1", "n%u.%u halted on an honest store: %s", n->index, n->life,
                      why);
     } else if (slot > w->history.len) {
-        verdict_fail(&w->verdict, "I1", "n%u.%u is at slot %" PRIu64 ", past the history", n->index,
-                     n->life, slot);
+        findings_add(&w->findings, "I1", "n%u.%u is at slot %" PRIu64 ", past the history",
+                     n->index, n->life, slot);
     } else if (slot > 0) {
         compare_state(w, n, slot);
     }

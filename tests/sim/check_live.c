@@ -15,11 +15,11 @@ static void check_tickets(struct world *w)
         const struct ticket *t = &w->tickets.rows[i];
         done += i >= w->healed_tickets && t->answered && t->err == ERR_OK;
         if (!t->answered && !t->orphan)
-            verdict_fail(&w->verdict, "liveness", "ticket %zu was never answered", i + 1);
+            findings_add(&w->findings, "liveness", "ticket %zu was never answered", i + 1);
     }
     bool ended = registers_ended(w->history.machine);
     if (done == 0 && !ended)
-        verdict_fail(&w->verdict, "liveness", "no op was done after the faults");
+        findings_add(&w->findings, "liveness", "no op was done after the faults");
 }
 
 static void check_nodes(struct world *w)
@@ -27,7 +27,7 @@ static void check_nodes(struct world *w)
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         const struct node *n = &w->nodes[i];
         if (!n->up || journal_slot(n->journal) != w->history.len)
-            verdict_fail(&w->verdict, "liveness", "n%u is at slot %" PRIu64 " of %" PRIu64, i,
+            findings_add(&w->findings, "liveness", "n%u is at slot %" PRIu64 " of %" PRIu64, i,
                          n->up ? journal_slot(n->journal) : 0, w->history.len);
     }
 }
@@ -38,7 +38,7 @@ static void check_slots(struct world *w)
         const struct bucket_slot *s = bucket_slot(&w->bucket, n);
         if (!s || s->made_at != history_at(&w->history, n)->made_at) continue;
         if (w->history.fold.needs(w->history.fold.ctx, n, n)) continue;
-        verdict_fail(&w->verdict, "liveness", "slot %" PRIu64 " is old, not needed, and there", n);
+        findings_add(&w->findings, "liveness", "slot %" PRIu64 " is old, not needed, and there", n);
     }
 }
 
@@ -50,7 +50,7 @@ static void check_snapshots(struct world *w)
     size_t most = 4 + w->history.len / w->mix.rules.snapshot_every;
     uint64_t since = (w->history.len - w->floor_slot) / w->mix.rules.snapshot_every;
     if (count > since + 4 || count > most)
-        verdict_fail(&w->verdict, "liveness", "%zu snapshots were left", count);
+        findings_add(&w->findings, "liveness", "%zu snapshots were left", count);
 }
 
 #define SLOTS_LEFT_MAX     8
@@ -67,9 +67,9 @@ static void check_finished(struct world *w)
     for (size_t i = 0; i < w->bucket.objects_len; i++)
         snapshots += strstr(w->bucket.objects[i]->key, "/snap/") != NULL;
     if (w->finishes == 0)
-        verdict_fail(&w->verdict, "liveness", "nobody finished the journal that has ended");
+        findings_add(&w->findings, "liveness", "nobody finished the journal that has ended");
     if (slots > SLOTS_LEFT_MAX || snapshots > SNAPSHOTS_LEFT_MAX)
-        verdict_fail(&w->verdict, "liveness",
+        findings_add(&w->findings, "liveness",
                      "%" PRIu64 " slots and %" PRIu64 " snapshots were left of it", slots,
                      snapshots);
 }

@@ -86,7 +86,7 @@ void client_ask(struct world *w)
     uint64_t burst = rng_chance(&w->rng, 500) ? 20 : 1 + rng_below(&w->rng, w->mix.burst_max);
     struct node *one = rng_chance(&w->rng, 2000) ? pick_writer(w) : NULL;
     if (one) journal_hold(one->journal); // the whole burst in one entry
-    for (uint64_t i = 0; i < burst && !w->verdict.broken; i++) {
+    for (uint64_t i = 0; i < burst && !w->findings.broken; i++) {
         struct node *n = one ? one : pick_writer(w);
         if (!n) return;
         struct ask ask;

@@ -59,7 +59,7 @@ static bool seen_insert(struct seen *s, uint64_t hash)
 
 // One level of it: the world before the choice, and which choice is next.
 struct level {
-    struct arena_copy before;
+    struct heap_region_copy before;
     size_t choice;
 };
 
@@ -76,7 +76,7 @@ struct search {
 
 static void search_start(struct search *s, struct trace *trace)
 {
-    arena_reset();
+    heap_region_reset();
     s->scene = NEW(struct scene);
     scene_init(s->scene, &s->bounds, trace);
 }
@@ -89,7 +89,7 @@ static void enter(struct search *s)
     CHECK(s->depth < DEPTH_MAX);
     struct level *l = &s->levels[s->depth++];
     l->choice = 0;
-    arena_save(&l->before);
+    heap_region_save(&l->before);
     if (s->depth > s->deepest) s->deepest = s->depth;
 }
 
@@ -101,14 +101,14 @@ static bool explore(struct search *s)
     while (s->depth > 0) {
         struct level *l = &s->levels[s->depth - 1];
         struct action actions[SCENE_ACTIONS_MAX];
-        arena_restore(&l->before);
+        heap_region_restore(&l->before);
         if (l->choice == scene_actions(s->scene, actions)) {
             s->depth--;
             continue;
         }
         scene_act(s->scene, actions[l->choice++]);
         s->acts++;
-        if (s->scene->verdict.broken) return false;
+        if (s->scene->findings.broken) return false;
         enter(s);
     }
     return true;
@@ -126,7 +126,7 @@ static void retell(struct search *s, FILE *out, const char *prefix)
         CHECK(s->levels[i].choice <= scene_actions(s->scene, actions));
         scene_act(s->scene, actions[s->levels[i].choice - 1]);
     }
-    const struct verdict *v = &s->scene->verdict;
+    const struct findings *v = &s->scene->findings;
     CHECK(v->broken);
     (void)fprintf(out, "%sBROKEN %s: %s\n", prefix, v->invariant, v->text);
 }
@@ -134,7 +134,7 @@ static void retell(struct search *s, FILE *out, const char *prefix)
 static void search_done(struct search *s)
 {
     for (size_t i = 0; i < DEPTH_MAX; i++)
-        arena_copy_done(&s->levels[i].before);
+        heap_region_copy_done(&s->levels[i].before);
     free(s->seen.table);
 }
 

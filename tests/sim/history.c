@@ -12,9 +12,9 @@
 #include <string.h>
 
 void history_init(struct history *h, struct tickets *tickets, int64_t memory_ms,
-                  struct verdict *verdict)
+                  struct findings *findings)
 {
-    *h = (struct history){.verdict = verdict, .tickets = tickets};
+    *h = (struct history){.findings = findings, .tickets = tickets};
     h->machine = registers_new(memory_ms);
     h->fold = registers_fold(h->machine);
     buf_init(&h->text, (size_t)1 << 20);
@@ -48,17 +48,17 @@ static struct ticket *found(struct history *h, uint64_t slot, uint64_t number, b
 {
     struct ticket *t = tickets_at(h->tickets, number);
     if (!t) {
-        verdict_fail(h->verdict, "I2", "slot %" PRIu64 " holds an op nobody submitted", slot);
+        findings_add(h->findings, "I2", "slot %" PRIu64 " holds an op nobody submitted", slot);
         return NULL;
     }
     if (t->slot != 0 && !t->is_void && !is_void) {
-        verdict_fail(h->verdict, "I2", "ticket %" PRIu64 " is in slots %" PRIu64 " and %" PRIu64,
+        findings_add(h->findings, "I2", "ticket %" PRIu64 " is in slots %" PRIu64 " and %" PRIu64,
                      number, t->slot, slot);
         return NULL;
     }
     bool refused = t->answered && t->kind == TICKET_OP && says_not_applied(t->err);
     if (refused && !is_void) {
-        verdict_fail(h->verdict, "I2",
+        findings_add(h->findings, "I2",
                      "ticket %" PRIu64 " was answered %s, then committed in slot %" PRIu64, number,
                      err_name(t->err), slot);
         return NULL;
@@ -74,7 +74,7 @@ static void fold_ask(struct history *h, const struct entry *e, const struct op *
 {
     struct register_ask what;
     if (!register_parse(op, &what)) {
-        verdict_fail(h->verdict, "I1", "slot %" PRIu64 " holds an unreadable op", e->slot);
+        findings_add(h->findings, "I1", "slot %" PRIu64 " holds an unreadable op", e->slot);
         return;
     }
     struct ask *ask = asks_find(h->tickets, what.request);
@@ -94,16 +94,16 @@ static void fold_ask(struct history *h, const struct entry *e, const struct op *
     t->fold_err = result.err;
     t->fold_value = read_i64(&r);
     if (!ask) {
-        verdict_fail(h->verdict, "I2", "slot %" PRIu64 " holds an unknown request id", e->slot);
+        findings_add(h->findings, "I2", "slot %" PRIu64 " holds an unknown request id", e->slot);
     } else if (registers_effects(h->machine) == before) {
         h->repeats++;
     } else if (++ask->effects > 1) {
-        verdict_fail(h->verdict, "I2", "ticket %d took effect twice, now in slot %" PRIu64,
+        findings_add(h->findings, "I2", "ticket %d took effect twice, now in slot %" PRIu64,
                      (int)what.attempt, e->slot);
     }
 }
 
-static enum err judge_own(struct history *h, uint64_t expected, struct bytes coord, uint64_t token)
+static enum err check_own(struct history *h, uint64_t expected, struct bytes coord, uint64_t token)
 {
     if (expected != h->epoch) return ERR_CONFLICT;
     if (h->coord_set && memcmp(h->coord, coord.data, sizeof h->coord) != 0) return ERR_DENIED;
@@ -126,11 +126,11 @@ static void fold_own(struct history *h, const struct entry *e, const struct op *
     struct reader a = reader_of(address);
     uint64_t number = read_u64(&a);
     if (!reader_end(&r) || !reader_end(&a)) {
-        verdict_fail(h->verdict, "I1", "slot %" PRIu64 " holds an unreadable own", e->slot);
+        findings_add(h->findings, "I1", "slot %" PRIu64 " holds an unreadable own", e->slot);
         return;
     }
     struct ticket *t = found(h, e->slot, number, is_void);
-    if (t && !is_void) t->fold_err = judge_own(h, expected, coord, token);
+    if (t && !is_void) t->fold_err = check_own(h, expected, coord, token);
 }
 
 static void fold_coord(struct history *h, const struct op *op)
@@ -175,12 +175,12 @@ static bool writer_rises(struct history *h, const struct entry *e)
 static void check_entry(struct history *h, const struct entry *e, uint64_t slot)
 {
     if (e->slot != slot)
-        verdict_fail(h->verdict, "I1", "slot %" PRIu64 " holds the entry of %" PRIu64, slot,
+        findings_add(h->findings, "I1", "slot %" PRIu64 " holds the entry of %" PRIu64, slot,
                      e->slot);
     if (!hash128_equal(e->previous, h->chain))
-        verdict_fail(h->verdict, "I1", "the entry in slot %" PRIu64 " does not chain", slot);
+        findings_add(h->findings, "I1", "the entry in slot %" PRIu64 " does not chain", slot);
     if (!writer_rises(h, e))
-        verdict_fail(h->verdict, "I2", "slot %" PRIu64 " repeats an earlier batch", slot);
+        findings_add(h->findings, "I2", "slot %" PRIu64 " repeats an earlier batch", slot);
 }
 
 static void fold_entry(struct history *h, const struct entry *e, struct history_slot *row)
@@ -210,7 +210,7 @@ static void extend(struct history *h, uint64_t slot, struct bytes bytes, int64_t
     struct entry e;
     const char *why = NULL;
     if (entry_decode(row->bytes, &e, &why) != ERR_OK) {
-        verdict_fail(h->verdict, "I1", "slot %" PRIu64 " was written damaged: %s", slot, why);
+        findings_add(h->findings, "I1", "slot %" PRIu64 " was written damaged: %s", slot, why);
         return;
     }
     check_entry(h, &e, slot);
@@ -225,7 +225,7 @@ void history_slot_made(struct history *h, uint64_t slot, struct bytes bytes, int
     } else if (slot <= h->len) {
         h->zombies++;
     } else {
-        verdict_fail(h->verdict, "I1", "slot %" PRIu64 " leaves a gap after %" PRIu64, slot,
+        findings_add(h->findings, "I1", "slot %" PRIu64 " leaves a gap after %" PRIu64, slot,
                      h->len);
     }
 }

@@ -23,7 +23,7 @@ struct history_writer {
 };
 
 struct history {
-    struct verdict *verdict;
+    struct findings *findings;
     struct tickets *tickets;
     struct history_slot *slots; // slots[n - 1] is slot n
     uint64_t len;
@@ -47,7 +47,7 @@ struct history {
 };
 
 void history_init(struct history *h, struct tickets *tickets, int64_t memory_ms,
-                  struct verdict *verdict);
+                  struct findings *findings);
 void history_done(struct history *h);
 // The store is about to create slot at the true moment now.
 void history_slot_made(struct history *h, uint64_t slot, struct bytes bytes, int64_t now);

@@ -87,7 +87,7 @@ static void draw_store(struct mix *m, struct rng *rng)
 
 static void draw_pace(struct mix *m, struct rng *rng)
 {
-    m->far = rng_chance(rng, 6000);
+    m->high_latency = rng_chance(rng, 6000);
     m->puts_per_second = sometimes(rng, 4000, 1, 5);
     m->courtesy_ms = rng_chance(rng, 5000) ? 1 * SECOND : rng_range(rng, 0, 10 * SECOND);
     m->courtesy_live_ms = rng_chance(rng, 5000) ? 5 * SECOND : rng_range(rng, 0, MINUTE);

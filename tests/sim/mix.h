@@ -55,7 +55,7 @@ struct mix {
     int64_t jump_ms;
     // When the handles propose
     int64_t puts_per_second;
-    bool far;
+    bool high_latency;
     int64_t courtesy_ms;
     int64_t courtesy_live_ms;
     // The store

@@ -97,7 +97,7 @@ static void configure(struct world *w, const struct node *n, struct journal_conf
     c->seed = rng_next(&w->rng);
     c->rules = w->mix.rules;
     c->puts_per_second = w->mix.puts_per_second;
-    c->far = w->mix.far;
+    c->high_latency = w->mix.high_latency;
     c->courtesy_ms = w->mix.courtesy_ms;
     c->courtesy_live_ms = w->mix.courtesy_live_ms;
     c->read_bytes_max = (size_t)1 << 16;

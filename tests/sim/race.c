@@ -28,7 +28,7 @@ struct setting {
     const char *name;
     uint32_t writers;
     uint32_t clients; // of each writer
-    bool far;
+    bool high_latency;
     int64_t puts_per_second;
     bool owner; // writer 0 owns, and its puts take three times as long
     int64_t courtesy_ms;
@@ -172,7 +172,7 @@ static void begin(struct race *r, uint32_t index)
     (void)snprintf(c.prefix, sizeof c.prefix, "q/race/0");
     c.writer = (struct hash128){index + 1, 7};
     c.seed = index + 1;
-    c.far = r->setting->far;
+    c.high_latency = r->setting->high_latency;
     c.puts_per_second = r->setting->puts_per_second;
     c.courtesy_ms = r->setting->courtesy_ms;
     c.rules.snapshot_every = 0;
@@ -347,41 +347,46 @@ static void tables(void)
     printf("%-28s %9s %6s %7s %7s %8s %8s %8s %6s\n", "in units of the median put", "writers",
            "put/c", "get/c", "c/put", "p50", "p99", "worst", "least");
     for (int64_t think = 0; think <= 60 * PUT_MS; think += 60 * PUT_MS)
-        for (int far = 0; far < 2; far++)
+        for (int high_latency = 0; high_latency < 2; high_latency++)
             for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++)
-                print(&(struct setting){.name = far ? (think ? "turns, think 60" : "turns")
+                print(&(struct setting){.name = high_latency
+                                                    ? (think ? "turns, think 60" : "turns")
                                                     : (think ? "no turns, think 60" : "no turns"),
                                         .writers = crowds[i],
                                         .clients = 1,
                                         .think_ms = think,
-                                        .far = far});
-    for (int far = 0; far < 2; far++)
+                                        .high_latency = high_latency});
+    for (int high_latency = 0; high_latency < 2; high_latency++)
         for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++)
-            print(&(struct setting){.name = far ? "turns, steady" : "no turns, steady",
+            print(&(struct setting){.name = high_latency ? "turns, steady" : "no turns, steady",
                                     .writers = crowds[i],
                                     .clients = 1,
                                     .steady = true,
-                                    .far = far});
-    for (int far = 0; far < 2; far++)
+                                    .high_latency = high_latency});
+    for (int high_latency = 0; high_latency < 2; high_latency++)
         for (uint32_t clients = 1; clients <= 32; clients *= 2)
-            print(&(struct setting){.name = far ? "company" : "no company",
+            print(&(struct setting){.name = high_latency ? "company" : "no company",
                                     .writers = 1,
                                     .clients = clients,
-                                    .far = far});
+                                    .high_latency = high_latency});
     for (int64_t budget = 20; budget >= 1; budget /= 4)
-        print(&(struct setting){
-            .name = "budget", .writers = 1, .clients = 8, .far = true, .puts_per_second = budget});
+        print(&(struct setting){.name = "budget",
+                                .writers = 1,
+                                .clients = 8,
+                                .high_latency = true,
+                                .puts_per_second = budget});
     printf("%92s share     p50     p99\n", "the owner's");
     for (uint32_t direct = 1; direct <= 16; direct *= 4)
         for (int64_t courtesy = 0; courtesy <= 1000; courtesy += 1000)
-            for (int far = 0; far < 2; far++)
-                print(&(struct setting){.name = courtesy ? (far ? "courtesy" : "courtesy, no turns")
-                                                         : (far ? "none" : "none, no turns"),
-                                        .writers = 1 + direct,
-                                        .clients = 1,
-                                        .far = far,
-                                        .owner = true,
-                                        .courtesy_ms = courtesy});
+            for (int high_latency = 0; high_latency < 2; high_latency++)
+                print(&(struct setting){
+                    .name = courtesy ? (high_latency ? "courtesy" : "courtesy, no turns")
+                                     : (high_latency ? "none" : "none, no turns"),
+                    .writers = 1 + direct,
+                    .clients = 1,
+                    .high_latency = high_latency,
+                    .owner = true,
+                    .courtesy_ms = courtesy});
 }
 
 // ---- bounds, with room for other seeds' luck
@@ -397,20 +402,21 @@ static void check(bool ok, const char *what)
 
 static void bounds(void)
 {
-    struct figures one = race(&(struct setting){.writers = 1, .clients = 1, .far = true});
+    struct figures one = race(&(struct setting){.writers = 1, .clients = 1, .high_latency = true});
     check(one.puts_per_commit < 1.01 && one.p50 < 3.5, "alone nobody waits");
-    struct figures crowd = race(&(struct setting){.writers = 20, .clients = 1, .far = true});
+    struct figures crowd =
+        race(&(struct setting){.writers = 20, .clients = 1, .high_latency = true});
     check(crowd.puts_per_commit < 2.6, "twenty writers waste few puts");
     check(crowd.least_share > 0.5 && crowd.p99 < 400, "none of twenty starves");
     struct figures steady =
-        race(&(struct setting){.writers = 20, .clients = 1, .far = true, .steady = true});
+        race(&(struct setting){.writers = 20, .clients = 1, .high_latency = true, .steady = true});
     check(steady.least_share > 0.5 && steady.p99 < 400, "... even if the first is always first");
-    struct figures many = race(&(struct setting){.writers = 1, .clients = 8, .far = true});
+    struct figures many = race(&(struct setting){.writers = 1, .clients = 8, .high_latency = true});
     check(many.p50 < 4, "eight callers share their entries");
-    struct figures poor =
-        race(&(struct setting){.writers = 1, .clients = 8, .far = true, .puts_per_second = 5});
+    struct figures poor = race(
+        &(struct setting){.writers = 1, .clients = 8, .high_latency = true, .puts_per_second = 5});
     check(poor.commits_per_put_time < 5.2 * PUT_MS / 1000, "a budget is kept");
-    struct setting rude = {.writers = 5, .clients = 1, .far = true, .owner = true};
+    struct setting rude = {.writers = 5, .clients = 1, .high_latency = true, .owner = true};
     struct setting polite = rude;
     polite.courtesy_ms = 1000;
     struct figures without = race(&rude), with = race(&polite);

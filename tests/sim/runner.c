@@ -21,17 +21,17 @@ static void count(struct runner_sum *sum, const struct world *w)
     sum->seeds++;
     sum->steps += w->steps;
     world_sum(w, sum);
-    if (!w->verdict.broken) return;
+    if (!w->findings.broken) return;
     if (sum->broken++ > 0 && sum->broken_first < w->seed) return;
     sum->broken_first = w->seed;
-    memcpy(sum->invariant, w->verdict.invariant, sizeof sum->invariant);
+    memcpy(sum->invariant, w->findings.invariant, sizeof sum->invariant);
 }
 
 static void report(const struct world *w)
 {
     trace_tail(&w->trace, stdout);
-    printf("%sseed %" PRIu64 ": BROKEN %s: %s\n", w->trace.prefix, w->seed, w->verdict.invariant,
-           w->verdict.text);
+    printf("%sseed %" PRIu64 ": BROKEN %s: %s\n", w->trace.prefix, w->seed, w->findings.invariant,
+           w->findings.text);
     (void)fflush(stdout);
 }
 
@@ -47,7 +47,7 @@ static bool run_world(uint64_t seed, const struct runner_options *o, struct buf 
     world_init(w, &options);
     if (o->tap) w->trace.prefix = "# ";
     world_run(w);
-    bool held = !w->verdict.broken;
+    bool held = !w->findings.broken;
     if (!held && !o->quiet) report(w);
     count(sum, w);
     *hash = w->trace.hash;

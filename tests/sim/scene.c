@@ -44,7 +44,7 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
     const struct history_slot *h = history_at(&w->scene->history, e->slot);
     w->inner.apply(w->inner.ctx, e, results, text);
     if (!h || !bytes_equal(h->bytes, e->bytes))
-        verdict_fail(&w->scene->verdict, "I1",
+        findings_add(&w->scene->findings, "I1",
                      "%c folds a slot %" PRIu64 " that is not the history's", name_of(w->index),
                      e->slot);
 }
@@ -176,10 +176,10 @@ static void heard(struct scene *s, struct scene_writer *w, const struct journal_
     t->answered = true;
     t->err = r->err;
     if (r->err == ERR_OK && t->slot == 0) {
-        verdict_fail(&s->verdict, "I2", "op %" PRIu64 " was answered done, the history lacks it",
+        findings_add(&s->findings, "I2", "op %" PRIu64 " was answered done, the history lacks it",
                      r->ticket);
     } else if (r->err == ERR_OK && r->slot != 0 && r->slot != t->slot) {
-        verdict_fail(&s->verdict, "I2", "op %" PRIu64 " was answered done in another slot",
+        findings_add(&s->findings, "I2", "op %" PRIu64 " was answered done in another slot",
                      r->ticket);
     }
 }
@@ -196,7 +196,7 @@ static void settle(struct scene *s, struct scene_writer *w)
     while (w->index == 1 && s->collector && collector_next_request(s->collector, &q))
         take_off(s, w->index, true, &q);
     if (journal_halted(w->journal, &why))
-        verdict_fail(&s->verdict, "I1", "%c halted: %s", name_of(w->index), why);
+        findings_add(&s->findings, "I1", "%c halted: %s", name_of(w->index), why);
 }
 
 // ---- making and ending
@@ -254,7 +254,7 @@ void scene_init(struct scene *s, const struct scene_bounds *bounds, struct trace
     bucket_init(&s->bucket, &s->rng);
     s->bucket.watch = (struct bucket_watch){.ctx = s, .slot_made = slot_made};
     init_tickets(s);
-    history_init(&s->history, &s->tickets, 1000000, &s->verdict);
+    history_init(&s->history, &s->tickets, 1000000, &s->findings);
     buf_init(&s->payload, 4096);
     buf_init(&s->state, (size_t)1 << 20);
     for (uint32_t i = 0; i < SCENE_WRITERS; i++) {

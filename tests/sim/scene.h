@@ -68,7 +68,7 @@ struct action {
 
 struct scene {
     struct scene_bounds bounds;
-    struct verdict verdict;
+    struct findings findings;
     struct trace *trace; // borrowed; NULL: nobody listens
     int64_t now;
     struct rng rng;

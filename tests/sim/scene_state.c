@@ -20,14 +20,14 @@ _Static_assert(SCENE_RETAIN == SCENE_VERIFY + 1, "one cut for knowledge and for 
 
 static void put_age(const struct scene *s, int64_t moment, struct buf *out)
 {
-    bool known = moment != TIME_DAWN && s->now - moment < SCENE_RETAIN;
+    bool known = moment != TIME_UNKNOWN && s->now - moment < SCENE_RETAIN;
     CHECK(moment <= s->now);
     buf_put_u8(out, known ? (uint8_t)(s->now - moment) : UINT8_MAX);
 }
 
 static bool is_fresh(const struct journal *j, int64_t answered)
 {
-    return j->absent_at != TIME_DAWN && answered - j->absent_at <= SCENE_VERIFY;
+    return j->absent_at != TIME_UNKNOWN && answered - j->absent_at <= SCENE_VERIFY;
 }
 
 static void put_handle(const struct scene *s, const struct scene_writer *w, struct buf *out)

@@ -41,7 +41,7 @@ void trace_tail(const struct trace *t, FILE *out)
         (void)fprintf(out, "%s%s\n", t->prefix, t->kept[i % TRACE_KEPT]);
 }
 
-void verdict_fail(struct verdict *v, const char *invariant, const char *format, ...)
+void findings_add(struct findings *v, const char *invariant, const char *format, ...)
 {
     if (v->broken) return;
     v->broken = true;

@@ -24,14 +24,14 @@ __attribute__((format(printf, 3, 4))) void trace_line(struct trace *t, int64_t n
                                                       const char *format, ...);
 void trace_tail(const struct trace *t, FILE *out); // the last lines
 
-#define VERDICT_TEXT_MAX 320
+#define FINDINGS_TEXT_MAX 320
 
-struct verdict {
+struct findings {
     bool broken;
     char invariant[24]; // "I1", "liveness" ...
-    char text[VERDICT_TEXT_MAX];
+    char text[FINDINGS_TEXT_MAX];
 };
 
 // Only the first is kept: what follows a broken promise means nothing.
-__attribute__((format(printf, 3, 4))) void verdict_fail(struct verdict *v, const char *invariant,
+__attribute__((format(printf, 3, 4))) void findings_add(struct findings *v, const char *invariant,
                                                         const char *format, ...);

@@ -155,7 +155,7 @@ void world_init(struct world *w, const struct world_options *o)
     if (!o->lying) mix_draw_end(&w->mix, o->seed);
     buf_init(&w->payload, 4096);
     tickets_init(&w->tickets);
-    history_init(&w->history, &w->tickets, w->mix.memory_ms, &w->verdict);
+    history_init(&w->history, &w->tickets, w->mix.memory_ms, &w->findings);
     init_bucket(w);
     init_nodes(w);
     world_every(w, w->mix.ask_every_ms, EVENT_ASK, 0);
@@ -346,10 +346,10 @@ static void step(struct world *w)
 
 static void run_until(struct world *w, int64_t until)
 {
-    while (!w->verdict.broken && w->events_len > 0 && w->events[0].at <= until) {
+    while (!w->findings.broken && w->events_len > 0 && w->events[0].at <= until) {
         step(w);
         if (w->steps > STEPS_MAX)
-            verdict_fail(&w->verdict, "liveness", "nothing but steps: %" PRIu64, w->steps);
+            findings_add(&w->findings, "liveness", "nothing but steps: %" PRIu64, w->steps);
     }
     w->now = until;
 }
@@ -369,7 +369,7 @@ static void run_healed(struct world *w)
     // The end grows old, then the entry after it.
     if (has_ended(w)) run_until(w, w->now + 3 * (w->mix.rules.retain_ms + rounds));
     run_until(w, w->now + w->mix.patience_ms + w->mix.memory_ms / 3 + 30 * SECOND);
-    for (uint32_t i = 0; i < w->mix.nodes && !w->verdict.broken; i++)
+    for (uint32_t i = 0; i < w->mix.nodes && !w->findings.broken; i++)
         client_sync(w, &w->nodes[i]);
     run_until(w, w->now + 5 * MINUTE + 30 * SECOND);
 }
@@ -377,9 +377,9 @@ static void run_healed(struct world *w)
 void world_run(struct world *w)
 {
     run_until(w, w->now + w->mix.run_ms);
-    if (w->verdict.broken) return;
+    if (w->findings.broken) return;
     run_healed(w);
-    if (w->verdict.broken) return;
+    if (w->findings.broken) return;
     if (w->lying) {
         check_lying(w);
     } else {

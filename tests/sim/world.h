@@ -84,7 +84,7 @@ struct world {
     struct rng rng;
     struct mix mix;
     struct trace trace;
-    struct verdict verdict;
+    struct findings findings;
     int64_t now;
     enum world_phase phase;
     bool lying;

@@ -19,11 +19,12 @@ void carrier_take(struct world *w, struct node *n)
 {
     struct letter letter;
     if (life_drains(w) && letters_are_stuck(w, lane_of(w, n))) return; // each try copies the body
-    if (w->verdict.broken || !shard_next_letter(w->life->handles[n->index].shard, &letter)) return;
+    if (w->findings.broken || !shard_next_dead_letter(w->life->handles[n->index].shard, &letter))
+        return;
     uint32_t to = lane_named(w->life, letter.to);
     CHECK(to != NOBODY);
-    uint32_t ask = errand_new(w, ERRAND_ARRIVE, OP_ARRIVE, to);
-    struct errand *a = &w->life->errands[ask];
+    uint32_t ask = sim_call_new(w, SIM_CALL_ARRIVE, OP_ARRIVE, to);
+    struct sim_call *a = &w->life->calls[ask];
     a->payload = upload_copy(w, lane_of(w, n), &w->life->lanes[to], letter.op.payload);
     a->from_node = n->index;
     a->from_life = n->life;
@@ -31,38 +32,37 @@ void carrier_take(struct world *w, struct node *n)
     trace_line(&w->trace, w->now, "n%u.%u: letter %" PRIu64 " to lane %u (ask %u)", n->index,
                n->life, letter.number, to, ask);
     int64_t slow = life_drains(w) ? 20 * SECOND : 2 * MINUTE; // a copy of its body may be swept
-    life_after(w, rng_range(&w->rng, 1, rng_chance(&w->rng, 1500) ? slow : 300), LIFE_CARRY, ask,
-               0);
+    life_after(w, rng_range(&w->rng, 1, rng_chance(&w->rng, 1500) ? slow : 300), LIFE_MOVE, ask, 0);
 }
 
 static void tell(struct world *w, uint32_t ask)
 {
-    const struct errand *a = &w->life->errands[ask];
+    const struct sim_call *a = &w->life->calls[ask];
     struct node *n = &w->nodes[a->from_node];
     struct shard *s = w->life->handles[n->index].shard;
     if (!n->up || n->life != a->from_life) return; // nobody is there to hear it
     if (w->now < n->paused_until) {
-        life_after(w, n->paused_until - w->now, LIFE_CARRY, ask, 0);
+        life_after(w, n->paused_until - w->now, LIFE_MOVE, ask, 0);
         return;
     }
     if (a->carried > 0) {
-        shard_letter_arrived(s, a->number, node_now(n));
+        shard_dead_letter_arrived(s, a->number, node_now(n));
     } else {
-        shard_letter_failed(s, a->number, node_now(n));
+        shard_dead_letter_failed(s, a->number, node_now(n));
     }
     node_settle(w, n);
 }
 
-void carrier_carry(struct world *w, uint32_t ask)
+void mover_move(struct world *w, uint32_t ask)
 {
-    struct errand *a = &w->life->errands[ask];
+    struct sim_call *a = &w->life->calls[ask];
     if (a->carried != 0) {
         tell(w, ask);
         return;
     }
     struct node *n = node_pick(w, a->lane);
     if (n) {
-        errand_submit_to(w, ask, n);
+        sim_call_submit_to(w, ask, n);
     } else {
         carrier_lost(w, ask);
     }
@@ -70,8 +70,8 @@ void carrier_carry(struct world *w, uint32_t ask)
 
 static void outcome(struct world *w, uint32_t ask, int carried)
 {
-    w->life->errands[ask].carried = carried;
-    life_after(w, rng_range(&w->rng, 1, 300), LIFE_CARRY, ask, 0);
+    w->life->calls[ask].carried = carried;
+    life_after(w, rng_range(&w->rng, 1, 300), LIFE_MOVE, ask, 0);
 }
 
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r)

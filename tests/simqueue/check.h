@@ -7,20 +7,21 @@
 
 // I1 and I7, check_history.c: one history, one state for all handles; stale epochs have no effect.
 void check_state(struct world *w, struct node *n);
-void check_epoch(struct ghost *g, const struct entry *e, const struct op *op, enum reason reason);
+void check_epoch(struct reference *g, const struct entry *e, const struct op *op,
+                 enum reason reason);
 
 // I2, check_answer.c: an answer says what is in the history; request ids take effect once.
 void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r);
 void check_patience(struct world *w, struct node *n); // after a tick: nobody waits too long
-void check_committed(struct ghost *g, const struct entry *e, const struct walk_op *o);
+void check_committed(struct reference *g, const struct entry *e, const struct walk_op *o);
 
 // I3 and I4, check_locks.c: one token per message, rising fences, stale words fail, nothing
 // finished is handed out, two workers never hold one message.
-void check_grant(struct ghost *g, const struct row *row, const struct grant *grant);
-void check_word(struct ghost *g, const struct op_outcome *op, const struct lock_ref *ref,
+void check_grant(struct reference *g, const struct row *row, const struct grant *grant);
+void check_word(struct reference *g, const struct op_outcome *op, const struct lock_ref *ref,
                 enum reason reason);
-void check_expiry(struct ghost *g, const struct row *row, uint64_t seq);
-void check_deadlines(struct ghost *g); // after an entry
+void check_expiry(struct reference *g, const struct row *row, uint64_t seq);
+void check_deadlines(struct reference *g); // after an entry
 void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct grant *grant);
 
 // The failure strategy, check_route.c: every attempt is counted and the last one is the last.
@@ -29,51 +30,51 @@ struct route {
     bool counted;
     enum dead_cause cause;
 };
-struct route check_route(const struct ghost *g, const struct row *row, bool failed);
+struct route check_route(const struct reference *g, const struct row *row, bool failed);
 // When a message that failed for the retries-th time is ready again (0: at once).
-void check_backoff(struct ghost *g, uint32_t retries, int64_t until);
-void check_attempts(struct ghost *g, const struct row *row, uint64_t seq, uint32_t deliveries,
+void check_backoff(struct reference *g, uint32_t retries, int64_t until);
+void check_attempts(struct reference *g, const struct row *row, uint64_t seq, uint32_t deliveries,
                     uint32_t retries);
 
 // I5, check_counts.c: sent is the sum of the states; capacity holds.
-void check_counts(struct ghost *g);
+void check_counts(struct reference *g);
 
 // I6, check_order.c: strict scopes keep their order and have one open message; elsewhere the best
 // one goes first.
-void check_opened(struct ghost *g, const struct row *row, uint64_t seq);
+void check_opened(struct reference *g, const struct row *row, uint64_t seq);
 
 // I8, check_bodies.c: what is delivered is what was sent, and stays until then.
 void check_body(struct world *w, struct lane *l, uint64_t seq, const struct delivery *d);
-void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at);
+void check_dropped(struct reference *g, uint64_t slot, int64_t made_at);
 
 // I8, check_uploads.c: objects that messages refer to are there, others go.
 struct hash128 body_hash(const struct message *m); // wherever the body is
 uint64_t body_key(const struct message *m);
 void check_upload(struct world *w, const struct lane *l, const struct message *m, const char *when);
-void check_deleted(struct ghost *g, const char *key);
+void check_deleted(struct reference *g, const char *key);
 uint32_t lane_orphans(const struct lane *l);
 
 // I9, check_events.c: ids are unique and gap-free, everybody hears the same.
-void check_event_ids(struct ghost *g, size_t from);
+void check_event_ids(struct reference *g, size_t from);
 void check_events_heard(struct world *w, struct node *n);
-void check_events_again(struct ghost *g); // a fold from the beginning
+void check_events_again(struct reference *g); // a fold from the beginning
 
 // I10, check_letters.c: every dead letter arrives once, as it was.
-void check_arrival(struct ghost *g, const struct op_arrive *a, enum reason reason);
-void check_forgotten(struct ghost *g, const struct row *row, uint64_t seq);
+void check_arrival(struct reference *g, const struct op_arrive *a, enum reason reason);
+void check_forgotten(struct reference *g, const struct row *row, uint64_t seq);
 
 // Acks that a receive carries, check_joined.c: its claim is behind them in their entry; who is told
 // that a message is done finds it done, by this very ack, whenever he looks.
-void check_joined(struct ghost *g, const struct walk_op *o); // before it is written down
+void check_joined(struct reference *g, const struct walk_op *o); // before it is written down
 void check_acked(struct world *w, uint32_t ask, struct bytes body);
 
 // Dedup keys, check_dedup.c: within its window a key has one message.
-void check_dedup(struct ghost *g, const struct message *m, const struct send_row *row);
+void check_dedup(struct reference *g, const struct message *m, const struct send_row *row);
 
 // Deletions, check_deleted.c: nothing has an effect after one, and its journal is collected.
-void check_deletion(struct ghost *g); // before it is written down
-void check_after_deletion(struct ghost *g, const struct walk_op *o);
-bool deletion_was_seen(const struct ghost *g, const struct node *n); // by a handle
+void check_deletion(struct reference *g); // before it is written down
+void check_after_deletion(struct reference *g, const struct walk_op *o);
+bool deletion_was_seen(const struct reference *g, const struct node *n); // by a handle
 void check_finished(struct world *w, const struct lane *l);
 
 // check_drain.c: after the faults everything gets done.

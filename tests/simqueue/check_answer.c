@@ -9,8 +9,8 @@
 
 static void wrong(struct world *w, uint32_t ask, const struct shard_reply *r, const char *what)
 {
-    verdict_fail(&w->verdict, "I2", "ask %u (kind %u) answered %s, but %s", ask,
-                 w->life->errands[ask].kind, err_name(r->err), what);
+    findings_add(&w->findings, "I2", "ask %u (kind %u) answered %s, but %s", ask,
+                 w->life->calls[ask].kind, err_name(r->err), what);
 }
 
 static bool is_claim(uint16_t kind)
@@ -26,19 +26,19 @@ static bool got_nothing(uint16_t kind, struct bytes body)
 }
 
 // A send that finds no room, and whatever comes after a deletion, may be refused without an entry.
-static bool refused_at_once(const struct world *w, const struct errand *a,
+static bool refused_at_once(const struct world *w, const struct sim_call *a,
                             const struct shard_reply *r)
 {
     if (r->body.len != 1) return false;
     bool full = a->kind == OP_SEND && r->body.data[0] == REASON_FULL;
     if (!full && r->body.data[0] != REASON_DELETED) return false;
-    return !ghost_seen(&w->life->lanes[a->lane].ghost, &a->request);
+    return !reference_seen(&w->life->lanes[a->lane].reference, &a->request);
 }
 
-static bool refuses(const struct world *w, const struct errand *a, const struct shard_reply *r)
+static bool refuses(const struct world *w, const struct sim_call *a, const struct shard_reply *r)
 {
     bool nothing = r->body.len == 0 && r->err != ERR_UNKNOWN;
-    if (a->what == ERRAND_RECEIVE && r->body.len == 0) return nothing && r->deliveries_len == 0;
+    if (a->what == SIM_CALL_RECEIVE && r->body.len == 0) return nothing && r->deliveries_len == 0;
     if (r->body.len > 0 && got_nothing(a->kind, r->body)) return true;
     return refused_at_once(w, a, r) || (nothing && r->err != ERR_OK);
 }
@@ -46,7 +46,7 @@ static bool refuses(const struct world *w, const struct errand *a, const struct 
 static void check_done(struct world *w, uint32_t ask, const struct shard_reply *r,
                        const struct seen *seen)
 {
-    struct errand *a = &w->life->errands[ask];
+    struct sim_call *a = &w->life->calls[ask];
     if (!seen || seen->kind != a->kind) {
         wrong(w, ask, r, "the history does not have it");
     } else if (!bytes_equal(seen->body, r->body)) {
@@ -64,39 +64,39 @@ static void check_done(struct world *w, uint32_t ask, const struct shard_reply *
 
 static void check_op(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct errand *a = &w->life->errands[ask];
-    const struct ghost *g = &w->life->lanes[a->lane].ghost;
+    struct sim_call *a = &w->life->calls[ask];
+    const struct reference *g = &w->life->lanes[a->lane].reference;
     if (refused_at_once(w, a, r) && r->body.data[0] == REASON_DELETED) {
         if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
     } else if (refused_at_once(w, a, r)) {
-        const struct ghost_slot *s = ghost_at(g, journal_slot(n->journal));
+        const struct reference_slot *s = reference_at(g, journal_slot(n->journal));
         if (!s || !s->full || journal_slot(n->journal) < a->tail_then)
             wrong(w, ask, r, "there is room");
     } else if (r->body.len > 0) {
-        if (!got_nothing(a->kind, r->body)) check_done(w, ask, r, ghost_seen(g, &a->request));
+        if (!got_nothing(a->kind, r->body)) check_done(w, ask, r, reference_seen(g, &a->request));
     } else if (r->err == ERR_OK) {
         wrong(w, ask, r, "it says nothing");
     }
 }
 
 // There was a moment since it was asked at which there was nothing, and the handle has seen it.
-static bool was_empty(const struct ghost *g, uint64_t from, uint64_t to)
+static bool was_empty(const struct reference *g, uint64_t from, uint64_t to)
 {
     bool empty = from == 0;
     for (uint64_t slot = from > 0 ? from : 1; slot <= to && !empty; slot++)
-        empty = ghost_at(g, slot)->empty;
+        empty = reference_at(g, slot)->empty;
     return empty;
 }
 
 static void check_receive(struct world *w, struct node *n, uint32_t ask,
                           const struct shard_reply *r)
 {
-    struct errand *a = &w->life->errands[ask];
-    const struct ghost *g = &w->life->lanes[a->lane].ghost;
+    struct sim_call *a = &w->life->calls[ask];
+    const struct reference *g = &w->life->lanes[a->lane].reference;
     if (refused_at_once(w, a, r)) {
         if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
     } else if (r->body.len > 0) {
-        check_done(w, ask, r, ghost_seen(g, &a->request));
+        check_done(w, ask, r, reference_seen(g, &a->request));
     } else if (r->err == ERR_OK && !was_empty(g, a->tail_then, journal_slot(n->journal))) {
         wrong(w, ask, r, "there was something all the time");
     }
@@ -104,11 +104,11 @@ static void check_receive(struct world *w, struct node *n, uint32_t ask,
 
 static void check_own(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct errand *a = &w->life->errands[ask];
-    const struct seen *seen = ghost_seen(&w->life->lanes[a->lane].ghost, &a->request);
+    struct sim_call *a = &w->life->calls[ask];
+    const struct seen *seen = reference_seen(&w->life->lanes[a->lane].reference, &a->request);
     bool owns = seen && seen->body.data[0] == 'y';
     if (r->err != ERR_UNKNOWN && owns != (r->err == ERR_OK))
-        verdict_fail(&w->verdict, "I7", "own %u answered %s, the history's fold says %s", ask,
+        findings_add(&w->findings, "I7", "own %u answered %s, the history's fold says %s", ask,
                      err_name(r->err), owns ? "owner" : "not owner");
 }
 
@@ -116,19 +116,19 @@ static void check_own(struct world *w, uint32_t ask, const struct shard_reply *r
 static bool is_gone(const struct lane *l, uint64_t slot)
 {
     const struct bucket_slot *there = bucket_slot(&l->bucket, slot);
-    const struct ghost_slot *s = ghost_at(&l->ghost, slot);
+    const struct reference_slot *s = reference_at(&l->reference, slot);
     if (!there || !s || s->made_at != there->made_at) return true;
-    return slot <= l->ghost.floor;
+    return slot <= l->reference.floor;
 }
 
 static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct errand *a = &w->life->errands[ask];
+    struct sim_call *a = &w->life->calls[ask];
     struct lane *l = &w->life->lanes[a->lane];
     if (r->err == ERR_OK && r->deliveries_len == 1) {
         check_body(w, l, a->place_seq, &r->deliveries[0]);
     } else if (r->err == ERR_NOT_FOUND) {
-        const struct row *row = ghost_row(&l->ghost, a->place_seq);
+        const struct row *row = reference_row(&l->reference, a->place_seq);
         bool gone = false;
         for (uint64_t s = a->place.slot; s <= row->sent_slot; s++)
             gone = gone || is_gone(l, s);
@@ -142,8 +142,8 @@ static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply 
 
 static void check_await(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    const struct errand *a = &w->life->errands[ask];
-    const struct ghost *g = &w->life->lanes[a->lane].ghost;
+    const struct sim_call *a = &w->life->calls[ask];
+    const struct reference *g = &w->life->lanes[a->lane].reference;
     if (r->err == ERR_NOT_FOUND && r->body.len == 0 &&
         !was_empty(g, a->tail_then, journal_slot(n->journal)))
         wrong(w, ask, r, "there was something all the time");
@@ -153,9 +153,9 @@ static void check_await(struct world *w, struct node *n, uint32_t ask, const str
 // What the receive brought, or that it had brought nothing when this was asked.
 static void check_recall(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    const struct errand *a = &w->life->errands[ask];
+    const struct sim_call *a = &w->life->calls[ask];
     struct lane *l = &w->life->lanes[a->lane];
-    const struct seen *seen = ghost_seen(&l->ghost, &w->life->errands[a->of].request);
+    const struct seen *seen = reference_seen(&l->reference, &w->life->calls[a->of].request);
     if (r->err == ERR_OK && r->body.len > 0 && (!seen || !bytes_equal(seen->body, r->body)))
         wrong(w, ask, r, "the history's fold gave another result");
     if (r->err == ERR_OK && r->body.len == 0 && seen && seen->slot <= a->tail_then)
@@ -166,10 +166,10 @@ static void check_recall(struct world *w, uint32_t ask, const struct shard_reply
 
 static void check_carried(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct errand *a = &w->life->errands[ask];
+    struct sim_call *a = &w->life->calls[ask];
     if (r->err != ERR_OK) return;
     uint32_t from = w->life->handles[a->from_node].lane;
-    const struct ghost *g = &w->life->lanes[from].ghost;
+    const struct reference *g = &w->life->lanes[from].reference;
     for (uint64_t i = 0; i < g->rows_len; i++)
         if (g->rows[i].number == a->number && g->rows[i].arrived) return;
     wrong(w, ask, r, "the letter has not arrived");
@@ -177,7 +177,7 @@ static void check_carried(struct world *w, uint32_t ask, const struct shard_repl
 
 static void note_refusal(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct trial *t = errand_trial(&w->life->errands[ask], w->life->handles[n->index].pen);
+    struct trial *t = sim_call_trial(&w->life->calls[ask], w->life->handles[n->index].pen);
     CHECK(t);
     t->refused++;
     if (t->in_force + t->refused > t->count) wrong(w, ask, r, "the history has it");
@@ -185,38 +185,38 @@ static void note_refusal(struct world *w, struct node *n, uint32_t ask, const st
 
 void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct errand *a = &w->life->errands[ask];
+    struct sim_call *a = &w->life->calls[ask];
     if (!a->open || a->node != n->index || a->life != n->life) {
         wrong(w, ask, r, "nobody waits for it");
         return;
     }
     if (r->err == ERR_CORRUPT) wrong(w, ask, r, "the store is honest");
-    bool named = a->what == ERRAND_OP || a->what == ERRAND_RECEIVE;
+    bool named = a->what == SIM_CALL_OP || a->what == SIM_CALL_RECEIVE;
     if (named && refuses(w, a, r)) note_refusal(w, n, ask, r);
     switch (a->what) {
-    case ERRAND_OP:
+    case SIM_CALL_OP:
         check_op(w, n, ask, r);
         break;
-    case ERRAND_RECEIVE:
+    case SIM_CALL_RECEIVE:
         check_receive(w, n, ask, r);
         break;
-    case ERRAND_SYNC:
+    case SIM_CALL_SYNC:
         if (r->err == ERR_OK && journal_slot(n->journal) < a->tail_then)
             wrong(w, ask, r, "the handle has not folded what was committed before");
         break;
-    case ERRAND_OWN:
+    case SIM_CALL_OWN:
         check_own(w, ask, r);
         break;
-    case ERRAND_FETCH:
+    case SIM_CALL_FETCH:
         check_fetch(w, ask, r);
         break;
-    case ERRAND_ARRIVE:
+    case SIM_CALL_ARRIVE:
         check_carried(w, ask, r);
         break;
-    case ERRAND_AWAIT:
+    case SIM_CALL_AWAIT:
         check_await(w, n, ask, r);
         break;
-    case ERRAND_RECALL:
+    case SIM_CALL_RECALL:
         check_recall(w, ask, r);
         break;
     }
@@ -226,13 +226,13 @@ void check_patience(struct world *w, struct node *n)
 {
     struct life *life = w->life;
     int64_t now = node_now(n).lo;
-    while (life->errands_open < life->errands_len && life->errands[life->errands_open].closed)
-        life->errands_open++;
-    for (uint32_t i = life->errands_open; i < life->errands_len; i++) {
-        const struct errand *a = &life->errands[i];
+    while (life->sim_calls_open < life->sim_calls_len && life->calls[life->sim_calls_open].closed)
+        life->sim_calls_open++;
+    for (uint32_t i = life->sim_calls_open; i < life->sim_calls_len; i++) {
+        const struct sim_call *a = &life->calls[i];
         bool here = a->open && a->node == n->index && a->life == n->life;
         if (here && a->deadline < now)
-            verdict_fail(&w->verdict, "I2", "ask %u waits past its deadline", i);
+            findings_add(&w->findings, "I2", "ask %u waits past its deadline", i);
     }
 }
 
@@ -243,22 +243,22 @@ static uint32_t pen_of(const struct world *w, struct hash128 writer)
     return NOBODY;
 }
 
-void check_committed(struct ghost *g, const struct entry *e, const struct walk_op *o)
+void check_committed(struct reference *g, const struct entry *e, const struct walk_op *o)
 {
     struct world *w = g->world;
     struct request_id id;
     if (!op_request(o->op, &id) || !request_id_set(&id)) return; // the shard's own
-    struct errand *a = errand_by_request(w, &id);
-    struct trial *t = a ? errand_trial(a, pen_of(w, e->writer)) : NULL;
+    struct sim_call *a = sim_call_by_request(w, &id);
+    struct trial *t = a ? sim_call_trial(a, pen_of(w, e->writer)) : NULL;
     if (!t) {
-        verdict_fail(&w->verdict, "I2", "lane %u: slot %" PRIu64 " holds an op nobody submitted",
+        findings_add(&w->findings, "I2", "lane %u: slot %" PRIu64 " holds an op nobody submitted",
                      g->lane, g->slot);
         return;
     }
     if (is_claim(o->op->kind) && o->events_len == 0) return;
     t->in_force++;
     if (t->in_force + t->refused > t->count)
-        verdict_fail(&w->verdict, "I2",
+        findings_add(&w->findings, "I2",
                      "ask %u was answered not applied, then committed in slot %" PRIu64,
-                     errand_index(w, a), g->slot);
+                     sim_call_index(w, a), g->slot);
 }

@@ -22,7 +22,7 @@ static void check_headers(struct world *w, struct lane *l, const struct row *row
                           const struct message *m)
 {
     struct lane *from = &w->life->lanes[row->origin - 1];
-    const struct row *origin = ghost_row(&from->ghost, row->origin_seq);
+    const struct row *origin = reference_row(&from->reference, row->origin_seq);
     struct bytes reason = header(m, "sluice-dead-reason");
     bool named = origin->reason_slot != 0;
     bool why = named ? hash128_equal(hash128_of(reason), origin->reason)
@@ -32,15 +32,16 @@ static void check_headers(struct world *w, struct lane *l, const struct row *row
     bool where = bytes_equal(header(m, "sluice-dead-queue"), bytes_str(from->name)) &&
                  bytes_equal(header(m, "sluice-dead-id"), bytes_str(id));
     if (!why || !where)
-        verdict_fail(&w->verdict, "I10", "lane %u: a dead letter from lane %u is delivered with %s",
-                     l->index, from->index, why ? "another origin" : "another reason");
+        findings_add(&w->findings, "I10",
+                     "lane %u: a dead letter from lane %u is delivered with %s", l->index,
+                     from->index, why ? "another origin" : "another reason");
 }
 
 void check_body(struct world *w, struct lane *l, uint64_t seq, const struct delivery *d)
 {
-    const struct row *row = ghost_row(&l->ghost, seq);
+    const struct row *row = reference_row(&l->reference, seq);
     if (!row || !hash128_equal(row->body, body_hash(&d->message))) {
-        verdict_fail(&w->verdict, "I8",
+        findings_add(&w->findings, "I8",
                      "lane %u: message %" PRIu64 " is delivered with another body", l->index, seq);
         return;
     }
@@ -48,13 +49,13 @@ void check_body(struct world *w, struct lane *l, uint64_t seq, const struct deli
     if (row->origin != 0) check_headers(w, l, row, &d->message);
 }
 
-void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at)
+void check_dropped(struct reference *g, uint64_t slot, int64_t made_at)
 {
-    const struct ghost_slot *s = ghost_at(g, slot);
+    const struct reference_slot *s = reference_at(g, slot);
     if (!s || s->made_at != made_at) return; // another life of a dropped slot belongs to nobody
     g->world->dropped++;
     if (slot > g->floor)
-        verdict_fail(&g->world->verdict, "I8",
+        findings_add(&g->world->findings, "I8",
                      "lane %u: slot %" PRIu64 " dropped over the floor %" PRIu64, g->lane, slot,
                      g->floor);
     for (uint64_t i = 0; i < g->rows_len; i++) {
@@ -64,7 +65,7 @@ void check_dropped(struct ghost *g, uint64_t slot, int64_t made_at)
         bool body = slot >= row->place.slot && slot <= row->sent_slot;
         bool reason = dead && row->reason_slot == slot;
         if (lives && (body || reason))
-            verdict_fail(&g->world->verdict, "I8",
+            findings_add(&g->world->findings, "I8",
                          "lane %u: slot %" PRIu64 " dropped while message %" PRIu64
                          " (%s, %s in %" PRIu64 "..%" PRIu64 ") needs it",
                          g->lane, slot, i + 1, message_state_name(row->state),

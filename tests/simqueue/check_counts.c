@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-void check_counts(struct ghost *g)
+void check_counts(struct reference *g)
 {
     struct machine_stats s;
     machine_stats(g->machine, g->now, &s);
@@ -13,7 +13,7 @@ void check_counts(struct ghost *g)
     for (int i = 0; i < STATE_COUNT; i++)
         sum += s.counts[i];
     if (s.sent != sum || s.sent != g->rows_len)
-        verdict_fail(&g->world->verdict, "I5",
+        findings_add(&g->world->findings, "I5",
                      "lane %u: slot %" PRIu64 ": sent %" PRIu64 ", in all states %" PRIu64
                      ", in the books %" PRIu64,
                      g->lane, g->slot, s.sent, sum, g->rows_len);
@@ -21,7 +21,7 @@ void check_counts(struct ghost *g)
     s.counts[STATE_DELAYED] = 0;
     for (int i = 0; i < STATE_COUNT; i++)
         if (s.counts[i] != g->counts[i])
-            verdict_fail(&g->world->verdict, "I5",
+            findings_add(&g->world->findings, "I5",
                          "lane %u: slot %" PRIu64 ": %" PRIu64
                          " messages are %s, in the books %" PRIu64,
                          g->lane, g->slot, s.counts[i], message_state_name((enum message_state)i),

@@ -5,27 +5,27 @@
 
 #include <inttypes.h>
 
-void check_deletion(struct ghost *g)
+void check_deletion(struct reference *g)
 {
     if (g->counts[STATE_OUTBOUND] > 0)
-        verdict_fail(&g->world->verdict, "deleted",
+        findings_add(&g->world->findings, "deleted",
                      "lane %u: slot %" PRIu64 ": deleted with letters on their way", g->lane,
                      g->slot);
 }
 
-void check_after_deletion(struct ghost *g, const struct walk_op *o)
+void check_after_deletion(struct reference *g, const struct walk_op *o)
 {
     bool forgets = o->op->kind == OP_OUTBOX; // letters that arrived: there are none
     bool told = o->body.len == 0 || o->body.data[0] == REASON_DELETED || forgets;
     if (o->events_len > 0 || !told)
-        verdict_fail(&g->world->verdict, "deleted",
+        findings_add(&g->world->findings, "deleted",
                      "lane %u: slot %" PRIu64 ": an op of kind %u takes effect after slot %" PRIu64
                      " deleted the queue",
                      g->lane, g->slot, o->op->kind, g->deleted_slot);
 }
 
 // Refused without an entry: the handle has folded the deletion.
-bool deletion_was_seen(const struct ghost *g, const struct node *n)
+bool deletion_was_seen(const struct reference *g, const struct node *n)
 {
     return g->deleted_slot != 0 && journal_slot(n->journal) >= g->deleted_slot;
 }
@@ -35,7 +35,7 @@ static uint64_t slots_left(const struct world *w, const struct lane *l)
 {
     int64_t old = w->now - w->mix.rules.retain_ms - MINUTE;
     uint64_t left = 0;
-    for (uint64_t slot = 1; slot <= l->ghost.floor; slot++) {
+    for (uint64_t slot = 1; slot <= l->reference.floor; slot++) {
         const struct bucket_slot *s = bucket_slot(&l->bucket, slot);
         left += s && s->made_at < old;
     }
@@ -46,11 +46,12 @@ static uint64_t slots_left(const struct world *w, const struct lane *l)
 // it. Entries that a new owner writes after the deletion may stay.
 void check_finished(struct world *w, const struct lane *l)
 {
-    const struct ghost *g = &l->ghost;
+    const struct reference *g = &l->reference;
     bool over = g->floor >= g->deleted_slot || g->floor + 1 >= g->len;
     if (!l->finished || !over)
-        verdict_fail(&w->verdict, "liveness", "the journal of lane %u is never finished", l->index);
+        findings_add(&w->findings, "liveness", "the journal of lane %u is never finished",
+                     l->index);
     if (slots_left(w, l) > 0)
-        verdict_fail(&w->verdict, "liveness", "%" PRIu64 " slots of the deleted lane %u are left",
+        findings_add(&w->findings, "liveness", "%" PRIu64 " slots of the deleted lane %u are left",
                      slots_left(w, l), l->index);
 }

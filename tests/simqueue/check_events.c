@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-void check_event_ids(struct ghost *g, size_t from)
+void check_event_ids(struct reference *g, size_t from)
 {
     for (size_t i = from; i < g->events.len; i++) {
         const struct event *e = &g->events.rows[i];
@@ -16,7 +16,7 @@ void check_event_ids(struct ghost *g, size_t from)
         for (size_t k = from; k < i; k++)
             before += g->events.rows[k].op == e->op;
         if (e->slot != g->slot || e->n != before)
-            verdict_fail(&g->world->verdict, "I9",
+            findings_add(&g->world->findings, "I9",
                          "lane %u: slot %" PRIu64 ": event %zu has number %u instead of %u",
                          g->lane, g->slot, i - from, e->n, before);
     }
@@ -37,25 +37,25 @@ static bool same(const struct events *a, const struct event *x, const struct eve
 void check_events_heard(struct world *w, struct node *n)
 {
     struct handle *h = &w->life->handles[n->index];
-    const struct ghost *g = &w->life->lanes[h->lane].ghost;
+    const struct reference *g = &w->life->lanes[h->lane].reference;
     const struct events *heard = shard_events(h->shard);
     for (size_t i = 0; i < heard->len; i++) {
         size_t at = h->events_at++;
         if (at >= g->events.len || !same(heard, &heard->rows[i], &g->events, &g->events.rows[at])) {
-            verdict_fail(&w->verdict, "I9",
+            findings_add(&w->findings, "I9",
                          "n%u.%u tells another event than the history's number %zu", n->index,
                          n->life, at);
             return;
         }
     }
-    const struct ghost_slot *s = ghost_at(g, journal_slot(n->journal));
+    const struct reference_slot *s = reference_at(g, journal_slot(n->journal));
     if (s && h->events_at != s->events_end)
-        verdict_fail(&w->verdict, "I9", "n%u.%u at slot %" PRIu64 " has told %zu events of %zu",
+        findings_add(&w->findings, "I9", "n%u.%u at slot %" PRIu64 " has told %zu events of %zu",
                      n->index, n->life, journal_slot(n->journal), h->events_at, s->events_end);
     shard_events_taken(h->shard);
 }
 
-static void fold_slot(struct machine *m, const struct ghost_slot *s, int64_t *now,
+static void fold_slot(struct machine *m, const struct reference_slot *s, int64_t *now,
                       struct events *events)
 {
     struct entry e;
@@ -73,20 +73,20 @@ static void fold_slot(struct machine *m, const struct ghost_slot *s, int64_t *no
     entry_done(&e);
 }
 
-void check_events_again(struct ghost *g)
+void check_events_again(struct reference *g)
 {
     const struct lane *l = &g->world->life->lanes[g->lane];
     struct machine *m = machine_new(&l->id, l->shard, &l->birth);
     struct events events;
     events_init(&events);
-    int64_t now = TIME_DAWN;
+    int64_t now = TIME_UNKNOWN;
     for (uint64_t i = 0; i < g->len; i++)
         fold_slot(m, &g->slots[i], &now, &events);
     bool equal = events.len == g->events.len && machine_digest(m) == machine_digest(g->machine);
     for (size_t i = 0; i < events.len && equal; i++)
         equal = same(&events, &events.rows[i], &g->events, &g->events.rows[i]);
     if (!equal)
-        verdict_fail(&g->world->verdict, "I9",
+        findings_add(&g->world->findings, "I9",
                      "lane %u: a fold from the beginning tells other events", g->lane);
     events_done(&events);
     machine_free(m);

@@ -8,23 +8,24 @@
 static void compare(struct world *w, struct node *n, uint64_t slot)
 {
     struct handle *h = &w->life->handles[n->index];
-    struct ghost *g = &w->life->lanes[h->lane].ghost;
-    struct ghost_slot *s = &g->slots[slot - 1];
+    struct reference *g = &w->life->lanes[h->lane].reference;
+    struct reference_slot *s = &g->slots[slot - 1];
     uint64_t digest = journal_digest(n->journal);
     if (s->first_digest == 0) s->first_digest = digest;
     bool machine_differs = machine_digest(shard_machine(h->shard)) != s->machine_digest;
     if (s->is_void && machine_differs)
-        verdict_fail(&w->verdict, "I7", "n%u.%u lets slot %" PRIu64 " of a stale epoch take effect",
-                     n->index, n->life, slot);
+        findings_add(&w->findings, "I7",
+                     "n%u.%u lets slot %" PRIu64 " of a stale epoch take effect", n->index, n->life,
+                     slot);
     if (journal_epoch(n->journal) != s->epoch)
-        verdict_fail(&w->verdict, "I7",
+        findings_add(&w->findings, "I7",
                      "n%u.%u is at epoch %" PRIu64 " after slot %" PRIu64 ", which has %" PRIu64,
                      n->index, n->life, journal_epoch(n->journal), slot, s->epoch);
     if (machine_differs)
-        verdict_fail(&w->verdict, "I1", "n%u.%u has another machine after slot %" PRIu64, n->index,
+        findings_add(&w->findings, "I1", "n%u.%u has another machine after slot %" PRIu64, n->index,
                      n->life, slot);
     if (s->first_digest != digest)
-        verdict_fail(&w->verdict, "I1", "n%u.%u has another state after slot %" PRIu64, n->index,
+        findings_add(&w->findings, "I1", "n%u.%u has another state after slot %" PRIu64, n->index,
                      n->life, slot);
 }
 
@@ -34,22 +35,23 @@ void check_state(struct world *w, struct node *n)
     const char *why = NULL;
     uint64_t slot = journal_slot(n->journal);
     if (journal_halted(n->journal, &why)) {
-        verdict_fail(&w->verdict, "I1", "n%u.%u halted on an honest store: %s", n->index, n->life,
+        findings_add(&w->findings, "I1", "n%u.%u halted on an honest store: %s", n->index, n->life,
                      why);
-    } else if (slot > w->life->lanes[h->lane].ghost.len) {
-        verdict_fail(&w->verdict, "I1", "n%u.%u is at slot %" PRIu64 ", past the history", n->index,
-                     n->life, slot);
+    } else if (slot > w->life->lanes[h->lane].reference.len) {
+        findings_add(&w->findings, "I1", "n%u.%u is at slot %" PRIu64 ", past the history",
+                     n->index, n->life, slot);
     } else if (slot > 0) {
         compare(w, n, slot);
         if (w->steps % 64 == 0) machine_check(shard_machine(h->shard));
     }
 }
 
-void check_epoch(struct ghost *g, const struct entry *e, const struct op *op, enum reason reason)
+void check_epoch(struct reference *g, const struct entry *e, const struct op *op,
+                 enum reason reason)
 {
     bool owners = op->kind == OP_PUBLISH || op->kind == OP_RECOVER;
     if (owners && reason == REASON_NONE && e->epoch == 0)
-        verdict_fail(&g->world->verdict, "I7",
+        findings_add(&g->world->findings, "I7",
                      "lane %u: slot %" PRIu64 ": tickets were moved without being the owner",
                      g->lane, g->slot);
 }

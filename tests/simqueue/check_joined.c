@@ -8,17 +8,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void wrong(struct ghost *g, const struct errand *r, const char *what)
+static void wrong(struct reference *g, const struct sim_call *r, const char *what)
 {
-    verdict_fail(&g->world->verdict, "joined", "lane %u: slot %" PRIu64 ": the claim of ask %u %s",
-                 g->lane, g->slot, errand_index(g->world, r), what);
+    findings_add(&g->world->findings, "joined", "lane %u: slot %" PRIu64 ": the claim of ask %u %s",
+                 g->lane, g->slot, sim_call_index(g->world, r), what);
 }
 
-static struct errand *receive_of(struct world *w, const struct op *op)
+static struct sim_call *receive_of(struct world *w, const struct op *op)
 {
     struct request_id id;
     if (op->kind != OP_CLAIM || !op_request(op, &id) || !request_id_set(&id)) return NULL;
-    struct errand *r = errand_by_request(w, &id);
+    struct sim_call *r = sim_call_by_request(w, &id);
     return r && r->partner ? r : NULL;
 }
 
@@ -27,7 +27,7 @@ static void note(struct world *w, enum joined_figure figure, bool seen)
     w->life->joined[figure] += seen;
 }
 
-static void tally(struct ghost *g, const struct walk_op *o, const struct seen *acks)
+static void counts(struct reference *g, const struct walk_op *o, const struct seen *acks)
 {
     struct world *w = g->world;
     struct result result;
@@ -46,7 +46,7 @@ static void tally(struct ghost *g, const struct walk_op *o, const struct seen *a
     note(w, JOINED_EXPIRED, g->expired > 0);
 }
 
-static bool has(const struct entry *e, const struct errand *a)
+static bool has(const struct entry *e, const struct sim_call *a)
 {
     struct request_id id;
     for (size_t i = 0; i < e->ops_len; i++)
@@ -54,17 +54,17 @@ static bool has(const struct entry *e, const struct errand *a)
     return false;
 }
 
-void check_joined(struct ghost *g, const struct walk_op *o)
+void check_joined(struct reference *g, const struct walk_op *o)
 {
-    struct errand *r = receive_of(g->world, o->op);
+    struct sim_call *r = receive_of(g->world, o->op);
     if (!r) return;
-    const struct errand *a = &g->world->life->errands[r->partner - 1];
-    const struct seen *acks = ghost_seen(g, &a->request);
+    const struct sim_call *a = &g->world->life->calls[r->partner - 1];
+    const struct seen *acks = reference_seen(g, &a->request);
     bool first = !r->in_an_entry;
     r->in_an_entry = true;
     bool together = acks && acks->slot == g->slot;
     note(g->world, JOINED_REPEATS, !together && has(o->entry, a));
-    if (together) tally(g, o, acks);
+    if (together) counts(g, o, acks);
     // Sent twice they are in two entries, and who was answered is not waited for.
     if (!first || r->in_turn || r->tries > 1 || a->tries > 1) return;
     if (!acks && a->open) wrong(g, r, "comes before the acks it was sent with");
@@ -75,7 +75,7 @@ void check_joined(struct ghost *g, const struct walk_op *o)
 // ---- what is told of acks
 
 // The same message may be named twice, and is done once.
-static bool is_done(const struct errand *a, struct bytes body, uint64_t seq)
+static bool is_done(const struct sim_call *a, struct bytes body, uint64_t seq)
 {
     struct result result;
     struct outcome_row row;
@@ -88,16 +88,16 @@ static bool is_done(const struct errand *a, struct bytes body, uint64_t seq)
 
 void check_acked(struct world *w, uint32_t ask, struct bytes body)
 {
-    const struct errand *a = &w->life->errands[ask];
-    struct ghost *g = &w->life->lanes[a->lane].ghost;
+    const struct sim_call *a = &w->life->calls[ask];
+    struct reference *g = &w->life->lanes[a->lane].reference;
     for (uint32_t i = 0; i < a->refs_len; i++) {
         uint64_t seq = a->refs[i].seq;
-        const struct row *row = ghost_row(g, seq);
+        const struct row *row = reference_row(g, seq);
         bool told = is_done(a, body, seq);
         bool done = row && row->state == STATE_PROCESSED &&
                     memcmp(&row->acked_by, &a->request, sizeof a->request) == 0;
         if (told != done)
-            verdict_fail(&w->verdict, "joined",
+            findings_add(&w->findings, "joined",
                          "ask %u was told that its ack of message %" PRIu64 " is %s, and it is %s",
                          ask, seq, told ? "done" : "refused", done ? "done" : "not");
     }

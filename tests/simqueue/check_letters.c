@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void wrong(struct ghost *g, const struct op_arrive *a, const char *what)
+static void wrong(struct reference *g, const struct op_arrive *a, const char *what)
 {
-    verdict_fail(&g->world->verdict, "I10",
+    findings_add(&g->world->findings, "I10",
                  "lane %u: slot %" PRIu64 ": letter %" PRIu64 " from \"%.*s\" %s", g->lane, g->slot,
                  a->number, (int)a->origin.len, (const char *)a->origin.data, what);
 }
@@ -21,8 +21,8 @@ static struct row *letter(struct world *w, const struct op_arrive *a, struct lan
         bool other = memcmp(l->id.bytes, a->source.bytes, sizeof l->id.bytes) != 0;
         if (other || l->shard != a->source_shard) continue;
         *lane = l;
-        for (uint64_t k = 0; k < l->ghost.rows_len; k++)
-            if (l->ghost.rows[k].number == a->number) return &l->ghost.rows[k];
+        for (uint64_t k = 0; k < l->reference.rows_len; k++)
+            if (l->reference.rows[k].number == a->number) return &l->reference.rows[k];
     }
     return NULL;
 }
@@ -30,14 +30,14 @@ static struct row *letter(struct world *w, const struct op_arrive *a, struct lan
 static bool is_true(const struct row *row, const struct lane *from, const struct op_arrive *a)
 {
     return bytes_equal(a->origin, bytes_str(from->name)) &&
-           a->origin_seq == (uint64_t)(row - from->ghost.rows) + 1 && a->retries == row->retries &&
-           a->deliveries == row->deliveries && a->cause == row->cause &&
-           a->died_at == row->died_at && a->source_shard == from->shard &&
+           a->origin_seq == (uint64_t)(row - from->reference.rows) + 1 &&
+           a->retries == row->retries && a->deliveries == row->deliveries &&
+           a->cause == row->cause && a->died_at == row->died_at && a->source_shard == from->shard &&
            hash128_equal(hash128_of(a->reason), row->reason) &&
            hash128_equal(body_hash(&a->message), row->body);
 }
 
-void check_arrival(struct ghost *g, const struct op_arrive *a, enum reason reason)
+void check_arrival(struct reference *g, const struct op_arrive *a, enum reason reason)
 {
     struct lane *from = NULL;
     struct row *row = letter(g->world, a, &from);
@@ -52,10 +52,10 @@ void check_arrival(struct ghost *g, const struct op_arrive *a, enum reason reaso
     if (reason == REASON_NONE) row->arrived = true;
 }
 
-void check_forgotten(struct ghost *g, const struct row *row, uint64_t seq)
+void check_forgotten(struct reference *g, const struct row *row, uint64_t seq)
 {
     if (!row->arrived)
-        verdict_fail(&g->world->verdict, "I10",
+        findings_add(&g->world->findings, "I10",
                      "lane %u: slot %" PRIu64 ": message %" PRIu64
                      " is forgotten, but did not arrive",
                      g->lane, g->slot, seq);

@@ -8,13 +8,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void wrong(struct ghost *g, const char *invariant, uint64_t seq, const char *what)
+static void wrong(struct reference *g, const char *invariant, uint64_t seq, const char *what)
 {
-    verdict_fail(&g->world->verdict, invariant, "lane %u: slot %" PRIu64 ": message %" PRIu64 " %s",
-                 g->lane, g->slot, seq, what);
+    findings_add(&g->world->findings, invariant,
+                 "lane %u: slot %" PRIu64 ": message %" PRIu64 " %s", g->lane, g->slot, seq, what);
 }
 
-void check_grant(struct ghost *g, const struct row *row, const struct grant *grant)
+void check_grant(struct reference *g, const struct row *row, const struct grant *grant)
 {
     if (row->state == STATE_PROCESSED) {
         wrong(g, "I4", grant->seq, "was acked and is handed out again");
@@ -33,10 +33,10 @@ void check_grant(struct ghost *g, const struct row *row, const struct grant *gra
         wrong(g, "I3", grant->seq, "is given with a deadline in the past");
 }
 
-void check_word(struct ghost *g, const struct op_outcome *op, const struct lock_ref *ref,
+void check_word(struct reference *g, const struct op_outcome *op, const struct lock_ref *ref,
                 enum reason reason)
 {
-    const struct row *row = ghost_row(g, ref->seq);
+    const struct row *row = reference_row(g, ref->seq);
     const struct lane *l = &g->world->life->lanes[g->lane];
     bool ours =
         memcmp(op->queue.bytes, l->id.bytes, sizeof l->id.bytes) == 0 && op->shard == l->shard;
@@ -49,14 +49,14 @@ void check_word(struct ghost *g, const struct op_outcome *op, const struct lock_
         wrong(g, "I3", ref->seq, "expired although a word had arrived in time");
 }
 
-void check_expiry(struct ghost *g, const struct row *row, uint64_t seq)
+void check_expiry(struct reference *g, const struct row *row, uint64_t seq)
 {
     if (row->deadline > g->now) wrong(g, "I3", seq, "expired before its deadline");
     if (g->world->now < row->deadline)
         wrong(g, "I3", seq, "expired before the store's clock reached its deadline");
 }
 
-void check_deadlines(struct ghost *g)
+void check_deadlines(struct reference *g)
 {
     for (uint64_t i = 0; i < g->rows_len; i++)
         if (g->rows[i].state == STATE_LOCKED && g->rows[i].deadline <= g->now)
@@ -65,7 +65,7 @@ void check_deadlines(struct ghost *g)
 
 void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct grant *grant)
 {
-    struct ghost *g = &l->ghost;
+    struct reference *g = &l->reference;
     struct hold *own = NULL;
     for (size_t i = 0; i < g->holds_len; i++) {
         struct hold *h = &g->holds[i];
@@ -74,8 +74,9 @@ void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct g
         if (same) own = h;
         bool other = (!same || h->worker != worker) && !h->ended && h->deadline > w->now;
         if (other && grant->deadline > w->now)
-            verdict_fail(&w->verdict, "I3", "lane %u: workers %u and %u both hold message %" PRIu64,
-                         l->index, h->worker, worker, grant->seq);
+            findings_add(&w->findings, "I3",
+                         "lane %u: workers %u and %u both hold message %" PRIu64, l->index,
+                         h->worker, worker, grant->seq);
     }
     if (own) {
         if (own->deadline < grant->deadline) own->deadline = grant->deadline;

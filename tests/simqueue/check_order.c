@@ -7,19 +7,19 @@
 
 #include <inttypes.h>
 
-static void wrong(struct ghost *g, uint64_t seq, uint64_t other, const char *what)
+static void wrong(struct reference *g, uint64_t seq, uint64_t other, const char *what)
 {
-    verdict_fail(&g->world->verdict, "I6",
+    findings_add(&g->world->findings, "I6",
                  "lane %u: slot %" PRIu64 ": %" PRIu64 " is handed out %s %" PRIu64, g->lane,
                  g->slot, seq, what, other);
 }
 
-static bool comes_first(const struct ghost *g, uint64_t seq, uint64_t other)
+static bool comes_first(const struct reference *g, uint64_t seq, uint64_t other)
 {
     return g->config.ordering_mode == ORDERING_LIFO ? other > seq : other < seq;
 }
 
-static void check_strict(struct ghost *g, const struct row *row, uint64_t seq)
+static void check_strict(struct reference *g, const struct row *row, uint64_t seq)
 {
     for (uint64_t i = 0; i < g->rows_len; i++) {
         const struct row *other = &g->rows[i];
@@ -30,7 +30,7 @@ static void check_strict(struct ghost *g, const struct row *row, uint64_t seq)
     }
 }
 
-static void check_best(struct ghost *g, const struct row *row, uint64_t seq)
+static void check_best(struct reference *g, const struct row *row, uint64_t seq)
 {
     for (uint64_t i = 0; i < g->rows_len; i++) {
         const struct row *other = &g->rows[i];
@@ -41,7 +41,7 @@ static void check_best(struct ghost *g, const struct row *row, uint64_t seq)
     }
 }
 
-void check_opened(struct ghost *g, const struct row *row, uint64_t seq)
+void check_opened(struct reference *g, const struct row *row, uint64_t seq)
 {
     if (g->config.ordering_guarantee) {
         check_strict(g, row, seq);

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-struct route check_route(const struct ghost *g, const struct row *row, bool failed)
+struct route check_route(const struct reference *g, const struct row *row, bool failed)
 {
     const struct queue_config *c = &g->config;
     enum message_state end = c->failure_mode == FAILURE_RETRY ? STATE_DEAD : STATE_OUTBOUND;
@@ -18,17 +18,17 @@ struct route check_route(const struct ghost *g, const struct row *row, bool fail
     return r;
 }
 
-void check_attempts(struct ghost *g, const struct row *row, uint64_t seq, uint32_t deliveries,
+void check_attempts(struct reference *g, const struct row *row, uint64_t seq, uint32_t deliveries,
                     uint32_t retries)
 {
     if (deliveries != row->deliveries || retries != row->retries)
-        verdict_fail(&g->world->verdict, "route",
+        findings_add(&g->world->findings, "route",
                      "lane %u: slot %" PRIu64 ": message %" PRIu64
                      " says %u deliveries and %u retries, it had %u and %u",
                      g->lane, g->slot, seq, deliveries, retries, row->deliveries, row->retries);
 }
 
-void check_backoff(struct ghost *g, uint32_t retries, int64_t until)
+void check_backoff(struct reference *g, uint32_t retries, int64_t until)
 {
     const struct backoff_config *b = &g->config.backoff;
     int64_t wait = b->initial_ms;
@@ -40,7 +40,7 @@ void check_backoff(struct ghost *g, uint32_t retries, int64_t until)
     bool in_range = until >= g->from + wait - jitter && until <= g->from + wait + jitter &&
                     until <= g->from + b->max_ms;
     if (!at_once && !in_range)
-        verdict_fail(&g->world->verdict, "route",
+        findings_add(&g->world->findings, "route",
                      "lane %u: slot %" PRIu64 ": retry %u waits %" PRId64 " ms instead of %" PRId64,
                      g->lane, g->slot, retries, until > 0 ? until - g->from : 0, wait);
 }

@@ -31,11 +31,11 @@ void check_upload(struct world *w, const struct lane *l, const struct message *m
     if (m->reference.name.len == 0) return;
     const struct bucket_object *o = upload_find(l, m->reference.name);
     if (!o || !hash128_equal(hash128_of(o->body), body_hash(m)))
-        verdict_fail(&w->verdict, "I8", "lane %u: a body is %s when its message is %s", l->index,
+        findings_add(&w->findings, "I8", "lane %u: a body is %s when its message is %s", l->index,
                      o ? "damaged" : "gone", when);
 }
 
-void check_deleted(struct ghost *g, const char *key)
+void check_deleted(struct reference *g, const char *key)
 {
     const char *name = strstr(key, "/data/");
     struct body_name parsed;
@@ -43,12 +43,12 @@ void check_deleted(struct ghost *g, const char *key)
     g->world->life->swept++;
     for (uint64_t i = 0; i < g->rows_len; i++)
         if (g->rows[i].upload == parsed.random[0] && lives(&g->rows[i]))
-            verdict_fail(&g->world->verdict, "I8",
+            findings_add(&g->world->findings, "I8",
                          "lane %u: the body of message %" PRIu64 " (%s) is deleted", g->lane, i + 1,
                          message_state_name(g->rows[i].state));
 }
 
-static bool is_referred_to(const struct ghost *g, const char *name)
+static bool is_referred_to(const struct reference *g, const char *name)
 {
     struct body_name parsed;
     if (!body_name_parse(bytes_str(name), &parsed)) return false;
@@ -62,7 +62,7 @@ uint32_t lane_orphans(const struct lane *l)
     uint32_t orphans = 0;
     for (size_t i = 0; i < l->bucket.objects_len; i++) {
         const char *name = strstr(l->bucket.objects[i]->key, "/data/");
-        if (name && !is_referred_to(&l->ghost, name + strlen("/data/"))) orphans++;
+        if (name && !is_referred_to(&l->reference, name + strlen("/data/"))) orphans++;
     }
     return orphans;
 }

@@ -11,14 +11,14 @@ void coordinator_own(struct world *w, struct lane *l)
     struct node *n = node_pick(w, l->index);
     if (!n) return;
     bool stale = w->phase == WORLD_FAULTY && l->token > 0 && rng_chance(&w->rng, 2000);
-    uint32_t ask = errand_new(w, ERRAND_OWN, 0, l->index);
-    struct errand *a = &w->life->errands[ask];
+    uint32_t ask = sim_call_new(w, SIM_CALL_OWN, 0, l->index);
+    struct sim_call *a = &w->life->calls[ask];
     a->token = stale ? rng_below(&w->rng, l->token) + 1 : ++l->token;
     a->expected = journal_epoch(n->journal);
     if (w->phase == WORLD_FAULTY && rng_chance(&w->rng, 1000)) a->expected++;
     trace_line(&w->trace, w->now, "n%u.%u: owns lane %u after epoch %" PRIu64 ", token %" PRIu64,
                n->index, n->life, l->index, a->expected, a->token);
-    errand_submit_to(w, ask, n);
+    sim_call_submit_to(w, ask, n);
 }
 
 bool coordinator_is_there(const struct world *w, uint32_t lane)
@@ -27,7 +27,7 @@ bool coordinator_is_there(const struct world *w, uint32_t lane)
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         const struct node *n = &w->nodes[i];
         if (w->life->handles[i].lane != lane || !n->up) continue;
-        bool current = journal_epoch(n->journal) == w->life->lanes[lane].ghost.epoch;
+        bool current = journal_epoch(n->journal) == w->life->lanes[lane].reference.epoch;
         owners += current && journal_is_owner(n->journal);
     }
     return owners == 1;
@@ -35,22 +35,22 @@ bool coordinator_is_there(const struct world *w, uint32_t lane)
 
 static void recover(struct world *w, struct lane *l, struct node *n)
 {
-    uint32_t ask = errand_new(w, ERRAND_OP, OP_RECOVER, l->index);
-    struct errand *a = &w->life->errands[ask];
-    const struct crew *c = &w->life->crew[rng_below(&w->rng, w->life->crew_len)];
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_RECOVER, l->index);
+    struct sim_call *a = &w->life->calls[ask];
+    const struct sim_worker *c = &w->life->workers[rng_below(&w->rng, w->life->thread_pool_len)];
     struct op_recover op = {.request = a->request, .worker = bytes_str(c->name)};
     struct buf *out = &w->life->scratch;
     buf_clear(out);
     recover_encode(out, &op);
     a->payload = bytes_copy(buf_bytes(out));
-    errand_submit_to(w, ask, n);
+    sim_call_submit_to(w, ask, n);
 }
 
 void coordinator_dispatch(struct world *w, struct lane *l)
 {
     life_after(w, rng_range(&w->rng, 1, 2 * w->life->dispatch_every_ms), LIFE_DISPATCH, l->index,
                0);
-    for (uint32_t i = 0; i < w->mix.nodes && !w->verdict.broken; i++) {
+    for (uint32_t i = 0; i < w->mix.nodes && !w->findings.broken; i++) {
         struct node *n = &w->nodes[i];
         if (w->life->handles[i].lane != l->index || !node_can_act(n)) continue;
         uint8_t seed[16];
@@ -60,6 +60,6 @@ void coordinator_dispatch(struct world *w, struct lane *l)
             trace_line(&w->trace, w->now, "n%u.%u dispatches", n->index, n->life);
         node_settle(w, n);
         bool recovers = w->phase == WORLD_FAULTY && n->up && rng_chance(&w->rng, 200);
-        if (recovers && !w->verdict.broken) recover(w, l, n);
+        if (recovers && !w->findings.broken) recover(w, l, n);
     }
 }

@@ -21,10 +21,10 @@ void crowd_draw(struct world *w)
     w->mix.crash_every_ms /= 3;
     w->mix.pause_every_ms /= 3;
     w->mix.quiet_every_ms = 0;
-    life->crew_len = CREW_MAX;
-    for (uint32_t i = 0; i < CREW_MAX; i++) {
-        life->crew[i] = (struct crew){0};
-        (void)snprintf(life->crew[i].name, sizeof life->crew[i].name, "w%u", i);
+    life->thread_pool_len = SIM_WORKERS_MAX;
+    for (uint32_t i = 0; i < SIM_WORKERS_MAX; i++) {
+        life->workers[i] = (struct sim_worker){0};
+        (void)snprintf(life->workers[i].name, sizeof life->workers[i].name, "w%u", i);
     }
     life->stale_every_ms = life->operate_every_ms = life->dispatch_every_ms = 0;
 }
@@ -33,41 +33,42 @@ void crowd_send(struct world *w)
 {
     if (w->life->crowd_called) return;
     w->life->crowd_called = true;
-    uint32_t ask = errand_new(w, ERRAND_OP, OP_SEND, 0);
-    struct errand *a = &w->life->errands[ask];
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_SEND, 0);
+    struct sim_call *a = &w->life->calls[ask];
     struct buf *out = &w->life->scratch;
     buf_clear(out);
     send_begin(out, &a->request);
     send_add(out, &(struct message){.body = bytes_str("the one")});
     send_end(out, 0, 1);
     a->payload = bytes_copy(buf_bytes(out));
-    (void)errand_submit(w, ask);
+    (void)sim_call_submit(w, ask);
 }
 
 void crowd_begin(struct world *w)
 {
-    trace_line(&w->trace, w->now, "the message is there: %u workers ask for it", w->life->crew_len);
-    for (uint32_t i = 0; i < w->life->crew_len; i++)
+    trace_line(&w->trace, w->now, "the message is there: %u workers ask for it",
+               w->life->thread_pool_len);
+    for (uint32_t i = 0; i < w->life->thread_pool_len; i++)
         worker_soon(w, i, rng_range(&w->rng, 1, 50));
 }
 
 bool crowd_ended(const struct world *w)
 {
-    for (uint32_t i = 0; i < w->life->crew_len; i++)
-        if (!w->life->crew[i].won && !w->life->crew[i].lost) return false;
+    for (uint32_t i = 0; i < w->life->thread_pool_len; i++)
+        if (!w->life->workers[i].won && !w->life->workers[i].lost) return false;
     return true;
 }
 
 void crowd_check(struct world *w)
 {
     uint32_t won = 0, lost = 0;
-    for (uint32_t i = 0; i < w->life->crew_len; i++) {
-        won += w->life->crew[i].won;
-        lost += w->life->crew[i].lost;
+    for (uint32_t i = 0; i < w->life->thread_pool_len; i++) {
+        won += w->life->workers[i].won;
+        lost += w->life->workers[i].lost;
     }
-    uint64_t granted = w->life->lanes[0].ghost.fence;
-    if (won != 1 || lost != CREW_MAX - 1 || granted != 1)
-        verdict_fail(&w->verdict, "I3",
+    uint64_t granted = w->life->lanes[0].reference.fence;
+    if (won != 1 || lost != SIM_WORKERS_MAX - 1 || granted != 1)
+        findings_add(&w->findings, "I3",
                      "%u workers won, %u saw nothing, %" PRIu64 " locks were given", won, lost,
                      granted);
 }

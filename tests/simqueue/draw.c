@@ -106,16 +106,16 @@ static void draw_queues(struct world *w)
             draw_lane(w, i, k);
 }
 
-static void draw_crew(struct world *w)
+static void draw_workers(struct world *w)
 {
     struct life *life = w->life;
-    life->crew_len = (uint32_t)rng_range(&w->rng, life->lanes_len > 3 ? 4 : 3, 8);
-    for (uint32_t i = 0; i < life->crew_len; i++) {
-        struct crew *c = &life->crew[i];
+    life->thread_pool_len = (uint32_t)rng_range(&w->rng, life->lanes_len > 3 ? 4 : 3, 8);
+    for (uint32_t i = 0; i < life->thread_pool_len; i++) {
+        struct sim_worker *c = &life->workers[i];
         c->lane = i < life->lanes_len ? i : (uint32_t)rng_below(&w->rng, life->lanes_len);
         (void)snprintf(c->name, sizeof c->name, "w%u", i);
         bool registers = rng_chance(&w->rng, 5000);
-        c->capacity = registers ? (uint32_t)rng_range(&w->rng, 1, HANDS_MAX) : 0;
+        c->capacity = registers ? (uint32_t)rng_range(&w->rng, 1, HELD_LOCKS_MAX) : 0;
     }
 }
 
@@ -128,7 +128,7 @@ void draw_life(struct world *w)
     w->mix.nodes = (uint32_t)rng_range(rng, 2 * life->lanes_len, MIX_NODES_MAX);
     w->mix.writers = w->mix.nodes;
     w->mix.collectors = life->lanes_len * (rng_chance(rng, 3000) ? 2 : 1);
-    draw_crew(w);
+    draw_workers(w);
     life->work_ms = rng_range(rng, 50, 4 * SECOND);
     life->stale_every_ms = maybe(rng, 8000, SECOND, 8 * SECOND);
     life->operate_every_ms = maybe(rng, 5000, 6 * SECOND, 40 * SECOND);

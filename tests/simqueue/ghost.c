@@ -10,17 +10,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-void ghost_init(struct ghost *g, struct world *w, uint32_t lane)
+void reference_init(struct reference *g, struct world *w, uint32_t lane)
 {
     struct lane *l = &w->life->lanes[lane];
-    *g = (struct ghost){.world = w, .lane = lane, .config = l->birth, .now = TIME_DAWN};
+    *g = (struct reference){.world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN};
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
     map_init(&g->by_request);
 }
 
-void ghost_done(struct ghost *g)
+void reference_done(struct reference *g)
 {
     for (uint64_t i = 0; i < g->len; i++)
         bytes_free(g->slots[i].bytes);
@@ -38,12 +38,12 @@ void ghost_done(struct ghost *g)
 
 // ---- the books
 
-const struct ghost_slot *ghost_at(const struct ghost *g, uint64_t slot)
+const struct reference_slot *reference_at(const struct reference *g, uint64_t slot)
 {
     return slot == 0 || slot > g->len ? NULL : &g->slots[slot - 1];
 }
 
-struct row *ghost_row(struct ghost *g, uint64_t seq)
+struct row *reference_row(struct reference *g, uint64_t seq)
 {
     return seq == 0 || seq > g->rows_len ? NULL : &g->rows[seq - 1];
 }
@@ -53,7 +53,7 @@ static uint64_t request_key(const struct request_id *id)
     return hash64_of(bytes_of(id->bytes, sizeof id->bytes), 0);
 }
 
-const struct seen *ghost_seen(const struct ghost *g, const struct request_id *id)
+const struct seen *reference_seen(const struct reference *g, const struct request_id *id)
 {
     uint64_t key = request_key(id);
     uint32_t i;
@@ -63,7 +63,8 @@ const struct seen *ghost_seen(const struct ghost *g, const struct request_id *id
     return NULL;
 }
 
-void ghost_remember(struct ghost *g, const struct request_id *id, uint16_t kind, struct bytes body)
+void reference_remember(struct reference *g, const struct request_id *id, uint16_t kind,
+                        struct bytes body)
 {
     if (g->seen_len == g->seen_cap) {
         g->seen_cap = g->seen_cap ? g->seen_cap * 2 : 128;
@@ -74,17 +75,17 @@ void ghost_remember(struct ghost *g, const struct request_id *id, uint16_t kind,
     map_add(&g->by_request, request_key(id), g->seen_len++);
 }
 
-void ghost_move(struct ghost *g, struct row *row, enum message_state to)
+void reference_move(struct reference *g, struct row *row, enum message_state to)
 {
     g->counts[row->state]--;
     g->counts[to]++;
     row->state = to;
 }
 
-struct row *ghost_push(struct ghost *g, uint64_t seq)
+struct row *reference_push(struct reference *g, uint64_t seq)
 {
     if (seq != g->rows_len + 1)
-        verdict_fail(&g->world->verdict, "I5", "lane %u: message %" PRIu64 " follows %" PRIu64,
+        findings_add(&g->world->findings, "I5", "lane %u: message %" PRIu64 " follows %" PRIu64,
                      g->lane, seq, g->rows_len);
     if (g->rows_len == g->rows_cap) {
         g->rows_cap = g->rows_cap ? g->rows_cap * 2 : 128;
@@ -96,44 +97,44 @@ struct row *ghost_push(struct ghost *g, uint64_t seq)
     return row;
 }
 
-uint64_t ghost_held(const struct ghost *g)
+uint64_t reference_held(const struct reference *g)
 {
     return g->counts[STATE_READY] + g->counts[STATE_LOCKED] + g->counts[STATE_DEAD];
 }
 
 // ---- entries
 
-static void check_entry(struct ghost *g, const struct entry *e)
+static void check_entry(struct reference *g, const struct entry *e)
 {
-    struct verdict *v = &g->world->verdict;
+    struct findings *v = &g->world->findings;
     if (e->slot != g->slot)
-        verdict_fail(v, "I1", "lane %u: slot %" PRIu64 " holds the entry of %" PRIu64, g->lane,
+        findings_add(v, "I1", "lane %u: slot %" PRIu64 " holds the entry of %" PRIu64, g->lane,
                      g->slot, e->slot);
     if (!hash128_equal(e->previous, g->chain))
-        verdict_fail(v, "I1", "lane %u: the entry in slot %" PRIu64 " does not chain", g->lane,
+        findings_add(v, "I1", "lane %u: the entry in slot %" PRIu64 " does not chain", g->lane,
                      g->slot);
     struct life *life = g->world->life;
     for (uint32_t i = 0; i < life->pens_len; i++) {
         struct pen *p = &life->pens[i];
         if (!hash128_equal(p->writer, e->writer)) continue;
         if (e->sequence <= p->sequence)
-            verdict_fail(v, "I2", "lane %u: slot %" PRIu64 " repeats an earlier batch", g->lane,
+            findings_add(v, "I2", "lane %u: slot %" PRIu64 " repeats an earlier batch", g->lane,
                          g->slot);
         p->sequence = e->sequence;
         return;
     }
-    verdict_fail(v, "I1", "lane %u: slot %" PRIu64 " was written by nobody", g->lane, g->slot);
+    findings_add(v, "I1", "lane %u: slot %" PRIu64 " was written by nobody", g->lane, g->slot);
 }
 
 // Pairs on their way through a handle that was the owner until now; it does not know yet.
-static void note_fenced(struct ghost *g)
+static void note_fenced(struct reference *g)
 {
     struct life *life = g->world->life;
-    for (uint32_t i = life->errands_open; i < life->errands_len; i++) {
-        struct errand *a = &life->errands[i];
-        if (a->lane != g->lane || !a->partner || a->what != ERRAND_OP || !a->open) continue;
+    for (uint32_t i = life->sim_calls_open; i < life->sim_calls_len; i++) {
+        struct sim_call *a = &life->calls[i];
+        if (a->lane != g->lane || !a->partner || a->what != SIM_CALL_OP || !a->open) continue;
         const struct node *n = &g->world->nodes[a->node];
-        bool both = life->errands[a->partner - 1].open && !ghost_seen(g, &a->request);
+        bool both = life->calls[a->partner - 1].open && !reference_seen(g, &a->request);
         if (!both || a->fenced || !n->up || !journal_is_owner(n->journal)) continue;
         a->fenced = true;
         life->joined[JOINED_FENCED]++;
@@ -141,7 +142,7 @@ static void note_fenced(struct ghost *g)
 }
 
 // There is one coordination service here, so only the token counts.
-static void fold_own(struct ghost *g, const struct op *op)
+static void fold_own(struct reference *g, const struct op *op)
 {
     struct reader r = reader_of(op->payload);
     uint64_t expected = read_u64(&r);
@@ -157,17 +158,17 @@ static void fold_own(struct ghost *g, const struct op *op)
         note_fenced(g);
     }
     struct life *life = g->world->life;
-    if (!reader_end(&r) || place >= life->errands_len) {
-        verdict_fail(&g->world->verdict, "I7", "lane %u: slot %" PRIu64 " holds a strange own",
+    if (!reader_end(&r) || place >= life->sim_calls_len) {
+        findings_add(&g->world->findings, "I7", "lane %u: slot %" PRIu64 " holds a strange own",
                      g->lane, g->slot);
         return;
     }
     // What the history says of it, for whoever is told.
-    struct errand *a = &life->errands[place];
-    ghost_remember(g, &a->request, JOURNAL_OP_OWN, bytes_str(applied ? "y" : "n"));
+    struct sim_call *a = &life->calls[place];
+    reference_remember(g, &a->request, JOURNAL_OP_OWN, bytes_str(applied ? "y" : "n"));
 }
 
-static void fold(struct ghost *g, const struct entry *e, struct bytes bytes)
+static void fold(struct reference *g, const struct entry *e, struct bytes bytes)
 {
     struct op_result *results = memory_zeroed(e->ops_len + 1, sizeof *results);
     struct machine_entry view = {.slot = e->slot,
@@ -189,7 +190,7 @@ static void fold(struct ghost *g, const struct entry *e, struct bytes bytes)
     memory_free(results);
 }
 
-static void fold_entry(struct ghost *g, const struct entry *e, struct ghost_slot *row)
+static void fold_entry(struct reference *g, const struct entry *e, struct reference_slot *row)
 {
     check_entry(g, e);
     if (e->time.lo > g->now) g->now = e->time.lo;
@@ -203,22 +204,22 @@ static void fold_entry(struct ghost *g, const struct entry *e, struct ghost_slot
     row->machine_digest = machine_digest(g->machine);
     row->events_end = g->events.len;
     row->empty = g->dry || !machine_claimable(g->machine, g->now, BYTES_EMPTY);
-    row->full = ghost_held(g) >= g->config.capacity;
+    row->full = reference_held(g) >= g->config.capacity;
 }
 
-static void extend(struct ghost *g, struct bytes bytes)
+static void extend(struct reference *g, struct bytes bytes)
 {
     if (g->len == g->cap) {
         g->cap = g->cap ? g->cap * 2 : 128;
         g->slots = memory_resize(g->slots, g->cap * sizeof *g->slots);
     }
-    struct ghost_slot *row = &g->slots[g->len++];
+    struct reference_slot *row = &g->slots[g->len++];
     g->slot = g->len;
-    *row = (struct ghost_slot){.bytes = bytes_copy(bytes), .made_at = g->world->now};
+    *row = (struct reference_slot){.bytes = bytes_copy(bytes), .made_at = g->world->now};
     struct entry e;
     const char *why = NULL;
     if (entry_decode(row->bytes, &e, &why) != ERR_OK) {
-        verdict_fail(&g->world->verdict, "I1", "lane %u: slot %" PRIu64 " was written damaged: %s",
+        findings_add(&g->world->findings, "I1", "lane %u: slot %" PRIu64 " was written damaged: %s",
                      g->lane, g->slot, why);
         return;
     }
@@ -226,14 +227,14 @@ static void extend(struct ghost *g, struct bytes bytes)
     entry_done(&e);
 }
 
-void ghost_slot_made(struct ghost *g, uint64_t slot, struct bytes bytes)
+void reference_slot_made(struct reference *g, uint64_t slot, struct bytes bytes)
 {
     if (slot == g->len + 1) {
         extend(g, bytes);
     } else if (slot <= g->len) {
         g->zombies++;
     } else {
-        verdict_fail(&g->world->verdict, "I1",
+        findings_add(&g->world->findings, "I1",
                      "lane %u: slot %" PRIu64 " leaves a gap after %" PRIu64, g->lane, slot,
                      g->len);
     }

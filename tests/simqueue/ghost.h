@@ -10,7 +10,7 @@
 
 struct world;
 
-struct ghost_slot {
+struct reference_slot {
     struct bytes bytes; // owned
     int64_t made_at;    // true store time
     bool is_void;
@@ -74,15 +74,15 @@ struct hold {
 
 #define DEDUP_KEYS 8
 
-struct ghost_dedup {
+struct reference_dedup {
     uint64_t seq;
     int64_t expires_at;
 };
 
-struct ghost {
+struct reference {
     struct world *world;
     uint32_t lane;
-    struct ghost_slot *slots; // slots[n - 1] is slot n
+    struct reference_slot *slots; // slots[n - 1] is slot n
     uint64_t len;
     uint64_t cap;
     struct machine *machine;
@@ -107,7 +107,7 @@ struct ghost {
     bool dry;         // a claim of the entry found less than it asked for
     uint64_t deaths;
     uint64_t dying; // expired for the last time, its outcome is not told yet
-    struct ghost_dedup dedup[DEDUP_KEYS];
+    struct reference_dedup dedup[DEDUP_KEYS];
     struct seen *seen;
     uint32_t seen_len;
     uint32_t seen_cap;
@@ -121,17 +121,19 @@ struct ghost {
     uint64_t deleted_slot; // where the queue was deleted; 0: it was not
 };
 
-void ghost_init(struct ghost *g, struct world *w, uint32_t lane);
-void ghost_done(struct ghost *g);
+void reference_init(struct reference *g, struct world *w, uint32_t lane);
+void reference_done(struct reference *g);
 // The store is about to create slot.
-void ghost_slot_made(struct ghost *g, uint64_t slot, struct bytes bytes);
-const struct ghost_slot *ghost_at(const struct ghost *g, uint64_t slot); // NULL: none yet
-struct row *ghost_row(struct ghost *g, uint64_t seq);                    // NULL: never sent
-const struct seen *ghost_seen(const struct ghost *g, const struct request_id *id);
-void ghost_remember(struct ghost *g, const struct request_id *id, uint16_t kind, struct bytes body);
-void ghost_move(struct ghost *g, struct row *row, enum message_state to);
-struct row *ghost_push(struct ghost *g, uint64_t seq); // a message entered; READY
-uint64_t ghost_held(const struct ghost *g);            // what capacity is compared with
+void reference_slot_made(struct reference *g, uint64_t slot, struct bytes bytes);
+const struct reference_slot *reference_at(const struct reference *g,
+                                          uint64_t slot);     // NULL: none yet
+struct row *reference_row(struct reference *g, uint64_t seq); // NULL: never sent
+const struct seen *reference_seen(const struct reference *g, const struct request_id *id);
+void reference_remember(struct reference *g, const struct request_id *id, uint16_t kind,
+                        struct bytes body);
+void reference_move(struct reference *g, struct row *row, enum message_state to);
+struct row *reference_push(struct reference *g, uint64_t seq); // a message entered; READY
+uint64_t reference_held(const struct reference *g);            // what capacity is compared with
 
 // ---- walk.c: one entry's ops, results and events into the books
 struct walk_op {
@@ -142,12 +144,12 @@ struct walk_op {
     const struct event *events;
     size_t events_len;
 };
-void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *results,
+void walk_entry(struct reference *g, const struct entry *e, const struct op_result *results,
                 size_t events_from);
 // ---- walk_ops.c: what one op did
-void walk_op(struct ghost *g, const struct walk_op *o);
+void walk_op(struct reference *g, const struct walk_op *o);
 // The row failed or expired, and r says what comes of it.
 struct route;
-void walk_ended(struct ghost *g, struct row *row, const struct route *r, struct bytes reason,
+void walk_ended(struct reference *g, struct row *row, const struct route *r, struct bytes reason,
                 bool failed);
-void walk_recovered(struct ghost *g, const struct event *e); // a ticket returns
+void walk_recovered(struct reference *g, const struct event *e); // a ticket returns

@@ -61,14 +61,14 @@ static void configure(struct world *w, struct node *n, struct shard_config *c)
     c->journal.seed = rng_next(&w->rng);
     c->journal.rules = w->mix.rules;
     c->journal.puts_per_second = w->mix.puts_per_second;
-    c->journal.far = w->mix.far;
+    c->journal.high_latency = w->mix.high_latency;
     c->journal.courtesy_ms = w->mix.courtesy_ms;
     c->journal.courtesy_live_ms = w->mix.courtesy_live_ms;
     c->journal.read_bytes_max = (size_t)1 << 16;
     c->cache_bytes = w->life->cache_bytes;
     c->from_oldest = rng_chance(&w->rng, 1000);
     c->keeps_time = rng_chance(&w->rng, 3000);
-    c->moves_letters = n->index / w->life->lanes_len < w->life->carriers;
+    c->moves_dead_letters = n->index / w->life->lanes_len < w->life->carriers;
 }
 
 void node_start(struct world *w, struct node *n)
@@ -100,7 +100,7 @@ void node_crash(struct world *w, struct node *n)
     n->collector = NULL;
     n->journal = NULL;
     h->shard = NULL;
-    errand_orphans(w, n);
+    sim_call_orphans(w, n);
 }
 
 // ---- after each step
@@ -128,7 +128,7 @@ static void note_snapshot(struct world *w, struct node *n, const struct flight *
     const char *snap = strstr(f->request.key, "/snap/");
     if (f->collector || f->request.kind != REQUEST_GET || !snap) return;
     uint64_t slot = strtoull(snap + strlen("/snap/"), NULL, 10);
-    const struct ghost_slot *s = ghost_at(&lane_of(w, n)->ghost, slot);
+    const struct reference_slot *s = reference_at(&lane_of(w, n)->reference, slot);
     if (s && journal_slot(n->journal) == slot) w->life->handles[n->index].events_at = s->events_end;
 }
 
@@ -152,17 +152,17 @@ void node_settle(struct world *w, struct node *n)
     struct request q;
     struct shard_reply r;
     check_state(w, n);
-    if (w->verdict.broken) return;
+    if (w->findings.broken) return;
     check_events_heard(w, n);
     while (shard_next_request(s, &q))
         wire_send(w, n, &q, false);
     while (n->collector && collector_next_request(n->collector, &q))
         wire_send(w, n, &q, true);
-    while (!w->verdict.broken && shard_next_reply(s, &r))
-        errand_heard(w, n, &r);
+    while (!w->findings.broken && shard_next_reply(s, &r))
+        sim_call_heard(w, n, &r);
     bool passes_on = w->life->handles[n->index].passes_on;
     w->life->handles[n->index].passes_on = false;
-    if (passes_on && !w->verdict.broken) {
+    if (passes_on && !w->findings.broken) {
         shard_pass_on(s, node_now(n));
         node_settle(w, n);
         return;

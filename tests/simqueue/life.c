@@ -95,40 +95,40 @@ bool life_drains(const struct world *w)
 
 static void on_slot_made(void *ctx, uint64_t slot, struct bytes body)
 {
-    struct ghost *g = ctx;
+    struct reference *g = ctx;
     struct life *life = g->world->life;
     life->lanes[g->lane].finished =
         false; // there is something again, which a round may have missed
     for (uint32_t i = 0; i < g->world->mix.nodes; i++)
         if (life->handles[i].lane == g->lane) life->handles[i].finishes = false;
-    ghost_slot_made(g, slot, body);
+    reference_slot_made(g, slot, body);
 }
 
 static void on_slot_dropped(void *ctx, uint64_t slot, int64_t made_at)
 {
-    struct ghost *g = ctx;
+    struct reference *g = ctx;
     check_dropped(g, slot, made_at);
     sleeper_may_wake(g->world, &g->world->life->lanes[g->lane], slot);
 }
 
 static void on_object_made(void *ctx, const char *key, struct bytes body)
 {
-    struct ghost *g = ctx;
+    struct reference *g = ctx;
     struct floor floor;
     if (strstr(key, "/floor/") && !floor_decode(body, &floor)) g->floor = floor.slot;
 }
 
 static void on_object_deleted(void *ctx, const char *key)
 {
-    struct ghost *g = ctx;
+    struct reference *g = ctx;
     check_deleted(g, key);
 }
 
 static void init_lane(struct world *w, struct lane *l)
 {
-    ghost_init(&l->ghost, w, l->index);
+    reference_init(&l->reference, w, l->index);
     bucket_init(&l->bucket, &w->rng);
-    l->bucket.watch = (struct bucket_watch){.ctx = &l->ghost,
+    l->bucket.watch = (struct bucket_watch){.ctx = &l->reference,
                                             .slot_made = on_slot_made,
                                             .slot_dropped = on_slot_dropped,
                                             .object_made = on_object_made,
@@ -156,11 +156,11 @@ static void init_nodes(struct world *w)
     }
 }
 
-static void init_crew(struct world *w)
+static void init_workers(struct world *w)
 {
-    for (uint32_t i = 0; i < w->life->crew_len; i++) {
+    for (uint32_t i = 0; i < w->life->thread_pool_len; i++) {
         if (!life_is_crowd(w)) worker_soon(w, i, rng_range(&w->rng, 1, 5 * SECOND));
-        if (w->life->crew[i].capacity > 0)
+        if (w->life->workers[i].capacity > 0)
             life_after(w, rng_range(&w->rng, 1, 5 * SECOND), LIFE_BEAT, i, 0);
     }
 }
@@ -174,7 +174,7 @@ void world_init(struct world *w, const struct world_options *o)
     w->life = life;
     life->world = w;
     life->scene = o->scenario;
-    life->errands = memory_zeroed(ERRANDS_MAX, sizeof *life->errands);
+    life->calls = memory_zeroed(SIM_CALLS_MAX, sizeof *life->calls);
     heap_init(&life->agenda);
     buf_init(&life->scratch, (size_t)1 << 20);
     mix_draw(&w->mix, &w->rng);
@@ -184,7 +184,7 @@ void world_init(struct world *w, const struct world_options *o)
     for (uint32_t i = 0; i < life->lanes_len; i++)
         init_lane(w, &life->lanes[i]);
     init_nodes(w);
-    init_crew(w);
+    init_workers(w);
     world_every(w, w->mix.ask_every_ms, EVENT_ASK, 0);
     world_every(w, life->stale_every_ms, (enum world_event_kind)LIFE_STALE, 0);
     world_every(w, life->operate_every_ms, (enum world_event_kind)LIFE_OPERATE, 0);
@@ -194,15 +194,15 @@ void world_init(struct world *w, const struct world_options *o)
 void world_done(struct world *w)
 {
     struct life *life = w->life;
-    w->verdict.broken = true; // nobody does anything any more
+    w->findings.broken = true; // nobody does anything any more
     for (uint32_t i = 0; i < w->mix.nodes; i++)
         node_crash(w, &w->nodes[i]);
     wire_done(w);
     for (uint32_t i = 0; i < life->lanes_len; i++) {
-        ghost_done(&life->lanes[i].ghost);
+        reference_done(&life->lanes[i].reference);
         bucket_done(&life->lanes[i].bucket);
     }
-    errands_done(w);
+    sim_calls_done(w);
     uploads_done(w);
     heap_done(&life->agenda);
     memory_free(life->events);
@@ -215,9 +215,9 @@ void world_done(struct world *w)
 void world_sum(const struct world *w, struct runner_sum *sum)
 {
     for (uint32_t i = 0; i < w->life->lanes_len; i++) {
-        sum->commits += w->life->lanes[i].ghost.len;
-        sum->messages += w->life->lanes[i].ghost.rows_len;
-        sum->zombies += w->life->lanes[i].ghost.zombies;
+        sum->commits += w->life->lanes[i].reference.len;
+        sum->messages += w->life->lanes[i].reference.rows_len;
+        sum->zombies += w->life->lanes[i].reference.zombies;
     }
     sum->letters += w->life->letters;
     sum->swept += w->life->swept;
@@ -272,9 +272,9 @@ static void on_sync(struct world *w, const struct world_event *e)
     world_every(w, w->mix.sync_every_ms, EVENT_SYNC, e->a);
     if (!n->up || w->now < w->quiet_until) return;
     if (rng_chance(&w->rng, 300)) {
-        errand_submit_to(w, errand_new(w, ERRAND_SYNC, 0, w->life->handles[e->a].lane), n);
+        sim_call_submit_to(w, sim_call_new(w, SIM_CALL_SYNC, 0, w->life->handles[e->a].lane), n);
     } else if (!life_is_crowd(w) && rng_chance(&w->rng, 300)) {
-        errand_await(w, n);
+        sim_call_await(w, n);
     } else if (shard_waiting(s) > 0 || rng_chance(&w->rng, 2000)) {
         shard_look(s, node_now(n));
         node_settle(w, n);
@@ -341,15 +341,15 @@ static void on_look(struct world *w)
     bool all = true;
     for (uint32_t i = 0; i < life->lanes_len; i++) {
         bool owned = coordinator_is_there(w, i);
-        if (machine_paused(life->lanes[i].ghost.machine)) operator_resume(w, &life->lanes[i]);
+        if (machine_paused(life->lanes[i].reference.machine)) operator_resume(w, &life->lanes[i]);
         if (!owned) coordinator_own(w, &life->lanes[i]);
         all = all && owned && lane_is_empty(w, &life->lanes[i]);
-        if (life->lanes[i].ghost.deleted_slot) all = all && life->lanes[i].finished;
+        if (life->lanes[i].reference.deleted_slot) all = all && life->lanes[i].finished;
         if (!life_is_crowd(w)) all = all && lane_orphans(&life->lanes[i]) == 0;
     }
     if (life_is_crowd(w)) all = crowd_ended(w);
-    for (uint32_t i = 0; i < life->errands_len; i++)
-        all = all && (!life->errands[i].open || life->errands[i].what == ERRAND_RECEIVE);
+    for (uint32_t i = 0; i < life->sim_calls_len; i++)
+        all = all && (!life->calls[i].open || life->calls[i].what == SIM_CALL_RECEIVE);
     life->drained = all;
     if (!all) life_after(w, DRAIN_LOOKS, LIFE_LOOK, 0, 0);
 }
@@ -367,7 +367,7 @@ static void on_life(struct world *w, const struct world_event *e)
         }
         break;
     case EVENT_RETRY:
-        errand_again(w, e->a);
+        sim_call_again(w, e->a);
         break;
     case EVENT_OWN:
         again(w, w->mix.own_every_ms, e);
@@ -386,8 +386,8 @@ static void on_life(struct world *w, const struct world_event *e)
     case LIFE_DISPATCH:
         coordinator_dispatch(w, &life->lanes[e->a]);
         break;
-    case LIFE_CARRY:
-        carrier_carry(w, e->a);
+    case LIFE_MOVE:
+        mover_move(w, e->a);
         break;
     case LIFE_OPERATE:
         again(w, life->operate_every_ms, e);
@@ -400,7 +400,7 @@ static void on_life(struct world *w, const struct world_event *e)
         on_look(w);
         break;
     case LIFE_UPLOADED:
-        (void)errand_submit(w, e->a);
+        (void)sim_call_submit(w, e->a);
         break;
     case LIFE_LATE_UPLOAD:
         upload_lands(w, e->a);
@@ -451,12 +451,12 @@ static void step(struct world *w)
 static void run_until(struct world *w, int64_t until)
 {
     struct life *life = w->life;
-    while (!w->verdict.broken && !life->drained) {
+    while (!w->findings.broken && !life->drained) {
         const struct heap_row *top = heap_top(&life->agenda);
         if (!top || top->key > until) break;
         step(w);
         if (w->steps > STEPS_MAX)
-            verdict_fail(&w->verdict, "liveness", "nothing but steps: %" PRIu64, w->steps);
+            findings_add(&w->findings, "liveness", "nothing but steps: %" PRIu64, w->steps);
     }
     if (!life->drained) w->now = until;
 }
@@ -478,10 +478,10 @@ static void heal(struct world *w)
 void world_run(struct world *w)
 {
     run_until(w, w->now + w->mix.run_ms);
-    if (w->verdict.broken) return;
+    if (w->findings.broken) return;
     heal(w);
     run_until(w, w->now + DRAIN_MAX);
-    if (w->verdict.broken) return;
+    if (w->findings.broken) return;
     if (life_is_crowd(w)) {
         crowd_check(w);
     } else {

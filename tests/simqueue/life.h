@@ -11,19 +11,19 @@
 #include "queue/body_name.h"
 #include "world.h"
 
-#define LANES_MAX   4
-#define QUEUES_MAX  3
-#define CREW_MAX    100
-#define HANDS_MAX   3
-#define STALE_MAX   64
-#define NOBODY      UINT32_MAX
-#define TRIES_MAX   24
-#define ERRANDS_MAX 20000
-#define SCENE_USUAL 0
-#define SCENE_CROWD 1 // many workers and one message
+#define LANES_MAX       4
+#define QUEUES_MAX      3
+#define SIM_WORKERS_MAX 100
+#define HELD_LOCKS_MAX  3
+#define STALE_MAX       64
+#define NOBODY          UINT32_MAX
+#define TRIES_MAX       24
+#define SIM_CALLS_MAX   20000
+#define SCENE_USUAL     0
+#define SCENE_CROWD     1 // many workers and one message
 
-#define SECOND      ((int64_t)1000)
-#define MINUTE      (60 * SECOND)
+#define SECOND          ((int64_t)1000)
+#define MINUTE          (60 * SECOND)
 
 // Beside those of world.h.
 enum life_event {
@@ -31,7 +31,7 @@ enum life_event {
     LIFE_BEAT,                    // a: worker
     LIFE_STALE,                   // an old token is tried again
     LIFE_DISPATCH,                // a: lane
-    LIFE_CARRY,                   // a: ask of the letter
+    LIFE_MOVE,                    // a: ask of the letter
     LIFE_OPERATE,
     LIFE_RESUME,      // a: lane
     LIFE_LOOK,        // is everything drained?
@@ -61,15 +61,15 @@ struct pen {
 
 // ---- errands: everything that anybody ever asked of a shard
 
-enum errand_what {
-    ERRAND_OP,
-    ERRAND_RECEIVE,
-    ERRAND_SYNC,
-    ERRAND_OWN,
-    ERRAND_FETCH,
-    ERRAND_ARRIVE,
-    ERRAND_AWAIT, // something to claim, as a receive over several shards does
-    ERRAND_RECALL // what a receive brought, as it does before it asks another shard
+enum sim_call_what {
+    SIM_CALL_OP,
+    SIM_CALL_RECEIVE,
+    SIM_CALL_SYNC,
+    SIM_CALL_OWN,
+    SIM_CALL_FETCH,
+    SIM_CALL_ARRIVE,
+    SIM_CALL_AWAIT, // something to claim, as a receive over several shards does
+    SIM_CALL_RECALL // what a receive brought, as it does before it asks another shard
 };
 
 // Submissions of one ask through one handle.
@@ -80,8 +80,8 @@ struct trial {
     uint32_t in_force; // entries with an effect
 };
 
-struct errand {
-    enum errand_what what;
+struct sim_call {
+    enum sim_call_what what;
     uint16_t kind; // of its op
     uint32_t lane;
     uint32_t worker; // who asks; NOBODY: a client
@@ -91,7 +91,7 @@ struct errand {
     uint32_t max;
     int64_t wait_ms; // of the op
     int64_t lease_ms;
-    struct lock_ref refs[HANDS_MAX]; // outcomes
+    struct lock_ref refs[HELD_LOCKS_MAX]; // outcomes
     uint32_t refs_len;
     bool foreign;       // outcomes: names another queue
     uint32_t of;        // recall: the receive
@@ -146,18 +146,18 @@ enum joined_figure {
 
 // ---- workers
 
-struct hand {
+struct held_lock {
     struct lock_ref ref;
     int64_t deadline;
 };
 
-struct crew {
+struct sim_worker {
     uint32_t lane;
     char name[16];
     uint32_t turn; // of the work event that counts
     bool busy;     // an ask of it is open
-    struct hand hands[HANDS_MAX];
-    uint32_t hands_len;
+    struct held_lock held[HELD_LOCKS_MAX];
+    uint32_t held_len;
     uint32_t capacity; // 0: never registers
     int64_t gone_until;
     int64_t stalls_until; // beats, but asks for nothing
@@ -182,7 +182,7 @@ struct lane {
     struct queue_config birth;
     bool mixed_groups; // its senders name groups
     struct bucket bucket;
-    struct ghost ghost;
+    struct reference reference;
     uint64_t token; // the highest that the coordination service gave out
     struct lock_ref stale[STALE_MAX];
     uint32_t stale_len;
@@ -199,11 +199,11 @@ struct life {
     struct handle handles[MIX_NODES_MAX];
     struct pen *pens;
     uint32_t pens_len;
-    struct errand *errands; // of ERRANDS_MAX: they stay where they are
-    uint32_t errands_len;
-    uint32_t errands_open; // all before it are closed
-    struct crew crew[CREW_MAX];
-    uint32_t crew_len;
+    struct sim_call *calls; // of SIM_CALLS_MAX: they stay where they are
+    uint32_t sim_calls_len;
+    uint32_t sim_calls_open; // all before it are closed
+    struct sim_worker workers[SIM_WORKERS_MAX];
+    uint32_t thread_pool_len;
     // what the seed draws beside the mix
     int64_t work_ms; // how long a job takes
     int64_t stale_every_ms;
@@ -244,25 +244,25 @@ void draw_config(struct world *w, const struct lane *l, struct queue_config *c);
 struct node *node_pick(struct world *w, uint32_t lane); // one that can act; NULL: none
 
 // ---- ask.c
-uint32_t errand_new(struct world *w, enum errand_what what, uint16_t kind, uint32_t lane);
-bool errand_submit(struct world *w, uint32_t ask); // through some handle; false: none can
-void errand_submit_to(struct world *w, uint32_t ask, struct node *n);
-void errand_heard(struct world *w, struct node *n, const struct shard_reply *r);
-void errand_orphans(struct world *w, const struct node *n);
-void errand_again(struct world *w, uint32_t ask);
-void errand_await(struct world *w, struct node *n);
-struct errand *errand_by_request(struct world *w, const struct request_id *id); // NULL: none
-struct trial *errand_trial(struct errand *a, uint32_t pen); // NULL: never went that way
-uint32_t errand_index(const struct world *w, const struct errand *a);
-void errands_done(struct world *w);
+uint32_t sim_call_new(struct world *w, enum sim_call_what what, uint16_t kind, uint32_t lane);
+bool sim_call_submit(struct world *w, uint32_t ask); // through some handle; false: none can
+void sim_call_submit_to(struct world *w, uint32_t ask, struct node *n);
+void sim_call_heard(struct world *w, struct node *n, const struct shard_reply *r);
+void sim_call_orphans(struct world *w, const struct node *n);
+void sim_call_again(struct world *w, uint32_t ask);
+void sim_call_await(struct world *w, struct node *n);
+struct sim_call *sim_call_by_request(struct world *w, const struct request_id *id); // NULL: none
+struct trial *sim_call_trial(struct sim_call *a, uint32_t pen); // NULL: never went that way
+uint32_t sim_call_index(const struct world *w, const struct sim_call *a);
+void sim_calls_done(struct world *w);
 // For those that are sent otherwise:
-void errand_begins(struct world *w, uint32_t ask, struct node *n); // it is about to be sent
-int64_t errand_patience(struct world *w);
-void errand_put_outcome(struct world *w, const struct errand *a, const struct node *n,
-                        struct buf *out);
-struct op_claim errand_claim(const struct world *w, const struct errand *a);
-void errand_later(struct world *w, uint32_t ask); // again, after a while
-bool errand_gives_up(const struct world *w, const struct errand *a);
+void sim_call_begins(struct world *w, uint32_t ask, struct node *n); // it is about to be sent
+int64_t sim_call_patience(struct world *w);
+void sim_call_put_outcome(struct world *w, const struct sim_call *a, const struct node *n,
+                          struct buf *out);
+struct op_claim sim_call_claim(const struct world *w, const struct sim_call *a);
+void errand_async(struct world *w, uint32_t ask); // again, after a while
+bool sim_call_gives_up(const struct world *w, const struct sim_call *a);
 
 // ---- joined.c
 void joined_ask(struct world *w, uint32_t worker, uint16_t kind);
@@ -277,9 +277,9 @@ void worker_beat(struct world *w, uint32_t worker);
 void worker_stale(struct world *w);
 void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final);
 void worker_soon(struct world *w, uint32_t worker, int64_t delay);
-void worker_wants(struct world *w, struct errand *a); // how much, for how long
+void worker_wants(struct world *w, struct sim_call *a); // how much, for how long
 void worker_given(struct world *w, uint32_t worker, const struct shard_reply *r);
-void worker_forget(struct lane *l, struct crew *c); // what it holds; its tokens live on
+void worker_forget(struct lane *l, struct sim_worker *c); // what it holds; its tokens live on
 void worker_goes_on(struct world *w, uint32_t worker);
 void coordinator_own(struct world *w, struct lane *l);
 bool coordinator_is_there(const struct world *w, uint32_t lane); // exactly one, at the tail
@@ -289,7 +289,7 @@ void operator_resume(struct world *w, struct lane *l);
 void operator_heal(struct world *w);
 void operator_delete(struct world *w, uint32_t queue);
 void carrier_take(struct world *w, struct node *n);
-void carrier_carry(struct world *w, uint32_t ask);
+void mover_move(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
 void carrier_lost(struct world *w, uint32_t ask); // nobody will say what became of it
 

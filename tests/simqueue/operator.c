@@ -6,47 +6,47 @@
 
 static void submit(struct world *w, uint32_t ask, struct buf *payload)
 {
-    w->life->errands[ask].payload = bytes_copy(buf_bytes(payload));
-    (void)errand_submit(w, ask);
+    w->life->calls[ask].payload = bytes_copy(buf_bytes(payload));
+    (void)sim_call_submit(w, ask);
 }
 
 static void plain(struct world *w, struct lane *l, uint16_t kind)
 {
     struct buf *out = &w->life->scratch;
-    uint32_t ask = errand_new(w, ERRAND_OP, kind, l->index);
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, kind, l->index);
     buf_clear(out);
-    plain_encode(out, &(struct op_plain){.request = w->life->errands[ask].request});
+    plain_encode(out, &(struct op_plain){.request = w->life->calls[ask].request});
     submit(w, ask, out);
 }
 
 static void purge(struct world *w, struct lane *l, bool dead)
 {
     struct buf *out = &w->life->scratch;
-    uint32_t ask = errand_new(w, ERRAND_OP, OP_PURGE, l->index);
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_PURGE, l->index);
     buf_clear(out);
-    purge_encode(out, &(struct op_purge){.request = w->life->errands[ask].request, .dead = dead});
+    purge_encode(out, &(struct op_purge){.request = w->life->calls[ask].request, .dead = dead});
     submit(w, ask, out);
 }
 
 static void redrive(struct world *w, struct lane *l, uint32_t max)
 {
     struct buf *out = &w->life->scratch;
-    uint32_t ask = errand_new(w, ERRAND_OP, OP_REDRIVE, l->index);
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_REDRIVE, l->index);
     buf_clear(out);
-    redrive_encode(out, &(struct op_redrive){.request = w->life->errands[ask].request, .max = max});
+    redrive_encode(out, &(struct op_redrive){.request = w->life->calls[ask].request, .max = max});
     submit(w, ask, out);
 }
 
 static void configure(struct world *w, struct lane *l)
 {
     struct buf *out = &w->life->scratch;
-    uint32_t ask = errand_new(w, ERRAND_OP, OP_CONFIGURE, l->index);
-    struct op_configure op = {.request = w->life->errands[ask].request,
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_CONFIGURE, l->index);
+    struct op_configure op = {.request = w->life->calls[ask].request,
                               .expected = rng_chance(&w->rng, 1000) ? 1 : 0};
     draw_config(w, l, &op.config);
     // The order changes only while nothing is held, so mostly it is left as it is.
     if (rng_chance(&w->rng, 8000))
-        op.config.ordering_guarantee = l->ghost.config.ordering_guarantee;
+        op.config.ordering_guarantee = l->reference.config.ordering_guarantee;
     buf_clear(out);
     configure_encode(out, &op);
     submit(w, ask, out);
@@ -83,7 +83,7 @@ void operator_delete(struct world *w, uint32_t queue)
     uint32_t times = rng_chance(&w->rng, 3000) ? 2 : 1;
     for (uint32_t i = 0; i < w->life->lanes_len; i++) {
         struct lane *l = &w->life->lanes[i];
-        for (uint32_t k = 0; l->queue == queue && k < times && !w->verdict.broken; k++)
+        for (uint32_t k = 0; l->queue == queue && k < times && !w->findings.broken; k++)
             plain(w, l, OP_DELETE);
     }
 }
@@ -95,7 +95,7 @@ void operator_resume(struct world *w, struct lane *l)
 
 void operator_heal(struct world *w)
 {
-    for (uint32_t i = 0; i < w->life->lanes_len && !w->verdict.broken; i++) {
+    for (uint32_t i = 0; i < w->life->lanes_len && !w->findings.broken; i++) {
         plain(w, &w->life->lanes[i], OP_RESUME);
         redrive(w, &w->life->lanes[i], 1000);
     }

@@ -16,7 +16,7 @@ static void draw_when(struct world *w, struct message *m)
 
 static void draw_message(struct world *w, const struct lane *l, struct message *m)
 {
-    bool strict = l->ghost.config.ordering_guarantee;
+    bool strict = l->reference.config.ordering_guarantee;
     if (l->mixed_groups && rng_chance(&w->rng, 7000))
         m->group = bytes_str(groups[rng_below(&w->rng, 3)]);
     if (rng_chance(&w->rng, 3000)) m->dedup = bytes_str(keys[rng_below(&w->rng, DEDUP_KEYS)]);
@@ -41,8 +41,8 @@ void sender_send(struct world *w)
 {
     if (w->now < w->quiet_until) return;
     struct lane *l = lane_pick(w);
-    uint32_t ask = errand_new(w, ERRAND_OP, OP_SEND, l->index);
-    struct errand *a = &w->life->errands[ask];
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_SEND, l->index);
+    struct sim_call *a = &w->life->calls[ask];
     uint32_t count = rng_chance(&w->rng, 300) ? 12 : 1 + (uint32_t)rng_below(&w->rng, 3);
     CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf body;
@@ -70,6 +70,6 @@ void sender_send(struct world *w)
     } else if (uploaded && rng_chance(&w->rng, 3000)) {
         life_after(w, rng_range(&w->rng, SECOND, 90 * SECOND), LIFE_UPLOADED, ask, 0);
     } else {
-        (void)errand_submit(w, ask);
+        (void)sim_call_submit(w, ask);
     }
 }

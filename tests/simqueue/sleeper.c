@@ -36,12 +36,12 @@ static void put_entry(struct world *w, const struct entry *was, struct buf *out)
 // A client fetches the message that was there.
 static void look_there(struct world *w, struct lane *l, uint64_t slot)
 {
-    for (uint64_t i = 0; i < l->ghost.rows_len; i++) {
-        const struct row *row = &l->ghost.rows[i];
+    for (uint64_t i = 0; i < l->reference.rows_len; i++) {
+        const struct row *row = &l->reference.rows[i];
         if (row->place.slot > slot || row->sent_slot < slot) continue;
-        uint32_t ask = errand_new(w, ERRAND_FETCH, 0, l->index);
-        w->life->errands[ask].place = row->place;
-        w->life->errands[ask].place_seq = i + 1;
+        uint32_t ask = sim_call_new(w, SIM_CALL_FETCH, 0, l->index);
+        w->life->calls[ask].place = row->place;
+        w->life->calls[ask].place_seq = i + 1;
         world_at(w, w->now + rng_range(&w->rng, 1, 5 * SECOND), EVENT_RETRY, ask, 0);
         return;
     }
@@ -54,7 +54,7 @@ void sleeper_wakes(struct world *w, struct lane *l, uint64_t slot)
     CLEANUP(buf_done) struct buf bytes;
     buf_init(&bytes, 1 << 13);
     if (w->phase != WORLD_FAULTY || bucket_slot(&l->bucket, slot)) return;
-    CHECK(entry_decode(ghost_at(&l->ghost, slot)->bytes, &was, &why) == ERR_OK);
+    CHECK(entry_decode(reference_at(&l->reference, slot)->bytes, &was, &why) == ERR_OK);
     put_entry(w, &was, &bytes);
     entry_done(&was);
     struct bucket_answer answer;

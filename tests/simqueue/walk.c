@@ -7,16 +7,16 @@
 
 #include <inttypes.h>
 
-static void odd_event(struct ghost *g, const struct event *e, const char *what)
+static void odd_event(struct reference *g, const struct event *e, const char *what)
 {
-    verdict_fail(&g->world->verdict, "I9",
+    findings_add(&g->world->findings, "I9",
                  "lane %u: slot %" PRIu64 ": %s of message %" PRIu64 ": %s", g->lane, e->slot,
                  event_name(e->kind), e->seq, what);
 }
 
-static void on_expired(struct ghost *g, const struct event *e)
+static void on_expired(struct reference *g, const struct event *e)
 {
-    struct row *row = ghost_row(g, e->seq);
+    struct row *row = reference_row(g, e->seq);
     if (!row || row->state != STATE_LOCKED || row->ticket) {
         odd_event(g, e, "it is not locked");
         return;
@@ -30,9 +30,9 @@ static void on_expired(struct ghost *g, const struct event *e)
     if (r.state != STATE_READY) g->dying = e->seq;
 }
 
-void walk_recovered(struct ghost *g, const struct event *e)
+void walk_recovered(struct reference *g, const struct event *e)
 {
-    struct row *row = ghost_row(g, e->seq);
+    struct row *row = reference_row(g, e->seq);
     if (!row || row->state != STATE_LOCKED || !row->ticket) {
         odd_event(g, e, "it is no ticket");
         return;
@@ -40,10 +40,10 @@ void walk_recovered(struct ghost *g, const struct event *e)
     row->expired_slot = row->deadline <= g->now ? g->slot : 0;
     row->ticket = false;
     row->ready_at = 0;
-    ghost_move(g, row, STATE_READY);
+    reference_move(g, row, STATE_READY);
 }
 
-static void on_time(struct ghost *g, const struct event *e)
+static void on_time(struct reference *g, const struct event *e)
 {
     bool told = e->kind == EVENT_MESSAGE_OUTCOME && e->seq == g->dying;
     if (g->dying != 0 && !told) odd_event(g, e, "a death was not told");
@@ -58,24 +58,24 @@ static void on_time(struct ghost *g, const struct event *e)
     }
 }
 
-static void on_repeat(struct ghost *g, const struct walk_op *o, const struct seen *seen)
+static void on_repeat(struct reference *g, const struct walk_op *o, const struct seen *seen)
 {
     if (o->events_len > 0)
-        verdict_fail(&g->world->verdict, "I2",
+        findings_add(&g->world->findings, "I2",
                      "lane %u: a request id takes effect again in slot %" PRIu64
                      " (kind %u, then %u)",
                      g->lane, g->slot, seen->kind, o->op->kind);
     if (seen->kind == o->op->kind && !bytes_equal(seen->body, o->body))
-        verdict_fail(&g->world->verdict, "I2",
+        findings_add(&g->world->findings, "I2",
                      "lane %u: a request id gets another answer in slot %" PRIu64, g->lane,
                      g->slot);
 }
 
-static void on_op(struct ghost *g, const struct walk_op *o)
+static void on_op(struct reference *g, const struct walk_op *o)
 {
     struct request_id id;
     bool named = op_request(o->op, &id) && request_id_set(&id);
-    const struct seen *seen = named ? ghost_seen(g, &id) : NULL;
+    const struct seen *seen = named ? reference_seen(g, &id) : NULL;
     check_committed(g, o->entry, o);
     check_joined(g, o);
     if (seen) {
@@ -90,15 +90,15 @@ static void on_op(struct ghost *g, const struct walk_op *o)
     }
     bool claims = o->op->kind == OP_CLAIM || o->op->kind == OP_TAKE;
     bool empty = claims && o->events_len == 0; // not worth remembering
-    if (named && !empty) ghost_remember(g, &id, o->op->kind, o->body);
+    if (named && !empty) reference_remember(g, &id, o->op->kind, o->body);
 }
 
-static bool is_of(const struct ghost *g, size_t at, uint32_t op)
+static bool is_of(const struct reference *g, size_t at, uint32_t op)
 {
     return at < g->events.len && g->events.rows[at].op == op;
 }
 
-static void walk_one(struct ghost *g, const struct entry *e, uint32_t i,
+static void walk_one(struct reference *g, const struct entry *e, uint32_t i,
                      const struct op_result *result, size_t *at)
 {
     struct walk_op o = {.entry = e, .op = &e->ops[i], .index = i};
@@ -109,7 +109,7 @@ static void walk_one(struct ghost *g, const struct entry *e, uint32_t i,
     on_op(g, &o);
 }
 
-void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *results,
+void walk_entry(struct reference *g, const struct entry *e, const struct op_result *results,
                 size_t events_from)
 {
     size_t at = events_from;
@@ -124,6 +124,6 @@ void walk_entry(struct ghost *g, const struct entry *e, const struct op_result *
         on_time(g, &g->events.rows[at]);
     if (at != g->events.len) odd_event(g, &g->events.rows[at], "no op did that");
     if (g->dying != 0)
-        verdict_fail(&g->world->verdict, "I9", "lane %u: slot %" PRIu64 ": a death was not told",
+        findings_add(&g->world->findings, "I9", "lane %u: slot %" PRIu64 ": a death was not told",
                      g->lane, g->slot);
 }

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void odd(struct ghost *g, const struct walk_op *o, const char *what)
+static void odd(struct reference *g, const struct walk_op *o, const char *what)
 {
-    verdict_fail(&g->world->verdict, "I9", "lane %u: slot %" PRIu64 " op %u (kind %u): %s", g->lane,
-                 g->slot, o->index, o->op->kind, what);
+    findings_add(&g->world->findings, "I9", "lane %u: slot %" PRIu64 " op %u (kind %u): %s",
+                 g->lane, g->slot, o->index, o->op->kind, what);
 }
 
 // The next event of the op that is about this message; events come in the order of the effects.
-static const struct event *next_event(struct ghost *g, const struct walk_op *o, size_t *at,
+static const struct event *next_event(struct reference *g, const struct walk_op *o, size_t *at,
                                       enum event_kind kind, uint64_t seq)
 {
     while (*at < o->events_len && o->events[*at].kind == EVENT_ORDERING_BEST_EFFORT)
@@ -34,7 +34,7 @@ static uint32_t group_number(struct bytes group)
 
 // ---- messages enter
 
-static void on_send(struct ghost *g, const struct walk_op *o)
+static void on_send(struct reference *g, const struct walk_op *o)
 {
     struct op_send send;
     struct result result;
@@ -52,7 +52,7 @@ static void on_send(struct ghost *g, const struct walk_op *o)
         if (answer.reason != REASON_NONE) continue;
         const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, answer.seq);
         if (!e) return;
-        struct row *row = ghost_push(g, answer.seq);
+        struct row *row = reference_push(g, answer.seq);
         check_upload(g->world, &g->world->life->lanes[g->lane], &m, "sent");
         row->body = body_hash(&m);
         row->upload = body_key(&m);
@@ -63,7 +63,7 @@ static void on_send(struct ghost *g, const struct walk_op *o)
     }
 }
 
-static uint32_t lane_by_id(const struct ghost *g, const struct queue_id *id, uint32_t shard)
+static uint32_t lane_by_id(const struct reference *g, const struct queue_id *id, uint32_t shard)
 {
     const struct life *life = g->world->life;
     for (uint32_t i = 0; i < life->lanes_len; i++) {
@@ -73,7 +73,7 @@ static uint32_t lane_by_id(const struct ghost *g, const struct queue_id *id, uin
     return NOBODY;
 }
 
-static void on_arrive(struct ghost *g, const struct walk_op *o)
+static void on_arrive(struct reference *g, const struct walk_op *o)
 {
     struct op_arrive a;
     struct result result;
@@ -86,7 +86,7 @@ static void on_arrive(struct ghost *g, const struct walk_op *o)
     size_t at = 0;
     const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, result.value);
     if (!e) return;
-    struct row *row = ghost_push(g, result.value);
+    struct row *row = reference_push(g, result.value);
     check_upload(g->world, &g->world->life->lanes[g->lane], &a.message, "brought");
     row->body = body_hash(&a.message);
     row->upload = body_key(&a.message);
@@ -98,18 +98,18 @@ static void on_arrive(struct ghost *g, const struct walk_op *o)
     g->world->life->letters++;
 }
 
-static void on_redrive(struct ghost *g, const struct walk_op *o)
+static void on_redrive(struct reference *g, const struct walk_op *o)
 {
     for (size_t i = 0; i < o->events_len; i++) {
         const struct event *e = &o->events[i];
-        struct row *old = ghost_row(g, e->from);
+        struct row *old = reference_row(g, e->from);
         if (e->kind != EVENT_MESSAGE_ENQUEUED || !old || old->state != STATE_DEAD) {
             odd(g, o, "a redrive of something that is not dead");
             return;
         }
-        ghost_move(g, old, STATE_REDRIVEN);
+        reference_move(g, old, STATE_REDRIVEN);
         struct row was = *old;
-        struct row *row = ghost_push(g, e->seq);
+        struct row *row = reference_push(g, e->seq);
         row->body = was.body;
         row->upload = was.upload;
         row->group = was.group;
@@ -123,10 +123,10 @@ static void on_redrive(struct ghost *g, const struct walk_op *o)
 
 // ---- locks are given
 
-static void grant_one(struct ghost *g, const struct walk_op *o, const struct grant *grant,
+static void grant_one(struct reference *g, const struct walk_op *o, const struct grant *grant,
                       const struct event *e)
 {
-    struct row *row = ghost_row(g, grant->seq);
+    struct row *row = reference_row(g, grant->seq);
     bool publishes = o->op->kind == OP_PUBLISH;
     if (!row) {
         odd(g, o, "a message that was never sent is handed out");
@@ -138,7 +138,7 @@ static void grant_one(struct ghost *g, const struct walk_op *o, const struct gra
     if (!takes_up) {
         check_grant(g, row, grant);
         check_opened(g, row, grant->seq);
-        ghost_move(g, row, STATE_LOCKED);
+        reference_move(g, row, STATE_LOCKED);
         row->token = grant->token;
         row->fence = grant->fence;
         row->holder = holder;
@@ -160,7 +160,7 @@ static void grant_one(struct ghost *g, const struct walk_op *o, const struct gra
         odd(g, o, "the event of a grant says something else");
 }
 
-static void on_grants(struct ghost *g, const struct walk_op *o)
+static void on_grants(struct reference *g, const struct walk_op *o)
 {
     struct result result;
     struct op_claim claim;
@@ -185,12 +185,12 @@ static void on_grants(struct ghost *g, const struct walk_op *o)
 
 // ---- words about locks
 
-void walk_ended(struct ghost *g, struct row *row, const struct route *r, struct bytes reason,
+void walk_ended(struct reference *g, struct row *row, const struct route *r, struct bytes reason,
                 bool failed)
 {
     row->retries += r->counted;
     row->ready_at = 0;
-    ghost_move(g, row, r->state);
+    reference_move(g, row, r->state);
     if (r->state == STATE_READY) return;
     row->opened = false;
     row->number = ++g->deaths;
@@ -200,14 +200,14 @@ void walk_ended(struct ghost *g, struct row *row, const struct route *r, struct 
     row->reason_slot = failed ? g->slot : 0;
 }
 
-static void end_holds(struct ghost *g, struct hash128 token)
+static void end_holds(struct reference *g, struct hash128 token)
 {
     for (size_t i = 0; i < g->holds_len; i++)
         if (hash128_equal(g->holds[i].token, token)) g->holds[i].ended = true;
 }
 
 // Whoever asks for less time than he had must reckon with it from then on.
-static void shorten_holds(struct ghost *g, struct hash128 token, int64_t until)
+static void shorten_holds(struct reference *g, struct hash128 token, int64_t until)
 {
     for (size_t i = 0; i < g->holds_len; i++) {
         struct hold *h = &g->holds[i];
@@ -215,7 +215,7 @@ static void shorten_holds(struct ghost *g, struct hash128 token, int64_t until)
     }
 }
 
-static void apply_word(struct ghost *g, const struct walk_op *o, const struct op_outcome *op,
+static void apply_word(struct reference *g, const struct walk_op *o, const struct op_outcome *op,
                        struct row *row, const struct outcome_row *answer)
 {
     uint16_t kind = o->op->kind;
@@ -229,18 +229,18 @@ static void apply_word(struct ghost *g, const struct walk_op *o, const struct op
     }
     end_holds(g, row->token);
     if (kind == OP_ACK) {
-        ghost_move(g, row, STATE_PROCESSED);
+        reference_move(g, row, STATE_PROCESSED);
         row->acked_by = op->request;
         row->opened = false;
     } else if (kind == OP_RELEASE) {
-        ghost_move(g, row, STATE_READY);
+        reference_move(g, row, STATE_READY);
         row->ready_at = answer->until;
     } else {
         struct route r = check_route(g, row, true);
         enum outcome_status status =
             r.state == STATE_READY ? OUTCOME_RETRYING : OUTCOME_DEAD_LETTERED;
         if (answer->status != status)
-            verdict_fail(&g->world->verdict, "route",
+            findings_add(&g->world->findings, "route",
                          "lane %u: slot %" PRIu64 ": a failed message ends %s after %u retries",
                          g->lane, g->slot, outcome_status_name(answer->status), row->retries);
         walk_ended(g, row, &r, op->reason, true);
@@ -249,7 +249,7 @@ static void apply_word(struct ghost *g, const struct walk_op *o, const struct op
     }
 }
 
-static void on_words(struct ghost *g, const struct walk_op *o)
+static void on_words(struct reference *g, const struct walk_op *o)
 {
     static const enum event_kind kinds[] = {EVENT_LOCK_RENEWED, EVENT_MESSAGE_OUTCOME,
                                             EVENT_MESSAGE_OUTCOME, EVENT_MESSAGE_RELEASED};
@@ -265,7 +265,7 @@ static void on_words(struct ghost *g, const struct walk_op *o)
             odd(g, o, "a word without an answer");
             return;
         }
-        struct row *row = ghost_row(g, ref.seq);
+        struct row *row = reference_row(g, ref.seq);
         check_word(g, &op, &ref, answer.reason);
         bool applied = answer.reason == REASON_NONE;
         enum event_kind refused =
@@ -278,7 +278,7 @@ static void on_words(struct ghost *g, const struct walk_op *o)
 
 // ---- the queue as a whole
 
-static void on_purge(struct ghost *g, const struct walk_op *o)
+static void on_purge(struct reference *g, const struct walk_op *o)
 {
     struct op_purge op;
     if (purge_decode(o->op->payload, &op) || o->events_len != 1) {
@@ -288,25 +288,25 @@ static void on_purge(struct ghost *g, const struct walk_op *o)
     enum message_state from = op.dead ? STATE_DEAD : STATE_READY;
     uint64_t gone = g->counts[from];
     if (gone != o->events[0].count)
-        verdict_fail(&g->world->verdict, "I5",
+        findings_add(&g->world->findings, "I5",
                      "lane %u: slot %" PRIu64 ": purged %" PRIu64 " where there were %" PRIu64,
                      g->lane, g->slot, o->events[0].count, gone);
     for (uint64_t i = 0; i < g->rows_len; i++) {
         if (g->rows[i].state != from) continue;
-        ghost_move(g, &g->rows[i], STATE_PURGED);
+        reference_move(g, &g->rows[i], STATE_PURGED);
         g->rows[i].opened = false;
     }
 }
 
 // All goes but what is on its way, for which it waits.
-static void on_delete(struct ghost *g, const struct walk_op *o)
+static void on_delete(struct reference *g, const struct walk_op *o)
 {
     if (o->body.len == 0 || o->body.data[0] != REASON_NONE) return;
     uint64_t gone = 0;
     for (uint64_t i = 0; i < g->rows_len; i++) {
         enum message_state state = g->rows[i].state;
         if (state != STATE_READY && state != STATE_LOCKED && state != STATE_DEAD) continue;
-        ghost_move(g, &g->rows[i], STATE_PURGED);
+        reference_move(g, &g->rows[i], STATE_PURGED);
         g->rows[i].opened = false;
         gone++;
     }
@@ -318,26 +318,26 @@ static void on_delete(struct ghost *g, const struct walk_op *o)
     g->deleted_slot = g->slot;
 }
 
-static void on_outbox(struct ghost *g, const struct walk_op *o)
+static void on_outbox(struct reference *g, const struct walk_op *o)
 {
     for (size_t i = 0; i < o->events_len; i++) {
-        struct row *row = ghost_row(g, o->events[i].seq);
+        struct row *row = reference_row(g, o->events[i].seq);
         if (o->events[i].kind != EVENT_MESSAGE_MOVED || !row || row->state != STATE_OUTBOUND) {
             odd(g, o, "something moved that was not on its way");
             return;
         }
         check_forgotten(g, row, o->events[i].seq);
-        ghost_move(g, row, STATE_MOVED);
+        reference_move(g, row, STATE_MOVED);
     }
 }
 
-static void on_configure(struct ghost *g, const struct walk_op *o)
+static void on_configure(struct reference *g, const struct walk_op *o)
 {
     struct op_configure op;
     if (o->events_len == 1 && !configure_decode(o->op->payload, &op)) g->config = op.config;
 }
 
-void walk_op(struct ghost *g, const struct walk_op *o)
+void walk_op(struct reference *g, const struct walk_op *o)
 {
     switch (o->op->kind) {
     case OP_SEND:

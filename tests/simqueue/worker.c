@@ -9,23 +9,24 @@
 
 void worker_soon(struct world *w, uint32_t worker, int64_t delay)
 {
-    life_after(w, delay, LIFE_WORK, worker, ++w->life->crew[worker].turn);
+    life_after(w, delay, LIFE_WORK, worker, ++w->life->workers[worker].turn);
 }
 
 // Healthy workers ask again at once; others take their time.
 static void rest(struct world *w, uint32_t worker)
 {
     int64_t most = life_drains(w) ? 200 : 2 * SECOND;
-    uint32_t lane = w->life->crew[worker].lane;
-    if (w->life->lanes[lane].ghost.deleted_slot != 0) most = MINUTE; // there is little to ask for
+    uint32_t lane = w->life->workers[worker].lane;
+    if (w->life->lanes[lane].reference.deleted_slot != 0)
+        most = MINUTE; // there is little to ask for
     worker_soon(w, worker, rng_range(&w->rng, 1, most));
 }
 
 // ---- asking for work
 
-void worker_wants(struct world *w, struct errand *a)
+void worker_wants(struct world *w, struct sim_call *a)
 {
-    a->max = 1 + (uint32_t)rng_below(&w->rng, HANDS_MAX);
+    a->max = 1 + (uint32_t)rng_below(&w->rng, HELD_LOCKS_MAX);
     bool short_lease = !life_is_crowd(w) && rng_chance(&w->rng, 2000);
     a->lease_ms = short_lease ? rng_range(&w->rng, 500, 10 * SECOND) : 0;
     a->wait_ms = rng_chance(&w->rng, 3000) ? 0 : rng_range(&w->rng, 1, 6 * SECOND);
@@ -33,54 +34,54 @@ void worker_wants(struct world *w, struct errand *a)
 
 static void ask_for_work(struct world *w, uint32_t worker)
 {
-    struct crew *c = &w->life->crew[worker];
+    struct sim_worker *c = &w->life->workers[worker];
     if (!life_drains(w) && rng_chance(&w->rng, w->life->joins / 4)) {
         joined_ask(w, worker, OP_ACK); // of what it should have forgotten
         return;
     }
     bool takes = c->capacity > 0 && rng_chance(&w->rng, 2000);
-    uint32_t ask = takes ? errand_new(w, ERRAND_OP, OP_TAKE, c->lane)
-                         : errand_new(w, ERRAND_RECEIVE, OP_CLAIM, c->lane);
-    w->life->errands[ask].worker = worker;
-    worker_wants(w, &w->life->errands[ask]);
+    uint32_t ask = takes ? sim_call_new(w, SIM_CALL_OP, OP_TAKE, c->lane)
+                         : sim_call_new(w, SIM_CALL_RECEIVE, OP_CLAIM, c->lane);
+    w->life->calls[ask].worker = worker;
+    worker_wants(w, &w->life->calls[ask]);
     c->busy = true;
-    (void)errand_submit(w, ask);
+    (void)sim_call_submit(w, ask);
 }
 
 // ---- saying what came of it
 
-void worker_forget(struct lane *l, struct crew *c)
+void worker_forget(struct lane *l, struct sim_worker *c)
 {
-    for (uint32_t i = 0; i < c->hands_len; i++)
-        l->stale[l->stale_len++ % STALE_MAX] = c->hands[i].ref;
-    c->hands_len = 0;
+    for (uint32_t i = 0; i < c->held_len; i++)
+        l->stale[l->stale_len++ % STALE_MAX] = c->held[i].ref;
+    c->held_len = 0;
 }
 
 static void say(struct world *w, uint32_t worker, uint16_t kind)
 {
-    struct crew *c = &w->life->crew[worker];
+    struct sim_worker *c = &w->life->workers[worker];
     bool ends = kind == OP_ACK || kind == OP_FAIL || kind == OP_RELEASE;
     uint32_t chance = kind == OP_ACK ? w->life->joins : w->life->joins / 8;
     if (ends && rng_chance(&w->rng, chance)) {
         joined_ask(w, worker, kind);
         return;
     }
-    uint32_t ask = errand_new(w, ERRAND_OP, kind, c->lane);
-    struct errand *a = &w->life->errands[ask];
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, kind, c->lane);
+    struct sim_call *a = &w->life->calls[ask];
     a->worker = worker;
-    a->refs_len = c->hands_len;
-    for (uint32_t i = 0; i < c->hands_len; i++)
-        a->refs[i] = c->hands[i].ref;
+    a->refs_len = c->held_len;
+    for (uint32_t i = 0; i < c->held_len; i++)
+        a->refs[i] = c->held[i].ref;
     if (kind == OP_RENEW) a->wait_ms = rng_chance(&w->rng, 5000) ? rng_range(&w->rng, 1, 8000) : 0;
     if (kind == OP_RELEASE)
         a->wait_ms = rng_chance(&w->rng, 5000) ? rng_range(&w->rng, 1, 4000) : 0;
     c->busy = true;
-    (void)errand_submit(w, ask);
+    (void)sim_call_submit(w, ask);
 }
 
 static void vanish(struct world *w, uint32_t worker)
 {
-    struct crew *c = &w->life->crew[worker];
+    struct sim_worker *c = &w->life->workers[worker];
     worker_forget(&w->life->lanes[c->lane], c);
     c->gone_until = w->now + rng_range(&w->rng, SECOND, 20 * SECOND);
     trace_line(&w->trace, w->now, "%s vanishes", c->name);
@@ -89,8 +90,8 @@ static void vanish(struct world *w, uint32_t worker)
 
 static void oversleep(struct world *w, uint32_t worker)
 {
-    struct crew *c = &w->life->crew[worker];
-    int64_t late = c->hands[0].deadline - w->now + rng_range(&w->rng, -500, 4 * SECOND);
+    struct sim_worker *c = &w->life->workers[worker];
+    int64_t late = c->held[0].deadline - w->now + rng_range(&w->rng, -500, 4 * SECOND);
     trace_line(&w->trace, w->now, "%s oversleeps", c->name);
     worker_soon(w, worker, late > 0 ? late : 1);
 }
@@ -115,13 +116,13 @@ static void finish(struct world *w, uint32_t worker)
 
 void worker_work(struct world *w, uint32_t worker, uint32_t turn)
 {
-    struct crew *c = &w->life->crew[worker];
+    struct sim_worker *c = &w->life->workers[worker];
     if (turn != c->turn || c->busy) return;
     if (life_is_crowd(w) && (c->won || c->lost)) return; // it knows
     int64_t away = c->gone_until > c->stalls_until ? c->gone_until : c->stalls_until;
     if (w->now < away && !life_drains(w)) {
         worker_soon(w, worker, away - w->now);
-    } else if (c->hands_len > 0) {
+    } else if (c->held_len > 0) {
         finish(w, worker);
     } else {
         ask_for_work(w, worker);
@@ -132,25 +133,25 @@ void worker_work(struct world *w, uint32_t worker, uint32_t turn)
 
 static void hold(struct world *w, uint32_t worker, const struct grant *g)
 {
-    struct crew *c = &w->life->crew[worker];
-    CHECK(c->hands_len < HANDS_MAX);
+    struct sim_worker *c = &w->life->workers[worker];
+    CHECK(c->held_len < HELD_LOCKS_MAX);
     check_hold(w, &w->life->lanes[c->lane], worker, g);
-    c->hands[c->hands_len++] =
-        (struct hand){.ref = {.seq = g->seq, .token = g->token}, .deadline = g->deadline};
+    c->held[c->held_len++] =
+        (struct held_lock){.ref = {.seq = g->seq, .token = g->token}, .deadline = g->deadline};
 }
 
-static void fetch_again(struct world *w, const struct crew *c, const struct grant *g)
+static void fetch_again(struct world *w, const struct sim_worker *c, const struct grant *g)
 {
-    uint32_t ask = errand_new(w, ERRAND_FETCH, 0, c->lane);
-    w->life->errands[ask].place = g->place;
-    w->life->errands[ask].place_seq = g->seq;
+    uint32_t ask = sim_call_new(w, SIM_CALL_FETCH, 0, c->lane);
+    w->life->calls[ask].place = g->place;
+    w->life->calls[ask].place_seq = g->seq;
     int64_t late = rng_chance(&w->rng, 5000) ? 150 * SECOND : 40 * SECOND;
     world_at(w, w->now + rng_range(&w->rng, 1, late), EVENT_RETRY, ask, 0);
 }
 
 void worker_given(struct world *w, uint32_t worker, const struct shard_reply *r)
 {
-    struct crew *c = &w->life->crew[worker];
+    struct sim_worker *c = &w->life->workers[worker];
     for (size_t i = 0; i < r->deliveries_len; i++) {
         const struct delivery *d = &r->deliveries[i];
         check_body(w, &w->life->lanes[c->lane], d->grant.seq, d);
@@ -171,36 +172,36 @@ static void take_heard(struct world *w, uint32_t worker, const struct shard_repl
     if (result_open(r->body, OP_TAKE, &result) || result.reason != REASON_NONE) return;
     while (grant_next(&result, &g)) {
         hold(w, worker, &g);
-        fetch_again(w, &w->life->crew[worker], &g);
+        fetch_again(w, &w->life->workers[worker], &g);
     }
 }
 
-static void renew_heard(struct world *w, struct crew *c, const struct shard_reply *r)
+static void renew_heard(struct world *w, struct sim_worker *c, const struct shard_reply *r)
 {
-    struct ghost *g = &w->life->lanes[c->lane].ghost;
+    struct reference *g = &w->life->lanes[c->lane].reference;
     struct result result;
     struct outcome_row row;
     if (result_open(r->body, OP_RENEW, &result)) return;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < c->hands_len && outcome_row_next(&result, &row); i++) {
+    for (uint32_t i = 0; i < c->held_len && outcome_row_next(&result, &row); i++) {
         if (row.reason != REASON_NONE) continue;
-        struct hand hand = {.ref = c->hands[i].ref, .deadline = row.until};
+        struct held_lock held = {.ref = c->held[i].ref, .deadline = row.until};
         for (size_t k = 0; k < g->holds_len; k++)
-            if (hash128_equal(g->holds[k].token, hand.ref.token)) g->holds[k].deadline = row.until;
-        c->hands[kept++] = hand;
+            if (hash128_equal(g->holds[k].token, held.ref.token)) g->holds[k].deadline = row.until;
+        c->held[kept++] = held;
     }
-    c->hands_len = kept;
+    c->held_len = kept;
 }
 
 // r is NULL when it gave up: it does not know what became of its words.
 void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final)
 {
-    struct errand *a = &w->life->errands[ask];
+    struct sim_call *a = &w->life->calls[ask];
     uint32_t worker = a->worker;
-    struct crew *c = &w->life->crew[worker];
+    struct sim_worker *c = &w->life->workers[worker];
     if (!final || !c->busy) return;
     c->busy = false;
-    if (a->what == ERRAND_RECEIVE) {
+    if (a->what == SIM_CALL_RECEIVE) {
         if (r) worker_given(w, worker, r);
     } else if (a->kind == OP_TAKE) {
         if (r) take_heard(w, worker, r);
@@ -214,8 +215,8 @@ void worker_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bo
 
 void worker_goes_on(struct world *w, uint32_t worker)
 {
-    const struct crew *c = &w->life->crew[worker];
-    if (c->hands_len > 0) {
+    const struct sim_worker *c = &w->life->workers[worker];
+    if (c->held_len > 0) {
         int64_t most = life_drains(w) ? 50 : w->life->work_ms;
         worker_soon(w, worker, rng_range(&w->rng, 1, most));
     } else {
@@ -227,14 +228,14 @@ void worker_goes_on(struct world *w, uint32_t worker)
 
 void worker_beat(struct world *w, uint32_t worker)
 {
-    struct crew *c = &w->life->crew[worker];
+    struct sim_worker *c = &w->life->workers[worker];
     life_after(w, rng_range(&w->rng, SECOND, 4 * SECOND), LIFE_BEAT, worker, 0);
     if (w->now < c->gone_until && !life_drains(w)) return;
     uint64_t r = life_drains(w) ? 99 : rng_below(&w->rng, 100);
     if (r < 3) c->gone_until = w->now + rng_range(&w->rng, SECOND, 20 * SECOND);
     if (r >= 3 && r < 8) c->stalls_until = w->now + rng_range(&w->rng, SECOND, 15 * SECOND);
-    uint32_t ask = errand_new(w, ERRAND_OP, OP_WORKER, c->lane);
-    struct errand *a = &w->life->errands[ask];
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_WORKER, c->lane);
+    struct sim_call *a = &w->life->calls[ask];
     struct op_worker op = {.request = a->request,
                            .worker = bytes_str(c->name),
                            .capacity = r == 8 ? 0 : c->capacity, // leaves
@@ -243,7 +244,7 @@ void worker_beat(struct world *w, uint32_t worker)
     buf_clear(out);
     worker_encode(out, &op);
     a->payload = bytes_copy(buf_bytes(out));
-    (void)errand_submit(w, ask);
+    (void)sim_call_submit(w, ask);
 }
 
 void worker_stale(struct world *w)
@@ -252,11 +253,11 @@ void worker_stale(struct world *w)
     struct lane *l = lane_pick(w);
     if (l->stale_len == 0 || w->now < w->quiet_until) return;
     uint32_t kept = l->stale_len < STALE_MAX ? l->stale_len : STALE_MAX;
-    uint32_t ask = errand_new(w, ERRAND_OP, kinds[rng_below(&w->rng, 4)], l->index);
-    struct errand *a = &w->life->errands[ask];
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, kinds[rng_below(&w->rng, 4)], l->index);
+    struct sim_call *a = &w->life->calls[ask];
     a->refs[0] = l->stale[rng_below(&w->rng, kept)];
     a->refs_len = 1;
     if (rng_chance(&w->rng, 1500)) a->refs[0].token.lo ^= 1;
     a->foreign = rng_chance(&w->rng, 500);
-    (void)errand_submit(w, ask);
+    (void)sim_call_submit(w, ask);
 }

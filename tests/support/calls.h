@@ -25,7 +25,7 @@
     } while (0)
 
 struct call {
-    struct later later; // first
+    struct async_call async; // first
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int answers;
@@ -37,7 +37,7 @@ struct call {
     struct sluice_batch *batch;
 };
 
-static inline void call_answered(struct later *l, const struct later_answer *a)
+static inline void call_answered(struct async_call *l, const struct async_answer *a)
 {
     struct call *c = (struct call *)l;
     (void)pthread_mutex_lock(&c->lock);
@@ -56,7 +56,7 @@ static inline void call_answered(struct later *l, const struct later_answer *a)
 
 static inline void call_init(struct call *c)
 {
-    *c = (struct call){.later.done = call_answered};
+    *c = (struct call){.async.done = call_answered};
     (void)pthread_mutex_init(&c->lock, NULL);
     (void)pthread_cond_init(&c->changed, NULL);
 }

@@ -32,7 +32,7 @@ static struct shift *shift_of(struct store *s)
 
 static int64_t shifted(const struct shift *f, int64_t real)
 {
-    if (real == TIME_DAWN || real == TIME_NEVER) return real;
+    if (real == TIME_UNKNOWN || real == TIME_NEVER) return real;
     size_t i = f->steps_len;
     while (i > 0 && f->steps[i - 1].at > real)
         i--;
@@ -49,7 +49,7 @@ static struct interval shift_interval(const struct shift *f, struct interval t)
 // as the processor that moves it has no time.
 static struct interval narrowed(struct interval told, int64_t start, int64_t end)
 {
-    if (told.lo == TIME_DAWN) return told;
+    if (told.lo == TIME_UNKNOWN) return told;
     CHECK(told.lo <= end);
     CHECK(told.hi + COARSE_MS >= start);
     return (struct interval){told.lo < start ? start : told.lo,
@@ -166,7 +166,7 @@ struct store *store_shift_take(struct store *inner)
     struct shift *f = NEW(struct shift);
     store_init(&f->base, &shift_ops);
     f->base.puts_per_second = inner->puts_per_second;
-    f->base.far = inner->far;
+    f->base.high_latency = inner->high_latency;
     f->inner = inner;
     (void)pthread_mutex_init(&f->lock, NULL);
     return &f->base;

@@ -55,10 +55,10 @@ await run({
   },
 
   async a_dead_message_is_redriven({ page, node }) {
-    await node.create("graves", DIES_AT_ONCE);
-    await kill(node, "graves", { body: "first" });
-    await kill(node, "graves", { body: "second" });
-    await page.visit("#/queues/graves/dead");
+    await node.create("dead_list", DIES_AT_ONCE);
+    await kill(node, "dead_list", { body: "first" });
+    await kill(node, "dead_list", { body: "second" });
+    await page.visit("#/queues/dead_list/dead");
     await shows(tabNumber(page, "dead"), "2");
     await page.getByRole("button", { name: "Redrive…" }).click();
     await page.getByLabel("How many", { exact: true }).fill("1");
@@ -70,7 +70,7 @@ await run({
     await page.getByRole("button", { name: "Redrive", exact: true }).click();
     await shows(tabNumber(page, "dead"), "0");
     await shows(tabNumber(page, "ready"), "2");
-    same((await node.stats("graves")).ready, 2, "messages ready again");
+    same((await node.stats("dead_list")).ready, 2, "messages ready again");
   },
 
   async a_dead_letter_goes_back_to_the_queue_it_died_in({ page, node }) {

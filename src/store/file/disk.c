@@ -349,12 +349,12 @@ static int write_temp(struct disk *d, const char *temp, struct bytes body, int64
 static int name_temp(struct disk *d, const char *temp, const char *path, bool fresh)
 {
     if (fresh) return d->sys->link(d->root, temp, path);
-    char twin[DISK_PATH_MAX];
-    (void)snprintf(twin, sizeof twin, "%.*s+", DISK_PATH_MAX - 2, temp);
-    if (d->sys->link(d->root, temp, twin) != 0) return -1;
-    int failed = d->sys->rename(d->root, twin, path);
+    char second[DISK_PATH_MAX];
+    (void)snprintf(second, sizeof second, "%.*s+", DISK_PATH_MAX - 2, temp);
+    if (d->sys->link(d->root, temp, second) != 0) return -1;
+    int failed = d->sys->rename(d->root, second, path);
     int code = errno;
-    if (failed != 0) (void)d->sys->unlink(d->root, twin);
+    if (failed != 0) (void)d->sys->unlink(d->root, second);
     errno = code;
     return failed;
 }

@@ -34,7 +34,7 @@ struct file_store {
     size_t logs_len;
     size_t logs_cap;
     size_t logs_max;  // 0: as the system's limit says
-    size_t logs_hand; // where the search for one to close goes on
+    size_t logs_next; // where the search for one to close goes on
 };
 
 static struct file_store *file_of(struct store *s)
@@ -128,14 +128,14 @@ static struct file_log *logs_remove(struct file_store *f, size_t at)
 static void logs_shed(struct file_store *f)
 {
     for (size_t tries = 0; tries < 2 * f->logs_len; tries++) {
-        if (f->logs_hand >= f->logs_len) f->logs_hand = 0;
-        struct file_log *l = f->logs[f->logs_hand];
+        if (f->logs_next >= f->logs_len) f->logs_next = 0;
+        struct file_log *l = f->logs[f->logs_next];
         if (l->users == 0 && !l->recent) {
-            file_log_free(logs_remove(f, f->logs_hand));
+            file_log_free(logs_remove(f, f->logs_next));
             return;
         }
         l->recent = false;
-        f->logs_hand++;
+        f->logs_next++;
     }
 }
 
@@ -221,12 +221,12 @@ static enum err file_drop(struct store *s, const char *log, uint64_t first, uint
     return e ? e : log_leave(file_of(s), l, file_log_drop(l, first, last, a));
 }
 
-static enum err file_part(struct store *s, const char *log, struct store_answer *a)
+static enum err file_seal(struct store *s, const char *log, struct store_answer *a)
 {
     struct file_log *l;
     enum err e = log_enter(file_of(s), log, false, &l, a);
     if (e == ERR_NOT_FOUND) return ERR_OK;
-    return e ? e : log_leave(file_of(s), l, file_log_part(l, a));
+    return e ? e : log_leave(file_of(s), l, file_log_seal(l, a));
 }
 
 // Creates the log when there is none: only a page that exists can wake us.
@@ -349,7 +349,7 @@ static const struct store_ops file_ops = {
     .read_log = file_read_log,
     .extents = file_extents,
     .drop = file_drop,
-    .part = file_part,
+    .part = file_seal,
     .wait = file_wait,
     .free = file_free,
     .rest = file_rest,

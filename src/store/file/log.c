@@ -285,7 +285,7 @@ enum err file_log_append(struct file_log *l, uint64_t slot, struct bytes body,
     return e;
 }
 
-static enum err log_part_held(struct file_log *l, struct store_answer *a)
+static enum err log_seal_held(struct file_log *l, struct store_answer *a)
 {
     enum err e = disk_alive(l->disk, a);
     if (e) return e;
@@ -296,11 +296,11 @@ static enum err log_part_held(struct file_log *l, struct store_answer *a)
     return refuse_taken_over(l, ERR_UNAVAILABLE, a);
 }
 
-enum err file_log_part(struct file_log *l, struct store_answer *a)
+enum err file_log_seal(struct file_log *l, struct store_answer *a)
 {
     enum err e = file_log_hold(l, a);
     if (e) return e;
-    e = log_part_held(l, a);
+    e = log_seal_held(l, a);
     file_log_release(l);
     return e;
 }

@@ -100,7 +100,7 @@ enum err file_log_wait(struct file_log *l, uint64_t slot, int64_t wait_ms, struc
 enum err file_log_read(struct file_log *l, uint64_t slot, size_t bytes_max, struct store_answer *a);
 enum err file_log_extents(struct file_log *l, uint64_t from, size_t limit, struct store_answer *a);
 enum err file_log_drop(struct file_log *l, uint64_t first, uint64_t last, struct store_answer *a);
-enum err file_log_part(struct file_log *l, struct store_answer *a); // goes on in a new segment
+enum err file_log_seal(struct file_log *l, struct store_answer *a); // goes on in a new segment
 
 // ---- between the files of the log; "held" means that the caller holds the lock
 

@@ -155,7 +155,7 @@ static int names_read(struct disk *d, const char *folder, struct names *to)
     return 0;
 }
 
-struct listing {
+struct object_listing {
     struct disk *disk;
     const char *prefix;
     const char *after;
@@ -164,14 +164,14 @@ struct listing {
 };
 
 // Whether a folder (its path ends in '/') can hold a key that is asked for.
-static bool folder_wanted(const struct listing *w, const char *path)
+static bool folder_wanted(const struct object_listing *w, const char *path)
 {
     size_t len = strlen(path), prefix_len = strlen(w->prefix);
     if (strncmp(path, w->prefix, len < prefix_len ? len : prefix_len) != 0) return false;
     return strcmp(path, w->after) > 0 || strncmp(path, w->after, len) == 0;
 }
 
-static void list_object(struct listing *w, const char *path)
+static void list_object(struct object_listing *w, const char *path)
 {
     if (strncmp(path, w->prefix, strlen(w->prefix)) != 0 || strcmp(path, w->after) <= 0) return;
     struct stat st;
@@ -183,7 +183,7 @@ static void list_object(struct listing *w, const char *path)
 }
 
 // Depth is bounded by the length of a key.
-static enum err list_folder(struct listing *w, const char *folder)
+static enum err list_folder(struct object_listing *w, const char *folder)
 {
     struct names names CLEANUP(names_done) = {0};
     if (names_read(w->disk, folder, &names) != 0) return disk_refuse(w->a, "list", folder);
@@ -204,7 +204,7 @@ static enum err list_folder(struct listing *w, const char *folder)
 enum err file_object_list(struct disk *d, const char *prefix, const char *after, size_t limit,
                           struct store_answer *a)
 {
-    struct listing w = {d, prefix, after, limit, a};
+    struct object_listing w = {d, prefix, after, limit, a};
     char folder[STORE_KEY_MAX + 2];
     const char *slash = strrchr(prefix, '/');
     (void)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - prefix + 1) : 0, prefix);

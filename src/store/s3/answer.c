@@ -11,15 +11,15 @@
 #define READS  (S3_READ | S3_LIST)
 #define ALL    (WRITES | READS)
 
-struct row {
+struct s3_answer_row {
     int status_lo, status_hi;
     const char *code; // NULL: any
     unsigned asks;
-    struct s3_verdict verdict;
+    struct s3_class answer_class;
 };
 
 // The first row that fits.
-static const struct row rows[] = {
+static const struct s3_answer_row rows[] = {
     {200, 299, NULL, ALL, {ERR_OK, S3_TELL}},
 
     // A create that lost. Some older servers say 304, as to a GET.
@@ -75,30 +75,30 @@ static const struct row rows[] = {
 };
 
 // Everything else that is not a whole and clear answer: 5xx, a lost connection.
-static struct s3_verdict unclear(enum s3_ask ask)
+static struct s3_class unclear(enum s3_ask ask)
 {
-    return (struct s3_verdict){ask & READS ? ERR_UNAVAILABLE : ERR_UNKNOWN, S3_AGAIN};
+    return (struct s3_class){ask & READS ? ERR_UNAVAILABLE : ERR_UNKNOWN, S3_AGAIN};
 }
 
-static struct s3_verdict look_up(enum s3_ask ask, int status, const char *code)
+static struct s3_class look_up(enum s3_ask ask, int status, const char *code)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct row *r = &rows[i];
+        const struct s3_answer_row *r = &rows[i];
         if (status < r->status_lo || status > r->status_hi || !(r->asks & ask)) continue;
-        if (!r->code || strcmp(r->code, code) == 0) return r->verdict;
+        if (!r->code || strcmp(r->code, code) == 0) return r->answer_class;
     }
     return unclear(ask);
 }
 
-struct s3_verdict s3_judge(enum s3_ask ask, enum http_end end, int status, const char *code,
-                           int sends)
+struct s3_class s3_classify(enum s3_ask ask, enum http_end end, int status, const char *code,
+                            int sends)
 {
-    if (end == HTTP_NOT_SENT) return (struct s3_verdict){ERR_UNAVAILABLE, S3_AGAIN};
+    if (end == HTTP_NOT_SENT) return (struct s3_class){ERR_UNAVAILABLE, S3_AGAIN};
     if (end == HTTP_LOST) return unclear(ask);
-    struct s3_verdict v = look_up(ask, status, code);
+    struct s3_class v = look_up(ask, status, code);
     if (end == HTTP_TOO_LONG && v.err == ERR_OK) {
         // A write is done, whatever was said about it.
-        if (ask & READS) v = (struct s3_verdict){ERR_LIMIT, S3_TELL};
+        if (ask & READS) v = (struct s3_class){ERR_LIMIT, S3_TELL};
     }
     // The request was on the wire more than once (a kept connection had been closed by the other
     // side), and the last one was refused. An earlier one may have been applied: a 412 may be

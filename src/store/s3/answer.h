@@ -26,12 +26,12 @@ enum s3_next {
     S3_MOVE,       // the bucket is in another region
 };
 
-struct s3_verdict {
+struct s3_class {
     enum err err;
     enum s3_next next;
 };
 
 // code: S3's name of the error, "" when there was none (HEAD has no body). sends: how often the
 // request was put on a connection.
-struct s3_verdict s3_judge(enum s3_ask ask, enum http_end end, int status, const char *code,
-                           int sends);
+struct s3_class s3_classify(enum s3_ask ask, enum http_end end, int status, const char *code,
+                            int sends);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-struct walk {
+struct ini_walk {
     struct bytes left;
     struct bytes section;
     bool in_section;
@@ -69,7 +69,7 @@ static bool split_pair(struct bytes text, struct bytes *name, struct bytes *valu
     return name->len > 0;
 }
 
-static const char *read_section(struct walk *w, struct bytes text, struct ini_item *item)
+static const char *read_section(struct ini_walk *w, struct bytes text, struct ini_item *item)
 {
     const uint8_t *end = memchr(text.data, ']', text.len);
     if (!end) return "the section's name has no closing ]";
@@ -85,7 +85,7 @@ static const char *read_section(struct walk *w, struct bytes text, struct ini_it
     return NULL;
 }
 
-static const char *read_deeper(const struct walk *w, struct bytes text, struct ini_item *item)
+static const char *read_deeper(const struct ini_walk *w, struct bytes text, struct ini_item *item)
 {
     item->section = w->section;
     item->name = w->property;
@@ -98,7 +98,7 @@ static const char *read_deeper(const struct walk *w, struct bytes text, struct i
     return NULL;
 }
 
-static const char *read_property(struct walk *w, struct bytes text, size_t indent,
+static const char *read_property(struct ini_walk *w, struct bytes text, size_t indent,
                                  struct ini_item *item)
 {
     if (!w->in_section) return "expected a section such as [default] before the first property";
@@ -110,7 +110,7 @@ static const char *read_property(struct walk *w, struct bytes text, size_t inden
     return NULL;
 }
 
-static const char *read_line(struct walk *w, struct bytes line, struct ini_item *item)
+static const char *read_line(struct ini_walk *w, struct bytes line, struct ini_item *item)
 {
     size_t indent = indent_of(line);
     struct bytes text = trimmed(line);
@@ -125,7 +125,7 @@ bool ini_walk(struct bytes text, ini_visit *visit, void *ctx, struct ini_problem
     static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; // some editors begin UTF-8 with it
     if (text.len >= sizeof mark && memcmp(text.data, mark, sizeof mark) == 0)
         text = bytes_of(text.data + sizeof mark, text.len - sizeof mark);
-    struct walk w = {.left = text};
+    struct ini_walk w = {.left = text};
     for (int number = 1; w.left.len; number++) {
         struct bytes line = next_line(&w.left);
         struct bytes inside = trimmed(line);

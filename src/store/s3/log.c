@@ -51,7 +51,7 @@ static void fetch_init(struct fetch *f, const char *log, uint64_t slot, size_t b
 
 static bool settled(const struct s3_exchange *x)
 {
-    return x->verdict.err == ERR_OK || x->verdict.err == ERR_NOT_FOUND;
+    return x->answer_class.err == ERR_OK || x->answer_class.err == ERR_NOT_FOUND;
 }
 
 // All at once. The first is owed an answer and is repeated by itself if need be; where another
@@ -70,14 +70,14 @@ static enum err fetch_all(struct s3_client *c, struct fetch *f, size_t count,
     http_do_all(c->http, calls, count, count);
     for (size_t i = 0; i < count; i++)
         s3_conclude(c, &f[i].x, a);
-    return settled(&f->x) ? f->x.verdict.err : s3_perform(c, &f->x, a);
+    return settled(&f->x) ? f->x.answer_class.err : s3_perform(c, &f->x, a);
 }
 
 static size_t slots_found(const struct fetch *f, size_t count, size_t *bytes)
 {
     size_t found = 0;
     *bytes = 0;
-    while (found < count && f[found].x.verdict.err == ERR_OK)
+    while (found < count && f[found].x.answer_class.err == ERR_OK)
         *bytes += f[found++].x.call.body_in.len;
     return found;
 }

@@ -68,13 +68,13 @@ void s3_pause(int64_t ms)
 static struct interval whole_second(struct bytes text)
 {
     int64_t ms;
-    if (!s3_time_http(text, &ms)) return (struct interval){TIME_DAWN, TIME_NEVER};
+    if (!s3_time_http(text, &ms)) return (struct interval){TIME_UNKNOWN, TIME_NEVER};
     return (struct interval){ms, ms + 999};
 }
 
 void s3_shows(struct store_answer *a, struct interval modified)
 {
-    bool told = modified.lo != TIME_DAWN;
+    bool told = modified.lo != TIME_UNKNOWN;
     if (told && modified.lo > a->time.hi) a->time.hi = modified.hi;
 }
 
@@ -208,7 +208,7 @@ static void charge(const struct s3_exchange *x, struct store_answer *a)
 static void note_time(struct s3_client *c, const struct s3_exchange *x, struct store_answer *a)
 {
     struct interval date = whole_second(http_header(&x->call, "date"));
-    if (date.lo == TIME_DAWN) return;
+    if (date.lo == TIME_UNKNOWN) return;
     a->time = (struct interval){date.lo, date.hi + DATE_LATE_MS};
     c->offset_ms = date.lo + 500 - x->call.received_ms;
     c->told = true;
@@ -220,16 +220,17 @@ void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer
     x->error = (struct s3_error){0};
     if (answered && x->call.status >= 300)
         (void)s3_xml_error(buf_bytes(&x->call.body_in), &x->error);
-    x->verdict = s3_judge(x->ask, x->call.end, x->call.status, x->error.code, x->call.sends);
+    x->answer_class =
+        s3_classify(x->ask, x->call.end, x->call.status, x->error.code, x->call.sends);
     // A store names what it has taken in; a 200 that does not is somebody else's.
     bool put = x->ask == S3_CREATE || x->ask == S3_WRITE;
-    if (put && x->verdict.err == ERR_OK && http_header(&x->call, "etag").len == 0)
-        x->verdict = (struct s3_verdict){ERR_UNKNOWN, S3_AGAIN};
+    if (put && x->answer_class.err == ERR_OK && http_header(&x->call, "etag").len == 0)
+        x->answer_class = (struct s3_class){ERR_UNKNOWN, S3_AGAIN};
     charge(x, a);
     (void)pthread_mutex_lock(&c->lock);
     // 429 and 5xx may come from something between us and the store, with a clock of its own.
     if (answered && x->call.status != 429 && x->call.status < 500) note_time(c, x, a);
-    if (x->verdict.next == S3_AGAIN_SLOW)
+    if (x->answer_class.next == S3_AGAIN_SLOW)
         s3_pace_slow(&c->pace, clock_boot_ms());
     else if (answered && x->call.status < 500)
         s3_pace_good(&c->pace);
@@ -246,7 +247,7 @@ static enum err explain_denied(const struct s3_exchange *x, struct store_answer 
     if (strcmp(code, "NoSuchBucket") == 0)
         return answer_refuse(a, ERR_DENIED, "there is no bucket \"%s\" at %.100s", x->place.bucket,
                              x->place.host);
-    if (x->verdict.next == S3_MOVE && x->error.region[0])
+    if (x->answer_class.next == S3_MOVE && x->error.region[0])
         return answer_refuse(a, ERR_DENIED, "bucket \"%s\" is in region %s, not in %s",
                              x->place.bucket, x->error.region, x->place.region);
     if (status < 400)
@@ -267,7 +268,7 @@ static enum err explain_denied(const struct s3_exchange *x, struct store_answer 
 
 enum err s3_explain(const struct s3_exchange *x, struct store_answer *a)
 {
-    enum err e = x->verdict.err;
+    enum err e = x->answer_class.err;
     const char *what = x->key ? x->key : "the bucket";
     if (e == ERR_OK || e == ERR_CONFLICT || e == ERR_NOT_FOUND) {
         a->why[0] = 0;
@@ -318,7 +319,8 @@ static int64_t retry_after_ms(const struct s3_exchange *x)
 static bool repeatable(const struct s3_exchange *x, int tries)
 {
     if (x->ask != S3_CREATE && x->ask != S3_WRITE) return tries < TRIES;
-    return x->call.end == HTTP_ANSWERED && x->verdict.err == ERR_UNAVAILABLE && tries < PUT_TRIES;
+    return x->call.end == HTTP_ANSWERED && x->answer_class.err == ERR_UNAVAILABLE &&
+           tries < PUT_TRIES;
 }
 
 static bool repeat_later(struct s3_client *c, struct s3_exchange *x, int tries, int64_t end_ms)
@@ -338,7 +340,7 @@ static bool repeat_later(struct s3_client *c, struct s3_exchange *x, int tries, 
 static bool again(struct s3_client *c, struct s3_exchange *x, int tries, int64_t end_ms)
 {
     bool *once = NULL;
-    switch (x->verdict.next) {
+    switch (x->answer_class.next) {
     case S3_TELL:
         return false;
     case S3_AGAIN:
@@ -389,8 +391,8 @@ enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_ans
     }
     // After a 409 our own earlier bytes are said not to have been applied. Should a server say so
     // wrongly, this 412 would be against them: the caller is to ask again and look.
-    if (x->repeated && x->ask == S3_CREATE && x->verdict.err == ERR_CONFLICT) {
-        x->verdict.err = ERR_UNKNOWN;
+    if (x->repeated && x->ask == S3_CREATE && x->answer_class.err == ERR_CONFLICT) {
+        x->answer_class.err = ERR_UNKNOWN;
         return answer_refuse(a, ERR_UNKNOWN, "PUT %.100s: it was refused after it was sent twice",
                              x->key);
     }

@@ -48,7 +48,7 @@ struct s3_exchange {
     struct bytes body;
     size_t body_max; // of the answer
 
-    struct s3_verdict verdict;
+    struct s3_class answer_class;
     struct s3_error error;
     struct http_call call;
 

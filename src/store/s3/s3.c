@@ -184,7 +184,7 @@ static enum err delete_one(struct s3_client *c, const char *key, struct store_an
 }
 
 // Some keys of a request that went well as a whole may have failed.
-static enum err delete_judge(const struct s3_exchange *x, struct store_answer *a)
+static enum err delete_result(const struct s3_exchange *x, struct store_answer *a)
 {
     struct s3_error first;
     size_t errors;
@@ -218,7 +218,7 @@ static enum err delete_some(struct s3_client *c, const char *const *keys, size_t
     for (int i = 0; e == ERR_UNKNOWN && i < DELETE_TRIES; i++) {
         e = s3_perform(c, &x, a);
         if (e) return e;
-        e = delete_judge(&x, a);
+        e = delete_result(&x, a);
     }
     return e;
 }
@@ -390,7 +390,7 @@ enum err store_s3_open(const char *url, const struct s3_options *options, struct
     store_init(&me->base, &s3_ops);
     c->store = &me->base;
     me->base.puts_per_second = parsed.puts_per_second;
-    me->base.far = true;
+    me->base.high_latency = true;
     me->pid = getpid();
     *out = &me->base;
     return ERR_OK;

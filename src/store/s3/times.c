@@ -35,11 +35,11 @@ static bool sign(const char **at, const char *end, const char *text)
     return true;
 }
 
-struct moment {
+struct http_time {
     int64_t year, month, day, hour, minute, second;
 };
 
-static bool to_ms(const struct moment *m, int64_t *out_ms)
+static bool to_ms(const struct http_time *m, int64_t *out_ms)
 {
     bool good = m->year >= 1970 && m->month >= 1 && m->month <= 12 && m->day >= 1 && m->day <= 31 &&
                 m->hour < 24 && m->minute < 60 && m->second <= 60;
@@ -49,7 +49,7 @@ static bool to_ms(const struct moment *m, int64_t *out_ms)
     return true;
 }
 
-static bool time_of_day(const char **at, const char *end, struct moment *m)
+static bool time_of_day(const char **at, const char *end, struct http_time *m)
 {
     return number(at, end, 2, &m->hour) && sign(at, end, ":") && number(at, end, 2, &m->minute) &&
            sign(at, end, ":") && number(at, end, 2, &m->second);
@@ -70,7 +70,7 @@ static bool zone(const char *at, const char *end, int64_t *ms)
 bool s3_time_iso(const char *text, int64_t *out_ms)
 {
     const char *at = text, *end = text + strlen(text);
-    struct moment m = {0};
+    struct http_time m = {0};
     bool good = number(&at, end, 4, &m.year) && sign(&at, end, "-") &&
                 number(&at, end, 2, &m.month) && sign(&at, end, "-") &&
                 number(&at, end, 2, &m.day) && sign(&at, end, "T") && time_of_day(&at, end, &m);
@@ -89,7 +89,7 @@ bool s3_time_http(struct bytes text, int64_t *out_ms)
     if (text.len != 29) return false;
     const char *at = (const char *)text.data + 5; // the day of the week says nothing new
     const char *end = at + text.len - 5;
-    struct moment m = {0};
+    struct http_time m = {0};
     if (!number(&at, end, 2, &m.day) || !sign(&at, end, " ")) return false;
     for (int i = 0; i < 12 && m.month == 0; i++)
         if (sign(&at, end, months[i])) m.month = i + 1;

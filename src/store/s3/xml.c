@@ -16,7 +16,7 @@
 #define TEXT_LEN  8192
 #define KEYS_MAX  ((size_t)4 << 20)
 
-struct walk {
+struct xml_walk {
     XML_Parser parser;
     char names[DEPTH_MAX][NAME_LEN];
     size_t depth;
@@ -25,11 +25,11 @@ struct walk {
     bool bad;
     const char *root; // what the document has to be
     // The element at depth `depth` ends; its name and its parent's.
-    void (*end)(struct walk *w, const char *parent, const char *name);
+    void (*end)(struct xml_walk *w, const char *parent, const char *name);
     void *to;
 };
 
-static void give_up(struct walk *w)
+static void give_up(struct xml_walk *w)
 {
     w->bad = true;
     (void)XML_StopParser(w->parser, XML_FALSE);
@@ -37,7 +37,7 @@ static void give_up(struct walk *w)
 
 static void XMLCALL on_start(void *arg, const XML_Char *name, const XML_Char **attributes)
 {
-    struct walk *w = arg;
+    struct xml_walk *w = arg;
     (void)attributes;
     const char *colon = strrchr(name, ':');
     if (colon) name = colon + 1;
@@ -53,7 +53,7 @@ static void XMLCALL on_start(void *arg, const XML_Char *name, const XML_Char **a
 
 static void XMLCALL on_text(void *arg, const XML_Char *text, int len)
 {
-    struct walk *w = arg;
+    struct xml_walk *w = arg;
     if (w->bad || len < 0) return;
     if (w->text_len + (size_t)len >= TEXT_LEN) {
         give_up(w);
@@ -66,7 +66,7 @@ static void XMLCALL on_text(void *arg, const XML_Char *text, int len)
 
 static void XMLCALL on_end(void *arg, const XML_Char *name)
 {
-    struct walk *w = arg;
+    struct xml_walk *w = arg;
     (void)name;
     if (w->bad || w->depth == 0) return;
     w->depth--;
@@ -84,10 +84,10 @@ static void XMLCALL on_doctype(void *arg, const XML_Char *name, const XML_Char *
 }
 
 static bool walk(struct bytes from, const char *root,
-                 void (*end)(struct walk *w, const char *parent, const char *name), void *to)
+                 void (*end)(struct xml_walk *w, const char *parent, const char *name), void *to)
 {
     if (from.len == 0 || from.len > KEYS_MAX) return false;
-    struct walk *w = NEW(struct walk);
+    struct xml_walk *w = NEW(struct xml_walk);
     w->parser = XML_ParserCreate(NULL);
     w->root = root;
     w->end = end;
@@ -132,7 +132,7 @@ static void error_field(struct s3_error *e, const char *name, const char *text)
     if (is(name, "Region")) take_text(e->region, sizeof e->region, text);
 }
 
-static void error_end(struct walk *w, const char *parent, const char *name)
+static void error_end(struct xml_walk *w, const char *parent, const char *name)
 {
     if (w->depth == 1 && is(parent, "Error")) error_field(w->to, name, w->text);
 }
@@ -151,7 +151,7 @@ struct deleted {
     size_t errors;
 };
 
-static void deleted_end(struct walk *w, const char *parent, const char *name)
+static void deleted_end(struct xml_walk *w, const char *parent, const char *name)
 {
     struct deleted *d = w->to;
     if (w->depth == 2 && is(parent, "Error")) error_field(&d->now, name, w->text);
@@ -169,7 +169,7 @@ bool s3_xml_deleted(struct bytes from, struct s3_error *first, size_t *errors)
     return good;
 }
 
-static void versioning_end(struct walk *w, const char *parent, const char *name)
+static void versioning_end(struct xml_walk *w, const char *parent, const char *name)
 {
     (void)parent;
     if (w->depth == 1 && is(name, "Status")) *(bool *)w->to = is(w->text, "Enabled");
@@ -203,7 +203,7 @@ void s3_listing_done(struct s3_listing *l)
     *l = (struct s3_listing){0};
 }
 
-static void contents_field(struct walk *w, const char *name)
+static void contents_field(struct xml_walk *w, const char *name)
 {
     struct list_walk *l = w->to;
     if (is(name, "Key")) {
@@ -216,7 +216,7 @@ static void contents_field(struct walk *w, const char *name)
     if (is(name, "LastModified") && !s3_time_iso(w->text, &l->now.modified_ms)) give_up(w);
 }
 
-static void contents_done(struct walk *w)
+static void contents_done(struct xml_walk *w)
 {
     struct list_walk *l = w->to;
     if (!l->has_key || l->out->rows_len == S3_ROWS_MAX) {
@@ -228,7 +228,7 @@ static void contents_done(struct walk *w)
     l->has_key = false;
 }
 
-static void list_end(struct walk *w, const char *parent, const char *name)
+static void list_end(struct xml_walk *w, const char *parent, const char *name)
 {
     struct list_walk *l = w->to;
     if (w->depth == 2 && is(parent, "Contents")) contents_field(w, name);

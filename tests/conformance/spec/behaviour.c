@@ -12,17 +12,17 @@ static const char *backend;
 // A retry that waits, and locks that hold, for longer than any machine takes for a test.
 #define LASTING "failureStrategy.backoff.initial=1m", "visibilityTimeout=1h"
 
-static void next_is(struct hand *w, const char *body, struct held_message *m)
+static void next_is(struct client *w, const char *body, struct held_message *m)
 {
-    assert_true(hand_claim_one(w, m));
+    assert_true(client_claim_one(w, m));
     assert_string_equal(m->body, body);
 }
 
-static void next_is_done(struct hand *w, const char *body)
+static void next_is_done(struct client *w, const char *body)
 {
     struct held_message m;
     next_is(w, body, &m);
-    assert_int_equal(hand_ack(w, &m), REASON_NONE);
+    assert_int_equal(client_ack(w, &m), REASON_NONE);
 }
 
 // ---- order
@@ -31,27 +31,27 @@ static void groups_run_in_parallel(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", "orderingGuarantee=true", LASTING, NULL);
-    struct hand *two = hand_new(b, "tasks", "two", "orderingGuarantee=true", LASTING, NULL);
-    hand_send_to(one, "red", "red 1");
-    hand_send_to(one, "red", "red 2");
-    hand_send_to(one, "blue", "blue 1");
-    hand_send(one, "plain 1"); // the ungrouped ones are a group too
-    hand_send(one, "plain 2");
+    struct client *one = client_new(b, "tasks", "one", "orderingGuarantee=true", LASTING, NULL);
+    struct client *two = client_new(b, "tasks", "two", "orderingGuarantee=true", LASTING, NULL);
+    client_send_to(one, "red", "red 1");
+    client_send_to(one, "red", "red 2");
+    client_send_to(one, "blue", "blue 1");
+    client_send(one, "plain 1"); // the ungrouped ones are a group too
+    client_send(one, "plain 2");
     struct held_message red, blue, plain, none;
     next_is(one, "red 1", &red);
     next_is(two, "blue 1", &blue);
     next_is(two, "plain 1", &plain);
-    assert_false(hand_claim_one(two, &none)); // each group has its one open message
-    assert_int_equal(hand_fail(one, &red, "again"), REASON_NONE);
-    assert_int_equal(hand_ack(two, &plain), REASON_NONE);
+    assert_false(client_claim_one(two, &none)); // each group has its one open message
+    assert_int_equal(client_fail(one, &red, "again"), REASON_NONE);
+    assert_int_equal(client_ack(two, &plain), REASON_NONE);
     next_is(two, "plain 2", &plain);
-    assert_false(hand_claim_one(two, &none)); // red 2 waits for the retry of red 1
+    assert_false(client_claim_one(two, &none)); // red 2 waits for the retry of red 1
     bench_pass(b, 120000);
     next_is(two, "red 1", &red);
-    assert_int_equal(hand_ack(two, &red), REASON_NONE);
+    assert_int_equal(client_ack(two, &red), REASON_NONE);
     next_is(one, "red 2", &red);
-    assert_int_equal(hand_events(one, EVENT_ORDERING_BEST_EFFORT, NULL, 0), 0);
+    assert_int_equal(client_events(one, EVENT_ORDERING_BEST_EFFORT, NULL, 0), 0);
     bench_close(b);
 }
 
@@ -59,16 +59,16 @@ static void strict_lifo(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w =
-        hand_new(b, "tasks", "one", "orderingGuarantee=true", "orderingMode=lifo", LASTING, NULL);
+    struct client *w =
+        client_new(b, "tasks", "one", "orderingGuarantee=true", "orderingMode=lifo", LASTING, NULL);
     struct held_message m, none;
-    hand_send(w, "first");
-    hand_send(w, "second");
+    client_send(w, "first");
+    client_send(w, "second");
     next_is(w, "second", &m);
-    hand_send(w, "third");
-    assert_false(hand_claim_one(w, &none)); // one open at a time, even for a newer one
-    assert_int_equal(hand_fail(w, &m, "again"), REASON_NONE);
-    assert_false(hand_claim_one(w, &none));
+    client_send(w, "third");
+    assert_false(client_claim_one(w, &none)); // one open at a time, even for a newer one
+    assert_int_equal(client_fail(w, &m, "again"), REASON_NONE);
+    assert_false(client_claim_one(w, &none));
     bench_pass(b, 120000);
     next_is_done(w, "second"); // what was opened is finished first
     next_is_done(w, "third");
@@ -76,17 +76,17 @@ static void strict_lifo(void **state)
     bench_close(b);
 }
 
-static void send_with_priority(struct hand *w, const char *body, uint8_t priority)
+static void send_with_priority(struct client *w, const char *body, uint8_t priority)
 {
     struct message m = {.body = bytes_str(body), .priority = priority};
-    assert_int_equal(hand_send_message(w, &m, NULL).reason, REASON_NONE);
+    assert_int_equal(client_send_message(w, &m, NULL).reason, REASON_NONE);
 }
 
 static void priority(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
+    struct client *w = client_new(b, "tasks", "one", NULL);
     send_with_priority(w, "low", 0);
     send_with_priority(w, "high", 9);
     send_with_priority(w, "middle", 5);
@@ -95,9 +95,9 @@ static void priority(void **state)
     next_is_done(w, "high too");
     next_is_done(w, "middle");
     next_is_done(w, "low");
-    struct hand *strict = hand_new(b, "strict", "one", "orderingGuarantee=true", NULL);
+    struct client *strict = client_new(b, "strict", "one", "orderingGuarantee=true", NULL);
     struct message m = {.body = bytes_str("pushing in"), .priority = 1};
-    assert_int_equal(hand_send_message(strict, &m, NULL).reason, REASON_STRICT_PRIORITY);
+    assert_int_equal(client_send_message(strict, &m, NULL).reason, REASON_STRICT_PRIORITY);
     bench_close(b);
 }
 
@@ -107,18 +107,18 @@ static void delay(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
+    struct client *w = client_new(b, "tasks", "one", NULL);
     struct held_message none;
     struct message m = {.body = bytes_str("later"), .when = WHEN_DELAY, .when_ms = 60000};
-    struct send_row row = hand_send_message(w, &m, NULL);
-    assert_int_equal(hand_state(w, row.seq, NULL), STATE_DELAYED);
-    assert_false(hand_claim_one(w, &none));
+    struct send_row row = client_send_message(w, &m, NULL);
+    assert_int_equal(client_state(w, row.seq, NULL), STATE_DELAYED);
+    assert_false(client_claim_one(w, &none));
     bench_pass(b, 50000);
-    assert_false(hand_claim_one(w, &none));
+    assert_false(client_claim_one(w, &none));
     bench_pass(b, 11000);
     next_is_done(w, "later");
-    struct hand *strict = hand_new(b, "strict", "one", "orderingGuarantee=true", NULL);
-    assert_int_equal(hand_send_message(strict, &m, NULL).reason, REASON_STRICT_DELAY);
+    struct client *strict = client_new(b, "strict", "one", "orderingGuarantee=true", NULL);
+    assert_int_equal(client_send_message(strict, &m, NULL).reason, REASON_STRICT_DELAY);
     bench_close(b);
 }
 
@@ -132,18 +132,18 @@ static void due_time(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
+    struct client *w = client_new(b, "tasks", "one", NULL);
     int64_t now;
-    desk_look(w->desk, store_time, &now);
+    runner_inspect(w->runner, store_time, &now);
     struct message m = {.body = bytes_str("in an hour"), .when = WHEN_DUE};
     m.when_ms = now + 3600000;
-    assert_int_equal(hand_send_message(w, &m, NULL).reason, REASON_NONE);
+    assert_int_equal(client_send_message(w, &m, NULL).reason, REASON_NONE);
     m = (struct message){.body = bytes_str("was due"), .when = WHEN_DUE, .when_ms = now - 1000};
-    assert_int_equal(hand_send_message(w, &m, NULL).reason, REASON_NONE);
+    assert_int_equal(client_send_message(w, &m, NULL).reason, REASON_NONE);
     next_is_done(w, "was due");
     struct held_message none;
     bench_pass(b, 3590000);
-    assert_false(hand_claim_one(w, &none));
+    assert_false(client_claim_one(w, &none));
     bench_pass(b, 11000);
     next_is_done(w, "in an hour");
     bench_close(b);
@@ -153,20 +153,20 @@ static void dedup_window(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "dedupWindow=5m", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", "dedupWindow=5m", NULL);
+    struct client *w = client_new(b, "tasks", "one", "dedupWindow=5m", NULL);
+    struct client *two = client_new(b, "tasks", "two", "dedupWindow=5m", NULL);
     struct message m = {.body = bytes_str("once"), .dedup = bytes_str("order 7")};
-    struct send_row first = hand_send_message(w, &m, NULL);
+    struct send_row first = client_send_message(w, &m, NULL);
     assert_int_equal(first.reason, REASON_NONE);
-    struct send_row again = hand_send_message(two, &m, NULL);
+    struct send_row again = client_send_message(two, &m, NULL);
     assert_int_equal(again.reason, REASON_DUPLICATE);
     assert_int_equal(again.seq, first.seq);
     next_is_done(w, "once");
-    assert_int_equal(hand_send_message(w, &m, NULL).seq, first.seq); // though it is done
-    assert_int_equal(hand_stats(w).sent, 1);
-    assert_int_equal(hand_stats(w).duplicates, 2);
+    assert_int_equal(client_send_message(w, &m, NULL).seq, first.seq); // though it is done
+    assert_int_equal(client_stats(w).sent, 1);
+    assert_int_equal(client_stats(w).duplicates, 2);
     bench_pass(b, 301000);
-    struct send_row later = hand_send_message(w, &m, NULL);
+    struct send_row later = client_send_message(w, &m, NULL);
     assert_int_equal(later.reason, REASON_NONE);
     assert_true(later.seq > first.seq);
     next_is_done(two, "once");
@@ -175,28 +175,28 @@ static void dedup_window(void **state)
 
 // ---- what operators do
 
-static void dies(struct hand *w, const char *body, const char *why)
+static void dies(struct client *w, const char *body, const char *why)
 {
     struct held_message m;
     next_is(w, body, &m);
-    assert_int_equal(hand_fail(w, &m, why), REASON_NONE);
+    assert_int_equal(client_fail(w, &m, why), REASON_NONE);
 }
 
 static void redrive(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "failureStrategy.maxRetries=0", NULL);
-    uint64_t dead = hand_send(w, "a job");
-    hand_send(w, "another");
+    struct client *w = client_new(b, "tasks", "one", "failureStrategy.maxRetries=0", NULL);
+    uint64_t dead = client_send(w, "a job");
+    client_send(w, "another");
     dies(w, "a job", "bad luck");
     dies(w, "another", "bad luck too");
-    assert_int_equal(hand_state(w, dead, NULL), STATE_DEAD);
-    size_t sent_before = hand_events(w, EVENT_MESSAGE_ENQUEUED, NULL, 0);
-    uint64_t fresh = hand_redrive(w, 1); // the longest dead first
+    assert_int_equal(client_state(w, dead, NULL), STATE_DEAD);
+    size_t sent_before = client_events(w, EVENT_MESSAGE_ENQUEUED, NULL, 0);
+    uint64_t fresh = client_redrive(w, 1); // the longest dead first
     assert_true(fresh > dead);
     struct event e[8];
-    assert_int_equal(hand_events(w, EVENT_MESSAGE_ENQUEUED, e, 8), sent_before + 1);
+    assert_int_equal(client_events(w, EVENT_MESSAGE_ENQUEUED, e, 8), sent_before + 1);
     assert_int_equal(e[sent_before].seq, fresh);
     assert_int_equal(e[sent_before].from, dead); // it says where it came from
     struct held_message m;
@@ -204,8 +204,8 @@ static void redrive(void **state)
     assert_int_equal(m.seq, fresh);
     assert_int_equal(m.deliveries, 1);
     assert_int_equal(m.retries, 0);
-    assert_int_equal(hand_ack(w, &m), REASON_NONE);
-    struct machine_stats stats = hand_stats(w);
+    assert_int_equal(client_ack(w, &m), REASON_NONE);
+    struct machine_stats stats = client_stats(w);
     assert_int_equal(stats.counts[STATE_REDRIVEN], 1);
     assert_int_equal(stats.counts[STATE_DEAD], 1);
     bench_close(b);
@@ -215,22 +215,22 @@ static void purge(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "failureStrategy.maxRetries=0", NULL);
+    struct client *w = client_new(b, "tasks", "one", "failureStrategy.maxRetries=0", NULL);
     struct held_message m, none;
-    hand_send(w, "dead");
+    client_send(w, "dead");
     dies(w, "dead", "no");
-    hand_send(w, "held");
+    client_send(w, "held");
     next_is(w, "held", &m);
-    hand_send(w, "pending");
+    client_send(w, "pending");
     struct message later = {.body = bytes_str("delayed"), .when = WHEN_DELAY, .when_ms = 1000};
-    assert_int_equal(hand_send_message(w, &later, NULL).reason, REASON_NONE);
-    assert_int_equal(hand_purge(w, false), 2);
+    assert_int_equal(client_send_message(w, &later, NULL).reason, REASON_NONE);
+    assert_int_equal(client_purge(w, false), 2);
     bench_pass(b, 2000);
-    assert_false(hand_claim_one(w, &none));
-    assert_int_equal(hand_stats(w).counts[STATE_DEAD], 1);
-    assert_int_equal(hand_purge(w, true), 1);
-    assert_int_equal(hand_ack(w, &m), REASON_NONE); // what is being worked on stays
-    struct machine_stats stats = hand_stats(w);
+    assert_false(client_claim_one(w, &none));
+    assert_int_equal(client_stats(w).counts[STATE_DEAD], 1);
+    assert_int_equal(client_purge(w, true), 1);
+    assert_int_equal(client_ack(w, &m), REASON_NONE); // what is being worked on stays
+    struct machine_stats stats = client_stats(w);
     assert_int_equal(stats.counts[STATE_PURGED], 3);
     assert_int_equal(stats.counts[STATE_PROCESSED], 1);
     assert_int_equal(stats.records, 0);
@@ -241,15 +241,15 @@ static void pause_and_resume(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
-    struct hand *other = hand_new(b, "tasks", "two", NULL);
+    struct client *w = client_new(b, "tasks", "one", NULL);
+    struct client *other = client_new(b, "tasks", "two", NULL);
     struct held_message none;
-    hand_pause(w);
-    hand_send(w, "a job");
-    assert_false(hand_claim_one(w, &none));
+    client_pause(w);
+    client_send(w, "a job");
+    assert_false(client_claim_one(w, &none));
     struct receiver r;
     receiver_start(&r, other, "two"); // waits, though there is a message
-    hand_resume(w);
+    client_resume(w);
     receiver_end(&r);
     assert_int_equal(r.err, ERR_OK);
     assert_int_equal(r.count, 1);
@@ -261,21 +261,21 @@ static void capacity_with_reject(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "capacity=2", "backpressure=reject", NULL);
+    struct client *w = client_new(b, "tasks", "one", "capacity=2", "backpressure=reject", NULL);
     struct request_id request = request_new();
     struct message m = {.body = bytes_str("first"), .dedup = bytes_str("first")};
-    struct send_row first = hand_send_message(w, &m, &request);
-    hand_send(w, "second");
-    uint64_t slot = hand_slot(w);
+    struct send_row first = client_send_message(w, &m, &request);
+    client_send(w, "second");
+    uint64_t slot = client_slot(w);
     struct message more = {.body = bytes_str("third")};
-    assert_int_equal(hand_send_message(w, &more, NULL).reason, REASON_FULL);
-    assert_int_equal(hand_slot(w), slot); // a refusal costs no entry
-    struct send_row again = hand_send_message(w, &m, &request);
+    assert_int_equal(client_send_message(w, &more, NULL).reason, REASON_FULL);
+    assert_int_equal(client_slot(w), slot); // a refusal costs no entry
+    struct send_row again = client_send_message(w, &m, &request);
     assert_int_equal(again.reason, REASON_NONE); // this one was done, and is not denied
     assert_int_equal(again.seq, first.seq);
-    assert_int_equal(hand_send_message(w, &m, NULL).reason, REASON_DUPLICATE); // needs no room
+    assert_int_equal(client_send_message(w, &m, NULL).reason, REASON_DUPLICATE); // needs no room
     next_is_done(w, "first");
-    assert_int_equal(hand_send_message(w, &more, NULL).reason, REASON_NONE);
+    assert_int_equal(client_send_message(w, &more, NULL).reason, REASON_NONE);
     bench_close(b);
 }
 
@@ -285,20 +285,20 @@ static void release_counts_no_attempt(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "failureStrategy.maxRetries=0", NULL);
+    struct client *w = client_new(b, "tasks", "one", "failureStrategy.maxRetries=0", NULL);
     struct held_message m;
-    hand_send(w, "first");
-    hand_send(w, "second");
+    client_send(w, "first");
+    client_send(w, "second");
     for (int i = 0; i < 5; i++) {
         next_is(w, "first", &m); // its old place
         assert_int_equal(m.deliveries, 1);
         assert_int_equal(m.retries, 0);
-        assert_int_equal(hand_release(w, &m), REASON_NONE);
+        assert_int_equal(client_release(w, &m), REASON_NONE);
     }
     bench_close(b);
 }
 
-static void expire_once(struct hand *w, const char *body, struct held_message *m)
+static void expire_once(struct client *w, const char *body, struct held_message *m)
 {
     next_is(w, body, m);
     bench_pass(w->bench, 31000);
@@ -308,21 +308,21 @@ static void expiry_counts_as_a_retry(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *retry = hand_new(b, "retry", "one", "failureStrategy.maxRetries=1", NULL);
-    struct hand *hybrid =
-        hand_new(b, "hybrid", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=1",
-                 "failureStrategy.deadLetterQueue=dlq", NULL);
-    struct hand *both[] = {retry, hybrid};
+    struct client *retry = client_new(b, "retry", "one", "failureStrategy.maxRetries=1", NULL);
+    struct client *hybrid =
+        client_new(b, "hybrid", "one", "failureStrategy.mode=hybrid",
+                   "failureStrategy.maxRetries=1", "failureStrategy.deadLetterQueue=dlq", NULL);
+    struct client *both[] = {retry, hybrid};
     for (int i = 0; i < 2; i++) {
         struct held_message m;
-        hand_send(both[i], "a job");
+        client_send(both[i], "a job");
         expire_once(both[i], "a job", &m);
         expire_once(both[i], "a job", &m); // at once, without a backoff
         assert_int_equal(m.retries, 1);
-        assert_false(hand_claim_one(both[i], &m));
+        assert_false(client_claim_one(both[i], &m));
     }
-    assert_int_equal(hand_stats(retry).counts[STATE_DEAD], 1);
-    assert_int_equal(hand_stats(hybrid).counts[STATE_OUTBOUND], 1);
+    assert_int_equal(client_stats(retry).counts[STATE_DEAD], 1);
+    assert_int_equal(client_stats(hybrid).counts[STATE_OUTBOUND], 1);
     bench_close(b);
 }
 
@@ -330,13 +330,14 @@ static void expiry_in_dead_letter_mode(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *any = hand_new(b, "any", "one", "failureStrategy.mode=dead-letter",
-                                "failureStrategy.deadLetterQueue=dlq", NULL);
-    struct hand *three = hand_new(b, "three", "one", "failureStrategy.mode=dead-letter",
-                                  "failureStrategy.deadLetterQueue=dlq", "maxDeliveries=3", NULL);
+    struct client *any = client_new(b, "any", "one", "failureStrategy.mode=dead-letter",
+                                    "failureStrategy.deadLetterQueue=dlq", NULL);
+    struct client *three =
+        client_new(b, "three", "one", "failureStrategy.mode=dead-letter",
+                   "failureStrategy.deadLetterQueue=dlq", "maxDeliveries=3", NULL);
     struct held_message m;
-    hand_send(any, "a job");
-    hand_send(three, "a job");
+    client_send(any, "a job");
+    client_send(three, "a job");
     for (uint32_t i = 0; i < 8; i++) {
         expire_once(any, "a job", &m);
         assert_int_equal(m.deliveries, i + 1);
@@ -344,8 +345,8 @@ static void expiry_in_dead_letter_mode(void **state)
     }
     for (int i = 0; i < 3; i++)
         expire_once(three, "a job", &m);
-    assert_false(hand_claim_one(three, &m));
-    assert_int_equal(hand_stats(three).counts[STATE_OUTBOUND], 1);
+    assert_false(client_claim_one(three, &m));
+    assert_int_equal(client_stats(three).counts[STATE_OUTBOUND], 1);
     bench_close(b);
 }
 
@@ -355,30 +356,30 @@ static void same_request_same_answer(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", NULL);
-    struct hand *two = hand_new(b, "tasks", "one", NULL); // the same worker, another process
+    struct client *one = client_new(b, "tasks", "one", NULL);
+    struct client *two = client_new(b, "tasks", "one", NULL); // the same worker, another process
     struct request_id send = request_new(), claim = request_new(), ack = request_new();
     struct message m = {.body = bytes_str("a job")};
-    uint64_t seq = hand_send_message(one, &m, &send).seq;
-    assert_int_equal(hand_send_message(one, &m, &send).seq, seq);
-    assert_int_equal(hand_send_message(two, &m, &send).seq, seq);
-    assert_int_equal(hand_stats(one).sent, 1);
+    uint64_t seq = client_send_message(one, &m, &send).seq;
+    assert_int_equal(client_send_message(one, &m, &send).seq, seq);
+    assert_int_equal(client_send_message(two, &m, &send).seq, seq);
+    assert_int_equal(client_stats(one).sent, 1);
     struct held_message got, same;
-    struct hand *hands[] = {one, two};
-    assert_int_equal(hand_claim_as(one, &claim, &got, 1), 1);
+    struct client *clients[] = {one, two};
+    assert_int_equal(client_claim_as(one, &claim, &got, 1), 1);
     for (int i = 0; i < 2; i++) { // nothing else is there to be claimed
-        assert_int_equal(hand_claim_as(hands[i], &claim, &same, 1), 1);
+        assert_int_equal(client_claim_as(clients[i], &claim, &same, 1), 1);
         assert_int_equal(same.seq, seq);
         assert_true(hash128_equal(same.token, got.token));
         assert_string_equal(same.body, "a job");
     }
-    assert_int_equal(hand_stats(two).granted, 1);
-    assert_int_equal(hand_ack_as(one, &ack, &got), REASON_NONE);
-    assert_int_equal(hand_ack_as(one, &ack, &got), REASON_NONE);
-    assert_int_equal(hand_ack_as(two, &ack, &got), REASON_NONE);
-    assert_int_equal(hand_status(two), OUTCOME_PROCESSED);
-    assert_int_equal(hand_ack(two, &got), REASON_TERMINAL); // another request is another matter
-    assert_int_equal(hand_events(two, EVENT_MESSAGE_OUTCOME, NULL, 0), 1);
+    assert_int_equal(client_stats(two).granted, 1);
+    assert_int_equal(client_ack_as(one, &ack, &got), REASON_NONE);
+    assert_int_equal(client_ack_as(one, &ack, &got), REASON_NONE);
+    assert_int_equal(client_ack_as(two, &ack, &got), REASON_NONE);
+    assert_int_equal(client_status(two), OUTCOME_PROCESSED);
+    assert_int_equal(client_ack(two, &got), REASON_TERMINAL); // another request is another matter
+    assert_int_equal(client_events(two, EVENT_MESSAGE_OUTCOME, NULL, 0), 1);
     bench_close(b);
 }
 
@@ -388,31 +389,31 @@ static void receive_joins_the_send(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
-    hand_send(w, "before");
+    struct client *w = client_new(b, "tasks", "one", NULL);
+    client_send(w, "before");
     next_is_done(w, "before");
-    uint64_t slot = hand_slot(w);
+    uint64_t slot = client_slot(w);
     struct receiver r;
     receiver_start(&r, w, "two");
-    hand_send(w, "a job");
+    client_send(w, "a job");
     receiver_end(&r);
     assert_int_equal(r.count, 1);
     assert_string_equal(r.got.body, "a job");
-    assert_int_equal(hand_slot(w), slot + 1); // sent and claimed in one entry
+    assert_int_equal(client_slot(w), slot + 1); // sent and claimed in one entry
     bench_close(b);
 }
 
-static void receive_hears_of_another_desk(void **state)
+static void receive_hears_of_another_runner(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *sender = hand_new(b, "tasks", "sender", NULL);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
+    struct client *sender = client_new(b, "tasks", "sender", NULL);
+    struct client *w = client_new(b, "tasks", "one", NULL);
     struct receiver r[3];
     for (int i = 0; i < 3; i++)
         receiver_start(&r[i], w, "one");
     for (int i = 0; i < 3; i++)
-        hand_send(sender, "a job");
+        client_send(sender, "a job");
     uint64_t seen = 0;
     for (int i = 0; i < 3; i++) {
         receiver_end(&r[i]);
@@ -420,7 +421,7 @@ static void receive_hears_of_another_desk(void **state)
         seen |= UINT64_C(1) << r[i].got.seq;
     }
     assert_int_equal(seen, 0xe); // messages 1, 2 and 3, once each
-    assert_int_equal(hand_stats(sender).granted, 3);
+    assert_int_equal(client_stats(sender).granted, 3);
     bench_close(b);
 }
 
@@ -428,11 +429,11 @@ static void receive_hears_of_an_expiry(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", NULL);
+    struct client *one = client_new(b, "tasks", "one", NULL);
+    struct client *two = client_new(b, "tasks", "two", NULL);
     struct held_message m;
-    hand_send(one, "a job");
-    assert_true(hand_claim_one(one, &m));
+    client_send(one, "a job");
+    assert_true(client_claim_one(one, &m));
     struct receiver r;
     receiver_start(&r, two, "two");
     bench_pass(b, 31000); // nobody writes: the one who waits makes the lock expire
@@ -447,16 +448,16 @@ static void empty_receive_writes_nothing(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
+    struct client *w = client_new(b, "tasks", "one", NULL);
     struct held_message m, none;
-    assert_false(hand_claim_one(w, &none));
-    assert_int_equal(hand_slot(w), 0);
-    hand_send(w, "a job");
-    assert_true(hand_claim_one(w, &m));
-    uint64_t slot = hand_slot(w);
+    assert_false(client_claim_one(w, &none));
+    assert_int_equal(client_slot(w), 0);
+    client_send(w, "a job");
+    assert_true(client_claim_one(w, &m));
+    uint64_t slot = client_slot(w);
     for (int i = 0; i < 5; i++)
-        assert_false(hand_claim_one(w, &none));
-    assert_int_equal(hand_slot(w), slot);
+        assert_false(client_claim_one(w, &none));
+    assert_int_equal(client_slot(w), slot);
     bench_close(b);
 }
 
@@ -487,7 +488,7 @@ int main(int argc, char **argv)
         BEHAVIOUR("The same request id gets the same answer", same_request_same_answer),
         BEHAVIOUR("A waiting receive joins the entry of the send", receive_joins_the_send),
         BEHAVIOUR("A waiting receive is woken by another desk's send",
-                  receive_hears_of_another_desk),
+                  receive_hears_of_another_runner),
         BEHAVIOUR("A waiting receive makes a lock expire", receive_hears_of_an_expiry),
         BEHAVIOUR("An empty receive writes no entry", empty_receive_writes_nothing),
     };

@@ -64,8 +64,8 @@ struct bench *bench_open(const char *backend)
 void bench_close(struct bench *b)
 {
     while (b->workers_len > 0)
-        hand_close(b->workers[b->workers_len - 1]);
-    hands_end(b);
+        client_close(b->workers[b->workers_len - 1]);
+    drivers_end(b);
     if (b->kind == BENCH_FILE) scratch_remove(b->dir);
     memory_free(b);
 }
@@ -108,8 +108,8 @@ void bench_pass(struct bench *b, int64_t ms)
         break;
     }
     for (size_t i = 0; i < b->workers_len; i++)
-        hand_look(b->workers[i]);
-    hands_look(b);
+        client_look(b->workers[i]);
+    drivers_look(b);
 }
 
 // ---- workers
@@ -128,33 +128,33 @@ static void configure(struct queue_config *c, va_list words)
     assert_int_equal(config_check(c, NULL, &error), ERR_OK);
 }
 
-struct hand *hand_new(struct bench *b, const char *queue, const char *name, ...)
+struct client *client_new(struct bench *b, const char *queue, const char *name, ...)
 {
-    struct hand *w = NEW(struct hand);
-    if (b->workers_len == 0) hands_begin(b);
+    struct client *w = NEW(struct client);
+    if (b->workers_len == 0) drivers_begin(b);
     w->bench = b;
     (void)snprintf(w->name, sizeof w->name, "%s", name);
-    struct desk_config config = {.rules = b->rules,
-                                 .patience_ms = b->patience_ms,
-                                 .no_courtesy = true,
-                                 .keeps_events = true,
-                                 .moves_letters = true};
+    struct runner_config config = {.rules = b->rules,
+                                   .patience_ms = b->patience_ms,
+                                   .no_courtesy = true,
+                                   .keeps_events = true,
+                                   .moves_dead_letters = true};
     (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
     (void)snprintf((char *)config.id.queue, sizeof config.id.queue, "%s", queue);
     va_list words;
     va_start(words, name);
     configure(&config.birth, words);
     va_end(words);
-    assert_int_equal(desk_open(b->store, &config, &w->desk), ERR_OK);
-    desk_answer_init(&w->answer);
-    hand_join(w, &config);
+    assert_int_equal(runner_open(b->store, &config, &w->runner), ERR_OK);
+    runner_answer_init(&w->answer);
+    client_join(w, &config);
     assert_true(b->workers_len < WORKERS_MAX_HERE);
     b->workers[b->workers_len++] = w;
-    hand_look(w);
+    client_look(w);
     return w;
 }
 
-void hand_close(struct hand *w)
+void client_close(struct client *w)
 {
     struct bench *b = w->bench;
     size_t at = 0;
@@ -162,9 +162,9 @@ void hand_close(struct hand *w)
         at++;
     b->workers_len--;
     memmove(&b->workers[at], &b->workers[at + 1], (b->workers_len - at) * sizeof b->workers[0]);
-    hand_leave(w);
-    desk_close(w->desk);
-    desk_answer_done(&w->answer);
+    client_leave(w);
+    runner_close(w->runner);
+    runner_answer_done(&w->answer);
     memory_free(w->events);
     memory_free(w);
 }
@@ -172,11 +172,11 @@ void hand_close(struct hand *w)
 // When the test moves the store's clock by more than a call's patience, a call that was under way
 // gives up; the next one knows the time. And after an outage the journal rests longer than a hasty
 // one has patience.
-void hand_look(struct hand *w)
+void client_look(struct client *w)
 {
-    enum err err = desk_sync(w->desk);
+    enum err err = runner_sync(w->runner);
     for (int i = 0; err == ERR_UNAVAILABLE && i < 10; i++)
-        err = desk_sync(w->desk);
+        err = runner_sync(w->runner);
     assert_int_equal(err, ERR_OK);
 }
 
@@ -188,26 +188,26 @@ struct request_id request_new(void)
 }
 
 // Does the op and opens its result.
-enum err bench_perform(struct hand *w, uint16_t kind, struct buf *payload, struct result *out)
+enum err bench_perform(struct client *w, uint16_t kind, struct buf *payload, struct result *out)
 {
     assert_false(payload->bad);
     struct op op = {.kind = kind, .payload = buf_bytes(payload)};
-    enum err err = desk_do(w->desk, op, &w->answer);
+    enum err err = runner_do(w->runner, op, &w->answer);
     assert_int_equal(result_open(buf_bytes(&w->answer.body), kind, out), ERR_OK);
     return err;
 }
 
-uint64_t hand_send_to(struct hand *w, const char *group, const char *body)
+uint64_t client_send_to(struct client *w, const char *group, const char *body)
 {
     struct message m = {.group = bytes_str(group), .body = bytes_str(body)};
-    struct send_row row = hand_send_message(w, &m, NULL);
+    struct send_row row = client_send_message(w, &m, NULL);
     assert_int_equal(row.reason, REASON_NONE);
     return row.seq;
 }
 
-uint64_t hand_send(struct hand *w, const char *body)
+uint64_t client_send(struct client *w, const char *body)
 {
-    return hand_send_to(w, "", body);
+    return client_send_to(w, "", body);
 }
 
 struct op_claim bench_claim(const char *worker, size_t max)
@@ -218,18 +218,18 @@ struct op_claim bench_claim(const char *worker, size_t max)
     return claim;
 }
 
-size_t hand_claim(struct hand *w, struct held_message *out, size_t max)
+size_t client_claim(struct client *w, struct held_message *out, size_t max)
 {
     struct request_id request = request_new();
-    return hand_claim_as(w, &request, out, max);
+    return client_claim_as(w, &request, out, max);
 }
 
-bool hand_claim_one(struct hand *w, struct held_message *out)
+bool client_claim_one(struct client *w, struct held_message *out)
 {
-    return hand_claim(w, out, 1) == 1;
+    return client_claim(w, out, 1) == 1;
 }
 
-size_t hand_take(struct hand *w, struct held_message *out, size_t max)
+size_t client_take(struct client *w, struct held_message *out, size_t max)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
@@ -251,41 +251,41 @@ size_t hand_take(struct hand *w, struct held_message *out, size_t max)
 
 // ---- outcomes
 
-static enum reason outcome(struct hand *w, uint16_t kind, const struct held_message *m,
+static enum reason outcome(struct client *w, uint16_t kind, const struct held_message *m,
                            int64_t wait_ms, const char *why)
 {
-    return hand_settle(w, &(struct settle){kind, wait_ms, why, NULL}, m);
+    return client_settle(w, &(struct settle){kind, wait_ms, why, NULL}, m);
 }
 
-enum reason hand_ack_as(struct hand *w, const struct request_id *request,
-                        const struct held_message *m)
+enum reason client_ack_as(struct client *w, const struct request_id *request,
+                          const struct held_message *m)
 {
-    return hand_settle(w, &(struct settle){OP_ACK, 0, "", request}, m);
+    return client_settle(w, &(struct settle){OP_ACK, 0, "", request}, m);
 }
 
-enum reason hand_ack(struct hand *w, const struct held_message *m)
+enum reason client_ack(struct client *w, const struct held_message *m)
 {
     return outcome(w, OP_ACK, m, 0, "");
 }
 
-enum reason hand_fail(struct hand *w, const struct held_message *m, const char *why)
+enum reason client_fail(struct client *w, const struct held_message *m, const char *why)
 {
     return outcome(w, OP_FAIL, m, 0, why);
 }
 
-enum reason hand_release(struct hand *w, const struct held_message *m)
+enum reason client_release(struct client *w, const struct held_message *m)
 {
     return outcome(w, OP_RELEASE, m, 0, "");
 }
 
-enum reason hand_renew(struct hand *w, const struct held_message *m, int64_t lease_ms)
+enum reason client_renew(struct client *w, const struct held_message *m, int64_t lease_ms)
 {
     return outcome(w, OP_RENEW, m, lease_ms, "");
 }
 
 // ---- tickets
 
-enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms)
+enum reason client_register(struct client *w, uint32_t capacity, int64_t ttl_ms)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
@@ -299,21 +299,21 @@ enum reason hand_register(struct hand *w, uint32_t capacity, int64_t ttl_ms)
     return result.reason;
 }
 
-void hand_own(struct hand *w, uint64_t token)
+void client_own(struct client *w, uint64_t token)
 {
     struct journal_owner owner = {.coord = "spec", .token = token, .address = bytes_str(w->name)};
-    assert_int_equal(desk_own(w->desk, token - 1, &owner), ERR_OK);
+    assert_int_equal(runner_own(w->runner, token - 1, &owner), ERR_OK);
 }
 
-bool hand_dispatch(struct hand *w)
+bool client_dispatch(struct client *w)
 {
-    hand_look(w);
-    bool granted = desk_dispatch(w->desk);
-    hand_look(w);
+    client_look(w);
+    bool granted = runner_dispatch(w->runner);
+    client_look(w);
     return granted;
 }
 
-void hand_publish(struct hand *w, const char *worker, uint32_t max, int64_t ticket_ms)
+void client_publish(struct client *w, const char *worker, uint32_t max, int64_t ticket_ms)
 {
     CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf rows;
@@ -328,7 +328,7 @@ void hand_publish(struct hand *w, const char *worker, uint32_t max, int64_t tick
     assert_int_equal(bench_perform(w, OP_PUBLISH, &payload, &result), ERR_OK);
 }
 
-enum reason hand_recover(struct hand *w, const char *worker)
+enum reason client_recover(struct client *w, const char *worker)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
@@ -350,23 +350,23 @@ static void look_at_state(void *ctx, const struct machine *m, int64_t now)
     if (look->seq != 0) look->err = machine_find(m, look->seq, now, &look->view);
 }
 
-struct state_look bench_look(struct hand *w, uint64_t seq)
+struct state_look bench_look(struct client *w, uint64_t seq)
 {
     struct state_look look = {.seq = seq};
-    hand_look(w);
-    desk_look(w->desk, look_at_state, &look);
+    client_look(w);
+    runner_inspect(w->runner, look_at_state, &look);
     return look;
 }
 
-uint64_t hand_slot(struct hand *w)
+uint64_t client_slot(struct client *w)
 {
-    struct desk_owner owner;
+    struct runner_owner owner;
     uint64_t slot = bench_look(w, 0).slot;
-    desk_owner(w->desk, &owner);
+    runner_owner(w->runner, &owner);
     return slot - owner.epoch;
 }
 
-enum err hand_find(struct hand *w, uint64_t seq, struct message_view *out)
+enum err client_find(struct client *w, uint64_t seq, struct message_view *out)
 {
     struct state_look look = bench_look(w, seq);
     *out = look.view;

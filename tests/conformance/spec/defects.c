@@ -15,21 +15,21 @@ static void crashed_workers_message_comes_back(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", NULL);
-    uint64_t seq = hand_send(one, "a job");
+    struct client *one = client_new(b, "tasks", "one", NULL);
+    struct client *two = client_new(b, "tasks", "two", NULL);
+    uint64_t seq = client_send(one, "a job");
     struct held_message m, again;
-    assert_true(hand_claim_one(one, &m));
-    hand_close(one);      // and nobody tells the queue
+    assert_true(client_claim_one(one, &m));
+    client_close(one);    // and nobody tells the queue
     bench_pass(b, 20000); // and what the machine takes: much less than is left
-    assert_false(hand_claim_one(two, &again));
+    assert_false(client_claim_one(two, &again));
     bench_pass(b, 11000);
-    assert_true(hand_claim_one(two, &again));
+    assert_true(client_claim_one(two, &again));
     assert_int_equal(again.seq, seq);
     assert_string_equal(again.body, "a job");
     assert_int_equal(again.deliveries, 2);
-    assert_int_equal(hand_ack(two, &m), REASON_TOKEN_MISMATCH); // the dead one's token
-    assert_int_equal(hand_ack(two, &again), REASON_NONE);
+    assert_int_equal(client_ack(two, &m), REASON_TOKEN_MISMATCH); // the dead one's token
+    assert_int_equal(client_ack(two, &again), REASON_NONE);
     bench_close(b);
 }
 
@@ -37,19 +37,19 @@ static void tickets_of_a_dead_worker(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *boss = hand_new(b, "tasks", "boss", "visibilityTimeout=1h", NULL);
-    struct hand *dead = hand_new(b, "tasks", "dead", "visibilityTimeout=1h", NULL);
-    struct hand *alive = hand_new(b, "tasks", "alive", "visibilityTimeout=1h", NULL);
-    hand_own(boss, 1);
-    assert_int_equal(hand_register(dead, 2, 60000), REASON_NONE);
-    uint64_t first = hand_send(boss, "first");
-    hand_send(boss, "second");
-    hand_send(boss, "third");
-    hand_publish(boss, "dead", 2, 3600000);
-    assert_int_equal(hand_stats(boss).tickets, 2);
-    hand_close(dead);
+    struct client *boss = client_new(b, "tasks", "boss", "visibilityTimeout=1h", NULL);
+    struct client *dead = client_new(b, "tasks", "dead", "visibilityTimeout=1h", NULL);
+    struct client *alive = client_new(b, "tasks", "alive", "visibilityTimeout=1h", NULL);
+    client_own(boss, 1);
+    assert_int_equal(client_register(dead, 2, 60000), REASON_NONE);
+    uint64_t first = client_send(boss, "first");
+    client_send(boss, "second");
+    client_send(boss, "third");
+    client_publish(boss, "dead", 2, 3600000);
+    assert_int_equal(client_stats(boss).tickets, 2);
+    client_close(dead);
     struct held_message third;
-    assert_true(hand_claim_one(alive, &third));
+    assert_true(client_claim_one(alive, &third));
     assert_string_equal(third.body, "third");
     struct receiver r;
     receiver_start(&r, alive, "alive");
@@ -59,9 +59,9 @@ static void tickets_of_a_dead_worker(void **state)
     assert_int_equal(r.got.seq, first); // in its old place
     assert_int_equal(r.got.deliveries, 1);
     assert_int_equal(r.got.retries, 0);
-    assert_int_equal(hand_stats(boss).tickets, 0);
-    assert_int_equal(hand_stats(boss).workers, 0);
-    assert_int_equal(hand_events(boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
+    assert_int_equal(client_stats(boss).tickets, 0);
+    assert_int_equal(client_stats(boss).workers, 0);
+    assert_int_equal(client_events(boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
     bench_close(b);
 }
 
@@ -69,14 +69,14 @@ static void tickets_of_a_dead_worker(void **state)
 
 #define BACKLOG      5000
 #define BACKLOG_OP   4 // messages of one send: more slots, too, than one read or list brings
-#define CREW         4
+#define POOL         4
 #define WORKER_LIVES 977 // after so many messages a worker's process is replaced
 
-static struct hand *strict_worker(struct bench *b, int i)
+static struct client *strict_worker(struct bench *b, int i)
 {
     char name[32];
     (void)snprintf(name, sizeof name, "worker-%d", i);
-    return hand_new(b, "tasks", name, "orderingGuarantee=true", NULL);
+    return client_new(b, "tasks", name, "orderingGuarantee=true", NULL);
 }
 
 static void strict_order_over_a_long_backlog(void **state)
@@ -84,25 +84,25 @@ static void strict_order_over_a_long_backlog(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     bench_snapshots(b, 512);
-    struct hand *crew[CREW];
-    for (int i = 0; i < CREW; i++)
-        crew[i] = strict_worker(b, i);
+    struct client *pool[POOL];
+    for (int i = 0; i < POOL; i++)
+        pool[i] = strict_worker(b, i);
     for (uint64_t n = 1; n <= BACKLOG; n += BACKLOG_OP)
-        hand_send_numbers(crew[0], n, BACKLOG_OP);
+        client_send_numbers(pool[0], n, BACKLOG_OP);
     for (uint64_t n = 1; n <= BACKLOG; n++) {
-        struct hand **w = &crew[n % CREW];
+        struct client **w = &pool[n % POOL];
         struct held_message m, none;
         if (n % WORKER_LIVES == 0) {
-            hand_close(*w);
-            *w = strict_worker(b, (int)(n % CREW));
+            client_close(*w);
+            *w = strict_worker(b, (int)(n % POOL));
         }
-        assert_true(hand_claim_one(*w, &m));
+        assert_true(client_claim_one(*w, &m));
         assert_int_equal(strtoull(m.body, NULL, 10), n);
-        if (n % 100 == 0) assert_false(hand_claim_one(crew[(n + 1) % CREW], &none));
-        assert_int_equal(hand_ack(*w, &m), REASON_NONE);
-        if (n % 100 == 0) (void)hand_events(*w, EVENT_LOCK_EXPIRED, NULL, 0); // takes them all
+        if (n % 100 == 0) assert_false(client_claim_one(pool[(n + 1) % POOL], &none));
+        assert_int_equal(client_ack(*w, &m), REASON_NONE);
+        if (n % 100 == 0) (void)client_events(*w, EVENT_LOCK_EXPIRED, NULL, 0); // takes them all
     }
-    struct machine_stats stats = hand_stats(crew[0]);
+    struct machine_stats stats = client_stats(pool[0]);
     assert_int_equal(stats.counts[STATE_PROCESSED], BACKLOG);
     assert_int_equal(stats.granted, BACKLOG);
     bench_close(b);
@@ -115,7 +115,7 @@ static void strict_order_over_a_long_backlog(void **state)
 
 struct racer {
     pthread_t thread;
-    struct hand *hand;
+    struct client *client;
     uint64_t won[PRIZES];
     size_t won_len;
     size_t refused; // acks that should have been accepted
@@ -125,8 +125,8 @@ static void *race(void *arg)
 {
     struct racer *r = arg;
     struct held_message m;
-    while (hand_claim_one(r->hand, &m)) {
-        if (m.deliveries != 1 || hand_ack(r->hand, &m) != REASON_NONE) r->refused++;
+    while (client_claim_one(r->client, &m)) {
+        if (m.deliveries != 1 || client_ack(r->client, &m) != REASON_NONE) r->refused++;
         if (r->won_len < PRIZES) r->won[r->won_len] = m.seq;
         r->won_len++;
     }
@@ -144,9 +144,9 @@ static void lost_race_is_no_win(void **state)
     for (int i = 0; i < RACERS; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "racer-%d", i);
-        racers[i].hand = hand_new(b, "tasks", name, NULL);
+        racers[i].client = client_new(b, "tasks", name, NULL);
     }
-    hand_send_numbers(racers[0].hand, 1, PRIZES);
+    client_send_numbers(racers[0].client, 1, PRIZES);
     bench_faults(b, &(struct fault_options){.lost_reply = 500, .unknown_lost = 300});
     for (int i = 0; i < RACERS; i++)
         assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
@@ -162,16 +162,16 @@ static void lost_race_is_no_win(void **state)
     }
     for (int seq = 1; seq <= PRIZES; seq++)
         assert_int_equal(wins[seq], 1);
-    struct machine_stats stats = hand_stats(racers[0].hand);
+    struct machine_stats stats = client_stats(racers[0].client);
     assert_int_equal(stats.granted, PRIZES);
     assert_int_equal(stats.counts[STATE_PROCESSED], PRIZES);
     bench_close(b);
 }
 
-static enum err try_claim(struct hand *w, const struct request_id *request)
+static enum err try_claim(struct client *w, const struct request_id *request)
 {
     struct op_claim claim = {.request = *request, .worker = bytes_str(w->name), .max = 1};
-    return desk_receive(w->desk, &claim, 0, &w->answer);
+    return runner_receive(w->runner, &claim, 0, &w->answer);
 }
 
 static void failed_claim_hides_nothing(void **state)
@@ -179,39 +179,39 @@ static void failed_claim_hides_nothing(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     bench_make_faulty(b);
-    struct hand *patient = hand_new(b, "tasks", "one", NULL);
-    struct hand *other = hand_new(b, "tasks", "two", NULL);
+    struct client *patient = client_new(b, "tasks", "one", NULL);
+    struct client *other = client_new(b, "tasks", "two", NULL);
     bench_patience(b, 3000); // a commit takes a small part of it on any machine
-    struct hand *hasty = hand_new(b, "tasks", "one", NULL);
-    uint64_t first = hand_send(patient, "first");
-    uint64_t second = hand_send(patient, "second");
-    hand_look(hasty);
+    struct client *hasty = client_new(b, "tasks", "one", NULL);
+    uint64_t first = client_send(patient, "first");
+    uint64_t second = client_send(patient, "second");
+    client_look(hasty);
     struct request_id request = request_new();
     struct held_message m;
     // No request gets through: the claim failed, and the message is there for anybody.
     bench_faults(b, &(struct fault_options){.lost_request = 10000});
     assert_int_equal(try_claim(hasty, &request), ERR_UNAVAILABLE);
     bench_faults(b, NULL);
-    assert_int_equal(hand_stats(other).counts[STATE_READY], 2);
-    assert_true(hand_claim_one(other, &m));
+    assert_int_equal(client_stats(other).counts[STATE_READY], 2);
+    assert_true(client_claim_one(other, &m));
     assert_int_equal(m.seq, first);
-    hand_look(hasty);
+    client_look(hasty);
     // Requests get through, no answer comes back: the same request brings the message.
     request = request_new();
     bench_faults(b, &(struct fault_options){.lost_reply = 10000});
     assert_int_equal(try_claim(hasty, &request), ERR_UNKNOWN);
     bench_faults(b, NULL);
-    assert_false(hand_claim_one(other, &m)); // it was granted
-    assert_int_equal(hand_claim_as(patient, &request, &m, 1), 1);
+    assert_false(client_claim_one(other, &m)); // it was granted
+    assert_int_equal(client_claim_as(patient, &request, &m, 1), 1);
     assert_int_equal(m.seq, second);
     assert_string_equal(m.body, "second");
-    assert_int_equal(hand_ack(patient, &m), REASON_NONE);
+    assert_int_equal(client_ack(patient, &m), REASON_NONE);
     // A claim that the queue itself refused.
-    uint64_t third = hand_send(patient, "third");
-    hand_pause(patient);
-    assert_false(hand_claim_one(other, &m));
-    hand_resume(patient);
-    assert_true(hand_claim_one(other, &m));
+    uint64_t third = client_send(patient, "third");
+    client_pause(patient);
+    assert_false(client_claim_one(other, &m));
+    client_resume(patient);
+    assert_true(client_claim_one(other, &m));
     assert_int_equal(m.seq, third);
     bench_close(b);
 }
@@ -222,25 +222,25 @@ static void statistics_count_per_state(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
-                              "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    struct hand *dlq = hand_new(b, "tasks_dlq", "two", "failureStrategy.maxRetries=0", NULL);
+    struct client *w = client_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
+                                  "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    struct client *dlq = client_new(b, "tasks_dlq", "two", "failureStrategy.maxRetries=0", NULL);
     struct held_message m;
     for (int i = 0; i < 7; i++)
-        hand_send(w, "a job");
+        client_send(w, "a job");
     for (int i = 0; i < 2; i++) {
-        assert_true(hand_claim_one(w, &m));
-        assert_int_equal(hand_ack(w, &m), REASON_NONE);
+        assert_true(client_claim_one(w, &m));
+        assert_int_equal(client_ack(w, &m), REASON_NONE);
     }
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_fail(w, &m, "moves"), REASON_NONE);
-    assert_int_equal(hand_carry(w, dlq), 1);
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_fail(w, &m, "is on its way"), REASON_NONE);
-    assert_true(hand_claim_one(w, &m)); // and is held
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_fail(w, &m, "moves"), REASON_NONE);
+    assert_int_equal(client_carry(w, dlq), 1);
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_fail(w, &m, "is on its way"), REASON_NONE);
+    assert_true(client_claim_one(w, &m)); // and is held
     struct message later = {.body = bytes_str("later"), .when = WHEN_DELAY, .when_ms = 60000};
-    assert_int_equal(hand_send_message(w, &later, NULL).reason, REASON_NONE);
-    struct machine_stats s = hand_stats(w);
+    assert_int_equal(client_send_message(w, &later, NULL).reason, REASON_NONE);
+    struct machine_stats s = client_stats(w);
     assert_int_equal(s.sent, 8);
     assert_int_equal(s.counts[STATE_PROCESSED], 2);
     assert_int_equal(s.counts[STATE_MOVED], 1);
@@ -250,16 +250,16 @@ static void statistics_count_per_state(void **state)
     assert_int_equal(s.counts[STATE_DELAYED], 1);
     assert_int_equal(s.counts[STATE_DEAD], 0);
     bench_pass(b, 61000); // nobody writes; who looks sees it all the same
-    s = hand_stats(w);
+    s = client_stats(w);
     assert_int_equal(s.counts[STATE_DELAYED], 0);
     assert_int_equal(s.counts[STATE_LOCKED], 0);
     assert_int_equal(s.counts[STATE_READY], 4);
-    assert_true(hand_claim_one(dlq, &m));
-    assert_int_equal(hand_fail(dlq, &m, "dies here"), REASON_NONE);
-    assert_int_equal(hand_stats(dlq).counts[STATE_DEAD], 1);
-    assert_int_equal(hand_redrive(dlq, 10), m.seq + 1);
-    assert_int_equal(hand_purge(dlq, false), 1);
-    s = hand_stats(dlq);
+    assert_true(client_claim_one(dlq, &m));
+    assert_int_equal(client_fail(dlq, &m, "dies here"), REASON_NONE);
+    assert_int_equal(client_stats(dlq).counts[STATE_DEAD], 1);
+    assert_int_equal(client_redrive(dlq, 10), m.seq + 1);
+    assert_int_equal(client_purge(dlq, false), 1);
+    s = client_stats(dlq);
     assert_int_equal(s.sent, 2);
     assert_int_equal(s.counts[STATE_REDRIVEN], 1);
     assert_int_equal(s.counts[STATE_PURGED], 1);
@@ -268,21 +268,21 @@ static void statistics_count_per_state(void **state)
 
 // ---- dead letters
 
-static struct hand *letter_source(struct bench *b, const char *name)
+static struct client *letter_source(struct bench *b, const char *name)
 {
-    return hand_new(b, "tasks", name, "failureStrategy.mode=dead-letter",
-                    "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    return client_new(b, "tasks", name, "failureStrategy.mode=dead-letter",
+                      "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
 }
 
-static void letters_die(struct hand *w, int count)
+static void letters_die(struct client *w, int count)
 {
     for (int i = 0; i < count; i++) {
         struct held_message m;
         char why[32];
         (void)snprintf(why, sizeof why, "reason %d", i);
-        hand_send(w, why);
-        assert_true(hand_claim_one(w, &m));
-        assert_int_equal(hand_fail(w, &m, why), REASON_NONE);
+        client_send(w, why);
+        assert_true(client_claim_one(w, &m));
+        assert_int_equal(client_fail(w, &m, why), REASON_NONE);
     }
 }
 
@@ -290,61 +290,61 @@ static void letters_die(struct hand *w, int count)
 // told.
 static enum err arrive_and_die(void *ctx, const char *to, struct op op)
 {
-    struct hand *dlq = ctx;
+    struct client *dlq = ctx;
     assert_string_equal(to, "tasks_dlq");
-    assert_int_equal(desk_do(dlq->desk, op, &dlq->answer), ERR_OK);
+    assert_int_equal(runner_do(dlq->runner, op, &dlq->answer), ERR_OK);
     return ERR_UNAVAILABLE;
 }
 
-static void are_there_once(struct hand *dlq, int count)
+static void are_there_once(struct client *dlq, int count)
 {
-    assert_int_equal(hand_stats(dlq).sent, count);
+    assert_int_equal(client_stats(dlq).sent, count);
     for (int i = 0; i < count; i++) {
         struct held_message m;
         char why[32];
         (void)snprintf(why, sizeof why, "reason %d", i);
-        assert_true(hand_claim_one(dlq, &m));
+        assert_true(client_claim_one(dlq, &m));
         assert_string_equal(m.body, why); // in the order in which they died
         assert_string_equal(held_header(&m, "sluice-dead-reason"), why);
-        assert_int_equal(hand_ack(dlq, &m), REASON_NONE);
+        assert_int_equal(client_ack(dlq, &m), REASON_NONE);
     }
     struct held_message none;
-    assert_false(hand_claim_one(dlq, &none));
+    assert_false(client_claim_one(dlq, &none));
 }
 
 static void crash_between_the_halves(bool reopen_destination)
 {
     struct bench *b = bench_open(backend);
     bench_snapshots(b, 4);
-    struct hand *w = letter_source(b, "one");
-    struct hand *dlq = hand_new(b, "tasks_dlq", "undertaker", NULL);
+    struct client *w = letter_source(b, "one");
+    struct client *dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
     letters_die(w, 3);
-    assert_int_equal(desk_carry(w->desk, arrive_and_die, dlq), 0);
-    assert_int_equal(hand_stats(dlq).sent, 1);
-    assert_int_equal(hand_stats(w).counts[STATE_OUTBOUND], 3);
-    hand_close(w);
+    assert_int_equal(runner_move_dead_letters(w->runner, arrive_and_die, dlq), 0);
+    assert_int_equal(client_stats(dlq).sent, 1);
+    assert_int_equal(client_stats(w).counts[STATE_OUTBOUND], 3);
+    client_close(w);
     if (reopen_destination) {
-        hand_close(dlq);
-        dlq = hand_new(b, "tasks_dlq", "undertaker", NULL);
+        client_close(dlq);
+        dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
     }
     w = letter_source(b, "another");
-    assert_int_equal(hand_carry(w, dlq), 3); // the first one a second time
-    assert_int_equal(hand_stats(w).counts[STATE_MOVED], 3);
-    assert_int_equal(hand_stats(w).counts[STATE_OUTBOUND], 0);
+    assert_int_equal(client_carry(w, dlq), 3); // the first one a second time
+    assert_int_equal(client_stats(w).counts[STATE_MOVED], 3);
+    assert_int_equal(client_stats(w).counts[STATE_OUTBOUND], 0);
     are_there_once(dlq, 3);
     bench_close(b);
 }
 
 struct carrier {
     pthread_t thread;
-    struct hand *source;
-    struct hand *dlq;
+    struct client *source;
+    struct client *dlq;
 };
 
-static void *carry_all(void *arg)
+static void *move_all(void *arg)
 {
     struct carrier *c = arg;
-    (void)hand_carry(c->source, c->dlq);
+    (void)client_carry(c->source, c->dlq);
     return NULL;
 }
 
@@ -356,18 +356,18 @@ static void two_carriers_at_once(void)
     struct carrier c[2];
     for (int i = 0; i < 2; i++) {
         c[i].source = letter_source(b, i == 0 ? "one" : "two");
-        c[i].dlq = hand_new(b, "tasks_dlq", i == 0 ? "one" : "two", NULL);
+        c[i].dlq = client_new(b, "tasks_dlq", i == 0 ? "one" : "two", NULL);
     }
     letters_die(c[0].source, LETTERS);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&c[i].thread, NULL, carry_all, &c[i]), 0);
+        assert_int_equal(pthread_create(&c[i].thread, NULL, move_all, &c[i]), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_join(c[i].thread, NULL), 0);
     // That they may be forgotten is proposed behind the carriers' backs.
     int64_t end = clock_boot_ms() + 20000;
-    while (hand_stats(c[0].source).counts[STATE_MOVED] < LETTERS && clock_boot_ms() < end)
-        hand_look(c[1].source);
-    assert_int_equal(hand_stats(c[0].source).counts[STATE_MOVED], LETTERS);
+    while (client_stats(c[0].source).counts[STATE_MOVED] < LETTERS && clock_boot_ms() < end)
+        client_look(c[1].source);
+    assert_int_equal(client_stats(c[0].source).counts[STATE_MOVED], LETTERS);
     are_there_once(c[1].dlq, LETTERS);
     bench_close(b);
 }

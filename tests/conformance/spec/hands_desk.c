@@ -8,36 +8,36 @@
 #include <sched.h>
 #include <stdio.h>
 
-void hands_begin(struct bench *b)
+void drivers_begin(struct bench *b)
 {
     (void)b;
 }
 
-void hands_end(struct bench *b)
+void drivers_end(struct bench *b)
 {
     store_free(b->store);
 }
 
-void hand_join(struct hand *w, const struct desk_config *config)
+void client_join(struct client *w, const struct runner_config *config)
 {
     (void)w;
     (void)config;
 }
 
-void hand_leave(struct hand *w)
+void client_leave(struct client *w)
 {
     (void)w;
 }
 
-void hands_look(struct bench *b)
+void drivers_look(struct bench *b)
 {
     (void)b;
 }
 
 // ---- messages
 
-struct send_row hand_send_message(struct hand *w, const struct message *m,
-                                  const struct request_id *request)
+struct send_row client_send_message(struct client *w, const struct message *m,
+                                    const struct request_id *request)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
@@ -52,7 +52,7 @@ struct send_row hand_send_message(struct hand *w, const struct message *m,
     return row;
 }
 
-void hand_send_numbers(struct hand *w, uint64_t first, uint32_t count)
+void client_send_numbers(struct client *w, uint64_t first, uint32_t count)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
@@ -91,12 +91,12 @@ static void hold(struct held_message *m, const struct delivery *d)
     }
 }
 
-size_t hand_claim_as(struct hand *w, const struct request_id *request, struct held_message *out,
-                     size_t max)
+size_t client_claim_as(struct client *w, const struct request_id *request, struct held_message *out,
+                       size_t max)
 {
     struct op_claim claim = bench_claim(w->name, max);
     claim.request = *request;
-    assert_int_equal(desk_receive(w->desk, &claim, 0, &w->answer), ERR_OK);
+    assert_int_equal(runner_receive(w->runner, &claim, 0, &w->answer), ERR_OK);
     for (size_t i = 0; i < w->answer.deliveries_len; i++)
         hold(&out[i], &w->answer.deliveries[i]);
     return w->answer.deliveries_len;
@@ -107,22 +107,22 @@ size_t hand_claim_as(struct hand *w, const struct request_id *request, struct he
 static void *receive(void *arg)
 {
     struct receiver *r = arg;
-    struct desk_answer answer;
-    desk_answer_init(&answer);
+    struct runner_answer answer;
+    runner_answer_init(&answer);
     struct op_claim claim = bench_claim(r->name, 1);
-    r->err = desk_receive(r->hand->desk, &claim, RECEIVE_WAIT_MS, &answer);
+    r->err = runner_receive(r->client->runner, &claim, RECEIVE_WAIT_MS, &answer);
     r->count = answer.deliveries_len;
     if (r->count > 0) hold(&r->got, &answer.deliveries[0]);
-    desk_answer_done(&answer);
+    runner_answer_done(&answer);
     return NULL;
 }
 
-void receiver_start(struct receiver *r, struct hand *w, const char *name)
+void receiver_start(struct receiver *r, struct client *w, const char *name)
 {
-    *r = (struct receiver){.hand = w, .name = name};
-    size_t before = desk_waiting(w->desk);
+    *r = (struct receiver){.client = w, .name = name};
+    size_t before = runner_waiting(w->runner);
     assert_int_equal(pthread_create(&r->thread, NULL, receive, r), 0);
-    while (desk_waiting(w->desk) <= before)
+    while (runner_waiting(w->runner) <= before)
         (void)sched_yield();
 }
 
@@ -133,7 +133,7 @@ void receiver_end(struct receiver *r)
 
 // ---- outcomes
 
-static struct outcome_row last_row(struct hand *w, uint16_t kind)
+static struct outcome_row last_row(struct client *w, uint16_t kind)
 {
     struct result result;
     struct outcome_row row = {0};
@@ -142,7 +142,7 @@ static struct outcome_row last_row(struct hand *w, uint16_t kind)
     return row;
 }
 
-enum reason hand_settle(struct hand *w, const struct settle *s, const struct held_message *m)
+enum reason client_settle(struct client *w, const struct settle *s, const struct held_message *m)
 {
     CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf refs;
@@ -155,26 +155,26 @@ enum reason hand_settle(struct hand *w, const struct settle *s, const struct hel
                             .count = 1,
                             .refs = buf_bytes(&refs),
                             .arrived_at = 0};
-    desk_outcome_origin(w->desk, &op);
+    runner_outcome_origin(w->runner, &op);
     outcome_encode(&payload, &op);
     struct result result;
     (void)bench_perform(w, s->kind, &payload, &result);
     return last_row(w, s->kind).reason;
 }
 
-enum outcome_status hand_status(struct hand *w)
+enum outcome_status client_status(struct client *w)
 {
     return last_row(w, OP_ACK).status;
 }
 
-int64_t hand_until(struct hand *w)
+int64_t client_until(struct client *w)
 {
     return last_row(w, OP_RENEW).until;
 }
 
 // ---- operators
 
-static void plain(struct hand *w, uint16_t kind)
+static void plain(struct client *w, uint16_t kind)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
@@ -183,17 +183,17 @@ static void plain(struct hand *w, uint16_t kind)
     assert_int_equal(bench_perform(w, kind, &payload, &result), ERR_OK);
 }
 
-void hand_pause(struct hand *w)
+void client_pause(struct client *w)
 {
     plain(w, OP_PAUSE);
 }
 
-void hand_resume(struct hand *w)
+void client_resume(struct client *w)
 {
     plain(w, OP_RESUME);
 }
 
-uint64_t hand_purge(struct hand *w, bool dead)
+uint64_t client_purge(struct client *w, bool dead)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
@@ -203,7 +203,7 @@ uint64_t hand_purge(struct hand *w, bool dead)
     return result.value;
 }
 
-uint64_t hand_redrive(struct hand *w, uint32_t max)
+uint64_t client_redrive(struct client *w, uint32_t max)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
@@ -215,12 +215,12 @@ uint64_t hand_redrive(struct hand *w, uint32_t max)
 
 // ---- looking
 
-struct machine_stats hand_stats(struct hand *w)
+struct machine_stats client_stats(struct client *w)
 {
     return bench_look(w, 0).stats;
 }
 
-enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
+enum message_state client_state(struct client *w, uint64_t seq, enum err *err)
 {
     struct state_look look = bench_look(w, seq);
     if (err) *err = look.err;
@@ -229,31 +229,31 @@ enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
 
 static enum err carry(void *ctx, const char *to, struct op op)
 {
-    struct hand *w = ctx;
+    struct client *w = ctx;
     (void)to;
-    return desk_do(w->desk, op, &w->answer);
+    return runner_do(w->runner, op, &w->answer);
 }
 
-size_t hand_carry(struct hand *w, struct hand *to)
+size_t client_carry(struct client *w, struct client *to)
 {
-    hand_look(w);
-    size_t carried = desk_carry(w->desk, carry, to);
-    hand_look(w); // what was carried is forgotten by the source
+    client_look(w);
+    size_t carried = runner_move_dead_letters(w->runner, carry, to);
+    client_look(w); // what was carried is forgotten by the source
     return carried;
 }
 
 static void keep_event(void *ctx, const struct events *list, const struct event *e)
 {
     (void)list;
-    struct hand *w = ctx;
+    struct client *w = ctx;
     w->events = memory_resize(w->events, (w->events_len + 1) * sizeof *w->events);
     w->events[w->events_len++] = *e;
 }
 
-size_t hand_events(struct hand *w, enum event_kind kind, struct event *out, size_t max)
+size_t client_events(struct client *w, enum event_kind kind, struct event *out, size_t max)
 {
-    hand_look(w);
-    desk_events(w->desk, keep_event, w);
+    client_look(w);
+    runner_events(w->runner, keep_event, w);
     size_t count = 0;
     for (size_t i = 0; i < w->events_len; i++) {
         if (w->events[i].kind != kind) continue;

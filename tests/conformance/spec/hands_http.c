@@ -26,7 +26,7 @@ struct node {
     pthread_mutex_t carrying;
 };
 
-struct far_hand {
+struct remote_client {
     struct sluice *api;
     struct open_queue queue; // its row alone: what ids and tokens are made of
     struct outcome_row last; // of the last outcome
@@ -40,30 +40,30 @@ struct far_hand {
         if (call) fail_msg("%s: %s", #call, error.message);                                        \
     } while (0)
 
-static const char *queue_of(const struct hand *w)
+static const char *queue_of(const struct client *w)
 {
-    return w->far->queue.row.name;
+    return w->remote->queue.row.name;
 }
 
 // ---- the node
 
-// Letters are carried when the test says so: between two hand_carry the porter rests.
-static void porter_rest(struct sluice *s)
+// Letters are carried when the test says so: between two client_carry the porter rests.
+static void upkeep_rest(struct sluice *s)
 {
-    porter_stop(s);
+    upkeep_stop(s);
     (void)pthread_mutex_lock(&s->lock);
     s->closing = false;
-    (void)pthread_cond_init(&s->porter_woken, NULL);
+    (void)pthread_cond_init(&s->upkeep_woken, NULL);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static void porter_work(struct sluice *s)
+static void upkeep_work(struct sluice *s)
 {
-    (void)pthread_cond_destroy(&s->porter_woken);
-    porter_start(s);
+    (void)pthread_cond_destroy(&s->upkeep_woken);
+    upkeep_start(s);
 }
 
-void hands_begin(struct bench *b)
+void drivers_begin(struct bench *b)
 {
     if (b->node) return;
     struct node *n = b->node = NEW(struct node);
@@ -71,14 +71,14 @@ void hands_begin(struct bench *b)
         .listen = "127.0.0.1:0", .node = "spec", .store = "spec", .streams_max = 1000};
     (void)pthread_mutex_init(&n->carrying, NULL);
     FINE(handle_open_take(b->store, "spec", NULL, &n->store, &error));
-    porter_rest(n->store);
+    upkeep_rest(n->store);
     n->store->no_courtesy = true;
     FINE(server_start(&config, n->store, &n->server, &error));
     (void)snprintf(n->url, sizeof n->url, "http://%s", server_address(n->server));
     if (!b->node_owns) n->self = atomic_exchange(&n->store->self, NULL);
 }
 
-void hands_end(struct bench *b)
+void drivers_end(struct bench *b)
 {
     struct node *n = b->node;
     if (!n) {
@@ -87,7 +87,7 @@ void hands_end(struct bench *b)
     }
     if (n->self) atomic_store(&n->store->self, n->self);
     assert_true(server_stop(n->server, 10000));
-    porter_work(n->store);
+    upkeep_work(n->store);
     sluice_close(n->store); // and the bench's store
     (void)pthread_mutex_destroy(&n->carrying);
     memory_free(n);
@@ -103,9 +103,9 @@ static void ensure_queue(struct bench *b, const struct catalog_row *row)
     store_answer_done(&answer);
 }
 
-void hand_join(struct hand *w, const struct desk_config *config)
+void client_join(struct client *w, const struct runner_config *config)
 {
-    struct far_hand *f = w->far = NEW(struct far_hand);
+    struct remote_client *f = w->remote = NEW(struct remote_client);
     struct catalog_row *row = &f->queue.row;
     row->birth = config->birth;
     (void)snprintf(row->name, sizeof row->name, "%s", config->queue);
@@ -114,23 +114,23 @@ void hand_join(struct hand *w, const struct desk_config *config)
     FINE(sluice_open(w->bench->node->url, NULL, &f->api, &error));
 }
 
-void hand_leave(struct hand *w)
+void client_leave(struct client *w)
 {
-    sluice_close(w->far->api);
-    memory_free(w->far->near);
-    memory_free(w->far);
+    sluice_close(w->remote->api);
+    memory_free(w->remote->near);
+    memory_free(w->remote);
 }
 
 // The node hears of the time when it next asks the store; that is now.
-void hands_look(struct bench *b)
+void drivers_look(struct bench *b)
 {
     for (size_t i = 0; i < b->workers_len; i++) {
         struct sluice_stats stats;
-        struct hand *w = b->workers[i];
+        struct client *w = b->workers[i];
         bool first = true;
         for (size_t k = 0; k < i; k++)
             first = first && strcmp(queue_of(b->workers[k]), queue_of(w)) != 0;
-        if (first) FINE(sluice_stats(w->far->api, queue_of(w), &stats, &error));
+        if (first) FINE(sluice_stats(w->remote->api, queue_of(w), &stats, &error));
     }
 }
 
@@ -167,11 +167,11 @@ static enum event_kind kind_of(const char *type)
     return EVENT_COUNT;
 }
 
-static uint64_t number_of(const struct hand *w, const char *id)
+static uint64_t number_of(const struct client *w, const char *id)
 {
     uint32_t shard;
     uint64_t seq = 0;
-    if (*id) FINE(id_parse(&w->far->queue, id, &shard, &seq, &error));
+    if (*id) FINE(id_parse(&w->remote->queue, id, &shard, &seq, &error));
     return seq;
 }
 
@@ -189,8 +189,8 @@ static void put_text(char out[BENCH_TEXT_MAX], struct bytes text)
     (void)snprintf(out, BENCH_TEXT_MAX, "%.*s", (int)text.len, (const char *)text.data);
 }
 
-struct send_row hand_send_message(struct hand *w, const struct message *m,
-                                  const struct request_id *id)
+struct send_row client_send_message(struct client *w, const struct message *m,
+                                    const struct request_id *id)
 {
     char group[BENCH_TEXT_MAX], dedup[BENCH_TEXT_MAX];
     struct sluice_error error = {.code = SLUICE_OK};
@@ -205,13 +205,13 @@ struct send_row hand_send_message(struct hand *w, const struct message *m,
                               .priority = m->priority,
                               .delay_ms = m->when == WHEN_DELAY ? m->when_ms : 0,
                               .due = m->when == WHEN_DUE ? m->when_ms : 0};
-    if (sluice_send(w->far->api, queue_of(w), &one, 1, id ? &request : NULL, &sent, &error))
+    if (sluice_send(w->remote->api, queue_of(w), &one, 1, id ? &request : NULL, &sent, &error))
         return (struct send_row){.reason = reason_of(error.reason)};
     return (struct send_row){.seq = number_of(w, sent.id),
                              .reason = sent.duplicate ? REASON_DUPLICATE : REASON_NONE};
 }
 
-void hand_send_numbers(struct hand *w, uint64_t first, uint32_t count)
+void client_send_numbers(struct client *w, uint64_t first, uint32_t count)
 {
     assert_true(count <= NUMBERS_MAX);
     struct sluice_send *all = memory_zeroed(count, sizeof *all);
@@ -220,15 +220,15 @@ void hand_send_numbers(struct hand *w, uint64_t first, uint32_t count)
         (void)snprintf(bodies[i], sizeof bodies[i], "%-190" PRIu64, first + i);
         all[i] = (struct sluice_send){.body = bodies[i], .body_len = strlen(bodies[i])};
     }
-    FINE(sluice_send(w->far->api, queue_of(w), all, count, NULL, NULL, &error));
+    FINE(sluice_send(w->remote->api, queue_of(w), all, count, NULL, NULL, &error));
     memory_free(all);
     memory_free(bodies);
 }
 
-static void hold(struct hand *w, const struct sluice_message *from, struct held_message *m)
+static void hold(struct client *w, const struct sluice_message *from, struct held_message *m)
 {
     struct lock_name lock;
-    FINE(token_parse(&w->far->queue, from->token, &lock, &error));
+    FINE(token_parse(&w->remote->queue, from->token, &lock, &error));
     *m = (struct held_message){.seq = lock.ref.seq,
                                .token = lock.ref.token,
                                .fence = from->fence,
@@ -242,10 +242,10 @@ static void hold(struct hand *w, const struct sluice_message *from, struct held_
     }
 }
 
-static size_t receive(struct hand *w, const struct sluice_receive *what, struct held_message *out)
+static size_t receive(struct client *w, const struct sluice_receive *what, struct held_message *out)
 {
     struct sluice_batch *batch = NULL;
-    FINE(sluice_receive(w->far->api, queue_of(w), what, &batch, &error));
+    FINE(sluice_receive(w->remote->api, queue_of(w), what, &batch, &error));
     size_t len = batch->len;
     for (size_t i = 0; i < len; i++)
         hold(w, &batch->messages[i], &out[i]);
@@ -253,8 +253,8 @@ static size_t receive(struct hand *w, const struct sluice_receive *what, struct 
     return len;
 }
 
-size_t hand_claim_as(struct hand *w, const struct request_id *id, struct held_message *out,
-                     size_t max)
+size_t client_claim_as(struct client *w, const struct request_id *id, struct held_message *out,
+                       size_t max)
 {
     struct sluice_request request = request_of(id);
     struct sluice_receive what = {.worker = w->name, .max = (uint32_t)max, .request = &request};
@@ -266,26 +266,26 @@ size_t hand_claim_as(struct hand *w, const struct request_id *id, struct held_me
 
 // ---- receives that wait
 
-static size_t waiting(struct hand *w)
+static size_t waiting(struct client *w)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct desk *d;
+    struct shard_runner *d;
     FINE(queue_get(w->bench->node->store, queue_of(w), &q, &error));
-    FINE(queue_desk(q, 0, &d, &error));
-    return desk_waiting(d);
+    FINE(queue_runner(q, 0, &d, &error));
+    return runner_waiting(d);
 }
 
 static void *receive_waiting(void *arg)
 {
     struct receiver *r = arg;
     struct sluice_receive what = {.worker = r->name, .max = 1, .wait_ms = RECEIVE_WAIT_MS};
-    r->count = receive(r->hand, &what, &r->got);
+    r->count = receive(r->client, &what, &r->got);
     return NULL;
 }
 
-void receiver_start(struct receiver *r, struct hand *w, const char *name)
+void receiver_start(struct receiver *r, struct client *w, const char *name)
 {
-    *r = (struct receiver){.hand = w, .name = name};
+    *r = (struct receiver){.client = w, .name = name};
     size_t before = waiting(w);
     assert_int_equal(pthread_create(&r->thread, NULL, receive_waiting, r), 0);
     while (waiting(w) <= before)
@@ -301,13 +301,13 @@ void receiver_end(struct receiver *r)
 
 // The library makes a request id for every outcome; a test that has one of its own asks the node
 // itself.
-static void ack_as(struct hand *w, const struct request_id *id, const char *token,
+static void ack_as(struct client *w, const struct request_id *id, const char *token,
                    struct sluice_outcome *out)
 {
     CLEANUP(http_call_done) struct http_call call;
     CLEANUP(buf_done) struct buf body;
     struct sluice_error why = {.code = SLUICE_OK};
-    struct remote *r = remote_of(w->far->api);
+    struct remote *r = remote_of(w->remote->api);
     struct remote_path path = remote_path(queue_of(w), "/ack");
     struct sluice_request request = request_of(id);
     http_call_init(&call, "POST", NULL);
@@ -325,14 +325,14 @@ static void ack_as(struct hand *w, const struct request_id *id, const char *toke
     assert_true(wire_read_outcomes(buf_bytes(&call.body_in), out, 1, &why));
 }
 
-enum reason hand_settle(struct hand *w, const struct settle *s, const struct held_message *m)
+enum reason client_settle(struct client *w, const struct settle *s, const struct held_message *m)
 {
-    struct sluice *api = w->far->api;
+    struct sluice *api = w->remote->api;
     struct lock_name lock = {.ref = {.seq = m->seq, .token = m->token}};
     char text[SLUICE_TOKEN_MAX];
     const char *token = text, *queue = queue_of(w);
     struct sluice_outcome out = {.status = ""};
-    token_print(&w->far->queue, &lock, text);
+    token_print(&w->remote->queue, &lock, text);
     if (s->request)
         ack_as(w, s->request, token, &out);
     else if (s->kind == OP_ACK)
@@ -344,76 +344,76 @@ enum reason hand_settle(struct hand *w, const struct settle *s, const struct hel
     else
         (void)sluice_renew(api, queue, &token, 1, s->wait_ms, &out, NULL);
     if (out.code) assert_string_not_equal(out.reason, "");
-    w->far->last = (struct outcome_row){.reason = out.code ? reason_of(out.reason) : REASON_NONE,
-                                        .status = status_of(out.status),
-                                        .until = out.until};
-    return w->far->last.reason;
+    w->remote->last = (struct outcome_row){.reason = out.code ? reason_of(out.reason) : REASON_NONE,
+                                           .status = status_of(out.status),
+                                           .until = out.until};
+    return w->remote->last.reason;
 }
 
-enum outcome_status hand_status(struct hand *w)
+enum outcome_status client_status(struct client *w)
 {
-    return w->far->last.status;
+    return w->remote->last.status;
 }
 
-int64_t hand_until(struct hand *w)
+int64_t client_until(struct client *w)
 {
-    return w->far->last.until;
+    return w->remote->last.until;
 }
 
 // ---- operators
 
-void hand_pause(struct hand *w)
+void client_pause(struct client *w)
 {
-    FINE(sluice_queue_pause(w->far->api, queue_of(w), &error));
+    FINE(sluice_queue_pause(w->remote->api, queue_of(w), &error));
 }
 
-void hand_resume(struct hand *w)
+void client_resume(struct client *w)
 {
-    FINE(sluice_queue_resume(w->far->api, queue_of(w), &error));
+    FINE(sluice_queue_resume(w->remote->api, queue_of(w), &error));
 }
 
-uint64_t hand_purge(struct hand *w, bool dead)
+uint64_t client_purge(struct client *w, bool dead)
 {
     uint64_t purged = 0;
-    FINE(sluice_queue_purge(w->far->api, queue_of(w), dead, &purged, &error));
+    FINE(sluice_queue_purge(w->remote->api, queue_of(w), dead, &purged, &error));
     return purged;
 }
 
 // Those that died here, and no letters that came here.
-uint64_t hand_redrive(struct hand *w, uint32_t max)
+uint64_t client_redrive(struct client *w, uint32_t max)
 {
-    uint64_t redriven = 0, dead = hand_stats(w).counts[STATE_DEAD];
-    size_t before = hand_events(w, EVENT_MESSAGE_ENQUEUED, NULL, 0);
+    uint64_t redriven = 0, dead = client_stats(w).counts[STATE_DEAD];
+    size_t before = client_events(w, EVENT_MESSAGE_ENQUEUED, NULL, 0);
     if (max > dead) max = (uint32_t)dead;
     assert_true(max > 0);
-    FINE(sluice_redrive(w->far->api, queue_of(w), NULL, max, &redriven, &error));
+    FINE(sluice_redrive(w->remote->api, queue_of(w), NULL, max, &redriven, &error));
     assert_int_equal(redriven, max);
     struct event *e = memory_zeroed(before + 1, sizeof *e);
-    assert_int_equal(hand_events(w, EVENT_MESSAGE_ENQUEUED, e, before + 1), before + max);
+    assert_int_equal(client_events(w, EVENT_MESSAGE_ENQUEUED, e, before + 1), before + max);
     uint64_t seq = e[before].seq;
     memory_free(e);
     return seq;
 }
 
-size_t hand_carry(struct hand *w, struct hand *to)
+size_t client_carry(struct client *w, struct client *to)
 {
     struct node *n = w->bench->node;
     (void)to;
-    uint64_t before = hand_stats(w).counts[STATE_MOVED];
+    uint64_t before = client_stats(w).counts[STATE_MOVED];
     (void)pthread_mutex_lock(&n->carrying);
-    porter_work(n->store);
-    porter_rest(n->store);
+    upkeep_work(n->store);
+    upkeep_rest(n->store);
     (void)pthread_mutex_unlock(&n->carrying);
-    return hand_stats(w).counts[STATE_MOVED] - before;
+    return client_stats(w).counts[STATE_MOVED] - before;
 }
 
 // ---- looking
 
 // What the node says; the rest, which is nobody's business but the shard's, is seen at the desk.
-struct machine_stats hand_stats(struct hand *w)
+struct machine_stats client_stats(struct client *w)
 {
     struct sluice_stats v;
-    FINE(sluice_stats(w->far->api, queue_of(w), &v, &error));
+    FINE(sluice_stats(w->remote->api, queue_of(w), &v, &error));
     struct machine_stats out = bench_look(w, 0).stats;
     out.sent = v.sent;
     out.duplicates = v.duplicates;
@@ -429,13 +429,13 @@ struct machine_stats hand_stats(struct hand *w)
     return out;
 }
 
-enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
+enum message_state client_state(struct client *w, uint64_t seq, enum err *err)
 {
     char id[SLUICE_ID_MAX];
     struct sluice_batch *batch = NULL;
     int state = 0;
-    id_print(&w->far->queue, 0, seq, id);
-    enum sluice_code code = sluice_show(w->far->api, queue_of(w), id, &batch, NULL);
+    id_print(&w->remote->queue, 0, seq, id);
+    enum sluice_code code = sluice_show(w->remote->api, queue_of(w), id, &batch, NULL);
     if (!code) {
         const char *name = batch->messages[0].state;
         while (state < STATE_COUNT &&
@@ -453,13 +453,13 @@ enum message_state hand_state(struct hand *w, uint64_t seq, enum err *err)
 static void keep_near(void *ctx, const struct events *list, const struct event *e)
 {
     (void)list;
-    struct far_hand *f = ctx;
+    struct remote_client *f = ctx;
     f->near = memory_resize(f->near, (f->near_len + 1) * sizeof *f->near);
     f->near[f->near_len++] = *e;
 }
 
 // A client is not told a ticket's place in the order, nor which message a redriven one continues.
-static void add_near(const struct far_hand *f, struct event *e)
+static void add_near(const struct remote_client *f, struct event *e)
 {
     for (size_t i = 0; i < f->near_len; i++) {
         const struct event *n = &f->near[i];
@@ -470,7 +470,7 @@ static void add_near(const struct far_hand *f, struct event *e)
     }
 }
 
-static void keep_event(struct hand *w, const struct sluice_event *e)
+static void keep_event(struct client *w, const struct sluice_event *e)
 {
     struct event one = {.slot = e->position,
                         .kind = kind_of(e->type),
@@ -483,22 +483,22 @@ static void keep_event(struct hand *w, const struct sluice_event *e)
                         .until = e->until,
                         .count = e->count};
     if (one.kind == EVENT_MESSAGE_ENQUEUED || one.kind == EVENT_TICKETS_PUBLISHED)
-        add_near(w->far, &one);
+        add_near(w->remote, &one);
     w->events = memory_resize(w->events, (w->events_len + 1) * sizeof *w->events);
     w->events[w->events_len++] = one;
 }
 
 // From where the last look ended, up to the end. A stream is told its end once, so each look opens
 // one of its own.
-static void read_events(struct hand *w)
+static void read_events(struct client *w)
 {
     struct sluice_events *stream = NULL;
     struct sluice_event e;
     struct sluice_error error = {.code = SLUICE_OK};
     uint64_t from = w->events_len > 0 ? w->events[w->events_len - 1].slot + 1 : 0;
-    hand_look(w);
-    desk_events(w->desk, keep_near, w->far);
-    if (sluice_events_open(w->far->api, queue_of(w), from, &stream, &error))
+    client_look(w);
+    runner_events(w->runner, keep_near, w->remote);
+    if (sluice_events_open(w->remote->api, queue_of(w), from, &stream, &error))
         fail_msg("%s", error.message);
     enum sluice_code code;
     while ((code = sluice_events_next(stream, 0, &e, &error)) == SLUICE_OK)
@@ -507,7 +507,7 @@ static void read_events(struct hand *w)
     sluice_events_close(stream);
 }
 
-size_t hand_events(struct hand *w, enum event_kind kind, struct event *out, size_t max)
+size_t client_events(struct client *w, enum event_kind kind, struct event *out, size_t max)
 {
     read_events(w);
     size_t count = 0;

@@ -17,7 +17,7 @@ struct bench {
     char dir[SCRATCH_MAX];      // file
     struct journal_rules rules; // of the desks; all zero: the defaults
     int64_t patience_ms;
-    struct hand *workers[WORKERS_MAX_HERE];
+    struct client *workers[WORKERS_MAX_HERE];
     size_t workers_len;
     struct node *node; // NULL until there is a hand, and with hands at desks
     bool node_owns;    // it is the shards' owner, and so there is no other coordinator
@@ -26,7 +26,7 @@ struct bench {
 // ---- bench.c
 struct op_claim bench_claim(const char *worker, size_t max); // with a fresh request id and seed
 // Does the op and opens its result.
-enum err bench_perform(struct hand *w, uint16_t kind, struct buf *payload, struct result *out);
+enum err bench_perform(struct client *w, uint16_t kind, struct buf *payload, struct result *out);
 struct state_look {
     uint64_t seq;
     struct machine_stats stats;
@@ -35,14 +35,14 @@ struct state_look {
     enum err err;
 };
 
-struct state_look bench_look(struct hand *w, uint64_t seq); // seq 0: no message
+struct state_look bench_look(struct client *w, uint64_t seq); // seq 0: no message
 
 // ---- both kinds of hands
-void hands_begin(struct bench *b); // before the first hand: the store is what it will be
-void hands_end(struct bench *b);   // after the last one; releases the store
-void hands_look(struct bench *b);  // time has passed
-void hand_join(struct hand *w, const struct desk_config *config); // the desk is open
-void hand_leave(struct hand *w);
+void drivers_begin(struct bench *b); // before the first hand: the store is what it will be
+void drivers_end(struct bench *b);   // after the last one; releases the store
+void drivers_look(struct bench *b);  // time has passed
+void client_join(struct client *w, const struct runner_config *config); // the desk is open
+void client_leave(struct client *w);
 
 struct settle {
     uint16_t kind; // OP_ACK, OP_FAIL, OP_RELEASE, OP_RENEW
@@ -50,4 +50,4 @@ struct settle {
     const char *why;
     const struct request_id *request; // NULL: a new one
 };
-enum reason hand_settle(struct hand *w, const struct settle *s, const struct held_message *m);
+enum reason client_settle(struct client *w, const struct settle *s, const struct held_message *m);

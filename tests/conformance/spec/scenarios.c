@@ -17,16 +17,16 @@ static void acquire_message_exclusively(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", NULL);
-    uint64_t seq = hand_send(one, "a job");
+    struct client *one = client_new(b, "tasks", "one", NULL);
+    struct client *two = client_new(b, "tasks", "two", NULL);
+    uint64_t seq = client_send(one, "a job");
     struct held_message got, other;
-    assert_true(hand_claim_one(one, &got));
+    assert_true(client_claim_one(one, &got));
     assert_int_equal(got.seq, seq);
     assert_string_equal(got.body, "a job");
     assert_true(got.token.lo != 0 || got.token.hi != 0);
-    assert_false(hand_claim_one(two, &other));
-    assert_int_equal(hand_stats(two).counts[STATE_LOCKED], 1);
+    assert_false(client_claim_one(two, &other));
+    assert_int_equal(client_stats(two).counts[STATE_LOCKED], 1);
     bench_close(b);
 }
 
@@ -34,21 +34,21 @@ static void lock_visibility_timeout(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", NULL);
-    hand_send(one, "a job");
+    struct client *one = client_new(b, "tasks", "one", NULL);
+    struct client *two = client_new(b, "tasks", "two", NULL);
+    client_send(one, "a job");
     struct held_message first, second;
-    assert_true(hand_claim_one(one, &first));
+    assert_true(client_claim_one(one, &first));
     bench_pass(b, 20000); // and what the machine takes: much less than is left
-    assert_false(hand_claim_one(two, &second));
+    assert_false(client_claim_one(two, &second));
     bench_pass(b, 11000);
-    assert_true(hand_claim_one(two, &second));
+    assert_true(client_claim_one(two, &second));
     assert_int_equal(second.seq, first.seq);
     assert_true(second.fence > first.fence);
     assert_int_equal(second.deliveries, 2);
-    assert_int_equal(hand_events(two, EVENT_LOCK_EXPIRED, NULL, 0), 1);
-    assert_int_not_equal(hand_ack(one, &first), REASON_NONE);
-    assert_int_equal(hand_ack(two, &second), REASON_NONE);
+    assert_int_equal(client_events(two, EVENT_LOCK_EXPIRED, NULL, 0), 1);
+    assert_int_not_equal(client_ack(one, &first), REASON_NONE);
+    assert_int_equal(client_ack(two, &second), REASON_NONE);
     bench_close(b);
 }
 
@@ -58,20 +58,20 @@ static void release_lock_on_success(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
-    uint64_t seq = hand_send(w, "a job");
+    struct client *w = client_new(b, "tasks", "one", NULL);
+    uint64_t seq = client_send(w, "a job");
     struct held_message m;
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_state(w, seq, NULL), STATE_LOCKED);
-    assert_int_equal(hand_ack(w, &m), REASON_NONE);
-    assert_int_equal(hand_status(w), OUTCOME_PROCESSED);
-    struct machine_stats stats = hand_stats(w);
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_state(w, seq, NULL), STATE_LOCKED);
+    assert_int_equal(client_ack(w, &m), REASON_NONE);
+    assert_int_equal(client_status(w), OUTCOME_PROCESSED);
+    struct machine_stats stats = client_stats(w);
     assert_int_equal(stats.counts[STATE_PROCESSED], 1);
     assert_int_equal(stats.counts[STATE_LOCKED], 0);
     assert_int_equal(stats.records, 0); // no lock is kept
-    assert_int_equal(hand_ack(w, &m), REASON_TERMINAL);
+    assert_int_equal(client_ack(w, &m), REASON_TERMINAL);
     bench_pass(b, 3600000);
-    assert_false(hand_claim_one(w, &m));
+    assert_false(client_claim_one(w, &m));
     bench_close(b);
 }
 
@@ -79,16 +79,16 @@ static void release_lock_on_failure(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "failureStrategy.backoff.initial=1m", NULL);
-    uint64_t seq = hand_send(w, "a job");
+    struct client *w = client_new(b, "tasks", "one", "failureStrategy.backoff.initial=1m", NULL);
+    uint64_t seq = client_send(w, "a job");
     struct held_message m, again;
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_fail(w, &m, "it broke"), REASON_NONE);
-    assert_int_equal(hand_status(w), OUTCOME_RETRYING);
-    assert_int_equal(hand_state(w, seq, NULL), STATE_DELAYED);
-    assert_int_not_equal(hand_renew(w, &m, 0), REASON_NONE); // the lock is gone
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_fail(w, &m, "it broke"), REASON_NONE);
+    assert_int_equal(client_status(w), OUTCOME_RETRYING);
+    assert_int_equal(client_state(w, seq, NULL), STATE_DELAYED);
+    assert_int_not_equal(client_renew(w, &m, 0), REASON_NONE); // the lock is gone
     bench_pass(b, 120000);
-    assert_true(hand_claim_one(w, &again)); // and is replaced by another
+    assert_true(client_claim_one(w, &again)); // and is replaced by another
     assert_false(hash128_equal(m.token, again.token));
     bench_close(b);
 }
@@ -99,25 +99,25 @@ static void retry_to_original_queue(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w =
-        hand_new(b, "tasks", "one", "failureStrategy.mode=retry", "failureStrategy.maxRetries=5",
-                 "failureStrategy.backoff.initial=1m", NULL);
-    uint64_t seq = hand_send(w, "a job");
+    struct client *w =
+        client_new(b, "tasks", "one", "failureStrategy.mode=retry", "failureStrategy.maxRetries=5",
+                   "failureStrategy.backoff.initial=1m", NULL);
+    uint64_t seq = client_send(w, "a job");
     struct held_message m;
     for (uint32_t retries = 0; retries < 5; retries++) {
-        assert_true(hand_claim_one(w, &m));
+        assert_true(client_claim_one(w, &m));
         assert_int_equal(m.retries, retries);
-        assert_int_equal(hand_fail(w, &m, "again"), REASON_NONE);
-        assert_int_equal(hand_status(w), OUTCOME_RETRYING);
-        assert_false(hand_claim_one(w, &m)); // hidden for the backoff
+        assert_int_equal(client_fail(w, &m, "again"), REASON_NONE);
+        assert_int_equal(client_status(w), OUTCOME_RETRYING);
+        assert_false(client_claim_one(w, &m)); // hidden for the backoff
         bench_pass(b, 600000);
     }
-    assert_true(hand_claim_one(w, &m));
+    assert_true(client_claim_one(w, &m));
     assert_int_equal(m.retries, 5);
-    assert_int_equal(hand_fail(w, &m, "for good"), REASON_NONE);
-    assert_int_equal(hand_state(w, seq, NULL), STATE_DEAD); // seen, not dropped
+    assert_int_equal(client_fail(w, &m, "for good"), REASON_NONE);
+    assert_int_equal(client_state(w, seq, NULL), STATE_DEAD); // seen, not dropped
     bench_pass(b, 600000);
-    assert_false(hand_claim_one(w, &m));
+    assert_false(client_claim_one(w, &m));
     bench_close(b);
 }
 
@@ -131,16 +131,16 @@ static void route_to_dead_letter_queue(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
-                              "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    struct hand *dlq = hand_new(b, "tasks_dlq", "undertaker", NULL);
-    uint64_t seq = hand_send(w, "a job");
+    struct client *w = client_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
+                                  "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    struct client *dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
+    uint64_t seq = client_send(w, "a job");
     struct held_message m, dead;
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_fail(w, &m, "no such customer"), REASON_NONE);
-    assert_int_equal(hand_status(w), OUTCOME_DEAD_LETTERED);
-    assert_int_equal(hand_carry(w, dlq), 1);
-    assert_true(hand_claim_one(dlq, &dead));
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_fail(w, &m, "no such customer"), REASON_NONE);
+    assert_int_equal(client_status(w), OUTCOME_DEAD_LETTERED);
+    assert_int_equal(client_carry(w, dlq), 1);
+    assert_true(client_claim_one(dlq, &dead));
     assert_string_equal(dead.body, "a job");
     char number[32];
     (void)snprintf(number, sizeof number, "7461736b-0-%" PRIu64, seq); // the queue's id is "tasks"
@@ -149,9 +149,9 @@ static void route_to_dead_letter_queue(void **state)
     needs_header(&dead, "sluice-dead-queue", "tasks");
     needs_header(&dead, "sluice-dead-id", number);
     assert_non_null(held_header(&dead, "sluice-dead-at"));
-    assert_false(hand_claim_one(w, &m));
-    assert_int_equal(hand_carry(w, dlq), 0);
-    assert_int_equal(hand_stats(w).counts[STATE_MOVED], 1);
+    assert_false(client_claim_one(w, &m));
+    assert_int_equal(client_carry(w, dlq), 0);
+    assert_int_equal(client_stats(w).counts[STATE_MOVED], 1);
     bench_close(b);
 }
 
@@ -159,24 +159,24 @@ static void retry_then_dead_letter(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w =
-        hand_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=3",
-                 "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    struct hand *dlq = hand_new(b, "tasks_dlq", "undertaker", NULL);
-    hand_send(w, "a job");
+    struct client *w =
+        client_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=3",
+                   "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    struct client *dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
+    client_send(w, "a job");
     struct held_message m;
     for (int i = 0; i < 3; i++) {
-        assert_true(hand_claim_one(w, &m));
-        assert_int_equal(hand_fail(w, &m, "again"), REASON_NONE);
-        assert_int_equal(hand_status(w), OUTCOME_RETRYING);
-        assert_int_equal(hand_carry(w, dlq), 0);
+        assert_true(client_claim_one(w, &m));
+        assert_int_equal(client_fail(w, &m, "again"), REASON_NONE);
+        assert_int_equal(client_status(w), OUTCOME_RETRYING);
+        assert_int_equal(client_carry(w, dlq), 0);
         bench_pass(b, 600000);
     }
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_fail(w, &m, "the last straw"), REASON_NONE);
-    assert_int_equal(hand_status(w), OUTCOME_DEAD_LETTERED);
-    assert_int_equal(hand_carry(w, dlq), 1);
-    assert_true(hand_claim_one(dlq, &m));
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_fail(w, &m, "the last straw"), REASON_NONE);
+    assert_int_equal(client_status(w), OUTCOME_DEAD_LETTERED);
+    assert_int_equal(client_carry(w, dlq), 1);
+    assert_true(client_claim_one(dlq, &m));
     needs_header(&m, "sluice-dead-reason", "the last straw");
     needs_header(&m, "sluice-dead-retries", "3");
     bench_close(b);
@@ -184,13 +184,13 @@ static void retry_then_dead_letter(void **state)
 
 // ---- Queue Ordering Modes
 
-static void comes_in_order(struct hand *w, const char *const *bodies, size_t count)
+static void comes_in_order(struct client *w, const char *const *bodies, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct held_message m;
-        assert_true(hand_claim_one(w, &m));
+        assert_true(client_claim_one(w, &m));
         assert_string_equal(m.body, bodies[i]);
-        assert_int_equal(hand_ack(w, &m), REASON_NONE);
+        assert_int_equal(client_ack(w, &m), REASON_NONE);
     }
 }
 
@@ -198,10 +198,10 @@ static void default_fifo_ordering(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
+    struct client *w = client_new(b, "tasks", "one", NULL);
     const char *bodies[] = {"first", "second", "third", "fourth"};
     for (int i = 0; i < 4; i++)
-        hand_send(w, bodies[i]);
+        client_send(w, bodies[i]);
     comes_in_order(w, bodies, 4);
     bench_close(b);
 }
@@ -210,10 +210,10 @@ static void lifo_ordering(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", "orderingMode=lifo", NULL);
+    struct client *w = client_new(b, "tasks", "one", "orderingMode=lifo", NULL);
     const char *bodies[] = {"third", "second", "first"};
     for (int i = 3; i-- > 0;)
-        hand_send(w, bodies[i]);
+        client_send(w, bodies[i]);
     comes_in_order(w, bodies, 3);
     bench_close(b);
 }
@@ -238,25 +238,25 @@ static void strict_ordering_guarantee(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", "orderingGuarantee=true",
-                                "failureStrategy.backoff.initial=1m", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", "orderingGuarantee=true",
-                                "failureStrategy.backoff.initial=1m", NULL);
-    hand_send(one, "first");
-    hand_send(one, "second");
-    hand_send(one, "third");
+    struct client *one = client_new(b, "tasks", "one", "orderingGuarantee=true",
+                                    "failureStrategy.backoff.initial=1m", NULL);
+    struct client *two = client_new(b, "tasks", "two", "orderingGuarantee=true",
+                                    "failureStrategy.backoff.initial=1m", NULL);
+    client_send(one, "first");
+    client_send(one, "second");
+    client_send(one, "third");
     struct held_message m, other;
-    assert_true(hand_claim_one(one, &m));
-    assert_false(hand_claim_one(two, &other)); // not while the first is open
-    assert_int_equal(hand_fail(one, &m, "retry me"), REASON_NONE);
-    assert_false(hand_claim_one(two, &other)); // nor while it waits for its retry
+    assert_true(client_claim_one(one, &m));
+    assert_false(client_claim_one(two, &other)); // not while the first is open
+    assert_int_equal(client_fail(one, &m, "retry me"), REASON_NONE);
+    assert_false(client_claim_one(two, &other)); // nor while it waits for its retry
     bench_pass(b, 120000);
-    assert_true(hand_claim_one(two, &other));
+    assert_true(client_claim_one(two, &other));
     assert_string_equal(other.body, "first");
     bench_pass(b, 31000); // its lock expires
-    assert_true(hand_claim_one(one, &m));
+    assert_true(client_claim_one(one, &m));
     assert_string_equal(m.body, "first");
-    assert_int_equal(hand_ack(one, &m), REASON_NONE);
+    assert_int_equal(client_ack(one, &m), REASON_NONE);
     comes_in_order(two, (const char *const[]){"second", "third"}, 2);
     bench_close(b);
 }
@@ -265,17 +265,17 @@ static void best_effort_ordering(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", "orderingGuarantee=false", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", "orderingGuarantee=false", NULL);
-    hand_send(one, "first");
-    hand_send(one, "second");
+    struct client *one = client_new(b, "tasks", "one", "orderingGuarantee=false", NULL);
+    struct client *two = client_new(b, "tasks", "two", "orderingGuarantee=false", NULL);
+    client_send(one, "first");
+    client_send(one, "second");
     struct held_message m, other;
-    assert_true(hand_claim_one(one, &m));
-    assert_int_equal(hand_events(two, EVENT_ORDERING_BEST_EFFORT, NULL, 0), 0);
-    assert_true(hand_claim_one(two, &other)); // past the locked one
+    assert_true(client_claim_one(one, &m));
+    assert_int_equal(client_events(two, EVENT_ORDERING_BEST_EFFORT, NULL, 0), 0);
+    assert_true(client_claim_one(two, &other)); // past the locked one
     assert_string_equal(other.body, "second");
     struct event said;
-    assert_int_equal(hand_events(two, EVENT_ORDERING_BEST_EFFORT, &said, 1), 1);
+    assert_int_equal(client_events(two, EVENT_ORDERING_BEST_EFFORT, &said, 1), 1);
     bench_close(b);
 }
 
@@ -285,21 +285,21 @@ static void emit_processing_outcome_event(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w =
-        hand_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=1",
-                 "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    uint64_t good = hand_send(w, "good");
-    uint64_t bad = hand_send(w, "bad");
+    struct client *w =
+        client_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=1",
+                   "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    uint64_t good = client_send(w, "good");
+    uint64_t bad = client_send(w, "bad");
     struct held_message m;
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_ack(w, &m), REASON_NONE);
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_ack(w, &m), REASON_NONE);
     for (int i = 0; i < 2; i++) {
         bench_pass(b, 600000);
-        assert_true(hand_claim_one(w, &m));
-        assert_int_equal(hand_fail(w, &m, "bad luck"), REASON_NONE);
+        assert_true(client_claim_one(w, &m));
+        assert_int_equal(client_fail(w, &m, "bad luck"), REASON_NONE);
     }
     struct event e[4];
-    assert_int_equal(hand_events(w, EVENT_MESSAGE_OUTCOME, e, 4), 3);
+    assert_int_equal(client_events(w, EVENT_MESSAGE_OUTCOME, e, 4), 3);
     assert_int_equal(e[0].seq, good);
     assert_int_equal(e[0].status, OUTCOME_PROCESSED);
     assert_int_equal(e[0].deliveries, 1);
@@ -316,7 +316,7 @@ static void emit_processing_outcome_event(void **state)
 
 struct contender {
     pthread_t thread;
-    struct hand *worker;
+    struct client *worker;
     struct held_message got;
     size_t count;
 };
@@ -324,7 +324,7 @@ struct contender {
 static void *contend(void *arg)
 {
     struct contender *c = arg;
-    c->count = hand_claim(c->worker, &c->got, 1);
+    c->count = client_claim(c->worker, &c->got, 1);
     return NULL;
 }
 
@@ -333,13 +333,13 @@ static void hundred_concurrent_consumers(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     static struct contender pods[100];
-    struct hand *sender = hand_new(b, "tasks", "sender", "visibilityTimeout=1h", NULL);
+    struct client *sender = client_new(b, "tasks", "sender", "visibilityTimeout=1h", NULL);
     for (int i = 0; i < 100; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "pod-%d", i);
-        pods[i].worker = hand_new(b, "tasks", name, "visibilityTimeout=1h", NULL);
+        pods[i].worker = client_new(b, "tasks", name, "visibilityTimeout=1h", NULL);
     }
-    hand_send(sender, "the only one");
+    client_send(sender, "the only one");
     for (int i = 0; i < 100; i++)
         assert_int_equal(pthread_create(&pods[i].thread, NULL, contend, &pods[i]), 0);
     size_t winners = 0;
@@ -348,7 +348,7 @@ static void hundred_concurrent_consumers(void **state)
         winners += pods[i].count;
     }
     assert_int_equal(winners, 1);
-    struct machine_stats stats = hand_stats(sender);
+    struct machine_stats stats = client_stats(sender);
     assert_int_equal(stats.counts[STATE_LOCKED], 1);
     assert_int_equal(stats.counts[STATE_READY], 0);
     assert_int_equal(stats.granted, 1);
@@ -359,25 +359,25 @@ static void lock_token_uniqueness(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", NULL);
+    struct client *one = client_new(b, "tasks", "one", NULL);
+    struct client *two = client_new(b, "tasks", "two", NULL);
     struct held_message m[20], other, forged;
     for (int i = 0; i < 20; i++)
-        hand_send(one, "a job");
-    assert_int_equal(hand_claim(one, m, 10), 10);
-    assert_int_equal(hand_claim(two, m + 10, 10), 10);
+        client_send(one, "a job");
+    assert_int_equal(client_claim(one, m, 10), 10);
+    assert_int_equal(client_claim(two, m + 10, 10), 10);
     for (int i = 0; i < 20; i++)
         for (int j = 0; j < i; j++)
             assert_false(hash128_equal(m[i].token, m[j].token));
     forged = m[0];
     forged.token = m[1].token; // bound to another message
-    assert_int_equal(hand_ack(one, &forged), REASON_TOKEN_MISMATCH);
+    assert_int_equal(client_ack(one, &forged), REASON_TOKEN_MISMATCH);
     bench_pass(b, 31000);
-    assert_true(hand_claim_one(two, &other));
+    assert_true(client_claim_one(two, &other));
     assert_int_equal(other.seq, m[0].seq);
-    assert_int_equal(hand_ack(one, &m[0]), REASON_TOKEN_MISMATCH); // of an earlier version
-    assert_int_equal(hand_ack(two, &other), REASON_NONE);
-    assert_int_equal(hand_ack(two, &other), REASON_TERMINAL);
+    assert_int_equal(client_ack(one, &m[0]), REASON_TOKEN_MISMATCH); // of an earlier version
+    assert_int_equal(client_ack(two, &other), REASON_NONE);
+    assert_int_equal(client_ack(two, &other), REASON_TERMINAL);
     bench_close(b);
 }
 
@@ -387,19 +387,19 @@ static void renew_lock_before_timeout(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *one = hand_new(b, "tasks", "one", "visibilityTimeout=30s", NULL);
-    struct hand *two = hand_new(b, "tasks", "two", "visibilityTimeout=30s", NULL);
-    hand_send(one, "a long job");
+    struct client *one = client_new(b, "tasks", "one", "visibilityTimeout=30s", NULL);
+    struct client *two = client_new(b, "tasks", "two", "visibilityTimeout=30s", NULL);
+    client_send(one, "a long job");
     struct held_message m, other;
-    assert_true(hand_claim_one(one, &m));
+    assert_true(client_claim_one(one, &m));
     bench_pass(b, 20000);
-    assert_int_equal(hand_renew(one, &m, 0), REASON_NONE);
-    assert_true(hand_until(one) >= m.deadline + 20000);
+    assert_int_equal(client_renew(one, &m, 0), REASON_NONE);
+    assert_true(client_until(one) >= m.deadline + 20000);
     bench_pass(b, 20000); // past the old deadline
-    assert_false(hand_claim_one(two, &other));
-    assert_int_equal(hand_events(two, EVENT_LOCK_RENEWED, NULL, 0), 1);
+    assert_false(client_claim_one(two, &other));
+    assert_int_equal(client_events(two, EVENT_LOCK_RENEWED, NULL, 0), 1);
     bench_pass(b, 11000); // past the new one
-    assert_true(hand_claim_one(two, &other));
+    assert_true(client_claim_one(two, &other));
     bench_close(b);
 }
 
@@ -407,14 +407,14 @@ static void prevent_renewal_after_release(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct hand *w = hand_new(b, "tasks", "one", NULL);
-    hand_send(w, "a job");
+    struct client *w = client_new(b, "tasks", "one", NULL);
+    client_send(w, "a job");
     struct held_message m;
-    assert_true(hand_claim_one(w, &m));
-    assert_int_equal(hand_ack(w, &m), REASON_NONE);
-    assert_int_equal(hand_renew(w, &m, 0), REASON_TERMINAL);
+    assert_true(client_claim_one(w, &m));
+    assert_int_equal(client_ack(w, &m), REASON_NONE);
+    assert_int_equal(client_renew(w, &m, 0), REASON_TERMINAL);
     struct event e;
-    assert_int_equal(hand_events(w, EVENT_LOCK_RENEWAL_REJECTED, &e, 1), 1);
+    assert_int_equal(client_events(w, EVENT_LOCK_RENEWAL_REJECTED, &e, 1), 1);
     assert_int_equal(e.reason, REASON_TERMINAL);
     bench_close(b);
 }

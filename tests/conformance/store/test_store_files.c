@@ -311,7 +311,7 @@ static void a_leftover_that_is_a_link_is_not_written_through(void **state)
     for (int kind = 0; kind < KINDS; kind++) {
         struct store *s = file_open(*state, &small);
         plant(*state, "q/log/@new", kind);
-        ANSWERS(ERR_OK, &a, store_part(s, LOG, &a));
+        ANSWERS(ERR_OK, &a, store_seal(s, LOG, &a));
         ANSWERS(ERR_OK, &a, store_append(s, LOG, 21 + (uint64_t)kind, bytes_str("x"), &a));
         store_free(s);
         victim_is_untouched(*state);

@@ -216,7 +216,7 @@ static void every_call_of_a_lost_store_answers_corrupt(void **state)
     ANSWERS(ERR_CORRUPT, a, store_read_log(s, "q/log", 1, 100, a));
     ANSWERS(ERR_CORRUPT, a, store_extents(s, "q/log", 1, 10, a));
     ANSWERS(ERR_CORRUPT, a, store_drop(s, "q/log", 1, 1, a));
-    ANSWERS(ERR_CORRUPT, a, store_part(s, "q/log", a));
+    ANSWERS(ERR_CORRUPT, a, store_seal(s, "q/log", a));
     ANSWERS(ERR_CORRUPT, a, store_wait(s, "q/log", 1, 0, a));
     NEED(strstr(a->why, "emptied") != NULL);
     store_free(s);

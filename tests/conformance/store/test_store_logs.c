@@ -25,7 +25,7 @@ static void a_log_that_does_not_exist_is_empty(void **state)
     ANSWERS(ERR_OK, &w->a, store_extents(w->store, LOG, 1, 10, &w->a));
     NEED(w->a.rows_len == 0);
     ANSWERS(ERR_OK, &w->a, store_drop(w->store, LOG, 1, 10, &w->a));
-    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_seal(w->store, LOG, &w->a));
     append_slots(w, 1, 1);
 }
 
@@ -144,8 +144,8 @@ static void what_lies_before_a_part_can_be_dropped_without_what_follows(void **s
 {
     struct world *w = *state;
     append_slots(w, 1, 10);
-    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a));
-    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a)); // there is nothing to part yet
+    ANSWERS(ERR_OK, &w->a, store_seal(w->store, LOG, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_seal(w->store, LOG, &w->a)); // there is nothing to part yet
     NEED(read_on(w, 1, 1000) == 11);
     ANSWERS(ERR_OK, &w->a, store_extents(w->store, LOG, 1, 100, &w->a));
     NEED(w->a.rows[w->a.rows_len - 1].last == 10);

@@ -229,7 +229,7 @@ static void use_cut_page(void *arg)
         NEED(truncate(path, lengths[i]) == 0);
         ANSWERS(ERR_OK, &w->a, store_extents(s, LOG, 1, 10, &w->a));
         NEED(truncate(path, lengths[i]) == 0);
-        ANSWERS(ERR_OK, &w->a, store_part(s, LOG, &w->a));
+        ANSWERS(ERR_OK, &w->a, store_seal(s, LOG, &w->a));
     }
     holds(w, s, last);
     store_free(s);

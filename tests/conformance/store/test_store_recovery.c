@@ -505,7 +505,7 @@ static void a_log_that_was_parted_comes_up_after_a_reboot(void **state)
 {
     struct world *w = *state;
     append_run(w, 1, 5);
-    ANSWERS(ERR_OK, &w->a, store_part(w->store, LOG, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_seal(w->store, LOG, &w->a));
     power_off(w);
     power_on(w);
     holds_run(w, 1, 5);

@@ -147,7 +147,7 @@ static void act_append(struct board *b, struct store *s, struct store_answer *a)
 
 static void act_part(struct board *b, struct store *s, struct store_answer *a)
 {
-    b->said = store_part(s, LOG, a);
+    b->said = store_seal(s, LOG, a);
 }
 
 // All but the current segment.
@@ -165,7 +165,7 @@ static void prepare(struct board *b, struct store *s, struct store_answer *a)
 static void prepare_parted(struct board *b, struct store *s, struct store_answer *a)
 {
     prepare(b, s, a);
-    ANSWERS(ERR_OK, a, store_part(s, LOG, a));
+    ANSWERS(ERR_OK, a, store_seal(s, LOG, a));
 }
 
 // Leaves the page as a writer does whose sync failed.
@@ -275,7 +275,7 @@ static void be_stopped(void *arg)
 // ---- the other writer
 
 struct found {
-    int own, own_later, other, in_doubt;
+    int own, own_async, other, in_doubt;
     uint64_t own_slot;
 };
 
@@ -292,7 +292,7 @@ static void look(const struct stop *stop, struct store *s, struct found *f)
         struct bytes body = store_row_bytes(&a, 0);
         bool own = body_is(body, OWN, 120);
         f->own += own;
-        f->own_later += body_is(body, OWN + 2, 120);
+        f->own_async += body_is(body, OWN + 2, 120);
         f->in_doubt += body_is(body, OWN + 1, 120);
         for (uint64_t i = 0; i < MORE; i++)
             f->other += body_is(body, 2 * OWN + i, 120);
@@ -316,14 +316,14 @@ static void truth(const struct stop *stop, struct store *s)
     struct found f;
     look(stop, s, &f);
     TRUE_OF(f.other == MORE);
-    TRUE_OF(f.own <= 1 && f.own_later <= 1);
+    TRUE_OF(f.own <= 1 && f.own_async <= 1);
     if (stop->deed->act == act_append) {
         if (b->said == ERR_OK) TRUE_OF(f.own == 1 && f.own_slot == b->said_slot);
         if (b->said == ERR_UNAVAILABLE) TRUE_OF(f.own == 0);
         TRUE_OF(b->said == ERR_OK || b->said == ERR_UNKNOWN || b->said == ERR_UNAVAILABLE);
     }
     ANSWERS(ERR_OK, &(struct store_answer){0}, (enum err)b->said_later);
-    TRUE_OF(f.own_later == 1);
+    TRUE_OF(f.own_async == 1);
 }
 
 static int by_size(const void *a, const void *b)

@@ -136,7 +136,7 @@ static void use_in_child(void *arg)
     ANSWERS(ERR_INVALID, &w->a, store_read_log(w->store, LOG, 1, 1, &w->a));
     ANSWERS(ERR_INVALID, &w->a, store_extents(w->store, LOG, 1, 1, &w->a));
     ANSWERS(ERR_INVALID, &w->a, store_drop(w->store, LOG, 1, 1, &w->a));
-    ANSWERS(ERR_INVALID, &w->a, store_part(w->store, LOG, &w->a));
+    ANSWERS(ERR_INVALID, &w->a, store_seal(w->store, LOG, &w->a));
     ANSWERS(ERR_INVALID, &w->a, store_wait(w->store, LOG, 1, 1, &w->a));
     store_free(w->store); // must not take anything from the parent
 }
