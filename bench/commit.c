@@ -101,8 +101,6 @@ static int64_t turn_ns(const struct bench *b)
     return (int64_t)(b->settings.seconds * 1e9);
 }
 
-// ---- the bare loop
-
 static int bare_open(const char *dir)
 {
     char path[SCRATCH_PATH_MAX + 16];
@@ -136,8 +134,6 @@ static struct turn run_bare(struct bench *b)
     memory_free(s.rows);
     return t;
 }
-
-// ---- the ledger
 
 struct writer {
     struct bench *bench;
@@ -186,8 +182,6 @@ static struct turn run_writers(struct bench *b, size_t threads)
     memory_free(all.rows);
     return t;
 }
-
-// ---- the figures
 
 static int by_value(const void *a, const void *b)
 {
@@ -277,8 +271,6 @@ static void print_json(const struct bench *b, const struct figures *f)
     (void)printf("\"p50_ratio\":%.3f,\"factor\":%.3f,\"load\":[%.2f,%.2f,%.2f]}\n", f->p50_ratio,
                  f->factor, f->load[0], f->load[1], f->load[2]);
 }
-
-// ---- the run
 
 static bool on_disk(const char *dir)
 {

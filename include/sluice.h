@@ -72,8 +72,6 @@ extern "C" {
 
 #define SLUICE_VERSION "0.1.0"
 
-// ---- errors
-
 // One code for each action that a caller can take.
 enum sluice_code {
     SLUICE_OK = 0,
@@ -101,8 +99,6 @@ SLUICE_API const char *sluice_code_name(enum sluice_code code); // "NOT_FOUND"
 SLUICE_API const char *sluice_code_text(enum sluice_code code); // a sentence
 SLUICE_API int sluice_code_exit(enum sluice_code code);         // the command line's exit status
 SLUICE_API const char *sluice_version(void);                    // SLUICE_VERSION of the library
-
-// ---- a store
 
 struct sluice;
 
@@ -144,8 +140,6 @@ SLUICE_API enum sluice_code sluice_open(const char *url, const struct sluice_opt
 // Frees a handle. First end all calls on it and close its event streams. It waits for calls that
 // the library itself makes, such as moving dead letters. NULL is allowed.
 SLUICE_API void sluice_close(struct sluice *s);
-
-// ---- queues
 
 // One setting, with the names of docs/queues.md: {"failureStrategy.maxRetries", "3"}.
 struct sluice_setting {
@@ -215,8 +209,6 @@ SLUICE_API enum sluice_code sluice_queue_purge(struct sluice *s, const char *que
 SLUICE_API enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
                                                 struct sluice_error *error);
 
-// ---- sending
-
 struct sluice_header {
     const char *name; // not empty
     const char *value;
@@ -273,8 +265,6 @@ SLUICE_API enum sluice_code sluice_send(struct sluice *s, const char *queue,
                                         const struct sluice_send *messages, size_t len,
                                         const struct sluice_request *request,
                                         struct sluice_sent *sent, struct sluice_error *error);
-
-// ---- messages
 
 // The dead message that another message continues. A sender can forge a header, but not this.
 struct sluice_origin {
@@ -334,8 +324,6 @@ struct sluice_batch {
     size_t len;
 };
 SLUICE_API void sluice_batch_free(struct sluice_batch *b); // NULL is allowed
-
-// ---- receiving
 
 // Zero and NULL mean: the default.
 struct sluice_receive {
@@ -405,8 +393,6 @@ SLUICE_API enum sluice_code sluice_renew(struct sluice *s, const char *queue,
                                          int64_t visibility_ms, struct sluice_outcome *outcomes,
                                          struct sluice_error *error);
 
-// ---- reading without locking
-
 struct sluice_peek {
     const char *state;    // "ready", "delayed", "locked", "dead" or "outbound"; NULL: "ready"
     const char *after_id; // continue after this message; NULL: from the beginning
@@ -427,8 +413,6 @@ SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
 // SLUICE_NOT_FOUND: no such message was ever sent, or the queue does not exist.
 SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
                                         struct sluice_batch **out, struct sluice_error *error);
-
-// ---- statistics
 
 // Requests to a store that charges for them (a bucket), by price. All are 0 in another store.
 struct sluice_requests {
@@ -498,8 +482,6 @@ SLUICE_API enum sluice_code sluice_workers(struct sluice *s, const char *queue,
                                            struct sluice_worker *out, size_t max, size_t *len,
                                            struct sluice_error *error);
 
-// ---- events
-
 // One transition of a queue or a message. docs/queues.md lists the types. Texts that do not apply
 // are "", numbers are 0.
 struct sluice_event {
@@ -542,8 +524,6 @@ SLUICE_API enum sluice_code sluice_events_next(struct sluice_events *e, int64_t 
                                                struct sluice_error *error);
 SLUICE_API void sluice_events_close(struct sluice_events *e); // NULL is allowed
 
-// ---- dead letters
-
 // Sends dead messages again, as new messages. At most max of them (0: all).
 //
 //   - Messages that died in this queue are sent again in this queue.
@@ -558,8 +538,6 @@ SLUICE_API void sluice_events_close(struct sluice_events *e); // NULL is allowed
 SLUICE_API enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to,
                                            uint32_t max, uint64_t *redriven,
                                            struct sluice_error *error);
-
-// ---- health
 
 enum sluice_health { SLUICE_FAILED, SLUICE_PASSED, SLUICE_WARNING };
 

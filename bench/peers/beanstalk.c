@@ -51,8 +51,6 @@ static int dial(const char *port)
     return -1;
 }
 
-// ---- bytes
-
 static bool flush(struct link *l, char *problem)
 {
     for (size_t at = 0; at < l->out_len;) {
@@ -104,8 +102,6 @@ static bool read_line(struct link *l, char out[LINE_BYTES], char *problem)
     }
     return refuse(problem, "a line is too long", out);
 }
-
-// ---- the target
 
 static void *beanstalk_open(const struct bench_settings *s, char *problem)
 {

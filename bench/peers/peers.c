@@ -193,8 +193,6 @@ static void print_durable(const struct run *r)
         if (r->places[side]) printf("  %-12s %s\n", sides[side].name, sides[side].durable);
 }
 
-// ---- who takes part
-
 static bool make_folders(struct run *r, const char *base, char *problem)
 {
     (void)snprintf(r->dir, sizeof r->dir, "%s/sluice-peers-XXXXXX", base);

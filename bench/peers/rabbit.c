@@ -45,8 +45,6 @@ static bool reply_ok(amqp_rpc_reply_t reply, const char *what, char *problem)
     return refuse(problem, what, ours ? amqp_error_string2(reply.library_error) : "refused");
 }
 
-// ---- connections
-
 static void hang_up(amqp_connection_state_t c)
 {
     if (!c) return;
@@ -85,8 +83,6 @@ static bool declare(amqp_connection_state_t c, const char *queue, char *problem)
     (void)amqp_queue_declare(c, CHANNEL, amqp_cstring_bytes(queue), 0, 1, 0, 0, arguments);
     return reply_ok(amqp_get_rpc_reply(c), "queue", problem);
 }
-
-// ---- the target
 
 static void *rabbit_open(const struct bench_settings *s, char *problem)
 {

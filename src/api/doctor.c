@@ -2,11 +2,11 @@
 // A store examined from the outside in: can it be opened, does it keep its promises, how fast is
 // it, can every queue be read.
 #include "api/doctor.h"
-#include "api/inside.h"
-#include "api/remote.h"
-#include "api/transport.h"
 #include "base/memory.h"
+#include "local/inside.h"
+#include "local/transport.h"
 #include "os/clock.h"
+#include "remote/remote.h"
 #include "store/meter.h"
 #include "store/probe.h"
 #include "store/s3/s3.h"
@@ -60,8 +60,6 @@ static void check_space(struct doctor *d, struct store *s)
     else if (!store_is_high_latency(s))
         doctor_say(d, "space", SLUICE_PASSED, "new messages are taken");
 }
-
-// ---- objects: what may be done, and how long it takes
 
 enum deed { DEED_PUT, DEED_GET, DEED_LIST, DEED_DELETE, DEEDS };
 static const char *const deed_names[DEEDS] = {"put", "get", "list", "delete"};
@@ -124,8 +122,6 @@ static void check_objects(struct doctor *d, struct store *s)
     else if (good[DEED_LIST])
         doctor_say(d, "clock", SLUICE_FAILED, "the store's answers do not tell the time");
 }
-
-// ---- a bucket
 
 static void check_bucket(struct doctor *d, struct store *s)
 {
@@ -257,8 +253,6 @@ enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx
     if (!d.worst) return SLUICE_OK;
     return refuse(error, d.worst, "store", "%s is not healthy", url);
 }
-
-// ---- the bare cost of a write
 
 enum sluice_code sluice_measure(struct sluice *s, size_t len, double *median_us,
                                 struct sluice_error *error)

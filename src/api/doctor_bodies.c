@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large bodies examined: every message that refers to one finds it under data/, and its bytes are
 // those that were sent. All of them are looked for; the first ones are also read.
-#include "api/bodies.h"
 #include "api/doctor.h"
 #include "base/memory.h"
+#include "local/bodies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,8 +58,6 @@ static void say_bad(struct round *r, uint64_t seq, const char *what, const char 
                key ? ": " : "", key ? key : "");
 }
 
-// ---- those that are there
-
 static const char *damage_of(struct round *r, const char *key, const struct body_name *name)
 {
     struct store_answer a CLEANUP(store_answer_done);
@@ -108,8 +106,6 @@ static enum err note_bodies(struct round *r, struct store_answer *page)
     } while (page->more && page->rows_len > 0);
     return ERR_OK;
 }
-
-// ---- those that are not
 
 // A message that was finished meanwhile needs no body.
 static void tell_missing(struct round *r)

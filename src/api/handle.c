@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening a store by its URL, and closing it.
-#include "api/forward.h"
-#include "api/inside.h"
 #include "api/place.h"
-#include "api/remains.h"
-#include "api/remote.h"
 #include "base/memory.h"
+#include "local/inside.h"
 #include "os/clock.h"
+#include "owner/forward.h"
+#include "remote/remote.h"
 #include "store/file/file.h"
 #include "store/identity.h"
 #include "store/mem.h"
 #include "store/meter.h"
 #include "store/probe.h"
 #include "store/s3/s3.h"
+#include "upkeep/deleted_queues.h"
 
 #include <stdio.h>
 #include <string.h>

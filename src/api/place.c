@@ -3,7 +3,7 @@
 // appears somewhere would be found weeks later.
 #include "api/place.h"
 
-#include "api/inside.h"
+#include "local/inside.h"
 #include "store/s3/url.h"
 
 #include <string.h>

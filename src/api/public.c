@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs call: each goes to whoever the handle belongs to.
-#include "api/acks.h"
-#include "api/inside.h"
-#include "api/transport.h"
 #include "base/memory.h"
+#include "local/acks.h"
+#include "local/inside.h"
+#include "local/transport.h"
 
 #include <string.h>
 

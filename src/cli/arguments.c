@@ -41,8 +41,6 @@ struct parse {
     struct cli_value *values;
 };
 
-// ---- values
-
 static int bad_value(const struct cli *cli, const struct cli_option *o, const char *text)
 {
     char field[64], low[TEXT_MAX], high[TEXT_MAX];
@@ -89,8 +87,6 @@ static int value_put(const struct cli *cli, const struct cli_option *o, const ch
     v->texts_len = at + 1;
     return 0;
 }
-
-// ---- one option
 
 static int timeout_put(struct cli *cli, const struct cli_option *o, const char *text)
 {
@@ -195,8 +191,6 @@ static int option_take(struct parse *p)
     if (global) return global_put(p, (size_t)(o - rows), text);
     return value_put(p->cli, o, text ? text : "", &p->values[o - rows]);
 }
-
-// ---- words
 
 struct word_rule {
     size_t min;

@@ -37,8 +37,6 @@ const char *finding_name(enum finding finding)
     return names[finding];
 }
 
-// ---- the books, by message
-
 // FNV-1a with a final mix, twice: that two ids of a queue meet in 128 bits does not happen.
 static uint64_t hash_text(const char *text, uint64_t seed)
 {
@@ -83,8 +81,6 @@ static struct audit_row *book_of(struct audit *a, const char *message)
     }
     return b;
 }
-
-// ---- what an event means
 
 static void found(struct audit *a, struct audit_row *b, enum finding finding,
                   const struct sluice_event *e)

@@ -107,8 +107,6 @@ static void note_received(struct turn *t, const struct bench_got *got)
     }
 }
 
-// ---- the loops of a client. Each answers false when a call failed.
-
 static bool run_send(struct client *c, void *link)
 {
     struct turn *t = c->turn;
@@ -218,8 +216,6 @@ static void *client_main(void *ctx)
     return NULL;
 }
 
-// ---- a process of the turn
-
 static struct bench_requests requests_of(const struct turn *t)
 {
     return t->target->requests ? t->target->requests(t->handle) : (struct bench_requests){0};
@@ -290,8 +286,6 @@ static void run_process(struct turn *t, uint32_t process)
     }
     t->target->close(t->handle);
 }
-
-// ---- the whole turn
 
 static bool turn_init(struct turn *t, char *problem)
 {

@@ -129,8 +129,6 @@ static bool sluice_target_ack(void *link, char *problem)
                 &error, problem);
 }
 
-// ---- joined: an ack travels with the next receive, which answers for it
-
 static bool joined_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
                            char *problem)
 {

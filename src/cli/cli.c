@@ -14,8 +14,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-// ---- errors
-
 // A node speaks of headers; here the token comes from the environment.
 static void blame_token(const struct cli *cli, const struct sluice_error *error, char *out,
                         size_t len)
@@ -91,8 +89,6 @@ void cli_say(const struct cli *cli, const char *format, ...)
     va_end(args);
 }
 
-// ---- output
-
 bool cli_output_ok(void)
 {
     return fflush(stdout) == 0 && !ferror(stdout);
@@ -126,8 +122,6 @@ int cli_confirm(const struct cli *cli, bool yes, const char *command, const char
     (void)fprintf(stderr, "nothing was changed\n");
     return 1;
 }
-
-// ---- memory, chance, files
 
 void *cli_alloc(size_t len)
 {

@@ -20,8 +20,6 @@
 #define EXIT_USAGE          2
 #define EXIT_BROKEN_PIPE    141 // what a shell shows for SIGPIPE
 
-// ---- what every command is given
-
 struct cli {
     const char *store; // URL or path, never empty
     bool store_given;  // by --store: a suggested command repeats it
@@ -34,8 +32,6 @@ struct cli {
     int64_t deadline_ms;       // when the command shall have ended; 0: no such end
     bool deadline_given;       // by --timeout
 };
-
-// ---- the command line
 
 enum option_kind {
     OPTION_FLAG,     // given or not
@@ -82,8 +78,6 @@ struct command {
     bool brief; // makes a few requests: it has a deadline without --timeout too
 };
 
-// ---- errors: one sentence on standard error, or one JSON object with --json
-
 // Answer the exit status. The usage error's field names the thing at fault ("--max", "BODY").
 int cli_usage(const struct cli *cli, const char *field, const char *format, ...) PRINTF(3, 4);
 int cli_fail(const struct cli *cli, const struct sluice_error *error);
@@ -91,8 +85,6 @@ int cli_fail_as(const struct cli *cli, enum sluice_code code, const char *field,
                 ...) PRINTF(4, 5);
 // A remark for a person on standard error; nothing with --quiet or --json.
 void cli_say(const struct cli *cli, const char *format, ...) PRINTF(2, 3);
-
-// ---- the store
 
 // Opens cli->store. A directory that is not there is not made: its stand-in is empty. On failure
 // the error was printed: return *status.
@@ -109,8 +101,6 @@ int cli_fail_queue(const struct cli *cli, struct sluice *s, const char *queue,
 // The same for a send, which may well be the first: it also shows how to create the queue.
 int cli_fail_unsent(const struct cli *cli, struct sluice *s, const char *queue,
                     const struct sluice_error *error);
-
-// ---- the rest
 
 // Asks on a terminal; --yes (given) answers. 0: go on; else the exit status, already explained.
 int cli_confirm(const struct cli *cli, bool yes, const char *command, const char *question);

@@ -49,8 +49,6 @@ struct bench {
     char problem[BENCH_PROBLEM_MAX];
 };
 
-// ---- where
-
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *ftw)
 {
     (void)s, (void)kind, (void)ftw;
@@ -80,8 +78,6 @@ static bool place_init(struct bench *b)
     b->dir_is_ours = true;
     return true;
 }
-
-// ---- one workload
 
 static void print_head(const struct bench *b)
 {

@@ -51,8 +51,6 @@ static int read_tokens(const struct cli *cli, const struct arguments *args, stru
     return 0;
 }
 
-// ---- answers
-
 static void print_done(const struct cli *cli, const char *queue, const char *token,
                        const struct sluice_outcome *o)
 {
@@ -110,8 +108,6 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
     }
     return status ? status : sluice_code_exit(code);
 }
-
-// ---- the four of them
 
 struct outcome_request {
     const char *reason;

@@ -34,8 +34,6 @@ static const struct cli_option options[] = {
                .help = "go on after this message"},
 };
 
-// ---- failures
-
 static const char *failure_text(const struct sluice_failure *f)
 {
     if (strcmp(f->kind, "lock-expired") == 0) return "lock expired";
@@ -156,8 +154,6 @@ const struct command command_peek = {
     .run = run_peek,
     .brief = true,
 };
-
-// ---- show
 
 static void print_text(const char *name, const char *value)
 {

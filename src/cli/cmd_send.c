@@ -94,8 +94,6 @@ static int send_one(struct send_input *sending, const void *body, size_t len)
     return 0;
 }
 
-// ---- what the options say
-
 static int read_headers(const struct cli *cli, const struct cli_value *given,
                         struct sluice_send *form)
 {

@@ -52,8 +52,6 @@ static const struct cli_option options[] = {
     [CHECK] = {.name = "check", .help = "prints the settings and where each is from, and ends"},
 };
 
-// ---- settings
-
 static const struct {
     int option;
     enum conf_key key;
@@ -158,8 +156,6 @@ static int print_settings(const struct cli *cli, const struct conf *c)
     }
     return 0;
 }
-
-// ---- serving
 
 static void print_started(const struct serve *s)
 {

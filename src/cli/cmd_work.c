@@ -6,8 +6,8 @@
 #include "cli/cli.h"
 #include "cli/patience.h"
 #include "cli/text.h"
-#include "cli/work_face.h"
 #include "cli/work_pool.h"
+#include "cli/work_ui.h"
 #include "json/json.h"
 
 #include <errno.h>
@@ -46,8 +46,6 @@ static const struct cli_option options[] = {
                  "leave this variable in the programs' environment; may be\n"
                  "given many times. Secrets are removed unless it names them"},
 };
-
-// ---- before anything is taken
 
 // A descriptor 0, 1 or 2 that is closed would be given to something else.
 static void open_standard_ones(void)
@@ -154,8 +152,6 @@ static char **program_of(const struct arguments *args)
     argv[len] = NULL;
     return argv;
 }
-
-// ---- while it runs
 
 struct work_watch {
     struct worker_pool *pool;

@@ -12,8 +12,6 @@
 #define THOUSAND  1000.0
 #define MILLION   1000000.0
 
-// ---- prices
-
 // Digits and a point, nothing else: strtod would take "inf", "0x1p3" and a sign.
 static bool read_price(const char *text, size_t len, double *out)
 {
@@ -71,8 +69,6 @@ int prices_get(const struct cli *cli, const char *option, struct prices *out)
     return 0;
 }
 
-// ---- figures
-
 static double dollars(const struct sluice_requests *r, const struct prices *p)
 {
     return ((double)r->writes * p->put + (double)r->reads * p->get) / THOUSAND;
@@ -98,8 +94,6 @@ struct queue_cost queue_cost_of(const struct sluice_stats *v, const struct price
     c.per_million = dollars(&v->spent, p) / (double)c.messages * MILLION;
     return c;
 }
-
-// ---- in words
 
 static int decimals_of(double value)
 {

@@ -81,8 +81,6 @@ void help_overview(FILE *out)
              "\n\"sluice help COMMAND\" says more of one, \"man sluice\" of all.\n");
 }
 
-// ---- sluice help
-
 static int run_help(const struct cli *cli, const struct arguments *args)
 {
     size_t used;

@@ -47,8 +47,6 @@ void screen_restore(void)
     errno = kept;
 }
 
-// ---- signals
-
 static void wake_up(void)
 {
     int kept = errno;
@@ -117,8 +115,6 @@ void stop_sleep(int wait_ms)
 {
     (void)wait_input(false, wait_ms);
 }
-
-// ---- the screen
 
 bool screen_open(void)
 {

@@ -39,8 +39,6 @@ enum screen_event { SCREEN_TIME, SCREEN_KEY, SCREEN_RESIZED, SCREEN_STOPPED };
 // Waits for a key, another size, a signal that asks to end (stop_requested), or the time.
 enum screen_event screen_wait(int wait_ms, int *key);
 
-// ---- the signals that ask a program to end
-
 // INT, TERM and HUP set a flag instead of ending the program.
 void stop_on_signals(void);
 bool stop_requested(void);

@@ -16,12 +16,10 @@ struct serve {
     int signals;     // where INT, TERM and HUP are read from
 };
 
-// ---- cmd_serve.c
 // The settings as file, environment and options say now. NULL: error says what is wrong.
 struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
                             struct sluice_error *error);
 
-// ---- serve_loop.c
 // Before any thread is started: they inherit that these signals are not theirs. False: it cannot be
 // had.
 bool serve_take_signals(struct serve *s);

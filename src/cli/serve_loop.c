@@ -49,8 +49,6 @@ static int next_signal(const struct serve *s, int64_t wait_ms)
     return read(s->signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
 }
 
-// ---- reloading
-
 static void warn_fixed(struct serve *s, const struct conf *now)
 {
     enum conf_key key = conf_differs(s->conf, now);
@@ -81,8 +79,6 @@ static void reload(struct serve *s)
     }
     (void)notify_say("READY=1");
 }
-
-// ---- the end
 
 static void *end_at_once(void *arg)
 {

@@ -137,8 +137,6 @@ static int compare(const void *left, const void *right)
     return x != y ? (x > y ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-// ---- the screen
-
 enum column {
     QUEUE,
     STATE,
@@ -405,8 +403,6 @@ static bool wait_on_screen(struct stats_watch *w, int interval_ms)
         }
     }
 }
-
-// ---- without a terminal
 
 static void print_cost(const struct stats_watch *w, const struct sluice_stats *v)
 {

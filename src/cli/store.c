@@ -127,8 +127,6 @@ void cli_look_free(struct sluice_queue_status *seen, size_t len)
     free(seen);
 }
 
-// ---- queues that are missing
-
 // The existing queue whose name is one slip away, to be freed; NULL: none, or it cannot be known.
 static char *nearest_queue(struct sluice *s, const char *queue)
 {

@@ -175,8 +175,6 @@ void vprint_line(FILE *out, const char *format, va_list args)
     free(line);
 }
 
-// ---- safe text
-
 // Writes the escape of one byte, or the byte itself when it is harmless.
 static size_t escape(char *out, uint8_t c, bool utf8)
 {
@@ -233,8 +231,6 @@ void print_safe(FILE *out, const void *bytes, size_t len, size_t columns_max)
     (void)fputs(text, out);
     free(text);
 }
-
-// ---- colour
 
 const char *bold(const struct cli *cli)
 {

@@ -20,8 +20,6 @@ bool text_to_number(const char *text, int64_t *out)
     return digits_take(&text, out) && *text == '\0';
 }
 
-// ---- durations
-
 const char *duration_text(int64_t ms, char out[static TEXT_MAX])
 {
     if (ms < SECOND)
@@ -39,8 +37,6 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
         (void)snprintf(out, TEXT_MAX, "%" PRId64 "d %" PRId64 "h", ms / DAY, ms % DAY / HOUR);
     return out;
 }
-
-// ---- moments
 
 struct calendar_time {
     struct tm tm;
@@ -133,8 +129,6 @@ const char *moment_text(int64_t ms, char out[static TEXT_MAX])
     return out;
 }
 
-// ---- numbers
-
 const char *number_text(uint64_t n, char out[static TEXT_MAX])
 {
     char digits[TEXT_MAX];
@@ -157,8 +151,6 @@ const char *bytes_text(uint64_t n, char out[static TEXT_MAX])
     (void)snprintf(out, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.1f %s", v, sizes[unit]);
     return out;
 }
-
-// ---- UTF-8
 
 size_t text_columns(const char *text)
 {

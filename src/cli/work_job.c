@@ -71,8 +71,6 @@ static void drain(struct work_job *j, int *fd, bool is_error)
     }
 }
 
-// ---- the reason of a failure
-
 static bool is_continuation(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;
@@ -112,8 +110,6 @@ static void describe_end(const struct work_job *j, int status, char out[WORK_REA
         (void)snprintf(out, WORK_REASON_MAX, "exit status %d", WEXITSTATUS(status));
     }
 }
-
-// ---- watching
 
 static void slot_move(struct slot *s, enum slot_state state)
 {
@@ -177,8 +173,6 @@ static int watch(struct work_job *j)
     drain(j, &j->child.out_fd, false);
     return child_reap(&j->child);
 }
-
-// ---- from claimed to settled
 
 static void slot_take(struct slot *s, const struct sluice_message *m, int64_t asked_ms)
 {

@@ -89,8 +89,6 @@ void pool_fail(struct worker_pool *p, enum sluice_code code, const char *sentenc
     pool_order(p, WORK_NO_MORE);
 }
 
-// ---- the store
-
 void pool_reopen(struct worker_pool *p, int64_t since_ms)
 {
     int64_t now = work_now_ms();
@@ -118,8 +116,6 @@ void pool_reopen(struct worker_pool *p, int64_t since_ms)
     }
     sluice_queue_info_free(info);
 }
-
-// ---- one slot
 
 static int64_t wait_of(struct slot *s)
 {
@@ -272,8 +268,6 @@ static void *slot_main(void *ctx)
     if (last) ring(p->done_fd);
     return NULL;
 }
-
-// ---- all of them
 
 // Every descriptor is there before the first thread, for each slot may wake all others.
 static int pool_prepare(struct worker_pool *p, const struct work_options *o)

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-// ---- lists
-
 void pending_push(struct pending_list *l, struct pending *p)
 {
     p->next = NULL;
@@ -46,8 +44,6 @@ void pending_free_all(struct pending_list *l)
         pending_free(p);
 }
 
-// ---- answers
-
 static void reply_push(struct journal *j, const struct journal_reply *out)
 {
     struct reply *r = NEW(struct reply);
@@ -77,8 +73,6 @@ void journal_answer_all(struct journal *j, struct pending_list *l, enum err err)
         pending_free(p);
     }
 }
-
-// ---- patience
 
 static void note_deadline(struct journal *j, const struct pending *p)
 {
@@ -137,8 +131,6 @@ void journal_expire(struct journal *j)
         note_deadline(j, p);
     }
 }
-
-// ---- the batch
 
 // A writer whose row may have been forgotten could not tell later what became of its batch: it
 // takes a new name.

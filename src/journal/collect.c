@@ -72,8 +72,6 @@ static void rest(struct collector *c)
     c->stage = STAGE_REST;
 }
 
-// ---- what each stage asks
-
 static void ask_snapshots(struct collector *c)
 {
     c->stage = STAGE_SNAPSHOTS;
@@ -283,8 +281,6 @@ void collector_round(struct collector *c, struct interval now)
     }
     ask_snapshots(c);
 }
-
-// ---- what each answer means
 
 static void on_snapshots(struct collector *c, const struct response *r)
 {

@@ -81,10 +81,8 @@ static inline bool collector_presses(const struct collector *c)
     return c->journal->tight && collector_rules(c)->retain_tight_ms > 0;
 }
 
-// ---- collect.c
 void collector_round(struct collector *c, struct interval now); // none is running
 
-// ---- collect_when.c
 // The hour counts from here whatever comes of the round: a store that is away is not asked again
 // and again.
 void collector_note_sweep(struct collector *c, struct interval now);

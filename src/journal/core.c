@@ -19,8 +19,6 @@ void core_done(struct core *c)
     core_init(c);
 }
 
-// ---- sessions
-
 static int writer_compare(struct hash128 a, struct hash128 b)
 {
     if (a.hi != b.hi) return a.hi < b.hi ? -1 : 1;
@@ -129,8 +127,6 @@ enum session_outcome core_session(const struct core *c, struct hash128 writer, u
     return born >= c->horizon ? SESSION_NOT_COMMITTED : SESSION_UNDECIDABLE;
 }
 
-// ---- ownership
-
 static enum err apply_own(struct core *c, struct bytes payload)
 {
     struct reader r = reader_of(payload);
@@ -201,8 +197,6 @@ bool core_apply(struct core *c, const struct journal_rules *rules, const struct 
     }
     return true;
 }
-
-// ---- digest and snapshot
 
 uint64_t core_digest(const struct core *c)
 {

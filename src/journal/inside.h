@@ -137,10 +137,8 @@ struct journal {
     struct buf text;         // scratch for results
 };
 
-// ---- journal.c
 void journal_note_time(struct journal *j, struct interval now);
 
-// ---- batch.c
 void pending_push(struct pending_list *l, struct pending *p);
 void pending_free_all(struct pending_list *l);
 void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
@@ -157,7 +155,6 @@ void batch_fail(struct journal *j, enum err err);
 bool batch_refuse_growth(struct journal *j);
 void batch_unknown(struct journal *j); // its callers hear it now; resolving goes on
 
-// ---- apply.c
 // Folds the bytes of slot core.slot + 1; halts on contradiction. created: a lower bound of when the
 // slot was made.
 void journal_apply(struct journal *j, struct bytes bytes, int64_t created);
@@ -166,7 +163,6 @@ MUST_USE enum err journal_load(struct journal *j, struct bytes snapshot, uint64_
 void journal_snapshot(
     struct journal *j); // write one of the present state, unless one is being written
 
-// ---- pace.c
 struct pace_fold {
     bool mine;
     bool in_force;
@@ -185,7 +181,6 @@ bool pace_is_broke(const struct journal *j);        // no credit for an entry
 int64_t pace_resend_at(const struct journal *j);    // the batch may be sent again
 int64_t pace_read_lost_at(const struct journal *j); // who took its slot may be asked
 
-// ---- step.c
 // When the next request of the dialogue may be asked for; TIME_NEVER: there is none.
 int64_t journal_ready_at(const struct journal *j);
 void journal_advance(struct journal *j);

@@ -231,8 +231,6 @@ bool journal_next_reply(struct journal *j, struct journal_reply *out)
     return true;
 }
 
-// ---- looking
-
 uint64_t journal_slot(const struct journal *j)
 {
     return j->core.slot;

@@ -76,8 +76,6 @@ struct journal;
 struct journal *journal_new(const struct journal_config *config, const struct fold *fold);
 void journal_free(struct journal *j); // NULL is fine; unanswered ops stay unanswered
 
-// ---- events in; now is the store's time as well as it is known
-
 void journal_start(struct journal *j, struct interval now);
 // Commit op (copied). Its ticket is answered exactly once, by the deadline (store time) at the
 // latest, as long as journal_tick is called.
@@ -114,8 +112,6 @@ void journal_owner_away(struct journal *j, struct interval now);
 // Puts made for this shard beside the journal's own draw from its budget; they do not wait for it.
 void journal_spend(struct journal *j, uint32_t puts);
 
-// ---- effects out
-
 // When journal_tick wants to be called next (store time), or TIME_NEVER.
 int64_t journal_wake_at(const struct journal *j);
 bool journal_next_request(struct journal *j, struct request *out);
@@ -130,8 +126,6 @@ struct journal_reply {
     struct bytes body; // the machine's explanation; valid until the next call with j
 };
 bool journal_next_reply(struct journal *j, struct journal_reply *out);
-
-// ---- looking
 
 uint64_t journal_slot(const struct journal *j); // the last one folded
 // Whether an op that was handed in, answered or not, may still be committed, and is such a one.
@@ -157,7 +151,6 @@ uint64_t journal_floor_index(const struct journal *j); // the number of its obje
 // the same. For the explorer and for traces.
 void journal_describe(const struct journal *j, struct buf *out);
 
-// ---- collecting old slots: a second step function beside a journal handle that has folded up to
 // the tail
 
 struct collector;

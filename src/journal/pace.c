@@ -71,8 +71,6 @@ void pace_start(struct journal *j)
                        .courtesy_until = TIME_UNKNOWN};
 }
 
-// ---- the budget; a put a second is a thousandth of a put a millisecond
-
 static int64_t wait_for_credit(int64_t from, int64_t to, int64_t rate)
 {
     return to > from ? (to - from + rate - 1) / rate : 0;
@@ -104,8 +102,6 @@ void journal_spend(struct journal *j, uint32_t puts)
     j->pace.credit_at = j->now.lo;
 }
 
-// ---- how long a put takes
-
 void pace_asked(struct journal *j)
 {
     j->pace.asked = j->now;
@@ -123,8 +119,6 @@ void pace_answered(struct journal *j)
     sample = sooner(sooner(sample, most), PUT_US_MAX);
     p->put_us = p->put_us == 0 ? sample : p->put_us + (sample - p->put_us) / 8;
 }
-
-// ---- rivals
 
 static size_t rivals_now(const struct journal *j)
 {
@@ -151,8 +145,6 @@ static void note_rival(struct journal *j, const struct entry *e)
     if (p->rivals_len < PACE_RIVALS_MAX) place = p->rivals_len++;
     p->rivals[place] = (struct rival){.writer = e->writer, .at = at};
 }
-
-// ---- turns
 
 static bool takes_turns(const struct journal *j)
 {
@@ -239,8 +231,6 @@ void pace_looked(struct journal *j)
     j->pace.looked_at = j->now.lo;
 }
 
-// ---- after each entry
-
 static void note_owner(struct journal *j, const struct entry *e, uint64_t epoch_before)
 {
     bool by_owner = j->core.epoch != epoch_before || (e->epoch != 0 && e->epoch == j->core.epoch);
@@ -285,8 +275,6 @@ void pace_folded(struct journal *j, const struct entry *e, const struct pace_fol
     bool pauses = owner_lives(j) && !journal_is_owner(j);
     j->pace.courtesy_until = pauses ? j->now.lo + j->config.courtesy_ms : TIME_UNKNOWN;
 }
-
-// ---- what the dialogue asks
 
 int64_t pace_propose_at(const struct journal *j)
 {

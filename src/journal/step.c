@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- requests
-
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot)
 {
     size_t skip = strlen(j->config.prefix) + strlen("/snap/");
@@ -146,8 +144,6 @@ void journal_advance(struct journal *j)
     }
 }
 
-// ---- recovery
-
 static void recover(struct journal *j)
 {
     held_clear(&j->held);
@@ -239,8 +235,6 @@ static void on_loading(struct journal *j, const struct response *r)
     j->replaying = true;
     j->phase = PHASE_READING;
 }
-
-// ---- answers about the tail
 
 void held_clear(struct held *h)
 {
@@ -416,8 +410,6 @@ static void on_checking(struct journal *j, const struct response *r)
     j->floor_slot = f.slot;
 }
 
-// ---- the append's answers
-
 static void append_not_landed(struct journal *j, enum err err)
 {
     if (j->batch.maybe_landed) { // an earlier attempt may still win: only the slot can tell
@@ -482,8 +474,6 @@ static void on_putting(struct journal *j, const struct response *r)
         journal_halt(j, "the store refused an append for a reason that should not exist");
     }
 }
-
-// ---- dispatch
 
 // Reads that did not get through: ask again. Refused ones will not get better for those who wait.
 static bool retry_read(struct journal *j, enum err err)

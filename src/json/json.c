@@ -177,8 +177,6 @@ struct bytes json_raw_text(const struct json *object)
     return value ? bytes_of(json_string_value(value), json_string_length(value)) : BYTES_EMPTY;
 }
 
-// ---- a message
-
 static char *base64(const uint8_t *p, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -333,8 +331,6 @@ struct json *json_event(const char *queue, const struct sluice_event *e)
     return o;
 }
 
-// ---- reading values
-
 struct json *json_parse(const char *text, size_t len, char *error, size_t error_len)
 {
     json_error_t wrong;
@@ -430,8 +426,6 @@ bool json_next(struct json *object, void **at, const char **key, struct json **v
     *value = (struct json *)json_object_iter_value(*at);
     return true;
 }
-
-// ---- reading an object as dotted keys
 
 struct flatten {
     struct json_pairs *out;
@@ -536,8 +530,6 @@ void json_pairs_done(struct json_pairs *pairs)
     memory_free(pairs->rows);
     *pairs = (struct json_pairs){0};
 }
-
-// ---- settings as a nested object
 
 static json_t *typed(const char *value)
 {

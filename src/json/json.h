@@ -66,8 +66,6 @@ void json_pairs_done(struct json_pairs *pairs);
 // The other way: settings as a nested object; numbers and booleans as such.
 struct json *json_settings(const struct sluice_setting *rows, size_t len);
 
-// ---- reading
-
 // One value of any kind, to be freed; keys that come twice are refused. NULL: error says what is
 // wrong, and at which line and column.
 struct json *json_parse(const char *text, size_t len, char *error, size_t error_len);

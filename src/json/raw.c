@@ -40,8 +40,6 @@ static void skip_space(struct cursor *c)
         c->at++;
 }
 
-// ---- checking
-
 static bool take(struct cursor *c, int wanted)
 {
     if (peek(c) != wanted) return false;
@@ -165,8 +163,6 @@ static bool take_scalar(struct cursor *c)
     }
 }
 
-// ---- keys
-
 struct key {
     size_t object;     // its number in the text
     struct bytes text; // between its quotes, valid
@@ -219,8 +215,6 @@ static bool keys_differ(struct buf *keys)
         if (compare_keys(&rows[i - 1], &rows[i]) == 0) return false;
     return true;
 }
-
-// ---- values
 
 // What is open around the cursor, and the keys so far.
 struct open {
@@ -298,8 +292,6 @@ bool json_raw_ok(struct bytes text)
     buf_done(&o.keys);
     return good;
 }
-
-// ---- passing over valid text
 
 static void pass_text(struct cursor *c)
 {

@@ -28,8 +28,6 @@ static void blame(struct head *h, int status, struct bytes name, const char *why
     }
 }
 
-// ---- its parts
-
 // One bit for each of the first 128 characters: letters, digits and !#$%&'*+-.^_`|~
 static bool is_token_char(uint8_t c)
 {
@@ -56,8 +54,6 @@ static bool has_controls(struct bytes value)
     return found != 0;
 }
 
-// ---- the first time
-
 void head_init(struct head *h, struct bytes method, struct bytes target)
 {
     *h = (struct head){.bytes = method.len + target.len};
@@ -83,8 +79,6 @@ void head_take(struct head *h, size_t bytes_max)
     h->rows = memory_new(h->fields * sizeof *h->rows + h->cap + 1);
     h->text = (char *)(h->rows + h->fields);
 }
-
-// ---- the second time
 
 static bool is(struct bytes name, const char *other)
 {
@@ -156,8 +150,6 @@ void head_end(struct head *h, bool old)
     if (h->has_coding && h->has_length) blame(h, 400, coding, "and Content-Length exclude another");
     if (h->has_coding && old) blame(h, 400, coding, "is not known to HTTP/1.0");
 }
-
-// ---- looking
 
 void head_each(const struct head *h, httpd_header_fn *each, void *ctx)
 {

@@ -12,9 +12,9 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "net/fifo_semaphore.h"
 #include "net/http_text.h"
-#include "net/turns.h"
-#include "net/wires.h"
+#include "net/socket_table.h"
 #include "os/clock.h"
 
 #include <curl/curl.h>
@@ -544,8 +544,6 @@ void http_do_all(struct http *h, struct http_call *const *calls, size_t count, s
     }
     thread_pool_give(h, w);
 }
-
-// ---- streams: a crew with one exchange, which moves on while somebody reads
 
 struct http_stream {
     struct http *http;

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE // strverscmp
 #include "base/check.h"
 #include "base/memory.h"
-#include "net/hangup.h"
+#include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
 #include "net/listen.h"
 #include "net/tls.h"
@@ -30,8 +30,6 @@
 
 // The last version that takes a line feed alone for a line's end, and joins folded lines wrongly.
 #define LENIENT       "0.9.75"
-
-// ---- a request's life
 
 static void *request_begin(void *ctx, const char *uri, struct MHD_Connection *c)
 {
@@ -78,8 +76,6 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
     if (orphan) request_drop(r);
     request_drop(r);
 }
-
-// ---- hearing a request
 
 static void free_body(void *data)
 {
@@ -168,8 +164,6 @@ static enum MHD_Result call_handler(struct httpd_request *r)
     (void)pthread_mutex_unlock(&r->lock);
     return answered ? send_answer(r) : MHD_YES;
 }
-
-// ---- the head
 
 // What the library has read lies in one piece, with zeros for what separated it. So where a field
 // begins tells how the line before it ended.
@@ -286,8 +280,6 @@ static enum MHD_Result hear(void *ctx, struct MHD_Connection *c, const char *url
     return call_handler(r);
 }
 
-// ---- connections
-
 static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
                                enum MHD_ConnectionNotificationCode what)
 {
@@ -333,8 +325,6 @@ static void cut_slow(void *ctx)
     connections_cut_late(&h->lines);
     atomic_store(&h->looked_ms, clock_boot_ms());
 }
-
-// ---- answering
 
 static void put_headers(struct MHD_Response *to, const struct httpd_answer *a)
 {
@@ -385,8 +375,6 @@ void httpd_answer(struct httpd_request *r, const struct httpd_answer *a)
         httpd_reply_done(&reply);
     request_drop(r);
 }
-
-// ---- streams
 
 static void stream_sleep(void *reader)
 {
@@ -449,8 +437,6 @@ void httpd_stream_end(struct httpd_stream *s)
     feed_end(&s->feed);
     stream_drop(s);
 }
-
-// ---- start and stop
 
 // The target is taken apart by who knows what it means.
 static size_t leave_escaped(void *ctx, struct MHD_Connection *c, char *text)

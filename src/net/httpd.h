@@ -20,7 +20,7 @@ struct httpd_config {
     uint16_t port;            // 0: a free one
     unsigned threads;         // 0: 2
     unsigned connections_max; // 0: 10,000
-    unsigned per_address_max; // 0: a share, three times as many as are free (net/lines.h)
+    unsigned per_address_max; // 0: a share, three times as many as are free (net/connections.h)
     size_t body_memory_max;   // 0: 256 MiB; all bodies together
     size_t head_max;          // 0: 16 KiB
     int64_t idle_ms;          // 0: 60 s; between requests, and for a head to arrive
@@ -48,8 +48,6 @@ void httpd_close(struct httpd *h);
 // leave. What is left then is answered with 503 and cut off; its owner may still answer, which does
 // nothing. Answers whether nothing was left.
 bool httpd_stop(struct httpd *h, int64_t drain_ms); // frees it; NULL is fine
-
-// ---- a request; what is shown lives until it is answered
 
 const char *httpd_method(const struct httpd_request *r);
 const char *httpd_target(const struct httpd_request *r);                   // path and query as sent
@@ -87,8 +85,6 @@ void httpd_watch(struct httpd_request *r, void (*gone)(void *mine));
 // Keeps what is attached alive past its answer, until dropped.
 void httpd_keep(struct httpd_request *r);
 void httpd_drop(struct httpd_request *r);
-
-// ---- answers
 
 struct httpd_pair {
     const char *name;

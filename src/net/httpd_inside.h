@@ -6,10 +6,10 @@
 #pragma once
 
 #include "net/acceptor.h"
+#include "net/connections.h"
 #include "net/feed.h"
 #include "net/head.h"
 #include "net/httpd.h"
-#include "net/lines.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -92,10 +92,8 @@ struct httpd_stream {
     struct feed feed;
 };
 
-// ---- httpd_config.c
 void httpd_set_defaults(struct httpd_config *c);
 
-// ---- httpd_body.c
 // Whether there is room for a body that is to be so long.
 bool body_fits(const struct httpd_request *r, uint64_t len);
 void body_add(struct httpd_request *r, const void *data, size_t len); // it may be lost by that
@@ -104,7 +102,6 @@ void body_give_back(struct httpd_request *r);     // it is not counted any more;
 void body_unreserve(struct httpd *h, size_t len); // so many less are counted
 void body_done(struct httpd_request *r);
 
-// ---- httpd_reply.c
 // Takes the body, or copies it. False: there is more beside it than a reply has room for, and
 // nothing was taken.
 bool httpd_reply_take(struct httpd_reply *p, const struct httpd_answer *a);
@@ -113,7 +110,6 @@ bool httpd_reply_next(const struct httpd_reply *p, size_t *at, const char **name
 struct bytes httpd_reply_take_body(struct httpd_reply *p); // bytes_free
 void httpd_reply_done(struct httpd_reply *p);
 
-// ---- httpd_request.c
 void request_drop(struct httpd_request *r);
 void request_client_gone(void *ctx, void *what); // what: the request, whose watch it was
 bool request_enlist(struct httpd_request *r);    // false: the server has stopped

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests: how long they live, who is to be told of what.
 #include "base/memory.h"
-#include "net/hangup.h"
+#include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
 
 #include <time.h>
@@ -80,8 +80,6 @@ void request_unwatch(struct httpd_request *r)
         atomic_fetch_sub(&r->held, 1);
     r->watch = 0;
 }
-
-// ---- looking at a request
 
 const char *httpd_method(const struct httpd_request *r)
 {

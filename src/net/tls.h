@@ -25,7 +25,6 @@ bool tls_reload(struct tls *t, const char *cert_file, const char *key_file, char
 // The authorities as a text, or NULL. They stay the same.
 const char *tls_client_ca(const struct tls *t);
 
-// ---- between this and httpd.c
 // What is called in each handshake: a gnutls_certificate_retrieve_function2.
 typedef void tls_callback_fn(void);
 tls_callback_fn *tls_callback(void);

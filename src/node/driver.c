@@ -55,8 +55,6 @@ struct driver {
 // on the stack, and a thread of the crew blocks only where the crew knows of it.
 static _Thread_local bool calling;
 
-// ---- sleeping and waking
-
 enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
 
 #define SLEEP_MAX_MS    60000
@@ -110,8 +108,6 @@ static void wake_all(struct waiter *roused)
         futex_wake_all(word); // w may be gone; a futex that is woken for nothing looks again
     }
 }
-
-// ---- the step function's side, all under the lock
 
 struct interval driver_now(struct driver *d)
 {
@@ -247,8 +243,6 @@ static void serve(struct driver *d, const struct request *r, struct performance 
     after_step(d);
 }
 
-// ---- waiters
-
 enum err driver_enter(struct driver *d, struct waiter *w)
 {
     if (!fork_guard_same(&d->guard)) return ERR_INVALID;
@@ -345,8 +339,6 @@ void driver_wait(struct driver *d, struct waiter *w)
     if (inside) driver_leave(d, w);
     performance_done(&p);
 }
-
-// ---- the background
 
 // One thing of those that are left to it. False: there is none.
 static bool background_step(struct driver *d, struct performance *p, struct pool_task *m)

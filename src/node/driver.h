@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "journal/request.h"
-#include "node/crew.h"
+#include "node/thread_pool.h"
 #include "store/store.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "node/crew.h"
+#include "node/thread_pool.h"
 
 // One look, which may sleep in the store for wait_ms: ERR_OK, or ERR_NOT_FOUND when there is
 // nothing new. What is there is fetched by another call, which takes as long as the store does.

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-// ---- configure
-
 static enum reason config_allowed(const struct machine *m, const struct op_configure *op)
 {
     const struct queue_config *now = &m->config, *next = &op->config;
@@ -53,8 +51,6 @@ enum reason apply_pause(struct machine *m, struct bytes payload, bool pause)
     result_begin(&m->result, REASON_NONE);
     return REASON_NONE;
 }
-
-// ---- purge
 
 static void dead_list_open(struct machine *m, uint32_t h)
 {
@@ -146,8 +142,6 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
     buf_put_u64(&m->result, gone);
     return REASON_NONE;
 }
-
-// ---- redrive
 
 // The dead message ends here; a new one takes over its bytes, with a number of its own.
 static void redrive_one(struct machine *m, uint32_t h)

@@ -108,8 +108,6 @@ bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *ke
     return true;
 }
 
-// ---- in snapshots: by message, so that equal states have equal bytes
-
 static int by_message(const void *a, const void *b)
 {
     const struct body_row *x = a, *y = b;

@@ -18,7 +18,6 @@ static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
                                           .worker_row = worker_row});
 }
 
-// ---- who is overtaken. One diagnostic per batch that hands out a message past one that is still
 // open.
 
 struct overtaking {
@@ -48,8 +47,6 @@ static void overtaking_end(struct machine *m, const struct overtaking *o)
     struct event *e = emit(m, EVENT_ORDERING_BEST_EFFORT, 0);
     if (e) e->count = o->open;
 }
-
-// ---- claim and take
 
 static void claimed(struct machine *m, uint32_t h, uint32_t worker)
 {
@@ -90,8 +87,6 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
     buf_set_u32(&m->result, count_at, count);
     return REASON_NONE;
 }
-
-// ---- tickets
 
 static uint32_t room_of(const struct machine *m, uint32_t w, uint32_t max)
 {

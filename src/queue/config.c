@@ -174,8 +174,6 @@ static void put(struct queue_config *c, enum field f, uint64_t v)
     }
 }
 
-// ---- saying what is wrong
-
 __attribute__((format(printf, 2, 3))) static enum err refuse(struct config_error *error,
                                                              const char *format, ...)
 {
@@ -186,8 +184,6 @@ __attribute__((format(printf, 2, 3))) static enum err refuse(struct config_error
     va_end(args);
     return ERR_INVALID;
 }
-
-// ---- text to numbers
 
 struct unit {
     const char *name;
@@ -403,8 +399,6 @@ enum err config_set(struct queue_config *c, const char *key, const char *value,
                   low, high);
 }
 
-// ---- the whole
-
 enum err config_check(const struct queue_config *c, const char *name, struct config_error *error)
 {
     for (size_t f = 0; f < FIELD_COUNT; f++) {
@@ -458,8 +452,6 @@ enum err config_check_cycle(const struct queue_config *c, const char *name, conf
     return ERR_OK;
 }
 
-// ---- numbers to text
-
 static void print_word(const struct setting_row *row, uint64_t v, struct config_pair *out)
 {
     const char *at = row->words;
@@ -505,8 +497,6 @@ bool config_show(const struct queue_config *c, size_t index, struct config_pair 
         print_readable(kind, get(c, (enum field)index), out->value, sizeof out->value);
     return true;
 }
-
-// ---- bytes
 
 void config_encode(const struct queue_config *c, struct buf *out)
 {

@@ -82,8 +82,6 @@ void event_id(const struct event *e, const struct queue_id *queue, uint32_t shar
                    (unsigned long long)e->slot, op, event_name(e->kind), e->n);
 }
 
-// ---- from the fold
-
 static void describe(const struct machine *m, uint32_t h, struct event *e)
 {
     const struct msg *msg = msg_at(m, h);

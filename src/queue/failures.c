@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- names of workers, each kept once
-
 static struct bytes name_of(const struct failures *f, uint32_t h)
 {
     return h ? bytes_of(f->names[h].text, f->names[h].len) : BYTES_EMPTY;
@@ -61,8 +59,6 @@ static void name_let_go(struct failures *f, uint32_t h)
     f->names[h] = (struct failure_name){.free_next = f->names_free};
     f->names_free = h;
 }
-
-// ---- rows: a chain per message, the newest first
 
 static uint32_t row_new(struct failures *f)
 {
@@ -174,8 +170,6 @@ void failures_clear(struct machine *m)
     *f = (struct failures){0};
 }
 
-// ---- looking
-
 const char *failure_kind_name(enum failure_kind kind)
 {
     return kind == FAILURE_EXPIRED ? "lock-expired" : "failed";
@@ -234,7 +228,6 @@ size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
     return len;
 }
 
-// ---- in snapshots: by message, the oldest failure first. The digest does not vouch for them, so a
 // hash of their own does.
 
 static int by_number(const void *a, const void *b)
@@ -310,8 +303,6 @@ void failures_load(struct machine *m, struct reader *r)
     uint64_t hash = hash64_of(bytes_of(start, (size_t)(r->at - start)), 0);
     if (read_u64(r) != hash) r->bad = true;
 }
-
-// ---- invariants
 
 void failures_check(const struct machine *m)
 {

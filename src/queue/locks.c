@@ -6,8 +6,6 @@
 #include "base/siphash.h"
 #include "queue/state.h"
 
-// ---- the failure strategy
-
 // failed: its worker said so; else the lock expired. An expiry never waits; it counts as a retry in
 // the modes that count. maxDeliveries bounds the attempts in every mode.
 struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed)
@@ -44,8 +42,6 @@ int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry)
     return wait < b->max_ms ? wait : b->max_ms;
 }
 
-// ---- entering and leaving the open ones (not in strict queues, where nothing is overtaken)
-
 static void open_enter(struct machine *m, uint32_t h)
 {
     const struct msg *msg = msg_at(m, h);
@@ -57,8 +53,6 @@ void open_leave(struct machine *m, uint32_t h)
 {
     if (heap_has(&m->open, h)) heap_remove(&m->open, h);
 }
-
-// ---- giving
 
 // The record was taken with ready_take: it is READY, withdrawn, and out of the digest.
 void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
@@ -113,7 +107,6 @@ void ticket_use(struct machine *m, uint32_t h)
     msg_settle(m, h);
 }
 
-// ---- ending. After lock_let_go the record is out of the digest, every heap and its worker's
 // count.
 
 static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
@@ -257,8 +250,6 @@ void lock_expire(struct machine *m, uint32_t h)
     e->worker_at = by.worker_at;
     e->worker_len = by.worker_len;
 }
-
-// ---- asking
 
 enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint32_t *h)
 {

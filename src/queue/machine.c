@@ -11,8 +11,6 @@
 
 #define RESULT_MAX ((size_t)16 << 20)
 
-// ---- birth and death
-
 static void rows_init(struct machine *m)
 {
     m->msgs_len = m->locks_len = m->workers_len = 1; // row 0 is nobody
@@ -82,8 +80,6 @@ void machine_reset(struct machine *m)
     init(m, &queue, m->shard, &birth);
 }
 
-// ---- time
-
 // Whatever is due by now, in the order of its moment, then of its sequence.
 static void advance(struct machine *m)
 {
@@ -115,8 +111,6 @@ static void enter_slot(struct machine *m, const struct machine_entry *e)
     m->ordinal = 0;
     m->time_n = 0;
 }
-
-// ---- ops
 
 static enum reason dispatch(struct machine *m, const struct op *op)
 {

@@ -87,8 +87,6 @@ bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *ke
 // (I3, I5), one open message per strict scope and the right one on offer (I6), indexes agree.
 void machine_check(const struct machine *m);
 
-// ---- looking: nothing here changes the machine; `now` projects to a later moment
-
 int64_t machine_now(const struct machine *m);
 uint64_t machine_slot(const struct machine *m);
 // When a delay ends, a lock, a ticket or a worker's registration expires next: somebody should

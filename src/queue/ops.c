@@ -62,8 +62,6 @@ static enum err end(const struct reader *r)
     return reader_end(r) ? ERR_OK : ERR_INVALID;
 }
 
-// ---- claim, take
-
 void claim_encode(struct buf *out, const struct op_claim *op)
 {
     op_head_put(out, &op->request);
@@ -83,8 +81,6 @@ enum err claim_decode(struct bytes payload, struct op_claim *out)
     out->worker = read_worker(&r);
     return end(&r);
 }
-
-// ---- renew, ack, fail, release
 
 void lock_ref_put(struct buf *out, const struct lock_ref *ref)
 {
@@ -133,8 +129,6 @@ enum err outcome_decode(struct bytes payload, struct op_outcome *out)
     out->refs = read_bytes(&r, (size_t)out->count * LOCK_REF_BYTES);
     return end(&r);
 }
-
-// ---- tickets
 
 void ticket_row_put(struct buf *rows, const struct ticket_row *row)
 {
@@ -207,8 +201,6 @@ enum err worker_decode(struct bytes payload, struct op_worker *out)
     return end(&r);
 }
 
-// ---- the queue itself
-
 void configure_encode(struct buf *out, const struct op_configure *op)
 {
     op_head_put(out, &op->request);
@@ -277,8 +269,6 @@ uint64_t redrive_seq(const struct op_redrive *op, uint32_t index)
     struct reader r = reader_of(bytes_of(op->seqs.data + (size_t)index * 8, 8));
     return read_u64(&r);
 }
-
-// ---- dead letters
 
 static const char *const cause_names[DEAD_CAUSE_COUNT] = {"failed", "expired", "max-deliveries"};
 
@@ -351,8 +341,6 @@ enum err outbox_decode(struct bytes payload, struct op_outbox *out)
     out->upto = read_u64(&r);
     return end(&r);
 }
-
-// ---- the books
 
 void spent_encode(struct buf *out, const struct op_spent *op)
 {

@@ -47,8 +47,6 @@ enum op_kind {
 // The request id of any op of the machine; false when the payload is too short to have one.
 bool op_request(const struct op *op, struct request_id *out);
 
-// ---- send: many messages, written and read one after another
-
 void send_begin(struct buf *out, const struct request_id *request);
 void send_add(struct buf *out, const struct message *m); // limits are the caller's duty: CHECKed
 void send_end(struct buf *out, size_t start, uint32_t count); // start: out->len before send_begin
@@ -62,15 +60,11 @@ struct op_send {
 MUST_USE enum err send_open(struct bytes payload, struct op_send *out); // checks all of it
 void send_next(struct op_send *s, struct message *out);                 // count times
 
-// ---- finding a message's bytes in an entry
-
 uint32_t ops_messages(const struct op *ops, size_t ops_len); // how many the entry carries
 // The message after `skip` others, and the op that carries it (an OP_ARRIVE tells more about it).
 // False: fewer.
 bool ops_message_at(const struct op *ops, size_t ops_len, uint32_t skip, struct message *out,
                     size_t *op_index);
-
-// ---- claim, take
 
 struct op_claim {
     struct request_id request;
@@ -82,8 +76,6 @@ struct op_claim {
 
 void claim_encode(struct buf *out, const struct op_claim *op);
 MUST_USE enum err claim_decode(struct bytes payload, struct op_claim *out);
-
-// ---- renew, ack, fail, release: what became of locks
 
 struct lock_ref {
     uint64_t seq;
@@ -107,8 +99,6 @@ void lock_ref_put(struct buf *out, const struct lock_ref *ref);
 struct lock_ref outcome_ref(const struct op_outcome *op, uint32_t index);
 void outcome_encode(struct buf *out, const struct op_outcome *op);
 MUST_USE enum err outcome_decode(struct bytes payload, struct op_outcome *out);
-
-// ---- tickets
 
 struct ticket_row {
     struct bytes worker;
@@ -146,8 +136,6 @@ struct op_worker {
 void worker_encode(struct buf *out, const struct op_worker *op);
 MUST_USE enum err worker_decode(struct bytes payload, struct op_worker *out);
 
-// ---- the queue itself
-
 struct op_configure {
     struct request_id request;
     uint64_t expected; // version it must have; 0: any
@@ -182,8 +170,6 @@ struct op_redrive {
 void redrive_encode(struct buf *out, const struct op_redrive *op);
 MUST_USE enum err redrive_decode(struct bytes payload, struct op_redrive *out);
 uint64_t redrive_seq(const struct op_redrive *op, uint32_t index);
-
-// ---- dead letters between queues
 
 enum dead_cause { DEAD_FAILED, DEAD_EXPIRED, DEAD_DELIVERIES, DEAD_CAUSE_COUNT };
 const char *dead_cause_name(enum dead_cause cause);
@@ -220,8 +206,6 @@ struct op_outbox {
 
 void outbox_encode(struct buf *out, const struct op_outbox *op);
 MUST_USE enum err outbox_decode(struct bytes payload, struct op_outbox *out);
-
-// ---- the books
 
 #define SPENT_MAX (UINT64_C(1) << 40) // of each sort, in one op
 

@@ -50,8 +50,6 @@ void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum
     msg_settle(m, h);
 }
 
-// ---- arriving
-
 static int source_compare(const struct source *a, const struct queue_id *queue, uint32_t shard)
 {
     int order = memcmp(a->queue.bytes, queue->bytes, sizeof queue->bytes);

@@ -14,7 +14,6 @@ static bool is_ours(const struct machine *m, const struct op_outcome *op)
            memcmp(op->queue.bytes, m->queue.bytes, 16) == 0;
 }
 
-// ---- words that came in time. Their locks leave the timers while time moves on, and come back
 // before the ops.
 
 static void hold(struct machine *m, uint32_t h)
@@ -58,8 +57,6 @@ void outcomes_unhold(struct machine *m)
         heap_push(&m->timers, lock_of(m, msg)->deadline, msg->seq, m->held[i]);
     }
 }
-
-// ---- the four words
 
 static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
                   struct outcome_row *row)

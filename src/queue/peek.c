@@ -76,8 +76,6 @@ bool machine_needs(const struct machine *m, uint64_t first, uint64_t last)
     return marks_any(m, first, last);
 }
 
-// ---- projection
-
 // The state a record will be in when the machine has advanced to now.
 static enum message_state state_at(const struct machine *m, uint32_t h, int64_t now)
 {
@@ -192,8 +190,6 @@ enum err machine_find(const struct machine *m, uint64_t seq, int64_t now, struct
     view_plain(r, seq, out);
     return ERR_OK;
 }
-
-// ---- lists
 
 static int by_number(const void *a, const void *b)
 {

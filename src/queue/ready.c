@@ -29,8 +29,6 @@
 #include "base/mutant.h"
 #include "queue/state.h"
 
-// ---- the backlog
-
 static struct range *range_at(const struct backlog *b, size_t index)
 {
     return &b->rows[(b->head + index) & (b->cap - 1)];
@@ -152,8 +150,6 @@ static struct place backlog_take(struct machine *m)
     return place;
 }
 
-// ---- scopes
-
 // Which message of the scope can be handed out.
 static uint32_t scope_best(const struct machine *m, const struct scope *s)
 {
@@ -204,8 +200,6 @@ void scope_leave(struct machine *m, uint32_t h)
     msg->flags &= (uint8_t)~MSG_OPENED;
     scope_refresh(m, msg->scope);
 }
-
-// ---- what is next
 
 int64_t order_key(const struct msg *msg)
 {

@@ -38,8 +38,6 @@ void count_move(struct machine *m, enum message_state from, enum message_state t
     m->counts[to] += n;
 }
 
-// ---- the digest of a record
-
 static uint64_t lock_hash(const struct machine *m, const struct msg *msg)
 {
     const struct lock *lock = lock_of(m, msg);
@@ -73,8 +71,6 @@ void msg_settle(struct machine *m, uint32_t h)
 {
     m->digest += msg_hash(m, h);
 }
-
-// ---- rows
 
 static void *rows_grow(void *rows, uint32_t *cap, size_t size)
 {

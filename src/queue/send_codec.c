@@ -195,8 +195,6 @@ void send_next(struct op_send *s, struct message *out)
     CHECK(message_read(&s->messages, out)); // send_open read it before
 }
 
-// ---- finding
-
 uint32_t ops_messages(const struct op *ops, size_t ops_len)
 {
     uint32_t count = 0;

@@ -45,8 +45,6 @@ uint64_t machine_digest(const struct machine *m)
     return h;
 }
 
-// ---- saving
-
 static void save_scalars(const struct machine *m, struct buf *out)
 {
     buf_put_u32(out, SNAPSHOT_MAGIC);
@@ -197,8 +195,6 @@ void machine_save(const struct machine *m, struct buf *out)
     if (m->failures.messages > 0) failures_save(m, out);
     buf_put_u64(out, machine_digest(m));
 }
-
-// ---- loading: bytes from outside, so nothing is CHECKed; a bad reader ends every loop
 
 static bool read_bool(struct reader *r)
 {

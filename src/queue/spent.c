@@ -45,8 +45,6 @@ void machine_spent(const struct machine *m, int64_t now, struct machine_spent *o
                                   .hour_ms = now - hour_of(now) * HOUR_MS};
 }
 
-// ---- digest and snapshot
-
 static uint64_t mix_cost(uint64_t h, const struct cost *c)
 {
     return mix(mix(mix(h, c->writes), c->reads), c->deletes);

@@ -120,8 +120,6 @@ void workers_expire(struct machine *m)
         worker_unregister(m, top->ref);
 }
 
-// ---- a worker's tickets, by order
-
 void ticket_link(struct machine *m, uint32_t w, uint32_t h)
 {
     struct worker *row = &m->workers[w];

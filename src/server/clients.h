@@ -24,7 +24,7 @@ struct client {
     uint64_t key;
     size_t len; // places
     struct share *first, *last;
-    // server/pool.c
+    // server/call_pool.c
     size_t running;
     bool queued;
     struct client *next_queued;

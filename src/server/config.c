@@ -67,8 +67,6 @@ static void refuse(struct sluice_error *error, enum sluice_code code, const char
     va_end(words);
 }
 
-// ---- one value
-
 static bool read_size(const char *text, int64_t *out)
 {
     static const struct {
@@ -195,8 +193,6 @@ static void say_unknown(const char *name, char *what)
     (void)snprintf(what, WHAT_MAX, "there is no setting %.120s", name);
 }
 
-// ---- options and the environment
-
 bool conf_set(struct conf *c, enum conf_key key, const char *value, const char *where,
               struct sluice_error *error)
 {
@@ -245,8 +241,6 @@ bool conf_read_environment(struct conf *c, const char *(*get)(const char *name),
     }
     return true;
 }
-
-// ---- a file
 
 struct reading {
     struct conf *conf;
@@ -358,8 +352,6 @@ bool conf_read_file(struct conf *c, const char *path, struct sluice_error *error
     return false;
 }
 
-// ---- the whole
-
 static bool check_listen(const struct conf *c, struct sluice_error *error)
 {
     const struct value *v = &c->values[CONF_LISTEN];
@@ -444,8 +436,6 @@ bool conf_check(struct conf *c, struct sluice_error *error)
     return check_node(c, error) && check_bodies(c, error) && check_tls(c, error) &&
            check_listen(c, error) && conf_check_places(c, error);
 }
-
-// ---- looking
 
 const char *conf_name(enum conf_key key)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that name places: where the store is, and where others find the node.
-#include "api/peer.h"
 #include "api/place.h"
 #include "net/listen.h"
+#include "owner/peer.h"
 #include "server/config.h"
 #include "server/inside.h"
 
@@ -18,8 +18,6 @@ static bool is_node(const char *url)
 {
     return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
 }
-
-// ---- the store
 
 static bool check_store(const struct conf *c, struct sluice_error *error)
 {
@@ -54,8 +52,6 @@ bool conf_check_folder(const struct conf *c, struct sluice_error *error)
     return false;
 }
 
-// ---- where others find it
-
 static bool check_advertise(const struct conf *c, struct sluice_error *error)
 {
     const char *url = conf_text(c, CONF_ADVERTISE);
@@ -81,8 +77,6 @@ bool conf_check_places(const struct conf *c, struct sluice_error *error)
 {
     return check_store(c, error) && check_advertise(c, error) && check_peers(c, error);
 }
-
-// ---- what they are when nobody sets them, as server.c makes them
 
 static void describe_node(const char *name, unsigned port, char *out, size_t out_len)
 {

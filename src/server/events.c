@@ -60,8 +60,6 @@ static void call_free(struct events_call *c)
     memory_free(c);
 }
 
-// ---- what is asked for
-
 static enum sluice_code take_type(struct events_call *c, const char *name,
                                   struct sluice_error *error)
 {
@@ -199,8 +197,6 @@ static enum sluice_code open_events(struct events_call *c, struct sluice_error *
     }
     return code;
 }
-
-// ---- the stream
 
 // Moves the place past the event. False: it was seen before.
 static bool advance(struct events_call *c, const struct sluice_event *e)

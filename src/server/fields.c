@@ -15,8 +15,6 @@
 
 #define DURATION_HINT "milliseconds as a number, or a string such as \"500ms\", \"30s\" or \"2h\""
 
-// ---- memory
-
 struct kept_block {
     struct kept_block *next;
     max_align_t budget[];
@@ -40,8 +38,6 @@ void kept_done(struct kept_texts *k)
     json_free(k->json);
     *k = (struct kept_texts){0};
 }
-
-// ---- refusals
 
 struct field_place {
     const char *path;
@@ -70,8 +66,6 @@ static enum sluice_code wrong_kind(const struct field_place *p, enum json_kind g
 {
     return wrong(p, "must be %s, not %s", right, json_kind_name(got));
 }
-
-// ---- values
 
 static enum sluice_code in_range(const struct field_place *p, const struct field *f, int64_t v,
                                  void *to)

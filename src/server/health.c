@@ -4,10 +4,10 @@
 // thread of its own, which no client can keep busy. When its answer does not come, that is the
 // answer. What clients were told counts for nothing: a mistake of theirs, or one queue that is
 // damaged, does not stop the others.
-#include "api/peer.h"
-#include "api/pulse.h"
 #include "base/memory.h"
+#include "local/liveness.h"
 #include "os/clock.h"
+#include "owner/peer.h"
 #include "server/inside.h"
 
 #include <inttypes.h>
@@ -140,8 +140,6 @@ void handle_readyz(struct exchange *x)
     if (stops) e = error_of(SLUICE_UNAVAILABLE, "stopping", "", "the node is stopping");
     if (!asks || !asks_store(x)) answer_ready(x, e.code, &e);
 }
-
-// ---- what the log should say of a store that works
 
 void server_tell_concerns(struct server *s)
 {

@@ -3,18 +3,18 @@
 // the table in router.c answers exactly once, now or later.
 #pragma once
 
-#include "api/later.h"
-#include "api/pulse.h"
+#include "local/async.h"
+#include "local/liveness.h"
 #include "net/httpd.h"
 #include "net/listen.h"
 #include "queue/config.h"
 #include "queue/message.h"
+#include "server/call_pool.h"
 #include "server/fields.h"
 #include "server/limiter.h"
 #include "server/log.h"
+#include "server/memory_budget.h"
 #include "server/metrics.h"
-#include "server/pool.h"
-#include "server/room.h"
 #include "server/server.h"
 #include "server/slow.h"
 #include "server/target.h"
@@ -138,7 +138,6 @@ struct exchange {
     size_t tokens_len;
 };
 
-// ---- router.c
 // All of them, in the table's order; NULL past the last.
 const struct route *route_at(size_t place);
 size_t route_place(const struct route *r);
@@ -147,7 +146,6 @@ const char *route_label(const struct route *r); // its pattern, for people
 #define ALLOW_MAX 64
 const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX]);
 
-// ---- answer.c, problem.c: each ends the exchange, which may be gone when it returns
 // What asks for the room of messages; the library is given it with the call.
 struct answer_budget *answer_budget_of(struct exchange *x);
 void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body); // takes it
@@ -162,7 +160,6 @@ void answer_problem(struct exchange *x, int status, const struct sluice_error *e
 struct sluice_error error_of(enum sluice_code code, const char *reason, const char *field,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-// ---- request.c: what came with a request
 // Reads the JSON object into `out` by the table; an empty body is an object without members.
 // False: it was answered.
 bool read_fields(struct exchange *x, const struct field *table, size_t len, void *out);
@@ -184,22 +181,17 @@ bool read_framing(struct exchange *x);
 bool read_head(struct exchange *x);
 bool is_type(const char *header, const char *type); // "application/json; charset=utf-8" is
 
-// ---- calls of the library: between these two the store stays open
 void call_begin(struct server *s);
 void call_end(struct server *s);
 
-// ---- reload.c: what a node is told beside how to serve
 enum sluice_code live_settings_start(struct server *s, struct sluice_error *error);
 void live_settings_end(struct server *s);
 
-// ---- health.c
 bool store_is_up(struct server *s); // it is asked, if that is not known; blocks
 
-// ---- metrics_queues.c, metrics_process.c: parts of /metrics
 void metrics_queues(struct server *s, struct buf *to);
 void metrics_process(struct buf *to);
 
-// ---- auth.c: each answers whether the exchange may go on; if not, it was answered
 bool auth_admit(struct exchange *x);
 // ... and for something beside its route: a queue named in its body. queue "": about none; NULL:
 // about all of them.
@@ -211,10 +203,8 @@ unsigned auth_scopes(const struct exchange *x, const char *queue);
 bool auth_asks_tokens(struct server *s);
 uint64_t auth_client(const struct exchange *x); // a number for its token, else for its address
 
-// ---- log.c: one line for the request
 void log_access(const struct exchange *x);
 
-// ---- look.c
 struct json *stats_json(const char *queue, const struct sluice_stats *v);
 struct json *requests_json(const struct sluice_requests *r);
 struct json *message_json(const char *queue, const struct sluice_message *m);
@@ -225,10 +215,8 @@ void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sl
 // ... of a receive that carried acks; code SLUICE_OK, or why it received nothing
 void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct async_answer *a);
 
-// ---- settle.c
 struct json *outcomes_json(const struct async_answer *a);
 
-// ---- receive.c
 void receive_end_all(struct server *s); // those that wait get nothing
 // [{"name", "receives"}]: those of a queue that wait here.
 struct json *receive_waiting(struct server *s, const char *queue);
@@ -236,7 +224,6 @@ void receive_over(struct exchange *x, bool delivered);
 // Another node has answered it; body: what it gave, empty if that were no messages.
 void receive_relayed(struct exchange *x, struct bytes body);
 
-// ---- the handlers
 void handle_queue_list(struct exchange *x);
 void handle_queue_put(struct exchange *x);
 void handle_queue_patch(struct exchange *x);

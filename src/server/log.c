@@ -28,8 +28,6 @@ static void time_text(char out[TIME_TEXT_MAX])
     (void)snprintf(out + len, TIME_TEXT_MAX - len, ".%03dZ", (int)(now % 1000));
 }
 
-// ---- logfmt
-
 static void put_escaped(struct buf *to, uint8_t c)
 {
     char escaped[8];
@@ -78,8 +76,6 @@ static void put_logfmt(struct buf *to, const struct log_pair *p)
         put_quoted(to, text);
 }
 
-// ---- JSON
-
 static void put_json(struct json *o, const struct log_pair *p)
 {
     if (p->kind == LOG_KIND_NUMBER)
@@ -89,8 +85,6 @@ static void put_json(struct json *o, const struct log_pair *p)
     else
         json_text_len(o, p->key, p->text, strlen(p->text));
 }
-
-// ---- both
 
 void log_write(struct log *log, enum log_level level, const char *event,
                const struct log_pair *pairs, size_t len)

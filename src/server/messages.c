@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: one message or many as JSON, one as the bytes of the request, many in the compact
 // encoding.
-#include "api/wire.h"
 #include "base/memory.h"
 #include "queue/message.h"
 #include "queue/ops.h"
 #include "server/inside.h"
 #include "server/relay.h"
+#include "wire/wire.h"
 #include "json/raw.h"
 
 #include <inttypes.h>
@@ -62,8 +62,6 @@ static struct sluice_send send_of(const struct message_in *m)
                                 .headers = m->headers.rows,
                                 .headers_len = m->headers.len};
 }
-
-// ---- the answer
 
 static struct json *sent_json(const struct sluice_sent *sent)
 {
@@ -129,8 +127,6 @@ static void send_all(struct exchange *x, const struct sluice_send *messages, siz
     async_send(x->server->store, x->queue, messages, len, x->has_request ? &x->request : NULL,
                &x->async);
 }
-
-// ---- JSON
 
 // The text of what is read, for values that are kept as they were written. Found when first needed:
 // most bodies are texts.
@@ -266,8 +262,6 @@ static void send_json(struct exchange *x)
     if (read_message(x, root, "", &source, 0, &one)) send_all(x, &one, 1);
 }
 
-// ---- bytes
-
 struct headers_in {
     struct sluice_header rows[HEADERS_MAX];
     size_t len;
@@ -292,8 +286,6 @@ static void send_raw(struct exchange *x, const char *type)
     x->single = true;
     send_all(x, &one, 1);
 }
-
-// ---- the compact encoding
 
 static void send_wire(struct exchange *x)
 {

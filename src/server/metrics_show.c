@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GET /metrics: the node's own numbers as they are, the queues' as of a few seconds ago.
-#include "api/tally.h"
 #include "base/memory.h"
+#include "local/counters.h"
 #include "os/clock.h"
 #include "server/inside.h"
 #include "server/metrics_text.h"
@@ -13,8 +13,6 @@
 
 #define TEXT_MAX ((size_t)16 << 20)
 #define SECONDS  1e9 // of nanoseconds
-
-// ---- HTTP
 
 static void show_requests(struct buf *to, const struct metrics *m)
 {
@@ -53,8 +51,6 @@ static void show_latency(struct buf *to, const struct metrics *m)
                              &histogram_latency, SECONDS);
     }
 }
-
-// ---- messages, locks, events
 
 static void show_counters(struct buf *to, const struct metrics *m)
 {
@@ -95,8 +91,6 @@ static void show_gauge(struct buf *to, const char *name, const char *help, doubl
     metric_family(to, name, METRIC_GAUGE, help);
     metric_value(to, name, NULL, value);
 }
-
-// ---- the store
 
 static void show_store_latency(struct buf *to, const struct meter_snapshot *meter)
 {
@@ -144,8 +138,6 @@ static void show_cost(struct buf *to, const struct meter_snapshot *meter)
     metric_count(to, name, LABELS("class", "read"), meter->cost.reads);
     metric_count(to, name, LABELS("class", "delete"), meter->cost.deletes);
 }
-
-// ---- the shards this node has open
 
 struct expiries {
     char queue[QUEUE_NAME_MAX + 1];
@@ -208,8 +200,6 @@ static void show_shards(struct buf *to, struct server *s)
     metric_count(to, "sluice_entries_foreign_total", NULL, totals.others);
     show_gauge(to, "sluice_waiters", "Receives that wait for a message.", (double)all.waiting);
 }
-
-// ---- all of it
 
 static void show_node(struct buf *to, struct server *s)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors as answers: application/problem+json (RFC 9457) with the engine's code, or the compact
 // encoding's error.
-#include "api/wire.h"
 #include "base/err.h"
 #include "server/inside.h"
+#include "wire/wire.h"
 
 #include <stdarg.h>
 #include <stdio.h>

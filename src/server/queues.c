@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues: list, create, set, show, delete, pause, resume, purge, redrive.
-#include "api/life.h"
-#include "api/redrive.h"
 #include "base/memory.h"
+#include "local/life.h"
+#include "local/redrive.h"
 #include "server/inside.h"
 
 #include <inttypes.h>
@@ -45,8 +45,6 @@ void handle_queue_get(struct exchange *x)
 {
     if (read_query(x, NULL, 0, NULL)) answer_queue(x, 200);
 }
-
-// ---- list
 
 struct list_query {
     bool stats;
@@ -161,8 +159,6 @@ void handle_queue_list(struct exchange *x)
     answer_json(x, 200, o);
 }
 
-// ---- settings
-
 // A dead-letter queue is created if need be, and written to: its name is no way around a token.
 static bool may_use_letters(struct exchange *x, struct json_pairs *settings)
 {
@@ -213,8 +209,6 @@ void handle_queue_patch(struct exchange *x)
     json_pairs_done(&settings);
     if (fine(x, code, &error)) answer_queue(x, 200);
 }
-
-// ---- the rest
 
 typedef enum sluice_code plain_fn(struct sluice *s, const char *queue, struct sluice_error *error);
 

@@ -2,13 +2,13 @@
 // Receiving, with or without waiting. A client that hung up is not given anything; what it was
 // given before that was noticed goes back at once, without an attempt counted. Not so when the
 // request has an id: who sends it again is to get the same locks, and they must be good.
-#include "api/bodies.h"
-#include "api/wire.h"
 #include "base/memory.h"
+#include "local/bodies.h"
 #include "os/clock.h"
 #include "queue/ops.h"
 #include "server/inside.h"
 #include "server/relay.h"
+#include "wire/wire.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -16,8 +16,6 @@
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-// ---- giving back
 
 struct answer_release {
     struct async_call async;
@@ -66,8 +64,6 @@ static void keep_tokens(struct exchange *x, const struct sluice_batch *b)
         memcpy(x->tokens[i], b->messages[i].token, sizeof *x->tokens);
     x->tokens_len = b->len;
 }
-
-// ---- those that wait
 
 static void cancel(struct exchange *x);
 
@@ -215,8 +211,6 @@ void receive_end_all(struct server *s)
     memory_free(all);
 }
 
-// ---- receive
-
 static struct sluice_error too_many(const struct server *s)
 {
     return error_of(SLUICE_LIMIT, "too-many-waiting", "wait",
@@ -278,8 +272,6 @@ static void received(struct async_call *l, const struct async_answer *a)
     answer_messages(x, given, a->batch, x->acks ? a : NULL);
     call_end(s);
 }
-
-// ---- what another node gave
 
 static void keep_token(struct exchange *x, struct bytes token)
 {

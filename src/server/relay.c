@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client's own token goes along, never any right of this node's. Each connection to the owner
-// has proven whose it is before it is told one (api/peer.h).
+// has proven whose it is before it is told one (owner/peer.h).
 #include "server/relay.h"
 
-#include "api/forward.h"
-#include "api/owner.h"
-#include "api/peer.h"
-#include "api/remote.h"
-#include "api/wire.h"
 #include "base/memory.h"
-#include "net/courier.h"
-#include "net/lanes.h"
+#include "net/http_async.h"
+#include "net/http_tls_pool.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "owner/forward.h"
+#include "owner/owner.h"
+#include "owner/peer.h"
+#include "remote/remote.h"
 #include "server/inside.h"
+#include "wire/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +84,6 @@ void relays_free(struct relays *r)
     memory_free(r);
 }
 
-// ---- where to
-
 static struct forward_target *forward_target_find(struct relays *r, const struct owner_name *name)
 {
     (void)pthread_mutex_lock(&r->lock);
@@ -111,8 +109,6 @@ static void forward_target_add(struct relays *r, const struct owner_name *name)
     r->all = t;
     (void)pthread_mutex_unlock(&r->lock);
 }
-
-// ---- the request
 
 static void relay_free(struct relay *r)
 {
@@ -174,8 +170,6 @@ static void write_request(struct relay *r, const struct forward_target *t, int64
     http->body_max = budget_share(&x->server->budget); // more is cut, or goes alone, when done here
 }
 
-// ---- those on their way; with the server's lock
-
 static void link_relay(struct relay *r)
 {
     struct relay **first = &r->forward_to->first;
@@ -203,8 +197,6 @@ static bool cancel(struct relays *all, struct relay *r)
     r->exchange->begun = false; // nobody has it
     return true;
 }
-
-// ---- the answer
 
 static bool has_messages(const struct exchange *x, int status)
 {
@@ -329,8 +321,6 @@ static void came_back(struct http_async_call *call)
     relay_free(r);
     relay_do_here(x);
 }
-
-// ---- the way
 
 static bool may_go(const struct exchange *x, const struct forward_target *t)
 {

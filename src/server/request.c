@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What came with a request: names in its path, its headers, its query, its body. Everything is
 // checked here, before any of it reaches the library.
-#include "api/wire.h"
 #include "base/digits.h"
 #include "server/inside.h"
+#include "wire/wire.h"
 #include "json/weigh.h"
 
 #include <stdio.h>
@@ -23,8 +23,6 @@ static bool refuse_with(struct exchange *x, enum sluice_code code, const char *f
     answer_error(x, &e);
     return false;
 }
-
-// ---- the head as such
 
 struct fields_seen {
     unsigned singles; // which of those below
@@ -76,8 +74,6 @@ bool read_framing(struct exchange *x)
     answer_problem(x, fault->status != 0 ? fault->status : 400, &e, NULL);
     return false;
 }
-
-// ---- what it says
 
 static bool read_request_id(struct exchange *x)
 {
@@ -158,8 +154,6 @@ bool read_head(struct exchange *x)
     return read_request_id(x);
 }
 
-// ---- the query
-
 static bool unknown_parameter(struct exchange *x, const char *name, const struct field *table,
                               size_t len)
 {
@@ -187,8 +181,6 @@ bool read_query(struct exchange *x, const struct field *table, size_t len, void 
     }
     return true;
 }
-
-// ---- the body
 
 static void refuse_weight(struct exchange *x, const struct json_weight *w)
 {

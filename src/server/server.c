@@ -3,13 +3,13 @@
 // authorization, then its body, then the handler, on the pool when it blocks.
 #include "server/server.h"
 
-#include "api/owner.h"
-#include "api/pulse.h"
-#include "api/tally.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/counters.h"
+#include "local/liveness.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "owner/owner.h"
 #include "server/inside.h"
 #include "server/relay.h"
 
@@ -31,8 +31,6 @@
 #define BODY_MEMORY     ((size_t)256 << 20)
 #define ANSWERS         ((size_t)256 << 20)
 
-// ---- calls of the library
-
 void call_begin(struct server *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -47,8 +45,6 @@ void call_end(struct server *s)
     (void)pthread_cond_broadcast(&s->fewer);
     (void)pthread_mutex_unlock(&s->lock);
 }
-
-// ---- a request
 
 static void exchange_over(void *mine, bool delivered)
 {
@@ -195,8 +191,6 @@ static void handle(void *ctx, struct httpd_request *http)
     else
         x->route->handle(x);
 }
-
-// ---- start and stop
 
 // The same name each time it is started, so that it takes over from itself at once.
 static void name_itself(struct server *s)

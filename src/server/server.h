@@ -16,7 +16,7 @@ struct server_config {
     const char *node;           // its name; NULL: made from host and port
     const char *advertise;      // the URL that others reach it by; NULL: made from listen
     const char *peers;          // hosts of nodes that clients' tokens may be sent to; NULL: as the
-                                // environment says (api/peer.h)
+                                // environment says (owner/peer.h)
     const char *store;          // the name that the node shows for the store
     bool insecure;              // may listen beyond loopback without authentication
     bool access_log;            // a line for every request

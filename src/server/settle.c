@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: what becomes of locks, by their tokens.
-#include "api/wire.h"
 #include "queue/ops.h"
 #include "server/inside.h"
 #include "server/relay.h"
+#include "wire/wire.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -65,8 +65,6 @@ size_t tokens_len(const struct tokens *t)
     return t ? t->len : 0;
 }
 
-// ---- patterns
-
 bool queue_pattern_ok(const char *pattern)
 {
     size_t len = strlen(pattern);
@@ -84,8 +82,6 @@ bool queue_pattern_matches(const char *pattern, const char *queue)
     if (len > 0 && pattern[len - 1] == '*') return strncmp(pattern, queue, len - 1) == 0;
     return strcmp(pattern, queue) == 0;
 }
-
-// ---- reading
 
 static int hex_digit(char c)
 {
@@ -245,8 +241,6 @@ bool tokens_add(struct tokens *t, const char *name, const char *value, char *why
     return true;
 }
 
-// ---- files
-
 static char *trimmed(char *text)
 {
     text += strspn(text, " \t\r");
@@ -301,8 +295,6 @@ bool tokens_add_file(struct tokens *t, const char *path, char *why, size_t why_l
     }
     return tokens_add_lines(t, buf_bytes(&text), path, why, why_len);
 }
-
-// ---- asking
 
 // Whether they are equal, in a time that depends on the length alone.
 static bool equal_blindly(const uint8_t *a, const uint8_t *b, size_t len)

@@ -294,8 +294,6 @@ static void give_up_all(struct shard *s, enum err err)
     }
 }
 
-// ---- what is read, and when it is believed
-
 static void rows_clear(struct fetch *f)
 {
     for (size_t i = 0; i < f->rows_len; i++)

@@ -125,7 +125,6 @@ struct shard {
     char letter_to[QUEUE_NAME_MAX + 1];
 };
 
-// ---- shard.c
 struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline);
 void call_free(struct call *c); // unanswered; it is in no list
 void call_push(struct shard *s, struct call *c, enum call_state state);
@@ -139,10 +138,8 @@ static inline uint64_t call_ticket(struct call *c) // the journal's
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
 int64_t shard_now(const struct shard *s); // the moment that decisions are made for
 
-// ---- replies.c
 void replies_hear(struct shard *s);
 
-// ---- receive.c
 // Whether an op with its request id, which got no answer, may still be committed.
 bool call_under_way(const struct shard *s, const struct call *c);
 // The reason for which the fold would refuse all of its op at a fresh tail; REASON_NONE: not sure.
@@ -154,7 +151,6 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
 void receive_poke(struct shard *s);
 
-// ---- fetch.c
 void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);
 void fetch_respond(struct shard *s, const struct response *r);
@@ -163,20 +159,16 @@ void fetch_tail_seen(struct shard *s, enum err err); // what came of fetch.looki
 int64_t fetch_wake_at(const struct shard *s);
 void fetch_done(struct shard *s);
 
-// ---- fenced.c
 // True: c was proposed again, and is not answered by r.
 bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r);
 
-// ---- tally.c
 void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired);
 
-// ---- books.c
 // journal_submit and journal_respond; what was spent joins the entry that comes of them.
 void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op);
 void cost_ledger_journal_respond(struct shard *s, const struct response *r);
 void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r);
 
-// ---- post.c
 void outgoing_poke(struct shard *s);
 bool post_wants(struct shard *s, uint64_t slot); // for a letter that has not left yet
 void outgoing_not_forgotten(struct shard *s);

@@ -114,8 +114,6 @@ static void look_first(struct shard *s, struct call *c)
     journal_sync(s->journal, (uint64_t)(uintptr_t)c, c->deadline, s->now);
 }
 
-// ---- what is tried, and what need not be
-
 static bool has_dedup(struct bytes payload)
 {
     struct op_send send;

@@ -15,8 +15,6 @@
 #define LOOK_PATIENCE_MS  30000 // then whoever wants to know looks again
 #define OWNER_LATE_MS     1000
 
-// ---- the machine as a fold
-
 static void fold_reset(void *ctx)
 {
     struct shard *s = ctx;
@@ -147,8 +145,6 @@ struct shard *shard_new(const struct shard_config *config)
     s->journal = journal_new(&journal, &fold);
     return s;
 }
-
-// ---- calls
 
 void call_free(struct call *c)
 {
@@ -291,8 +287,6 @@ static void note_time(struct shard *s, struct interval now)
     if (now.lo > s->now.lo) s->now.lo = now.lo;
     s->now.hi = now.hi > s->now.lo ? now.hi : s->now.lo;
 }
-
-// ---- the calls
 
 void shard_start(struct shard *s, struct interval now)
 {
@@ -504,8 +498,6 @@ bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now
     go_on(s);
     return true;
 }
-
-// ---- effects
 
 static int64_t earlier(int64_t a, int64_t b)
 {

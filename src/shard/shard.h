@@ -35,8 +35,6 @@ struct shard;
 struct shard *shard_new(const struct shard_config *config);
 void shard_free(struct shard *s); // NULL is fine
 
-// ---- events in
-
 void shard_start(struct shard *s, struct interval now);
 // One op of the queue, copied; its ticket is answered once. A send or claim that is certain to be
 // refused as a whole is answered without an entry, unless its request id has an answer already.
@@ -103,8 +101,6 @@ void shard_tick(struct shard *s, struct interval now);
 // What was asked of the store for this shard's sake beside its requests, whose responses tell.
 void shard_spent(struct shard *s, const struct cost *cost);
 
-// ---- effects out
-
 int64_t shard_wake_at(const struct shard *s);
 bool shard_next_request(struct shard *s, struct request *out);
 
@@ -166,8 +162,6 @@ void shard_dead_letter_failed(struct shard *s, uint64_t number,
 #define EVENTS_TOLD_MAX 4000
 const struct events *shard_events(const struct shard *s);
 void shard_events_taken(struct shard *s);
-
-// ---- looking: the state as of the last entry folded
 
 const struct machine *shard_machine(const struct shard *s);
 // What this handle has seen since it first came to the tail: for whoever counts.

@@ -45,8 +45,6 @@ static enum err refuse_lost(struct identity *me, struct store_answer *a)
     return answer_refuse(a, ERR_CORRUPT, "%s", me->why);
 }
 
-// ---- a look
-
 static enum err look_once(struct identity *me, struct store_answer *a)
 {
     enum err e = store_moved(me->inner, a);
@@ -143,8 +141,6 @@ static enum err look_together(struct identity *me, struct cost *cost, struct sto
     return e;
 }
 
-// ---- around a write
-
 static enum err before_write(struct store *s, struct cost *cost, struct store_answer *a)
 {
     struct identity *me = identity_of(s);
@@ -204,8 +200,6 @@ static enum err identity_append(struct store *s, const char *log, uint64_t slot,
     return after_write(s, e, &cost, a);
 }
 
-// ---- the rest: handed on while the store is not lost
-
 #define UNLESS_LOST(call)                                                                          \
     (atomic_load(&identity_of(s)->lost) ? refuse_lost(identity_of(s), a) : (call))
 
@@ -255,8 +249,6 @@ static enum err identity_wait(struct store *s, const char *log, uint64_t slot, i
 {
     return UNLESS_LOST(store_wait(identity_of(s)->inner, log, slot, wait_ms, a));
 }
-
-// ---- the handle
 
 static void identity_rest(struct store *s, const char *log)
 {

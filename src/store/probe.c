@@ -201,8 +201,6 @@ enum err store_probe_quickly(struct store *s, char *why, size_t why_len)
     return e;
 }
 
-// ---- the format object
-
 static const char format_magic[8] = {'S', 'L', 'U', 'I', 'C', 'E', 'F', 'T'};
 
 static void format_put(struct buf *to, const struct store_format *f)

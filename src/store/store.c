@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- answers
-
 void store_answer_init(struct store_answer *a)
 {
     *a = (struct store_answer){0};
@@ -82,8 +80,6 @@ struct bytes store_row_bytes(const struct store_answer *a, size_t row)
     CHECK(r->body_at + r->size <= a->body.len);
     return bytes_of(r->size ? a->body.data + r->body_at : NULL, (size_t)r->size);
 }
-
-// ---- what every backend may rely on
 
 static bool key_char(char c)
 {
@@ -170,8 +166,6 @@ static enum err check_limit(size_t *limit, struct store_answer *a)
     return ERR_OK;
 }
 
-// ---- objects
-
 enum err store_put_new(struct store *s, const char *key, struct bytes body, struct store_answer *a)
 {
     enum err e = check_key(s, key, STORE_KEY_MAX, a);
@@ -220,8 +214,6 @@ enum err store_room(struct store *s, uint64_t bytes, struct store_answer *a)
     return e || !s->ops->room ? e : s->ops->room(s, bytes, a);
 }
 
-// ---- logs
-
 enum err store_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
                       struct store_answer *a)
 {
@@ -268,8 +260,6 @@ enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wai
     enum err e = check_slot(s, log, slot, a);
     return e ? e : s->ops->wait(s, log, slot, wait_ms > 0 ? wait_ms : 0, a);
 }
-
-// ---- the handle
 
 void store_init(struct store *s, const struct store_ops *ops)
 {

@@ -73,8 +73,6 @@ void store_answer_done(struct store_answer *a);
 const char *store_row_key(const struct store_answer *a, size_t row);
 struct bytes store_row_bytes(const struct store_answer *a, size_t row);
 
-// ---- objects
-
 MUST_USE enum err store_put_new(struct store *s, const char *key, struct bytes body,
                                 struct store_answer *a);
 MUST_USE enum err store_put(struct store *s, const char *key, struct bytes body,
@@ -90,8 +88,6 @@ MUST_USE enum err store_list(struct store *s, const char *prefix, const char *af
 // Missing keys are fine. Not atomic: after anything but ERR_OK some may be gone.
 MUST_USE enum err store_delete(struct store *s, const char *const *keys, size_t count,
                                struct store_answer *a);
-
-// ---- logs
 
 // Slot must be the one after the last (or 1): another answers ERR_CONFLICT when it exists and
 // ERR_INVALID when it leaves a gap, where the store can tell (an object store cannot, and creates
@@ -122,8 +118,6 @@ MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, in
 // run full has little more left than its reserve. Writes that bring no messages are not asked for:
 // they may use the reserve, so that a full store can be drained.
 MUST_USE enum err store_room(struct store *s, uint64_t bytes, struct store_answer *a);
-
-// ---- the handle
 
 void store_free(struct store *s); // NULL is fine
 // Nobody here uses the log for now: what is kept open for it may be closed. A hint; whoever uses it

@@ -4,7 +4,7 @@
 #include "../support/calls.h"
 #include "../support/gate_store.h"
 #include "../unit/unit.h"
-#include "api/later_pool.h"
+#include "local/async_pool.h"
 #include "os/clock.h"
 
 #include <dirent.h>
@@ -14,8 +14,6 @@
 
 #define CROWD   200
 #define AT_ONCE 5000 // ms; what waits for the others' sake takes the handle's whole timeout
-
-// ---- what the tests do
 
 static struct sluice *open_store(int64_t timeout_ms)
 {

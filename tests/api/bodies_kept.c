@@ -3,8 +3,8 @@
 // what comes of a body that is lost or out of reach, and that all are gone when nobody needs them.
 #include "bodies_rig.h"
 
+#include "../support/fault_store.h"
 #include "os/clock.h"
-#include "store/fault.h"
 #include "store/mem.h"
 
 #include <stdatomic.h>
@@ -32,8 +32,6 @@ static void one_call_brings_only_so_many_bytes(void **state)
     assert_int_equal(batch_len_within(deliveries, 6, BATCH_BYTES_MAX), 1); // one at least
     assert_int_equal(batch_len_within(deliveries, 0, BATCH_BYTES_MAX), 0);
 }
-
-// ---- in memory: looks behind the store, faults
 
 static void remove_first_body(struct rig *r)
 {
@@ -310,8 +308,6 @@ static void a_body_that_cannot_be_read_gives_its_message_back(void **state)
     rig_close(&r);
 }
 
-// ---- in memory: time
-
 // Calls that were under way when the clock was moved find that their time is up.
 static void pass(struct rig *r, const char *queue, int64_t ms)
 {
@@ -390,8 +386,6 @@ static void an_idle_queue_is_swept_and_then_left_alone(void **state)
         assert_int_equal(look_on(&r, HOUR_MS).entries, after);
     rig_close(&r);
 }
-
-// ---- a day
 
 #define STEP_MS          (5 * MINUTE_MS)
 #define STEPS            (24 * HOUR_MS / STEP_MS)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bodies_rig.h"
 
-#include "store/fault.h"
+#include "../support/fault_store.h"
 #include "store/mem.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "../conformance/store/support.h"
 #include "../support/calls.h"
 #include "../unit/unit.h"
-#include "api/later.h"
+#include "local/async.h"
 #include "os/clock.h"
 
 #include <pthread.h>
@@ -29,8 +29,6 @@ static void create(struct sluice *s, const char *shards)
     struct sluice_setting setting = {"shards", shards};
     assert_int_equal(sluice_queue_create(s, "tasks", &setting, 1, NULL), SLUICE_OK);
 }
-
-// ---- two at once
 
 struct other {
     struct sluice *s;
@@ -95,8 +93,6 @@ static void one_of_two_is_told_so_at_several_shards(void **state)
     (void)state;
     cancel_twice("3");
 }
-
-// ---- on the way
 
 // The first receive of a handle opens the queue, goes to its desk and finds a message there;
 // whoever is told that it is off closes the handle at once.

@@ -2,8 +2,8 @@
 // Where requests are money: what the books say, and what the store says when it refuses.
 #include "../support/calls.h"
 #include "../unit/unit.h"
-#include "api/inside.h"
 #include "charging_store.h"
+#include "local/inside.h"
 #include "store/mem.h"
 
 #include <string.h>
@@ -42,8 +42,6 @@ static void send_surely(struct rig *r)
     struct sluice_request request = {.bytes = "sent for certain"};
     SURELY(sluice_send(r->s, "tasks", &m, 1, &request, NULL, NULL));
 }
-
-// ---- the books
 
 static void a_send_that_is_all_a_process_does_is_in_the_books(void **state)
 {
@@ -127,8 +125,6 @@ static void nothing_is_counted_where_nothing_is_charged(void **state)
     assert_int_equal(stats(&r).spent.writes, 0);
     sluice_close(s);
 }
-
-// ---- refusals in the store's own words
 
 #define DENIED "the key AKIAEXAMPLE may not write to the bucket"
 #define FULL   "there is no room left on the disk"

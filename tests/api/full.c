@@ -4,7 +4,7 @@
 #define _GNU_SOURCE // unshare, fallocate
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
-#include "api/inside.h"
+#include "local/inside.h"
 #include "os/clock.h"
 #include "store/file/file.h"
 
@@ -34,8 +34,6 @@
 
 static const char *mount_kind;
 static char mountpoint[SCRATCH_MAX];
-
-// ---- the file system
 
 static bool mount_ext4(void)
 {
@@ -70,8 +68,6 @@ static void take_the_rest(void)
             size /= 2;
     NEED(close(fd) == 0);
 }
-
-// ---- a handle
 
 // A second instead of minutes.
 static const struct journal_rules quick = {.session_ttl_ms = 86400000,
@@ -152,8 +148,6 @@ static void large_is_refused(struct sluice *s, const char *queue)
     NEED(strstr(error.message, "nearly full") != NULL);
     free(body);
 }
-
-// ---- the cases
 
 static void drain_a_full_disk(void)
 {

@@ -369,8 +369,6 @@ static void several_shards_keep_groups_together(void **state)
     rig_close(&r);
 }
 
-// ---- why messages failed
-
 // The next message, locked by that worker; it waits for one that is locked or delayed.
 static void claim(struct sluice *s, const char *queue, const char *worker, int64_t visibility_ms,
                   char token[SLUICE_TOKEN_MAX])

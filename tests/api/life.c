@@ -3,7 +3,7 @@
 #include "../conformance/store/support.h"
 #include "../support/census.h"
 #include "../unit/unit.h"
-#include "api/inside.h"
+#include "local/inside.h"
 #include "os/clock.h"
 #include "sluice.h"
 
@@ -50,8 +50,6 @@ static void rest(void)
 {
     (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
-
-// ---- nothing is left behind
 
 static void send_one(struct sluice *s, const char *queue)
 {
@@ -164,8 +162,6 @@ static void what_others_delete_is_let_go_by_whoever_lists(void **state)
     rig_close(&r);
 }
 
-// ---- whoever waits when the queue goes
-
 struct receiver {
     pthread_t thread;
     struct sluice *s;
@@ -228,8 +224,6 @@ static void a_receive_over_several_shards_ends_when_the_queue_is_deleted(void **
     ends_when_deleted("4");
 }
 
-// ---- calls under way while it goes
-
 struct crowd {
     struct sluice *s;
     _Atomic bool stop;
@@ -279,8 +273,6 @@ static void calls_under_way_outlive_the_queue(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     rig_close(&r);
 }
-
-// ---- a handle that is dead
 
 static void a_handle_whose_disk_failed_denies_nothing(void **state)
 {

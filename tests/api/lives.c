@@ -3,7 +3,7 @@
 // before the first store call that a creation makes in its own thread, before the second, and so
 // on, until there is no such call.
 #include "../unit/unit.h"
-#include "api/inside.h"
+#include "local/inside.h"
 #include "store/backend.h"
 #include "store/mem.h"
 
@@ -132,8 +132,6 @@ static void rig_close(struct rig *r)
     sluice_close(r->theirs); // which owns what is behind
 }
 
-// ---- what the other one does
-
 static void send_one(struct sluice *s, const char *queue)
 {
     struct sluice_send m = {.body = "precious", .body_len = 8};
@@ -161,8 +159,6 @@ static void replace_it_by_another(struct rig *r)
     FINE(sluice_queue_create(r->theirs, "tasks", &shards, 1, &error));
     send_one(r->theirs, "tasks");
 }
-
-// ---- one creation, and what was done in the middle of it
 
 static void cut_off_a_deletion(struct rig *r)
 {

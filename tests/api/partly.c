@@ -4,7 +4,7 @@
 #include "../conformance/store/support.h"
 #include "../support/gate_store.h"
 #include "../unit/unit.h"
-#include "api/inside.h"
+#include "local/inside.h"
 #include "os/clock.h"
 
 #include <string.h>

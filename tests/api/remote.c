@@ -123,8 +123,6 @@ static struct sluice_stats stats_of(struct sluice *s)
     return stats;
 }
 
-// ---- lost answers
-
 // Each way in which a request or its answer can be lost, once; 0: the status of a refusal.
 static const struct {
     enum proxy_fault fault;
@@ -290,8 +288,6 @@ static void node_that_restarts_is_survived(void **state)
     rig_stop(&r);
 }
 
-// ---- the same answers
-
 static void same_error(const struct sluice_error *a, const struct sluice_error *b)
 {
     assert_int_equal(a->code, b->code);
@@ -379,8 +375,6 @@ static void queue_is_shown_as_on_a_store(void **state)
     rig_stop(&r);
 }
 
-// ---- large and many
-
 static void many_messages_are_several_requests(void **state)
 {
     (void)state;
@@ -426,8 +420,6 @@ static void large_body_travels_unharmed(void **state)
     free(body);
     rig_stop(&r);
 }
-
-// ---- events
 
 static void next_is(struct sluice_events *events, const char *type)
 {
@@ -494,8 +486,6 @@ static void events_are_the_same_as_on_a_store(void **state)
     sluice_close(s);
     rig_stop(&r);
 }
-
-// ---- the handle
 
 static void url_with_a_user_is_refused_and_not_repeated(void **state)
 {

@@ -3,8 +3,8 @@
 // that name before it is asked for again.
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
-#include "api/life.h"
 #include "fault_proxy.h"
+#include "local/life.h"
 #include "os/clock.h"
 #include "server/server.h"
 

@@ -109,8 +109,6 @@ static void same_locks(const struct sluice_batch *a, const struct sluice_batch *
     }
 }
 
-// ---- the same again
-
 static void a_repeated_receive_finds_its_shard_again(void **state)
 {
     (void)state;
@@ -339,8 +337,6 @@ static void a_claim_in_doubt_is_not_made_in_another_shard(void **state)
     }
 }
 
-// ---- while the first one waits
-
 static void gives_way(const char *shards)
 {
     struct rig r;
@@ -402,8 +398,6 @@ static void one_that_was_cancelled_leaves_the_id_to_the_next(void **state)
     }
     rig_close(&r);
 }
-
-// ---- another use
 
 static void is_reused(enum sluice_code code, const struct sluice_error *error)
 {

@@ -79,8 +79,6 @@ static void nap_ms(int64_t ms)
     (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-// ---- the processes
-
 static bool spawn(struct chaos *c, uint32_t at)
 {
     char seed[24];
@@ -199,8 +197,6 @@ static void stop(struct chaos *c)
     }
 }
 
-// ---- the queues
-
 static bool find_place(struct chaos *c, const char *base)
 {
     (void)snprintf(c->dir, sizeof c->dir, "%s/sluice-chaos-XXXXXX", base);
@@ -284,8 +280,6 @@ static bool drain(struct chaos *c)
     printf("# not drained: %s\n", why);
     return false;
 }
-
-// ---- the verdict
 
 static void note_dead(struct shared_record *shared, const struct sluice_message *m)
 {

@@ -55,8 +55,6 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-// ---- a member
-
 static bool is_ok(struct table *t, const char *what, enum sluice_code code,
                   const struct sluice_error *error)
 {
@@ -117,8 +115,6 @@ static int member(struct crowd *c, uint32_t which)
     sluice_close(s);
     return ok ? 0 : 1;
 }
-
-// ---- the one who watches
 
 static void report(struct crowd *c, const char *name, bool ok, const char *detail)
 {

@@ -52,8 +52,6 @@ static void blame(struct history *h, enum kind kind, const char *format, ...)
     va_end(list);
 }
 
-// ---- ids
-
 static uint64_t hash_of(const char *id)
 {
     uint64_t x = 0xcbf29ce484222325ULL; // FNV-1a
@@ -104,8 +102,6 @@ static void history_done(struct history *h)
     free(h->lines);
     free(h->slots);
 }
-
-// ---- one event
 
 static uint32_t group_of(const struct history *h, const struct line *l)
 {

@@ -3,7 +3,7 @@
 // keeps what they told; and who reads them once more at the end, to see that they still say so.
 #pragma once
 
-#include "slate.h"
+#include "shared_record.h"
 
 #include <pthread.h>
 

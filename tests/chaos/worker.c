@@ -60,8 +60,6 @@ static void complain(struct process *p, const char *what, enum sluice_code code,
                         error->message);
 }
 
-// ---- sending
-
 struct chaos_batch {
     uint64_t first; // number
     size_t len;
@@ -149,8 +147,6 @@ static void *sender_main(void *ctx)
     free(p);
     return NULL;
 }
-
-// ---- working
 
 static uint64_t number_of(const struct sluice_message *m)
 {

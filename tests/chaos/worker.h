@@ -3,7 +3,7 @@
 // stop or somebody kills it.
 #pragma once
 
-#include "slate.h"
+#include "shared_record.h"
 
 struct worker_settings {
     const char *store;

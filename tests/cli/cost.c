@@ -63,8 +63,6 @@ static void messages_sent_count_until_one_is_processed(void **state)
     about(queue_cost_of(&v, &p).per_message, 0); // and no division by zero
 }
 
-// ---- prices
-
 static void prices_are_read_part_by_part(void **state)
 {
     (void)state;
@@ -111,8 +109,6 @@ static void a_bad_price_is_named(void **state)
         if (!strstr(problem, rows[i].says)) fail_msg("\"%s\": %s", rows[i].text, problem);
     }
 }
-
-// ---- in words
 
 static char *printed(const struct sluice_stats *v)
 {

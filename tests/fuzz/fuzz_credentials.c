@@ -3,10 +3,10 @@
 // first byte says which.
 #include "base/check.h"
 #include "fuzz.h"
-#include "store/s3/ini.h"
-#include "store/s3/json.h"
-#include "store/s3/process.h"
-#include "store/s3/profile.h"
+#include "store/s3/auth/ini.h"
+#include "store/s3/auth/json.h"
+#include "store/s3/auth/process.h"
+#include "store/s3/auth/profile.h"
 
 #include <string.h>
 

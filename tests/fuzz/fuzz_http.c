@@ -8,12 +8,12 @@
 // there are headers before the body, a line each, and an empty line.
 #include "net/head.h"
 
-#include "api/wire.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "fuzz.h"
 #include "net/tls.h"
 #include "server/server.h"
+#include "wire/wire.h"
 #include "json/json.h"
 
 #include <pthread.h>
@@ -266,8 +266,6 @@ void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms)
     httpd_stream_end(s);
 }
 
-// ---- one request
-
 static void check_answer(const struct httpd_request *r)
 {
     char why[200];
@@ -303,8 +301,6 @@ static void run_request(struct httpd_request *r)
     check_answer(r);
     r->done(r->mine, true);
 }
-
-// ---- a head
 
 #define LINES_MAX 200
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as what is loaded or read back: a machine's snapshot, a result, headers, a
 // configuration, a catalog record, the records of a journal segment.
-#include "api/catalog.h"
 #include "base/check.h"
+#include "catalog/catalog.h"
 #include "fuzz.h"
 #include "queue/machine.h"
 #include "store/file/segment.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compact encoding's readers. What one accepts is written again and read again.
-#include "api/wire.h"
 #include "base/check.h"
 #include "fuzz.h"
+#include "wire/wire.h"
 
 #include <string.h>
 

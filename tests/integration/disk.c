@@ -16,8 +16,6 @@
 
 #define MORE_ADDS 10
 
-// ---- a full disk: a small file system of its own, in a child that alone sees it
-
 #define NEED(fact)                                                                                 \
     do {                                                                                           \
         if (!(fact)) {                                                                             \
@@ -131,8 +129,6 @@ static void full_disk_refuses_and_loses_nothing(void **state)
     }
     assert_int_equal(status, 0);
 }
-
-// ---- a disk that becomes read-only, as the kernel makes it after an error
 
 static _Atomic bool read_only;
 

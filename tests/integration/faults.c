@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store that loses requests, replies and both, or applies a write long after its caller gave up:
 // what was acknowledged is there, what was refused is not, and only what was unknown may be either.
+#include "../support/fault_store.h"
 #include "../unit/unit.h"
 #include "base/check.h"
 #include "os/entropy.h"
 #include "places.h"
-#include "store/fault.h"
 #include "store/mem.h"
 
 #include <inttypes.h>

@@ -63,8 +63,6 @@ static const struct journal_rules hammer_rules = {
     .snapshot_every = 64,
 };
 
-// ---- a handle
-
 struct handle {
     struct store *store;
     struct ledger *ledger;
@@ -103,8 +101,6 @@ static void counter_name(char name[16], int process)
         (void)snprintf(name, 16, "process-%d", process % HAMMER_PROCESSES_MAX);
     }
 }
-
-// ---- a child
 
 struct thread {
     pthread_t id;
@@ -192,8 +188,6 @@ static int child(const struct hammer_options *o, struct shared *shared, int proc
     handle_close(&h);
     return failed;
 }
-
-// ---- the parent
 
 struct parent {
     const struct hammer_options *options;
@@ -299,8 +293,6 @@ static void supervise(struct parent *p)
     }
     show(p, o->run_ms);
 }
-
-// ---- the tally
 
 static void weigh(struct hammer_counts *to, const struct total *a, int64_t value)
 {

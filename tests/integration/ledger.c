@@ -84,8 +84,6 @@ static void same_request_id_counts_once_whoever_sends_it(void **state)
     assert_int_equal(handle_value(&handles[1], "n"), 5);
 }
 
-// ---- racing
-
 struct racer {
     pthread_t thread;
     struct handle *handle;
@@ -124,8 +122,6 @@ static void racing_handles_lose_and_double_nothing(void **state)
     assert_int_equal(handle_value(&handles[0], "n"), HANDLES * THREADS * ADDS);
     all_agree();
 }
-
-// ---- collecting
 
 struct writer {
     pthread_t thread;

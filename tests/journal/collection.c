@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- snapshots and collection
-
 static void newcomer_starts_from_the_newest_snapshot(void **state)
 {
     (void)state;
@@ -175,8 +173,6 @@ static void commit_whose_slot_is_gone_is_found_by_its_session(void **state)
     rig_done(&a);
     store_free(s);
 }
-
-// ---- ownership
 
 static enum err own(struct rig *r, uint64_t expected, uint64_t token)
 {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When an entry is proposed: budget, company, and how often what is in doubt is sent again.
-#include "shop.h"
-
-// ---- the budget
+#include "fixture.h"
 
 static void ops_beyond_the_budget_wait_and_share_an_entry(void **state)
 {
@@ -138,8 +136,6 @@ static void puts_made_elsewhere_draw_from_the_budget_and_debts_are_forgiven(void
     fixture_close(&s);
 }
 
-// ---- company
-
 static void callers_answered_together_are_waited_for_a_moment(void **state)
 {
     (void)state;
@@ -200,8 +196,6 @@ static void nobody_is_waited_for_on_a_store_at_hand(void **state)
     writer_dismiss(&h);
     fixture_close(&s);
 }
-
-// ---- a store that is away
 
 static void what_is_in_doubt_is_sent_again_at_random_and_ever_more_rarely(void **state)
 {

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- commit
-
 static void op_on_an_empty_store_commits_in_slot_one(void **state)
 {
     (void)state;
@@ -249,8 +247,6 @@ static void sync_sees_what_others_committed_before_it(void **state)
     rig_done(&b);
     store_free(s);
 }
-
-// ---- damage
 
 #define LOG "q/test/0/log/0000000000000000000"
 

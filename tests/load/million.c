@@ -43,8 +43,6 @@ struct client {
     uint64_t turns;
 };
 
-// ---- one client
-
 static bool expect(struct client *c, const char *what, enum sluice_code code,
                    enum sluice_code wanted, const struct sluice_error *error)
 {
@@ -124,8 +122,6 @@ static void *client_main(void *ctx)
     sluice_close(c->node);
     return NULL;
 }
-
-// ---- the one who watches
 
 static void run_part(struct million *m, uint64_t target)
 {

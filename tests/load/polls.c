@@ -40,8 +40,6 @@ struct polls {
     struct pollfd *ready;
 };
 
-// ---- bytes
-
 static int dial(const struct node_process *n)
 {
     unsigned port = (unsigned)atoi(strchr(n->address, ':') + 1);
@@ -92,8 +90,6 @@ static uint64_t waiting(const struct node_process *n)
     (void)close(l.fd);
     return count;
 }
-
-// ---- the phases
 
 // Those that come while a node is still opening their queue wait in another way, for their 20 s.
 static bool open_queue(const struct polls *p)

@@ -69,8 +69,6 @@ static bool goes_on(const struct settings *s)
     return atomic_load(&s->table->faults) == 0;
 }
 
-// ---- a process: so many workers, and a sender
-
 static bool send_some(const struct settings *s, struct sluice *node, uint64_t first, size_t len)
 {
     static char bodies[SEND_BATCH][BODY_BYTES];
@@ -165,8 +163,6 @@ static int process(const struct settings *s, uint32_t which)
     sluice_close(node);
     return 0;
 }
-
-// ---- the one who watches
 
 static bool run_processes(const struct settings *s)
 {

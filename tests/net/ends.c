@@ -352,8 +352,6 @@ static void a_header_over_the_limit_is_lost(void **state)
     client_close(&c);
 }
 
-// ---- https:// where no TLS is spoken
-
 static void answer_plainly(struct peer *p)
 {
     uint8_t hello[512];

@@ -112,8 +112,6 @@ static void say(int fd, const char *text)
 
 #define POST "POST /x HTTP/1.1\r\nHost: a\r\nX-Mine: yes\r\nContent-Length: 5\r\n\r\n"
 
-// ---- requests that outlive their server
-
 struct late {
     struct owner *owner;
     struct httpd_request *request;
@@ -188,8 +186,6 @@ static void requests_may_be_looked_at_and_answered_after_the_end(void **state)
     }
 }
 
-// ---- a handler that is busy while the server stops
-
 static void *stop(void *arg)
 {
     struct owner *o = arg;
@@ -236,8 +232,6 @@ static void a_handler_may_be_busy_while_the_server_stops(void **state)
     await_count(&o.over, 1);
     (void)close(fd);
 }
-
-// ---- clients that connect while the server stops
 
 struct knocking {
     atomic_uint port; // 0: that is all
@@ -318,8 +312,6 @@ static void a_connection_too_many_is_served_when_another_ends(void **state)
     (void)close(fds[1]);
     (void)close(fds[2]);
 }
-
-// ---- bodies
 
 static bool holds(const struct owner *o, size_t least)
 {
@@ -416,8 +408,6 @@ static void a_refused_body_without_an_end_is_cut_off(void **state)
     assert_true(httpd_stop(o.http, DEADLINE_MS));
     (void)close(fd);
 }
-
-// ---- answers
 
 // It is never idle for long, and would keep its answer for ever.
 static void an_answer_that_is_read_too_slowly_is_given_up(void **state)

@@ -218,8 +218,6 @@ static void caller_comes_back(struct caller *c)
     await(&c->trial);
 }
 
-// ----
-
 static void who_is_alone_performs_his_own_request(void **state)
 {
     struct office *o = *state;

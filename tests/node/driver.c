@@ -2,13 +2,13 @@
 // The driver: threads that wait for each other around a step function. Most of it is seen through a
 // ledger on a store in memory, the corners through a step function of the test's own.
 #include "node/driver.h"
+#include "../support/fault_store.h"
 #include "../unit/unit.h"
 #include "base/check.h"
 #include "ledger.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "scratch.h"
-#include "store/fault.h"
 #include "store/mem.h"
 
 #include <poll.h>
@@ -106,8 +106,6 @@ static int64_t value_of(struct world *w, const char *name)
     return err ? 0 : value;
 }
 
-// ---- many threads
-
 struct adder {
     pthread_t thread;
     struct world *world;
@@ -169,8 +167,6 @@ static void ops_that_arrive_during_a_commit_share_the_next(void **state)
     test_free(adders);
 }
 
-// ---- fork
-
 static void child_of_fork_is_refused(void **state)
 {
     struct world *w = *state;
@@ -186,8 +182,6 @@ static void child_of_fork_is_refused(void **state)
     assert_int_equal(status, 0);
     assert_int_equal(value_of(w, "n"), 1); // and the parent goes on
 }
-
-// ---- closing
 
 static void closing_waits_for_the_snapshot_being_written(void **state)
 {
@@ -216,8 +210,6 @@ static void closing_a_ledger_that_is_still_recovering_is_fine(void **state)
         ledger_close(l);
     }
 }
-
-// ---- patience
 
 static void store_that_is_away_at_the_start_is_reported(void **state)
 {
@@ -279,8 +271,6 @@ static void what_lands_after_patience_ended_is_unknown(void **state)
 {
     doubt_is_resolved(*state, (struct fault_options){.unknown_late = CERTAIN});
 }
-
-// ---- a step function of the test's own: it wants a tick at a given time, and answers then
 
 struct toy {
     struct driver *driver;
@@ -437,8 +427,6 @@ static void request_that_nobody_waits_for_is_performed(void **state)
     driver_free(toy.driver); // finishes what was asked for
     assert_int_equal(toy.answered, 2);
 }
-
-// ---- idleness
 
 static int64_t cpu_ms(void)
 {

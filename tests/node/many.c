@@ -4,7 +4,7 @@
 #include "../unit/unit.h"
 #include "base/check.h"
 #include "base/memory.h"
-#include "node/desk.h"
+#include "node/runner.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "scratch.h"
@@ -238,8 +238,6 @@ static void waiting_costs_next_to_nothing(void **state)
         receive(&h->places[i]);
     assert_true(eventually(is_quiet, h, WAIT_MS));
 }
-
-// ---- closing
 
 // Snapshots, ticks and looks are under way in some of them at any moment.
 static void desks_are_closed_in_the_middle_of_their_turns(void **state)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many wait, somebody else writes, and the store cannot be read just then: whoever fetches what was
 // written waits for the time to pass, which takes a thread. One is left for that.
+#include "../support/fault_store.h"
 #include "../unit/unit.h"
 #include "base/memory.h"
-#include "node/desk.h"
+#include "node/runner.h"
 #include "os/entropy.h"
 #include "scratch.h"
-#include "store/fault.h"
 #include "store/mem.h"
 
 #include <stdatomic.h>

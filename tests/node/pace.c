@@ -2,7 +2,7 @@
 // A budget of puts at a desk with real threads: calls wait for it, share entries, and all end well.
 #include "../unit/unit.h"
 #include "base/memory.h"
-#include "node/desk.h"
+#include "node/runner.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "store/mem.h"

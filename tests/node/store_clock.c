@@ -90,8 +90,6 @@ static void answers_handed_in_out_of_order_stay_sound(void **state)
     assert_true(earlier.lo <= earlier.hi);
 }
 
-// ---- servers that tell whole seconds
-
 // True time is in microseconds, so that two clocks may drift against it.
 struct server {
     struct rng rng;

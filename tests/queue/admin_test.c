@@ -182,8 +182,6 @@ static void the_journals_own_ops_are_passed_over(void **state)
     rig_done(&r);
 }
 
-// ---- request ids
-
 static void send_with_id(struct rig *r, uint8_t id, const char *body)
 {
     struct buf b;
@@ -246,8 +244,6 @@ static void a_refusal_is_remembered_too(void **state)
     assert_int_equal(rig_count(&r, STATE_READY), 0);
     rig_done(&r);
 }
-
-// ---- snapshots
 
 static void fill(struct rig *r)
 {

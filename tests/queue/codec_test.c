@@ -14,8 +14,6 @@ static struct buf payload(void)
 
 static const struct request_id request = {"request id 0123"};
 
-// ---- one good payload of each kind
-
 static void put_message(struct buf *b)
 {
     struct buf headers = payload();
@@ -148,8 +146,6 @@ static void put_any(struct buf *b, uint16_t kind)
         break;
     }
 }
-
-// ---- round trips
 
 static void a_send_comes_back_as_it_went(void **state)
 {
@@ -288,8 +284,6 @@ static void a_message_is_found_among_the_ops_of_an_entry(void **state)
     buf_done(&send);
     buf_done(&arrive);
 }
-
-// ---- damage
 
 static enum reason apply_raw(struct rig *r, uint16_t kind, struct bytes bytes)
 {

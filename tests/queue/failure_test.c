@@ -209,8 +209,6 @@ static void backoff_grows_to_its_maximum_and_never_overflows(void **state)
     rig_done(&r);
 }
 
-// ---- dead letters between queues
-
 static void a_dead_letter_arrives_once_however_often_it_is_carried(void **state)
 {
     (void)state;

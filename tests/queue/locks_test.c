@@ -125,8 +125,6 @@ static void a_renewal_before_the_timeout_keeps_the_message_hidden(void **state)
     rig_done(&r);
 }
 
-// ---- refusals, each with its own reason
-
 static void expect_renewal_refused(struct rig *r, const struct grant *g, enum reason reason)
 {
     struct outcome_row row = rig_word(r, OP_RENEW, g);
@@ -262,8 +260,6 @@ static void a_lock_of_another_queue_or_shard_is_refused_as_foreign(void **state)
     assert_int_equal(rig_word(&r, OP_RENEW, &g).reason, REASON_NONE);
     rig_done(&r);
 }
-
-// ---- time
 
 static void a_word_that_arrived_before_the_deadline_counts_in_a_later_entry(void **state)
 {

@@ -87,8 +87,6 @@ enum body_hold model_holds(const struct model *m, struct bytes name)
     return stale || m->deleted ? BODY_FREE : BODY_YET;
 }
 
-// ---- events
-
 struct event *say(struct model *m, enum event_kind kind, uint64_t seq)
 {
     struct events *list = &m->events;
@@ -118,8 +116,6 @@ void say_worker(struct model *m, struct event *e, const char *worker)
     e->worker_len = (uint32_t)strlen(worker);
     buf_put(&m->events.text, bytes_str(worker));
 }
-
-// ---- order
 
 // Does x come before y when both could go?
 static bool goes_before(const struct model *m, uint64_t x, uint64_t y)
@@ -173,8 +169,6 @@ bool model_overtakes(const struct model *m, uint64_t seq, uint64_t fence)
     }
     return false;
 }
-
-// ---- locks
 
 void model_grant(struct model *m, uint64_t seq, const char *worker, const uint8_t seed[16],
                  int64_t deadline, bool ticket)
@@ -250,8 +244,6 @@ enum outcome_status model_fail(struct model *m, uint64_t seq, bool failed, int64
     *until = x->due;
     return OUTCOME_RETRYING;
 }
-
-// ---- time
 
 static void moment_comes(struct model *m, uint64_t seq)
 {

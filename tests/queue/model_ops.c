@@ -14,8 +14,6 @@ static void name_of(struct bytes from, char out[MODEL_NAME_MAX])
     if (from.len > 0) memcpy(out, from.data, from.len);
 }
 
-// ---- messages enter
-
 static uint64_t enter(struct model *m, const struct message *msg, int64_t due, uint32_t ordinal)
 {
     CHECK(m->sent < MODEL_MESSAGES_MAX);
@@ -115,8 +113,6 @@ static enum reason do_arrive(struct model *m, struct bytes payload)
     buf_put_u64(&m->body, seq);
     return reason;
 }
-
-// ---- handing out
 
 static void put_grant(struct model *m, uint64_t seq, uint32_t row)
 {
@@ -266,8 +262,6 @@ static enum reason do_worker(struct model *m, struct bytes payload)
     return REASON_NONE;
 }
 
-// ---- words about locks
-
 enum reason model_check(struct model *m, const struct lock_ref *ref)
 {
     if (ref->seq == 0 || ref->seq > m->sent) return REASON_UNKNOWN_MESSAGE;
@@ -347,8 +341,6 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
     }
     return any ? REASON_NONE : first;
 }
-
-// ---- the queue itself
 
 static enum reason do_configure(struct model *m, struct bytes payload)
 {

@@ -87,8 +87,6 @@ void rig_tick(struct rig *r, int64_t ms)
     rig_commit(r);
 }
 
-// ---- looking
-
 struct bytes rig_body(const struct rig *r, size_t op)
 {
     return bytes_of(r->text.data + r->results[op].body_at, r->results[op].body_len);
@@ -161,8 +159,6 @@ struct outcome_row rig_outcome(const struct rig *r, size_t op)
     if (!outcome_row_next(&result, &row)) row.reason = result.reason;
     return row;
 }
-
-// ---- ops
 
 static struct buf payload(void)
 {

@@ -156,8 +156,6 @@ static void each_message_of_a_batch_has_its_own_answer(void **state)
     rig_done(&r);
 }
 
-// ---- the backlog
-
 static struct machine_stats stats_of(const struct rig *r)
 {
     struct machine_stats stats;

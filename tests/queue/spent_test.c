@@ -97,8 +97,6 @@ static void a_sum_that_nobody_can_have_spent_is_malformed(void **state)
     rig_done(&r);
 }
 
-// ---- snapshots
-
 static struct buf saved(const struct rig *r)
 {
     struct buf b;

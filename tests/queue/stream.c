@@ -60,8 +60,6 @@ __attribute__((format(printf, 2, 3))) static bool differ(struct stream *s, const
     return false;
 }
 
-// ---- what is asked
-
 static void random_config(struct stream *s, struct queue_config *c)
 {
     config_defaults(c);
@@ -332,8 +330,6 @@ static void ask(struct stream *s)
     rig_op(&s->rig, kind, &b);
 }
 
-// ---- do they agree
-
 // Two places are the same if they lead to the same bytes.
 static bool same_place(struct stream *s, struct place machine, struct place model)
 {
@@ -495,8 +491,6 @@ static bool same_snapshots(struct stream *s)
     return (same || differ(s, "the fold from a snapshot differs")) &&
            (good || differ(s, "a snapshot cannot be loaded"));
 }
-
-// ---- the run
 
 static bool step(struct stream *s)
 {

@@ -158,8 +158,6 @@ static void a_redriven_message_begins_without_failures(void **state)
     rig_done(&r);
 }
 
-// ---- snapshots
-
 static struct buf saved(const struct rig *r)
 {
     struct buf b;

@@ -5,7 +5,7 @@
 
 #include "scratch.h"
 #include "stand_in.h"
-#include "store/s3/credentials.h"
+#include "store/s3/auth/credentials.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -5,11 +5,11 @@
 #include "bucket_rig.h"
 #include "net/digest.h"
 #include "net/http.h"
-#include "net/sigv4.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "store/meter.h"
 #include "store/probe.h"
+#include "store/s3/auth/sigv4.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -98,8 +98,6 @@ static int raw(const char *method, const char *path, const struct sigv4_pair *qu
     return status;
 }
 
-// ---- signing
-
 // Every call that names a key, under one prefix.
 static void whole_life(struct store *s, struct store_answer *a)
 {
@@ -176,8 +174,6 @@ static void prefixes_that_look_alike_do_not_meet(void **state)
         store_free(s[i]);
     }
 }
-
-// ---- many objects
 
 #define MANY    5000
 #define WRITERS 8
@@ -261,8 +257,6 @@ static void objects_of_others_are_passed_over_with_continuations(void **state)
     store_free(others);
 }
 
-// ---- versions
-
 static void a_versioned_bucket_is_told_and_refused_where_it_ignores_conditions(void **state)
 {
     struct world *w = *state;
@@ -295,8 +289,6 @@ static void a_versioned_bucket_is_told_and_refused_where_it_ignores_conditions(v
     }
     store_free(s);
 }
-
-// ---- mistakes of ours
 
 static void check_denied(struct world *w, const char *url, const char *says)
 {
@@ -346,8 +338,6 @@ static void a_server_that_is_away_is_unavailable(void **state)
     store_free(s);
 }
 
-// ---- time
-
 static int64_t hour_ahead(void)
 {
     return clock_realtime_ms() + HOUR_MS;
@@ -392,8 +382,6 @@ static void a_wall_clock_that_is_an_hour_off_changes_nothing(void **state)
         store_free(s);
     }
 }
-
-// ---- what it costs
 
 static void every_call_is_one_request(void **state)
 {

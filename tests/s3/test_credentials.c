@@ -2,10 +2,10 @@
 // Keys and settings from the environment and the shared files.
 #include "credentials_rig.h"
 
-#include "store/s3/ini.h"
-#include "store/s3/json.h"
-#include "store/s3/process.h"
-#include "store/s3/times.h"
+#include "store/s3/auth/ini.h"
+#include "store/s3/auth/json.h"
+#include "store/s3/auth/process.h"
+#include "store/s3/auth/times.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "credentials_rig.h"
 
 #include "os/clock.h"
-#include "store/s3/metadata.h"
+#include "store/s3/auth/metadata.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -399,8 +399,6 @@ static void web_identity_that_is_refused_names_the_code(void **state)
     stand_in_answer(r->server, STS, 500, SECRET);
     assert_int_equal(rig_get(r, NOW + 2 * MINUTE), ERR_UNAVAILABLE);
 }
-
-// ---- threads
 
 struct caller {
     struct rig *rig;

@@ -116,8 +116,6 @@ static enum err get(struct world *w)
     return store_get(w->store, "key", 0, SIZE_MAX, &w->a);
 }
 
-// ---- writes
-
 static void an_undecided_create_is_sent_again_until_it_is_decided(void **state)
 {
     (void)state;
@@ -236,8 +234,6 @@ static void a_store_without_conditions_is_refused(void **state)
     world_close(&w);
 }
 
-// ---- reads and deletes
-
 static void reads_are_repeated(void **state)
 {
     (void)state;
@@ -326,8 +322,6 @@ static void a_list_goes_on_with_the_token_and_passes_over_what_is_not_ours(void 
     world_close(&w);
 }
 
-// ---- who, when and where
-
 static void a_bucket_in_another_region_is_found_there(void **state)
 {
     (void)state;
@@ -415,8 +409,6 @@ static void a_session_token_is_sent_and_signed(void **state)
     (void)unsetenv("AWS_SESSION_TOKEN");
     world_close(&w);
 }
-
-// ---- slow down
 
 static void a_slow_down_holds_the_next_requests_back(void **state)
 {

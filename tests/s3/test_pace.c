@@ -110,8 +110,6 @@ static void answers_bring_the_speed_back(void **state)
     assert_int_equal(s3_pace_admit(&p, 9), 9);
 }
 
-// ---- reading ahead
-
 static size_t read_full(struct s3_ahead *a, uint64_t *slot)
 {
     size_t asked = s3_ahead_plan(a, 1, *slot, 1 << 20);
@@ -176,8 +174,6 @@ static void bytes_bound_what_is_asked_for(void **state)
     s3_ahead_note(&a, 1, slot, 32, 32, 5, 32 * 200000); // suddenly large
     assert_in_range(s3_ahead_plan(&a, 1, slot + 5, 1 << 20), 1, 11);
 }
-
-// ---- looking again
 
 static void looks_get_rarer_and_start_over_with_the_next_slot(void **state)
 {

@@ -99,8 +99,6 @@ static bool is_there(const char *key)
     return err == ERR_OK;
 }
 
-// ---- one fault on a create, on a connection that was never used: nothing is sent again below us
-
 struct row {
     enum proxy_fault fault;
     int status;
@@ -167,8 +165,6 @@ static void what_was_never_sent_is_unavailable(void **state)
     store_free(nowhere);
 }
 
-// ---- creates that are sent again until they are decided, as a journal does
-
 static enum err create_until_decided(const char *key)
 {
     for (int i = 0; i < TRIES_MAX; i++) {
@@ -215,8 +211,6 @@ static void the_first_answer_is_never_a_conflict_with_oneself(void **state)
         settle();
     }
 }
-
-// ---- reads, lists and deletes are sent again below us: nobody notices
 
 static void reads_as_if_nothing_was_wrong(enum proxy_fault fault, int status)
 {

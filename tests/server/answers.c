@@ -121,8 +121,6 @@ static void assert_no_room(const struct reply *reply, int status)
     assert_non_null(strstr(reply->body, "\"reason\":\"no-room\""));
 }
 
-// ---- the bound
-
 static void unread_answers_take_no_more_than_they_may(void **state)
 {
     (void)state;
@@ -193,8 +191,6 @@ static void one_that_is_larger_than_all_room_goes_alone(void **state)
     assert_int_equal(got_len("messages"), 1);
     rig_stop(&r);
 }
-
-// ---- cut
 
 // Receives all of them, a few at a time.
 static void receive_all(struct rig *r, int count, size_t at_once)
@@ -357,8 +353,6 @@ static void a_handle_on_a_node_lists_all_of_them(void **state)
     sluice_close(s);
     rig_stop(&r);
 }
-
-// ---- refused
 
 static void a_message_that_finds_no_room_stays_in_its_place(void **state)
 {

@@ -48,8 +48,6 @@ static void await_number(const struct node_process *n, const char *path, const c
     }
 }
 
-// ---- calls
-
 static void the_owner_does_what_another_node_is_asked_for(void **state)
 {
     struct rig *r = *state;
@@ -154,8 +152,6 @@ static void one_node_owns_all_shards(void **state)
     sluice_close(two);
 }
 
-// ---- by TLS
-
 extern char **environ;
 
 static void make_certificate(const char *key, const char *certificate)
@@ -215,8 +211,6 @@ static void an_owner_that_speaks_tls_is_asked_by_tls(void **state)
     assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
     (void)unsetenv("SLUICE_CA");
 }
-
-// ---- long polls
 
 static int poll_at(const struct node_process *n)
 {
@@ -353,8 +347,6 @@ static void a_poll_goes_on_at_the_second_when_the_owner_hangs(void **state)
     poll_without_owner(*state, hang, 2000); // the send's patience, and a question
 }
 
-// ---- many at once
-
 struct cyclist {
     const char *url;
     int cycles;
@@ -396,8 +388,6 @@ static void many_at_once_by_way_of_the_second_are_done_by_the_owner(void **state
     assert_int_equal(node_number(&r->one, "/metrics", ACKED), CYCLISTS * CYCLES);
     assert_int_equal(drain(r->client), 2); // the two that were there before
 }
-
-// ---- an owner that dies
 
 struct crowd {
     struct rig *rig;

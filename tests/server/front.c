@@ -15,8 +15,6 @@
 #define SEND                                                                                       \
     "POST /v1/queues/tasks/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n"
 
-// ---- what is refused by its head
-
 static struct tokens *one_token(char secret[TOKEN_SECRET_MAX])
 {
     struct tokens *t = tokens_new();
@@ -138,8 +136,6 @@ static void each_request_has_its_own_largest_body(void **state)
     }
     rig_stop(&r);
 }
-
-// ---- time and memory
 
 static void a_body_that_does_not_come_is_cut_off(void **state)
 {
@@ -328,8 +324,6 @@ static void a_body_that_finds_no_more_room_is_refused_at_its_end(void **state)
     rig_stop(&r);
 }
 
-// ---- what may be there once, and how much
-
 static void what_decides_is_said_once(void **state)
 {
     (void)state;
@@ -424,8 +418,6 @@ static void a_head_that_is_too_much_gets_a_problem(void **state)
     assert_int_equal(head_of(&r, open, "y", 20000, close_), 431);
     rig_stop(&r);
 }
-
-// ---- browsers
 
 static void pages_of_other_sites_see_nothing(void **state)
 {

@@ -68,8 +68,6 @@ static void a_client_that_hangs_up_in_its_first_receive_harms_nobody(void **stat
     rig_stop(&c.rig);
 }
 
-// ---- while the node stops
-
 #define WAITING 100
 
 struct leavers {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who owns a shard, and what becomes of calls when owners are killed, stopped and replaced: nodes
 // as processes of their own on one directory, and a direct client beside them.
-#include "api/owner.h"
+#include "owner/owner.h"
 #include "nodes.h"
 #include "os/clock.h"
 
@@ -19,8 +19,6 @@ static uint64_t tally_others(struct rig *r)
     runner_counters(r->runner, &t);
     return t.others;
 }
-
-// ---- the address
 
 static void an_address_comes_back_as_it_was_printed(void **state)
 {
@@ -59,8 +57,6 @@ static void an_address_comes_back_as_it_was_printed(void **state)
     name.node[230] = 0;
     assert_false(owner_print(&name, text)); // together they are too long
 }
-
-// ---- owning
 
 static void a_node_owns_the_shard_it_works_on(void **state)
 {
@@ -218,8 +214,6 @@ static void a_node_that_was_stopped_is_fenced_and_serves_on(void **state)
     assert_string_equal(name.node, "two");
     assert_int_equal(drain(r->client), sent);
 }
-
-// ---- forwarding
 
 static void a_direct_client_works_through_the_owner(void **state)
 {
@@ -416,8 +410,6 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
     sluice_close(elsewhere);
     scratch_remove(other);
 }
-
-// ---- desks
 
 static enum err send_at(struct shard_runner *d)
 {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is told a token: nodes that prove that they are the journal's owner, and nobody else. And
 // what a token must allow for its calls to be forwarded: the calls.
-#include "api/peer.h"
+#include "imposter.h"
 #include "nodes.h"
 #include "os/clock.h"
+#include "owner/peer.h"
 #include "server/tokens.h"
-#include "stranger.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SECRET "sluice_5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f5b0f"
-
-// ---- in itself
 
 static void a_proof_is_good_for_one_nonce_and_one_life(void **state)
 {
@@ -64,8 +62,6 @@ static void a_token_goes_to_this_machine_or_where_the_operator_says(void **state
     assert_false(peer_may_have_token("http://10.0.0.1:7333", "127.0.0.1"));
     (void)unsetenv(PEER_HOSTS);
 }
-
-// ---- strangers
 
 static void name_owner(struct rig *r, const char *url)
 {
@@ -143,8 +139,6 @@ static void an_owner_elsewhere_is_told_no_token_in_the_clear(void **state)
     (void)unsetenv(PEER_HOSTS);
     assert_int_equal(sent_through(&r->one), 2);
 }
-
-// ---- scopes
 
 enum who { BOSS, SENDER, WORKER, READER, GUEST, EVERYBODY };
 

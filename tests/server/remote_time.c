@@ -2,9 +2,9 @@
 // How long calls by way of a node last when the node does not do its part: their timeout, and a
 // little. Beside that a receive lasts as long as it was to wait.
 #include "../unit/unit.h"
+#include "imposter.h"
 #include "os/clock.h"
 #include "sluice.h"
-#include "stranger.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -32,8 +32,6 @@ void await(bool (*fact)(void *ctx), void *ctx, const char *what)
     }
 }
 
-// ---- the node
-
 void rig_start_with(struct rig *r, const struct server_config *config)
 {
     struct sluice_error error = {.code = SLUICE_OK};
@@ -62,8 +60,6 @@ void rig_stop(struct rig *r)
     json_free(last);
     last = NULL;
 }
-
-// ---- bytes
 
 int dial(const struct rig *r)
 {
@@ -190,8 +186,6 @@ void reply_done(struct reply *r)
     free(r->head);
     *r = (struct reply){0};
 }
-
-// ---- exchanges
 
 void ask(struct rig *r, const struct ask *a, struct reply *out)
 {

@@ -33,8 +33,6 @@ void reply_done(struct reply *r);
 // The value of a header of the reply, in a buffer that the next call uses again; "": none.
 const char *reply_header(const struct reply *r, const char *name);
 
-// ---- one exchange on the rig's own connection; the reply is checked to be whole
-
 struct ask {
     const char *method;
     const char *path;
@@ -54,8 +52,6 @@ const char *
 got_text(const char *key); // "a.b": a member of a member; "list.0.b" of a list; "": none
 int64_t got_number(const char *key);
 size_t got_len(const char *key); // of a list
-
-// ---- connections of one's own
 
 int dial(const struct rig *r);
 void say(int fd, const char *text); // bytes as they are

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- a node with tokens
-
 struct keys {
     char admin[TOKEN_SECRET_MAX]; // admin of all
     char ci[TOKEN_SECRET_MAX];    // sends to and works on mail-*
@@ -171,8 +169,6 @@ static void who_asks_too_often_is_told_when_to_come_back(void **state)
         assert_int_equal(with(&r, NULL, "GET", "/healthz", NULL), 200); // never refused
     rig_stop(&r);
 }
-
-// ---- the limiter itself, on a clock of ours
 
 #define SECOND INT64_C(1000000000)
 

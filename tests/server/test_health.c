@@ -2,10 +2,10 @@
 // /healthz and /readyz on a store that fails, or does not answer at all.
 #define _XOPEN_SOURCE   700 // nftw
 #define _DEFAULT_SOURCE     // usleep
-#include "api/inside.h"
+#include "../support/fault_store.h"
 #include "gate_store.h"
+#include "local/inside.h"
 #include "rig.h"
-#include "store/fault.h"
 #include "store/mem.h"
 
 #include <errno.h>
@@ -112,8 +112,6 @@ static void a_store_that_does_not_answer_is_noticed(void **state)
     (void)dup2(STDOUT_FILENO, STDERR_FILENO);
 }
 
-// ---- a put that does not return, while others do
-
 struct held {
     struct rig rig;
     struct store *gate; // the rig's store has it
@@ -165,8 +163,6 @@ static void metrics_do_not_end_the_question_of_a_readiness_check(void **state)
     await(is_ready, &h.rig, "the store answers");
     rig_stop(&h.rig);
 }
-
-// ---- a directory
 
 // A node on a file store over a table of system calls.
 static void start_on_disk(struct rig *r, const struct file_sys *sys, int64_t timeout_ms)
@@ -316,8 +312,6 @@ static void a_sync_that_fails_ends_the_node_and_denies_nobody(void **state)
     assert_true(server_store_is_dead(r.server, &error));
     rig_stop(&r);
 }
-
-// ---- what says nothing of the store
 
 static void damage(const char *path)
 {

@@ -197,8 +197,6 @@ static void each_of_a_crowd_gets_one(void **state)
     rig_stop(&r);
 }
 
-// ---- stopping
-
 static void stopping_answers_those_that_wait_and_those_that_send(void **state)
 {
     (void)state;
@@ -277,8 +275,6 @@ static void nothing_answered_is_lost_by_stopping_under_load(void **state)
     assert_true(stats.sent >= (uint64_t)answered);
     rig_stop(&r);
 }
-
-// ---- events
 
 static int open_stream(struct rig *r, const char *query, const char *last)
 {

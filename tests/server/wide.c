@@ -66,8 +66,6 @@ static void a_paused_owner_costs_a_second_whatever_it_owns(void **state)
     sluice_close(two);
 }
 
-// ---- one owner
-
 #define SHARDS 4
 
 // The node that owns all the queue's shards.

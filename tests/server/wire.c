@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compact encoding: what goes in comes out, and nothing cut short or lied about does.
-#include "api/wire.h"
+#include "wire/wire.h"
 #include "../unit/unit.h"
 
 #include <string.h>

@@ -247,8 +247,6 @@ static void slot_that_is_gone_while_its_message_lives_is_damage(void **state)
     store_free(s);
 }
 
-// ---- the floor
-
 static void body_of_a_live_message_under_the_floor_is_believed(void **state)
 {
     (void)state;

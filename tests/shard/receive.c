@@ -34,8 +34,6 @@ static void pair_done(struct pair *p)
     store_free(p->store);
 }
 
-// ---- waiting
-
 static void claim_that_lost_a_race_goes_back_to_waiting(void **state)
 {
     (void)state;
@@ -192,8 +190,6 @@ static void receive_waits_on_when_the_queue_is_paused_under_it(void **state)
     pair_done(&p);
 }
 
-// ---- the end of waiting
-
 static void deleted_queue_answers_those_who_wait(void **state)
 {
     (void)state;
@@ -239,8 +235,6 @@ static void halted_journal_answers_everybody(void **state)
     assert_int_equal(rig_answer(&p.a, late).err, ERR_NOT_FOUND);
     pair_done(&p);
 }
-
-// ---- time
 
 static void nothing_is_written_for_times_sake_unless_somebody_waits(void **state)
 {
@@ -330,8 +324,6 @@ static void owner_writes_nothing_for_times_sake_while_nothing_is_locked(void **s
     pair_done(&p);
 }
 
-// ---- refusals without an entry
-
 static struct pair full_pair(void)
 {
     struct shard_config config = rig_config();
@@ -386,8 +378,6 @@ static void full_queue_refuses_only_what_it_must(void **state)
     assert_int_equal(got.seq, seq);
     pair_done(&p);
 }
-
-// ---- behind an ack
 
 static struct pair strict_pair(void)
 {
@@ -487,8 +477,6 @@ static void a_claim_behind_an_ack_of_a_paused_queue_waits(void **state)
     assert_int_equal(rig_answer(&p.a, ticket).count, 1);
     pair_done(&p);
 }
-
-// ---- events
 
 static void events_are_collected_once(void **state)
 {

@@ -57,8 +57,6 @@ void rig_pass(struct rig *r, int64_t ms)
     shard_tick(r->shard, rig_time(r));
 }
 
-// ---- requests
-
 bool rig_is_body_read(struct rig *r, const struct request *request)
 {
     return request->kind == REQUEST_READ_LOG && request->first <= rig_slot(r);
@@ -187,8 +185,6 @@ uint64_t rig_slot(struct rig *r)
     return journal_slot(shard_journal(r->shard));
 }
 
-// ---- answers
-
 static void keep_delivery(struct rig_answer *out, size_t i, const struct delivery *d)
 {
     out->seqs[i] = d->grant.seq;
@@ -227,8 +223,6 @@ void rig_no_answer(struct rig *r)
     struct shard_reply reply;
     assert_false(shard_next_reply(r->shard, &reply));
 }
-
-// ---- ops
 
 struct request_id rig_request(void)
 {
@@ -363,8 +357,6 @@ uint64_t rig_own(struct rig *r, uint64_t token)
     shard_own(r->shard, ticket, token - 1, &owner, TIME_NEVER, rig_time(r));
     return ticket;
 }
-
-// ---- the whole way
 
 void rig_does(struct rig *r, uint64_t ticket)
 {

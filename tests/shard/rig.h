@@ -28,8 +28,6 @@ void rig_done(struct rig *r);
 struct interval rig_time(struct rig *r); // the store's
 void rig_pass(struct rig *r, int64_t ms);
 
-// ---- requests
-
 enum fate {
     FATE_OK,
     FATE_UNAVAILABLE, // certainly not applied
@@ -51,8 +49,6 @@ void rig_look(struct rig *r); // folds what others did
 void rig_floor(struct rig *r, uint64_t slot);
 void rig_create_again(struct rig *r, uint64_t slot, const char *body);
 uint64_t rig_slot(struct rig *r);
-
-// ---- ops. Each answers its ticket; rig_answer then has what came of it.
 
 struct rig_answer {
     enum err err;

@@ -44,8 +44,6 @@ void bucket_answer_done(struct bucket_answer *a)
     buf_done(&a->text);
 }
 
-// ---- finding
-
 static size_t object_place(const struct bucket *b, const char *key)
 {
     size_t lo = 0;
@@ -80,8 +78,6 @@ static bool lie(struct bucket *b, uint32_t chance)
     b->lies.told_total++;
     return true;
 }
-
-// ---- writing
 
 static void slots_grow(struct bucket *b, uint64_t slot)
 {
@@ -166,8 +162,6 @@ static enum err do_drop(struct bucket *b, const struct request *q)
     }
     return ERR_OK;
 }
-
-// ---- reading
 
 static struct response_row *row_push(struct bucket_answer *a)
 {

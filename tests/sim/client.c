@@ -32,8 +32,6 @@ static uint64_t ticket_new(struct world *w, const struct node *n, enum ticket_ki
     return tickets_push(&w->tickets, &row);
 }
 
-// ---- ops
-
 static void ask_draw(struct world *w, struct ask *ask)
 {
     static const enum register_verb verbs[] = {REGISTER_ADD,  REGISTER_ADD,  REGISTER_ADD,
@@ -160,8 +158,6 @@ void client_orphans(struct world *w, struct node *n)
         if (t->kind == TICKET_OP && !w->tickets.asks[t->ask].closed) plan_retry(w, t->ask);
     }
 }
-
-// ---- looking and owning
 
 void client_sync(struct world *w, struct node *n)
 {

@@ -2,10 +2,10 @@
 // The exhaustive explorer: depth first over every sequence of choices in the small world of
 // scene.h, running the real journal and collector. The world lives in one arena; before each choice
 // it is saved, and restored for the next one. States seen before are not entered again.
-#include "arena.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
+#include "heap_region.h"
 #include "scene.h"
 
 #include <inttypes.h>
@@ -19,7 +19,6 @@ enum mutant mutant_active = MUTANT_NONE;
 
 #define DEPTH_MAX 400
 
-// ---- states seen, by hash. Two of a million states share a 64-bit hash with a chance under 1 in
 // 10^7.
 
 struct seen {
@@ -54,8 +53,6 @@ static bool seen_insert(struct seen *s, uint64_t hash)
     s->len++;
     return true;
 }
-
-// ---- the search
 
 // One level of it: the world before the choice, and which choice is next.
 struct level {
@@ -137,8 +134,6 @@ static void search_done(struct search *s)
         heap_region_copy_done(&s->levels[i].before);
     free(s->seen.table);
 }
-
-// ---- the face
 
 static double seconds(void)
 {

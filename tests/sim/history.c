@@ -35,8 +35,6 @@ const struct history_slot *history_at(const struct history *h, uint64_t slot)
     return slot == 0 || slot > h->len ? NULL : &h->slots[slot - 1];
 }
 
-// ---- ops
-
 static bool says_not_applied(enum err err)
 {
     return err == ERR_UNAVAILABLE || err == ERR_LIMIT || err == ERR_FENCED || err == ERR_CORRUPT ||
@@ -151,8 +149,6 @@ static void fold_op(struct history *h, const struct entry *e, const struct op *o
         fold_coord(h, op);
     }
 }
-
-// ---- entries
 
 // Batches of one writer appear in the order in which it formed them.
 static bool writer_rises(struct history *h, const struct entry *e)

@@ -19,8 +19,6 @@ bool node_can_act(const struct node *n)
     return n->up && n->world->now >= n->paused_until;
 }
 
-// ---- the fold that the journal sees
-
 static void fold_reset(void *ctx)
 {
     struct node *n = ctx;
@@ -85,8 +83,6 @@ static struct fold listening_fold(struct node *n)
                          .ended = fold_ended};
 }
 
-// ---- life and death
-
 static void configure(struct world *w, const struct node *n, struct journal_config *c)
 {
     journal_config_defaults(c);
@@ -138,8 +134,6 @@ void node_crash(struct world *w, struct node *n)
     n->journal = NULL;
     n->machine = NULL;
 }
-
-// ---- after each step
 
 struct bucket *node_bucket(struct world *w, struct node *n)
 {

@@ -83,8 +83,6 @@ static struct interval moment(const struct race *r)
     return (struct interval){r->now, r->now};
 }
 
-// ---- the store: a log-normal latency, sigma 0.4, by its sixteenths
-
 static int64_t latency(struct race *r, int64_t median)
 {
     static const uint8_t percent[] = {48,  59,  67,  73,  79,  85,  91,  97,
@@ -110,8 +108,6 @@ static void take_off(struct race *r, struct writer *w, const struct request *q)
     r->gets += q->kind == REQUEST_READ_LOG;
     bucket_answer_init(&f->answer);
 }
-
-// ---- clients
 
 static void submit(struct race *r, struct writer *w, struct client *c)
 {
@@ -161,8 +157,6 @@ static void settle(struct race *r, struct writer *w)
     while (journal_next_request(w->journal, &q))
         take_off(r, w, &q);
 }
-
-// ---- the run
 
 static void begin(struct race *r, uint32_t index)
 {
@@ -252,8 +246,6 @@ static void run(struct race *r)
     }
 }
 
-// ---- figures
-
 static int by_size(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -328,8 +320,6 @@ static struct figures race(const struct setting *setting)
     return f;
 }
 
-// ---- tables
-
 static void print(const struct setting *s)
 {
     struct figures f = race(s);
@@ -388,8 +378,6 @@ static void tables(void)
                     .owner = true,
                     .courtesy_ms = courtesy});
 }
-
-// ---- bounds, with room for other seeds' luck
 
 static int broken;
 

@@ -83,8 +83,6 @@ bool run_twice(uint64_t seed, const struct runner_options *o, size_t *trace_len)
            bytes_equal(buf_bytes(&first), buf_bytes(&second));
 }
 
-// ---- many
-
 struct job {
     pid_t pid;
     uint64_t seed; // where it is

@@ -29,8 +29,6 @@ static char name_of(uint32_t writer)
     return (char)('A' + writer);
 }
 
-// ---- what a writer folds
-
 static void fold_reset(void *ctx)
 {
     struct scene_writer *w = ctx;
@@ -98,8 +96,6 @@ static struct fold listening_fold(struct scene_writer *w)
                          .ended = fold_ended};
 }
 
-// ---- requests
-
 // Only these wait for their turn; see scene.h for why the others need not. A first read does not:
 // waiting before it is the same as hearing later of what led to it. One that follows another, or a
 // snapshot, does.
@@ -162,8 +158,6 @@ static void land(struct scene_flight *f)
     *f = (struct scene_flight){0};
 }
 
-// ---- answers to clients
-
 static void heard(struct scene *s, struct scene_writer *w, const struct journal_reply *r)
 {
     struct ticket *t = tickets_at(&s->tickets, r->ticket);
@@ -198,8 +192,6 @@ static void settle(struct scene *s, struct scene_writer *w)
     if (journal_halted(w->journal, &why))
         findings_add(&s->findings, "I1", "%c halted: %s", name_of(w->index), why);
 }
-
-// ---- making and ending
 
 static void slot_made(void *ctx, uint64_t slot, struct bytes body)
 {
@@ -282,8 +274,6 @@ void scene_done(struct scene *s)
     buf_done(&s->payload);
     buf_done(&s->state);
 }
-
-// ---- actions
 
 static size_t flight_actions(const struct scene *s, uint32_t i, struct action *out)
 {

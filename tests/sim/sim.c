@@ -131,8 +131,6 @@ static bool parse(int argc, char **argv, struct settings *s)
     return s->run.jobs > 0 && (s->one || s->many || s->until_stopped || s->twice);
 }
 
-// ---- many seeds, with figures; the wall clock is for the figures alone
-
 static double seconds(void)
 {
     struct timespec t;
@@ -176,8 +174,6 @@ static bool run_until_stopped(struct settings *s)
         if (!run_many(s)) return false;
     }
 }
-
-// ---- the same as test cases
 
 static bool tap_seeds(const struct settings *s)
 {

@@ -152,8 +152,6 @@ static void fate_draw(struct world *w, struct node *n, enum request_kind kind, s
     }
 }
 
-// ---- flights
-
 static char *text_copy(const char *text)
 {
     if (!text) return NULL;

@@ -15,8 +15,6 @@
 #define MINUTE    (60 * SECOND)
 #define STEPS_MAX 2000000
 
-// ---- the queue
-
 static bool before(const struct world_event *a, const struct world_event *b)
 {
     return a->at != b->at ? a->at < b->at : a->order < b->order;
@@ -86,8 +84,6 @@ static void hurry_flights(struct world *w)
         sift_down(w, i);
 }
 
-// ---- what the store tells
-
 static void on_slot_made(void *ctx, uint64_t slot, struct bytes body)
 {
     struct world *w = ctx;
@@ -111,8 +107,6 @@ static void on_object_deleted(void *ctx, const char *key)
     struct world *w = ctx;
     if (!w->lying) check_object_deleted(w, key);
 }
-
-// ---- making a world
 
 static void init_bucket(struct world *w)
 {
@@ -194,8 +188,6 @@ void world_figures(const struct runner_sum *sum, char *out, size_t out_len)
 {
     (void)snprintf(out, out_len, "dropped=%" PRIu64, sum->dropped);
 }
-
-// ---- events
 
 static void again(struct world *w, int64_t mean, const struct world_event *e)
 {

@@ -137,12 +137,10 @@ struct runner_sum;
 void world_sum(const struct world *w, struct runner_sum *sum);
 void world_figures(const struct runner_sum *sum, char *out, size_t out_len);
 
-// ---- world.c
 void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b);
 // Draws a delay around mean and schedules kind; nothing for mean 0.
 void world_every(struct world *w, int64_t mean, enum world_event_kind kind, uint32_t a);
 
-// ---- fault.c
 void fault_plan(struct world *w); // schedules the first of each kind
 void fault_storm(struct world *w);
 void fault_cut(struct world *w);
@@ -155,7 +153,6 @@ void fault_jump(struct world *w);
 void fault_quiet(struct world *w);
 void fault_heal(struct world *w); // all off, everybody back
 
-// ---- node.c
 struct interval node_now(const struct node *n);
 void node_start(struct world *w, struct node *n);
 void node_crash(struct world *w, struct node *n);
@@ -166,13 +163,11 @@ struct bucket *node_bucket(struct world *w, struct node *n); // where its reques
 void node_respond(struct world *w, struct node *n, const struct flight *f,
                   const struct response *r);
 
-// ---- wire.c
 void wire_send(struct world *w, struct node *n, const struct request *q, bool collector);
 void wire_perform(struct world *w, struct flight *f);
 void wire_answer(struct world *w, struct flight *f);
 void wire_done(struct world *w);
 
-// ---- client.c
 void client_ask(struct world *w);
 void client_retry(struct world *w, uint32_t ask);
 void client_end(struct world *w);

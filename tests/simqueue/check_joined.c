@@ -72,8 +72,6 @@ void check_joined(struct reference *g, const struct walk_op *o)
         wrong(g, r, "is not in the entry of the acks it was sent with");
 }
 
-// ---- what is told of acks
-
 // The same message may be named twice, and is done once.
 static bool is_done(const struct sim_call *a, struct bytes body, uint64_t seq)
 {

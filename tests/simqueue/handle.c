@@ -34,8 +34,6 @@ struct bucket *node_bucket(struct world *w, struct node *n)
     return &lane_of(w, n)->bucket;
 }
 
-// ---- life and death
-
 static void new_pen(struct world *w, const struct node *n, struct handle *h,
                     struct journal_config *c)
 {
@@ -102,8 +100,6 @@ void node_crash(struct world *w, struct node *n)
     h->shard = NULL;
     sim_call_orphans(w, n);
 }
-
-// ---- after each step
 
 // As in the journal's world: when the time may have come, and again until it surely has.
 static void plan_tick(struct world *w, struct node *n)

@@ -16,8 +16,6 @@ static void count(struct world *w, enum joined_figure figure)
     w->life->joined[figure]++;
 }
 
-// ---- which acks
-
 // Tokens that others hold, or nobody any more; bent ones; those of a queue that never was.
 static void add_wrong(struct world *w, struct sim_call *a)
 {
@@ -52,8 +50,6 @@ void joined_ask(struct world *w, uint32_t worker, uint16_t kind)
     c->busy = true;
     joined_again(w, then);
 }
-
-// ---- out
 
 static void send_both(struct world *w, struct sim_call *a, struct sim_call *r, struct node *n)
 {
@@ -135,8 +131,6 @@ void joined_again(struct world *w, uint32_t receive)
         send_some(w, a, r);
     }
 }
-
-// ---- back
 
 void joined_heard(struct world *w, uint32_t ask, const struct shard_reply *reply, bool final)
 {

@@ -18,8 +18,6 @@
 #define DRAIN_MAX   (30 * MINUTE)
 #define DRAIN_LOOKS SECOND
 
-// ---- the agenda
-
 void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b)
 {
     struct life *life = w->life;
@@ -69,8 +67,6 @@ static void hurry_flights(struct world *w)
         heap_push(&life->agenda, e->at, e->order, ref);
     }
 }
-
-// ---- making a world
 
 struct lane *lane_of(struct world *w, const struct node *n)
 {
@@ -233,8 +229,6 @@ void world_figures(const struct runner_sum *sum, char *out, size_t out_len)
                    "messages=%" PRIu64 " letters=%" PRIu64 " dropped=%" PRIu64 " swept=%" PRIu64,
                    sum->messages, sum->letters, sum->dropped, sum->swept);
 }
-
-// ---- events
 
 static void on_tick(struct world *w, const struct world_event *e)
 {

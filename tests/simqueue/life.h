@@ -7,8 +7,8 @@
 #pragma once
 
 #include "base/heap.h"
-#include "ghost.h"
 #include "queue/body_name.h"
+#include "reference.h"
 #include "world.h"
 
 #define LANES_MAX       4
@@ -58,8 +58,6 @@ struct pen {
     uint32_t life;
     uint64_t sequence;
 };
-
-// ---- errands: everything that anybody ever asked of a shard
 
 enum sim_call_what {
     SIM_CALL_OP,
@@ -144,8 +142,6 @@ enum joined_figure {
     JOINED_FIGURES
 };
 
-// ---- workers
-
 struct held_lock {
     struct lock_ref ref;
     int64_t deadline;
@@ -229,21 +225,17 @@ struct life {
     bool drained; // the healed phase is over
 };
 
-// ---- life.c
 bool life_is_crowd(const struct world *w);
 void life_after(struct world *w, int64_t delay, enum life_event kind, uint32_t a, uint32_t b);
 bool life_drains(const struct world *w); // the healed phase: everybody does his best
 struct lane *lane_of(struct world *w, const struct node *n);
 struct lane *lane_pick(struct world *w);
 
-// ---- draw.c
 void draw_life(struct world *w);
 void draw_config(struct world *w, const struct lane *l, struct queue_config *c);
 
-// ---- handle.c
 struct node *node_pick(struct world *w, uint32_t lane); // one that can act; NULL: none
 
-// ---- ask.c
 uint32_t sim_call_new(struct world *w, enum sim_call_what what, uint16_t kind, uint32_t lane);
 bool sim_call_submit(struct world *w, uint32_t ask); // through some handle; false: none can
 void sim_call_submit_to(struct world *w, uint32_t ask, struct node *n);
@@ -264,13 +256,11 @@ struct op_claim sim_call_claim(const struct world *w, const struct sim_call *a);
 void errand_async(struct world *w, uint32_t ask); // again, after a while
 bool sim_call_gives_up(const struct world *w, const struct sim_call *a);
 
-// ---- joined.c
 void joined_ask(struct world *w, uint32_t worker, uint16_t kind);
 void joined_again(struct world *w, uint32_t receive);
 void joined_heard(struct world *w, uint32_t ask, const struct shard_reply *r, bool final);
 void joined_orphan(struct world *w, uint32_t ask);
 
-// ---- sender.c, worker.c, coordinator.c, operator.c, carrier.c
 void sender_send(struct world *w);
 void worker_work(struct world *w, uint32_t worker, uint32_t turn);
 void worker_beat(struct world *w, uint32_t worker);
@@ -293,11 +283,9 @@ void mover_move(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
 void carrier_lost(struct world *w, uint32_t ask); // nobody will say what became of it
 
-// ---- sleeper.c
 void sleeper_may_wake(struct world *w, struct lane *l, uint64_t slot); // it was dropped just now
 void sleeper_wakes(struct world *w, struct lane *l, uint64_t slot);
 
-// ---- uploads.c
 #define UPLOAD_KEY_MAX 160
 void upload_key(const struct lane *l, struct bytes name, char out[UPLOAD_KEY_MAX]);
 const struct bucket_object *upload_find(const struct lane *l, struct bytes name); // NULL: none
@@ -308,7 +296,6 @@ void upload_lands(struct world *w, uint32_t index);
 struct bytes upload_copy(struct world *w, struct lane *from, struct lane *to, struct bytes payload);
 void uploads_done(struct world *w);
 
-// ---- crowd.c
 void crowd_draw(struct world *w);
 void crowd_send(struct world *w);  // the one message, once
 void crowd_begin(struct world *w); // it is there

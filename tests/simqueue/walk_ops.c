@@ -32,8 +32,6 @@ static uint32_t group_number(struct bytes group)
     return group.len == 2 ? (uint32_t)(group.data[1] - '0') : 0; // "g1" ...
 }
 
-// ---- messages enter
-
 static void on_send(struct reference *g, const struct walk_op *o)
 {
     struct op_send send;
@@ -121,8 +119,6 @@ static void on_redrive(struct reference *g, const struct walk_op *o)
     }
 }
 
-// ---- locks are given
-
 static void grant_one(struct reference *g, const struct walk_op *o, const struct grant *grant,
                       const struct event *e)
 {
@@ -182,8 +178,6 @@ static void on_grants(struct reference *g, const struct walk_op *o)
         grant_one(g, o, &grant, e);
     }
 }
-
-// ---- words about locks
 
 void walk_ended(struct reference *g, struct row *row, const struct route *r, struct bytes reason,
                 bool failed)
@@ -275,8 +269,6 @@ static void on_words(struct reference *g, const struct walk_op *o)
         if (applied && row) apply_word(g, o, &op, row, &answer);
     }
 }
-
-// ---- the queue as a whole
 
 static void on_purge(struct reference *g, const struct walk_op *o)
 {

@@ -22,8 +22,6 @@ static void rest(struct world *w, uint32_t worker)
     worker_soon(w, worker, rng_range(&w->rng, 1, most));
 }
 
-// ---- asking for work
-
 void worker_wants(struct world *w, struct sim_call *a)
 {
     a->max = 1 + (uint32_t)rng_below(&w->rng, HELD_LOCKS_MAX);
@@ -47,8 +45,6 @@ static void ask_for_work(struct world *w, uint32_t worker)
     c->busy = true;
     (void)sim_call_submit(w, ask);
 }
-
-// ---- saying what came of it
 
 void worker_forget(struct lane *l, struct sim_worker *c)
 {
@@ -128,8 +124,6 @@ void worker_work(struct world *w, uint32_t worker, uint32_t turn)
         ask_for_work(w, worker);
     }
 }
-
-// ---- what comes back
 
 static void hold(struct world *w, uint32_t worker, const struct grant *g)
 {
@@ -223,8 +217,6 @@ void worker_goes_on(struct world *w, uint32_t worker)
         rest(w, worker);
     }
 }
-
-// ---- registration, and old tokens
 
 void worker_beat(struct world *w, uint32_t worker)
 {

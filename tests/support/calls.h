@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of api/later.h whose answer can be waited for. Header only: three test programs share it.
+// A call of local/async.h whose answer can be waited for. Header only: three test programs share
+// it.
 #pragma once
 
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
-#include "api/inside.h"
-#include "api/later.h"
+#include "local/async.h"
+#include "local/inside.h"
 #include "os/clock.h"
 
 #include <pthread.h>

@@ -68,8 +68,6 @@ struct connection {
     int server; // -1: not connected
 };
 
-// ---- fate
-
 static int64_t delay_ms(const struct fault_proxy *p)
 {
     return p->faults.delay_ms ? p->faults.delay_ms : DELAY_DEFAULT_MS;
@@ -147,8 +145,6 @@ static void fate_is_over(struct fault_proxy *p, const struct fate *fate)
     (void)pthread_cond_broadcast(&p->changed);
     (void)pthread_mutex_unlock(&p->lock);
 }
-
-// ---- one connection
 
 static void close_socket(int *fd)
 {
@@ -323,8 +319,6 @@ static void *serve(void *arg)
     forget(c);
     return NULL;
 }
-
-// ---- the proxy
 
 static void adopt(struct fault_proxy *p, int fd)
 {

@@ -33,8 +33,6 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-// ---- starting
-
 static bool is_free(unsigned port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
@@ -119,8 +117,6 @@ bool node_process_start(struct node_process *n)
     return false;
 }
 
-// ---- ending
-
 void node_process_kill(struct node_process *n)
 {
     if (n->pid <= 0) return;
@@ -152,8 +148,6 @@ bool node_process_stop(struct node_process *n)
     node_process_kill(n);
     return false;
 }
-
-// ---- measuring
 
 static bool read_proc(const struct node_process *n, const char *name, char *text, size_t len)
 {

@@ -18,8 +18,6 @@
 
 #define BODY "0123456789"
 
-// ---- a server that answers every request with BODY
-
 static int listener;
 static pthread_t acceptor;
 static _Atomic uint64_t seen;
@@ -79,8 +77,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-// ---- a client
-
 static int dial(void)
 {
     unsigned port = 0;
@@ -115,8 +111,6 @@ static int ask(const char *method)
     (void)close(fd);
     return status;
 }
-
-// ---- cases
 
 static void requests_pass_on_one_connection(void **state)
 {

@@ -43,8 +43,6 @@ export async function until(question, what) {
   }
 }
 
-// ---- the node
-
 // A door in front of a port, through which answers come late. A port without a listener looks
 // like one through the door as well: the connection breaks.
 async function openDoor(portOf) {
@@ -177,8 +175,6 @@ class Node {
   }
 }
 
-// ---- pages
-
 async function openPage(browser, node, options) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
@@ -204,8 +200,6 @@ async function openPage(browser, node, options) {
 
 const unexpected = (page) =>
   page.complaints.filter((words) => !page.expected.some((part) => words.includes(part)));
-
-// ---- what is said of a case that failed
 
 // The lines of the test that were under way, the innermost first. The last is that of run().
 function stepsOf(error) {

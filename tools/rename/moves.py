@@ -18,6 +18,9 @@ src/api/porter                src/upkeep/upkeep
 src/api/remains               src/upkeep/deleted_queues
 src/api/catalog               src/catalog/catalog
 src/api/wire                  src/wire/wire
+src/api/wire_failures         src/wire/failures
+src/api/wire_text             src/wire/text
+src/api/failures              src/local/failures
 src/api/owner                 src/owner/owner
 src/api/peer                  src/owner/peer
 src/api/forward               src/owner/forward
@@ -91,6 +94,8 @@ tests/conformance/spec/hands_desk tests/conformance/spec/drivers_runner
 tests/conformance/spec/hands_http tests/conformance/spec/drivers_http
 tests/journal/shop            tests/journal/fixture
 tests/journal/turns           tests/journal/writers
+tests/net/lines               tests/net/connections
+tests/server/pool             tests/server/call_pool
 tests/net/courier             tests/net/http_async
 tests/net/hangup              tests/net/disconnect_watch
 tests/net/plain               tests/net/http_plain

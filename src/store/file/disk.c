@@ -215,8 +215,6 @@ int disk_close(int fd)
     return -1;
 }
 
-// ---- opening and creating
-
 // The umask may have taken bits away, and the superuser's files must be of use to the owner of the
 // store. A file system without modes or owners refuses: then it keeps what it has.
 static void settle_mode(struct disk *d, int fd, const struct stat *st, mode_t mode)
@@ -282,8 +280,6 @@ int disk_mkdir(struct disk *d, const char *path)
     return 0;
 }
 
-// ---- directories
-
 int disk_sync_open(struct disk *d, int dir)
 {
     int failed = d->sys->fsync(dir);
@@ -331,8 +327,6 @@ int disk_make_parents(struct disk *d, const char *path)
     }
     return 0;
 }
-
-// ---- whole files
 
 static int write_temp(struct disk *d, const char *temp, struct bytes body, int64_t modified_ms)
 {

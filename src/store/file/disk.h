@@ -51,8 +51,6 @@ struct disk {
     _Atomic int dead; // the errno of the sync that failed: nothing may be believed after it
 };
 
-// ---- the reserve (reserve.c)
-
 // Whether the disk has room for `bytes` of new messages beside the reserve, which is allocated, or
 // made whole again, on the way. ERR_OK or ERR_LIMIT.
 enum err disk_room(struct disk *d, uint64_t bytes, struct store_answer *a);
@@ -63,8 +61,6 @@ bool disk_spend(struct disk *d, uint64_t need);
 bool disk_is_tight(struct disk *d, int64_t now_ms);
 // Whether new messages are refused, and the sentence that says so.
 bool disk_is_nearly_full(struct disk *d, char why[static STORE_WHY_MAX]);
-
-// ---- errors and locks
 
 // An errno as one of the answers of the contract, for a call that certainly did nothing.
 enum err disk_err(int code);

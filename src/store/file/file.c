@@ -52,8 +52,6 @@ static enum err file_enter(struct file_store *f, struct store_answer *a)
     return ERR_OK;
 }
 
-// ---- objects
-
 static enum err file_put_new(struct store *s, const char *key, struct bytes body,
                              struct store_answer *a)
 {
@@ -88,8 +86,6 @@ static enum err file_delete(struct store *s, const char *const *keys, size_t cou
     enum err e = file_enter(file_of(s), a);
     return e ? e : file_object_delete(&file_of(s)->disk, keys, count, a);
 }
-
-// ---- logs
 
 static size_t logs_find(const struct file_store *f, const char *key)
 {
@@ -359,8 +355,6 @@ static const struct store_ops file_ops = {
     .room = file_room,
     .tell_time = file_tell_time,
 };
-
-// ---- open
 
 // File systems that several machines write, or whose locks, mappings and syncs another machine
 // performs.

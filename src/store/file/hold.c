@@ -21,8 +21,6 @@
 #define DISK_FACTOR     6  // so much longer for a holder that the disk keeps waiting
 #define GIVE_UP_QUARTER 4  // a call waits a quarter longer than the patience
 
-// ---- a holder without progress
-
 // Counts the time in which this process looked and saw the same turn of the same holder.
 static enum log_page_kind watch_step(struct file_log *l, struct log_look *look)
 {
@@ -132,8 +130,6 @@ void file_log_release(struct file_log *l)
     lock_drop(l);
     (void)pthread_mutex_unlock(&l->lock);
 }
-
-// ---- the page and the segments
 
 void file_log_saw(struct file_log *l, uint64_t next)
 {
@@ -265,8 +261,6 @@ enum err file_log_hold(struct file_log *l, struct store_answer *a)
     if (e) file_log_release(l);
     return e;
 }
-
-// ---- readers
 
 static struct log_page *page_keep(struct file_log *l)
 {

@@ -28,8 +28,6 @@ void file_log_segment_path(const struct file_log *l, uint64_t first, uint64_t ge
                    first, generation);
 }
 
-// ---- segments
-
 static enum err current_take(struct file_log *l, int fd, const struct segment_head *h,
                              struct store_answer *a)
 {
@@ -189,8 +187,6 @@ static enum err log_ready(struct file_log *l, uint64_t size, struct store_answer
     return e ? e : log_reserve(l, t->offset + size, a);
 }
 
-// ---- append
-
 // The record was not written whole. Zeros in its place make that certain; without them it remains
 // to be seen.
 static enum err log_undo(struct file_log *l, uint64_t size, struct store_answer *a)
@@ -304,8 +300,6 @@ enum err file_log_seal(struct file_log *l, struct store_answer *a)
     file_log_release(l);
     return e;
 }
-
-// ---- open
 
 enum err file_log_open(struct disk *d, struct file_clock *clock, const char *key, bool create,
                        struct file_log **out, struct store_answer *a)

@@ -102,8 +102,6 @@ enum err file_log_extents(struct file_log *l, uint64_t from, size_t limit, struc
 enum err file_log_drop(struct file_log *l, uint64_t first, uint64_t last, struct store_answer *a);
 enum err file_log_seal(struct file_log *l, struct store_answer *a); // goes on in a new segment
 
-// ---- between the files of the log; "held" means that the caller holds the lock
-
 void file_log_path(const struct file_log *l, const char *name, char path[DISK_PATH_MAX]);
 void file_log_segment_path(const struct file_log *l, uint64_t first, uint64_t generation,
                            char path[DISK_PATH_MAX]);
@@ -125,8 +123,6 @@ void file_log_poison_held(struct file_log *l);
 bool file_log_may_have(struct file_log *l, uint64_t slot);
 // The tail as of now. Takes the lock only if the page has to be found or compared.
 enum err file_log_look(struct file_log *l, struct log_tail *t, struct store_answer *a);
-
-// ---- pages
 
 void file_log_page_name(uint64_t number, char name[LOG_NAME_MAX]);
 void file_log_fresh_path(const struct file_log *l, uint64_t number, char path[DISK_PATH_MAX]);

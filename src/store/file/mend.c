@@ -30,8 +30,6 @@ static enum err sync_failed(struct file_log *l, struct store_answer *a)
     return ERR_UNAVAILABLE;
 }
 
-// ---- after a dead writer
-
 // A whole record past the mark is kept: its writer got no answer, so it may have happened. Anything
 // else becomes zeros. Either way the bytes are written again, because a sync that failed unseen has
 // marked the old pages clean.
@@ -62,8 +60,6 @@ static enum err mend_busy(struct file_log *l, uint64_t end, struct store_answer 
     l->state.busy_end = 0;
     return file_log_publish_held(l, a);
 }
-
-// ---- after a failed sync
 
 // Nobody knows what the kernel still holds of the segment beyond the mark; up to it everything was
 // synced. Copy that.
@@ -101,8 +97,6 @@ enum err file_log_mend_held(struct file_log *l, struct store_answer *a)
     if (l->state.poisoned) return leave_poisoned(l, a);
     return l->state.busy_end ? mend_busy(l, l->state.busy_end, a) : ERR_OK;
 }
-
-// ---- the page and the segments
 
 struct segment_head file_log_next_head(const struct log_tail *t)
 {
@@ -171,8 +165,6 @@ enum err file_log_ends_held(struct file_log *l, bool *ends, struct store_answer 
     *ends = memcmp(found, zeros, sizeof zeros) == 0;
     return ERR_OK;
 }
-
-// ---- the tail as the segments show it
 
 static enum err refuse_damaged(struct file_log *l, const struct segment_scan *scan,
                                struct store_answer *a)

@@ -50,8 +50,6 @@ enum err file_object_get(struct disk *d, const char *key, size_t from, size_t le
     return e;
 }
 
-// ---- delete
-
 static bool same_folder(const char *a, const char *b)
 {
     const char *a_end = strrchr(a, '/'), *b_end = strrchr(b, '/');
@@ -95,8 +93,6 @@ enum err file_object_delete(struct disk *d, const char *const *keys, size_t coun
     }
     return e;
 }
-
-// ---- list
 
 // The names of one folder. Those of folders end in '/': so their order is the order of the keys
 // below them.

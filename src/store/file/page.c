@@ -62,8 +62,6 @@ static struct copy copy_of(const struct log_state *s, uint64_t sequence)
     return c;
 }
 
-// ---- the handle
-
 // A copied file has another inode, or was born at another time.
 static uint64_t file_of(int fd, ino_t inode)
 {
@@ -105,8 +103,6 @@ void log_page_drop(struct log_page *p)
     (void)disk_close(p->fd);
     memory_free(p);
 }
-
-// ---- reading
 
 static uint64_t old_next(const uint8_t *page)
 {
@@ -156,8 +152,6 @@ enum log_page_kind log_page_look(struct log_page *p, struct log_look *to)
     }
     return LOG_PAGE_DAMAGED;
 }
-
-// ---- writing
 
 void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN])
 {
@@ -211,8 +205,6 @@ int log_page_sign(struct log_page *p, uint64_t turn)
     return disk_write(p->disk, p->fd, words, sizeof words, offsetof(struct layout, thread));
 }
 
-// ---- the fence
-
 int log_page_fence(struct log_page *p)
 {
     uint64_t fence = 1;
@@ -234,8 +226,6 @@ void log_page_wait(struct log_page *p, uint32_t seen, int64_t wait_ms)
 {
     futex_wait(futex_of(p), seen, wait_ms);
 }
-
-// ---- the life of the page cache
 
 bool log_page_mark(struct log_page *p)
 {

@@ -83,7 +83,6 @@ void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN]);
 void log_page_image_fence(uint8_t image[LOG_PAGE_LEN]); // ... that no process will believe
 
 enum log_page_kind log_page_look(struct log_page *p, struct log_look *to);
-// ---- by the holder of the lock: 0, or -1 and errno
 // Replaces the older copy.
 int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequence);
 void log_page_wake(struct log_page *p);  // the waiters, after a write that they wait for

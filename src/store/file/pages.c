@@ -74,8 +74,6 @@ bool file_log_owned(struct file_log *l, struct log_page *p)
            disk_is_same(&id, &p->id);
 }
 
-// ---- the folder
-
 struct folder {
     bool segments;
     bool page;
@@ -139,8 +137,6 @@ static int folder_settled(struct file_log *l, struct folder *to)
     }
     return 0;
 }
-
-// ---- making pages
 
 static enum err boot_of(struct file_log *l, struct log_state *s, struct store_answer *a)
 {
@@ -227,8 +223,6 @@ enum err file_log_convert_held(struct file_log *l, uint64_t proved, struct store
     if (!e) e = file_log_survey(l, proved, true, &s.tail, a);
     return e ? e : page_put(l, l->page->number, &s, false, false, a);
 }
-
-// ---- finding the page
 
 static void page_set(struct file_log *l, struct log_page *p)
 {

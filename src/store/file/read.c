@@ -14,8 +14,6 @@
 #define LOOK_TRIES     5                  // looks at a log that others change meanwhile
 #define READ_FIRST_MIN ((size_t)4 << 10)  // read at least so much: most first records fit
 
-// ---- finding the segment
-
 static struct log_segment *segment_of(struct log_reader *r, uint64_t slot)
 {
     size_t lo = 0, hi = r->len;
@@ -28,8 +26,6 @@ static struct log_segment *segment_of(struct log_reader *r, uint64_t slot)
     }
     return lo ? &r->segments[lo - 1] : NULL;
 }
-
-// ---- finding the place
 
 static void index_note(struct log_segment *g, uint64_t slot, uint64_t offset)
 {
@@ -115,8 +111,6 @@ static enum err walk(struct file_log *l, struct log_segment *g, struct log_curso
     memory_free(chunk);
     return e;
 }
-
-// ---- reading a run
 
 // Reads up to `want` bytes at the cursor into the answer's body.
 static enum err fetch(struct file_log *l, struct log_segment *g, uint64_t offset, uint64_t want,

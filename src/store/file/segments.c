@@ -48,8 +48,6 @@ void file_log_reader_done(struct log_reader *r)
     (void)pthread_mutex_destroy(&r->lock);
 }
 
-// ---- listing
-
 static bool name_parse(const char *name, uint64_t *first, uint64_t *generation)
 {
     int used = 0;
@@ -148,8 +146,6 @@ bool file_log_listed(const struct file_log *l, const struct log_tail *t)
     return newest->first == t->segment && newest->generation == t->generation;
 }
 
-// ---- opening
-
 static void close_oldest(struct log_reader *r)
 {
     size_t open = 0;
@@ -196,8 +192,6 @@ enum err file_log_segment_open(struct file_log *l, struct log_segment *g, struct
     g->dropped = st.st_size == SEGMENT_HEADER_LEN;
     return ERR_OK;
 }
-
-// ---- extents and drop
 
 static enum err extents_locked(struct file_log *l, const struct log_tail *t, uint64_t from,
                                size_t limit, struct store_answer *a)

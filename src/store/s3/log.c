@@ -35,8 +35,6 @@ void s3_logs_done(struct s3_logs *l)
     (void)pthread_mutex_destroy(&l->lock);
 }
 
-// ---- read
-
 struct fetch {
     struct s3_exchange x;
     char key[OBJLOG_KEY_MAX];
@@ -123,8 +121,6 @@ enum err s3_read_log(struct s3_client *c, struct s3_logs *l, const char *log, ui
     memory_free(f);
     return e;
 }
-
-// ---- wait
 
 void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot)
 {

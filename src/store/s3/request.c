@@ -7,7 +7,7 @@
 #include "net/digest.h"
 #include "os/clock.h"
 #include "store/backend.h"
-#include "store/s3/times.h"
+#include "store/s3/auth/times.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,8 +21,6 @@
 #define DATE_LATE_MS    10 // a Date may be so much older than the moment it was written
 #define LINES_LEN_MAX   ((size_t)32 << 10)
 #define URL_LEN_MAX     ((size_t)16 << 10)
-
-// ---- the exchange
 
 void s3_exchange_init(struct s3_exchange *x, enum s3_ask ask, const char *method, const char *key)
 {
@@ -55,8 +53,6 @@ void s3_header(struct s3_exchange *x, const char *name, const char *value)
     x->headers[x->headers_len++] = (struct sigv4_pair){name, value};
 }
 
-// ---- time
-
 void s3_pause(int64_t ms)
 {
     if (ms <= 0) return;
@@ -84,8 +80,6 @@ struct interval s3_modified(const struct s3_exchange *x, struct store_answer *a)
     s3_shows(a, modified);
     return modified;
 }
-
-// ---- build and sign
 
 static void line_put(struct s3_exchange *x, size_t at[S3_LINES_MAX], size_t *count,
                      const char *name, const char *value)
@@ -188,8 +182,6 @@ enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answe
     return ERR_OK;
 }
 
-// ---- judge
-
 static void charge(const struct s3_exchange *x, struct store_answer *a)
 {
     uint32_t sends = x->call.sends > 0 ? (uint32_t)x->call.sends : 0;
@@ -236,8 +228,6 @@ void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer
         s3_pace_good(&c->pace);
     (void)pthread_mutex_unlock(&c->lock);
 }
-
-// ---- explain
 
 static enum err explain_denied(const struct s3_exchange *x, struct store_answer *a)
 {
@@ -286,8 +276,6 @@ enum err s3_explain(const struct s3_exchange *x, struct store_answer *a)
                          x->call.status, x->error.code, x->error.message[0] ? ": " : "",
                          x->error.message);
 }
-
-// ---- again
 
 // True: the handle now looks for the bucket somewhere else than where x was sent.
 static bool move(struct s3_client *c, struct s3_exchange *x)

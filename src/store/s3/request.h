@@ -4,9 +4,9 @@
 
 #include "base/rng.h"
 #include "net/http.h"
-#include "net/sigv4.h"
 #include "store/s3/answer.h"
-#include "store/s3/credentials.h"
+#include "store/s3/auth/credentials.h"
+#include "store/s3/auth/sigv4.h"
 #include "store/s3/pace.h"
 #include "store/s3/url.h"
 #include "store/s3/xml.h"

@@ -8,9 +8,9 @@
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "store/backend.h"
+#include "store/s3/auth/times.h"
 #include "store/s3/log.h"
 #include "store/s3/request.h"
-#include "store/s3/times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,6 @@ static struct s3 *s3_of(struct store *s)
 {
     return (struct s3 *)s;
 }
-
-// ---- objects
 
 static enum err s3_write(struct store *s, enum s3_ask ask, const char *key, struct bytes body,
                          struct store_answer *a)
@@ -91,8 +89,6 @@ static enum err s3_get(struct store *s, const char *key, size_t from, size_t len
     if (body.len > 0) buf_put(&a->body, body);
     return a->body.bad ? answer_refuse(a, ERR_LIMIT, "the answer is over its limit") : ERR_OK;
 }
-
-// ---- list
 
 // Whether a key may be one of ours: a bucket may hold other things too.
 static bool key_ours(const char *key)
@@ -174,8 +170,6 @@ static enum err s3_list(struct store *s, const char *prefix, const char *after, 
     return a->body.bad ? answer_refuse(a, ERR_LIMIT, "the answer is over its limit") : ERR_OK;
 }
 
-// ---- delete
-
 static enum err delete_one(struct s3_client *c, const char *key, struct store_answer *a)
 {
     struct s3_exchange x CLEANUP(s3_exchange_done);
@@ -236,8 +230,6 @@ static enum err s3_delete(struct store *s, const char *const *keys, size_t count
     return ERR_OK;
 }
 
-// ---- logs
-
 static enum err s3_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
                           struct store_answer *a)
 {
@@ -257,8 +249,6 @@ static enum err s3_wait_for(struct store *s, const char *log, uint64_t slot, int
 {
     return s3_wait(&s3_of(s)->client, &s3_of(s)->logs, log, slot, wait_ms, a);
 }
-
-// ---- facts
 
 static enum err ask_versioning(struct s3_client *c, bool *on, struct store_answer *a)
 {
@@ -290,8 +280,6 @@ enum err store_s3_facts(struct store *s, struct s3_facts *out, struct store_answ
                    s3_credentials_source(c->credentials));
     return e;
 }
-
-// ---- the handle
 
 static void client_done(struct s3_client *c)
 {
@@ -329,8 +317,6 @@ bool store_is_s3(const struct store *s)
 {
     return s->ops == &s3_ops;
 }
-
-// ---- open
 
 // The first that is set: the URL, the environment by either name, the profile.
 static const char *setting(const char *from_url, const char *variable, const char *other,

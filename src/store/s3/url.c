@@ -24,8 +24,6 @@ static bool __attribute__((format(printf, 2, 3))) wrong(struct complaint c, cons
     return false;
 }
 
-// ---- text
-
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -70,8 +68,6 @@ static bool region_good(const char *region)
     return true;
 }
 
-// ---- bucket and prefix
-
 static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct complaint c)
 {
     bool good = len >= 3 && len <= S3_BUCKET_MAX;
@@ -115,8 +111,6 @@ static bool read_prefix(const char *from, size_t len, struct s3_url *out, struct
     if (prefix_good(out->prefix)) return true;
     return wrong(c, "prefix \"%.100s\" has an empty part, \".\" or \"..\"", out->prefix);
 }
-
-// ---- settings
 
 static bool read_number(const char *name, const char *value, int64_t lo, int64_t hi, int64_t *out,
                         struct complaint c)
@@ -206,8 +200,6 @@ enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why
                 read_settings(rest[0] == '?' ? rest + 1 : rest, out, c);
     return good ? ERR_OK : ERR_INVALID;
 }
-
-// ---- the place
 
 static void host_of_region(struct s3_place *p)
 {

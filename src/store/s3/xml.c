@@ -4,7 +4,7 @@
 #include "store/s3/xml.h"
 
 #include "base/memory.h"
-#include "store/s3/times.h"
+#include "store/s3/auth/times.h"
 
 #include <expat.h>
 #include <stdio.h>
@@ -123,8 +123,6 @@ static void take_text(char *to, size_t to_len, const char *from)
     to[at] = 0;
 }
 
-// ---- errors
-
 static void error_field(struct s3_error *e, const char *name, const char *text)
 {
     if (is(name, "Code")) take_text(e->code, sizeof e->code, text);
@@ -180,8 +178,6 @@ bool s3_xml_versioning(struct bytes from, bool *on)
     *on = false;
     return walk(from, "VersioningConfiguration", versioning_end, on);
 }
-
-// ---- listings
 
 struct list_walk {
     struct s3_listing *out;
@@ -291,8 +287,6 @@ const char *s3_listed_key(const struct s3_listing *l, size_t row)
 {
     return (const char *)l->keys.data + l->rows[row].key_at;
 }
-
-// ---- what we send
 
 static void put_text(struct buf *to, const char *text)
 {

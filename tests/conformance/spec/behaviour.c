@@ -25,8 +25,6 @@ static void next_is_done(struct client *w, const char *body)
     assert_int_equal(client_ack(w, &m), REASON_NONE);
 }
 
-// ---- order
-
 static void groups_run_in_parallel(void **state)
 {
     (void)state;
@@ -101,8 +99,6 @@ static void priority(void **state)
     bench_close(b);
 }
 
-// ---- time
-
 static void delay(void **state)
 {
     (void)state;
@@ -172,8 +168,6 @@ static void dedup_window(void **state)
     next_is_done(two, "once");
     bench_close(b);
 }
-
-// ---- what operators do
 
 static void dies(struct client *w, const char *body, const char *why)
 {
@@ -279,8 +273,6 @@ static void capacity_with_reject(void **state)
     bench_close(b);
 }
 
-// ---- attempts
-
 static void release_counts_no_attempt(void **state)
 {
     (void)state;
@@ -350,8 +342,6 @@ static void expiry_in_dead_letter_mode(void **state)
     bench_close(b);
 }
 
-// ---- request ids
-
 static void same_request_same_answer(void **state)
 {
     (void)state;
@@ -382,8 +372,6 @@ static void same_request_same_answer(void **state)
     assert_int_equal(client_events(two, EVENT_MESSAGE_OUTCOME, NULL, 0), 1);
     bench_close(b);
 }
-
-// ---- receives that wait
 
 static void receive_joins_the_send(void **state)
 {

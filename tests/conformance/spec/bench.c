@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- a clock that the test moves
-
 static _Atomic int64_t passed_ms;
 
 static int64_t boot_ms_and_passed(void)
@@ -111,8 +109,6 @@ void bench_pass(struct bench *b, int64_t ms)
         client_look(b->workers[i]);
     drivers_look(b);
 }
-
-// ---- workers
 
 static void configure(struct queue_config *c, va_list words)
 {
@@ -249,8 +245,6 @@ size_t client_take(struct client *w, struct held_message *out, size_t max)
     return count;
 }
 
-// ---- outcomes
-
 static enum reason outcome(struct client *w, uint16_t kind, const struct held_message *m,
                            int64_t wait_ms, const char *why)
 {
@@ -282,8 +276,6 @@ enum reason client_renew(struct client *w, const struct held_message *m, int64_t
 {
     return outcome(w, OP_RENEW, m, lease_ms, "");
 }
-
-// ---- tickets
 
 enum reason client_register(struct client *w, uint32_t capacity, int64_t ttl_ms)
 {
@@ -338,8 +330,6 @@ enum reason client_recover(struct client *w, const char *worker)
     (void)bench_perform(w, OP_RECOVER, &payload, &result);
     return result.reason;
 }
-
-// ---- looking
 
 static void look_at_state(void *ctx, const struct machine *m, int64_t now)
 {

@@ -4,9 +4,9 @@
 // names its line.
 #pragma once
 
+#include "../../support/fault_store.h"
 #include "../../unit/unit.h"
-#include "node/desk.h"
-#include "store/fault.h"
+#include "node/runner.h"
 
 #include <pthread.h>
 

@@ -65,8 +65,6 @@ static void tickets_of_a_dead_worker(void **state)
     bench_close(b);
 }
 
-// ---- order over a long backlog
-
 #define BACKLOG      5000
 #define BACKLOG_OP   4 // messages of one send: more slots, too, than one read or list brings
 #define POOL         4
@@ -107,8 +105,6 @@ static void strict_order_over_a_long_backlog(void **state)
     assert_int_equal(stats.granted, BACKLOG);
     bench_close(b);
 }
-
-// ---- races
 
 #define RACERS 6
 #define PRIZES 60
@@ -216,8 +212,6 @@ static void failed_claim_hides_nothing(void **state)
     bench_close(b);
 }
 
-// ---- statistics
-
 static void statistics_count_per_state(void **state)
 {
     (void)state;
@@ -265,8 +259,6 @@ static void statistics_count_per_state(void **state)
     assert_int_equal(s.counts[STATE_PURGED], 1);
     bench_close(b);
 }
-
-// ---- dead letters
 
 static struct client *letter_source(struct bench *b, const char *name)
 {

@@ -8,8 +8,6 @@
 
 static const char *backend;
 
-// ---- workers and leadership
-
 static void registry_with_heartbeats(void **state)
 {
     (void)state;
@@ -71,8 +69,6 @@ static void former_coordinator_dispatches_in_vain(void **state)
     assert_int_equal(client_stats(w).tickets, 1);
     bench_close(b);
 }
-
-// ---- dispatch and tickets
 
 // A coordinator and a worker with room for so many.
 struct team {
@@ -265,8 +261,6 @@ static void tickets_first_then_claims(void **state)
     assert_int_equal(m[1].order, 0); // directly
     bench_close(c.bench);
 }
-
-// ---- lock management: each refusal has its own reason and its own event
 
 struct refusal {
     struct bench *bench;

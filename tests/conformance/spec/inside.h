@@ -23,7 +23,6 @@ struct bench {
     bool node_owns;    // it is the shards' owner, and so there is no other coordinator
 };
 
-// ---- bench.c
 struct op_claim bench_claim(const char *worker, size_t max); // with a fresh request id and seed
 // Does the op and opens its result.
 enum err bench_perform(struct client *w, uint16_t kind, struct buf *payload, struct result *out);
@@ -37,7 +36,6 @@ struct state_look {
 
 struct state_look bench_look(struct client *w, uint64_t seq); // seq 0: no message
 
-// ---- both kinds of hands
 void drivers_begin(struct bench *b); // before the first hand: the store is what it will be
 void drivers_end(struct bench *b);   // after the last one; releases the store
 void drivers_look(struct bench *b);  // time has passed

@@ -11,8 +11,6 @@
 
 static const char *backend;
 
-// ---- Exclusive Message Acquisition
-
 static void acquire_message_exclusively(void **state)
 {
     (void)state;
@@ -52,8 +50,6 @@ static void lock_visibility_timeout(void **state)
     bench_close(b);
 }
 
-// ---- Lock Lifecycle Management
-
 static void release_lock_on_success(void **state)
 {
     (void)state;
@@ -92,8 +88,6 @@ static void release_lock_on_failure(void **state)
     assert_false(hash128_equal(m.token, again.token));
     bench_close(b);
 }
-
-// ---- Failure Routing Strategy
 
 static void retry_to_original_queue(void **state)
 {
@@ -182,8 +176,6 @@ static void retry_then_dead_letter(void **state)
     bench_close(b);
 }
 
-// ---- Queue Ordering Modes
-
 static void comes_in_order(struct client *w, const char *const *bodies, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -232,8 +224,6 @@ static void reject_unsupported_ordering(void **state)
     assert_int_equal(c.ordering_mode, ORDERING_FIFO);
 }
 
-// ---- Ordering Guarantees
-
 static void strict_ordering_guarantee(void **state)
 {
     (void)state;
@@ -279,8 +269,6 @@ static void best_effort_ordering(void **state)
     bench_close(b);
 }
 
-// ---- Failure Outcome Introspection
-
 static void emit_processing_outcome_event(void **state)
 {
     (void)state;
@@ -311,8 +299,6 @@ static void emit_processing_outcome_event(void **state)
     assert_int_equal(e[2].deliveries, 2);
     bench_close(b);
 }
-
-// ---- High-Concurrency Safety
 
 struct contender {
     pthread_t thread;
@@ -380,8 +366,6 @@ static void lock_token_uniqueness(void **state)
     assert_int_equal(client_ack(two, &other), REASON_TERMINAL);
     bench_close(b);
 }
-
-// ---- Lock Renewal
 
 static void renew_lock_before_timeout(void **state)
 {

@@ -30,15 +30,11 @@ struct contract_test {
 // main's.
 int contract_run(const char *group, const struct contract_test *tests, size_t count);
 
-// ---- objects
-
 void put(struct world *w, const char *key, const char *text);
 void holds(struct world *w, const char *key, const char *text);
 // The keys that a list answers, joined by spaces.
 void lists(struct world *w, const char *prefix, const char *after, size_t limit, bool more,
            const char *want);
-
-// ---- logs
 
 void append_slots(struct world *w, uint64_t first, uint64_t last); // bodies that depend on the slot
 void row_is_slot(struct world *w, size_t row, uint64_t slot);

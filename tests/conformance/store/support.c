@@ -24,8 +24,6 @@
 
 static bool in_child; // the one thing a fork changes about a failed check
 
-// ---- checks
-
 static void failed(const char *file, int line)
 {
     if (in_child) _exit(1);
@@ -46,8 +44,6 @@ void answers_at(enum err want, enum err got, const char *why, const char *file, 
                   err_name(want), why);
     failed(file, line);
 }
-
-// ---- scratch
 
 static bool scratch_in(const char *base, char path[SCRATCH_MAX])
 {
@@ -82,8 +78,6 @@ void scratch_path(char *to, size_t to_len, const char *dir, const char *name)
     (void)snprintf(to, to_len, "%s/%s", dir, name);
 }
 
-// ---- children
-
 pid_t child_start(void (*work)(void *arg), void *arg)
 {
     (void)fflush(NULL);
@@ -110,8 +104,6 @@ void child_kill(pid_t pid)
     NEED(waitpid(pid, NULL, 0) == pid);
 }
 
-// ---- bodies
-
 static void body_fill(uint8_t *to, uint64_t seed, size_t len)
 {
     struct rng rng;
@@ -134,8 +126,6 @@ bool body_is(struct bytes body, uint64_t seed, size_t len)
     bytes_free(want);
     return same;
 }
-
-// ---- system calls that fail
 
 struct store *file_open(const char *dir, const struct file_options *options)
 {

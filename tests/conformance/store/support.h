@@ -12,15 +12,11 @@
 #define SCRATCH_MAX 64
 #define DEADLINE_MS 20000 // nothing here takes so long unless it hangs
 
-// ---- checks
-
 void need_at(bool fact, const char *text, const char *file, int line);
 void answers_at(enum err want, enum err got, const char *why, const char *file, int line);
 
 #define NEED(fact)                 need_at((fact), #fact, __FILE__, __LINE__)
 #define ANSWERS(want, answer, got) answers_at((want), (got), (answer)->why, __FILE__, __LINE__)
-
-// ---- scratch directories
 
 void scratch_make(char path[SCRATCH_MAX]);
 // In memory where the machine has a place for that: for tests that make hundreds of stores and a
@@ -29,24 +25,16 @@ void scratch_make_quick(char path[SCRATCH_MAX]);
 void scratch_remove(const char *path);
 void scratch_path(char *to, size_t to_len, const char *dir, const char *name);
 
-// ---- children
-
 // Runs work in a child; it ends with status 0 when work returns and 1 when a check fails.
 pid_t child_start(void (*work)(void *arg), void *arg);
 void child_ends_well(pid_t pid); // waits; fails when it did not end with status 0
 void child_kill(pid_t pid);      // kill -9, and waits
 
-// ---- bodies that can be recognised
-
 // len bytes that depend on seed; the caller frees (bytes_free).
 struct bytes body_make(uint64_t seed, size_t len);
 bool body_is(struct bytes body, uint64_t seed, size_t len);
 
-// ---- the file store over a table of our own
-
 struct store *file_open(const char *dir, const struct file_options *options); // must succeed
-
-// ---- a bucket, where SLUICE_TEST_S3 names one (tests/servers/with-radosgw)
 
 #define S3_PREFIX_LEN 32
 

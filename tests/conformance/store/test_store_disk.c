@@ -51,8 +51,6 @@ static void refused(const char *dir, enum err want, const char *words)
     NEED(strstr(why, dir) != NULL);
 }
 
-// ---- what is refused at the door
-
 static void network_file_systems_are_refused_by_name(void **state)
 {
     static const struct {
@@ -108,8 +106,6 @@ static void a_directory_without_permission_is_refused(void **state)
     refused(dir, ERR_DENIED, "change its owner or mode");
     NEED(sys_disarm());
 }
-
-// ---- mounts, in a name space that ends with the child
 
 static void mount_scratch(const char *dir, const char *how)
 {
@@ -221,8 +217,6 @@ static void a_handle_whose_file_system_was_replaced_says_so(void **state)
     child_ends_well(child_start(use_replaced, *state));
 }
 
-// ---- a sync that fails
-
 static void append_n(struct store *s, uint64_t first, uint64_t last)
 {
     struct store_answer a;
@@ -296,8 +290,6 @@ static void after_a_failed_sync_and_a_reboot_the_newer_copy_counts(void **state)
     store_answer_done(&a);
     store_free(s);
 }
-
-// ---- torture: every call in turn fails, alone or with all after it
 
 struct deed {
     const char *name;

@@ -61,8 +61,6 @@ static void use_store(const char *dir)
     store_free(s);
 }
 
-// ---- modes
-
 static struct {
     mode_t folders, files;
     uid_t owner;
@@ -149,8 +147,6 @@ static void what_the_superuser_creates_belongs_to_the_owner_of_the_store(void **
     all_have(*state, 0700, 0600);
 }
 
-// ---- what other users can read
-
 static bool is_exposed(const char *dir, char why[static STORE_WHY_MAX])
 {
     struct store *s = file_open(dir, &small);
@@ -194,8 +190,6 @@ static void a_store_with_open_modes_goes_on_working(void **state)
     store_answer_done(&a);
     store_free(s);
 }
-
-// ---- links, and files that are none
 
 enum { LINK, LINK_TO_FIFO, FIFO, KINDS };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store that is emptied or replaced while a handle is open: no write is acknowledged after that
 // could have been noticed, and nothing else is taken for it.
+#include "../../support/fault_store.h"
 #include "os/clock.h"
 #include "store/backend.h"
-#include "store/fault.h"
 #include "store/identity.h"
 #include "store/mem.h"
 #include "support.h"
@@ -126,8 +126,6 @@ static void is_lost(struct store *s, const char *word)
     NEED(strstr(why, word) != NULL);
 }
 
-// ---- when it looks
-
 static void a_fresh_look_serves_every_write(void **state)
 {
     struct world *w = *state;
@@ -188,8 +186,6 @@ static void writers_at_the_same_time_share_a_look(void **state)
     store_free(s);
 }
 
-// ---- what it finds
-
 static void a_write_to_an_emptied_store_is_refused_and_not_made(void **state)
 {
     struct world *w = *state;
@@ -245,8 +241,6 @@ static void a_write_that_outlasts_its_look_is_followed_by_another(void **state)
     store_free(s);
 }
 
-// ---- what it does not believe
-
 static void a_404_that_does_not_last_loses_nothing(void **state)
 {
     struct world *w = *state;
@@ -281,8 +275,6 @@ static void a_store_that_is_away_is_not_missing(void **state)
     ANSWERS(ERR_OK, &w->a, store_append(s, "q/log", 1, BODY, &w->a));
     store_free(s);
 }
-
-// ---- a directory
 
 static void a_directory_whose_files_were_removed_is_lost(void **state)
 {

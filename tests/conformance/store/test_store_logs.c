@@ -189,8 +189,6 @@ static void store_time_goes_forward_and_stamps_what_is_written(void **state)
     NEED(w->a.rows[0].modified.hi >= earlier.lo && w->a.rows[0].modified.lo <= w->a.time.hi);
 }
 
-// ---- waiting
-
 // A short wait has little patience with a store that fails: ask again.
 static enum err wait_until_answered(struct world *w, uint64_t slot, int64_t wait_ms)
 {

@@ -270,8 +270,6 @@ static void a_lost_life_mark_begins_no_segment(void **state)
     }
 }
 
-// ---- cp -a of a store in use
-
 static void copy_file(const struct world *w, const char *name)
 {
     char command[3 * SCRATCH_MAX + 100];
@@ -331,8 +329,6 @@ static void a_copy_with_the_page_last_has_what_its_segments_have(void **state)
     copy_file(w, "@lock");
     copy_holds(w, FIRST);
 }
-
-// ---- the page of an older version
 
 // As version 1 wrote it: 18 words, the tail at 32 and its check.
 static void a_page_of_version_1_is_converted(void **state)

@@ -90,8 +90,6 @@ static void start_all(struct board *b, int count)
     b->go = 1;
 }
 
-// ---- races
-
 static void race_child(void *arg)
 {
     struct seat *me = arg;
@@ -162,8 +160,6 @@ static void of_eight_processes_that_append_a_slot_one_wins(void **state)
     store_answer_done(&a);
     store_free(s);
 }
-
-// ---- kill -9
 
 // The body of the n-th append of a writer says so, and is as long as chance wants.
 static size_t body_len(uint64_t writer, uint64_t n)
@@ -316,8 +312,6 @@ static void writers_killed_in_the_middle_lose_nothing_they_acknowledged(void **s
     NEED(b->read > 0);
     log_is_whole(b);
 }
-
-// ---- SIGSTOP
 
 // Whether the slot holds the n-th append of this writer: it was in doubt, and had landed.
 static bool slot_is_mine(struct store *s, uint64_t slot, const struct seat *me, uint64_t n)
@@ -480,8 +474,6 @@ static void creators_killed_in_the_middle_leave_whole_objects_or_none(void **sta
     store_answer_done(&a);
     store_free(s);
 }
-
-// ---- between processes
 
 static void append_when_told(void *arg)
 {

@@ -93,8 +93,6 @@ static void holds_run(struct world *w, uint64_t first, uint64_t last)
     ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(w->store, LOG, last + 1, 1, &w->a));
 }
 
-// ---- the files behind the store's back
-
 static void load(const struct world *w, const char *name, struct buf *to)
 {
     char path[SCRATCH_MAX + 64];
@@ -314,8 +312,6 @@ static void a_torn_record_that_contains_a_segment_is_cut_all_the_same(void **sta
     buf_done(&after);
 }
 
-// ---- writers that died with the lock
-
 static struct log_page *page_open(const struct world *w, struct disk *d)
 {
     char path[SCRATCH_MAX + 64];
@@ -394,8 +390,6 @@ static void a_whole_record_of_a_dead_writer_is_kept(void **state)
     holds_run(w, 1, 6);
     buf_done(&record);
 }
-
-// ---- the page
 
 #define PUBLICATIONS 100000
 
@@ -479,8 +473,6 @@ static void a_state_half_written_does_not_count(void **state)
     log_page_drop(page);
 }
 
-// ---- many segments
-
 static void a_log_of_many_segments_comes_up_after_a_reboot(void **state)
 {
     struct world *w = *state;
@@ -534,8 +526,6 @@ static void a_missing_segment_in_the_middle_is_corrupt_not_absent(void **state)
     holds(w, 1, 1);
     holds(w, 200, 200);
 }
-
-// ---- its directory
 
 static void a_store_whose_directory_was_removed_says_so(void **state)
 {

@@ -41,8 +41,6 @@ struct board {
     _Atomic uint64_t said_slot;
 };
 
-// ---- a table of calls that stops its process
-
 static long calls_left = -1; // until the stop; -1: none comes
 static bool from_fence;      // they count from the fence of a takeover on
 
@@ -115,8 +113,6 @@ static struct store *open_store(const struct board *b)
         .sys = &sys, .segment_bytes = 2000, .step_bytes = 1000, .patience_ms = patience_ms};
     return file_open(b->dir, &options);
 }
-
-// ---- appending
 
 #define OWN 1000 // seeds of the bodies by which the stopped writer's appends are known
 
@@ -271,8 +267,6 @@ static void be_stopped(void *arg)
     store_answer_done(&a);
     store_free(s);
 }
-
-// ---- the other writer
 
 struct found {
     int own, own_async, other, in_doubt;

@@ -3,7 +3,7 @@
 // the liars out.
 #include "support.h"
 
-#include "store/fault.h"
+#include "../../support/fault_store.h"
 #include "store/mem.h"
 #include "store/meter.h"
 #include "store/probe.h"
@@ -40,8 +40,6 @@ static int world_teardown(void **state)
     scratch_remove(w->dir);
     return 0;
 }
-
-// ---- the meter
 
 static void the_meter_counts_requests_and_bytes_by_kind(void **state)
 {
@@ -142,8 +140,6 @@ static void the_meter_tells_of_what_took_long(void **state)
     store_free(s);
 }
 
-// ---- faults
-
 static bool there(struct store *fault, const char *key, struct store_answer *a)
 {
     static const struct fault_options none = {0};
@@ -233,8 +229,6 @@ static void the_same_seed_makes_the_same_faults(void **state)
     assert_memory_equal(ends[0], ends[1], sizeof ends[0]);
 }
 
-// ---- the probe
-
 static void is_empty(struct store *s, struct store_answer *a)
 {
     ANSWERS(ERR_OK, a, store_list(s, "", NULL, 10, a));
@@ -296,8 +290,6 @@ static void stores_that_lie_are_refused(void **state)
         is_refused(w, file_open(w->dir, NULL), &lies[i]);
     }
 }
-
-// ---- the format object
 
 static struct store_format checked(struct store *s)
 {

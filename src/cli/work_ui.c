@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// The faces of a worker. The table is drawn over itself: up as many lines as it had, wipe, draw.
+#define _GNU_SOURCE // asprintf
+#include "cli/work_ui.h"
+
+#include "cli/table.h"
+#include "cli/text.h"
+#include "json/json.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DRAW_MS      250
+#define GAUGE_MS     3000 // between two questions how many messages are left
+#define ROWS_DEFAULT 24
+#define COLS_DEFAULT 80
+#define ROWS_AROUND  4 // the table's frame, and one line of output to be seen
+
+static const char *const state_names[] = {"", "running", "stopping", "settling"};
+
+static void wipe(struct ui *f)
+{
+    if (f->drawn > 0) (void)fprintf(stderr, "\x1b[%dA\r\x1b[J", f->drawn);
+    f->drawn = 0;
+}
+
+// Do our lines and the programs' output go to the same place?
+static bool same_place(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+// Not behind what a program wrote without a newline.
+static void begin_line(struct ui *f)
+{
+    wipe(f);
+    if (f->line_open && (f->line_is_error || same_place())) (void)fputc('\n', stderr);
+    f->line_open = false;
+}
+
+// For people: a queue without a dead-letter queue has dead messages too.
+static const char *end_word(enum work_end end)
+{
+    return end == END_DEAD ? "dead" : work_end_name(end);
+}
+
+static uint64_t total(const struct worker_pool *p)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < END_COUNT; i++)
+        sum += p->ended[i];
+    return sum;
+}
+
+// Jobs per second over the last ten.
+static double rate(struct ui *f, uint64_t now_total)
+{
+    int64_t now = steady_ms();
+    while (now - f->sampled_ms >= 1000) {
+        if (f->samples_len == RATE_SECONDS)
+            memmove(f->samples, f->samples + 1, (RATE_SECONDS - 1) * sizeof *f->samples);
+        else
+            f->samples_len++;
+        f->samples[f->samples_len - 1] = now_total;
+        f->sampled_ms += 1000;
+    }
+    if (f->samples_len < 2) return 0;
+    return (double)(f->samples[f->samples_len - 1] - f->samples[0]) / (f->samples_len - 1);
+}
+
+static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns)
+{
+    char age[TEXT_MAX];
+    char left[TEXT_MAX];
+    char *line = NULL;
+    (void)duration_text(now - s->started_ms, age);
+    (void)duration_text(s->deadline_ms > now ? s->deadline_ms - now : 0, left);
+    char *body = safe_text(s->body, s->body_len, 0);
+    if (asprintf(&line, "  %-9s %-10s %-8" PRIu32 " %-8s %-16s %s", state_names[s->state], age,
+                 s->attempt, left, s->id, body) >= 0) {
+        print_safe(out, line, strlen(line), (size_t)columns);
+        (void)fputc('\n', out);
+        free(line);
+    }
+    free(body);
+}
+
+// Rows of those that run, oldest first as the slots come; how many lines were written.
+static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
+{
+    const struct worker_pool *p = f->pool;
+    int64_t now = work_now_ms();
+    int lines = 0;
+    int left_out = 0;
+    for (uint32_t i = 0; i < p->options.jobs; i++) {
+        const struct slot *s = &p->slots[i];
+        if (s->state == SLOT_IDLE) continue;
+        if (lines == 0)
+            (void)fputs("  STATE     AGE        ATTEMPT  LOCK     MESSAGE          BODY\n", out);
+        if (lines == 0) lines++;
+        if (lines > rows_max) {
+            left_out++;
+            continue;
+        }
+        draw_row(out, s, now, columns);
+        lines++;
+    }
+    if (left_out > 0) (void)fprintf(out, "  ... and %d more\n", left_out);
+    return lines + (left_out > 0);
+}
+
+// How many wait, and how long that will take at the present rate.
+static void put_left(FILE *line, const struct worker_pool *p, double per_second)
+{
+    char count[TEXT_MAX], left[TEXT_MAX];
+    if (!p->ready_known) return;
+    (void)fprintf(line, ", %s ready", number_text(p->ready, count));
+    if (p->ready > 0 && per_second > 0)
+        (void)fprintf(line, " (about %s left)",
+                      duration_text((int64_t)((double)p->ready / per_second * 1000), left));
+}
+
+// What did not happen is not counted: the line is to fit.
+static void draw_head(struct ui *f, FILE *out, int columns)
+{
+    const struct worker_pool *p = f->pool;
+    char up[TEXT_MAX], *head = NULL;
+    size_t len = 0;
+    FILE *line = open_memstream(&head, &len);
+    if (!line) return;
+    (void)fprintf(line, "%s: %" PRIu32 "/%" PRIu32 " busy", p->options.queue, p->busy,
+                  p->options.jobs);
+    for (int i = 0; i < END_COUNT; i++)
+        if (i == END_PROCESSED || p->ended[i] > 0)
+            (void)fprintf(line, ", %" PRIu64 " %s", p->ended[i], end_word((enum work_end)i));
+    double per_second = rate(f, total(p));
+    (void)fprintf(line, ", %.1f/s", per_second);
+    put_left(line, p, per_second);
+    (void)fprintf(line, ", up %s", duration_text(steady_ms() - f->started_ms, up));
+    (void)fclose(line);
+    print_safe(out, head, len, (size_t)columns);
+    (void)fputc('\n', out);
+    free(head);
+}
+
+static void draw(struct ui *f)
+{
+    struct winsize size = {0};
+    (void)ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    int rows = size.ws_row > 0 ? size.ws_row : ROWS_DEFAULT;
+    int columns = size.ws_col > 0 ? size.ws_col : COLS_DEFAULT;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    if (!out) return;
+    struct worker_pool *p = f->pool;
+    (void)pthread_mutex_lock(&p->lock);
+    draw_head(f, out, columns);
+    int lines = 1 + draw_rows(f, out, rows - ROWS_AROUND, columns);
+    (void)pthread_mutex_unlock(&p->lock);
+    (void)fclose(out);
+    wipe(f);
+    if (f->line_open) (void)fputc('\n', stderr);
+    f->line_open = false;
+    (void)fwrite(text, 1, len, stderr);
+    (void)fflush(stderr);
+    f->drawn = lines;
+    free(text);
+}
+
+void work_ui_draw(struct ui *f)
+{
+    if (!f->live) return;
+    (void)pthread_mutex_lock(&f->pool->work_ui_lock);
+    draw(f);
+    (void)pthread_mutex_unlock(&f->pool->work_ui_lock);
+}
+
+// Asks on a thread of its own: a store that does not answer keeps neither the table nor a signal
+// waiting.
+static void *gauge_main(void *ctx)
+{
+    struct ui *f = ctx;
+    struct worker_pool *p = f->pool;
+    struct pollfd end = {.fd = f->gauge_fd, .events = POLLIN};
+    do {
+        struct sluice_stats stats;
+        bool known = sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL) == 0;
+        (void)pthread_mutex_lock(&p->lock);
+        p->ready_known = known;
+        if (known) p->ready = stats.ready;
+        (void)pthread_mutex_unlock(&p->lock);
+    } while (poll(&end, 1, GAUGE_MS) == 0);
+    return NULL;
+}
+
+void work_ui_watch(struct ui *f)
+{
+    if (!f->live) return;
+    f->gauge_fd = eventfd(0, EFD_CLOEXEC);
+    f->gauged = f->gauge_fd >= 0 && pthread_create(&f->gauge, NULL, gauge_main, f) == 0;
+}
+
+void work_ui_rest(struct ui *f)
+{
+    uint64_t one = 1;
+    if (!f->gauged) return;
+    (void)!write(f->gauge_fd, &one, sizeof one);
+    (void)pthread_join(f->gauge, NULL);
+    (void)close(f->gauge_fd);
+    f->gauged = false;
+}
+
+static void print_job_json(const struct ui *f, const struct work_report *r)
+{
+    struct json *o = json_new();
+    json_text(o, "type", "job");
+    json_text(o, "id", r->id);
+    json_text(o, "queue", f->pool->options.queue);
+    json_text(o, "worker", f->pool->options.worker);
+    json_number(o, "attempt", r->attempt);
+    json_text(o, "status", work_end_name(r->end));
+    if (r->status >= 0 && WIFEXITED(r->status)) json_number(o, "exit", WEXITSTATUS(r->status));
+    if (r->status >= 0 && WIFSIGNALED(r->status)) json_number(o, "signal", WTERMSIG(r->status));
+    json_number(o, "tookMs", r->took_ms);
+    if (*r->reason) json_text(o, "reason", r->reason);
+    json_print(o, stdout);
+    if (!cli_output_ok()) pool_order(f->pool, WORK_NO_MORE);
+}
+
+static void on_ended(void *ctx, const struct work_report *r)
+{
+    struct ui *f = ctx;
+    if (f->cli->json) {
+        print_job_json(f, r);
+        return;
+    }
+    if (f->cli->quiet || (f->live && !*r->reason)) return;
+    char took[TEXT_MAX];
+    begin_line(f);
+    (void)fprintf(stderr, "%-9s %s attempt %" PRIu32 " %s%s", end_word(r->end), r->id, r->attempt,
+                  duration_text(r->took_ms, took), *r->reason ? ": " : "");
+    print_safe(stderr, r->reason, strlen(r->reason), WORK_REASON_MAX);
+    (void)fputc('\n', stderr);
+    if (f->live) draw(f);
+}
+
+static void on_output(void *ctx, bool is_error, const char *text, size_t len)
+{
+    struct ui *f = ctx;
+    wipe(f);
+    FILE *out = is_error ? stderr : stdout;
+    (void)fwrite(text, 1, len, out);
+    (void)fflush(out);
+    f->line_open = len > 0 && text[len - 1] != '\n';
+    f->line_is_error = is_error;
+    if (f->live) draw(f);
+}
+
+static void on_trouble(void *ctx, const char *sentence)
+{
+    struct ui *f = ctx;
+    begin_line(f);
+    if (f->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "type", "trouble");
+        json_text(o, "message", sentence);
+        json_print(o, stdout);
+        (void)fflush(stdout);
+    } else {
+        print_line(stderr, "sluice: %s", sentence);
+    }
+    if (f->live) draw(f);
+}
+
+void work_ui_say(struct ui *f, const char *format, ...)
+{
+    if (f->cli->quiet || f->cli->json) return;
+    (void)pthread_mutex_lock(&f->pool->work_ui_lock);
+    begin_line(f);
+    va_list list;
+    va_start(list, format);
+    vprint_line(stderr, format, list);
+    va_end(list);
+    (void)pthread_mutex_unlock(&f->pool->work_ui_lock);
+}
+
+void work_ui_init(struct ui *f, const struct cli *cli, struct work_options *o)
+{
+    const char *term = getenv("TERM");
+    *f = (struct ui){
+        .cli = cli, .started_ms = steady_ms(), .sampled_ms = steady_ms(), .samples_len = 1};
+    f->live =
+        !cli->json && !cli->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    bool mixed = f->live ? isatty(STDOUT_FILENO) : !cli->json && !cli->quiet && same_place();
+    o->spec.stdout_is_ours = !mixed;
+    o->spec.stdout_fd = cli->json ? STDERR_FILENO : STDOUT_FILENO;
+    o->ui =
+        (struct work_ui){.ctx = f, .ended = on_ended, .output = on_output, .trouble = on_trouble};
+}
+
+void work_ui_begin(struct ui *f, struct worker_pool *p)
+{
+    f->pool = p;
+}
+
+int work_ui_period_ms(const struct ui *f)
+{
+    return f->live ? DRAW_MS : -1;
+}
+
+void work_ui_end(struct ui *f)
+{
+    const struct worker_pool *p = f->pool;
+    begin_line(f);
+    if (f->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "type", "summary");
+        json_text(o, "queue", p->options.queue);
+        json_text(o, "worker", p->options.worker);
+        for (int i = 0; i < END_COUNT; i++)
+            json_number(o, work_end_name((enum work_end)i), (int64_t)p->ended[i]);
+        json_number(o, "renewals", (int64_t)p->renewals);
+        json_number(o, "tookMs", steady_ms() - f->started_ms);
+        json_print(o, stdout);
+    } else if (!f->cli->quiet) {
+        char took[TEXT_MAX];
+        (void)fprintf(stderr, "%s in %s:", p->options.worker,
+                      duration_text(steady_ms() - f->started_ms, took));
+        for (int i = 0; i < END_COUNT; i++)
+            if (i == END_PROCESSED || p->ended[i] > 0)
+                (void)fprintf(stderr, " %" PRIu64 " %s", p->ended[i], end_word((enum work_end)i));
+        (void)fputc('\n', stderr);
+    }
+}

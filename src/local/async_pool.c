@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// A line for each queue that has jobs, taken in turns. A thread that finds nothing to do sleeps;
+// one of those who sleep keeps the time for the jobs that wait.
+#include "local/async_pool.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "os/clock.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define THREADS_MAX  64
+#define WAITING_MAX  48 // receives that have a turn at once: the rest is for everybody else
+#define WAITING_EACH 8  // ... of one queue
+#define TRYING_EACH  8  // sends of one queue that try at once, when there is plenty of room
+#define SLICE_MS     50
+#define NAP_MIN_MS   5 // before a full queue is tried again
+#define NAP_MAX_MS   200
+
+struct jobs {
+    struct pooled *first, *last;
+};
+
+struct queue_jobs {
+    struct queue_jobs *next;
+    char queue[QUEUE_NAME_MAX + 2];
+    struct jobs at[PLACE_BLOCKED + 1];
+    size_t turns[PLACE_BLOCKED + 1]; // under way
+    size_t running;                  // all of them
+    size_t blocked;                  // of that place, with turns or without
+    size_t width;                    // so many of those that are blocked may try at once
+    int64_t nap_ms;
+    int64_t try_at;
+};
+
+struct async_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct queue_jobs *lines; // those that had a turn last are last
+    _Atomic size_t blocked;   // in all lines
+    size_t waiting;           // turns of PLACE_WAITING under way
+    size_t busy;
+    size_t idle;
+    int64_t watch_at; // one of the idle will look by itself then; INT64_MAX: nobody
+    size_t starting;  // hired, and not at work yet
+    bool coming;      // one was called and will look for work; if there is more he calls the next
+    _Atomic uint64_t number;
+    size_t threads_len;
+    pthread_t threads[THREADS_MAX];
+    bool stopping;
+};
+
+// Jobs keep the order they came in, however often they come back.
+static void insert(struct jobs *l, struct pooled *j)
+{
+    struct pooled **at = &l->first;
+    if (l->last && l->last->number < j->number) at = &l->last->next;
+    while (*at && (*at)->number < j->number)
+        at = &(*at)->next;
+    j->next = *at;
+    *at = j;
+    if (!j->next) l->last = j;
+}
+
+static bool take_out(struct jobs *l, const struct pooled *j)
+{
+    struct pooled *before = NULL;
+    for (struct pooled *at = l->first; at; before = at, at = at->next) {
+        if (at != j) continue;
+        *(before ? &before->next : &l->first) = at->next;
+        if (l->last == at) l->last = before;
+        return true;
+    }
+    return false;
+}
+
+static struct queue_jobs *line_find(struct async_pool *p, const char *queue)
+{
+    struct queue_jobs *l = p->lines;
+    while (l && strcmp(l->queue, queue) != 0)
+        l = l->next;
+    return l;
+}
+
+static void line_append(struct async_pool *p, struct queue_jobs *l)
+{
+    struct queue_jobs **at = &p->lines;
+    while (*at)
+        at = &(*at)->next;
+    l->next = NULL;
+    *at = l;
+}
+
+static void line_remove(struct async_pool *p, struct queue_jobs *l)
+{
+    struct queue_jobs **at = &p->lines;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+}
+
+static struct queue_jobs *line_of(struct async_pool *p, const char *queue)
+{
+    struct queue_jobs *l = line_find(p, queue);
+    if (l) return l;
+    l = NEW(struct queue_jobs);
+    (void)snprintf(l->queue, sizeof l->queue, "%s", queue);
+    l->width = 1;
+    line_append(p, l);
+    return l;
+}
+
+static void line_end(struct async_pool *p, struct queue_jobs *l)
+{
+    for (int place = PLACE_READY; place <= PLACE_BLOCKED; place++)
+        if (l->at[place].first) return;
+    if (l->running > 0) return;
+    line_remove(p, l);
+    memory_free(l);
+}
+
+static void put(struct async_pool *p, struct pooled *j)
+{
+    insert(&j->line->at[j->place], j);
+    if (j->place != PLACE_BLOCKED) return;
+    j->line->blocked++;
+    atomic_fetch_add(&p->blocked, 1);
+}
+
+static void turn_over(struct async_pool *p, struct queue_jobs *l, enum pool_place place)
+{
+    l->turns[place]--;
+    if (place != PLACE_BLOCKED) return;
+    l->blocked--;
+    atomic_fetch_sub(&p->blocked, 1);
+}
+
+// Of the threads, for one queue: less the fewer are left, so that the last are for many.
+static size_t share_of(const struct async_pool *p)
+{
+    if (p->busy < THREADS_MAX / 2) return THREADS_MAX / 4;
+    return p->busy < THREADS_MAX * 3 / 4 ? THREADS_MAX / 16 : 1;
+}
+
+static bool is_last(const struct async_pool *p, const struct pooled *j, int64_t now)
+{
+    return p->stopping || j->until <= now;
+}
+
+static bool may_try(const struct async_pool *p, const struct queue_jobs *l, const struct pooled *j,
+                    int64_t now)
+{
+    if (j->place == PLACE_READY || is_last(p, j, now)) return true;
+    if (j->place == PLACE_BLOCKED) return l->turns[PLACE_BLOCKED] < l->width && now >= l->try_at;
+    return p->waiting < WAITING_MAX && l->turns[PLACE_WAITING] < WAITING_EACH;
+}
+
+static struct pooled *next_in(const struct async_pool *p, const struct queue_jobs *l, int64_t now)
+{
+    if (l->running >= share_of(p)) return NULL;
+    for (int place = PLACE_READY; place <= PLACE_BLOCKED; place++)
+        for (struct pooled *j = l->at[place].first; j; j = j->next) {
+            if (may_try(p, l, j, now)) return j;
+            if (place == PLACE_BLOCKED) break; // nobody overtakes, and the others' time is later
+        }
+    return NULL;
+}
+
+static struct pooled *next_job(struct async_pool *p, bool *last)
+{
+    int64_t now = clock_boot_ms();
+    for (struct queue_jobs *l = p->lines; l; l = l->next) {
+        struct pooled *j = next_in(p, l, now);
+        if (!j) continue;
+        CHECK(take_out(&l->at[j->place], j));
+        *last = is_last(p, j, now);
+        p->busy++;
+        p->waiting += j->place == PLACE_WAITING;
+        l->running++;
+        l->turns[j->place]++;
+        line_remove(p, l);
+        line_append(p, l);
+        return j;
+    }
+    return NULL;
+}
+
+// j may be gone: only what is known of its turn counts.
+static void turn_ended(struct async_pool *p, struct queue_jobs *l, enum pool_place place,
+                       struct pooled *j, enum job_result run, bool last)
+{
+    p->busy--;
+    p->waiting -= place == PLACE_WAITING;
+    l->running--;
+    turn_over(p, l, place);
+    if (run == JOB_FULL) {
+        l->width = 1;
+        l->nap_ms = l->nap_ms == 0 ? NAP_MIN_MS : l->nap_ms * 2;
+        if (l->nap_ms > NAP_MAX_MS) l->nap_ms = NAP_MAX_MS;
+        l->try_at = clock_boot_ms() + l->nap_ms;
+    } else if (place == PLACE_BLOCKED && !last) {
+        size_t wider = l->width * 2 < TRYING_EACH ? l->width * 2 : TRYING_EACH;
+        l->width = run == JOB_SPACE ? wider : 1;
+        l->nap_ms = l->try_at = 0;
+    }
+    if (run == JOB_OVER || run == JOB_SPACE) {
+        line_end(p, l);
+        return;
+    }
+    j->place = run == JOB_FULL ? PLACE_BLOCKED : PLACE_WAITING;
+    put(p, j);
+}
+
+static int64_t wake_at(const struct async_pool *p, int64_t now)
+{
+    int64_t at = INT64_MAX;
+    for (const struct queue_jobs *l = p->lines; l; l = l->next) {
+        if (l->running >= share_of(p)) continue; // whoever ends a turn looks
+        const struct pooled *blocked = l->at[PLACE_BLOCKED].first;
+        bool tries = blocked && l->turns[PLACE_BLOCKED] < l->width;
+        if (l->at[PLACE_WAITING].first && now + SLICE_MS < at) at = now + SLICE_MS;
+        if (tries && l->try_at < at) at = l->try_at;
+        if (blocked && blocked->until < at) at = blocked->until;
+    }
+    return at;
+}
+
+static void *work(void *arg);
+
+static void hire(struct async_pool *p)
+{
+    bool may = !p->stopping && p->threads_len < THREADS_MAX;
+    if (!may || pthread_create(&p->threads[p->threads_len], NULL, work, p) != 0) return;
+    p->threads_len++;
+    p->starting++;
+}
+
+static bool has_more(const struct async_pool *p)
+{
+    int64_t now = clock_boot_ms();
+    for (const struct queue_jobs *l = p->lines; l; l = l->next)
+        if (next_in(p, l, now)) return true;
+    return wake_at(p, now) < p->watch_at;
+}
+
+static void call_another(struct async_pool *p)
+{
+    if (p->coming || p->starting > 0 || !has_more(p)) return;
+    p->coming = p->idle > 0;
+    if (p->coming)
+        (void)pthread_cond_signal(&p->work);
+    else
+        hire(p);
+}
+
+static void sleep_until(struct async_pool *p, int64_t at, int64_t now)
+{
+    struct timespec until;
+    int64_t left = at > now ? at - now : 1;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += left / 1000;
+    until.tv_nsec += left % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    p->watch_at = at;
+    (void)pthread_cond_timedwait(&p->work, &p->lock, &until);
+    p->watch_at = INT64_MAX;
+}
+
+static void wait_for_work(struct async_pool *p)
+{
+    int64_t now = clock_boot_ms(), at = wake_at(p, now);
+    p->idle++;
+    if (at < p->watch_at)
+        sleep_until(p, at, now);
+    else
+        (void)pthread_cond_wait(&p->work, &p->lock);
+    p->idle--;
+}
+
+static void *work(void *arg)
+{
+    struct async_pool *p = arg;
+    (void)pthread_mutex_lock(&p->lock);
+    p->starting--;
+    for (;;) {
+        bool last;
+        p->coming = false;
+        struct pooled *j = next_job(p, &last);
+        if (!j && p->stopping) break;
+        if (!j) {
+            wait_for_work(p);
+            continue;
+        }
+        struct queue_jobs *l = j->line;
+        enum pool_place place = j->place;
+        call_another(p);
+        (void)pthread_mutex_unlock(&p->lock);
+        enum job_result run = j->run(j, last);
+        (void)pthread_mutex_lock(&p->lock);
+        turn_ended(p, l, place, j, run, last);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static struct async_pool *pool_of(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct async_pool *p = s->async;
+    if (!p) {
+        p = s->async = NEW(struct async_pool);
+        p->watch_at = INT64_MAX;
+        (void)pthread_mutex_init(&p->lock, NULL);
+        pthread_condattr_t steady;
+        (void)pthread_condattr_init(&steady);
+        (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+        (void)pthread_cond_init(&p->work, &steady);
+        (void)pthread_condattr_destroy(&steady);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return p;
+}
+
+void pool_submit(struct sluice *s, const char *queue, struct pooled *job, bool sends)
+{
+    struct async_pool *p = s->async;
+    struct queue_jobs *l = line_of(p, queue);
+    job->line = l;
+    if (job->number == 0) job->number = atomic_fetch_add(&p->number, 1) + 1;
+    if (sends && l->blocked > 0) job->place = PLACE_BLOCKED;
+    put(p, job);
+    call_another(p);
+    CHECK(p->threads_len > 0);
+}
+
+uint64_t pool_number(struct sluice *s)
+{
+    return atomic_fetch_add(&pool_of(s)->number, 1) + 1;
+}
+
+size_t pool_blocked(struct sluice *s, const char *queue)
+{
+    struct async_pool *p = pool_of(s);
+    if (atomic_load(&p->blocked) == 0) return 0;
+    (void)pthread_mutex_lock(&p->lock);
+    const struct queue_jobs *l = line_find(p, queue);
+    size_t blocked = l ? l->blocked : 0;
+    (void)pthread_mutex_unlock(&p->lock);
+    return blocked;
+}
+
+bool pool_withdraw(struct sluice *s, struct pooled *job)
+{
+    CHECK(job->place != PLACE_BLOCKED); // sends are not
+    if (!take_out(&job->line->at[job->place], job)) return false;
+    line_end(s->async, job->line);
+    return true;
+}
+
+void pool_lock(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&pool_of(s)->lock);
+}
+
+void pool_unlock(struct sluice *s)
+{
+    (void)pthread_mutex_unlock(&pool_of(s)->lock);
+}
+
+bool pool_stopping(struct sluice *s)
+{
+    return s->async->stopping;
+}
+
+void async_stop(struct sluice *s)
+{
+    struct async_pool *p = s->async;
+    if (!p) return;
+    (void)pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    (void)pthread_cond_broadcast(&p->work);
+    (void)pthread_mutex_unlock(&p->lock);
+    for (size_t i = 0; i < p->threads_len; i++)
+        (void)pthread_join(p->threads[i], NULL);
+    CHECK(!p->lines);
+    (void)pthread_cond_destroy(&p->work);
+    (void)pthread_mutex_destroy(&p->lock);
+    memory_free(p);
+    s->async = NULL;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages as the caller gets them: one allocation per message holds its body, its strings and its
+// headers.
+#include "base/check.h"
+#include "base/memory.h"
+#include "local/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct batch_builder {
+    struct sluice_batch batch; // first: a batch is freed as what it was built from
+    size_t cap;
+};
+
+struct batch_builder *batch_new(size_t max)
+{
+    struct batch_builder *b = NEW(struct batch_builder);
+    b->cap = max;
+    b->batch.messages = memory_zeroed(max, sizeof *b->batch.messages);
+    return b;
+}
+
+size_t batch_len(const struct batch_builder *b)
+{
+    return b->batch.len;
+}
+
+struct sluice_batch *batch_take(struct batch_builder *b)
+{
+    return &b->batch;
+}
+
+void sluice_batch_free(struct sluice_batch *b)
+{
+    if (!b) return;
+    for (size_t i = 0; i < b->len; i++) {
+        memory_free((void *)(uintptr_t)b->messages[i].headers); // the block starts with the headers
+        memory_free((void *)(uintptr_t)b->messages[i].failures);
+    }
+    memory_free(b->messages);
+    memory_free(b);
+}
+
+static size_t count_headers(struct bytes headers)
+{
+    struct reader r = reader_of(headers);
+    struct bytes name, value;
+    size_t count = 0;
+    while (headers_next(&r, &name, &value))
+        count++;
+    return count;
+}
+
+static const char *put_text(char **at, struct bytes from)
+{
+    char *text = *at;
+    if (from.len > 0) memcpy(text, from.data, from.len);
+    text[from.len] = 0;
+    *at += from.len + 1;
+    return text;
+}
+
+static void put_headers(struct sluice_header *to, char **at, struct bytes headers)
+{
+    struct reader r = reader_of(headers);
+    struct bytes name, value;
+    while (headers_next(&r, &name, &value)) {
+        to->name = put_text(at, name);
+        to->value = put_text(at, value);
+        to++;
+    }
+}
+
+// Where a letter comes from stands in the last of its headers, behind whatever the sender wrote.
+static void put_origin(struct sluice_message *out, struct bytes letter)
+{
+    size_t len = count_headers(letter);
+    CHECK(len <= out->headers_len);
+    const struct sluice_header *row = out->headers + out->headers_len - len;
+    out->from = (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
+    for (const struct sluice_header *end = row + len; row < end; row++) {
+        if (strcmp(row->name, HEADER_DEAD_QUEUE) == 0) out->from.queue = row->value;
+        if (strcmp(row->name, HEADER_DEAD_ID) == 0) out->from.id = row->value;
+        if (strcmp(row->name, HEADER_DEAD_REASON) == 0) out->from.reason = row->value;
+        if (strcmp(row->name, HEADER_DEAD_WORKER) == 0) out->from.worker = row->value;
+        if (strcmp(row->name, HEADER_DEAD_ATTEMPTS) == 0)
+            out->from.attempts = (uint32_t)strtoul(row->value, NULL, 10);
+        if (strcmp(row->name, HEADER_DEAD_RETRIES) == 0)
+            out->from.retries = (uint32_t)strtoul(row->value, NULL, 10);
+        if (strcmp(row->name, HEADER_DEAD_AT) == 0)
+            out->from.died_at = strtoll(row->value, NULL, 10);
+    }
+}
+
+static void put_strings(struct sluice_message *out, const struct message *m, struct bytes worker)
+{
+    size_t headers = count_headers(m->headers);
+    size_t text = m->body.len + m->group.len + m->dedup.len + m->content_type.len +
+                  m->workflow.len + m->headers.len + worker.len + 6 + 2 * headers;
+    struct sluice_header *block = memory_new(headers * sizeof *block + text);
+    char *at = (char *)(block + headers);
+    out->headers = block;
+    out->headers_len = headers;
+    put_headers(block, &at, m->headers);
+    out->body = put_text(&at, m->body);
+    out->body_len = m->body.len;
+    out->group = put_text(&at, m->group);
+    out->dedup = put_text(&at, m->dedup);
+    out->content_type = put_text(&at, m->content_type);
+    out->workflow = put_text(&at, m->workflow);
+    out->worker = put_text(&at, worker);
+}
+
+static struct bytes letter_of(const struct delivery *d)
+{
+    struct bytes h = d->message.headers;
+    CHECK(d->letter_len <= h.len);
+    return d->letter_len > 0 ? bytes_of(h.data + h.len - d->letter_len, d->letter_len)
+                             : BYTES_EMPTY;
+}
+
+static void put_lock(struct sluice_message *out, const struct open_queue *q, uint32_t shard,
+                     const struct grant *g, int64_t now)
+{
+    struct lock_name lock = {.shard = shard, .ref = {.seq = g->seq, .token = g->token}};
+    token_print(q, &lock, out->token);
+    out->state = message_state_name(STATE_LOCKED);
+    out->attempt = g->deliveries;
+    out->retries = g->retries;
+    out->fence = g->fence;
+    out->order = g->order;
+    out->deadline = g->deadline;
+    out->lease_ms = g->deadline > now ? g->deadline - now : 0;
+}
+
+static void put_view(struct sluice_message *out, const struct message_view *v, int64_t now)
+{
+    out->state = message_state_name(v->state);
+    out->attempt = v->deliveries;
+    out->retries = v->retries;
+    out->fence = v->fence;
+    out->order = v->order;
+    out->priority = v->priority;
+    out->deadline = v->until;
+    if (v->state == STATE_LOCKED && v->until > now) out->lease_ms = v->until - now;
+}
+
+// view: a message that is only looked at; NULL: it was locked by this call. d->message may be
+// empty.
+void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t shard,
+               const struct delivery *d, const struct message_view *view, int64_t now)
+{
+    struct sluice_message *out = &b->batch.messages[b->batch.len++];
+    put_strings(out, &d->message, view ? view->worker : BYTES_EMPTY);
+    put_origin(out, letter_of(d));
+    out->sent_at = d->sent_at;
+    out->priority = d->message.priority;
+    id_print(q, shard, view ? view->seq : d->grant.seq, out->id);
+    if (view) {
+        put_view(out, view, now);
+    } else {
+        put_lock(out, q, shard, &d->grant, now);
+    }
+}

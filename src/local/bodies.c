@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects under <shard>/data/: their names say when they were uploaded and what is in them.
+#include "local/bodies.h"
+
+#include "base/memory.h"
+#include "local/async.h"
+#include "local/parallel.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define NAP_MIN_MS    20
+#define NAP_MAX_MS    1000
+#define DELETE_ROWS   200
+#define BATCH_FREELY  100 // messages are claimed whatever they weigh
+#define ROW_BYTES     512 // of a message beside what its sender wrote
+// A letter that is carried again finds the copy of the time before, if that was not long ago: far
+// less than a copy may be old when the letter arrives.
+#define COPY_EVERY_MS (BODY_AGE_MAX_MS / 4)
+
+static_assert(BODY_INLINE_MAX < MESSAGE_BODY_MAX, "what is not uploaded fits into an entry");
+
+void bodies_folder(const struct queue_id *queue, uint32_t shard, char out[BODY_KEY_MAX])
+{
+    char *at = out + snprintf(out, BODY_KEY_MAX, "q/");
+    for (size_t i = 0; i < sizeof queue->bytes; i++)
+        at += snprintf(at, 3, "%02x", queue->bytes[i]);
+    (void)snprintf(at, 32, "/%u/data/", shard);
+}
+
+static void key_of(const struct queue_id *queue, uint32_t shard, struct bytes name,
+                   char out[BODY_KEY_MAX])
+{
+    bodies_folder(queue, shard, out);
+    size_t len = strlen(out);
+    (void)snprintf(out + len, BODY_KEY_MAX - len, "%.*s", (int)name.len, (const char *)name.data);
+}
+
+struct patience {
+    int64_t until; // local time
+    int64_t nap_ms;
+};
+
+static struct patience patience_of(const struct open_queue *q)
+{
+    return (struct patience){
+        clock_boot_ms() + store_patience_ms(q->handle->store, q->handle->timeout_ms), NAP_MIN_MS};
+}
+
+// Naps if the error may pass and there is time left; false: that is the answer.
+static bool try_again(struct patience *p, enum err err)
+{
+    bool passing = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
+    if (!passing || clock_boot_ms() + p->nap_ms >= p->until) return false;
+    struct timespec nap = {p->nap_ms / 1000, p->nap_ms % 1000 * 1000000};
+    (void)nanosleep(&nap, NULL);
+    if (p->nap_ms < NAP_MAX_MS) p->nap_ms *= 2;
+    return true;
+}
+
+// The name is nobody else's: what exists under it already is what an earlier try left there.
+static enum err put(struct open_queue *q, struct shard_runner *d, const char *key,
+                    struct bytes body, char why[STORE_WHY_MAX])
+{
+    struct store_answer answer;
+    store_answer_init(&answer);
+    struct patience patience = patience_of(q);
+    enum err err;
+    do {
+        err = store_room(q->handle->store, body.len, &answer);
+        if (!err) err = store_put_new(q->handle->store, key, body, &answer);
+        runner_note_cost(d, &answer);
+        if (err == ERR_CONFLICT) err = ERR_OK;
+    } while (try_again(&patience, err));
+    (void)snprintf(why, STORE_WHY_MAX, "%s", answer.why);
+    store_answer_done(&answer);
+    return err == ERR_UNKNOWN ? ERR_UNAVAILABLE : err;
+}
+
+static void look_at_now(void *ctx, const struct machine *m, int64_t now)
+{
+    int64_t *out = ctx;
+    *out = now > machine_now(m) ? now : machine_now(m);
+}
+
+// Not before the shard's own time: a journal that is ahead of the store takes large bodies too.
+static int64_t upload_time(struct shard_runner *d)
+{
+    int64_t now = 0, store = runner_time(d).hi;
+    runner_inspect(d, look_at_now, &now);
+    return now > store ? now : store;
+}
+
+static void upload(struct open_queue *q, const struct upload_job *job)
+{
+    struct shard_runner *d;
+    struct upload *out = job->out;
+    *out = (struct upload){.err = (enum err)queue_runner(q, job->shard, &d, NULL)};
+    if (out->err) return;
+    struct body_name name = {.uploaded_at = upload_time(d), .hash = hash128_of(job->body)};
+    entropy_fill(name.random, sizeof name.random);
+    char text[BODY_NAME_LEN + 1], key[BODY_KEY_MAX];
+    body_name_print(&name, text);
+    key_of(&q->row.id, job->shard, bytes_str(text), key);
+    out->err = put(q, d, key, job->body, out->why);
+    if (out->err) return;
+    memcpy(out->name, text, sizeof text);
+    out->at = name.uploaded_at;
+}
+
+struct uploading {
+    struct open_queue *queue;
+    const struct upload_job *jobs;
+};
+
+static void upload_nth(void *ctx, size_t i)
+{
+    struct uploading *u = ctx;
+    upload(u->queue, &u->jobs[i]);
+}
+
+void bodies_upload(struct open_queue *q, const struct upload_job *jobs, size_t len)
+{
+    struct uploading u = {q, jobs};
+    together(len, upload_nth, &u);
+}
+
+struct body_reference upload_reference(const struct upload *u, size_t body_len)
+{
+    return (struct body_reference){bytes_str(u->name), body_len, u->at};
+}
+
+void upload_forget(struct open_queue *q, uint32_t shard, const struct upload *u)
+{
+    char key[BODY_KEY_MAX];
+    const char *keys[] = {key};
+    if (u->name[0] == 0) return;
+    key_of(&q->row.id, shard, bytes_str(u->name), key);
+    struct store_answer answer;
+    store_answer_init(&answer);
+    enum err err = store_delete(q->handle->store, keys, 1, &answer);
+    (void)err; // else the sweep finds it
+    store_answer_done(&answer);
+}
+
+static bool is_whole(struct bytes body, const struct body_reference *r)
+{
+    struct body_name name;
+    return body.len == r->len && body_name_parse(r->name, &name) &&
+           hash128_equal(name.hash, hash128_of(body));
+}
+
+// Into answer->body. Missing or damaged: ERR_NOT_FOUND, ERR_CORRUPT.
+static enum err get(struct open_queue *q, struct shard_runner *d, const char *key,
+                    const struct body_reference *r, struct store_answer *answer)
+{
+    struct patience patience = patience_of(q);
+    enum err err;
+    do {
+        err = store_get(q->handle->store, key, 0, SIZE_MAX, answer);
+        runner_note_cost(d, answer);
+    } while (try_again(&patience, err));
+    if (!err && !is_whole(buf_bytes(&answer->body), r)) err = ERR_CORRUPT;
+    return err;
+}
+
+struct fetching {
+    struct open_queue *queue;
+    struct shard_runner *runner;
+    uint32_t shard;
+    const struct delivery *deliveries;
+    struct store_answer *answers;
+    enum err *errs;
+};
+
+static void fetch_nth(void *ctx, size_t i)
+{
+    struct fetching *f = ctx;
+    const struct body_reference *r = &f->deliveries[i].message.reference;
+    char key[BODY_KEY_MAX];
+    f->errs[i] = ERR_OK;
+    if (r->name.len == 0) return;
+    key_of(&f->queue->row.id, f->shard, r->name, key);
+    f->errs[i] = get(f->queue, f->runner, key, r, &f->answers[i]);
+}
+
+// While a lock runs nobody can finish the message, so its body must be there.
+static enum err body_error(enum err err, const struct delivery *d, bool locked, int64_t now)
+{
+    if (err != ERR_NOT_FOUND) return err;
+    return locked && now >= d->grant.deadline ? ERR_NOT_FOUND : ERR_CORRUPT;
+}
+
+static void lose_body(struct message *m, struct buf *headers)
+{
+    headers_put(headers, bytes_str(HEADER_BODY_LOST), m->reference.name);
+    buf_put(headers, m->headers); // a letter's origin stays at their end
+    if (!headers->bad) m->headers = buf_bytes(headers);
+    m->reference = (struct body_reference){0};
+}
+
+struct finding {
+    uint64_t seq;
+    bool live;
+};
+
+static void find(void *ctx, const struct machine *m, int64_t now)
+{
+    struct finding *f = ctx;
+    struct message_view view;
+    f->live = machine_find(m, f->seq, now, &view) == ERR_OK;
+}
+
+// A message that is looked at is shown without a body that is lost, unless it was finished
+// meanwhile, or the store itself is lost: then the body says nothing.
+static enum err add_without_body(struct batch_builder *b, struct fetching *f, struct delivery *d,
+                                 const struct message_view *view, int64_t now)
+{
+    char why[STORE_WHY_MAX];
+    struct finding finding = {.seq = view->seq};
+    CLEANUP(buf_done) struct buf headers;
+    if (store_is_dead(f->queue->handle->store, why)) return ERR_CORRUPT;
+    runner_inspect(f->runner, find, &finding);
+    if (!finding.live) return ERR_NOT_FOUND;
+    buf_init(&headers, 2 * MESSAGE_HEADERS_MAX);
+    lose_body(&d->message, &headers);
+    batch_add(b, f->queue, f->shard, d, view, now);
+    return ERR_OK;
+}
+
+static void add_one(struct batch_builder *b, struct fetching *f, size_t i, struct delivery *d,
+                    const struct message_view *view, int64_t now)
+{
+    if (d->message.reference.name.len > 0) d->message.body = buf_bytes(&f->answers[i].body);
+    batch_add(b, f->queue, f->shard, d, view, now);
+}
+
+static void add_some(struct batch_builder *b, struct fetching *f, const struct message_view *views,
+                     size_t len)
+{
+    int64_t now = runner_time(f->runner).hi;
+    for (size_t i = 0; i < len; i++) {
+        struct delivery d = f->deliveries[i];
+        f->errs[i] = body_error(f->errs[i], &d, !views, now);
+        if (f->errs[i] == ERR_CORRUPT && views)
+            f->errs[i] = add_without_body(b, f, &d, &views[i], now);
+        else if (!f->errs[i])
+            add_one(b, f, i, &d, views ? &views[i] : NULL, now);
+    }
+}
+
+void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard,
+                struct shard_runner *d, const struct delivery *deliveries,
+                const struct message_view *views, size_t len, enum err *errs)
+{
+    struct store_answer answers[TOGETHER_MAX];
+    for (size_t i = 0; i < TOGETHER_MAX; i++)
+        store_answer_init(&answers[i]);
+    for (size_t at = 0, some; at < len; at += some) {
+        some = len - at < TOGETHER_MAX ? len - at : TOGETHER_MAX;
+        struct fetching f = {q, d, shard, deliveries + at, answers, errs + at};
+        size_t large = 0;
+        for (size_t i = 0; i < some; i++)
+            large += f.deliveries[i].message.reference.name.len > 0;
+        memset(f.errs, 0, some * sizeof *f.errs);
+        if (large > 0) together(some, fetch_nth, &f);
+        add_some(b, &f, views ? views + at : NULL, some);
+    }
+    for (size_t i = 0; i < TOGETHER_MAX; i++)
+        store_answer_done(&answers[i]);
+}
+
+uint64_t batch_weight(const struct delivery *deliveries, size_t len)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < len; i++) {
+        const struct message *m = &deliveries[i].message;
+        bytes += message_body_len(m) + m->headers.len + ROW_BYTES;
+    }
+    return bytes;
+}
+
+size_t batch_len_within(const struct delivery *deliveries, size_t len, uint64_t bytes_max)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < len; i++) {
+        bytes += batch_weight(&deliveries[i], 1);
+        if (i > 0 && bytes > bytes_max) return i;
+    }
+    return len;
+}
+
+static uint64_t batch_bytes_most(const struct answer_budget *budget)
+{
+    return budget && budget->most < BATCH_BYTES_MAX ? budget->most : BATCH_BYTES_MAX;
+}
+
+uint32_t batch_claim_max(struct open_queue *q, uint32_t max, const struct answer_budget *budget)
+{
+    uint64_t weight = q->weight;
+    if (weight == 0 || max <= BATCH_FREELY || max > CLAIM_COUNT_MAX) return max;
+    uint64_t bound = 2 * (batch_bytes_most(budget) / weight) + 1; // they may be lighter
+    if (bound < BATCH_FREELY) bound = BATCH_FREELY;
+    return bound < max ? (uint32_t)bound : max;
+}
+
+void batch_note_weight(struct open_queue *q, const struct delivery *deliveries, size_t len)
+{
+    if (len > 0) q->weight = batch_weight(deliveries, len) / len;
+}
+
+size_t batch_reserve(const struct delivery *deliveries, size_t len, struct answer_budget *budget,
+                     bool waits)
+{
+    size_t some = batch_len_within(deliveries, len, batch_bytes_most(budget));
+    if (some == 0 || !budget) return some;
+    return budget->take(budget, batch_weight(deliveries, some), waits) ? some : 0;
+}
+
+bool batch_delivery_blocks(const struct delivery *deliveries, size_t len,
+                           struct answer_budget *budget)
+{
+    for (size_t i = 0; i < len; i++)
+        if (deliveries[i].message.reference.name.len > 0) return true;
+    return batch_reserve(deliveries, len, budget, false) < len;
+}
+
+enum sluice_code refuse_budget(struct sluice_error *error)
+{
+    enum sluice_code code =
+        refuse(error, ERR_UNAVAILABLE, "",
+               "the answers to other requests take all memory that this node has for them");
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "no-room");
+    return code;
+}
+
+// The same for every carrier of the letter within a while.
+static struct body_name copy_name(const struct op_arrive *a, int64_t now)
+{
+    struct body_name name = {.uploaded_at = now - now % COPY_EVERY_MS};
+    CLEANUP(buf_done) struct buf seed;
+    buf_init(&seed, 64);
+    buf_put(&seed, bytes_of(a->source.bytes, sizeof a->source.bytes));
+    buf_put_u32(&seed, a->source_shard);
+    buf_put_u64(&seed, a->number);
+    buf_put_i64(&seed, name.uploaded_at);
+    struct hash128 random = hash128_of(buf_bytes(&seed));
+    name.random[0] = random.hi;
+    name.random[1] = random.lo;
+    struct body_name source;
+    if (body_name_parse(a->message.reference.name, &source)) name.hash = source.hash;
+    return name;
+}
+
+enum err dead_letter_copy_body(struct open_queue *to, struct shard_runner *d, struct op op,
+                               struct buf *payload)
+{
+    struct op_arrive arrive;
+    buf_clear(payload);
+    if (arrive_decode(op.payload, &arrive)) return ERR_CORRUPT;
+    struct body_reference *r = &arrive.message.reference;
+    if (r->name.len == 0) {
+        buf_put(payload, op.payload);
+        return ERR_OK;
+    }
+    char key[BODY_KEY_MAX], name[BODY_NAME_LEN + 1], why[STORE_WHY_MAX];
+    struct store_answer answer;
+    store_answer_init(&answer);
+    CLEANUP(buf_done) struct buf headers;
+    buf_init(&headers, MESSAGE_HEADERS_MAX);
+    key_of(&arrive.source, arrive.source_shard, r->name, key);
+    enum err err = get(to, d, key, r, &answer);
+    bool lost = err == ERR_NOT_FOUND || err == ERR_CORRUPT;
+    if (lost) {
+        lose_body(&arrive.message, &headers);
+        err = ERR_OK;
+    } else if (!err) {
+        struct body_name copy = copy_name(&arrive, upload_time(d));
+        body_name_print(&copy, name);
+        key_of(&to->row.id, 0, bytes_str(name), key);
+        err = put(to, d, key, buf_bytes(&answer.body), why);
+        *r = (struct body_reference){bytes_str(name), r->len, copy.uploaded_at};
+    }
+    if (!err) arrive_encode(payload, &arrive);
+    store_answer_done(&answer);
+    return err;
+}
+
+void bodies_delete_all(struct open_queue *q, uint32_t shard)
+{
+    char folder[BODY_KEY_MAX];
+    bodies_folder(&q->row.id, shard, folder);
+    struct store_answer page, answer;
+    store_answer_init(&page);
+    store_answer_init(&answer);
+    enum err err = ERR_OK;
+    do {
+        const char *keys[DELETE_ROWS];
+        err = store_list(q->handle->store, folder, NULL, DELETE_ROWS, &page);
+        for (size_t i = 0; !err && i < page.rows_len; i++)
+            keys[i] = store_row_key(&page, i);
+        if (!err && page.rows_len > 0)
+            err = store_delete(q->handle->store, keys, page.rows_len, &answer);
+    } while (!err && page.more);
+    store_answer_done(&page);
+    store_answer_done(&answer);
+}

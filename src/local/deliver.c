@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cut comes first: what there is no room for is free again before bodies are read, which may
+// take longer than a lock.
+#include "local/deliver.h"
+
+#include "base/memory.h"
+
+static void look_at_locks(void *ctx, const struct machine *m, int64_t now)
+{
+    struct runner_answer *a = ctx;
+    size_t good = 0;
+    (void)now;
+    for (size_t i = 0; i < a->deliveries_len; i++) {
+        const struct grant *g = &a->deliveries[i].grant;
+        struct lock_ref ref = {.seq = g->seq, .token = g->token};
+        enum reason reason = machine_lock(m, &ref);
+        if (reason != REASON_NONE && reason != REASON_LOCK_EXPIRED) continue;
+        a->deliveries[good++] = a->deliveries[i];
+    }
+    a->deliveries_len = good;
+}
+
+void deliver_drop_stale(struct shard_runner *d, struct runner_answer *a)
+{
+    if (a->deliveries_len > 0) runner_inspect(d, look_at_locks, a);
+}
+
+// 0: it is left as it is.
+static uint16_t word_for(enum err err)
+{
+    if (err == ERR_OK || err == ERR_NOT_FOUND) return 0;
+    return err == ERR_CORRUPT ? OP_FAIL : OP_RELEASE;
+}
+
+static void say(const struct deliver *h, uint16_t kind, const struct delivery *rows,
+                const enum err *errs, size_t len)
+{
+    struct lock_name *locks = memory_zeroed(len, sizeof *locks);
+    size_t count = 0;
+    for (size_t i = 0; i < len; i++) {
+        const struct grant *g = &rows[i].grant;
+        if (word_for(errs[i]) != kind) continue;
+        locks[count++] =
+            (struct lock_name){.shard = h->shard, .ref = {.seq = g->seq, .token = g->token}};
+    }
+    settle_locks(h->queue, kind, kind == OP_FAIL ? "its body is missing or damaged" : "", locks,
+                 count);
+    memory_free(locks);
+}
+
+// One whose body is lost for good counts as failed: else it would come again and again, and nobody
+// would be told.
+static void turn_away(const struct deliver *h, const struct delivery *rows, const enum err *errs,
+                      size_t len)
+{
+    say(h, OP_FAIL, rows, errs, len);
+    say(h, OP_RELEASE, rows, errs, len);
+}
+
+static enum sluice_code refuse_body(const struct deliver *h, uint64_t seq, enum err err,
+                                    struct sluice_error *error)
+{
+    char id[SLUICE_ID_MAX];
+    if (err == ERR_NOT_FOUND) return SLUICE_OK; // somebody else has finished it
+    if (err == ERR_LIMIT) return refuse_budget(error);
+    id_print(h->queue, h->shard, seq, id);
+    return refuse(error, err, "body", "message %s: its body %s", id,
+                  err == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
+}
+
+// The first that is to blame when there is nothing to hand out. A caller with a request of his own
+// may ask again and get the same locks: then they stay as they are.
+static enum sluice_code none_handed_out(const struct deliver *h, const struct delivery *rows,
+                                        const enum err *errs, size_t len,
+                                        struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
+    for (size_t i = 0; !code && i < len; i++)
+        code = refuse_body(h, rows[i].grant.seq, errs[i], error);
+    bool again = h->named && code && code != SLUICE_CORRUPT;
+    if (!again) turn_away(h, rows, errs, len);
+    if (again && error) error->code = SLUICE_UNKNOWN;
+    return again ? SLUICE_UNKNOWN : code;
+}
+
+// Bodies and entries took their time.
+static void count_leases(struct sluice_batch *b, struct shard_runner *d)
+{
+    int64_t now = runner_time(d).hi;
+    for (size_t i = 0; i < b->len; i++) {
+        struct sluice_message *m = &b->messages[i];
+        m->lease_ms = m->deadline > now ? m->deadline - now : 0;
+    }
+}
+
+// Those that fit, of which there is one at least.
+static enum sluice_code deliver_some(const struct deliver *h, const struct delivery *rows,
+                                     size_t len, enum err *errs, struct sluice_batch **out,
+                                     struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
+    struct batch_builder *b = batch_new(len);
+    bodies_add(b, h->queue, h->shard, h->runner, rows, NULL, len, errs);
+    size_t added = batch_len(b);
+    struct sluice_batch *batch = batch_take(b);
+    if (added > 0) {
+        turn_away(h, rows, errs, len);
+        count_leases(batch, h->runner);
+        *out = batch;
+    } else {
+        code = none_handed_out(h, rows, errs, len, error);
+        sluice_batch_free(batch);
+    }
+    return code;
+}
+
+enum sluice_code deliver_batch(const struct deliver *h, const struct runner_answer *a,
+                               struct sluice_batch **out, struct sluice_error *error)
+{
+    enum sluice_code code;
+    const struct delivery *rows = a->deliveries;
+    size_t all = a->deliveries_len, len = batch_reserve(rows, all, h->budget, true);
+    enum err *errs = memory_zeroed(all, sizeof *errs);
+    batch_note_weight(h->queue, rows, all);
+    for (size_t i = len; i < all; i++)
+        errs[i] = ERR_LIMIT; // for the next receive
+    if (len == 0) {
+        code = none_handed_out(h, rows, errs, all, error);
+    } else {
+        turn_away(h, rows + len, errs + len, all - len);
+        code = deliver_some(h, rows, len, errs, out, error);
+    }
+    memory_free(errs);
+    return code;
+}

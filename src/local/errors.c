@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refusals in words: the thing, the value, what would be right.
+#include "local/inside.h"
+#include "json/json.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static_assert((int)SLUICE_DENIED == (int)ERR_DENIED && (int)SLUICE_UNKNOWN == (int)ERR_UNKNOWN,
+              "the public codes are the engine's");
+
+const char *sluice_code_name(enum sluice_code code)
+{
+    return err_name((enum err)code);
+}
+
+const char *sluice_code_text(enum sluice_code code)
+{
+    return err_text((enum err)code);
+}
+
+int sluice_code_exit(enum sluice_code code)
+{
+    return err_exit((enum err)code);
+}
+
+const char *sluice_version(void)
+{
+    return SLUICE_VERSION;
+}
+
+enum sluice_code refuse(struct sluice_error *error, enum err err, const char *field,
+                        const char *format, ...)
+{
+    if (!error) return (enum sluice_code)err;
+    *error = (struct sluice_error){.code = (enum sluice_code)err};
+    (void)snprintf(error->field, sizeof error->field, "%s", field);
+    va_list words;
+    va_start(words, format);
+    (void)vsnprintf(error->message, sizeof error->message, format, words);
+    va_end(words);
+    return error->code;
+}
+
+enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, const char *thing)
+{
+    const char *field = reason == REASON_REQUEST_REUSED ? "request" : "";
+    enum sluice_code code =
+        refuse(error, reason_err(reason), field, "%s: %s", thing, reason_text(reason));
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(reason));
+    return code;
+}
+
+enum sluice_code refuse_store(const struct sluice *s, struct sluice_error *error, enum err err,
+                              const char *thing, const struct store_answer *a)
+{
+    char why[STORE_WHY_MAX];
+    if (err == ERR_DENIED && store_is_dead(s->store, why)) err = ERR_UNAVAILABLE;
+    return refuse(error, err, "store", "%s: %s", thing, a->why[0] ? a->why : err_text(err));
+}
+
+enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char *queue,
+                            const char *why)
+{
+    if (!*why) return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
+    return refuse(error, err, "store", "queue %s: %s", queue, why);
+}
+
+enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code, size_t done,
+                               size_t all, const char *parts)
+{
+    if (code != SLUICE_UNAVAILABLE) return code;
+    if (!error) return SLUICE_UNKNOWN;
+    error->code = SLUICE_UNKNOWN;
+    size_t len = strlen(error->message);
+    (void)snprintf(error->message + len, sizeof error->message - len,
+                   "; it was applied to %zu of %zu %s, ask again", done, all, parts);
+    return SLUICE_UNKNOWN;
+}
+
+enum sluice_code worker_check(const char *name, struct sluice_error *error)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len > WORKER_NAME_MAX)
+        return refuse(error, ERR_INVALID, "worker", "a worker's name has 1 to %d bytes, not %zu",
+                      WORKER_NAME_MAX, len);
+    if (text_is_plain(name)) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "worker",
+                  "a worker's name is UTF-8 text without control characters");
+}
+
+static void copy_config(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(struct queue_config *)ctx = *machine_config(m);
+}
+
+bool queue_known_config(struct open_queue *q, struct queue_config *out)
+{
+    struct shard_runner *d;
+    if (queue_runner(q, 0, &d, NULL)) return false;
+    runner_inspect(d, copy_config, out);
+    return true;
+}
+
+size_t op_body_len(struct bytes op, size_t index)
+{
+    struct op_send send;
+    struct message m = {.priority = 0};
+    if (send_open(op, &send) || index >= send.count) return 0;
+    for (size_t i = 0; i <= index; i++)
+        send_next(&send, &m);
+    return (size_t)message_body_len(&m);
+}
+
+void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_len)
+{
+    struct queue_config config;
+    struct config_pair limit = {.value = ""};
+    (void)refuse_reason(error, REASON_TOO_LARGE, q->row.name);
+    if (!error || !queue_known_config(q, &config)) return;
+    for (size_t i = 0; config_show(&config, i, &limit); i++)
+        if (strcmp(limit.key, "maxMessageBytes") == 0) break;
+    (void)snprintf(error->field, sizeof error->field, "body");
+    (void)snprintf(error->message, sizeof error->message,
+                   "body has %zu bytes; queue %s allows %s (maxMessageBytes)", body_len,
+                   q->row.name, limit.value);
+}
+
+enum sluice_code refuse_ended(struct sluice_error *error, const char *queue)
+{
+    enum sluice_code code =
+        refuse(error, ERR_FENCED, "queue", "queue %s was deleted: there are no more events", queue);
+    if (error)
+        (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(REASON_DELETED));
+    return code;
+}
+
+enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
+                           const struct runner_answer *a, const char *queue)
+{
+    if (!err) return SLUICE_OK;
+    struct result result;
+    bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), kind, &result);
+    if (told && result.reason != REASON_NONE) return refuse_reason(error, result.reason, queue);
+    return refuse_why(error, err, queue, a->why);
+}

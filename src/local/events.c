@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event stream: a fold of one's own, from the oldest entry that is kept, that hands out what
+// falls out of it.
+#include "base/memory.h"
+#include "local/inside.h"
+#include "os/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SLICE_MS 20 // how long a stream over several shards waits at each
+
+// Where a dead letter comes from, or what a redriven message continues.
+struct origin_kept {
+    char queue[QUEUE_NAME_MAX + 1];
+    char id[MESSAGE_ID_MAX];
+    char reason[FAIL_REASON_MAX + 1];
+    char worker[WORKER_NAME_MAX + 1];
+    uint32_t retries;
+    uint32_t attempts;
+    int64_t died_at;
+};
+
+// There may be very many, and few have a worker.
+struct kept_event {
+    struct event event;
+    uint32_t shard;
+    char *worker;               // NULL: there is none
+    char *words;                // too: the reason that a worker gave
+    struct origin_kept *origin; // too
+};
+
+struct direct_events {
+    struct sluice_events base; // first
+    struct open_queue *queue;  // held
+    uint64_t position;
+    struct shard_runner **runners;
+    uint32_t shard;
+    struct kept_event *rows; // taken from a desk, not handed out yet
+    size_t len;
+    size_t cap;
+    size_t next;
+    bool heard;            // the desk asked last had events, wanted or not: it may have more
+    char id[EVENT_ID_MAX]; // of the one handed out last
+    char message[SLUICE_ID_MAX];
+};
+
+static void rows_clear(struct direct_events *e)
+{
+    for (size_t i = 0; i < e->len; i++) {
+        memory_free(e->rows[i].worker);
+        memory_free(e->rows[i].words);
+        memory_free(e->rows[i].origin);
+    }
+    e->len = e->next = 0;
+}
+
+enum sluice_code direct_events_open(struct sluice *s, const char *queue, uint64_t position,
+                                    struct sluice_events **out, struct sluice_error *error)
+{
+    struct open_queue *q = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (code) return code;
+    struct direct_events *e = NEW(struct direct_events);
+    e->base.calls = &direct_transport;
+    e->queue = q;
+    e->position = position;
+    e->runners = memory_zeroed(q->row.birth.shards, sizeof(struct shard_runner *));
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
+        code = queue_event_runner(q, shard, &e->runners[shard], error);
+    if (code) {
+        direct_events_close(&e->base);
+        return code;
+    }
+    *out = &e->base;
+    return SLUICE_OK;
+}
+
+void direct_events_close(struct sluice_events *base)
+{
+    struct direct_events *e = (struct direct_events *)base;
+    for (uint32_t shard = 0; shard < e->queue->row.birth.shards; shard++)
+        runner_close(e->runners[shard]);
+    queue_let_go(&e->queue);
+    rows_clear(e);
+    memory_free(e->runners);
+    memory_free(e->rows);
+    memory_free(e);
+}
+
+static void copy_text(char *to, size_t to_len, struct bytes from)
+{
+    (void)snprintf(to, to_len, "%.*s", (int)from.len, (const char *)from.data);
+}
+
+static char *copied(struct bytes text)
+{
+    char *copy = text.len > 0 ? memory_new(text.len + 1) : NULL;
+    if (copy) copy_text(copy, text.len + 1, text);
+    return copy;
+}
+
+static const char *reason_of(const struct kept_event *row)
+{
+    if (row->words) return row->words;
+    return row->event.reason != REASON_NONE ? reason_name(row->event.reason) : "";
+}
+
+static struct origin_kept *origin_of(const struct direct_events *e, const struct events *list,
+                                     const struct event *event)
+{
+    struct event_origin from;
+    bool letter = event_origin(list, event, &from);
+    if (!letter && event->from == 0) return NULL;
+    struct origin_kept *o = NEW(struct origin_kept);
+    if (!letter) {
+        (void)snprintf(o->queue, sizeof o->queue, "%s", e->queue->row.name);
+        message_id_print(&e->queue->row.id, e->shard, event->from, o->id);
+        return o;
+    }
+    message_id_print(&from.id, from.shard, from.seq, o->id);
+    copy_text(o->queue, sizeof o->queue, from.queue);
+    copy_text(o->reason, sizeof o->reason, from.reason);
+    copy_text(o->worker, sizeof o->worker, from.worker);
+    o->retries = from.retries;
+    o->attempts = from.deliveries;
+    o->died_at = from.died_at;
+    return o;
+}
+
+static void keep(void *ctx, const struct events *list, const struct event *event)
+{
+    struct direct_events *e = ctx;
+    e->heard = true;
+    if (event->slot < e->position) return;
+    if (e->len == e->cap) {
+        e->cap = e->cap > 0 ? e->cap * 2 : 256;
+        e->rows = memory_resize(e->rows, e->cap * sizeof *e->rows);
+    }
+    struct kept_event *row = &e->rows[e->len++];
+    row->event = *event;
+    row->shard = e->shard;
+    row->origin = origin_of(e, list, event);
+    row->worker = copied(event_worker(list, event));
+    row->words = copied(event_words(list, event));
+}
+
+// Takes what the next desk has; waits for it up to wait_ms.
+static enum err refill(struct direct_events *e, int64_t wait_ms)
+{
+    rows_clear(e);
+    e->heard = false;
+    e->shard = (e->shard + 1) % e->queue->row.birth.shards;
+    enum err err = runner_follow(e->runners[e->shard], wait_ms);
+    if (!err) runner_events(e->runners[e->shard], keep, e);
+    return err;
+}
+
+static void note_deleted(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = machine_deleted(m);
+}
+
+// Its journal ends there: whatever has the name now is another queue.
+static bool is_over(struct direct_events *e)
+{
+    bool deleted = true;
+    for (uint32_t shard = 0; deleted && shard < e->queue->row.birth.shards; shard++)
+        runner_inspect(e->runners[shard], note_deleted, &deleted);
+    return deleted;
+}
+
+static struct sluice_origin origin_shown(const struct origin_kept *o)
+{
+    if (!o) return (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
+    return (struct sluice_origin){.queue = o->queue,
+                                  .id = o->id,
+                                  .reason = o->reason,
+                                  .retries = o->retries,
+                                  .died_at = o->died_at,
+                                  .attempts = o->attempts,
+                                  .worker = o->worker};
+}
+
+static void deliver_batch(struct direct_events *e, const struct kept_event *row,
+                          struct sluice_event *out)
+{
+    const struct event *v = &row->event;
+    event_id(v, &e->queue->row.id, row->shard, e->id);
+    e->message[0] = 0;
+    if (v->seq != 0) id_print(e->queue, row->shard, v->seq, e->message);
+    bool outcome = v->kind == EVENT_MESSAGE_OUTCOME;
+    *out = (struct sluice_event){.id = e->id,
+                                 .type = event_name(v->kind),
+                                 .message = e->message,
+                                 .status = outcome ? outcome_status_name(v->status) : "",
+                                 .reason = reason_of(row),
+                                 .worker = row->worker ? row->worker : "",
+                                 .attempt = v->deliveries,
+                                 .fence = v->fence,
+                                 .time = v->at,
+                                 .until = v->until,
+                                 .count = v->count,
+                                 .order = v->order,
+                                 .from = origin_shown(row->origin),
+                                 .position = v->slot,
+                                 .shard = row->shard};
+}
+
+enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
+                                    struct sluice_event *out, struct sluice_error *error)
+{
+    struct direct_events *e = (struct direct_events *)base;
+    uint32_t shards = e->queue->row.birth.shards;
+    int64_t until = clock_boot_ms() + wait_ms;
+    for (uint32_t tried = 0; e->next == e->len;) {
+        int64_t left = until - clock_boot_ms();
+        if (tried >= shards && is_over(e)) return refuse_ended(error, e->queue->row.name);
+        if (tried >= shards && left <= 0) return refuse(error, ERR_NOT_FOUND, "", "no event came");
+        int64_t slice = shards == 1 ? left : left < SLICE_MS ? left : SLICE_MS;
+        bool first_round = shards > 1 && tried < shards;
+        enum err err = refill(e, first_round || slice < 0 ? 0 : slice);
+        if (err) {
+            char why[STORE_WHY_MAX];
+            runner_why(e->runners[e->shard], err, why);
+            return refuse_why(error, err, e->queue->row.name, why);
+        }
+        tried = e->heard ? 0 : tried + 1; // those before the position are not the end
+    }
+    deliver_batch(e, &e->rows[e->next++], out);
+    return SLUICE_OK;
+}

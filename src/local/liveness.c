@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A write of a disk's smallest unit: one that is full takes nothing smaller either.
+#include "local/liveness.h"
+
+#include "base/hash.h"
+#include "local/inside.h"
+#include "local/transport.h"
+#include "store/identity.h"
+#include "store/meter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIVENESS_BYTES  4096
+#define NEAR_MS         2000
+#define HIGH_LATENCY_MS 10000
+
+int64_t liveness_last_ms(const struct sluice *s)
+{
+    return s->calls == &direct_transport ? store_meter_written_ms(s->store) : 0;
+}
+
+int64_t liveness_holds_ms(const struct sluice *s)
+{
+    return s->calls == &direct_transport && store_is_high_latency(s->store) ? HIGH_LATENCY_MS
+                                                                            : NEAR_MS;
+}
+
+bool liveness_is_dead(const struct sluice *s, struct sluice_error *error)
+{
+    char why[STORE_WHY_MAX];
+    if (s->calls != &direct_transport || !store_is_dead(s->store, why)) return false;
+    bool lost = store_identity_is_lost(s->identity);
+    (void)refuse(error, lost ? ERR_CORRUPT : ERR_UNAVAILABLE, "store", "%s", why);
+    return true;
+}
+
+bool liveness_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error)
+{
+    char why[STORE_WHY_MAX];
+    if (s->calls != &direct_transport || !store_concern(s->store, what, why)) return false;
+    (void)refuse(error, ERR_OK, "store", "%s", why);
+    return true;
+}
+
+enum sluice_code liveness_write(struct sluice *s, const char *who, struct sluice_error *error)
+{
+    char key[32];
+    uint8_t body[LIVENESS_BYTES];
+    struct store_answer a CLEANUP(store_answer_done);
+    if (s->calls != &direct_transport) return SLUICE_OK;
+    memset(body, ' ', sizeof body);
+    (void)snprintf(key, sizeof key, "pulse/%016llx",
+                   (unsigned long long)hash64_of(bytes_str(who), 0));
+    store_answer_init(&a);
+    enum err err = store_put(s->store, key, bytes_of(body, sizeof body), &a);
+    return err ? refuse_store(s, error, err, "the store", &a) : SLUICE_OK;
+}

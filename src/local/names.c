@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids and tokens as text. Both open with the first eight digits of the queue's id, so that one of
+// another queue, or of a former life of this one, is told apart before anything is asked.
+//
+//     message id   3f9a01cc-0-17                                     queue, shard, number
+//     lock token   3f9a01cc-0-17-6c1f...(32 digits)                  ... and the lock's 128 random
+//     bits
+#include "base/digits.h"
+#include "base/hash.h"
+#include "local/inside.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t mark_of(const struct open_queue *q)
+{
+    const uint8_t *b = q->row.id.bytes;
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+void id_print(const struct open_queue *q, uint32_t shard, uint64_t seq, char out[SLUICE_ID_MAX])
+{
+    static_assert(MESSAGE_ID_MAX <= SLUICE_ID_MAX, "an id has room in what callers hold");
+    message_id_print(&q->row.id, shard, seq, out);
+}
+
+void token_print(const struct open_queue *q, const struct lock_name *lock,
+                 char out[SLUICE_TOKEN_MAX])
+{
+    static_assert(SLUICE_TOKEN_MAX >= SLUICE_ID_MAX, "a token begins with an id");
+    static_assert(SLUICE_TOKEN_MAX >= 2 * 4 + 2 * DIGITS_MAX + 2 + 33 + 1, "the longest has room");
+    id_print(q, lock->shard, lock->ref.seq, out);
+    char *at = out + strlen(out);
+    *at++ = '-';
+    at = digits_put_hex64(at, lock->ref.token.hi);
+    *digits_put_hex64(at, lock->ref.token.lo) = '\0';
+}
+
+// Reads digits of the base; false when there are none, too many, or something else stands there.
+static bool number(const char **at, unsigned base, size_t digits_max, char stop, uint64_t *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t n = 0;
+    size_t count = 0;
+    for (; **at != stop; (*at)++, count++) {
+        const char *d = **at ? strchr(digits, **at) : NULL;
+        if (!d || (unsigned)(d - digits) >= base || count == digits_max) return false;
+        if (n > (UINT64_MAX - (unsigned)(d - digits)) / base) return false;
+        n = n * base + (unsigned)(d - digits);
+    }
+    if (**at) (*at)++;
+    *out = n;
+    return count > 0;
+}
+
+static enum sluice_code foreign(const struct open_queue *q, const char *what, const char *text,
+                                uint64_t mark, uint64_t shard, struct sluice_error *error)
+{
+    if (mark != mark_of(q)) {
+        enum sluice_code code =
+            refuse(error, ERR_NOT_FOUND, what, "%s %s belongs to another queue than %s", what, text,
+                   q->row.name);
+        if (error) (void)snprintf(error->reason, sizeof error->reason, "foreign-queue");
+        return code;
+    }
+    if (shard >= q->row.birth.shards)
+        return refuse(error, ERR_NOT_FOUND, what, "%s %s names shard %" PRIu64 "; %s has %" PRIu32,
+                      what, text, shard, q->row.name, q->row.birth.shards);
+    return SLUICE_OK;
+}
+
+enum sluice_code id_parse(const struct open_queue *q, const char *text, uint32_t *shard,
+                          uint64_t *seq, struct sluice_error *error)
+{
+    const char *at = text;
+    uint64_t mark, number_of_shard;
+    bool good = number(&at, 16, 8, '-', &mark) && number(&at, 10, 10, '-', &number_of_shard) &&
+                number(&at, 10, 20, 0, seq) && *seq > 0;
+    if (!good)
+        return refuse(error, ERR_INVALID, "id",
+                      "\"%.100s\" is not a message id; one looks like 3f9a01cc-0-17", text);
+    enum sluice_code code = foreign(q, "id", text, mark, number_of_shard, error);
+    *shard = (uint32_t)number_of_shard;
+    return code;
+}
+
+enum sluice_code token_parse(const struct open_queue *q, const char *text, struct lock_name *out,
+                             struct sluice_error *error)
+{
+    const char *at = text;
+    uint64_t mark, shard;
+    char high[17] = "";
+    const char *half = high;
+    *out = (struct lock_name){0};
+    bool good = number(&at, 16, 8, '-', &mark) && number(&at, 10, 10, '-', &shard) &&
+                number(&at, 10, 20, '-', &out->ref.seq) && strlen(at) == 32;
+    if (good) memcpy(high, at, 16);
+    const char *low = good ? at + 16 : "";
+    good = good && number(&half, 16, 16, 0, &out->ref.token.hi) &&
+           number(&low, 16, 16, 0, &out->ref.token.lo);
+    if (!good)
+        return refuse(error, ERR_INVALID, "token",
+                      "\"%.100s\" is not a lock token; receive hands them out", text);
+    enum sluice_code code = foreign(q, "token", text, mark, shard, error);
+    out->shard = (uint32_t)shard;
+    return code;
+}
+
+struct request_id request_part(const uint8_t whole[16], uint64_t number)
+{
+    struct request_id id;
+    struct bytes bytes = bytes_of(whole, sizeof id.bytes);
+    struct hash128 h = {hash64_of(bytes, number), hash64_of(bytes, ~number)};
+    static_assert(sizeof h == sizeof id.bytes, "a hash makes a request id");
+    memcpy(id.bytes, number == 0 ? (const void *)whole : &h, sizeof id.bytes);
+    return id;
+}

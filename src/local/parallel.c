@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that live for one call: next to what a store takes for an object, starting one is
+// nothing. If none can be had the caller does all of it.
+#include "local/parallel.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct parallel_run {
+    _Atomic size_t next;
+    size_t count;
+    void (*work)(void *ctx, size_t i);
+    void *ctx;
+};
+
+static void *labour(void *arg)
+{
+    struct parallel_run *c = arg;
+    size_t i;
+    while ((i = atomic_fetch_add(&c->next, 1)) < c->count)
+        c->work(c->ctx, i);
+    return NULL;
+}
+
+void together(size_t count, void (*work)(void *ctx, size_t i), void *ctx)
+{
+    struct parallel_run pool = {.count = count, .work = work, .ctx = ctx};
+    pthread_t threads[TOGETHER_MAX - 1];
+    size_t started = 0;
+    while (started + 1 < count && started < TOGETHER_MAX - 1 &&
+           pthread_create(&threads[started], NULL, labour, &pool) == 0)
+        started++;
+    (void)labour(&pool);
+    for (size_t i = 0; i < started; i++)
+        (void)pthread_join(threads[i], NULL);
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking without touching: messages by state or id, statistics, workers.
+#include "local/peek.h"
+
+#include "base/memory.h"
+#include "local/async.h"
+#include "local/bodies.h"
+#include "local/failures.h"
+#include "store/meter.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PEEK_MAX   10000
+#define PEEK_BYTES ((uint64_t)16 << 20) // of bodies in one answer, unless its first has more
+#define PIECE      64                   // messages that are read at a time
+
+// Messages seen under the desk's lock; the workers' names are copied, the bodies are read later.
+struct seen {
+    enum message_state state;
+    uint64_t after;
+    uint64_t seq; // show: this one
+    size_t max;
+    struct message_view *views;
+    size_t len;
+    struct buf names;
+    struct failures_seen failures;
+    int64_t now;
+    enum err err;
+};
+
+static void keep_names(struct seen *s)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < s->len; i++)
+        total += s->views[i].worker.len;
+    uint8_t *at = buf_grow(&s->names, total);
+    for (size_t i = 0; i < s->len; i++) {
+        struct bytes *name = &s->views[i].worker;
+        if (name->len == 0) continue;
+        memcpy(at, name->data, name->len);
+        name->data = at;
+        at += name->len;
+    }
+}
+
+static void see(void *ctx, const struct machine *m, int64_t now)
+{
+    struct seen *s = ctx;
+    s->now = now;
+    if (s->seq != 0) {
+        s->err = machine_find(m, s->seq, now, s->views);
+        s->len = s->err ? 0 : 1;
+    } else {
+        s->len = machine_list(m, s->state, s->after, now, s->views, s->max);
+    }
+    keep_names(s);
+    failures_see(&s->failures, m, now, s->views, s->len, s->seq != 0);
+}
+
+static void seen_init(struct seen *s, size_t max)
+{
+    *s = (struct seen){.max = max, .views = memory_zeroed(max, sizeof *s->views)};
+    buf_init(&s->names, SIZE_MAX);
+    failures_init(&s->failures, max);
+}
+
+static void seen_done(struct seen *s)
+{
+    memory_free(s->views);
+    buf_done(&s->names);
+    failures_done(&s->failures);
+}
+
+// Messages of one shard on their way into the batch.
+struct peek_batch {
+    struct open_queue *queue;
+    uint32_t shard;
+    struct shard_runner *runner;
+    struct batch_builder *batch;
+    uint64_t left;                // bytes of bodies that may still be added
+    struct answer_budget *budget; // NULL: there is enough
+    uint64_t taken;               // of that
+    struct sluice_error *error;
+};
+
+// How many of them fit; the first of all does whatever its size.
+static size_t fit(struct peek_batch *h, const struct delivery *deliveries, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        uint64_t need = message_body_len(&deliveries[i].message);
+        if (need > h->left && (i > 0 || batch_len(h->batch) > 0)) return i;
+        h->left -= need < h->left ? need : h->left;
+    }
+    return len;
+}
+
+// Whether there is room for these and `more` bytes. Those that are there already need not wait for
+// more.
+static bool take_budget(struct peek_batch *h, const struct delivery *deliveries, size_t len,
+                        uint64_t more)
+{
+    if (!h->budget) return true;
+    h->taken += batch_weight(deliveries, len) + more;
+    return h->budget->take(h->budget, h->taken, batch_len(h->batch) == 0);
+}
+
+static enum sluice_code add_fetched(struct peek_batch *h, const struct message_view *views,
+                                    size_t len, const struct delivery *deliveries)
+{
+    enum err *errs = memory_zeroed(len, sizeof *errs);
+    bodies_add(h->batch, h->queue, h->shard, h->runner, deliveries, views, len, errs);
+    enum sluice_code code = SLUICE_OK;
+    for (size_t i = 0; !code && i < len; i++) {
+        char id[SLUICE_ID_MAX];
+        if (!errs[i] || errs[i] == ERR_NOT_FOUND) continue; // finished meanwhile
+        id_print(h->queue, h->shard, views[i].seq, id);
+        code = refuse(h->error, errs[i], "body", "message %s: its body %s", id,
+                      errs[i] == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
+    }
+    memory_free(errs);
+    return code;
+}
+
+// Messages first .. first + len - 1 of those seen got their bodies; now what they failed for.
+static void add_failures(struct peek_batch *h, const struct seen *seen, size_t first, size_t len,
+                         size_t batch_first, const struct reason_text *reasons)
+{
+    struct sluice_batch *batch = batch_take(h->batch);
+    for (size_t i = first; i < first + len; i++) {
+        char id[SLUICE_ID_MAX];
+        id_print(h->queue, h->shard, seen->views[i].seq, id);
+        struct sluice_message *m = batch_first < batch->len ? &batch->messages[batch_first] : NULL;
+        bool there = m && strcmp(m->id, id) == 0;
+        failures_attach(&seen->failures, i, &reasons, there ? m : NULL);
+        if (there) batch_first++;
+    }
+}
+
+// added: how many of them found room.
+static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen, size_t first,
+                                  size_t len, size_t *added)
+{
+    const struct message_view *views = seen->views + first;
+    struct place places[PIECE];
+    for (size_t i = 0; i < len; i++)
+        places[i] = views[i].place;
+    struct shard_wants wants = {.places = places, .places_len = len};
+    struct reason_place *reasons =
+        failures_reasons(&seen->failures, first, len, &wants.reasons_len);
+    wants.reasons = reasons;
+    struct runner_answer answer;
+    runner_answer_init(&answer);
+    enum err err = runner_read(h->runner, &wants, &answer);
+    enum sluice_code code = SLUICE_OK;
+    if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why);
+    *added = err ? 0 : fit(h, answer.deliveries, len);
+    uint64_t more = failures_weight(&seen->failures, first, *added, &answer);
+    if (*added > 0 && !take_budget(h, answer.deliveries, *added, more)) {
+        *added = 0;
+        if (batch_len(h->batch) == 0) code = refuse_budget(h->error);
+    }
+    size_t before = batch_len(h->batch);
+    if (*added > 0) code = add_fetched(h, views, *added, answer.deliveries);
+    if (*added > 0) add_failures(h, seen, first, *added, before, answer.reasons);
+    h->left -= more < h->left ? more : h->left;
+    memory_free(reasons);
+    runner_answer_done(&answer);
+    return code;
+}
+
+// all: whether there was room for every one of them.
+static enum sluice_code add_bodies(struct peek_batch *h, const struct seen *seen, bool *all)
+{
+    enum sluice_code code = SLUICE_OK;
+    *all = true;
+    for (size_t at = 0; !code && *all && at < seen->len;) {
+        size_t some = seen->len - at < PIECE ? seen->len - at : PIECE, added;
+        code = add_piece(h, seen, at, some, &added);
+        *all = added == some;
+        at += some;
+    }
+    return code;
+}
+
+static enum sluice_code parse_state(const char *text, enum message_state *out,
+                                    struct sluice_error *error)
+{
+    static const enum message_state shown[] = {STATE_READY, STATE_DELAYED, STATE_LOCKED, STATE_DEAD,
+                                               STATE_OUTBOUND};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        *out = shown[i];
+        if (!text || strcmp(text, message_state_name(shown[i])) == 0) return SLUICE_OK;
+    }
+    return refuse(error, ERR_INVALID, "state",
+                  "state \"%.40s\" is not one of ready, delayed, locked, dead, outbound", text);
+}
+
+enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
+                             struct sluice_batch **out, struct sluice_error *error)
+{
+    return look_peek(s, queue, options, NULL, out, error);
+}
+
+enum sluice_code look_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
+                           struct answer_budget *budget, struct sluice_batch **out,
+                           struct sluice_error *error)
+{
+    const struct sluice_peek none = {0};
+    const struct sluice_peek *o = options ? options : &none;
+    size_t max = o->max > 0 ? o->max : 10;
+    if (max > PEEK_MAX) max = PEEK_MAX;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    enum message_state state;
+    uint32_t first = 0;
+    uint64_t after = 0;
+    *out = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = parse_state(o->state, &state, error);
+    if (!code && o->after_id) code = id_parse(q, o->after_id, &first, &after, error);
+    if (code) return code;
+    struct batch_builder *b = batch_new(max);
+    bool less = budget && budget->most < PEEK_BYTES;
+    struct peek_batch batch = {.queue = q,
+                               .batch = b,
+                               .left = less ? budget->most : PEEK_BYTES,
+                               .budget = budget,
+                               .error = error};
+    bool all = true; // else whoever goes on begins behind the last one
+    for (batch.shard = first; !code && all && batch.shard < q->row.birth.shards; batch.shard++) {
+        struct seen seen;
+        if (batch_len(b) == max) break;
+        code = queue_synced_runner(q, batch.shard, &batch.runner, error);
+        if (code) break;
+        seen_init(&seen, max - batch_len(b));
+        seen.state = state;
+        seen.after = batch.shard == first ? after : 0;
+        runner_inspect(batch.runner, see, &seen);
+        code = add_bodies(&batch, &seen, &all);
+        seen_done(&seen);
+    }
+    if (code) {
+        sluice_batch_free(batch_take(b));
+    } else {
+        *out = batch_take(b);
+    }
+    return code;
+}
+
+// A finished message has left no record: what is known is that it is finished.
+static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t shard,
+                         uint64_t seq)
+{
+    struct message_view view = {.seq = seq, .state = STATE_PROCESSED};
+    batch_add(b, q, shard, &(struct delivery){0}, &view, 0);
+    batch_take(b)->messages[0].state = "finished";
+}
+
+enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id,
+                             struct sluice_batch **out, struct sluice_error *error)
+{
+    return look_show(s, queue, id, NULL, out, error);
+}
+
+enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
+                           struct answer_budget *budget, struct sluice_batch **out,
+                           struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct shard_runner *d;
+    uint32_t shard;
+    struct seen seen;
+    uint64_t seq;
+    *out = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = id_parse(q, id, &shard, &seq, error);
+    if (!code) code = queue_synced_runner(q, shard, &d, error);
+    if (code) return code;
+    struct batch_builder *b = batch_new(1);
+    seen_init(&seen, 1);
+    seen.seq = seq;
+    runner_inspect(d, see, &seen);
+    if (seen.err == ERR_CONFLICT) {
+        add_finished(b, q, shard, seq);
+    } else if (seen.err) {
+        code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", queue, id);
+    } else {
+        struct peek_batch batch = {
+            .queue = q, .shard = shard, .runner = d, .batch = b, .budget = budget, .error = error};
+        bool all;
+        code = add_bodies(&batch, &seen, &all);
+        if (!code && batch_len(b) == 0) add_finished(b, q, shard, seq);
+    }
+    seen_done(&seen);
+    if (code) {
+        sluice_batch_free(batch_take(b));
+    } else {
+        *out = batch_take(b);
+    }
+    return code;
+}
+
+#define WAITING_MAX 8 // looked at for the one that waits longest
+
+struct stats_look {
+    struct sluice_stats *out;
+    struct message_view waiting[WAITING_MAX]; // the first that are ready
+    size_t waiting_len;
+    int64_t now;
+};
+
+static void add_requests(struct sluice_requests *to, const struct cost *c)
+{
+    to->writes += c->writes;
+    to->reads += c->reads;
+    to->deletes += c->deletes;
+}
+
+static void add_spent(struct sluice_stats *out, const struct machine *m, int64_t now)
+{
+    struct machine_spent spent;
+    machine_spent(m, now, &spent);
+    add_requests(&out->spent, &spent.total);
+    add_requests(&out->spent_this_hour, &spent.this_hour);
+    add_requests(&out->spent_last_hour, &spent.last_hour);
+    out->hour_ms = spent.hour_ms;
+}
+
+static void add_stats(void *ctx, const struct machine *m, int64_t now)
+{
+    struct stats_look *l = ctx;
+    struct machine_stats stats;
+    machine_stats(m, now, &stats);
+    l->now = now;
+    l->out->ready += stats.counts[STATE_READY];
+    l->out->delayed += stats.counts[STATE_DELAYED];
+    l->out->locked += stats.counts[STATE_LOCKED];
+    l->out->processed += stats.counts[STATE_PROCESSED];
+    l->out->dead += stats.counts[STATE_DEAD];
+    l->out->outbound += stats.counts[STATE_OUTBOUND];
+    l->out->moved += stats.counts[STATE_MOVED];
+    l->out->redriven += stats.counts[STATE_REDRIVEN];
+    l->out->purged += stats.counts[STATE_PURGED];
+    l->out->sent += stats.sent;
+    l->out->duplicates += stats.duplicates;
+    l->out->entries += machine_slot(m);
+    add_spent(l->out, m, now);
+    struct worker_view w;
+    for (size_t i = 0; machine_worker(m, i, &w); i++)
+        if (w.open > 0 || w.capacity > 0) l->out->workers++;
+    l->waiting_len = machine_list(m, STATE_READY, 0, now, l->waiting, WAITING_MAX);
+}
+
+// When it was ready for the first time.
+static int64_t due_at(const struct delivery *d)
+{
+    const struct message *m = &d->message;
+    if (m->when == WHEN_DUE && m->when_ms > d->sent_at) return m->when_ms;
+    return m->when == WHEN_DELAY ? d->sent_at + m->when_ms : d->sent_at;
+}
+
+// Messages wait the longer the earlier they were sent, but for those that were sent with a delay:
+// the first without one ends the search.
+static void note_age(struct shard_runner *d, const struct stats_look *l)
+{
+    bool delayed = true;
+    for (size_t i = 0; delayed && i < l->waiting_len; i++) {
+        struct runner_answer answer;
+        runner_answer_init(&answer);
+        if (!runner_fetch(d, &l->waiting[i].place, 1, &answer)) {
+            int64_t age = l->now - due_at(&answer.deliveries[0]);
+            if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
+            delayed = answer.deliveries[0].message.when != WHEN_NOW;
+        }
+        runner_answer_done(&answer);
+    }
+}
+
+static uint64_t requests_made(const struct sluice *s)
+{
+    struct meter_snapshot meter;
+    uint64_t sum = 0;
+    store_meter_read(s->store, &meter);
+    for (int kind = 0; kind < METER_KINDS; kind++)
+        sum += meter.kind[kind].requests;
+    return sum;
+}
+
+void direct_requests(const struct sluice *s, struct sluice_requests *out)
+{
+    struct meter_snapshot meter;
+    store_meter_read(s->store, &meter);
+    *out = (struct sluice_requests){0};
+    add_requests(out, &meter.cost);
+}
+
+enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
+                              struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    *out = (struct sluice_stats){0};
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        struct shard_runner *d;
+        struct stats_look look = {.out = out};
+        code = queue_synced_runner(q, shard, &d, error);
+        if (code) break;
+        runner_inspect(d, add_stats, &look);
+        note_age(d, &look);
+    }
+    out->requests = requests_made(s);
+    return code;
+}
+
+struct workers_look {
+    struct sluice_worker *out;
+    size_t max;
+    size_t *len;
+};
+
+static void add_worker(struct workers_look *l, const struct worker_view *w)
+{
+    struct sluice_worker row = {.open = w->open, .capacity = w->capacity};
+    (void)snprintf(row.name, sizeof row.name, "%.*s", (int)w->name.len, (const char *)w->name.data);
+    for (size_t i = 0; i < *l->len; i++) {
+        if (strcmp(l->out[i].name, row.name) != 0) continue;
+        l->out[i].open += row.open; // the same worker on another shard
+        return;
+    }
+    if (*l->len < l->max) l->out[(*l->len)++] = row;
+}
+
+static void add_workers(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    struct worker_view w;
+    for (size_t i = 0; machine_worker(m, i, &w); i++)
+        if (w.open > 0 || w.capacity > 0) add_worker(ctx, &w);
+}
+
+enum sluice_code direct_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
+                                size_t max, size_t *len, struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    *len = 0;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        struct shard_runner *d;
+        struct workers_look look = {.out = out, .max = max, .len = len};
+        code = queue_synced_runner(q, shard, &d, error);
+        if (!code) runner_inspect(d, add_workers, &look);
+    }
+    return code;
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changing and deleting queues: one op on every shard. What could make a shard refuse is looked at
+// on all of them before the first is touched, so that a refusal leaves nothing half done; a
+// deletion that was cut off is finished by the next.
+#include "local/bodies.h"
+#include "local/life.h"
+#include "local/parallel.h"
+#include "os/entropy.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SET_TRIES 10 // against others who change the queue at the same time
+
+struct shards_look {
+    uint64_t outbound;
+    uint64_t version; // of the first shard's configuration
+    struct queue_config config;
+    bool first;
+};
+
+static void look_at_shard(void *ctx, const struct machine *m, int64_t now)
+{
+    struct shards_look *l = ctx;
+    struct machine_stats stats;
+    machine_stats(m, now, &stats);
+    l->outbound += stats.counts[STATE_OUTBOUND];
+    if (!l->first) return;
+    l->first = false;
+    l->version = machine_config_version(m);
+    l->config = *machine_config(m);
+}
+
+static enum sluice_code look_at_shards(struct open_queue *q, struct shards_look *out,
+                                       struct sluice_error *error)
+{
+    *out = (struct shards_look){.first = true};
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+        struct shard_runner *d;
+        enum sluice_code code = queue_synced_runner(q, shard, &d, error);
+        if (code && code != SLUICE_NOT_FOUND) return code;
+        if (!code) runner_inspect(d, look_at_shard, out);
+    }
+    return SLUICE_OK;
+}
+
+// Already deleted is as good as deleted.
+static enum sluice_code do_on_shard(struct open_queue *q, uint32_t shard, struct op op,
+                                    struct sluice_error *error)
+{
+    struct shard_runner *d;
+    enum sluice_code code = queue_runner(q, shard, &d, error);
+    if (code) return code;
+    struct runner_answer answer;
+    struct result result;
+    runner_answer_init(&answer);
+    enum err err = runner_do(d, op, &answer);
+    code = refuse_op(error, err, op.kind, &answer, q->row.name);
+    bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), op.kind, &result);
+    if (op.kind == OP_DELETE && told && result.reason == REASON_DELETED) code = SLUICE_OK;
+    runner_answer_done(&answer);
+    return code;
+}
+
+static enum sluice_code check_change(const struct open_queue *q, const struct shards_look *now,
+                                     const struct queue_config *next, struct sluice_error *error)
+{
+    bool reordered = now->config.ordering_guarantee != next->ordering_guarantee;
+    if (reordered && q->row.birth.shards > 1)
+        return refuse(error, ERR_CONFLICT, "orderingGuarantee",
+                      "orderingGuarantee of %s is fixed: it has %u shards, and where a message "
+                      "goes depends on it",
+                      q->row.name, q->row.birth.shards);
+    bool rerouted = strcmp(now->config.dead_letter_queue, next->dead_letter_queue) != 0;
+    if (rerouted && now->outbound > 0) return refuse_reason(error, REASON_OUTBOX_BUSY, q->row.name);
+    return SLUICE_OK;
+}
+
+// The first shard decides between two who change it at once; the others follow.
+static enum sluice_code configure(struct open_queue *q, const struct queue_config *config,
+                                  uint64_t version, struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        CLEANUP(buf_done) struct buf payload;
+        buf_init(&payload, 4096);
+        struct op_configure op = {.config = *config, .expected = shard == 0 ? version : 0};
+        entropy_fill(op.request.bytes, sizeof op.request.bytes);
+        configure_encode(&payload, &op);
+        code = do_on_shard(q, shard, (struct op){OP_CONFIGURE, buf_bytes(&payload)}, error);
+        if (shard > 0) code = refuse_partly(error, code, shard, q->row.birth.shards, "shards");
+    }
+    return code;
+}
+
+enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
+                                  const struct sluice_setting *settings, size_t settings_len,
+                                  struct sluice_error *error)
+{
+    struct sluice_error own;
+    struct sluice_error *e = error ? error : &own;
+    for (int tries = 1;; tries++) {
+        CLEANUP(queue_let_go) struct open_queue *q = NULL;
+        struct shards_look now;
+        enum sluice_code code = queue_get(s, queue, &q, e);
+        if (!code) code = look_at_shards(q, &now, e);
+        if (code) return code;
+        struct queue_config next = now.config;
+        code = queue_change_config(&next, settings, settings_len, e);
+        if (!code) code = queue_check_config(s, queue, &next, e);
+        if (!code) code = check_change(q, &now, &next, e);
+        if (!code && next.dead_letter_queue[0] != 0)
+            code = queue_ensure(s, next.dead_letter_queue, e);
+        if (code) return code;
+        code = configure(q, &next, now.version, e);
+        bool raced = code && strcmp(e->reason, reason_name(REASON_CONFIG_CHANGED)) == 0;
+        if (!raced || tries == SET_TRIES) return code;
+    }
+}
+
+struct users {
+    struct sluice *s;
+    char **names;
+    const char *of;
+    _Atomic size_t found; // one of them, and 1; 0: none
+};
+
+static void ask_one(void *ctx, size_t i)
+{
+    struct users *u = ctx;
+    char dlq[QUEUE_NAME_MAX + 1];
+    if (atomic_load(&u->found) == 0 && queue_dead_letter_queue(u->s, u->names[i], dlq) &&
+        strcmp(dlq, u->of) == 0)
+        atomic_store(&u->found, i + 1);
+}
+
+// Each is asked, for what it was set to last is in its journal alone; several at a time.
+static enum sluice_code used_by(struct sluice *s, const char *name, struct sluice_error *error)
+{
+    struct sluice_names *all;
+    enum sluice_code code = sluice_queue_list(s, &all, error);
+    if (code) return code;
+    struct users u = {.s = s, .names = all->names, .of = name};
+    together(all->len, ask_one, &u);
+    size_t found = atomic_load(&u.found);
+    if (found > 0)
+        code = refuse(error, ERR_CONFLICT, "queue",
+                      "%s is the dead-letter queue of %s; change or delete that one first", name,
+                      all->names[found - 1]);
+    sluice_names_free(all);
+    return code;
+}
+
+static enum sluice_code delete_shards(struct open_queue *q, struct sluice_error *error)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 64);
+    struct op_plain op = {0};
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    plain_encode(&payload, &op);
+    enum sluice_code code = SLUICE_OK;
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
+        code = do_on_shard(q, shard, (struct op){OP_DELETE, buf_bytes(&payload)}, error);
+    return code;
+}
+
+enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error)
+{
+    struct store_answer answer CLEANUP(store_answer_done);
+    store_answer_init(&answer);
+    enum sluice_code code = delete_shards(q, error);
+    if (code) return code;
+    enum err err = catalog_mark_deleted(q->handle->store, &q->row, &answer);
+    if (err) code = refuse_store(q->handle, error, err, q->row.name, &answer);
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
+        bodies_delete_all(q, shard);
+    queue_stale(q);
+    return code;
+}
+
+static enum sluice_code check_life(const struct open_queue *q, const char *id,
+                                   struct sluice_error *error)
+{
+    char present[2 * sizeof q->row.id.bytes + 1];
+    for (size_t i = 0; i < sizeof q->row.id.bytes; i++)
+        (void)snprintf(present + 2 * i, 3, "%02x", q->row.id.bytes[i]);
+    if (!id || strcmp(id, present) == 0) return SLUICE_OK;
+    enum sluice_code code = refuse(error, ERR_NOT_FOUND, "id",
+                                   "queue %s is not the one with the id %.40s", q->row.name, id);
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
+    return code;
+}
+
+// The name is looked up once: what becomes of it meanwhile is another life.
+enum sluice_code queue_delete_life(struct sluice *s, const char *queue, const char *id,
+                                   struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct shards_look now;
+    enum sluice_code code = queue_get_fresh(s, queue, &q, error);
+    if (!code) code = check_life(q, id, error);
+    if (!code) code = used_by(s, queue, error);
+    if (!code) code = look_at_shards(q, &now, error);
+    if (!code && now.outbound > 0) code = refuse_reason(error, REASON_OUTBOX_BUSY, queue);
+    return code ? code : queue_end(q, error);
+}
+
+enum sluice_code direct_queue_delete(struct sluice *s, const char *queue,
+                                     struct sluice_error *error)
+{
+    return queue_delete_life(s, queue, NULL, error);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What queues there are and how they are set.
+#include "base/memory.h"
+#include "local/inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_STEP 256
+
+static char *copy_text(const char *text)
+{
+    size_t len = strlen(text) + 1;
+    char *copy = memory_new(len);
+    memcpy(copy, text, len);
+    return copy;
+}
+
+static void look_at(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    struct sluice_queue_info *info = ctx;
+    struct config_pair pair;
+    info->paused = machine_paused(m);
+    while (config_print(machine_config(m), info->settings_len, &pair))
+        info->settings_len++;
+    info->settings = memory_zeroed(info->settings_len, sizeof *info->settings);
+    for (size_t i = 0; i < info->settings_len; i++) {
+        (void)config_print(machine_config(m), i, &pair);
+        info->settings[i] = (struct sluice_setting){pair.key, copy_text(pair.value)};
+    }
+}
+
+enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
+                                   struct sluice_queue_info **out, struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct shard_runner *d;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = queue_synced_runner(q, 0, &d, error);
+    if (code) return code;
+    struct sluice_queue_info *info = NEW(struct sluice_queue_info);
+    info->name = copy_text(queue);
+    for (int i = 0; i < 16; i++)
+        (void)snprintf(info->id + (size_t)i * 2, 3, "%02x", q->row.id.bytes[i]);
+    runner_inspect(d, look_at, info);
+    *out = info;
+    return SLUICE_OK;
+}
+
+void sluice_queue_info_free(struct sluice_queue_info *info)
+{
+    if (!info) return;
+    for (size_t i = 0; i < info->settings_len; i++)
+        memory_free((void *)(uintptr_t)info->settings[i].value);
+    memory_free(info->settings);
+    memory_free(info->name);
+    memory_free(info);
+}
+
+static void add_name(void *ctx, const char *name)
+{
+    struct sluice_names *list = ctx;
+    if (list->len % NAMES_STEP == 0)
+        list->names = memory_resize(list->names, (list->len + NAMES_STEP) * sizeof *list->names);
+    list->names[list->len++] = copy_text(name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// What others have deleted is let go: perhaps nobody will ever call about it again.
+static void forget_deleted(struct sluice *s, const struct sluice_names *alive)
+{
+    struct open_queue **open;
+    size_t len = queues_hold(s, &open);
+    for (size_t i = 0; i < len; i++) {
+        CLEANUP(queue_let_go) struct open_queue *now = NULL;
+        const char *name = open[i]->row.name;
+        bool there = alive->len > 0 &&
+                     bsearch(&name, alive->names, alive->len, sizeof *alive->names, by_name);
+        if (!there) (void)queue_get_fresh(s, name, &now, NULL); // which sees that it is gone
+    }
+    queues_let_go(open, len);
+}
+
+enum sluice_code direct_queue_list(struct sluice *s, struct sluice_names **out,
+                                   struct sluice_error *error)
+{
+    struct sluice_names *list = NEW(struct sluice_names);
+    struct store_answer answer;
+    store_answer_init(&answer);
+    enum err err = catalog_names(s->store, add_name, list, &answer);
+    enum sluice_code code = err ? refuse_store(s, error, err, "the catalog", &answer) : SLUICE_OK;
+    store_answer_done(&answer);
+    if (code) {
+        sluice_names_free(list);
+        return code;
+    }
+    forget_deleted(s, list);
+    *out = list;
+    return SLUICE_OK;
+}
+
+void sluice_names_free(struct sluice_names *names)
+{
+    if (!names) return;
+    for (size_t i = 0; i < names->len; i++)
+        memory_free(names->names[i]);
+    memory_free(names->names);
+    memory_free(names);
+}

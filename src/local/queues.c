@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues by name: looking them up, creating, changing and deleting them.
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "local/inside.h"
+#include "os/entropy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CREATE_TRIES 10 // against others who create and delete the queue at the same time
+
+static struct open_queue **bucket_of(struct sluice *s, const char *name)
+{
+    return &s->queues[hash64_of(bytes_str(name), 0) % QUEUE_BUCKETS];
+}
+
+// With the lock.
+static struct open_queue *find_open(struct sluice *s, const char *name)
+{
+    struct open_queue *q = *bucket_of(s, name);
+    while (q && (q->stale || strcmp(q->row.name, name) != 0))
+        q = q->next;
+    return q;
+}
+
+static struct shard_ownership *ownerships_new(uint32_t shards)
+{
+    struct shard_ownership *ownerships = memory_zeroed(shards, sizeof *ownerships);
+    for (uint32_t i = 0; i < shards; i++)
+        (void)pthread_mutex_init(&ownerships[i].lock, NULL);
+    return ownerships;
+}
+
+static struct open_queue *add_open(struct sluice *s, const struct catalog_row *row)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *q = find_open(s, row->name); // somebody may have been faster
+    if (!q) {
+        q = NEW(struct open_queue);
+        q->handle = s;
+        q->row = *row;
+        q->holds = 1; // the handle's
+        (void)pthread_mutex_init(&q->opening, NULL);
+        q->runners = memory_zeroed(row->birth.shards, sizeof(struct shard_runner *));
+        q->ownerships = ownerships_new(row->birth.shards);
+        q->turn = (uint32_t)entropy_u64(); // not everybody starts with the first shard
+        struct open_queue **bucket = bucket_of(s, row->name);
+        q->next = *bucket;
+        *bucket = q;
+    }
+    q->holds++;
+    (void)pthread_mutex_unlock(&s->lock);
+    return q;
+}
+
+static void queue_free(struct open_queue *q)
+{
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+        runner_close(q->runners[shard]);
+        (void)pthread_mutex_destroy(&q->ownerships[shard].lock);
+    }
+    (void)pthread_mutex_destroy(&q->opening);
+    memory_free(q->runners);
+    memory_free(q->ownerships);
+    memory_free(q);
+}
+
+// With the lock.
+static void drop_hold(struct open_queue *q)
+{
+    struct sluice *s = q->handle;
+    CHECK(q->holds > 0);
+    q->holds--;
+    if (s->closing) (void)pthread_cond_signal(&s->let_go);
+    if (q->holds > 0) return;
+    struct open_queue **at = bucket_of(s, q->row.name);
+    while (*at != q)
+        at = &(*at)->next;
+    *at = q->next;
+    q->next = s->leaving;
+    s->leaving = q;
+    if (!s->closing) (void)pthread_cond_signal(&s->upkeep_woken);
+}
+
+void queue_hold(struct open_queue *q)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    q->holds++;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+}
+
+void queue_let_go(struct open_queue **q)
+{
+    if (!*q) return;
+    struct sluice *s = (*q)->handle;
+    (void)pthread_mutex_lock(&s->lock);
+    drop_hold(*q);
+    (void)pthread_mutex_unlock(&s->lock);
+    *q = NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(struct open_queue *const *)a)->row.name,
+                  (*(struct open_queue *const *)b)->row.name);
+}
+
+size_t queues_hold(struct sluice *s, struct open_queue ***out)
+{
+    size_t len = 0, cap = 0;
+    *out = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < QUEUE_BUCKETS; i++)
+        for (struct open_queue *q = s->queues[i]; q; q = q->next) {
+            if (q->stale) continue;
+            if (len == cap) {
+                cap = cap > 0 ? 2 * cap : 16;
+                *out = memory_resize(*out, cap * sizeof(struct open_queue *));
+            }
+            q->holds++;
+            (*out)[len++] = q;
+        }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (len > 1) qsort(*out, len, sizeof(struct open_queue *), by_name);
+    return len;
+}
+
+void queues_let_go(struct open_queue **queues, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        queue_let_go(&queues[i]);
+    memory_free(queues);
+}
+
+enum sluice_code queue_check_name(const char *name, struct sluice_error *error)
+{
+    if (name && queue_name_ok(name)) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "queue",
+                  "\"%.100s\" is not a queue name: a letter or digit, then letters, digits, '_', "
+                  "'.' or '-', %d at most",
+                  name ? name : "", QUEUE_NAME_MAX);
+}
+
+static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = *(bool *)ctx || machine_deleted(m);
+}
+
+struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    struct shard_runner *d = q->runners[shard];
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return d;
+}
+
+// What is known of it without asking the store.
+static bool is_known_deleted(struct open_queue *q)
+{
+    bool deleted = false;
+    struct shard_runner *d = runner_if_open(q, 0);
+    if (d) runner_inspect(d, copy_deleted, &deleted);
+    return deleted;
+}
+
+static enum sluice_code look_up(struct sluice *s, const char *name, struct catalog_row *row,
+                                struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
+    struct store_answer answer;
+    store_answer_init(&answer);
+    enum err err = catalog_find(s->store, name, row, &answer);
+    if (err == ERR_NOT_FOUND) {
+        code = refuse(error, err, "queue", "queue \"%s\" does not exist", name);
+        if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
+    } else if (err) {
+        code = refuse_store(s, error, err, name, &answer);
+    }
+    store_answer_done(&answer);
+    return code;
+}
+
+static struct open_queue *get_open(struct sluice *s, const char *name)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *q = find_open(s, name);
+    if (q) q->holds++;
+    (void)pthread_mutex_unlock(&s->lock);
+    return q;
+}
+
+struct open_queue *queue_if_known(struct sluice *s, const char *name)
+{
+    return get_open(s, name);
+}
+
+enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
+                           struct sluice_error *error)
+{
+    *out = NULL;
+    enum sluice_code code = queue_check_name(name, error);
+    if (code) return code;
+    *out = get_open(s, name);
+    if (*out && !is_known_deleted(*out)) return SLUICE_OK;
+    queue_let_go(out);
+    return queue_get_fresh(s, name, out, error);
+}
+
+enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open_queue **out,
+                                 struct sluice_error *error)
+{
+    struct catalog_row row;
+    *out = NULL;
+    enum sluice_code code = queue_check_name(name, error);
+    if (!code) code = look_up(s, name, &row, error);
+    if (code && code != SLUICE_NOT_FOUND) return code;
+    CLEANUP(queue_let_go) struct open_queue *before = get_open(s, name);
+    bool same =
+        !code && before && memcmp(before->row.id.bytes, row.id.bytes, sizeof row.id.bytes) == 0;
+    if (before && !same) queue_stale(before); // it is gone, or there is another life of the name
+    if (!code) *out = add_open(s, &row);
+    return code;
+}
+
+void queue_stale(struct open_queue *q)
+{
+    struct sluice *s = q->handle;
+    (void)pthread_mutex_lock(&s->lock);
+    bool first = !q->stale;
+    q->stale = true;
+    if (first) drop_hold(q); // the handle's
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static enum err open_runner(struct open_queue *q, uint32_t shard, bool events,
+                            struct shard_runner **out)
+{
+    struct runner_config config = {.pool = q->handle->pool,
+                                   .id = {.shard = shard},
+                                   .birth = q->row.birth,
+                                   .rules = q->handle->rules,
+                                   .from_oldest = events,
+                                   .keeps_events = events,
+                                   .moves_dead_letters = !events,
+                                   .totals = events ? NULL : &q->handle->totals,
+                                   .no_courtesy = q->handle->no_courtesy,
+                                   .patience_ms = q->handle->timeout_ms};
+    memcpy(config.id.queue, q->row.id.bytes, sizeof config.id.queue);
+    memcpy(config.queue, q->row.name, sizeof config.queue);
+    return runner_open(q->handle->store, &config, out);
+}
+
+static enum sluice_code refuse_runner(struct open_queue *q, enum err err,
+                                      struct sluice_error *error)
+{
+    struct store_answer silent = {.why = ""}; // what it said was said to the desk
+    (void)store_is_dead(q->handle->store, silent.why);
+    return refuse_store(q->handle, error, err, q->row.name, &silent);
+}
+
+enum sluice_code queue_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                              struct sluice_error *error)
+{
+    *out = runner_if_open(q, shard);
+    if (*out) return SLUICE_OK;
+    enum err err = ERR_OK;
+    (void)pthread_mutex_lock(&q->opening); // not the handle's: the store may be slow
+    *out = runner_if_open(q, shard);
+    bool opens = !*out;
+    if (opens) err = open_runner(q, shard, false, out);
+    (void)pthread_mutex_lock(&q->handle->lock);
+    if (opens && !err) q->runners[shard] = *out;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    (void)pthread_mutex_unlock(&q->opening);
+    if (opens) upkeep_wake(q->handle); // it may hold letters
+    return err ? refuse_runner(q, err, error) : SLUICE_OK;
+}
+
+enum sluice_code queue_work_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                                   struct sluice_error *error)
+{
+    enum sluice_code code = queue_runner(q, shard, out, error);
+    if (code || !atomic_load(&q->handle->self)) return code;
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open wants all of them settled
+        struct shard_runner *d = runner_if_open(q, i);
+        if (d) owner_look(q, i, d);
+    }
+    return code;
+}
+
+struct open_queue *queue_if_open(struct sluice *s, const char *name,
+                                 struct shard_runner *const **runners)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *q = find_open(s, name);
+    for (uint32_t i = 0; q && i < q->row.birth.shards; i++)
+        if (!q->runners[i]) q = NULL;
+    if (q) q->holds++;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!q) return NULL;
+    bool ready = !is_known_deleted(q);
+    for (uint32_t i = 0; ready && i < q->row.birth.shards; i++)
+        ready = !owner_is_due(q, i, q->runners[i]); // which takes its time
+    if (!ready) queue_let_go(&q);
+    if (q) *runners = q->runners; // once open they stay
+    return q;
+}
+
+enum sluice_code queue_synced_runner(struct open_queue *q, uint32_t shard,
+                                     struct shard_runner **out, struct sluice_error *error)
+{
+    bool deleted = false;
+    enum sluice_code code = queue_runner(q, shard, out, error);
+    if (code) return code;
+    enum err err = runner_sync(*out);
+    if (err) {
+        char why[STORE_WHY_MAX];
+        runner_why(*out, err, why);
+        return refuse_why(error, err, q->row.name, why);
+    }
+    runner_inspect(*out, copy_deleted, &deleted);
+    return deleted ? refuse_reason(error, REASON_DELETED, q->row.name) : SLUICE_OK;
+}
+
+enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
+                                    struct sluice_error *error)
+{
+    enum err err = open_runner(q, shard, true, out);
+    return err ? refuse_runner(q, err, error) : SLUICE_OK;
+}
+
+void queues_close_left(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct open_queue *left = s->leaving;
+    s->leaving = NULL;
+    (void)pthread_mutex_unlock(&s->lock);
+    while (left) {
+        struct open_queue *q = left;
+        left = q->next;
+        queue_free(q);
+    }
+}
+
+static bool any_held(const struct sluice *s)
+{
+    for (size_t i = 0; i < QUEUE_BUCKETS; i++)
+        for (const struct open_queue *q = s->queues[i]; q; q = q->next)
+            if (q->stale || q->holds > 1) return true;
+    return false;
+}
+
+// Whoever closes has heard the end of every call; the thread that told him may not have let go yet.
+static void await_calls(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (any_held(s))
+        (void)pthread_cond_wait(&s->let_go, &s->lock);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void queues_close(struct sluice *s)
+{
+    await_calls(s);
+    for (size_t i = 0; i < QUEUE_BUCKETS; i++)
+        while (s->queues[i]) {
+            struct open_queue *q = s->queues[i];
+            s->queues[i] = q->next;
+            queue_free(q);
+        }
+    queues_close_left(s);
+}
+
+static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64_t *sum,
+                                      struct sluice_error *error)
+{
+    struct runner_answer answer;
+    runner_answer_init(&answer);
+    enum sluice_code code = SLUICE_OK;
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        struct shard_runner *d;
+        code = queue_runner(q, shard, &d, error);
+        enum err err = code ? ERR_OK : runner_do(d, op, &answer);
+        if (!code) code = refuse_op(error, err, op.kind, &answer, q->row.name);
+        if (shard > 0) code = refuse_partly(error, code, shard, q->row.birth.shards, "shards");
+        struct result result;
+        if (!code && sum && !result_open(buf_bytes(&answer.body), op.kind, &result))
+            *sum += result.value;
+        if (code == SLUICE_NOT_FOUND) queue_stale(q);
+    }
+    runner_answer_done(&answer);
+    return code;
+}
+
+static enum sluice_code do_plain(struct sluice *s, const char *name, uint16_t kind,
+                                 struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    enum sluice_code code = queue_get(s, name, &q, error);
+    if (code) return code;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 64);
+    struct op_plain op = {0};
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    plain_encode(&payload, &op);
+    return do_everywhere(q, (struct op){kind, buf_bytes(&payload)}, NULL, error);
+}
+
+enum sluice_code direct_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
+{
+    return do_plain(s, queue, OP_PAUSE, error);
+}
+
+enum sluice_code direct_queue_resume(struct sluice *s, const char *queue,
+                                     struct sluice_error *error)
+{
+    return do_plain(s, queue, OP_RESUME, error);
+}
+
+enum sluice_code direct_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
+                                    struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    uint64_t sum = 0;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (code) return code;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 64);
+    struct op_purge op = {.dead = dead != 0};
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    purge_encode(&payload, &op);
+    code = do_everywhere(q, (struct op){OP_PURGE, buf_bytes(&payload)}, &sum, error);
+    if (purged) *purged = sum;
+    return code;
+}
+
+static void copy_config(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    struct queue_config *c = ctx;
+    *c = *machine_config(m);
+}
+
+// The present configuration, folded up to the tail.
+static enum sluice_code present_config(struct open_queue *q, struct queue_config *out,
+                                       struct sluice_error *error)
+{
+    struct shard_runner *d;
+    enum sluice_code code = queue_synced_runner(q, 0, &d, error);
+    if (!code) runner_inspect(d, copy_config, out);
+    return code;
+}
+
+enum sluice_code queue_change_config(struct queue_config *c, const struct sluice_setting *settings,
+                                     size_t len, struct sluice_error *error)
+{
+    struct config_error why = {""};
+    for (size_t i = 0; i < len; i++)
+        if (config_set(c, settings[i].key, settings[i].value, &why))
+            return refuse(error, ERR_INVALID, settings[i].key, "%s", why.text);
+    return SLUICE_OK;
+}
+
+struct shard_route {
+    struct sluice *handle;
+    char next[QUEUE_NAME_MAX + 1];
+};
+
+static const char *dead_letter_queue_of(void *ctx, const char *queue)
+{
+    struct shard_route *r = ctx;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct queue_config c;
+    if (queue_get(r->handle, queue, &q, NULL) || present_config(q, &c, NULL)) return NULL;
+    (void)snprintf(r->next, sizeof r->next, "%s", c.dead_letter_queue);
+    return r->next[0] ? r->next : NULL;
+}
+
+bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1])
+{
+    struct shard_route route = {.handle = s};
+    const char *dlq = dead_letter_queue_of(&route, name);
+    if (dlq) (void)snprintf(out, QUEUE_NAME_MAX + 1, "%s", dlq);
+    return dlq != NULL;
+}
+
+enum sluice_code queue_check_config(struct sluice *s, const char *name,
+                                    const struct queue_config *c, struct sluice_error *error)
+{
+    struct config_error why = {""};
+    struct shard_route route = {.handle = s};
+    if (config_check(c, name, &why) ||
+        config_check_cycle(c, name, dead_letter_queue_of, &route, &why))
+        return refuse(error, ERR_INVALID, "failureStrategy", "%s", why.text);
+    return SLUICE_OK;
+}
+
+enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    if (queue_get(s, name, &q, NULL) == SLUICE_OK) return SLUICE_OK;
+    return sluice_queue_create(s, name, NULL, 0, error);
+}
+
+// The name is taken: by the same queue, by another, or by one whose deletion stopped half-way,
+// which is finished here. That life, not the name: it may be another's by now. *free: nobody has it
+// any more.
+static enum sluice_code exists_already(struct sluice *s, const char *name,
+                                       const struct queue_config *wanted, bool *free,
+                                       struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct queue_config present;
+    enum sluice_code code = queue_get_fresh(s, name, &q, error);
+    *free = code == SLUICE_NOT_FOUND;
+    if (code) return code;
+    code = present_config(q, &present, error);
+    if (code && strcmp(error->reason, reason_name(REASON_DELETED)) == 0) {
+        code = queue_end(q, error);
+        *free = !code;
+    }
+    if (code || *free) return code;
+    struct config_pair a, b;
+    for (size_t i = 0; config_show(wanted, i, &a) && config_show(&present, i, &b); i++)
+        if (strcmp(a.value, b.value) != 0)
+            return refuse(error, ERR_CONFLICT, a.key, "queue %s exists, with %s %s instead of %s",
+                          name, a.key, b.value, a.value);
+    return SLUICE_OK;
+}
+
+static enum sluice_code create_once(struct sluice *s, const struct catalog_row *row, bool *again,
+                                    bool *existed, struct sluice_error *error)
+{
+    struct store_answer answer CLEANUP(store_answer_done);
+    store_answer_init(&answer);
+    *again = false;
+    enum err err = catalog_create(s->store, row, &answer);
+    *existed = err == ERR_CONFLICT;
+    if (*existed) return exists_already(s, row->name, &row->birth, again, error);
+    return err ? refuse_store(s, error, err, row->name, &answer) : SLUICE_OK;
+}
+
+static enum sluice_code create(struct sluice *s, const char *name, const struct queue_config *c,
+                               bool *existed, struct sluice_error *error)
+{
+    struct catalog_row row = {.birth = *c};
+    struct sluice_error own;
+    struct sluice_error *e = error ? error : &own;
+    (void)snprintf(row.name, sizeof row.name, "%s", name);
+    entropy_fill(row.id.bytes, sizeof row.id.bytes);
+    for (int tries = 0; tries < CREATE_TRIES; tries++) {
+        bool again;
+        enum sluice_code code = create_once(s, &row, &again, existed, e);
+        if (!again) return code;
+    }
+    return refuse(e, ERR_UNAVAILABLE, "queue",
+                  "others create and delete queue %s all the time; try again", name);
+}
+
+void note_existed(struct sluice_error *error, bool existed)
+{
+    if (!error) return;
+    *error = (struct sluice_error){.code = SLUICE_OK};
+    if (existed) (void)snprintf(error->reason, sizeof error->reason, "exists");
+}
+
+enum sluice_code direct_queue_create(struct sluice *s, const char *queue,
+                                     const struct sluice_setting *settings, size_t settings_len,
+                                     struct sluice_error *error)
+{
+    struct queue_config c;
+    bool existed = false;
+    config_defaults(&c);
+    enum sluice_code code = queue_check_name(queue, error);
+    if (!code) code = queue_change_config(&c, settings, settings_len, error);
+    if (!code) code = queue_check_config(s, queue, &c, error);
+    if (!code) code = create(s, queue, &c, &existed, error);
+    if (!code && c.dead_letter_queue[0] != 0) code = queue_ensure(s, c.dead_letter_queue, error);
+    if (!code) note_existed(error, existed);
+    return code;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dead messages get another chance: those that died in place by an op of their own queue; dead
+// letters by being sent to another queue and acked here. The send's request id is made of the
+// letter's own id, so a redrive that was cut off and is repeated sends nothing twice.
+#include "local/redrive.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "local/inside.h"
+#include "os/entropy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LETTERS_AT_ONCE 16    // bodies may be large
+#define LEASE_MS        60000 // however short the queue's own is: a batch must be sent within it
+#define AT_ONCE         10000 // of one redrive op
+
+// One op on one shard: how many it redrove.
+static enum sluice_code redrive_some(struct open_queue *q, struct shard_runner *d, uint32_t max,
+                                     uint32_t *count, struct sluice_error *error)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 4096);
+    struct runner_answer answer;
+    runner_answer_init(&answer);
+    struct op_redrive op = {.max = max};
+    entropy_fill(op.request.bytes, sizeof op.request.bytes);
+    redrive_encode(&payload, &op);
+    enum err err = runner_do(d, (struct op){OP_REDRIVE, buf_bytes(&payload)}, &answer);
+    struct result result = {.reason = REASON_NONE};
+    bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_REDRIVE, &result);
+    bool none = told && result.reason == REASON_NOT_DEAD;
+    enum sluice_code code =
+        none ? SLUICE_OK : refuse_op(error, err, OP_REDRIVE, &answer, q->row.name);
+    *count = told && result.reason == REASON_NONE ? result.count : 0;
+    runner_answer_done(&answer);
+    return code;
+}
+
+static enum sluice_code redrive_in_place(struct open_queue *q, uint32_t max, uint64_t *done,
+                                         struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
+        struct shard_runner *d;
+        uint32_t count = AT_ONCE;
+        code = queue_runner(q, shard, &d, error);
+        while (!code && count == AT_ONCE) {
+            uint64_t left = max == 0 ? AT_ONCE : max - *done;
+            if (left == 0) return SLUICE_OK;
+            code = redrive_some(q, d, left < AT_ONCE ? (uint32_t)left : AT_ONCE, &count, error);
+            *done += count;
+        }
+    }
+    return code;
+}
+
+static struct sluice_request request_for(const char *id, uint64_t salt)
+{
+    struct sluice_request r;
+    uint64_t lo = hash64_of(bytes_str(id), salt), hi = hash64_of(bytes_str(id), ~salt);
+    memcpy(r.bytes, &lo, sizeof lo);
+    memcpy(r.bytes + sizeof lo, &hi, sizeof hi);
+    return r;
+}
+
+static enum sluice_code send_again(struct sluice *s, const struct sluice_message *m, const char *to,
+                                   struct sluice_error *error)
+{
+    struct sluice_header *headers = memory_zeroed(m->headers_len + 1, sizeof *headers);
+    size_t len = 0;
+    for (size_t i = 0; i < m->headers_len; i++)
+        if (strncmp(m->headers[i].name, HEADER_DEAD, strlen(HEADER_DEAD)) != 0)
+            headers[len++] = m->headers[i];
+    headers[len++] = (struct sluice_header){"sluice-redriven-from", m->id};
+    struct sluice_send again = {.body = m->body,
+                                .body_len = m->body_len,
+                                .group = m->group,
+                                .content_type = m->content_type,
+                                .workflow = m->workflow,
+                                .priority = m->priority,
+                                .headers = headers,
+                                .headers_len = len};
+    struct sluice_request request = request_for(m->id, 0);
+    enum sluice_code code = sluice_send(s, to, &again, 1, &request, NULL, error);
+    if (code == SLUICE_LIMIT) { // perhaps an earlier refusal, remembered: ask anew
+        request = request_for(m->id, m->fence);
+        code = sluice_send(s, to, &again, 1, &request, NULL, error);
+    }
+    memory_free(headers);
+    return code;
+}
+
+// Locks that are given back at the end: what is no letter, or could not be sent. Held until then,
+// so that the next receive brings others.
+struct leftovers {
+    char (*tokens)[SLUICE_TOKEN_MAX];
+    size_t len;
+};
+
+static void leave(struct leftovers *l, const char *token)
+{
+    l->tokens = memory_resize(l->tokens, (l->len + 1) * sizeof *l->tokens);
+    memcpy(l->tokens[l->len++], token, SLUICE_TOKEN_MAX);
+}
+
+static void give_back(struct sluice *s, const char *queue, struct leftovers *l)
+{
+    for (size_t i = 0; i < l->len; i++) {
+        const char *token = l->tokens[i];
+        (void)sluice_release(s, queue, &token, 1, 0, NULL, NULL);
+    }
+    memory_free(l->tokens);
+}
+
+static enum sluice_code allowed(const struct redrive_where *where, const char *to,
+                                struct sluice_error *error)
+{
+    return where->may ? where->may(where->ctx, to, error) : SLUICE_OK;
+}
+
+// A queue that cannot take the letters is not the one that is redriven.
+static enum sluice_code name_target(enum sluice_code code, struct sluice_error *error)
+{
+    if (code && error && strcmp(error->field, "queue") == 0)
+        (void)snprintf(error->field, sizeof error->field, "to");
+    return code;
+}
+
+// Sends the letters of a batch and acks them; the first thing that went wrong is the answer.
+static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
+                                      const struct redrive_where *where,
+                                      const struct sluice_batch *batch, struct leftovers *left,
+                                      uint64_t *done, struct sluice_error *error)
+{
+    enum sluice_code first = SLUICE_OK;
+    for (size_t i = 0; i < batch->len; i++) {
+        const struct sluice_message *m = &batch->messages[i];
+        const char *to = where->to ? where->to : m->from.queue;
+        const char *token = m->token;
+        if (!*m->from.queue) {
+            leave(left, token); // nobody said that it is dead
+            continue;
+        }
+        struct sluice_error *e = first ? NULL : error;
+        enum sluice_code code = allowed(where, to, e);
+        if (!code) code = name_target(send_again(s, m, to, e), e);
+        if (code) leave(left, token);
+        if (!code) code = sluice_ack(s, queue, &token, 1, NULL, e);
+        if (!code) (*done)++;
+        if (!first) first = code;
+    }
+    return first;
+}
+
+static enum sluice_code redrive_letters(struct sluice *s, const char *queue,
+                                        const struct redrive_where *where, uint32_t max,
+                                        uint64_t *done, struct sluice_error *error)
+{
+    struct leftovers left = {0};
+    enum sluice_code first = SLUICE_OK;
+    for (bool more = true; more && (max == 0 || *done < max);) {
+        uint64_t want = max == 0 ? LETTERS_AT_ONCE : max - *done;
+        struct sluice_receive ask = {.worker = "redrive",
+                                     .visibility_ms = LEASE_MS,
+                                     .max =
+                                         want < LETTERS_AT_ONCE ? (uint32_t)want : LETTERS_AT_ONCE};
+        struct sluice_batch *batch;
+        enum sluice_code code = sluice_receive(s, queue, &ask, &batch, first ? NULL : error);
+        if (code && !first) first = code;
+        if (code) break;
+        size_t strays = left.len;
+        code = redrive_batch(s, queue, where, batch, &left, done, first ? NULL : error);
+        more = left.len - strays < batch->len; // a batch without a letter: the rest is none either
+        if (!first) first = code;
+        sluice_batch_free(batch);
+    }
+    give_back(s, queue, &left);
+    return first;
+}
+
+enum sluice_code redrive_where(struct sluice *s, const char *queue,
+                               const struct redrive_where *where, uint32_t max, uint64_t *redriven,
+                               struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    CLEANUP(queue_let_go) struct open_queue *target = NULL;
+    uint64_t done = 0;
+    const char *to = where->to;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code && to && strcmp(to, queue) == 0)
+        code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
+    if (!code && to) code = allowed(where, to, error);
+    if (!code && to) code = name_target(queue_get(s, to, &target, error), error);
+    // In this order: a letter that died here too is ready afterwards, and counted once.
+    if (!code) code = redrive_letters(s, queue, where, max, &done, error);
+    if (!code) code = redrive_in_place(q, max, &done, error);
+    if (redriven) *redriven = done;
+    return code;
+}
+
+enum sluice_code direct_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
+                                uint64_t *redriven, struct sluice_error *error)
+{
+    return redrive_where(s, queue, &(struct redrive_where){.to = to}, max, redriven, error);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking at many queues: each look waits for the store, so several are made at a time.
+#include "local/inside.h"
+#include "local/parallel.h"
+
+struct tour {
+    struct sluice *s;
+    const char *const *queues;
+    unsigned what;
+    struct sluice_queue_status *statuses;
+};
+
+static void see(void *ctx, size_t i)
+{
+    const struct tour *t = ctx;
+    struct sluice_queue_status *to = &t->statuses[i];
+    const char *queue = t->queues[i];
+    *to = (struct sluice_queue_status){.error = {.code = SLUICE_OK}};
+    enum sluice_code code = SLUICE_OK;
+    if (t->what & SLUICE_STATUS_INFO) code = sluice_queue_show(t->s, queue, &to->info, &to->error);
+    if (!code && (t->what & SLUICE_STATUS_STATS))
+        code = sluice_stats(t->s, queue, &to->stats, &to->error);
+    to->error.code = code;
+}
+
+void sluice_queues_status(struct sluice *s, const char *const *queues, size_t len, unsigned what,
+                          struct sluice_queue_status *out)
+{
+    struct tour t = {.s = s, .queues = queues, .what = what, .statuses = out};
+    together(len, see, &t);
+}
+
+void sluice_queues_status_done(struct sluice_queue_status *statuses, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        sluice_queue_info_free(statuses[i].info);
+        statuses[i].info = NULL;
+    }
+}

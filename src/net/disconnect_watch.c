@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table of sockets over one epoll set. An event names a row and the row's life, so that one which
+// comes late for a row that was given to somebody else is told apart.
+#define _GNU_SOURCE // POLLRDHUP
+#include "net/disconnect_watch.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TICK_MS  1000
+#define AT_ONCE  64
+#define KEY_STOP UINT64_MAX
+
+struct watch_row {
+    void *what; // NULL: nobody is to be told
+    int fd;
+    bool gone;     // it was seen, with or without somebody to tell
+    uint32_t life; // how many sockets it had
+    uint32_t turn; // how many have watched it
+    uint32_t next_free;
+};
+
+struct disconnect_watch {
+    struct disconnect_watch_config config;
+    pthread_mutex_t lock;
+    struct watch_row *rows; // row 0 is never used: no key is 0
+    uint32_t len;
+    uint32_t cap;
+    uint32_t free; // 0: none
+    int epoll;
+    int stop;
+    pthread_t thread;
+};
+
+static struct watch_row *row_of(struct disconnect_watch *h, uint64_t key)
+{
+    uint32_t at = (uint32_t)key;
+    CHECK(at > 0 && at < h->len);
+    return &h->rows[at];
+}
+
+// Whom to tell of an event, if anybody.
+static void *note_gone(struct disconnect_watch *h, uint64_t slot)
+{
+    void *what = NULL;
+    (void)pthread_mutex_lock(&h->lock);
+    struct watch_row *row = row_of(h, slot);
+    if (row->life == (uint32_t)(slot >> 32)) {
+        row->gone = true;
+        what = row->what;
+        row->what = NULL;
+    }
+    (void)pthread_mutex_unlock(&h->lock);
+    return what;
+}
+
+static void *watch(void *arg)
+{
+    struct disconnect_watch *h = arg;
+    struct epoll_event events[AT_ONCE];
+    for (;;) {
+        int count = epoll_wait(h->epoll, events, AT_ONCE, TICK_MS);
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.u64 == KEY_STOP) return NULL;
+            void *what = note_gone(h, events[i].data.u64);
+            if (what) h->config.gone(h->config.ctx, what);
+        }
+        h->config.tick(h->config.ctx);
+    }
+}
+
+struct disconnect_watch *disconnect_watch_new(const struct disconnect_watch_config *config)
+{
+    struct disconnect_watch *h = NEW(struct disconnect_watch);
+    h->config = *config;
+    h->len = 1;
+    h->cap = 64;
+    h->rows = memory_zeroed(h->cap, sizeof *h->rows);
+    (void)pthread_mutex_init(&h->lock, NULL);
+    h->epoll = epoll_create1(EPOLL_CLOEXEC);
+    h->stop = eventfd(0, EFD_CLOEXEC);
+    CHECK(h->epoll >= 0 && h->stop >= 0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = KEY_STOP};
+    CHECK(epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->stop, &event) == 0);
+    CHECK(pthread_create(&h->thread, NULL, watch, h) == 0);
+    return h;
+}
+
+void disconnect_watch_free(struct disconnect_watch *h)
+{
+    if (!h) return;
+    CHECK(eventfd_write(h->stop, 1) == 0);
+    (void)pthread_join(h->thread, NULL);
+    (void)close(h->stop);
+    (void)close(h->epoll);
+    (void)pthread_mutex_destroy(&h->lock);
+    memory_free(h->rows);
+    memory_free(h);
+}
+
+static uint32_t new_row(struct disconnect_watch *h)
+{
+    uint32_t at = h->free;
+    if (at != 0) {
+        h->free = h->rows[at].next_free;
+        return at;
+    }
+    if (h->len == h->cap) {
+        h->cap *= 2;
+        h->rows = memory_resize(h->rows, h->cap * sizeof *h->rows);
+    }
+    h->rows[h->len] = (struct watch_row){0};
+    return h->len++;
+}
+
+// Reported once, and again when asked for again.
+static struct epoll_event event_of(uint64_t slot)
+{
+    return (struct epoll_event){.events = EPOLLRDHUP | EPOLLET, .data.u64 = slot};
+}
+
+uint64_t disconnect_watch_add(struct disconnect_watch *h, int fd)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    uint32_t at = new_row(h);
+    struct watch_row *row = &h->rows[at];
+    uint64_t slot = (uint64_t)row->life << 32 | at;
+    struct epoll_event event = event_of(slot);
+    row->fd = fd;
+    row->gone = false;
+    // A socket that cannot be watched is one whose hang-up shows when it is written to.
+    (void)epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &event);
+    (void)pthread_mutex_unlock(&h->lock);
+    return slot;
+}
+
+void disconnect_watch_remove(struct disconnect_watch *h, uint64_t slot)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct watch_row *row = row_of(h, slot);
+    CHECK(row->life == (uint32_t)(slot >> 32));
+    (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, row->fd, NULL);
+    row->what = NULL;
+    row->life++;
+    row->next_free = h->free;
+    h->free = (uint32_t)slot;
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+uint64_t disconnect_watch_begin(struct disconnect_watch *h, uint64_t slot, void *what)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct watch_row *row = row_of(h, slot);
+    CHECK(row->life == (uint32_t)(slot >> 32));
+    CHECK(!row->what);
+    row->what = what;
+    row->turn++;
+    uint64_t key = (uint64_t)row->turn << 32 | (uint32_t)slot;
+    struct epoll_event event = event_of(slot);
+    if (row->gone) (void)epoll_ctl(h->epoll, EPOLL_CTL_MOD, row->fd, &event);
+    (void)pthread_mutex_unlock(&h->lock);
+    return key;
+}
+
+bool disconnect_watch_end(struct disconnect_watch *h, uint64_t key)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    struct watch_row *row = row_of(h, key);
+    bool watched = row->what && row->turn == (uint32_t)(key >> 32);
+    if (watched) row->what = NULL;
+    (void)pthread_mutex_unlock(&h->lock);
+    return watched;
+}
+
+bool socket_is_gone(int fd)
+{
+    struct pollfd ask = {.fd = fd, .events = POLLRDHUP};
+    return poll(&ask, 1, 0) > 0 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}

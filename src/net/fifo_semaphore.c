@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A semaphore that is fair: a turn that comes free while somebody waits is handed to him, and never
+// lies where a newcomer could snatch it.
+#include "net/fifo_semaphore.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <time.h>
+
+struct semaphore_waiter {
+    struct semaphore_waiter *next;
+    pthread_cond_t called;
+    bool has; // the turn is his
+};
+
+void fifo_semaphore_init(struct fifo_semaphore *t, size_t count)
+{
+    CHECK(count > 0);
+    *t = (struct fifo_semaphore){.free = count};
+    (void)pthread_mutex_init(&t->lock, NULL);
+}
+
+void fifo_semaphore_done(struct fifo_semaphore *t)
+{
+    CHECK(!t->first);
+    (void)pthread_mutex_destroy(&t->lock);
+}
+
+static void waiter_init(struct semaphore_waiter *w)
+{
+    *w = (struct semaphore_waiter){0};
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&w->called, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+static void join(struct fifo_semaphore *t, struct semaphore_waiter *w)
+{
+    if (t->last)
+        t->last->next = w;
+    else
+        t->first = w;
+    t->last = w;
+}
+
+static void leave(struct fifo_semaphore *t, struct semaphore_waiter *w)
+{
+    struct semaphore_waiter *before = NULL;
+    struct semaphore_waiter *at = t->first;
+    for (; at != w; at = at->next)
+        before = at;
+    if (before)
+        before->next = w->next;
+    else
+        t->first = w->next;
+    if (t->last == w) t->last = before;
+}
+
+static struct timespec after(int64_t wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += wait_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return until;
+}
+
+// With the lock held.
+static bool wait_in_line(struct fifo_semaphore *t, int64_t wait_ms)
+{
+    struct timespec until = after(wait_ms);
+    struct semaphore_waiter w;
+    waiter_init(&w);
+    join(t, &w);
+    int ended = 0;
+    while (!w.has && ended != ETIMEDOUT)
+        ended = pthread_cond_timedwait(&w.called, &t->lock, &until);
+    if (!w.has) leave(t, &w);
+    (void)pthread_cond_destroy(&w.called);
+    return w.has;
+}
+
+bool fifo_semaphore_take(struct fifo_semaphore *t, int64_t wait_ms)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    bool has = t->free > 0;
+    if (has)
+        t->free--;
+    else if (wait_ms > 0)
+        has = wait_in_line(t, wait_ms);
+    (void)pthread_mutex_unlock(&t->lock);
+    return has;
+}
+
+bool fifo_semaphore_take_free(struct fifo_semaphore *t)
+{
+    return fifo_semaphore_take(t, 0);
+}
+
+void fifo_semaphore_give(struct fifo_semaphore *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    struct semaphore_waiter *w = t->first;
+    if (w) {
+        leave(t, w);
+        w->has = true;
+        (void)pthread_cond_signal(&w->called);
+    } else {
+        t->free++;
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+}

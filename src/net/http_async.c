@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything happens under one lock: whoever asks sends what the socket takes at once, and one
+// thread hears the answers, finishes what could not be sent, and gives up what is late.
+//
+//     CONNECTING -> GREETING -> CARRYING <-> IDLE      a connection; without a greeting it carries
+//                                                      as soon as it is connected
+#define _GNU_SOURCE // memmem, EPOLLRDHUP
+#include "net/http_async.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "net/http_text.h"
+#include "os/clock.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 30000
+#define TICK_MS    100 // how late a call that is given up may be
+#define AT_ONCE    64
+#define IDLE_MAX   256 // connections kept for a place
+#define READ_LEN   ((size_t)16 << 10)
+#define KEEP_LEN   ((size_t)256 << 10) // of a kept connection's room
+#define HOST_MAX   256
+
+enum wire_state { CONNECTING, CHALLENGING, CARRYING, IDLE };
+
+struct http_async_connection {
+    struct http_async_connection *next, *before; // of all that are open
+    struct http_async_connection *next_idle;     // of its place; or of the dead
+    struct http_async_host *place;
+    int fd; // -1: closed, and freed when no event can name it any more
+    enum wire_state state;
+    bool writes; // it is waited for to take more
+    bool kept;   // it carried something before
+    struct http_async_call *call;
+    struct http_call hello; // the greeting
+    char nonce[CHALLENGE_NONCE];
+    struct buf head; // of the request
+    size_t out_at;   // how much of it and its body was sent
+    struct buf in;
+    size_t head_len; // of the answer; 0: not whole yet
+    size_t body_len;
+    bool declined; // it is too long
+};
+
+struct http_async_host {
+    struct http_async_host *next;
+    char name[HOST_MAX]; // host and port, as the Host header has them
+    char base[HOST_MAX]; // the URL's own path; "": none
+    struct sockaddr_storage address;
+    socklen_t address_len;
+    bool greets;
+    struct peer_challenge challenge;
+    struct http_async_connection *idle;
+    size_t idle_len;
+};
+
+struct http_async {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    int epoll;
+    int wake;
+    bool stopping;
+    struct http_async_host *places;
+    struct http_async_connection *sockets;
+    struct http_async_connection *dead;
+    struct http_async_call *ended, **ended_last; // done is to be called
+    size_t carried;
+};
+
+static void call_end(struct http_async *c, struct http_async_call *call, enum http_end end)
+{
+    call->http.end = end;
+    call->http.received_ms = clock_boot_ms();
+    if (end != HTTP_ANSWERED && end != HTTP_TOO_LONG) call->http.status = 0;
+    call->wire = NULL;
+    call->carried = false;
+    call->next = NULL;
+    *c->ended_last = call;
+    c->ended_last = &call->next;
+    c->carried--;
+}
+
+static void wake(struct http_async *c)
+{
+    CHECK(eventfd_write(c->wake, 1) == 0);
+}
+
+static void wire_close(struct http_async *c, struct http_async_connection *w)
+{
+    if (w->before)
+        w->before->next = w->next;
+    else
+        c->sockets = w->next;
+    if (w->next) w->next->before = w->before;
+    if (w->state == IDLE) {
+        struct http_async_connection **at = &w->place->idle;
+        while (*at != w)
+            at = &(*at)->next_idle;
+        *at = w->next_idle;
+        w->place->idle_len--;
+    }
+    (void)close(w->fd);
+    w->fd = -1;
+    w->call = NULL;
+    w->next_idle = c->dead;
+    c->dead = w;
+}
+
+static void dead_free(struct http_async *c)
+{
+    while (c->dead) {
+        struct http_async_connection *w = c->dead;
+        c->dead = w->next_idle;
+        http_call_done(&w->hello);
+        buf_done(&w->head);
+        buf_done(&w->in);
+        memory_free(w);
+    }
+}
+
+static void wire_listen(struct http_async *c, struct http_async_connection *w, bool writes)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | (writes ? EPOLLOUT : 0u),
+                                .data.ptr = w};
+    if (w->writes == writes) return;
+    w->writes = writes;
+    (void)epoll_ctl(c->epoll, EPOLL_CTL_MOD, w->fd, &event);
+}
+
+static struct http_async_connection *wire_open(struct http_async *c, struct http_async_host *p)
+{
+    int on = 1;
+    int fd = socket(p->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return NULL;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    struct http_async_connection *w = NEW(struct http_async_connection);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLOUT, .data.ptr = w};
+    bool begun = connect(fd, (const struct sockaddr *)&p->address, p->address_len) == 0 ||
+                 errno == EINPROGRESS;
+    if (!begun || epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        (void)close(fd);
+        memory_free(w);
+        return NULL;
+    }
+    w->fd = fd;
+    w->writes = true;
+    w->place = p;
+    w->state = CONNECTING;
+    http_call_init(&w->hello, "GET", NULL);
+    buf_init(&w->head, HTTP_HEADERS_MAX);
+    buf_init(&w->in, SIZE_MAX);
+    w->next = c->sockets;
+    if (w->next) w->next->before = w;
+    c->sockets = w;
+    return w;
+}
+
+static void put_text(struct buf *to, const char *text)
+{
+    buf_put(to, bytes_str(text));
+}
+
+static struct http_call *asked(struct http_async_connection *w)
+{
+    return w->state == CHALLENGING ? &w->hello : &w->call->http;
+}
+
+static void write_head(struct http_async_connection *w, const char *path)
+{
+    const struct http_call *http = asked(w);
+    char length[48];
+    buf_clear(&w->head);
+    put_text(&w->head, http->method);
+    put_text(&w->head, " ");
+    put_text(&w->head, path);
+    put_text(&w->head, " HTTP/1.1\r\nHost: ");
+    put_text(&w->head, w->place->name);
+    put_text(&w->head, "\r\nUser-Agent: sluice\r\n");
+    for (size_t i = 0; i < http->headers_len; i++) {
+        put_text(&w->head, http->headers[i]);
+        put_text(&w->head, "\r\n");
+    }
+    bool carries = http->body.len > 0 || *http->method == 'P';
+    (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n\r\n", http->body.len);
+    put_text(&w->head, carries ? length : "\r\n");
+    w->out_at = 0;
+    w->head_len = 0;
+    buf_clear(&w->in);
+}
+
+// Sends what the socket takes. False: it is broken.
+static bool send_some(struct http_async *c, struct http_async_connection *w)
+{
+    struct http_call *http = asked(w);
+    size_t all = w->head.len + http->body.len;
+    bool waited = false;
+    while (w->out_at < all) {
+        size_t at = w->out_at, in_head = at < w->head.len ? w->head.len - at : 0;
+        size_t in_body = at > w->head.len ? at - w->head.len : 0;
+        struct iovec parts[] = {
+            {.iov_base = w->head.data + w->head.len - in_head, .iov_len = in_head},
+            {.iov_base = (void *)((uintptr_t)http->body.data + in_body),
+             .iov_len = http->body.len - in_body}};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = http->body.len > 0 ? 2 : 1};
+        ssize_t sent = sendmsg(w->fd, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        waited = sent < 0 && errno == EAGAIN;
+        if (waited) break;
+        if (sent < 0) return false;
+        w->out_at += (size_t)sent;
+    }
+    wire_listen(c, w, waited);
+    return true;
+}
+
+static bool ask(struct http_async *c, struct http_async_connection *w)
+{
+    const char *path = strchr(w->call->http.url + strlen("http://"), '/');
+    w->state = CARRYING;
+    write_head(w, path ? path : "/");
+    w->call->http.sends++;
+    if (w->head.bad) return false;
+    return send_some(c, w);
+}
+
+static bool greet(struct http_async *c, struct http_async_connection *w)
+{
+    char path[CHALLENGE_PATH], whole[HOST_MAX + CHALLENGE_PATH];
+    const struct peer_challenge *g = &w->place->challenge;
+    w->state = CHALLENGING;
+    g->ask(g->ctx, w->nonce, path);
+    (void)snprintf(whole, sizeof whole, "%s%s", w->place->base, path);
+    write_head(w, whole);
+    return send_some(c, w);
+}
+
+static bool connected(struct http_async *c, struct http_async_connection *w)
+{
+    int number = 0;
+    socklen_t len = sizeof number;
+    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &number, &len) != 0 || number != 0) return false;
+    return w->place->greets ? greet(c, w) : ask(c, w);
+}
+
+static void begin(struct http_async *c, struct http_async_call *call)
+{
+    struct http_async_host *p = call->place;
+    struct http_async_connection *w = call->again ? NULL : p->idle;
+    bool ok = true;
+    if (w) {
+        p->idle = w->next_idle;
+        p->idle_len--;
+        w->state = CARRYING;
+    } else {
+        w = wire_open(c, p);
+    }
+    if (w) {
+        w->call = call;
+        call->wire = w;
+        if (w->state == CARRYING) ok = ask(c, w);
+    }
+    if (w && ok) return;
+    if (w && !call->again) { // a kept one that was closed meanwhile
+        wire_close(c, w);
+        call->again = true;
+        begin(c, call);
+        return;
+    }
+    if (w) wire_close(c, w);
+    (void)snprintf(call->http.why, sizeof call->http.why, "cannot connect to %.100s", p->name);
+    call_end(c, call, call->http.sends > 0 ? HTTP_LOST : HTTP_NOT_SENT);
+    wake(c);
+}
+
+// The connection is of no use any more; what it carried is lost, or goes again.
+static void wire_lost(struct http_async *c, struct http_async_connection *w, const char *why)
+{
+    struct http_async_call *call = w->call;
+    bool again = call && w->state == CARRYING && w->kept && w->in.len == 0 && !call->again;
+    wire_close(c, w);
+    if (!call) return;
+    if (again) {
+        call->again = true;
+        begin(c, call);
+        return;
+    }
+    (void)snprintf(call->http.why, sizeof call->http.why, "%.100s %s", call->place->name, why);
+    enum http_end lost = w->declined ? HTTP_TOO_LONG : HTTP_LOST;
+    call_end(c, call, call->http.sends > 0 ? lost : HTTP_NOT_SENT);
+}
+
+static void wire_keep(struct http_async *c, struct http_async_connection *w)
+{
+    struct http_async_host *p = w->place;
+    w->call = NULL;
+    w->kept = true;
+    if (w->in.cap > KEEP_LEN) {
+        buf_done(&w->in);
+        buf_init(&w->in, SIZE_MAX);
+    }
+    if (p->idle_len == IDLE_MAX) {
+        wire_close(c, w);
+        return;
+    }
+    w->state = IDLE;
+    w->next_idle = p->idle;
+    p->idle = w;
+    p->idle_len++;
+}
+
+static bool says(const struct http_call *http, const char *name, const char *word)
+{
+    struct bytes value = http_header(http, name);
+    return value.len == strlen(word) && strncasecmp((const char *)value.data, word, value.len) == 0;
+}
+
+// Once the head is whole. False: it is not one that could be understood.
+static bool hear_head(struct http_async_connection *w, struct http_call *http)
+{
+    const uint8_t *end = w->in.len > 0 ? memmem(w->in.data, w->in.len, "\r\n\r\n", 4) : NULL;
+    if (!end) return w->in.len <= HTTP_HEADERS_MAX;
+    struct bytes head = bytes_of(w->in.data, (size_t)(end - w->in.data) + 4);
+    if (!http_is_status_line(head) || head.len < 16) return false;
+    buf_clear(&http->head);
+    buf_put(&http->head, head);
+    http->status = atoi((const char *)head.data + 9);
+    struct bytes length = http_header(http, "content-length");
+    bool sized = length.len > 0 && length.len < 19;
+    for (size_t i = 0; i < length.len; i++)
+        sized = sized && length.data[i] >= '0' && length.data[i] <= '9';
+    bool none = http->status == 204 || http->status == 304;
+    if (http->head.bad || http->status < 200 || (!sized && !none)) return false;
+    w->body_len = none ? 0 : strtoull((const char *)length.data, NULL, 10);
+    w->head_len = head.len;
+    return true;
+}
+
+static void answered(struct http_async *c, struct http_async_connection *w)
+{
+    struct http_async_call *call = w->call;
+    struct http_call *http = asked(w);
+    struct bytes body = bytes_of(w->in.data + w->head_len, w->body_len);
+    bool keeps = !says(http, "connection", "close") && w->in.len == w->head_len + w->body_len &&
+                 w->out_at == w->head.len + http->body.len && http->head.data[7] == '1';
+    buf_clear(&http->body_in);
+    buf_put(&http->body_in, body);
+    if (w->state == CHALLENGING) {
+        const struct peer_challenge *g = &w->place->challenge;
+        http->end = HTTP_ANSWERED;
+        if (!keeps || !g->shown(g->ctx, w->nonce, http))
+            wire_lost(c, w, "is not who it should be");
+        else if (!ask(c, w))
+            wire_lost(c, w, "closed the connection");
+        return;
+    }
+    call_end(c, call, HTTP_ANSWERED);
+    if (keeps)
+        wire_keep(c, w);
+    else
+        wire_close(c, w);
+}
+
+// False: nothing more is to be had from it now, whatever the reason.
+static bool hear_some(struct http_async *c, struct http_async_connection *w)
+{
+    size_t had = w->in.len;
+    uint8_t *room = buf_grow(&w->in, READ_LEN);
+    ssize_t got = recv(w->fd, room, READ_LEN, 0);
+    w->in.len = had + (got > 0 ? (size_t)got : 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got <= 0 || w->state == IDLE) {
+        wire_lost(c, w,
+                  had > 0 ? "closed the connection inside its answer"
+                          : "closed the connection without an answer");
+        return false;
+    }
+    struct http_call *http = asked(w);
+    size_t max = w->state == CHALLENGING ? READ_LEN : http->body_max;
+    bool heard = w->head_len > 0, clear = heard || hear_head(w, http), comes = w->head_len > 0;
+    bool asks = w->state == CARRYING && w->call->fits;
+    if (comes && !heard)
+        w->declined = w->body_len > max || (asks && !w->call->fits(w->call, w->body_len));
+    if (!clear || w->declined) {
+        wire_lost(c, w, clear ? "answered too much" : "answered what cannot be understood");
+        return false;
+    }
+    if (w->head_len == 0 || w->in.len < w->head_len + w->body_len) return true;
+    answered(c, w);
+    return false;
+}
+
+static void event(struct http_async *c, struct http_async_connection *w, uint32_t events)
+{
+    if (w->fd < 0) return;
+    if (w->state == CONNECTING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
+        if (!connected(c, w)) wire_lost(c, w, "cannot be connected to");
+        return;
+    }
+    if ((events & EPOLLOUT) && w->call && !send_some(c, w)) {
+        wire_lost(c, w, "closed the connection while it was asked");
+        return;
+    }
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))
+        while (hear_some(c, w)) {
+        }
+}
+
+static void give_up_late(struct http_async *c)
+{
+    int64_t now = clock_boot_ms();
+    struct http_async_connection *next;
+    for (struct http_async_connection *w = c->sockets; w; w = next) {
+        next = w->next;
+        if (!w->call || now < w->call->until) continue;
+        w->call->again = true; // there is no time for another
+        wire_lost(c, w, "did not answer in time");
+    }
+}
+
+// With the lock held, which it releases meanwhile.
+static void tell_ended(struct http_async *c)
+{
+    struct http_async_call *list = c->ended;
+    c->ended = NULL;
+    c->ended_last = &c->ended;
+    (void)pthread_mutex_unlock(&c->lock);
+    while (list) {
+        struct http_async_call *call = list;
+        list = call->next;
+        call->done(call);
+    }
+    (void)pthread_mutex_lock(&c->lock);
+}
+
+static void *run(void *arg)
+{
+    struct http_async *c = arg;
+    struct epoll_event events[AT_ONCE];
+    int64_t looked = 0;
+    (void)pthread_mutex_lock(&c->lock);
+    while (!c->stopping) {
+        dead_free(c);
+        int wait = c->ended ? 0 : c->carried > 0 ? TICK_MS : -1;
+        (void)pthread_mutex_unlock(&c->lock);
+        int count = epoll_wait(c->epoll, events, AT_ONCE, wait);
+        (void)pthread_mutex_lock(&c->lock);
+        for (int i = 0; i < count; i++) {
+            eventfd_t ignored;
+            if (events[i].data.ptr)
+                event(c, events[i].data.ptr, events[i].events);
+            else
+                (void)eventfd_read(c->wake, &ignored);
+        }
+        if (clock_boot_ms() - looked >= TICK_MS) {
+            give_up_late(c);
+            looked = clock_boot_ms();
+        }
+        tell_ended(c);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+struct http_async *http_async_new(void)
+{
+    struct http_async *c = NEW(struct http_async);
+    (void)pthread_mutex_init(&c->lock, NULL);
+    c->ended_last = &c->ended;
+    c->epoll = epoll_create1(EPOLL_CLOEXEC);
+    c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    CHECK(c->epoll >= 0 && c->wake >= 0);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    CHECK(epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->wake, &event) == 0);
+    CHECK(pthread_create(&c->thread, NULL, run, c) == 0);
+    return c;
+}
+
+void http_async_free(struct http_async *c)
+{
+    if (!c) return;
+    (void)pthread_mutex_lock(&c->lock);
+    CHECK(c->carried == 0);
+    c->stopping = true;
+    (void)pthread_mutex_unlock(&c->lock);
+    wake(c);
+    (void)pthread_join(c->thread, NULL);
+    CHECK(!c->ended);
+    while (c->sockets)
+        wire_close(c, c->sockets);
+    dead_free(c);
+    while (c->places) {
+        struct http_async_host *p = c->places;
+        c->places = p->next;
+        memory_free(p);
+    }
+    (void)close(c->wake);
+    (void)close(c->epoll);
+    (void)pthread_mutex_destroy(&c->lock);
+    memory_free(c);
+}
+
+// "host:port" of the URL in two pieces.
+static bool take_apart(const char *url, char place[HTTP_PLACE_MAX], char **host, char **port)
+{
+    if (strncmp(url, "http://", 7) != 0 || strcspn(url + 7, "/?#") >= HTTP_PLACE_MAX - 4)
+        return false;
+    http_place(url, place);
+    *port = strrchr(place, ':');
+    if (!*port) return false;
+    *(*port)++ = 0;
+    *host = place;
+    size_t len = strlen(place);
+    if (place[0] == '[' && place[len - 1] == ']') {
+        place[len - 1] = 0;
+        (*host)++;
+    }
+    return **host && **port;
+}
+
+struct http_async_host *http_async_host_new(struct http_async *c, const char *url,
+                                            const struct peer_challenge *challenge)
+{
+    char place[HTTP_PLACE_MAX], *host, *port;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
+    if (!take_apart(url, place, &host, &port) || getaddrinfo(host, port, &hints, &all) != 0)
+        return NULL;
+    struct http_async_host *p = NEW(struct http_async_host);
+    const char *path = url + 7 + strcspn(url + 7, "/?#");
+    (void)snprintf(p->name, sizeof p->name, "%.*s", (int)(path - url - 7), url + 7);
+    (void)snprintf(p->base, sizeof p->base, "%.200s", path);
+    memcpy(&p->address, all->ai_addr, all->ai_addrlen);
+    p->address_len = all->ai_addrlen;
+    freeaddrinfo(all);
+    p->greets = challenge != NULL;
+    if (challenge) p->challenge = *challenge;
+    (void)pthread_mutex_lock(&c->lock);
+    p->next = c->places;
+    c->places = p;
+    (void)pthread_mutex_unlock(&c->lock);
+    return p;
+}
+
+void http_async_do(struct http_async *c, struct http_async_call *call)
+{
+    struct http_call *http = &call->http;
+    int64_t now = clock_boot_ms();
+    buf_clear(&http->head);
+    buf_clear(&http->body_in);
+    http->body_in.limit = http->body_max;
+    http->status = http->sends = 0;
+    http->why[0] = 0;
+    http->sent_ms = now;
+    call->until = now + (http->timeout_ms ? http->timeout_ms : TIMEOUT_MS);
+    call->again = false;
+    (void)pthread_mutex_lock(&c->lock);
+    call->carried = true;
+    if (c->carried++ == 0) wake(c); // nobody looked at the clock until now
+    begin(c, call);
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+bool http_async_cancel(struct http_async *c, struct http_async_call *call)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    bool carried = call->carried;
+    if (carried) {
+        call->carried = false;
+        c->carried--;
+        wire_close(c, call->wire);
+        call->wire = NULL;
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return carried;
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A few sockets in an array. They are not inherited by programs that are started meanwhile.
+//
+// libcurl (7.88) closes a socket that did not connect in time without telling, so a row may name a
+// number that is somebody else's by now. Before a row's word is taken it must prove itself.
+#include "net/socket_table.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void socket_table_done(struct socket_table *w)
+{
+    memory_free(w->all);
+}
+
+static void forget(struct socket_table *w, int fd)
+{
+    for (size_t i = 0; i < w->len; i++) {
+        if (w->all[i].fd != fd) continue;
+        w->all[i] = w->all[--w->len];
+        return;
+    }
+}
+
+static uint64_t cookie_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof cookie;
+    (void)getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
+    return cookie;
+}
+
+int socket_table_open(struct socket_table *w, int family, int type, int protocol)
+{
+    int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+    if (fd < 0) return -1;
+    forget(w, fd);
+    if (w->len == w->cap) {
+        w->cap = w->cap ? 2 * w->cap : 4;
+        w->all = memory_resize(w->all, w->cap * sizeof *w->all);
+    }
+    w->all[w->len++] = (struct wire){.fd = fd, .cookie = cookie_of(fd)};
+    return fd;
+}
+
+int socket_table_close(struct socket_table *w, int fd)
+{
+    forget(w, fd);
+    return close(fd);
+}
+
+static int local_port(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+        struct sockaddr_storage room;
+    } at;
+    socklen_t len = sizeof at;
+    if (getsockname(fd, &at.any, &len) != 0) return 0;
+    if (at.any.sa_family == AF_INET) return ntohs(at.four.sin_port);
+    return at.any.sa_family == AF_INET6 ? ntohs(at.six.sin6_port) : 0;
+}
+
+static bool is_quiet(const struct wire *w)
+{
+    uint8_t byte;
+    return recv(w->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+// Connections to different places may share a local port; then all of them must be in order. Unix
+// sockets have none, and one cannot tell which is meant.
+bool socket_table_good(struct socket_table *w, int port)
+{
+    bool good = true;
+    if (port == 0) return true;
+    for (size_t i = 0; i < w->len; i++) {
+        struct wire *at = &w->all[i];
+        if (at->port == 0) at->port = local_port(at->fd);
+        if (at->port != port) continue;
+        bool bad = at->plain && !is_quiet(at);
+        if (bad && cookie_of(at->fd) == at->cookie) good = false;
+    }
+    return good;
+}
+
+void socket_table_plain(struct socket_table *w, int port)
+{
+    for (size_t i = 0; i < w->len; i++)
+        if (w->all[i].port == port) w->all[i].plain = true;
+}

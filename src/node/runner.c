@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shard behind a driver, and a watcher that looks into the journal while somebody waits for
+// what other processes send.
+#include "node/runner.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "node/driver.h"
+#include "node/perform.h"
+#include "node/runner_answer.h"
+#include "node/watcher.h"
+#include "os/entropy.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PATIENCE_MS 30000
+
+struct shard_runner {
+    struct store *store;
+    struct journal_id id;
+    struct shard *shard;
+    struct collector *collector;
+    struct driver *driver;
+    struct runner_call *follower;    // waits for events or the tail
+    uint64_t collected_at;           // the snapshot after which a round of collection was started
+    int64_t timeout_ms, patience_ms; // of a call; of the one that has just begun
+    char log[JOURNAL_PREFIX_MAX + 8];
+    struct watcher *watcher;
+    enum watch watched;    // what it was told: whether somebody waits for what others may send
+    _Atomic uint64_t slot; // the last one folded, for those without the lock
+    uint64_t looked_at;    // the watcher's: the slot after which there is something
+    enum err why_err;      // of the last request that failed, until one goes well
+    char why[STORE_WHY_MAX];
+};
+
+static void note_why(struct shard_runner *d, const struct response *r)
+{
+    bool fine = !r->err || r->err == ERR_NOT_FOUND || r->err == ERR_CONFLICT;
+    d->why_err = fine ? ERR_OK : r->err;
+    (void)snprintf(d->why, sizeof d->why, "%s", fine || !r->why ? "" : r->why);
+}
+
+// A caller that ran out of patience hears what kept failing. A journal that halted knows better
+// than the store, unless the whole store is lost.
+static void copy_why(struct shard_runner *d, enum err err, char *out)
+{
+    const char *halted = NULL;
+    bool worn_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
+    const char *why = d->why_err == err || (worn_out && d->why_err) ? d->why : "";
+    if (err == ERR_CORRUPT && store_is_dead(d->store, out)) return;
+    if (err == ERR_CORRUPT && journal_halted(shard_journal(d->shard), &halted)) why = halted;
+    (void)snprintf(out, STORE_WHY_MAX, "%s", why);
+}
+
+void runner_why(struct shard_runner *d, enum err err, char out[static STORE_WHY_MAX])
+{
+    struct waiter w;
+    out[0] = 0;
+    if (driver_enter(d->driver, &w)) return;
+    copy_why(d, err, out);
+    driver_leave(d->driver, &w);
+}
+
+static void respond(void *ctx, const struct response *r, struct interval now)
+{
+    struct shard_runner *d = ctx;
+    note_why(d, r);
+    collector_respond(d->collector, r, now);
+    shard_respond(d->shard, r, now);
+    if (collector_wants_time(d->collector)) shard_pass_time(d->shard, now);
+    uint64_t snapshot = journal_last_snapshot(shard_journal(d->shard));
+    if (snapshot == d->collected_at) return;
+    d->collected_at = snapshot; // a new snapshot may let the floor rise
+    collector_start(d->collector, now);
+}
+
+static void tick(void *ctx, struct interval now)
+{
+    struct shard_runner *d = ctx;
+    shard_tick(d->shard, now);
+    collector_tick(d->collector, now);
+}
+
+static int64_t wake_at(void *ctx)
+{
+    const struct shard_runner *d = ctx;
+    int64_t shard = shard_wake_at(d->shard), collector = collector_wake_at(d->collector);
+    return shard < collector ? shard : collector;
+}
+
+static bool next_request(void *ctx, struct request *out)
+{
+    struct shard_runner *d = ctx;
+    return shard_next_request(d->shard, out) || collector_next_request(d->collector, out);
+}
+
+static void watch(struct shard_runner *d)
+{
+    const struct journal *j = shard_journal(d->shard);
+    atomic_store_explicit(&d->slot, journal_slot(j), memory_order_relaxed);
+    enum watch wanted = WATCH_NOT;
+    if (shard_has_waiting(d->shard)) wanted = journal_is_owner(j) ? WATCH_RARELY : WATCH_CLOSELY;
+    if (d->watched == wanted) return;
+    d->watched = wanted;
+    watcher_want(d->watcher, wanted);
+}
+
+static void deliver(void *ctx)
+{
+    struct shard_runner *d = ctx;
+    struct shard_reply r;
+    while (shard_next_reply(d->shard, &r)) {
+        struct runner_call *c = (struct runner_call *)(uintptr_t)r.ticket;
+        c->err = runner_answer_err(d->store, r.err);
+        if (c->answer) {
+            buf_put(&c->answer->body, r.body);
+            if (r.err && r.body.len == 0) copy_why(d, r.err, c->answer->why);
+            if (r.deliveries_len + r.reasons_len > 0) runner_answer_keep(c->answer, &r);
+        }
+        driver_wake(d->driver, &c->waiter);
+    }
+    watch(d);
+    bool there = shard_events(d->shard)->len > 0 || !shard_is_looking(d->shard);
+    if (!d->follower || !there) return;
+    driver_wake(d->driver, &d->follower->waiter);
+    d->follower = NULL;
+}
+
+// Folds what was written, if nobody did yet.
+static enum err catch_up(void *ctx)
+{
+    struct shard_runner *d = ctx;
+    struct runner_call c = {0};
+    enum err err = driver_enter(d->driver, &c.waiter);
+    if (err) return err;
+    if (journal_slot(shard_journal(d->shard)) != d->looked_at) {
+        driver_leave(d->driver, &c.waiter);
+        return ERR_OK;
+    }
+    struct interval now = driver_now(d->driver);
+    shard_sync(d->shard, (uint64_t)(uintptr_t)&c, now.hi + WATCHER_LOOK_MS, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+// What a look into the journal beside the driver came to.
+void runner_note_cost(struct shard_runner *d, const struct store_answer *answer)
+{
+    struct waiter w;
+    if (cost_requests(&answer->cost) == 0 || driver_enter(d->driver, &w)) return;
+    shard_spent(d->shard, &answer->cost);
+    driver_leave(d->driver, &w);
+}
+
+static enum err watch_once(void *ctx, int64_t wait_ms)
+{
+    struct shard_runner *d = ctx;
+    d->looked_at = atomic_load_explicit(&d->slot, memory_order_relaxed);
+    struct store_answer answer CLEANUP(store_answer_done);
+    store_answer_init(&answer);
+    enum err err = store_wait(d->store, d->log, d->looked_at + 1, wait_ms, &answer);
+    runner_note_cost(d, &answer);
+    return err;
+}
+
+static enum err start(struct shard_runner *d, struct thread_pool *pool)
+{
+    struct steps steps = {.ctx = d,
+                          .respond = respond,
+                          .tick = tick,
+                          .wake_at = wake_at,
+                          .next_request = next_request,
+                          .deliver = deliver};
+    struct watcher_calls calls = {.ctx = d,
+                                  .look = watch_once,
+                                  .fetch = catch_up,
+                                  .high_latency = store_is_high_latency(d->store)};
+    struct waiter w;
+    enum err err = driver_open(d->store, pool, &steps, &d->driver);
+    if (!err) err = watcher_new(driver_pool(d->driver), &calls, &d->watcher);
+    if (!err) err = driver_enter(d->driver, &w);
+    if (err) return err;
+    shard_start(d->shard, driver_now(d->driver));
+    driver_leave(d->driver, &w);
+    return ERR_OK;
+}
+
+static void release(struct shard_runner *d)
+{
+    watcher_free(d->watcher);
+    driver_free(d->driver);
+    store_rest(d->store, d->log);
+    collector_free(d->collector);
+    shard_free(d->shard);
+    memory_free(d);
+}
+
+enum err runner_open(struct store *s, const struct runner_config *config, struct shard_runner **out)
+{
+    struct shard_config shard;
+    runner_shard_config(s, config, &shard);
+    struct shard_runner *d = NEW(struct shard_runner);
+    d->store = s;
+    d->id = config->id;
+    d->timeout_ms = config->patience_ms != 0 ? config->patience_ms : PATIENCE_MS;
+    (void)snprintf(d->log, sizeof d->log, "%s/log", shard.journal.prefix);
+    d->shard = shard_new(&shard);
+    d->collector = collector_new(shard_journal(d->shard));
+    enum err err = start(d, config->pool);
+    if (err) {
+        release(d);
+        return err;
+    }
+    *out = d;
+    return ERR_OK;
+}
+
+void runner_close(struct shard_runner *d)
+{
+    if (d) release(d);
+}
+
+static enum err call_begin(struct shard_runner *d, struct runner_call *c, struct runner_answer *a,
+                           struct interval *now)
+{
+    *c = (struct runner_call){.answer = a};
+    if (a) runner_answer_clear(a);
+    enum err err = driver_enter(d->driver, &c->waiter);
+    if (!err) *now = driver_now(d->driver);
+    if (!err) d->patience_ms = driver_patience_ms(d->driver, d->timeout_ms);
+    return err;
+}
+
+static uint64_t ticket_of(struct runner_call *c)
+{
+    return (uint64_t)(uintptr_t)c;
+}
+
+struct interval runner_time(struct shard_runner *d)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return (struct interval){0, 0}; // in a child of fork
+    struct interval now = driver_now(d->driver);
+    driver_leave(d->driver, &w);
+    return now;
+}
+
+void runner_outcome_origin(struct shard_runner *d, struct op_outcome *op)
+{
+    memcpy(op->queue.bytes, d->id.queue, sizeof op->queue.bytes);
+    op->shard = d->id.shard;
+    op->arrived_at = runner_time(d).hi;
+}
+
+enum err runner_do(struct shard_runner *d, struct op op, struct runner_answer *a)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err) return err;
+    shard_submit(d->shard, ticket_of(&c), op, now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+enum err runner_receive(struct shard_runner *d, const struct op_claim *claim, int64_t wait_ms,
+                        struct runner_answer *a)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err) return err;
+    int64_t wait_until = now.lo + wait_ms;
+    shard_receive(d->shard, ticket_of(&c), claim, wait_until, wait_until + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+static void async_end(struct waiter *w)
+{
+    struct runner_async *l = (struct runner_async *)w; // its first member's first member
+    struct runner_answer answer = l->answer;           // l may be gone when `then` returns
+    l->then(l, l->call.err, &answer);
+    runner_answer_done(&answer);
+}
+
+// False: it ended already, in a child of fork.
+static bool async_begin(struct shard_runner *d, struct runner_async *l, struct interval *now)
+{
+    l->runner = d;
+    runner_answer_init(&l->answer);
+    enum err err = call_begin(d, &l->call, &l->answer, now);
+    if (!err) return true;
+    l->then(l, err, &l->answer);
+    return false;
+}
+
+void runner_do_async(struct shard_runner *d, struct op op, struct runner_async *l)
+{
+    struct interval now;
+    if (!async_begin(d, l, &now)) return;
+    shard_submit(d->shard, ticket_of(&l->call), op, now.hi + d->patience_ms, now);
+    driver_async(d->driver, &l->call.waiter, async_end);
+}
+
+void runner_receive_async(struct shard_runner *d, const struct op_claim *claim, int64_t wait_ms,
+                          struct runner_async *l)
+{
+    struct interval now;
+    if (!async_begin(d, l, &now)) return;
+    int64_t wait_until = now.lo + wait_ms;
+    shard_receive(d->shard, ticket_of(&l->call), claim, wait_until, wait_until + d->patience_ms,
+                  now);
+    driver_async(d->driver, &l->call.waiter, async_end);
+}
+
+// With the lock, which it keeps: `done` will hear of the op, c of the receive.
+static void receive_after(struct shard_runner *d, struct op op, struct runner_async *done,
+                          struct runner_call *c, const struct op_claim *claim, int64_t wait_ms,
+                          struct interval now)
+{
+    int64_t wait_until = now.lo + wait_ms;
+    done->runner = d;
+    runner_answer_init(&done->answer);
+    done->call = (struct runner_call){.answer = &done->answer};
+    driver_async_too(d->driver, &done->call.waiter, async_end);
+    shard_receive_after(d->shard, ticket_of(&done->call), op, ticket_of(c), claim, wait_until,
+                        now.hi + d->patience_ms, wait_until + d->patience_ms, now);
+}
+
+enum err runner_receive_after(struct shard_runner *d, struct op op, struct runner_async *done,
+                              const struct op_claim *claim, int64_t wait_ms,
+                              struct runner_answer *a)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err && !async_begin(d, done, &now)) return err; // a child of fork: both hear of it
+    receive_after(d, op, done, &c, claim, wait_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+void runner_receive_after_async(struct shard_runner *d, struct op op, struct runner_async *done,
+                                const struct op_claim *claim, int64_t wait_ms,
+                                struct runner_async *l)
+{
+    struct interval now;
+    if (!async_begin(d, l, &now) && !async_begin(d, done, &now)) return;
+    receive_after(d, op, done, &l->call, claim, wait_ms, now);
+    driver_async(d->driver, &l->call.waiter, async_end);
+}
+
+void runner_await_async(struct shard_runner *d, struct bytes worker, int64_t wait_ms,
+                        struct runner_async *l)
+{
+    struct interval now;
+    if (!async_begin(d, l, &now)) return;
+    int64_t wait_until = now.lo + wait_ms;
+    shard_await(d->shard, ticket_of(&l->call), worker, wait_until, wait_until + d->patience_ms,
+                now);
+    driver_async(d->driver, &l->call.waiter, async_end);
+}
+
+void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool looks,
+                         struct runner_async *l)
+{
+    struct interval now;
+    if (!async_begin(d, l, &now)) return;
+    shard_recall(d->shard, ticket_of(&l->call), claim, looks, now.hi + d->patience_ms, now);
+    driver_async(d->driver, &l->call.waiter, async_end);
+}
+
+void runner_notify_next(struct shard_runner *d)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    shard_pass_on(d->shard, driver_now(d->driver));
+    driver_leave(d->driver, &w);
+}
+
+bool runner_cancel(struct shard_runner *d, struct runner_async *l)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return false;
+    bool waits = !l->call.waiter.done && shard_cancel(d->shard, ticket_of(&l->call));
+    if (waits) driver_forget(d->driver, &l->call.waiter);
+    driver_leave(d->driver, &w);
+    if (!waits) return false;
+    runner_answer_done(&l->answer);
+    return true;
+}
+
+enum err runner_read(struct shard_runner *d, const struct shard_wants *wants,
+                     struct runner_answer *a)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, a, &now);
+    if (err) return err;
+    shard_read(d->shard, ticket_of(&c), wants, now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+enum err runner_sync(struct shard_runner *d)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_sync(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+void runner_owner(struct shard_runner *d, struct runner_owner *out)
+{
+    struct waiter w;
+    *out = (struct runner_owner){.seen_at = TIME_UNKNOWN};
+    if (driver_enter(d->driver, &w)) return;
+    const struct journal *j = shard_journal(d->shard);
+    struct journal_owner owner = journal_owner(j);
+    out->epoch = journal_epoch(j);
+    memcpy(out->coord, owner.coord, sizeof out->coord);
+    out->token = owner.token;
+    bool text = owner.address.len > 0 && !memchr(owner.address.data, 0, owner.address.len);
+    if (text) memcpy(out->address, owner.address.data, owner.address.len);
+    out->seen_at = journal_owner_seen_at(j);
+    out->mine = journal_is_owner(j);
+    driver_leave(d->driver, &w);
+}
+
+void runner_owner_away(struct shard_runner *d)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    journal_owner_away(shard_journal(d->shard), driver_now(d->driver));
+    driver_leave(d->driver, &w);
+}
+
+enum err runner_own(struct shard_runner *d, uint64_t expected, const struct journal_owner *owner)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_own(d->shard, ticket_of(&c), expected, owner, now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+enum err runner_touch(struct shard_runner *d)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_touch(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+bool runner_dispatch(struct shard_runner *d)
+{
+    uint8_t seed[16];
+    struct waiter w;
+    entropy_fill(seed, sizeof seed);
+    if (driver_enter(d->driver, &w)) return false;
+    bool granted = shard_dispatch(d->shard, seed, driver_now(d->driver));
+    driver_leave(d->driver, &w);
+    return granted;
+}
+
+// Takes one letter out and carries it without the lock. False: there is none, or it could not be
+// delivered.
+static bool move_one(struct shard_runner *d, runner_move_fn *carry, void *ctx)
+{
+    struct waiter w;
+    struct letter letter;
+    if (driver_enter(d->driver, &w)) return false;
+    bool there = shard_next_dead_letter(d->shard, &letter);
+    char to[QUEUE_NAME_MAX + 1] = "";
+    struct op op = {0};
+    if (there) {
+        (void)snprintf(to, sizeof to, "%s", letter.to);
+        op = (struct op){.kind = letter.op.kind, .payload = bytes_copy(letter.op.payload)};
+    }
+    driver_leave(d->driver, &w);
+    if (!there) return false;
+    enum err err = carry(ctx, to, op);
+    bytes_free(op.payload);
+    if (driver_enter(d->driver, &w)) return false;
+    if (err == ERR_OK) {
+        shard_dead_letter_arrived(d->shard, letter.number, driver_now(d->driver));
+    } else {
+        shard_dead_letter_failed(d->shard, letter.number, driver_now(d->driver));
+    }
+    driver_leave(d->driver, &w);
+    return err == ERR_OK;
+}
+
+// Waits until what the next letter is made of was read. ERR_NOT_FOUND: there is none.
+static enum err next_letter(struct shard_runner *d)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    shard_dead_letters(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    driver_wait(d->driver, &c.waiter);
+    return c.err;
+}
+
+size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *carry, void *ctx)
+{
+    size_t moved = 0;
+    while (next_letter(d) == ERR_OK && move_one(d, carry, ctx))
+        moved++;
+    return moved;
+}
+
+void runner_inspect(struct shard_runner *d, runner_inspect_fn *look, void *ctx)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    look(ctx, shard_machine(d->shard), driver_now(d->driver).lo);
+    driver_leave(d->driver, &w);
+}
+
+size_t runner_waiting(struct shard_runner *d)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return 0;
+    size_t waiting = shard_waiting(d->shard);
+    driver_leave(d->driver, &w);
+    return waiting;
+}
+
+void runner_counters(struct shard_runner *d, struct shard_counters *to)
+{
+    struct waiter w;
+    *to = (struct shard_counters){0};
+    if (driver_enter(d->driver, &w)) return;
+    *to = *shard_counters(d->shard);
+    driver_leave(d->driver, &w);
+}
+
+static enum err follow_once(struct shard_runner *d, uint64_t *slot, bool *there)
+{
+    struct runner_call c;
+    struct interval now;
+    enum err err = call_begin(d, &c, NULL, &now);
+    if (err) return err;
+    CHECK(!d->follower);
+    d->follower = &c;
+    shard_look(d->shard, now);
+    driver_wait(d->driver, &c.waiter);
+    err = driver_enter(d->driver, &c.waiter);
+    if (err) return err;
+    *slot = journal_slot(shard_journal(d->shard));
+    *there = shard_events(d->shard)->len > 0;
+    bool halted = journal_halted(shard_journal(d->shard), NULL);
+    driver_leave(d->driver, &c.waiter);
+    return halted ? ERR_CORRUPT : ERR_OK;
+}
+
+enum err runner_follow(struct shard_runner *d, int64_t wait_ms)
+{
+    uint64_t slot;
+    bool there;
+    enum err err = follow_once(d, &slot, &there);
+    if (err || there || wait_ms <= 0) return err;
+    struct store_answer answer;
+    store_answer_init(&answer);
+    err = store_wait(d->store, d->log, slot + 1, wait_ms, &answer);
+    runner_note_cost(d, &answer);
+    store_answer_done(&answer);
+    if (err == ERR_OK) return follow_once(d, &slot, &there);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+void runner_events(struct shard_runner *d, runner_event_fn *on_event, void *ctx)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    const struct events *list = shard_events(d->shard);
+    for (size_t i = 0; i < list->len; i++)
+        on_event(ctx, list, &list->rows[i]);
+    shard_events_taken(d->shard);
+    driver_leave(d->driver, &w);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer outlives the shard's reply, so it holds copies.
+#include "node/runner_answer.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+void runner_answer_init(struct runner_answer *a)
+{
+    *a = (struct runner_answer){0};
+    buf_init(&a->body, SIZE_MAX);
+    buf_init(&a->text, SIZE_MAX);
+}
+
+void runner_answer_done(struct runner_answer *a)
+{
+    buf_done(&a->body);
+    buf_done(&a->text);
+    memory_free(a->deliveries);
+    memory_free(a->reasons);
+    a->deliveries = NULL;
+    a->reasons = NULL;
+    a->deliveries_len = a->reasons_len = 0;
+}
+
+void runner_answer_clear(struct runner_answer *a)
+{
+    buf_clear(&a->body);
+    buf_clear(&a->text);
+    memory_free(a->deliveries);
+    memory_free(a->reasons);
+    a->deliveries = NULL;
+    a->reasons = NULL;
+    a->deliveries_len = a->reasons_len = 0;
+    a->why[0] = 0;
+}
+
+static struct bytes *view(struct message *m, int i)
+{
+    struct bytes *views[] = {&m->group,   &m->dedup, &m->content_type,  &m->workflow,
+                             &m->headers, &m->body,  &m->reference.name};
+    return i < (int)(sizeof views / sizeof *views) ? views[i] : NULL;
+}
+
+static size_t text_len(const struct shard_reply *r)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < r->deliveries_len; i++) {
+        struct message m = r->deliveries[i].message;
+        for (int v = 0; view(&m, v); v++)
+            len += view(&m, v)->len;
+    }
+    for (size_t i = 0; i < r->reasons_len; i++)
+        len += r->reasons[i].text.len;
+    return len;
+}
+
+static void keep_text(uint8_t **at, struct bytes *b)
+{
+    if (b->len == 0) return;
+    memcpy(*at, b->data, b->len);
+    b->data = *at;
+    *at += b->len;
+}
+
+// Their text is reserved in one piece, so that views into it stay.
+void runner_answer_keep(struct runner_answer *a, const struct shard_reply *r)
+{
+    uint8_t *at = buf_grow(&a->text, text_len(r));
+    a->deliveries = memory_zeroed(r->deliveries_len, sizeof *a->deliveries);
+    a->deliveries_len = r->deliveries_len;
+    for (size_t i = 0; i < r->deliveries_len; i++) {
+        a->deliveries[i] = r->deliveries[i];
+        struct message *m = &a->deliveries[i].message;
+        for (int v = 0; view(m, v); v++)
+            keep_text(&at, view(m, v));
+    }
+    a->reasons = memory_zeroed(r->reasons_len, sizeof *a->reasons);
+    a->reasons_len = r->reasons_len;
+    for (size_t i = 0; i < r->reasons_len; i++) {
+        a->reasons[i] = r->reasons[i];
+        keep_text(&at, &a->reasons[i].text);
+    }
+}
+
+enum err runner_answer_err(struct store *s, enum err err)
+{
+    char why[STORE_WHY_MAX];
+    return err == ERR_DENIED && store_is_dead(s, why) ? ERR_UNAVAILABLE : err;
+}

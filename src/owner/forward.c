@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whom to ask, and what to do when there is no answer.
+#include "owner/forward.h"
+
+#include "base/memory.h"
+#include "local/async.h"
+#include "local/bodies.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+#include "owner/peer.h"
+#include "remote/remote.h"
+#include "wire/wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AWAY_MS     5000 // an owner that did not answer is not asked again for so long
+#define SYNC_MS     5000 // while the owner does the work, its journal is looked into so often
+#define LOOK_MS     1000 // ... else what was folded anyway is looked at
+#define PATIENCE_MS 600  // for one answer; with the question after it, a second
+#define ALIVE_MS    400
+#define TRIES       5 // at an owner that lives and is slow
+#define WAIT_MAX_MS (INT64_C(24) * 3600 * 1000)
+#define WAIT_MS     5000 // how long a receive waits at the owner before it looks around
+#define BYTES_MAX   ((size_t)4 << 20) // of the bodies of one call; more is not carried twice
+
+// One life of a node that owns, or owned, some shard. Lives as long as the handle.
+struct owner_peer {
+    struct owner_peer *next;
+    struct owner_name name;
+    struct sluice *remote; // NULL: it never answered. Each of its connections proves who it is
+    int64_t not_before;    // clock_boot_ms
+    bool away;             // until then: nothing answered
+};
+
+struct forward {
+    struct http *http;
+    struct owner_peer *peers; // under the handle's lock
+    char *token;              // "": none
+};
+
+static const char *token_of(const struct sluice_options *options)
+{
+    const char *token = options && options->token ? options->token : getenv("SLUICE_TOKEN");
+    return token && *token && strlen(token) <= REMOTE_TOKEN_MAX ? token : NULL;
+}
+
+struct forward *forward_new(const struct sluice_options *options)
+{
+    const char *said = getenv("SLUICE_FORWARD"), *token = token_of(options);
+    bool off = (options && options->direct) || (said && strcmp(said, "off") == 0);
+    if (off) return NULL;
+    struct forward *f = NEW(struct forward);
+    f->http = peer_http();
+    if (!token) token = "";
+    f->token = memory_new(strlen(token) + 1);
+    memcpy(f->token, token, strlen(token) + 1);
+    return f;
+}
+
+void forward_free(struct forward *f)
+{
+    if (!f) return;
+    while (f->peers) {
+        struct owner_peer *p = f->peers;
+        f->peers = p->next;
+        sluice_close(p->remote);
+        memory_free(p);
+    }
+    http_free(f->http);
+    explicit_bzero(f->token, strlen(f->token));
+    memory_free(f->token);
+    memory_free(f);
+}
+
+static bool same_name(const struct owner_name *a, const struct owner_name *b)
+{
+    return strcmp(a->url, b->url) == 0 && strcmp(a->node, b->node) == 0 &&
+           strcmp(a->incarnation, b->incarnation) == 0;
+}
+
+static struct owner_peer *peer_at(struct forward *f, const struct owner_name *name)
+{
+    struct owner_peer *p = f->peers;
+    while (p && !same_name(&p->name, name))
+        p = p->next;
+    if (p) return p;
+    p = NEW(struct owner_peer);
+    p->name = *name;
+    p->next = f->peers;
+    f->peers = p;
+    return p;
+}
+
+// Whether it answers and is who the journal means, and may be told the token. Asked by one caller
+// at a time, without the lock.
+static enum peer peer_answers(struct forward *f, struct owner_peer *p)
+{
+    enum peer peer = peer_ask(f->http, &p->name, PEER_ASK_MS);
+    if (peer != PEER_PROVEN || p->remote) return peer;
+    if (*f->token && !peer_may_have_token(p->name.url, NULL)) return PEER_DECLINES;
+    struct sluice_options options = {.timeout_ms = PEER_ASK_MS, .token = f->token};
+    struct sluice *remote = NULL;
+    if (remote_open_peer(&p->name, &options, &remote)) return PEER_DECLINES;
+    remote_of(remote)->patience_ms = PATIENCE_MS;
+    p->remote = remote;
+    return PEER_PROVEN;
+}
+
+// A direct writer makes pauses for the sake of an owner; this one is not there.
+static void make_no_pauses(struct open_queue *q)
+{
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+        (void)pthread_mutex_lock(&q->handle->lock);
+        struct shard_runner *d = q->runners[shard];
+        (void)pthread_mutex_unlock(&q->handle->lock);
+        if (d) runner_owner_away(d);
+    }
+}
+
+// What the journal says now, and whether that one is there.
+static void look(struct open_queue *q, bool sync)
+{
+    struct sluice *s = q->handle;
+    struct shard_runner *d;
+    struct runner_owner o;
+    struct owner_name name;
+    struct owner_peer *p = NULL;
+    bool read = !queue_runner(q, 0, &d, NULL) && !(sync && runner_sync(d));
+    if (read) runner_owner(d, &o);
+    bool named = read && o.epoch != 0 && owner_parse(o.address, &name);
+    int64_t now = clock_boot_ms();
+    (void)pthread_mutex_lock(&s->lock);
+    if (named) p = peer_at(s->forward, &name);
+    bool asks = p && p != q->owner && now >= p->not_before;
+    bool known_away = p && !asks && p->away && now < p->not_before; // another queue's call found it
+    if (asks) p->not_before = now + AWAY_MS;                        // nobody else asks meanwhile
+    (void)pthread_mutex_unlock(&s->lock);
+    enum peer peer = asks ? peer_answers(s->forward, p) : PEER_DECLINES;
+    bool answers = peer == PEER_PROVEN;
+    if (peer == PEER_AWAY || known_away) make_no_pauses(q);
+    (void)pthread_mutex_lock(&s->lock);
+    if (answers) p->not_before = 0;
+    if (asks) p->away = peer == PEER_AWAY;
+    if (read && p != q->owner) q->owner = answers ? p : NULL; // a store that is away says nothing
+    q->owner_look_at = clock_boot_ms() + (q->owner ? SYNC_MS : LOOK_MS);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+// The owner to ask about the queue; NULL: there is none. The queue, to tell what came of it: held,
+// in place of the one that was there.
+static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, struct open_queue **q)
+{
+    queue_let_go(q);
+    if (!s->forward || atomic_load(&s->is_node) || queue_get(s, queue, q, NULL)) return NULL;
+    int64_t now = clock_boot_ms();
+    (void)pthread_mutex_lock(&s->lock);
+    bool first = (*q)->owner_look_at == 0;
+    bool looks = now >= (*q)->owner_look_at;
+    bool sync = first || (*q)->owner;               // who writes directly folds the journal anyway
+    if (looks) (*q)->owner_look_at = now + AWAY_MS; // others go on as before meanwhile
+    (void)pthread_mutex_unlock(&s->lock);
+    if (looks) look(*q, sync);
+    (void)pthread_mutex_lock(&s->lock);
+    struct owner_peer *p = (*q)->owner;
+    if (p && now < p->not_before) p = NULL;
+    (void)pthread_mutex_unlock(&s->lock);
+    return p;
+}
+
+static void forget(struct open_queue *q, struct owner_peer *p, bool away)
+{
+    struct sluice *s = q->handle;
+    int64_t now = clock_boot_ms();
+    (void)pthread_mutex_lock(&s->lock);
+    p->not_before = now + AWAY_MS;
+    p->away = away;
+    if (q->owner == p) q->owner = NULL;
+    q->owner_look_at = now + LOOK_MS;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+bool forward_is_final(enum sluice_code code, const struct sluice_error *why)
+{
+    switch (code) {
+    case SLUICE_OK:
+    case SLUICE_INVALID:
+    case SLUICE_NOT_FOUND:
+    case SLUICE_CONFLICT:
+    case SLUICE_FENCED:
+        return true;
+    case SLUICE_LIMIT:
+        return strcmp(why->reason, reason_name(REASON_FULL)) == 0 ||
+               strcmp(why->reason, reason_name(REASON_DEDUP_FULL)) == 0;
+    default:
+        return false;
+    }
+}
+
+// A call at the owner, until it was answered or there is no sense in waiting any longer.
+struct forwarded {
+    struct sluice *handle;
+    const char *queue;
+    struct open_queue *at; // held
+    struct owner_peer *peer;
+    struct sluice_request id;
+    struct sluice_error why;
+    bool maybe; // it may have been done
+    enum sluice_code (*ask)(struct forwarded *f, struct sluice *remote);
+    const struct sluice_send *messages;
+    size_t len;
+    struct sluice_sent *sent;
+    struct async_settle settle;
+    struct sluice_outcome *outcomes;
+    struct sluice_receive receive;
+    struct sluice_batch **batch;
+};
+
+static void forwarded_done(struct forwarded *f)
+{
+    queue_let_go(&f->at);
+}
+
+static bool answered(struct forwarded *f, enum sluice_code *code)
+{
+    struct http *http = f->handle->forward->http;
+    bool there = true;
+    for (int tries = 0; tries < TRIES && there; tries++) {
+        f->why = (struct sluice_error){.code = SLUICE_OK};
+        *code = f->ask(f, f->peer->remote);
+        if (forward_is_final(*code, &f->why)) return true;
+        f->maybe = f->maybe || *code == SLUICE_UNKNOWN || *code == SLUICE_CORRUPT;
+        if (*code == SLUICE_DENIED || *code == SLUICE_LIMIT) break;
+        there = peer_ask(http, &f->peer->name, ALIVE_MS) == PEER_PROVEN;
+        // One that was lost on its way may be under way still: the same id is asked for again.
+        if (*code != SLUICE_UNKNOWN) break;
+    }
+    forget(f->at, f->peer, !there);
+    if (!there) make_no_pauses(f->at);
+    return false;
+}
+
+static enum sluice_code ended(const struct forwarded *f, enum sluice_code code,
+                              struct sluice_error *error)
+{
+    if (code && error) *error = f->why;
+    return code;
+}
+
+static struct sluice_request request_of(const struct sluice_request *given)
+{
+    struct sluice_request id;
+    if (given) return *given;
+    entropy_fill(id.bytes, sizeof id.bytes);
+    return id;
+}
+
+// Several requests would have other ids than the ops of a direct send.
+static bool may_travel(const struct sluice_send *messages, size_t len)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (messages[i].body_len > BODY_INLINE_MAX) return false;
+        bytes += messages[i].body_len;
+    }
+    return len > 0 && bytes <= BYTES_MAX && remote_is_one_request(messages, len);
+}
+
+static enum sluice_code ask_send(struct forwarded *f, struct sluice *remote)
+{
+    return remote_send(remote, f->queue, f->messages, f->len, &f->id, f->sent, &f->why);
+}
+
+enum sluice_code forward_send(struct sluice *s, const char *queue,
+                              const struct sluice_send *messages, size_t len,
+                              const struct sluice_request *request, struct sluice_sent *sent,
+                              struct sluice_error *error)
+{
+    CLEANUP(forwarded_done)
+    struct forwarded f = {.handle = s,
+                          .queue = queue,
+                          .ask = ask_send,
+                          .messages = messages,
+                          .len = len,
+                          .sent = sent};
+    enum sluice_code code;
+    if (may_travel(messages, len)) f.peer = owner_to_ask(s, queue, &f.at);
+    if (!f.peer) return direct_send(s, queue, messages, len, request, sent, error);
+    f.id = request_of(request);
+    if (answered(&f, &code)) return ended(&f, code, error);
+    return direct_send(s, queue, messages, len, &f.id, sent, error);
+}
+
+static enum sluice_code ask_settle(struct forwarded *f, struct sluice *remote)
+{
+    return remote_settle(remote, f->queue, &f->settle, f->outcomes, &f->why);
+}
+
+static enum sluice_code forward_settle(struct sluice *s, const char *queue,
+                                       const struct async_settle *what,
+                                       struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    CLEANUP(forwarded_done)
+    struct forwarded f = {
+        .handle = s, .queue = queue, .ask = ask_settle, .settle = *what, .outcomes = outcomes};
+    enum sluice_code code;
+    if (what->len > 0 && what->len <= WIRE_COUNT_MAX) f.peer = owner_to_ask(s, queue, &f.at);
+    if (!f.peer) return direct_settle(s, queue, what, outcomes, error);
+    f.id = request_of(what->request);
+    f.settle.request = &f.id;
+    if (answered(&f, &code)) return ended(&f, code, error);
+    return direct_settle(s, queue, &f.settle, outcomes, error);
+}
+
+enum sluice_code forward_ack(struct sluice *s, const char *queue, const char *const *tokens,
+                             size_t len, struct sluice_outcome *outcomes,
+                             struct sluice_error *error)
+{
+    struct async_settle what = {.kind = ASYNC_ACK, .tokens = tokens, .len = len};
+    return forward_settle(s, queue, &what, outcomes, error);
+}
+
+enum sluice_code forward_fail(struct sluice *s, const char *queue, const char *const *tokens,
+                              size_t len, const char *reason, struct sluice_outcome *outcomes,
+                              struct sluice_error *error)
+{
+    struct async_settle what = {.kind = ASYNC_FAIL, .tokens = tokens, .len = len, .reason = reason};
+    return forward_settle(s, queue, &what, outcomes, error);
+}
+
+enum sluice_code forward_release(struct sluice *s, const char *queue, const char *const *tokens,
+                                 size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
+                                 struct sluice_error *error)
+{
+    struct async_settle what = {
+        .kind = ASYNC_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
+    return forward_settle(s, queue, &what, outcomes, error);
+}
+
+enum sluice_code forward_renew(struct sluice *s, const char *queue, const char *const *tokens,
+                               size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
+                               struct sluice_error *error)
+{
+    struct async_settle what = {
+        .kind = ASYNC_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
+    return forward_settle(s, queue, &what, outcomes, error);
+}
+
+static enum sluice_code ask_receive(struct forwarded *f, struct sluice *remote)
+{
+    return remote_receive(remote, f->queue, &f->receive, f->batch, &f->why);
+}
+
+static bool acks_told(const struct sluice_receive *o)
+{
+    return o->acks_len > 0 && o->acked[0].status;
+}
+
+// What is left of the wait, directly. A claim that may have been made is asked for by its id, and
+// so are acks: they may be done though the receive is not.
+static enum sluice_code receive_rest(struct forwarded *f, const struct sluice_receive *o,
+                                     int64_t until, struct sluice_error *error)
+{
+    struct sluice_receive rest = *o;
+    int64_t left = until - clock_boot_ms();
+    rest.wait_ms = left > 0 ? left : 0;
+    bool asked = f->maybe || (f->peer && o->acks_len > 0);
+    if (acks_told(o)) rest.acks_len = 0;
+    if (asked) rest.request = &f->id;
+    return direct_receive(f->handle, f->queue, &rest, f->batch, error);
+}
+
+enum sluice_code forward_receive(struct sluice *s, const char *queue,
+                                 const struct sluice_receive *options, struct sluice_batch **out,
+                                 struct sluice_error *error)
+{
+    static const struct sluice_receive none = {0};
+    const struct sluice_receive *o = options ? options : &none;
+    CLEANUP(forwarded_done)
+    struct forwarded f = {.handle = s, .queue = queue, .ask = ask_receive, .batch = out};
+    int64_t wait = o->wait_ms < 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
+    int64_t until = clock_boot_ms() + wait;
+    *out = NULL;
+    for (;;) {
+        enum sluice_code code = SLUICE_OK;
+        f.peer = owner_to_ask(s, queue, &f.at);
+        if (!f.peer) return receive_rest(&f, o, until, error);
+        int64_t left = until - clock_boot_ms();
+        f.id = request_of(o->request);
+        f.receive = *o;
+        f.receive.wait_ms = left < 0 ? 0 : left < WAIT_MS ? left : WAIT_MS;
+        f.receive.request = &f.id;
+        if (acks_told(o)) f.receive.acks_len = 0; // with the first question
+        f.maybe = false;
+        if (!answered(&f, &code)) return receive_rest(&f, o, until, error);
+        bool over = code || (*out)->len > 0 || clock_boot_ms() >= until;
+        if (over) return ended(&f, code, error);
+        sluice_batch_free(*out);
+        *out = NULL;
+    }
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a node becomes a shard's owner, and when it leaves that to another.
+#include "owner/owner.h"
+
+#include "base/memory.h"
+#include "local/inside.h"
+#include "local/transport.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+#include "owner/peer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK_MS   1000                   // how often an owner makes sure that it still is
+#define LOOK_MS    OWNER_LEASE_MS         // ... and another node that the owner lives
+#define LOOKING_MS (2 * PEER_ASK_MS)      // meanwhile nobody else looks
+#define RETRY_MS   (OWNER_LEASE_MS / 100) // a lease that is about to end is not missed by much
+
+struct owner_self {
+    struct owner_self *before; // what the handle was told earlier
+    struct owner_name name;
+    char address[JOURNAL_ADDRESS_MAX + 1];
+    struct peers *peers;
+};
+
+static bool is_plain(const char *text)
+{
+    size_t len = strlen(text);
+    for (const char *at = text; *at; at++)
+        if (*at <= ' ' || *at > '~') return false;
+    return len > 0 && len < JOURNAL_ADDRESS_MAX;
+}
+
+bool owner_print(const struct owner_name *name, char out[JOURNAL_ADDRESS_MAX + 1])
+{
+    if (!is_plain(name->url) || !is_plain(name->node) || !is_plain(name->incarnation)) return false;
+    int len = snprintf(out, JOURNAL_ADDRESS_MAX + 1, "%s %s %s", name->url, name->node,
+                       name->incarnation);
+    return len > 0 && len <= JOURNAL_ADDRESS_MAX;
+}
+
+static bool take_word(const char **at, char stop, char out[JOURNAL_ADDRESS_MAX])
+{
+    const char *end = strchr(*at, stop);
+    if (!end || end - *at >= JOURNAL_ADDRESS_MAX) return false;
+    (void)snprintf(out, JOURNAL_ADDRESS_MAX, "%.*s", (int)(end - *at), *at);
+    *at = end + (stop != 0);
+    return is_plain(out);
+}
+
+bool owner_parse(const char *address, struct owner_name *out)
+{
+    const char *at = address;
+    *out = (struct owner_name){.url = ""};
+    return take_word(&at, ' ', out->url) && take_word(&at, ' ', out->node) &&
+           take_word(&at, 0, out->incarnation) && owner_url_is_good(out->url);
+}
+
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+    if (len == 0 || len > 5 || strspn(text, "0123456789") < len) return false;
+    long port = strtol(text, NULL, 10);
+    return port > 0 && port <= UINT16_MAX;
+}
+
+bool owner_url_is_good(const char *url)
+{
+    bool known = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    if (!known || strpbrk(strstr(url, "://") + 3, "/?#@ \t\\")) return false;
+    const char *host = strstr(url, "://") + 3;
+    size_t len = strcspn(host, ":");
+    if (*host == '[') {
+        len = strcspn(host, "]") + 1;
+        if (len < 4 || len > strlen(host)) return false;
+    }
+    return len > 0 && (host[len] == '\0' || (host[len] == ':' && is_port(host + len + 1)));
+}
+
+void owner_prepare(struct sluice *s)
+{
+    atomic_store(&s->is_node, true);
+}
+
+enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
+                              struct sluice_error *error)
+{
+    if (s->calls != &direct_transport) return SLUICE_OK; // there is nothing to own at a node
+    struct owner_self *self = NEW(struct owner_self);
+    (void)snprintf(self->name.url, sizeof self->name.url, "%s", url);
+    (void)snprintf(self->name.node, sizeof self->name.node, "%s", node);
+    (void)snprintf(self->name.incarnation, sizeof self->name.incarnation,
+                   "%016" PRIx64 "%016" PRIx64, entropy_u64(), entropy_u64());
+    bool whole = strlen(url) < sizeof self->name.url && strlen(node) < sizeof self->name.node;
+    if (!whole || !owner_print(&self->name, self->address)) {
+        memory_free(self);
+        return refuse(error, ERR_INVALID, "node",
+                      "a node's name and URL are written into journals: without spaces, and "
+                      "together at most %d characters; \"%.100s\" and \"%.100s\" are not",
+                      JOURNAL_ADDRESS_MAX - 34, node, url);
+    }
+    self->peers = peers_new();
+    owner_prepare(s);
+    (void)pthread_mutex_lock(&s->lock);
+    self->before = atomic_load(&s->self);
+    atomic_store(&s->self, self);
+    (void)pthread_mutex_unlock(&s->lock);
+    return SLUICE_OK;
+}
+
+void owner_self_free(struct owner_self *self)
+{
+    while (self) {
+        struct owner_self *before = self->before;
+        peers_free(self->peers);
+        memory_free(self);
+        self = before;
+    }
+}
+
+static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = machine_deleted(m);
+}
+
+// Since when the recorded owner has been silent, in store time. One whose entries all lie before
+// the snapshot that this desk began with is given the benefit of the doubt.
+static int64_t silent_since(struct shard_ownership *r, const struct runner_owner *o, int64_t now)
+{
+    if (o->seen_at != TIME_UNKNOWN) return o->seen_at;
+    if (r->epoch != o->epoch) {
+        r->epoch = o->epoch;
+        r->epoch_known_from = now;
+    }
+    return r->epoch_known_from;
+}
+
+static void set_owner_address(struct open_queue *q, struct shard_ownership *r, const char *address)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    (void)snprintf(r->owner_address, sizeof r->owner_address, "%s", address);
+    (void)pthread_mutex_unlock(&q->handle->lock);
+}
+
+static bool has_owner_address(struct open_queue *q, const struct shard_ownership *r,
+                              struct owner_name *out)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    bool owner_address = *r->owner_address && owner_parse(r->owner_address, out);
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return owner_address;
+}
+
+enum ownership_move {
+    TAKE,  // the shard is there to be owned
+    LEAVE, // another node owns it
+    WAIT,  // another did, and may yet come back
+};
+
+// Whether this node owns the queue's first shard; from_another: a node's shard is to be taken on
+// the strength of that, so what is believed is not enough.
+static bool owns_first(struct open_queue *q, bool from_another)
+{
+    struct shard_runner *first;
+    struct runner_owner o;
+    if (queue_runner(q, 0, &first, NULL)) return false;
+    owner_look(q, 0, first);
+    if (from_another && runner_sync(first)) return false;
+    runner_owner(first, &o);
+    return o.mine;
+}
+
+// One node is best for all shards of a queue, for calls are brought to it by the queue's name: the
+// owner of the first has the others too. It takes them from whoever has them, and nobody else
+// takes any.
+static enum ownership_move decide_other(const struct owner_self *self, struct open_queue *q,
+                                        struct shard_runner *d, const struct runner_owner *o,
+                                        int64_t *again_ms)
+{
+    struct owner_name other;
+    bool named = o->epoch != 0 && owner_parse(o->address, &other);
+    bool another = o->epoch != 0 && !(named && strcmp(other.node, self->name.node) == 0);
+    if (owns_first(q, another)) return TAKE;
+    enum peer peer = named && another ? peers_ask(self->peers, &other) : PEER_DECLINES;
+    *again_ms = peer == PEER_PROVEN ? LOOK_MS : CHECK_MS;
+    if (peer == PEER_PROVEN) return LEAVE;
+    if (peer != PEER_DOUBTED) runner_owner_away(d);
+    return WAIT;
+}
+
+// *again_ms: when to look again, if it is not taken.
+static enum ownership_move ownership_next(const struct owner_self *self, struct shard_ownership *r,
+                                          struct shard_runner *d, const struct runner_owner *o,
+                                          int64_t *again_ms)
+{
+    struct owner_name other;
+    bool readable = owner_parse(o->address, &other);
+    *again_ms = LOOK_MS;
+    if (o->epoch == 0) return TAKE;
+    if (readable && strcmp(other.node, self->name.node) == 0) return TAKE;
+    enum peer peer = readable ? peers_ask(self->peers, &other) : PEER_DECLINES;
+    if (peer == PEER_PROVEN) return LEAVE;
+    if (peer == PEER_DOUBTED) { // the one who finds out looks again
+        *again_ms = CHECK_MS;
+        return WAIT;
+    }
+    runner_owner_away(d);
+    int64_t now = runner_time(d).lo; // what it wrote while it was being asked will be told by own
+    int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
+    if (left <= 0) return TAKE;
+    *again_ms = left < LOOK_MS ? left + RETRY_MS : LOOK_MS;
+    return WAIT;
+}
+
+// The store failed, or somebody was faster: the next look will tell.
+static void take(const struct owner_self *self, struct shard_runner *d,
+                 const struct runner_owner *o)
+{
+    struct journal_owner owner = {.token = o->token + 1, .address = bytes_str(self->address)};
+    enum err err = runner_own(d, o->epoch, &owner);
+    (void)err;
+}
+
+// Answers when to look again.
+static int64_t look(const struct owner_self *self, struct open_queue *q, struct shard_ownership *r,
+                    struct shard_runner *d)
+{
+    bool deleted = false;
+    struct runner_owner o;
+    int64_t again_ms = CHECK_MS;
+    if (runner_sync(d)) return again_ms; // the call that comes next will hear why
+    runner_owner(d, &o);
+    runner_inspect(d, copy_deleted, &deleted);
+    enum ownership_move move = WAIT;
+    if (!o.mine && !deleted)
+        move = r == q->ownerships ? ownership_next(self, r, d, &o, &again_ms)
+                                  : decide_other(self, q, d, &o, &again_ms);
+    set_owner_address(q, r, move == LEAVE ? o.address : "");
+    if (move != TAKE) return again_ms;
+    take(self, d, &o);
+    return CHECK_MS;
+}
+
+bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d)
+{
+    struct shard_ownership *r = &q->ownerships[shard];
+    if (!atomic_load(&q->handle->self)) return false;
+    int64_t now = clock_boot_ms(), look_at = atomic_load(&r->look_at);
+    if (look_at == 0) return true;
+    // Of many who come at once, one looks.
+    if (now < look_at || !atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS))
+        return false;
+    struct runner_owner o;
+    runner_owner(d, &o);
+    if (o.mine) {
+        atomic_store(&r->look_at, now + CHECK_MS);
+        return false;
+    }
+    atomic_store(&r->wanted, true);
+    return true;
+}
+
+void owner_look(struct open_queue *q, uint32_t shard, struct shard_runner *d)
+{
+    struct shard_ownership *r = &q->ownerships[shard];
+    const struct owner_self *self = atomic_load(&q->handle->self);
+    if (!self) return;
+    if (atomic_load(&r->look_at) != 0 && !atomic_load(&r->wanted))
+        if (!owner_is_due(q, shard, d)) return;
+    // The first time everybody waits: an op that is written directly before the shard is owned
+    // would be followed by the pause that direct writers make for the sake of owners.
+    bool first = atomic_load(&r->look_at) == 0;
+    if (!first && pthread_mutex_trylock(&r->lock) != 0) return;
+    if (first) (void)pthread_mutex_lock(&r->lock);
+    bool wanted = atomic_exchange(&r->wanted, false);
+    if (wanted || atomic_load(&r->look_at) == 0) {
+        int64_t again_ms = look(self, q, r, d);
+        atomic_store(&r->look_at, clock_boot_ms() + again_ms);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+struct owner_search { // of somebody who wants to know
+    struct sluice *handle;
+    char queue[QUEUE_NAME_MAX + 1];
+    struct owner_name doubted; // url "": nobody is
+    void (*then)(void *ctx);   // may be NULL
+    void *ctx;
+};
+
+// Whoever owned them is away, or is not: what was left open for the time being is decided.
+static void look_at_all(struct open_queue *q)
+{
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) {
+        struct shard_runner *d = runner_if_open(q, i);
+        if (!d) continue;
+        atomic_store(&q->ownerships[i].wanted, true);
+        owner_look(q, i, d);
+    }
+}
+
+static void find(void *ctx)
+{
+    struct owner_search *e = ctx;
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct shard_runner *d;
+    bool doubts = *e->doubted.url;
+    if (doubts) (void)peers_find_out(atomic_load(&e->handle->self)->peers, &e->doubted);
+    if (doubts && e->then) e->then(e->ctx);
+    if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_runner(q, 0, &d, NULL)) {
+        if (doubts)
+            look_at_all(q);
+        else
+            owner_look(q, 0, d);
+    }
+    if (!doubts && e->then) e->then(e->ctx);
+    memory_free(e);
+}
+
+static void begin_search(struct sluice *s, const char *queue, const struct owner_name *doubted,
+                         void (*then)(void *ctx), void *ctx)
+{
+    struct owner_search *e = NEW(struct owner_search);
+    *e = (struct owner_search){.handle = s, .then = then, .ctx = ctx};
+    if (doubted) e->doubted = *doubted;
+    (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
+    async_run(s, e->queue, find, e);
+}
+
+void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
+{
+    begin_search(s, queue, NULL, then, ctx);
+}
+
+// Of those who find it out, one puts it right.
+static bool forget_owner_address(struct open_queue *q, const struct owner_name *name)
+{
+    struct owner_name now;
+    struct shard_ownership *r = q->ownerships;
+    (void)pthread_mutex_lock(&q->handle->lock);
+    bool is = *r->owner_address && owner_parse(r->owner_address, &now) &&
+              strcmp(now.incarnation, name->incarnation) == 0;
+    if (is) *r->owner_address = 0;
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    return is;
+}
+
+enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    if (!s->forward || !self) return OWNER_HERE;
+    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
+    struct shard_ownership *r = q ? q->ownerships : NULL;
+    int64_t look_at = r ? atomic_load(&r->look_at) : 0, now = clock_boot_ms();
+    if (look_at == 0) return OWNER_UNASKED;
+    if (!has_owner_address(q, r, out)) return OWNER_HERE;
+    enum peer peer = peers_recall(self->peers, out); // what some other queue has shown
+    if (peer == PEER_AWAY && forget_owner_address(q, out)) begin_search(s, queue, out, NULL, NULL);
+    if (peer != PEER_PROVEN) return OWNER_HERE;
+    if (now >= look_at && atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS)) {
+        atomic_store(&r->wanted, true);
+        owner_find_async(s, queue, NULL, NULL);
+    }
+    return OWNER_REMOTE;
+}
+
+void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
+                 void (*then)(void *ctx), void *ctx)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
+    if (!self || !q || !forget_owner_address(q, name)) {
+        then(ctx);
+        return;
+    }
+    peers_doubt(self->peers, name);
+    begin_search(s, queue, name, then, ctx);
+}
+
+bool owner_is_away(struct sluice *s, const struct owner_name *name)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    return self && peers_recall(self->peers, name) == PEER_AWAY;
+}
+
+bool owner_prove(struct sluice *s, const char *nonce, char *out)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    if (self) peer_prove(&self->name, nonce, out);
+    return self != NULL;
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node examined: how far away it is, whether it lets us in, whether it can do its work.
+#include "api/doctor.h"
+#include "remote/remote.h"
+
+#include "os/clock.h"
+#include "store/s3/auth/times.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ROUNDS 20
+
+static enum sluice_code get(struct remote *r, const char *path, struct http_call *call,
+                            struct sluice_error *error)
+{
+    struct ask ask = {.kind = ASK_READ, .method = "GET", .path = path, .until = 0};
+    return remote_ask(r, &ask, call, NULL, error);
+}
+
+static void check_way(struct doctor *d, struct remote *r, struct http_call *call)
+{
+    struct sluice_error why;
+    int64_t start = clock_boot_ns(), date;
+    for (int round = 0; round < ROUNDS; round++) {
+        if (!get(r, "/healthz", call, &why)) continue;
+        doctor_say(d, "way", SLUICE_FAILED, "%s", why.message);
+        return;
+    }
+    double ms = (double)(clock_boot_ns() - start) / 1e6 / ROUNDS;
+    doctor_say(d, "way", SLUICE_PASSED, "an answer in %.2f ms", ms);
+    if (!s3_time_http(http_header(call, "date"), &date)) return;
+    int64_t now = clock_realtime_ms(), off = 0; // anywhere within its second is right
+    if (now < date) off = date - now;
+    if (now > date + 1000) off = date + 1000 - now;
+    doctor_clock(d, "the node's", off);
+}
+
+static void text_of(struct json *o, const char *key, char *to, size_t len)
+{
+    struct json *value = json_member(o, key);
+    bool is_text = value && json_kind(value) == JSON_KIND_TEXT;
+    (void)snprintf(to, len, "%s", is_text ? (const char *)json_as_text(value).data : "?");
+}
+
+static bool check_node(struct doctor *d, struct remote *r, struct http_call *call)
+{
+    struct sluice_error why;
+    char name[160], version[40], store[200];
+    enum sluice_code code = get(r, "/v1/node", call, &why);
+    if (code == SLUICE_DENIED) {
+        doctor_say(d, "access", SLUICE_FAILED, "%s%s", why.message,
+                   r->authorization[0] ? "" : "; SLUICE_TOKEN is not set");
+        d->worst = ERR_DENIED;
+        return false;
+    }
+    struct json *o = code ? NULL : remote_json(call, &why);
+    if (!o) {
+        doctor_say(d, "node", SLUICE_FAILED, "%s", why.message);
+        return false;
+    }
+    text_of(o, "node", name, sizeof name);
+    text_of(o, "version", version, sizeof version);
+    text_of(o, "store", store, sizeof store);
+    json_free(o);
+    doctor_say(d, "access", SLUICE_PASSED, "%s",
+               r->authorization[0] ? "the token is good" : "without a token");
+    doctor_say(d, "node", SLUICE_PASSED, "%s serves %s", name, store);
+    bool same = strcmp(version, SLUICE_VERSION) == 0;
+    doctor_say(d, "version", same ? SLUICE_PASSED : SLUICE_WARNING,
+               "the node's is %s, this one's " SLUICE_VERSION, version);
+    return true;
+}
+
+static void check_ready(struct doctor *d, struct remote *r, struct http_call *call)
+{
+    struct sluice_error why;
+    if (get(r, "/readyz", call, &why))
+        doctor_say(d, "ready", SLUICE_FAILED, "%s", why.message);
+    else
+        doctor_say(d, "ready", SLUICE_PASSED, "the node's store makes progress");
+}
+
+void doctor_node(struct doctor *d, struct sluice *s)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    struct remote *r = remote_of(s);
+    http_call_init(&call, "GET", NULL);
+    check_way(d, r, &call);
+    if (!check_node(d, r, &call)) return;
+    check_ready(d, r, &call);
+    doctor_queues(d, s);
+}

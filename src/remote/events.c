@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event stream by way of a node: Server-Sent Events, read as far as the caller asks. A stream
+// that breaks is opened again at the place of the last event, so that none is missed and none seen
+// twice.
+//
+// The node tells when it has said all there is, by an id without an event: until that has come, a
+// caller who does not want to wait at all waits nevertheless, for what is there already is on its
+// way.
+#include "local/transport.h"
+#include "remote/remote.h"
+
+#include "base/memory.h"
+#include "os/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STREAM_MS (INT64_C(24) * 3600 * 1000) // then it is opened anew
+#define SILENT_MS 45000                       // three of the node's heartbeats: it is gone
+#define ID_MAX    2048
+#define BODY_MAX  ((size_t)16 << 20) // of what was not read yet
+#define SLICE_MS  250
+
+struct remote_events {
+    struct sluice_events base; // first
+    struct remote *remote;
+    struct remote_path path;
+    char queue[QUEUE_NAME_MAX + 1];
+    char id[ID_MAX];      // the place of the last event; "": of none yet
+    struct ask_head head; // of the call: a stream that breaks names the place it came from
+    struct http_call call;
+    struct http_stream *stream; // NULL: broken, to be opened again
+    size_t read;                // of call.body_in
+    bool caught_up;             // all there was has come
+    bool ended;                 // the queue was deleted
+    int64_t heard_at;
+    unsigned tries;     // to open it, in vain
+    int64_t lost_at;    // since when it is broken
+    struct json *event; // handed out last
+};
+
+static void drop_stream(struct remote_events *e)
+{
+    if (e->stream) e->lost_at = clock_boot_ms();
+    http_stream_close(e->stream);
+    e->stream = NULL;
+    e->caught_up = false;
+}
+
+static void start_stream(struct remote_events *e)
+{
+    char last[ID_MAX + 32];
+    struct ask ask = {.method = "GET", .path = e->path.text};
+    ask_head_make(e->remote, &ask, &e->head);
+    if (e->id[0]) {
+        (void)snprintf(last, sizeof last, "Last-Event-ID: %s", e->id);
+        e->head.lines[e->head.lines_len++] = last;
+    }
+    e->call.url = e->head.url;
+    e->call.headers = e->head.lines;
+    e->call.headers_len = e->head.lines_len;
+    e->call.timeout_ms = STREAM_MS;
+    e->call.body_max = BODY_MAX;
+    e->read = 0;
+    e->heard_at = clock_boot_ms();
+    e->stream = http_stream_open(e->remote->http, &e->call);
+    (void)http_stream_read(e->stream, 0);
+    while (e->call.status == 0 && clock_boot_ms() < e->heard_at + e->remote->handle.timeout_ms)
+        if (!http_stream_read(e->stream, SLICE_MS)) break;
+    e->call.headers = NULL; // they are copied by now or were never needed
+    e->call.headers_len = 0;
+}
+
+// An answer other than 200 has a body that says why: it is waited for.
+static enum sluice_code refused(struct remote_events *e, struct sluice_error *error)
+{
+    struct sluice_error why;
+    int64_t until = remote_until(e->remote);
+    while (clock_boot_ms() < until && http_stream_read(e->stream, SLICE_MS)) {
+    }
+    enum sluice_code code = ask_read_error(&e->call, &why);
+    if (code == SLUICE_UNKNOWN) code = why.code = SLUICE_UNAVAILABLE; // nothing was to be done
+    if (error) *error = why;
+    return code;
+}
+
+// SLUICE_UNAVAILABLE: it is worth another try.
+static enum sluice_code open_stream(struct remote_events *e, struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
+    start_stream(e);
+    if (e->call.status == 0)
+        code = refuse(error, ERR_UNAVAILABLE, "store", "%s",
+                      e->call.why[0] ? e->call.why : "the node does not answer");
+    else if (e->call.status != 200)
+        code = refused(e, error);
+    if (!code) {
+        e->tries = 0;
+        return SLUICE_OK;
+    }
+    int64_t lost_at = e->lost_at;
+    drop_stream(e);
+    e->lost_at = lost_at;
+    e->tries++;
+    return code;
+}
+
+enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_t position,
+                                    struct sluice_events **out, struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    enum sluice_code code = remote_check(r, queue, error);
+    if (code) return code;
+    struct remote_events *e = NEW(struct remote_events);
+    char from[24];
+    (void)snprintf(from, sizeof from, "%" PRIu64, position);
+    e->base.calls = r->handle.calls;
+    e->remote = r;
+    e->path = remote_path(queue, "/events");
+    (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
+    remote_query(&e->path, "from", from);
+    http_call_init(&e->call, "GET", NULL);
+    e->lost_at = clock_boot_ms();
+    int64_t until = remote_until(r);
+    for (;;) {
+        code = open_stream(e, error);
+        if (code != SLUICE_UNAVAILABLE || clock_boot_ms() >= until) break;
+        remote_pause(e->tries, until);
+    }
+    if (code)
+        remote_events_close(&e->base);
+    else
+        *out = &e->base;
+    return code;
+}
+
+void remote_events_close(struct sluice_events *base)
+{
+    struct remote_events *e = (struct remote_events *)base;
+    http_stream_close(e->stream);
+    http_call_done(&e->call);
+    json_free(e->event);
+    memory_free(e);
+}
+
+// One line of what came, without its end; false: there is none that is whole.
+static bool next_line(struct remote_events *e, size_t *at, struct bytes *line)
+{
+    const struct buf *in = &e->call.body_in;
+    if (*at >= in->len) return false;
+    const uint8_t *from = in->data + *at;
+    const uint8_t *end = memchr(from, '\n', in->len - *at);
+    if (!end) return false;
+    *at += (size_t)(end - from) + 1;
+    size_t len = (size_t)(end - from);
+    if (len > 0 && from[len - 1] == '\r') len--;
+    *line = bytes_of(from, len);
+    return true;
+}
+
+static bool field(struct bytes line, const char *name, struct bytes *value)
+{
+    size_t len = strlen(name);
+    if (line.len < len || memcmp(line.data, name, len) != 0) return false;
+    if (line.len > len && line.data[len] == ' ') len++;
+    *value = bytes_of(line.data + len, line.len - len);
+    return true;
+}
+
+struct block {
+    struct bytes id;
+    struct bytes word; // what sort of event it is
+    struct bytes data;
+};
+
+// What was read makes room for what comes.
+static void forget_read(struct remote_events *e)
+{
+    struct buf *in = &e->call.body_in;
+    if (e->read == 0 || (e->read < in->len / 2 && e->read < BODY_MAX / 2)) return;
+    memmove(in->data, in->data + e->read, in->len - e->read);
+    in->len -= e->read;
+    e->read = 0;
+}
+
+// Lines up to an empty one. False: the rest has not come yet.
+static bool next_block(struct remote_events *e, struct block *out)
+{
+    size_t at = e->read;
+    struct bytes line;
+    *out = (struct block){0};
+    while (next_line(e, &at, &line)) {
+        if (line.len == 0) {
+            e->read = at;
+            return true;
+        }
+        if (field(line, "id:", &out->id) || field(line, "event:", &out->word)) continue;
+        (void)field(line, "data:", &out->data);
+    }
+    return false;
+}
+
+static const char *text_at(struct json *o, const char *key)
+{
+    struct json *value = json_member(o, key);
+    return value && json_kind(value) == JSON_KIND_TEXT ? (const char *)json_as_text(value).data
+                                                       : "";
+}
+
+static int64_t number_at(struct json *o, const char *key)
+{
+    struct json *value = json_member(o, key);
+    return value && json_kind(value) == JSON_KIND_NUMBER ? json_as_number(value) : 0;
+}
+
+static struct sluice_origin origin_at(struct json *o)
+{
+    struct json *from = json_member(o, "from");
+    if (!from || json_kind(from) != JSON_KIND_OBJECT)
+        return (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
+    return (struct sluice_origin){.queue = text_at(from, "queue"),
+                                  .id = text_at(from, "id"),
+                                  .reason = text_at(from, "reason"),
+                                  .retries = (uint32_t)number_at(from, "retries"),
+                                  .died_at = number_at(from, "diedAt"),
+                                  .attempts = (uint32_t)number_at(from, "attempts"),
+                                  .worker = text_at(from, "worker")};
+}
+
+static enum sluice_code deliver_batch(struct remote_events *e, struct bytes data,
+                                      struct sluice_event *out, struct sluice_error *error)
+{
+    char why[128];
+    json_free(e->event);
+    struct json *o = e->event = json_parse((const char *)data.data, data.len, why, sizeof why);
+    if (!o || json_kind(o) != JSON_KIND_OBJECT)
+        return refuse(error, ERR_CORRUPT, "store", "an event of the node cannot be read");
+    *out = (struct sluice_event){.id = text_at(o, "id"),
+                                 .type = text_at(o, "type"),
+                                 .message = text_at(o, "message"),
+                                 .status = text_at(o, "status"),
+                                 .reason = text_at(o, "reason"),
+                                 .worker = text_at(o, "worker"),
+                                 .attempt = (uint32_t)number_at(o, "attempt"),
+                                 .fence = (uint64_t)number_at(o, "fence"),
+                                 .time = number_at(o, "time"),
+                                 .until = number_at(o, "until"),
+                                 .count = (uint64_t)number_at(o, "count"),
+                                 .order = (uint64_t)number_at(o, "order"),
+                                 .from = origin_at(o),
+                                 .position = (uint64_t)number_at(o, "position"),
+                                 .shard = (uint32_t)number_at(o, "shard")};
+    return SLUICE_OK;
+}
+
+static void keep_id(struct remote_events *e, struct bytes id)
+{
+    if (id.len == 0 || id.len >= sizeof e->id || memchr(id.data, 0, id.len)) return;
+    memcpy(e->id, id.data, id.len);
+    e->id[id.len] = 0;
+}
+
+// What the node says of the stream itself. Of a gap only one who came back too late hears, when
+// another queue has the name.
+static bool is_end(struct bytes word)
+{
+    return bytes_equal(word, bytes_str("end")) || bytes_equal(word, bytes_str("gap"));
+}
+
+// Events that came already. False: there is none.
+static bool take_event(struct remote_events *e, struct bytes *data)
+{
+    struct block block;
+    while (!e->ended && next_block(e, &block)) {
+        e->ended = is_end(block.word);
+        if (e->ended) return false;
+        keep_id(e, block.id);
+        if (block.id.len > 0) e->caught_up = block.data.len == 0;
+        *data = block.data;
+        if (block.data.len > 0) return true;
+    }
+    return false;
+}
+
+// Lets more come, for up to wait_ms; a stream that broke is opened again.
+static enum sluice_code let_come(struct remote_events *e, int64_t wait_ms,
+                                 struct sluice_error *error)
+{
+    if (!e->stream) {
+        int64_t until = e->lost_at + e->remote->handle.timeout_ms;
+        if (e->tries > 0) remote_pause(e->tries, until);
+        enum sluice_code code = open_stream(e, error);
+        bool again = code == SLUICE_UNAVAILABLE && clock_boot_ms() < until;
+        e->ended = code == SLUICE_NOT_FOUND; // it was there when the stream was opened
+        return again || e->ended ? SLUICE_OK : code;
+    }
+    forget_read(e);
+    size_t had = e->call.body_in.len;
+    bool open = http_stream_read(e->stream, wait_ms);
+    int64_t now = clock_boot_ms();
+    if (e->call.body_in.len > had) {
+        e->heard_at = now;
+    } else if (!open || now > e->heard_at + SILENT_MS) {
+        drop_stream(e);
+    }
+    return SLUICE_OK;
+}
+
+enum sluice_code remote_events_next(struct sluice_events *base, int64_t wait_ms,
+                                    struct sluice_event *out, struct sluice_error *error)
+{
+    struct remote_events *e = (struct remote_events *)base;
+    int64_t until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
+    struct bytes data;
+    enum sluice_code code = remote_check(e->remote, NULL, error);
+    bool looked = false;
+    while (!code) {
+        if (take_event(e, &data)) return deliver_batch(e, data, out, error);
+        if (e->ended) return refuse_ended(error, e->queue);
+        int64_t left = until - clock_boot_ms();
+        bool waits = wait_ms <= 0 && !e->caught_up; // for what there is already
+        if (looked && left <= 0 && !waits) return refuse(error, ERR_NOT_FOUND, "", "no event came");
+        code = let_come(e, waits || left > SLICE_MS ? SLICE_MS : left > 0 ? left : 0, error);
+        looked = true;
+    }
+    return code;
+}

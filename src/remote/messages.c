@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sending, receiving and outcomes by way of a node, in the compact encoding. What is too much for
+// one request becomes several, each with a request id that follows from the caller's.
+#include "remote/remote.h"
+
+#include "base/memory.h"
+#include "local/bodies.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+#include "queue/ops.h"
+#include "wire/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PART_BYTES_MAX ((size_t)8 << 20) // of messages in one request, unless one has more
+#define MESSAGE_ROOM   4096              // beside its body, about
+#define WAIT_MAX_MS    (INT64_C(24) * 3600 * 1000)
+#define SURPLUS_PART   ((size_t)1 << 29) // of acks; the node makes others of the receive
+
+static struct sluice_request request_new(void)
+{
+    struct sluice_request request;
+    entropy_fill(request.bytes, sizeof request.bytes);
+    return request;
+}
+
+// Of a part of a call. The node makes ops of it and numbers them from 0 on: the numbers of parts
+// are beyond those.
+static struct sluice_request part_of(const struct sluice_request *whole, size_t part)
+{
+    struct request_id id = request_part(whole->bytes, (uint64_t)part << 32);
+    struct sluice_request request;
+    memcpy(request.bytes, id.bytes, sizeof request.bytes);
+    return request;
+}
+
+struct remote_send {
+    struct remote *remote;
+    struct remote_path path;
+    int64_t until;
+    struct http_call call;
+    struct buf body;
+    struct sluice_error *error;
+    enum sluice_code code; // the first refusal
+};
+
+static size_t size_of(const struct sluice_send *m)
+{
+    size_t size = m->body_len + MESSAGE_ROOM;
+    for (size_t i = 0; i < m->headers_len; i++)
+        size += (m->headers[i].name ? strlen(m->headers[i].name) : 0) +
+                (m->headers[i].value ? strlen(m->headers[i].value) : 0) + 10;
+    return size;
+}
+
+// How many of them go into one request.
+static size_t part_len(const struct sluice_send *messages, size_t len)
+{
+    size_t bytes = 0, count = 0;
+    while (count < len && count < WIRE_COUNT_MAX) {
+        bytes += size_of(&messages[count]);
+        if (count > 0 && bytes > PART_BYTES_MAX) break;
+        count++;
+    }
+    return count;
+}
+
+bool remote_is_one_request(const struct sluice_send *messages, size_t len)
+{
+    return part_len(messages, len) == len;
+}
+
+static void send_part(struct remote_send *s, const struct sluice_send *messages, size_t len,
+                      const struct sluice_request *request, struct sluice_sent *sent)
+{
+    struct sluice_error why = {.code = SLUICE_OK};
+    struct ask ask = {.kind = ASK_AGAIN,
+                      .method = "POST",
+                      .path = s->path.text,
+                      .type = WIRE_TYPE,
+                      .wire = true,
+                      .request = request,
+                      .until = s->until};
+    buf_clear(&s->body);
+    wire_put_sends(&s->body, messages, len);
+    ask.body = buf_bytes(&s->body);
+    enum sluice_code code = remote_ask(s->remote, &ask, &s->call, NULL, &why);
+    bool told = !code;
+    if (told && !wire_read_sent(buf_bytes(&s->call.body_in), sent, len, &why)) {
+        code = remote_unreadable(&s->call, &why);
+        told = false;
+    }
+    if (told) code = why.code;
+    for (size_t i = 0; !told && i < len; i++)
+        sent[i] = (struct sluice_sent){.code = code};
+    if (s->code || !code) return;
+    s->code = code;
+    if (s->error) *s->error = why;
+}
+
+// What no node takes is not carried there.
+static enum sluice_code check_sizes(const struct sluice_send *messages, size_t len,
+                                    struct sluice_error *error)
+{
+    for (size_t i = 0; i < len; i++)
+        if (messages[i].body_len > BODY_BYTES_MAX)
+            return refuse(error, ERR_INVALID, "body", "body has %zu bytes; at most %zu are allowed",
+                          messages[i].body_len, BODY_BYTES_MAX);
+    return SLUICE_OK;
+}
+
+enum sluice_code remote_send(struct sluice *s, const char *queue,
+                             const struct sluice_send *messages, size_t len,
+                             const struct sluice_request *request, struct sluice_sent *sent,
+                             struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    enum sluice_code code = remote_check(r, queue, error);
+    if (!code) code = check_sizes(messages, len, error);
+    for (size_t i = 0; code && sent && i < len; i++)
+        sent[i] = (struct sluice_sent){.code = code};
+    if (code) return code;
+    struct sluice_request whole = request ? *request : request_new();
+    struct sluice_sent *answers = sent ? sent : memory_zeroed(len + 1, sizeof *answers);
+    struct remote_send sending = {.remote = r,
+                                  .path = remote_path(queue, "/messages"),
+                                  .until = remote_until(r),
+                                  .error = error};
+    http_call_init(&sending.call, "POST", NULL);
+    buf_init(&sending.body, SIZE_MAX);
+    size_t done = 0, part = 0;
+    do { // none at all is asked for too: is there such a queue?
+        size_t count = part_len(messages + done, len - done);
+        struct sluice_request id = part_of(&whole, part++);
+        send_part(&sending, messages + done, count, &id, answers + done);
+        done += count;
+    } while (done < len);
+    buf_done(&sending.body);
+    http_call_done(&sending.call);
+    size_t taken = 0;
+    bool in_doubt = false;
+    for (size_t i = 0; i < len; i++) {
+        taken += answers[i].code == SLUICE_OK;
+        in_doubt = in_doubt || answers[i].code == SLUICE_UNKNOWN;
+    }
+    if (!sent) memory_free(answers);
+    return taken > 0 || in_doubt ? refuse_partly(error, sending.code, taken, len, "messages")
+                                 : sending.code;
+}
+
+static void default_worker(char name[WORKER_NAME_MAX + 1])
+{
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "worker");
+    (void)snprintf(name, WORKER_NAME_MAX + 1, "%s-%ld", host, (long)getpid());
+}
+
+// The node counted the locks' time up to its answer; the way here is to be taken off.
+static void shorten_leases(struct sluice_batch *b, const struct http_call *call)
+{
+    struct bytes text = http_header(call, "sluice-took");
+    int64_t took = 0;
+    for (size_t i = 0; i < text.len && i < 12 && text.data[i] >= '0' && text.data[i] <= '9'; i++)
+        took = took * 10 + text.data[i] - '0';
+    int64_t way = call->received_ms - call->sent_ms - took;
+    for (size_t i = 0; way > 0 && i < b->len; i++) {
+        int64_t *lease = &b->messages[i].lease_ms;
+        *lease = *lease > way ? *lease - way : 0;
+    }
+}
+
+struct remote_receive {
+    struct remote *remote;
+    struct remote_path path;
+    struct wire_receive what;
+    const char *const *acks; // NULL: none, or they are done
+    size_t acks_len;
+    struct sluice_outcome *acked;
+    struct sluice_batch **out;
+    struct sluice_error *error;
+};
+
+// The acks of such an answer are done, even if the receive was not.
+static enum sluice_code read_answer(struct remote_receive *r, const struct http_call *call)
+{
+    struct bytes body = buf_bytes(&call->body_in);
+    struct sluice_error why = {.code = SLUICE_OK};
+    bool read = r->acks ? wire_read_batch_acked(body, r->out, r->acked, r->acks_len, &why)
+                        : wire_read_batch(body, r->out);
+    if (!read) return remote_unreadable(call, r->error);
+    r->acks = NULL;
+    if (why.code == SLUICE_OK) return SLUICE_OK;
+    sluice_batch_free(*r->out);
+    *r->out = NULL;
+    if (r->error) *r->error = why;
+    return why.code;
+}
+
+// One request, which the node lets wait for what->wait_ms.
+static enum sluice_code receive_once(struct remote_receive *r, const struct sluice_request *request)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    CLEANUP(buf_done) struct buf body;
+    struct ask ask = {.kind = ASK_AGAIN,
+                      .method = "POST",
+                      .path = r->path.text,
+                      .type = WIRE_TYPE,
+                      .wire = true,
+                      .request = request,
+                      .until = remote_until(r->remote),
+                      .wait_ms = r->what.wait_ms};
+    http_call_init(&call, "POST", NULL);
+    buf_init(&body, SIZE_MAX);
+    wire_put_receive(&body, &r->what);
+    if (r->acks) wire_put_acks(&body, r->acks, r->acks_len);
+    ask.body = buf_bytes(&body);
+    enum sluice_code code = remote_ask(r->remote, &ask, &call, NULL, r->error);
+    if (!code) code = read_answer(r, &call);
+    if (!code) shorten_leases(*r->out, &call);
+    return code;
+}
+
+// More than one request carries go before it. Their parts are beyond those of the receive's own.
+static void ack_surplus(struct sluice *s, const char *queue, const struct sluice_receive *o,
+                        struct remote_receive *r)
+{
+    if (o->acks_len <= WIRE_COUNT_MAX) return;
+    size_t surplus = o->acks_len - WIRE_COUNT_MAX;
+    struct sluice_request part;
+    if (o->request) part = part_of(o->request, SURPLUS_PART);
+    struct async_settle what = {.kind = ASYNC_ACK,
+                                .tokens = o->acks + WIRE_COUNT_MAX,
+                                .len = surplus,
+                                .request = o->request ? &part : NULL};
+    (void)remote_settle(s, queue, &what, o->acked + WIRE_COUNT_MAX, NULL);
+    r->acks_len = WIRE_COUNT_MAX;
+}
+
+// A receive that failed behind acks that were done is asked for by itself.
+static bool may_go_on(enum sluice_code code, bool told)
+{
+    return told && (code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE);
+}
+
+enum sluice_code remote_receive(struct sluice *s, const char *queue,
+                                const struct sluice_receive *options, struct sluice_batch **out,
+                                struct sluice_error *error)
+{
+    static const struct sluice_receive none = {0};
+    const struct sluice_receive *o = options ? options : &none;
+    struct remote *remote = remote_of(s);
+    char name[WORKER_NAME_MAX + 1];
+    *out = NULL;
+    enum sluice_code code = remote_check(remote, queue, error);
+    if (code) return code;
+    if (!o->worker) default_worker(name);
+    if (o->worker) code = worker_check(o->worker, error);
+    if (code) return code;
+    struct remote_receive r = {.remote = remote,
+                               .path = remote_path(queue, "/receive"),
+                               .what = {.worker = o->worker ? o->worker : name,
+                                        .max = o->max > 0 ? o->max : 1,
+                                        .visibility_ms = o->visibility_ms},
+                               .acks = o->acks_len > 0 ? o->acks : NULL,
+                               .acks_len = o->acks_len,
+                               .acked = o->acked,
+                               .out = out,
+                               .error = error};
+    ack_surplus(s, queue, o, &r);
+    int64_t wait = o->wait_ms < 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
+    int64_t until = clock_boot_ms() + wait;
+    for (struct sluice_request id;;) {
+        if (!code) id = o->request ? *o->request : request_new();
+        int64_t left = until - clock_boot_ms();
+        r.what.wait_ms = left < 0 ? 0 : left < REMOTE_WAIT_MS ? left : REMOTE_WAIT_MS;
+        bool acks = r.acks;
+        code = receive_once(&r, &id);
+        if (may_go_on(code, acks && !r.acks)) continue;
+        if (code || (*out)->len > 0 || clock_boot_ms() >= until) return code;
+        sluice_batch_free(*out);
+        *out = NULL;
+    }
+}
+
+struct remote_settle {
+    struct remote *remote;
+    struct remote_path path;
+    int64_t wait_ms;
+    const char *reason;
+    const struct sluice_request *request; // NULL: each part has one of its own
+    size_t part;
+    int64_t until;
+    struct sluice_error *error;
+    enum sluice_code code; // the first refusal
+};
+
+static void settle_part(struct remote_settle *s, const char *const *tokens, size_t len,
+                        struct sluice_outcome *outcomes)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    CLEANUP(buf_done) struct buf body;
+    struct sluice_error why = {.code = SLUICE_OK};
+    struct sluice_request request = s->request ? part_of(s->request, s->part++) : request_new();
+    struct ask ask = {.kind = ASK_AGAIN,
+                      .method = "POST",
+                      .path = s->path.text,
+                      .type = WIRE_TYPE,
+                      .wire = true,
+                      .request = &request,
+                      .until = s->until};
+    http_call_init(&call, "POST", NULL);
+    buf_init(&body, SIZE_MAX);
+    wire_put_settle(&body, tokens, len, s->wait_ms, s->reason);
+    ask.body = buf_bytes(&body);
+    enum sluice_code code = remote_ask(s->remote, &ask, &call, NULL, &why);
+    bool told = !code;
+    if (told && !wire_read_outcomes(buf_bytes(&call.body_in), outcomes, len, &why)) {
+        code = remote_unreadable(&call, &why);
+        told = false;
+    }
+    if (told) code = why.code;
+    for (size_t i = 0; !told && i < len; i++)
+        outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
+    if (s->code || !code) return;
+    s->code = code;
+    if (s->error) *s->error = why;
+}
+
+static enum sluice_code settle(struct sluice *s, const char *queue, const char *verb,
+                               const char *const *tokens, size_t len, struct remote_settle *what,
+                               struct sluice_outcome *outcomes)
+{
+    what->remote = remote_of(s);
+    enum sluice_code code = remote_check(what->remote, queue, what->error);
+    if (code) return code;
+    what->path = remote_path(queue, verb);
+    what->until = remote_until(what->remote);
+    struct sluice_outcome *answers = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *answers);
+    size_t done = 0;
+    do {
+        size_t count = len - done < WIRE_COUNT_MAX ? len - done : WIRE_COUNT_MAX;
+        settle_part(what, tokens + done, count, answers + done);
+        done += count;
+    } while (done < len);
+    if (!outcomes) memory_free(answers);
+    return what->code;
+}
+
+enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    static const char *const verbs[] = {[ASYNC_ACK] = "/ack",
+                                        [ASYNC_FAIL] = "/fail",
+                                        [ASYNC_RELEASE] = "/release",
+                                        [ASYNC_RENEW] = "/renew"};
+    struct remote_settle settling = {
+        .wait_ms = what->wait_ms, .reason = what->reason, .request = what->request, .error = error};
+    return settle(s, queue, verbs[what->kind], what->tokens, what->len, &settling, outcomes);
+}
+
+enum sluice_code remote_ack(struct sluice *s, const char *queue, const char *const *tokens,
+                            size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    struct remote_settle what = {.error = error};
+    return settle(s, queue, "/ack", tokens, len, &what, outcomes);
+}
+
+enum sluice_code remote_fail(struct sluice *s, const char *queue, const char *const *tokens,
+                             size_t len, const char *reason, struct sluice_outcome *outcomes,
+                             struct sluice_error *error)
+{
+    struct remote_settle what = {.reason = reason, .error = error};
+    return settle(s, queue, "/fail", tokens, len, &what, outcomes);
+}
+
+enum sluice_code remote_release(struct sluice *s, const char *queue, const char *const *tokens,
+                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
+                                struct sluice_error *error)
+{
+    struct remote_settle what = {.wait_ms = delay_ms, .error = error};
+    return settle(s, queue, "/release", tokens, len, &what, outcomes);
+}
+
+enum sluice_code remote_renew(struct sluice *s, const char *queue, const char *const *tokens,
+                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
+                              struct sluice_error *error)
+{
+    struct remote_settle what = {.wait_ms = visibility_ms, .error = error};
+    return settle(s, queue, "/renew", tokens, len, &what, outcomes);
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues by way of a node: made, changed, shown, emptied. JSON, as these calls are rare. None of
+// them has a request id; all but redrive and delete come to the same when they are done twice.
+#include "remote/remote.h"
+
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define JSON_TYPE "application/json"
+
+// A request about a queue. rest: what comes after its name in the path. The answer is in call.
+static enum sluice_code ask_queue(struct remote *r, const char *queue, const char *rest,
+                                  struct ask *ask, struct http_call *call, bool *again,
+                                  struct sluice_error *error)
+{
+    enum sluice_code code = remote_check(r, queue, error);
+    if (code) return code;
+    struct remote_path path = remote_path(queue, rest);
+    ask->path = path.text;
+    ask->until = remote_until(r);
+    if (ask->body.len > 0) ask->type = JSON_TYPE;
+    return remote_ask(r, ask, call, again, error);
+}
+
+static enum sluice_code do_plain(struct sluice *s, const char *queue, const char *method,
+                                 const char *rest, struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    struct ask ask = {.kind = ASK_AGAIN, .method = method};
+    http_call_init(&call, method, NULL);
+    return ask_queue(remote_of(s), queue, rest, &ask, &call, NULL, error);
+}
+
+enum sluice_code remote_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
+{
+    return do_plain(s, queue, "POST", "/pause", error);
+}
+
+enum sluice_code remote_queue_resume(struct sluice *s, const char *queue,
+                                     struct sluice_error *error)
+{
+    return do_plain(s, queue, "POST", "/resume", error);
+}
+
+// Asked again by its name it might delete the next queue of that name, so the one that is meant is
+// named by its id. Who may not see that, or finds a deletion that stopped half-way, asks once.
+enum sluice_code remote_queue_delete(struct sluice *s, const char *queue,
+                                     struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    struct sluice_queue_info *info = NULL;
+    struct ask ask = {.kind = ASK_ONCE, .method = "DELETE"};
+    char rest[64] = "";
+    bool again = false;
+    enum sluice_code code = remote_queue_show(s, queue, &info, error);
+    if (code && code != SLUICE_NOT_FOUND && code != SLUICE_DENIED) return code;
+    if (!code) {
+        ask.kind = ASK_AGAIN;
+        (void)snprintf(rest, sizeof rest, "?id=%s", info->id);
+        sluice_queue_info_free(info);
+    }
+    http_call_init(&call, "DELETE", NULL);
+    code = ask_queue(remote_of(s), queue, rest, &ask, &call, &again, error);
+    return code == SLUICE_NOT_FOUND && again ? SLUICE_OK : code; // the try before has deleted it
+}
+
+// As a flat object: the node takes dotted names too, and all values as texts. Of a setting that is
+// given twice the last one counts.
+static void write_settings(const struct sluice_setting *settings, size_t len, struct buf *to)
+{
+    struct json *o = json_new();
+    for (size_t i = 0; i < len; i++)
+        json_text(o, settings[i].key, settings[i].value ? settings[i].value : "");
+    json_write(o, to);
+}
+
+// *status: of the answer; 0 when an earlier try may have been carried out and tells more.
+static enum sluice_code put_settings(struct sluice *s, const char *queue, const char *method,
+                                     const struct sluice_setting *settings, size_t len, int *status,
+                                     struct sluice_error *error)
+{
+    bool again = false;
+    CLEANUP(http_call_done) struct http_call call;
+    CLEANUP(buf_done) struct buf body;
+    http_call_init(&call, method, NULL);
+    buf_init(&body, SIZE_MAX);
+    write_settings(settings, len, &body);
+    struct ask ask = {.kind = ASK_AGAIN, .method = method, .body = buf_bytes(&body)};
+    enum sluice_code code = ask_queue(remote_of(s), queue, "", &ask, &call, &again, error);
+    *status = again ? 0 : call.status;
+    return code;
+}
+
+enum sluice_code remote_queue_create(struct sluice *s, const char *queue,
+                                     const struct sluice_setting *settings, size_t len,
+                                     struct sluice_error *error)
+{
+    int status;
+    enum sluice_code code = put_settings(s, queue, "PUT", settings, len, &status, error);
+    if (!code) note_existed(error, status == 200);
+    return code;
+}
+
+enum sluice_code remote_queue_set(struct sluice *s, const char *queue,
+                                  const struct sluice_setting *settings, size_t len,
+                                  struct sluice_error *error)
+{
+    int status;
+    return put_settings(s, queue, "PATCH", settings, len, &status, error);
+}
+
+static char *text_copy(const char *text)
+{
+    size_t len = strlen(text) + 1;
+    return memcpy(memory_new(len), text, len);
+}
+
+static const char *text_at(struct json *o, const char *key)
+{
+    struct json *value = json_member(o, key);
+    return value && json_kind(value) == JSON_KIND_TEXT ? (const char *)json_as_text(value).data
+                                                       : "";
+}
+
+static bool true_at(struct json *o, const char *key)
+{
+    struct json *value = json_member(o, key);
+    return value && json_kind(value) == JSON_KIND_BOOL && json_as_bool(value);
+}
+
+static int64_t number_at(struct json *o, const char *key)
+{
+    struct json *value = json_member(o, key);
+    return value && json_kind(value) == JSON_KIND_NUMBER ? json_as_number(value) : 0;
+}
+
+// As they are printed of a queue on a store: 2 is "2.000" there. What a newer node says and this
+// library does not know is left out.
+static void take_settings(struct sluice_queue_info *info, const struct json_pairs *pairs)
+{
+    struct queue_config config;
+    struct config_pair known;
+    config_defaults(&config);
+    for (size_t i = 0; i < pairs->len; i++)
+        (void)queue_change_config(&config, &pairs->rows[i], 1, NULL);
+    while (config_print(&config, info->settings_len, &known))
+        info->settings_len++;
+    info->settings = memory_zeroed(info->settings_len, sizeof *info->settings);
+    for (size_t i = 0; config_print(&config, i, &known); i++)
+        info->settings[i] = (struct sluice_setting){known.key, text_copy(known.value)};
+}
+
+static enum sluice_code read_info(struct json *o, const char *queue, const struct http_call *call,
+                                  struct sluice_queue_info **out, struct sluice_error *error)
+{
+    struct json_pairs pairs;
+    struct json *settings = json_member(o, "settings");
+    if (!settings || !json_pairs_of(settings, &pairs)) return remote_unreadable(call, error);
+    struct sluice_queue_info *info = NEW(struct sluice_queue_info);
+    info->name = text_copy(queue);
+    info->paused = true_at(o, "paused");
+    (void)snprintf(info->id, sizeof info->id, "%s", text_at(o, "id"));
+    take_settings(info, &pairs);
+    json_pairs_done(&pairs);
+    *out = info;
+    return SLUICE_OK;
+}
+
+enum sluice_code remote_queue_show(struct sluice *s, const char *queue,
+                                   struct sluice_queue_info **out, struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    struct ask ask = {.kind = ASK_READ, .method = "GET"};
+    http_call_init(&call, "GET", NULL);
+    enum sluice_code code = ask_queue(remote_of(s), queue, "", &ask, &call, NULL, error);
+    if (code) return code;
+    struct json *o = remote_json(&call, error);
+    if (!o) return SLUICE_CORRUPT;
+    code = read_info(o, queue, &call, out, error);
+    json_free(o);
+    return code;
+}
+
+static void add_name(struct sluice_names *list, const char *name)
+{
+    list->names = memory_resize(list->names, (list->len + 1) * sizeof *list->names);
+    list->names[list->len++] = text_copy(name);
+}
+
+// One answer's worth of names; more: there are others behind them.
+static enum sluice_code list_some(struct remote *r, struct sluice_names *list, bool *more,
+                                  struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    char path[64 + QUEUE_NAME_MAX] = "/v1/queues?names=1";
+    if (list->len > 0)
+        (void)snprintf(path, sizeof path, "/v1/queues?names=1&after=%.*s", QUEUE_NAME_MAX,
+                       list->names[list->len - 1]);
+    struct ask ask = {.kind = ASK_READ, .method = "GET", .path = path, .until = remote_until(r)};
+    http_call_init(&call, "GET", NULL);
+    enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
+    if (code) return code;
+    struct json *o = remote_json(&call, error), *rows = o ? json_member(o, "queues") : NULL;
+    if (!o) return SLUICE_CORRUPT;
+    bool is_list = rows && json_kind(rows) == JSON_KIND_LIST;
+    size_t before = list->len;
+    for (size_t i = 0; is_list && i < json_list_len(rows); i++) {
+        struct json *row = json_list_at(rows, i);
+        if (json_kind(row) == JSON_KIND_OBJECT) add_name(list, text_at(row, "name"));
+    }
+    const char *const *names = (const char *const *)list->names;
+    bool moved = list->len > before && // a node that says the same again has no more to say
+                 (before == 0 || strcmp(names[list->len - 1], names[before - 1]) > 0);
+    *more = moved && json_member(o, "more");
+    json_free(o);
+    return SLUICE_OK;
+}
+
+enum sluice_code remote_queue_list(struct sluice *s, struct sluice_names **out,
+                                   struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    struct sluice_names *list = NEW(struct sluice_names);
+    enum sluice_code code = remote_check(r, NULL, error);
+    for (bool more = true; !code && more;)
+        code = list_some(r, list, &more, error);
+    if (code)
+        sluice_names_free(list);
+    else
+        *out = list; // the node sorts them
+    return code;
+}
+
+// A request whose answer is an object; NULL: code says why.
+static struct json *ask_object(struct sluice *s, const char *queue, const char *rest,
+                               struct ask *ask, enum sluice_code *code, struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    http_call_init(&call, ask->method, NULL);
+    *code = ask_queue(remote_of(s), queue, rest, ask, &call, NULL, error);
+    if (*code) return NULL;
+    struct json *o = remote_json(&call, error);
+    if (!o) *code = SLUICE_CORRUPT;
+    return o;
+}
+
+enum sluice_code remote_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
+                                    struct sluice_error *error)
+{
+    enum sluice_code code;
+    struct ask ask = {
+        .kind = ASK_AGAIN, .method = "POST", .body = bytes_str(dead ? "{\"dead\":true}" : "{}")};
+    struct json *o = ask_object(s, queue, "/purge", &ask, &code, error);
+    if (o && purged) *purged = (uint64_t)number_at(o, "purged");
+    json_free(o);
+    return code;
+}
+
+// Done twice it would redrive twice as many.
+enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
+                                uint64_t *redriven, struct sluice_error *error)
+{
+    enum sluice_code code;
+    CLEANUP(buf_done) struct buf body;
+    struct json *in = json_new();
+    buf_init(&body, SIZE_MAX);
+    if (to) json_text(in, "to", to);
+    json_number(in, "max", max);
+    json_write(in, &body);
+    struct ask ask = {
+        .kind = max > 0 ? ASK_ONCE : ASK_AGAIN, .method = "POST", .body = buf_bytes(&body)};
+    struct json *o = ask_object(s, queue, "/redrive", &ask, &code, error);
+    if (o && redriven) *redriven = (uint64_t)number_at(o, "redriven");
+    json_free(o);
+    return code;
+}
+
+static struct sluice_requests requests_at(struct json *o, const char *key)
+{
+    struct json *row = json_member(o, key);
+    if (!row || json_kind(row) != JSON_KIND_OBJECT) return (struct sluice_requests){0};
+    return (struct sluice_requests){.writes = (uint64_t)number_at(row, "writes"),
+                                    .reads = (uint64_t)number_at(row, "reads"),
+                                    .deletes = (uint64_t)number_at(row, "deletes")};
+}
+
+// The handle itself asks no store for anything: what the node has made, for everybody.
+void remote_requests(const struct sluice *s, struct sluice_requests *out)
+{
+    struct remote *r = remote_of((struct sluice *)(uintptr_t)s);
+    CLEANUP(http_call_done) struct http_call call;
+    struct ask ask = {
+        .kind = ASK_READ, .method = "GET", .path = "/v1/node", .until = remote_until(r)};
+    *out = (struct sluice_requests){0};
+    http_call_init(&call, ask.method, NULL);
+    if (remote_check(r, NULL, NULL) || remote_ask(r, &ask, &call, NULL, NULL)) return;
+    struct json *o = remote_json(&call, NULL);
+    if (o) *out = requests_at(o, "charged");
+    json_free(o);
+}
+
+enum sluice_code remote_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
+                              struct sluice_error *error)
+{
+    enum sluice_code code;
+    struct ask ask = {.kind = ASK_READ, .method = "GET"};
+    *out = (struct sluice_stats){0};
+    struct json *o = ask_object(s, queue, "/stats", &ask, &code, error);
+    if (!o) return code;
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } counts[] = {{"ready", &out->ready},     {"delayed", &out->delayed},
+                  {"locked", &out->locked},   {"processed", &out->processed},
+                  {"dead", &out->dead},       {"outbound", &out->outbound},
+                  {"moved", &out->moved},     {"redriven", &out->redriven},
+                  {"purged", &out->purged},   {"sent", &out->sent},
+                  {"workers", &out->workers}, {"duplicates", &out->duplicates},
+                  {"entries", &out->entries}, {"requests", &out->requests}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        *counts[i].to = (uint64_t)number_at(o, counts[i].key);
+    out->oldest_age_ms = number_at(o, "oldestAgeMs");
+    out->hour_ms = number_at(o, "hourMs");
+    out->spent = requests_at(o, "spent");
+    out->spent_this_hour = requests_at(o, "spentThisHour");
+    out->spent_last_hour = requests_at(o, "spentLastHour");
+    json_free(o);
+    return SLUICE_OK;
+}
+
+enum sluice_code remote_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
+                                size_t max, size_t *len, struct sluice_error *error)
+{
+    enum sluice_code code;
+    struct ask ask = {.kind = ASK_READ, .method = "GET"};
+    *len = 0;
+    struct json *o = ask_object(s, queue, "/workers", &ask, &code, error);
+    if (!o) return code;
+    struct json *rows = json_member(o, "workers");
+    bool is_list = rows && json_kind(rows) == JSON_KIND_LIST;
+    for (size_t i = 0; is_list && i < json_list_len(rows) && *len < max; i++) {
+        struct json *row = json_list_at(rows, i);
+        if (json_kind(row) != JSON_KIND_OBJECT) continue;
+        struct sluice_worker *w = &out[(*len)++];
+        *w = (struct sluice_worker){.open = (uint32_t)number_at(row, "open"),
+                                    .capacity = (uint32_t)number_at(row, "capacity")};
+        (void)snprintf(w->name, sizeof w->name, "%s", text_at(row, "name"));
+    }
+    json_free(o);
+    return SLUICE_OK;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a node by its URL. The token is never part of it: URLs are printed and logged.
+#include "remote/remote.h"
+
+#include "base/memory.h"
+#include "local/transport.h"
+#include "net/http_plain.h"
+#include "os/clock.h"
+#include "owner/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS     30000
+#define TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
+#define OPEN_MS        3000 // for a node that is just being started again; later calls wait longer
+#define CONNECTIONS    4096 // each thread that is in a call has one
+
+bool remote_is_url(const char *url)
+{
+    return url && (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0);
+}
+
+static enum sluice_code take_url(struct remote *r, const char *url, struct sluice_error *error)
+{
+    const char *place = strstr(url, "://") + 3;
+    size_t len = strlen(url), host = strcspn(place, "/?#");
+    if (memchr(place, '@', host))
+        return refuse(error, ERR_INVALID, "store",
+                      "the URL of a node has no user in it: a token belongs in SLUICE_TOKEN");
+    if (host == 0 || strpbrk(place, "?# \t\r\n"))
+        return refuse(error, ERR_INVALID, "store",
+                      "%.200s is not the URL of a node: http://host:port", url);
+    while (len > 0 && url[len - 1] == '/')
+        len--;
+    if (len >= sizeof r->url)
+        return refuse(error, ERR_INVALID, "store", "the URL of the node is too long");
+    memcpy(r->url, url, len);
+    return SLUICE_OK;
+}
+
+// Of a node by TLS: libcurl would blame the connection.
+static enum sluice_code check_certificates(const struct remote *r, const char *ca,
+                                           struct sluice_error *error)
+{
+    if (strncmp(r->url, "https://", 8) != 0 || access(ca, R_OK) == 0) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "SLUICE_CA", "SLUICE_CA: cannot read %.200s: %s", ca,
+                  strerror(errno));
+}
+
+static bool is_token(const char *text)
+{
+    for (; *text; text++)
+        if (*text <= ' ' || *text > '~') return false;
+    return true;
+}
+
+static enum sluice_code take_token(struct remote *r, const struct sluice_options *options,
+                                   struct sluice_error *error)
+{
+    const char *token = options && options->token ? options->token : getenv("SLUICE_TOKEN");
+    if (!token || !*token) return SLUICE_OK;
+    if (strlen(token) > REMOTE_TOKEN_MAX || !is_token(token))
+        return refuse(error, ERR_INVALID, "token",
+                      "the token has more than %d characters, or some that no token has",
+                      REMOTE_TOKEN_MAX);
+    (void)snprintf(r->authorization, sizeof r->authorization, "Authorization: Bearer %s", token);
+    return SLUICE_OK;
+}
+
+static void remote_close(struct sluice *s)
+{
+    struct remote *r = remote_of(s);
+    http_free(r->http);
+    http_plain_free(r->plain_http);
+    fork_guard_done(&r->guard);
+    explicit_bzero(r->authorization, sizeof r->authorization);
+    memory_free(r);
+}
+
+// What whoever wrote the URL can do about it.
+static void add_hint(const struct remote *r, const struct http_call *call,
+                     struct sluice_error *error)
+{
+    bool secure = strncmp(r->url, "https://", 8) == 0;
+    const char *hint = NULL;
+    if (call->untrusted) hint = "; SLUICE_CA names a file of certificates to trust";
+    if (!secure && call->end == HTTP_LOST) hint = "; where TLS is spoken, its URL is https://";
+    size_t len = strlen(error->message);
+    if (hint) (void)snprintf(error->message + len, sizeof error->message - len, "%s", hint);
+}
+
+// A node that cannot be reached is known at once, not at the first call.
+static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    int64_t until = clock_boot_ms() + OPEN_MS, latest = remote_until(r);
+    struct ask ask = {.kind = ASK_READ,
+                      .method = "GET",
+                      .path = "/healthz",
+                      .until = until < latest ? until : latest};
+    http_call_init(&call, ask.method, NULL);
+    enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
+    if (code && error) add_hint(r, &call, error);
+    if (!code && http_header(&call, PEER_HEADER).len == 0)
+        code = refuse(error, ERR_INVALID, "store",
+                      "%.200s is not a Sluice node; check the URL (a node listens on 7333 by "
+                      "default)",
+                      r->url);
+    return code;
+}
+
+// By TLS it is the certificate that binds a connection to the host, and the host has proven itself.
+static enum sluice_code demand_proof(struct remote *r, const struct owner_name *name,
+                                     struct sluice_error *error)
+{
+    struct peer_challenge challenge = peer_challenge_of(name);
+    r->forwards = true;
+    if (r->plain_http)
+        http_plain_challenge(r->plain_http, &challenge);
+    else if (strncmp(r->url, "https://", 8) != 0)
+        return refuse(error, ERR_DENIED, "store", "a proxy stands between us and %.200s", r->url);
+    return SLUICE_OK;
+}
+
+// name: that of the node it has to be; NULL: any.
+static enum sluice_code open_node(const char *url, const struct owner_name *name,
+                                  const struct sluice_options *options, struct sluice **out,
+                                  struct sluice_error *error)
+{
+    struct remote *r = NEW(struct remote);
+    const char *ca = getenv("SLUICE_CA");
+    struct http_config config = {.ca_file = ca && *ca ? ca : NULL, .connections_max = CONNECTIONS};
+    r->handle.calls = &remote_transport;
+    r->handle.timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
+    if (r->handle.timeout_ms > TIMEOUT_MAX_MS) r->handle.timeout_ms = TIMEOUT_MAX_MS;
+    fork_guard_init(&r->guard);
+    enum sluice_code code = take_url(r, url, error);
+    if (!code && config.ca_file) code = check_certificates(r, ca, error);
+    if (!code) code = take_token(r, options, error);
+    if (!code) r->http = http_new(&config);
+    if (!code) r->plain_http = http_plain_new(r->url);
+    if (!code && name) code = demand_proof(r, name, error);
+    if (!code) code = say_hello(r, error);
+    if (code)
+        remote_close(&r->handle);
+    else
+        *out = &r->handle;
+    return code;
+}
+
+enum sluice_code remote_open(const char *url, const struct sluice_options *options,
+                             struct sluice **out, struct sluice_error *error)
+{
+    return open_node(url, NULL, options, out, error);
+}
+
+enum sluice_code remote_open_peer(const struct owner_name *name,
+                                  const struct sluice_options *options, struct sluice **out)
+{
+    return open_node(name->url, name, options, out, NULL);
+}
+
+const struct transport remote_transport = {
+    .close = remote_close,
+    .queue_create = remote_queue_create,
+    .queue_set = remote_queue_set,
+    .queue_show = remote_queue_show,
+    .queue_list = remote_queue_list,
+    .queue_pause = remote_queue_pause,
+    .queue_resume = remote_queue_resume,
+    .queue_purge = remote_queue_purge,
+    .queue_delete = remote_queue_delete,
+    .send = remote_send,
+    .receive = remote_receive,
+    .ack = remote_ack,
+    .fail = remote_fail,
+    .release = remote_release,
+    .renew = remote_renew,
+    .peek = remote_peek,
+    .show = remote_show,
+    .requests = remote_requests,
+    .stats = remote_stats,
+    .workers = remote_workers,
+    .events_open = remote_events_open,
+    .events_next = remote_events_next,
+    .events_close = remote_events_close,
+    .redrive = remote_redrive,
+};

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small parts are counted without a lock: every request has one.
+#include "server/memory_budget.h"
+
+#include "base/check.h"
+
+#include <time.h>
+
+void budget_init(struct memory_budget *r, size_t max)
+{
+    pthread_condattr_t steady;
+    r->max = max;
+    r->small = 0;
+    r->large = 0;
+    (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_condattr_init(&steady);
+    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&r->freed, &steady);
+    (void)pthread_condattr_destroy(&steady);
+}
+
+void budget_done(struct memory_budget *r)
+{
+    (void)pthread_cond_destroy(&r->freed);
+    (void)pthread_mutex_destroy(&r->lock);
+}
+
+size_t budget_used(const struct memory_budget *r)
+{
+    return atomic_load(&r->small) + atomic_load(&r->large);
+}
+
+size_t budget_share(const struct memory_budget *r)
+{
+    return r->max / 4;
+}
+
+bool budget_left(const struct memory_budget *r)
+{
+    return atomic_load(&r->small) < r->max / 4;
+}
+
+static bool is_small(size_t bytes)
+{
+    return bytes <= BUDGET_SMALL;
+}
+
+static void give(struct memory_budget *r, size_t bytes)
+{
+    if (is_small(bytes)) {
+        atomic_fetch_add(&r->small, bytes);
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    r->large += bytes;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+static void give_back(struct memory_budget *r, size_t bytes)
+{
+    if (is_small(bytes)) {
+        CHECK(atomic_fetch_sub(&r->small, bytes) >= bytes);
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    CHECK(r->large >= bytes);
+    r->large -= bytes;
+    (void)pthread_cond_broadcast(&r->freed);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void budget_set(struct memory_budget *r, size_t *part, size_t bytes)
+{
+    if (*part == bytes) return;
+    give_back(r, *part);
+    give(r, bytes);
+    *part = bytes;
+}
+
+static bool take_small(struct memory_budget *r, size_t more)
+{
+    size_t now = atomic_load(&r->small), most = r->max / 4;
+    do {
+        if (now > 0 && (more > most || now > most - more)) return false;
+    } while (!atomic_compare_exchange_weak(&r->small, &now, now + more));
+    return true;
+}
+
+// With the lock. The first goes whatever its size: else it never would.
+static bool fits(const struct memory_budget *r, size_t own, size_t bytes)
+{
+    size_t others = r->large - own, most = r->max - r->max / 4;
+    return others == 0 || (bytes <= most && others <= most - bytes);
+}
+
+static bool take_large(struct memory_budget *r, size_t own, size_t bytes, int64_t wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t nanoseconds = until.tv_nsec + wait_ms % 1000 * 1000000;
+    until.tv_sec += (time_t)(wait_ms / 1000 + nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    (void)pthread_mutex_lock(&r->lock);
+    int late = wait_ms > 0 ? 0 : 1;
+    while (!fits(r, own, bytes) && !late)
+        late = pthread_cond_timedwait(&r->freed, &r->lock, &until);
+    bool taken = fits(r, own, bytes);
+    if (taken) r->large += bytes - own;
+    (void)pthread_mutex_unlock(&r->lock);
+    return taken;
+}
+
+bool budget_take(struct memory_budget *r, size_t *part, size_t bytes, int64_t wait_ms)
+{
+    size_t own = *part, before = is_small(own) ? own : 0;
+    if (bytes <= own) return true;
+    bool taken =
+        is_small(bytes) ? take_small(r, bytes - own) : take_large(r, own - before, bytes, wait_ms);
+    if (!taken) return false;
+    if (before > 0 && !is_small(bytes)) give_back(r, before);
+    *part = bytes;
+    return true;
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking without touching: messages, statistics, workers.
+#include "base/memory.h"
+#include "local/peek.h"
+#include "os/clock.h"
+#include "queue/ops.h"
+#include "server/inside.h"
+#include "wire/wire.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+#define WORKERS_MAX     10000
+
+struct json *message_json(const char *queue, const struct sluice_message *m)
+{
+    struct json *o = json_message(queue, m);
+    json_number(o, "retries", m->retries);
+    if (m->dedup && *m->dedup) json_text(o, "dedup", m->dedup);
+    if (m->content_type && *m->content_type) json_text(o, "contentType", m->content_type);
+    if (m->workflow && *m->workflow) json_text(o, "workflow", m->workflow);
+    if (m->worker && *m->worker) json_text(o, "worker", m->worker);
+    return o;
+}
+
+// Sluice-Took: how long it was here, in ms. The rest of what the client measures is the way, which
+// the locks' time is shorter by.
+static void answer_wire(struct exchange *x, const struct sluice_batch *b,
+                        const struct async_answer *acked)
+{
+    char took[24];
+    struct buf body;
+    (void)snprintf(took, sizeof took, "%lld", (long long)(clock_boot_ns() - x->began_ns) / 1000000);
+    struct httpd_pair headers[] = {{"Cache-Control", "no-store"}, {"Sluice-Took", took}};
+    struct httpd_answer a = {
+        .status = 200, .type = WIRE_TYPE, .headers = headers, .headers_len = 2};
+    buf_init(&body, SIZE_MAX);
+    wire_put_batch(&body, b);
+    if (x->wire_failures && !acked) wire_put_failures(&body, b);
+    if (acked)
+        wire_put_outcomes(&body, acked->outcomes, acked->len, acked->code ? acked->error : NULL);
+    answer_with(x, &a, &body);
+}
+
+void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sluice_batch *spent,
+                     const struct async_answer *acked)
+{
+    if (x->wire_out) {
+        answer_wire(x, b, acked);
+        sluice_batch_free(spent);
+        return;
+    }
+    struct json *o = json_new(), *list = json_list_new();
+    for (size_t i = 0; i < b->len; i++)
+        json_list_take(list, message_json(x->queue, &b->messages[i]));
+    json_take(o, "messages", list);
+    sluice_batch_free(spent); // large ones are not kept three times
+    if (acked) json_take(o, "acked", outcomes_json(acked));
+    if (acked && acked->code)
+        json_take(o, "error", problem_json(err_http((enum err)acked->code), acked->error));
+    answer_json(x, 200, o);
+}
+
+void answer_batch(struct exchange *x, const struct sluice_batch *b)
+{
+    answer_messages(x, b, NULL, NULL);
+}
+
+void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct async_answer *a)
+{
+    answer_messages(x, b, NULL, a);
+}
+
+void handle_peek(struct exchange *x)
+{
+    struct peek {
+        const char *state;
+        const char *after;
+        int64_t max;
+    } in = {0};
+    static const struct field table[] = {
+        {.name = "state", .kind = FIELD_TEXT, .at = offsetof(struct peek, state)},
+        {.name = "after", .kind = FIELD_TEXT, .at = offsetof(struct peek, after)},
+        {.name = "max",
+         .kind = FIELD_NUMBER,
+         .at = offsetof(struct peek, max),
+         .min = 1,
+         .max = CLAIM_COUNT_MAX},
+    };
+    if (!read_query(x, table, COUNT_OF(table), &in)) return;
+    struct sluice_peek ask = {.state = in.state, .after_id = in.after, .max = (uint32_t)in.max};
+    struct sluice_batch *batch = NULL;
+    struct sluice_error error;
+    enum sluice_code code =
+        look_peek(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &error);
+    if (code) {
+        answer_error(x, &error);
+        return;
+    }
+    answer_messages(x, batch, batch, NULL);
+}
+
+void handle_show(struct exchange *x)
+{
+    struct sluice_batch *batch = NULL;
+    struct sluice_error error;
+    if (!read_query(x, NULL, 0, NULL)) return;
+    enum sluice_code code =
+        look_show(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
+    if (code) {
+        answer_error(x, &error);
+        return;
+    }
+    if (x->wire_out) {
+        answer_messages(x, batch, batch, NULL);
+        return;
+    }
+    struct json *o = message_json(x->queue, &batch->messages[0]);
+    sluice_batch_free(batch);
+    answer_json(x, 200, o);
+}
+
+struct json *requests_json(const struct sluice_requests *r)
+{
+    struct json *o = json_new();
+    json_number(o, "writes", (int64_t)r->writes);
+    json_number(o, "reads", (int64_t)r->reads);
+    json_number(o, "deletes", (int64_t)r->deletes);
+    return o;
+}
+
+struct json *stats_json(const char *queue, const struct sluice_stats *v)
+{
+    struct json *o = json_new();
+    json_text(o, "queue", queue);
+    json_number(o, "ready", (int64_t)v->ready);
+    json_number(o, "locked", (int64_t)v->locked);
+    json_number(o, "delayed", (int64_t)v->delayed);
+    json_number(o, "processed", (int64_t)v->processed);
+    json_number(o, "dead", (int64_t)v->dead);
+    json_number(o, "oldestAgeMs", v->oldest_age_ms);
+    json_number(o, "outbound", (int64_t)v->outbound);
+    json_number(o, "moved", (int64_t)v->moved);
+    json_number(o, "redriven", (int64_t)v->redriven);
+    json_number(o, "purged", (int64_t)v->purged);
+    json_number(o, "sent", (int64_t)v->sent);
+    json_number(o, "duplicates", (int64_t)v->duplicates);
+    json_number(o, "workers", (int64_t)v->workers);
+    json_number(o, "entries", (int64_t)v->entries);
+    json_number(o, "requests", (int64_t)v->requests);
+    json_take(o, "spent", requests_json(&v->spent));
+    json_take(o, "spentThisHour", requests_json(&v->spent_this_hour));
+    json_take(o, "spentLastHour", requests_json(&v->spent_last_hour));
+    json_number(o, "hourMs", v->hour_ms);
+    return o;
+}
+
+void handle_stats(struct exchange *x)
+{
+    struct sluice_stats v;
+    struct sluice_error error;
+    if (!read_query(x, NULL, 0, NULL)) return;
+    enum sluice_code code = sluice_stats(x->server->store, x->queue, &v, &error);
+    if (code)
+        answer_error(x, &error);
+    else
+        answer_json(x, 200, stats_json(x->queue, &v));
+}
+
+void handle_workers(struct exchange *x)
+{
+    struct sluice_error error;
+    size_t len = 0;
+    if (!read_query(x, NULL, 0, NULL)) return;
+    struct sluice_worker *workers = memory_zeroed(WORKERS_MAX, sizeof *workers);
+    enum sluice_code code =
+        sluice_workers(x->server->store, x->queue, workers, WORKERS_MAX, &len, &error);
+    struct json *o = json_new(), *list = json_list_new();
+    for (size_t i = 0; i < len; i++) {
+        struct json *row = json_new();
+        json_text(row, "name", workers[i].name);
+        json_number(row, "open", workers[i].open);
+        json_number(row, "capacity", workers[i].capacity);
+        json_list_take(list, row);
+    }
+    memory_free(workers);
+    json_take(o, "workers", list);
+    json_take(o, "waiting", receive_waiting(x->server, x->queue));
+    if (code) {
+        json_free(o);
+        answer_error(x, &error);
+        return;
+    }
+    answer_json(x, 200, o);
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounds over the tombstones. A round costs two lists and, for every queue it visits, about twenty
+// requests a shard, once; then the queue is marked as swept, and nobody asks about it again.
+#include "upkeep/deleted_queues.h"
+
+#include "base/memory.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+#include "upkeep/finish_shard.h"
+
+#include <string.h>
+
+#define MINUTE_MS        ((int64_t)60 * 1000)
+#define FIRST_MS         (15 * MINUTE_MS) // most handles are closed before
+#define EVERY_MS         (45 * MINUTE_MS)
+#define APART_MS         (30 * MINUTE_MS) // nodes that were started together do not come together
+#define MORE_MS          MINUTE_MS        // ... when a round was not enough
+#define ROUND_SHARDS_MAX 64
+
+struct deleted_queues {
+    struct pool_task member; // first
+    struct sluice *handle;
+    struct deleted_queues_walk walk;
+};
+
+static int64_t in_a_while(int64_t ms)
+{
+    return clock_boot_ms() + ms + (int64_t)(entropy_u64() % (uint64_t)APART_MS);
+}
+
+static bool is_closing(void *ctx)
+{
+    struct sluice *s = ctx;
+    (void)pthread_mutex_lock(&s->lock);
+    bool closing = s->closing;
+    (void)pthread_mutex_unlock(&s->lock);
+    return closing;
+}
+
+struct tombstone {
+    char name[QUEUE_NAME_MAX + 1];
+    uint32_t life;
+    struct interval ended;
+};
+
+struct tombstones {
+    struct tombstone *rows;
+    size_t len;
+    size_t cap;
+};
+
+static void tombstones_done(struct tombstones *t)
+{
+    memory_free(t->rows);
+}
+
+static void tombstones_add(void *ctx, const char *name, uint32_t life, struct interval ended)
+{
+    struct tombstones *t = ctx;
+    if (t->len == t->cap) {
+        t->cap = t->cap > 0 ? 2 * t->cap : 64;
+        t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
+    }
+    struct tombstone *row = &t->rows[t->len++];
+    *row = (struct tombstone){.life = life, .ended = ended};
+    memcpy(row->name, name, strlen(name));
+}
+
+static struct journal_rules rules_of(const struct sluice *s)
+{
+    struct journal_config defaults;
+    journal_config_defaults(&defaults);
+    return s->rules.retain_ms != 0 ? s->rules : defaults.rules;
+}
+
+// Before that no floor can be over its end, of which there is a snapshot a little later.
+static void keep_old(struct tombstones *t, int64_t now, int64_t age_ms)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->len; i++)
+        if (now - t->rows[i].ended.hi >= age_ms) t->rows[kept++] = t->rows[i];
+    t->len = kept;
+}
+
+static enum err find(struct sluice *s, struct tombstones *out, struct store_answer *a)
+{
+    enum err err = catalog_deleted(s->store, tombstones_add, out, a);
+    struct journal_rules rules = rules_of(s);
+    bool tight = a->tight && rules.retain_tight_ms > 0;
+    int64_t lag_ms = tight ? rules.retain_tight_ms : rules.floor_lag_ms;
+    if (!err) keep_old(out, a->time.lo, lag_ms + lag_ms / 60);
+    return err;
+}
+
+static enum err visit_shards(struct sluice *s, const struct catalog_row *row, bool *finished)
+{
+    *finished = true;
+    for (uint32_t shard = 0; shard < row->birth.shards; shard++) {
+        struct runner_config config = {
+            .id = {.shard = shard}, .birth = row->birth, .rules = s->rules};
+        memcpy(config.id.queue, row->id.bytes, sizeof config.id.queue);
+        memcpy(config.queue, row->name, sizeof config.queue);
+        bool one = false;
+        enum err err = finish_shard(s->store, &config, is_closing, s, &one);
+        if (err) return err;
+        *finished = *finished && one;
+    }
+    return ERR_OK;
+}
+
+// A shard that cannot be read holds up nobody but its own queue.
+static size_t visit(struct sluice *s, const struct tombstone *t,
+                    struct deleted_queues_counts *counters, struct store_answer *a)
+{
+    struct catalog_row row;
+    bool finished = false;
+    if (catalog_life(s->store, t->name, t->life, &row, a)) return 0;
+    enum err err = visit_shards(s, &row, &finished);
+    if (!err && finished) err = catalog_swept(s->store, &row, a);
+    counters->visited++;
+    if (!err && finished) counters->finished++;
+    return row.birth.shards;
+}
+
+static bool is_after(const struct tombstone *t, const struct deleted_queues_walk *walk)
+{
+    int names = strcmp(t->name, walk->name);
+    return names > 0 || (names == 0 && t->life > walk->life);
+}
+
+// Where to go on; at first anywhere, for others do the same.
+static size_t first_of(const struct tombstones *t, struct deleted_queues_walk *walk)
+{
+    if (walk->left == 0) {
+        walk->left = t->len;
+        return entropy_u64() % t->len;
+    }
+    size_t i = 0;
+    while (i < t->len && !is_after(&t->rows[i], walk))
+        i++;
+    return i % t->len;
+}
+
+enum err deleted_queues_round(struct sluice *s, size_t shards_max, struct deleted_queues_walk *walk,
+                              struct deleted_queues_counts *out)
+{
+    CLEANUP(tombstones_done) struct tombstones tombstones = {0};
+    struct store_answer answer CLEANUP(store_answer_done);
+    store_answer_init(&answer);
+    *out = (struct deleted_queues_counts){0};
+    enum err err = find(s, &tombstones, &answer);
+    if (err) return err;
+    out->found = tombstones.len;
+    size_t first = tombstones.len > 0 ? first_of(&tombstones, walk) : 0;
+    size_t shards = 0, met = 0;
+    for (; met < tombstones.len && shards < shards_max && !is_closing(s); met++) {
+        const struct tombstone *t = &tombstones.rows[(first + met) % tombstones.len];
+        shards += visit(s, t, out, &answer);
+        memcpy(walk->name, t->name, sizeof walk->name);
+        walk->life = t->life;
+    }
+    walk->left = met < tombstones.len && met < walk->left ? walk->left - met : 0;
+    return ERR_OK;
+}
+
+static int64_t run(struct pool_task *m)
+{
+    struct deleted_queues *r = (struct deleted_queues *)m;
+    struct deleted_queues_counts counters;
+    task_may_block(m);
+    enum err err = deleted_queues_round(r->handle, ROUND_SHARDS_MAX, &r->walk, &counters);
+    return !err && r->walk.left > 0 ? clock_boot_ms() + MORE_MS : in_a_while(EVERY_MS);
+}
+
+void deleted_queues_plan(struct sluice *s)
+{
+    int64_t at = in_a_while(FIRST_MS);
+    (void)pthread_mutex_lock(&s->lock);
+    s->deleted_queues_at = at;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void deleted_queues_start(struct sluice *s)
+{
+    struct deleted_queues *r = NEW(struct deleted_queues);
+    r->handle = s;
+    if (thread_pool_add(s->pool, &r->member, run)) {
+        memory_free(r); // no thread can be had: another time
+        deleted_queues_plan(s);
+        return;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->deleted = r;
+    (void)pthread_mutex_unlock(&s->lock);
+    task_schedule(&r->member);
+}
+
+void deleted_queues_again(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->deleted) task_schedule(&s->deleted->member);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void deleted_queues_stop(struct sluice *s)
+{
+    if (!s->deleted) return;
+    task_remove(&s->deleted->member);
+    memory_free(s->deleted);
+    s->deleted = NULL;
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shard, its collector and one thread that performs what they ask for, one request at a time:
+// nobody else waits for any of it, so it needs neither a driver nor a crew.
+#include "upkeep/finish_shard.h"
+
+#include "node/perform.h"
+#include "node/runner_answer.h"
+#include "node/store_clock.h"
+#include "os/clock.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define PATIENCE_MS 30000 // while the store does not answer
+#define NAP_MS_MAX  100
+#define ROUNDS_MAX  3 // a snapshot may be missing, and a slot after it; then it can be done
+
+struct visit {
+    struct store *store;
+    struct shard *shard;
+    struct collector *collector;
+    struct store_clock clock;
+    struct performance performance;
+    bool (*stop)(void *ctx);
+    void *ctx;
+    int64_t until; // local time
+};
+
+static struct interval now(const struct visit *v)
+{
+    int64_t now_ms;
+    if (store_tell_time(v->store, &now_ms)) return (struct interval){now_ms, now_ms};
+    return store_clock_now(&v->clock, clock_boot_ms());
+}
+
+static struct response serve(struct visit *v, const struct request *r)
+{
+    int64_t sent = clock_boot_ms();
+    struct response response = perform(v->store, r, &v->performance);
+    int64_t received = clock_boot_ms();
+    store_clock_note(&v->clock, sent, received, response.time);
+    bool fine = !response.err || response.err == ERR_NOT_FOUND || response.err == ERR_CONFLICT;
+    if (fine) v->until = received + PATIENCE_MS;
+    return response;
+}
+
+static bool serve_next(struct visit *v)
+{
+    struct request r;
+    if (!shard_next_request(v->shard, &r) && !collector_next_request(v->collector, &r))
+        return false;
+    struct response response = serve(v, &r);
+    struct interval then = now(v);
+    collector_respond(v->collector, &response, then);
+    shard_respond(v->shard, &response, then);
+    return true;
+}
+
+static void nap(const struct visit *v)
+{
+    int64_t wake = shard_wake_at(v->shard), at = now(v).lo;
+    int64_t ms = wake > at && wake - at < NAP_MS_MAX ? wake - at : NAP_MS_MAX;
+    struct timespec some = {0, ms * 1000000};
+    (void)nanosleep(&some, NULL);
+}
+
+// Until nothing is under way any more.
+static enum err settle(struct visit *v)
+{
+    const struct journal *j = shard_journal(v->shard);
+    while (!v->stop(v->ctx) && clock_boot_ms() < v->until) {
+        if (journal_halted(j, NULL)) return ERR_CORRUPT;
+        if (serve_next(v)) continue;
+        if (journal_is_settled(j) && !collector_running(v->collector)) return ERR_OK;
+        nap(v);
+        shard_tick(v->shard, now(v));
+    }
+    return ERR_UNAVAILABLE;
+}
+
+static enum err finish_rounds(struct visit *v)
+{
+    enum err err = ERR_OK;
+    for (int i = 0; i < ROUNDS_MAX && !err; i++) {
+        collector_finish(v->collector, now(v));
+        err = settle(v);
+        if (err || !collector_wants_time(v->collector)) break;
+        shard_pass_time(v->shard, now(v));
+        err = settle(v);
+    }
+    return err;
+}
+
+static enum err look_and_finish(struct visit *v)
+{
+    struct request ask = {.kind = REQUEST_GET, .key = "format"};
+    enum err err = serve(v, &ask).err;
+    if (!err && !v->clock.known) err = ERR_UNAVAILABLE; // it answers, and tells no time
+    if (err) return err;
+    shard_start(v->shard, now(v));
+    err = settle(v);
+    if (err) return err;
+    return machine_deleted(shard_machine(v->shard)) ? finish_rounds(v) : ERR_CONFLICT;
+}
+
+enum err finish_shard(struct store *s, const struct runner_config *config, bool (*stop)(void *ctx),
+                      void *ctx, bool *finished)
+{
+    struct shard_config shard;
+    runner_shard_config(s, config, &shard);
+    struct visit v = {.store = s, .stop = stop, .ctx = ctx, .until = clock_boot_ms() + PATIENCE_MS};
+    v.shard = shard_new(&shard);
+    v.collector = collector_new(shard_journal(v.shard));
+    performance_init(&v.performance);
+    enum err err = look_and_finish(&v);
+    *finished = !err && collector_finished(v.collector);
+    char log[JOURNAL_PREFIX_MAX + 8];
+    (void)snprintf(log, sizeof log, "%s/log", shard.journal.prefix);
+    store_rest(s, log);
+    performance_done(&v.performance);
+    collector_free(v.collector);
+    shard_free(v.shard);
+    return err;
+}

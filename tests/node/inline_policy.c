@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a caller's thread is lent, counted by hand.
+#include "node/inline_policy.h"
+#include "../unit/unit.h"
+
+// A caller comes, wants one thing, and it is performed: by himself (true) or by the crew.
+static bool call(struct inline_policy *c, int64_t took_ms)
+{
+    inline_policy_arrived(c);
+    inline_policy_requested(c);
+    bool runs_inline = inline_policy_may_run(c);
+    inline_policy_answered(c, took_ms);
+    if (runs_inline) inline_policy_ended(c);
+    return runs_inline;
+}
+
+static void make_quiet(struct inline_policy *c)
+{
+    for (int i = 0; i < INLINE_QUIET; i++)
+        (void)call(c, 0);
+    while (!call(c, 0)) {
+    }
+}
+
+static void nobody_is_lent_before_it_was_quiet(void **state)
+{
+    (void)state;
+    struct inline_policy c = {0};
+    for (int i = 0; i < INLINE_QUIET; i++)
+        assert_false(call(&c, 0));
+    assert_true(call(&c, 0));
+}
+
+static void now_and_then_the_crew_performs_one(void **state)
+{
+    (void)state;
+    struct inline_policy c = {0};
+    int runs_inline = 0;
+    make_quiet(&c);
+    for (int i = 0; i < 10 * INLINE_RUN; i++)
+        runs_inline += call(&c, 0);
+    assert_int_equal(runs_inline, 10 * (INLINE_RUN - 1));
+}
+
+static void who_comes_beside_a_request_ends_the_quiet(void **state)
+{
+    (void)state;
+    struct inline_policy c = {0};
+    make_quiet(&c);
+    inline_policy_arrived(&c);
+    inline_policy_requested(&c);
+    inline_policy_arrived(&c);
+    assert_false(inline_policy_may_run(&c));
+    inline_policy_answered(&c, 0);
+    for (int i = 1; i < INLINE_QUIET; i++)
+        assert_false(call(&c, 0));
+    assert_true(call(&c, 0) || call(&c, 0));
+}
+
+static void who_comes_and_wants_nothing_is_no_company(void **state)
+{
+    (void)state;
+    struct inline_policy c = {0};
+    make_quiet(&c);
+    for (int i = 0; i < 100; i++)
+        inline_policy_arrived(&c);
+    assert_true(call(&c, 0) || call(&c, 0));
+}
+
+static void nobody_is_lent_beside_another_request(void **state)
+{
+    (void)state;
+    struct inline_policy c = {0};
+    make_quiet(&c);
+    inline_policy_requested(&c); // a snapshot
+    inline_policy_requested(&c);
+    assert_false(inline_policy_may_run(&c));
+    inline_policy_dropped(&c, 1);
+    assert_true(inline_policy_may_run(&c));
+}
+
+static void nobody_is_lent_until_the_store_is_quick_again(void **state)
+{
+    (void)state;
+    struct inline_policy c = {0};
+    make_quiet(&c);
+    (void)call(&c, INLINE_QUICK_MS);
+    assert_false(call(&c, INLINE_QUICK_MS));
+    assert_false(call(&c, 0));
+    assert_true(call(&c, 0) || call(&c, 0));
+}
+
+static void one_is_lent_at_a_time(void **state)
+{
+    (void)state;
+    struct inline_policy c = {0};
+    make_quiet(&c);
+    inline_policy_requested(&c);
+    assert_true(inline_policy_may_run(&c));
+    inline_policy_answered(&c, 0);
+    for (int i = 0; i < 2; i++) { // he is not back yet
+        assert_false(call(&c, 0));
+    }
+    inline_policy_ended(&c);
+    assert_true(call(&c, 0) || call(&c, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_is_lent_before_it_was_quiet),
+        cmocka_unit_test(now_and_then_the_crew_performs_one),
+        cmocka_unit_test(who_comes_beside_a_request_ends_the_quiet),
+        cmocka_unit_test(who_comes_and_wants_nothing_is_no_company),
+        cmocka_unit_test(nobody_is_lent_beside_another_request),
+        cmocka_unit_test(nobody_is_lent_until_the_store_is_quick_again),
+        cmocka_unit_test(one_is_lent_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

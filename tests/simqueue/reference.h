@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The history of one lane as it is, not as anybody believes it to be, and the ghost's own books:
+// what became of every message, kept by plain rules from the ops, their results and the events.
+// The results come from a machine of its own that folds the canonical entries in order.
+#pragma once
+
+#include "base/map.h"
+#include "journal/entry.h"
+#include "shard/shard.h"
+
+struct world;
+
+struct reference_slot {
+    struct bytes bytes; // owned
+    int64_t made_at;    // true store time
+    bool is_void;
+    bool full;               // held as much as its capacity allows
+    bool empty;              // had nothing (more) to claim, at its end or for some claim in it
+    uint64_t epoch;          // after the slot
+    uint64_t machine_digest; // after the slot
+    uint64_t first_digest;   // of the first handle that got here; 0: nobody yet
+    size_t events_end;       // in ghost.events
+};
+
+// One message. READY stands for DELAYED too: only time decides between them.
+struct row {
+    enum message_state state;
+    struct hash128 body; // hash of what was sent
+    uint64_t upload;     // of an object of its own: the key in its name; 0: none
+    uint32_t group;      // 0: none
+    uint8_t priority;
+    int64_t ready_at; // READY: it is not handed out before this; 0: at once
+    uint64_t sent_slot;
+    struct place place;
+    // its lock, current while LOCKED
+    struct hash128 token;
+    uint64_t fence;
+    int64_t deadline;
+    bool ticket;
+    uint32_t holder;       // hash of the worker's name
+    uint64_t expired_slot; // where its last lock expired; 0: it ended otherwise
+    uint32_t retries;
+    uint32_t deliveries;
+    bool opened; // I6: handed out and not finished since
+    // a dead one
+    uint64_t number;
+    int64_t died_at;
+    enum dead_cause cause;
+    struct hash128 reason;
+    uint64_t reason_slot;
+    struct request_id acked_by; // PROCESSED
+    bool arrived;               // OUTBOUND, MOVED: the other queue has it
+    // one that came as a dead letter
+    uint32_t origin; // lane + 1; 0: it was sent
+    uint64_t origin_seq;
+};
+
+// An answer that some request id got.
+struct seen {
+    struct request_id id;
+    uint16_t kind;
+    uint64_t slot;
+    struct bytes body; // owned
+};
+
+// What a worker believes to hold.
+struct hold {
+    uint64_t seq;
+    struct hash128 token;
+    int64_t deadline;
+    uint32_t worker;
+    bool ended;
+};
+
+#define DEDUP_KEYS 8
+
+struct reference_dedup {
+    uint64_t seq;
+    int64_t expires_at;
+};
+
+struct reference {
+    struct world *world;
+    uint32_t lane;
+    struct reference_slot *slots; // slots[n - 1] is slot n
+    uint64_t len;
+    uint64_t cap;
+    struct machine *machine;
+    struct queue_config config;
+    struct events events; // all of them
+    struct buf text;
+    int64_t now;
+    int64_t from; // what deadlines of the entry are counted from
+    uint64_t slot;
+    uint64_t epoch;
+    bool coord_set;
+    uint64_t token;
+    struct hash128 chain;
+    struct row *rows; // rows[seq - 1]
+    uint64_t rows_len;
+    uint64_t rows_cap;
+    uint64_t counts[STATE_COUNT];
+    uint64_t fence;
+    uint64_t order; // of the last ticket
+    bool paused;
+    uint32_t expired; // locks that ran out at the beginning of the entry
+    bool dry;         // a claim of the entry found less than it asked for
+    uint64_t deaths;
+    uint64_t dying; // expired for the last time, its outcome is not told yet
+    struct reference_dedup dedup[DEDUP_KEYS];
+    struct seen *seen;
+    uint32_t seen_len;
+    uint32_t seen_cap;
+    struct map by_request;
+    struct hold *holds;
+    size_t holds_len;
+    size_t holds_cap;
+    uint64_t voids;
+    uint64_t zombies;
+    uint64_t floor;        // the highest that is durable
+    uint64_t deleted_slot; // where the queue was deleted; 0: it was not
+};
+
+void reference_init(struct reference *g, struct world *w, uint32_t lane);
+void reference_done(struct reference *g);
+// The store is about to create slot.
+void reference_slot_made(struct reference *g, uint64_t slot, struct bytes bytes);
+const struct reference_slot *reference_at(const struct reference *g,
+                                          uint64_t slot);     // NULL: none yet
+struct row *reference_row(struct reference *g, uint64_t seq); // NULL: never sent
+const struct seen *reference_seen(const struct reference *g, const struct request_id *id);
+void reference_remember(struct reference *g, const struct request_id *id, uint16_t kind,
+                        struct bytes body);
+void reference_move(struct reference *g, struct row *row, enum message_state to);
+struct row *reference_push(struct reference *g, uint64_t seq); // a message entered; READY
+uint64_t reference_held(const struct reference *g);            // what capacity is compared with
+
+struct walk_op {
+    const struct entry *entry;
+    const struct op *op;
+    uint32_t index;
+    struct bytes body; // of the result
+    const struct event *events;
+    size_t events_len;
+};
+void walk_entry(struct reference *g, const struct entry *e, const struct op_result *results,
+                size_t events_from);
+void walk_op(struct reference *g, const struct walk_op *o);
+// The row failed or expired, and r says what comes of it.
+struct route;
+void walk_ended(struct reference *g, struct row *row, const struct route *r, struct bytes reason,
+                bool failed);
+void walk_recovered(struct reference *g, const struct event *e); // a ticket returns
