@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads around a pure step function. The lock protects the step function; it is never held during
-// a store call, nor while somebody is woken: who is roused for his answer leaves without it, who is
-// roused for work finds it free.
+// Threads around a pure step function. The lock protects the step function. The driver never holds
+// it during a store call, nor while it wakes a thread. A waiter that is woken with its answer
+// leaves without the lock. A waiter that is woken for a request finds the lock free.
 //
-// A request is not given to the one who is roused for it: until he has come up, whoever enters
-// takes it. A writer that goes on at once performs the next commit on a warm processor, and the
-// sleeper's way out of bed costs nobody anything.
+// A request is not reserved for the waiter that is woken for it. Until that waiter runs, any caller
+// that enters takes the request. A caller that is already running thus performs the next commit,
+// which hides the wake-up latency of the sleeping one.
 #include "node/driver.h"
 
 #include "base/check.h"
@@ -19,7 +19,7 @@
 #include <pthread.h>
 #include <string.h>
 
-// Requests that no thread has taken yet, first come first served.
+// Requests that no thread has taken yet, in order of arrival.
 struct request_queue {
     struct request *rows;
     size_t len;
@@ -27,39 +27,40 @@ struct request_queue {
 };
 
 struct driver {
-    struct pool_task member;      // first; its turns are the background
-    struct thread_pool *own;      // NULL: the crew is somebody else's
-    struct inline_policy *policy; // the crew's
+    struct pool_task member;      // first; its runs are the background work
+    struct thread_pool *own;      // NULL: the pool is borrowed
+    struct inline_policy *policy; // the pool's
     struct store *store;
     struct steps steps;
     struct fork_guard guard;
     struct store_clock clock;
     pthread_mutex_t lock;
-    size_t inside;         // callers who entered and have not left
-    struct waiter *asleep; // among them
-    struct waiter *roused; // to be woken as soon as the lock is free
-    struct waiter *told;   // answered, and no thread: to be called when it is, in order
+    size_t inside;         // callers that entered and have not left
+    struct waiter *asleep; // the waiters among them that sleep
+    struct waiter *roused; // to be woken when the lock is released
+    // Answered waiters that have a `then`, in order. It is called when the lock is released.
+    struct waiter *told;
     struct waiter *told_last;
-    size_t coming;                       // roused for work, and not here yet
-    struct request_queue waited_for;     // whoever waits performs these
-    struct request_queue for_background; // a caller's thread should not spend its time on these
-    bool background_rests;               // and was not kicked since
-    int64_t background_until;            // when it will look at the time again
-    int64_t now_seen;                    // when the store last answered
-    bool runs_inline;        // a caller who does not wait performs a request nevertheless
-    pthread_cond_t returned; // he is done
+    size_t coming;                       // woken for a request, and not back under the lock yet
+    struct request_queue waited_for;     // performed by the callers that wait
+    struct request_queue for_background; // performed by the pool, not on a caller's thread
+    bool background_rests;               // the background task sleeps and was not scheduled since
+    int64_t background_until;            // store time of its next run
+    int64_t now_seen;                    // store time of the last answer
+    bool runs_inline;                    // a caller that does not wait performs a request inline
+    pthread_cond_t returned;             // signalled when the inline request has ended
     bool stopping;
 };
 
-// This thread is in somebody's `then`. What that begins is the crew's: a chain of calls would grow
-// on the stack, and a thread of the crew blocks only where the crew knows of it.
+// This thread is inside a `then`. Calls that the `then` begins run on the pool. Otherwise a chain
+// of calls would grow the stack, and a pool thread could block without the pool's knowledge.
 static _Thread_local bool calling;
 
 enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
 
 #define SLEEP_MAX_MS    60000
 #define TURN_STEPS_MAX  32
-#define OWN_THREADS_MAX 2 // the background, and one that watches
+#define OWN_THREADS_MAX 2 // the background task, and a watcher
 
 static void asleep_add(struct driver *d, struct waiter *w)
 {
@@ -71,8 +72,9 @@ static void asleep_add(struct driver *d, struct waiter *w)
     atomic_store(&w->word, NAP_ON);
 }
 
-// He goes on when his word is set, after the lock was released: until then his memory is good. Who
-// is roused last is woken first: those with work, for everybody waits for the store.
+// Moves w to the list of waiters to wake. The waiter continues when its word is set, after the lock
+// was released, so its memory is valid until then. The last waiter added is woken first. That is a
+// waiter with a request to perform, because all others wait for the store.
 static void rouse(struct driver *d, struct waiter *w, enum nap why)
 {
     CHECK(w->asleep);
@@ -94,7 +96,7 @@ static void call_all(struct waiter *told)
     calling = true;
     for (struct waiter *w = told, *next; w; w = next) {
         next = w->next;
-        w->then(w); // and w is gone
+        w->then(w); // w is no longer valid
     }
     calling = before;
 }
@@ -105,7 +107,8 @@ static void wake_all(struct waiter *roused)
         next = w->next;
         _Atomic uint32_t *word = &w->word;
         atomic_store(word, w->why);
-        futex_wake_all(word); // w may be gone; a futex that is woken for nothing looks again
+        // w may be freed by now. A futex that is woken without reason checks its word again.
+        futex_wake_all(word);
     }
 }
 
@@ -116,8 +119,9 @@ struct interval driver_now(struct driver *d)
     return store_clock_now(&d->clock, clock_boot_ms());
 }
 
-// Patience ends when the earliest moment that it can be now is past it. Where the clock is known to
-// within seconds, that is seconds late; the store's deadline does not wait for them.
+// A call times out when the lower bound of the time passes its deadline. If the clock is known only
+// to within seconds, that is seconds late. The store's own deadline does not move, so the width is
+// subtracted.
 int64_t driver_patience_ms(struct driver *d, int64_t ms)
 {
     int64_t left = store_patience_ms(d->store, ms);
@@ -141,7 +145,7 @@ void driver_wake(struct driver *d, struct waiter *w)
 {
     w->done = true;
     if (w->then) told_add(d, w);
-    if (!w->asleep) return; // he performs a request and will see it
+    if (!w->asleep) return; // it performs a request and checks done afterwards
     rouse(d, w, NAP_ANSWERED);
     d->inside--;
 }
@@ -185,24 +189,26 @@ static void tick(struct driver *d)
     after_step(d);
 }
 
-// When the store's clock will say so, by ours. Drift is put right by looking now and then.
+// The local time at which the store's clock shows store_ms. The wait is cut to SLEEP_MAX_MS, so
+// that drift is corrected.
 static int64_t local_time(struct driver *d, int64_t store_ms)
 {
     int64_t now = driver_now(d).lo;
-    if (store_ms <= now) return clock_boot_ms(); // it may be the dawn of time: no subtraction
+    if (store_ms <= now) return clock_boot_ms(); // store_ms may be TIME_UNKNOWN: do not subtract
     return clock_boot_ms() + (store_ms - now < SLEEP_MAX_MS ? store_ms - now : SLEEP_MAX_MS);
 }
 
-// What there is to do, and the thread that goes away now does not do, needs somebody who sleeps.
-// Answers whom of the crew to wake, or NULL.
+// Assigns the open work, which the leaving thread does not do, to sleeping threads. Returns the
+// futex of the pool thread to wake, or NULL.
 static _Atomic uint32_t *share_out(struct driver *d)
 {
     for (; d->waited_for.len > d->coming && d->asleep; d->coming++)
         rouse(d, d->asleep, NAP_WORK);
-    if (!d->background_rests) return NULL; // it looks at all of this before it rests again
+    if (!d->background_rests) return NULL; // it checks all of this before it sleeps again
     bool work = d->waited_for.len > d->coming || d->for_background.len > 0;
     int64_t wake = d->steps.wake_at(d->steps.ctx);
-    bool due = wake <= d->now_seen; // the store's clock may be found to be ahead of what it was
+    // An answer can reveal that the store's clock is ahead of the estimate.
+    bool due = wake <= d->now_seen;
     if (work || due) {
         d->background_rests = false;
         return task_schedule_quietly(&d->member);
@@ -228,7 +234,7 @@ static void unlock(struct driver *d)
     call_all(told);
 }
 
-// Performs r, without the lock, takes the lock and hands the response in.
+// Performs r without the lock, then takes the lock and passes the response to the step function.
 static void serve(struct driver *d, const struct request *r, struct performance *p)
 {
     int64_t sent = clock_boot_ms();
@@ -260,7 +266,7 @@ void driver_leave(struct driver *d, struct waiter *w)
     unlock(d);
 }
 
-// What comes of it, others' work too, is left to the crew.
+// Performs one request on the caller's thread. The pool does the work that follows from it.
 static void perform_alone(struct driver *d)
 {
     struct request r;
@@ -279,7 +285,7 @@ static void perform_alone(struct driver *d)
 
 void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
 {
-    CHECK(!w->done && !w->asleep); // answers are handed out by after_step
+    CHECK(!w->done && !w->asleep); // answers are delivered by after_step
     w->then = then;
     inline_policy_arrived(d->policy);
     after_step(d);
@@ -300,8 +306,8 @@ void driver_forget(struct driver *d, struct waiter *w)
     d->inside--;
 }
 
-// Releases the lock and sleeps. True: he was roused for work and has the lock again. False: he has
-// his answer, and was let out by the one who gave it.
+// Releases the lock and sleeps. Returns true if w was woken for a request; the lock is held again.
+// Returns false if w has its answer; driver_wake has already counted it out.
 static bool sleep_for_work(struct driver *d, struct waiter *w)
 {
     asleep_add(d, w);
@@ -315,7 +321,7 @@ static bool sleep_for_work(struct driver *d, struct waiter *w)
     return true;
 }
 
-// m: whose turn this is; NULL: nobody's.
+// m: the pool task that runs this; NULL: a caller's own thread.
 static bool serve_next(struct driver *d, struct request_queue *b, struct performance *p,
                        struct pool_task *m)
 {
@@ -340,14 +346,14 @@ void driver_wait(struct driver *d, struct waiter *w)
     performance_done(&p);
 }
 
-// One thing of those that are left to it. False: there is none.
+// Performs one item of background work. Returns false if there is none.
 static bool background_step(struct driver *d, struct performance *p, struct pool_task *m)
 {
     if (serve_next(d, &d->for_background, p, m)) return true;
     bool unattended = d->waited_for.len > d->coming;
     if (unattended && !d->asleep && serve_next(d, &d->waited_for, p, m)) return true;
     if (unattended || d->roused || d->told) {
-        unlock(d); // wakes and calls whom it concerns
+        unlock(d); // wakes and calls the waiters
         lock(d);
         return true;
     }
@@ -356,7 +362,7 @@ static bool background_step(struct driver *d, struct performance *p, struct pool
     return true;
 }
 
-// A turn ends when there is nothing to do, or has been enough of it: others wait for theirs.
+// A run ends when there is nothing to do, or after TURN_STEPS_MAX steps, because other tasks wait.
 static int64_t background(struct pool_task *m)
 {
     struct driver *d = (struct driver *)m;
@@ -388,7 +394,7 @@ static enum err ask_time(struct driver *d)
     enum err err = response.err == ERR_NOT_FOUND ? ERR_OK : response.err;
     store_clock_note(&d->clock, sent, clock_boot_ms(), response.time);
     performance_done(&p);
-    if (!err && !d->clock.known) err = ERR_UNAVAILABLE; // it answers, and tells no time
+    if (!err && !d->clock.known) err = ERR_UNAVAILABLE; // it answers, but without a time
     return err;
 }
 
@@ -441,7 +447,8 @@ struct thread_pool *driver_pool(struct driver *d)
     return d->member.pool;
 }
 
-// What the crew was about to do is done here: it may have much to do elsewhere.
+// Performs the rest of the background work on this thread, because the pool may be busy with other
+// tasks.
 static void finish(struct driver *d)
 {
     struct performance p;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real driver of a step function: performs its store requests, tells it the time, wakes those
-// who wait for replies.
+// The driver of a step function: it performs the store requests of the step function, passes in the
+// time and wakes the waiters of its replies.
 //
-// There is no thread between a caller and the store: whoever waits for an answer performs the next
-// request himself, so one writer pays for one sync and no context switch, and while he is at it
-// others queue their ops for the next entry (group commit). When he has his answer he hands the
-// next request to one of those who sleep. A crew of threads, which serves any number of drivers,
-// keeps the time and does what nobody waits for.
+// No thread stands between a caller and the store. A caller that waits for an answer performs the
+// next request itself, so a single writer pays for one sync and no context switch. Meanwhile other
+// callers queue their ops for the next entry (group commit). When the caller has its answer, it
+// wakes a sleeping caller for the next request. A thread pool, which any number of drivers share,
+// runs the timers and the requests that no caller waits for.
 #pragma once
 
 #include "base/err.h"
@@ -16,57 +16,60 @@
 
 #include <stdatomic.h>
 
-// A step function as the driver sees it. All calls are made under the driver's lock.
+// A step function as the driver sees it. The driver makes all calls under its lock.
 struct steps {
     void *ctx;
     void (*respond)(void *ctx, const struct response *r, struct interval now);
     void (*tick)(void *ctx, struct interval now);
     int64_t (*wake_at)(void *ctx);
     bool (*next_request)(void *ctx, struct request *out);
-    // Hands out the replies that have come up; calls driver_wake for each waiter that has its
-    // answer.
+    // Delivers the replies that are ready. Calls driver_wake for each waiter that has its answer.
     void (*deliver)(void *ctx);
 };
 
 struct driver;
 
-// Borrows the store and the crew; NULL: a crew of its own. Asks the store for its time once, so it
-// may fail: ERR_UNAVAILABLE, ERR_DENIED ...
+// Borrows the store and the pool. If pool is NULL, the driver makes a pool of its own. Reads the
+// store's time once, so it can fail: ERR_UNAVAILABLE, ERR_DENIED and others.
 MUST_USE enum err driver_open(struct store *s, struct thread_pool *pool, const struct steps *steps,
                               struct driver **out);
 struct thread_pool *driver_pool(struct driver *d);
-// Finishes what is being asked for in the background (a snapshot half written), then stops. NULL is
-// fine.
+// Performs the background requests that are open (for example a snapshot), then stops. NULL is
+// allowed.
 void driver_free(struct driver *d);
 
-// Somebody who waits for a reply. Lives on his stack; its address serves as the ticket. While he
-// sleeps others move him from list to list, under the lock; the word tells him why he was woken.
+// A caller that waits for a reply. It is in the caller's memory, and its address serves as the
+// ticket. While the caller sleeps, other threads move the waiter between lists, under the lock. The
+// word says why the caller was woken.
 struct waiter {
-    bool done; // has his answer
+    bool done; // the answer is there
     bool asleep;
-    void (*then)(struct waiter *w); // not a thread: called with his answer, without the lock
-    uint32_t why;                   // he is about to be woken; enum nap
-    _Atomic uint32_t word;          // the futex
+    // For a caller without a thread: called with the answer, outside the lock. NULL: the caller
+    // sleeps.
+    void (*then)(struct waiter *w);
+    uint32_t why;          // the reason of the wake-up that comes next: enum nap
+    _Atomic uint32_t word; // the futex
     struct waiter *previous, *next;
 };
 
-// Takes the lock and enters w; ERR_INVALID, and nothing taken, in a child of fork.
+// Takes the lock and registers w. Returns ERR_INVALID in a child of fork, and then takes no lock.
 MUST_USE enum err driver_enter(struct driver *d, struct waiter *w);
 struct interval driver_now(struct driver *d); // under the lock
-// How long a call that begins now may take, of ms at most, added to now.hi. Under the lock.
+// The time limit of a call that begins now: ms, or less if the store's own limit ends sooner. It
+// counts from now.hi. Call it under the lock.
 int64_t driver_patience_ms(struct driver *d, int64_t ms);
-// Under the lock: performs requests and sleeps until driver_wake was called for w; releases the
-// lock.
+// Call it under the lock, which it releases. Performs requests and sleeps until driver_wake was
+// called for w.
 void driver_wait(struct driver *d, struct waiter *w);
-// Under the lock: releases it; `then` is called, on whatever thread, when driver_wake was called
-// for w. It may be called before this returns, and makes no promise to be quick: the thread it runs
-// on performs the next request after it. On a store that is near, this performs one request itself
-// when the caller is alone (company.h).
+// Call it under the lock, which it releases. When driver_wake was called for w, some thread calls
+// `then`. That can happen before this function returns. `then` should be quick, because its thread
+// performs the next request only after it. On a store with low latency, this function performs one
+// request itself if the caller is alone (inline_policy.h).
 void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
-// Under the lock that somebody else entered with: w waits too, as after driver_async. The lock is
-// kept.
+// Call it under a lock that another waiter entered with. w then waits too, as after driver_async.
+// The lock stays held.
 void driver_async_too(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
 void driver_leave(struct driver *d, struct waiter *w); // releases the lock without waiting
-// Under the lock: w, left by driver_async, will not be woken any more.
+// Call it under the lock: w, which driver_async left waiting, is no longer woken.
 void driver_forget(struct driver *d, struct waiter *w);
 void driver_wake(struct driver *d, struct waiter *w); // under the lock, from steps.deliver

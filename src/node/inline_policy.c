@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of who came when. They guide and guard nothing: one that is read a moment too late
-// costs a way to the crew, or saves one.
+// Counters of arrivals and answers. They are hints and guard nothing. A value that is read a moment
+// too late costs one hand-over to the pool, or saves one.
 #include "node/inline_policy.h"
 
 #include "base/check.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a caller's thread, which has others to serve, may perform one request itself: on a store
-// that is near the way to a thread of the crew and back is longer than the request. It would be a
-// loss beside others, whom it keeps from sharing the next entry, and a danger on a store that is
-// stuck.
+// Decides whether a caller's thread that also serves other calls may perform one store request
+// itself. On a store with low latency, the hand-over to a pool thread and back takes longer than
+// the request. But beside other callers it is a loss, because it keeps them from sharing the next
+// entry. And a store that hangs blocks the thread.
 //
-// So it may when nobody came beside a request lately, and what was last performed was quick. While
-// the thread is at it nobody whom it serves can come; so now and then the crew performs one
-// instead, and it is seen who does. Of all threads one at a time is lent: no more than that can a
-// store keep that is stuck all of a sudden.
+// A thread may run a request inline if no caller arrived during the recent requests, and if the
+// last request was quick. While the thread is inside the request, the callers that it serves cannot
+// arrive. So every INLINE_RUN-th request goes to the pool, and the policy sees whether others
+// arrive. At most one thread runs inline at a time, so a store that hangs can block only one.
 //
 // No lock is needed for any of this.
 #pragma once
@@ -16,25 +16,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define INLINE_QUIET    32 // requests beside which nobody came, before a thread is lent
-#define INLINE_RUN      16 // of so many in a row the last is performed by the crew
+// Answered requests without another arrival that must come before a thread may run inline.
+#define INLINE_QUIET    32
+#define INLINE_RUN      16 // the last of this many in a row goes to the pool
 #define INLINE_QUICK_MS 5
 
-// Of all who share a store and its threads; all zero at first.
+// Shared by all callers of a store and its threads. Starts as all zeros.
 struct inline_policy {
-    _Atomic uint32_t under_way; // requests that are wanted and not answered
-    _Atomic uint32_t quiet;     // answered since somebody came beside one
-    _Atomic uint32_t run;       // lent since the crew performed one
+    _Atomic uint32_t under_way; // requests that are open
+    _Atomic uint32_t quiet;     // answers since a caller last arrived during a request
+    _Atomic uint32_t run;       // inline runs since the pool performed a request
     _Atomic bool slow;
     _Atomic bool runs_inline;
 };
 
-void inline_policy_arrived(
-    struct inline_policy *c); // somebody who wants something, before his request is wanted
+// Call it when a caller arrives, before its request is counted.
+void inline_policy_arrived(struct inline_policy *c);
 void inline_policy_requested(struct inline_policy *c);
 void inline_policy_answered(struct inline_policy *c, int64_t took_ms);
-void inline_policy_dropped(struct inline_policy *c, uint32_t count); // they are not wanted any more
+void inline_policy_dropped(struct inline_policy *c, uint32_t count); // they will not be performed
 
-// True: the thread performs the one request that is wanted, then calls inline_policy_ended.
+// Returns true if the thread may perform the one open request. It then calls inline_policy_ended.
 bool inline_policy_may_run(struct inline_policy *c);
 void inline_policy_ended(struct inline_policy *c);

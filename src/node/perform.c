@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request, one store call, one response.
+// One request becomes one store call and one response.
 #include "node/perform.h"
 
 #include "base/check.h"

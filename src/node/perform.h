@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Performing what pure code asked for on a real store.
+// Performs the requests of pure code on a real store.
 #pragma once
 
 #include "journal/request.h"
 #include "store/store.h"
 
-// Room for one answer, reused between calls.
+// Memory for one answer, reused between calls.
 struct performance {
     struct store_answer answer;
     struct response_row *rows;
@@ -14,5 +14,5 @@ struct performance {
 
 void performance_init(struct performance *p);
 void performance_done(struct performance *p);
-// Blocks. The response's views live in p until the next call.
+// Blocks. The response's views point into p and are valid until the next call.
 struct response perform(struct store *s, const struct request *r, struct performance *p);

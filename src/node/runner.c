@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shard behind a driver, and a watcher that looks into the journal while somebody waits for
-// what other processes send.
+// A shard with its driver, its collector and a watcher. The watcher polls the journal while a
+// receive waits for messages that other processes send.
 #include "node/runner.h"
 
 #include "base/check.h"
@@ -23,15 +23,16 @@ struct shard_runner {
     struct shard *shard;
     struct collector *collector;
     struct driver *driver;
-    struct runner_call *follower;    // waits for events or the tail
-    uint64_t collected_at;           // the snapshot after which a round of collection was started
-    int64_t timeout_ms, patience_ms; // of a call; of the one that has just begun
+    struct runner_call *follower; // waits for events or the tail
+    uint64_t collected_at;        // the snapshot after which a round of collection was started
+    // The limit of every call; the limit of the call that has just begun.
+    int64_t timeout_ms, patience_ms;
     char log[JOURNAL_PREFIX_MAX + 8];
     struct watcher *watcher;
-    enum watch watched;    // what it was told: whether somebody waits for what others may send
-    _Atomic uint64_t slot; // the last one folded, for those without the lock
-    uint64_t looked_at;    // the watcher's: the slot after which there is something
-    enum err why_err;      // of the last request that failed, until one goes well
+    enum watch watched;    // what the watcher was asked to do last
+    _Atomic uint64_t slot; // the last slot folded, for readers without the lock
+    uint64_t looked_at;    // the watcher's: it polls for the slot after this one
+    enum err why_err;      // of the last request that failed; a success resets it
     char why[STORE_WHY_MAX];
 };
 
@@ -42,8 +43,8 @@ static void note_why(struct shard_runner *d, const struct response *r)
     (void)snprintf(d->why, sizeof d->why, "%s", fine || !r->why ? "" : r->why);
 }
 
-// A caller that ran out of patience hears what kept failing. A journal that halted knows better
-// than the store, unless the whole store is lost.
+// A call that timed out reports the error of the requests that kept failing. For ERR_CORRUPT, the
+// reason of a halted journal is more precise than the store's, unless the whole store is lost.
 static void copy_why(struct shard_runner *d, enum err err, char *out)
 {
     const char *halted = NULL;
@@ -128,7 +129,7 @@ static void deliver(void *ctx)
     d->follower = NULL;
 }
 
-// Folds what was written, if nobody did yet.
+// Folds the new entries, unless another thread did so since the poll.
 static enum err catch_up(void *ctx)
 {
     struct shard_runner *d = ctx;
@@ -145,7 +146,7 @@ static enum err catch_up(void *ctx)
     return c.err;
 }
 
-// What a look into the journal beside the driver came to.
+// The cost of a poll, which does not go through the driver.
 void runner_note_cost(struct shard_runner *d, const struct store_answer *answer)
 {
     struct waiter w;
@@ -280,13 +281,14 @@ enum err runner_receive(struct shard_runner *d, const struct op_claim *claim, in
 
 static void async_end(struct waiter *w)
 {
-    struct runner_async *l = (struct runner_async *)w; // its first member's first member
-    struct runner_answer answer = l->answer;           // l may be gone when `then` returns
+    // The waiter is the first member of its first member.
+    struct runner_async *l = (struct runner_async *)w;
+    struct runner_answer answer = l->answer; // `then` may free l
     l->then(l, l->call.err, &answer);
     runner_answer_done(&answer);
 }
 
-// False: it ended already, in a child of fork.
+// Returns false if the call has already ended, in a child of fork.
 static bool async_begin(struct shard_runner *d, struct runner_async *l, struct interval *now)
 {
     l->runner = d;
@@ -316,7 +318,7 @@ void runner_receive_async(struct shard_runner *d, const struct op_claim *claim, 
     driver_async(d->driver, &l->call.waiter, async_end);
 }
 
-// With the lock, which it keeps: `done` will hear of the op, c of the receive.
+// Called under the lock, which stays held. `done` gets the answer of the op, c that of the receive.
 static void receive_after(struct shard_runner *d, struct op op, struct runner_async *done,
                           struct runner_call *c, const struct op_claim *claim, int64_t wait_ms,
                           struct interval now)
@@ -337,7 +339,8 @@ enum err runner_receive_after(struct shard_runner *d, struct op op, struct runne
     struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, a, &now);
-    if (err && !async_begin(d, done, &now)) return err; // a child of fork: both hear of it
+    // In a child of fork, both calls end with the error.
+    if (err && !async_begin(d, done, &now)) return err;
     receive_after(d, op, done, &c, claim, wait_ms, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
@@ -474,8 +477,8 @@ bool runner_dispatch(struct shard_runner *d)
     return granted;
 }
 
-// Takes one letter out and carries it without the lock. False: there is none, or it could not be
-// delivered.
+// Takes one letter from the outbox and moves it without the lock. Returns false if there is none,
+// or if it could not be delivered.
 static bool move_one(struct shard_runner *d, runner_move_fn *carry, void *ctx)
 {
     struct waiter w;
@@ -502,7 +505,7 @@ static bool move_one(struct shard_runner *d, runner_move_fn *carry, void *ctx)
     return err == ERR_OK;
 }
 
-// Waits until what the next letter is made of was read. ERR_NOT_FOUND: there is none.
+// Waits until the content of the next letter was read. Returns ERR_NOT_FOUND if there is no letter.
 static enum err next_letter(struct shard_runner *d)
 {
     struct runner_call c;

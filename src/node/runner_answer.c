@@ -64,7 +64,7 @@ static void keep_text(uint8_t **at, struct bytes *b)
     *at += b->len;
 }
 
-// Their text is reserved in one piece, so that views into it stay.
+// The text is reserved in one piece, so that the views into it stay valid.
 void runner_answer_keep(struct runner_answer *a, const struct shard_reply *r)
 {
     uint8_t *at = buf_grow(&a->text, text_len(r));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the desk alone: filling the answers it hands out, and how its shard is configured.
+// Private to the runner: fills the answers of its calls, and builds the configuration of its shard.
 #pragma once
 
 #include "node/runner.h"
 
 void runner_answer_clear(struct runner_answer *a);
-void runner_answer_keep(struct runner_answer *a,
-                        const struct shard_reply *r); // copies the deliveries
-// What the journal's answer is to a caller. It knows a handle that is dead as one that is denied
-// everything: patience would bring nothing. For the caller it is not applied, and will be when the
-// store was opened again.
+// Copies the deliveries and the reasons.
+void runner_answer_keep(struct runner_answer *a, const struct shard_reply *r);
+// Translates the journal's error for the caller. The journal treats a dead store handle as
+// ERR_DENIED, because waiting does not help. For the caller this is ERR_UNAVAILABLE: the op was not
+// applied, and a new handle can apply it.
 enum err runner_answer_err(struct store *s, enum err err);
 void runner_shard_config(const struct store *s, const struct runner_config *config,
                          struct shard_config *out);

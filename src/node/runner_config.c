@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a desk on this store makes of its configuration.
+// Builds the configuration of a shard from that of its runner and from the properties of the store.
 #include "node/runner_answer.h"
 #include "os/entropy.h"
 
@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define HIGH_LATENCY_SNAPSHOT_EVERY 128
-#define SNAPSHOT_RATIO              2 // snapshots are at most half as many bytes as entries
+// Bytes of entries before the next snapshot, as a multiple of its length.
+#define SNAPSHOT_RATIO              2
 
 static void shard_config_of(const struct runner_config *config, struct shard_config *out)
 {
@@ -32,7 +33,7 @@ static void shard_config_of(const struct runner_config *config, struct shard_con
     (void)snprintf(at, 16, "/%u", config->id.shard);
 }
 
-// The shards of a queue share what may be spent.
+// The shards of a queue share the store's budget of puts.
 static int64_t puts_share(const struct store *s, const struct runner_config *config)
 {
     int64_t all = store_puts_per_second(s);
@@ -46,7 +47,8 @@ void runner_shard_config(const struct store *s, const struct runner_config *conf
     shard_config_of(config, out);
     out->journal.puts_per_second = puts_share(s, config);
     out->journal.high_latency = store_is_high_latency(s);
-    // There a slot of a replay is a request, and a snapshot costs as much as a dozen of them.
+    // On such a store each slot of a replay is a request, and a snapshot costs as much as a dozen
+    // of them.
     bool usual = config->rules.retain_ms == 0;
     if (out->journal.high_latency && usual)
         out->journal.rules.snapshot_every = HIGH_LATENCY_SNAPSHOT_EVERY;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that take turns from a line. While one of them is awake nobody else needs to be: it looks
-// at the line and the clock before it sleeps. When it goes away into a turn that may block,
-// somebody has to be awake instead, or sleep no longer than until the next member is due: the
-// keeper.
+// Threads that run tasks from a queue. While one thread is awake, no other needs to be: before it
+// sleeps, it checks the queue and the clock. When it enters a run that may block, another thread
+// takes over. That thread is awake, or it sleeps until the next task is due: the timer thread.
 //
-// The lock is the innermost of all: members kick with their own locks held, turns are given without
-// it. Nobody is woken under it: he would run into it.
+// The pool's lock is the innermost of all. Tasks are scheduled with other locks held, but run
+// without it. No thread is woken under the lock, because it would block on it at once.
 #include "node/thread_pool.h"
 
 #include "base/check.h"
@@ -19,19 +18,19 @@
 #include <signal.h>
 
 #define SLEEP_MAX_MS  60000
-#define IDLE_MS       5000 // a thread that had nothing to do for so long goes
-#define LINGERING_MAX 8
-#define PACE_MIN_MS   16 // of those who may not linger; a power of two
+#define IDLE_MS       5000 // a thread that is idle for this long exits
+#define LINGERING_MAX 8    // runs that sleep in the store at the same time
+#define PACE_MIN_MS   16   // between the polls of tasks that may not sleep; a power of two
 #define PACE_MAX_MS   1024
-#define LOOKS_PER_MS  4 // all of them together, as long as the pace allows
+#define LOOKS_PER_MS  4 // of all tasks together, until the interval reaches its maximum
 
 enum refusal { REFUSED_NOT, REFUSED, REFUSED_EAGER, REFUSALS };
 
-// A thread, on its own stack.
+// A thread; on its own stack.
 struct pool_thread {
     _Atomic uint32_t woken;   // the futex
-    struct pool_thread *next; // among the spare ones
-    int64_t until;            // when it will look by itself
+    struct pool_thread *next; // in the list of spare threads
+    int64_t until;            // when it wakes up by itself
     bool asleep;
 };
 
@@ -39,25 +38,25 @@ struct thread_pool {
     struct fork_guard guard;
     struct inline_policy policy;
     pthread_mutex_t lock;
-    pthread_cond_t left; // a member's last turn is over, or a thread has gone
+    pthread_cond_t left; // a removed task's last run has ended, or a thread has exited
     size_t threads_max;
     size_t threads;
-    size_t awake;               // of them: neither asleep nor in a turn that may block
-    struct pool_thread *timer;  // asleep, until the next member is due
-    struct pool_thread *spare;  // asleep, the last one first
-    _Atomic uint32_t *woken;    // whose, as soon as the lock is free
-    struct heap due;            // by ref
+    size_t awake;               // threads that are neither asleep nor in a run that may block
+    struct pool_thread *timer;  // asleep until the next task is due
+    struct pool_thread *spare;  // asleep, the most recent first
+    _Atomic uint32_t *woken;    // the futex to wake when the lock is released
+    struct heap due;            // tasks with a timer, by ref
     struct pool_task **members; // by ref
-    uint32_t *vacant;           // refs
+    uint32_t *vacant;           // free refs
     size_t vacant_len;
     size_t members_cap;
-    struct pool_task *line; // whose turn it is, first come first served
+    struct pool_task *line; // the run queue, in order of arrival
     struct pool_task *line_last;
     size_t lingering;
     size_t lingering_max;
     size_t leaning;
     size_t refused[REFUSALS];
-    pthread_t gone; // the last thread that went, to be joined
+    pthread_t gone; // the last thread that exited, to be joined
     bool any_gone;
     bool closing;
 };
@@ -67,7 +66,8 @@ static void lock(struct thread_pool *c)
     (void)pthread_mutex_lock(&c->lock);
 }
 
-// Answers whom to wake, or NULL. Its thread may have gone by then; the address does no harm.
+// Returns the futex to wake, or NULL. Its thread may have exited by then; to wake a stale address
+// is harmless.
 static _Atomic uint32_t *unlock_quietly(struct thread_pool *c)
 {
     _Atomic uint32_t *woken = c->woken;
@@ -143,7 +143,7 @@ static bool spawn(struct thread_pool *c)
     sigset_t all, before;
     pthread_t thread;
     if (c->threads == c->threads_max) return false;
-    (void)sigfillset(&all); // signals are the program's own business
+    (void)sigfillset(&all); // signals are for the program's own threads
     (void)pthread_sigmask(SIG_BLOCK, &all, &before);
     bool made = pthread_create(&thread, NULL, pool_thread_run, c) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -170,14 +170,14 @@ static void pool_thread_rise(struct thread_pool *c, struct pool_thread *h)
 
 static void pool_thread_wake(struct thread_pool *c, struct pool_thread *h)
 {
-    CHECK(!c->woken); // while one is awake nobody else needs to be
+    CHECK(!c->woken); // while one thread is awake, no other needs to be
     pool_thread_rise(c, h);
     atomic_store(&h->woken, 1);
     c->woken = &h->woken;
 }
 
-// Sees to it that somebody comes when the next turn is due. Whoever went to sleep last is woken
-// first: its stack is warm, and those below it can go.
+// Makes sure that a thread is awake when the next run is due. The thread that went to sleep last is
+// woken first: its stack is in the cache, and the threads below it can exit.
 static void cover(struct thread_pool *c)
 {
     if (c->awake > 0 || c->closing) return;
@@ -187,11 +187,11 @@ static void cover(struct thread_pool *c)
     if (h) {
         pool_thread_wake(c, h);
     } else {
-        (void)spawn(c); // where it cannot be, the first who comes back sees to it
+        (void)spawn(c); // if it fails, the first thread that returns runs the task
     }
 }
 
-// Releases the lock meanwhile.
+// Releases the lock while it sleeps.
 static void doze(struct thread_pool *c, struct pool_thread *h)
 {
     atomic_store(&h->woken, 0);
@@ -207,8 +207,8 @@ static void spare_add(struct thread_pool *c, struct pool_thread *h)
     c->spare = h;
 }
 
-// Sleeps as the keeper if there is none, or none that looks in time. False: it was spare, and not
-// needed.
+// Sleeps as the timer thread if there is none, or if the present one sleeps too long. Returns false
+// if the thread was spare and idle for IDLE_MS: it exits.
 static bool pool_thread_sleep(struct thread_pool *c, struct pool_thread *h)
 {
     int64_t next = next_due(c), start = clock_boot_ms();
@@ -251,7 +251,7 @@ static void turn_end(struct thread_pool *c, struct pool_task *m, int64_t due)
     if (m->lingers) c->lingering--;
     if (m->leans) c->leaning--;
     if (m->leaving) {
-        (void)pthread_cond_broadcast(&c->left); // and m is gone when the lock is free
+        (void)pthread_cond_broadcast(&c->left); // m is no longer valid when the lock is released
         return;
     }
     if (m->asked < due) due = m->asked;
@@ -287,7 +287,7 @@ static void *pool_thread_run(void *arg)
     }
     c->awake--;
     c->threads--;
-    bool joins = c->any_gone; // each sees off the one before
+    bool joins = c->any_gone; // each thread joins the one that exited before it
     pthread_t before = c->gone;
     c->gone = pthread_self();
     c->any_gone = true;
@@ -327,7 +327,7 @@ enum err thread_pool_add(struct thread_pool *c, struct pool_task *m,
 void task_remove(struct pool_task *m)
 {
     struct thread_pool *c = m->pool;
-    if (!fork_guard_same(&c->guard)) return; // whatever its threads did, they do it elsewhere
+    if (!fork_guard_same(&c->guard)) return; // a child of fork has no such threads
     lock(c);
     m->leaving = true;
     while (m->inside)
@@ -390,7 +390,7 @@ static void go_slow(struct thread_pool *c, struct pool_task *m)
 void task_may_block(struct pool_task *m)
 {
     struct thread_pool *c = m->pool;
-    if (m->slow) return; // nobody else changes it during the turn
+    if (m->slow) return; // only the run itself changes it
     lock(c);
     go_slow(c, m);
     unlock(c);
@@ -410,7 +410,7 @@ bool task_may_depend(struct pool_task *m)
     return m->leans;
 }
 
-// The moments of a longer pace are moments of every shorter one.
+// The poll times of a longer interval are also poll times of every shorter one.
 static int64_t next_moment(size_t looking)
 {
     int64_t pace = PACE_MIN_MS;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few threads that serve any number of members. A member gets a turn when it is due or was
-// kicked, never two turns at once. The crew grows while turns block and others want theirs, up to
-// its bound, and shrinks when there is nothing to do: what it costs depends on what happens, not on
-// how many members there are.
+// A few threads that run any number of tasks. A task runs when its timer is due or when it was
+// scheduled, never twice at once. The pool grows while runs block and other tasks wait, up to its
+// bound. It shrinks when it is idle. So its cost depends on the work, not on the number of tasks.
 #pragma once
 
 #include "base/err.h"
@@ -17,51 +16,55 @@
 
 struct thread_pool;
 
-// Embedded in what it serves, which it must not outlive. Nobody but the crew touches its fields.
+// Embedded in the object that the task serves. Remove the task before you free the object. Only the
+// pool uses the fields.
 struct pool_task {
     struct thread_pool *pool;
-    // Answers when the next one is due, by clock_boot_ms: at once for a time that has passed,
-    // TASK_NEVER for not before a kick. No lock of the crew is held.
+    // One run of the task, without any lock of the pool. Returns when the next run is due, by
+    // clock_boot_ms. A past time means at once. TASK_NEVER means not before it is scheduled.
     int64_t (*run)(struct pool_task *m);
-    struct pool_task *next; // in the line
-    int64_t asked;          // task_schedule_at during a turn
+    struct pool_task *next; // in the run queue
+    int64_t asked;          // task_schedule_at during a run: the earliest time
     uint32_t ref;
     uint32_t refused; // enum refusal
-    bool in_line;
-    bool inside; // has its turn
-    bool kicked; // during it
-    bool slow;   // this turn may block
-    bool lingers;
-    bool leans;
-    bool leaving;
+    bool in_line;     // waits in the run queue
+    bool inside;      // is running
+    bool kicked;      // was scheduled during the run
+    bool slow;        // this run may block
+    bool lingers;     // this run may sleep in the store: task_may_sleep
+    bool leans;       // this run may wait for another task: task_may_depend
+    bool leaving;     // task_remove waits for the end of the run
 };
 
-// Threads are made when there is something to do.
+// Threads are created when there is work.
 struct thread_pool *thread_pool_new(size_t threads_max);
-void thread_pool_free(struct thread_pool *c); // NULL is fine; its members have been removed
-// Of its members together.
+void thread_pool_free(struct thread_pool *c); // NULL is allowed; all tasks must have been removed
+// The inline policy that all tasks of the pool share.
 struct inline_policy *thread_pool_inline_policy(struct thread_pool *c);
 
-// ERR_LIMIT: there is no thread, and none can be had. The first turn comes with the first kick.
+// ERR_LIMIT: the pool has no thread and cannot create one. The first run comes when the task is
+// scheduled.
 MUST_USE enum err thread_pool_add(struct thread_pool *c, struct pool_task *m,
                                   int64_t (*run)(struct pool_task *m));
-// Waits until its turn is over; there is no other then. Not for use in a turn.
+// Waits until the current run has ended. No run starts after that. Do not call it inside a run.
 void task_remove(struct pool_task *m);
-void task_schedule(struct pool_task *m); // a turn as soon as possible, after the present one if any
-// A turn at boot_ms, if none was due before. It is not postponed by this.
+// Runs the task as soon as possible, or again after the current run.
+void task_schedule(struct pool_task *m);
+// Runs the task at boot_ms, or earlier if a run was already due earlier.
 void task_schedule_at(struct pool_task *m, int64_t boot_ms);
-// The same under a lock that the turn will want: answers whom to wake, by futex_wake_all, when it
-// is free. NULL: nobody.
+// The same for a caller that holds a lock which the run needs. Returns the futex to wake, with
+// futex_wake_all, after that lock is released. NULL: there is nothing to wake.
 _Atomic uint32_t *task_schedule_quietly(struct pool_task *m);
 _Atomic uint32_t *task_schedule_at_quietly(struct pool_task *m, int64_t boot_ms);
 
-// From here on this turn may block: somebody else sees to the other members. Once is enough.
+// From here on this run may block, so another thread runs the other tasks. One call per run is
+// enough.
 void task_may_block(struct pool_task *m);
-// From here on this turn may wait for what another turn brings. False: so many do already that none
-// might be left to bring it; come again.
+// From here on this run may wait for another task. Returns false if so many runs already wait that
+// no thread might be left for that task. The caller then tries again later.
 MUST_USE bool task_may_depend(struct pool_task *m);
-// May this turn sleep until something happens elsewhere that no kick tells of? 0: yes; few may at
-// the same time. Else: look without waiting, and come again at that time: the more there are, the
-// later. All of them come at the same moments, so that one thread wakes up once for many. Those who
-// are eager, since there was something lately, go first.
+// Asks whether this run may sleep in the store until an entry appears there. Returns 0 if it may;
+// only a few runs may at the same time. Otherwise returns when to poll next: the more tasks poll,
+// the later. All of them poll at the same moments, so that one thread wakes up once for many. An
+// eager task, which found something recently, takes precedence.
 int64_t task_may_sleep(struct pool_task *m, bool eager);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few watchers sleep in the store and hear at once of what happens. The others look without
-// waiting: all at the same moments where that costs next to nothing, each by itself and less and
-// less often where a look is a request.
+// A few watchers sleep in the store and see a new entry at once. The others poll. On a store with
+// low latency all poll at the same moments, which costs next to nothing. Where a poll is a request,
+// each watcher polls by itself, and less and less often.
 #include "node/watcher.h"
 
 #include "base/memory.h"
@@ -9,18 +9,18 @@
 
 #include <stdatomic.h>
 
-#define EAGER_MS      1000 // there was something: there will be more
-#define GAP_FIRST_MS  25   // between looks from afar
+#define EAGER_MS      1000 // after a new entry, more are likely for this long
+#define GAP_FIRST_MS  25   // between polls on a store with high latency
 #define GAP_MAX_MS    1000
 #define GAP_RARELY_MS 5000
-#define LEAN_AGAIN_MS 20
+#define LEAN_AGAIN_MS 20 // when to retry after task_may_depend refused
 
 struct watcher {
     struct pool_task member; // first
     struct watcher_calls calls;
     _Atomic int wanted; // enum watch
-    bool looked;        // the first look opens, or makes, what is looked at
-    int64_t gap_ms;     // from afar: before the next look
+    bool looked;        // the first poll opens or creates the log
+    int64_t gap_ms;     // high latency: the pause before the next poll
     int64_t eager_until;
 };
 
@@ -50,11 +50,11 @@ static int64_t run(struct pool_task *m)
     enum err err = look(w, moment == 0 ? WATCHER_LOOK_MS : 0);
     if (err == ERR_NOT_FOUND) return moment == 0 ? 0 : next_look(w, moment);
     if (!err) {
-        // A fetch waits for its driver's turns when the store does not answer well.
+        // If the store answers badly, a fetch waits for the runs of its driver.
         if (!task_may_depend(m)) return clock_boot_ms() + LEAN_AGAIN_MS;
         err = w->calls.fetch(w->calls.ctx);
     }
-    // A store that is away, or a journal that halted, is not asked again at once.
+    // If the store is unreachable or the journal has halted, wait before the next poll.
     if (err) return clock_boot_ms() + WATCHER_LOOK_MS;
     w->eager_until = clock_boot_ms() + EAGER_MS;
     w->gap_ms = 0;

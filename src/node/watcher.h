@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks, again and again, as long as somebody wants it to: at the crew's expense.
+// Polls for new entries, on the threads of a pool, as long as its runner wants it to.
 #pragma once
 
 #include "base/err.h"
 #include "node/thread_pool.h"
 
-// One look, which may sleep in the store for wait_ms: ERR_OK, or ERR_NOT_FOUND when there is
-// nothing new. What is there is fetched by another call, which takes as long as the store does.
+// `look` polls once and may sleep in the store for wait_ms. It returns ERR_OK, or ERR_NOT_FOUND if
+// there is nothing new. `fetch` then reads what is new, and takes as long as the store does.
 struct watcher_calls {
     void *ctx;
     enum err (*look)(void *ctx, int64_t wait_ms);
     enum err (*fetch)(void *ctx);
-    bool high_latency; // a look takes long, and may cost money
+    bool high_latency; // a poll takes long, and may cost money
 };
 
-#define WATCHER_LOOK_MS 200 // no look sleeps longer, which bounds how long freeing takes
+// The longest sleep of a poll; it bounds the time that watcher_free takes.
+#define WATCHER_LOOK_MS 200
 
 enum watch {
     WATCH_NOT,
-    WATCH_RARELY, // others seldom write: where looks are money they may come late
+    // Other processes seldom write. Where a poll costs money, polls may be late.
+    WATCH_RARELY,
     WATCH_CLOSELY
 };
 
@@ -26,5 +28,5 @@ struct watcher;
 
 MUST_USE enum err watcher_new(struct thread_pool *c, const struct watcher_calls *calls,
                               struct watcher **out);
-void watcher_free(struct watcher *w); // NULL is fine
+void watcher_free(struct watcher *w); // NULL is allowed
 void watcher_want(struct watcher *w, enum watch wanted);
