@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reader is recognised by the log and the slot it goes on at; several may be in one log.
+// A reader is identified by its log and its next slot. One log can have several readers.
 #include "store/s3/ahead.h"
 
-#define CALM_READS 3 // a writer that follows a busy tail wins or loses slot by slot
+#define CALM_READS 3 // a writer at a busy tail wins or loses slot by slot
 
 static const struct s3_reader *find(const struct s3_ahead *a, uint64_t log, uint64_t slot)
 {

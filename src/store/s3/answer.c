@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer table. What is unknown stays unknown: a write without a clear answer may have been
-// applied, may still be, and only sending it again can tell.
+// The table of answers. A write without a clear answer is UNKNOWN: it may have been applied, or may
+// be applied later. Only sending it again can decide.
 #include "store/s3/answer.h"
 
 #include <stddef.h>
@@ -18,24 +18,22 @@ struct s3_answer_row {
     struct s3_class answer_class;
 };
 
-// The first row that fits.
+// The first row that matches decides.
 static const struct s3_answer_row rows[] = {
     {200, 299, NULL, ALL, {ERR_OK, S3_TELL}},
 
-    // A create that lost. Some older servers say 304, as to a GET.
+    // A create that lost. Some older servers answer 304, as they would to a GET.
     {412, 412, NULL, S3_CREATE, {ERR_CONFLICT, S3_TELL}},
     {304, 304, NULL, S3_CREATE, {ERR_CONFLICT, S3_TELL}},
-    // "A conflicting conditional operation is in progress": this request was not applied, and
-    // nothing is decided.
+    // "A conflicting conditional operation is in progress": this request was not applied, and the
+    // other one is not decided yet.
     {409, 409, NULL, PUTS, {ERR_UNAVAILABLE, S3_AGAIN}},
 
     {404, 404, "NoSuchBucket", ALL, {ERR_DENIED, S3_TELL}},
     {404, 404, NULL, S3_READ, {ERR_NOT_FOUND, S3_TELL}},
     {404, 404, NULL, S3_DELETE, {ERR_OK, S3_TELL}},
     {404, 404, NULL, ALL, {ERR_DENIED, S3_TELL}}, // not the address of a bucket
-    {416, 416, NULL, S3_READ, {ERR_OK, S3_TELL}}, // the range starts past the end: nothing there
-
-    // Who we are, when, and where.
+    {416, 416, NULL, S3_READ, {ERR_OK, S3_TELL}}, // the range starts past the end
     {403, 403, "RequestTimeTooSkewed", ALL, {ERR_DENIED, S3_SET_CLOCK}},
     {400, 403, "ExpiredToken", ALL, {ERR_DENIED, S3_NEW_KEYS}},
     {400, 403, "InvalidToken", ALL, {ERR_DENIED, S3_NEW_KEYS}},
@@ -44,7 +42,7 @@ static const struct s3_answer_row rows[] = {
     {400, 400, "AuthorizationHeaderMalformed", ALL, {ERR_DENIED, S3_MOVE}},
     {300, 399, NULL, ALL, {ERR_DENIED, S3_MOVE}},
 
-    // Limits. Such a request was looked at and put aside.
+    // Limits. The store read such a request and refused it.
     {400, 403, "EntityTooLarge", ALL, {ERR_LIMIT, S3_TELL}},
     {403, 403, "QuotaExceeded", PUTS, {ERR_LIMIT, S3_TELL}},
     {413, 413, NULL, ALL, {ERR_LIMIT, S3_TELL}},
@@ -68,13 +66,13 @@ static const struct s3_answer_row rows[] = {
     {429, 429, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN_SLOW}},
     {503, 503, NULL, READS, {ERR_UNAVAILABLE, S3_AGAIN_SLOW}},
     {503, 503, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN_SLOW}},
-    // Without a code of S3's it was not the store that spoke.
+    // An answer without an S3 error code does not come from the store, but from a proxy or gateway.
     {400, 499, "", READS, {ERR_UNAVAILABLE, S3_AGAIN}},
     {400, 499, "", WRITES, {ERR_UNKNOWN, S3_AGAIN}},
     {400, 499, NULL, ALL, {ERR_INVALID, S3_TELL}},
 };
 
-// Everything else that is not a whole and clear answer: 5xx, a lost connection.
+// Every other answer that is incomplete or unclear: 5xx, a lost connection.
 static struct s3_class unclear(enum s3_ask ask)
 {
     return (struct s3_class){ask & READS ? ERR_UNAVAILABLE : ERR_UNKNOWN, S3_AGAIN};
@@ -97,12 +95,12 @@ struct s3_class s3_classify(enum s3_ask ask, enum http_end end, int status, cons
     if (end == HTTP_LOST) return unclear(ask);
     struct s3_class v = look_up(ask, status, code);
     if (end == HTTP_TOO_LONG && v.err == ERR_OK) {
-        // A write is done, whatever was said about it.
+        // A write is applied even if its answer is too long to read.
         if (ask & READS) v = (struct s3_class){ERR_LIMIT, S3_TELL};
     }
-    // The request was on the wire more than once (a kept connection had been closed by the other
-    // side), and the last one was refused. An earlier one may have been applied: a 412 may be
-    // against our own object. The caller sends it again and reads what is there.
+    // The request was on the wire more than once, because the server had closed a kept connection,
+    // and the last one was refused. An earlier one may have been applied: a 412 may be caused by
+    // our own object. The caller sends it again and reads what is stored.
     if (sends > 1 && (ask & PUTS) && v.err != ERR_OK) v.err = ERR_UNKNOWN;
     return v;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an S3 answer means for us: one table, no I/O.
+// Classifies the answers of S3: one table, no I/O.
 #pragma once
 
 #include "base/err.h"
@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-// What was asked, as far as it changes the meaning of an answer.
+// The kinds of request that differ in the meaning of an answer.
 enum s3_ask {
     S3_CREATE = 1, // PUT with If-None-Match: *
     S3_WRITE = 2,  // PUT
@@ -16,13 +16,13 @@ enum s3_ask {
     S3_DELETE = 16 // DELETE, and POST ?delete=
 };
 
-// What is to be done about it, before the caller is told.
+// What the exchange does before the caller gets the answer.
 enum s3_next {
-    S3_TELL,       // nothing: the answer stands
-    S3_AGAIN,      // send it again after a while
-    S3_AGAIN_SLOW, // the same, and everybody else slows down too
+    S3_TELL,       // nothing: the answer is final
+    S3_AGAIN,      // send the request again after a pause
+    S3_AGAIN_SLOW, // the same, and the whole handle slows down
     S3_SET_CLOCK,  // our clock is wrong: sign with the time of this answer
-    S3_NEW_KEYS,   // the keys are not good, or no longer
+    S3_NEW_KEYS,   // the keys are invalid or expired: fetch new ones
     S3_MOVE,       // the bucket is in another region
 };
 
@@ -31,7 +31,7 @@ struct s3_class {
     enum s3_next next;
 };
 
-// code: S3's name of the error, "" when there was none (HEAD has no body). sends: how often the
-// request was put on a connection.
+// code: S3's name of the error; "" if there was none (the answer to a HEAD has no body). sends: how
+// many times the request was written to a connection.
 struct s3_class s3_classify(enum s3_ask ask, enum http_end end, int status, const char *code,
                             int sends);

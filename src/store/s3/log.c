@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading ahead and waiting. How far and how often is decided in ahead.c and polls.c.
+// Read-ahead and waiting. ahead.c decides how many slots to read, polls.c how often to poll.
 #include "store/s3/log.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define WAIT_ANSWER_MS 2000 // a look may take this much longer than the wait that makes it
+#define WAIT_ANSWER_MS 2000 // a poll may take this much longer than its wait
 
 static uint64_t log_id(const char *log)
 {
@@ -52,8 +52,8 @@ static bool settled(const struct s3_exchange *x)
     return x->answer_class.err == ERR_OK || x->answer_class.err == ERR_NOT_FOUND;
 }
 
-// All at once. The first is owed an answer and is repeated by itself if need be; where another
-// fails the run ends.
+// Sends all reads at once. The first slot must get an answer, so its read is repeated if needed. At
+// the first other read that fails, the run of slots ends.
 static enum err fetch_all(struct s3_client *c, struct fetch *f, size_t count,
                           struct store_answer *a)
 {
@@ -130,8 +130,8 @@ void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-// A HEAD has no body to say what is wrong with it: then a GET asks, which also puts right what can
-// be put right.
+// Polls with a HEAD. The answer to a HEAD has no body that would explain a failure. In that case a
+// GET follows, which also corrects what can be corrected: clock, keys, region.
 static enum err look(struct s3_client *c, const char *key, int64_t wait_ms, struct store_answer *a)
 {
     struct s3_exchange x CLEANUP(s3_exchange_done);
@@ -150,7 +150,8 @@ static enum err look(struct s3_client *c, const char *key, int64_t wait_ms, stru
     return s3_perform(c, &get, a);
 }
 
-// Until then, or until somebody of ours has written something that is waited for. l->lock is held.
+// Sleeps until that time, or until this handle writes a slot that a caller waits for. The caller
+// holds l->lock.
 static void sleep_until(struct s3_logs *l, int64_t boot_ms)
 {
     int64_t ms = boot_ms - clock_boot_ms();
@@ -166,7 +167,7 @@ static void sleep_until(struct s3_logs *l, int64_t boot_ms)
     (void)pthread_cond_timedwait(&l->wrote, &l->lock, &t);
 }
 
-// False: the wait is over before it is time to look again.
+// Returns false if the wait ends before the next poll is due.
 static bool wait_turn(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t end)
 {
     bool look_now = false;
@@ -187,7 +188,7 @@ enum err s3_wait(struct s3_client *c, struct s3_logs *l, const char *log, uint64
 {
     char key[OBJLOG_KEY_MAX];
     objlog_key(key, log, slot);
-    if (wait_ms == 0) return look(c, key, 0, a); // "is it there": always an answer of now
+    if (wait_ms == 0) return look(c, key, 0, a); // an existence check always polls
     uint64_t id = log_id(log);
     int64_t end = clock_boot_ms() + wait_ms;
     while (wait_turn(l, id, slot, end)) {

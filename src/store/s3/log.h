@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs in a bucket: an object per slot, read several at a time, waited for by looking.
+// Logs in a bucket. Each slot is an object. A read fetches several slots; a wait polls.
 #pragma once
 
 #include "store/s3/ahead.h"
@@ -7,7 +7,7 @@
 #include "store/s3/request.h"
 
 struct s3_logs {
-    pthread_mutex_t lock; // guards the rest
+    pthread_mutex_t lock; // guards the other fields
     pthread_cond_t wrote;
     struct s3_ahead ahead;
     struct s3_polls polls;
@@ -15,7 +15,8 @@ struct s3_logs {
 
 void s3_logs_init(struct s3_logs *l);
 void s3_logs_done(struct s3_logs *l);
-void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot); // who waits for it looks now
+// This handle has written the slot: its waiters poll at once.
+void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot);
 
 MUST_USE enum err s3_read_log(struct s3_client *c, struct s3_logs *l, const char *log,
                               uint64_t slot, size_t bytes_max, struct store_answer *a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A retry is drawn from [0, cap], cap doubling: clients that failed together do not come back
-// together. The budget keeps retries from being most of the load on a store that is down.
+// A retry waits a random time in [0, cap], and cap doubles: clients that failed together do not
+// retry together. The budget keeps retries a small part of the load on a store that is down.
 #include "store/s3/pace.h"
 
 #include "base/check.h"
@@ -21,7 +21,7 @@ int64_t s3_pace_admit(struct s3_pace *p, int64_t now_ms)
 void s3_pace_good(struct s3_pace *p)
 {
     if (p->budget < S3_BUDGET_MAX) p->budget++;
-    p->gap_ms -= (p->gap_ms + 7) / 8; // about five requests to halve it
+    p->gap_ms -= (p->gap_ms + 7) / 8; // about five requests halve it
 }
 
 void s3_pace_slow(struct s3_pace *p, int64_t now_ms)
@@ -43,7 +43,7 @@ int64_t s3_pace_retry(struct s3_pace *p, int tries, int64_t retry_after_ms, int6
         cap *= 2;
     if (cap > S3_RETRY_MAX_MS) cap = S3_RETRY_MAX_MS;
     int64_t wait = rng_range(rng, 0, cap);
-    if (retry_after_ms > 0) wait += retry_after_ms; // not all at that moment either
+    if (retry_after_ms > 0) wait += retry_after_ms; // clients with the same Retry-After also spread
     if (now_ms + wait >= end_ms) return -1;
     p->budget -= S3_BUDGET_RETRY;
     return wait;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row per log. A slot that changed starts over.
+// One row per log. When the slot changes, the gap starts over.
 #include "store/s3/polls.h"
 
 static struct s3_poll *find(const struct s3_polls *p, uint64_t log)

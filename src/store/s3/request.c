@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Build, sign, send, judge; and again where that is safe. A put is never repeated after an answer
-// that leaves it open whether it was applied: its caller knows what to do about that.
+// Builds, signs, sends and classifies a request, and repeats it where that is safe. A put is never
+// repeated after an answer that leaves open whether it was applied: the caller of the store decides
+// what to do.
 #include "store/s3/request.h"
 
 #include "base/check.h"
@@ -15,10 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-#define TRIES           11 // of a read or a delete: some six seconds in all
-#define PUT_TRIES       5  // of one that was answered "not applied"
+#define TRIES           11 // of a read or a delete: about six seconds in total
+#define PUT_TRIES       5  // of a put that was answered "not applied"
 #define RETRY_AFTER_MAX 60000
-#define DATE_LATE_MS    10 // a Date may be so much older than the moment it was written
+#define DATE_LATE_MS    10 // a Date can be this much older than the moment it was written
 #define LINES_LEN_MAX   ((size_t)32 << 10)
 #define URL_LEN_MAX     ((size_t)16 << 10)
 
@@ -36,7 +37,7 @@ void s3_exchange_done(struct s3_exchange *x)
     http_call_done(&x->call);
     sigv4_signed_done(&x->sign);
     buf_done(&x->url);
-    if (x->lines.data) explicit_bzero(x->lines.data, x->lines.len); // a session token is in it
+    if (x->lines.data) explicit_bzero(x->lines.data, x->lines.len); // it holds the session token
     buf_done(&x->lines);
     explicit_bzero(&x->keys, sizeof x->keys);
 }
@@ -116,7 +117,7 @@ static void build_lines(struct s3_exchange *x)
 
 static void hash_body(struct s3_exchange *x)
 {
-    if (x->payload[0]) return; // the same bytes again
+    if (x->payload[0]) return; // a repeat has the same body
     uint8_t hash[SHA256_LEN];
     sha256(x->body, hash);
     hex_print(bytes_of(hash, sizeof hash), x->payload);
@@ -194,9 +195,10 @@ static void charge(const struct s3_exchange *x, struct store_answer *a)
         a->cost.writes += sends;
 }
 
-// S3's Date has whole seconds and was written some time during the exchange. Its clock may be later
-// than the one that stamps objects: Ceph RGW stamps with clock_gettime and writes Date with
-// time(2), which the kernel sets forward once a tick, every 10 ms at 100 Hz.
+// S3's Date has whole seconds, and the server writes it at some moment of the exchange. The clock
+// behind Date can lag behind the clock that stamps objects: Ceph RGW stamps objects with
+// clock_gettime and writes Date with time(2). The kernel advances time(2) once a tick, which is
+// every 10 ms at 100 Hz.
 static void note_time(struct s3_client *c, const struct s3_exchange *x, struct store_answer *a)
 {
     struct interval date = whole_second(http_header(&x->call, "date"));
@@ -214,13 +216,14 @@ void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer
         (void)s3_xml_error(buf_bytes(&x->call.body_in), &x->error);
     x->answer_class =
         s3_classify(x->ask, x->call.end, x->call.status, x->error.code, x->call.sends);
-    // A store names what it has taken in; a 200 that does not is somebody else's.
+    // A store returns an ETag for each object that it stores. A 200 without one comes from another
+    // server.
     bool put = x->ask == S3_CREATE || x->ask == S3_WRITE;
     if (put && x->answer_class.err == ERR_OK && http_header(&x->call, "etag").len == 0)
         x->answer_class = (struct s3_class){ERR_UNKNOWN, S3_AGAIN};
     charge(x, a);
     (void)pthread_mutex_lock(&c->lock);
-    // 429 and 5xx may come from something between us and the store, with a clock of its own.
+    // A 429 or 5xx can come from a proxy before the store, whose clock can differ.
     if (answered && x->call.status != 429 && x->call.status < 500) note_time(c, x, a);
     if (x->answer_class.next == S3_AGAIN_SLOW)
         s3_pace_slow(&c->pace, clock_boot_ms());
@@ -277,7 +280,7 @@ enum err s3_explain(const struct s3_exchange *x, struct store_answer *a)
                          x->error.message);
 }
 
-// True: the handle now looks for the bucket somewhere else than where x was sent.
+// Returns true if the handle now uses another region than the one x was sent to.
 static bool move(struct s3_client *c, struct s3_exchange *x)
 {
     struct bytes told = http_header(&x->call, "x-amz-bucket-region");
@@ -286,7 +289,7 @@ static bool move(struct s3_client *c, struct s3_exchange *x)
         x->error.region[told.len] = 0;
     }
     (void)pthread_mutex_lock(&c->lock);
-    bool moved = strcmp(c->place.region, x->place.region) != 0; // by another thread
+    bool moved = strcmp(c->place.region, x->place.region) != 0; // another thread changed it
     if (!moved) moved = s3_place_move(&c->place, x->error.region);
     (void)pthread_mutex_unlock(&c->lock);
     return moved;
@@ -296,14 +299,14 @@ static int64_t retry_after_ms(const struct s3_exchange *x)
 {
     char text[16] = "";
     struct bytes value = http_header(&x->call, "retry-after");
-    if (value.len == 0 || value.len >= sizeof text) return 0; // a date is not worth the trouble
+    if (value.len == 0 || value.len >= sizeof text) return 0; // a date is ignored
     memcpy(text, value.data, value.len);
     long seconds = strtol(text, NULL, 10);
     if (seconds <= 0) return 0;
     return seconds > RETRY_AFTER_MAX / 1000 ? RETRY_AFTER_MAX : seconds * 1000;
 }
 
-// A put is repeated only when the store itself said that it was not applied.
+// A put is repeated only if the store itself answered that it was not applied.
 static bool repeatable(const struct s3_exchange *x, int tries)
 {
     if (x->ask != S3_CREATE && x->ask != S3_WRITE) return tries < TRIES;
@@ -324,7 +327,7 @@ static bool repeat_later(struct s3_client *c, struct s3_exchange *x, int tries, 
     return true;
 }
 
-// Each mistake of ours is corrected once in a call.
+// Corrects clock, keys and region at most once each per call.
 static bool again(struct s3_client *c, struct s3_exchange *x, int tries, int64_t end_ms)
 {
     bool *once = NULL;
@@ -351,8 +354,8 @@ static bool again(struct s3_client *c, struct s3_exchange *x, int tries, int64_t
     return first;
 }
 
-// A connection on which nothing moves must not use up all the time of a request that may be made
-// again: the first try has a third of it, the second half of the rest.
+// If a connection hangs, it must not use up all the time of a request that can be repeated. So the
+// first try gets a third of the time, the second try half of the rest.
 static int64_t try_ms(const struct s3_client *c, const struct s3_exchange *x, int tries,
                       int64_t end_ms)
 {
@@ -366,8 +369,8 @@ static int64_t try_ms(const struct s3_client *c, const struct s3_exchange *x, in
 
 enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
 {
-    int64_t end_ms =
-        clock_boot_ms() + store_patience_ms(c->store, c->timeout_ms); // no try starts later
+    // No try starts after this time.
+    int64_t end_ms = clock_boot_ms() + store_patience_ms(c->store, c->timeout_ms);
     x->clock_set = x->keys_changed = x->moved = x->repeated = false;
     for (int tries = 1;; tries++) {
         enum err e = s3_begin(c, x, a);
@@ -377,8 +380,8 @@ enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_ans
         s3_conclude(c, x, a);
         if (!again(c, x, tries, end_ms)) break;
     }
-    // After a 409 our own earlier bytes are said not to have been applied. Should a server say so
-    // wrongly, this 412 would be against them: the caller is to ask again and look.
+    // A 409 says that our earlier bytes were not applied. If a server says so wrongly, this 412 is
+    // caused by them. UNKNOWN makes the caller send again and read.
     if (x->repeated && x->ask == S3_CREATE && x->answer_class.err == ERR_CONFLICT) {
         x->answer_class.err = ERR_UNKNOWN;
         return answer_refuse(a, ERR_UNKNOWN, "PUT %.100s: it was refused after it was sent twice",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One signed exchange with a bucket, and the loop that repeats those that may be repeated.
+// One signed exchange with a bucket, and the loop that repeats exchanges that are safe to repeat.
 #pragma once
 
 #include "base/rng.h"
@@ -17,49 +17,51 @@
 #define S3_QUERY_MAX   6
 #define S3_HEADERS_MAX 3
 #define S3_LINES_MAX   (S3_HEADERS_MAX + 4)
-#define S3_ANSWER_MAX  ((size_t)4 << 20) // of a document
+#define S3_ANSWER_MAX  ((size_t)4 << 20) // the longest XML document that is read
 
-// What all exchanges of a handle share.
+// State that all exchanges of a handle share.
 struct s3_client {
     struct http *http;
-    struct http *metadata; // never through a proxy
+    struct http *metadata; // for metadata services: uses no proxy
     struct s3_credentials *credentials;
     int64_t (*wall_ms)(void);
     int64_t timeout_ms;
-    const struct store *store;    // whose until_ms bounds every exchange
-    char base[S3_PREFIX_MAX + 2]; // in front of every key: "prefix/" or ""
-    pthread_mutex_t lock;         // guards what follows
+    const struct store *store;    // its until_ms bounds every exchange
+    char base[S3_PREFIX_MAX + 2]; // prefix of every key: "prefix/" or ""
+    pthread_mutex_t lock;         // guards the fields below
     struct s3_place place;
     struct s3_pace pace;
     struct rng rng;
-    bool told;         // the store has said what time it is: the wall clock is not asked again
-    int64_t offset_ms; // store time less the boot clock
+    // The store has reported its time. From then on the wall clock is not read.
+    bool told;
+    int64_t offset_ms; // store time minus the boot clock
 };
 
-// Set what is to be asked, perform, read the answer. May be used again.
+// One request and its answer: set the request's fields, perform, read the answer. Can be used
+// again.
 struct s3_exchange {
     enum s3_ask ask;
     const char *method;
-    const char *key; // under the base; NULL: the bucket itself
+    const char *key; // below the base; NULL: the bucket itself
     struct sigv4_pair query[S3_QUERY_MAX];
     size_t query_len;
     struct sigv4_pair headers[S3_HEADERS_MAX];
     size_t headers_len;
     struct bytes body;
-    size_t body_max; // of the answer
+    size_t body_max; // limit of the answer's body
 
     struct s3_class answer_class;
     struct s3_error error;
     struct http_call call;
 
-    // How it was put together.
+    // Working state of the exchange.
     struct s3_place place;
     struct s3_keys keys;
     struct sigv4_signed sign;
     struct buf url;
     struct buf lines;
     const char *line[S3_LINES_MAX];
-    char payload[65]; // SHA-256 of the body
+    char payload[65]; // SHA-256 of the body, in hex
     bool clock_set, keys_changed, moved, repeated;
 };
 
@@ -68,18 +70,19 @@ void s3_exchange_done(struct s3_exchange *x);
 void s3_query(struct s3_exchange *x, const char *name, const char *value);
 void s3_header(struct s3_exchange *x, const char *name, const char *value);
 
-// The whole of it: repeats what may be repeated, says why when it fails. Costs and the store's time
-// go into the answer.
+// Performs the whole exchange. Repeats it where that is safe, and sets why if it fails. Adds the
+// cost and the store's time to the answer.
 MUST_USE enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
 
-// The same in three steps, once, for several at a time: between the first two the caller does
-// x->call.
+// The same in three steps, without repeats, so that several exchanges can run at once. Between
+// s3_begin and s3_conclude the caller performs x->call. s3_explain sets why and returns the error.
 MUST_USE enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
 void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
 MUST_USE enum err s3_explain(const struct s3_exchange *x, struct store_answer *a);
 void s3_pause(int64_t ms);
 
-// Last-Modified, which has whole seconds; all of time when it is not there.
+// Last-Modified, as an interval of one second; the whole of time if the header is missing.
 struct interval s3_modified(const struct s3_exchange *x, struct store_answer *a);
-// The answer shows an object of that time, so it was given later than that, whatever its Date says.
+// The answer shows an object of that time. So the answer is at least as late, even if its Date is
+// earlier.
 void s3_shows(struct store_answer *a, struct interval modified);

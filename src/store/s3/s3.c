@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bucket as a store. put_new is PUT with If-None-Match: *; the rest is what S3 has under the same
-// names.
+// A bucket as a store. put_new is a PUT with If-None-Match: *. The other operations are S3
+// operations of the same names.
 #include "store/s3/s3.h"
 
 #include "base/memory.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DELETE_MAX      1000 // keys of one request
+#define DELETE_MAX      1000 // keys in one request
 #define DELETE_TRIES    4
 #define DELETE_BODY_MAX ((size_t)DELETE_MAX * (S3_PREFIX_MAX + STORE_KEY_MAX) * 5)
 #define METADATA_MS     1000
@@ -56,7 +56,7 @@ static enum err s3_put(struct store *s, const char *key, struct bytes body, stru
     return s3_write(s, S3_WRITE, key, body, a);
 }
 
-// A server that does not know ranges sends everything.
+// A server without support for ranges sends the whole object.
 static struct bytes cut(const struct s3_exchange *x, size_t from, size_t len)
 {
     struct bytes body = buf_bytes(&x->call.body_in);
@@ -79,7 +79,7 @@ static enum err s3_get(struct store *s, const char *key, size_t from, size_t len
     bool to_end = len >= SIZE_MAX - from;
     if (to_end)
         (void)snprintf(range, sizeof range, "bytes=%zu-", from);
-    else // S3 has no empty range; the object's time is wanted all the same
+    else // S3 has no empty range, but the object's time is needed
         (void)snprintf(range, sizeof range, "bytes=%zu-%zu", from, from + (len ? len - 1 : 0));
     if (from > 0 || !to_end) s3_header(&x, "Range", range);
     enum err e = s3_perform(&s3_of(s)->client, &x, a);
@@ -90,7 +90,7 @@ static enum err s3_get(struct store *s, const char *key, size_t from, size_t len
     return a->body.bad ? answer_refuse(a, ERR_LIMIT, "the answer is over its limit") : ERR_OK;
 }
 
-// Whether a key may be one of ours: a bucket may hold other things too.
+// Returns whether a key has the form of our keys: a bucket can hold other objects.
 static bool key_ours(const char *key)
 {
     if (key[0] == 0 || key[0] == '/' || strlen(key) > STORE_KEY_MAX) return false;
@@ -102,7 +102,8 @@ static bool key_ours(const char *key)
     return true;
 }
 
-// GET has whole seconds, so a list has them too: the same object, the same time.
+// Last-Modified of a GET has whole seconds. A list is rounded the same way, so that one object has
+// one time.
 static struct interval second_of(int64_t ms)
 {
     return (struct interval){ms - ms % 1000, ms - ms % 1000 + 999};
@@ -162,7 +163,7 @@ static enum err s3_list(struct store *s, const char *prefix, const char *after, 
         enum err e = list_page(c, prefix, after, ask, &page, a);
         if (e) return e;
         list_take(c, &page, limit, a);
-        ask = STORE_LIST_MAX; // what is not ours is in the way: in large steps past it
+        ask = STORE_LIST_MAX; // objects that are not ours fill the pages: use the largest page
         if (page.more && page.token[0] == 0)
             return answer_refuse(a, ERR_UNAVAILABLE, "a list that goes on does not say where");
     } while (page.more && a->rows_len < limit);
@@ -177,7 +178,7 @@ static enum err delete_one(struct s3_client *c, const char *key, struct store_an
     return s3_perform(c, &x, a);
 }
 
-// Some keys of a request that went well as a whole may have failed.
+// A request that succeeds as a whole can fail for some of its keys.
 static enum err delete_result(const struct s3_exchange *x, struct store_answer *a)
 {
     struct s3_error first;
@@ -199,7 +200,7 @@ static enum err delete_some(struct s3_client *c, const char *const *keys, size_t
     buf_init(&sum, 64);
     s3_xml_put_delete(&body, c->base, keys, count);
     uint8_t hash[MD5_LEN];
-    md5(buf_bytes(&body), hash); // S3 insists on it here
+    md5(buf_bytes(&body), hash); // S3 requires it for this request
     base64_put(&sum, bytes_of(hash, sizeof hash));
     buf_put_u8(&sum, 0);
     struct s3_exchange x CLEANUP(s3_exchange_done);
@@ -269,7 +270,7 @@ enum err store_s3_facts(struct store *s, struct s3_facts *out, struct store_answ
     if (!store_is_s3(s) || !fork_guard_same(&s->guard))
         return answer_refuse(a, ERR_INVALID, "this is not a bucket, or was opened before a fork");
     struct s3_client *c = &s3_of(s)->client;
-    enum err e = ask_versioning(c, &out->versioned, a); // also finds out about the region
+    enum err e = ask_versioning(c, &out->versioned, a); // this request also corrects the region
     (void)pthread_mutex_lock(&c->lock);
     (void)snprintf(out->endpoint, sizeof out->endpoint, "%s://%s",
                    c->place.https ? "https" : "http", c->place.host);
@@ -292,8 +293,8 @@ static void client_done(struct s3_client *c)
 static void s3_free(struct store *s)
 {
     struct s3 *me = s3_of(s);
-    // In a child of fork the connections are still the parent's: saying goodbye on them would end
-    // its own.
+    // In a child of fork the connections still belong to the parent. To close them properly would
+    // end the parent's connections.
     if (me->pid == getpid()) client_done(&me->client);
     s3_logs_done(&me->logs);
     memory_free(me);
@@ -318,7 +319,7 @@ bool store_is_s3(const struct store *s)
     return s->ops == &s3_ops;
 }
 
-// The first that is set: the URL, the environment by either name, the profile.
+// The first value that is set: in the URL, in the environment under either name, in the profile.
 static const char *setting(const char *from_url, const char *variable, const char *other,
                            const char *from_profile)
 {

@@ -4,35 +4,37 @@
 //   s3://bucket/prefix?endpoint=http://127.0.0.1:8000&region=eu-west-1&pathStyle=1&profile=name
 //     &caBundle=/path&maxPutsPerSecond=50&timeoutMs=30000
 //
-// What the URL leaves out comes from the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL,
-// AWS_REGION, AWS_DEFAULT_REGION, AWS_PROFILE, AWS_CA_BUNDLE) and the profile's config file.
+// If the URL does not have a setting, it comes from the environment (AWS_ENDPOINT_URL_S3,
+// AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION, AWS_PROFILE, AWS_CA_BUNDLE), else from the
+// config file's profile.
 #pragma once
 
 #include "store/store.h"
 
-// For tests; NULL: all zero.
+// For tests; NULL means all zero.
 struct s3_options {
-    int64_t (*wall_ms)(
-        void); // the machine's calendar clock, used only until the store told its time
+    // The machine's calendar clock, used only until the store has reported its time.
+    int64_t (*wall_ms)(void);
 };
 
-// Sends nothing: keys are fetched, where a service holds them, when the first request needs them,
-// and a call without any is answered ERR_DENIED. ERR_INVALID: the URL, a setting, a profile; why
-// names it.
+// Sends no request. If a service holds the keys, the first request fetches them. If no keys are
+// found, each call returns ERR_DENIED. Returns ERR_INVALID for a wrong URL, setting or profile, and
+// why names it.
 MUST_USE enum err store_s3_open(const char *url, const struct s3_options *options,
                                 struct store **out, char *why, size_t why_len);
 
 bool store_is_s3(const struct store *s);
 
-// What there is to know about the bucket behind a handle, for people. No secret is in it.
+// Facts about the bucket of a handle, for display. It holds no secret.
 struct s3_facts {
     char endpoint[400];
     char bucket[64];
     char region[64];
-    char credentials[256]; // where the keys came from
-    bool versioned; // what is deleted is kept, and paid for, until a lifecycle rule removes it
+    char credentials[256]; // the source of the keys
+    // The bucket keeps, and charges for, deleted objects until a lifecycle rule removes them.
+    bool versioned;
 };
 
-// One request, for the versioning; the other fields are set whatever it answers. The answer is
-// that of any call. ERR_INVALID: not a bucket.
+// Sends one request, for the versioning. The other fields are set even if it fails. Returns the
+// errors of any call, and ERR_INVALID if the store is not a bucket.
 MUST_USE enum err store_s3_facts(struct store *s, struct s3_facts *out, struct store_answer *a);

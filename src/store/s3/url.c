@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading an s3:// URL. A setting that is not known is an error: a typo must not open another
-// bucket than the one that was meant.
+// Parses an s3:// URL. An unknown setting is an error: a typing error must not open another bucket
+// than the intended one.
 #include "store/s3/url.h"
 
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static int hex_digit(char c)
     return -1;
 }
 
-// Percent-decodes from[0, len). Control characters are refused: no header and no key has them.
+// Percent-decodes from[0, len). Refuses control characters: no header and no key contains them.
 static bool decode(const char *from, size_t len, char *to, size_t to_len, const char *what,
                    struct complaint c)
 {
@@ -88,7 +88,8 @@ static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct
     return true;
 }
 
-// Parts that servers, proxies and libraries would fold away cannot be signed reliably.
+// Refuses empty parts, "." and "..". Servers, proxies and libraries normalise them, which breaks
+// the signature.
 static bool prefix_good(const char *prefix)
 {
     if (prefix[0] == 0) return true;
@@ -222,7 +223,7 @@ static bool host_char(char c)
     return lower_or_digit(c) || (c >= 'A' && c <= 'Z') || strchr(".-_:[]", c) != NULL;
 }
 
-// "http://host:port", and nothing behind it but a slash.
+// Parses "http://host:port", followed by nothing or by one slash.
 static bool read_endpoint(const char *endpoint, char *host, size_t host_len, bool *https,
                           struct complaint c)
 {
@@ -269,8 +270,8 @@ enum err s3_place_find(const struct s3_url *url, const char *endpoint, const cha
     memcpy(out->region, region, strlen(region) + 1);
     if (!out->aws && !read_endpoint(endpoint, host, sizeof host, &out->https, c))
         return ERR_INVALID;
-    // A dot in the bucket's name does not match the certificate of *.s3.amazonaws.com; an endpoint
-    // of one's own seldom has a name per bucket.
+    // A dot in the bucket's name does not match the certificate of *.s3.amazonaws.com. An endpoint
+    // that is not AWS seldom has a host name per bucket.
     bool path = (!out->aws && !is_aws(host)) || strchr(out->bucket, '.') != NULL;
     out->path_style = url->style == S3_STYLE_AUTO ? path : url->style == S3_STYLE_PATH;
     if (out->aws)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an s3:// URL says, and where the bucket then is.
+// Parses an s3:// URL and finds the address of the bucket.
 //
 //   s3://bucket/prefix?endpoint=http://127.0.0.1:8000&region=eu-west-1&pathStyle=1
 #pragma once
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define S3_BUCKET_MAX  63
-#define S3_PREFIX_MAX  480 // with a key of ours and a '/' still under the 1,024 bytes S3 allows
+#define S3_PREFIX_MAX  480 // prefix, '/' and our longest key fit into S3's limit of 1,024 bytes
 #define S3_SETTING_MAX 1024
 #define S3_HOST_MAX    320
 #define S3_REGION_TEXT 64
@@ -23,8 +23,8 @@ enum s3_style { S3_STYLE_AUTO, S3_STYLE_PATH, S3_STYLE_HOST };
 
 struct s3_url {
     char bucket[S3_BUCKET_MAX + 1];
-    char prefix[S3_PREFIX_MAX + 1]; // without slashes at its ends; "": the bucket itself
-    char endpoint[S3_SETTING_MAX];  // "": not said, as for the others
+    char prefix[S3_PREFIX_MAX + 1]; // without slashes at its ends; "": the whole bucket
+    char endpoint[S3_SETTING_MAX];  // "": not set, as for the next fields
     char region[S3_REGION_TEXT];
     char profile[S3_SETTING_MAX];
     char ca_bundle[S3_SETTING_MAX];
@@ -33,15 +33,15 @@ struct s3_url {
     int64_t timeout_ms;
 };
 
-// ERR_INVALID: why names the part, its value and what would be right.
+// Returns ERR_INVALID; why names the part, its value and a right value.
 MUST_USE enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why_len);
 
-// Where requests go.
+// Where requests are sent.
 struct s3_place {
     bool https;
     bool path_style;        // the bucket is in the path, not in the host
-    bool aws;               // the host was made from the region
-    char host[S3_HOST_MAX]; // as it is signed, with a port that is not the scheme's own
+    bool aws;               // the host was built from the region
+    char host[S3_HOST_MAX]; // as it is signed; with the port unless it is the scheme's default
     char region[S3_REGION_TEXT];
     char bucket[S3_BUCKET_MAX + 1];
 };
@@ -49,6 +49,6 @@ struct s3_place {
 // endpoint "": AWS in that region. region "": us-east-1.
 MUST_USE enum err s3_place_find(const struct s3_url *url, const char *endpoint, const char *region,
                                 struct s3_place *out, char *why, size_t why_len);
-// The store said that the bucket is in another region. False: it is the one we have, or no region's
-// name.
+// The store reported that the bucket is in another region. Returns false if that region is the
+// current one or is not the name of a region.
 bool s3_place_move(struct s3_place *p, const char *region);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One small reader on expat: a stack of element names and the text of the innermost one. Each
-// document is a function that is told of every element that ends.
+// A small reader on top of expat: a stack of element names and the text of the innermost element.
+// Each document has a function that is called at the end of every element.
 #include "store/s3/xml.h"
 
 #include "base/memory.h"
@@ -23,8 +23,8 @@ struct xml_walk {
     char text[TEXT_LEN];
     size_t text_len;
     bool bad;
-    const char *root; // what the document has to be
-    // The element at depth `depth` ends; its name and its parent's.
+    const char *root; // required name of the root element
+    // Called when the element at depth `depth` ends, with its name and its parent's name.
     void (*end)(struct xml_walk *w, const char *parent, const char *name);
     void *to;
 };
@@ -75,7 +75,7 @@ static void XMLCALL on_end(void *arg, const XML_Char *name)
     w->text[0] = 0;
 }
 
-// No S3 server sends one; entities could be defined in it.
+// No S3 server sends a document type, and it could define entities.
 static void XMLCALL on_doctype(void *arg, const XML_Char *name, const XML_Char *system_id,
                                const XML_Char *public_id, int has_subset)
 {
@@ -111,7 +111,7 @@ static bool is(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
-// Cut to the room there is; what is not printable becomes a '?'.
+// Truncates the text to to_len. Replaces each character that is not printable with '?'.
 static void take_text(char *to, size_t to_len, const char *from)
 {
     size_t at = 0;
@@ -248,7 +248,8 @@ static int hex_digit(char c)
     return -1;
 }
 
-// In place; never longer. A '+' stands for a space there, a plus sign is %2B.
+// Decodes in place; the result is never longer. Here '+' stands for a space and %2B for a plus
+// sign.
 static bool url_decode(char *text)
 {
     char *to = text;
@@ -301,7 +302,7 @@ static void put_text(struct buf *to, const char *text)
 
 void s3_xml_put_delete(struct buf *to, const char *prefix, const char *const *keys, size_t count)
 {
-    // Quiet: only what failed is answered.
+    // Quiet: the answer lists only the keys that failed.
     buf_put(to, bytes_str("<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
                           "<Quiet>true</Quiet>"));
     for (size_t i = 0; i < count; i++) {

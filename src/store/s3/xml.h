@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The XML documents S3 answers with. They come from outside: every length has a limit, a document
-// type is refused (so nothing is ever expanded), what is not understood is passed over.
+// The XML documents of S3. They come from outside: every length has a limit, a document type is
+// refused so that no entity is expanded, and unknown elements are skipped.
 #pragma once
 
 #include "base/bytes.h"
@@ -18,11 +18,11 @@
 struct s3_error {
     char code[S3_CODE_MAX];
     char message[S3_MESSAGE_MAX]; // printable
-    char region[S3_CODE_MAX];     // where the bucket is, when the error is about that
+    char region[S3_CODE_MAX];     // the bucket's region, if the error is about it
 };
 
 struct s3_listed {
-    size_t key_at; // in listing.keys, ended by 0
+    size_t key_at; // offset in listing.keys; the key ends with 0
     uint64_t size;
     int64_t modified_ms;
 };
@@ -32,21 +32,21 @@ struct s3_listing {
     struct s3_listed *rows;
     size_t rows_len;
     bool more;
-    char token[S3_TOKEN_TEXT]; // to go on with; "" when there is none
+    char token[S3_TOKEN_TEXT]; // continuation token for the next page; "": none
 };
 
-// All answer false when the document is not what was asked for, or past a limit.
+// All readers return false if the document has another root or exceeds a limit.
 bool s3_xml_error(struct bytes from, struct s3_error *out);
 
 void s3_listing_init(struct s3_listing *l);
 void s3_listing_done(struct s3_listing *l);
-bool s3_xml_listing(struct bytes from, struct s3_listing *out); // clears it first
+bool s3_xml_listing(struct bytes from, struct s3_listing *out); // clears *out first
 const char *s3_listed_key(const struct s3_listing *l, size_t row);
 
-// errors: how many keys could not be deleted, a missing one not counted.
+// errors: the number of keys that could not be deleted. A missing key does not count.
 bool s3_xml_deleted(struct bytes from, struct s3_error *first, size_t *errors);
 
 bool s3_xml_versioning(struct bytes from, bool *on);
 
-// <Delete> with these keys, for POST ?delete=.
+// Writes a <Delete> document with these keys, for POST ?delete=.
 void s3_xml_put_delete(struct buf *to, const char *prefix, const char *const *keys, size_t count);

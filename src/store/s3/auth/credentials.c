@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first place in the chain that has keys, or can be asked for them, is chosen once. Keys that
-// expire are fetched again by whoever needs them first when little of their time is left; the
-// others go on with the old ones meanwhile.
+// The first source in the chain that has keys, or can be called for keys, is chosen once. When keys
+// expire soon, the first thread that needs keys fetches new ones. The other threads use the old
+// keys meanwhile.
 #define _GNU_SOURCE // explicit_bzero
 #include "store/s3/auth/credentials.h"
 
@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_MS     (5 * 60000) // the instance's service has new keys that long before
-#define AGAIN_MS     10000       // after an answer whose keys are about to expire
-#define TRUST_MS     60000       // keys just given are good, even if our clock says they expired
-#define SAME_MS      60000       // after the source gave refused keys once more
-#define PAUSE_MS     1000        // after a failure, doubled by each further one ...
-#define PAUSE_MAX_MS 15000       // ... up to here
-#define SKEW_MS      60000       // threads may hold times that differ; a greater step back is real
+#define EARLY_MS     (5 * 60000) // the instance service has new keys this long before expiry
+#define AGAIN_MS     10000       // pause after an answer whose keys expire soon
+#define TRUST_MS     60000       // new keys are valid even if our clock says they expired
+#define SAME_MS      60000       // pause after the source returned the refused keys again
+#define PAUSE_MS     1000        // pause after a failure; each further failure doubles it
+#define PAUSE_MAX_MS 15000       // longest pause after a failure
+#define SKEW_MS      60000       // threads' times may differ by this; a larger step back is real
 #define WHY_MAX      2048
 #define LOOKED_MAX   1280
 
@@ -36,20 +36,20 @@ enum source {
     FROM_INSTANCE
 };
 
-// What s3_credentials_source has answered stays where it is until the end.
+// A text that s3_credentials_source has returned stays valid until s3_credentials_free.
 struct name {
     struct name *next;
     char text[S3_URL_MAX + S3_KEY_MAX];
 };
 
 struct s3_credentials {
-    // settled by s3_credentials_new
-    struct http *direct; // borrowed; for the services beside us
+    // Set by s3_credentials_new and constant afterwards.
+    struct http *direct; // borrowed; for the metadata services
     struct http *sts;    // NULL: not needed
     enum source source;
     bool explicit_profile;
     char profile_name[S3_KEY_MAX];
-    char looked[LOOKED_MAX]; // where no keys were found
+    char looked[LOOKED_MAX]; // the sources without keys, as text for an error
     struct s3_files files;
     struct s3_profile profile;
     char process[S3_URL_MAX];
@@ -57,21 +57,21 @@ struct s3_credentials {
     struct s3_container container;
     struct s3_instance instance;
 
-    pthread_mutex_t lock; // guards what follows
-    pthread_cond_t ended; // a fetch has
+    pthread_mutex_t lock; // guards the fields below
+    pthread_cond_t ended; // signalled when a fetch ends
     bool fetching;
     bool have;
     struct s3_fetched held;
-    bool refused;  // the store does not take them
-    bool repeated; // nor did it before they were fetched again, unchanged
+    bool refused;  // the store refused the held keys
+    bool repeated; // the source returned the same keys after a refusal
     bool tried;
-    bool answered;    // the last try was a success
+    bool answered;    // the last try succeeded
     int64_t tried_ms; // store time of the last try
-    int64_t pause_ms; // from there to the next
-    int failures;     // in a row
+    int64_t pause_ms; // from tried_ms to the next try
+    int failures;     // consecutive failures
     enum err failed;
     char failed_why[WHY_MAX];
-    struct name *names; // the newest first
+    struct name *names; // newest first
 };
 
 static const char *setting(const char *name)
@@ -92,7 +92,7 @@ static void add_looked(struct s3_credentials *c, const char *text)
     (void)snprintf(c->looked + len, sizeof c->looked - len, "%s%s", len ? "; " : "", text);
 }
 
-// Under the lock, or before anybody else has the handle.
+// The caller holds the lock, or no other thread has the handle yet.
 static void set_name(struct s3_credentials *c, const char *before, const char *what,
                      const char *between, const char *where)
 {
@@ -145,7 +145,7 @@ static enum err try_environment(struct s3_credentials *c, char *why, size_t why_
     return ERR_OK;
 }
 
-// A region goes into a host name.
+// The region becomes a part of a host name.
 static bool host_word(const char *text)
 {
     return *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == 0;
@@ -187,7 +187,7 @@ static enum err use_web(struct s3_credentials *c, const char *file, const char *
 static enum err try_web(struct s3_credentials *c, char *why, size_t why_len)
 {
     const char *file = setting("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = setting("AWS_ROLE_ARN");
-    if (!file) return ERR_OK; // a role alone is of use to others
+    if (!file) return ERR_OK; // a role without a token file is for other programs
     if (!role)
         return bad(why, why_len, "AWS_ROLE_ARN", "is not set, but AWS_WEB_IDENTITY_TOKEN_FILE is");
     return use_web(c, file, role, setting("AWS_ROLE_SESSION_NAME"), why, why_len);
@@ -248,10 +248,10 @@ static void section_free(struct s3_section **s)
     memory_free(*s);
 }
 
-// The order of the AWS SDKs; a profile asked for by name comes before the environment.
+// Follows the order of the AWS SDKs. A profile that the caller named comes before the environment.
 static enum err choose(struct s3_credentials *c, char *why, size_t why_len)
 {
-    CLEANUP(section_free) struct s3_section *s = NEW(struct s3_section); // large for a stack
+    CLEANUP(section_free) struct s3_section *s = NEW(struct s3_section); // too large for the stack
     enum err err = s3_section_read(&c->files, c->profile_name, s, why, why_len);
     if (err) return err;
     if (!s->found && strcmp(c->profile_name, "default") != 0) {
@@ -269,7 +269,7 @@ static enum err choose(struct s3_credentials *c, char *why, size_t why_len)
     return err;
 }
 
-// STS is far away: proxies lead there, and its certificate is checked like the store's.
+// STS is a remote service: the client uses proxies, and checks its certificate like the store's.
 static struct http *sts_client(const struct s3_credentials *c)
 {
     const char *bundle = setting("AWS_CA_BUNDLE");
@@ -324,14 +324,14 @@ const struct s3_profile *s3_credentials_profile(const struct s3_credentials *c)
 
 const char *s3_credentials_source(const struct s3_credentials *c)
 {
-    pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock; // locking changes nothing one can see
+    pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock; // the lock is no visible state
     (void)pthread_mutex_lock(lock);
     const char *text = c->names ? c->names->text : "none";
     (void)pthread_mutex_unlock(lock);
     return text;
 }
 
-// Somebody may have put new keys where the old ones were.
+// The user may have replaced the keys in the file.
 static enum err read_file_again(const struct s3_credentials *c, struct s3_fetched *out, char *why,
                                 size_t why_len)
 {
@@ -353,7 +353,7 @@ static enum err nowhere(const struct s3_credentials *c, const char *last, char *
     return ERR_DENIED;
 }
 
-// Without the lock: reads only what s3_credentials_new settled.
+// Called without the lock: reads only fields that s3_credentials_new set.
 static enum err fetch(const struct s3_credentials *c, struct s3_fetched *out, char *why,
                       size_t why_len)
 {
@@ -370,7 +370,7 @@ static enum err fetch(const struct s3_credentials *c, struct s3_fetched *out, ch
         return s3_container_fetch(c->direct, &c->container, out, why, why_len);
     case FROM_INSTANCE:
         err = s3_instance_fetch(c->direct, &c->instance, out, last, sizeof last);
-        // Where there is no role, or a proxy answers in its place: nobody has keys for us.
+        // No role, or a proxy answers in place of the service: no source has keys.
         if (err == ERR_NOT_FOUND || err == ERR_DENIED) return nowhere(c, last, why, why_len);
         (void)snprintf(why, why_len, "%s", last);
         return err;
@@ -391,8 +391,8 @@ static bool usable(const struct s3_credentials *c, int64_t now_ms)
 {
     if (!c->have || c->refused) return false;
     if (now_ms < c->held.expires_ms) return true;
-    // Until the store has told its time, ours may be wrong by hours, and without keys it never
-    // could: what the source has just given is tried.
+    // Until the store has reported its time, our clock may be wrong by hours. Without keys there is
+    // no request and so no report. So keys that the source has just returned are used.
     return c->answered && now_ms < c->tried_ms + TRUST_MS;
 }
 
@@ -425,7 +425,7 @@ static void note_failure(struct s3_credentials *c, enum err err, const char *tex
     c->failures++;
 }
 
-// With the lock, which is free while the source is asked.
+// Called with the lock, which is released while the source is called.
 static void fetch_once(struct s3_credentials *c, int64_t now_ms)
 {
     CLEANUP(s3_fetched_wipe) struct s3_fetched fetched = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line at a time. A line that is indented deeper than the property before it belongs to that
-// property, as in Python's configparser, which most of these files were written for.
+// Reads one line at a time. A line that is indented deeper than the property before it belongs to
+// that property, as in Python's configparser, the parser of the AWS CLI.
 #include "store/s3/auth/ini.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ struct ini_walk {
     struct bytes left;
     struct bytes section;
     bool in_section;
-    struct bytes property; // the last one; empty: none in this section yet
-    bool property_open;    // it had no value: deeper lines are properties of its own
+    struct bytes property; // the last property; empty: none in this section yet
+    bool property_open;    // it had no value: deeper lines are nested properties
     size_t indent;         // of that property
 };
 
@@ -49,7 +49,7 @@ static size_t indent_of(struct bytes line)
     return n;
 }
 
-// A # or ; begins a comment only after a space: secrets and URLs may hold both.
+// A '#' or ';' begins a comment only after a blank: secrets and URLs can contain both.
 static struct bytes without_comment(struct bytes text)
 {
     for (size_t i = 1; i < text.len; i++)
@@ -65,7 +65,7 @@ static bool split_pair(struct bytes text, struct bytes *name, struct bytes *valu
     size_t at = (size_t)(equals - text.data);
     *name = trimmed(bytes_of(text.data, at));
     struct bytes rest = bytes_of(equals + 1, text.len - at - 1);
-    *value = trimmed(without_comment(rest)); // "a = # b": the space before counts
+    *value = trimmed(without_comment(rest)); // "a = # b": the blank before '#' counts
     return name->len > 0;
 }
 
@@ -122,7 +122,7 @@ static const char *read_line(struct ini_walk *w, struct bytes line, struct ini_i
 
 bool ini_walk(struct bytes text, ini_visit *visit, void *ctx, struct ini_problem *problem)
 {
-    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; // some editors begin UTF-8 with it
+    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; // byte order mark: some editors write it
     if (text.len >= sizeof mark && memcmp(text.data, mark, sizeof mark) == 0)
         text = bytes_of(text.data + sizeof mark, text.len - sizeof mark);
     struct ini_walk w = {.left = text};

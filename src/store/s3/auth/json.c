@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recursive descent over the grammar of RFC 8259; what is not asked for is checked and skipped.
+// A recursive descent parser for RFC 8259. It checks and skips the fields that the caller does not
+// request.
 #define _GNU_SOURCE // explicit_bzero
 #include "store/s3/auth/json.h"
 
@@ -16,7 +17,7 @@ struct json_text {
     const char *problem;
 };
 
-// Where a string goes; to == NULL: nowhere.
+// Receives a string; to == NULL: the string is dropped.
 struct sink {
     char *to;
     size_t size;
@@ -243,7 +244,7 @@ static void read_value(struct json_text *t, struct s3_json_field *field)
 
 static void read_member(struct json_text *t, struct s3_json_field *fields, size_t count)
 {
-    char name[64] = ""; // cut where it is longer than any we know
+    char name[64] = ""; // truncated if longer; no known name is
     skip_space(t);
     struct json_text again = *t;
     struct sink nowhere = {0}, s = {.to = name, .size = sizeof name};
@@ -287,7 +288,7 @@ static void wipe_code(char (*code)[S3_KEY_MAX])
     explicit_bzero(code, sizeof *code);
 }
 
-// A code such as AssumeRoleUnauthorizedAccess may be shown; anything else may be anything.
+// A code such as AssumeRoleUnauthorizedAccess may be shown. Any other text could be a secret.
 static const char *shown(const char *code)
 {
     for (const char *c = code; *c; c++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The container's service is one GET. The instance's asks for a session token by PUT first
-// (version 2); where only version 1 is spoken, or the token's answer does not get through a
-// container's extra network hop, the same GETs go without it.
+// The container's service needs one GET. The instance's service first needs a PUT for a session
+// token (version 2). The GETs go without a token in two cases: the service speaks only version 1,
+// or the token's answer does not pass a container's extra network hop.
 #define _GNU_SOURCE // explicit_bzero
 #include "store/s3/auth/metadata.h"
 
@@ -16,7 +16,7 @@
 
 #define TRIES                2
 #define INSTANCE_TIMEOUT_MS  1000 // it is one hop away, or this machine has none
-#define CONTAINER_TIMEOUT_MS 5000 // its agent may have to ask a service of its own
+#define CONTAINER_TIMEOUT_MS 5000 // its agent may have to call another service
 #define ROLE_MAX             129
 #define SESSION_TOKEN_MAX    1024 // of the instance's service
 
@@ -64,7 +64,7 @@ bool s3_container_url_ok(const char *url)
     if (strncasecmp(url, plain, sizeof plain - 1) != 0) return false;
     const char *at = url + sizeof plain - 1;
     size_t len = strcspn(at, "/?#");
-    // user:password@host would hide the host that is really asked
+    // user:password@host would hide the real host.
     if (memchr(at, '@', len) || memchr(at, '\\', len)) return false;
     char host[64];
     bool six = *at == '[';
@@ -130,11 +130,11 @@ static void ask(struct http *client, struct http_call *call, const char *header,
         http_do(client, call);
         if (call->end == HTTP_ANSWERED && call->status < 500) break;
     }
-    call->headers = NULL; // the array ends here
+    call->headers = NULL; // the array goes out of scope
     call->headers_len = 0;
 }
 
-// What an answer other than 200 means.
+// Classifies an answer other than 200.
 static enum err refused(const struct http_call *call, const char *who, char *why, size_t why_len)
 {
     if (call->end != HTTP_ANSWERED) {
@@ -160,8 +160,8 @@ static enum err keys_of(const struct http_call *call, const char *who, struct s3
     return err;
 }
 
-// "Authorization: <token>". A line break inside would begin another header; one at a file's end is
-// an editor's.
+// Builds "Authorization: <token>". A line break at the end of a file comes from an editor and is
+// removed. A line break inside would begin another header and is refused.
 static const char *authorization(const struct s3_container *from, struct buf *line)
 {
     buf_put(line, bytes_str("Authorization: "));
@@ -200,7 +200,7 @@ enum err s3_container_fetch(struct http *direct, const struct s3_container *from
 
 static const char instance_name[] = "the instance metadata service";
 
-// The header that carries a session token; "" when version 1 is to be used.
+// Gets the header that carries a session token; "" if version 1 is to be used.
 static enum err instance_token(struct http *direct, const struct s3_instance *from, char *header,
                                size_t size, char *why, size_t why_len)
 {

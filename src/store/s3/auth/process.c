@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's output is a secret and its error output may quote one: the first is wiped, the
-// second goes nowhere.
+// The program's output is a secret, and its error output may quote one. The output is wiped, the
+// error output is discarded.
 #define _GNU_SOURCE // pipe2, strerrordesc_np
 #include "store/s3/auth/process.h"
 
@@ -22,7 +22,8 @@
 
 extern char **environ;
 
-// The end of one word, which is copied to *to without its quotes. NULL: a quote is not closed.
+// Copies one word to *to without its quotes and returns the end of the word. NULL: a quote is not
+// closed.
 static const char *split_word(const char *at, char **to)
 {
     char quote = 0;
@@ -54,8 +55,8 @@ bool process_split(const char *command, struct process_words *out)
     return out->len > 0;
 }
 
-// A process group of its own, so that it can be ended with its children; signals as a program
-// expects them, whatever ours are.
+// Starts the program in its own process group, so that it can be ended together with its children.
+// Its signals have default actions, whatever this process has set.
 static int launch(const struct process_words *words, int output, pid_t *child)
 {
     posix_spawn_file_actions_t files;
@@ -80,7 +81,8 @@ static int launch(const struct process_words *words, int output, pid_t *child)
     return failed;
 }
 
-// Everything it prints until it closes its output. Errno values; ETIMEDOUT, EFBIG.
+// Reads everything until the program closes its output. Returns errno values, also ETIMEDOUT and
+// EFBIG.
 static int listen_to(int fd, struct buf *to)
 {
     int64_t until = clock_boot_ms() + PROCESS_MS;
@@ -100,7 +102,8 @@ static int listen_to(int fd, struct buf *to)
     }
 }
 
-// Its wait status; 0 too where the host program ignores SIGCHLD and the kernel forgets it.
+// Returns the wait status. If this process ignores SIGCHLD, the kernel keeps no status, and the
+// result is 0.
 static int reap(pid_t child)
 {
     int status = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// credential_process: a program of the user's prints the keys.
+// credential_process: a program of the user prints the keys.
 #pragma once
 
 #include "store/s3/auth/secret.h"
@@ -12,11 +12,12 @@ struct process_words {
     size_t len;
 };
 
-// Splits at spaces, obeys quotes and backslashes, and does nothing else a shell does. False: a
-// quote is not closed, or there is nothing or too much.
+// Splits at blanks and handles quotes and backslashes; no other shell syntax. Returns false if a
+// quote is not closed, or if there are no words or too many.
 bool process_split(const char *command, struct process_words *out);
 
-// Runs it, without a shell, and reads its standard output. It may take a minute. ERR_INVALID: the
-// command cannot be split. ERR_UNAVAILABLE: it failed; why says how, not what it printed.
+// Runs the command without a shell and reads its standard output. It may run for a minute.
+// ERR_INVALID: the command cannot be split. ERR_UNAVAILABLE: the command failed; why says how,
+// without its output.
 MUST_USE enum err s3_process_fetch(const char *command, struct s3_fetched *out, char *why,
                                    size_t why_len);

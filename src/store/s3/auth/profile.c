@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ~/.aws/config names a profile [profile x] (or [default]), ~/.aws/credentials names it [x]. The
-// config file is read first and the credentials file over it.
+// ~/.aws/config has a section [profile x] (or [default]) for a profile; ~/.aws/credentials has [x].
+// The config file is read first; values of the credentials file replace its values.
 #define _GNU_SOURCE // explicit_bzero
 #include "store/s3/auth/profile.h"
 
@@ -13,16 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-// One file being read for one profile.
+// The state while one file is read for one profile.
 struct take {
     const char *profile;
-    bool prefixed;                // a section is called "profile x"; the credentials file's "x"
-    bool plain_default_is_hidden; // [profile default] is there and wins over [default]
+    bool prefixed;                // sections are named "profile x", else "x"
+    bool plain_default_is_hidden; // [profile default] exists and replaces [default]
     bool found;
     struct s3_section *out;
     struct s3_keys keys;
     bool ignore_endpoints;
-    bool endpoint_is_s3; // a general endpoint_url does not replace s3's own
+    bool endpoint_is_s3; // a general endpoint_url does not replace s3's endpoint_url
     char services[S3_KEY_MAX];
 };
 
@@ -31,7 +31,7 @@ static bool word_is(struct bytes b, const char *text)
     return bytes_equal(b, bytes_str(text));
 }
 
-// "profile x" -> x, with or without quotes. Empty: the section is of another kind.
+// Returns x of a section "profile x", without quotes. Empty: the section is of another kind.
 static struct bytes name_after(struct bytes section, const char *kind)
 {
     size_t len = strlen(kind);
@@ -73,7 +73,7 @@ static const char *take_endpoint(struct take *t, struct bytes value, bool s3)
                                                                   : "endpoint_url is too long";
 }
 
-// The properties that are text and nothing more.
+// The properties that are plain text.
 static const char *take_text(struct take *t, const struct ini_item *item)
 {
     struct s3_section *out = t->out;
@@ -190,7 +190,8 @@ enum err s3_section_parse(struct bytes config, struct bytes credentials,
     return ERR_OK;
 }
 
-// A home that others own is not an error: a container's user often has one he cannot enter.
+// A default file without read permission is not an error: a container's user often cannot enter its
+// home directory.
 static bool read_shared(const struct s3_file *file, struct buf *to, char *why, size_t why_len)
 {
     int failed = *file->path ? secret_read_file(file->path, to) : ENOENT;
@@ -237,7 +238,7 @@ static bool find_one(struct s3_file *file, const char *variable, const char *usu
     const char *name = file->chosen ? named : usual;
     char from[S3_URL_MAX / 2] = "";
     bool at_home = strncmp(name, "~/", 2) == 0;
-    if (at_home && !home(from, sizeof from)) return true; // no home: no file
+    if (at_home && !home(from, sizeof from)) return true; // no home directory: no file
     int len = snprintf(file->path, sizeof file->path, "%s%s", from, at_home ? name + 1 : name);
     if (len >= 0 && (size_t)len < sizeof file->path &&
         secret_copy(file->shown, sizeof file->shown, bytes_str(name)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A freed page may be swapped, dumped or handed out again: what held a secret is wiped first.
+// A freed page may be swapped out, dumped or reused, so memory that held a secret is wiped first.
 #define _GNU_SOURCE // explicit_bzero
 #include "store/s3/auth/secret.h"
 
@@ -13,7 +13,7 @@ void s3_fetched_wipe(struct s3_fetched *f)
     explicit_bzero(f, sizeof *f);
 }
 
-// A header ends at a line break, and SigV4 trims spaces: such a key can never be right.
+// A header ends at a line break, and SigV4 trims spaces. So a key with either cannot be right.
 static bool plain(const char *text)
 {
     for (; *text; text++)
@@ -47,7 +47,7 @@ void secret_done(struct buf *b)
 int secret_read_fd(int fd, struct buf *to)
 {
     for (;;) {
-        uint8_t beyond; // tells a full buffer from a file that is too long
+        uint8_t beyond; // distinguishes a full buffer from a file that is too long
         bool full = to->len == to->limit;
         size_t room = full ? 1 : to->limit - to->len;
         ssize_t n = read(fd, full ? &beyond : to->data + to->len, room);
@@ -72,7 +72,8 @@ void secret_call_init(struct http_call *call, const char *method, const char *ur
 {
     http_call_init(call, method, url);
     call->body_max = SECRET_ANSWER_MAX;
-    (void)buf_grow(&call->body_in, SECRET_ANSWER_MAX); // http_do keeps the memory it finds
+    // http_do uses memory that is already allocated, so it does not move the secret.
+    (void)buf_grow(&call->body_in, SECRET_ANSWER_MAX);
     buf_clear(&call->body_in);
 }
 

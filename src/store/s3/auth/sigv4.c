@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signing is three texts on top of each other: the canonical request, what is signed of it (its
-// hash, with time and scope), and the header that says so.
+// A signature is built from three texts: the canonical request, the string to sign (its hash with
+// time and scope), and the header.
 #include "store/s3/auth/sigv4.h"
 
 #include "base/check.h"
@@ -13,8 +13,8 @@
 
 #define TEXT_MAX    ((size_t)1 << 20)
 #define HEX_LEN     (2 * SHA256_LEN + 1)
-#define OWN_HEADERS 4 // those that are added here
-#define DAY_LEN     8 // of the date: 20130524
+#define OWN_HEADERS 4 // headers that the signer adds
+#define DAY_LEN     8 // length of the date: 20130524
 #define ALGORITHM   "AWS4-HMAC-SHA256"
 
 static void put(struct buf *b, const char *text)
@@ -42,7 +42,7 @@ static bool is_unreserved(char c)
            c == '.' || c == '_' || c == '~';
 }
 
-// One character as it is written in a URL; answers how many there are then.
+// Writes one character as in a URL and returns the length.
 static size_t encode(char c, char out[3])
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -63,8 +63,8 @@ static void put_encoded(struct buf *b, const char *text, bool keep_slash)
     }
 }
 
-// The order is that of the encoded text, which is not that of the bytes: '{' comes after the
-// letters, "%7B" before.
+// Orders by the encoded text, which differs from the order of the bytes: '{' comes after the
+// letters, but "%7B" before.
 static int compare_encoded(const char *a, const char *b)
 {
     while (*a && *a == *b)
@@ -87,7 +87,7 @@ static int compare_header(const struct sigv4_pair *a, const struct sigv4_pair *b
     return strcasecmp(a->name, b->name);
 }
 
-// By insertion: there are few, they are mostly sorted already, and equals must keep their order.
+// Insertion sort: the list is short, mostly sorted, and equal names must keep their order.
 static void sort(struct sigv4_pair *pairs, size_t len,
                  int (*compare)(const struct sigv4_pair *, const struct sigv4_pair *))
 {
@@ -119,7 +119,7 @@ static void put_query(struct buf *b, const struct sigv4_request *r)
     }
 }
 
-// Without blanks around it, and one blank for many.
+// Writes the value without blanks at its ends; a run of blanks becomes one.
 static void put_value(struct buf *b, const char *value)
 {
     bool blank = false;
@@ -142,7 +142,7 @@ static void put_lower(struct buf *b, const char *name)
         buf_put_u8(b, (uint8_t)(*name >= 'A' && *name <= 'Z' ? *name + ('a' - 'A') : *name));
 }
 
-// Sorted; the values of a name that is there several times are one, with commas.
+// Writes the sorted headers. The values of a repeated name are joined with commas.
 static void put_headers(struct buf *b, const struct sigv4_pair *sorted, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -168,7 +168,7 @@ static void put_header_names(struct buf *b, const struct sigv4_pair *sorted, siz
     }
 }
 
-// All that is signed, sorted, on the heap.
+// Returns all signed headers, sorted, on the heap.
 static struct sigv4_pair *collect_headers(const struct sigv4_request *r,
                                           const struct sigv4_keys *keys, const char *date,
                                           size_t *len)
@@ -227,7 +227,7 @@ static void put_canonical(struct sigv4_signed *out, const struct sigv4_request *
     put_end(b);
 }
 
-// 20130524/us-east-1/s3/aws4_request
+// Example: 20130524/us-east-1/s3/aws4_request
 static void put_scope(struct buf *b, const struct sigv4_request *r, const char *date)
 {
     buf_put(b, bytes_of(date, DAY_LEN));
@@ -286,7 +286,7 @@ void sigv4_sign(const struct sigv4_request *r, const struct sigv4_keys *keys,
 
     uint8_t hash[SHA256_LEN];
     sha256(buf_bytes(&out->canonical), hash);
-    struct buf *b = &out->authorization; // first for what is signed, then for the header
+    struct buf *b = &out->authorization; // first the string to sign, then the header
     put(b, ALGORITHM "\n");
     put(b, out->date);
     buf_put_u8(b, '\n');

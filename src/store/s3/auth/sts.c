@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AssumeRoleWithWebIdentity: a token that the platform wrote to a file is traded for keys. The
-// request is not signed; the token is what proves who asks, and travels in the body.
+// AssumeRoleWithWebIdentity exchanges a token, which the platform wrote to a file, for keys. The
+// request is not signed: the token in the body proves the identity.
 #define _GNU_SOURCE // memmem
 #include "store/s3/auth/metadata.h"
 #include "store/s3/auth/times.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STS_TIMEOUT_MS 10000
-#define WEB_TOKEN_MAX  ((size_t)20000) // STS's own limit
+#define WEB_TOKEN_MAX  ((size_t)20000) // limit of STS
 
 static void put_form(struct buf *to, const char *name, struct bytes value)
 {
@@ -30,8 +30,8 @@ static void put_form(struct buf *to, const char *name, struct bytes value)
     }
 }
 
-// The text of the first <name>. These answers have no attributes, and keys and times hold nothing
-// that XML would escape.
+// Returns the text of the first <name>. These answers have no attributes, and keys and times
+// contain no characters that XML escapes.
 static struct bytes element(struct bytes from, const char *name)
 {
     char open[64], close[64];
@@ -68,8 +68,8 @@ static enum err refused(const struct http_call *call, char *why, size_t why_len)
         (void)snprintf(why, why_len, "STS does not answer: %s", call->why);
         return ERR_UNAVAILABLE;
     }
-    struct bytes code =
-        element(buf_bytes(&call->body_in), "Code"); // its Message may quote the token
+    // Only the Code is shown: the Message of an error may quote the token.
+    struct bytes code = element(buf_bytes(&call->body_in), "Code");
     bool plain = code.len > 0 && code.len <= 64;
     for (size_t i = 0; plain && i < code.len; i++)
         plain = isalnum(code.data[i]);

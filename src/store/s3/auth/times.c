@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ways S3 writes a moment: ISO 8601 in documents, the HTTP date in headers.
+// The two time formats of S3: ISO 8601 in documents, the HTTP date in headers.
 #include "store/s3/auth/times.h"
 
 #include <string.h>
 
-// Days since 1970 of a date in the Gregorian calendar, counting years from March so that the leap
-// day is the last.
+// Days since 1970 of a date in the Gregorian calendar. Years count from March, so that the leap day
+// is the last day of a year.
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
     if (month <= 2) year--;
@@ -55,7 +55,7 @@ static bool time_of_day(const char **at, const char *end, struct http_time *m)
            sign(at, end, ":") && number(at, end, 2, &m->second);
 }
 
-// "Z", or how far local time is ahead, as programs of credential_process write it.
+// Reads "Z", or the offset of local time that credential_process programs write.
 static bool zone(const char *at, const char *end, int64_t *ms)
 {
     if (sign(&at, end, "Z")) return at == end;
@@ -87,7 +87,7 @@ bool s3_time_http(struct bytes text, int64_t *out_ms)
     static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     if (text.len != 29) return false;
-    const char *at = (const char *)text.data + 5; // the day of the week says nothing new
+    const char *at = (const char *)text.data + 5; // the day of the week is not needed
     const char *end = at + text.len - 5;
     struct http_time m = {0};
     if (!number(&at, end, 2, &m.day) || !sign(&at, end, " ")) return false;

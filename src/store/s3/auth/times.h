@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ways S3 writes a moment, as milliseconds since 1970; false when it is not that.
+// Parse the two time formats of S3 to milliseconds since 1970. Return false for any other text.
 #pragma once
 
 #include "base/bytes.h"
