@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom to ask, and what to do when there is no answer.
+// Chooses the node that gets a call, and falls back to a direct call if the node does not answer.
 #include "owner/forward.h"
 
 #include "base/memory.h"
@@ -15,23 +15,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AWAY_MS     5000 // an owner that did not answer is not asked again for so long
-#define SYNC_MS     5000 // while the owner does the work, its journal is looked into so often
-#define LOOK_MS     1000 // ... else what was folded anyway is looked at
-#define PATIENCE_MS 600  // for one answer; with the question after it, a second
+#define AWAY_MS     5000 // an owner that did not answer is not asked again for this long
+#define SYNC_MS     5000 // how often the journal is read while the owner does the work
+#define LOOK_MS     1000 // ... and how often the folded state is checked otherwise
+#define PATIENCE_MS 600  // for one answer; with the challenge after it, a second
 #define ALIVE_MS    400
-#define TRIES       5 // at an owner that lives and is slow
+#define TRIES       5 // at an owner that is alive but slow
 #define WAIT_MAX_MS (INT64_C(24) * 3600 * 1000)
-#define WAIT_MS     5000 // how long a receive waits at the owner before it looks around
-#define BYTES_MAX   ((size_t)4 << 20) // of the bodies of one call; more is not carried twice
+#define WAIT_MS     5000 // how long a receive waits at the owner before it checks again
+#define BYTES_MAX   ((size_t)4 << 20) // of the bodies of one call; larger calls are not sent twice
 
-// One life of a node that owns, or owned, some shard. Lives as long as the handle.
+// One start of a node that owns, or owned, a shard. Freed with the handle.
 struct owner_peer {
     struct owner_peer *next;
     struct owner_name name;
-    struct sluice *remote; // NULL: it never answered. Each of its connections proves who it is
-    int64_t not_before;    // clock_boot_ms
-    bool away;             // until then: nothing answered
+    // NULL: it never answered. Each of its connections proves the node's identity.
+    struct sluice *remote;
+    int64_t not_before; // clock_boot_ms
+    bool away;          // not_before is set because no answer came
 };
 
 struct forward {
@@ -93,8 +94,8 @@ static struct owner_peer *peer_at(struct forward *f, const struct owner_name *na
     return p;
 }
 
-// Whether it answers and is who the journal means, and may be told the token. Asked by one caller
-// at a time, without the lock.
+// Returns PEER_PROVEN if the node answers, proves its identity and may get the token. One caller at
+// a time asks, without the lock.
 static enum peer peer_answers(struct forward *f, struct owner_peer *p)
 {
     enum peer peer = peer_ask(f->http, &p->name, PEER_ASK_MS);
@@ -108,7 +109,7 @@ static enum peer peer_answers(struct forward *f, struct owner_peer *p)
     return PEER_PROVEN;
 }
 
-// A direct writer makes pauses for the sake of an owner; this one is not there.
+// A direct writer pauses for a live owner. This owner is away, so the pauses end.
 static void make_no_pauses(struct open_queue *q)
 {
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
@@ -119,7 +120,7 @@ static void make_no_pauses(struct open_queue *q)
     }
 }
 
-// What the journal says now, and whether that one is there.
+// Reads the recorded owner from the journal and checks that the node answers.
 static void look(struct open_queue *q, bool sync)
 {
     struct sluice *s = q->handle;
@@ -134,8 +135,10 @@ static void look(struct open_queue *q, bool sync)
     (void)pthread_mutex_lock(&s->lock);
     if (named) p = peer_at(s->forward, &name);
     bool asks = p && p != q->owner && now >= p->not_before;
-    bool known_away = p && !asks && p->away && now < p->not_before; // another queue's call found it
-    if (asks) p->not_before = now + AWAY_MS;                        // nobody else asks meanwhile
+    // Another queue's call found that the node is away.
+    bool known_away = p && !asks && p->away && now < p->not_before;
+    // No other caller asks meanwhile.
+    if (asks) p->not_before = now + AWAY_MS;
     (void)pthread_mutex_unlock(&s->lock);
     enum peer peer = asks ? peer_answers(s->forward, p) : PEER_DECLINES;
     bool answers = peer == PEER_PROVEN;
@@ -143,13 +146,14 @@ static void look(struct open_queue *q, bool sync)
     (void)pthread_mutex_lock(&s->lock);
     if (answers) p->not_before = 0;
     if (asks) p->away = peer == PEER_AWAY;
-    if (read && p != q->owner) q->owner = answers ? p : NULL; // a store that is away says nothing
+    // If the store is unreachable, the owner is not known to have changed.
+    if (read && p != q->owner) q->owner = answers ? p : NULL;
     q->owner_look_at = clock_boot_ms() + (q->owner ? SYNC_MS : LOOK_MS);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-// The owner to ask about the queue; NULL: there is none. The queue, to tell what came of it: held,
-// in place of the one that was there.
+// The owner to ask about the queue, or NULL. Also sets *q to the open queue, held, and releases the
+// one that was there.
 static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, struct open_queue **q)
 {
     queue_let_go(q);
@@ -158,8 +162,10 @@ static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, stru
     (void)pthread_mutex_lock(&s->lock);
     bool first = (*q)->owner_look_at == 0;
     bool looks = now >= (*q)->owner_look_at;
-    bool sync = first || (*q)->owner;               // who writes directly folds the journal anyway
-    if (looks) (*q)->owner_look_at = now + AWAY_MS; // others go on as before meanwhile
+    // A direct writer folds the journal anyway.
+    bool sync = first || (*q)->owner;
+    // Other callers continue as before meanwhile.
+    if (looks) (*q)->owner_look_at = now + AWAY_MS;
     (void)pthread_mutex_unlock(&s->lock);
     if (looks) look(*q, sync);
     (void)pthread_mutex_lock(&s->lock);
@@ -198,7 +204,7 @@ bool forward_is_final(enum sluice_code code, const struct sluice_error *why)
     }
 }
 
-// A call at the owner, until it was answered or there is no sense in waiting any longer.
+// A call at the owner, until it was answered or until waiting longer is pointless.
 struct forwarded {
     struct sluice *handle;
     const char *queue;
@@ -206,7 +212,7 @@ struct forwarded {
     struct owner_peer *peer;
     struct sluice_request id;
     struct sluice_error why;
-    bool maybe; // it may have been done
+    bool maybe; // it may have been applied
     enum sluice_code (*ask)(struct forwarded *f, struct sluice *remote);
     const struct sluice_send *messages;
     size_t len;
@@ -233,7 +239,7 @@ static bool answered(struct forwarded *f, enum sluice_code *code)
         f->maybe = f->maybe || *code == SLUICE_UNKNOWN || *code == SLUICE_CORRUPT;
         if (*code == SLUICE_DENIED || *code == SLUICE_LIMIT) break;
         there = peer_ask(http, &f->peer->name, ALIVE_MS) == PEER_PROVEN;
-        // One that was lost on its way may be under way still: the same id is asked for again.
+        // A request whose answer was lost may still be in progress, so the same id is sent again.
         if (*code != SLUICE_UNKNOWN) break;
     }
     forget(f->at, f->peer, !there);
@@ -256,7 +262,7 @@ static struct sluice_request request_of(const struct sluice_request *given)
     return id;
 }
 
-// Several requests would have other ids than the ops of a direct send.
+// A send of several requests would have other ids than the ops of a direct send.
 static bool may_travel(const struct sluice_send *messages, size_t len)
 {
     size_t bytes = 0;
@@ -357,8 +363,8 @@ static bool acks_told(const struct sluice_receive *o)
     return o->acks_len > 0 && o->acked[0].status;
 }
 
-// What is left of the wait, directly. A claim that may have been made is asked for by its id, and
-// so are acks: they may be done though the receive is not.
+// Receives directly for the rest of the wait. A claim that may have been made is repeated with its
+// id. So are acks, which may be done although the receive is not.
 static enum sluice_code receive_rest(struct forwarded *f, const struct sluice_receive *o,
                                      int64_t until, struct sluice_error *error)
 {
@@ -391,7 +397,7 @@ enum sluice_code forward_receive(struct sluice *s, const char *queue,
         f.receive = *o;
         f.receive.wait_ms = left < 0 ? 0 : left < WAIT_MS ? left : WAIT_MS;
         f.receive.request = &f.id;
-        if (acks_told(o)) f.receive.acks_len = 0; // with the first question
+        if (acks_told(o)) f.receive.acks_len = 0; // they were answered with the first request
         f.maybe = false;
         if (!answered(&f, &code)) return receive_rest(&f, o, until, error);
         bool over = code || (*out)->len > 0 || clock_boot_ms() >= until;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of a direct handle that go to the shard's owner, when there is one that answers: it commits
-// many callers' ops in one entry, and direct writers beside it would only be in its way. send,
-// receive, ack, fail, release and renew are forwarded; everything else is done directly.
+// Forwards the calls of a direct handle to the shard's owner, if there is an owner that answers.
+// The owner commits the ops of many callers in one entry, and direct writers would only compete
+// with it. send, receive, ack, fail, release and renew are forwarded. Every other call is done
+// directly.
 //
-// What is forwarded can be done directly after all, at any moment: with the same request id, so
-// nothing is done twice. So an owner that is gone costs a call a second at most, and is then not
-// asked again for a while.
+// A forwarded call can be done directly at any moment, with the same request id, so it takes effect
+// once. So an owner that died delays a call by a second at most. The handle then does not use it
+// for a while.
 #pragma once
 
 #include "sluice.h"
@@ -14,12 +15,14 @@
 
 struct forward;
 
-// What a handle needs to forward; NULL: it was told not to.
+// The forwarding state of a handle. Returns NULL if the options or SLUICE_FORWARD turn forwarding
+// off.
 struct forward *forward_new(const struct sluice_options *options);
-void forward_free(struct forward *f); // NULL is fine
+void forward_free(struct forward *f); // NULL is allowed
 
-// Whether the queue has spoken. Otherwise it was the way there, the node's own limits, or the store
-// as the node sees it: none of them binds somebody who can write directly.
+// Returns true if the answer is the queue's own decision. Otherwise its cause is the network, a
+// limit of the node, or the store as the node sees it. None of these binds a process that can write
+// directly.
 bool forward_is_final(enum sluice_code code, const struct sluice_error *why);
 
 enum sluice_code forward_send(struct sluice *s, const char *queue,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a node becomes a shard's owner, and when it leaves that to another.
+// When a node takes a shard, and when it leaves the shard to another node.
 #include "owner/owner.h"
 
 #include "base/memory.h"
@@ -14,13 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_MS   1000                   // how often an owner makes sure that it still is
-#define LOOK_MS    OWNER_LEASE_MS         // ... and another node that the owner lives
-#define LOOKING_MS (2 * PEER_ASK_MS)      // meanwhile nobody else looks
-#define RETRY_MS   (OWNER_LEASE_MS / 100) // a lease that is about to end is not missed by much
+#define CHECK_MS   1000              // how often an owner checks that it still is the owner
+#define LOOK_MS    OWNER_LEASE_MS    // how often another node checks that the owner is alive
+#define LOOKING_MS (2 * PEER_ASK_MS) // no other thread checks meanwhile
+// Added to the end of a lease, so that the next check comes just after it.
+#define RETRY_MS   (OWNER_LEASE_MS / 100)
 
 struct owner_self {
-    struct owner_self *before; // what the handle was told earlier
+    struct owner_self *before; // earlier identities of the handle
     struct owner_name name;
     char address[JOURNAL_ADDRESS_MAX + 1];
     struct peers *peers;
@@ -88,7 +89,7 @@ void owner_prepare(struct sluice *s)
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
                               struct sluice_error *error)
 {
-    if (s->calls != &direct_transport) return SLUICE_OK; // there is nothing to own at a node
+    if (s->calls != &direct_transport) return SLUICE_OK; // a handle to a node owns nothing
     struct owner_self *self = NEW(struct owner_self);
     (void)snprintf(self->name.url, sizeof self->name.url, "%s", url);
     (void)snprintf(self->name.node, sizeof self->name.node, "%s", node);
@@ -127,8 +128,8 @@ static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
     *(bool *)ctx = machine_deleted(m);
 }
 
-// Since when the recorded owner has been silent, in store time. One whose entries all lie before
-// the snapshot that this desk began with is given the benefit of the doubt.
+// Since when the recorded owner has been silent, in store time. If all its entries are older than
+// the snapshot that this runner loaded, the silence counts from now.
 static int64_t silent_since(struct shard_ownership *r, const struct runner_owner *o, int64_t now)
 {
     if (o->seen_at != TIME_UNKNOWN) return o->seen_at;
@@ -156,13 +157,13 @@ static bool has_owner_address(struct open_queue *q, const struct shard_ownership
 }
 
 enum ownership_move {
-    TAKE,  // the shard is there to be owned
+    TAKE,  // this node may own the shard
     LEAVE, // another node owns it
-    WAIT,  // another did, and may yet come back
+    WAIT,  // another node owned it, and may come back
 };
 
-// Whether this node owns the queue's first shard; from_another: a node's shard is to be taken on
-// the strength of that, so what is believed is not enough.
+// Returns true if this node owns the queue's first shard. from_another: the caller takes a shard
+// from another node because of the answer, so the journal is read first.
 static bool owns_first(struct open_queue *q, bool from_another)
 {
     struct shard_runner *first;
@@ -174,9 +175,8 @@ static bool owns_first(struct open_queue *q, bool from_another)
     return o.mine;
 }
 
-// One node is best for all shards of a queue, for calls are brought to it by the queue's name: the
-// owner of the first has the others too. It takes them from whoever has them, and nobody else
-// takes any.
+// One node should own all shards of a queue, because calls are forwarded by the queue's name. So
+// the owner of the first shard takes the others from any node, and no other node takes any.
 static enum ownership_move decide_other(const struct owner_self *self, struct open_queue *q,
                                         struct shard_runner *d, const struct runner_owner *o,
                                         int64_t *again_ms)
@@ -192,7 +192,7 @@ static enum ownership_move decide_other(const struct owner_self *self, struct op
     return WAIT;
 }
 
-// *again_ms: when to look again, if it is not taken.
+// *again_ms: when to check again, if the shard is not taken.
 static enum ownership_move ownership_next(const struct owner_self *self, struct shard_ownership *r,
                                           struct shard_runner *d, const struct runner_owner *o,
                                           int64_t *again_ms)
@@ -204,19 +204,20 @@ static enum ownership_move ownership_next(const struct owner_self *self, struct 
     if (readable && strcmp(other.node, self->name.node) == 0) return TAKE;
     enum peer peer = readable ? peers_ask(self->peers, &other) : PEER_DECLINES;
     if (peer == PEER_PROVEN) return LEAVE;
-    if (peer == PEER_DOUBTED) { // the one who finds out looks again
+    if (peer == PEER_DOUBTED) { // the thread that sends the challenge checks again
         *again_ms = CHECK_MS;
         return WAIT;
     }
     runner_owner_away(d);
-    int64_t now = runner_time(d).lo; // what it wrote while it was being asked will be told by own
+    // Entries that were written during the challenge are folded when the own op commits.
+    int64_t now = runner_time(d).lo;
     int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
     if (left <= 0) return TAKE;
     *again_ms = left < LOOK_MS ? left + RETRY_MS : LOOK_MS;
     return WAIT;
 }
 
-// The store failed, or somebody was faster: the next look will tell.
+// If the store fails or another node is faster, the next check finds out.
 static void take(const struct owner_self *self, struct shard_runner *d,
                  const struct runner_owner *o)
 {
@@ -225,14 +226,14 @@ static void take(const struct owner_self *self, struct shard_runner *d,
     (void)err;
 }
 
-// Answers when to look again.
+// Returns when to check again, in ms.
 static int64_t look(const struct owner_self *self, struct open_queue *q, struct shard_ownership *r,
                     struct shard_runner *d)
 {
     bool deleted = false;
     struct runner_owner o;
     int64_t again_ms = CHECK_MS;
-    if (runner_sync(d)) return again_ms; // the call that comes next will hear why
+    if (runner_sync(d)) return again_ms; // the next call reports the reason
     runner_owner(d, &o);
     runner_inspect(d, copy_deleted, &deleted);
     enum ownership_move move = WAIT;
@@ -251,7 +252,7 @@ bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d)
     if (!atomic_load(&q->handle->self)) return false;
     int64_t now = clock_boot_ms(), look_at = atomic_load(&r->look_at);
     if (look_at == 0) return true;
-    // Of many who come at once, one looks.
+    // If many callers come at once, one of them checks.
     if (now < look_at || !atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS))
         return false;
     struct runner_owner o;
@@ -271,8 +272,8 @@ void owner_look(struct open_queue *q, uint32_t shard, struct shard_runner *d)
     if (!self) return;
     if (atomic_load(&r->look_at) != 0 && !atomic_load(&r->wanted))
         if (!owner_is_due(q, shard, d)) return;
-    // The first time everybody waits: an op that is written directly before the shard is owned
-    // would be followed by the pause that direct writers make for the sake of owners.
+    // The first time, every caller waits. An op that is written directly before the shard is owned
+    // would be followed by the pause that direct writers make for owners.
     bool first = atomic_load(&r->look_at) == 0;
     if (!first && pthread_mutex_trylock(&r->lock) != 0) return;
     if (first) (void)pthread_mutex_lock(&r->lock);
@@ -284,15 +285,16 @@ void owner_look(struct open_queue *q, uint32_t shard, struct shard_runner *d)
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-struct owner_search { // of somebody who wants to know
+// A search for the owner of a queue, on a thread of the library.
+struct owner_search {
     struct sluice *handle;
     char queue[QUEUE_NAME_MAX + 1];
-    struct owner_name doubted; // url "": nobody is
+    struct owner_name doubted; // url "": no node is doubted
     void (*then)(void *ctx);   // may be NULL
     void *ctx;
 };
 
-// Whoever owned them is away, or is not: what was left open for the time being is decided.
+// The state of the doubted owner is now known, so every open shard is checked again.
 static void look_at_all(struct open_queue *q)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
@@ -336,7 +338,7 @@ void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ct
     begin_search(s, queue, NULL, then, ctx);
 }
 
-// Of those who find it out, one puts it right.
+// If several callers find it out, one of them corrects it.
 static bool forget_owner_address(struct open_queue *q, const struct owner_name *name)
 {
     struct owner_name now;
@@ -358,7 +360,8 @@ enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_n
     int64_t look_at = r ? atomic_load(&r->look_at) : 0, now = clock_boot_ms();
     if (look_at == 0) return OWNER_UNASKED;
     if (!has_owner_address(q, r, out)) return OWNER_HERE;
-    enum peer peer = peers_recall(self->peers, out); // what some other queue has shown
+    // The last result, perhaps from another queue's call.
+    enum peer peer = peers_recall(self->peers, out);
     if (peer == PEER_AWAY && forget_owner_address(q, out)) begin_search(s, queue, out, NULL, NULL);
     if (peer != PEER_PROVEN) return OWNER_HERE;
     if (now >= look_at && atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS)) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Challenges to nodes, the memory of their results, and the hosts that may get a token.
 #include "owner/peer.h"
 
 #include "base/memory.h"
@@ -84,11 +85,11 @@ enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wai
 struct known {
     struct known *next;
     struct owner_name name;
-    bool asking;           // somebody does
-    uint64_t answers;      // how often it was asked to the end
-    enum peer last;        // what came of that
+    bool asking;           // a thread sends a challenge
+    uint64_t answers;      // challenges that have ended
+    enum peer last;        // the result of the last one
     int64_t away_until;    // clock_boot_ms
-    int64_t doubted_until; // should nobody come who finds out
+    int64_t doubted_until; // in case no thread finds out
 };
 
 struct peers {
@@ -141,7 +142,7 @@ static struct known *find_or_add(struct peers *p, const struct owner_name *name)
     return k;
 }
 
-// With the lock, which it lets go meanwhile.
+// Called with the lock, which it releases during the challenge.
 static enum peer ask_once(struct peers *p, struct known *k)
 {
     uint64_t before = k->answers;
