@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread between a listening socket and whoever serves. It sleeps while it has nothing to
-// accept, or may accept nothing, and is woken by an eventfd.
+// One thread between a listening socket and the server. It sleeps while there is nothing to accept,
+// or no free connection. An eventfd wakes it.
 //
-// libmicrohttpd could accept by itself. But to make it stop doing that while clients connect, up
-// to version 0.9.75 at least, is a race between its threads, in which it aborts the process.
+// libmicrohttpd could accept by itself. Up to version 0.9.75 at least, its threads race when it
+// stops accepting while clients connect, and it aborts the process.
 #define _GNU_SOURCE // accept4
 #include "net/acceptor.h"
 
@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define PAUSE_MS 50 // when there is no file or memory for one more, or none has made way yet
+#define PAUSE_MS 50 // after a failed accept, or while all connections are in use
 
 static bool is_closing(struct acceptor *a)
 {
@@ -36,7 +36,7 @@ static bool has_room(struct acceptor *a)
 static void hand_over(struct acceptor *a, int fd, const struct sockaddr *from, socklen_t from_len)
 {
     (void)pthread_mutex_lock(&a->lock);
-    a->open++; // before it can begin and end
+    a->open++; // first, because the connection may begin and end inside `take`
     a->on_the_way++;
     (void)pthread_mutex_unlock(&a->lock);
     if (a->config.take(a->config.ctx, fd, from, from_len)) return;
@@ -44,8 +44,8 @@ static void hand_over(struct acceptor *a, int fd, const struct sockaddr *from, s
     acceptor_ended(a);
 }
 
-// Accepts all who wait. False: the next one cannot be accepted now; he keeps the listener ready, so
-// that to ask again at once would never end.
+// Accepts all clients that wait. Returns false if accept failed, for example for lack of file
+// descriptors. The listener stays readable then, so a retry without a pause would spin.
 static bool accept_some(struct acceptor *a)
 {
     while (has_room(a)) {

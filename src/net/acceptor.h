@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts connections on a thread of its own, and hands them to somebody who can be told of new
-// ones while he serves the others. While as many are open as may be, whoever comes waits to be
-// accepted.
+// Accepts connections on a thread of its own and passes each one to the server. While
+// connections_max connections are open, further clients wait in the listen backlog.
 #pragma once
 
 #include <pthread.h>
@@ -10,13 +9,13 @@
 #include <sys/socket.h>
 
 struct acceptor_config {
-    int listener; // does not block; the acceptor's from here on
+    int listener; // nonblocking; the acceptor owns it
     unsigned connections_max;
-    // On the acceptor's thread: the socket, which does not block, is the taker's. False: he did
-    // not want it, and has closed it.
+    // Runs on the acceptor's thread. The callee owns `fd`, which is nonblocking. Returns false if
+    // the callee refused the connection; it has then closed `fd`.
     bool (*take)(void *ctx, int fd, const struct sockaddr *from, socklen_t from_len);
-    // On the acceptor's thread: as many are open as may be, and one more wants to come in. One that
-    // ends soon makes way. May be NULL.
+    // Runs on the acceptor's thread when connections_max are open and a further client waits. The
+    // callee closes some connections if it can. May be NULL.
     void (*make_room)(void *ctx);
     void *ctx;
 };
@@ -25,17 +24,18 @@ struct acceptor {
     struct acceptor_config config;
     pthread_t thread;
     int wake;
-    pthread_mutex_t lock; // of what follows
-    unsigned open;        // those that are on the way included
-    unsigned on_the_way;  // taken, and not begun
+    pthread_mutex_t lock; // guards the fields below
+    unsigned open;        // connections, including those in on_the_way
+    unsigned on_the_way;  // passed to `take`, and acceptor_begun was not called for them yet
     bool closing;
 };
 
 void acceptor_init(struct acceptor *a, const struct acceptor_config *config);
-// One that was taken is being served; one has ended. On any thread, until acceptor_done.
+// The server serves a connection that it took; a connection has ended. Both may be called on any
+// thread until acceptor_done.
 void acceptor_begun(struct acceptor *a);
 void acceptor_ended(struct acceptor *a);
-void acceptor_close(struct acceptor *a); // once: nobody is accepted or taken any more
-// Then: waits for those that were taken to begin.
+void acceptor_close(struct acceptor *a); // stops accepting; call it once
+// After acceptor_close: waits up to wait_ms until acceptor_begun was called for every connection.
 void acceptor_settle(struct acceptor *a, int64_t wait_ms);
 void acceptor_done(struct acceptor *a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of connections, and a table of the addresses that they come from. One that has to go is
-// shut down, not closed: its descriptor is its owner's.
+// A list of connections, and a table of the addresses that they come from. To end a connection,
+// this file shuts it down and does not close it, because its owner owns the descriptor.
 #include "net/connections.h"
 
 #include "base/bytes.h"
@@ -16,13 +16,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHARE    3    // times what is free, for one address
-#define AT_ONCE  16   // make way when all are open
-#define GRACE_MS 1000 // a head from far away, after a handshake, takes a while
+#define SHARE    3    // one address may have this many times the free connections
+#define AT_ONCE  16   // connections that one connections_make_space shuts down
+#define GRACE_MS 1000 // a distant client needs a while for a handshake and a head
 #define PREFIX   8    // bytes of an IPv6 address
 
 struct key {
-    uint8_t family; // 4, 6, or 0 for what has no address
+    uint8_t family; // 4, 6, or 0 for a socket without an IP address
     uint8_t bytes[PREFIX];
 };
 
@@ -30,7 +30,7 @@ struct address {
     struct address *next;
     struct key key;
     size_t open;
-    struct connection *oldest, *newest; // without a whole head
+    struct connection *oldest, *newest; // the list of those without a whole head
 };
 
 static struct key key_of(const struct sockaddr *from)
@@ -129,7 +129,7 @@ static void headless_remove(struct connection *line)
         a->newest = line->older;
 }
 
-// It counts no longer, although its owner has still to find it closed.
+// The connection stops counting before its owner finds it closed.
 static void uncount(struct connections *l, struct connection *line)
 {
     if (!line->address) return;
@@ -178,7 +178,7 @@ bool connections_admit(struct connections *l, const struct sockaddr *from)
     (void)pthread_mutex_lock(&l->lock);
     struct address *a = address_of(l, from);
     bool fits = a->open < most_of_one(l);
-    a->open++; // before its oldest goes, with whom it might be forgotten
+    a->open++; // before the cut, which frees an address without connections
     l->open++;
     bool admitted = fits || a->oldest;
     if (!admitted)
@@ -212,7 +212,7 @@ struct connection *connection_new(struct connections *l, int fd, const struct so
     struct connection *line = NEW(struct connection);
     int on = 1;
     line->fd = fd;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); // an answer is not to wait
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); // no delay for small answers
     name_ends(line, from);
     connection_expect(line, within_ms);
     (void)pthread_mutex_lock(&l->lock);
@@ -220,7 +220,7 @@ struct connection *connection_new(struct connections *l, int fd, const struct so
     line->next = l->first;
     if (line->next) line->next->before = line;
     l->first = line;
-    line->address = address_of(l, from); // which was counted when it was let in
+    line->address = address_of(l, from); // connections_admit counted it
     CHECK(line->address->open > 0);
     headless_add(line);
     (void)pthread_mutex_unlock(&l->lock);

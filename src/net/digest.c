@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenSSL's digests, looked up once (looking one up costs more than hashing a header), and the two
-// ways bytes are written as text.
+// OpenSSL's digests, fetched once because a fetch costs more than hashing a header, and the two
+// text forms of bytes: hexadecimal and base64.
 #include "net/digest.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 
 #define SHA256_BLOCK 64
 
-// Immutable once found.
+// Immutable after the first fetch.
 static struct {
     pthread_once_t once;
     EVP_MD *sha256;
@@ -48,7 +48,7 @@ static void context_free(EVP_MD_CTX **c)
     EVP_MD_CTX_free(*c);
 }
 
-// RFC 2104. Written out because OpenSSL 3's own looks its parts up again at every call.
+// RFC 2104. It is written out here because OpenSSL 3's own HMAC fetches its parts at every call.
 void sha256_hmac(struct bytes key, struct bytes of, uint8_t out[SHA256_LEN])
 {
     (void)pthread_once(&found.once, find);
@@ -71,7 +71,7 @@ void sha256_hmac(struct bytes key, struct bytes of, uint8_t out[SHA256_LEN])
     CHECK(EVP_DigestUpdate(c, pad, SHA256_BLOCK) == 1);
     CHECK(EVP_DigestUpdate(c, out, SHA256_LEN) == 1);
     CHECK(EVP_DigestFinal_ex(c, out, NULL) == 1);
-    explicit_bzero(pad, sizeof pad); // it is the key in thin disguise
+    explicit_bzero(pad, sizeof pad); // the key can be computed from it
 }
 
 void hex_print(struct bytes of, char *out)
@@ -120,8 +120,7 @@ static bool read_four(const uint8_t *four, size_t digits, struct buf *to)
         if (value < 0) return false;
         bits = bits << 6 | (uint32_t)value;
     }
-    // Bits that stand for nothing are 0, so that each text has one meaning and each meaning one
-    // text.
+    // Unused bits must be 0, so that each value has exactly one text.
     if ((digits == 2 && (bits & 0xffff) != 0) || (digits == 3 && (bits & 0xff) != 0)) return false;
     for (size_t i = 0; i + 1 < digits; i++)
         buf_put_u8(to, (uint8_t)(bits >> (16 - 8 * i)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256, HMAC and MD5 by OpenSSL: what others' protocols ask for. Our own bytes use base/hash.h.
+// SHA-256, HMAC and MD5 by OpenSSL, for protocols of others. Our own formats use base/hash.h.
 #pragma once
 
 #include "base/bytes.h"
@@ -12,6 +12,6 @@ void sha256_hmac(struct bytes key, struct bytes of, uint8_t out[SHA256_LEN]);
 void md5(struct bytes of, uint8_t out[MD5_LEN]);
 void hex_print(struct bytes of, char *out); // lower case; twice the length and a 0
 void base64_put(struct buf *to, struct bytes of);
-// RFC 4648's plain alphabet, padded, no line breaks. False: it is not that, or `to` is full; what
-// was read so far stays there.
+// Reads RFC 4648's plain alphabet, padded, without line breaks. Returns false if the text is not
+// that, or if `to` is full. `to` then holds the bytes before the fault.
 bool base64_read(struct bytes text, struct buf *to);

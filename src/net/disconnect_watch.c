@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of sockets over one epoll set. An event names a row and the row's life, so that one which
-// comes late for a row that was given to somebody else is told apart.
+// A table of sockets over one epoll set. An event carries a row and the row's generation (`life`),
+// so that a late event for a row that was reused is ignored.
 #define _GNU_SOURCE // POLLRDHUP
 #include "net/disconnect_watch.h"
 
@@ -18,11 +18,11 @@
 #define KEY_STOP UINT64_MAX
 
 struct watch_row {
-    void *what; // NULL: nobody is to be told
+    void *what; // passed to `gone`; NULL: there is no watch
     int fd;
-    bool gone;     // it was seen, with or without somebody to tell
-    uint32_t life; // how many sockets it had
-    uint32_t turn; // how many have watched it
+    bool gone;     // the client has disconnected, with or without a watch
+    uint32_t life; // number of sockets that the row had
+    uint32_t turn; // number of watches that the row had
     uint32_t next_free;
 };
 
@@ -45,7 +45,7 @@ static struct watch_row *row_of(struct disconnect_watch *h, uint64_t key)
     return &h->rows[at];
 }
 
-// Whom to tell of an event, if anybody.
+// Returns what to pass to `gone` for an event, or NULL.
 static void *note_gone(struct disconnect_watch *h, uint64_t slot)
 {
     void *what = NULL;
@@ -119,7 +119,7 @@ static uint32_t new_row(struct disconnect_watch *h)
     return h->len++;
 }
 
-// Reported once, and again when asked for again.
+// Edge-triggered: the kernel reports once, and again after each EPOLL_CTL_MOD.
 static struct epoll_event event_of(uint64_t slot)
 {
     return (struct epoll_event){.events = EPOLLRDHUP | EPOLLET, .data.u64 = slot};
@@ -134,7 +134,7 @@ uint64_t disconnect_watch_add(struct disconnect_watch *h, int fd)
     struct epoll_event event = event_of(slot);
     row->fd = fd;
     row->gone = false;
-    // A socket that cannot be watched is one whose hang-up shows when it is written to.
+    // If the socket cannot be watched, the disconnect shows at the next write.
     (void)epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &event);
     (void)pthread_mutex_unlock(&h->lock);
     return slot;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells when the other end of a socket is gone while nobody reads from it: a request that waits for
-// its answer. One thread and one epoll set for all of them; waiting costs nothing.
+// Reports when the client of a socket has disconnected while no code reads from the socket, as when
+// a request waits for its answer. One thread and one epoll set serve all sockets. A socket that
+// waits costs no CPU time.
 #pragma once
 
 #include <stdbool.h>
@@ -9,24 +10,25 @@
 struct disconnect_watch;
 
 struct disconnect_watch_config {
-    void (*gone)(void *ctx, void *what); // on the watching thread, once, and never after forgetting
-    void (*tick)(void *ctx);             // about once a second
+    void (*gone)(void *ctx, void *what); // once per watch, on the watch's thread; never after _end
+    void (*tick)(void *ctx);             // about once a second, on the same thread
     void *ctx;
 };
 
 struct disconnect_watch *disconnect_watch_new(const struct disconnect_watch_config *config);
-void disconnect_watch_free(
-    struct disconnect_watch *h); // NULL is fine; what is still watched is not told
+// NULL is fine. `gone` is not called for what is still watched.
+void disconnect_watch_free(struct disconnect_watch *h);
 
-// A seat for a socket, never 0, until it is closed: so the kernel hears of each socket once, and
-// not with every request that waits.
+// Adds an open socket to the epoll set and returns its slot, which is never 0. The socket keeps the
+// slot until it is closed, so that a request that waits needs no system call.
 uint64_t disconnect_watch_add(struct disconnect_watch *h, int fd);
-void disconnect_watch_remove(struct disconnect_watch *h,
-                             uint64_t slot); // while it is open; nobody watches it any more
-// One at a time for each seat. A key that is never 0. A socket that is half closed counts as gone:
-// who asks and closes does not wait for an answer.
+// Frees the slot and ends its watch. Call it while the socket is open.
+void disconnect_watch_remove(struct disconnect_watch *h, uint64_t slot);
+// Starts a watch and returns its key, which is never 0. A slot has at most one watch at a time. A
+// half-closed socket counts as disconnected: a client that closes its side does not wait for the
+// answer.
 uint64_t disconnect_watch_begin(struct disconnect_watch *h, uint64_t slot, void *what);
-// True: it was watched and will not be told. False: `gone` was called, or is about to be.
+// Ends a watch. Returns true if `gone` will not be called; false if it was, or is about to be.
 bool disconnect_watch_end(struct disconnect_watch *h, uint64_t key);
-// Asks at once.
+// Reads the state of the socket now, without a watch.
 bool socket_is_gone(int fd);

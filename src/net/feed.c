@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer between two threads, of which only the writer may wait.
+// A buffer between two threads, of which only the writer may block.
 #include "net/feed.h"
 
 #include <string.h>

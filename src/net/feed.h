@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes on their way from one who writes now and then to one who reads when it can: an answer
-// without an end. The reader is put to sleep when there is nothing, and woken when there is.
+// A bounded buffer between a writer thread and a reader that must not block: the body of an endless
+// answer. The feed suspends the reader when the buffer is empty and resumes it at the next write.
 #pragma once
 
 #include "base/bytes.h"
@@ -10,26 +10,27 @@
 
 struct feed {
     pthread_mutex_t lock;
-    pthread_cond_t less;
+    pthread_cond_t less; // signalled when the buffer was emptied
     struct buf text;
-    size_t sent; // of text
-    bool ended;
-    bool gone;
-    bool asleep;
-    void (*sleep)(void *reader); // both under the lock
+    size_t sent;                 // bytes of text that were read
+    bool ended;                  // the writer has ended
+    bool gone;                   // the reader has ended
+    bool asleep;                 // the reader is suspended
+    void (*sleep)(void *reader); // suspends and resumes the reader; both run under the lock
     void (*wake)(void *reader);
     void *reader;
 };
 
-#define FEED_END  (-1) // everything was read, and nothing more comes
+#define FEED_END  (-1) // everything was read, and the writer has ended
 #define FEED_GONE (-2)
 
 void feed_init(struct feed *f, size_t limit);
 void feed_done(struct feed *f);
-// How many bytes; 0: none now, and the reader was put to sleep.
+// Returns the number of bytes, FEED_END or FEED_GONE. 0: the buffer was empty, and the reader is
+// suspended.
 ssize_t feed_read(struct feed *f, void *to, size_t max);
-// Waits up to wait_ms for room. False: the reader is gone, or too slow.
+// Waits up to wait_ms for space. Returns false if the reader has ended or is too slow.
 bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms);
-void feed_end(struct feed *f);  // nothing more is written
-void feed_lost(struct feed *f); // nothing more is read; a reader asleep is woken to hear that
+void feed_end(struct feed *f);  // the writer has ended
+void feed_lost(struct feed *f); // the reader has ended; a suspended reader is resumed
 bool feed_gone(struct feed *f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A semaphore that is fair: a turn that comes free while somebody waits is handed to him, and never
-// lies where a newcomer could snatch it.
+// A fair semaphore. A permit that is released while a thread waits passes directly to that thread,
+// so a later thread cannot take it first.
 #include "net/fifo_semaphore.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 struct semaphore_waiter {
     struct semaphore_waiter *next;
     pthread_cond_t called;
-    bool has; // the turn is his
+    bool has; // the waiter has received its permit
 };
 
 void fifo_semaphore_init(struct fifo_semaphore *t, size_t count)

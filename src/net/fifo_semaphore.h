@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// So many may be under way at once; the others wait in line, first come, first served.
+// A counting semaphore whose waiters are served in the order of their arrival.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 struct fifo_semaphore {
     pthread_mutex_t lock;
     size_t free;
-    struct semaphore_waiter *first; // NULL while a turn is free
+    struct semaphore_waiter *first; // NULL while `free` is above 0
     struct semaphore_waiter *last;
 };
 
@@ -18,4 +18,4 @@ void fifo_semaphore_init(struct fifo_semaphore *t, size_t count);
 void fifo_semaphore_done(struct fifo_semaphore *t);
 bool fifo_semaphore_take(struct fifo_semaphore *t, int64_t wait_ms); // false: the time passed first
 bool fifo_semaphore_take_free(struct fifo_semaphore *t);             // false: it would have to wait
-void fifo_semaphore_give(struct fifo_semaphore *t); // back, to the one who waits longest
+void fifo_semaphore_give(struct fifo_semaphore *t); // passes it to the first waiter

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What HTTP itself asks of a head. What the fields mean is somebody else's matter.
+// The checks that HTTP itself demands of a head. The meaning of the fields is checked in
+// src/server.
 #include "net/head.h"
 
 #include "base/check.h"
@@ -19,7 +20,7 @@ void head_done(struct head *h)
 
 static void blame(struct head *h, int status, struct bytes name, const char *why)
 {
-    if (h->fault.status != 0) return; // the first says most
+    if (h->fault.status != 0) return; // report the first fault
     h->fault = (struct httpd_fault){.status = status, .why = why};
     size_t len = name.len < sizeof h->fault.field ? name.len : sizeof h->fault.field - 1;
     for (size_t i = 0; i < len; i++) {
@@ -42,7 +43,7 @@ static bool is_token(struct bytes name)
     return name.len > 0;
 }
 
-// Without a way out of the middle, so that many are looked at at once: there is hardly ever one.
+// The loop has no early exit, so that the compiler can vectorise it. A match is rare.
 static bool has_controls(struct bytes value)
 {
     unsigned found = 0;
@@ -92,10 +93,10 @@ static bool read_length(struct bytes value, uint64_t *out)
         if (value.data[i] < '0' || value.data[i] > '9') return false;
         *out = *out * 10 + (uint64_t)(value.data[i] - '0');
     }
-    return value.len > 0 && value.len < 19; // and so it cannot overflow
+    return value.len > 0 && value.len < 19; // 18 digits cannot overflow
 }
 
-// What frames the body, and whom it is for: each once, and one way to read it.
+// The fields that frame the body, and Host: each may occur once and must have one reading.
 static void check_framing(struct head *h, struct bytes name, struct bytes value)
 {
     bool *seen = is(name, "Content-Length")      ? &h->has_length

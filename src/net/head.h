@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head of a request: a copy of its fields, and whether they are as HTTP wants them. Strict
-// where two readers of the same bytes could disagree on where a request ends (RFC 9112,
-// section 6.3).
+// The head of a request: a copy of its fields, checked against HTTP. The checks are strict where
+// two parsers could disagree on where a request ends (RFC 9112, section 6.3).
 #pragma once
 
 #include "net/httpd.h"
@@ -16,32 +15,33 @@ struct head_row {
 };
 
 struct head {
-    struct head_row *rows; // in the order they came; their text lies behind them
+    struct head_row *rows; // in the order of arrival; their text follows in the same allocation
     size_t rows_len;
     char *text;
-    size_t len; // of the text
+    size_t len; // bytes of text in use
     size_t cap;
-    size_t bytes;  // of the whole head as it was sent, about
-    size_t fields; // how many
+    size_t bytes;  // approximate size of the whole head as it was sent
+    size_t fields; // number of fields that were weighed
     struct httpd_fault fault;
     bool has_length;
     bool has_coding;
     bool has_host;
-    uint64_t length; // what Content-Length says
+    uint64_t length; // value of Content-Length
 };
 
-// First all of it is weighed: a head that is too large is not kept.
+// Call these in order: head_init, head_weigh for each field, head_take, head_add for each field,
+// head_end. The sizes are added up first, so that a head that is too large is not copied.
 void head_init(struct head *h, struct bytes method, struct bytes target);
 void head_weigh(struct head *h, size_t name_len, size_t value_len);
 void head_take(struct head *h, size_t bytes_max);
-// Then each field is added, unless there was a fault. `line`: how it was laid out, which only the
-// one who read it can know; false: not as name, colon, value, CR LF.
+// Adds a field, unless there was a fault. `line` is false if the field was not sent as name, colon,
+// value, CR LF; only the parser knows.
 void head_add(struct head *h, struct bytes name, struct bytes value, bool line);
-// At last. old: HTTP/1.0.
+// `old`: the request is HTTP/1.0.
 void head_end(struct head *h, bool old);
 void head_done(struct head *h);
 
-const char *head_value(const struct head *h, const char *name); // the first; NULL: none
+const char *head_value(const struct head *h, const char *name); // the first one; NULL: none
 void head_each(const struct head *h, httpd_header_fn *each, void *ctx);
-// Whether a body follows whose length is not known.
+// Returns whether a body of unknown length follows.
 bool head_is_chunked(const struct head *h);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcurl, one handle per exchange under way. A handle keeps its connections, and the one used last
-// is used next, so a lone caller always finds a warm one. http_do_all runs a crew of handles on one
-// multi handle, which keeps the crew's connections.
+// libcurl, with one easy handle per exchange. An easy handle keeps its connections. The handle that
+// was used last is used next, so a lone caller always finds an open connection. http_do_all runs
+// several easy handles on one multi handle, which keeps their connections.
 //
-// Whether a request left is told by libcurl's pre-request callback: it runs on an established
-// connection just before the first byte, at every try. Never called means never sent.
+// libcurl's pre-request callback tells whether a request was sent. It runs on an established
+// connection just before the first byte, at every try. If it never ran, nothing was sent.
 //
-// libcurl (7.88) uses a kept connection even when bytes lie there that nobody asked for, and would
-// take them for the answer. The callback looks, and the request is begun again on another one.
+// libcurl (7.88) reuses a kept connection even if unrequested bytes wait there, and would read them
+// as the answer. The callback checks for such bytes and restarts the request on another connection.
 #include "net/http.h"
 
 #include "base/check.h"
@@ -28,23 +28,23 @@
 #define CONNECT_MS      5000
 #define TIMEOUT_MS      30000
 #define CONNECTIONS_MAX 64
-#define BUFFER_LEN      (64L << 10) // libcurl's, of each handle
-#define OWN_HEADERS     2           // those we add to the caller's
+#define BUFFER_LEN      (64L << 10) // libcurl's receive buffer, per handle
+#define OWN_HEADERS     2           // headers that this file adds to the caller's
 #define POLL_MS         1000
 
 struct http_connection {
     struct http_connection *next; // while idle
     CURL *easy;
-    struct socket_table *sockets; // its own, or its crew's
+    struct socket_table *sockets; // its own, or its batch's
     struct socket_table own;
-    struct curl_slist *nodes; // an array; libcurl reads it as a list
+    struct curl_slist *nodes; // an array, linked so that libcurl can read it as a list
     size_t nodes_cap;
     char error[CURL_ERROR_SIZE];
-    // of the exchange under way
+    // of the current exchange
     struct http_call *call;
     bool head_ended; // the blank line after the header was seen
-    bool stale;      // the connection it was given was no good; nothing was sent
-    int port;        // the local one, of the connection it is on
+    bool stale;      // the kept connection was unusable; nothing was sent
+    int port;        // local port of the current connection
 };
 
 struct http_batch {
@@ -62,7 +62,7 @@ struct http {
     size_t connections_max;
     bool direct;
     struct fifo_semaphore turns;
-    pthread_mutex_t lock; // of the two lists
+    pthread_mutex_t lock; // guards the two lists
     struct http_connection *lines;
     struct http_batch *pools;
 };
@@ -99,7 +99,7 @@ static int about_to_send(void *data, char *to, char *from, int to_port, int from
     return CURL_PREREQFUNC_OK;
 }
 
-// Several headers may come, one after the other: interim ones (1xx), the answer's, trailers.
+// A response may have several header blocks: interim ones (1xx), the final one, and trailers.
 static size_t got_header(char *data, size_t size, size_t len, void *user)
 {
     (void)size; // always 1
@@ -126,7 +126,7 @@ static size_t got_body(char *data, size_t size, size_t len, void *user)
     return c->body_in.bad ? 0 : len;
 }
 
-// crew: NULL, or the connections it shares.
+// pool: the sockets of the batch that the handle joins, or NULL.
 static struct http_connection *connection_new(const struct http *h, struct socket_table *pool)
 {
     struct http_connection *l = NEW(struct http_connection);
@@ -146,7 +146,7 @@ static struct http_connection *connection_new(const struct http *h, struct socke
     SET(l->easy, CURLOPT_WRITEFUNCTION, got_body);
     SET(l->easy, CURLOPT_WRITEDATA, l);
     SET(l->easy, CURLOPT_NOSIGNAL, 1L);
-    SET(l->easy, CURLOPT_QUICK_EXIT, 1L); // a deadline is not kept waiting by a slow name server
+    SET(l->easy, CURLOPT_QUICK_EXIT, 1L); // do not wait for a slow name server past the deadline
     SET(l->easy, CURLOPT_PROTOCOLS_STR, "http,https");
     SET(l->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     SET(l->easy, CURLOPT_PATH_AS_IS, 1L);
@@ -263,8 +263,8 @@ static void node_add(struct http_connection *l, size_t at, const char *text)
     if (at > 0) l->nodes[at - 1].next = &l->nodes[at];
 }
 
-// The caller's headers, and what keeps libcurl from adding its own: waiting for a "100 Continue", a
-// content type for a form.
+// Sets the caller's headers, and two empty ones that keep libcurl from adding its own: "Expect:
+// 100-continue", and the content type of a form.
 static bool set_headers(struct http_connection *l, const struct http_call *c)
 {
     if (l->nodes_cap < c->headers_len + OWN_HEADERS) {
@@ -299,7 +299,7 @@ static void set_method(struct http_connection *l, const struct http_call *c)
     SET(l->easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-// False: the request cannot be made, and the call says so.
+// Returns false if the request cannot be made; c->why has the reason.
 static bool line_ready(struct http_connection *l, struct http_call *c, int64_t left_ms)
 {
     l->call = c;
@@ -327,7 +327,8 @@ static int info_of(const struct http_connection *l, CURLINFO what)
     return (int)number;
 }
 
-// The connection to the server itself, not to a proxy, is open, and TLS is not yet spoken on it.
+// Returns true if the connection to the server itself (not to a proxy) is open and its TLS
+// handshake is not complete.
 static bool in_handshake(const struct http_connection *l, const char *place)
 {
     curl_off_t secured = 0;
@@ -337,7 +338,7 @@ static bool in_handshake(const struct http_connection *l, const char *place)
            strtol(port + 1, NULL, 10) == info_of(l, CURLINFO_PRIMARY_PORT); // 0: not connected
 }
 
-// Only libcurl's words that cannot hold anything of the request are passed on.
+// Passes on only those texts of libcurl that cannot contain parts of the request.
 static void say_failed(struct http_connection *l, CURLcode code)
 {
     struct http_call *c = l->call;
@@ -387,7 +388,7 @@ static void line_end(struct http_connection *l, CURLcode code)
     c->received_ms = clock_boot_ms();
     bool has_head = l->head_ended && status >= 200;
     if (code == CURLE_OK && has_head) {
-        c->end = HTTP_ANSWERED; // libcurl does not mind a header that is cut off; we do
+        c->end = HTTP_ANSWERED; // libcurl accepts a head that is cut off; has_head does not
     } else if (c->body_in.bad) {
         c->end = HTTP_TOO_LONG;
         say(c, "the answer is longer than %zu bytes", c->body_max);
@@ -439,8 +440,8 @@ static struct http_batch *thread_pool_new(const struct http *h)
     struct http_batch *w = NEW(struct http_batch);
     w->multi = curl_multi_init();
     CHECK(w->multi != NULL);
-    // Else it shrinks with the number of handles, and a batch would close its connections as it
-    // ends.
+    // By default this limit shrinks with the number of handles, and libcurl would close the
+    // connections when the batch ends.
     CHECK(curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, (long)h->connections_max) == CURLM_OK);
     return w;
 }
@@ -462,7 +463,7 @@ static void thread_pool_give(struct http *h, struct http_batch *w)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-// With a turn taken for it. NULL: it has ended already.
+// The caller holds a permit of h->turns. Returns NULL if the call has ended already.
 static struct http_connection *thread_pool_start(const struct http *h, struct http_batch *w,
                                                  struct http_call *c)
 {
@@ -477,7 +478,7 @@ static struct http_connection *thread_pool_start(const struct http *h, struct ht
     return l;
 }
 
-// Lets the exchanges move on; answers how many have ended.
+// Advances the exchanges. Returns how many have ended.
 static size_t thread_pool_work(struct http_batch *w)
 {
     int running = 0;
@@ -486,7 +487,7 @@ static size_t thread_pool_work(struct http_batch *w)
     CHECK(curl_multi_perform(w->multi, &running) == CURLM_OK);
     for (CURLMsg *m = curl_multi_info_read(w->multi, &left); m;
          m = curl_multi_info_read(w->multi, &left)) {
-        CURLcode code = m->data.result; // m does not outlive the removal
+        CURLcode code = m->data.result; // m is invalid after the removal
         CURL *easy = m->easy_handle;
         struct http_connection *l = NULL;
         (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&l);
@@ -503,7 +504,8 @@ static size_t thread_pool_work(struct http_batch *w)
     return ended;
 }
 
-// Waits for a turn only while nothing is under way: who holds one does not wait for another.
+// Blocks for a permit only while nothing runs: a thread that holds a permit must not wait for
+// another.
 static bool take_turn(struct http *h, const struct http_call *c, size_t running, int64_t idle_since)
 {
     if (running > 0) return fifo_semaphore_take_free(&h->turns);
@@ -549,7 +551,7 @@ struct http_stream {
     struct http *http;
     struct http_batch *pool;
     struct http_call *call;
-    struct http_connection *line; // NULL: it has ended
+    struct http_connection *line; // NULL: the exchange has ended
 };
 
 struct http_stream *http_stream_open(struct http *h, struct http_call *c)
@@ -582,7 +584,7 @@ bool http_stream_read(struct http_stream *s, int64_t wait_ms)
 void http_stream_close(struct http_stream *s)
 {
     if (!s) return;
-    if (s->line) { // in the middle: its connection is of no use to anybody else
+    if (s->line) { // in mid-answer: the connection cannot be reused
         CHECK(curl_multi_remove_handle(s->pool->multi, s->line->easy) == CURLM_OK);
         connection_free(s->line);
     }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP client: one exchange per call, connections kept and reused. Retrying is the caller's
-// business, who is told what can be known about whether a request arrived, and how often. There is
-// one resend the client does not decide: when a kept connection turns out to be closed before a
-// byte of the answer came, libcurl sends the request once more; `sends` counts that.
+// An HTTP client on libcurl: one exchange per call, connections kept and reused. The caller decides
+// about retries. The result says whether the request can have arrived, and how often it was sent.
+// One resend is not the caller's decision. If a kept connection is closed before a byte of the
+// answer came, libcurl sends the request once more. `sends` counts that.
 //
-// A client may be used by any thread; calls block.
+// Any thread may use a client. Calls block.
 #pragma once
 
 #include "base/bytes.h"
 #include "base/err.h"
 
 #define HTTP_WHY_MAX     240
-#define HTTP_HEADERS_MAX ((size_t)64 << 10) // of one answer; longer ones end in HTTP_LOST
-#define HTTP_BODY_MAX    ((size_t)64 << 20) // of one answer, unless the call says otherwise
+#define HTTP_HEADERS_MAX ((size_t)64 << 10) // of one answer; a longer one ends as HTTP_LOST
+#define HTTP_BODY_MAX    ((size_t)64 << 20) // of one answer; the default of body_max
 
 struct http;
 
 struct http_config {
     const char *ca_file;     // NULL: the system's
     int64_t connect_ms;      // 0: 5 s
-    size_t connections_max;  // 0: 64; how many exchanges may be under way; others wait their turn
+    size_t connections_max;  // 0: 64; exchanges at a time; further calls wait in order
     const char *user_agent;  // NULL: "sluice"
     const char *unix_socket; // NULL: TCP
     bool direct;             // do not use the environment's proxies
@@ -30,52 +30,52 @@ void http_free(struct http *h);                          // NULL is fine; no cal
 
 // How an exchange ended.
 enum http_end {
-    HTTP_ANSWERED, // status, headers and the whole body are there. (A body without a length in
-                   // HTTP/1 ends where the connection is closed; whether it is whole, who knows.)
-    HTTP_NOT_SENT, // no byte of the request was handed to a connection: certainly not applied
-    HTTP_LOST,     // some of it may have arrived, and no whole answer came back
+    HTTP_ANSWERED, // status, headers and the whole body are there. (In HTTP/1 a body without a
+                   // length ends where the connection is closed, and cannot be proven whole.)
+    HTTP_NOT_SENT, // no byte of the request reached a connection: certainly not applied
+    HTTP_LOST,     // part of the request may have arrived, and no whole answer came back
     HTTP_TOO_LONG, // the answer was larger than body_max; status and headers are there
 };
 
-// http_call_init fills all in; the first half is then the caller's to change, the second half is
-// the answer. A call may be used again: http_do clears the answer and keeps its memory.
+// http_call_init sets all fields. The caller may then change the first half. http_do sets the
+// second half, which is the answer. A call may be used again: http_do clears the answer and keeps
+// its memory.
 struct http_call {
     const char *method;         // "GET", "PUT", "POST", "DELETE", "HEAD"
-    const char *url;            // sent as it is: the caller has percent-encoded it
+    const char *url;            // sent unchanged: the caller percent-encodes it
     const char *const *headers; // "Name: value"
     size_t headers_len;
     struct bytes body;
-    int64_t timeout_ms; // of the whole exchange, 0: 30 s
-    size_t body_max;    // of the answer: HTTP_BODY_MAX; SIZE_MAX: no limit
+    int64_t timeout_ms; // of the whole exchange; 0: 30 s
+    size_t body_max;    // of the answer; SIZE_MAX: no limit
 
     enum http_end end;
-    bool untrusted;      // its certificate was not signed by anybody who is trusted here
+    bool untrusted;      // no trusted authority has signed the server's certificate
     int status;          // 0 unless HTTP_ANSWERED or HTTP_TOO_LONG
-    int sends;           // how often the request was put on a connection: after more than one, a
-                         // refusal (412) may be the echo of the first having been applied
-    int64_t sent_ms;     // clock_boot_ms before the first byte went out, or when it began
-    int64_t received_ms; // ... and when it had ended
+    int sends;           // how often the request was sent: if more than once, a refusal (412) may
+                         // mean that the first was applied
+    int64_t sent_ms;     // clock_boot_ms before the first byte was sent, else of the call's start
+    int64_t received_ms; // clock_boot_ms at the end of the exchange
     struct buf head;     // the answer's status and header lines, as received
     struct buf body_in;
-    char why[HTTP_WHY_MAX]; // one sentence, when it did not end in HTTP_ANSWERED; never a secret
+    char why[HTTP_WHY_MAX]; // one sentence unless HTTP_ANSWERED; holds no secret
 };
 
 void http_call_init(struct http_call *c, const char *method, const char *url);
 void http_call_done(struct http_call *c);
 void http_do(struct http *h, struct http_call *c);
-// All of them, at most `together` under way at a time. Each call's time runs from when it is its
-// turn.
+// Performs all calls, at most `together` at a time. A call's timeout starts when the call starts.
 void http_do_all(struct http *h, struct http_call *const *calls, size_t count, size_t together);
-// The value of the answer's header, trimmed; empty when there is none. The name in any case; the
-// first, when there are several.
+// Returns the trimmed value of the answer's first header of this name, in any letter case. Empty:
+// there is none.
 struct bytes http_header(const struct http_call *c, const char *name);
 
-// An answer that goes on for as long as somebody reads, as event streams do. The call lives as long
-// as the stream; body_in collects, and the reader takes out what it has read. timeout_ms is that of
-// the whole stream. One thread at a time.
+// An answer without an end, such as an event stream. The call must outlive the stream. body_in
+// collects the answer, and the caller removes what it has read. timeout_ms limits the whole stream.
+// One thread at a time may use a stream.
 struct http_stream;
 struct http_stream *http_stream_open(struct http *h, struct http_call *c);
-// Lets the answer come in; waits up to wait_ms for some of it. status is there once the header is.
-// False: it has ended, and the call says how.
+// Receives more of the answer; waits up to wait_ms for it. The status is set once the head is
+// there. Returns false if the stream has ended; the call then has the result.
 bool http_stream_read(struct http_stream *s, int64_t wait_ms);
 void http_stream_close(struct http_stream *s); // NULL is fine

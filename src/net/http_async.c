@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything happens under one lock: whoever asks sends what the socket takes at once, and one
-// thread hears the answers, finishes what could not be sent, and gives up what is late.
+// One lock guards all state. A caller sends as much as the socket takes at once. One thread sends
+// the rest, receives the answers, and ends the calls whose deadline has passed.
 //
-//     CONNECTING -> GREETING -> CARRYING <-> IDLE      a connection; without a greeting it carries
-//                                                      as soon as it is connected
+// A connection's states (without a challenge it goes from CONNECTING to CARRYING):
+//
+//     CONNECTING -> CHALLENGING -> CARRYING <-> IDLE
 #define _GNU_SOURCE // memmem, EPOLLRDHUP
 #include "net/http_async.h"
 
@@ -27,32 +28,32 @@
 #include <unistd.h>
 
 #define TIMEOUT_MS 30000
-#define TICK_MS    100 // how late a call that is given up may be
+#define TICK_MS    100 // a timed-out call may end this much late
 #define AT_ONCE    64
-#define IDLE_MAX   256 // connections kept for a place
+#define IDLE_MAX   256 // connections kept per host
 #define READ_LEN   ((size_t)16 << 10)
-#define KEEP_LEN   ((size_t)256 << 10) // of a kept connection's room
+#define KEEP_LEN   ((size_t)256 << 10) // largest receive buffer that an idle connection keeps
 #define HOST_MAX   256
 
 enum wire_state { CONNECTING, CHALLENGING, CARRYING, IDLE };
 
 struct http_async_connection {
-    struct http_async_connection *next, *before; // of all that are open
-    struct http_async_connection *next_idle;     // of its place; or of the dead
+    struct http_async_connection *next, *before; // list of open connections
+    struct http_async_connection *next_idle;     // list of its host's idle ones, or of closed ones
     struct http_async_host *place;
-    int fd; // -1: closed, and freed when no event can name it any more
+    int fd; // -1: closed, and freed once no event can refer to it
     enum wire_state state;
-    bool writes; // it is waited for to take more
-    bool kept;   // it carried something before
+    bool writes; // epoll reports when the socket takes more
+    bool kept;   // it served a call before
     struct http_async_call *call;
-    struct http_call hello; // the greeting
+    struct http_call hello; // the challenge
     char nonce[CHALLENGE_NONCE];
     struct buf head; // of the request
-    size_t out_at;   // how much of it and its body was sent
+    size_t out_at;   // bytes of the request's head and body that were sent
     struct buf in;
-    size_t head_len; // of the answer; 0: not whole yet
+    size_t head_len; // of the answer; 0: not complete yet
     size_t body_len;
-    bool declined; // it is too long
+    bool declined; // the body is longer than the caller accepts
 };
 
 struct http_async_host {
@@ -76,7 +77,7 @@ struct http_async {
     struct http_async_host *places;
     struct http_async_connection *sockets;
     struct http_async_connection *dead;
-    struct http_async_call *ended, **ended_last; // done is to be called
+    struct http_async_call *ended, **ended_last; // calls whose `done` is to be called
     size_t carried;
 };
 
@@ -202,7 +203,7 @@ static void write_head(struct http_async_connection *w, const char *path)
     buf_clear(&w->in);
 }
 
-// Sends what the socket takes. False: it is broken.
+// Sends what the socket takes. Returns false if the connection is broken.
 static bool send_some(struct http_async *c, struct http_async_connection *w)
 {
     struct http_call *http = asked(w);
@@ -274,7 +275,7 @@ static void begin(struct http_async *c, struct http_async_call *call)
         if (w->state == CARRYING) ok = ask(c, w);
     }
     if (w && ok) return;
-    if (w && !call->again) { // a kept one that was closed meanwhile
+    if (w && !call->again) { // a kept connection that the server has closed
         wire_close(c, w);
         call->again = true;
         begin(c, call);
@@ -286,7 +287,7 @@ static void begin(struct http_async *c, struct http_async_call *call)
     wake(c);
 }
 
-// The connection is of no use any more; what it carried is lost, or goes again.
+// Closes an unusable connection. Its call is sent again if that is allowed, else it ends.
 static void wire_lost(struct http_async *c, struct http_async_connection *w, const char *why)
 {
     struct http_async_call *call = w->call;
@@ -328,7 +329,7 @@ static bool says(const struct http_call *http, const char *name, const char *wor
     return value.len == strlen(word) && strncasecmp((const char *)value.data, word, value.len) == 0;
 }
 
-// Once the head is whole. False: it is not one that could be understood.
+// Parses the head if it is complete. Returns false if it is malformed or too long.
 static bool hear_head(struct http_async_connection *w, struct http_call *http)
 {
     const uint8_t *end = w->in.len > 0 ? memmem(w->in.data, w->in.len, "\r\n\r\n", 4) : NULL;
@@ -374,7 +375,7 @@ static void answered(struct http_async *c, struct http_async_connection *w)
         wire_close(c, w);
 }
 
-// False: nothing more is to be had from it now, whatever the reason.
+// Receives once. Returns false if there is nothing more to receive now.
 static bool hear_some(struct http_async *c, struct http_async_connection *w)
 {
     size_t had = w->in.len;
@@ -426,12 +427,12 @@ static void give_up_late(struct http_async *c)
     for (struct http_async_connection *w = c->sockets; w; w = next) {
         next = w->next;
         if (!w->call || now < w->call->until) continue;
-        w->call->again = true; // there is no time for another
+        w->call->again = true; // no time is left for another attempt
         wire_lost(c, w, "did not answer in time");
     }
 }
 
-// With the lock held, which it releases meanwhile.
+// Called with the lock held; releases it during the callbacks.
 static void tell_ended(struct http_async *c)
 {
     struct http_async_call *list = c->ended;
@@ -513,7 +514,7 @@ void http_async_free(struct http_async *c)
     memory_free(c);
 }
 
-// "host:port" of the URL in two pieces.
+// Splits "host:port" of the URL.
 static bool take_apart(const char *url, char place[HTTP_PLACE_MAX], char **host, char **port)
 {
     if (strncmp(url, "http://", 7) != 0 || strcspn(url + 7, "/?#") >= HTTP_PLACE_MAX - 4)
@@ -568,7 +569,7 @@ void http_async_do(struct http_async *c, struct http_async_call *call)
     call->again = false;
     (void)pthread_mutex_lock(&c->lock);
     call->carried = true;
-    if (c->carried++ == 0) wake(c); // nobody looked at the clock until now
+    if (c->carried++ == 0) wake(c); // the thread slept without a timeout until now
     begin(c, call);
     (void)pthread_mutex_unlock(&c->lock);
 }

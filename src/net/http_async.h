@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.1 requests for somebody who cannot wait: one thread carries all of them, thousands at a
-// time, each on a connection of its own that is kept for the next. Without TLS; an answer must say
-// its length.
+// An asynchronous HTTP/1.1 client without TLS. One thread serves thousands of requests, each on a
+// connection of its own that is kept for reuse. An answer must state its length.
 //
-// A request whose kept connection turns out to be closed, before a byte of the answer, is sent once
-// more on a fresh one: only requests that may be repeated belong here.
+// If a kept connection was closed before a byte of the answer came, the request is sent once more
+// on a new connection. So use this client only for requests that may be repeated.
 #pragma once
 
 #include "net/peer_challenge.h"
@@ -13,32 +12,34 @@ struct http_async;
 struct http_async_host;
 
 struct http_async_call {
-    // The caller's: method, url (its path is what counts), headers, body, timeout_ms, body_max. The
-    // answer's half is as http.h says.
+    // The caller sets method, url (only its path is used), headers, body, timeout_ms and body_max.
+    // The answer is as in http.h.
     struct http_call http;
     struct http_async_host *place;
-    // Whether an answer of so many bytes is wanted, once its head came; NULL: any is. With the
-    // courier's lock: it may call nothing of the courier's.
+    // Called once the answer's head came: returns whether to receive a body of body_len bytes.
+    // NULL: receive any. Runs under the client's lock, so it must not call this client.
     bool (*fits)(struct http_async_call *c, size_t body_len);
-    void (*done)(
-        struct http_async_call *c);     // once, on the courier's thread, which it must not hold up
-    struct http_async_connection *wire; // the courier's, from here on
+    // Called once, on the client's thread. It must not block.
+    void (*done)(struct http_async_call *c);
+    // The client sets the fields below.
+    struct http_async_connection *wire;
     struct http_async_call *next;
-    int64_t until;
-    bool carried; // it is under way
-    bool again;   // it was sent a second time
+    int64_t until; // clock_boot_ms of the deadline
+    bool carried;  // it is in progress
+    bool again;    // it may not be sent on a further connection
 };
 
 struct http_async *http_async_new(void);
 void http_async_free(struct http_async *c); // NULL is fine; no call may be under way
 
-// Where requests go: "http://host:port". greeting (may be NULL) is copied; each new connection has
-// to stand it. Asks for the host's address, which may take a while. Lives as long as the courier.
-// NULL: there is no such place.
+// A server that requests go to. `url` is "http://host:port", perhaps with a path. `challenge`
+// is copied and may be NULL; each new connection must pass it. Resolves the host's name, which
+// may block. The client owns the host until http_async_free. NULL: `url` is not of this form,
+// or the name does not resolve.
 struct http_async_host *http_async_host_new(struct http_async *c, const char *url,
                                             const struct peer_challenge *challenge);
 
 void http_async_do(struct http_async *c, struct http_async_call *call);
-// True: it is forgotten, done is not called, and its connection is closed, so that the other end
-// notices. False: done was called, or is about to be.
+// Returns true if the call was cancelled: done is not called, and its connection is closed so
+// that the server notices. Returns false if done was called or is about to be.
 bool http_async_cancel(struct http_async *c, struct http_async_call *call);

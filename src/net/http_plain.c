@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections are kept, and the one used last is used next. One that has something to say unasked,
-// or is closed, is not used again. A request that finds no answer is not sent a second time here.
+// Connections are kept, and the one used last is used next. A kept connection that has unrequested
+// bytes, or is closed, is not reused. This client never sends a request twice.
 #include "net/http_plain.h"
 
 #include "base/check.h"
@@ -27,11 +27,11 @@
 #define PORT_MAX   8
 #define TIMEOUT_MS 30000
 #define CONNECT_MS 5000
-#define SLICE_MS   1000 // a receive that waits gives up after it, and looks at the clock
+#define SLICE_MS   1000 // a blocking receive returns after this and checks the deadline
 #define IDLE_MAX   256  // connections kept
-#define FIRST_LEN  ((size_t)2 << 10) // most answers are not longer
+#define FIRST_LEN  ((size_t)2 << 10) // most answers fit
 #define READ_LEN   ((size_t)64 << 10)
-#define HEAD_LEN   512 // most heads are not longer
+#define HEAD_LEN   512 // most heads fit
 #define HELLO_MAX  ((size_t)64 << 10)
 
 struct http_plain {
@@ -124,7 +124,7 @@ static void idle_push(struct http_plain *p, int fd)
     if (!room) (void)close(fd);
 }
 
-// A kept one that is still quiet; -1: there is none.
+// Returns a kept connection that is open and has no unrequested bytes; -1: there is none.
 static int idle_take(struct http_plain *p)
 {
     char byte;
@@ -140,7 +140,7 @@ static int wait_for(int fd, short events, int64_t until)
     return poll(&one, 1, left > 0 ? (int)left : 0);
 }
 
-// 0, or the system's error.
+// Returns 0 or an errno value.
 static int finish_connect(int fd, int64_t until)
 {
     int number = 0;
@@ -221,7 +221,7 @@ static void put_head(const struct http_plain *p, const struct http_call *c, stru
     put_text(to, "\r\n");
 }
 
-// Room for what it usually holds, instead of doubling towards that.
+// Allocates the usual size at once, so that the buffer need not grow step by step.
 static void reserve(struct buf *b, size_t len)
 {
     if (b->cap < len && buf_grow(b, len)) buf_clear(b);
@@ -252,12 +252,12 @@ struct hearing {
     struct http_call *call;
     int fd;
     int64_t until;
-    uint8_t *in; // what came: `first`, or `more` when that was not enough
+    uint8_t *in; // received bytes: `first`, or `more` if they do not fit
     size_t len;
     size_t cap;
-    size_t at;  // from here on it was not taken yet
-    bool heard; // something, or tried to
-    bool late;
+    size_t at;  // bytes of `in` that were consumed
+    bool heard; // at least one receive was tried
+    bool late;  // the deadline passed
     uint8_t *more;
     uint8_t first[FIRST_LEN];
 };
@@ -279,7 +279,7 @@ static void hearing_done(struct hearing *h)
     memory_free(h->more);
 }
 
-// What does not come at once is long, or slow.
+// An answer that does not arrive in one receive is long or slow: use a larger buffer.
 static void make_room(struct hearing *h)
 {
     bool first = !h->heard;
@@ -293,7 +293,7 @@ static void make_room(struct hearing *h)
     h->cap = cap;
 }
 
-// More of the answer. False: there is no more, or it is too late.
+// Receives more of the answer. Returns false if the connection has ended or the deadline passed.
 static bool hear(struct hearing *h)
 {
     make_room(h);
@@ -327,7 +327,7 @@ static bool next_line(struct hearing *h, struct bytes *line)
     }
 }
 
-// Interim answers (1xx) are passed over.
+// Skips interim answers (1xx).
 static bool hear_head(struct hearing *h)
 {
     struct http_call *c = h->call;
@@ -386,7 +386,7 @@ static bool says(const struct http_call *c, const char *name, const char *word)
     return value.len == strlen(word) && strncasecmp((const char *)value.data, word, value.len) == 0;
 }
 
-// True: the answer is whole, and the connection is good for another one.
+// Sets *whole if the answer is complete. Returns true if the connection can also be reused.
 static bool hear_rest(struct hearing *h, bool *whole)
 {
     struct http_call *c = h->call;
@@ -402,7 +402,7 @@ static bool hear_rest(struct hearing *h, bool *whole)
         if (len > c->body_max) c->body_in.bad = true;
         http_reserve(c);
         *whole = !c->body_in.bad && hear_body(h, len);
-    } else { // it ends where the connection does
+    } else { // the body ends where the connection is closed
         keeps = false;
         while (hear_body(h, h->len - h->at > 0 ? h->len - h->at : 1)) {
         }
@@ -426,7 +426,7 @@ static void say_lost(const struct hearing *h, bool sent)
                                          : "without an answer");
 }
 
-// True: the connection is good for another one.
+// Returns true if the connection can be reused.
 static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(buf_done) struct buf head;
@@ -441,7 +441,7 @@ static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t 
     c->sends = 1;
     c->sent_ms = clock_boot_ms();
     bool sent = send_all(fd, parts, c->body.len > 0 ? 2 : 1, until);
-    // A server may answer and close before it has heard all.
+    // A server may answer and close before it has received the whole request.
     bool headed = hear_head(&h);
     if (headed) again = hear_rest(&h, &whole);
     c->received_ms = clock_boot_ms();
@@ -457,7 +457,7 @@ static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t 
     return again && sent;
 }
 
-// Whether the other end of a new connection is who it should be.
+// Returns whether the server on a new connection passes the challenge.
 static bool greet(struct http_plain *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(http_call_done) struct http_call hello;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.1 without TLS, proxies or any other choice, for many small exchanges with one server: one
-// system call to ask and one to hear, where a general client takes ten. Calls mean what they mean
-// in http.h, and end as they do there.
+// HTTP/1.1 without TLS or proxies, for many small exchanges with one server. An exchange takes one
+// system call to send and one to receive; libcurl needs about ten. Calls and their results are as
+// in http.h.
 //
-// May be used by any thread; calls block. Each exchange under way has a connection of its own.
+// Any thread may use a client. Calls block. Each exchange in progress has a connection of its own.
 #pragma once
 
 #include "net/peer_challenge.h"
 
 struct http_plain;
 
-// url: "http://host:port", perhaps with a path. NULL: it is not such a one, or the environment
-// wants a proxy for it; use http.h.
+// url: "http://host:port", perhaps with a path. Returns NULL if the URL is not of this form, or if
+// the environment sets a proxy. Use http.h then.
 struct http_plain *http_plain_new(const char *url);
-// From now on each new connection has to stand it before it is told anything; copied.
+// From now on each new connection must pass the challenge before it is used. `g` is copied.
 void http_plain_challenge(struct http_plain *p, const struct peer_challenge *g);
 void http_plain_free(struct http_plain *p); // NULL is fine; no call may be under way
 void http_plain_do(struct http_plain *p, struct http_call *c);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call without its connection. Answers come from outside: any bytes must do.
+// The parts of a call that need no connection. Answers come from outside, so any bytes must be
+// safe.
 #include "net/http_text.h"
 
 #include "net/http.h"
@@ -50,8 +51,7 @@ void http_place(const char *url, char place[HTTP_PLACE_MAX])
         len -= i;
         break;
     }
-    const char *bracket =
-        memchr(start, ']', len); // of an IPv6 address, which has colons of its own
+    const char *bracket = memchr(start, ']', len); // an IPv6 address has colons of its own
     size_t host = bracket ? (size_t)(bracket - start) : 0;
     bool has_port = memchr(start + host, ':', len - host) != NULL;
     if (len >= HTTP_PLACE_MAX) len = HTTP_PLACE_MAX - 1;
@@ -63,7 +63,7 @@ void http_place(const char *url, char place[HTTP_PLACE_MAX])
 
 bool http_is_status_line(struct bytes line)
 {
-    return line.len >= 5 && memcmp(line.data, "HTTP/", 5) == 0; // no name has a slash in it
+    return line.len >= 5 && memcmp(line.data, "HTTP/", 5) == 0; // no header name has a slash
 }
 
 bool http_is_blank_line(struct bytes line)
@@ -124,7 +124,7 @@ void http_reserve(struct http_call *c)
     if (buf_grow(&c->body_in, room)) c->body_in.len = 0;
 }
 
-// "Connection refused" in the middle of a sentence.
+// strerror's text with a lower-case initial, as in "connection refused".
 static const char *system_words(int number, char *words, size_t len)
 {
     if (number == 0) return "nothing answers";

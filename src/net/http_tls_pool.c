@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Threads that each perform one blocking call at a time. They start on demand and then stay.
 #include "net/http_tls_pool.h"
 
 #include "base/memory.h"
@@ -9,7 +10,7 @@ struct http_tls_pool {
     struct http *http;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct http_async_call *calls; // taken, and not begun
+    struct http_async_call *calls; // accepted and not started
     size_t calls_len;
     size_t idle;
     size_t len;
@@ -73,7 +74,7 @@ void http_tls_pool_free(struct http_tls_pool *l)
 bool http_tls_pool_do(struct http_tls_pool *l, struct http_async_call *call)
 {
     (void)pthread_mutex_lock(&l->lock);
-    bool free = l->calls_len < l->idle; // one that is idle and not yet meant for another call
+    bool free = l->calls_len < l->idle; // an idle thread that no accepted call waits for
     if (!free && l->len < l->max && pthread_create(&l->threads[l->len], NULL, run, l) == 0) {
         l->len++;
         free = true;

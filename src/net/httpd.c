@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server over libmicrohttpd. A request that is not answered by the time its handler returns is
-// suspended, and its answer resumes it.
+// The server over libmicrohttpd. If a handler returns without an answer, the connection is
+// suspended. The answer resumes it.
 #define _GNU_SOURCE // strverscmp
 #include "base/check.h"
 #include "base/memory.h"
@@ -20,15 +20,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HEAD_ROOM     ((size_t)8 << 10)   // libmicrohttpd's own: a note for each field, its answer
-#define ABANDON_MS    1000                // for the answers that the server gives itself
-#define DISCARD_MAX   ((size_t)256 << 10) // of a refused body is read, so that the client listens
-#define DISCARD_TIMES 4 // ... and more of one that turns out too large, when it is past refusing
+#define HEAD_ROOM     ((size_t)8 << 10)   // for libmicrohttpd: a record per field, and the answer
+#define ABANDON_MS    1000                // for sending the answers that the server makes itself
+#define DISCARD_MAX   ((size_t)256 << 10) // of a refused body are read and discarded
+#define DISCARD_TIMES 4 // times its limit are discarded too, of a body that proves too large
 #define STREAM_MAX    ((size_t)1 << 20)
 #define STREAM_BLOCK  ((size_t)16 << 10)
-#define NOSNIFF       "X-Content-Type-Options", "nosniff" // a body is what its type says
+#define NOSNIFF       "X-Content-Type-Options", "nosniff" // browsers must not guess the type
 
-// The last version that takes a line feed alone for a line's end, and joins folded lines wrongly.
+// The last version that accepts a bare line feed as a line's end, and joins folded lines wrongly.
 #define LENIENT       "0.9.75"
 
 static void *request_begin(void *ctx, const char *uri, struct MHD_Connection *c)
@@ -41,8 +41,8 @@ static void *request_begin(void *ctx, const char *uri, struct MHD_Connection *c)
     r->held = 1;
     r->target = memory_new(len);
     memcpy(r->target, uri, len);
-    // Its copy is the library's own, which would keep a note of every parameter, and stall when
-    // its memory is full of them. Nobody asks it for one.
+    // `uri` is the library's own buffer. The library would keep a record of every parameter, and
+    // stall when its memory is full of them. Nothing here reads those records: cut the query off.
     char *query = strchr((char *)(uintptr_t)uri, '?');
     if (query) query[1] = '\0';
     (void)pthread_mutex_init(&r->lock, NULL);
@@ -61,7 +61,7 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
     r->delivered = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     connection_expect(r->line, h->config.idle_ms);
     (void)pthread_mutex_lock(&r->lock);
-    request_unwatch(r); // while the socket is open
+    request_unwatch(r); // before the library closes the socket
     r->stream = NULL;
     r->line = NULL;
     body_unreserve(h, r->reserved);
@@ -82,7 +82,6 @@ static void free_body(void *data)
     bytes_free(bytes_of(data, 0));
 }
 
-// Takes the body.
 static struct MHD_Response *response_with(struct bytes body)
 {
     void *data = (void *)(uintptr_t)body.data;
@@ -126,8 +125,8 @@ static struct MHD_Response *empty_response(void)
     return response;
 }
 
-// With the request's lock held: answered in its owner's place, who may be busy for long, and whose
-// answer will do nothing.
+// Call it with the request's lock held. Answers in the owner's place, because the owner may be busy
+// for long. The owner's answer will have no effect.
 static void answer_stopped(struct httpd_request *r)
 {
     r->response = empty_response();
@@ -136,7 +135,7 @@ static void answer_stopped(struct httpd_request *r)
     r->abandoned = true;
 }
 
-// It came when the server had stopped: its owner will not hear of it.
+// The request came when the server had stopped. The owner never gets it.
 static enum MHD_Result refuse_late(struct httpd_request *r)
 {
     (void)pthread_mutex_lock(&r->lock);
@@ -165,12 +164,12 @@ static enum MHD_Result call_handler(struct httpd_request *r)
     return answered ? send_answer(r) : MHD_YES;
 }
 
-// What the library has read lies in one piece, with zeros for what separated it. So where a field
-// begins tells how the line before it ended.
+// libmicrohttpd keeps the head in one buffer, with zeros in place of the separators. So the address
+// of a field shows how the line before it ended.
 struct layout {
     struct head *head;
-    const char *next; // where the next field must begin; NULL: the library sees to it
-    bool good;        // of the request's line
+    const char *next; // where the next field must begin; NULL: the library checks line ends
+    bool good;        // the request line is well formed
 };
 
 static enum MHD_Result weigh_field(void *ctx, enum MHD_ValueKind kind, const char *name,
@@ -213,18 +212,19 @@ static void read_head(struct httpd_request *r, const char *method, const char *u
     (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, weigh_field, &r->head);
     head_take(&r->head, r->server->config.head_max);
     (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, add_field, &l);
-    // The last line's end, and the empty line. A field that the library hides is there, too.
+    // The end of the last line, and the empty line. This also finds a field that the library hides.
     if (!l.good || (l.next && (l.next[-1] || l.next[0] || l.next[1])))
         head_add(&r->head, BYTES_EMPTY, BYTES_EMPTY, false);
     head_end(&r->head, strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
 }
 
-// What is refused by its head is answered when its body was read and thrown away, so that the
-// client is done with sending and listens. Of a large one, or when it asked first, nothing is read.
+// The server answers a refused request after it has read and discarded the body, so that the client
+// has finished sending and reads the answer. It does not read the body if the body is large, if the
+// client sent Expect, or if the head is at fault.
 static bool reads_refused(const struct httpd_request *r)
 {
     const struct head *h = &r->head;
-    if (h->fault.status != 0) return false; // nobody knows where its body would end
+    if (h->fault.status != 0) return false; // the end of the body is unknown
     return !head_value(h, MHD_HTTP_HEADER_EXPECT) && h->length <= DISCARD_MAX;
 }
 
@@ -235,11 +235,11 @@ static enum MHD_Result begin(struct httpd_request *r, const char *method, const 
     r->started = true;
     connection_heard(&h->lines, r->line);
     (void)snprintf(r->method, sizeof r->method, "%s", method);
-    memcpy(r->peer, r->line->peer, sizeof r->peer); // which may outlive its connection
+    memcpy(r->peer, r->line->peer, sizeof r->peer); // the request may outlive its connection
     memcpy(r->client, r->line->client, sizeof r->client);
     connection_expect(r->line, h->config.body_ms);
     read_head(r, method, url, version);
-    atomic_fetch_add(&r->held, 1); // the owner's, until he has answered
+    atomic_fetch_add(&r->held, 1); // the owner's reference, until it has answered
     r->closes = !reads_refused(r);
     r->body.max = h->config.head(h->config.ctx, r);
     bool refused = r->state == ANSWERED;
@@ -276,7 +276,7 @@ static enum MHD_Result hear(void *ctx, struct MHD_Connection *c, const char *url
     (void)pthread_mutex_unlock(&r->lock);
     connection_expect(r->line, 0);
     if (state == ANSWERED) return send_answer(r);
-    CHECK(state == HANDLING); // a suspended one is not called
+    CHECK(state == HANDLING); // the library does not call a suspended one
     return call_handler(r);
 }
 
@@ -318,7 +318,7 @@ static void make_room(void *ctx)
     connections_make_space(&h->lines);
 }
 
-// libmicrohttpd counts from the last byte, so that one byte a minute would keep a connection.
+// The library's timeout counts from the last byte: one byte a minute would hold a connection.
 static void cut_slow(void *ctx)
 {
     struct httpd *h = ctx;
@@ -333,8 +333,8 @@ static void put_headers(struct MHD_Response *to, const struct httpd_answer *a)
         (void)MHD_add_response_header(to, a->headers[i].name, a->headers[i].value);
 }
 
-// What is given is the request's from here on: a response, with its stream, or else a reply. False:
-// the server was quicker, and has given up.
+// Takes ownership of `response` with its stream, or of `reply`. Returns false if the server has
+// already answered in the owner's place; the caller keeps them then.
 static bool put_answer(struct httpd_request *r, int status, struct MHD_Response *response,
                        struct httpd_stream *stream, const struct httpd_reply *reply)
 {
@@ -395,7 +395,7 @@ static ssize_t stream_read(void *ctx, uint64_t at, char *to, size_t max)
     return len == FEED_GONE ? MHD_CONTENT_READER_END_WITH_ERROR : len;
 }
 
-// Nobody reads any more: all was sent, or the connection is gone.
+// The library reads no more: all was sent, or the connection has ended.
 static void stream_unread(void *ctx)
 {
     struct httpd_stream *s = ctx;
@@ -438,7 +438,7 @@ void httpd_stream_end(struct httpd_stream *s)
     stream_drop(s);
 }
 
-// The target is taken apart by who knows what it means.
+// Keeps libmicrohttpd from decoding the target, which src/server parses.
 static size_t leave_escaped(void *ctx, struct MHD_Connection *c, char *text)
 {
     (void)ctx;
@@ -455,8 +455,8 @@ struct tls *httpd_connection_tls(void *connection)
     return h->config.tls;
 }
 
-// The limit of all connections is the acceptor's, who lets the others wait where the library would
-// close them. So each of its threads may have as many as there are.
+// The acceptor limits the connections in all. It lets further clients wait, where the library would
+// close them. So each thread of the library may have connections_max.
 static struct MHD_Daemon *start_daemon(struct httpd *h)
 {
     const struct httpd_config *c = &h->config;
@@ -506,11 +506,11 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     struct disconnect_watch_config watching = {
         .gone = request_client_gone, .tick = cut_slow, .ctx = h};
     h->looked_ms = clock_boot_ms();
-    h->checks_lines = strverscmp(MHD_get_version(), LENIENT) <= 0; // 0.9.100 is after 0.9.75
+    h->checks_lines = strverscmp(MHD_get_version(), LENIENT) <= 0; // 0.9.100 follows 0.9.75
     h->disconnects = disconnect_watch_new(&watching);
     h->daemon = start_daemon(h);
     if (h->daemon) {
-        *out = h; // requests may come, and ask for it, before this returns
+        *out = h; // first, because requests may come and use it before this function returns
         acceptor_init(&h->acceptor,
                       &(struct acceptor_config){.listener = fd,
                                                 .connections_max = h->config.connections_max,
@@ -536,7 +536,7 @@ uint16_t httpd_port(const struct httpd *h)
     return h->port;
 }
 
-// One that is being handled right now is answered when the handler returns.
+// If the handler is still running, the server answers when it returns.
 static void abandon(struct httpd_request *r)
 {
     (void)pthread_mutex_lock(&r->lock);
@@ -573,7 +573,8 @@ bool httpd_stop(struct httpd *h, int64_t drain_ms)
         abandon(r);
     if (!drained) requests_wait(h, ABANDON_MS);
     (void)pthread_mutex_unlock(&h->lock);
-    // A thread that ends looks at what came last without a lock. There is to be nothing.
+    // A thread of the library that ends reads its new connections without a lock. So wait until
+    // there are none.
     acceptor_settle(&h->acceptor, ABANDON_MS);
     MHD_stop_daemon(h->daemon);
     acceptor_done(&h->acceptor);

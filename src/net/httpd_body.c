@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies, as they arrive: each is counted by what it takes, not by what it says that it will be.
+// Bodies as they arrive. Each is counted by the memory it takes, not by its announced length.
 #include "base/check.h"
 #include "base/memory.h"
 #include "net/httpd_inside.h"
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define SMALL ((size_t)64 << 10)
-#define FIRST ((size_t)1 << 10) // at the first byte, even if the head announces more
+#define FIRST ((size_t)1 << 10) // allocated at the first byte, even if the head announces more
 
-// The last quarter is for the small ones: acks go on while large messages wait for room.
+// The last quarter is reserved for small bodies, so that acks proceed while large messages wait.
 static size_t share(const struct httpd *h, size_t len)
 {
     size_t all = h->config.body_memory_max;
@@ -31,7 +31,7 @@ bool body_fits(const struct httpd_request *r, uint64_t len)
     return len <= most && now <= most - (size_t)len;
 }
 
-// Twice as much each time; never more than there will be.
+// Doubles the capacity, up to the announced length or the limit.
 static size_t next_cap(const struct httpd_request *r, size_t need)
 {
     const struct body *b = &r->body;
@@ -62,7 +62,7 @@ static void lose(struct httpd_request *r, enum httpd_lost how)
 void body_add(struct httpd_request *r, const void *data, size_t len)
 {
     struct body *b = &r->body;
-    bool refused = r->state == ANSWERED; // by its head; nobody else has the request yet
+    bool refused = r->state == ANSWERED; // by its head; no other thread has the request yet
     if (!refused && r->lost == HTTPD_WHOLE) {
         if (len > b->max - b->len)
             lose(r, HTTPD_TOO_LARGE);
@@ -94,8 +94,8 @@ void body_give_back(struct httpd_request *r)
     r->body.cap = 0;
 }
 
-// The server may be gone when its owner asks late: then the server has answered in its place, or
-// the connection is gone.
+// The server may be freed when a late owner calls this. In that case the server has answered in the
+// owner's place, or the connection has ended.
 enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more)
 {
     enum httpd_lost lost = HTTPD_NO_ROOM;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server is told when it is told nothing.
+// The defaults of a server's configuration.
 #include "net/httpd_inside.h"
 
 #define THREADS         2

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside the HTTP server: httpd.c speaks with libmicrohttpd, httpd_request.c keeps the requests.
+// Inside the HTTP server: httpd.c calls libmicrohttpd, httpd_request.c keeps the requests.
 //
-// A request is held by two: the server until the answer has left, its owner until he has answered;
-// and by whoever watches for its client to hang up.
+// A request is reference counted. The server holds it until the answer was sent. Its owner, which
+// is the caller of httpd_answer, holds it until it has answered. A disconnect watch holds it too.
 #pragma once
 
 #include "net/acceptor.h"
@@ -23,16 +23,16 @@ struct httpd {
     struct acceptor acceptor;
     struct disconnect_watch *disconnects;
     uint16_t port;
-    bool checks_lines;     // the library does not
-    _Atomic size_t bodies; // bytes of them
+    bool checks_lines;     // check line ends here, because this libmicrohttpd does not
+    _Atomic size_t bodies; // bytes that all bodies take
     atomic_bool stopping;
-    _Atomic int64_t looked_ms; // when the connections were last looked after
+    _Atomic int64_t looked_ms; // clock_boot_ms of the last check of deadlines
     pthread_mutex_t lock;
     struct connections lines;
-    struct httpd_request *requests; // whose whole body is here
+    struct httpd_request *requests; // those passed to `handle`
     size_t requests_len;
-    pthread_cond_t fewer; // requests
-    bool stopped;         // no request is taken any more: none may be suspended at the end
+    pthread_cond_t fewer; // signalled when a request leaves the list
+    bool stopped;         // takes no more requests, because none may be suspended at the end
 };
 
 //              handler returns           httpd_answer
@@ -40,9 +40,9 @@ struct httpd {
 //         '------------ httpd_answer ----------------------^
 enum state { HANDLING, WAITING, ANSWERED };
 
-// What was answered, until the thread that sends it makes a response of it.
+// A small answer, until the thread that sends it makes a response of it.
 struct httpd_reply {
-    struct bytes body; // its own
+    struct bytes body; // owned
     size_t len;
     char pairs[REPLY_PAIRS_MAX]; // name, zero, value, zero, and so on
 };
@@ -57,15 +57,15 @@ struct httpd_request {
     struct body {
         uint8_t *data;
         size_t len;
-        size_t cap; // counted among the server's
+        size_t cap; // counted in the server's `bodies`
         size_t max;
         size_t discarded;
         size_t discarded_max;
     } body;
     enum httpd_lost lost;
-    bool started; // the head was seen
-    bool handed;  // to `handle`
-    bool closes;  // its body is not read; no other request can follow
+    bool started; // the head has arrived
+    bool handed;  // it was passed to `handle`
+    bool closes;  // its body is not read, so no other request can follow on the connection
     bool listed;
     bool delivered;
     char peer[CONNECTION_PEER_MAX];
@@ -73,14 +73,14 @@ struct httpd_request {
     atomic_int held;
     void *mine;
     void (*done)(void *mine, bool delivered);
-    pthread_mutex_t lock;     // of what follows
-    void (*gone)(void *mine); // asked for by httpd_watch; NULL: not
+    pthread_mutex_t lock;     // guards the fields below
+    void (*gone)(void *mine); // set by httpd_watch; NULL: not set
     enum state state;
-    struct connection *line;       // its own row; NULL: the connection is gone
-    bool abandoned;                // the server answers itself; the owner has not
-    size_t reserved;               // counted among the bodies, for what is made of this one
-    uint64_t watch;                // 0: not watched
-    struct MHD_Response *response; // NULL: there is no answer, or it is the reply
+    struct connection *line;       // NULL: the connection has ended
+    bool abandoned;                // the server answers in the owner's place
+    size_t reserved;               // bytes of httpd_reserve, counted in the server's `bodies`
+    uint64_t watch;                // key of the disconnect watch; 0: not watched
+    struct MHD_Response *response; // NULL: there is no answer, or it is in `reply`
     struct httpd_reply reply;
     unsigned status;
     struct httpd_stream *stream;
@@ -88,34 +88,34 @@ struct httpd_request {
 
 struct httpd_stream {
     struct httpd_request *request;
-    atomic_int held; // by the writer, by the response
+    atomic_int held; // references: the writer's and the response's
     struct feed feed;
 };
 
 void httpd_set_defaults(struct httpd_config *c);
 
-// Whether there is room for a body that is to be so long.
+// Returns whether there is memory for a body of this length.
 bool body_fits(const struct httpd_request *r, uint64_t len);
-void body_add(struct httpd_request *r, const void *data, size_t len); // it may be lost by that
-bool body_flows(const struct httpd_request *r);   // false: more of it was thrown away than may be
-void body_give_back(struct httpd_request *r);     // it is not counted any more; still there
-void body_unreserve(struct httpd *h, size_t len); // so many less are counted
+void body_add(struct httpd_request *r, const void *data, size_t len); // may set r->lost
+bool body_flows(const struct httpd_request *r);   // false: too much was received and discarded
+void body_give_back(struct httpd_request *r);     // stops counting the body, which stays
+void body_unreserve(struct httpd *h, size_t len); // counts this many bytes less
 void body_done(struct httpd_request *r);
 
-// Takes the body, or copies it. False: there is more beside it than a reply has room for, and
-// nothing was taken.
+// Takes the body, or copies it. Returns false if the headers do not fit into a reply; nothing was
+// taken then.
 bool httpd_reply_take(struct httpd_reply *p, const struct httpd_answer *a);
 bool httpd_reply_next(const struct httpd_reply *p, size_t *at, const char **name,
                       const char **value);
-struct bytes httpd_reply_take_body(struct httpd_reply *p); // bytes_free
+struct bytes httpd_reply_take_body(struct httpd_reply *p); // the caller bytes_frees it
 void httpd_reply_done(struct httpd_reply *p);
 
 void request_drop(struct httpd_request *r);
-void request_client_gone(void *ctx, void *what); // what: the request, whose watch it was
+void request_client_gone(void *ctx, void *what); // `what` is the watched request
 bool request_enlist(struct httpd_request *r);    // false: the server has stopped
 void request_delist(struct httpd_request *r);
-void request_leaves(const struct httpd_request *r); // its reply begins to be sent
-void request_watch(struct httpd_request *r);        // both with the request's lock held
+void request_leaves(const struct httpd_request *r); // sets the deadline for sending the reply
+void request_watch(struct httpd_request *r);        // this and _unwatch need the request's lock
 void request_unwatch(struct httpd_request *r);
-void requests_wait(struct httpd *h, int64_t wait_ms); // with the server's lock held, for none left
+void requests_wait(struct httpd *h, int64_t wait_ms); // until none is left; needs the server's lock
 void stream_drop(struct httpd_stream *s);

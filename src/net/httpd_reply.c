@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer on its way from the thread that has it to the one that sends it. libmicrohttpd makes a
-// dozen small allocations of a response; where one thread makes them and another frees them, the C
-// library's heaps are a place to meet. So only the body changes hands.
+// Passes an answer from the thread that has it to the thread that sends it. libmicrohttpd makes
+// about a dozen small allocations for a response. If one thread allocates and another frees, the
+// threads contend for the C library's heaps. So only the body moves between the threads.
 #include "net/httpd_inside.h"
 
 #include <string.h>

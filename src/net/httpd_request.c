@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests: how long they live, who is to be told of what.
+// The lifetime of requests, and the notifications about them.
 #include "base/memory.h"
 #include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
@@ -28,7 +28,6 @@ void stream_drop(struct httpd_stream *s)
     request_drop(r);
 }
 
-// False: the server has stopped, and this came too late.
 bool request_enlist(struct httpd_request *r)
 {
     struct httpd *h = r->server;
@@ -56,7 +55,7 @@ void request_delist(struct httpd_request *r)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-// libmicrohttpd counts from the last byte here, too.
+// The library's timeout counts from the last byte, so a slow reader would hold its connection.
 void request_leaves(const struct httpd_request *r)
 {
     const struct httpd_config *c = &r->server->config;
@@ -64,7 +63,8 @@ void request_leaves(const struct httpd_request *r)
     connection_expect(r->line, c->idle_ms + (int64_t)(r->reply.body.len * 1000 / rate));
 }
 
-// With the lock held. The watch holds the request too: who forgets it, or is told, drops it.
+// Call it with the lock held. The watch holds a reference: request_unwatch or request_client_gone
+// drops it.
 void request_watch(struct httpd_request *r)
 {
     struct disconnect_watch *h = r->server->disconnects;
@@ -170,7 +170,9 @@ void request_client_gone(void *ctx, void *what)
     (void)pthread_mutex_lock(&r->lock);
     struct httpd_stream *s = r->stream;
     if (s) atomic_fetch_add(&s->held, 1);
-    void (*tell)(void *mine) = r->state != ANSWERED ? r->gone : NULL; // it may be set once more
+    void (*tell)(void *mine) = r->state != ANSWERED
+                                   ? r->gone
+                                   : NULL; // copied under the lock: httpd_watch may set it again
     (void)pthread_mutex_unlock(&r->lock);
     if (s) {
         feed_lost(&s->feed);
@@ -189,7 +191,6 @@ void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms)
     httpd_stream_end(s);
 }
 
-// With the server's lock held: until no request is there, or the time is up.
 void requests_wait(struct httpd *h, int64_t wait_ms)
 {
     struct timespec until;

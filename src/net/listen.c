@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses to listen at, and listening there.
+// Addresses to listen at, and sockets that listen there.
 #include "net/listen.h"
 
 #include <arpa/inet.h>
@@ -43,7 +43,7 @@ int listen_at(const char *host, uint16_t port, uint16_t *bound, char *why, size_
         return -1;
     }
     int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    // A node that is started again must not wait for the connections of the one before.
+    // A restarted node must not wait until the kernel forgets its earlier connections.
     bool done = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
                 bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0;
     freeaddrinfo(at);
@@ -76,7 +76,7 @@ bool listen_parse(const char *text, char host[LISTEN_HOST_MAX], uint16_t *port)
         len -= 2;
     }
     if (number > UINT16_MAX || strlen(colon + 1) > 5 || len >= LISTEN_HOST_MAX) return false;
-    if (!bracketed && memchr(text, ':', len)) return false; // which colon ends the address?
+    if (!bracketed && memchr(text, ':', len)) return false; // an IPv6 address needs brackets
     (void)snprintf(host, LISTEN_HOST_MAX, "%.*s", (int)len, len > 0 ? text : "");
     if (len == 0) (void)snprintf(host, LISTEN_HOST_MAX, "0.0.0.0");
     struct addrinfo *at = address_of(host, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the other end of a connection has to show before anything is said there: it is asked one
-// question, with a nonce, and its answer is judged. The question itself tells nothing.
+// A proof that the server at the other end of a new connection must give before it gets a request.
+// The client sends a request with a nonce, and checks the answer. The request reveals nothing.
 #pragma once
 
 #include "net/http.h"
@@ -9,8 +9,9 @@
 #define CHALLENGE_PATH  160
 
 struct peer_challenge {
-    // A fresh nonce, and the path to ask for with it.
+    // Sets a fresh nonce and the path of the request that carries it.
     void (*ask)(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH]);
+    // Returns whether the answer proves the server's identity.
     bool (*shown)(const void *ctx, const char *nonce, const struct http_call *answer);
     const void *ctx; // borrowed
 };

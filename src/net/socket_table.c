@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few sockets in an array. They are not inherited by programs that are started meanwhile.
+// A few sockets in an array. Child processes do not inherit them.
 //
-// libcurl (7.88) closes a socket that did not connect in time without telling, so a row may name a
-// number that is somebody else's by now. Before a row's word is taken it must prove itself.
+// libcurl (7.88) closes a socket that did not connect in time without its callback. So a row may
+// hold a descriptor that was reused. A row counts only if its cookie still matches.
 #include "net/socket_table.h"
 
 #include "base/memory.h"
@@ -74,8 +74,8 @@ static bool is_quiet(const struct wire *w)
            (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-// Connections to different places may share a local port; then all of them must be in order. Unix
-// sockets have none, and one cannot tell which is meant.
+// Connections to different servers may share a local port. Then all of them must be good. Unix
+// sockets have no port, so they cannot be told apart and count as good.
 bool socket_table_good(struct socket_table *w, int port)
 {
     bool good = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates by GnuTLS, which asks for one in each handshake. One that was replaced may still be
-// in use by a handshake, and is small: it is kept until the end.
+// Certificates by GnuTLS, which asks for one in each handshake. A replaced certificate may still be
+// in use by a handshake. It is small, so it is kept until tls_free.
 #include "net/tls.h"
 
 #include "base/bytes.h"
@@ -81,7 +81,7 @@ static bool load_key(struct pair *p, const char *path, char *why, size_t why_len
     return result >= 0;
 }
 
-// Signs something with the one and verifies it with the other.
+// Signs a text with the key and verifies the signature with the certificate.
 static bool belong_together(const struct pair *p)
 {
     gnutls_datum_t text = {.data = (unsigned char *)(uintptr_t) "sluice", .size = 6}, signature;
@@ -165,8 +165,8 @@ const char *tls_client_ca(const struct tls *t)
     return t->client_ca;
 }
 
-// The first place in a handshake where we are asked: also where a client's certificate becomes a
-// must, which libmicrohttpd would only ask for.
+// GnuTLS calls this early in each handshake. So this is also the place to require a client's
+// certificate: libmicrohttpd would only request one.
 static int choose(gnutls_session_t session, const gnutls_datum_t *authorities, int authorities_len,
                   const gnutls_pk_algorithm_t *algorithms, int algorithms_len,
                   gnutls_pcert_st **chain, unsigned *chain_len, gnutls_privkey_t *key)
