@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON by jansson, behind names of our own. Memory that runs out ends the program: a line with half
-// of its keys is worse than none.
+// Wraps jansson in our own names. If memory runs out, the program aborts: a line with half of its
+// keys would be worse than no line.
 #include "json/json.h"
 
 #include "base/check.h"
@@ -14,7 +14,7 @@
 #define DEPTH_MAX 16
 #define KEY_MAX   256
 
-// struct json is never defined: it is jansson's value under another name.
+// struct json is never defined. It stands for jansson's value.
 static json_t *real(struct json *value)
 {
     return (json_t *)value;
@@ -26,7 +26,8 @@ static void *need(void *p)
     return p;
 }
 
-// Length of the sequence at p, or 0 when it is not one (RFC 3629: shortest form, no surrogates).
+// Returns the length of the UTF-8 sequence at p, or 0 if it is invalid (RFC 3629: shortest form, no
+// surrogates).
 static size_t utf8_sequence(const uint8_t *p, size_t len)
 {
     uint8_t a = p[0];
@@ -57,7 +58,8 @@ bool text_is_plain(const char *text)
     size_t len = strlen(text);
     const uint8_t *p = (const uint8_t *)text;
     for (size_t i = 0; i < len; i++) {
-        bool c1 = p[i] == 0xc2 && p[i + 1] < 0xa0; // U+0080 to U+009F; a zero ends the text
+        // U+0080 to U+009F; p[i + 1] may be the final zero
+        bool c1 = p[i] == 0xc2 && p[i + 1] < 0xa0;
         if (p[i] < ' ' || p[i] == 0x7f || c1) return false;
     }
     return utf8_ok(text, len);
@@ -83,7 +85,7 @@ struct json *json_again(struct json *value)
     return (struct json *)json_incref(real(value));
 }
 
-// Text that may not be UTF-8: each bad byte becomes U+FFFD.
+// Replaces each byte that is not valid UTF-8 with U+FFFD.
 static json_t *mended(const char *text, size_t len)
 {
     char *copy = memory_new(len * 3 + 1);
@@ -114,7 +116,7 @@ static json_t *text_value(const char *text, size_t len)
 
 static void put(struct json *object, const char *key, json_t *value)
 {
-    json_t *name = text_value(key, strlen(key)); // a header's name may be anything
+    json_t *name = text_value(key, strlen(key)); // a header's name may contain any bytes
     if (json_object_set_new(real(object), json_string_value(name), need(value)) != 0)
         (void)need(NULL);
     json_decref(name);
@@ -160,7 +162,7 @@ void json_list_text(struct json *list, const char *value)
     json_list_take(list, (struct json *)text_value(value, strlen(value)));
 }
 
-// No text has such a key: it is not UTF-8.
+// This key marks raw JSON text. It is not UTF-8, so no parsed object can have it.
 #define RAW_KEY "\xff"
 
 void json_raw(struct json *object, const char *key, struct bytes text)
@@ -196,7 +198,7 @@ static char *base64(const uint8_t *p, size_t len)
     return out;
 }
 
-// A finished message has no body any more, which is not the same as an empty one.
+// A finished message has no body, which is not the same as an empty body.
 static bool has_body(const struct sluice_message *m)
 {
     static const char *const with[] = {"ready", "delayed", "locked", "dead", "outbound"};
@@ -215,7 +217,8 @@ static bool marks_json(const struct sluice_header *h)
     return strcmp(h->name, JSON_BODY_HEADER) == 0 && strcmp(h->value, JSON_BODY_VALUE) == 0;
 }
 
-// Whether it was sent as a JSON value. The mark alone is not believed: any sender can make it.
+// True if the body was sent as a JSON value. Any sender can set the header, so the body is checked,
+// too.
 static bool is_json(const struct sluice_message *m)
 {
     for (size_t i = 0; i < m->headers_len; i++)
@@ -223,7 +226,8 @@ static bool is_json(const struct sluice_message *m)
     return false;
 }
 
-// The text may have any space between its parts, which would break a line of output in two.
+// Whitespace between tokens can contain newlines. They would break a line of output, so they are
+// removed.
 static void put_json_body(struct json *o, struct bytes text)
 {
     size_t len = json_raw_compact_len(text);
@@ -289,7 +293,7 @@ struct json *json_message(const char *queue, const struct sluice_message *m)
     json_text(o, "state", m->state);
     put_body(o, m);
     if (is_finished(m))
-        json_text(o, "attempt", NULL); // not known any more
+        json_text(o, "attempt", NULL); // no longer known
     else
         json_number(o, "attempt", m->attempt);
     json_text(o, "token", m->token);
@@ -452,7 +456,7 @@ static bool flatten_leaf(struct flatten *f, const char *key, const json_t *value
     case JSON_INTEGER:
         (void)snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
         break;
-    case JSON_REAL: // 0.2 is to stay 0.2
+    case JSON_REAL: // 15 digits keep 0.2 as 0.2
         (void)snprintf(text, sizeof text, "%.15g", json_real_value(value));
         break;
     case JSON_TRUE:
@@ -555,7 +559,7 @@ struct json *json_settings(const struct sluice_setting *rows, size_t len)
             if (!json_object_get(at, name)) put((struct json *)at, name, json_object());
             at = json_object_get(at, name);
         }
-        bool is_name = strcmp(name, "deadLetterQueue") == 0; // "2024" is a name all the same
+        bool is_name = strcmp(name, "deadLetterQueue") == 0; // a queue may be named "2024"
         put((struct json *)at, name, is_name ? json_string(rows[i].value) : typed(rows[i].value));
     }
     return root;

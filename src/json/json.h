@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON, out and in. An object is built key by key, keeps that order, and is printed on one line.
+// Writes and reads JSON. An object keeps the order in which its keys were added. It is printed on
+// one line.
 #pragma once
 
 #include "base/bytes.h"
@@ -14,81 +15,84 @@
 struct json;
 
 bool utf8_ok(const void *bytes, size_t len);
-// UTF-8 without control characters (C0, DEL, C1): it does to a terminal what it looks like.
+// True if the text is UTF-8 without control characters (C0, DEL, C1). Such text is safe to print on
+// a terminal.
 bool text_is_plain(const char *text);
 
-struct json *json_new(void);                 // an object
-struct json *json_list_new(void);            // a list
-void json_free(struct json *value);          // NULL is fine
-struct json *json_again(struct json *value); // the same one, to be freed once more
+struct json *json_new(void);        // an empty object
+struct json *json_list_new(void);   // an empty list
+void json_free(struct json *value); // accepts NULL
+// adds a reference; each reference needs its own json_free
+struct json *json_again(struct json *value);
 
-void json_text(struct json *object, const char *key, const char *value); // NULL: null
-// Bytes that are not UTF-8 are shown as U+FFFD.
+void json_text(struct json *object, const char *key, const char *value); // NULL writes null
+// Each byte that is not valid UTF-8 becomes U+FFFD.
 void json_text_len(struct json *object, const char *key, const char *value, size_t len);
 void json_number(struct json *object, const char *key, int64_t value);
 void json_fraction(struct json *object, const char *key, double value);
 void json_bool(struct json *object, const char *key, bool value);
-// The child belongs to the object afterwards.
+// The object or list takes ownership of the child.
 void json_take(struct json *object, const char *key, struct json *child);
 void json_list_take(struct json *list, struct json *child);
 void json_list_text(struct json *list, const char *value);
 
-// A value that is JSON text already (json/raw.h); it is copied, and written as it is.
+// Adds a value that is JSON text already (json/raw.h). The text is copied and written unchanged.
 void json_raw(struct json *object, const char *key, struct bytes text);
-struct bytes json_raw_text(const struct json *object); // data NULL: it is an object like any other
+struct bytes json_raw_text(const struct json *object); // data is NULL if it is a normal object
 
-// One line on out; frees the object.
+// Prints one line on out, escaped like json_write_plain. Frees the object.
 void json_print(struct json *object, FILE *out);
-// The same without the end of the line, into a buffer.
+// Appends the value to a buffer, without a newline. Frees the value.
 void json_write(struct json *value, struct buf *to);
-// The same for a terminal or a log: DEL and C1 are escaped, too.
+// Like json_write, for a terminal or a log: DEL and C1 are escaped, too.
 void json_write_plain(struct json *value, struct buf *to);
 
-// A message whose body was sent as a JSON value has this header, which is not shown: the body is
-// shown as that value.
+// A message whose body was sent as a JSON value has this header. The header is not shown, and the
+// body is shown as a JSON value.
 #define JSON_BODY_HEADER "sluice-body"
 #define JSON_BODY_VALUE  "json"
 
-// The keys of a message, as the documentation lists them.
+// The keys are those that the documentation lists.
 struct json *json_message(const char *queue, const struct sluice_message *message);
 struct json *json_event(const char *queue, const struct sluice_event *event);
 
-// Reads an object, nested ones flattened: {"a": {"b": 3}} answers "a.b" = "3". Lists and nulls are
-// refused. False: error says what, and at which line and column.
+// Reads an object and flattens nested objects: {"a": {"b": 3}} gives "a.b" = "3". Lists and nulls
+// are refused. On false, error says what is wrong. A syntax error names its line and column.
 struct json_pairs {
     struct sluice_setting *rows;
     size_t len;
 };
 bool json_flatten(const char *text, size_t len, struct json_pairs *out, char *error,
                   size_t error_len);
-bool json_pairs_of(struct json *object, struct json_pairs *out); // the same, of one parsed already
+bool json_pairs_of(struct json *object, struct json_pairs *out); // the same for a parsed object
 void json_pairs_done(struct json_pairs *pairs);
-// The other way: settings as a nested object; numbers and booleans as such.
+// The inverse: makes a nested object of settings. Numbers and booleans keep their JSON type.
 struct json *json_settings(const struct sluice_setting *rows, size_t len);
 
-// One value of any kind, to be freed; keys that come twice are refused. NULL: error says what is
-// wrong, and at which line and column.
+// Parses one value of any kind. The caller frees it. Duplicate keys are refused. On NULL, error
+// says what is wrong, with line and column.
 struct json *json_parse(const char *text, size_t len, char *error, size_t error_len);
 
 enum json_kind {
     JSON_KIND_NULL,
     JSON_KIND_BOOL,
-    JSON_KIND_NUMBER,   // a whole one
-    JSON_KIND_FRACTION, // any other
+    JSON_KIND_NUMBER,   // an integer
+    JSON_KIND_FRACTION, // any other number
     JSON_KIND_TEXT,
     JSON_KIND_LIST,
     JSON_KIND_OBJECT,
 };
 enum json_kind json_kind(const struct json *value);
-const char *json_kind_name(enum json_kind kind); // "a string"
+const char *json_kind_name(enum json_kind kind); // such as "a string"
 
-// Each wants a value of its kind. What they answer lives as long as the value.
+// Each function requires a value of its own kind. The result is valid as long as the value.
 bool json_as_bool(const struct json *value);
 int64_t json_as_number(const struct json *value);
 double json_as_fraction(const struct json *value);
-struct bytes json_as_text(const struct json *value); // may have zeros in it, and one after it
+struct bytes json_as_text(const struct json *value); // may contain zeros, and a zero follows it
 size_t json_list_len(const struct json *list);
 struct json *json_list_at(const struct json *list, size_t index);
-struct json *json_member(const struct json *object, const char *key); // NULL: there is none
-// for (void *at = NULL; json_next(object, &at, &key, &value);)
+struct json *json_member(const struct json *object, const char *key); // NULL if the key is absent
+// Iterates over the members of an object:
+//   for (void *at = NULL; json_next(object, &at, &key, &value);)
 bool json_next(struct json *object, void **at, const char **key, struct json **value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cursor over the text. The checks read one token at a time; what is open stands in a small
-// stack.
+// Validates and walks JSON text with a cursor, one token at a time. A small stack holds the open
+// objects and lists.
 #include "json/raw.h"
 
 #include "json/json.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_SHORT   18 // a number of so many bytes fits, unless its exponent is long
+#define NUMBER_SHORT   18 // a number of at most 18 bytes fits, unless its exponent is long
 #define EXPONENT_SHORT 2
 
 struct cursor {
@@ -19,7 +19,7 @@ struct cursor {
 
 static struct cursor cursor_of(struct bytes text)
 {
-    // An empty text may have no address, and C adds nothing to NULL, not even 0.
+    // An empty text may have a NULL address. In C, even NULL + 0 is undefined.
     const uint8_t *end = text.len > 0 ? text.data + text.len : text.data;
     return (struct cursor){text.data, end, false};
 }
@@ -65,7 +65,7 @@ static bool take_exponent(struct cursor *c, bool *is_short)
     return good;
 }
 
-// Whether the parser can hold it: 64 bits, or a double that is finite.
+// True if json_parse can hold the number: a 64-bit integer or a finite double.
 static bool number_fits(struct bytes number)
 {
     char why[256];
@@ -93,7 +93,7 @@ static int hex_value(int c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// The four digits of \uXXXX; -1: there are none.
+// Reads the four hex digits of \uXXXX. Returns -1 if they are not four hex digits.
 static int take_unit(struct cursor *c)
 {
     int unit = 0;
@@ -110,8 +110,8 @@ static bool is_within(int value, int first, int last)
     return value >= first && value <= last;
 }
 
-// Behind a backslash: the character that the escape stands for, or -1. A surrogate without its
-// other half stands for none.
+// Reads an escape after its backslash. Returns its character, or -1 if it is invalid. A surrogate
+// without its other half is invalid.
 static int take_escape(struct cursor *c)
 {
     static const char kinds[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -164,11 +164,11 @@ static bool take_scalar(struct cursor *c)
 }
 
 struct key {
-    size_t object;     // its number in the text
-    struct bytes text; // between its quotes, valid
+    size_t object;     // the number of its object in the text
+    struct bytes text; // the valid text between its quotes
 };
 
-// The next character of valid text between quotes; -1 at its end.
+// Returns the next character of valid text between quotes, or -1 at the end.
 static int next_character(struct cursor *c)
 {
     if (c->at == c->end) return -1;
@@ -194,7 +194,7 @@ static int compare_keys(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-// The parser has no key with a zero in it.
+// json_parse refuses a key that contains a zero.
 static bool has_zero(struct bytes text)
 {
     struct cursor c = cursor_of(text);
@@ -205,7 +205,7 @@ static bool has_zero(struct bytes text)
     return character == 0;
 }
 
-// Sorts the keys.
+// True if no object has two equal keys. Sorts the keys.
 static bool keys_differ(struct buf *keys)
 {
     struct key *rows = (void *)keys->data;
@@ -216,13 +216,13 @@ static bool keys_differ(struct buf *keys)
     return true;
 }
 
-// What is open around the cursor, and the keys so far.
+// The objects and lists that are open at the cursor, and all keys so far.
 struct open {
     uint8_t ends[JSON_RAW_DEPTH_MAX];   // '}' or ']'
-    size_t numbers[JSON_RAW_DEPTH_MAX]; // each object and list has one
+    size_t numbers[JSON_RAW_DEPTH_MAX]; // identifies each open object or list
     size_t depth;
     size_t opened;
-    struct buf keys; // struct key
+    struct buf keys; // an array of struct key
 };
 
 static bool take_key(struct cursor *c, struct open *o)
@@ -238,7 +238,8 @@ static bool take_key(struct cursor *c, struct open *o)
     return take(c, ':');
 }
 
-// The start of a value. True: it is whole; false: its first part comes next, or it is bad.
+// Reads the start of a value. Returns true if the value is complete. Returns false if its first
+// child follows, or if the text is bad.
 static bool value_begins(struct cursor *c, struct open *o)
 {
     int first = peek(c);
@@ -260,7 +261,8 @@ static bool value_begins(struct cursor *c, struct open *o)
     return false;
 }
 
-// Behind a value: closes what ends there. True: another value comes.
+// Called after a value. Closes the objects and lists that end here. Returns true if another value
+// follows.
 static bool value_ends(struct cursor *c, struct open *o)
 {
     for (; o->depth > 0; o->depth--) {

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as text: values that are passed on as they were written. Nothing is parsed into a tree, so a
-// number keeps its digits and an object its order.
+// JSON as text. Values are passed on as they were written. No tree is built, so a number keeps its
+// digits and an object keeps its order.
 #pragma once
 
 #include "base/bytes.h"
 
 #define JSON_RAW_DEPTH_MAX 128
 
-// One value and nothing else, as RFC 8259 has it, that json_parse accepts: no key comes twice, each
-// surrogate has its other half, each number fits. At most JSON_RAW_DEPTH_MAX objects and lists are
-// inside each other.
+// True if the text is exactly one value as in RFC 8259, and json_parse accepts it. Keys are unique,
+// surrogates come in pairs and each number fits. Objects and lists nest at most JSON_RAW_DEPTH_MAX
+// deep.
 bool json_raw_ok(struct bytes text);
 
-// The rest is for text that is valid JSON; of any other the answers mean nothing, but no byte
-// outside the text is read.
+// The functions below expect valid JSON. For other text their results are undefined, but they read
+// no byte outside the text.
 
-// Without the space between its parts; how long that is, and the text itself.
+// Removes the whitespace between tokens. json_raw_compact_len returns the length of the result.
 size_t json_raw_compact_len(struct bytes text);
-void json_raw_compact(struct bytes text, char *to); // json_raw_compact_len bytes
+void json_raw_compact(struct bytes text, char *to); // `to` has room for json_raw_compact_len bytes
 
-// The members of an object, or the items of a list:
-// for (struct json_walk w = json_walk_of(text); json_walk_next(&w, &key, &value);)
+// Iterates over the members of an object or the items of a list:
+//   for (struct json_walk w = json_walk_of(text); json_walk_next(&w, &key, &value);)
 struct json_walk {
     struct bytes rest;
     bool object;
 };
 struct json_walk json_walk_of(struct bytes text);
-// key: as written between its quotes, and empty in a list. value: without the space around it.
+// key is the text between the quotes, not unescaped; in a list it is empty. value has no whitespace
+// around it.
 bool json_walk_next(struct json_walk *w, struct bytes *key, struct bytes *value);

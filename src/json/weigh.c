@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what stands outside texts. Each kind of character costs what jansson allocates for the
-// value that it begins, in the chunks of the C library (16 bytes, a header of 8). The parser stops
-// at the first error, so the count of a whole text is never less than that of what it has read.
+// Counts the tokens outside of strings. Each token costs what jansson allocates for it, rounded to
+// the chunks of the C library (16 bytes, with a header of 8). The parser stops at the first error,
+// so the cost of the whole text is never less than the cost of the part that it has read.
 #include "json/weigh.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#define OBJECT 224 // the object, and a table of eight buckets
-#define MEMBER 32  // what the pair takes beside the text of its key, and a table that is doubled
-#define LIST   128 // the list, and a table of eight
-#define ITEM   24  // its share of a table that is doubled while the old one is still there
-#define TEXT   112 // the value, the chunk of its bytes without them, a row of a table of texts
-#define NUMBER 32  // also of true, false and null, which cost nothing
+#define OBJECT 224 // the object and a table of eight buckets
+#define MEMBER 32  // a key and value pair without the key's text, and its share of a doubled table
+#define LIST   128 // the list and a table of eight
+#define ITEM   24  // its share of a doubled table while the old table still exists
+#define TEXT   112 // the value, the overhead of its bytes, and a table row
+#define NUMBER 32  // also counted for true, false and null, which cost nothing
 
-// The end of the text that begins behind a quote: the place of the other quote, or len.
+// Returns the place of the closing quote, or len. `at` is the place after the opening quote.
 static size_t text_end(const char *text, size_t at, size_t len)
 {
     while (at < len && text[at] != '"')
@@ -31,7 +31,7 @@ struct json_weight json_weigh(const char *text, size_t len)
 {
     struct json_weight w = {0};
     size_t depth = 0, keys = 0;
-    bool in_word = false; // a number, or a word such as true
+    bool in_word = false; // inside a number or a word such as true
     for (size_t at = 0; at < len; at++) {
         char c = text[at];
         bool word = false;

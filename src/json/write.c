@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as text, on one line. Beside what a tree can hold there are values that are text already
-// (json_raw), which go out as they are.
+// Writes values as text on one line. A value that is JSON text already (json_raw) is written
+// unchanged.
 #include "base/check.h"
 #include "base/digits.h"
 #include "json/json.h"
@@ -41,14 +41,15 @@ static void put_text(struct buf *to, struct bytes text)
     put(to, "\"", 1);
 }
 
-// The fewest digits that give the same number again, never without a point or an exponent.
+// Writes the fewest digits that give the same number again. The text always has a point or an
+// exponent.
 static void put_fraction(struct buf *to, double value)
 {
     char text[40];
     (void)snprintf(text, sizeof text, "%.15g", value);
     if (strtod(text, NULL) != value) (void)snprintf(text, sizeof text, "%.17g", value);
     for (char *c = text; *c; c++)
-        if (*c == ',') *c = '.'; // as some languages have it
+        if (*c == ',') *c = '.'; // some locales print a comma
     put(to, text, strlen(text));
     if (!strpbrk(text, ".e")) put(to, ".0", 2);
 }
@@ -126,7 +127,8 @@ void json_write(struct json *value, struct buf *to)
     json_free(value);
 }
 
-// JSON escapes C0 only; DEL and C1 mean something to a terminal, too. How many bytes were taken.
+// JSON escapes only C0, but a terminal also interprets DEL and C1. Returns how many bytes were
+// read.
 static size_t put_special(const uint8_t *at, struct buf *to)
 {
     char text[8];
