@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What messages failed for, in the compact encoding: behind the batch, so that a client that does
-// not ask for it reads what it always has.
+// Encodes the failures of messages. They follow the batch, so a client that does not ask for them
+// reads the same bytes as before.
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/inside.h"
@@ -54,7 +54,7 @@ static void read_failure(struct reader *r, struct sluice_failure *f)
     if (expired && strcmp(reason, f->kind) != 0) r->bad = true;
 }
 
-// Copied with their texts, as messages are.
+// Copies the failures and their texts into one block, as for messages.
 static void own_failures(struct sluice_message *m, const struct sluice_failure *rows, size_t len,
                          struct bytes piece)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of the compact encoding, shared by the files that read and write it.
+// Reads and writes the texts of the compact encoding.
 #pragma once
 
 #include "wire/wire.h"
@@ -32,7 +32,7 @@ static inline const char *read_text(struct reader *r)
     return (const char *)text.data;
 }
 
-// A message's views into the input become views into its copy.
+// Maps views into the input to views into a copy of it.
 struct move {
     const uint8_t *from;
     char *to;
@@ -43,5 +43,5 @@ static inline const char *moved(const struct move *m, const void *view)
     return m->to + ((const uint8_t *)view - m->from);
 }
 
-// The messages of a batch; NULL: malformed.
+// Reads the messages of a batch. Returns NULL if they are malformed.
 struct sluice_batch *wire_read_messages(struct reader *r);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compact encoding. A text is read where it lies: the zero behind it makes it a C string, and
-// one with a zero inside is refused, for its two lengths would disagree.
+// The compact encoding. A text is used in place: the zero after it makes it a C string. A text that
+// contains a zero is refused, because strlen and the stored length would differ.
 #include "wire/wire.h"
 
 #include "base/check.h"
@@ -13,11 +13,11 @@
 #include <string.h>
 
 #define VERSION        2
-#define HEADERS_MAX    4096 // of one message
-#define SEND_BYTES     44   // the least that one message takes
+#define HEADERS_MAX    4096 // in one message
+#define SEND_BYTES     44   // the smallest encoding of a message to send
 #define MESSAGE_BYTES  101
 #define TOKEN_BYTES    5
-#define PRIORITY_NEVER 255 // what does not fit in a byte is out of range anyway
+#define PRIORITY_NEVER 255 // out of range, so the node refuses it
 
 static void read_text_into(struct reader *r, char *to, size_t to_len)
 {
@@ -42,7 +42,7 @@ static void read_version(struct reader *r)
     if (read_u8(r) != VERSION) r->bad = true;
 }
 
-// A count that the rest of the input can hold, each taking at least `bytes`.
+// Reads a count. The rest of the input must have at least `bytes` bytes for each item.
 static size_t read_count(struct reader *r, size_t bytes)
 {
     size_t count = read_u32(r);
@@ -59,7 +59,7 @@ static enum sluice_code read_code(struct reader *r)
 
 static void put_headers(struct buf *to, const struct sluice_header *headers, size_t len)
 {
-    // One that has more is refused by whoever reads it.
+    // The reader refuses a message with this many headers.
     buf_put_u16(to, (uint16_t)(len < UINT16_MAX ? len : UINT16_MAX));
     for (size_t i = 0; i < len; i++) {
         put_text(to, headers[i].name);
@@ -169,7 +169,7 @@ bool wire_read_sends(struct bytes from, struct wire_sends *out)
         wire_sends_done(out);
         return false;
     }
-    headers = 0; // they have moved while they grew
+    headers = 0; // the array has moved while it grew
     for (size_t i = 0; i < out->len; i++) {
         size_t len = out->messages[i].headers_len;
         out->messages[i].headers = len > 0 ? out->headers + headers : NULL;
@@ -293,7 +293,7 @@ void wire_put_batch(struct buf *to, const struct sluice_batch *b)
         put_message(to, &b->messages[i]);
 }
 
-// Its texts are views into the input, and so are those of its headers, which the caller reads next.
+// The message's texts are views into the input. The caller reads the headers next.
 static void read_message(struct reader *r, struct sluice_message *m)
 {
     read_text_into(r, m->id, sizeof m->id);
@@ -319,10 +319,7 @@ static void read_message(struct reader *r, struct sluice_message *m)
     m->headers_len = read_headers_len(r);
 }
 
-// The input goes away and the message stays: its bytes are copied as one piece behind the headers,
-// and each view moves with them.
-//
-// The headers that the node adds to a letter are its last ones.
+// Reads the headers that the node adds to a dead letter. They come last, so the last match counts.
 static void read_letter_headers(struct sluice_message *m)
 {
     for (size_t i = 0; i < m->headers_len; i++) {
@@ -333,6 +330,8 @@ static void read_letter_headers(struct sluice_message *m)
     }
 }
 
+// Makes the message independent of the input. Its bytes are copied in one piece after the headers,
+// and each view is moved to the copy.
 static void own_message(struct sluice_message *m, const struct sluice_header *headers,
                         struct bytes piece)
 {
@@ -417,7 +416,7 @@ void wire_put_acks(struct buf *to, const char *const *tokens, size_t len)
         put_text(to, tokens[i]);
 }
 
-// Tokens are the last of whatever has them.
+// Tokens are always the last part of an encoding, so the input must end after them.
 static bool read_tokens(struct reader *r, struct wire_settle *out)
 {
     size_t count = read_count(r, TOKEN_BYTES);
@@ -466,7 +465,7 @@ void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, si
     put_first(to, first);
 }
 
-// The library promises that a status is a constant.
+// Returns a constant string: the library promises that a status is one.
 static const char *read_status(struct reader *r)
 {
     static const char *const known[] = {"",         "processed", "retrying", "dead-lettered",

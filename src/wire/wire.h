@@ -1,90 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages, receives and outcomes as bytes between a node and a client ("application/x-sluice"):
-// little-endian, one leading version byte, texts sized and ended by a zero so that they can be used
-// where they lie. Decoders trust nothing: false means malformed, and nothing is left to release.
+// Encodes messages, receives and outcomes between a node and a client ("application/x-sluice").
+// Integers are little-endian. Each encoding begins with a version byte, VERSION in wire.c, which is
+// 2 now. A text has a length and a final zero, so it is usable in place. Decoders trust no input.
+// On false, the input is malformed and the caller has nothing to release.
 //
 //     text      u32 length, the bytes (no zero among them), a zero
 //     body      u32 length, any bytes, a zero
 //     headers   u16 count, then a text for each name and value
-//     sends     u8 1, u32 count, each: body, group, dedup, content type, workflow (texts),
+//     sends     u8 version, u32 count, each: body, group, dedup, content type, workflow (texts),
 //               u8 priority, i64 delay, i64 due, headers
-//     sent      u8 1, u32 count, each: u8 code, u8 duplicate, id (text); then an error's fields
-//     receive   u8 1, worker (text), u32 max, i64 wait, i64 visibility; with acks then u32 count,
-//               tokens (texts), and the answer is a batch and then outcomes, whose error is that of
-//               the receive
-//     batch     u8 1, u32 count, each: id, token, state (texts), body, group, dedup, content type,
-//               workflow, worker (texts), u8 priority, u32 attempt, u32 retries, u64 fence,
-//               i64 lease, i64 deadline, i64 sent at, u64 order, u8 1 and where it comes from when
-//               it is a dead letter (queue, id, reason (texts), u32 retries, i64 died at), else
-//               u8 0; headers
-//     failures  behind the batch of a peek or show, for a client whose Accept has "failures=1": for
-//               each message u8 count, each: u32 attempt, i64 at, u8 1 when the lock expired,
-//               worker (text), u8 1 when the reason is kept, reason (text)
-//     settle    u8 1, i64 delay or visibility, reason (text), u32 count, tokens (texts)
-//     outcomes  u8 1, u32 count, each: u8 code, reason, status (texts), i64 until; then an error's
-//               fields
-//     error     u8 1, then its fields: u8 code, reason, field, message (texts)
+//     sent      u8 version, u32 count, each: u8 code, u8 duplicate, id (text); then the fields of
+//               an error
+//     receive   u8 version, worker (text), u32 max, i64 wait, i64 visibility; with acks then u32
+//               count, tokens (texts). The answer to a receive with acks is a batch, then outcomes;
+//               the error of these outcomes is the error of the receive
+//     batch     u8 version, u32 count, each: id, token, state (texts), body, group, dedup, content
+//               type, workflow, worker (texts), u8 priority, u32 attempt, u32 retries, u64 fence,
+//               i64 lease, i64 deadline, i64 sent at, u64 order; for a dead letter u8 1 and its
+//               origin (queue, id, reason (texts), u32 retries, i64 died at), else u8 0; headers
+//     failures  after the batch of a peek or show, for a client whose Accept has "failures=1": for
+//               each message u8 count, each: u32 attempt, i64 at, u8 1 if the lock expired, worker
+//               (text), u8 1 if the reason is kept, reason (text)
+//     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts)
+//     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until; then the
+//               fields of an error
+//     error     u8 version, then its fields: u8 code, reason, field, message (texts)
 #pragma once
 
 #include "base/bytes.h"
 #include "sluice.h"
 
 #define WIRE_TYPE      "application/x-sluice"
-#define WIRE_COUNT_MAX 10000 // messages or tokens of one request
+#define WIRE_COUNT_MAX 10000 // messages or tokens in one request
 
 struct wire_sends {
-    struct sluice_send *messages; // owned; their texts are views into what was read
+    struct sluice_send *messages; // owned; the texts are views into the input
     size_t len;
-    struct sluice_header *headers; // of all of them, owned
+    struct sluice_header *headers; // owned; the headers of all messages
 };
 void wire_put_sends(struct buf *to, const struct sluice_send *messages, size_t len);
 bool wire_read_sends(struct bytes from, struct wire_sends *out); // release with wire_sends_done
 void wire_sends_done(struct wire_sends *s);
 
-// first: the sentence of the first refusal; NULL, or a code of SLUICE_OK, when all were taken.
+// `first` is the error of the first refused message. It is NULL, or its code is SLUICE_OK, if none
+// was refused.
 void wire_put_sent(struct buf *to, const struct sluice_sent *sent, size_t len,
                    const struct sluice_error *first);
 bool wire_read_sent(struct bytes from, struct sluice_sent *sent, size_t len, // exactly len
                     struct sluice_error *first);
 
 struct wire_receive {
-    const char *worker; // "": none; a view
+    const char *worker; // a view; "" for none
     uint32_t max;
     int64_t wait_ms;
     int64_t visibility_ms;
 };
 void wire_put_receive(struct buf *to, const struct wire_receive *r);
 bool wire_read_receive(struct bytes from, struct wire_receive *out);
-void wire_put_acks(struct buf *to, const char *const *tokens, size_t len); // behind a receive
+void wire_put_acks(struct buf *to, const char *const *tokens, size_t len); // after a receive
 
 void wire_put_batch(struct buf *to, const struct sluice_batch *b);
-bool wire_read_batch(struct bytes from, struct sluice_batch **out);      // sluice_batch_free
-bool wire_read_batch_only(struct bytes from, struct sluice_batch **out); // whatever comes after it
+// free with sluice_batch_free
+bool wire_read_batch(struct bytes from, struct sluice_batch **out);
+bool wire_read_batch_only(struct bytes from, struct sluice_batch **out); // ignores what follows
 
 #define WIRE_TYPE_FAILURES WIRE_TYPE "; failures=1"
-void wire_put_failures(struct buf *to, const struct sluice_batch *b); // behind the batch
-// A batch with failures, or, from an older node, without.
+void wire_put_failures(struct buf *to, const struct sluice_batch *b); // after the batch
+// Reads a batch with failures. An older node sends none.
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
 struct wire_settle {
-    const char **tokens; // owned; views
+    const char **tokens; // owned array of views
     size_t len;
     int64_t wait_ms;
-    const char *reason; // "": none; a view
+    const char *reason; // a view; "" for none
 };
 void wire_put_settle(struct buf *to, const char *const *tokens, size_t len, int64_t wait_ms,
                      const char *reason);
 bool wire_read_settle(struct bytes from, struct wire_settle *out);
 void wire_settle_done(struct wire_settle *s);
-// A receive with or without acks.
+// Reads a receive with or without acks.
 bool wire_read_receive_acks(struct bytes from, struct wire_receive *out, struct wire_settle *acks);
 
 void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, size_t len,
                        const struct sluice_error *first);
 bool wire_read_outcomes(struct bytes from, struct sluice_outcome *outcomes, size_t len,
                         struct sluice_error *first);
-// The answer to a receive with acks. why: what kept it from receiving; a code of SLUICE_OK: nothing
-// did.
+// Reads the answer to a receive with acks. `why` is the error of the receive; its code is SLUICE_OK
+// if the receive succeeded.
 bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
                            struct sluice_outcome *outcomes, size_t len, struct sluice_error *why);
 
