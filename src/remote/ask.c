@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request to a node, sent until it was answered: what may be repeated, and what can be known
-// when the time is up.
+// Sends one request to a node until it is answered. Decides which requests may be repeated, and
+// whether a request without an answer may have been applied.
 #include "remote/remote.h"
 
 #include "base/check.h"
@@ -21,7 +21,7 @@
 
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 1000
-#define GRACE_MS     1000 // a node that gives up when we do gets to say so
+#define GRACE_MS     1000 // a node whose time runs out together with ours can still answer
 #define ANSWER_MAX   ((size_t)1 << 30)
 
 int64_t remote_until(const struct remote *r)
@@ -37,7 +37,7 @@ enum sluice_code remote_check(const struct remote *r, const char *queue, struct 
     return queue ? queue_check_name(queue, error) : SLUICE_OK;
 }
 
-// Every request passes here several times; printf would take longer than all the rest of it.
+// Each request calls this several times. snprintf would take longer than the rest of the request.
 static void join(char *to, size_t size, const char *const *parts)
 {
     size_t at = 0;
@@ -52,7 +52,7 @@ static void join(char *to, size_t size, const char *const *parts)
 
 struct remote_path remote_path(const char *queue, const char *rest)
 {
-    struct remote_path path; // a queue's name has no character that needs encoding
+    struct remote_path path; // a queue's name needs no encoding
     join(path.text, sizeof path.text, (const char *const[]){"/v1/queues/", queue, rest, NULL});
     return path;
 }
@@ -141,7 +141,7 @@ static bool read_problem(struct bytes body, struct sluice_error *out)
     return code_named(name, &out->code);
 }
 
-// Something answered that is not a node: a proxy, or another server.
+// The answer is not from a node: a proxy or another server sent it.
 static void blame_status(const struct http_call *call, struct sluice_error *out)
 {
     int status = call->status;
@@ -200,7 +200,7 @@ void remote_pause(unsigned tries, int64_t until)
     (void)nanosleep(&nap, NULL);
 }
 
-// What one try came to. `maybe`: it may have had its effect all the same.
+// Classifies the end of one attempt. `maybe` becomes true if the attempt may have taken effect.
 static enum sluice_code classify_answer(const struct ask *ask, const struct http_call *call,
                                         bool *maybe, struct sluice_error *out)
 {
@@ -228,7 +228,7 @@ static enum sluice_code give_up(const struct sluice_error *last, bool maybe,
 {
     if (error) *error = *last;
     if (!maybe || last->code != SLUICE_UNAVAILABLE) return last->code;
-    // The last try certainly had no effect, but one before it may have had.
+    // The last attempt certainly had no effect, but an earlier one may have taken effect.
     if (error) error->code = SLUICE_UNKNOWN;
     return SLUICE_UNKNOWN;
 }
@@ -250,7 +250,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
     for (unsigned tries = 0;; tries++) {
         bool this_one;
         int64_t left = ask->until - clock_boot_ms();
-        // An earlier part of the same call may have used it all up.
+        // An earlier part of the same call may have used all the time.
         if (ask->until != 0 && left <= 0 && tries == 0) {
             code =
                 refuse(&last, ERR_UNAVAILABLE, "store", "there was no time left to ask the node");
@@ -270,7 +270,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         remote_pause(tries, ask->until);
         if (clock_boot_ms() >= ask->until) break;
     }
-    call->url = NULL; // it goes with the head
+    call->url = NULL; // it points into head, which ends here
     call->headers = NULL;
     call->headers_len = 0;
     return code ? give_up(&last, maybe, error) : SLUICE_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node examined: how far away it is, whether it lets us in, whether it can do its work.
+// Checks a node: its latency, whether it accepts the token, and whether its store makes progress.
 #include "api/doctor.h"
 #include "remote/remote.h"
 
@@ -30,7 +30,7 @@ static void check_way(struct doctor *d, struct remote *r, struct http_call *call
     double ms = (double)(clock_boot_ns() - start) / 1e6 / ROUNDS;
     doctor_say(d, "way", SLUICE_PASSED, "an answer in %.2f ms", ms);
     if (!s3_time_http(http_header(call, "date"), &date)) return;
-    int64_t now = clock_realtime_ms(), off = 0; // anywhere within its second is right
+    int64_t now = clock_realtime_ms(), off = 0; // the Date header has whole seconds
     if (now < date) off = date - now;
     if (now > date + 1000) off = date + 1000 - now;
     doctor_clock(d, "the node's", off);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event stream by way of a node: Server-Sent Events, read as far as the caller asks. A stream
-// that breaks is opened again at the place of the last event, so that none is missed and none seen
+// Reads the event stream of a node (Server-Sent Events) as far as the caller asks. A stream that
+// breaks is opened again at the position of the last event. So no event is missed or delivered
 // twice.
 //
-// The node tells when it has said all there is, by an id without an event: until that has come, a
-// caller who does not want to wait at all waits nevertheless, for what is there already is on its
-// way.
+// The node sends an id without an event when it has sent all events so far. Until that id arrives,
+// a caller that does not want to wait still waits, because existing events are on their way.
 #include "local/transport.h"
 #include "remote/remote.h"
 
@@ -16,28 +15,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STREAM_MS (INT64_C(24) * 3600 * 1000) // then it is opened anew
-#define SILENT_MS 45000                       // three of the node's heartbeats: it is gone
+#define STREAM_MS (INT64_C(24) * 3600 * 1000) // then the stream is opened again
+// three of the node's heartbeats; then the connection counts as lost
+#define SILENT_MS 45000
 #define ID_MAX    2048
-#define BODY_MAX  ((size_t)16 << 20) // of what was not read yet
+#define BODY_MAX  ((size_t)16 << 20) // of unread bytes
 #define SLICE_MS  250
 
 struct remote_events {
-    struct sluice_events base; // first
+    struct sluice_events base; // must be first
     struct remote *remote;
     struct remote_path path;
     char queue[QUEUE_NAME_MAX + 1];
-    char id[ID_MAX];      // the place of the last event; "": of none yet
-    struct ask_head head; // of the call: a stream that breaks names the place it came from
+    char id[ID_MAX];      // the position of the last event; "" before the first
+    struct ask_head head; // call.url points into it, also after the stream broke
     struct http_call call;
-    struct http_stream *stream; // NULL: broken, to be opened again
-    size_t read;                // of call.body_in
-    bool caught_up;             // all there was has come
-    bool ended;                 // the queue was deleted
+    struct http_stream *stream; // NULL if broken, to be opened again
+    size_t read;                // how many bytes of call.body_in are read
+    bool caught_up;             // all events that existed at the start have arrived
+    bool ended;                 // the queue is deleted
     int64_t heard_at;
-    unsigned tries;     // to open it, in vain
-    int64_t lost_at;    // since when it is broken
-    struct json *event; // handed out last
+    unsigned tries;     // failed attempts to open the stream
+    int64_t lost_at;    // when the stream broke, by clock_boot_ms
+    struct json *event; // the event that the caller has now
 };
 
 static void drop_stream(struct remote_events *e)
@@ -68,11 +68,11 @@ static void start_stream(struct remote_events *e)
     (void)http_stream_read(e->stream, 0);
     while (e->call.status == 0 && clock_boot_ms() < e->heard_at + e->remote->handle.timeout_ms)
         if (!http_stream_read(e->stream, SLICE_MS)) break;
-    e->call.headers = NULL; // they are copied by now or were never needed
+    e->call.headers = NULL; // no longer needed
     e->call.headers_len = 0;
 }
 
-// An answer other than 200 has a body that says why: it is waited for.
+// An answer other than 200 has a body with the error. Waits for it.
 static enum sluice_code refused(struct remote_events *e, struct sluice_error *error)
 {
     struct sluice_error why;
@@ -80,12 +80,12 @@ static enum sluice_code refused(struct remote_events *e, struct sluice_error *er
     while (clock_boot_ms() < until && http_stream_read(e->stream, SLICE_MS)) {
     }
     enum sluice_code code = ask_read_error(&e->call, &why);
-    if (code == SLUICE_UNKNOWN) code = why.code = SLUICE_UNAVAILABLE; // nothing was to be done
+    if (code == SLUICE_UNKNOWN) code = why.code = SLUICE_UNAVAILABLE; // reading changes nothing
     if (error) *error = why;
     return code;
 }
 
-// SLUICE_UNAVAILABLE: it is worth another try.
+// SLUICE_UNAVAILABLE means that another attempt can succeed.
 static enum sluice_code open_stream(struct remote_events *e, struct sluice_error *error)
 {
     enum sluice_code code = SLUICE_OK;
@@ -144,7 +144,7 @@ void remote_events_close(struct sluice_events *base)
     memory_free(e);
 }
 
-// One line of what came, without its end; false: there is none that is whole.
+// Returns the next complete line without its newline. Returns false if no line is complete.
 static bool next_line(struct remote_events *e, size_t *at, struct bytes *line)
 {
     const struct buf *in = &e->call.body_in;
@@ -170,11 +170,11 @@ static bool field(struct bytes line, const char *name, struct bytes *value)
 
 struct block {
     struct bytes id;
-    struct bytes word; // what sort of event it is
+    struct bytes word; // the type of the event
     struct bytes data;
 };
 
-// What was read makes room for what comes.
+// Drops the bytes that are read, to make room for more.
 static void forget_read(struct remote_events *e)
 {
     struct buf *in = &e->call.body_in;
@@ -184,7 +184,7 @@ static void forget_read(struct remote_events *e)
     e->read = 0;
 }
 
-// Lines up to an empty one. False: the rest has not come yet.
+// Reads lines up to an empty line. Returns false if the rest has not arrived yet.
 static bool next_block(struct remote_events *e, struct block *out)
 {
     size_t at = e->read;
@@ -261,14 +261,14 @@ static void keep_id(struct remote_events *e, struct bytes id)
     e->id[id.len] = 0;
 }
 
-// What the node says of the stream itself. Of a gap only one who came back too late hears, when
-// another queue has the name.
+// True if the stream has ended. The node reports a gap only to a client that resumes too late, when
+// a new queue has the name.
 static bool is_end(struct bytes word)
 {
     return bytes_equal(word, bytes_str("end")) || bytes_equal(word, bytes_str("gap"));
 }
 
-// Events that came already. False: there is none.
+// Returns the next event that has arrived. Returns false if there is none.
 static bool take_event(struct remote_events *e, struct bytes *data)
 {
     struct block block;
@@ -283,7 +283,7 @@ static bool take_event(struct remote_events *e, struct bytes *data)
     return false;
 }
 
-// Lets more come, for up to wait_ms; a stream that broke is opened again.
+// Reads more for up to wait_ms. A stream that broke is opened again.
 static enum sluice_code let_come(struct remote_events *e, int64_t wait_ms,
                                  struct sluice_error *error)
 {
@@ -292,7 +292,7 @@ static enum sluice_code let_come(struct remote_events *e, int64_t wait_ms,
         if (e->tries > 0) remote_pause(e->tries, until);
         enum sluice_code code = open_stream(e, error);
         bool again = code == SLUICE_UNAVAILABLE && clock_boot_ms() < until;
-        e->ended = code == SLUICE_NOT_FOUND; // it was there when the stream was opened
+        e->ended = code == SLUICE_NOT_FOUND; // the queue existed when the stream was opened
         return again || e->ended ? SLUICE_OK : code;
     }
     forget_read(e);
@@ -319,7 +319,7 @@ enum sluice_code remote_events_next(struct sluice_events *base, int64_t wait_ms,
         if (take_event(e, &data)) return deliver_batch(e, data, out, error);
         if (e->ended) return refuse_ended(error, e->queue);
         int64_t left = until - clock_boot_ms();
-        bool waits = wait_ms <= 0 && !e->caught_up; // for what there is already
+        bool waits = wait_ms <= 0 && !e->caught_up; // for events that exist already
         if (looked && left <= 0 && !waits) return refuse(error, ERR_NOT_FOUND, "", "no event came");
         code = let_come(e, waits || left > SLICE_MS ? SLICE_MS : left > 0 ? left : 0, error);
         looked = true;

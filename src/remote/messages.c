@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending, receiving and outcomes by way of a node, in the compact encoding. What is too much for
-// one request becomes several, each with a request id that follows from the caller's.
+// Sends, receives and settles messages through a node, in the compact encoding. A call that is too
+// large for one request becomes several. Their request ids are derived from the caller's id.
 #include "remote/remote.h"
 
 #include "base/memory.h"
@@ -14,10 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PART_BYTES_MAX ((size_t)8 << 20) // of messages in one request, unless one has more
-#define MESSAGE_ROOM   4096              // beside its body, about
+#define PART_BYTES_MAX ((size_t)8 << 20) // of messages in one request, unless one message is larger
+#define MESSAGE_ROOM   4096              // an estimate of a message without its body
 #define WAIT_MAX_MS    (INT64_C(24) * 3600 * 1000)
-#define SURPLUS_PART   ((size_t)1 << 29) // of acks; the node makes others of the receive
+// the first part number of surplus acks; the node derives other numbers for the receive
+#define SURPLUS_PART   ((size_t)1 << 29)
 
 static struct sluice_request request_new(void)
 {
@@ -26,8 +27,8 @@ static struct sluice_request request_new(void)
     return request;
 }
 
-// Of a part of a call. The node makes ops of it and numbers them from 0 on: the numbers of parts
-// are beyond those.
+// Derives the request id of one part of a call. The node numbers the ops of a request from 0, so
+// the numbers of parts are above those.
 static struct sluice_request part_of(const struct sluice_request *whole, size_t part)
 {
     struct request_id id = request_part(whole->bytes, (uint64_t)part << 32);
@@ -43,7 +44,7 @@ struct remote_send {
     struct http_call call;
     struct buf body;
     struct sluice_error *error;
-    enum sluice_code code; // the first refusal
+    enum sluice_code code; // of the first refusal
 };
 
 static size_t size_of(const struct sluice_send *m)
@@ -55,7 +56,7 @@ static size_t size_of(const struct sluice_send *m)
     return size;
 }
 
-// How many of them go into one request.
+// Returns how many of the messages fit in one request.
 static size_t part_len(const struct sluice_send *messages, size_t len)
 {
     size_t bytes = 0, count = 0;
@@ -100,7 +101,7 @@ static void send_part(struct remote_send *s, const struct sluice_send *messages,
     if (s->error) *s->error = why;
 }
 
-// What no node takes is not carried there.
+// A body that every node refuses is not sent.
 static enum sluice_code check_sizes(const struct sluice_send *messages, size_t len,
                                     struct sluice_error *error)
 {
@@ -131,7 +132,7 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
     http_call_init(&sending.call, "POST", NULL);
     buf_init(&sending.body, SIZE_MAX);
     size_t done = 0, part = 0;
-    do { // none at all is asked for too: is there such a queue?
+    do { // with no message, too: the answer says whether the queue exists
         size_t count = part_len(messages + done, len - done);
         struct sluice_request id = part_of(&whole, part++);
         send_part(&sending, messages + done, count, &id, answers + done);
@@ -157,7 +158,7 @@ static void default_worker(char name[WORKER_NAME_MAX + 1])
     (void)snprintf(name, WORKER_NAME_MAX + 1, "%s-%ld", host, (long)getpid());
 }
 
-// The node counted the locks' time up to its answer; the way here is to be taken off.
+// The leases of the answer count from the node's answer. The network's time is subtracted.
 static void shorten_leases(struct sluice_batch *b, const struct http_call *call)
 {
     struct bytes text = http_header(call, "sluice-took");
@@ -175,14 +176,14 @@ struct remote_receive {
     struct remote *remote;
     struct remote_path path;
     struct wire_receive what;
-    const char *const *acks; // NULL: none, or they are done
+    const char *const *acks; // NULL if there are none or if they are done
     size_t acks_len;
     struct sluice_outcome *acked;
     struct sluice_batch **out;
     struct sluice_error *error;
 };
 
-// The acks of such an answer are done, even if the receive was not.
+// If the answer can be read, the acks are done, even if the receive failed.
 static enum sluice_code read_answer(struct remote_receive *r, const struct http_call *call)
 {
     struct bytes body = buf_bytes(&call->body_in);
@@ -198,7 +199,7 @@ static enum sluice_code read_answer(struct remote_receive *r, const struct http_
     return why.code;
 }
 
-// One request, which the node lets wait for what->wait_ms.
+// Sends one request. The node waits up to what->wait_ms.
 static enum sluice_code receive_once(struct remote_receive *r, const struct sluice_request *request)
 {
     CLEANUP(http_call_done) struct http_call call;
@@ -222,7 +223,8 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
     return code;
 }
 
-// More than one request carries go before it. Their parts are beyond those of the receive's own.
+// Acks that do not fit in the request are sent before it. Their part numbers are above those of the
+// receive.
 static void ack_surplus(struct sluice *s, const char *queue, const struct sluice_receive *o,
                         struct remote_receive *r)
 {
@@ -238,7 +240,7 @@ static void ack_surplus(struct sluice *s, const char *queue, const struct sluice
     r->acks_len = WIRE_COUNT_MAX;
 }
 
-// A receive that failed behind acks that were done is asked for by itself.
+// If the acks are done and the receive failed, the receive is sent again without acks.
 static bool may_go_on(enum sluice_code code, bool told)
 {
     return told && (code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE);
@@ -289,11 +291,11 @@ struct remote_settle {
     struct remote_path path;
     int64_t wait_ms;
     const char *reason;
-    const struct sluice_request *request; // NULL: each part has one of its own
+    const struct sluice_request *request; // NULL: each part gets a new id
     size_t part;
     int64_t until;
     struct sluice_error *error;
-    enum sluice_code code; // the first refusal
+    enum sluice_code code; // of the first refusal
 };
 
 static void settle_part(struct remote_settle *s, const char *const *tokens, size_t len,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues by way of a node: made, changed, shown, emptied. JSON, as these calls are rare. None of
-// them has a request id; all but redrive and delete come to the same when they are done twice.
+// Creates, changes, shows, lists, empties and deletes queues on a node. These calls are rare, so
+// they use JSON. None of them has a request id. All except redrive and delete have the same result
+// if they are repeated.
 #include "remote/remote.h"
 
 #include "base/memory.h"
@@ -11,7 +12,8 @@
 
 #define JSON_TYPE "application/json"
 
-// A request about a queue. rest: what comes after its name in the path. The answer is in call.
+// Sends a request about a queue. `rest` follows the queue's name in the path. The answer is in
+// call.
 static enum sluice_code ask_queue(struct remote *r, const char *queue, const char *rest,
                                   struct ask *ask, struct http_call *call, bool *again,
                                   struct sluice_error *error)
@@ -45,8 +47,9 @@ enum sluice_code remote_queue_resume(struct sluice *s, const char *queue,
     return do_plain(s, queue, "POST", "/resume", error);
 }
 
-// Asked again by its name it might delete the next queue of that name, so the one that is meant is
-// named by its id. Who may not see that, or finds a deletion that stopped half-way, asks once.
+// A repeated request by name might delete the next queue of that name. So the request names the
+// queue's id. If the id is not available (no permission, or a deletion stopped half-way), the
+// request is sent once.
 enum sluice_code remote_queue_delete(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
@@ -64,11 +67,11 @@ enum sluice_code remote_queue_delete(struct sluice *s, const char *queue,
     }
     http_call_init(&call, "DELETE", NULL);
     code = ask_queue(remote_of(s), queue, rest, &ask, &call, &again, error);
-    return code == SLUICE_NOT_FOUND && again ? SLUICE_OK : code; // the try before has deleted it
+    return code == SLUICE_NOT_FOUND && again ? SLUICE_OK : code; // an earlier attempt deleted it
 }
 
-// As a flat object: the node takes dotted names too, and all values as texts. Of a setting that is
-// given twice the last one counts.
+// Writes a flat object. The node accepts dotted names, and strings for all values. If a setting is
+// given twice, the last value counts.
 static void write_settings(const struct sluice_setting *settings, size_t len, struct buf *to)
 {
     struct json *o = json_new();
@@ -77,7 +80,8 @@ static void write_settings(const struct sluice_setting *settings, size_t len, st
     json_write(o, to);
 }
 
-// *status: of the answer; 0 when an earlier try may have been carried out and tells more.
+// *status is the status of the answer. It is 0 if an earlier attempt may have been applied, because
+// then the status says nothing.
 static enum sluice_code put_settings(struct sluice *s, const char *queue, const char *method,
                                      const struct sluice_setting *settings, size_t len, int *status,
                                      struct sluice_error *error)
@@ -137,8 +141,8 @@ static int64_t number_at(struct json *o, const char *key)
     return value && json_kind(value) == JSON_KIND_NUMBER ? json_as_number(value) : 0;
 }
 
-// As they are printed of a queue on a store: 2 is "2.000" there. What a newer node says and this
-// library does not know is left out.
+// Formats the values as for a queue in a store, where 2 is printed as "2.000". Settings of a newer
+// node that this library does not know are left out.
 static void take_settings(struct sluice_queue_info *info, const struct json_pairs *pairs)
 {
     struct queue_config config;
@@ -190,7 +194,7 @@ static void add_name(struct sluice_names *list, const char *name)
     list->names[list->len++] = text_copy(name);
 }
 
-// One answer's worth of names; more: there are others behind them.
+// Reads one page of names. `more` becomes true if other names follow.
 static enum sluice_code list_some(struct remote *r, struct sluice_names *list, bool *more,
                                   struct sluice_error *error)
 {
@@ -212,7 +216,7 @@ static enum sluice_code list_some(struct remote *r, struct sluice_names *list, b
         if (json_kind(row) == JSON_KIND_OBJECT) add_name(list, text_at(row, "name"));
     }
     const char *const *names = (const char *const *)list->names;
-    bool moved = list->len > before && // a node that says the same again has no more to say
+    bool moved = list->len > before && // a node that repeats itself must not cause an endless loop
                  (before == 0 || strcmp(names[list->len - 1], names[before - 1]) > 0);
     *more = moved && json_member(o, "more");
     json_free(o);
@@ -230,11 +234,11 @@ enum sluice_code remote_queue_list(struct sluice *s, struct sluice_names **out,
     if (code)
         sluice_names_free(list);
     else
-        *out = list; // the node sorts them
+        *out = list; // sorted by the node
     return code;
 }
 
-// A request whose answer is an object; NULL: code says why.
+// Sends a request whose answer is an object. On NULL, code says why.
 static struct json *ask_object(struct sluice *s, const char *queue, const char *rest,
                                struct ask *ask, enum sluice_code *code, struct sluice_error *error)
 {
@@ -259,7 +263,7 @@ enum sluice_code remote_queue_purge(struct sluice *s, const char *queue, int dea
     return code;
 }
 
-// Done twice it would redrive twice as many.
+// A repeated redrive would redrive twice as many messages, so it is sent once.
 enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
                                 uint64_t *redriven, struct sluice_error *error)
 {
@@ -287,7 +291,8 @@ static struct sluice_requests requests_at(struct json *o, const char *key)
                                     .deletes = (uint64_t)number_at(row, "deletes")};
 }
 
-// The handle itself asks no store for anything: what the node has made, for everybody.
+// The handle itself makes no store requests. The counts are those of the node, for all of its
+// clients.
 void remote_requests(const struct sluice *s, struct sluice_requests *out)
 {
     struct remote *r = remote_of((struct sluice *)(uintptr_t)s);

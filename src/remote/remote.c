@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a node by its URL. The token is never part of it: URLs are printed and logged.
+// Opens a node by its URL. The token is never part of the URL, because URLs are printed and logged.
 #include "remote/remote.h"
 
 #include "base/memory.h"
@@ -16,8 +16,8 @@
 
 #define TIMEOUT_MS     30000
 #define TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
-#define OPEN_MS        3000 // for a node that is just being started again; later calls wait longer
-#define CONNECTIONS    4096 // each thread that is in a call has one
+#define OPEN_MS        3000 // for a node that is being restarted; later calls wait longer
+#define CONNECTIONS    4096 // each thread inside a call uses one
 
 bool remote_is_url(const char *url)
 {
@@ -42,7 +42,8 @@ static enum sluice_code take_url(struct remote *r, const char *url, struct sluic
     return SLUICE_OK;
 }
 
-// Of a node by TLS: libcurl would blame the connection.
+// Checks the file first, because libcurl would report a connection error. Applies to https URLs
+// only.
 static enum sluice_code check_certificates(const struct remote *r, const char *ca,
                                            struct sluice_error *error)
 {
@@ -81,7 +82,7 @@ static void remote_close(struct sluice *s)
     memory_free(r);
 }
 
-// What whoever wrote the URL can do about it.
+// Adds what the user can change in the URL or the environment.
 static void add_hint(const struct remote *r, const struct http_call *call,
                      struct sluice_error *error)
 {
@@ -93,7 +94,7 @@ static void add_hint(const struct remote *r, const struct http_call *call,
     if (hint) (void)snprintf(error->message + len, sizeof error->message - len, "%s", hint);
 }
 
-// A node that cannot be reached is known at once, not at the first call.
+// Fails when the handle is opened, not at the first call, if the node cannot be reached.
 static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
@@ -113,7 +114,8 @@ static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
     return code;
 }
 
-// By TLS it is the certificate that binds a connection to the host, and the host has proven itself.
+// Requires the proof of the node's identity on each connection. With TLS, the certificate binds the
+// connection to the host, and the host has proven its identity.
 static enum sluice_code demand_proof(struct remote *r, const struct owner_name *name,
                                      struct sluice_error *error)
 {
@@ -126,7 +128,7 @@ static enum sluice_code demand_proof(struct remote *r, const struct owner_name *
     return SLUICE_OK;
 }
 
-// name: that of the node it has to be; NULL: any.
+// `name` is the node that must answer; NULL accepts any node.
 static enum sluice_code open_node(const char *url, const struct owner_name *name,
                                   const struct sluice_options *options, struct sluice **out,
                                   struct sluice_error *error)

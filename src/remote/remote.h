@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library by way of a node: each call of sluice.h becomes a request of docs/http.md.
+// The client of a node: each call of sluice.h becomes a request of docs/http.md.
 //
-// A request whose answer did not come is sent again until the handle's timeout has passed. Writes
-// carry a request id, so that the node does again nothing that it has done. What is then answered
-// depends on what can be known: UNAVAILABLE when no try can have had an effect, else UNKNOWN.
+// If a request gets no answer, it is sent again until the handle's timeout. A write has a request
+// id, so the node applies it once. At the timeout the call returns UNAVAILABLE if no attempt can
+// have taken effect, else UNKNOWN.
 #pragma once
 
 #include "local/async.h"
@@ -14,56 +14,59 @@
 
 #define REMOTE_URL_MAX   1024
 #define REMOTE_TOKEN_MAX 512
-#define REMOTE_WAIT_MS   20000 // the longest that a node lets a receive wait
+#define REMOTE_WAIT_MS   20000 // the longest wait of one receive request
 
 struct remote {
-    struct sluice handle; // first
+    struct sluice handle; // must be first
     char url[REMOTE_URL_MAX];
-    char authorization[REMOTE_TOKEN_MAX + 32]; // a header's line; "": no token. Not for printing.
-    struct http *http;             // for what takes a while: TLS, proxies, event streams
-    struct http_plain *plain_http; // for all else; NULL: not possible
+    // a header line, "" without a token; secret, never printed
+    char authorization[REMOTE_TOKEN_MAX + 32];
+    struct http *http;             // libcurl: for TLS, proxies and event streams
+    struct http_plain *plain_http; // for all other calls; NULL if it cannot be used
     struct fork_guard guard;
-    bool forwards;       // what it is asked for was to be done here
-    int64_t patience_ms; // for each answer, which is asked for once; 0: again and again
+    bool forwards; // the calls of this handle are forwarded to a shard's owner
+    // how long to wait for each answer, with one attempt; 0: repeat until the timeout
+    int64_t patience_ms;
 };
 
-// Whether the URL names a node.
+// True if the URL is that of a node.
 bool remote_is_url(const char *url);
-// sluice_open for such a URL; an error never repeats what may be a secret in it.
+// sluice_open for the URL of a node. An error never repeats a secret that the URL may contain.
 enum sluice_code remote_open(const char *url, const struct sluice_options *options,
                              struct sluice **out, struct sluice_error *error);
 
-// The same for a node that a journal names, to which a caller's own work is brought: nothing is
-// told to anything that does not prove to be that node. The name is borrowed for as long as the
-// handle lives.
+// Opens the node that a journal names as owner, to forward calls to it. Nothing is sent to a
+// process that does not prove to be that node. `name` is borrowed until the handle is closed.
 struct owner_name;
 enum sluice_code remote_open_peer(const struct owner_name *name,
                                   const struct sluice_options *options, struct sluice **out);
 
 enum ask_kind {
-    ASK_READ,  // changes nothing: may be repeated, and what is lost had no effect
-    ASK_AGAIN, // may be repeated: it has a request id, or is the same the second time
-    ASK_ONCE,  // not after it may have arrived
+    ASK_READ,  // changes nothing: may be repeated, and a lost request had no effect
+    ASK_AGAIN, // may be repeated: it has a request id, or a repetition has the same result
+    ASK_ONCE,  // may not be repeated after it may have arrived
 };
 
 struct ask {
     enum ask_kind kind;
     const char *method;
-    const char *path; // after the node's URL, percent-encoded
-    const char *type; // of the body; NULL: there is none
-    bool wire;        // the answer is wanted in the compact encoding
-    bool failures;    // ... with what messages failed for
+    const char *path; // follows the node's URL, percent-encoded
+    const char *type; // of the body; NULL without a body
+    bool wire;        // ask for the compact encoding
+    bool failures;    // ask for the failures of messages, too
     struct bytes body;
-    const struct sluice_request *request; // NULL: none
-    int64_t until;   // clock_boot_ms; when it is to be given up; 0: after one try
-    int64_t wait_ms; // how long the node may wait on purpose; longer than that is the network's
+    const struct sluice_request *request; // NULL for none
+    int64_t until;                        // deadline by clock_boot_ms; 0: one attempt
+    int64_t wait_ms; // how long the node may wait on purpose; the network's time is added
 };
 
-// Sends the request, again where it may be, until it was answered. SLUICE_OK: the answer's body is
-// in call->body_in. `again` (may be NULL) tells that some earlier try may have been carried out.
+// Sends the request, and repeats it if its kind allows, until it is answered. On SLUICE_OK, the
+// answer's body is in call->body_in. `again` (may be NULL) becomes true if an earlier attempt may
+// have been applied.
 enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
                             bool *again, struct sluice_error *error);
-// Its URL and headers, for somebody who sends it himself. They live as long as `head`.
+// The URL and headers of a request, for a caller that sends it itself. The pointers are valid as
+// long as `head`.
 #define ASK_HEADERS_MAX 5
 #define ASK_REQUEST_MAX 64
 struct ask_head {
@@ -74,26 +77,29 @@ struct ask_head {
     size_t lines_len;
 };
 void ask_head_make(const struct remote *r, const struct ask *ask, struct ask_head *head);
-// The error that an answer other than 2xx tells of.
+// Reads the error from an answer whose status is not 2xx.
 enum sluice_code ask_read_error(const struct http_call *call, struct sluice_error *out);
-int64_t remote_until(const struct remote *r); // from now on, the handle's timeout
-// Waits before the next try: longer each time, and nobody as long as the others.
+// the deadline of a call that starts now, by clock_boot_ms
+int64_t remote_until(const struct remote *r);
+// Sleeps before the next attempt. The pause grows with each attempt and is random, so that clients
+// do not retry at the same moment.
 void remote_pause(unsigned tries, int64_t until);
-// INVALID in a child of the process that opened the handle, or for a name that no queue has.
+// Returns INVALID for an invalid queue name, or in a child process if the handle was opened before
+// fork.
 enum sluice_code remote_check(const struct remote *r, const char *queue,
                               struct sluice_error *error);
-// The body as JSON, to be freed; NULL: it is not, and error says so.
+// Parses the body as a JSON object, which the caller frees. On NULL, error is set.
 struct json *remote_json(const struct http_call *call, struct sluice_error *error);
 enum sluice_code remote_unreadable(const struct http_call *call, struct sluice_error *error);
 
-// Room for a path with a queue and one more name in it.
+// A path with a queue and one more name.
 #define REMOTE_PATH_MAX 480
 struct remote_path {
     char text[REMOTE_PATH_MAX];
 };
-// "/v1/queues/tasks" and what comes after it.
+// Makes "/v1/queues/tasks" and appends `rest`.
 struct remote_path remote_path(const char *queue, const char *rest);
-// Appends "?name=value" or "&name=value", percent-encoded; what does not fit is left out.
+// Appends "?name=value" or "&name=value", percent-encoded. A value that does not fit is left out.
 void remote_query(struct remote_path *path, const char *name, const char *value);
 
 static inline struct remote *remote_of(struct sluice *s)
@@ -124,7 +130,7 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
                              const struct sluice_request *request, struct sluice_sent *sent,
                              struct sluice_error *error);
 bool remote_is_one_request(const struct sluice_send *messages, size_t len);
-// ack, fail, release and renew, with the request's id
+// ack, fail, release and renew, with a request id
 enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct async_settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error);
 enum sluice_code remote_receive(struct sluice *s, const char *queue,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages looked at by way of a node, in the compact encoding.
+// Reads messages from a node (peek and show) in the compact encoding.
 #include "remote/remote.h"
 
 #include "wire/wire.h"
@@ -24,8 +24,8 @@ static enum sluice_code ask_batch(struct remote *r, const char *path, struct slu
     return code;
 }
 
-// One that no message can have is not put into a path. A queue that is not there is the worse
-// mistake.
+// An impossible id is not put into a path. If the queue does not exist either, that error is
+// reported.
 static enum sluice_code check_id(struct sluice *s, const char *queue, const char *id,
                                  struct sluice_error *error)
 {
