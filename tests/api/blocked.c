@@ -256,7 +256,7 @@ static void sick_queues_leave_threads_for_others(void **state)
 }
 
 // They came while it was opened: from then on they wait at its desks, without a thread.
-static void polls_of_a_queue_that_is_being_opened_wait_at_its_desks(void **state)
+static void polls_of_a_queue_that_is_being_opened_wait_at_its_runners(void **state)
 {
     (void)state;
     struct store *g = store_gate_new();
@@ -304,7 +304,7 @@ int main(void)
         cmocka_unit_test(a_blocked_send_that_is_made_again_arrives_once),
         cmocka_unit_test(closing_ends_what_is_blocked),
         cmocka_unit_test(sick_queues_leave_threads_for_others),
-        cmocka_unit_test(polls_of_a_queue_that_is_being_opened_wait_at_its_desks),
+        cmocka_unit_test(polls_of_a_queue_that_is_being_opened_wait_at_its_runners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,13 +82,13 @@ static void cancel_twice(const char *shards)
     sluice_close(o.s);
 }
 
-static void one_of_two_who_cancel_is_told_that_it_is_off(void **state)
+static void of_two_cancellations_one_reports_that_the_call_ended(void **state)
 {
     (void)state;
     cancel_twice("1");
 }
 
-static void one_of_two_is_told_so_at_several_shards(void **state)
+static void of_two_cancellations_over_several_shards_one_reports_the_end(void **state)
 {
     (void)state;
     cancel_twice("3");
@@ -141,8 +141,8 @@ static void a_handle_can_be_closed_so_at_several_shards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_of_two_who_cancel_is_told_that_it_is_off),
-        cmocka_unit_test(one_of_two_is_told_so_at_several_shards),
+        cmocka_unit_test(of_two_cancellations_one_reports_that_the_call_ended),
+        cmocka_unit_test(of_two_cancellations_over_several_shards_one_reports_the_end),
         cmocka_unit_test(a_handle_can_be_closed_when_its_receive_is_off),
         cmocka_unit_test(a_handle_can_be_closed_so_at_several_shards),
     };

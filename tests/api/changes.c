@@ -57,7 +57,7 @@ static struct sluice_stats stats_of(struct sluice *s, const char *queue)
     return stats;
 }
 
-static void queue_made_again_elsewhere_is_found(void **state)
+static void queue_that_another_process_made_again_is_found(void **state)
 {
     (void)state;
     struct rig r;
@@ -250,7 +250,7 @@ static void message_that_dies_by_expiry_is_carried(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queue_made_again_elsewhere_is_found),
+        cmocka_unit_test(queue_that_another_process_made_again_is_found),
         cmocka_unit_test(deleted_queue_takes_nothing_more_on_any_shard),
         cmocka_unit_test(delete_loses_no_dead_letter),
         cmocka_unit_test(ordering_of_several_shards_is_fixed),

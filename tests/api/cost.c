@@ -43,7 +43,7 @@ static void send_surely(struct rig *r)
     SURELY(sluice_send(r->s, "tasks", &m, 1, &request, NULL, NULL));
 }
 
-static void a_send_that_is_all_a_process_does_is_in_the_books(void **state)
+static void a_process_that_only_sends_has_its_cost_recorded(void **state)
 {
     (void)state;
     struct rig r;
@@ -96,7 +96,7 @@ static void a_handle_knows_what_it_asked_for(void **state)
     sluice_close(r.s);
 }
 
-static void a_receiver_that_waits_has_its_looks_booked(void **state)
+static void a_receiver_that_waits_has_its_reads_recorded(void **state)
 {
     (void)state;
     struct rig r;
@@ -158,7 +158,7 @@ static void a_refused_write_is_told_in_the_stores_words(void **state)
     sluice_close(r.s);
 }
 
-static void who_runs_out_of_patience_hears_what_kept_failing(void **state)
+static void a_call_that_times_out_names_what_kept_failing(void **state)
 {
     (void)state;
     struct rig r;
@@ -237,13 +237,13 @@ static void a_refusal_that_is_over_is_not_told_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_send_that_is_all_a_process_does_is_in_the_books),
+        cmocka_unit_test(a_process_that_only_sends_has_its_cost_recorded),
         cmocka_unit_test(every_process_can_ask_what_all_have_spent),
         cmocka_unit_test(a_handle_knows_what_it_asked_for),
-        cmocka_unit_test(a_receiver_that_waits_has_its_looks_booked),
+        cmocka_unit_test(a_receiver_that_waits_has_its_reads_recorded),
         cmocka_unit_test(nothing_is_counted_where_nothing_is_charged),
         cmocka_unit_test(a_refused_write_is_told_in_the_stores_words),
-        cmocka_unit_test(who_runs_out_of_patience_hears_what_kept_failing),
+        cmocka_unit_test(a_call_that_times_out_names_what_kept_failing),
         cmocka_unit_test(what_is_unknown_stays_unknown_when_it_is_asked_again),
         cmocka_unit_test(a_refused_look_is_told_in_the_stores_words),
         cmocka_unit_test(a_refusal_that_is_over_is_not_told_again),

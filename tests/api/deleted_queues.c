@@ -341,7 +341,7 @@ static void a_deletion_that_is_refused_takes_nothing(void **state)
 }
 
 // It knew the queue before, and looks again only now.
-static void who_slept_through_all_of_it_is_told_that_it_is_gone(void **state)
+static void a_handle_that_slept_through_a_deletion_answers_not_found(void **state)
 {
     struct rig *r = *state;
     struct sluice *sleeper;
@@ -520,7 +520,7 @@ int main(int argc, char **argv)
         CASE(one_that_is_just_gone_is_left_alone),
         CASE(a_queue_that_was_not_deleted_loses_nothing),
         CASE(a_deletion_that_is_refused_takes_nothing),
-        CASE(who_slept_through_all_of_it_is_told_that_it_is_gone),
+        CASE(a_handle_that_slept_through_a_deletion_answers_not_found),
         CASE(a_handle_that_lives_long_enough_does_it_by_itself),
         CASE(a_walk_meets_each_of_them_once),
         CASE(a_visit_costs_few_requests),

@@ -129,7 +129,7 @@ static void the_lives_of_one_name_leave_nothing_behind(void **state)
     come_and_go("1", QUEUES / 10, true);
 }
 
-static void what_others_delete_is_let_go_by_whoever_lists(void **state)
+static void a_list_closes_queues_that_other_processes_deleted(void **state)
 {
     (void)state;
     struct rig r;
@@ -313,7 +313,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(queues_that_come_and_go_leave_nothing_behind),
         cmocka_unit_test(shards_of_queues_that_come_and_go_leave_nothing_behind),
         cmocka_unit_test(the_lives_of_one_name_leave_nothing_behind),
-        cmocka_unit_test(what_others_delete_is_let_go_by_whoever_lists),
+        cmocka_unit_test(a_list_closes_queues_that_other_processes_deleted),
         cmocka_unit_test(a_receive_that_waits_ends_when_the_queue_is_deleted),
         cmocka_unit_test(a_receive_over_several_shards_ends_when_the_queue_is_deleted),
         cmocka_unit_test(calls_under_way_outlive_the_queue),

@@ -157,7 +157,7 @@ static void nothing_is_left(struct multi_receive *q)
     (void)sem_destroy(&goes_on);
 }
 
-static void an_await_on_its_way_to_a_desk_ends_with_a_quest_that_is_cancelled(void **state)
+static void an_await_on_its_way_to_a_runner_ends_with_a_cancelled_receive(void **state)
 {
     (void)state;
     struct open_queue queue;
@@ -167,7 +167,7 @@ static void an_await_on_its_way_to_a_desk_ends_with_a_quest_that_is_cancelled(vo
     assert_int_equal(told, 0);
 }
 
-static void an_await_on_its_way_to_a_desk_ends_with_a_quest_that_found_something(void **state)
+static void an_await_on_its_way_to_a_runner_ends_with_a_receive_that_found_messages(void **state)
 {
     (void)state;
     struct open_queue queue;
@@ -183,8 +183,8 @@ static void an_await_on_its_way_to_a_desk_ends_with_a_quest_that_found_something
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_await_on_its_way_to_a_desk_ends_with_a_quest_that_is_cancelled),
-        cmocka_unit_test(an_await_on_its_way_to_a_desk_ends_with_a_quest_that_found_something),
+        cmocka_unit_test(an_await_on_its_way_to_a_runner_ends_with_a_cancelled_receive),
+        cmocka_unit_test(an_await_on_its_way_to_a_runner_ends_with_a_receive_that_found_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,7 +258,7 @@ static void outcomes_are_told_when_nothing_came(void **state)
     }
 }
 
-static void one_who_does_not_ask_for_outcomes_gets_none(void **state)
+static void a_caller_that_does_not_ask_for_outcomes_gets_none(void **state)
 {
     (void)state;
     struct rig r;
@@ -573,7 +573,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ack_and_claim_are_one_commit),
         cmocka_unit_test(acks_do_not_wait_for_messages),
         cmocka_unit_test(outcomes_are_told_when_nothing_came),
-        cmocka_unit_test(one_who_does_not_ask_for_outcomes_gets_none),
+        cmocka_unit_test(a_caller_that_does_not_ask_for_outcomes_gets_none),
         cmocka_unit_test(a_refused_ack_does_not_stop_the_others_nor_the_receive),
         cmocka_unit_test(outcomes_are_told_when_the_receive_fails),
         cmocka_unit_test(a_call_that_is_refused_acknowledges_nothing),

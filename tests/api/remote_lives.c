@@ -114,7 +114,7 @@ static void a_deletion_whose_answer_was_lost_is_done(void **state)
     rig_stop(&r);
 }
 
-static void who_means_another_life_deletes_nothing(void **state)
+static void a_delete_that_names_another_life_of_the_queue_deletes_nothing(void **state)
 {
     (void)state;
     struct rig r;
@@ -139,7 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_deletion_whose_answer_was_lost_spares_the_next_life),
         cmocka_unit_test(a_deletion_whose_answer_was_lost_is_done),
-        cmocka_unit_test(who_means_another_life_deletes_nothing),
+        cmocka_unit_test(a_delete_that_names_another_life_of_the_queue_deletes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

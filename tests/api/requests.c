@@ -276,20 +276,20 @@ static void *ask_too(void *arg)
 static void many_at_once_with_one_id_share_one_message(void **state)
 {
     (void)state;
-    enum { TWINS = 6, ROUNDS = 20 };
+    enum { SAME_IDS = 6, ROUNDS = 20 };
     struct rig r;
     rig_open(&r, SHARDS);
     send_some(r.s, 2 * ROUNDS);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        struct same_id twins[TWINS];
-        for (int i = 0; i < TWINS; i++) {
+        struct same_id twins[SAME_IDS];
+        for (int i = 0; i < SAME_IDS; i++) {
             twins[i] = (struct same_id){.s = r.s, .id = id_of(round)};
             assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_too, &twins[i]), 0);
         }
-        for (int i = 0; i < TWINS; i++)
+        for (int i = 0; i < SAME_IDS; i++)
             (void)pthread_join(twins[i].thread, NULL);
         struct sluice_batch *again = receive(r.s, &twins[0].id, 1);
-        for (int i = 0; i < TWINS; i++) {
+        for (int i = 0; i < SAME_IDS; i++) {
             if (twins[i].batch->len > 0) same_locks(again, twins[i].batch);
             sluice_batch_free(twins[i].batch);
         }

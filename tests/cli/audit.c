@@ -167,7 +167,7 @@ static void a_ticket_is_a_lock_that_its_worker_takes_up(void **state)
     expect(&h, 1, 0, 0, 0);
 }
 
-static void many_messages_keep_their_books_apart(void **state)
+static void many_messages_keep_their_rows_apart(void **state)
 {
     (void)state;
     struct audit a = {0};
@@ -204,7 +204,7 @@ int main(void)
         cmocka_unit_test(a_late_renewal_is_counted_and_no_fault),
         cmocka_unit_test(a_late_ack_is_counted_and_no_fault),
         cmocka_unit_test(a_ticket_is_a_lock_that_its_worker_takes_up),
-        cmocka_unit_test(many_messages_keep_their_books_apart),
+        cmocka_unit_test(many_messages_keep_their_rows_apart),
     };
     return cmocka_run_group_tests_name("cli-audit", tests, NULL, NULL);
 }

@@ -229,7 +229,7 @@ def bad_numbers_are_refused(sluice):
 
 
 @case
-def messages_that_nobody_could_read_go_back(sluice):
+def messages_that_could_not_be_printed_go_back(sluice):
     sluice.create("tasks")
     sluice.send("tasks", "x")
     with open("/dev/full", "wb") as full:

@@ -352,7 +352,7 @@ def an_audit_of_honest_work_finds_nothing(sluice):
 
 
 @case
-def an_audit_counts_those_who_came_too_late(sluice):
+def an_audit_counts_outcomes_that_came_too_late(sluice):
     sluice.create("tasks")
     sluice.send("tasks", "x")
     first = sluice.one("tasks", "--visibility", "50ms", "--worker", "slow")

@@ -177,7 +177,7 @@ def served(server, handler):
 
 
 @case
-def a_url_that_leads_elsewhere_is_said_so(sluice):
+def a_url_that_leads_to_no_node_is_named(sluice):
     for status in (404, 200):
         class Other(http.server.BaseHTTPRequestHandler):
             def do_GET(self):

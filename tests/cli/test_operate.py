@@ -156,7 +156,7 @@ def the_pages_know_every_setting(sluice):
 # ---- tokens and reloading
 
 @case
-def tokens_are_read_again_on_hangup(sluice):
+def tokens_are_read_again_on_sighup(sluice):
     sluice.create("mail-out")
     ci, line = new_token(sluice, "send", "mail-*", "ci")
     boss, boss_line = new_token(sluice, "admin", "*", "boss")
@@ -184,7 +184,7 @@ def tokens_are_read_again_on_hangup(sluice):
 
 
 @case
-def a_hangup_never_takes_authentication_away(sluice):
+def a_sighup_never_takes_authentication_away(sluice):
     """Whatever is left of a file that somebody was just writing: nobody comes in who could not before."""
     boss, line = new_token(sluice, "admin", "*", "boss")
     other, other_line = new_token(sluice, "admin", "*", "other")
@@ -216,7 +216,7 @@ def a_hangup_never_takes_authentication_away(sluice):
 
 
 @case
-def a_hangup_may_begin_authentication_and_then_not_end_it(sluice):
+def a_sighup_may_begin_authentication_and_then_not_end_it(sluice):
     boss, line = new_token(sluice, "admin", "*", "boss")
     path = write(sluice, "s.conf", "")
     with Node(sluice, "--config", path) as node:
@@ -232,7 +232,7 @@ def a_hangup_may_begin_authentication_and_then_not_end_it(sluice):
 
 
 @case
-def level_and_limits_change_on_hangup_and_the_rest_wants_a_restart(sluice):
+def log_level_and_limits_change_on_sighup_and_other_settings_need_a_restart(sluice):
     path = write(sluice, "s.conf", "limits.body = 1MiB\n")
     with Node(sluice, "--config", path) as node:
         same(node.ask("GET", "/v1/queues")[0], 200)
@@ -289,7 +289,7 @@ def tls_1_2_has_forward_secrecy_and_no_cbc(sluice):
 
 
 @case
-def it_speaks_tls_and_takes_a_new_certificate_on_hangup(sluice):
+def a_node_with_tls_takes_a_new_certificate_on_sighup(sluice):
     cert, key = certificate(sluice, "one")
     with Node(sluice, "--tls-certificate", cert, "--tls-key", key, trust=cert) as node:
         same(node.hello["scheme"], "https")
@@ -323,7 +323,7 @@ def it_speaks_tls_and_takes_a_new_certificate_on_hangup(sluice):
 
 
 @case
-def clients_prove_who_they_are_when_it_asks(sluice):
+def clients_prove_their_identity_when_the_node_asks(sluice):
     ours, ours_key = certificate(sluice, "ours")
     cert, key = certificate(sluice, "node")
     client = certificate(sluice, "client", authority=(ours, ours_key))

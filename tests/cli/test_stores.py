@@ -97,7 +97,7 @@ def a_path_may_have_a_colon(sluice):
 
 
 @case
-def only_who_makes_something_makes_a_store(sluice):
+def only_commands_that_write_create_a_store(sluice):
     there, home = sluice.path("none"), {"SLUICE_STORE": "", "HOME": sluice.path("home")}
     os.mkdir(home["HOME"])
     for env in ({"SLUICE_STORE": there}, home):

@@ -70,7 +70,7 @@ static void handles_see_each_others_adds(void **state)
     all_agree();
 }
 
-static void same_request_id_counts_once_whoever_sends_it(void **state)
+static void same_request_id_counts_once_from_any_process(void **state)
 {
     (void)state;
     open_all();
@@ -235,7 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EACH_STORE(handles_see_each_others_adds),
-        ON_EACH_STORE(same_request_id_counts_once_whoever_sends_it),
+        ON_EACH_STORE(same_request_id_counts_once_from_any_process),
         ON_EACH_STORE(racing_handles_lose_and_double_nothing),
         ON_EACH_STORE(collection_goes_on_under_writers_and_newcomers),
         ON_EACH_STORE(slots_under_the_floor_are_gone_from_the_store),

@@ -123,7 +123,7 @@ static void all_names(struct world *w, struct buf *out)
 }
 
 // It loads the last snapshot, and does not know that the deletion was before it.
-static void who_comes_again_adds_nothing(void **state)
+static void a_second_round_adds_nothing(void **state)
 {
     struct world *w = *state;
     CLEANUP(buf_done) struct buf before, after;
@@ -225,7 +225,7 @@ static void an_end_without_a_snapshot_gets_one_and_goes_later(void **state)
 }
 
 // The trap: the sleeper's put creates a slot that was dropped, and the store says "done".
-static void who_slept_since_before_the_end_is_not_fooled(void **state)
+static void a_writer_that_slept_since_before_the_end_writes_nothing(void **state)
 {
     struct world *w = *state;
     struct rig sleeper = rig_on(w->store);
@@ -269,7 +269,7 @@ static void a_reader_in_mid_replay_starts_over(void **state)
 }
 
 // Whoever finishes it dies at its n-th request, performed or not; the next ones finish it.
-static void the_one_who_finishes_it_may_die_at_any_request(void **state)
+static void the_finishing_process_may_die_at_any_request(void **state)
 {
     (void)state;
     bool dies = true;
@@ -348,7 +348,7 @@ static void two_may_finish_it_at_once(void **state)
 }
 
 // Its put was on its way for longer than anything is kept.
-static void a_slot_that_comes_back_fools_nobody_who_comes_later(void **state)
+static void a_slot_that_comes_back_misleads_no_later_reader(void **state)
 {
     struct world *w = *state;
     struct rig sleeper = rig_on(w->store);
@@ -368,17 +368,17 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(of_a_journal_that_has_ended_hardly_anything_stays),
-        CASE(who_comes_again_adds_nothing),
+        CASE(a_second_round_adds_nothing),
         CASE(an_end_right_over_the_floor_takes_its_snapshot_along),
         CASE(the_last_snapshot_stays_until_there_is_one_of_the_end),
         CASE(nothing_goes_before_the_retention_has_passed),
         CASE(a_journal_that_goes_on_is_left_alone),
         CASE(an_end_without_a_snapshot_gets_one_and_goes_later),
-        CASE(who_slept_since_before_the_end_is_not_fooled),
+        CASE(a_writer_that_slept_since_before_the_end_writes_nothing),
         CASE(a_reader_in_mid_replay_starts_over),
-        CASE(the_one_who_finishes_it_may_die_at_any_request),
+        CASE(the_finishing_process_may_die_at_any_request),
         CASE(two_may_finish_it_at_once),
-        CASE(a_slot_that_comes_back_fools_nobody_who_comes_later),
+        CASE(a_slot_that_comes_back_misleads_no_later_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

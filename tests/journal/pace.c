@@ -120,7 +120,7 @@ static void what_needs_no_entry_does_not_wait_for_credit(void **state)
     fixture_close(&s);
 }
 
-static void puts_made_elsewhere_draw_from_the_budget_and_debts_are_forgiven(void **state)
+static void puts_of_other_processes_draw_from_the_budget_and_debts_are_forgiven(void **state)
 {
     (void)state;
     struct fixture s;
@@ -157,7 +157,7 @@ static void callers_answered_together_are_waited_for_a_moment(void **state)
     fixture_close(&s);
 }
 
-static void callers_who_stay_away_cost_a_fraction_of_a_put(void **state)
+static void callers_that_stay_away_cost_a_fraction_of_a_put(void **state)
 {
     (void)state;
     struct fixture s;
@@ -178,7 +178,7 @@ static void callers_who_stay_away_cost_a_fraction_of_a_put(void **state)
     fixture_close(&s);
 }
 
-static void nobody_is_waited_for_on_a_store_at_hand(void **state)
+static void a_commit_waits_for_no_joiners_on_a_fast_store(void **state)
 {
     (void)state;
     struct fixture s;
@@ -239,10 +239,10 @@ int main(void)
         cmocka_unit_test(put_in_doubt_is_sent_again_only_with_credit),
         cmocka_unit_test(snapshots_are_charged_but_never_wait),
         cmocka_unit_test(what_needs_no_entry_does_not_wait_for_credit),
-        cmocka_unit_test(puts_made_elsewhere_draw_from_the_budget_and_debts_are_forgiven),
+        cmocka_unit_test(puts_of_other_processes_draw_from_the_budget_and_debts_are_forgiven),
         cmocka_unit_test(callers_answered_together_are_waited_for_a_moment),
-        cmocka_unit_test(callers_who_stay_away_cost_a_fraction_of_a_put),
-        cmocka_unit_test(nobody_is_waited_for_on_a_store_at_hand),
+        cmocka_unit_test(callers_that_stay_away_cost_a_fraction_of_a_put),
+        cmocka_unit_test(a_commit_waits_for_no_joiners_on_a_fast_store),
         cmocka_unit_test(what_is_in_doubt_is_sent_again_at_random_and_ever_more_rarely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

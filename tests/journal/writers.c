@@ -2,7 +2,7 @@
 // When an entry is proposed beside others who write the same journal: turns and courtesy.
 #include "fixture.h"
 
-static void who_is_alone_and_rests_now_and_then_never_waits_nor_looks(void **state)
+static void a_single_writer_that_rests_now_and_then_never_waits_nor_reads(void **state)
 {
     (void)state;
     struct fixture s;
@@ -19,7 +19,7 @@ static void who_is_alone_and_rests_now_and_then_never_waits_nor_looks(void **sta
 }
 
 // Those who lose against it are never seen by a winner that does not stop.
-static void who_never_rests_pauses_rarely_and_looks_whether_somebody_waits(void **state)
+static void a_writer_that_never_rests_pauses_rarely_to_let_others_write(void **state)
 {
     (void)state;
     struct fixture s;
@@ -76,7 +76,7 @@ static void loser_waits_then_looks_for_the_tail_then_proposes(void **state)
 }
 
 // Its lower bound leaps when the clock becomes better known: that is not how long the put took.
-static void clock_that_becomes_better_known_makes_nobody_wait_longer(void **state)
+static void clock_that_becomes_better_known_makes_no_writer_wait_longer(void **state)
 {
     (void)state;
     struct fixture s;
@@ -122,7 +122,7 @@ static void winner_steps_aside_after_a_few_commits(void **state)
     fixture_close(&s);
 }
 
-static void who_was_in_doubt_reads_the_slot_at_once(void **state)
+static void a_writer_in_doubt_reads_the_slot_at_once(void **state)
 {
     (void)state;
     struct fixture s;
@@ -131,10 +131,10 @@ static void who_was_in_doubt_reads_the_slot_at_once(void **state)
     struct writer h = fixture_writer(&s, &c);
     uint64_t ticket = writer_ask(&h);
     struct request q = writer_take_append(&h);
-    struct bucket_answer nobody_hears;
-    bucket_answer_init(&nobody_hears);
-    bucket_perform(&s.bucket, &q, s.now, &nobody_hears); // it lands
-    bucket_answer_done(&nobody_hears);
+    struct bucket_answer ignore_answer;
+    bucket_answer_init(&ignore_answer);
+    bucket_perform(&s.bucket, &q, s.now, &ignore_answer); // it lands
+    bucket_answer_done(&ignore_answer);
     writer_answer(&h, &q, ERR_UNKNOWN);
     writer_pass_until_woken(&h);
     writer_put(&h); // refused: the slot is taken, by our own entry
@@ -177,7 +177,7 @@ static void direct_writer_pauses_beside_a_live_owner(void **state)
     fixture_close(&s);
 }
 
-static void nobody_pauses_for_an_owner_that_has_fallen_silent(void **state)
+static void no_writer_pauses_for_an_owner_that_stopped_writing(void **state)
 {
     (void)state;
     struct fixture s;
@@ -194,7 +194,7 @@ static void nobody_pauses_for_an_owner_that_has_fallen_silent(void **state)
     fixture_close(&s);
 }
 
-static void nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_again(void **state)
+static void no_writer_pauses_for_an_owner_that_does_not_answer_until_it_writes_again(void **state)
 {
     (void)state;
     struct fixture s;
@@ -244,15 +244,15 @@ static void op_that_waits_out_a_pause_goes_when_the_owner_does_not_answer(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_alone_and_rests_now_and_then_never_waits_nor_looks),
-        cmocka_unit_test(who_never_rests_pauses_rarely_and_looks_whether_somebody_waits),
+        cmocka_unit_test(a_single_writer_that_rests_now_and_then_never_waits_nor_reads),
+        cmocka_unit_test(a_writer_that_never_rests_pauses_rarely_to_let_others_write),
         cmocka_unit_test(loser_waits_then_looks_for_the_tail_then_proposes),
-        cmocka_unit_test(clock_that_becomes_better_known_makes_nobody_wait_longer),
+        cmocka_unit_test(clock_that_becomes_better_known_makes_no_writer_wait_longer),
         cmocka_unit_test(winner_steps_aside_after_a_few_commits),
-        cmocka_unit_test(who_was_in_doubt_reads_the_slot_at_once),
+        cmocka_unit_test(a_writer_in_doubt_reads_the_slot_at_once),
         cmocka_unit_test(direct_writer_pauses_beside_a_live_owner),
-        cmocka_unit_test(nobody_pauses_for_an_owner_that_has_fallen_silent),
-        cmocka_unit_test(nobody_pauses_for_an_owner_that_does_not_answer_until_it_writes_again),
+        cmocka_unit_test(no_writer_pauses_for_an_owner_that_stopped_writing),
+        cmocka_unit_test(no_writer_pauses_for_an_owner_that_does_not_answer_until_it_writes_again),
         cmocka_unit_test(op_that_waits_out_a_pause_goes_when_the_owner_does_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

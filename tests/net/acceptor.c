@@ -101,7 +101,7 @@ static bool hears_end(int fd)
     return poll(&p, 1, DEADLINE_MS) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
-static void who_is_too_many_waits_until_another_has_gone(void **state)
+static void a_connection_over_the_limit_waits_until_another_ends(void **state)
 {
     (void)state;
     struct rig r = {.port = 0};
@@ -133,7 +133,7 @@ static void what_is_taken_does_not_block(void **state)
     (void)close(fd);
 }
 
-static void who_was_refused_takes_nobodys_place(void **state)
+static void a_refused_connection_takes_no_place(void **state)
 {
     (void)state;
     struct rig r = {.refuses = true};
@@ -147,7 +147,7 @@ static void who_was_refused_takes_nobodys_place(void **state)
     stop(&r);
 }
 
-static void nobody_is_accepted_any_more_when_it_is_closed(void **state)
+static void a_closed_acceptor_accepts_no_connection(void **state)
 {
     (void)state;
     struct rig r = {.port = 0};
@@ -182,7 +182,7 @@ static void *begin_late(void *arg)
     return NULL;
 }
 
-static void it_settles_when_all_who_were_taken_have_begun(void **state)
+static void an_acceptor_is_idle_when_every_accepted_connection_has_begun(void **state)
 {
     (void)state;
     struct rig r = {.port = 0};
@@ -235,11 +235,11 @@ static void without_files_it_pauses_and_gets_over_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_too_many_waits_until_another_has_gone),
+        cmocka_unit_test(a_connection_over_the_limit_waits_until_another_ends),
         cmocka_unit_test(what_is_taken_does_not_block),
-        cmocka_unit_test(who_was_refused_takes_nobodys_place),
-        cmocka_unit_test(nobody_is_accepted_any_more_when_it_is_closed),
-        cmocka_unit_test(it_settles_when_all_who_were_taken_have_begun),
+        cmocka_unit_test(a_refused_connection_takes_no_place),
+        cmocka_unit_test(a_closed_acceptor_accepts_no_connection),
+        cmocka_unit_test(an_acceptor_is_idle_when_every_accepted_connection_has_begun),
         cmocka_unit_test(without_files_it_pauses_and_gets_over_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

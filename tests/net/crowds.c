@@ -137,7 +137,7 @@ static void *ask_once(void *arg)
     return NULL;
 }
 
-static void who_gets_no_turn_in_time_was_not_sent(void **state)
+static void a_call_that_gets_no_connection_in_time_was_not_sent(void **state)
 {
     (void)state;
     int needed = 2;
@@ -179,7 +179,7 @@ int main(void)
         cmocka_unit_test(many_go_at_once_and_their_connections_are_kept),
         cmocka_unit_test(each_of_many_ends_in_its_own_way),
         cmocka_unit_test(no_more_are_under_way_than_allowed),
-        cmocka_unit_test(who_gets_no_turn_in_time_was_not_sent),
+        cmocka_unit_test(a_call_that_gets_no_connection_in_time_was_not_sent),
     };
     return cmocka_run_group_tests_name("net crowds", tests, NULL, NULL);
 }

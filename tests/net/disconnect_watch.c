@@ -83,7 +83,7 @@ static void let_time_pass(struct place *p)
     (void)close(other.news);
 }
 
-static void whoever_watches_is_told_once(void **state)
+static void a_watcher_is_notified_once(void **state)
 {
     (void)state;
     struct place p;
@@ -98,7 +98,7 @@ static void whoever_watches_is_told_once(void **state)
     place_done(&p);
 }
 
-static void who_has_forgotten_is_not_told(void **state)
+static void a_removed_watcher_is_not_notified(void **state)
 {
     (void)state;
     struct place p;
@@ -113,7 +113,7 @@ static void who_has_forgotten_is_not_told(void **state)
 }
 
 // As with a request that was sent and given up while the one before it was being answered.
-static void who_comes_after_the_hang_up_is_told_too(void **state)
+static void a_watcher_added_after_the_disconnect_is_notified_too(void **state)
 {
     (void)state;
     struct place p;
@@ -142,7 +142,7 @@ static void a_later_watch_is_not_ended_by_an_earlier_key(void **state)
     place_done(&p);
 }
 
-static void a_seat_that_was_given_on_knows_nothing_of_its_former_socket(void **state)
+static void a_reused_slot_knows_nothing_of_its_former_socket(void **state)
 {
     (void)state;
     struct place p;
@@ -168,11 +168,11 @@ static void a_seat_that_was_given_on_knows_nothing_of_its_former_socket(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_watches_is_told_once),
-        cmocka_unit_test(who_has_forgotten_is_not_told),
-        cmocka_unit_test(who_comes_after_the_hang_up_is_told_too),
+        cmocka_unit_test(a_watcher_is_notified_once),
+        cmocka_unit_test(a_removed_watcher_is_not_notified),
+        cmocka_unit_test(a_watcher_added_after_the_disconnect_is_notified_too),
         cmocka_unit_test(a_later_watch_is_not_ended_by_an_earlier_key),
-        cmocka_unit_test(a_seat_that_was_given_on_knows_nothing_of_its_former_socket),
+        cmocka_unit_test(a_reused_slot_knows_nothing_of_its_former_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

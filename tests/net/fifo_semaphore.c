@@ -67,7 +67,7 @@ static void see_off(struct caller *a)
     a->waiter = NULL; // the next one may be in its place
 }
 
-static void turns_are_bounded(void **state)
+static void runs_are_bounded(void **state)
 {
     (void)state;
     struct fifo_semaphore t;
@@ -85,7 +85,7 @@ static void turns_are_bounded(void **state)
     fifo_semaphore_done(&t);
 }
 
-static void who_asked_first_is_first(void **state)
+static void the_first_waiter_is_served_first(void **state)
 {
     (void)state;
     struct fifo_semaphore t;
@@ -104,7 +104,7 @@ static void who_asked_first_is_first(void **state)
 }
 
 // The one in front, one in the middle and the last lose patience; the line closes up.
-static void who_leaves_the_line_does_not_break_it(void **state)
+static void a_waiter_that_leaves_does_not_break_the_order(void **state)
 {
     (void)state;
     struct fifo_semaphore t;
@@ -131,9 +131,9 @@ static void who_leaves_the_line_does_not_break_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_are_bounded),
-        cmocka_unit_test(who_asked_first_is_first),
-        cmocka_unit_test(who_leaves_the_line_does_not_break_it),
+        cmocka_unit_test(runs_are_bounded),
+        cmocka_unit_test(the_first_waiter_is_served_first),
+        cmocka_unit_test(a_waiter_that_leaves_does_not_break_the_order),
     };
     return cmocka_run_group_tests_name("net turns", tests, NULL, NULL);
 }

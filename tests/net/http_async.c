@@ -141,7 +141,7 @@ static void serve_one_each(struct peer *p)
     (void)peer_request(p); // and closes, without a word
 }
 
-static void a_kept_connection_that_closes_costs_nobody_his_answer(void **state)
+static void a_kept_connection_that_closes_loses_no_answer(void **state)
 {
     (void)state;
     begin(serve_one_each, NULL);
@@ -223,7 +223,7 @@ static void what_is_not_answered_in_time_is_lost(void **state)
     end();
 }
 
-static void where_nobody_listens_nothing_was_sent(void **state)
+static void where_no_server_listens_nothing_was_sent(void **state)
 {
     (void)state;
     server_claim(&server);
@@ -245,7 +245,7 @@ static void serve_until_hung_up(struct peer *p)
     atomic_fetch_add(&hung_up, 1);
 }
 
-static void who_cancels_hangs_up(void **state)
+static void a_cancelled_call_closes_its_connection(void **state)
 {
     (void)state;
     begin(serve_until_hung_up, NULL);
@@ -292,7 +292,7 @@ static void a_connection_is_greeted_once(void **state)
     end();
 }
 
-static void who_does_not_stand_the_greeting_is_told_nothing(void **state)
+static void a_peer_that_fails_the_challenge_gets_no_request(void **state)
 {
     (void)state;
     stands = false;
@@ -302,7 +302,7 @@ static void who_does_not_stand_the_greeting_is_told_nothing(void **state)
     end();
 }
 
-static void a_greeting_takes_no_longer_than_its_call(void **state)
+static void a_challenge_takes_no_longer_than_its_call(void **state)
 {
     (void)state;
     begin(serve_until_hung_up, &challenge);
@@ -318,15 +318,15 @@ int main(void)
         cmocka_unit_test(many_at_once_hear_their_own_answers),
         cmocka_unit_test(a_large_body_goes_and_comes_whole),
         cmocka_unit_test(a_connection_is_kept_for_the_next),
-        cmocka_unit_test(a_kept_connection_that_closes_costs_nobody_his_answer),
+        cmocka_unit_test(a_kept_connection_that_closes_loses_no_answer),
         cmocka_unit_test(what_is_not_answered_whole_is_lost),
         cmocka_unit_test(an_answer_that_is_too_long_is_declined_by_its_head),
         cmocka_unit_test(what_is_not_answered_in_time_is_lost),
-        cmocka_unit_test(where_nobody_listens_nothing_was_sent),
-        cmocka_unit_test(who_cancels_hangs_up),
+        cmocka_unit_test(where_no_server_listens_nothing_was_sent),
+        cmocka_unit_test(a_cancelled_call_closes_its_connection),
         cmocka_unit_test(a_connection_is_greeted_once),
-        cmocka_unit_test(who_does_not_stand_the_greeting_is_told_nothing),
-        cmocka_unit_test(a_greeting_takes_no_longer_than_its_call),
+        cmocka_unit_test(a_peer_that_fails_the_challenge_gets_no_request),
+        cmocka_unit_test(a_challenge_takes_no_longer_than_its_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -321,7 +321,7 @@ static bool holds(const struct owner *o, size_t least)
     return httpd_body_memory(o->http) >= least;
 }
 
-static void who_leaves_in_the_middle_of_a_body_is_forgotten(void **state)
+static void a_client_that_leaves_inside_a_body_leaves_no_state(void **state)
 {
     (void)state;
     struct owner o;
@@ -462,7 +462,7 @@ int main(void)
         cmocka_unit_test(a_handler_may_be_busy_while_the_server_stops),
         cmocka_unit_test(a_server_may_stop_while_clients_connect),
         cmocka_unit_test(a_connection_too_many_is_served_when_another_ends),
-        cmocka_unit_test(who_leaves_in_the_middle_of_a_body_is_forgotten),
+        cmocka_unit_test(a_client_that_leaves_inside_a_body_leaves_no_state),
         cmocka_unit_test(a_body_takes_memory_as_it_arrives),
         cmocka_unit_test(a_body_that_was_refused_is_not_kept),
         cmocka_unit_test(a_refused_body_without_an_end_is_cut_off),

@@ -218,7 +218,7 @@ static void caller_comes_back(struct caller *c)
     await(&c->trial);
 }
 
-static void who_is_alone_performs_his_own_request(void **state)
+static void a_single_caller_performs_its_own_request(void **state)
 {
     struct office *o = *state;
     become_alone(o);
@@ -229,7 +229,7 @@ static void who_is_alone_performs_his_own_request(void **state)
     assert_true(pthread_equal(e.ran_on, pthread_self()));
 }
 
-static void who_comes_beside_a_stuck_request_returns_at_once(void **state)
+static void a_caller_beside_a_stuck_request_returns_at_once(void **state)
 {
     struct office *o = *state;
     struct caller first;
@@ -267,7 +267,7 @@ static void a_slow_store_keeps_a_caller_for_one_request(void **state)
     assert_true(call(o));
 }
 
-static void what_a_callback_begins_is_performed_by_the_crew(void **state)
+static void a_request_that_a_callback_begins_runs_in_the_thread_pool(void **state)
 {
     struct office *o = *state;
     struct sim_call last = {0}, first = {.chain = &last};
@@ -278,7 +278,7 @@ static void what_a_callback_begins_is_performed_by_the_crew(void **state)
     assert_false(pthread_equal(last.ran_on, pthread_self()));
 }
 
-static void who_waits_for_nothing_under_way_is_no_company(void **state)
+static void a_caller_that_waits_for_no_request_does_not_count_as_joiner(void **state)
 {
     struct office *o = *state;
     struct sim_call waiting = {0};
@@ -307,7 +307,7 @@ static void *close_run(void *arg)
 }
 
 // His call was answered by a timer; he is still at the store.
-static void closing_waits_for_the_caller_who_performs(void **state)
+static void closing_waits_for_the_caller_that_performs_a_request(void **state)
 {
     struct office *o = *state;
     struct caller first;
@@ -333,12 +333,12 @@ static void closing_waits_for_the_caller_who_performs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(who_is_alone_performs_his_own_request),
-        CASE(who_comes_beside_a_stuck_request_returns_at_once),
+        CASE(a_single_caller_performs_its_own_request),
+        CASE(a_caller_beside_a_stuck_request_returns_at_once),
         CASE(a_slow_store_keeps_a_caller_for_one_request),
-        CASE(what_a_callback_begins_is_performed_by_the_crew),
-        CASE(who_waits_for_nothing_under_way_is_no_company),
-        CASE(closing_waits_for_the_caller_who_performs),
+        CASE(a_request_that_a_callback_begins_runs_in_the_thread_pool),
+        CASE(a_caller_that_waits_for_no_request_does_not_count_as_joiner),
+        CASE(closing_waits_for_the_caller_that_performs_a_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

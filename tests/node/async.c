@@ -203,7 +203,7 @@ static void await_ended(struct runner_async *l, enum err err, struct runner_answ
     atomic_store(&w->ended, 1);
 }
 
-static void one_who_awaits_is_told_and_takes_nothing(void **state)
+static void an_await_is_notified_and_claims_nothing(void **state)
 {
     struct room *r = *state;
     struct awaiting first = {.async.then = await_ended}, second = first, late = first;
@@ -232,7 +232,7 @@ int main(void)
         CASE(a_send_wakes_as_many_waiters_as_it_has_messages_for),
         CASE(a_cancelled_receive_is_given_nothing),
         CASE(a_wait_ends_empty_in_time),
-        CASE(one_who_awaits_is_told_and_takes_nothing),
+        CASE(an_await_is_notified_and_claims_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

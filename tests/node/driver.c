@@ -416,7 +416,7 @@ static void two_requests_rouse_two_sleepers(void **state)
     driver_free(toy.driver);
 }
 
-static void request_that_nobody_waits_for_is_performed(void **state)
+static void request_without_a_waiting_caller_is_performed(void **state)
 {
     struct toy toy;
     toy_open(&toy, *state);
@@ -470,7 +470,7 @@ int main(void)
         CASE(what_lands_after_patience_ended_is_unknown),
         CASE(tick_that_is_wanted_sooner_comes_sooner),
         CASE(two_requests_rouse_two_sleepers),
-        CASE(request_that_nobody_waits_for_is_performed),
+        CASE(request_without_a_waiting_caller_is_performed),
         CASE(idle_ledgers_cost_no_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static void make_quiet(struct inline_policy *c)
     }
 }
 
-static void nobody_is_lent_before_it_was_quiet(void **state)
+static void no_caller_runs_inline_before_a_quiet_time(void **state)
 {
     (void)state;
     struct inline_policy c = {0};
@@ -31,7 +31,7 @@ static void nobody_is_lent_before_it_was_quiet(void **state)
     assert_true(call(&c, 0));
 }
 
-static void now_and_then_the_crew_performs_one(void **state)
+static void now_and_then_the_thread_pool_performs_one(void **state)
 {
     (void)state;
     struct inline_policy c = {0};
@@ -42,7 +42,7 @@ static void now_and_then_the_crew_performs_one(void **state)
     assert_int_equal(runs_inline, 10 * (INLINE_RUN - 1));
 }
 
-static void who_comes_beside_a_request_ends_the_quiet(void **state)
+static void a_caller_beside_a_request_ends_the_quiet_time(void **state)
 {
     (void)state;
     struct inline_policy c = {0};
@@ -57,7 +57,7 @@ static void who_comes_beside_a_request_ends_the_quiet(void **state)
     assert_true(call(&c, 0) || call(&c, 0));
 }
 
-static void who_comes_and_wants_nothing_is_no_company(void **state)
+static void a_caller_without_a_request_does_not_count_as_joiner(void **state)
 {
     (void)state;
     struct inline_policy c = {0};
@@ -67,7 +67,7 @@ static void who_comes_and_wants_nothing_is_no_company(void **state)
     assert_true(call(&c, 0) || call(&c, 0));
 }
 
-static void nobody_is_lent_beside_another_request(void **state)
+static void no_caller_runs_inline_beside_another_request(void **state)
 {
     (void)state;
     struct inline_policy c = {0};
@@ -79,7 +79,7 @@ static void nobody_is_lent_beside_another_request(void **state)
     assert_true(inline_policy_may_run(&c));
 }
 
-static void nobody_is_lent_until_the_store_is_quick_again(void **state)
+static void no_caller_runs_inline_until_the_store_is_fast_again(void **state)
 {
     (void)state;
     struct inline_policy c = {0};
@@ -90,7 +90,7 @@ static void nobody_is_lent_until_the_store_is_quick_again(void **state)
     assert_true(call(&c, 0) || call(&c, 0));
 }
 
-static void one_is_lent_at_a_time(void **state)
+static void one_caller_runs_inline_at_a_time(void **state)
 {
     (void)state;
     struct inline_policy c = {0};
@@ -108,13 +108,13 @@ static void one_is_lent_at_a_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_lent_before_it_was_quiet),
-        cmocka_unit_test(now_and_then_the_crew_performs_one),
-        cmocka_unit_test(who_comes_beside_a_request_ends_the_quiet),
-        cmocka_unit_test(who_comes_and_wants_nothing_is_no_company),
-        cmocka_unit_test(nobody_is_lent_beside_another_request),
-        cmocka_unit_test(nobody_is_lent_until_the_store_is_quick_again),
-        cmocka_unit_test(one_is_lent_at_a_time),
+        cmocka_unit_test(no_caller_runs_inline_before_a_quiet_time),
+        cmocka_unit_test(now_and_then_the_thread_pool_performs_one),
+        cmocka_unit_test(a_caller_beside_a_request_ends_the_quiet_time),
+        cmocka_unit_test(a_caller_without_a_request_does_not_count_as_joiner),
+        cmocka_unit_test(no_caller_runs_inline_beside_another_request),
+        cmocka_unit_test(no_caller_runs_inline_until_the_store_is_fast_again),
+        cmocka_unit_test(one_caller_runs_inline_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

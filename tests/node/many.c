@@ -240,7 +240,7 @@ static void waiting_costs_next_to_nothing(void **state)
 }
 
 // Snapshots, ticks and looks are under way in some of them at any moment.
-static void desks_are_closed_in_the_middle_of_their_turns(void **state)
+static void runners_are_closed_while_their_tasks_run(void **state)
 {
     struct hall *h = *state;
     for (size_t i = 0; i < RUNNERS; i++)
@@ -259,7 +259,7 @@ static bool are_gone(void *ctx)
     return threads_here() == at_first;
 }
 
-static void a_desk_without_a_crew_has_one_of_its_own(void **state)
+static void a_runner_without_a_thread_pool_has_one_of_its_own(void **state)
 {
     struct hall *h = NEW(struct hall);
     h->store = store_mem_new();
@@ -295,12 +295,12 @@ static int count_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_desk_without_a_crew_has_one_of_its_own),
+        cmocka_unit_test(a_runner_without_a_thread_pool_has_one_of_its_own),
         IN_MEMORY(time_passes_in_every_runner),
         IN_FILES(time_passes_in_every_runner),
         IN_MEMORY(what_others_send_is_found_in_every_runner),
         IN_FILES(what_others_send_is_found_in_every_runner),
-        IN_MEMORY(desks_are_closed_in_the_middle_of_their_turns),
+        IN_MEMORY(runners_are_closed_while_their_tasks_run),
         IN_MEMORY(waiting_costs_next_to_nothing),
         IN_FILES(waiting_costs_next_to_nothing),
     };

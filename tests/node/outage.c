@@ -82,7 +82,7 @@ static bool never(void *ctx)
     return false;
 }
 
-static void whoever_waits_is_served_after_an_outage(void **state)
+static void a_waiting_receive_is_served_after_an_outage(void **state)
 {
     (void)state;
     struct store *inner = store_mem_new(), *store = store_fault_take(inner, &well);
@@ -112,7 +112,7 @@ static void whoever_waits_is_served_after_an_outage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_waits_is_served_after_an_outage),
+        cmocka_unit_test(a_waiting_receive_is_served_after_an_outage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,7 +225,7 @@ static void ask_before_any_answer(void)
     (void)store_clock_now(&c, 1);
 }
 
-static void nobody_may_ask_before_the_first_answer(void **state)
+static void no_caller_reads_the_clock_before_the_first_answer(void **state)
 {
     (void)state;
     assert_true(aborts(ask_before_any_answer));
@@ -244,7 +244,7 @@ int main(void)
         cmocka_unit_test(thousands_of_answers_do_not_wear_the_bounds_off),
         cmocka_unit_test(date_that_is_made_once_a_second_is_seen_through),
         cmocka_unit_test(honest_server_is_not_taken_for_one_that_caches),
-        cmocka_unit_test(nobody_may_ask_before_the_first_answer),
+        cmocka_unit_test(no_caller_reads_the_clock_before_the_first_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

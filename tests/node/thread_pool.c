@@ -110,7 +110,7 @@ static int64_t blocking_turn(struct pool_task *m)
     return TASK_NEVER;
 }
 
-static void one_who_is_kicked_gets_a_turn(void **state)
+static void a_scheduled_task_runs(void **state)
 {
     struct actor a;
     join(*state, &a, short_turn);
@@ -122,7 +122,7 @@ static void one_who_is_kicked_gets_a_turn(void **state)
     assert_int_equal(a.turns, 2);
 }
 
-static void a_turn_that_is_due_comes_in_time_and_not_before(void **state)
+static void a_task_runs_when_it_is_due_and_not_before(void **state)
 {
     struct actor a;
     join(*state, &a, short_turn);
@@ -135,7 +135,7 @@ static void a_turn_that_is_due_comes_in_time_and_not_before(void **state)
 }
 
 // The keeper of the time sleeps for an hour; somebody wants to be called earlier.
-static void a_turn_that_is_wanted_sooner_comes_sooner(void **state)
+static void a_task_that_is_due_earlier_runs_earlier(void **state)
 {
     struct actor late, soon;
     join(*state, &late, short_turn);
@@ -171,7 +171,7 @@ static void *kick_often(void *arg)
     return NULL;
 }
 
-static void no_member_has_two_turns_at_once(void **state)
+static void no_task_runs_twice_at_once(void **state)
 {
     struct actor a;
     pthread_t kickers[KICKERS];
@@ -186,7 +186,7 @@ static void no_member_has_two_turns_at_once(void **state)
     task_remove(&a.member);
 }
 
-static void a_kick_during_a_turn_gives_another(void **state)
+static void a_task_scheduled_while_it_runs_runs_again(void **state)
 {
     struct rig *r = *state;
     struct actor a;
@@ -200,7 +200,7 @@ static void a_kick_during_a_turn_gives_another(void **state)
     task_remove(&a.member);
 }
 
-static void turns_that_block_hold_up_nobody_else(void **state)
+static void tasks_that_block_delay_no_other_task(void **state)
 {
     struct rig *r = *state;
     struct actor slow[THREADS - 1], quick, timed;
@@ -224,7 +224,7 @@ static void turns_that_block_hold_up_nobody_else(void **state)
     task_remove(&timed.member);
 }
 
-static void there_are_never_more_threads_than_was_said(void **state)
+static void there_are_never_more_threads_than_configured(void **state)
 {
     struct rig *r = *state;
     struct actor slow[MANY];
@@ -266,7 +266,7 @@ static void threads_without_work_go(void **state)
         task_remove(&slow[i].member);
 }
 
-static void an_idle_crew_has_no_thread(void **state)
+static void an_idle_pool_has_no_thread(void **state)
 {
     struct thread_pool *c = thread_pool_new(THREADS);
     assert_int_equal(threads_here(), at_first);
@@ -282,7 +282,7 @@ static void *let_go(void *arg)
     return NULL;
 }
 
-static void removing_waits_until_the_turn_is_over(void **state)
+static void removing_a_task_waits_until_it_has_run(void **state)
 {
     struct rig *r = *state;
     struct actor *a = NEW(struct actor);
@@ -335,7 +335,7 @@ static void few_may_linger_and_the_others_come_again(void **state)
     }
 }
 
-static void who_is_eager_takes_the_place_of_one_who_is_not(void **state)
+static void a_task_that_must_run_takes_the_thread_of_one_that_may_sleep(void **state)
 {
     struct rig *r = *state;
     struct actor first, eager;
@@ -362,18 +362,18 @@ static void who_is_eager_takes_the_place_of_one_who_is_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(one_who_is_kicked_gets_a_turn),
-        CASE(a_turn_that_is_due_comes_in_time_and_not_before),
-        CASE(a_turn_that_is_wanted_sooner_comes_sooner),
-        CASE(no_member_has_two_turns_at_once),
-        CASE(a_kick_during_a_turn_gives_another),
-        CASE(turns_that_block_hold_up_nobody_else),
-        CASE(there_are_never_more_threads_than_was_said),
+        CASE(a_scheduled_task_runs),
+        CASE(a_task_runs_when_it_is_due_and_not_before),
+        CASE(a_task_that_is_due_earlier_runs_earlier),
+        CASE(no_task_runs_twice_at_once),
+        CASE(a_task_scheduled_while_it_runs_runs_again),
+        CASE(tasks_that_block_delay_no_other_task),
+        CASE(there_are_never_more_threads_than_configured),
         CASE(threads_without_work_go),
-        CASE(an_idle_crew_has_no_thread),
-        CASE(removing_waits_until_the_turn_is_over),
+        CASE(an_idle_pool_has_no_thread),
+        CASE(removing_a_task_waits_until_it_has_run),
         CASE(few_may_linger_and_the_others_come_again),
-        CASE(who_is_eager_takes_the_place_of_one_who_is_not),
+        CASE(a_task_that_must_run_takes_the_thread_of_one_that_may_sleep),
     };
     return cmocka_run_group_tests(tests, count_threads, NULL);
 }

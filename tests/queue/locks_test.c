@@ -209,7 +209,7 @@ static void a_stale_token_is_refused_as_mismatched(void **state)
     rig_done(&r);
 }
 
-static void a_message_nobody_claimed_is_refused_as_not_locked(void **state)
+static void a_message_that_was_not_claimed_is_refused_as_not_locked(void **state)
 {
     (void)state;
     struct rig r;
@@ -402,7 +402,7 @@ int main(void)
         CASE(a_renewal_after_release_is_refused_as_released),
         CASE(a_renewal_after_expiry_is_refused_as_expired),
         CASE(a_stale_token_is_refused_as_mismatched),
-        CASE(a_message_nobody_claimed_is_refused_as_not_locked),
+        CASE(a_message_that_was_not_claimed_is_refused_as_not_locked),
         CASE(a_message_waiting_for_its_retry_is_refused_with_another_token),
         CASE(a_message_never_sent_is_refused_as_unknown),
         CASE(a_lock_of_another_queue_or_shard_is_refused_as_foreign),

@@ -72,7 +72,7 @@ static void an_hour_that_ends_becomes_the_last_one(void **state)
     rig_done(&r);
 }
 
-static void a_deleted_queue_keeps_no_books(void **state)
+static void a_deleted_queue_keeps_no_costs(void **state)
 {
     (void)state;
     struct rig r;
@@ -85,7 +85,7 @@ static void a_deleted_queue_keeps_no_books(void **state)
     rig_done(&r);
 }
 
-static void a_sum_that_nobody_can_have_spent_is_malformed(void **state)
+static void an_impossible_cost_is_malformed(void **state)
 {
     (void)state;
     struct rig r;
@@ -105,7 +105,7 @@ static struct buf saved(const struct rig *r)
     return b;
 }
 
-static void snapshots_carry_the_books_and_the_digest_covers_them(void **state)
+static void snapshots_hold_the_costs_and_the_digest_covers_them(void **state)
 {
     (void)state;
     struct rig r;
@@ -126,7 +126,7 @@ static void snapshots_carry_the_books_and_the_digest_covers_them(void **state)
     rig_done(&r);
 }
 
-static void a_snapshot_of_the_format_before_has_empty_books(void **state)
+static void a_snapshot_of_the_format_before_has_no_costs(void **state)
 {
     (void)state;
     struct rig r;
@@ -154,10 +154,10 @@ int main(void)
     const struct CMUnitTest cases[] = {
         CASE(what_was_spent_adds_up_and_makes_no_event),
         CASE(an_hour_that_ends_becomes_the_last_one),
-        CASE(a_deleted_queue_keeps_no_books),
-        CASE(a_sum_that_nobody_can_have_spent_is_malformed),
-        CASE(snapshots_carry_the_books_and_the_digest_covers_them),
-        CASE(a_snapshot_of_the_format_before_has_empty_books),
+        CASE(a_deleted_queue_keeps_no_costs),
+        CASE(an_impossible_cost_is_malformed),
+        CASE(snapshots_hold_the_costs_and_the_digest_covers_them),
+        CASE(a_snapshot_of_the_format_before_has_no_costs),
     };
     return RUN(cases);
 }

@@ -40,7 +40,7 @@ static void an_authority_named_in_the_url_is_trusted(void **state)
     use(settings, ERR_OK, NULL);
 }
 
-static void an_authority_nobody_knows_is_refused_before_anything_is_sent(void **state)
+static void an_unknown_authority_is_refused_before_anything_is_sent(void **state)
 {
     (void)state;
     (void)unsetenv("AWS_CA_BUNDLE");
@@ -68,7 +68,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_authority_named_in_the_environment_is_trusted),
         cmocka_unit_test(an_authority_named_in_the_url_is_trusted),
-        cmocka_unit_test(an_authority_nobody_knows_is_refused_before_anything_is_sent),
+        cmocka_unit_test(an_unknown_authority_is_refused_before_anything_is_sent),
         cmocka_unit_test(a_bundle_that_cannot_be_read_is_named),
     };
     return cmocka_run_group_tests_name("s3 over tls", tests, NULL, NULL);

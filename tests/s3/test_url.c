@@ -162,7 +162,8 @@ static void endpoints_that_are_none_are_refused(void **state)
     assert_int_equal(s3_place_find(&u, "", "no region", &p, why, sizeof why), ERR_INVALID);
 }
 
-static void a_bucket_elsewhere_moves_the_host_on_aws_and_the_signature_everywhere(void **state)
+static void
+a_bucket_in_another_region_moves_the_host_on_aws_and_the_signature_everywhere(void **state)
 {
     (void)state;
     struct s3_url u;
@@ -190,7 +191,8 @@ int main(void)
         cmocka_unit_test(a_prefix_has_a_limit),
         cmocka_unit_test(the_place_follows_endpoint_region_and_style),
         cmocka_unit_test(endpoints_that_are_none_are_refused),
-        cmocka_unit_test(a_bucket_elsewhere_moves_the_host_on_aws_and_the_signature_everywhere),
+        cmocka_unit_test(
+            a_bucket_in_another_region_moves_the_host_on_aws_and_the_signature_everywhere),
     };
     return cmocka_run_group_tests_name("s3 urls", tests, NULL, NULL);
 }

@@ -157,7 +157,7 @@ static void unread_answers_take_no_more_than_they_may(void **state)
     rig_stop(&r);
 }
 
-static void an_answer_that_nobody_reads_is_given_up(void **state)
+static void an_answer_that_the_client_does_not_read_is_given_up(void **state)
 {
     (void)state;
     struct rig r;
@@ -431,7 +431,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unread_answers_take_no_more_than_they_may),
-        cmocka_unit_test(an_answer_that_nobody_reads_is_given_up),
+        cmocka_unit_test(an_answer_that_the_client_does_not_read_is_given_up),
         cmocka_unit_test(one_that_is_larger_than_all_room_goes_alone),
         cmocka_unit_test(a_receive_brings_what_there_is_room_for),
         cmocka_unit_test(so_it_is_with_many_small_ones),

@@ -120,7 +120,7 @@ static void what_was_forwarded_once_is_not_forwarded_again(void **state)
     assert_int_equal(sent_through(&r->two), 1);
 }
 
-static void a_mistake_is_told_by_the_owner_as_by_anybody(void **state)
+static void the_owner_reports_a_mistake_as_any_node_does(void **state)
 {
     struct rig *r = *state;
     struct http_call call;
@@ -548,7 +548,7 @@ int main(void)
         TEST(the_owner_does_what_another_node_is_asked_for),
         TEST(every_outcome_is_forwarded),
         TEST(what_was_forwarded_once_is_not_forwarded_again),
-        TEST(a_mistake_is_told_by_the_owner_as_by_anybody),
+        TEST(the_owner_reports_a_mistake_as_any_node_does),
         TEST(one_node_owns_all_shards),
         TEST(an_owner_that_speaks_tls_is_asked_by_tls),
         TEST(long_polls_wait_at_the_owner_and_cost_no_threads),

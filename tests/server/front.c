@@ -36,7 +36,7 @@ static void start_with_token(struct rig *r, char secret[TOKEN_SECRET_MAX])
     r->port = (uint16_t)atoi(strrchr(server_address(r->server), ':') + 1);
 }
 
-static void who_may_not_send_is_told_so_before_the_body(void **state)
+static void a_client_without_the_right_to_send_is_refused_before_the_body(void **state)
 {
     (void)state;
     static const struct {
@@ -74,7 +74,7 @@ static void who_may_not_send_is_told_so_before_the_body(void **state)
     rig_stop(&r);
 }
 
-static void who_asks_whether_to_send_is_told_no_at_once(void **state)
+static void an_expect_header_without_the_right_is_refused_at_once(void **state)
 {
     (void)state;
     struct rig r;
@@ -455,8 +455,8 @@ static void pages_of_other_sites_see_nothing(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_may_not_send_is_told_so_before_the_body),
-        cmocka_unit_test(who_asks_whether_to_send_is_told_no_at_once),
+        cmocka_unit_test(a_client_without_the_right_to_send_is_refused_before_the_body),
+        cmocka_unit_test(an_expect_header_without_the_right_is_refused_at_once),
         cmocka_unit_test(a_small_body_of_a_refused_request_is_read_and_the_connection_kept),
         cmocka_unit_test(each_request_has_its_own_largest_body),
         cmocka_unit_test(a_body_that_does_not_come_is_cut_off),

@@ -41,7 +41,7 @@ static void *come_and_go(void *arg)
     }
 }
 
-static void a_client_that_hangs_up_in_its_first_receive_harms_nobody(void **state)
+static void a_client_that_disconnects_in_its_first_receive_harms_no_other(void **state)
 {
     (void)state;
     struct crowd c = {0};
@@ -122,7 +122,7 @@ static void hanging_up_meets_a_node_that_stops(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client_that_hangs_up_in_its_first_receive_harms_nobody),
+        cmocka_unit_test(a_client_that_disconnects_in_its_first_receive_harms_no_other),
         cmocka_unit_test(hanging_up_meets_a_node_that_stops),
     };
     if (argc > 1) rig_store = argv[1];

@@ -96,7 +96,7 @@ static void *wait_for(void *arg)
     return NULL;
 }
 
-static void who_may_wait_gets_what_is_given_back(void **state)
+static void a_waiter_gets_the_bytes_that_are_given_back(void **state)
 {
     struct waiter w = {.budget = *state};
     pthread_t thread;
@@ -120,7 +120,7 @@ int main(void)
         TEST(small_ones_have_a_quarter),
         TEST(a_part_grows_and_shrinks),
         TEST(what_is_there_already_is_counted_in_any_case),
-        TEST(who_may_wait_gets_what_is_given_back),
+        TEST(a_waiter_gets_the_bytes_that_are_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

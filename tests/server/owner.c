@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t tally_others(struct rig *r)
+static uint64_t count_others(struct rig *r)
 {
     struct shard_counters t;
     assert_int_equal(runner_sync(r->runner), ERR_OK);
@@ -92,9 +92,9 @@ static void an_idle_owner_writes_nothing(void **state)
     struct rig *r = *state;
     node_start(&r->one);
     use_node(&r->one, "a");
-    uint64_t before = tally_others(r);
+    uint64_t before = count_others(r);
     (void)nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL); // to see nothing
-    assert_int_equal(tally_others(r), before);
+    assert_int_equal(count_others(r), before);
 }
 
 static void a_restart_under_the_same_name_takes_over_at_once(void **state)

@@ -75,7 +75,7 @@ static void name_owner(struct rig *r, const char *url)
     assert_int_equal(runner_own(r->runner, now.epoch, &owner), ERR_OK);
 }
 
-static void a_stranger_at_the_owners_address_is_told_nothing(void **state)
+static void an_imposter_at_the_owners_address_gets_nothing(void **state)
 {
     struct rig *r = *state;
     static const enum manner settings[] = {SILENT, ANY_NODE, LIES};
@@ -96,7 +96,7 @@ static void a_stranger_at_the_owners_address_is_told_nothing(void **state)
 }
 
 // A node is killed, and something else takes its port before its clients know.
-static void who_takes_a_dead_owners_port_is_told_no_token(void **state)
+static void a_process_at_a_dead_owners_port_gets_no_token(void **state)
 {
     struct rig *r = *state;
     struct sluice_options options = {.token = SECRET};
@@ -122,7 +122,7 @@ static void who_takes_a_dead_owners_port_is_told_no_token(void **state)
     assert_int_equal(drain(r->client), 5);
 }
 
-static void an_owner_elsewhere_is_told_no_token_in_the_clear(void **state)
+static void an_owner_on_another_host_gets_no_token_in_the_clear(void **state)
 {
     struct rig *r = *state;
     struct sluice_options options = {.token = SECRET};
@@ -140,7 +140,7 @@ static void an_owner_elsewhere_is_told_no_token_in_the_clear(void **state)
     assert_int_equal(sent_through(&r->one), 2);
 }
 
-enum who { BOSS, SENDER, WORKER, READER, GUEST, EVERYBODY };
+enum who { BOSS, SENDER, WORKER, READER, GUEST, ALL_CLIENTS };
 
 struct key {
     const char *name;
@@ -150,7 +150,7 @@ struct key {
 };
 
 struct house {
-    struct key keys[EVERYBODY];
+    struct key keys[ALL_CLIENTS];
     char tokens[2][SCRATCH_MAX + 32]; // the settings of the nodes; the first does not know GUEST
     const char *settings[2][2];
 };
@@ -160,7 +160,7 @@ static void write_tokens(struct house *h, const char *dir, int node)
     (void)snprintf(h->tokens[node], sizeof h->tokens[node], "tokens=%s/tokens-%d", dir, node);
     FILE *to = fopen(h->tokens[node] + strlen("tokens="), "we");
     assert_non_null(to);
-    for (int i = 0; i < (node == 0 ? GUEST : EVERYBODY); i++)
+    for (int i = 0; i < (node == 0 ? GUEST : ALL_CLIENTS); i++)
         (void)fprintf(to, "%s = %s scope=%s queue=*\n", h->keys[i].name, h->keys[i].hash,
                       h->keys[i].scope);
     (void)fclose(to);
@@ -174,7 +174,7 @@ static void start_house(struct rig *r, struct house *h)
                                  {.name = "worker", .scope = "work"},
                                  {.name = "reader", .scope = "read"},
                                  {.name = "guest", .scope = "send"}}};
-    for (int i = 0; i < EVERYBODY; i++)
+    for (int i = 0; i < ALL_CLIENTS; i++)
         token_make(h->keys[i].secret, h->keys[i].hash);
     write_tokens(h, r->dir, 0);
     write_tokens(h, r->dir, 1);
@@ -230,7 +230,7 @@ static void each_scope_is_enough_for_its_calls_to_be_forwarded(void **state)
     assert_int_equal(sent_through(&r->two), 0);
 }
 
-static void a_node_lends_nobody_its_own_rights(void **state)
+static void a_node_gives_no_client_its_own_rights(void **state)
 {
     struct rig *r = *state;
     struct house h;
@@ -257,11 +257,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_proof_is_good_for_one_nonce_and_one_life),
         cmocka_unit_test(a_token_goes_to_this_machine_or_where_the_operator_says),
-        TEST(a_stranger_at_the_owners_address_is_told_nothing),
-        TEST(who_takes_a_dead_owners_port_is_told_no_token),
-        TEST(an_owner_elsewhere_is_told_no_token_in_the_clear),
+        TEST(an_imposter_at_the_owners_address_gets_nothing),
+        TEST(a_process_at_a_dead_owners_port_gets_no_token),
+        TEST(an_owner_on_another_host_gets_no_token_in_the_clear),
         TEST(each_scope_is_enough_for_its_calls_to_be_forwarded),
-        TEST(a_node_lends_nobody_its_own_rights),
+        TEST(a_node_gives_no_client_its_own_rights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

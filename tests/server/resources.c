@@ -307,7 +307,7 @@ static void purge_and_redrive_say_how_many(void **state)
     rig_stop(&r);
 }
 
-static void the_node_says_who_it_is_and_how_it_is(void **state)
+static void the_node_answers_its_identity_and_its_health(void **state)
 {
     (void)state;
     struct rig r;
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_same_request_id_does_nothing_twice),
         cmocka_unit_test(a_paused_queue_gives_nothing_until_it_is_resumed),
         cmocka_unit_test(purge_and_redrive_say_how_many),
-        cmocka_unit_test(the_node_says_who_it_is_and_how_it_is),
+        cmocka_unit_test(the_node_answers_its_identity_and_its_health),
     };
     if (argc > 1) rig_store = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);

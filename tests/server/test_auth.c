@@ -71,7 +71,7 @@ static int with(struct rig *r, const char *secret, const char *method, const cha
 
 #define SEND_MAIL "/v1/queues/mail-out/messages"
 
-static void who_has_no_token_is_asked_for_one(void **state)
+static void a_client_without_a_token_is_asked_for_one(void **state)
 {
     (void)state;
     struct rig r;
@@ -151,7 +151,7 @@ static void tokens_are_exchanged_while_it_runs(void **state)
     rig_stop(&r);
 }
 
-static void who_asks_too_often_is_told_when_to_come_back(void **state)
+static void a_client_over_its_rate_is_told_when_to_come_back(void **state)
 {
     (void)state;
     struct rig r;
@@ -197,7 +197,7 @@ static void a_second_s_worth_may_be_used_at_once_and_comes_back(void **state)
     limiter_free(l);
 }
 
-static void many_clients_cost_no_memory_and_wrong_nobody(void **state)
+static void many_clients_cost_no_memory_and_refuse_no_other(void **state)
 {
     (void)state;
     struct limiter *l = limiter_new();
@@ -266,13 +266,13 @@ static void a_token_that_waits_less_takes_the_place_of_one_that_waits_more(void 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_has_no_token_is_asked_for_one),
+        cmocka_unit_test(a_client_without_a_token_is_asked_for_one),
         cmocka_unit_test(a_scope_that_is_missing_is_named),
         cmocka_unit_test(a_queue_named_in_a_body_is_checked_too),
         cmocka_unit_test(tokens_are_exchanged_while_it_runs),
-        cmocka_unit_test(who_asks_too_often_is_told_when_to_come_back),
+        cmocka_unit_test(a_client_over_its_rate_is_told_when_to_come_back),
         cmocka_unit_test(a_second_s_worth_may_be_used_at_once_and_comes_back),
-        cmocka_unit_test(many_clients_cost_no_memory_and_wrong_nobody),
+        cmocka_unit_test(many_clients_cost_no_memory_and_refuse_no_other),
         cmocka_unit_test(a_token_that_waits_less_takes_the_place_of_one_that_waits_more),
     };
     if (argc > 1) rig_store = argv[1];

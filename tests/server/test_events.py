@@ -44,7 +44,7 @@ def the_stream_of_a_queue_that_is_deleted_says_so_and_ends(sluice):
 
 
 @case
-def who_comes_back_to_another_queue_of_the_name_is_told_of_the_gap_and_all_of_it(sluice):
+def a_reader_that_resumes_in_a_new_queue_of_the_name_gets_the_gap_and_every_event(sluice):
     with Node(sluice) as node:
         node.does(201, "PUT", "/tasks")
         for body in "abc":
@@ -80,7 +80,7 @@ def a_place_has_numbers_of_64_bits(sluice):
 
 
 @case
-def streams_that_nobody_reads_cost_little(sluice):
+def streams_that_no_client_reads_cost_little(sluice):
     """However much there is to tell: what a client has not read is not read from the journal either."""
     def sample(node, name):
         text = node.raw("GET", "/metrics").body.decode()
@@ -105,7 +105,7 @@ def streams_that_nobody_reads_cost_little(sluice):
 
 
 @case
-def whoever_follows_a_queue_that_is_deleted_stops(sluice):
+def a_stream_of_a_deleted_queue_ends(sluice):
     """The command line, on the store and over a node: the same lines, the same end."""
     with Node(sluice) as node:
         told = []
@@ -168,7 +168,7 @@ def a_redriven_message_names_the_one_it_continues(sluice):
 
 
 @case
-def nobody_can_make_up_where_a_message_comes_from(sluice):
+def a_sender_cannot_forge_the_origin_of_a_message(sluice):
     with Node(sluice) as node:
         node.does(201, "PUT", "/letters")
         node.does(201, "PUT", "/tasks")

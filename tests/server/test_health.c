@@ -291,7 +291,7 @@ static void of_a_store_that_was_removed_nothing_is_said_to_be_missing(void **sta
     rig_stop(&r);
 }
 
-static void a_sync_that_fails_ends_the_node_and_denies_nobody(void **state)
+static void a_sync_that_fails_ends_the_node_and_denies_no_call(void **state)
 {
     (void)state;
     struct rig r;
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test(a_node_whose_disk_is_nearly_full_is_ready_and_takes_no_messages),
         cmocka_unit_test(a_store_that_was_removed_is_not_ready),
         cmocka_unit_test(of_a_store_that_was_removed_nothing_is_said_to_be_missing),
-        cmocka_unit_test(a_sync_that_fails_ends_the_node_and_denies_nobody),
+        cmocka_unit_test(a_sync_that_fails_ends_the_node_and_denies_no_call),
         cmocka_unit_test(a_damaged_queue_is_not_the_store),
         cmocka_unit_test(a_node_that_drains_is_alive_and_not_ready),
     };

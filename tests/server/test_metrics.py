@@ -122,7 +122,7 @@ def what_was_counted_stays_counted_when_its_queue_is_deleted(sluice):
 
 
 @case
-def who_is_turned_away_is_counted(sluice):
+def refused_requests_are_counted(sluice):
     made = sluice.json("token", "new", "--scope", "read", "--queue", "*", "--name", "reader")
     reader = {"Authorization": "Bearer " + made["token"]}
     with Node(sluice, "--tokens", sluice.path("tokens", made["line"] + "\n"), "--set",

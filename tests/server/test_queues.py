@@ -57,7 +57,7 @@ def a_redrive_goes_only_where_the_token_may_send(sluice):
 
 
 @case
-def a_dead_letter_queue_is_named_by_who_may_make_it(sluice):
+def a_dead_letter_queue_is_named_by_a_token_that_may_create_it(sluice):
     node, keys = guarded(sluice, boss="scope=admin queue=*", some="scope=admin queue=mail-*",
                          sender="scope=admin queue=mail-* scope=send queue=other")
     with node:

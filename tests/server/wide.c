@@ -117,7 +117,7 @@ static size_t drain_all(struct sluice *s, const char *queue)
     }
 }
 
-static void who_owns_the_first_shard_takes_the_others_from_a_node_that_lives(void **state)
+static void the_owner_of_the_first_shard_takes_the_others_from_a_live_node(void **state)
 {
     struct rig *r = *state;
     struct sluice *one = NULL, *two = NULL;
@@ -222,7 +222,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_paused_owner_costs_a_second_whatever_it_owns),
-        TEST(who_owns_the_first_shard_takes_the_others_from_a_node_that_lives),
+        TEST(the_owner_of_the_first_shard_takes_the_others_from_a_live_node),
         TEST(queues_first_used_through_both_at_once_have_one_owner_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,7 @@ static void body_at_hand_does_not_wait_for_one_that_is_not(void **state)
     store_free(s);
 }
 
-static void slot_that_is_gone_is_the_trouble_of_those_who_want_it(void **state)
+static void slot_that_is_gone_fails_only_the_calls_that_need_it(void **state)
 {
     (void)state;
     struct store *s = store_mem_new();
@@ -314,7 +314,7 @@ int main(void)
         cmocka_unit_test(body_read_without_an_answer_ends_at_the_deadline),
         cmocka_unit_test(fetch_without_an_answer_ends_at_the_deadline),
         cmocka_unit_test(body_at_hand_does_not_wait_for_one_that_is_not),
-        cmocka_unit_test(slot_that_is_gone_is_the_trouble_of_those_who_want_it),
+        cmocka_unit_test(slot_that_is_gone_fails_only_the_calls_that_need_it),
         cmocka_unit_test(slot_that_is_gone_while_its_message_lives_is_damage),
         cmocka_unit_test(body_of_a_live_message_under_the_floor_is_believed),
         cmocka_unit_test(body_from_a_slot_created_again_is_not_handed_to_a_worker),

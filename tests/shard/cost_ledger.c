@@ -21,7 +21,7 @@ static struct rig charged(struct store *s)
     return r;
 }
 
-static void the_first_entry_books_the_opening_and_itself(void **state)
+static void the_first_entry_records_the_cost_of_the_opening_and_its_own(void **state)
 {
     (void)state;
     struct store *s = store_mem_new();
@@ -41,7 +41,7 @@ static void the_first_entry_books_the_opening_and_itself(void **state)
     store_free(s);
 }
 
-static void an_op_that_waits_for_the_recovery_books_all_of_it(void **state)
+static void an_op_that_waits_for_the_recovery_records_all_its_cost(void **state)
 {
     (void)state;
     struct store *s = store_mem_new();
@@ -119,7 +119,7 @@ static void a_busy_handle_reports_before_its_time(void **state)
     store_free(s);
 }
 
-static void an_idle_shard_makes_no_request_to_keep_its_books(void **state)
+static void an_idle_shard_makes_no_request_to_record_its_cost(void **state)
 {
     (void)state;
     struct store *s = store_mem_new();
@@ -136,7 +136,7 @@ static void an_idle_shard_makes_no_request_to_keep_its_books(void **state)
     store_free(s);
 }
 
-static void a_claim_that_needs_no_entry_makes_none_for_the_books(void **state)
+static void a_claim_that_needs_no_entry_makes_none_for_its_cost(void **state)
 {
     (void)state;
     struct store *s = store_mem_new();
@@ -207,13 +207,13 @@ static void where_nothing_is_charged_entries_stay_as_they_were(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_entry_books_the_opening_and_itself),
-        cmocka_unit_test(an_op_that_waits_for_the_recovery_books_all_of_it),
+        cmocka_unit_test(the_first_entry_records_the_cost_of_the_opening_and_its_own),
+        cmocka_unit_test(an_op_that_waits_for_the_recovery_records_all_its_cost),
         cmocka_unit_test(every_request_is_booked_once_by_every_handle),
         cmocka_unit_test(entries_soon_after_each_other_are_reported_together),
         cmocka_unit_test(a_busy_handle_reports_before_its_time),
-        cmocka_unit_test(an_idle_shard_makes_no_request_to_keep_its_books),
-        cmocka_unit_test(a_claim_that_needs_no_entry_makes_none_for_the_books),
+        cmocka_unit_test(an_idle_shard_makes_no_request_to_record_its_cost),
+        cmocka_unit_test(a_claim_that_needs_no_entry_makes_none_for_its_cost),
         cmocka_unit_test(what_did_not_land_is_reported_again),
         cmocka_unit_test(where_nothing_is_charged_entries_stay_as_they_were),
     };

@@ -96,7 +96,7 @@ static void letter_that_failed_is_offered_again(void **state)
     store_free(s);
 }
 
-static void who_does_not_move_letters_offers_none(void **state)
+static void a_shard_that_does_not_move_dead_letters_offers_none(void **state)
 {
     (void)state;
     struct store *s = store_mem_new();
@@ -197,7 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(letters_go_in_order_one_at_a_time),
         cmocka_unit_test(letter_that_failed_is_offered_again),
-        cmocka_unit_test(who_does_not_move_letters_offers_none),
+        cmocka_unit_test(a_shard_that_does_not_move_dead_letters_offers_none),
         cmocka_unit_test(newcomer_reads_what_its_letters_are_made_of),
         cmocka_unit_test(letters_that_cannot_be_read_are_unavailable_in_the_end),
         cmocka_unit_test(letter_that_was_not_forgotten_is_offered_again),

@@ -190,7 +190,7 @@ static void receive_waits_on_when_the_queue_is_paused_under_it(void **state)
     pair_done(&p);
 }
 
-static void deleted_queue_answers_those_who_wait(void **state)
+static void deleted_queue_answers_waiting_receives(void **state)
 {
     (void)state;
     struct pair p = pair_new();
@@ -209,7 +209,7 @@ static void deleted_queue_answers_those_who_wait(void **state)
     pair_done(&p);
 }
 
-static void halted_journal_answers_everybody(void **state)
+static void halted_journal_answers_every_call(void **state)
 {
     (void)state;
     struct pair p = pair_new();
@@ -236,7 +236,7 @@ static void halted_journal_answers_everybody(void **state)
     pair_done(&p);
 }
 
-static void nothing_is_written_for_times_sake_unless_somebody_waits(void **state)
+static void no_entry_is_written_for_time_alone_unless_a_call_waits(void **state)
 {
     (void)state;
     struct pair p = pair_new();
@@ -265,7 +265,7 @@ static void nothing_is_written_for_times_sake_unless_somebody_waits(void **state
     pair_done(&p);
 }
 
-static void keeper_of_time_writes_though_nobody_waits(void **state)
+static void the_timekeeping_shard_writes_though_no_call_waits(void **state)
 {
     (void)state;
     struct shard_config config = rig_config();
@@ -514,10 +514,10 @@ int main(void)
         cmocka_unit_test(waiting_receives_join_the_entry_of_the_send),
         cmocka_unit_test(ticket_wakes_the_worker_it_is_for),
         cmocka_unit_test(receive_waits_on_when_the_queue_is_paused_under_it),
-        cmocka_unit_test(deleted_queue_answers_those_who_wait),
-        cmocka_unit_test(halted_journal_answers_everybody),
-        cmocka_unit_test(nothing_is_written_for_times_sake_unless_somebody_waits),
-        cmocka_unit_test(keeper_of_time_writes_though_nobody_waits),
+        cmocka_unit_test(deleted_queue_answers_waiting_receives),
+        cmocka_unit_test(halted_journal_answers_every_call),
+        cmocka_unit_test(no_entry_is_written_for_time_alone_unless_a_call_waits),
+        cmocka_unit_test(the_timekeeping_shard_writes_though_no_call_waits),
         cmocka_unit_test(owner_writes_that_a_lock_expired_soon_after),
         cmocka_unit_test(owner_writes_nothing_for_times_sake_while_nothing_is_locked),
         cmocka_unit_test(full_queue_refuses_without_an_entry_at_a_fresh_tail),

@@ -98,7 +98,7 @@ static void settle(struct world *w, struct sim_call *a, struct sim_call *r)
     } else if (r->acks_heard && !r->closed) {
         world_at(w, w->now, EVENT_RETRY, sim_call_index(w, r), 0);
     } else {
-        errand_async(w, sim_call_index(w, r));
+        call_async(w, sim_call_index(w, r));
     }
 }
 
@@ -116,7 +116,7 @@ static void send_some(struct world *w, struct sim_call *a, struct sim_call *r)
     if (acks) send_alone(w, a);
     if (receive && !w->findings.broken) send_alone(w, r);
     bool nothing = !a->open && !r->open && !(a->closed && r->closed);
-    if (nothing && !r->acks_heard) errand_async(w, sim_call_index(w, r));
+    if (nothing && !r->acks_heard) call_async(w, sim_call_index(w, r));
 }
 
 void joined_again(struct world *w, uint32_t receive)

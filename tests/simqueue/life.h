@@ -253,7 +253,7 @@ int64_t sim_call_patience(struct world *w);
 void sim_call_put_outcome(struct world *w, const struct sim_call *a, const struct node *n,
                           struct buf *out);
 struct op_claim sim_call_claim(const struct world *w, const struct sim_call *a);
-void errand_async(struct world *w, uint32_t ask); // again, after a while
+void call_async(struct world *w, uint32_t ask); // again, after a while
 bool sim_call_gives_up(const struct world *w, const struct sim_call *a);
 
 void joined_ask(struct world *w, uint32_t worker, uint16_t kind);

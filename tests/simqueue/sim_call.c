@@ -187,7 +187,7 @@ void sim_call_submit_to(struct world *w, uint32_t ask, struct node *n)
     node_settle(w, n);
 }
 
-void errand_async(struct world *w, uint32_t ask)
+void call_async(struct world *w, uint32_t ask)
 {
     world_at(w, w->now + rng_range(&w->rng, 10, 3 * SECOND), EVENT_RETRY, ask, 0);
 }
@@ -198,7 +198,7 @@ bool sim_call_submit(struct world *w, uint32_t ask)
     if (n) {
         sim_call_submit_to(w, ask, n);
     } else {
-        errand_async(w, ask);
+        call_async(w, ask);
     }
     return n != NULL;
 }
@@ -277,9 +277,9 @@ void sim_call_heard(struct world *w, struct node *n, const struct shard_reply *r
     } else if (a->partner) {
         joined_heard(w, ask, r, is_final(a, r));
     } else if (!is_final(a, r)) {
-        errand_async(w, ask);
+        call_async(w, ask);
     } else if (a->kind == OP_SEND && w->phase == WORLD_FAULTY && rng_chance(&w->rng, 500)) {
-        errand_async(w, ask); // it forgot that it was told
+        call_async(w, ask); // it forgot that it was told
     } else {
         close_ask(w, ask, r);
     }
@@ -297,7 +297,7 @@ void sim_call_orphans(struct world *w, const struct node *n)
         } else if (a->partner) {
             joined_orphan(w, i);
         } else if (a->what == SIM_CALL_OP || a->what == SIM_CALL_RECEIVE) {
-            errand_async(w, i);
+            call_async(w, i);
         } else {
             close_ask(w, i, NULL);
         }

@@ -110,8 +110,8 @@ static void late_land(struct fault *f, uint64_t due)
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
     for (struct late *l = late_take(f, due); l; l = late_take(f, due)) {
-        enum err nobody_hears = write_through(f->inner, &l->write, &a);
-        (void)nobody_hears;
+        enum err ignore_answer = write_through(f->inner, &l->write, &a);
+        (void)ignore_answer;
         late_free(l);
     }
 }
@@ -175,8 +175,8 @@ static enum err fault_write(struct store *s, const struct write *w, struct store
     case FATE_UNKNOWN_LATE:
         return lose(a, ERR_UNKNOWN);
     case FATE_LOST_REPLY: {
-        enum err nobody_hears = write_through(f->inner, w, a);
-        (void)nobody_hears;
+        enum err ignore_answer = write_through(f->inner, w, a);
+        (void)ignore_answer;
         return lose(a, ERR_UNKNOWN);
     }
     case FATE_FINE:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the workbench. bench.c has the stores, the time, and what only a desk can do: looking into
 // a shard's state, and the coordinator's part. What workers, senders and operators do has two
-// versions, of which a program links one: hands_desk.c, and hands_http.c by way of a node.
+// versions, of which a program links one: drivers_runner.c, and hands_http.c by way of a node.
 #pragma once
 
 #include "../store/support.h"

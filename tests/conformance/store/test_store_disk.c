@@ -86,7 +86,7 @@ static void a_directory_that_does_not_exist_is_made(void **state)
     store_free(file_open(path, &faulty));
 }
 
-static void open_as_nobody(void *arg)
+static void open_as_other_user(void *arg)
 {
     NEED(setgid(65534) == 0 && setuid(65534) == 0);
     refused(arg, ERR_DENIED, "may not write");
@@ -97,7 +97,7 @@ static void a_directory_without_permission_is_refused(void **state)
     const char *dir = *state;
     NEED(chmod(dir, 0555) == 0);
     if (geteuid() == 0)
-        child_ends_well(child_start(open_as_nobody, *state));
+        child_ends_well(child_start(open_as_other_user, *state));
     else
         refused(dir, ERR_DENIED, "may not write");
     NEED(chmod(dir, 0777) == 0);

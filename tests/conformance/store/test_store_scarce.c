@@ -111,7 +111,7 @@ static void *write_own(void *arg)
     return NULL;
 }
 
-static void logs_are_closed_under_nobody(void **state)
+static void a_log_in_use_is_not_closed(void **state)
 {
     struct writer w[THREADS];
     struct store *s = file_open(*state, &(struct file_options){.logs_max = LOGS_MAX});
@@ -166,7 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(many_logs_need_few_files),
         TEST(a_log_that_rests_has_no_files),
-        TEST(logs_are_closed_under_nobody),
+        TEST(a_log_in_use_is_not_closed),
         TEST(without_files_nothing_happens_and_nothing_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
