@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers that know their limit, and the little-endian codec.
+// Buffers with a limit, and the little-endian codec.
 #include "base/bytes.h"
 
 #include "base/check.h"
@@ -83,7 +83,7 @@ uint8_t *buf_grow(struct buf *b, size_t len)
     if (b->len + len > b->cap || !b->data) {
         size_t need = b->len + len;
         size_t cap = b->cap < 32 ? 64 : b->cap;
-        cap = cap <= b->limit / 2 ? cap * 2 : b->limit; // twice as much each time, up to the limit
+        cap = cap <= b->limit / 2 ? cap * 2 : b->limit; // doubles, up to the limit
         if (cap < need) cap = need;
         b->data = memory_resize(b->data, cap);
         b->cap = cap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes: a borrowed view (struct bytes), an owned buffer born with its limit (struct buf), and
-// little-endian writing and reading. Both ends are sticky: past the limit or the end they turn bad,
-// further calls do nothing, and the caller asks once when done.
+// Bytes: a borrowed view (struct bytes), an owned buffer with a limit (struct buf), and a
+// little-endian codec. Errors are sticky: past the limit or the end, a buffer or reader becomes bad
+// and further calls do nothing. The caller checks once at the end.
 #pragma once
 
 #include <stdbool.h>
@@ -18,13 +18,13 @@ struct bytes {
 struct bytes bytes_of(const void *data, size_t len);
 struct bytes bytes_str(const char *text); // without the closing zero
 bool bytes_equal(struct bytes a, struct bytes b);
-int bytes_compare(struct bytes a,
-                  struct bytes b);          // as memcmp; the shorter of equal prefixes comes first
+// As memcmp; of two with the same prefix the shorter comes first.
+int bytes_compare(struct bytes a, struct bytes b);
 struct bytes bytes_copy(struct bytes from); // heap; release with bytes_free
 void bytes_free(struct bytes owned);
 
-// An owned buffer. It never holds more than limit bytes: a put that would is dropped and marks it
-// bad.
+// An owned buffer. It never holds more than limit bytes. A put that would exceed the limit is
+// dropped and marks the buffer bad.
 struct buf {
     uint8_t *data;
     size_t len;
@@ -35,14 +35,14 @@ struct buf {
 
 void buf_init(struct buf *b, size_t limit);
 void buf_done(struct buf *b);
-void buf_clear(struct buf *b); // empty again and good again; keeps its memory
+void buf_clear(struct buf *b); // empty and good again; keeps its memory
 struct bytes buf_bytes(const struct buf *b);
-struct bytes
-buf_take(struct buf *b); // hands the memory over (bytes_free) and leaves the buffer empty
+// Transfers the memory to the caller (bytes_free) and leaves the buffer empty.
+struct bytes buf_take(struct buf *b);
 
 void buf_put(struct buf *b, struct bytes from);
-uint8_t *buf_grow(struct buf *b,
-                  size_t len); // room for len more bytes, counted as written; NULL when bad
+// Appends len bytes for the caller to fill and returns their address; NULL if the buffer is bad.
+uint8_t *buf_grow(struct buf *b, size_t len);
 void buf_put_u8(struct buf *b, uint8_t v);
 void buf_put_u16(struct buf *b, uint16_t v);
 void buf_put_u32(struct buf *b, uint32_t v);
@@ -66,7 +66,7 @@ uint64_t read_u64(struct reader *r);
 int64_t read_i64(struct reader *r);
 struct bytes read_bytes(struct reader *r, size_t len); // a view into the input
 struct bytes read_sized(struct reader *r, size_t len_max);
-bool reader_ok(const struct reader *r);  // nothing was read past the end
-bool reader_end(const struct reader *r); // ... and nothing is left
+bool reader_ok(const struct reader *r);  // no read went past the end
+bool reader_end(const struct reader *r); // the same, and all bytes were read
 
 #define CLEANUP(done) __attribute__((cleanup(done)))

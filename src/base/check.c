@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where a broken assumption ends the process.
+// The one place where a failed check ends the process.
 #include "base/check.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CHECK(x): on in every build, one fact a line. A failed one is our bug, never bad input: it says
-// where and aborts.
+// CHECK(x) is on in every build and states one fact per line. A failure is a bug of ours, never bad
+// input. It prints the place and aborts.
 #pragma once
 
 _Noreturn void check_failed(const char *fact, const char *file, int line);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests made to a store, by what they are charged for. Some stores take money for each: whoever
-// asks on somebody's behalf says what it came to.
+// Counts requests to a store by their price class. Some stores charge for each request, so each
+// call reports its cost to its caller.
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Digits, one table for each direction.
+// Digits, with one table for each direction.
 #include "base/digits.h"
 
 #include <string.h>
@@ -49,7 +49,8 @@ bool digits_read_hex(const char *text, void *to, size_t len)
     uint8_t *out = to;
     for (size_t i = 0; i < len; i++) {
         int high = value_of(text[2 * i]);
-        int low = high < 0 ? -1 : value_of(text[2 * i + 1]); // there is nothing behind a zero
+        // If the text ends here, the next byte must not be read.
+        int low = high < 0 ? -1 : value_of(text[2 * i + 1]);
         if (low < 0) return false;
         out[i] = (uint8_t)(high << 4 | low);
     }

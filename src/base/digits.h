@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and bytes as digits, for the few places that every request passes through: printf takes
-// longer there than all the rest. The writers answer where they ended and put no zero behind it.
+// Numbers and bytes as digits, for code on every request's path: there printf would take longer
+// than all other work. The writers return the end of the text and write no final zero.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define DIGITS_MAX 20 // of an uint64_t in decimal
+#define DIGITS_MAX 20 // of a uint64_t in decimal
 
 char *digits_put(char *at, uint64_t n); // decimal
 char *digits_put_hex(char *at, const void *bytes, size_t len);
-char *digits_put_hex64(char *at, uint64_t n); // all 16 of them, the highest first
-// Two digits a byte, in either case, and nothing after them. False: it is something else.
+char *digits_put_hex64(char *at, uint64_t n); // all 16 digits, the highest first
+// Reads two digits per byte, in either case, and nothing after them. Returns false for any other
+// text.
 bool digits_read_hex(const char *text, void *to, size_t len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Durations as people type them: a number, a unit, nothing else.
+// A duration is a number and a unit, and nothing else.
 #include "base/duration.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ bool duration_read(const char *text, int64_t *ms)
 {
     int64_t whole, thousandths;
     if (!digits_take(&text, &whole)) return false;
-    if (*text == '\0') { // nothing needs no unit
+    if (*text == '\0') { // zero needs no unit
         *ms = 0;
         return whole == 0;
     }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Durations as people type them.
+// Durations as users type them.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// Digits from *text on, which moves behind them. False: none, or more than int64_t holds.
+// Reads digits at *text and moves it past them. Returns false if there are none, or if the number
+// exceeds int64_t.
 bool digits_take(const char **text, int64_t *out);
-// ".25" of a second, or nothing, at *text: in thousandths. Finer digits are refused, not dropped.
+// Reads a fraction such as ".25", or none, at *text: in thousandths. Finer digits are refused, not
+// dropped.
 bool fraction_take(const char **text, int64_t *thousandths);
 
-// "500ms", "30s", "1.5s", "5m", "2h", "7d", and "0": milliseconds. A unit is required, for "5"
-// would be seconds to one reader and milliseconds to another; and nothing is rounded: "1.5ms" is
-// refused.
+// Reads "500ms", "30s", "1.5s", "5m", "2h", "7d" and "0" as milliseconds. A unit is required,
+// because "5" could be seconds or milliseconds. Nothing is rounded: "1.5ms" is refused.
 bool duration_read(const char *text, int64_t *ms);
-// Where a bare number has always been milliseconds it still is: "1500" is "1500ms".
+// For settings whose bare number is milliseconds by tradition: "1500" means "1500ms".
 bool duration_read_ms(const char *text, int64_t *ms);
 
 struct duration_unit {
@@ -25,5 +26,6 @@ struct duration_unit {
 extern const struct duration_unit duration_units[DURATION_UNITS]; // the smallest first
 
 #define DURATION_TEXT_MAX 32
-// "30s", "1500ms", "24h", "7d": exact, in the largest unit that divides it; days from two on.
+// Writes "30s", "1500ms", "24h", "7d": exact, in the largest unit that divides it. Days are used
+// from two days on.
 const char *duration_exact(int64_t ms, char out[static DURATION_TEXT_MAX]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error table, looked up by code.
+// The error table, indexed by code.
 #include "base/err.h"
 
 #include "base/check.h"

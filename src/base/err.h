@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every error of the project, one code per action the caller can take.
+// Every error of the project: one code per action that the caller can take.
 #pragma once
 
 #define ERR_LIST(X) /* http, exit */                                                               \
@@ -21,10 +21,10 @@ enum err {
         ERR_COUNT
 };
 
-// A function that returns an error says so with this; dropping the answer is then a warning.
+// Marks a function whose returned error must not be ignored: that is a warning.
 #define MUST_USE __attribute__((warn_unused_result))
 
 const char *err_name(enum err e); // "UNKNOWN"
-const char *err_text(enum err e); // the sentence of the table
+const char *err_text(enum err e); // the sentence in the table
 int err_http(enum err e);
 int err_exit(enum err e);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH3 behind our own names.
+// XXH3 behind our own functions.
 #include "base/hash.h"
 
 #include <xxhash.h>
@@ -32,7 +32,7 @@ uint64_t hash64_of(struct bytes from, uint64_t seed)
     return XXH3_64bits_withSeed(from.data, from.len, seed);
 }
 
-// The finaliser of splitmix64 over both words.
+// The finaliser of splitmix64, applied to both words.
 uint64_t hash64_mix(uint64_t a, uint64_t b)
 {
     uint64_t x = a * 0x9e3779b97f4a7c15u + b + 0x632be59bd9b4e019u;

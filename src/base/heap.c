@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A binary heap with a place index.
+// A binary heap with an index of positions.
 #include "base/heap.h"
 
 #include "base/check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A handful of bounds: looking for the right one from the left is as quick as anything.
+// The bounds are few, so a linear search is fast enough.
 #include "base/histogram.h"
 
 #define US UINT64_C(1000)

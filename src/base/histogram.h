@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often a value fell where: counts by upper bound, and the sum. Any thread adds, any reads: a
-// reading may fall between the two of one value, no value is lost.
+// Counts of values by upper bound, and their sum. Any thread may add or read. A read can fall
+// between the two updates of one value, but no value is lost.
 #pragma once
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 
 #define HISTOGRAM_BOUNDS_MAX 16
 
-// Bounds rise; a value belongs to the first that is not under it, or to none.
+// Bounds rise. A value belongs to the first bound that is not less than it, or to none.
 struct histogram_scale {
     size_t len;
     uint64_t bounds[HISTOGRAM_BOUNDS_MAX];
@@ -22,7 +22,7 @@ struct histogram {
     _Atomic uint64_t sum;
 };
 
-// The same, read.
+// The values at the time of a read.
 struct histogram_view {
     uint64_t counts[HISTOGRAM_BOUNDS_MAX + 1];
     uint64_t sum;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A moment of store time that is known only to lie in [lo, hi], in milliseconds since 1970.
+// A moment of store time that lies somewhere in [lo, hi], in milliseconds since 1970.
 #pragma once
 
 #include <stdint.h>
@@ -9,5 +9,5 @@ struct interval {
     int64_t hi;
 };
 
-#define TIME_NEVER   INT64_MAX // later than any moment: "do not wake me"
-#define TIME_UNKNOWN INT64_MIN // earlier than any moment: "nothing is known"
+#define TIME_NEVER   INT64_MAX // later than any moment: no deadline
+#define TIME_UNKNOWN INT64_MIN // earlier than any moment: the time is not known

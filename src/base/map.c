@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open addressing with linear probing; removal shifts the rows behind it back, so there are no
+// Open addressing with linear probing. A removal shifts the following rows back, so there are no
 // tombstones.
 #include "base/map.h"
 
@@ -61,7 +61,7 @@ void map_add(struct map *m, uint64_t key, uint32_t value)
     CHECK(value != MAP_NONE);
     if (!m->rows) {
         resize(m, MAP_ROWS_MIN);
-    } else if (m->len + 1 > (m->mask + 1) / 8 * 5) { // fuller, and a search for nothing gets long
+    } else if (m->len + 1 > (m->mask + 1) / 8 * 5) { // fuller makes a failed search long
         resize(m, (m->mask + 1) * 2);
     }
     place(m, key, value);
@@ -107,7 +107,7 @@ void map_remove(struct map *m, uint64_t key, uint32_t value)
         CHECK(m->rows[hole].value != MAP_NONE);
         hole = (hole + 1) & m->mask;
     }
-    // A row behind the hole moves into it unless its home lies between the two.
+    // A row after the hole moves into it unless its home lies between the two.
     for (size_t at = (hole + 1) & m->mask; m->rows[at].value != MAP_NONE; at = (at + 1) & m->mask) {
         size_t want = home(m, m->rows[at].key);
         if (((at - want) & m->mask) < ((at - hole) & m->mask)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// malloc that does not return NULL.
+// malloc that never returns NULL.
 #include "base/memory.h"
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the engine. Running out aborts: all state is durable elsewhere, and a crash is the best
-// tested path. Sizes that came from outside are compared with a named limit before they get here.
+// The engine's memory. Running out of memory aborts: all state is durable in the store, and a crash
+// is the best tested path. The caller compares a size from outside with a named limit first.
 #pragma once
 
 #include <stddef.h>
@@ -8,6 +8,6 @@
 void *memory_new(size_t len); // never NULL
 void *memory_zeroed(size_t count, size_t size);
 void *memory_resize(void *old, size_t len);
-void memory_free(void *old); // NULL is fine
+void memory_free(void *old); // accepts NULL
 
 #define NEW(type) ((type *)memory_zeroed(1, sizeof(type)))

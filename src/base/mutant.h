@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places where a test build may remove one safety rule, to show that the simulator notices.
-// MUTANT(x) is the constant 0 in every build but that of the mutant tests, so the compiler leaves
-// nothing of it behind.
+// Places where a test build can remove one safety rule, to prove that the simulator detects it.
+// MUTANT(x) is the constant 0 in every build except the mutant tests, so the compiler removes it.
 #pragma once
 
 enum mutant {
     MUTANT_NONE,
-    // the journal
-    MUTANT_FLOOR_CHECK_OFF, // slots read or written after a pause are believed without a look at
-                            // the floor
-    MUTANT_RECENT_LOOK,     // any answer counts as fresh knowledge of the slot that follows
-    MUTANT_RECENT_CHAIN,    // ... if the look before it was fresh too
-    MUTANT_ENTRY_HASH_OFF,  // a refused append is taken for lost without comparing the slot's entry
-    MUTANT_SESSION_OFF,     // a commit that a snapshot jumped over is taken for lost
+    // The journal.
+    // Slots that were read or written after a pause are accepted without a read of the floor.
+    MUTANT_FLOOR_CHECK_OFF,
+    // Any answer counts as a fresh read of the next slot.
+    MUTANT_RECENT_LOOK,
+    // Any answer counts as a fresh read of the next slot, if the read before it was fresh.
+    MUTANT_RECENT_CHAIN,
+    // A refused append counts as lost without a comparison with the slot's entry.
+    MUTANT_ENTRY_HASH_OFF,
+    MUTANT_SESSION_OFF,          // a commit that a snapshot skipped counts as lost
     MUTANT_UNKNOWN_IS_FAILED,    // an append without an answer is reported as not applied
-    MUTANT_REPLAY_GAP_IS_TAIL,   // a missing slot in the middle of a replay is taken for the tail
-    MUTANT_EPOCH_OFF,            // entries of a former owner still have effects
+    MUTANT_REPLAY_GAP_IS_TAIL,   // a missing slot inside a replay counts as the tail
+    MUTANT_EPOCH_OFF,            // entries of a former owner still take effect
     MUTANT_COLLECT_LIVE,         // the collector drops slots that are still needed
     MUTANT_COLLECT_YOUNG,        // the collector does not wait for the retention
-    MUTANT_FLOOR_WITHOUT_PROOF,  // the floor rises without the slot after it being read
-    MUTANT_FINISH_WITHOUT_FLOOR, // the slots of a journal that has ended go without a floor
+    MUTANT_FLOOR_WITHOUT_PROOF,  // the floor rises without a read of the slot after it
+    MUTANT_FINISH_WITHOUT_FLOOR, // slots of a finished journal are dropped without a floor
     MUTANT_SWEEP_HELD,           // the sweep deletes bodies that messages refer to
-    // the shard
-    MUTANT_FETCH_FLOOR_OFF, // bodies are believed without a look at the floor
-    MUTANT_FETCH_TAIL_OFF,  // ... and those under it without a look at the tail
-    MUTANT_RECALL_BLIND,    // what a request brought is told without a look at the tail
-    // ... a receive and the acks it carries
-    MUTANT_JOINED_FIRST,    // the claim is proposed before them
-    MUTANT_JOINED_APART,    // ... in an entry of its own
-    MUTANT_JOINED_NAMELESS, // ... without its request id
-    MUTANT_FENCED_APART,    // what a former owner proposes again is an entry each
-    // the queue
+    // The shard.
+    MUTANT_FETCH_FLOOR_OFF, // bodies are accepted without a read of the floor
+    MUTANT_FETCH_TAIL_OFF,  // bodies below the floor are accepted without a read of the tail
+    MUTANT_RECALL_BLIND,    // a recalled result is returned without a read of the tail
+    // The shard: a receive and the acks that it carries.
+    MUTANT_JOINED_FIRST,    // the claim is proposed before the acks
+    MUTANT_JOINED_APART,    // the claim is in another entry than the acks
+    MUTANT_JOINED_NAMELESS, // the claim has no request id
+    MUTANT_FENCED_APART,    // each op that a former owner proposes again is its own entry
+    // The queue.
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,
     MUTANT_ATTEMPTS_OFF,
@@ -39,11 +41,11 @@ enum mutant {
     MUTANT_DEDUP_OFF,
     MUTANT_REFUSED_FREES,     // an ack that is refused as another queue's frees its message
     MUTANT_BODY_STALE_OFF,    // a send may refer to a body of any age
-    MUTANT_LETTER_STALE_OFF,  // ... and so may a dead letter
-    MUTANT_SWEEP_UNCOMMITTED, // a body that nobody refers to yet counts as one nobody ever will
-    MUTANT_DELETED_SENDS,     // a deleted queue takes messages
-    MUTANT_SHARD_OFF,         // words about another shard's locks are taken for this one's
-    MUTANT_SOURCE_SHARD_OFF,  // letters of two shards are counted as one shard's
+    MUTANT_LETTER_STALE_OFF,  // a dead letter may refer to a body of any age
+    MUTANT_SWEEP_UNCOMMITTED, // a body without a reference yet counts as unreferenced for good
+    MUTANT_DELETED_SENDS,     // a deleted queue accepts messages
+    MUTANT_SHARD_OFF,         // requests about another shard's locks apply to this shard's
+    MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
     MUTANT_COUNT
 };
 

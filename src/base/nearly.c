@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that were mistyped: one slip, or other capitals.
+// Compares names for one typing mistake or other capitals.
 #include "base/nearly.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that were mistyped.
+// Detects mistyped names.
 #pragma once
 
 #include <stdbool.h>
 
-// One slip apart: a character too many, too few, wrong, or two swapped; or only capitals differ.
-// Short names are never, they would be near to too much.
+// Returns whether the names differ by one mistake: a character too many, too few, wrong, or two
+// swapped; or only in capitals. Short names never match: they would match too many others.
 bool nearly_same(const char *a, const char *b);

@@ -37,7 +37,7 @@ uint64_t rng_next(struct rng *r)
     return result;
 }
 
-// The modulo bias is under n / 2^64: nothing here is that sensitive.
+// The modulo bias is under n / 2^64, which is small enough for every use here.
 uint64_t rng_below(struct rng *r, uint64_t n)
 {
     CHECK(n > 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A seeded random stream (xoshiro256**). Chance is data: whoever needs it is handed one.
+// A seeded random stream (xoshiro256**). Randomness is data: the caller passes a stream in.
 #pragma once
 
 #include <stdbool.h>

@@ -45,7 +45,7 @@ struct hash128 siphash128(const uint8_t key[16], uint64_t a, uint64_t b)
                      k0 ^ 0x6c7967656e657261u, k1 ^ 0x7465646279746573u};
     absorb(v, a);
     absorb(v, b);
-    absorb(v, (uint64_t)16 << 56); // the length, as the last block
+    absorb(v, (uint64_t)16 << 56); // the length is the last block
     v[2] ^= 0xee;
     rounds(v, 4);
     uint64_t lo = v[0] ^ v[1] ^ v[2] ^ v[3];

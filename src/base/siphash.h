@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SipHash-2-4 with 128 bits out (Aumasson and Bernstein, 2012): a keyed function whose outputs tell
-// nothing about each other or the key. Here: lock tokens drawn from one random seed.
+// SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012): a keyed function whose
+// outputs reveal nothing about each other or the key. It derives lock tokens from one random seed.
 #pragma once
 
 #include "base/hash.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clocks as the kernel keeps them. CLOCK_BOOTTIME and CLOCK_REALTIME are read without a system
-// call.
+// Reads the kernel's clocks. CLOCK_BOOTTIME and CLOCK_REALTIME need no system call.
 #include "os/clock.h"
 
 #include "base/check.h"

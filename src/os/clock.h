@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's clocks, in milliseconds, and the name of its current boot.
+// The machine's clocks, in milliseconds, and the id of the current boot.
 #pragma once
 
 #include <stdbool.h>
@@ -7,8 +7,8 @@
 
 #define BOOT_ID_LEN 16
 
-int64_t clock_boot_ms(void);     // since the boot, runs through suspend, is never stepped
-int64_t clock_boot_ns(void);     // the same, to measure how long something took
-int64_t clock_realtime_ms(void); // since 1970; people and NTP step it
-// A random number the kernel draws at each boot. False when it cannot be read.
+int64_t clock_boot_ms(void);     // since the boot; counts suspend; is never stepped
+int64_t clock_boot_ns(void);     // the same in nanoseconds, to measure durations
+int64_t clock_realtime_ms(void); // since 1970; operators and NTP can step it
+// A random number that the kernel draws at each boot. Returns false if it cannot be read.
 bool clock_boot_id(uint8_t id[BOOT_ID_LEN]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// getrandom, whole.
+// A loop around getrandom that fills the whole buffer.
 #include "os/entropy.h"
 
 #include "base/check.h"

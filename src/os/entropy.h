@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random bytes from the kernel: for ids, nonces and tokens that nobody may guess or repeat.
+// Random bytes from the kernel, for ids, nonces and tokens that must be unguessable and unique.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-void entropy_fill(void *to, size_t len); // never fails: without randomness nothing here is safe
+void entropy_fill(void *to, size_t len); // aborts on failure: safety depends on it
 uint64_t entropy_u64(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops around read and write that survive signals and short answers.
+// Loops around read and write that handle signals and short transfers.
 #include "os/file.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One private page that holds a 1 here and a 0 in every child.
+// One private page that holds a 1 in the creator and a 0 in every child.
 #include "os/fork_guard.h"
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared (not private) futex calls: the key is the page of the file, so it works across
-// processes.
+// The shared (not private) futex calls. The kernel identifies the word by the page of the file, so
+// it works across processes.
 #include "os/futex.h"
 
 #include <limits.h>

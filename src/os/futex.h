@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleep on a word in memory that several processes share; costs nothing while asleep.
+// Sleeps on a word in memory that several processes share. A sleeper uses no processor time.
 #pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-// Returns when woken, when the word is not `seen`, when wait_ms passed, or early for no reason.
+// Returns when woken, if the word is not `seen`, after wait_ms, or spuriously.
 void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t wait_ms);
 void futex_wake_all(_Atomic uint32_t *word);
