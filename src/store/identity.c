@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One look at the format object for all writes of a few seconds. The bound is kept on both ends of
-// a write: it starts after a fresh look, and one that took long is followed by another.
+// One check of the format object serves all writes of a few seconds. A write starts only after a
+// fresh check. If a write takes longer than a check stays fresh, another check follows it.
 #include "store/identity.h"
 
 #include "base/check.h"
@@ -14,9 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOKS         3 // that must agree before a store is given up
+#define LOOKS         3 // checks that must agree before the store is given up
 #define LOOK_PAUSE_NS 200000000
-#define NEVER_SEEN    (INT64_MIN / 2) // of seen_ms: the next look is due
+#define NEVER_SEEN    (INT64_MIN / 2) // value of seen_ms: the next check is due
 
 struct identity {
     struct store base;
@@ -24,15 +24,15 @@ struct identity {
     int64_t fresh_ms;
     uint8_t id[STORE_ID_LEN];
     _Atomic bool expects;
-    _Atomic bool lost;       // for good; why is set before
-    _Atomic int64_t seen_ms; // when the last look that found it began
-    pthread_mutex_t lock;    // guards the rest
+    _Atomic bool lost;       // permanent; why is set before
+    _Atomic int64_t seen_ms; // when the last successful check began
+    pthread_mutex_t lock;    // guards the fields below
     pthread_cond_t looked;
     bool looking;
-    uint64_t looks; // that have ended; err and told are of the last
+    uint64_t looks; // checks that have ended; err and told belong to the last
     enum err err;
     char told[STORE_WHY_MAX];
-    char why[STORE_WHY_MAX]; // what was lost
+    char why[STORE_WHY_MAX]; // the reason of the loss
 };
 
 static struct identity *identity_of(struct store *s)
@@ -63,7 +63,8 @@ static enum err look_once(struct identity *me, struct store_answer *a)
                          "\"" FORMAT_KEY "\" has another id; open it again to use the new one");
 }
 
-// A get that says 404 while a list shows the object is no proof: the server contradicts itself.
+// A get that answers 404 while a list shows the object proves nothing: the server contradicts
+// itself.
 static enum err look_in_list(struct identity *me, struct store_answer *a)
 {
     enum err e = store_list(me->inner, FORMAT_KEY, NULL, 1, a);
@@ -79,7 +80,7 @@ static bool looks_lost(enum err e)
     return e == ERR_NOT_FOUND || e == ERR_CORRUPT;
 }
 
-// ERR_OK, ERR_CORRUPT (lost for good), or what kept it from finding out.
+// Returns ERR_OK, ERR_CORRUPT (permanently lost), or the error that prevented the check.
 static enum err look(struct identity *me, struct cost *cost, char why[static STORE_WHY_MAX])
 {
     struct store_answer a CLEANUP(store_answer_done);
@@ -119,14 +120,14 @@ static bool is_fresh(struct identity *me)
     return clock_boot_ms() - atomic_load(&me->seen_ms) < me->fresh_ms;
 }
 
-// Looks, or waits for the look that another thread has begun: that one is as fresh.
+// Makes a check, or waits for the check that another thread has begun, which is as fresh.
 static enum err look_together(struct identity *me, struct cost *cost, struct store_answer *a)
 {
     (void)pthread_mutex_lock(&me->lock);
     if (me->looking) {
         for (uint64_t before = me->looks; me->looks == before;)
             (void)pthread_cond_wait(&me->looked, &me->lock);
-    } else if (!is_fresh(me)) { // else another has looked since
+    } else if (!is_fresh(me)) { // else another thread has checked meanwhile
         char why[STORE_WHY_MAX] = "";
         me->looking = true;
         (void)pthread_mutex_unlock(&me->lock);
@@ -148,8 +149,8 @@ static enum err before_write(struct store *s, struct cost *cost, struct store_an
     return is_fresh(me) ? ERR_OK : look_together(me, cost, a);
 }
 
-// A write that contradicts what is known of the store, such as a gap before its slot: the files of
-// an emptied directory may be missed before the next look is due.
+// Called for a write that contradicts the known state of the store, such as a gap before its slot.
+// After a directory was emptied, such a write can fail before the next check is due.
 static enum err explain(struct identity *me, enum err e, struct cost *cost, struct store_answer *a)
 {
     struct store_answer found CLEANUP(store_answer_done);
@@ -159,7 +160,7 @@ static enum err explain(struct identity *me, enum err e, struct cost *cost, stru
     return lost == ERR_CORRUPT ? answer_refuse(a, lost, "%s", found.why) : e;
 }
 
-// A write that took long may have been applied after the store was emptied.
+// If a write took long, it may have been applied after the store was emptied.
 static enum err after_write(struct store *s, enum err e, struct cost *cost, struct store_answer *a)
 {
     struct identity *me = identity_of(s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sorted array of objects under one mutex. Its logs are objects, one per slot.
+// A sorted array of objects under one mutex. Each slot of a log is an object.
 #include "store/mem.h"
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MEM_READ_AHEAD 256 // slots of one read_log
+#define MEM_READ_AHEAD 256 // most slots of one read_log
 
 struct object {
     char *key;
@@ -22,7 +22,7 @@ struct mem {
     struct store base;
     pthread_mutex_t lock; // guards everything below
     pthread_cond_t created;
-    int64_t offset_ms; // store time is the boot clock plus this
+    int64_t offset_ms; // store time minus the boot clock
     struct object *objects;
     size_t len;
     size_t cap;
@@ -49,7 +49,7 @@ static void mem_leave(struct mem *m)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
-// The first object whose key is not before `key`.
+// Returns the index of the first object whose key is not less than `key`.
 static size_t mem_find(const struct mem *m, const char *key)
 {
     size_t lo = 0, hi = m->len;
@@ -68,7 +68,8 @@ static bool mem_has(const struct mem *m, size_t at, const char *key)
     return at < m->len && strcmp(m->objects[at].key, key) == 0;
 }
 
-// Whether key lies under an object's key or is a folder of one: the file store cannot hold both.
+// Returns whether the key is below an object's key or is a folder of one. The file store cannot
+// hold both.
 static bool mem_clashes(const struct mem *m, const char *key)
 {
     char part[STORE_KEY_MAX + 2];
@@ -218,7 +219,7 @@ static enum err mem_wait(struct store *s, const char *log, uint64_t slot, int64_
         end.tv_nsec -= 1000000000;
     }
     mem_enter(m, a);
-    int timed_out = wait_ms == 0; // who only looks does not sleep
+    int timed_out = wait_ms == 0; // a pure check does not sleep
     while (!mem_has(m, mem_find(m, key), key) && timed_out == 0)
         timed_out = pthread_cond_timedwait(&m->created, &m->lock, &end);
     bool there = mem_has(m, mem_find(m, key), key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters around each call, one atomic each: a snapshot may fall between two of them, no count is
+// Each counter is one atomic. A snapshot can fall between two counters of a call, but no count is
 // lost.
 #include "store/meter.h"
 
@@ -23,8 +23,8 @@ struct meter {
     struct counter count[METER_KINDS];
     _Atomic uint64_t writes, reads, deletes;
     _Atomic int64_t written_ns;
-    _Atomic int64_t slow_ns; // whoever takes as long is told of
-    pthread_mutex_t lock;    // of these:
+    _Atomic int64_t slow_ns; // calls of at least this time are reported
+    pthread_mutex_t lock;    // guards the fields below
     meter_slow_fn *tell;
     void *ctx;
 };
@@ -34,7 +34,7 @@ static struct meter *meter_of(struct store *s)
     return (struct meter *)s;
 }
 
-// One that took long is told of, unless it was to.
+// Reports a slow call; waits are slow by intent.
 static void tell_slow(struct meter *m, enum meter_kind kind, const char *key, uint64_t time_ns,
                       enum err e)
 {
@@ -142,7 +142,7 @@ static enum err meter_drop(struct store *s, const char *log, uint64_t first, uin
 
 static enum err meter_seal(struct store *s, const char *log, struct store_answer *a)
 {
-    return store_seal(meter_of(s)->inner, log, a); // no store is charged for it
+    return store_seal(meter_of(s)->inner, log, a); // no store charges for it
 }
 
 static enum err meter_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store that counts what passes through it, by kind of call: users pay per request.
+// A wrapper that counts calls by kind: users pay per request.
 #pragma once
 
 #include "base/cost.h"
@@ -27,32 +27,32 @@ enum meter_kind {
 
 struct meter_count {
     uint64_t requests;
-    uint64_t refused;              // ended in anything but ERR_OK
+    uint64_t refused;              // ended with another result than ERR_OK
     uint64_t bytes_in;             // bodies sent to the store
     uint64_t bytes_out;            // bodies received from it
-    uint64_t time_ns;              // spent waiting for it
-    struct histogram_view latency; // of histogram_latency
+    uint64_t time_ns;              // waiting for the store
+    struct histogram_view latency; // in the scale histogram_latency
 };
 
 struct meter_snapshot {
     struct meter_count kind[METER_KINDS];
-    struct cost cost; // of all calls, where the store charges for them
+    struct cost cost; // of all calls, if the store charges for requests
 };
 
 // Owns the inner store: freeing the meter frees both.
 struct store *store_meter_take(struct store *inner);
 void store_meter_read(const struct store *meter, struct meter_snapshot *to);
-// Tells of every call that took so long or longer, when it has ended; not of waits, which take as
-// long as they are asked to. On the thread that made it, one at a time: it must not call the store.
-// tell NULL: no more; whoever was being told has returned.
+// Calls `tell` after every call that took at least slow_ms. Waits do not count, because the caller
+// chooses their time. `tell` runs on the calling thread, one call at a time. It must not call the
+// store. tell NULL: stops; a running `tell` has returned by then.
 struct meter_call {
     enum meter_kind kind;
-    const char *key; // the first, of several; or the prefix, or the log
+    const char *key; // the first key of several, or the prefix, or the log
     int64_t took_ms;
     enum err err;
 };
 typedef void meter_slow_fn(void *ctx, const struct meter_call *call);
 void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *tell, void *ctx);
-// When a put or an append last ended well, clock_boot_ms; 0: never.
+// When the last successful put or append ended, by clock_boot_ms; 0: never.
 int64_t store_meter_written_ms(const struct store *meter);
 const char *meter_kind_name(enum meter_kind kind); // "put_new"

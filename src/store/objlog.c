@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log as one object per slot. Zero-padded numbers make the order of the keys the order of the
+// A log with one object per slot. Zero-padded numbers make the order of the keys the order of the
 // slots.
 #include "store/backend.h"
 
@@ -16,7 +16,7 @@ void objlog_key(char key[OBJLOG_KEY_MAX], const char *log, uint64_t slot)
     (void)snprintf(key, OBJLOG_KEY_MAX, "%.*s/%0*" PRIu64, STORE_LOG_MAX, log, SLOT_DIGITS, slot);
 }
 
-// The slot an object of the log holds; 0 when it is something else below the same folder.
+// Returns the slot of an object of the log; 0 for another object in the same folder.
 static uint64_t slot_of(const char *key, size_t log_len)
 {
     const char *digits = key + log_len + 1;
@@ -46,7 +46,7 @@ enum err objlog_read(struct store *s, const char *log, uint64_t slot, size_t byt
         size_t at = a->body.len;
         enum err e = s->ops->get(s, key, 0, SIZE_MAX, a);
         if (e && i == 0) return e;
-        if (e || (i > 0 && a->body.len > bytes_max)) { // the run ends here; the caller asks again
+        if (e || (i > 0 && a->body.len > bytes_max)) { // the run ends here
             a->body.len = at;
             a->body.bad = false;
             a->why[0] = 0;
@@ -61,7 +61,7 @@ enum err objlog_read(struct store *s, const char *log, uint64_t slot, size_t byt
     return ERR_OK;
 }
 
-// Lists the slots from `from` on; rows keep their keys.
+// Lists the slots from `from` on. The rows keep their keys.
 enum err objlog_extents(struct store *s, const char *log, uint64_t from, size_t limit,
                         struct store_answer *a)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The race at start-up, and the object that remembers it was won by one.
+// The probe of a new store, and the format object that records its success.
 #include "store/probe.h"
 
 #include "base/check.h"
@@ -16,8 +16,8 @@
 #define PROBE_WRITERS 16
 #define PROBE_ROUNDS  8
 #define PROBE_TRIES   20    // of one call that answers unavailable or unknown
-#define PROBE_WAIT_MS 50    // between them, growing
-#define PROBE_END_MS  30000 // no try starts later than this after the first
+#define PROBE_WAIT_MS 50    // before the next try; grows
+#define PROBE_END_MS  30000 // after the first try; no try starts later
 
 struct probe {
     struct store *store;
@@ -28,8 +28,8 @@ struct probe {
 struct writer {
     struct probe *probe;
     pthread_t thread;
-    uint8_t body[24]; // random: says whose object it is
-    enum err end;     // ERR_OK, ERR_CONFLICT, or what kept it from either
+    uint8_t body[24]; // random: identifies the writer of an object
+    enum err end;     // ERR_OK, ERR_CONFLICT, or the error that prevented both
     bool unsure;      // an attempt ended unknown: a conflict may be with itself
     char why[STORE_WHY_MAX];
 };
@@ -82,8 +82,8 @@ static void *writer_run(void *arg)
     return NULL;
 }
 
-// All at once, on threads of their own: a store that only looks before it writes is caught by
-// nothing less.
+// All writers start at once, each on its own thread. Only a real race reveals a store that checks
+// before it writes.
 static void race(struct probe *p, struct writer writers[PROBE_WRITERS])
 {
     CHECK(pthread_barrier_init(&p->start, NULL, PROBE_WRITERS) == 0);
@@ -97,7 +97,7 @@ static void race(struct probe *p, struct writer writers[PROBE_WRITERS])
     (void)pthread_barrier_destroy(&p->start);
 }
 
-// Who won, by what is there. The answers that were given must agree.
+// Finds the winner by the stored bytes. The answers must agree with them.
 static enum err find_winner(const struct probe *p, const struct writer writers[PROBE_WRITERS],
                             const struct writer **winner, struct store_answer *a)
 {
@@ -197,7 +197,7 @@ enum err store_probe_quickly(struct store *s, char *why, size_t why_len)
     }
     (void)snprintf(why, why_len, "%s", e ? a.why : "");
     enum err left = store_delete(s, (const char *const[]){key}, 1, &a);
-    (void)left; // it is in nobody's way
+    (void)left; // the object does no harm
     return e;
 }
 
@@ -246,7 +246,7 @@ static enum err format_create(struct store *s, struct store_format *f, struct st
     bool unsure = false;
     e = create(s, FORMAT_KEY, buf_bytes(&body), &unsure, a);
     if (e != ERR_CONFLICT) return e;
-    e = fetch(s, FORMAT_KEY, a); // another process was first, or our own attempt landed late
+    e = fetch(s, FORMAT_KEY, a); // another process was first, or our attempt landed late
     return e ? e : store_format_read(buf_bytes(&a->body), f, a);
 }
 

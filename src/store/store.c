@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The front of every store: checks what all backends would have to check, then hands the call on.
+// The entry point of every store call: checks what holds for all backends, then calls the backend.
 #include "store/store.h"
 
 #include "base/check.h"
@@ -14,7 +14,7 @@
 void store_answer_init(struct store_answer *a)
 {
     *a = (struct store_answer){0};
-    buf_init(&a->body, 2 * STORE_OBJECT_MAX); // one object or run of slots, and its framing
+    buf_init(&a->body, 2 * STORE_OBJECT_MAX); // one object or run of slots, with its framing
     answer_clear(a);
 }
 
@@ -107,8 +107,8 @@ static bool key_good(const char *key, size_t len_max)
     }
 }
 
-// A prefix may stop anywhere: what is before its last '/' has to be parts, the rest may be the
-// start of one.
+// A prefix may end anywhere. The text before its last '/' must be whole parts; the rest may be the
+// start of a part.
 static bool prefix_good(const char *prefix)
 {
     if (strlen(prefix) > STORE_KEY_MAX) return false;
