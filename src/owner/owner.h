@@ -17,7 +17,6 @@
 // No coordination service numbers the owners yet. The token is the recorded one plus 1, under a
 // coord id of zeros. A service will bring its own id, which the operator admits
 // (journal_coord_switch).
-// in.
 #pragma once
 
 #include "journal/journal.h"
