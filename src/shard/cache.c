@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries in the order they came, found by slot, the oldest thrown out first. The messages of an
-// entry are counted and indexed once, so that handing out a batch of a thousand does not walk it a
-// thousand times. How many they were is remembered long after the bytes are gone: finding a message
-// means counting past those in the slots before it, and they need not all fit in here at once.
+// Entries in order of arrival, found by slot; the oldest is evicted first. The messages of an entry
+// are counted and indexed once, so that a batch of a thousand deliveries does not scan it a
+// thousand times. The counts outlive the bytes: to find a message, the cache counts past the
+// messages of earlier slots, and those need not all fit at once.
 #include "shard/cache.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-// Where a message's bytes start.
+// The start of a message's bytes.
 struct message_at {
     uint32_t op;
     struct reader at;
@@ -26,7 +26,7 @@ struct cached {
 };
 
 struct counted {
-    uint64_t slot; // 0: none yet
+    uint64_t slot; // 0: no count yet
     uint32_t messages;
 };
 
@@ -44,7 +44,7 @@ struct cache {
     struct counted counts[COUNTS];
 };
 
-#define ROW_COST 256 // bytes an entry costs beside its own
+#define ROW_COST 256 // the overhead of an entry, in bytes
 
 struct cache *cache_new(size_t bytes_max)
 {
@@ -181,7 +181,7 @@ static void open_message(const struct cached *row, uint32_t index, struct found 
     *out = (struct found){.slot = row->slot, .op = op, .sent_at = row->entry.time.lo};
     if (op->kind == OP_ARRIVE) {
         struct op_arrive arrive;
-        CHECK(!arrive_decode(op->payload, &arrive)); // it was, when it was indexed
+        CHECK(!arrive_decode(op->payload, &arrive)); // it succeeded when the entry was indexed
         out->message = arrive.message;
     } else {
         struct op_send send = {.count = 1, .messages = m->at};

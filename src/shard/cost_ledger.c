@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this handle asked of the store, on its way into the shard's books. The sums ride along in an
-// entry that is made for somebody else's sake: bookkeeping makes no request of its own, and an idle
-// shard stays idle. What comes after a handle's last entry is never booked, so the entry that
-// carries the sums counts itself in advance: a process that sends once and ends is in the books.
+// The requests of this handle, on their way into the cost ledger of the shard. The sums join an
+// entry that has another reason. So the ledger causes no request, and an idle shard stays idle.
+// Costs after a handle's last entry are never entered. So the entry that carries the sums counts
+// itself in advance, and a process that sends once and exits is in the ledger.
 #include "base/check.h"
 #include "shard/inside.h"
 
 #define BOOK_EVERY_MS 10000
-#define BOOK_REQUESTS 64 // that many are booked earlier: busy processes may be short-lived
+#define BOOK_REQUESTS 64 // this many are entered earlier, because a busy process may be short-lived
 
 void shard_spent(struct shard *s, const struct cost *cost)
 {
@@ -18,7 +18,7 @@ void shard_spent(struct shard *s, const struct cost *cost)
     cost_add(&s->spent, &more);
 }
 
-// While the journal is held: behind the ops that wait for the next entry.
+// Called while the journal is held: the sums follow the ops that wait for the next entry.
 static void join(struct shard *s)
 {
     uint64_t requests = cost_requests(&s->spent);
@@ -50,7 +50,7 @@ void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op)
     journal_release(s->journal, s->now);
 }
 
-// Ops that waited for a recovery go into an entry now, and what it took goes with them.
+// Ops that waited for a recovery go into an entry now, with the cost of the recovery.
 void cost_ledger_journal_respond(struct shard *s, const struct response *r)
 {
     journal_hold(s->journal);
@@ -59,8 +59,8 @@ void cost_ledger_journal_respond(struct shard *s, const struct response *r)
     journal_release(s->journal, s->now);
 }
 
-// Perhaps booked is taken for booked: the figures are for people, who would rather see a request
-// too few than one twice.
+// An unknown result counts as entered. The figures are for operators: one request too few is better
+// than one counted twice.
 void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r)
 {
     s->booking = false;

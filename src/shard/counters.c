@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting what passes, and letting others look inside. A replay has nothing to tell that was not
-// told before, and is not counted.
+// Counters of folded entries, and read access to the parts of a shard. A replay repeats what was
+// counted before, so it is not counted.
 #include "shard/inside.h"
 
 void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of an owner who was replaced. What it proposed in its old epoch is void as a whole: it had no
-// effect and never will have one. A caller's op is an intent that the fold judges, so it is
-// proposed once more, directly, as the same op with the same request id. What the owner had decided
-// by itself is not: that is the next owner's to decide. Whoever is fenced a second time hears
-// "not applied", never "fenced", which is a word about locks.
+// Ops of an owner that was replaced. The entry that it proposed in its old epoch is void as a
+// whole: it has no effect and never will. A caller's op is a request that the fold checks, so it is
+// proposed once more, directly: the same op with the same request id. An op that the owner decided
+// on by itself is not proposed again; the next owner decides. An op that is fenced twice is
+// answered "not applied". It is never answered "fenced", which is about locks.
 #include "base/check.h"
 #include "shard/inside.h"
 

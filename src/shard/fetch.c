@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies: a claim says where its messages are, and they are read from there. Slots with live
-// messages are never dropped. But a reader may be late: the message was finished meanwhile, its
-// slot dropped, and a writer that slept created the slot again, with other messages in it. So the
-// rule of the floor holds here too. A slot that was read is believed when
+// Bodies. A claim says where its messages are, and this file reads them from there. Slots with live
+// messages are never dropped. But a reader can be late: the message was finished, its slot was
+// dropped, and a paused writer created the slot again with other messages. So the rule of the floor
+// holds here too. A slot that was read is trusted if one of these is true:
 //
-// - the floor, read after it, is under the slot: no such slot was dropped; or
-// - at a tail seen after it the message that is looked for still lives: then its slot was not
-//   dropped either.
+//   - The floor, read after the slot, is under the slot: no such slot was dropped.
+//   - At a tail seen after the read, the wanted message is still live: its slot was not dropped.
 //
-// What neither is true of counts as collected.
+// Otherwise the slot counts as collected.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -31,7 +30,7 @@ static struct bytes keep(struct buf *text, struct bytes from)
 {
     size_t at = text->len;
     buf_put(text, from);
-    // A place, not an address: the buffer may move until it is complete.
+    // An offset, not an address: the buffer may move until it is complete.
     return bytes_of((const uint8_t *)(uintptr_t)at, from.len);
 }
 
@@ -92,7 +91,7 @@ static void settle(struct bytes *view, const struct buf *text)
     *view = view->len > 0 ? bytes_of(text->data + (uintptr_t)view->data, view->len) : BYTES_EMPTY;
 }
 
-// The text is complete and stays where it is: places become addresses.
+// The text is complete and does not move any more: offsets become addresses.
 static void settle_all(struct call *c)
 {
     for (size_t i = 0; i < c->fetched; i++) {
@@ -145,7 +144,7 @@ static void tell_reason(struct call *c, struct bytes text, bool kept)
     c->reasons[c->told++] = (struct reason_text){.text = keep(&c->text, text), .kept = kept};
 }
 
-// False: a slot must be read first.
+// Returns false if a slot must be read first.
 static bool fetch_reasons(struct shard *s, struct call *c)
 {
     while (c->told < c->asked_len) {
@@ -161,7 +160,7 @@ static bool fetch_reasons(struct shard *s, struct call *c)
     return true;
 }
 
-// Answers the call if all it wants is at hand.
+// Answers the call if the cache has everything that it wants.
 static void fetch_some(struct shard *s, struct call *c)
 {
     while (c->fetched < c->grants_len) {
@@ -219,8 +218,8 @@ int64_t fetch_wake_at(const struct shard *s)
     return f->wanted != 0 && !f->ask.open && !f->looking ? f->again : TIME_NEVER;
 }
 
-// The locks are granted but the bodies cannot be had in time: the same request id brings them
-// later.
+// The locks are granted, but the bodies were not read in time. A repeat with the same request id
+// gets them.
 static void end_patience(struct shard *s)
 {
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
@@ -264,7 +263,7 @@ static uint64_t missing_of(const struct shard *s, const struct call *c)
     return cache_reason(s->cache, at->slot, at->op, &text) == CACHE_MISSING ? at->slot : 0;
 }
 
-// What c looks for is not finished, as far as the fold has got.
+// Returns true if the message or reason that c wants is live, as far as the fold has read.
 static bool is_alive(const struct shard *s, const struct call *c)
 {
     if (c->fetched < c->grants_len)
@@ -272,9 +271,9 @@ static bool is_alive(const struct shard *s, const struct call *c)
     return machine_reason_lives_at(s->machine, c->asked[c->told].slot, c->asked[c->told].op);
 }
 
-// The slot that c waits for cannot be had, now or later. ERR_NOT_FOUND: what was in it is finished,
-// and it was collected. A fetch may ask for such a slot; a receive that was sent again goes on
-// without the message, and a read without a reason.
+// The slot that c waits for cannot be read, now or later. ERR_NOT_FOUND: its messages are finished
+// and it was collected. A fetch may ask for such a slot and gets the error. A repeated receive
+// continues without the message, and a read without the reason.
 static void give_up(struct shard *s, struct call *c, enum err err)
 {
     if (c->fetched == c->grants_len) {
@@ -308,7 +307,7 @@ void fetch_done(struct shard *s)
     rows_clear(&s->fetch);
 }
 
-// The read has ended, well or not; the next one is made for what is then wanted.
+// Ends the read. The next one is for the slot that is wanted then.
 static void end_read(struct shard *s, enum err err)
 {
     rows_clear(&s->fetch);
@@ -322,9 +321,9 @@ static void fail_read(struct shard *s, enum err err)
     end_read(s, err);
 }
 
-// live: which rows are believed though they are under the floor; NULL: none.
-// The first row is the one that was wanted: it comes last, so that the others cannot push it out.
-// One of the others that is damaged is spoken of when it is wanted.
+// live: the rows that are trusted although they are under the floor; NULL: none. The first row is
+// the wanted one. It is added last, so that the others cannot evict it. A damaged extra row is
+// reported when it is wanted.
 static void keep_rows(struct shard *s, const bool *live)
 {
     const struct fetch *f = &s->fetch;
@@ -373,7 +372,7 @@ static void floors_known(struct shard *s)
     }
 }
 
-// As many as follow one another.
+// Keeps the rows up to the first gap.
 static void hold_rows(struct fetch *f, const struct response *r)
 {
     f->rows = memory_zeroed(r->rows_len, sizeof *f->rows);
@@ -417,7 +416,7 @@ static void on_floor(struct shard *s, const struct response *r)
     }
 }
 
-// A slot that is missing while its message lives is damage, else it was collected.
+// A missing slot whose message is live is damage. Otherwise it was collected.
 static void slot_is_missing(struct shard *s)
 {
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside a shard: shared by shard.c (the calls and the joint), receive.c (claims that wait),
-// fetch.c (bodies) and post.c (dead letters). Nobody else includes this.
+// Private to a shard: shared by shard.c (the calls and the fold), receive.c (claims that wait),
+// replies.c (the journal's answers), fetch.c (bodies), cost_ledger.c, fenced.c, counters.c and
+// outgoing.c (dead letters).
 #pragma once
 
 #include "journal/asking.h"
 #include "shard/cache.h"
 #include "shard/shard.h"
 
-// What a call waits for. Ops go to JOURNAL at once; a receive walks through all of them.
+// What a call waits for. An op goes to JOURNAL at once. A receive can pass through all states but
+// POSTING.
 //
 //     (op) ------> JOURNAL ------> answered
 //     (receive) -> LOOKING ------> WAITING <-----> JOURNAL ------> FETCHING ------> answered
@@ -27,27 +29,29 @@ struct call {
     uint64_t ticket;
     uint16_t kind; // of its op; 0: sync, own, touch, fetch
     bool receives;
-    bool awaits;  // a receive that claims nothing: it only wants to know when to
-    bool recalls; // a receive that claims nothing: it only wants what its id brought earlier
-    bool silent;  // the shard's own: nobody hears the answer
-    bool looked;  // since it came the tail was seen
-    bool fenced;  // proposed by an owner who was none any more; it is asked for once again
+    // A receive that claims nothing. Its answer says that there is something to claim.
+    bool awaits;
+    // A receive that claims nothing. It returns the result that its request id had earlier.
+    bool recalls;
+    bool silent; // the shard's own call: no caller gets the answer
+    bool looked; // the tail was seen since the call began
+    bool fenced; // its first proposal was void, and it was proposed once more
     enum call_state state;
-    struct bytes payload; // owned: kept while it may be submitted again
+    struct bytes payload; // owned; kept while it may be submitted again
     int64_t wait_until;
     int64_t deadline;
     struct bytes worker; // receive: a view into payload
     uint32_t max;
-    struct bytes result; // owned: the fold's answer, while bodies are fetched
+    struct bytes result; // owned: the fold's answer, while bodies are read
     struct grant *grants;
     size_t grants_len;
-    size_t fetched; // deliveries made so far
+    size_t fetched; // deliveries built so far
     struct delivery *deliveries;
-    struct reason_place *asked; // of reasons
+    struct reason_place *asked; // places of the reasons that are wanted
     size_t asked_len;
     struct reason_text *reasons;
-    size_t told;     // reasons found so far, or found to be gone
-    struct buf text; // what the deliveries' views point into
+    size_t told;     // reasons found so far, or known to be collected
+    struct buf text; // the deliveries' views point into it
 };
 
 struct call_list {
@@ -58,12 +62,12 @@ struct call_list {
 struct answer {
     struct answer *next;
     struct shard_reply out;
-    struct call *call; // owned: holds what out points to
+    struct call *call; // owned: out points into it
 };
 
-// How far a read of bodies has got (fetch.c).
+// The stages of a read of bodies (fetch.c).
 //
-//     READING --- rows ---> FLOORS --- under the floor ---> TAIL ---> believed, or gone
+//     READING --- rows ---> FLOORS --- under the floor ---> TAIL ---> trusted, or collected
 //        '------ not found --------------------------------^
 enum fetch_stage { FETCH_READING, FETCH_FLOORS, FETCH_TAIL };
 
@@ -75,14 +79,14 @@ struct fetch_row {
 struct fetch {
     enum fetch_stage stage;
     struct asking ask;
-    int64_t again;   // not before this, after a request that failed
+    int64_t again;   // after a request that failed: not before this time
     uint64_t wanted; // the slot to read; 0: none
-    // What was read and is not believed yet; without a row for wanted: it was not found.
+    // Rows that were read and are not trusted yet. No rows: the slot was not found.
     struct fetch_row *rows;
     size_t rows_len;
     uint64_t floor_index; // the newest floor object seen
     uint64_t floor_slot;
-    struct call *looking; // a look at the tail is under way
+    struct call *looking; // the sync that is under way
 };
 
 struct shard {
@@ -95,54 +99,58 @@ struct shard {
     struct shard_counters counters;
     struct call_list calls[CALL_STATES];
 
-    struct fetch fetch; // of bodies; nothing of it is folded
+    struct fetch fetch; // not part of the fold
 
-    int64_t waits_end; // no waiting call gives up earlier
-    bool full;         // of events: the journal is on hold
-    bool looking;      // a sync of the shard's own is open
-    bool touching;     // an entry only for time's sake is open
-    uint64_t offered;  // claims on their way: how many messages they may take
+    int64_t waits_end; // no wait_until of a waiting call is earlier
+    bool full;         // too many events: the journal is on hold
+    bool looking;      // the shard's own sync is open
+    bool touching;     // the shard's own touch is open
+    uint64_t offered;  // messages that the open claims may take
 
     struct answer *answers;
     struct answer *answers_tail;
     struct answer *answer_out;
 
-    // books.c
-    struct cost spent;   // not booked yet
-    uint64_t paid_ahead; // writes that were booked before they were made
-    int64_t book_again;  // not before this
-    bool booking;        // an op is on its way
+    // cost_ledger.c
+    struct cost spent;   // not in the ledger yet
+    uint64_t paid_ahead; // writes that were entered before they were made
+    int64_t book_again;  // not before this time
+    bool booking;        // an op is in the journal
 
-    // post.c
-    bool letter_open;       // one is on its way: the next waits, so that they arrive in order
-    uint64_t letter_done;   // all up to this arrived, and the fold was asked to forget them
-    int64_t letters_again;  // not before this, after one failed
-    struct buf letter_text; // the op of the letter being handed out
+    // outgoing.c
+    // A dead letter is being moved. The next one waits, so that they arrive in order.
+    bool letter_open;
+    // All up to this number arrived, and the fold was asked to forget them.
+    uint64_t letter_done;
+    int64_t letters_again;  // after one failed: not before this time
+    struct buf letter_text; // the op of the letter that is being moved
     struct buf letter_reason;
     struct buf letter_headers;
-    uint64_t letter_reason_of; // the number of the letter it belongs to
-    uint64_t letter_wants;     // the slot it needs next, as of the last look
+    uint64_t letter_reason_of; // the number of the letter that letter_reason belongs to
+    uint64_t letter_wants;     // the slot that the next letter needs, by the last check
     char letter_to[QUEUE_NAME_MAX + 1];
 };
 
 struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline);
-void call_free(struct call *c); // unanswered; it is in no list
+void call_free(struct call *c); // for a call without an answer; it is in no list
 void call_push(struct shard *s, struct call *c, enum call_state state);
-struct call *call_take(struct shard *s, struct call *c); // out of its list
-void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body); // ends it
-void call_commit(struct shard *s, struct call *c); // hands its op to the journal
+struct call *call_take(struct shard *s, struct call *c); // removes it from its list
+// Frees it, or passes it on with its answer.
+void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body);
+void call_commit(struct shard *s, struct call *c); // passes its op to the journal
 static inline uint64_t call_ticket(struct call *c) // the journal's
 {
     return (uint64_t)(uintptr_t)c;
 }
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
-int64_t shard_now(const struct shard *s); // the moment that decisions are made for
+int64_t shard_now(const struct shard *s); // the time that decisions use
 
 void replies_hear(struct shard *s);
 
-// Whether an op with its request id, which got no answer, may still be committed.
+// Returns true if an op with the same request id, which got no answer, may still be committed.
 bool call_under_way(const struct shard *s, const struct call *c);
-// The reason for which the fold would refuse all of its op at a fresh tail; REASON_NONE: not sure.
+// The reason for which the fold would refuse the whole op at a fresh tail. REASON_NONE: not
+// certain.
 enum reason call_certain_refusal(const struct shard *s, const struct call *c);
 void receive_set_claim(struct call *c, const struct op_claim *claim);
 void receive_try(struct shard *s, struct call *c);
@@ -155,20 +163,20 @@ void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);
 void fetch_respond(struct shard *s, const struct response *r);
 void fetch_want(struct shard *s, uint64_t slot);
-void fetch_tail_seen(struct shard *s, enum err err); // what came of fetch.looking
+void fetch_tail_seen(struct shard *s, enum err err); // the result of fetch.looking
 int64_t fetch_wake_at(const struct shard *s);
 void fetch_done(struct shard *s);
 
-// True: c was proposed again, and is not answered by r.
+// Returns true if c was proposed again, so that r does not answer it.
 bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r);
 
 void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired);
 
-// journal_submit and journal_respond; what was spent joins the entry that comes of them.
+// journal_submit and journal_respond. The costs so far join the entry that they lead to.
 void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op);
 void cost_ledger_journal_respond(struct shard *s, const struct response *r);
 void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r);
 
 void outgoing_poke(struct shard *s);
-bool post_wants(struct shard *s, uint64_t slot); // for a letter that has not left yet
+bool post_wants(struct shard *s, uint64_t slot); // for a letter that is not complete yet
 void outgoing_not_forgotten(struct shard *s);

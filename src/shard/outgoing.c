@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dead letters leave by an ordered outbox: each is offered with its body and the reason it died
-// for, in the order of their numbers; what arrived is forgotten by the fold. The destination keeps
-// a mark per source, so offering one twice (after a crash between the two halves) does no harm.
+// Dead letters leave through an ordered outbox. Each is offered with its body and its reason, in
+// the order of their numbers. When a letter has arrived, the fold forgets it. The destination keeps
+// a mark per source, so a letter that is offered twice (after a crash between the two steps)
+// arrives once.
 #include "base/check.h"
 #include "base/memory.h"
 #include "shard/inside.h"
@@ -47,12 +48,12 @@ static bool reason_of(struct shard *s, const struct message_view *v)
 }
 
 enum outgoing_state {
-    OUTGOING_NOTHING, // no letter, or not now
-    OUTGOING_READING, // what it is made of must be read first: fetch_want was told
+    OUTGOING_NOTHING, // there is no letter, or not now
+    OUTGOING_READING, // fetch_want was called for a part of it
     OUTGOING_READY,
 };
 
-// What the next letter is made of.
+// Collects the parts of the next letter.
 static enum outgoing_state next_letter(struct shard *s, struct message_view *v, struct found *found)
 {
     bool may = s->config.moves_dead_letters && !s->letter_open &&
@@ -68,8 +69,8 @@ static enum outgoing_state next_letter(struct shard *s, struct message_view *v, 
                                      : OUTGOING_NOTHING;
 }
 
-// The sender's headers and, as the last, the worker that failed it. The op has no field for that
-// one. A sender's own header of that name is left out.
+// The sender's headers and, as the last one, the worker that failed the message. The op has no
+// field for the worker. A sender's own header of that name is left out.
 static struct bytes letter_headers(struct shard *s, const struct message_view *v,
                                    struct bytes headers)
 {
@@ -105,7 +106,7 @@ bool shard_next_dead_letter(struct shard *s, struct letter *out)
 {
     struct message_view v;
     struct found found;
-    // A state that is still catching up knows of letters that arrived long ago.
+    // During a replay the state has letters that arrived long ago.
     if (!journal_is_current(s->journal)) return false;
     if (next_letter(s, &v, &found) != OUTGOING_READY) return false;
     write_letter(s, &v, &found);
@@ -126,7 +127,7 @@ bool post_wants(struct shard *s, uint64_t slot)
     return next_letter(s, &v, &found) == OUTGOING_READING && s->letter_wants == slot;
 }
 
-// Makes sure that what the next letter is made of gets read, and tells those who wait for it.
+// Requests the slots that the next letter needs, and answers the calls that wait for it.
 void outgoing_poke(struct shard *s)
 {
     struct message_view v;
@@ -152,7 +153,8 @@ void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, stru
     shard_tick(s, now);
 }
 
-// The source could not be told to forget: what arrived is offered again, to be told so again.
+// The source did not commit the outbox op. The letters that arrived are offered again, and the op
+// is repeated.
 void outgoing_not_forgotten(struct shard *s)
 {
     s->letter_done = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims that may wait. Nothing is proposed unless the state, projected to now, has something to
-// give; an empty answer is given only at a tail seen after the call came. A waiting claim joins the
-// entry of the send that feeds it, so handing a message over costs one commit.
+// Claims that can wait. A claim is proposed only if the state, projected to now, has something to
+// give. An empty answer is given only at a tail that was seen after the call began. A waiting claim
+// joins the entry of the send that feeds it, so a hand-over costs one commit.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -26,7 +26,7 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
     c->max = own.max;
 }
 
-// There is something for it.
+// There is something to claim.
 static void take_up(struct shard *s, struct call *c)
 {
     if (c->awaits) {
@@ -43,14 +43,14 @@ static struct op op_of(const struct call *c)
 
 static bool recall(struct shard *s, struct call *c);
 
-// Nothing came in time; unless somebody else asked with the same id meanwhile.
+// Nothing came in time. But another call with the same id may have a result by now.
 static void end_wait(struct shard *s, struct call *c)
 {
     if (!c->awaits && recall(s, c)) return;
     call_answer(s, c, c->awaits ? ERR_NOT_FOUND : ERR_OK, BYTES_EMPTY);
 }
 
-// By its request id: seeds and times of arrival may differ.
+// Compares request ids: seeds and times of arrival can differ.
 static bool is_same(void *other, const struct op *op)
 {
     struct request_id one, two;
@@ -58,8 +58,8 @@ static bool is_same(void *other, const struct op *op)
            op_request(other, &two) && memcmp(&one, &two, sizeof one) == 0;
 }
 
-// Whoever asks again has given up on the first question: with both waiting, the messages that come
-// would have to be the same, and the first one's would be of use to nobody.
+// A caller that repeats its request has given up on the first one. If both waited, they would have
+// to get the same messages, and the first answer would be of no use.
 static void relieve(struct shard *s, const struct call *successor)
 {
     struct request_id id;
@@ -83,7 +83,7 @@ static void wait_or_end(struct shard *s, struct call *c)
     }
 }
 
-// Nothing was there, or the queue was paused in the meantime: a receive waits on.
+// There was nothing, or the queue was paused meanwhile: a receive goes on waiting.
 static bool came_empty(struct bytes body)
 {
     struct result result;
@@ -91,7 +91,7 @@ static bool came_empty(struct bytes body)
     return result.reason == REASON_PAUSED || (result.reason == REASON_NONE && result.count == 0);
 }
 
-// What its request id brought earlier, if it did.
+// Answers with the earlier result of the request id. Returns false if there is none.
 static bool recall(struct shard *s, struct call *c)
 {
     CLEANUP(buf_done) struct buf text;
@@ -131,7 +131,7 @@ enum reason call_certain_refusal(const struct shard *s, const struct call *c)
     bool sends = c->kind == OP_SEND && c->max > 0;
     enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
     if (reason != REASON_FULL) return reason;
-    // A duplicate needs no room, and what falls due may make some.
+    // A duplicate needs no capacity, and a timer that is due may free some.
     bool may_fit = machine_wake_at(s->machine) <= shard_now(s) || has_dedup(c->payload);
     return may_fit ? REASON_NONE : reason;
 }
@@ -144,7 +144,7 @@ bool call_under_way(const struct shard *s, const struct call *c)
     return journal_holds(s->journal, is_same, &op);
 }
 
-// Also the second try of ops that seemed certain to be refused.
+// Also retries ops that seemed certain to be refused.
 void receive_try(struct shard *s, struct call *c)
 {
     enum reason reason = call_certain_refusal(s, c);
@@ -164,7 +164,7 @@ void receive_try(struct shard *s, struct call *c)
     }
 }
 
-// An entry is made in any case, and what its first op sets free cannot be known before.
+// The op makes an entry in any case, and only the fold knows which messages it frees.
 void receive_join_op(struct shard *s, struct call *c)
 {
     if (MUTANT(JOINED_NAMELESS))
@@ -189,17 +189,17 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
     if (c->state == CALL_JOURNAL) {
         CHECK(s->offered >= c->max);
         s->offered -= c->max;
-        c->state = CALL_LOOKING; // it is in no list, and no offer any more
+        c->state = CALL_LOOKING; // it is in no list and no longer counts as offered
     }
     struct result result;
     if (came_empty(body) && !c->looked) {
         look_first(s, c);
     } else if (came_empty(body)) {
-        wait_or_end(s, c); // somebody else was faster
+        wait_or_end(s, c); // another claim was faster
     } else if (err || result_open(body, OP_CLAIM, &result)) {
         call_answer(s, c, err ? err : ERR_CORRUPT, body);
     } else if (result.count > c->max) {
-        call_refuse(s, c, REASON_REQUEST_REUSED); // by one who asked for more
+        call_refuse(s, c, REASON_REQUEST_REUSED); // by a request for more messages
     } else {
         c->result = bytes_copy(body);
         keep_grants(c, &result);
@@ -213,7 +213,7 @@ void receive_join_send(struct shard *s, uint32_t messages)
     uint64_t taken = 0;
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c && taken < messages; c = next) {
         next = c->next;
-        if (c->awaits) continue; // it is told when there is something
+        if (c->awaits) continue; // it is notified when there is something
         taken += c->max;
         call_commit(s, call_take(s, c));
     }
@@ -233,7 +233,7 @@ static void end_waits(struct shard *s)
     }
 }
 
-// Nothing will ever come for them.
+// No message can ever come for them.
 static void end_all_waits(struct shard *s, bool halted)
 {
     while (s->calls[CALL_WAITING].head) {
@@ -252,7 +252,8 @@ static bool has_ticket(const struct shard *s, const struct call *c)
     return machine_tickets(s->machine, c->worker, &first, 1) > 0;
 }
 
-// Wakes as many as there is work for, not all of them; tickets wake the one they are for.
+// Wakes as many calls as there are messages, not all of them. A ticket wakes the worker that it is
+// for.
 void receive_poke(struct shard *s)
 {
     end_waits(s);
@@ -263,7 +264,7 @@ void receive_poke(struct shard *s)
     struct machine_stats stats;
     machine_stats(s->machine, shard_now(s), &stats);
     bool any = machine_claimable(s->machine, shard_now(s), BYTES_EMPTY);
-    uint64_t told = 0; // to those who only await: they will come for it
+    uint64_t told = 0; // messages announced to calls that only await
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
         uint64_t offered = s->offered + told;
@@ -281,8 +282,8 @@ bool shard_cancel(struct shard *s, uint64_t ticket)
     for (int state = CALL_LOOKING; state < CALL_STATES; state++)
         for (struct call *c = s->calls[state].head; c; c = c->next) {
             if (!c->receives || c->ticket != ticket) continue;
-            c->wait_until =
-                TIME_UNKNOWN; // a claim under way that comes back empty does not wait again
+            // A claim in progress that comes back empty does not wait again.
+            c->wait_until = TIME_UNKNOWN;
             if (state == CALL_WAITING) waits = c;
         }
     if (waits) call_free(call_take(s, waits));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the journal answers, and what each answer means for the call that asked. All answers of one
-// step are heard while the journal is held. What is proposed again because of them is then one
-// entry, as it was before: a former owner's acks and the claim behind them stay together.
+// The answers of the journal, and what each means for its call. All answers of one step are handled
+// while the journal is held. Ops that are proposed again because of them then form one entry, as
+// before: a former owner's acks and the claim behind them stay together.
 #include "base/mutant.h"
 #include "shard/inside.h"
 
-// A claim that was not worth an entry is answered as if it had got nothing in one.
+// A claim that was answered without an entry gets the answer of a claim that found nothing.
 static struct bytes body_of(const struct call *c, const struct journal_reply *r)
 {
     static const uint8_t nothing[] = {REASON_NONE, 0, 0, 0, 0};
@@ -18,13 +18,14 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
     if (c == s->fetch.looking) {
         fetch_tail_seen(s, r->err);
-        call_answer(s, c, r->err, BYTES_EMPTY); // which is silent, and ends it
+        call_answer(s, c, r->err, BYTES_EMPTY); // it is silent; this frees it
         return;
     }
     if (r->slot != 0) c->looked = true; // its entry was the tail
     if (fenced_again(s, c, r)) return;
     bool not_applied = r->err == ERR_UNAVAILABLE && r->body.len == 0 && c->kind != 0;
-    if (not_applied && call_under_way(s, c)) r->err = ERR_UNKNOWN; // its twin may be yet
+    // An op with the same request id may still be committed.
+    if (not_applied && call_under_way(s, c)) r->err = ERR_UNKNOWN;
     if (c->silent && c->kind == 0) {
         s->looking = s->looking && c->state != CALL_LOOKING;
         s->touching = s->touching && c->state != CALL_JOURNAL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The joint: the machine as the journal's fold, calls as the journal's ops, and the order in which
-// things go on after each step.
+// Joins the parts of a shard: the machine as the journal's fold, calls as the journal's ops, and
+// the order of the work after each step.
 #include "shard/shard.h"
 
 #include "base/check.h"
@@ -12,7 +12,7 @@
 
 #define CACHE_BYTES       ((size_t)8 << 20)
 #define EVENTS_READ_BYTES ((size_t)64 << 10)
-#define LOOK_PATIENCE_MS  30000 // then whoever wants to know looks again
+#define LOOK_PATIENCE_MS  30000 // after that the caller syncs again
 #define OWNER_LATE_MS     1000
 
 static void fold_reset(void *ctx)
@@ -40,8 +40,8 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
         s->full = true;
         journal_hold(s->journal);
     }
-    // What was just sent is likely to be claimed next. A replay is not: its bodies would only pass
-    // through.
+    // A message that was just sent is likely to be claimed next. That is not so in a replay, which
+    // would only fill the cache.
     if (journal_is_current(s->journal))
         CHECK(!cache_add(s->cache, &s->config.journal.id, e->slot, e->bytes));
 }
@@ -52,7 +52,7 @@ static bool fold_recall(void *ctx, const struct op *op, struct op_result *result
     return machine_recall(s->machine, op, result, text);
 }
 
-// A claim that lost the race for the last message is not worth an entry, nor is bookkeeping alone.
+// A claim that lost the race for the last message needs no entry, nor does the cost ledger alone.
 static bool fold_idle(void *ctx, const struct op *op, int64_t now)
 {
     const struct shard *s = ctx;
@@ -60,7 +60,7 @@ static bool fold_idle(void *ctx, const struct op *op, int64_t now)
     struct op_claim claim;
     if (op->kind != OP_CLAIM || claim_decode(op->payload, &claim)) return false;
     if (machine_claimable(s->machine, now, claim.worker)) return false;
-    struct op_result earlier; // what the same request id brought must be answered again
+    struct op_result earlier; // the same request id must get its earlier result again
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, SIZE_MAX);
     return !machine_recall(s->machine, op, &earlier, &text);
@@ -139,7 +139,7 @@ struct shard *shard_new(const struct shard_config *config)
                         .ended = fold_ended};
     struct journal_config journal = config->journal;
     journal.from_oldest = config->from_oldest;
-    // What was read is folded at once, and of ten bytes there may come an event of a hundred.
+    // The rows of a read are folded at once, and ten bytes can become an event of a hundred.
     if (config->from_oldest && journal.read_bytes_max > EVENTS_READ_BYTES)
         journal.read_bytes_max = EVENTS_READ_BYTES;
     s->journal = journal_new(&journal, &fold);
@@ -273,7 +273,7 @@ int64_t shard_now(const struct shard *s)
     return s->now.lo;
 }
 
-// What one step leads to, until nothing more comes of it.
+// Performs what one step leads to, until nothing more follows.
 static void go_on(struct shard *s)
 {
     replies_hear(s);
@@ -311,7 +311,7 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
     c->max = messages;
     journal_hold(s->journal);
     if (call_certain_refusal(s, c) != REASON_NONE) {
-        call_push(s, c, CALL_LOOKING); // perhaps only this state is old
+        call_push(s, c, CALL_LOOKING); // the local state may be old
         journal_sync(s->journal, call_ticket(c), deadline, s->now);
     } else {
         call_commit(s, c);
@@ -444,8 +444,8 @@ static void touch_silently(struct shard *s)
     journal_touch(s->journal, call_ticket(c), TIME_NEVER, s->now);
 }
 
-// When something falls due for which a look into the future is not enough: the fold itself must get
-// there. An owner does it for those who watch, a moment late, so that a wave of locks shares one.
+// When the fold itself must reach a due time, because a projection is not enough. An owner commits
+// an entry for readers of the queue. It does so a moment late, so that many locks share one entry.
 static int64_t touch_at(const struct shard *s)
 {
     int64_t due = machine_wake_at(s->machine);
