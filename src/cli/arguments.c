@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, read by a command's table of options. Whatever is wrong is one sentence that
-// names the option, the value, and what would be right.
+// Parses the command line with a command's table of options. Each error is one sentence that names
+// the option, the value and what would be right.
 #include "base/duration.h"
 #include "base/nearly.h"
 #include "cli/commands.h"
@@ -34,7 +34,7 @@ const size_t global_options_len = COUNT_OF(global_options);
 
 struct parse {
     struct cli *cli;
-    const struct command *command; // NULL: global options only
+    const struct command *command; // NULL: only global options
     char **argv;
     size_t argc;
     size_t at;
@@ -122,7 +122,7 @@ static int global_put(struct parse *p, size_t index, const char *text)
     return 0;
 }
 
-// A row of a table by its long name (len bytes of it) or its letter.
+// Finds an option by its long name (len bytes) or its letter.
 static const struct cli_option *find(const struct cli_option *rows, size_t rows_len,
                                      const char *name, size_t len, char letter)
 {
@@ -159,7 +159,7 @@ static int unknown_option(const struct parse *p, const char *word)
                      name, command, *help ? " " : "", help);
 }
 
-// The option at p->at, and its value, which is in the same word ("--max=3", "-c3") or the next.
+// Parses the option at p->at. Its value is in the same word ("--max=3", "-c3") or in the next.
 static int option_take(struct parse *p)
 {
     const char *word = p->argv[p->at++];
@@ -197,7 +197,7 @@ struct word_rule {
     size_t max; // SIZE_MAX: any number
 };
 
-// "QUEUE [BODY]", "QUEUE TOKEN..."
+// Parses "QUEUE [BODY]" or "QUEUE TOKEN...".
 static struct word_rule rule_of(const char *words)
 {
     struct word_rule rule = {0, 0};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a message may go through, by the events alone:
+// The states of a message, as far as the events show them:
 //
 //            claimed                      outcome: processed, dead-lettered
 //     FREE ------------> HELD ---------------------------------------------> ENDED
 //      ^                  |
 //      '-- released, expired, outcome: retrying
 //
-// A claim of a HELD message is a second holder. So is one after an expiry that came before the
-// deadline the first holder was promised: he still believes in his lock.
+// A claim of a HELD message means two holders. So does a claim after an expiry that came before the
+// promised deadline, because the first holder still relies on its lock.
 #include "cli/audit.h"
 
 #include <stdlib.h>
@@ -15,15 +15,15 @@
 
 enum hold { FREE, HELD, TICKET, ENDED };
 
-// One for every message that is seen, so it is kept small.
+// One row per message, so it is small.
 struct audit_row {
-    uint64_t key[2]; // of the message's id; both 0: an empty row
-    int64_t until;   // what the last holder was promised
-    uint32_t worker; // hash of its name
+    uint64_t key[2]; // hash of the message's id; both 0: an empty row
+    int64_t until;   // deadline that the last holder was promised
+    uint32_t worker; // hash of the worker's name
     uint8_t hold;
-    bool expired; // FREE because the lock ran out, and until still counts
+    bool expired; // FREE because the lock expired; until is still valid
     bool acked;
-    uint8_t found; // what was found before: a message is counted once
+    uint8_t found; // bit set of findings, so that a message counts once per finding
 };
 
 const char *finding_name(enum finding finding)
@@ -37,7 +37,7 @@ const char *finding_name(enum finding finding)
     return names[finding];
 }
 
-// FNV-1a with a final mix, twice: that two ids of a queue meet in 128 bits does not happen.
+// FNV-1a with a final mix. Two of them give 128 bits, so collisions of ids are not expected.
 static uint64_t hash_text(const char *text, uint64_t seed)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325) ^ seed;
@@ -140,7 +140,7 @@ void audit_event(struct audit *a, const struct sluice_event *e)
     if (!*e->message) return;
     size_t before = a->messages;
     struct audit_row *b = book_of(a, e->message);
-    bool known = a->messages == before; // else what came before is no longer kept
+    bool known = a->messages == before; // false: earlier events of the message are no longer kept
     if (strcmp(e->type, "message-claimed") == 0) {
         on_grant(a, b, e, false);
     } else if (strcmp(e->type, "tickets-published") == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The books of an audit: fed with the events of a queue, in their order, it tells what should never
-// have happened.
+// Audits the events of a queue. The caller passes the events in their order, and the audit counts
+// violations of the queue's guarantees.
 #pragma once
 
 #include "cli/cli.h"
@@ -8,13 +8,13 @@
 #define AUDIT_EXAMPLES_MAX 10
 
 enum finding {
-    FINDING_TWO,   // held by two at once
+    FINDING_TWO,   // locked by two workers at once
     FINDING_TWICE, // acked twice
-    FINDING_STRAY, // touched when it was finished, or acked when nobody held it
-    FINDING_LATE,  // a holder came back when his lock was gone, and was refused: no fault
+    FINDING_STRAY, // changed after its end, or acked without a lock
+    FINDING_LATE,  // a worker was refused because its lock had expired; not a violation
     FINDINGS
 };
-const char *finding_name(enum finding finding); // "held by two at once"
+const char *finding_name(enum finding finding); // such as "held by two at once"
 
 struct audit_example {
     enum finding finding;
@@ -22,23 +22,23 @@ struct audit_example {
     uint64_t position;
 };
 
-// All zero to begin with.
+// Initialize with zeros.
 struct audit {
-    struct audit_row *rows; // by message
+    struct audit_row *rows; // hash table by message id
     size_t rows_cap;        // a power of two
     size_t messages;
     uint64_t events;
     uint64_t claims;
     uint64_t processed;
     uint64_t expired;
-    uint64_t found[FINDINGS]; // messages, each counted once
-    uint64_t first;           // positions
+    uint64_t found[FINDINGS]; // messages; each counts once per finding
+    uint64_t first;           // positions in the journal
     uint64_t last;
     struct audit_example examples[AUDIT_EXAMPLES_MAX];
     size_t examples_len;
 };
 
 void audit_event(struct audit *a, const struct sluice_event *e);
-// Is there a finding that must not be?
+// True if any finding is a violation.
 bool audit_wrong(const struct audit *a);
 void audit_done(struct audit *a);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine itself can do: the bare cost of a durable write beside the store, and how busy
-// others keep it.
+// Measures the machine: the cost of a durable write next to the store, and the load.
 #define _GNU_SOURCE // mkostemp
 #include "cli/bench_load.h"
 
@@ -30,7 +29,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Space that is allocated and written, as the journal's segments are.
+// Writes the whole file first, because the journal's segments are allocated and written, too.
 static int scratch_file(const char *dir)
 {
     char path[4096];

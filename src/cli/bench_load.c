@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One turn of a workload: processes are forked, each opens the queue and runs its share of the
-// clients as threads; what they find goes into one page they share.
+// Runs one workload. It forks processes, and each opens the queue and runs its share of the clients
+// as threads. They write their results to one shared memory map.
 #include "cli/bench_load.h"
 
 #include <errno.h>
@@ -20,9 +20,9 @@
 #define NS_PER_S 1000000000LL
 
 struct board {
-    _Atomic uint32_t ready;  // processes that have the queue open
-    _Atomic uint32_t failed; // somebody wrote problem
-    _Atomic uint64_t next;   // message to be sent
+    _Atomic uint32_t ready;  // processes that have opened the queue
+    _Atomic uint32_t failed; // greater than 0 if a process wrote problem
+    _Atomic uint64_t next;   // number of the next message to send
     _Atomic uint64_t done;   // messages received and acked
     _Atomic uint64_t samples_len;
     _Atomic int64_t first_ns;
@@ -37,8 +37,8 @@ struct turn {
     const struct bench_settings *settings;
     enum bench_load load;
     struct board *board;
-    int64_t *samples;      // shared, a row a message at most
-    _Atomic uint8_t *seen; // shared, how often each message came
+    int64_t *samples;      // shared; at most one row per message
+    _Atomic uint8_t *seen; // shared; how often each message was received
     size_t shared_len;
     void *handle;
 };
@@ -77,7 +77,7 @@ static void stamp(_Atomic int64_t *at, int64_t ns, bool earliest)
         continue;
 }
 
-// A piece of work is done: the turn lasts at least until now.
+// Records a piece of work. Its end also extends the measured time.
 static void sample(struct turn *t, int64_t ns)
 {
     stamp(&t->board->last_ns, now_ns(), false);
@@ -90,7 +90,7 @@ static void body_write(const struct turn *t, char *body, uint64_t number)
     int64_t now = now_ns();
     memcpy(body, &number, sizeof number);
     memcpy(body + sizeof number, &now, sizeof now);
-    uint64_t x = number * 0x9e3779b97f4a7c15ULL + 1; // bytes that no compression gets smaller
+    uint64_t x = number * 0x9e3779b97f4a7c15ULL + 1; // incompressible bytes
     for (size_t i = BENCH_SIZE_MIN; i < t->settings->size; i += sizeof x) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         size_t left = t->settings->size - i;
@@ -232,7 +232,7 @@ static void note_requests(struct turn *t, struct bench_requests before)
 {
     struct bench_requests now = requests_of(t);
     uint64_t all = now.all - before.all, puts = now.puts - before.puts;
-    if (now.shared) { // whoever was there longest has seen the most
+    if (now.shared) { // the process that ran longest has the largest sum
         rise_to(&t->board->requests, all);
         rise_to(&t->board->puts, puts);
     } else {
@@ -241,7 +241,7 @@ static void note_requests(struct turn *t, struct bench_requests before)
     }
 }
 
-// All begin together, or not at all.
+// All processes begin together. Returns false if one failed.
 static bool wait_for_others(struct turn *t)
 {
     atomic_fetch_add(&t->board->ready, 1);
@@ -250,7 +250,7 @@ static bool wait_for_others(struct turn *t)
     return goes_on(t);
 }
 
-// Paced: the sender is alone in the first process when there are several.
+// Paced: with several processes, the sender is alone in the first.
 static bool belongs(const struct turn *t, uint32_t client, uint32_t process)
 {
     uint32_t processes = t->settings->processes;
@@ -269,7 +269,7 @@ static void run_process(struct turn *t, uint32_t process)
     }
     uint32_t len = 0;
     if (wait_for_others(t)) {
-        struct bench_requests before = requests_of(t); // opening is no message's cost
+        struct bench_requests before = requests_of(t); // the requests of opening do not count
         for (uint32_t i = 0; i < t->settings->clients; i++)
             if (belongs(t, i, process)) clients[len++] = (struct client){.turn = t, .number = i};
         if (t->load == LOAD_PACED && process == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process has one handle, and its clients share it, as a program with threads would.
+// A process has one handle, which its clients share like the threads of a program.
 #include "cli/bench_sluice.h"
 
 #include <sluice.h>
@@ -22,7 +22,7 @@ struct link {
     struct sluice_batch *batch; // of the last receive
     const char **bodies;
     const char **tokens;
-    size_t unacked; // joined: so many of them go with the next receive
+    size_t unacked; // joined: how many tokens to ack with the next receive
     struct sluice_outcome *acked;
 };
 
@@ -98,7 +98,7 @@ static bool take(struct link *l, const struct sluice_receive *r, struct bench_go
                  char *problem)
 {
     struct sluice_error error;
-    struct sluice_batch *before = l->batch; // the acks' tokens are there
+    struct sluice_batch *before = l->batch; // r->acks points into this batch
     l->batch = NULL;
     enum sluice_code code =
         sluice_receive(l->handle->store, l->handle->settings->queue, r, &l->batch, &error);

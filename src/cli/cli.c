@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors and output: a command says one sentence, and its exit status says the kind.
+// Errors and output of commands. An error is one sentence, and the exit status gives its kind.
 #include "cli/cli.h"
 #include "cli/patience.h"
 #include "cli/table.h"
@@ -14,7 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-// A node speaks of headers; here the token comes from the environment.
+// The node's message is about a header. Here the token comes from the environment.
 static void blame_token(const struct cli *cli, const struct sluice_error *error, char *out,
                         size_t len)
 {
@@ -94,7 +94,7 @@ bool cli_output_ok(void)
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
-// A pipe whose reader is gone.
+// True if standard output is a pipe whose reader has closed it.
 static bool output_unread(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -104,7 +104,7 @@ static bool output_unread(void)
 int cli_end(const struct cli *cli, int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-    // A reader that has seen enough (head, q in less) is no fault worth a sentence.
+    // A reader that closes early (head, q in less) is not an error.
     if (output_unread()) return status ? status : EXIT_BROKEN_PIPE;
     return cli_fail_as(cli, SLUICE_UNAVAILABLE, "",
                        "standard output cannot be written; is its disk full?");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// audit: reads the event stream into books of its own, apart from the engine's counters: was a
-// message ever held by two workers at once, or acked twice?
+// audit: reads the event stream and checks, independently of the engine's counters, whether a
+// message was ever locked by two workers at once or acked twice.
 #include "cli/audit.h"
 #include "cli/commands.h"
 #include "cli/table.h"

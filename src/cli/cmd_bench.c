@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice bench: what this machine and its disk make of the three workloads. Without --store it
-// works in a directory of its own under /var/tmp (TMPDIR), which it removes.
+// bench: measures the three workloads on this machine and its disk. Without --store it uses a
+// directory under TMPDIR or /var/tmp and removes it.
 #define _GNU_SOURCE // nftw, asprintf
 #include "cli/bench_load.h"
 #include "cli/bench_sluice.h"
@@ -19,8 +19,8 @@
 #define SIZE_DEFAULT     300
 #define CLIENTS_DEFAULT  8
 #define BATCH_DEFAULT    100
-#define CYCLE_PART       8   // of --messages
-#define PACED_PART       200 // the default is ten seconds
+#define CYCLE_PART       8   // divisor of --messages
+#define PACED_PART       200 // divisor of --messages; the default takes ten seconds
 #define MANY_PROCESSES   8
 
 enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES };
@@ -40,12 +40,13 @@ static const struct cli_option options[] = {
 
 struct bench {
     const struct cli *cli;
-    struct bench_settings settings; // messages: of bulk
-    uint32_t processes;             // 0: as each workload likes
-    const char *dir;                // NULL: the store is no directory
+    struct bench_settings settings; // settings.messages is for bulk
+    uint32_t processes;             // 0: the default of each workload
+    const char *dir;                // NULL if the store is not a directory
     bool dir_is_ours;
     double disk_us;
-    double put_us; // the median PUT around the last workload; 0: the store is no bucket
+    // Median time of a PUT before and after the last workload; 0 if the store is not a bucket.
+    double put_us;
     char problem[BENCH_PROBLEM_MAX];
 };
 
@@ -74,7 +75,7 @@ static bool place_init(struct bench *b)
     if (asprintf(&dir, "%s/sluice-bench-XXXXXX", base && *base ? base : "/var/tmp") < 0 ||
         !mkdtemp(dir))
         return false;
-    b->settings.place = b->dir = dir; // until the end of the program
+    b->settings.place = b->dir = dir; // used until the program ends
     b->dir_is_ours = true;
     return true;
 }
@@ -144,9 +145,9 @@ struct part {
     const char *name;
     const char *of;
     uint64_t divisor;   // of --messages
-    uint32_t processes; // when --processes does not say
+    uint32_t processes; // without --processes
     const char *workload;
-    bool extra; // a second figure, left out when --processes is given
+    bool extra; // a second figure, omitted with --processes
 };
 
 static const struct part parts[] = {
@@ -158,7 +159,7 @@ static const struct part parts[] = {
     {LOAD_PACED, "paced", "send to handler", PACED_PART, 2, "paced", true},
 };
 
-// What a bucket's own write costs at this moment: the others on the machine are in it.
+// Measures a PUT to the bucket now. It includes the effect of other load on the machine.
 static double bare_put_us(const struct bench *b)
 {
     struct sluice *store = NULL;
@@ -190,7 +191,7 @@ static int run_part(struct bench *b, const struct part *p)
                        f.missing, f.repeated);
 }
 
-// A store that somebody else uses is left as it was.
+// Deletes the queues of the benchmark, because a given store may have other users.
 static void clean_up(struct bench *b)
 {
     struct sluice *store = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// completion: the scripts for the shells, which are small because they ask this program for the
-// words ("completion words"), and those come from the command tables.
+// completion: prints the completion scripts of the shells. The scripts are small: they ask this
+// program for the words ("completion words"), which come from the command tables.
 #include "cli/commands.h"
 #include "cli/settings.h"
 #include "cli/text.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// The same text as completions/sluice.bash and completions/_sluice; a test compares them.
+// The same text as completions/sluice.bash and completions/_sluice. A test compares them.
 static const char bash_script[] =
     "# SPDX-License-Identifier: Apache-2.0\n"
     "# bash completion for sluice. The words come from the program itself, so they are never out "
@@ -75,12 +75,12 @@ static const char *const of_files[] = {"lines",  "config",          "store",
                                        "tokens", "tls-certificate", "tls-key"};
 static const char *const shells[] = {"bash", "zsh"};
 
-// A command line that is being typed: words[at] is to be completed.
+// A command line that is being typed. words[at] is to be completed.
 struct typing {
     const char *const *words;
     size_t len;
     size_t at;
-    const char *start; // of words[at]
+    const char *start; // the typed part of words[at]
     const char *store; // as typed, or the default
 };
 
@@ -106,7 +106,7 @@ static void offer_options(const struct typing *t, const struct cli_option *rows,
     }
 }
 
-// Commands, by their first word or, after that, their second.
+// Offers commands by their first word, or by the second word of a group.
 static void offer_commands(const struct typing *t, const char *group)
 {
     char last[64] = "";
@@ -133,7 +133,7 @@ static void offer_joined(const struct typing *t, const char *before, const char 
     offer(t, whole, "");
 }
 
-// Pressing TAB must not make a store.
+// Completion must not create a store.
 static void offer_queues(const struct typing *t, const char *before)
 {
     struct sluice *s = NULL;
@@ -151,7 +151,7 @@ static void offer_queues(const struct typing *t, const char *before)
     sluice_close(s);
 }
 
-// "orderingMode=", and behind it the words that it takes.
+// Offers "orderingMode=", or after it the allowed words.
 static void offer_setting(const struct typing *t, const struct setting_key *k)
 {
     char key[64];
@@ -174,7 +174,7 @@ static void offer_settings(const struct typing *t)
         offer_setting(t, k);
 }
 
-// The last of a list with commas.
+// Completes the last item of a comma-separated list.
 static void offer_scopes(const struct typing *t)
 {
     const char *comma = strrchr(t->start, ',');
@@ -201,7 +201,7 @@ static void offer_value(const struct typing *t, const char *option)
         if (strcmp(option, of_files[i]) == 0) (void)printf(":files\t\n");
 }
 
-// The option whose value the next word is, or NULL.
+// Returns the option that takes the next word as its value, or NULL.
 static const struct cli_option *needs_value(const struct command *c, const char *word)
 {
     for (size_t i = 0; c && i < c->options_len; i++) {
@@ -213,14 +213,14 @@ static const struct cli_option *needs_value(const struct command *c, const char 
     return strcmp(word, "--store") == 0 ? &global_options[0] : NULL;
 }
 
-// The nth word of the command's usage, its dots and brackets left out.
+// Completes the nth word of the command's usage, without dots and brackets.
 static void offer_word(const struct typing *t, const struct command *c, size_t n)
 {
     char name[64] = "";
     for (const char *at = c->words; at && *at;) {
         size_t len = strcspn(at, " ");
         (void)snprintf(name, sizeof name, "%.*s", (int)len, at);
-        bool dashes = strcmp(name, "[--]") == 0; // not a word of its own here
+        bool dashes = strcmp(name, "[--]") == 0; // skipped: it is not a word
         if (!dashes && (n-- == 0 || strstr(name, "..."))) break;
         name[0] = '\0';
         at += len + (at[len] == ' ');
@@ -235,7 +235,7 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
     if (strstr(name, "PROGRAM")) (void)printf(":files\t\n");
 }
 
-// "--name=" and its value in one word.
+// Completes "--name=" with its value in the same word.
 static void offer_behind(const struct typing *t, const struct command *c)
 {
     char name[64];
@@ -249,7 +249,7 @@ static void offer_words(struct typing *t)
     const char *plain[3] = {0};
     const struct command *c = NULL;
     const struct cli_option *open = NULL;
-    size_t plain_len = 0, used = 0, after = 0; // words before this one: of the name, and behind it
+    size_t plain_len = 0, used = 0, after = 0; // words so far: in the command's name, and after it
     for (size_t i = 1; i < t->at; i++) {
         const char *word = t->words[i];
         if (open) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// doctor: examines the store and says of each check how it went.
+// doctor: checks the store and prints the result of each check.
 #include "cli/commands.h"
 #include "cli/patience.h"
 #include "cli/store.h"
@@ -35,7 +35,7 @@ static void report(void *ctx, const char *check, enum sluice_health health, cons
         print_line(stdout, "%-*s  %s", CHECK_WIDTH, check, detail ? detail : "");
     }
     patience_expect(cli, 0);
-    (void)fflush(stdout); // some checks take their time: show each as it is known
+    (void)fflush(stdout); // some checks are slow, so each is shown at once
 }
 
 static int run_doctor(const struct cli *cli, const struct arguments *args)
@@ -49,7 +49,7 @@ static int run_doctor(const struct cli *cli, const struct arguments *args)
     if (!cli->json && !cli->quiet)
         (void)printf("%s%-8s  %-*s  %s%s\n", bold(cli), "RESULT", CHECK_WIDTH, "CHECK", "DETAIL",
                      plain(cli));
-    if (store_missing(&copy)) { // looking makes nothing
+    if (store_missing(&copy)) { // a check creates nothing
         char detail[400];
         (void)snprintf(detail, sizeof detail, STORE_MISSING "; its first queue makes it",
                        copy.store);

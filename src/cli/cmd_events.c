@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// events: what happened to a queue, in the order of its journal.
+// events: prints what happened to a queue, in the order of its journal.
 #include "cli/commands.h"
 #include "cli/patience.h"
 #include "cli/screen.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS     250 // how soon a signal is noticed
-#define TYPE_COLUMNS 21  // as wide as most of their names
+#define SLICE_MS     250 // the longest delay until a signal is noticed
+#define TYPE_COLUMNS 21  // as wide as most type names
 
 enum { FOLLOW, FROM };
 
@@ -30,7 +30,7 @@ static void put_origin(FILE *out, const struct sluice_origin *from)
                   from->reason);
 }
 
-// Workers may have said anything: the line is escaped as a whole.
+// Workers choose the texts freely, so the whole line is escaped.
 static void event_print(const struct sluice_event *e)
 {
     char time[TEXT_MAX], until[TEXT_MAX], *line = NULL;
@@ -56,7 +56,7 @@ static void event_print(const struct sluice_event *e)
     free(line);
 }
 
-// Reads past what there is, silently.
+// Skips all existing events.
 static enum sluice_code skip_old(struct sluice_events *events, struct sluice_error *error)
 {
     struct sluice_event e;
@@ -71,7 +71,7 @@ static int print_events(const struct cli *cli, struct sluice *s, const char *que
 {
     struct sluice_error error = {0};
     enum sluice_code code = now ? skip_old(events, &error) : SLUICE_OK;
-    bool live = false; // everything old is out: from here on each line is to be seen at once
+    bool live = false; // old events are printed; from here on each line is flushed
     while (code == SLUICE_OK && !stop_requested()) {
         struct sluice_event e;
         code = sluice_events_next(events, live ? SLICE_MS : 0, &e, &error);
@@ -93,8 +93,9 @@ static int print_events(const struct cli *cli, struct sluice *s, const char *que
     return code == SLUICE_OK ? 0 : cli_fail_queue(cli, s, queue, &error);
 }
 
-// Where a queue with one shard goes on: known before the stream is opened, so that nothing that
-// happens while it reads up to there is missed. Positions of several shards do not compare.
+// Returns the next position of a queue with one shard. The caller reads it before it opens the
+// stream, so events that happen in between are not missed. Positions of several shards are not
+// comparable.
 static bool position_now(struct sluice *s, const char *queue, int64_t *position)
 {
     struct sluice_queue_info *info = NULL;

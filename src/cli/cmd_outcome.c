@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ack, fail, release and renew: what becomes of locks, by their tokens.
+// ack, fail, release and renew: settle locks by their tokens.
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -14,7 +14,7 @@
 struct token_input {
     const char **rows;
     size_t len;
-    char *input; // what "-" brought
+    char *input; // the content of standard input
 };
 
 static void tokens_done(struct token_input *t)
@@ -23,7 +23,7 @@ static void tokens_done(struct token_input *t)
     free(t->input);
 }
 
-// Each line of standard input is a token.
+// Reads one token per line of standard input.
 static int read_input(const struct cli *cli, struct token_input *t)
 {
     int status = 0;
@@ -71,14 +71,14 @@ static void print_done(const struct cli *cli, const char *queue, const char *tok
         print_line(stdout, "%s  %s", token, o->status);
 }
 
-// The first refusal has the library's sentence; each later one its own.
+// The first refusal prints the library's message. Later ones print their own reason.
 static int print_refused(const struct cli *cli, const char *token, const struct sluice_outcome *o,
                          const struct sluice_error *first)
 {
     struct sluice_error error = {.code = o->code, .field = "token"};
     const char *why = first ? first->message : sluice_code_text(o->code);
     const char *reason = first || !o->reason[0] ? "" : o->reason;
-    bool named = first && strstr(first->message, token); // the sentence has the token already
+    bool named = first && strstr(first->message, token); // the message contains the token already
     if (named)
         (void)snprintf(error.message, sizeof error.message, "%s", why);
     else
@@ -92,7 +92,7 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
                           enum sluice_code code, const struct sluice_error *error)
 {
     int status = 0;
-    bool told = false; // does any row have an answer of its own?
+    bool told = false; // true if any row has an answer of its own
     for (size_t i = 0; i < t->len; i++)
         told = told || rows[i].code != SLUICE_OK || rows[i].status;
     bool missing = error->code == SLUICE_NOT_FOUND && strcmp(error->field, "queue") == 0;

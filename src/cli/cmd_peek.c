@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// peek and show: messages, without touching them.
+// peek and show: print messages without locking them.
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/table.h"
@@ -41,20 +41,21 @@ static const char *failure_text(const struct sluice_failure *f)
     return *f->reason ? f->reason : "(no reason was given)";
 }
 
-// Why it failed last: here, else in the queue that it died in. NULL: it did not.
+// Returns the reason of the last failure: in this queue, else in the queue where the message died.
+// NULL without a failure.
 static const char *last_reason(const struct sluice_message *m)
 {
     if (m->failures_len > 0) return failure_text(&m->failures[m->failures_len - 1]);
     return m->from.reason && *m->from.reason ? m->from.reason : NULL;
 }
 
-// A dead letter that has not been delivered here yet was delivered where it died.
+// A dead letter without a delivery in this queue shows the attempts of the queue where it died.
 static uint32_t attempts_of(const struct sluice_message *m)
 {
     return m->attempt > 0 ? m->attempt : m->from.attempts;
 }
 
-// Which columns have something to say; the others only take room from the bodies.
+// Columns without content are left out, so that bodies get more space.
 struct columns {
     bool priority, group, reason;
 };
@@ -83,7 +84,7 @@ static void add_row(struct table *t, const struct sluice_message *m, const struc
     char sent[TEXT_MAX];
     const char *reason = last_reason(m) ? last_reason(m) : "-";
     (void)moment_text(m->sent_at, sent);
-    sent[strcspn(sent, ".")] = '\0'; // "show" has the milliseconds
+    sent[strcspn(sent, ".")] = '\0'; // "show" prints the milliseconds
     char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
     char *why = safe_text(reason, strlen(reason), REASON_COLUMNS);
     table_cell(t, m->id);
@@ -99,7 +100,7 @@ static void add_row(struct table *t, const struct sluice_message *m, const struc
 
 static void print_table(const struct cli *cli, const struct sluice_batch *batch)
 {
-    const char *heads[8] = {"ID", ">ATTEMPT"}; // the state of all is the one that was asked for
+    const char *heads[8] = {"ID", ">ATTEMPT"}; // no STATE column: all rows have the requested state
     struct columns c = columns_of(batch);
     size_t len = 2;
     if (c.priority) heads[len++] = ">PRIORITY";
@@ -197,7 +198,7 @@ static void print_message(const struct sluice_message *m)
     char time[TEXT_MAX];
     print_text("id", m->id);
     print_text("state", m->state);
-    if (strcmp(m->state, "finished") == 0) return; // nothing else is kept of it
+    if (strcmp(m->state, "finished") == 0) return; // nothing else is kept
     field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);
     field_print(stdout, FIELD_WIDTH, "retries", "%u", m->retries);
     if (m->priority > 0) field_print(stdout, FIELD_WIDTH, "priority", "%d", m->priority);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// queue pause, resume, purge and delete. The last two cannot be undone and ask first.
+// queue pause, resume, purge and delete. Purge and delete cannot be undone, so they ask for
+// confirmation.
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "json/json.h"

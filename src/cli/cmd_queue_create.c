@@ -20,7 +20,7 @@ typedef enum sluice_code apply_fn(struct sluice *s, const char *queue,
                                   const struct sluice_setting *settings, size_t len,
                                   struct sluice_error *error);
 
-// done: whether anything was; false only for a queue that is there already, as it is wanted.
+// `done` is false only if the queue already exists with the same settings.
 static void say_done(const struct cli *cli, const char *queue, const char *verb, bool done)
 {
     if (cli->json) {

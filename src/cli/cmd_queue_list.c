@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// queue list and queue show: which queues there are, and how they are set.
+// queue list and queue show: print the queues and their settings.
 #include "base/duration.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
@@ -30,7 +30,7 @@ static const char *setting(const struct sluice_queue_info *info, const char *key
     return "";
 }
 
-// "1048576" as "1MiB", which may be typed too.
+// Prints "1048576" as "1MiB", which the command line accepts, too.
 static const char *readable_bytes(const char *value, char out[static TEXT_MAX])
 {
     int64_t n;
@@ -41,7 +41,7 @@ static const char *readable_bytes(const char *value, char out[static TEXT_MAX])
     return out;
 }
 
-// "2.000" as "2".
+// Prints "2.000" as "2".
 static const char *readable_fraction(const char *value, char out[static TEXT_MAX])
 {
     (void)snprintf(out, TEXT_MAX, "%s", value);
@@ -52,7 +52,7 @@ static const char *readable_fraction(const char *value, char out[static TEXT_MAX
     return out;
 }
 
-// "30000ms" reads better as "30s".
+// Prints "30000ms" as "30s".
 static const char *readable(const char *value, char out[static TEXT_MAX])
 {
     int64_t ms;
@@ -83,7 +83,8 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
     struct sluice_queue_status *seen = cli_look(s, names, SLUICE_STATUS_INFO);
-    for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
+    // A queue that cannot be read does not hide the others.
+    for (size_t i = 0; i < names->len; i++) {
         enum sluice_code code = seen[i].error.code;
         if (code == SLUICE_NOT_FOUND) continue; // deleted meanwhile
         if (code != SLUICE_OK) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// receive: locks messages and prints them with the tokens that finish them.
+// receive: locks messages and prints them with the tokens that settle them.
 #include "cli/commands.h"
 #include "cli/patience.h"
 #include "cli/table.h"
@@ -51,7 +51,8 @@ static void print_message(const struct sluice_message *m, bool first)
     (void)fputc('\n', stdout);
 }
 
-// Nobody saw them: they go back at once instead of when the lock runs out.
+// The output failed, so no reader has the messages. Releases them now instead of when their locks
+// expire.
 static void give_back(struct sluice *s, const char *queue, const struct sluice_batch *batch)
 {
     const char **tokens = cli_alloc(batch->len * sizeof *tokens);
@@ -61,7 +62,7 @@ static void give_back(struct sluice *s, const char *queue, const struct sluice_b
     free(tokens);
 }
 
-// Nothing on standard output is the answer; why there is nothing is a remark.
+// Empty output means that no message is ready. The reason is a remark on standard error.
 static void say_if_paused(const struct cli *cli, struct sluice *s, const char *queue)
 {
     struct sluice_queue_info *info = NULL;

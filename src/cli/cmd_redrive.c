@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// redrive: dead messages are sent again.
+// redrive: sends dead messages again.
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "json/json.h"
@@ -21,7 +21,7 @@ static const struct cli_option options[] = {
              .help = "how many at most; default: all"},
 };
 
-// Which queue is missing: the one that is emptied, or the one that gets the messages.
+// Names the missing queue: the source or the target.
 static int fail_redrive(const struct cli *cli, struct sluice *s, const char *queue, const char *to,
                         struct sluice_error *error)
 {

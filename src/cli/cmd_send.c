@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// send: one message, or each line of a file.
+// send: sends one message, or each line of a file.
 #include "cli/commands.h"
 #include "cli/send.h"
 #include "cli/table.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BODY_BYTES_MAX ((size_t)64 << 20) // what is read at most; the queue's own limit is lower
+#define BODY_BYTES_MAX ((size_t)64 << 20) // the most that is read; the queue's own limit is lower
 #define TRIES_MAX      3
 #define DELAY_MAX      (INT64_C(365) * 24 * 3600 * 1000)
 
@@ -59,8 +59,8 @@ enum sluice_code sending_batch(struct send_input *sending, const struct sluice_s
     enum sluice_code code = SLUICE_UNKNOWN;
     for (int tries = 0; tries < TRIES_MAX && code == SLUICE_UNKNOWN; tries++) {
         code = sluice_send(sending->s, sending->queue, messages, len, &request, sent, error);
-        // An earlier try may have been applied, or be applied yet: "not done" is not the whole
-        // truth.
+        // An earlier attempt may have been applied, or may still be applied. So the outcome is
+        // unknown.
         if (tries > 0 && code == SLUICE_UNAVAILABLE) error->code = code = SLUICE_UNKNOWN;
     }
     if (code != SLUICE_NOT_FOUND || !sending->create) return code;
@@ -168,7 +168,7 @@ static int send_what_is_asked(struct send_input *sending, const struct arguments
         if (!input) return status;
     }
     struct cli own = *sending->cli;
-    if (lines->given) own.deadline_ms = 0; // however long the file is
+    if (lines->given) own.deadline_ms = 0; // a file has no time limit
     sending->s = sending->create ? cli_open_making(&own, &status) : cli_open(&own, &status);
     if (sending->s && lines->given)
         status = send_lines(sending, lines->texts[0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve: a node that offers every queue of the store over HTTP until it is told to stop.
+// serve: runs a node that offers all queues of the store over HTTP until a signal stops it.
 #include "cli/commands.h"
 #include "cli/patience.h"
 #include "cli/serve.h"
@@ -55,7 +55,7 @@ static const struct cli_option options[] = {
 static const struct {
     int option;
     enum conf_key key;
-    const char *value; // of a flag; NULL: the option's own
+    const char *value; // value for a flag; NULL: that of the option
 } given[] = {
     {LISTEN, CONF_LISTEN, NULL},
     {NODE, CONF_NODE, NULL},
@@ -108,7 +108,8 @@ struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
     return NULL;
 }
 
-// So that the comments stand below each other; a very long value moves its own alone.
+// Returns the column width for values, so that the comments align. A very long value does not
+// count.
 static int value_width(const struct conf *c)
 {
     int widest = 16;
@@ -120,14 +121,14 @@ static int value_width(const struct conf *c)
     return widest;
 }
 
-// What it prints could be its file.
+// Prints the settings in the format of the settings file.
 static int print_settings(const struct cli *cli, const struct conf *c)
 {
     struct server_config config;
     struct sluice_error error;
     conf_peek(c, &config);
     if (server_try_tls(&config, &error)) return cli_fail(cli, &error);
-    // The default store is made with all its parents.
+    // The default store is created together with its parents.
     if (strcmp(conf_source(c, CONF_STORE), "default") != 0 && !conf_check_folder(c, &error))
         return cli_fail(cli, &error);
     int width = value_width(c);
@@ -180,17 +181,17 @@ static void print_started(const struct serve *s)
         LOG_TEXT("version", sluice_version()));
 }
 
-// A connection is a file, and the usual limit is meant for programs that have few.
+// Each connection needs a file descriptor, and the default limit is low.
 static void allow_many_files(void)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
     files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files); // as it was, then
+    (void)setrlimit(RLIMIT_NOFILE, &files); // on an error the limit is unchanged
 }
 
-// By default the C library has a heap for every few threads, and keeps what large bodies took for
-// the next ones: a node that was busy once would stay five times as large as it needs to be.
+// By default glibc has a heap for every few threads and keeps the memory of large bodies. After a
+// load peak the node would stay five times as large as it needs to be.
 static void return_memory(void)
 {
 #ifdef __GLIBC__
@@ -210,7 +211,7 @@ static int serve_on(struct serve *s)
     allow_many_files();
     return_memory();
     struct sluice *store = cli_open_making(&own, &status);
-    patience_rest(&own); // it serves from here on
+    patience_rest(&own); // the server reports problems itself from here on
     if (!store) return status;
     conf_server(s->conf, &config);
     if (server_start(&config, store, &s->server, &error) == SLUICE_OK) {

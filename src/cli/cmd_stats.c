@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stats: how many messages are in which state, once or as a live screen.
+// stats: counts messages by state, once or on a live screen.
 #include "cli/commands.h"
 #include "cli/stats_watch.h"
 #include "cli/store.h"
@@ -101,7 +101,8 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
     struct sluice_queue_status *seen = cli_look(s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
-    for (size_t i = 0; i < names->len; i++) { // one that cannot be read hides no other
+    // A queue that cannot be read does not hide the others.
+    for (size_t i = 0; i < names->len; i++) {
         const struct sluice_stats *v = &seen[i].stats;
         char text[TEXT_MAX];
         enum sluice_code code = seen[i].error.code;
@@ -140,7 +141,8 @@ static int run_stats(const struct cli *cli, const struct arguments *args)
     struct prices prices;
     int status = prices_get(cli, price->given ? price->texts[0] : NULL, &prices);
     if (status) return status;
-    if (args->options[WATCH].given && !queue && store_missing(cli)) // its stand-in never changes
+    // The empty stand-in never changes.
+    if (args->options[WATCH].given && !queue && store_missing(cli))
         return cli_fail_as(cli, SLUICE_NOT_FOUND, "store", STORE_MISSING, cli->store);
     struct sluice *s = cli_open(cli, &status);
     if (!s) return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// token new: makes a bearer token, and the line of it for a node's tokens file.
+// token new: makes a bearer token and its line for a node's tokens file.
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "server/tokens.h"
@@ -72,7 +72,7 @@ static int run_token(const struct cli *cli, const struct arguments *args)
                    o[QUEUE].texts[0], expires);
     const char *wanted = o[NAME].given ? o[NAME].texts[0] : NULL;
     (void)snprintf(name, sizeof name, "token-%.8s", hash + strlen("sha256:"));
-    // The file's own reader says whether it will do.
+    // The parser of the tokens file validates the line.
     struct tokens *trial = tokens_new();
     bool good = tokens_add(trial, wanted ? wanted : name, value, why, sizeof why);
     tokens_free(trial);

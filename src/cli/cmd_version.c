@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// version: which sluice this is.
+// version: prints the version.
 #include "cli/commands.h"
 #include "json/json.h"
 

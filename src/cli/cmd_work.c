@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice work: run a program for each message. This thread waits for signals and draws; the slots
-// do the rest.
+// work: runs a program for each message. The main thread handles signals and draws. The slots do
+// the rest.
 #define _GNU_SOURCE // asprintf
 #include "base/duration.h"
 #include "cli/cli.h"
@@ -23,7 +23,7 @@
 #define GRACE_DEFAULT_MS 25000
 #define KILL_DEFAULT_MS  5000
 #define DAY_MS           ((int64_t)24 * 3600 * 1000)
-#define TELL_MS          10000 // for telling the store, once every program has ended
+#define TELL_MS          10000 // time to settle messages after every program has ended
 
 enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_DRAIN, AT_KEEP };
 
@@ -47,7 +47,8 @@ static const struct cli_option options[] = {
                  "given many times. Secrets are removed unless it names them"},
 };
 
-// A descriptor 0, 1 or 2 that is closed would be given to something else.
+// If descriptor 0, 1 or 2 is closed, another file could get its number. Opens /dev/null in its
+// place.
 static void open_standard_ones(void)
 {
     int fd;
@@ -70,7 +71,7 @@ static int block_signals(sigset_t *asking)
     return signalfd(-1, asking, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-// Is there such a program? 0 or an errno.
+// Checks that the program exists and is executable. Returns 0 or an errno.
 static int look_for(const char *program)
 {
     if (strchr(program, '/')) return access(program, X_OK) == 0 ? 0 : errno;
@@ -131,7 +132,7 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
     return 0;
 }
 
-// How long a lock lasts: a question must not take longer.
+// Returns how long a lock lasts. A receive must not wait longer.
 static int64_t lease_of(const struct work_options *o, const struct sluice_queue_info *info)
 {
     int64_t ms = 0;
@@ -142,7 +143,7 @@ static int64_t lease_of(const struct work_options *o, const struct sluice_queue_
     return ms;
 }
 
-// argv as exec wants it.
+// Builds argv for exec.
 static char **program_of(const struct arguments *args)
 {
     size_t len = args->words_len - 1;
@@ -157,15 +158,15 @@ struct work_watch {
     struct worker_pool *pool;
     struct ui *ui;
     int signal_fd;
-    int signals; // how many came
-    int last;    // which
+    int signals; // number of signals received
+    int last;    // the last signal
     int64_t grace_ms;
-    int64_t grace_end_ms; // 0: none runs
-    int64_t tell_end_ms;  // by then the store has been told what is to be told; 0: not yet begun
+    int64_t grace_end_ms; // 0: no grace period is running
+    int64_t tell_end_ms;  // deadline for settling; 0: not started
 };
 
-// Programs have their grace, then a while to end, and what came of them is told to the store. One
-// that does not answer is not waited for without end: the locks run out by themselves.
+// Programs get their grace period, then time to end, then time to settle. A store that does not
+// answer is not awaited forever: the locks expire by themselves.
 static void on_time(struct work_watch *w)
 {
     int64_t now = work_now_ms();
@@ -194,7 +195,7 @@ static void on_signal(struct work_watch *w)
         (void)pthread_mutex_unlock(&w->pool->lock);
         w->grace_end_ms = work_now_ms() + w->grace_ms;
         pool_order(w->pool, w->grace_ms > 0 ? WORK_NO_MORE : WORK_RETURN);
-        if (busy > 0) // once it is true
+        if (busy > 0) // prints only after the order is given
             work_ui_say(w->ui, "taking no more; %u to finish (a second signal stops them at once)",
                         (unsigned)busy);
     }
@@ -235,7 +236,7 @@ static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms,
 {
     struct ui ui;
     struct worker_pool pool;
-    patience_rest(cli); // from here on it says itself what does not answer
+    patience_rest(cli); // from here on the worker reports missing answers itself
     work_ui_init(&ui, cli, o);
     work_ui_begin(&ui, &pool);
     int why = pool_start(&pool, o);
@@ -257,9 +258,10 @@ static int run(const struct cli *cli, const struct arguments *args)
     int status = read_options(cli, args, &o);
     if (status != 0) return status;
     open_standard_ones();
-    // a program of the same user cannot read our secrets from /proc; exec undoes it for the program
+    // A program of the same user cannot read our secrets from /proc. exec resets this for the
+    // program.
     (void)prctl(PR_SET_DUMPABLE, 0);
-    // before the library starts its threads: they are not to take the signals either
+    // Signals are blocked before the library starts its threads, so that they inherit the mask.
     sigset_t asking;
     int signal_fd = block_signals(&asking);
     if (signal_fd < 0) return cli_fail_as(cli, SLUICE_LIMIT, "", "signalfd: %s", strerror(errno));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of commands, and finding one in it.
+// The table of commands, and the search in it.
 #include "cli/commands.h"
 
 #include "base/nearly.h"
@@ -25,7 +25,7 @@ const struct command *command_find(const char *const *words, size_t len, size_t 
 {
     for (size_t i = 0; i < COUNT_OF(commands) && len > 0; i++) {
         const char *name = commands[i]->name, *space = strchr(name, ' ');
-        if (strcmp(words[0], name) == 0) { // "queue purge" in quotes too
+        if (strcmp(words[0], name) == 0) { // also "queue purge" as one argument
             *used = 1;
             return commands[i];
         }
@@ -48,7 +48,8 @@ bool command_group(const char *word)
     return false;
 }
 
-// What other queues call it, or the second word of a name alone.
+// Returns the command that the user probably meant. It knows names that other queues use, and the
+// second word of a name alone.
 static const char *meant_by(const char *typed)
 {
     static const char *const others[][2] = {

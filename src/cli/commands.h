@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of commands. A new command is a file, a line here, and a line in commands.c.
+// The table of commands. A new command needs its own file, a line here and a line in commands.c.
 #pragma once
 
 #include "cli/cli.h"
@@ -33,22 +33,23 @@ extern const struct command command_completion;
 extern const struct command command_version;
 extern const struct command command_help;
 
-// In the order of the overview; NULL past the last.
+// Returns commands in the order of the overview, and NULL after the last.
 const struct command *command_at(size_t index);
-// The command named by the first one or two of these words; *used is how many. NULL: none.
+// Returns the command that the first one or two words name, or NULL. *used is the number of words.
 const struct command *command_find(const char *const *words, size_t len, size_t *used);
-// For commands that consist of two words: does any begin with this one?
+// True if `word` is the first word of a command with two words.
 bool command_group(const char *word);
-// Says what is wrong with words that name no command.
+// Reports words that name no command. Returns the exit status.
 int command_unknown(const struct cli *cli, const char *const *words, size_t len);
 
-// --store, --json, --quiet, --help: taken everywhere.
+// --store, --json, --quiet, --timeout, --help: accepted by every command.
 extern const struct cli_option global_options[];
 extern const size_t global_options_len;
 
-// Reads options and words from argv[0] on; cli takes the global ones. Without a command it reads
-// global options only and stops at the first word; *used is how many were read. 0: go on; else the
-// exit status, already explained. In both cases arguments_done is due.
+// Parses options and words from argv[0] on, and stores global options in cli. Without a command it
+// parses only global options and stops at the first word; *used is the number of arguments parsed.
+// Returns 0 to continue, else the exit status after printing the error. Call arguments_done in both
+// cases.
 int arguments_parse(struct cli *cli, const struct command *command, size_t argc, char **argv,
                     struct arguments *out, size_t *used);
 void arguments_done(struct arguments *args);

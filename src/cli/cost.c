@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prices as people give them, and the three figures people ask for: requests a message, dollars for
-// a million messages, dollars a day.
+// Parses prices and computes three figures: requests per message, dollars per million messages,
+// dollars per day.
 #include "cli/cost.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #define THOUSAND  1000.0
 #define MILLION   1000000.0
 
-// Digits and a point, nothing else: strtod would take "inf", "0x1p3" and a sign.
+// Accepts only digits and a point. strtod would accept "inf", "0x1p3" and a sign.
 static bool read_price(const char *text, size_t len, double *out)
 {
     char copy[32];
@@ -74,7 +74,7 @@ static double dollars(const struct sluice_requests *r, const struct prices *p)
     return ((double)r->writes * p->put + (double)r->reads * p->get) / THOUSAND;
 }
 
-// The last 60 minutes: this hour so far, and of the last one the part that is not over yet.
+// Estimates the last 60 minutes: this hour so far, and the remaining share of the hour before.
 static double last_hour(const struct sluice_stats *v, const struct prices *p)
 {
     double passed = (double)v->hour_ms / HOUR_MS;

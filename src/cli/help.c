@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Help, from the same tables that the parser reads.
+// Prints help from the same tables that the parser reads.
 #include "cli/commands.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #define OPTION_COLUMN  22
 #define COMMAND_COLUMN 16
 
-// Lines after the first are indented to the column.
+// Indents all lines after the first to the column.
 static void print_indented(FILE *out, int column, const char *text)
 {
     for (const char *at = text; *at;) {

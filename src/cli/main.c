@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice: global options, the command, its options, its exit status.
+// The main program: parses global options, finds the command, runs it and returns its exit status.
 #include "cli/commands.h"
 #include "cli/patience.h"
 #include "cli/store.h"
@@ -11,7 +11,7 @@
 
 #define BRIEF_MS 120000
 
-// An error in the very first option is to be JSON too when --json comes later.
+// An error in the first option must be JSON, too, if --json comes later.
 static bool wants_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -72,8 +72,8 @@ int main(int argc, char **argv)
     struct cli cli = {.json = wants_json(argc, argv),
                       .color = isatty(STDOUT_FILENO) && !(no_color && *no_color),
                       .store = store};
-    // A reader that went away is noticed by the failing write, so that a command can tidy up.
-    // Children need the default back.
+    // If the reader closes standard output, a write fails and the command can clean up.
+    // work_spawn.c restores the default for child processes.
     (void)signal(SIGPIPE, SIG_IGN);
     size_t words = argc > 0 ? (size_t)argc - 1 : 0;
     cli.patience = patience_new();

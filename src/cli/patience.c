@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watch over a command's calls: a deadline, and a thread that sleeps until it has passed.
+// Watches the calls of a command: a deadline, and a thread that sleeps until the deadline.
 #include "cli/patience.h"
 
 #include "cli/store.h"
@@ -18,11 +18,11 @@
 
 struct patience {
     pthread_mutex_t lock;
-    pthread_cond_t changed; // by the steady clock
+    pthread_cond_t changed; // uses the monotonic clock
     pthread_t thread;
     bool started;
     bool ends;
-    int64_t due_ms; // steady; 0: nothing is expected
+    int64_t due_ms; // on the monotonic clock; 0: no answer is expected
     char store[400];
 };
 
@@ -58,7 +58,7 @@ static void *watch(void *ctx)
         if (p->due_ms == 0) {
             (void)pthread_cond_wait(&p->changed, &p->lock);
         } else if (steady_ms() >= p->due_ms) {
-            p->due_ms = 0; // once
+            p->due_ms = 0; // print once
             say_silent(p);
         } else {
             (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
@@ -68,7 +68,7 @@ static void *watch(void *ctx)
     return NULL;
 }
 
-// Signals are the command's: they must not land here.
+// Blocks all signals in the thread, because the command handles them.
 static bool start(struct patience *p)
 {
     sigset_t all, before;
@@ -92,7 +92,7 @@ void patience_expect(const struct cli *cli, int64_t more_ms)
     struct patience *p = cli->patience;
     if (!p || cli->quiet || (cli->json && !isatty(STDERR_FILENO))) return;
     if (!p->started) (void)snprintf(p->store, sizeof p->store, "%.390s", cli->store);
-    if (!p->started && !start(p)) return; // it is only a remark
+    if (!p->started && !start(p)) return; // without a thread only the remark is missing
     set_due(p, steady_ms() + SILENCE_MS + more_ms);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command that waits for its store says so: after two seconds without an answer, one line on
-// standard error names the store and how long it is tried. A thread of its own watches, for the
-// calls of the library block.
+// Reports that a command waits for its store. After two seconds without an answer, one line on
+// standard error names the store and how long the command will try. A thread of its own watches the
+// time, because the library's calls block.
 #pragma once
 
 #include "cli/cli.h"
@@ -9,9 +9,10 @@
 struct patience;
 
 struct patience *patience_new(void);
-void patience_free(struct patience *p); // NULL is fine
-// From now on an answer is expected, `more_ms` later than usual when the command asks to wait.
-// Begins the watch anew when it runs. Nothing with --quiet, and with --json only on a terminal.
+void patience_free(struct patience *p); // accepts NULL
+// Starts or restarts the watch: an answer is expected from now on. `more_ms` is added if the
+// command itself asks to wait. Does nothing with --quiet, or with --json if standard error is not
+// a terminal.
 void patience_expect(const struct cli *cli, int64_t more_ms);
-// The answer came, or what follows shows by itself how far it is.
+// Stops the watch: the answer has arrived, or the command shows its own progress.
 void patience_rest(const struct cli *cli);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The progress of long work: [=======>      ] 43%  431,000 messages  215,000/s  2.6s left
+// Draws the progress of long work: [=======>      ] 43%  431,000 messages  215,000/s  2.6s left
 #include "cli/progress.h"
 
 #include "cli/patience.h"
@@ -11,7 +11,7 @@
 #define REDRAW_MS  100
 #define PLAIN_MS   1000
 #define BAR_CELLS  30
-#define LEFT_AFTER 500 // a guess of what is left needs that long to be worth showing
+#define LEFT_AFTER 500 // ms before the remaining time is shown; an earlier estimate is too rough
 
 void progress_begin(struct progress *p, const struct cli *cli, const char *verb, const char *noun)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far long work is, on standard error: a bar that redraws itself on a terminal, a line of plain
-// counts every second or so otherwise, nothing with --quiet.
+// Shows the progress of long work on standard error. On a terminal it redraws a bar. Otherwise it
+// prints a line of counts about every second. With --quiet it prints nothing.
 #pragma once
 
 #include "cli/cli.h"
@@ -17,9 +17,9 @@ struct progress {
 };
 
 void progress_begin(struct progress *p, const struct cli *cli, const char *verb, const char *noun);
-// done of the noun so far; part of whole is the share of the work (the same numbers, or bytes of a
-// file). whole 0: not known. Cheap: draws ten times a second at most.
+// `done` counts the noun. part / whole is the share of the work: the same counts, or bytes of a
+// file. `whole` is 0 if unknown. Draws at most ten times per second.
 void progress_move(struct progress *p, uint64_t done, uint64_t part, uint64_t whole);
-// Removes the bar, so that an ordinary line can follow.
+// Removes the bar, so that normal output can follow.
 void progress_end(struct progress *p);
 int64_t progress_elapsed_ms(const struct progress *p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The terminal, taken and given back. The few static variables are what a signal handler needs: it
-// has no arguments.
+// Prepares and restores the terminal. The static variables exist because a signal handler has no
+// arguments.
 #define _GNU_SOURCE // pipe2
 #include "cli/screen.h"
 
@@ -50,7 +50,7 @@ void screen_restore(void)
 static void wake_up(void)
 {
     int kept = errno;
-    (void)!write(wake[1], "", 1); // full is fine: then there is something to read
+    (void)!write(wake[1], "", 1); // if the pipe is full, the reader wakes up anyway
     errno = kept;
 }
 
@@ -70,7 +70,7 @@ static void on_resize(int number)
 static void on_crash(int number)
 {
     screen_restore();
-    (void)raise(number); // the handler is gone: SA_RESETHAND
+    (void)raise(number); // the default action follows: SA_RESETHAND
 }
 
 static void handle(int number, void (*handler)(int), int flags)
@@ -83,7 +83,7 @@ static void handle(int number, void (*handler)(int), int flags)
 
 void stop_on_signals(void)
 {
-    // Not SA_RESTART: a wait is to end.
+    // Without SA_RESTART, a signal ends a wait.
     handle(SIGINT, on_stop, 0);
     handle(SIGTERM, on_stop, 0);
     handle(SIGHUP, on_stop, 0);
@@ -99,8 +99,8 @@ int stop_signal(void)
     return stopped;
 }
 
-// The library has threads, and a signal may interrupt any of them: the handler writes to a pipe, on
-// which the wait looks too.
+// The library has threads, and any of them may receive the signal. So the handler writes to a pipe
+// that the wait also polls.
 static int wait_input(bool keys, int wait_ms)
 {
     struct pollfd on[2] = {{.fd = wake[0], .events = POLLIN},
@@ -126,7 +126,7 @@ bool screen_open(void)
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE; // a stopped program cannot put the terminal back
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE; // a stopped program cannot restore the terminal
     (void)atexit(screen_restore);
     handle(SIGWINCH, on_resize, 0);
     handle(SIGSEGV, on_crash, (int)SA_RESETHAND);
@@ -155,8 +155,8 @@ struct screen_size screen_size(void)
     return (struct screen_size){size.ws_row, size.ws_col};
 }
 
-// Copies one line, cut to the columns; escape sequences (ESC ... letter) are copied and not
-// counted.
+// Copies one line, cut to the columns. Escape sequences (ESC ... letter) are copied and take no
+// columns.
 static size_t copy_line(char *out, const char *line, size_t len, int columns)
 {
     size_t at = 0;
@@ -164,7 +164,7 @@ static size_t copy_line(char *out, const char *line, size_t len, int columns)
     bool escape = false;
     for (size_t i = 0; i < len; i++) {
         uint8_t c = (uint8_t)line[i];
-        bool more = (c & 0xc0) == 0x80; // goes on with the character before
+        bool more = (c & 0xc0) == 0x80; // continues the character before
         if (c == 0x1b) escape = true;
         if (!escape && !more && ++used > columns) escape = false;
         if (escape || used <= columns) out[at++] = (char)c;
@@ -178,7 +178,7 @@ void screen_draw(const char *text, size_t len)
 {
     static const char to_line_end[] = "\x1b[K", to_end[] = "\x1b[J", home[] = "\x1b[H";
     struct screen_size size = screen_size();
-    char *out = malloc(len * 5 + 64); // each newline grows to five bytes
+    char *out = malloc(len * 5 + 64); // a newline needs up to five bytes
     if (!out) return;
     size_t at = sizeof home - 1;
     memcpy(out, home, at);
@@ -201,7 +201,7 @@ void screen_draw(const char *text, size_t len)
     free(out);
 }
 
-// The next byte of a sequence, which comes at once if at all; 0: there is none.
+// Returns the next byte of a key sequence. The bytes arrive together. Returns 0 if there is none.
 static unsigned char next_byte(void)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -210,7 +210,8 @@ static unsigned char next_byte(void)
     return c;
 }
 
-// Behind an escape: "[A", "OA", "[5~" and the like; alone it is the key itself.
+// Reads the rest of a key sequence after an escape: "[A", "OA", "[5~" and so on. An escape alone is
+// a key.
 static int read_escape(void)
 {
     static const char plain[] = "ABHF", numbered[] = "561478";
@@ -220,7 +221,7 @@ static int read_escape(void)
     unsigned char first = next_byte(), c = first ? next_byte() : 0;
     if (!first) return KEY_ESCAPE;
     const char *letter = c ? strchr(plain, c) : NULL, *number = c ? strchr(numbered, c) : NULL;
-    while (c >= '0' && c <= '?') // parameters, up to what ends the sequence
+    while (c >= '0' && c <= '?') // skip parameters up to the final byte
         c = next_byte();
     if (letter) return plain_keys[letter - plain];
     return number && c == '~' ? numbered_keys[number - numbered] : KEY_OTHER;
@@ -238,7 +239,7 @@ enum screen_event screen_wait(int wait_ms, int *key)
     if (n <= 0) return SCREEN_TIME;
     unsigned char c;
     ssize_t got = read(STDIN_FILENO, &c, 1);
-    if (got <= 0) return SCREEN_STOPPED; // the terminal went away
+    if (got <= 0) return SCREEN_STOPPED; // the terminal is closed
     *key = c == KEY_ESCAPE ? read_escape() : c;
     return SCREEN_KEY;
 }

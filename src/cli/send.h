@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending from the command line: one message, or a file of them.
+// Sends messages from the command line: one message, or a file of messages.
 #pragma once
 
 #include "cli/cli.h"
@@ -8,13 +8,13 @@ struct send_input {
     const struct cli *cli;
     struct sluice *s;
     const char *queue;
-    bool create;             // a queue that is missing is made
-    struct sluice_send form; // what every message is given; the body is its own
+    bool create;             // create a missing queue
+    struct sluice_send form; // the fields that all messages share; each has its own body
 };
 
-// Sends a batch. An answer that is unknown is asked again with the same request id, which cannot
-// send it twice. sent has a row each.
+// Sends a batch. If the outcome is unknown, it repeats the batch with the same request id, so no
+// message is sent twice. `sent` has one row per message.
 enum sluice_code sending_batch(struct send_input *sending, const struct sluice_send *messages,
                                size_t len, struct sluice_sent *sent, struct sluice_error *error);
-// Each line of the file ("-": standard input) is a message. Answers the exit status.
+// Sends each line of the file ("-" is standard input) as a message. Returns the exit status.
 int send_lines(struct send_input *sending, const char *path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of messages, one a line, of any length: read in large pieces, sent in batches that point
-// into the piece, so that memory stays bounded and no line is copied.
+// Sends a file of messages, one per line. Reads large pieces and sends batches that point into the
+// piece. So memory is bounded and no line is copied.
 #include "cli/progress.h"
 #include "cli/send.h"
 #include "cli/text.h"
@@ -20,8 +20,8 @@
 struct line_reader {
     struct send_input *sending;
     int fd;
-    const char *name; // for a sentence
-    char *data;       // what was read and is not sent
+    const char *name; // for errors
+    char *data;       // bytes that are read but not sent
     size_t len;
     size_t cap;
     bool ended;
@@ -30,7 +30,7 @@ struct line_reader {
     struct progress progress;
     uint64_t sent;
     uint64_t bytes;
-    uint64_t bytes_whole; // 0: not known
+    uint64_t bytes_whole; // 0 if unknown
 };
 
 static int read_failed(const struct line_reader *l)
@@ -53,7 +53,7 @@ static int fill(struct line_reader *l)
     return 0;
 }
 
-// Which line was refused: those before it are sent.
+// Reports which line was refused. The lines before it are sent.
 static int refused(struct line_reader *l, size_t len, struct sluice_error *error)
 {
     size_t taken = 0, at = 0;
@@ -85,7 +85,7 @@ static int send_batch(struct line_reader *l, size_t len)
     return 0;
 }
 
-// Sends the whole lines of the piece; *used is how many bytes they took.
+// Sends the complete lines of the piece. *used is their length in bytes.
 static int send_piece(struct line_reader *l, size_t *used)
 {
     size_t at = 0, len = 0;

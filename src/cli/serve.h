@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the serve command: its settings, and its life between start and stop.
+// The parts of the serve command: its settings, and the loop from start to stop.
 #pragma once
 
 #include "cli/cli.h"
@@ -9,19 +9,19 @@
 struct serve {
     const struct cli *cli;
     const struct arguments *args;
-    struct conf *conf; // as it was started; the server refers to it
-    struct conf *now;  // as it was last reloaded; NULL: it was not
+    struct conf *conf; // the settings at the start; the server refers to them
+    struct conf *now;  // the settings of the last reload; NULL before the first
     struct server *server;
-    bool store_lost; // it was emptied or replaced, and that was logged
-    int signals;     // where INT, TERM and HUP are read from
+    bool store_lost; // the store was emptied or replaced, and this was logged
+    int signals;     // signalfd for INT, TERM and HUP
 };
 
-// The settings as file, environment and options say now. NULL: error says what is wrong.
+// Reads the settings from file, environment and options. On NULL, error says what is wrong.
 struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
                             struct sluice_error *error);
 
-// Before any thread is started: they inherit that these signals are not theirs. False: it cannot be
-// had.
+// Blocks INT, TERM and HUP and opens a signalfd. Call it before any thread starts, because threads
+// inherit the signal mask. Returns false on an error.
 bool serve_take_signals(struct serve *s);
-// Serves until INT or TERM, and stops; HUP reads the settings again. The exit status.
+// Serves until INT or TERM, then stops. HUP reloads the settings. Returns the exit status.
 int serve_loop(struct serve *s);

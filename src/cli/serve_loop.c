@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a node: signals, the service manager, reloading, and an end in good order. The first
-// INT or TERM ends it within the deadline, the second at once: all that is durable is in the store.
+// Runs a node from start to stop: signals, the service manager, reloads, and an orderly shutdown.
+// The first INT or TERM stops it within the deadline, the second at once. That is safe, because
+// everything durable is in the store.
 #include "cli/serve.h"
 
 #include "server/log.h"
@@ -13,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS  1000  // how often it is seen whether the store can still be used
-#define ALIVE_MS 10000 // a server that has not looked after its connections for so long is stuck
+#define LOOK_MS  1000  // interval of the check whether the store is usable
+#define ALIVE_MS 10000 // a server that did not serve its connections for this long hangs
 
 static void signals_of(sigset_t *set)
 {
@@ -40,7 +41,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-// 0: none came in time.
+// Returns 0 if no signal arrives in time.
 static int next_signal(const struct serve *s, int64_t wait_ms)
 {
     struct pollfd on = {.fd = s->signals, .events = POLLIN};
@@ -90,7 +91,7 @@ static void *end_at_once(void *arg)
     _exit(128 + number);
 }
 
-// why: of what it stops, for the log.
+// `why` is the signal, for the log.
 static int stop(struct serve *s, const char *why)
 {
     const struct conf *c = s->now ? s->now : s->conf;
@@ -106,17 +107,18 @@ static int stop(struct serve *s, const char *why)
         (void)nanosleep(&(struct timespec){drain_ms / 1000, drain_ms % 1000 * 1000000}, NULL);
     }
     if (server_stop(s->server, deadline_ms)) return 0;
-    // A call that still waits for the store holds the handle. All that is durable is in the store.
+    // A call that waits for the store still uses the handle, so the process ends here. Everything
+    // durable is in the store.
     (void)cli_fail_as(s->cli, SLUICE_UNAVAILABLE, "",
                       "some requests were not finished within %lld ms; they were cut off",
                       (long long)deadline_ms);
     _exit(sluice_code_exit(SLUICE_UNAVAILABLE));
 }
 
-// A dead handle stays dead. After a failed sync a new process opens the store again, so this one
-// ends and its supervisor starts another. A store that was emptied or replaced is different: a new
-// process would go on in an empty store and call itself ready. The node stays and refuses all calls
-// until an operator decides.
+// A failed handle stays unusable. After a failed fdatasync, a new process can open the store again.
+// So this one ends, and its supervisor starts another. A store that was emptied or replaced is
+// different: a new process would continue in an empty store and report ready. So the node keeps
+// running and refuses all calls until an operator decides.
 static bool is_beyond_help(struct serve *s)
 {
     struct sluice_error error;

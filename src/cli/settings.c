@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// key=value words and JSON files, as one list of settings. What the keys mean is the library's.
+// Merges key=value words and a JSON file into one list of settings. The library interprets the
+// keys.
 #include "cli/settings.h"
 
 #include "base/duration.h"
@@ -43,7 +44,7 @@ static int read_file(const struct cli *cli, const char *path, struct settings *s
     return status;
 }
 
-// The key under which an earlier row stands, or a new row.
+// Returns the row that has the key, or a new row.
 static struct sluice_setting *row_for(struct settings *s, const char *key)
 {
     for (size_t i = 0; i < s->len; i++)
@@ -51,8 +52,8 @@ static struct sluice_setting *row_for(struct settings *s, const char *key)
     return &s->rows[s->len++];
 }
 
-// Words are typed by people, to whom 5 is seconds or minutes as soon as milliseconds. The numbers
-// of a file are milliseconds, as programs write them.
+// A person may mean seconds or minutes by 5, so a word needs a unit. The numbers of a file are
+// milliseconds, because programs write them.
 static int refuse_bare(const struct cli *cli, const struct sluice_setting *row)
 {
     int64_t ms;
@@ -74,8 +75,8 @@ static bool is_below(const char *key)
     return strncmp(key, BELOW, sizeof BELOW - 1) == 0;
 }
 
-// What "queue show --json" prints is a queue, and its settings are below that name: NULL for what
-// else it says of it.
+// The output of "queue show --json" has the settings under "settings". Its other keys are skipped:
+// returns NULL for them.
 static const char *key_of(const struct json_pairs *file, const char *key)
 {
     bool shown = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A look every interval; rates are differences between looks a few seconds apart, so that they are
-// steady enough to read.
+// Reads the status every interval. A rate is the difference between two samples a few seconds
+// apart, so that it is steady enough to read.
 #include "cli/stats_watch.h"
 
 #include "cli/patience.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 
 #define RATE_MS         3000
-#define LOOKS           32 // kept per queue; enough for RATE_MS at the shortest interval
+#define LOOKS           32 // samples per queue; enough for RATE_MS at the shortest interval
 #define WORKERS_MAX     200
 #define QUEUE_NAME_SIZE 81
 
@@ -24,23 +24,23 @@ struct look {
 
 struct watched {
     char name[QUEUE_NAME_SIZE];
-    struct look looks[LOOKS]; // a ring
+    struct look looks[LOOKS]; // a ring buffer
     size_t count;
-    bool seen;   // in this round
-    bool paused; // then
+    bool seen;   // in the last sample of all queues
+    bool paused; // at that time
 };
 
 struct stats_watch {
     const struct cli *cli;
     struct sluice *s;
-    const char *only; // one queue, or NULL
+    const char *only; // one queue; NULL: all queues
     const struct prices *prices;
     struct watched *rows;
     size_t len;
-    struct sluice_worker *workers; // of the one queue
+    struct sluice_worker *workers; // of that queue
     size_t workers_len;
-    size_t first; // the first line of the list that is on the screen
-    size_t page;  // how many lines of it there are
+    size_t first; // first visible line of the list
+    size_t page;  // visible lines of the list
 };
 
 static struct watched *row_for(struct stats_watch *w, const char *name)
@@ -59,7 +59,7 @@ static const struct look *newest(const struct watched *row)
     return &row->looks[(row->count - 1) % LOOKS];
 }
 
-// The youngest look that is RATE_MS old, else the oldest there is.
+// Returns the newest sample that is at least RATE_MS old, else the oldest.
 static const struct look *earlier(const struct watched *row)
 {
     const struct look *last = newest(row), *found = last;
@@ -128,7 +128,7 @@ static uint64_t depth(const struct watched *row)
     return v->ready + v->locked + v->delayed + v->dead + v->outbound;
 }
 
-// The deepest first; those that were not seen last.
+// Sorts by depth, largest first. Deleted queues come last.
 static int compare(const void *left, const void *right)
 {
     const struct watched *a = left, *b = right;
@@ -161,7 +161,7 @@ static const char *const column_heads[COLUMNS] = {
     [OLDEST] = ">OLDEST", [WORKERS] = ">WORKERS", [REQUESTS] = ">REQ/MSG",
     [DOLLARS] = ">$/DAY"};
 
-// What goes first when the screen is too narrow.
+// The columns to drop, in this order, if the screen is too narrow.
 static const enum column expendable[] = {DOLLARS,   REQUESTS, WORKERS, SENT,  DONE,
                                          PROCESSED, DELAYED,  OLDEST,  LOCKED};
 
@@ -197,7 +197,8 @@ static void add_cell(const struct stats_watch *w, struct table *t, const struct 
     }
 }
 
-// Without those that say nothing: a state when none is paused, the cost where nothing is charged.
+// Leaves out columns without content: the state if no queue is paused, the cost if the store bills
+// nothing.
 static void choose_columns(const struct stats_watch *w, bool chosen[static COLUMNS])
 {
     for (int c = 0; c < COLUMNS; c++)
@@ -224,7 +225,7 @@ static struct table *make_table(const struct stats_watch *w, const bool chosen[s
     return t;
 }
 
-// As many columns as fit; *hidden: how many do not.
+// Prints as many columns as fit. *hidden is the number of the others.
 static void put_queues(const struct stats_watch *w, int width, FILE *out, size_t *hidden)
 {
     bool chosen[COLUMNS];
@@ -268,7 +269,7 @@ static void put_header(const struct stats_watch *w, FILE *out)
     free(store);
 }
 
-// What is not on the screen, and how to see it.
+// Says what is not visible and how to see it.
 static void put_footer(const struct stats_watch *w, size_t lines, size_t hidden, FILE *out)
 {
     size_t last = w->first + w->page < lines ? w->first + w->page : lines;
@@ -298,13 +299,13 @@ static size_t count_seen(const struct stats_watch *w)
     return seen;
 }
 
-// The head stays, the list below it (queues, or the workers of one) is paged. All of it was
-// printed to text; here goes what fits.
+// Keeps the head and pages the list below it (queues, or the workers of one queue). `text` has all
+// lines; only those that fit are drawn.
 static void show(struct stats_watch *w, const char *text, size_t len, size_t hidden, int rows)
 {
     bool workers = w->only && w->workers_len > 0;
     size_t list = w->only ? w->workers_len : count_seen(w);
-    size_t head = workers ? 6 : w->only ? 4 : 3; // header, blank, heads; row, blank, heads
+    size_t head = workers ? 6 : w->only ? 4 : 3; // header, blank, heads; then row, blank, heads
     size_t room = (size_t)rows > head + 1 ? (size_t)rows - head : 1;
     bool footer = list > room || hidden > 0;
     w->page = footer && room > 1 ? room - 1 : room;
@@ -340,7 +341,7 @@ static void draw(struct stats_watch *w)
     free(text);
 }
 
-// False: it ends.
+// Returns false if the key ends the program.
 static bool obey(struct stats_watch *w, int key)
 {
     size_t back = 0, on = 0;
@@ -372,7 +373,7 @@ static bool obey(struct stats_watch *w, int key)
         break;
     case KEY_END:
     case 'G':
-        on = w->len + w->workers_len; // draw puts it right
+        on = w->len + w->workers_len; // show() corrects it
         break;
     default:
         return true;
@@ -382,7 +383,7 @@ static bool obey(struct stats_watch *w, int key)
     return true;
 }
 
-// Keys and resizes are answered at once, the next look comes when it is due. False: it is over.
+// Handles keys and resizes at once until the next sample is due. Returns false at the end.
 static bool wait_on_screen(struct stats_watch *w, int interval_ms)
 {
     for (int64_t due = steady_ms() + interval_ms;;) {
@@ -444,7 +445,7 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
     struct stats_watch w = {.cli = cli, .s = s, .only = queue, .prices = prices};
     w.workers = queue ? cli_alloc(WORKERS_MAX * sizeof *w.workers) : NULL;
     struct sluice_error error = {0};
-    enum sluice_code code = look_around(&w, &error); // an error comes before the screen is taken
+    enum sluice_code code = look_around(&w, &error); // an error is reported before the screen opens
     patience_rest(cli);
     stop_on_signals();
     bool screen = code == SLUICE_OK && !cli->json && screen_open();

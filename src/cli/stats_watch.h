@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// stats --watch: the live screen, and its plain lines where there is no terminal.
+// stats --watch: a live screen on a terminal, plain lines otherwise.
 #pragma once
 
 #include "cli/cli.h"
 #include "cli/cost.h"
 
-// queue NULL: all of them. Until q or a signal. Answers the exit status.
+// Runs until q or a signal. NULL for queue shows all queues. Returns the exit status.
 int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms,
                 const struct prices *prices);
-// The documented keys, on one line.
+// Prints the documented keys on one line.
 void stats_json_print(const char *queue, const struct sluice_stats *v, const struct prices *prices);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which store, and opening it. The default one needs nothing prepared: it is made with its parents.
+// Finds and opens the store. The default store needs no preparation: it is created with its
+// parents.
 #include "cli/store.h"
 
 #include "base/nearly.h"
@@ -20,7 +21,7 @@ static const char *home(void)
     return user && user->pw_dir && *user->pw_dir ? user->pw_dir : NULL;
 }
 
-// A relative XDG_DATA_HOME is to be ignored (XDG Base Directory Specification).
+// The XDG Base Directory Specification says to ignore a relative XDG_DATA_HOME.
 char *store_default(void)
 {
     const char *url = getenv("SLUICE_STORE"), *data = getenv("XDG_DATA_HOME"), *below = home();
@@ -34,8 +35,8 @@ char *store_default(void)
     return path;
 }
 
-// Makes every folder above the last one; that one is the library's. What cannot be made it will
-// report.
+// Creates all directories above the last one, which the library creates. The library also reports a
+// failure.
 static void make_parents(const char *path)
 {
     char *copy = strdup(path);
@@ -59,7 +60,7 @@ static void store_prepare(const struct cli *cli)
     if (is_default(cli)) make_parents(cli->store);
 }
 
-// Of a directory that could be made: its parent is there, or will be.
+// True if the directory can be created: its parent exists, or it is the default store.
 static bool could_be_made(const struct cli *cli, const char *path)
 {
     struct stat st;
@@ -107,7 +108,7 @@ struct sluice *cli_open_making(const struct cli *cli, int *status)
     return open_url(cli, cli->store, status);
 }
 
-// What is not there answers like one that is empty, and stays away.
+// A missing directory reads as an empty store and is not created.
 struct sluice *cli_open(const struct cli *cli, int *status)
 {
     return open_url(cli, store_missing(cli) ? "mem:" : cli->store, status);
@@ -127,7 +128,8 @@ void cli_look_free(struct sluice_queue_status *seen, size_t len)
     free(seen);
 }
 
-// The existing queue whose name is one slip away, to be freed; NULL: none, or it cannot be known.
+// Returns an existing queue with a similar name. The caller frees it. Returns NULL if there is none
+// or the list cannot be read.
 static char *nearest_queue(struct sluice *s, const char *queue)
 {
     struct sluice_names *names = NULL;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which store a command works on when the command line does not say.
+// Finds the store of a command.
 #pragma once
 
 #include "cli/cli.h"
 
-// $SLUICE_STORE, else $XDG_DATA_HOME/sluice, else ~/.local/share/sluice; the caller frees it. NULL:
-// there is no home folder either.
+// Returns $SLUICE_STORE, else $XDG_DATA_HOME/sluice, else ~/.local/share/sluice. The caller frees
+// it. Returns NULL if there is no home directory.
 char *store_default(void);
-// The directory that a URL names; NULL: it is another kind of store.
+// Returns the directory that a URL names, or NULL for another kind of store.
 const char *store_directory(const char *url);
-// Is cli->store a directory that is not there, and could be made?
+// True if cli->store is a directory that does not exist but could be created.
 bool store_missing(const struct cli *cli);
 #define STORE_MISSING "there is no store at %.300s yet"

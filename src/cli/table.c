@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aligned tables and text that is safe on a terminal.
+// Aligned tables, and text that is safe on a terminal.
 #define _GNU_SOURCE // vasprintf
 #include "cli/table.h"
 
@@ -11,14 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GAP 2 // between columns
+#define GAP 2 // spaces between columns
 
 struct table {
     const char *const *heads;
     size_t columns;
     char **cells;
     size_t cells_len;
-    size_t width_max; // 0: any
+    size_t width_max; // 0: no limit
 };
 
 struct table *table_new(const char *const *heads, size_t columns)
@@ -74,7 +74,7 @@ static const char *head_text(const char *head)
     return is_right(head) ? head + 1 : head;
 }
 
-// The last column of a row is not padded: no spaces at the end of a line.
+// The last column of a row is not padded, so that lines have no trailing spaces.
 static void cell_print(const char *text, size_t width, bool right, bool last, FILE *out)
 {
     size_t columns = text_columns(text);
@@ -90,7 +90,7 @@ static void row_print(const struct table *t, const size_t *widths, char *const *
         cell_print(cells[c], widths[c], is_right(t->heads[c]), c + 1 == t->columns, out);
 }
 
-// The last column gets what the others leave, and no less than its head.
+// The last column gets the space that the others leave, and at least the width of its head.
 static void cut_last(const struct table *t, size_t *widths)
 {
     size_t last = t->columns - 1, others = 0, head = text_columns(head_text(t->heads[last]));
@@ -134,7 +134,7 @@ void table_print(const struct table *t, const struct cli *cli, FILE *out)
     (void)fputs(bold(cli), out);
     for (size_t c = 0; c < t->columns; c++) {
         bool last = c + 1 == t->columns;
-        if (last) { // colour ends before the line does
+        if (last) { // the colour ends before the newline
             size_t w = text_columns(head_text(t->heads[c]));
             if (is_right(t->heads[c])) (void)fprintf(out, "%*s", (int)(widths[c] - w), "");
             (void)fprintf(out, "%s%s\n", head_text(t->heads[c]), plain(cli));
@@ -150,7 +150,7 @@ void table_print(const struct table *t, const struct cli *cli, FILE *out)
 void field_print(FILE *out, int width, const char *name, const char *format, ...)
 {
     va_list args;
-    CHECK(format); // gcc follows the sanitizer's branch for none
+    CHECK(format); // gcc warns about NULL on the sanitizer's branch
     (void)fprintf(out, "%-*s  ", width, name);
     va_start(args, format);
     vprint_line(out, format, args);
@@ -175,7 +175,7 @@ void vprint_line(FILE *out, const char *format, va_list args)
     free(line);
 }
 
-// Writes the escape of one byte, or the byte itself when it is harmless.
+// Writes the escape of a byte, or the byte itself if it is harmless.
 static size_t escape(char *out, uint8_t c, bool utf8)
 {
     static const char named[] = "\aa\bb\tt\nn\vv\ff\rr";
@@ -186,7 +186,7 @@ static size_t escape(char *out, uint8_t c, bool utf8)
     return 1;
 }
 
-// C1 controls are two bytes in UTF-8 (c2 80 .. c2 9f) and mean as much to a terminal as ESC.
+// C1 controls are two bytes in UTF-8 (c2 80 .. c2 9f). A terminal interprets them like ESC.
 static bool has_c1(const uint8_t *p, size_t len)
 {
     for (size_t i = 0; i + 1 < len; i++)
@@ -198,7 +198,7 @@ char *safe_text(const void *bytes, size_t len, size_t columns_max)
 {
     const uint8_t *p = bytes;
     size_t used = columns_max > 0 && len > columns_max * 4 ? columns_max * 4 : len;
-    while (used < len && used > 0 && (p[used] & 0xc0) == 0x80) // not inside a character
+    while (used < len && used > 0 && (p[used] & 0xc0) == 0x80) // do not cut inside a character
         used--;
     bool utf8 = utf8_ok(p, used) && !has_c1(p, used);
     char *out = cli_alloc(used * 4 + 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers, durations and times, between text and milliseconds.
+// Converts numbers, durations and times between text and milliseconds.
 #include "cli/text.h"
 
 #include "base/duration.h"
@@ -41,7 +41,7 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
 struct calendar_time {
     struct tm tm;
     int64_t thousandths;
-    bool local; // no zone was given
+    bool local; // no time zone was given
     int64_t zone_ms;
 };
 
@@ -94,7 +94,7 @@ static bool moment_parse(const char *text, struct calendar_time *m)
     m->tm.tm_year = year - 1900;
     m->tm.tm_mon = month - 1;
     m->tm.tm_mday = day;
-    if (*text == '\0') { // a day begins at midnight here
+    if (*text == '\0') { // a date alone means midnight, local time
         m->local = true;
         return true;
     }

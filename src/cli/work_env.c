@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of a job: ours, without what an outer worker put there, and what the message
-// says. A header's name is folded to the letters that shells can read and gets a prefix, so no
-// sender can set PATH. The names of where a dead letter comes from are ours: a sender cannot set
-// them either. Secrets stay behind unless --keep-env names them.
+// Builds the environment of a job: our own environment without the variables of an outer worker,
+// and the message's fields.
+//
+// A header's name is folded to characters that shells accept and gets a prefix, so no sender can
+// set PATH. Only the worker sets the names that tell the origin of a dead letter. Secrets are left
+// out unless --keep-env names them.
 #define _GNU_SOURCE // asprintf
 #include "cli/work_spawn.h"
 
@@ -21,7 +23,8 @@
 
 static const char *const ours[] = {"SLUICE_ID",    "SLUICE_ATTEMPT", "SLUICE_FENCE", "SLUICE_QUEUE",
                                    "SLUICE_GROUP", "SLUICE_WORKER",  "SLUICE_STORE", "SLUICE_TYPE"};
-// What opens a store or a node. A job is made of what a sender sent: it gets none of them unasked.
+// These variables give access to a store or a node. A sender controls the input of a job, so a job
+// does not get them by default.
 static const char *const secrets[] = {"SLUICE_TOKEN",          "AWS_ACCESS_KEY_ID",
                                       "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
                                       "AWS_SECURITY_TOKEN",    "AWS_CONTAINER_AUTHORIZATION_TOKEN"};
@@ -31,7 +34,7 @@ static bool begins(const char *entry, const char *prefix)
     return strncmp(entry, prefix, strlen(prefix)) == 0;
 }
 
-// Is the entry "NAME=value" of one of these names?
+// True if the entry is "NAME=value" with one of these names.
 static bool is_one_of(const char *entry, const char *const *names, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -74,7 +77,7 @@ static void add_number(struct list *l, const char *name, uint64_t value)
     add(l, name, text);
 }
 
-// Two headers whose names fold to the same letters: the first one stays.
+// If two headers fold to the same name, the first one counts.
 static bool known(const struct list *l, const char *name)
 {
     size_t len = strlen(name);
@@ -92,12 +95,12 @@ static void add_header(struct list *l, const struct sluice_header *h)
     }
     for (char *c = name; *c; c++)
         *c = isalnum((unsigned char)*c) ? (char)toupper((unsigned char)*c) : '_';
-    // where a letter comes from is said by us alone, below
+    // Only add_origin sets the origin of a dead letter.
     if (!begins(name, DEAD_HEADER) && !known(l, name)) add(l, name, h->value);
     free(name);
 }
 
-// The true origin of a dead letter, under its own names and as headers.
+// Adds the true origin of a dead letter, under its own names and as headers.
 static void add_origin(struct list *l, const struct sluice_origin *from)
 {
     char retries[24], died_at[24];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heartbeat: one thread renews the locks of all slots at a third of their time, whatever the
-// jobs do. A refusal is told to the slot; an answer that did not come is asked for again, and the
-// slot's own deadline goes on running.
+// The heartbeat: one thread renews the locks of all slots after a third of their time, whatever the
+// jobs do. It reports a refusal to the slot. It repeats a renewal that got no answer, while the
+// slot's own deadline keeps running.
 #include "cli/work_pool.h"
 
 #include <poll.h>
@@ -12,14 +12,15 @@
 
 #define RENEW_BATCH  256
 #define RETRY_MIN_MS 20
-#define NOT_SAID     SLUICE_INVALID // of one lock; then the answer to the whole call counts
+// No outcome for this lock: the code of the whole call counts.
+#define NOT_SAID     SLUICE_INVALID
 
 static bool wants_renewal(const struct slot *s)
 {
     return s->token[0] && !s->lost && !s->quiet;
 }
 
-// Arms the timer for the next renewal; off when there is none.
+// Sets the timer to the next renewal, or off if there is none.
 static void arm(struct worker_pool *p)
 {
     int64_t next = 0;
@@ -40,7 +41,7 @@ struct round {
     int64_t lease_ms;
 };
 
-// Those that are due, and those that soon will be: one entry for all of them.
+// Collects the locks that are due or due soon, so that one entry renews all of them.
 static void collect(struct worker_pool *p, struct round *r, int64_t now)
 {
     r->len = 0;

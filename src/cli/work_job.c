@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One job: start the program, watch it, stop it when it may not go on, and judge its end. The
-// slot's thread sleeps in one poll over the program's end, its output, its own deadline and its
+// Runs one job: starts the program, watches it, stops it if it may not continue, and classifies its
+// end. The slot's thread waits in one poll for the program's end, its output, the deadline and the
 // orders.
 #define _GNU_SOURCE // sigabbrev_np
 #include "cli/work_pool.h"
@@ -16,7 +16,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define TAIL_MAX 4096 // of standard error; the last line is looked for in it
+#define TAIL_MAX 4096 // of standard error; contains the last line
 
 // The last bytes of a stream.
 struct tail {
@@ -28,11 +28,11 @@ struct work_job {
     struct slot *slot;
     struct child child;
     struct tail tail;
-    bool lost;           // the lock is not ours, or can no longer be counted on
+    bool lost;           // the lock is lost, or may have expired
     bool told;           // TERM was sent
     bool killed;         // KILL was sent
-    int64_t kill_at_ms;  // after told
-    int64_t deadline_ms; // as the slot says
+    int64_t kill_at_ms;  // valid if told
+    int64_t deadline_ms; // copy of the slot's deadline
 };
 
 static void tail_push(struct tail *t, const char *bytes, size_t len)
@@ -51,7 +51,7 @@ static void tail_push(struct tail *t, const char *bytes, size_t len)
     t->len += len;
 }
 
-// Reads what is there. Closes the descriptor at its end, so that poll does not spin on it.
+// Reads the available output. Closes the descriptor at its end, so that poll does not spin.
 static void drain(struct work_job *j, int *fd, bool is_error)
 {
     char buf[4096];
@@ -76,7 +76,8 @@ static bool is_continuation(char c)
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-// The last line that says something, printable, cut between characters.
+// Copies the last line that is not blank. Control characters become spaces, and the cut is between
+// characters.
 static void last_line(const struct tail *t, char out[WORK_REASON_MAX])
 {
     size_t end = t->len;
@@ -118,7 +119,7 @@ static void slot_move(struct slot *s, enum slot_state state)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
-// Reads the orders and the lock's fate, and stops the program when one of them says so.
+// Checks the order, the lock and the deadline, and stops the program if one of them requires it.
 static void obey(struct work_job *j, int64_t now)
 {
     struct slot *s = j->slot;
@@ -129,7 +130,7 @@ static void obey(struct work_job *j, int64_t now)
     int order = atomic_load(&s->pool->order);
     if (!j->told && (j->lost || order >= WORK_RETURN)) {
         child_signal(&j->child, SIGTERM);
-        child_signal(&j->child, SIGCONT); // a stopped program could not hear it
+        child_signal(&j->child, SIGCONT); // a stopped program could not handle TERM
         j->told = true;
         j->kill_at_ms = now + s->pool->options.kill_after_ms;
         slot_move(s, SLOT_STOPPING);
@@ -167,7 +168,8 @@ static int watch(struct work_job *j)
         drain(j, &j->child.out_fd, false);
         if (fds[0].revents) break;
     }
-    // what it left behind when it was made to stop; its number is not free before it is reaped
+    // Kills processes that the stopped program left behind. Its process group id stays reserved
+    // until it is reaped.
     if (j->told) child_signal(&j->child, SIGKILL);
     drain(j, &j->child.err_fd, true);
     drain(j, &j->child.out_fd, false);
@@ -186,7 +188,7 @@ static void slot_take(struct slot *s, const struct sluice_message *m, int64_t as
     s->retries = m->retries;
     s->body_len = m->body_len < sizeof s->body ? m->body_len : sizeof s->body;
     while (s->body_len > 0 && s->body_len < m->body_len &&
-           is_continuation(((const char *)m->body)[s->body_len])) // not inside a character
+           is_continuation(((const char *)m->body)[s->body_len])) // do not cut inside a character
         s->body_len--;
     if (s->body_len > 0) memcpy(s->body, m->body, s->body_len);
     s->started_ms = work_now_ms();
@@ -225,7 +227,7 @@ static enum work_end job_end(struct work_job *j, int status)
     enum work_end end;
     slot_move(s, SLOT_SETTLING);
     if (good) {
-        end = settle(s, WORD_ACK, NULL); // too late, perhaps: the token decides
+        end = settle(s, WORD_ACK, NULL); // may be too late; the token decides
     } else if (j->lost) {
         (void)snprintf(reason, sizeof reason, "the lock was lost");
         end = END_LOST;
@@ -239,7 +241,7 @@ static enum work_end job_end(struct work_job *j, int status)
     return end;
 }
 
-// The program cannot be started at all: no message is to suffer for that.
+// The program cannot be started. The message is released, so that this failure costs no attempt.
 static enum work_end refuse_start(struct slot *s, int why)
 {
     char sentence[WORK_PROBLEM_MAX];
@@ -256,8 +258,8 @@ static enum work_end refuse_start(struct slot *s, int why)
     return end;
 }
 
-// The answer was long on its way, counted from the question, but the lock may be good: the token
-// decides. Until it has, nothing may be done.
+// The answer took so long that the lock may have expired, counted from the request. A renewal
+// decides. Until it succeeds, the job may not start.
 static bool renew_at_once(struct slot *s)
 {
     struct worker_pool *p = s->pool;

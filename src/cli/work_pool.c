@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots' loop: ask for a message, hand it to the job, again. What stops it is an order, an
-// empty queue (with --drain), one job (with --once), or an error that waiting does not cure.
+// The loop of the slots: receive a message, run the job, repeat. The loop ends by an order, on an
+// empty queue (--drain), after one job (--once), or on an error that retries do not solve.
 #include "cli/work_pool.h"
 
 #include "cli/cli.h"
@@ -15,14 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_MS         500 // of one question: also how late an idle slot hears an order
+#define WAIT_MS         500 // wait of one receive; also how late an idle slot sees an order
 #define WAIT_DRAIN_MS   50
-#define PUZZLED_MAX     20 // times that something was ready, nothing open, and nothing to be had
+#define PUZZLED_MAX     20 // how often a message is ready, none is locked, and none can be received
 #define PAUSE_MIN_MS    50
 #define PAUSE_MAX_MS    2000
 #define STACK_BYTES     ((size_t)512 << 10)
 #define REOPEN_AFTER_MS 5000
-#define WAIT_PER_LEASE  8 // a question takes at most this part of the lock it asks for
+#define WAIT_PER_LEASE  8 // a receive waits at most 1/8 of the lock's time
 
 static const char *const end_names[END_COUNT] = {"processed", "retrying", "dead-lettered",
                                                  "released", "lost"};
@@ -130,21 +130,22 @@ static int64_t wait_of(struct slot *s)
     return alone && !s->blocked ? 0 : WAIT_DRAIN_MS;
 }
 
-// Messages that are ready and cannot be had wait for one that is open, in a strict queue: whoever
-// holds it, theirs is the next turn.
+// In a strict queue, ready messages wait behind an open message. Then the queue is not drained,
+// whichever worker holds that message.
 static bool is_drained(struct slot *s)
 {
     struct sluice_stats stats;
     struct worker_pool *p = s->pool;
     if (sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL)) return true;
-    // With none open, the one before was finished between our question and this look: ask again.
+    // If no message is open, the message before was finished between the receive and this call.
+    // Receives again.
     if (stats.ready > 0 && stats.locked == 0) s->puzzled++;
     s->blocked = stats.ready > 0 && s->puzzled <= PUZZLED_MAX;
     return !s->blocked;
 }
 
-// Asks once; the same question again while its answer is unknown, for it may have given us a
-// message. NULL: nothing.
+// Receives once. While the outcome is unknown, it repeats the same request id, because the request
+// may have locked a message. Returns NULL for nothing.
 static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
 {
     struct worker_pool *p = s->pool;
@@ -169,11 +170,11 @@ static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
             return NULL;
         }
         unknown |= code == SLUICE_UNKNOWN;
-        // told to go, and nothing is ours for certain
+        // The worker must stop, and it certainly holds no message.
         int order = atomic_load(&p->order);
         if (order == WORK_AT_ONCE || (order != WORK_GO && !unknown)) return NULL;
         r.wait_ms = 0;
-        if (strcmp(error.reason, "queue-paused") == 0) { // no trouble
+        if (strcmp(error.reason, "queue-paused") == 0) { // not a problem
             if (p->options.drain) return NULL;
         } else {
             work_ui_trouble(p, "no answer: %s", error.message);
@@ -183,7 +184,7 @@ static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
     }
 }
 
-// Gives back what came in answer to a question that was asked before the order to stop.
+// Releases a message that was received after the order to stop.
 static void give_back(struct slot *s, const struct sluice_message *m)
 {
     (void)pthread_mutex_lock(&s->pool->lock);
@@ -213,8 +214,8 @@ static uint32_t count_busy(struct worker_pool *p, int change)
     return busy;
 }
 
-// A program that gives everything back would be started again at once, for ever: each time in a row
-// the slot waits longer. With --drain it has done what it can.
+// A program that gives every message back would be restarted at once, forever. So the slot waits
+// longer each time. With --drain the slot ends.
 static void pause_after(struct slot *s, enum work_end end)
 {
     s->returns = end == END_RELEASED ? s->returns + 1 : 0;
@@ -225,16 +226,16 @@ static void pause_after(struct slot *s, enum work_end end)
     if (atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.drain) slot_nap(s, pause);
 }
 
-// True: go on.
+// Returns true to continue.
 static bool turn(struct slot *s)
 {
     struct worker_pool *p = s->pool;
     int64_t asked_ms = s->next_asked_ms;
-    bool came = s->next; // and the slot is still counted as busy
+    bool came = s->next; // the slot still counts as busy
     struct sluice_batch *b = came ? s->next : ask(s, &asked_ms);
     s->next = NULL;
     size_t len = b ? b->len : 0;
-    bool answered = b != NULL; // else it is paused, or told to go
+    bool answered = b != NULL; // false: the queue is paused, or the worker must stop
     if (len > 0) {
         s->puzzled = 0;
         if (!came) (void)count_busy(p, 1);
@@ -269,7 +270,7 @@ static void *slot_main(void *ctx)
     return NULL;
 }
 
-// Every descriptor is there before the first thread, for each slot may wake all others.
+// Creates every descriptor before the first thread, because each slot may wake all others.
 static int pool_prepare(struct worker_pool *p, const struct work_options *o)
 {
     *p = (struct worker_pool){.options = *o, .order = WORK_GO, .alive = o->jobs, .store = o->store};
@@ -288,7 +289,7 @@ static int pool_prepare(struct worker_pool *p, const struct work_options *o)
         s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
         ok = ok && s->wake_fd >= 0 && s->timer_fd >= 0;
     }
-    return ok ? 0 : EMFILE; // the program ends then, and with it what is open
+    return ok ? 0 : EMFILE; // the program then ends and closes them
 }
 
 int pool_start(struct worker_pool *p, const struct work_options *o)

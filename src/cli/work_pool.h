@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker: N slots, each a thread that takes one message, runs the program on it and says what
-// became of it; a heartbeat thread that keeps their locks; and the orders that stop them.
+// A worker. It has N slots, each a thread that receives one message, runs the program on it and
+// settles it. A heartbeat thread renews the locks. Orders stop the slots.
 //
 //            receive              exit                 answer
 //     IDLE ----------> RUNNING ----------> SETTLING ----------> IDLE
 //                         |                    ^
 //       lock lost, or     |                    |
-//       told to stop      '----> STOPPING -----'
+//       order to stop     '----> STOPPING -----'
 //
-// All fields of slots and pool that say so are under the pool's lock. Times are milliseconds of the
-// clock that runs through suspend, deadlines are counted from before the claim or renewal was
-// asked for.
+// The pool's lock protects the fields of slots and pool that are marked so. Times are milliseconds
+// of a clock that also runs during suspend. Deadlines count from before the claim or renewal was
+// sent.
 #pragma once
 
 #include "cli/work_spawn.h"
@@ -28,44 +28,44 @@
 
 enum slot_state { SLOT_IDLE, SLOT_RUNNING, SLOT_STOPPING, SLOT_SETTLING };
 
-// Each order includes those before it.
+// Each order includes the orders before it.
 enum work_order {
     WORK_GO,
-    WORK_NO_MORE, // take nothing new, finish what runs
-    WORK_RETURN,  // stop what runs, give it back
-    WORK_AT_ONCE, // the same without patience
+    WORK_NO_MORE, // receive nothing new, finish running jobs
+    WORK_RETURN,  // stop running jobs and release their messages
+    WORK_AT_ONCE, // like WORK_RETURN, but without waiting
 };
 
-// How a job ended, as people count it.
+// How a job ended, for the counters.
 enum work_end {
     END_PROCESSED,
     END_RETRYING,
     END_DEAD,
     END_RELEASED,
-    END_LOST, // the lock went to somebody else, or ran out
+    END_LOST, // the lock expired or another worker has it
     END_COUNT
 };
 
-const char *work_end_name(enum work_end end); // "processed"
+const char *work_end_name(enum work_end end); // such as "processed"
 
-// A job that ended, for those who print.
+// A job that ended, for the UI.
 struct work_report {
     const char *id;
     uint32_t attempt;
     enum work_end end;
-    int status; // as of waitpid; -1 when the program did not run
+    int status; // as of waitpid; -1 if the program did not run
     int64_t took_ms;
-    const char *reason; // "" when there is none
+    const char *reason; // "" if there is none
 };
 
 struct worker_pool;
 
-// The face of the worker. Called from any slot, one call at a time.
+// The UI of the worker. Any slot calls it; the calls never overlap.
 struct work_ui {
     void *ctx;
     void (*ended)(void *ctx, const struct work_report *r);
     void (*output)(void *ctx, bool is_error, const char *text, size_t len);
-    void (*trouble)(void *ctx, const char *sentence); // it goes on, but somebody should know
+    void (*trouble)(void *ctx, const char *sentence); // a problem that does not stop the worker
 };
 
 struct work_options {
@@ -73,9 +73,9 @@ struct work_options {
     const char *queue;
     char worker[WORK_WORKER_MAX + 1];
     uint32_t jobs;
-    int64_t visibility_ms; // 0: the queue's
-    int64_t lease_ms;      // which of the two it is, as far as is known
-    int64_t kill_after_ms; // from TERM to KILL
+    int64_t visibility_ms; // 0: that of the queue
+    int64_t lease_ms;      // visibility_ms or that of the queue, as far as known
+    int64_t kill_after_ms; // time from TERM to KILL
     bool once;
     bool drain;
     struct spawn_spec spec;
@@ -86,92 +86,96 @@ struct slot {
     struct worker_pool *pool;
     pthread_t thread;
     bool started;
-    uint32_t returns; // jobs in a row that the program gave back; the slot's own
-    bool blocked;     // --drain: what is ready waits behind an open message; the slot's own
-    uint32_t puzzled; // --drain: times in a row that what is ready could not be had
-    struct sluice_batch *next; // came with the answer to an ack; the slot's own, as are ...
+    // Only the slot's thread uses the fields from here to unanswered.
+    uint32_t returns;          // jobs in a row that the program gave back
+    bool blocked;              // --drain: ready messages wait behind an open message
+    uint32_t puzzled;          // --drain: how often in a row a ready message could not be received
+    struct sluice_batch *next; // a message that came with the answer to an ack
     int64_t next_asked_ms;
-    struct sluice_request request; // ... of a question that may have been answered with a message
+    struct sluice_request request; // id of a receive whose answer is unknown
     bool unanswered;
-    int wake_fd;  // eventfd: look at your orders
-    int timer_fd; // the next deadline of the job
-    // under the lock
+    int wake_fd;  // eventfd: the slot must check its order
+    int timer_fd; // timerfd: the next deadline of the job
+    // The lock protects the fields below.
     enum slot_state state;
     bool lost;  // a renewal was refused
-    bool quiet; // the first word on the outcome is on its way: do not renew across it
+    bool quiet; // the first attempt to settle is under way, so the lock is not renewed
     char id[SLUICE_ID_MAX];
-    char token[SLUICE_TOKEN_MAX]; // "" when it has none
+    char token[SLUICE_TOKEN_MAX]; // "" without a message
     uint32_t attempt;
-    uint32_t retries;         // as claimed
-    char body[WORK_BODY_MAX]; // its first bytes
+    uint32_t retries;         // at the claim
+    char body[WORK_BODY_MAX]; // the first bytes of the body
     size_t body_len;
     int64_t started_ms;
-    int64_t lease_ms;    // as claimed
-    int64_t deadline_ms; // ours, never later than the store's
+    int64_t lease_ms;    // at the claim
+    int64_t deadline_ms; // on the local clock, never later than the store's
     int64_t renew_at_ms;
 };
 
-// A sync that failed makes a handle useless for good: the store is opened again, so often at most.
+// A handle whose fdatasync failed stays unusable. The worker then opens the store again, at most
+// this many times.
 #define WORK_HANDLES_MAX 8
 
 struct worker_pool {
     struct work_options options;
-    _Atomic(struct sluice *) store; // the options', or a later one
+    _Atomic(struct sluice *) store; // that of the options, or one opened later
     struct slot *slots;
     pthread_t heartbeat;
-    int heartbeat_fd;       // eventfd: the table of locks changed
-    int heartbeat_timer_fd; // the next renewal
-    int done_fd;            // eventfd: the last slot ended
+    int heartbeat_fd;       // eventfd: the locks changed
+    int heartbeat_timer_fd; // timerfd: the next renewal
+    int done_fd;            // eventfd: the last slot has ended
     _Atomic int order;      // enum work_order
     pthread_mutex_t lock;
     pthread_mutex_t work_ui_lock;
-    // under the lock
-    uint32_t alive; // slots whose thread goes on
+    // The lock protects the fields below.
+    uint32_t alive; // slots whose thread still runs
     uint32_t busy;  // slots with a message
     bool heartbeat_stops;
-    struct sluice
-        *handles[WORK_HANDLES_MAX]; // opened later; closed at the end, for calls may be in them
+    // Handles that were opened later. They are closed at the end, because calls may still use them.
+    struct sluice *handles[WORK_HANDLES_MAX];
     uint32_t handles_len;
     int64_t opened_ms;
     uint64_t ended[END_COUNT];
     uint64_t renewals;
     bool ready_known;
-    uint64_t ready;           // messages that wait in the queue, as of some seconds ago
+    uint64_t ready;           // ready messages in the queue, as of a few seconds ago
     enum sluice_code failure; // why the worker stopped by itself
     char problem[WORK_PROBLEM_MAX];
 };
 
 int64_t work_now_ms(void);
-// When a lock that was asked for at asked_ms surely still holds: the store's time may run faster
-// than this machine's clock, by less than one part in 128 (docs/decisions/0015).
+// Returns until when a lock that was requested at asked_ms surely holds. The store's clock may run
+// faster than this machine's, by less than one part in 128 (docs/decisions/0015).
 static inline int64_t work_deadline(int64_t asked_ms, int64_t lease_ms)
 {
     return asked_ms + lease_ms - lease_ms / 128;
 }
 
-// Starts the threads. 0 or an errno. Signals that the caller wants for itself must be blocked.
+// Starts the threads. Returns 0 or an errno. The caller must block the signals that it handles
+// itself.
 int pool_start(struct worker_pool *p, const struct work_options *o);
-void pool_order(struct worker_pool *p, enum work_order order); // never back to a lesser one
-// After done_fd became readable: joins everything. The slots' counts stay readable.
+void pool_order(struct worker_pool *p, enum work_order order); // never returns to a lower order
+// Call it after done_fd became readable. Joins all threads. The counters stay readable.
 void pool_join(struct worker_pool *p);
-// Stops taking messages, for a reason that no patience helps against.
+// Stops receiving because of an error that retries do not solve.
 void pool_fail(struct worker_pool *p, enum sluice_code code, const char *sentence);
 
-// Within the worker.
-// After a call was not answered for so long: perhaps a fresh handle is.
+// For the files of the worker.
+//
+// Called after a call had no answer since since_ms. Opens a new handle, which may work.
 void pool_reopen(struct worker_pool *p, int64_t since_ms);
 void slot_wake(struct slot *s);
-// Sleeps until woken or the time has come.
+// Sleeps until slot_wake or for ms.
 void slot_nap(struct slot *s, int64_t ms);
 void *heartbeat_main(void *pool);
 void heartbeat_wake(struct worker_pool *p);
 
-// Runs the program on m and says what became of it: takes the message from claimed to settled.
+// Runs the program on m and settles the message.
 enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t asked_ms);
 
-// What is to be said about a message.
+// How to settle a message.
 enum settle_word { WORD_ACK, WORD_FAIL, WORD_RELEASE };
-// Says it until the answer is known (or the worker is told to go at once).
+// Repeats the call until its outcome is known, or until WORK_AT_ONCE.
 enum work_end settle(struct slot *s, enum settle_word word, const char *reason);
 void work_ui_trouble(struct worker_pool *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saying what became of a message, until the answer is known. The word is bound to the lock's
-// token, so saying it again cannot do it twice; when the first one was done and only its answer was
-// lost, the second is refused, and the message itself tells what it is.
+// Settles a message until the outcome is known. The call is bound to the lock's token, so a
+// repetition cannot take effect twice. If the first call was applied and its answer was lost, the
+// second is refused. Then the state of the message shows what happened.
 #include "cli/work_pool.h"
 
 #include "cli/cli.h"
@@ -17,8 +17,8 @@ static bool undecided(enum sluice_code code)
     return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
 }
 
-// An ack that asks for the next message too: one request, and one commit, a job. It does not wait
-// for one, so that the outcome is known at once.
+// Acks the message and receives the next one: one request and one commit per job. The receive does
+// not wait, so that the outcome is known at once.
 static enum sluice_code ack_and_ask(struct slot *s, struct sluice_outcome *outcome,
                                     struct sluice_error *error)
 {
@@ -39,7 +39,7 @@ static enum sluice_code ack_and_ask(struct slot *s, struct sluice_outcome *outco
         sluice_batch_free(s->next);
         s->next = NULL;
     }
-    bool other = code != outcome->code && !undecided(code); // of the question alone
+    bool other = code != outcome->code && !undecided(code); // an error of the receive alone
     if (code && other) pool_fail(s->pool, code, error->message);
     if (outcome->code && !code)
         (void)snprintf(error->message, sizeof error->message, "%s",
@@ -47,7 +47,7 @@ static enum sluice_code ack_and_ask(struct slot *s, struct sluice_outcome *outco
     return outcome->code;
 }
 
-// Another message is wanted, and none may come from the question before.
+// True if the slot needs another message and no earlier receive may bring one.
 static bool asks_for_next(const struct slot *s)
 {
     return atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.once && !s->next;
@@ -78,8 +78,8 @@ static enum work_end end_of(enum settle_word word, const struct sluice_outcome *
     return word == WORD_ACK ? END_PROCESSED : END_RETRYING;
 }
 
-// Which end the message's present state proves. A finished message says no more than that: after an
-// ack it was processed, after a failure the dead-letter queue has it.
+// Returns the end that the message's state proves. A finished message has no details: after an ack
+// it was processed, after a failure it is in the dead-letter queue.
 static enum work_end end_shown(const struct slot *s, enum settle_word word,
                                const struct sluice_message *m)
 {
@@ -94,12 +94,12 @@ static enum work_end end_shown(const struct slot *s, enum settle_word word,
     case WORD_RELEASE:
         break;
     }
-    // A lock that expires counts a delivery, one that is given back does not.
+    // An expired lock counts an attempt, a released one does not.
     bool waits = !finished && !dead && !outbound && strcmp(m->state, "locked") != 0;
     return waits && m->attempt < s->attempt ? END_RELEASED : END_LOST;
 }
 
-// Refused after an answer was lost: did the lost one do it?
+// A refusal after a lost answer: finds out whether the lost call was applied.
 static enum work_end look_up(struct slot *s, enum settle_word word,
                              const struct sluice_outcome *outcome)
 {
@@ -138,7 +138,7 @@ enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
         asked_before |= code == SLUICE_UNKNOWN;
         work_ui_trouble(s->pool, "%s is not settled yet: %s", s->id, error.message);
         if (atomic_load(&s->pool->order) == WORK_AT_ONCE) return END_LOST;
-        set_quiet(s, false); // it may take a while: keep the lock
+        set_quiet(s, false); // the next attempts may take long, so the lock is renewed again
         pool_reopen(s->pool, since);
         slot_nap(s, pause);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork and exec out of a program with threads: everything is prepared before the fork, and the
-// child makes only calls that are safe there (signal-safety(7)) until exec. Every descriptor is
-// born close-on-exec, so children of other threads inherit nothing.
+// fork and exec in a program with threads. Everything is prepared before the fork. Until exec the
+// child makes only calls that are safe there (signal-safety(7)). Every descriptor is opened
+// close-on-exec, so children of other threads inherit nothing.
 #define _GNU_SOURCE // execvpe, memfd_create, pipe2
 #include "cli/work_spawn.h"
 
@@ -15,12 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What lies between the two sides of the fork.
+// The state that parent and child share at the fork.
 struct launch {
     int body;      // the child's standard input
-    int err[2];    // pipes: [0] is ours
-    int out[2];    // -1 when the output is not caught
-    int report[2]; // carries the errno of a failed exec; closed by a good one
+    int err[2];    // pipes; [0] is the parent's end
+    int out[2];    // -1 if the output is not captured
+    int report[2]; // carries the errno of a failed exec; a successful exec closes it
     char **env;
     const struct spawn_spec *spec;
     pid_t parent;
@@ -41,8 +41,8 @@ static void launch_done(struct launch *l)
     spawn_env_free(l->env);
 }
 
-// The body as a file in memory: the program may read it when and as often as it likes, and a
-// program that never does is not killed by a broken pipe.
+// Puts the body into a file in memory. The program may read it at any time and repeatedly. A
+// program that never reads it causes no broken pipe.
 static int body_file(const struct sluice_message *m)
 {
     int fd = memfd_create("sluice-body", MFD_CLOEXEC);
@@ -81,7 +81,7 @@ static bool launch_prepare(struct launch *l, const struct spawn_spec *spec,
     if (l->body < 0 || pipe2(l->err, O_CLOEXEC) != 0 || pipe2(l->report, O_CLOEXEC) != 0)
         return false;
     if (!spec->stdout_is_ours && pipe2(l->out, O_CLOEXEC) != 0) return false;
-    // our ends only: the program's ends are ordinary, blocking pipes
+    // Only the parent's ends are non-blocking; the program gets normal, blocking pipes.
     if (fcntl(l->err[0], F_SETFL, O_NONBLOCK) != 0) return false;
     return l->out[0] < 0 || fcntl(l->out[0], F_SETFL, O_NONBLOCK) == 0;
 }
@@ -95,7 +95,7 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-// In the child. The parent may have died before the promise to die with it was made.
+// Runs in the child. The parent may have died before prctl, so the child checks it.
 static _Noreturn void become(const struct launch *l)
 {
     int why = 0;
@@ -145,7 +145,7 @@ int child_start(struct child *c, const struct spawn_spec *spec, const struct slu
     int why = pid < 0 ? errno : 0;
     int status = 0;
     if (pid > 0) {
-        (void)setpgid(pid, pid); // whoever comes first
+        (void)setpgid(pid, pid); // parent and child both call it; the first call counts
         why = read_report(&l);
         c->pid_fd = why == 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
         if (why == 0 && c->pid_fd < 0) {

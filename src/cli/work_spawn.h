@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job's program as a child process: in its own process group, dead when the worker dies, the body
-// on its standard input, its last words kept.
+// Runs a job's program as a child process. It has its own process group and dies with the worker.
+// It reads the body from its standard input. The last line of its standard error is kept.
 #pragma once
 
 #include "sluice.h"
@@ -8,32 +8,36 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-// What is the same for every job of a worker.
+// The parts that all jobs of a worker share.
 struct spawn_spec {
-    char *const *program; // argv; program[0] is looked for in PATH
+    char *const *program; // argv; program[0] is searched in PATH
     const char *queue;
     const char *worker;
-    const char *store; // for commands of ours that the program may call
-    const char **keep; // variables that a job gets although they are secrets
+    const char *store; // for sluice commands that the program may call
+    const char **keep; // environment variables that a job gets although they are secrets
     size_t keep_len;
-    bool stdout_is_ours; // else it is caught, to be printed around the live table
-    int stdout_fd;       // where it goes when it is ours
+    // The child writes to stdout_fd; otherwise the output is captured and printed above the live
+    // table.
+    bool stdout_is_ours;
+    int stdout_fd; // used with stdout_is_ours
 };
 
 struct child {
     pid_t pid;
-    int pid_fd; // readable when it ended
-    int err_fd; // its standard error, non-blocking
-    int out_fd; // its standard output, or -1
+    int pid_fd; // readable when the child has ended
+    int err_fd; // standard error of the child, non-blocking
+    int out_fd; // standard output of the child, or -1
 };
 
-// Starts the program. 0, or the errno of what failed, exec included; then nothing is left behind.
+// Starts the program. Returns 0 or the errno of the failure, including exec. On a failure nothing
+// is left running or open.
 int child_start(struct child *c, const struct spawn_spec *spec, const struct sluice_message *m);
-// To its whole group. The child must not have been reaped.
+// Sends a signal to the child's process group. The child must not be reaped yet.
 void child_signal(const struct child *c, int number);
-// Waits for its end (at once when pid_fd is readable), closes everything; the status as of waitpid.
+// Waits for the end of the child (at once if pid_fd is readable) and closes everything. Returns the
+// status of waitpid.
 int child_reap(struct child *c);
 
-// The environment of a job, to be freed with spawn_env_free. NULL: out of memory.
+// Builds the environment of a job. Free it with spawn_env_free. Returns NULL if no memory is left.
 char **spawn_env(const struct spawn_spec *spec, const struct sluice_message *m);
 void spawn_env_free(char **env);

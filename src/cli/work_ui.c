@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The faces of a worker. The table is drawn over itself: up as many lines as it had, wipe, draw.
+// The output of a worker. The table redraws itself: move up by its lines, erase, draw.
 #define _GNU_SOURCE // asprintf
 #include "cli/work_ui.h"
 
@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #define DRAW_MS      250
-#define GAUGE_MS     3000 // between two questions how many messages are left
+#define GAUGE_MS     3000 // interval of reading how many messages are ready
 #define ROWS_DEFAULT 24
 #define COLS_DEFAULT 80
-#define ROWS_AROUND  4 // the table's frame, and one line of output to be seen
+#define ROWS_AROUND  4 // lines of the table's frame, and one line of output
 
 static const char *const state_names[] = {"", "running", "stopping", "settling"};
 
@@ -33,7 +33,7 @@ static void wipe(struct ui *f)
     f->drawn = 0;
 }
 
-// Do our lines and the programs' output go to the same place?
+// True if our lines and the programs' output go to the same file.
 static bool same_place(void)
 {
     struct stat out, err;
@@ -41,7 +41,7 @@ static bool same_place(void)
            out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
-// Not behind what a program wrote without a newline.
+// Ends an open line first, if a program wrote no newline.
 static void begin_line(struct ui *f)
 {
     wipe(f);
@@ -49,7 +49,7 @@ static void begin_line(struct ui *f)
     f->line_open = false;
 }
 
-// For people: a queue without a dead-letter queue has dead messages too.
+// The word for people: also a queue without a dead-letter queue has dead messages.
 static const char *end_word(enum work_end end)
 {
     return end == END_DEAD ? "dead" : work_end_name(end);
@@ -63,7 +63,7 @@ static uint64_t total(const struct worker_pool *p)
     return sum;
 }
 
-// Jobs per second over the last ten.
+// Jobs per second over the last ten seconds.
 static double rate(struct ui *f, uint64_t now_total)
 {
     int64_t now = steady_ms();
@@ -96,7 +96,7 @@ static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns)
     free(body);
 }
 
-// Rows of those that run, oldest first as the slots come; how many lines were written.
+// Prints a row for each busy slot, in slot order. Returns the number of lines.
 static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
 {
     const struct worker_pool *p = f->pool;
@@ -120,7 +120,7 @@ static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
     return lines + (left_out > 0);
 }
 
-// How many wait, and how long that will take at the present rate.
+// Prints how many messages are ready, and the time for them at the present rate.
 static void put_left(FILE *line, const struct worker_pool *p, double per_second)
 {
     char count[TEXT_MAX], left[TEXT_MAX];
@@ -131,7 +131,7 @@ static void put_left(FILE *line, const struct worker_pool *p, double per_second)
                       duration_text((int64_t)((double)p->ready / per_second * 1000), left));
 }
 
-// What did not happen is not counted: the line is to fit.
+// Counters that are 0 are left out, so that the line fits.
 static void draw_head(struct ui *f, FILE *out, int columns)
 {
     const struct worker_pool *p = f->pool;
@@ -187,8 +187,8 @@ void work_ui_draw(struct ui *f)
     (void)pthread_mutex_unlock(&f->pool->work_ui_lock);
 }
 
-// Asks on a thread of its own: a store that does not answer keeps neither the table nor a signal
-// waiting.
+// Runs on its own thread, so that a store that does not answer delays neither the table nor a
+// signal.
 static void *gauge_main(void *ctx)
 {
     struct ui *f = ctx;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a worker shows itself: a live table at the foot of a terminal, with the programs' output
-// above it; a line for each job otherwise; JSON lines with --json; nothing of its own with --quiet.
+// The output of a worker. On a terminal it is a live table below the programs' output. Otherwise it
+// is one line per job, or JSON lines with --json. With --quiet the worker itself prints nothing.
 #pragma once
 
 #include "cli/cli.h"
@@ -12,27 +12,28 @@ struct ui {
     const struct cli *cli;
     struct worker_pool *pool;
     bool live;
-    bool line_open;     // the last output did not end its line
-    bool line_is_error; // ... of standard error
-    int drawn;          // lines of the table that are on the screen
+    bool line_open;     // the last output did not end with a newline
+    bool line_is_error; // that output was on standard error
+    int drawn;          // lines of the table on the screen
     int64_t started_ms;
-    int64_t sampled_ms;             // when the newest sample was taken
-    uint64_t samples[RATE_SECONDS]; // jobs ended, second by second
+    int64_t sampled_ms;             // time of the newest sample
+    uint64_t samples[RATE_SECONDS]; // jobs ended, one sample per second
     uint32_t samples_len;
-    pthread_t gauge; // asks how many messages are left, for the live table
+    pthread_t gauge; // thread that reads how many messages are ready, for the live table
     bool gauged;
-    int gauge_fd; // eventfd: it ends
+    int gauge_fd; // eventfd: the thread must end
 };
 
-// Decides how to show, and what becomes of the programs' standard output.
+// Chooses the kind of output, and where the programs' standard output goes.
 void work_ui_init(struct ui *f, const struct cli *cli, struct work_options *o);
-void work_ui_begin(struct ui *f, struct worker_pool *p); // before the first draw
-// Between the start of the pool and its end: keeps up with how many messages are left.
+void work_ui_begin(struct ui *f, struct worker_pool *p); // call before the first draw
+// Starts and stops the thread that reads how many messages are ready. Call them while the pool
+// runs.
 void work_ui_watch(struct ui *f);
 void work_ui_rest(struct ui *f);
-int work_ui_period_ms(const struct ui *f); // how often to draw; -1: never
+int work_ui_period_ms(const struct ui *f); // interval of draws; -1: never
 void work_ui_draw(struct ui *f);
-// What the worker itself has to say, to people.
+// Prints a remark of the worker itself.
 void work_ui_say(struct ui *f, const char *format, ...) PRINTF(2, 3);
-// Takes the table away and prints the sums.
+// Removes the table and prints the totals.
 void work_ui_end(struct ui *f);
