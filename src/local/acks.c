@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's thread does the work of both, as ever; only if the receive is over first (its
-// request id brought it something before) it sleeps until the acks are too.
+// The caller's thread performs the commits of the acks and the receive. The receive can end first,
+// when its request id has an earlier answer. The thread then sleeps until the acks end too.
 #include "local/acks.h"
 
 #include "base/check.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define ACKS_PART (UINT64_C(1) << 62) // of a request; nobody makes so many others
+#define ACKS_PART (UINT64_C(1) << 62) // a part number of the request that no other part reaches
 
 struct async_settle acks_of(const struct sluice_receive *o, struct sluice_request *id)
 {
@@ -84,7 +84,7 @@ enum err acks_receive(struct acks *a, struct open_queue *q, struct shard_runner 
     while (!a->done)
         (void)pthread_cond_wait(&a->told, &a->lock);
     (void)pthread_mutex_unlock(&a->lock);
-    // As any ack: the same request id again, which cannot do it twice.
+    // Repeat the op with the same request id: it cannot be applied twice.
     if (a->err == ERR_UNKNOWN && runner_do(d, a->op, &a->answer) == ERR_OK) a->err = ERR_OK;
     (void)settle_concluded(q, a->op.kind, o->acks_len, a->err, &a->answer, o->acked, NULL);
     return err;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acks that a receive brings along (sluice_receive.acks), for one who waits for it: committed at
-// once, in one entry with the claim where both are one shard's.
+// The acks of a blocking receive (sluice_receive.acks). In a queue of one shard, one
+// entry commits the acks and the claim.
 #pragma once
 
 #include "local/inside.h"
@@ -9,31 +9,33 @@
 
 struct async_settle;
 
-// The acks of a receive as a call of their own. Their request id is part of the receive's, and is
-// kept in `id`.
+// The acks of a receive as a settle call. If the receive has a request id, the acks get an id that
+// is derived from it. It is stored in `id`, which must outlive the result.
 struct async_settle acks_of(const struct sluice_receive *o, struct sluice_request *id);
 
-// Those of which nothing is known yet (they have no status) failed with this.
+// Sets `code` in every outcome that has no status: the call failed before it reached that ack.
 void acks_fill(struct sluice_outcome *acked, size_t len, enum sluice_code code);
-// Makes them, by themselves. Every one is told what became of it.
+// Commits the acks alone, before the receive. Fills in o->acked for every ack.
 void acks_first(struct sluice *s, const char *queue, const struct sluice_receive *o);
 
-// The one op that they are, on its way.
+// The acks as one op that a runner commits.
 struct acks {
     struct runner_async at_runner; // first
     pthread_mutex_t lock;
-    pthread_cond_t told;
-    bool done;
+    pthread_cond_t told; // signalled when `done` is set
+    bool done;           // err and answer are set
     enum err err;
     struct runner_answer answer;
     struct op op;
     struct buf payload;
 };
-// False: they are not one op at desks[0], and nothing is to be released.
+// Encodes the acks as one op for runners[0]. Returns false if they do not fit into one op, or a
+// token cannot be parsed. After false, do not call acks_done.
 bool acks_init(struct acks *a, struct open_queue *q, struct shard_runner *const *runners,
                const struct sluice_receive *o);
 void acks_done(struct acks *a);
-// runner_receive behind them; then waits until it is known what became of them.
+// Submits the acks with a receive after them (runner_receive_after). Returns when both have ended.
+// The result is that of the receive; the acks' outcomes are in o->acked.
 MUST_USE enum err acks_receive(struct acks *a, struct open_queue *q, struct shard_runner *d,
                                const struct op_claim *claim, int64_t wait_ms,
                                const struct sluice_receive *o, struct runner_answer *answer);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls for somebody who cannot wait. Most go straight to a desk (later_desk.c). The others are
-// jobs for threads that can wait (later_pool.c): the first calls to a queue, which open it and then
-// go to its desks after all; sends that are several ops or find no room; a receive while it is
-// decided who owns the queue, which is asked for in short slices until it can go to the desks too.
+// The asynchronous calls. Most go directly to a runner (async_runner.c). The others become jobs of
+// threads that may block (async_pool.c):
+//   - the first calls to a queue: they open it, then go to its runners;
+//   - sends that need several ops, or that find the queue full;
+//   - a receive while the queue's owner is being decided: it receives in short slices until it can
+//     go to the runners.
 #include "local/async.h"
 
 #include "base/check.h"
@@ -23,24 +25,24 @@
 struct async_job {
     struct pooled pooled; // first
     struct sluice *handle;
-    struct async_call
-        *async;     // NULL: a receive that was cancelled; under the pool's lock, as is ...
-    int holds;      // ... whoever may still look at it
-    bool sets_out;  // ... it is on its way to the desks
-    bool unwanted;  // ... it was cancelled then: soon there is an answer
-    bool at_runner; // ... it went there
-    struct async_call runner; // then: what the desk answers to
+    // Under the pool's lock:
+    struct async_call *async; // NULL: the job was cancelled, or is answered
+    int holds;                // references to the job
+    bool sets_out;            // it is being submitted to the runners
+    bool unwanted;            // it was cancelled during that, and is answered soon
+    bool at_runner;           // the runners have it
+    struct async_call runner; // ... and answer to this
 
-    char queue[QUEUE_NAME_MAX + 2]; // one longer than allowed is still refused
-    struct buf copy;                // the arguments, as they travel
+    char queue[QUEUE_NAME_MAX + 2]; // a name that is too long stays too long, and is refused
+    struct buf copy;                // the arguments, encoded as in wire.h
     struct wire_sends sends;
     struct wire_settle settle;
     enum async_outcome outcome;
     struct wire_receive receive;
     struct sluice_request request;
     bool has_request;
-    bool refused;                   // send: it was tried and found no room
-    struct send_attempts *attempts; // ... here
+    bool refused;                   // send: the runner tried it, and the queue was full
+    struct send_attempts *attempts; // send: this job tried it, and the queue was full
     struct sluice_sent *sent;
     struct sluice_error error;
     void (*run)(void *ctx);
@@ -68,8 +70,8 @@ static struct async_job *job_new(struct sluice *s, const char *queue,
     return j;
 }
 
-// What whoever cancels the call will find; NULL: it is over. With the pool's lock. An errand is
-// noted there too, under the handle's lock alone.
+// Records what async_cancel will find; NULL: the call has ended. The caller holds the pool's lock.
+// async_runner.c writes the same field under the handle's lock alone.
 static void note_inside(struct sluice *s, struct async_call *l, struct async_job *j)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -80,7 +82,7 @@ static void note_inside(struct sluice *s, struct async_call *l, struct async_job
 
 static void submit(struct async_job *j, bool sends)
 {
-    struct sluice *s = j->handle; // j may be gone as soon as the lock is free
+    struct sluice *s = j->handle; // j may be freed as soon as the lock is released
     pool_lock(s);
     if (j->async) note_inside(s, j->async, j);
     pool_submit(s, j->queue, &j->pooled, sends);
@@ -96,7 +98,7 @@ static void job_free(struct async_job *j)
     memory_free(j);
 }
 
-// With the pool's lock, which it releases.
+// Drops a hold. The caller holds the pool's lock, which it releases.
 static void job_leave(struct async_job *j)
 {
     bool last = --j->holds == 0;
@@ -128,7 +130,8 @@ static void give_back(void *ctx)
     memory_free(g);
 }
 
-// With an id of the caller's the locks stay: whoever asks again with it is to find them good.
+// Releases the messages of a receive that was cancelled. With a caller's request id the locks stay
+// valid: a repeated receive with the id gets them.
 static void take_back(const struct async_job *j, const struct async_answer *a)
 {
     if (j->has_request || !a->batch || a->batch->len == 0) {
@@ -142,7 +145,7 @@ static void take_back(const struct async_job *j, const struct async_answer *a)
     async_run(j->handle, j->queue, give_back, g);
 }
 
-// The last word on a job, and a hold less. Whoever cancels afterwards finds nothing inside.
+// Answers a job and drops a hold. A later async_cancel finds nothing inside the call.
 static void finish(struct async_job *j, const struct async_answer *a)
 {
     pool_lock(j->handle);
@@ -158,15 +161,15 @@ static void finish(struct async_job *j, const struct async_answer *a)
     job_leave(j);
 }
 
-// As finish, but on a desk's thread: once the caller was told he may close the handle, and the pool
-// with it.
+// As finish, for the answer of a runner. It drops the hold before it calls `done`: after that the
+// caller may close the handle, and with it the pool.
 static void runner_answered(struct async_call *at_runner, const struct async_answer *a)
 {
     struct async_job *j =
         (struct async_job *)((char *)at_runner - offsetof(struct async_job, runner));
     pool_lock(j->handle);
     struct async_call *l = j->async;
-    CHECK(l); // who cancels it now does so at the desk
+    CHECK(l); // a cancelled receive was cancelled at the runner, which does not answer then
     note_inside(j->handle, l, NULL);
     j->async = NULL;
     job_leave(j);
@@ -179,7 +182,7 @@ static void finish_empty(struct async_job *j)
     finish(j, &a);
 }
 
-// Each opens what it needs; an error is the answer.
+// Opens the queue and its runners. An error is the job's answer.
 static enum sluice_code open_queue(struct async_job *j)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
@@ -190,8 +193,8 @@ static enum sluice_code open_queue(struct async_job *j)
     return code;
 }
 
-// Before a job tries to go to the desks, where it may be answered at once. False: it was cancelled,
-// and is over.
+// Begins the submission of a job to the runners, which may answer at once. False: the job was
+// cancelled, and has ended.
 static bool set_out(struct async_job *j)
 {
     pool_lock(j->handle);
@@ -201,14 +204,14 @@ static bool set_out(struct async_job *j)
         return false;
     }
     j->sets_out = true;
-    j->holds++; // the desk's
+    j->holds++; // the runner's
     pool_unlock(j->handle);
     return true;
 }
 
-// Whether it went. One that was cancelled on the way is cancelled there, if it was given nothing
-// yet: not before, for what it asks for may be in the journal already. The pool's own hold ends if
-// it did.
+// Ends the submission; went: a runner took the job. If so, it drops the pool's hold. A job that was
+// cancelled during the submission is cancelled at the runner, unless it has an answer. That is not
+// possible earlier, because its claim may be in the journal already. Returns went.
 static bool arrived(struct async_job *j, bool went)
 {
     pool_lock(j->handle);
@@ -258,7 +261,7 @@ static enum job_result begin_send(struct async_job *j, bool last)
         j->sent[i] = (struct sluice_sent){.code = code};
     if (!code) {
         if (!set_out(j)) return JOB_OVER;
-        bool first = j->pooled.place == PLACE_READY; // no one is blocked
+        bool first = j->pooled.place == PLACE_READY; // no send of the queue is blocked
         bool went = first && async_runner_send(j->handle, j->queue, w->messages, w->len,
                                                request_of(j), &j->runner);
         if (arrived(j, went)) return JOB_OVER;
@@ -306,7 +309,7 @@ static enum job_result run_settle(struct pooled *pooled, bool last)
     struct sluice_outcome *outcomes = memory_zeroed(w->len + 1, sizeof *outcomes);
     enum sluice_code code = direct_settle(j->handle, j->queue, &what, outcomes, &j->error);
     j->error.code = code;
-    // Every outcome has a status once it was looked at; a call that failed before has none.
+    // If the call failed before it reached the tokens, the outcomes have no status.
     bool told = w->len > 0 && outcomes[0].status;
     struct async_answer a = {
         .code = code, .error = &j->error, .outcomes = outcomes, .len = told ? w->len : 0};
@@ -454,8 +457,8 @@ void async_receive(struct sluice *s, const char *queue, const struct sluice_rece
     submit(j, false);
 }
 
-// With the pool's lock: the receive, if it is a job that can be cancelled. One on its way to the
-// desks is cancelled when it gets there.
+// The receive's job, if it can be cancelled now. A job that is being submitted to the runners is
+// marked, and cancelled at the end of the submission. The caller holds the pool's lock.
 static struct async_job *find_waiting(struct sluice *s, const struct async_call *l)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -484,7 +487,7 @@ bool async_cancel(struct sluice *s, struct async_call *l)
     if (at_runner) pool_unlock(s);
     bool cancelled = !at_runner || async_runner_cancel(s, &j->runner);
     if (at_runner) pool_lock(s);
-    if (cancelled) { // what it is given in its turn is taken back
+    if (cancelled) { // messages that a running job still receives are released (take_back)
         j->async = NULL;
         note_inside(s, l, NULL);
     }

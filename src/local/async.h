@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's calls for somebody who cannot wait: a server that has thousands of them on a few
-// threads. Each means what the call of the same name in sluice.h means.
+// The calls of sluice.h without blocking. A server can have thousands of them under way on a few
+// threads. Each call does the same as the call of that name in sluice.h.
 //
-// Arguments are borrowed for the call only. `done` is called exactly once, on any thread, perhaps
-// before the call returns; it must not block, and may make the next call. What it is shown lives
-// until it returns, except the batch, which is its own to free.
+// A call borrows its arguments until it returns. The library calls `done` exactly once, on any
+// thread, perhaps before the call returns. `done` must not block. It may start another call. The
+// answer is valid until `done` returns, except the batch: `done` owns it and frees it.
 #pragma once
 
 #include "sluice.h"
@@ -16,25 +16,27 @@ struct async_answer {
     const struct sluice_error *error;
     const struct sluice_sent *sent;        // send: one per message
     const struct sluice_outcome *outcomes; // ack, fail, release, renew, acks of a receive: one each
-    size_t len;                 // of these; 0 when the call failed before it came to any of them
+    size_t len;                 // of sent or outcomes; 0: the call failed before the first of them
     struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
 };
 
-// What an answer with messages may take, for somebody who has to keep many of them. He is asked
-// when it is known what there is to hand out, before a body is read.
+// The memory that an answer with messages may take. A server has one for each answer, because it
+// keeps many answers at a time. The library reserves memory when it knows which messages it will
+// deliver, and before it reads a body.
 struct answer_budget {
     uint64_t most; // bytes in one answer; a single message may have more
-    // Whether there is room for so many in this answer, all in all; waits: it may block for a
-    // moment until there is.
+    // Reserves `bytes` for the whole answer; an earlier reservation is included. Returns false if
+    // that much is not available. With `waits` it may block for a moment until it is.
     bool (*take)(struct answer_budget *budget, uint64_t bytes, bool waits);
 };
 
-// Embed it in what the callback needs to know. Must live until done was called.
+// The caller embeds it in the struct that `done` needs. It must live until `done` is called.
 struct async_call {
     void (*done)(struct async_call *l, const struct async_answer *a);
-    struct answer_budget *budget; // for a receive; NULL: there always is some
-    bool unnamed;                 // nobody will repeat the receive, though it has a request id
-    void *inside;                 // the library's, as are these
+    struct answer_budget *budget; // for a receive; NULL: unlimited
+    bool unnamed;                 // the receive has a request id, but no caller will repeat it
+    // Only the library uses the fields below.
+    void *inside;
     bool at_runner;
     bool with_acks;
 };
@@ -43,9 +45,12 @@ void async_send(struct sluice *s, const char *queue, const struct sluice_send *m
                 const struct sluice_request *request, struct async_call *l);
 void async_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
                    struct async_call *l);
-// A receive that still waits and was given nothing is forgotten: true, and done is not called any
-// more. False: it was called, or will be, soon if the receive has acks, for they are to be told, or
-// is on its way to the shards; or somebody else was told true. Not before async_receive returned.
+// Cancels a receive that waits and has claimed nothing. Call it only after async_receive returned.
+// True: the receive is cancelled, and `done` will not be called.
+// False: one of these holds:
+//   - `done` was called, or will be. It is called soon if the receive has acks, which must be
+//     answered, or if its claim is being submitted.
+//   - Another thread cancelled the receive.
 bool async_cancel(struct sluice *s, struct async_call *l);
 
 enum async_outcome { ASYNC_ACK, ASYNC_FAIL, ASYNC_RELEASE, ASYNC_RENEW };

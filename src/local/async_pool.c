@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line for each queue that has jobs, taken in turns. A thread that finds nothing to do sleeps;
-// one of those who sleep keeps the time for the jobs that wait.
+// Each queue that has jobs has a list of them (`line`). The lists are served in turns. A thread
+// without work sleeps. One sleeping thread has a timeout, for the jobs that wait.
 #include "local/async_pool.h"
 
 #include "base/check.h"
@@ -13,11 +13,11 @@
 #include <time.h>
 
 #define THREADS_MAX  64
-#define WAITING_MAX  48 // receives that have a turn at once: the rest is for everybody else
-#define WAITING_EACH 8  // ... of one queue
-#define TRYING_EACH  8  // sends of one queue that try at once, when there is plenty of room
+#define WAITING_MAX  48 // receives that run at once; the other threads are for other jobs
+#define WAITING_EACH 8  // receives of one queue that run at once
+#define TRYING_EACH  8  // blocked sends of one queue that run at once, if it has much space
 #define SLICE_MS     50
-#define NAP_MIN_MS   5 // before a full queue is tried again
+#define NAP_MIN_MS   5 // the pause before a full queue is tried again
 #define NAP_MAX_MS   200
 
 struct jobs {
@@ -27,33 +27,33 @@ struct jobs {
 struct queue_jobs {
     struct queue_jobs *next;
     char queue[QUEUE_NAME_MAX + 2];
-    struct jobs at[PLACE_BLOCKED + 1];
-    size_t turns[PLACE_BLOCKED + 1]; // under way
-    size_t running;                  // all of them
-    size_t blocked;                  // of that place, with turns or without
-    size_t width;                    // so many of those that are blocked may try at once
-    int64_t nap_ms;
-    int64_t try_at;
+    struct jobs at[PLACE_BLOCKED + 1]; // the jobs that do not run, by place
+    size_t turns[PLACE_BLOCKED + 1];   // the jobs that run, by place
+    size_t running;                    // the sum of turns
+    size_t blocked;                    // jobs of PLACE_BLOCKED, running or not
+    size_t width;                      // how many blocked jobs may run at once
+    int64_t nap_ms;                    // the present pause of blocked jobs
+    int64_t try_at;                    // its end, clock_boot_ms
 };
 
 struct async_pool {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct queue_jobs *lines; // those that had a turn last are last
-    _Atomic size_t blocked;   // in all lines
-    size_t waiting;           // turns of PLACE_WAITING under way
-    size_t busy;
-    size_t idle;
-    int64_t watch_at; // one of the idle will look by itself then; INT64_MAX: nobody
-    size_t starting;  // hired, and not at work yet
-    bool coming;      // one was called and will look for work; if there is more he calls the next
-    _Atomic uint64_t number;
+    struct queue_jobs *lines; // the one that was served last is last
+    _Atomic size_t blocked;   // the sum over all queues
+    size_t waiting;           // jobs of PLACE_WAITING that run
+    size_t busy;              // threads that run a job
+    size_t idle;              // threads that sleep
+    int64_t watch_at;         // when the sleeping thread with a timeout wakes; INT64_MAX: none has
+    size_t starting;          // threads that were created and have not run yet
+    bool coming;              // a thread was woken; it wakes the next if there is more work
+    _Atomic uint64_t number;  // of the last job
     size_t threads_len;
     pthread_t threads[THREADS_MAX];
     bool stopping;
 };
 
-// Jobs keep the order they came in, however often they come back.
+// Jobs stay in the order of their submission, however often they return to the list.
 static void insert(struct jobs *l, struct pooled *j)
 {
     struct pooled **at = &l->first;
@@ -138,7 +138,8 @@ static void turn_over(struct async_pool *p, struct queue_jobs *l, enum pool_plac
     atomic_fetch_sub(&p->blocked, 1);
 }
 
-// Of the threads, for one queue: less the fewer are left, so that the last are for many.
+// How many threads one queue may use. It shrinks as the pool fills, so that the last threads serve
+// many queues.
 static size_t share_of(const struct async_pool *p)
 {
     if (p->busy < THREADS_MAX / 2) return THREADS_MAX / 4;
@@ -164,7 +165,7 @@ static struct pooled *next_in(const struct async_pool *p, const struct queue_job
     for (int place = PLACE_READY; place <= PLACE_BLOCKED; place++)
         for (struct pooled *j = l->at[place].first; j; j = j->next) {
             if (may_try(p, l, j, now)) return j;
-            if (place == PLACE_BLOCKED) break; // nobody overtakes, and the others' time is later
+            if (place == PLACE_BLOCKED) break; // sends keep their order; later ones end later
         }
     return NULL;
 }
@@ -188,7 +189,7 @@ static struct pooled *next_job(struct async_pool *p, bool *last)
     return NULL;
 }
 
-// j may be gone: only what is known of its turn counts.
+// If the job has ended, j may be freed: do not read it then.
 static void turn_ended(struct async_pool *p, struct queue_jobs *l, enum pool_place place,
                        struct pooled *j, enum job_result run, bool last)
 {
@@ -218,7 +219,7 @@ static int64_t wake_at(const struct async_pool *p, int64_t now)
 {
     int64_t at = INT64_MAX;
     for (const struct queue_jobs *l = p->lines; l; l = l->next) {
-        if (l->running >= share_of(p)) continue; // whoever ends a turn looks
+        if (l->running >= share_of(p)) continue; // a thread that ends a job takes the next
         const struct pooled *blocked = l->at[PLACE_BLOCKED].first;
         bool tries = blocked && l->turns[PLACE_BLOCKED] < l->width;
         if (l->at[PLACE_WAITING].first && now + SLICE_MS < at) at = now + SLICE_MS;
@@ -357,7 +358,7 @@ size_t pool_blocked(struct sluice *s, const char *queue)
 
 bool pool_withdraw(struct sluice *s, struct pooled *job)
 {
-    CHECK(job->place != PLACE_BLOCKED); // sends are not
+    CHECK(job->place != PLACE_BLOCKED); // only receives are withdrawn
     if (!take_out(&job->line->at[job->place], job)) return false;
     line_end(s->async, job->line);
     return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call that is one op is handed to the shard and forgotten; whoever performs the commit brings
-// the answer. So a receive that waits costs a few hundred bytes, and a commit that answers a
-// hundred calls wakes nobody.
+// A call that is one op is submitted to the shard's runner, and no thread waits for it. The thread
+// that performs the commit delivers the answer. So a waiting receive costs a few hundred bytes, and
+// a commit that answers a hundred calls wakes no thread.
 #include "local/async_runner.h"
 
 #include "base/check.h"
@@ -13,25 +13,26 @@
 
 #include <string.h>
 
-// What has to be known when the answer comes.
+// A submitted call: what is needed when the answer comes.
 struct async_work {
     struct runner_async at_runner; // first
-    int holds;                   // whoever may still look at it; under the handle's lock, as is ...
-    struct multi_receive *multi; // ... a receive over several shards, instead; kept until the end
+    int holds;                     // references to it; under the handle's lock
+    struct multi_receive *multi;   // a receive over several shards, kept until the end; under the
+                                   // handle's lock. at_runner is not used then
     struct sluice *handle;
-    struct open_queue *queue; // held
+    struct open_queue *queue; // with a hold
     struct shard_runner *runner;
     struct async_call *async;
     uint32_t shard;
     uint16_t kind;
     size_t len;
-    bool has_id; // receive: the claim may have been made before
-    bool named;  // ... and the id is the caller's, who may repeat it
-    bool again;  // settle: asked for the second time
+    bool has_id; // receive: it has a request id, so the claim may have been made before
+    bool named;  // receive: the caller may repeat the request id
+    bool again;  // settle: this is the second attempt
     struct buf payload;
     struct buf copy; // send: the messages, if they may have to be sent again
-    uint64_t number; // ... and in which order
-    enum err err;    // receive: while a thread reads the bodies
+    uint64_t number; // send: its place among the blocked sends (pool_number)
+    enum err err;    // receive: the claim's, while a thread reads the bodies
     struct runner_answer answer;
 };
 
@@ -51,8 +52,8 @@ static struct async_work *sim_call_new(struct sluice *s, struct open_queue *q, s
     return e;
 }
 
-// Drops so many holds. The rest of the world may call us back from any call to a desk: the handle's
-// lock is not held during one.
+// Drops `holds` holds. Any call to a runner may run callbacks of other calls, so the handle's lock
+// is never held during such a call.
 static void sim_call_leave(struct async_work *e, int holds)
 {
     (void)pthread_mutex_lock(&e->handle->lock);
@@ -67,7 +68,7 @@ static void sim_call_leave(struct async_work *e, int holds)
     memory_free(e);
 }
 
-// It cannot go this way.
+// The call cannot go to a runner: undoes sim_call_new. Returns false.
 static bool sim_call_drop(struct async_work *e)
 {
     (void)pthread_mutex_lock(&e->handle->lock);
@@ -78,7 +79,7 @@ static bool sim_call_drop(struct async_work *e)
     return false;
 }
 
-// From here on it cannot be cancelled.
+// Answers the call. From here on it cannot be cancelled.
 static void finish(struct async_work *e, const struct async_answer *a)
 {
     struct async_call *l = e->async;
@@ -142,12 +143,12 @@ bool async_runner_send(struct sluice *s, const char *queue, const struct sluice_
 static void settled(struct runner_async *at_runner, enum err err, struct runner_answer *answer)
 {
     struct async_work *e = (struct async_work *)at_runner;
-    if (err == ERR_UNKNOWN && !e->again) { // the same request id cannot do it twice
+    if (err == ERR_UNKNOWN && !e->again) { // with the same request id it cannot be applied twice
         e->again = true;
         runner_do_async(e->runner, (struct op){e->kind, buf_bytes(&e->payload)}, &e->at_runner);
         return;
     }
-    if (e->again && answer->body.len == 0) err = ERR_UNKNOWN; // the first may have been applied
+    if (e->again && answer->body.len == 0) err = ERR_UNKNOWN; // the first try may be applied
     struct sluice_error error = {.code = SLUICE_OK};
     size_t len = e->len;
     struct sluice_outcome *rows = memory_zeroed(len, sizeof *rows);
@@ -194,7 +195,7 @@ static void read_bodies(void *ctx)
 
 static void claimed(struct async_work *e, enum err err, struct runner_answer *answer)
 {
-    if (!err && e->has_id) deliver_drop_stale(e->runner, answer); // some may have gone back since
+    if (!err && e->has_id) deliver_drop_stale(e->runner, answer); // it may be an old answer
     if (err ||
         !batch_delivery_blocks(answer->deliveries, answer->deliveries_len, e->async->budget)) {
         conclude(e, err, answer);
@@ -227,7 +228,7 @@ static struct sluice_receive bounded(const struct async_work *e, const struct sl
     return some;
 }
 
-// The quest may end before it is known what it is called.
+// The receive may end before e->multi is set, so it has a hold of its own until then.
 static bool begin_multi_receive(struct async_work *e, struct shard_runner *const *runners,
                                 const struct sluice_receive *options)
 {

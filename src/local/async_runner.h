@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The short way of later.h: no thread, straight to the desk. Each answers false when the call
-// cannot go this way (the queue is not open yet, it has several shards, a body is large, something
-// is wrong with it): then nothing was done.
+// Submits the calls of async.h directly to a shard's runner, without a thread. Each function
+// returns false, and does nothing, if the call cannot go this way:
+//   - the queue is not open yet,
+//   - the call concerns several shards (a receive may),
+//   - a body is large,
+//   - the call is not valid.
 #pragma once
 
 #include "local/async.h"
@@ -12,13 +15,13 @@ bool async_runner_receive(struct sluice *s, const char *queue, const struct slui
                           struct async_call *l);
 bool async_runner_settle(struct sluice *s, const char *queue, const struct async_settle *what,
                          struct async_call *l);
-// Acks, answered to `acked`, and a receive whose claim shares their entry.
+// Acks, whose answer goes to `acked`, and a receive whose claim is in the same entry.
 bool async_runner_both(struct sluice *s, const char *queue, const struct async_settle *acks,
                        struct async_call *acked, const struct sluice_receive *options,
                        struct async_call *l);
-bool async_runner_cancel(struct sluice *s, struct async_call *l);
-// later.c: a send that found no room in a queue with backpressure=block waits for some. Takes the
-// messages, as wire_put_sends wrote them, and the rows. number: its place among them (pool_number).
+bool async_runner_cancel(struct sluice *s, struct async_call *l); // as async_cancel
+// In async.c. A send into a full queue with backpressure=block waits for space. Takes `messages`,
+// which wire_put_sends wrote, and `sent`. number: its place among the blocked sends (pool_number).
 struct buf;
 void async_send_blocked(struct sluice *s, const char *queue, struct buf *messages,
                         const struct sluice_request *request, uint64_t number,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages as the caller gets them: one allocation per message holds its body, its strings and its
-// headers.
+// The messages of a batch. One allocation per message holds its body, its strings and its headers.
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/inside.h"
@@ -9,7 +8,7 @@
 #include <string.h>
 
 struct batch_builder {
-    struct sluice_batch batch; // first: a batch is freed as what it was built from
+    struct sluice_batch batch; // first: sluice_batch_free frees the builder
     size_t cap;
 };
 
@@ -72,7 +71,7 @@ static void put_headers(struct sluice_header *to, char **at, struct bytes header
     }
 }
 
-// Where a letter comes from stands in the last of its headers, behind whatever the sender wrote.
+// The origin of a dead letter is in its last headers, after those of the sender.
 static void put_origin(struct sluice_message *out, struct bytes letter)
 {
     size_t len = count_headers(letter);
@@ -146,8 +145,6 @@ static void put_view(struct sluice_message *out, const struct message_view *v, i
     if (v->state == STATE_LOCKED && v->until > now) out->lease_ms = v->until - now;
 }
 
-// view: a message that is only looked at; NULL: it was locked by this call. d->message may be
-// empty.
 void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t shard,
                const struct delivery *d, const struct message_view *view, int64_t now)
 {

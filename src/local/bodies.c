@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects under <shard>/data/: their names say when they were uploaded and what is in them.
+// Large bodies are objects under <shard>/data/. An object's name has the time of its upload and the
+// hash of its content.
 #include "local/bodies.h"
 
 #include "base/memory.h"
@@ -16,10 +17,10 @@
 #define NAP_MIN_MS    20
 #define NAP_MAX_MS    1000
 #define DELETE_ROWS   200
-#define BATCH_FREELY  100 // messages are claimed whatever they weigh
-#define ROW_BYTES     512 // of a message beside what its sender wrote
-// A letter that is carried again finds the copy of the time before, if that was not long ago: far
-// less than a copy may be old when the letter arrives.
+#define BATCH_FREELY  100 // so many messages may be claimed whatever their size
+#define ROW_BYTES     512 // of a message, besides its body and headers
+// A dead letter that is moved again within this time gets the same name for its copy, and so finds
+// the copy of the first attempt. It is much less than the age that a copy may have on arrival.
 #define COPY_EVERY_MS (BODY_AGE_MAX_MS / 4)
 
 static_assert(BODY_INLINE_MAX < MESSAGE_BODY_MAX, "what is not uploaded fits into an entry");
@@ -41,7 +42,7 @@ static void key_of(const struct queue_id *queue, uint32_t shard, struct bytes na
 }
 
 struct patience {
-    int64_t until; // local time
+    int64_t until; // clock_boot_ms
     int64_t nap_ms;
 };
 
@@ -51,7 +52,7 @@ static struct patience patience_of(const struct open_queue *q)
         clock_boot_ms() + store_patience_ms(q->handle->store, q->handle->timeout_ms), NAP_MIN_MS};
 }
 
-// Naps if the error may pass and there is time left; false: that is the answer.
+// If the error may be temporary and there is time left, pauses and returns true.
 static bool try_again(struct patience *p, enum err err)
 {
     bool passing = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
@@ -62,7 +63,7 @@ static bool try_again(struct patience *p, enum err err)
     return true;
 }
 
-// The name is nobody else's: what exists under it already is what an earlier try left there.
+// The name is unique: an object that exists under it is from an earlier try.
 static enum err put(struct open_queue *q, struct shard_runner *d, const char *key,
                     struct bytes body, char why[STORE_WHY_MAX])
 {
@@ -87,7 +88,8 @@ static void look_at_now(void *ctx, const struct machine *m, int64_t now)
     *out = now > machine_now(m) ? now : machine_now(m);
 }
 
-// Not before the shard's own time: a journal that is ahead of the store takes large bodies too.
+// Not earlier than the shard's time. Otherwise a journal whose time is ahead of the store's would
+// refuse the body as too old.
 static int64_t upload_time(struct shard_runner *d)
 {
     int64_t now = 0, store = runner_time(d).hi;
@@ -143,7 +145,7 @@ void upload_forget(struct open_queue *q, uint32_t shard, const struct upload *u)
     struct store_answer answer;
     store_answer_init(&answer);
     enum err err = store_delete(q->handle->store, keys, 1, &answer);
-    (void)err; // else the sweep finds it
+    (void)err; // the sweep deletes what is left
     store_answer_done(&answer);
 }
 
@@ -154,7 +156,7 @@ static bool is_whole(struct bytes body, const struct body_reference *r)
            hash128_equal(name.hash, hash128_of(body));
 }
 
-// Into answer->body. Missing or damaged: ERR_NOT_FOUND, ERR_CORRUPT.
+// Reads a body into answer->body. ERR_NOT_FOUND: it is missing. ERR_CORRUPT: it is damaged.
 static enum err get(struct open_queue *q, struct shard_runner *d, const char *key,
                     const struct body_reference *r, struct store_answer *answer)
 {
@@ -188,7 +190,7 @@ static void fetch_nth(void *ctx, size_t i)
     f->errs[i] = get(f->queue, f->runner, key, r, &f->answers[i]);
 }
 
-// While a lock runs nobody can finish the message, so its body must be there.
+// While a lock has not expired, no other worker can finish the message, so its body must exist.
 static enum err body_error(enum err err, const struct delivery *d, bool locked, int64_t now)
 {
     if (err != ERR_NOT_FOUND) return err;
@@ -198,7 +200,7 @@ static enum err body_error(enum err err, const struct delivery *d, bool locked, 
 static void lose_body(struct message *m, struct buf *headers)
 {
     headers_put(headers, bytes_str(HEADER_BODY_LOST), m->reference.name);
-    buf_put(headers, m->headers); // a letter's origin stays at their end
+    buf_put(headers, m->headers); // a dead letter's origin must stay at the end
     if (!headers->bad) m->headers = buf_bytes(headers);
     m->reference = (struct body_reference){0};
 }
@@ -215,8 +217,8 @@ static void find(void *ctx, const struct machine *m, int64_t now)
     f->live = machine_find(m, f->seq, now, &view) == ERR_OK;
 }
 
-// A message that is looked at is shown without a body that is lost, unless it was finished
-// meanwhile, or the store itself is lost: then the body says nothing.
+// A peek shows a message without its lost body, unless the message was finished meanwhile. If the
+// store itself is lost, a missing body proves nothing.
 static enum err add_without_body(struct batch_builder *b, struct fetching *f, struct delivery *d,
                                  const struct message_view *view, int64_t now)
 {
@@ -303,7 +305,7 @@ uint32_t batch_claim_max(struct open_queue *q, uint32_t max, const struct answer
 {
     uint64_t weight = q->weight;
     if (weight == 0 || max <= BATCH_FREELY || max > CLAIM_COUNT_MAX) return max;
-    uint64_t bound = 2 * (batch_bytes_most(budget) / weight) + 1; // they may be lighter
+    uint64_t bound = 2 * (batch_bytes_most(budget) / weight) + 1; // they may be smaller
     if (bound < BATCH_FREELY) bound = BATCH_FREELY;
     return bound < max ? (uint32_t)bound : max;
 }
@@ -338,7 +340,7 @@ enum sluice_code refuse_budget(struct sluice_error *error)
     return code;
 }
 
-// The same for every carrier of the letter within a while.
+// Every process that moves the letter within COPY_EVERY_MS gets the same name.
 static struct body_name copy_name(const struct op_arrive *a, int64_t now)
 {
     struct body_name name = {.uploaded_at = now - now % COPY_EVERY_MS};

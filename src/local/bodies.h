@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies that are too large for an entry are objects of their own: uploaded before the message that
-// refers to them is sent, read after it was handed out. Calls here block, and try again while the
-// store is away, up to the handle's timeout.
+// A body that is too large for an entry is an object of its own. It is uploaded before the message
+// that refers to it is sent, and read when the message is delivered. The calls here block. If the
+// store is unavailable, they retry until the handle's timeout.
 #pragma once
 
 #include "local/inside.h"
 #include "queue/body_name.h"
 
-#define BODY_INLINE_MAX ((size_t)256 << 10) // larger ones are uploaded
+#define BODY_INLINE_MAX ((size_t)256 << 10) // a larger body is uploaded
 #define BODY_BYTES_MAX  STORE_OBJECT_MAX
-#define BATCH_BYTES_MAX ((uint64_t)64 << 20) // that one receive brings at most
+#define BATCH_BYTES_MAX ((uint64_t)64 << 20) // the most that one receive delivers
 
 struct upload {
-    char name[BODY_NAME_LEN + 1]; // empty: there is none
-    int64_t at;
-    enum err err; // never ERR_UNKNOWN: a message whose upload is in doubt is not sent
-    char why[STORE_WHY_MAX];
+    char name[BODY_NAME_LEN + 1]; // of the object; empty: nothing was uploaded
+    int64_t at;                   // when it was uploaded, store time in ms
+    enum err err;            // never ERR_UNKNOWN: a message whose upload is in doubt is not sent
+    char why[STORE_WHY_MAX]; // the store's message for err
 };
 
 struct upload_job {
@@ -24,50 +24,56 @@ struct upload_job {
     struct upload *out;
 };
 
-// Several at a time.
+// Uploads several at a time. Each job's result is in its `out`.
 void bodies_upload(struct open_queue *q, const struct upload_job *jobs, size_t len);
 struct body_reference upload_reference(const struct upload *u, size_t body_len);
-// Nobody refers to it and nobody will: the sweep need not wait for it. Failing is fine.
+// Deletes an uploaded body that no message refers to or will refer to. Errors are ignored: the
+// sweep deletes what is left.
 void upload_forget(struct open_queue *q, uint32_t shard, const struct upload *u);
 
-// What messages take in a batch.
+// The bytes that the messages take in a batch.
 uint64_t batch_weight(const struct delivery *deliveries, size_t len);
-// How many of the deliveries one call may bring, at least one: more would be too many bytes.
+// How many of the deliveries fit into bytes_max. The first one always does.
 size_t batch_len_within(const struct delivery *deliveries, size_t len, uint64_t bytes_max);
-// ... and for how many of those there is room, which it takes: for all of them or, 0, for none.
-struct answer_budget; // later.h; NULL: there is
+// Reserves memory for the deliveries that fit into one answer. Returns their number, or 0 if the
+// budget cannot hold them. waits: as in struct answer_budget.
+struct answer_budget; // async.h; NULL: unlimited
 size_t batch_reserve(const struct delivery *deliveries, size_t len, struct answer_budget *budget,
                      bool waits);
-// Whether handing them out blocks: bodies are to be read, or some of them to be given back.
+// Whether their delivery blocks: a large body must be read, or some messages must be released.
 bool batch_delivery_blocks(const struct delivery *deliveries, size_t len,
                            struct answer_budget *budget);
-// A claim asks for not many more than can be handed out, as far as the messages are like the last
-// ones: all of them are read before it is known what they weigh. Not with a request id of the
-// caller's, which is for one count.
+// Bounds the count of a claim to about what can be delivered. It assumes that the messages have the
+// size of the last ones, because all claimed messages are read before their size is known. Do not
+// use it with a caller's request id: the id stands for one count.
 uint32_t batch_claim_max(struct open_queue *q, uint32_t max, const struct answer_budget *budget);
+// Records the mean size of these messages for batch_claim_max.
 void batch_note_weight(struct open_queue *q, const struct delivery *deliveries, size_t len);
-enum sluice_code refuse_budget(struct sluice_error *error);
+enum sluice_code refuse_budget(struct sluice_error *error); // UNAVAILABLE, reason no-room
 
-// Adds deliveries to the batch, with their bodies. errs has a row for each: ERR_OK it was added;
-// ERR_CORRUPT its body is missing or damaged; ERR_NOT_FOUND its lock ran out and the body is gone;
-// else what the store answered until patience ended. views: as in batch_add, one for each; NULL:
-// they are locked.
-// With views a message whose body is missing or damaged is added without it, with
-// HEADER_BODY_LOST; ERR_NOT_FOUND: it was finished meanwhile.
+// Adds deliveries to the batch, with their bodies. views: as in batch_add, one for each delivery;
+// NULL: the deliveries are locked. errs has a row for each delivery:
+//   - ERR_OK: it was added.
+//   - ERR_CORRUPT: its body is missing or damaged.
+//   - ERR_NOT_FOUND: its lock has expired and the body does not exist.
+//   - Any other: the store's answer when the retries ended.
+// With views, a message whose body is missing or damaged is added without it and with
+// HEADER_BODY_LOST. ERR_NOT_FOUND then means that the message was finished meanwhile.
 void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard,
                 struct shard_runner *d, const struct delivery *deliveries,
                 const struct message_view *views, size_t len, enum err *errs);
 
-// A letter's body becomes an object of the queue it goes to; op is an OP_ARRIVE without such a body
-// or is replaced by one that refers to the copy (taken: release payload). A body that is lost does
-// not hold up the letter: it arrives without, and says so in a header.
+// Copies a dead letter's large body to the queue that the letter moves to. op is an OP_ARRIVE.
+// Writes to `payload` the op's payload, changed to refer to the copy if there is a large body. The
+// caller releases `payload`. A lost body does not hold up the letter: it arrives without a body and
+// with HEADER_BODY_LOST.
 MUST_USE enum err dead_letter_copy_body(struct open_queue *to, struct shard_runner *d, struct op op,
                                         struct buf *payload);
 
 #define HEADER_BODY_LOST "sluice-body-lost"
 
-// data/ of a shard: "q/<id>/<shard>/data/".
+// The folder of a shard's bodies: "q/<id>/<shard>/data/".
 #define BODY_KEY_MAX     256
 void bodies_folder(const struct queue_id *queue, uint32_t shard, char out[BODY_KEY_MAX]);
-// Everything under data/ of a shard that was deleted.
+// Deletes everything under data/ of a shard that was deleted. Stops at the first error.
 void bodies_delete_all(struct open_queue *q, uint32_t shard);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the counters of the desks that are open, and of the store's meter.
+// Reads the counters of the open runners and of the store's meter.
 #include "local/counters.h"
 
 #include "local/inside.h"
@@ -20,7 +20,7 @@ static void tell(struct open_queue *q, counters_fn *each, void *ctx)
 void counters_each(struct sluice *s, counters_fn *each, void *ctx)
 {
     if (s->calls != &direct_transport) return;
-    struct open_queue **queues; // held, not locked: whoever leaves a desk calls others back
+    struct open_queue **queues; // with holds, not the lock: a call to a runner may run callbacks
     size_t len = queues_hold(s, &queues);
     for (size_t i = 0; i < len; i++)
         tell(queues[i], each, ctx);

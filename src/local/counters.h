@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a handle on a store has counted, for whoever shows it. All zero for a handle on a node.
+// The counters of a handle on a store, for metrics. All are zero for a handle on a node.
 #pragma once
 
 #include "sluice.h"
@@ -11,14 +11,14 @@ struct handle_counters {
     struct shard_counters shard;
     uint64_t waiting; // receives that wait
 };
-// Once for each shard of a queue that this handle has open, several in a row for one queue. It must
-// not call the library.
+// Called once for each open shard of each open queue; the shards of a queue are consecutive. It
+// must not call the library.
 typedef void counters_fn(void *ctx, const char *queue, const struct handle_counters *t);
 void counters_each(struct sluice *s, counters_fn *each, void *ctx);
-// What all of them counted together, and those that are closed: it never goes back.
+// The sums over all shards, closed ones included. They never decrease.
 struct counters_totals {
-    uint64_t others;
-    struct histogram_view ops;
+    uint64_t others;           // entries that other processes wrote
+    struct histogram_view ops; // ops in each entry that this handle wrote
 };
 void counters_totals(const struct sluice *s, struct counters_totals *to);
 void counters_store(const struct sluice *s, struct meter_snapshot *to);

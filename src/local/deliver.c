@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cut comes first: what there is no room for is free again before bodies are read, which may
-// take longer than a lock.
+// The messages that do not fit are released before bodies are read, because reading may take longer
+// than a lock.
 #include "local/deliver.h"
 
 #include "base/memory.h"
@@ -25,7 +25,7 @@ void deliver_drop_stale(struct shard_runner *d, struct runner_answer *a)
     if (a->deliveries_len > 0) runner_inspect(d, look_at_locks, a);
 }
 
-// 0: it is left as it is.
+// The op for a message that is not delivered; 0: none.
 static uint16_t word_for(enum err err)
 {
     if (err == ERR_OK || err == ERR_NOT_FOUND) return 0;
@@ -48,8 +48,8 @@ static void say(const struct deliver *h, uint16_t kind, const struct delivery *r
     memory_free(locks);
 }
 
-// One whose body is lost for good counts as failed: else it would come again and again, and nobody
-// would be told.
+// Ends the locks of the messages that are not delivered. A message whose body is lost is failed.
+// Otherwise it would be delivered again and again without success.
 static void turn_away(const struct deliver *h, const struct delivery *rows, const enum err *errs,
                       size_t len)
 {
@@ -61,15 +61,15 @@ static enum sluice_code refuse_body(const struct deliver *h, uint64_t seq, enum 
                                     struct sluice_error *error)
 {
     char id[SLUICE_ID_MAX];
-    if (err == ERR_NOT_FOUND) return SLUICE_OK; // somebody else has finished it
+    if (err == ERR_NOT_FOUND) return SLUICE_OK; // another worker has finished it
     if (err == ERR_LIMIT) return refuse_budget(error);
     id_print(h->queue, h->shard, seq, id);
     return refuse(error, err, "body", "message %s: its body %s", id,
                   err == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
 }
 
-// The first that is to blame when there is nothing to hand out. A caller with a request of his own
-// may ask again and get the same locks: then they stay as they are.
+// No message is delivered: the first error is the answer. If the caller can repeat its request id,
+// it gets the same locks again. Then they stay, and the answer is UNKNOWN.
 static enum sluice_code none_handed_out(const struct deliver *h, const struct delivery *rows,
                                         const enum err *errs, size_t len,
                                         struct sluice_error *error)
@@ -83,7 +83,7 @@ static enum sluice_code none_handed_out(const struct deliver *h, const struct de
     return again ? SLUICE_UNKNOWN : code;
 }
 
-// Bodies and entries took their time.
+// Computes the leases again, because reading the bodies and the commits took time.
 static void count_leases(struct sluice_batch *b, struct shard_runner *d)
 {
     int64_t now = runner_time(d).hi;
@@ -93,7 +93,7 @@ static void count_leases(struct sluice_batch *b, struct shard_runner *d)
     }
 }
 
-// Those that fit, of which there is one at least.
+// Delivers the messages that fit; there is at least one.
 static enum sluice_code deliver_some(const struct deliver *h, const struct delivery *rows,
                                      size_t len, enum err *errs, struct sluice_batch **out,
                                      struct sluice_error *error)
@@ -123,7 +123,7 @@ enum sluice_code deliver_batch(const struct deliver *h, const struct runner_answ
     enum err *errs = memory_zeroed(all, sizeof *errs);
     batch_note_weight(h->queue, rows, all);
     for (size_t i = len; i < all; i++)
-        errs[i] = ERR_LIMIT; // for the next receive
+        errs[i] = ERR_LIMIT; // released for the next receive
     if (len == 0) {
         code = none_handed_out(h, rows, errs, all, error);
     } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a claim brought, on its way to the caller: cut to the room there is, with its bodies.
+// Makes the caller's batch from claimed messages: keeps those that fit into the memory budget, and
+// reads their bodies.
 #pragma once
 
 #include "local/bodies.h"
@@ -8,15 +9,16 @@ struct deliver {
     struct open_queue *queue;
     uint32_t shard;
     struct shard_runner *runner;
-    bool named;                   // the request id is the caller's
-    struct answer_budget *budget; // later.h; NULL: there is
+    bool named;                   // the caller gave the request id
+    struct answer_budget *budget; // async.h; NULL: unlimited
 };
 
-// The messages to *out, if there are any; blocks when batch_delivery_blocks. What is not handed out
-// is given back, all of it in one entry, unless an error says that the same request may be made
-// again.
+// Stores the batch in *out if it has messages. Blocks if batch_delivery_blocks says so. One op
+// releases all messages that are not delivered; a message whose body is lost is failed instead. If
+// the caller may repeat its request (UNKNOWN), every lock stays.
 enum sluice_code deliver_batch(const struct deliver *h, const struct runner_answer *a,
                                struct sluice_batch **out, struct sluice_error *error);
-// An answer may be an earlier one's: drops the locks that were given up, finished or followed by
-// others since. One that has only run out stays, for nobody else has the message.
+// The answer to a repeated request id may be an old one. Drops the locks that were released or
+// finished since, and those whose message was locked again. A lock that has only expired stays,
+// because no other worker has the message.
 void deliver_drop_stale(struct shard_runner *d, struct runner_answer *a);

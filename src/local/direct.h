@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of sluice.h on a store that this process has opened, as in transport.h.
+// The calls of sluice.h on a store that this process has opened: functions for struct transport.
 #pragma once
 
 #include "local/transport.h"

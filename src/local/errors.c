@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refusals in words: the thing, the value, what would be right.
+// Error messages: they name the thing, the value, and what would be right.
 #include "local/inside.h"
 #include "json/json.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event stream: a fold of one's own, from the oldest entry that is kept, that hands out what
-// falls out of it.
+// The event stream: it folds the journal again, from the oldest entry that is kept, and returns the
+// events of that fold.
 #include "base/memory.h"
 #include "local/inside.h"
 #include "os/clock.h"
@@ -10,7 +10,7 @@
 
 #define SLICE_MS 20 // how long a stream over several shards waits at each
 
-// Where a dead letter comes from, or what a redriven message continues.
+// The origin of a dead letter, or the message that a redriven one continues.
 struct origin_kept {
     char queue[QUEUE_NAME_MAX + 1];
     char id[MESSAGE_ID_MAX];
@@ -21,27 +21,27 @@ struct origin_kept {
     int64_t died_at;
 };
 
-// There may be very many, and few have a worker.
+// The texts are allocated: there may be very many events, and few have them.
 struct kept_event {
     struct event event;
     uint32_t shard;
-    char *worker;               // NULL: there is none
-    char *words;                // too: the reason that a worker gave
-    struct origin_kept *origin; // too
+    char *worker;               // may be NULL
+    char *words;                // the reason that a worker gave; may be NULL
+    struct origin_kept *origin; // may be NULL
 };
 
 struct direct_events {
     struct sluice_events base; // first
-    struct open_queue *queue;  // held
-    uint64_t position;
+    struct open_queue *queue;  // with a hold
+    uint64_t position;         // events of earlier slots are skipped
     struct shard_runner **runners;
-    uint32_t shard;
-    struct kept_event *rows; // taken from a desk, not handed out yet
+    uint32_t shard;          // of the runner that was read last
+    struct kept_event *rows; // taken from that runner
     size_t len;
     size_t cap;
-    size_t next;
-    bool heard;            // the desk asked last had events, wanted or not: it may have more
-    char id[EVENT_ID_MAX]; // of the one handed out last
+    size_t next;           // the row that is returned next
+    bool heard;            // that runner had events, skipped ones included: it may have more
+    char id[EVENT_ID_MAX]; // of the event that was returned last
     char message[SLUICE_ID_MAX];
 };
 
@@ -145,7 +145,7 @@ static void keep(void *ctx, const struct events *list, const struct event *event
     row->words = copied(event_words(list, event));
 }
 
-// Takes what the next desk has; waits for it up to wait_ms.
+// Takes the events of the next shard's runner. Waits for them up to wait_ms.
 static enum err refill(struct direct_events *e, int64_t wait_ms)
 {
     rows_clear(e);
@@ -162,7 +162,7 @@ static void note_deleted(void *ctx, const struct machine *m, int64_t now)
     *(bool *)ctx = machine_deleted(m);
 }
 
-// Its journal ends there: whatever has the name now is another queue.
+// The stream ends when all shards are deleted. A queue that has the name now is another one.
 static bool is_over(struct direct_events *e)
 {
     bool deleted = true;
@@ -226,7 +226,7 @@ enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
             runner_why(e->runners[e->shard], err, why);
             return refuse_why(error, err, e->queue->row.name, why);
         }
-        tried = e->heard ? 0 : tried + 1; // those before the position are not the end
+        tried = e->heard ? 0 : tried + 1; // skipped events are not the end
     }
     deliver_batch(e, &e->rows[e->next++], out);
     return SLUICE_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message's failures as the caller gets them: one allocation holds the rows and their texts.
+// The failures of a message. One allocation holds the rows and their texts.
 #include "local/failures.h"
 
 #include "base/memory.h"
@@ -19,7 +19,7 @@ void failures_done(struct failures_seen *f)
     buf_done(&f->names);
 }
 
-// The name as a place in f->names, which may move until all are there.
+// Stores the worker's name as an offset into f->names, because f->names may still move.
 static void add(struct failures_seen *f, const struct failure_view *v)
 {
     if (f->len == f->cap) {
@@ -91,7 +91,7 @@ static const char *put_text(char **at, struct bytes from)
     return text;
 }
 
-// NULL: it is not kept.
+// NULL: the journal does not keep the reason any more.
 static const char *put_reason(char **at, enum failure_kind kind, const struct reason_text *reason)
 {
     if (kind == FAILURE_EXPIRED) return failure_kind_name(kind);

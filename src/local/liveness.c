@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A write of a disk's smallest unit: one that is full takes nothing smaller either.
+// The write has the size of a disk's smallest unit, so a full disk refuses it.
 #include "local/liveness.h"
 
 #include "base/hash.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a handle's store makes progress. What callers are told is no sign of it: they make
-// mistakes, and much is answered from memory.
+// Whether a handle's store takes writes. The answers to callers do not show it: some calls fail by
+// the caller's mistake, and many are answered from memory.
 #pragma once
 
 #include "sluice.h"
@@ -9,15 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// When the store last took a write, clock_boot_ms; 0: never.
+// When the store last confirmed a write, clock_boot_ms; 0: never.
 int64_t liveness_last_ms(const struct sluice *s);
-// Makes it take one: an object that is overwritten each time. who: a name of the caller's own, so
-// that several do not wait for each other.
+// Writes an object, the same one each time. who: names the caller's object, so that nodes do not
+// write the same one.
 enum sluice_code liveness_write(struct sluice *s, const char *who, struct sluice_error *error);
-// How long a write proves that the next would be taken: longer where each is paid for.
+// For how many ms a write counts as a sign of life. It is longer for a store with high latency,
+// which charges for requests.
 int64_t liveness_holds_ms(const struct sluice *s);
-// Whether only opening the store again can help, as after a sync that failed; the sentence is in
-// error.
+// Whether the handle fails until the store is opened again, for example after a failed sync. error
+// has the message.
 bool liveness_is_dead(const struct sluice *s, struct sluice_error *error);
-// What an operator should know of a store that works (store_concern); the sentence is in error.
+// Whether an operator should know of this concern about a working store (store_concern). error has
+// the message.
 bool liveness_concern(const struct sluice *s, enum store_concern what, struct sluice_error *error);

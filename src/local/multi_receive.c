@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One claim at a time, at most one await per shard. A callback may come on any thread, before the
-// call that causes it returns, and any call to a desk may bring callbacks of others: so no desk is
-// called with the quest's lock held. The handle's lock is taken before a quest's, never after.
+// A receive has at most one claim under way, and at most one await per shard. A runner may call
+// back on any thread, and before the call that caused it returns. Any call to a runner may run
+// callbacks of other calls. So no runner is called while the receive's lock is held. The handle's
+// lock is taken before a receive's lock, never after.
 //
-//     IDLE -> STARTING -> WAITING -> CANCELLING -> IDLE      of each shard's await
+//     IDLE -> STARTING -> WAITING -> CANCELLING -> IDLE      the await of each shard
 //                 '----------'-------------------> IDLE
 //
-// A request id of the caller's must find the shard again that it claimed in, whoever asks. So such
-// a quest makes a round first, which asks every shard what it remembers of the id, with a look at
-// its journal's end; and another, of what is known by then, before it claims after having waited.
-// Of two quests of this handle with one id the second begins when the first has ended, which it
-// does without a claim if it only waits. Those of two processes start with the same shard, and so
-// mostly meet there.
+// A caller's request id must lead to the shard that it claimed in, whichever process repeats it. So
+// a receive with such an id makes a round first: it asks every shard what the shard remembers of
+// the id, up to the present end of its journal. After it has waited, it makes another round before
+// it claims. That round asks only for what is folded already.
+//
+// If two receives of this handle have the same id, the second begins when the first has ended. The
+// first then ends at once, without a claim, if it only waits. Receives of two processes with the
+// same id start with the same shard, and so mostly meet there.
 #include "local/multi_receive.h"
 
 #include "base/check.h"
@@ -23,16 +26,16 @@
 
 enum await_state { AWAIT_IDLE, AWAIT_STARTING, AWAIT_WAITING, AWAIT_CANCELLING };
 
-struct shard_wait {            // at one shard
+struct shard_wait {            // the await at one shard
     struct runner_async async; // first
     struct multi_receive *multi;
     struct shard_runner *runner;
     enum await_state state;
-    uint32_t number; // of awaits started here
-    bool promising;  // there was something, while a claim was under way elsewhere
+    uint32_t number; // of awaits that were started here
+    bool promising;  // the await found a message, and no claim was made here since
 };
 
-struct recalled_id {           // one shard's, of the id
+struct recalled_id {           // what one shard remembers of the request id
     struct runner_async async; // first
     struct multi_receive *multi;
     uint32_t shard;
@@ -41,34 +44,35 @@ struct recalled_id {           // one shard's, of the id
 struct multi_receive {
     struct runner_async claiming; // first
     pthread_mutex_t lock;
-    struct open_queue *queue; // held: a desk may call back after the caller was told
+    struct open_queue *queue; // with a hold: a runner may call back after `done` was called
     struct op_claim claim;
     struct bytes worker; // owned
     int64_t until;       // clock_boot_ms
     multi_receive_done *done;
     void *ctx;
     uint32_t shards;
-    uint32_t at; // the shard of the claim under way
-    bool claims;
+    uint32_t at;   // the shard of the claim under way
+    bool claims;   // a claim is under way
     bool ended;    // done was called, or will not be
-    bool unwanted; // to be cancelled, if the claim under way brings nothing
-    enum err err;  // the first that an await ended with
-    int holds;     // awaits, claims and rounds under way, the caller, whoever works on it
+    bool unwanted; // to be ended, unless the claim under way succeeds
+    enum err err;  // the first error of an await
+    int holds;     // awaits, claims and rounds under way, the caller, each thread that works on it
 
     uint32_t home;  // the shard that comes first
-    bool begun;     // no other quest with its id is before it
-    bool asked;     // an await was started everywhere
-    bool asking;    // ... is being
-    bool certain;   // a round was made and it has not waited since
-    uint32_t round; // memories that were not told yet
-    bool told;      // one of them had something to say:
+    bool begun;     // no earlier receive with its id is left
+    bool asked;     // an await was started in every shard
+    bool asking;    // ask_all is starting them
+    bool certain;   // a round was made, and the receive has not waited since
+    uint32_t round; // shards that have not answered the round yet
+    bool told;      // a shard answered the round with a result, which is in these fields:
     enum err told_err;
-    uint32_t told_at;
+    uint32_t told_at; // the shard
     struct runner_answer recalled;
-    struct recalled_id *memories; // one per shard; NULL: the id is not the caller's
+    struct recalled_id *memories; // one per shard; NULL: the caller gave no request id
 
-    struct multi_receive *next,
-        *successor; // others of this queue, and with this id; under the handle's lock
+    // Under the handle's lock: the next receive of the queue's bucket, and the one with the same id
+    // that begins after this one.
+    struct multi_receive *next, *successor;
     struct shard_wait shard_waits[];
 };
 
@@ -77,7 +81,7 @@ static void lock(struct multi_receive *q)
     (void)pthread_mutex_lock(&q->lock);
 }
 
-// Releases the lock and a hold.
+// Releases the lock and drops a hold.
 static void leave(struct multi_receive *q)
 {
     bool last = --q->holds == 0;
@@ -101,7 +105,8 @@ static struct multi_receive **bucket_of(const struct multi_receive *q)
     return &q->queue->multis[q->claim.request.bytes[0] % MULTI_RECEIVE_BUCKETS];
 }
 
-// The one that is before it, with a hold; NULL: none.
+// Adds the receive to its queue's list. Returns the earlier one with the same id, with a hold;
+// NULL: none.
 static struct multi_receive *enlist(struct multi_receive *q)
 {
     pthread_mutex_t *handle = &q->queue->handle->lock;
@@ -121,7 +126,8 @@ static struct multi_receive *enlist(struct multi_receive *q)
     return same_id;
 }
 
-// Whoever is to begin now; NULL: nobody. *waited: it was somebody's heir, and is not to begin.
+// Removes the receive from its queue's list. Returns the receive that must begin now; NULL: none.
+// *waited: it still waited for an earlier one, and will not begin.
 static struct multi_receive *unlist(struct multi_receive *q, bool *waited)
 {
     *waited = false;
@@ -136,7 +142,7 @@ static struct multi_receive *unlist(struct multi_receive *q, bool *waited)
         }
         if ((*at)->successor == q) {
             (*at)->successor = successor;
-            successor = NULL; // it waits for that one
+            successor = NULL; // it waits for the earlier one now
             *waited = true;
         }
         at = &(*at)->next;
@@ -147,10 +153,11 @@ static struct multi_receive *unlist(struct multi_receive *q, bool *waited)
 
 static void begin(struct multi_receive *q);
 
-// With the lock and a hold; releases the lock meanwhile. One that was told already hears it.
+// Cancels the awaits. An await that is answered already still calls back. The caller has the lock
+// and a hold; the lock is released meanwhile.
 static void cancel_awaits(struct multi_receive *q)
 {
-    CHECK(q->ended); // nobody starts another
+    CHECK(q->ended); // so no thread starts another await
     for (uint32_t i = 0; i < q->shards; i++) {
         struct shard_wait *p = &q->shard_waits[i];
         if (p->state != AWAIT_WAITING) continue;
@@ -164,8 +171,8 @@ static void cancel_awaits(struct multi_receive *q)
     }
 }
 
-// With the lock and a hold; releases the lock meanwhile. What was promised here and is not claimed
-// is for somebody else who waits there, and nobody would tell him.
+// Notifies another waiter of each shard that reported a message which this receive will not claim.
+// The caller has the lock and a hold; the lock is released meanwhile.
 static void pass_on(struct multi_receive *q)
 {
     for (uint32_t i = 0; i < q->shards; i++) {
@@ -178,7 +185,7 @@ static void pass_on(struct multi_receive *q)
     }
 }
 
-// With the lock and a hold, both of which it releases: the end, as the caller hears it.
+// Ends the receive and calls `done`. The caller has the lock and a hold; it releases both.
 static void finish(struct multi_receive *q, enum err err, struct runner_answer *a)
 {
     q->ended = true;
@@ -190,7 +197,7 @@ static void finish(struct multi_receive *q, enum err err, struct runner_answer *
     q->done(q->ctx, err, q->at, a);
     if (successor) begin(successor);
     lock(q);
-    if (waited) q->holds--; // it was kept for the beginning
+    if (waited) q->holds--; // the hold for its beginning
     leave(q);
 }
 
@@ -200,7 +207,7 @@ static void awaited(struct runner_async *l, enum err err, struct runner_answer *
 {
     struct shard_wait *p = (struct shard_wait *)l;
     struct multi_receive *q = p->multi;
-    bool nothing = err == ERR_NOT_FOUND && a->body.len == 0; // else the queue was deleted
+    bool nothing = err == ERR_NOT_FOUND && a->body.len == 0; // with a body: the queue was deleted
     lock(q);
     p->state = AWAIT_IDLE;
     p->promising = err == ERR_OK;
@@ -208,7 +215,7 @@ static void awaited(struct runner_async *l, enum err err, struct runner_answer *
     go_on(q);
 }
 
-// With the lock and a hold of its own; releases the lock meanwhile.
+// Starts an await. The caller has the lock and a hold; the lock is released meanwhile.
 static void await_at(struct multi_receive *q, struct shard_wait *p)
 {
     int64_t left = q->until - clock_boot_ms();
@@ -219,7 +226,7 @@ static void await_at(struct multi_receive *q, struct shard_wait *p)
     p->async.then = awaited;
     runner_await_async(p->runner, q->claim.worker, left > 0 ? left : 0, &p->async);
     lock(q);
-    // It may have been answered, and another been started here that no desk has yet.
+    // The await may have been answered meanwhile, and another one may be starting here.
     bool mine = p->number == number;
     if (mine && p->state == AWAIT_STARTING) p->state = AWAIT_WAITING;
     if (q->ended) cancel_awaits(q);
@@ -231,13 +238,13 @@ static void claimed(struct runner_async *l, enum err err, struct runner_answer *
     lock(q);
     q->claims = false;
     struct shard_wait *p = &q->shard_waits[q->at];
-    CHECK(!q->ended); // it cannot be cancelled while it claims
+    CHECK(!q->ended); // a receive is not cancelled while it claims
     if (err || a->deliveries_len > 0) {
         finish(q, err, a);
         return;
     }
     bool waits = !q->unwanted && clock_boot_ms() < q->until;
-    if (waits) await_at(q, p); // somebody was faster
+    if (waits) await_at(q, p); // another receive claimed the message first
     go_on(q);
 }
 
@@ -269,8 +276,8 @@ static bool any_awaits(const struct multi_receive *q)
     return false;
 }
 
-// With the lock and a hold; releases the lock meanwhile. An await that is answered at once may
-// claim before the next one is started.
+// Starts an await in every shard. If one is answered at once, the receive may claim before the next
+// await starts. The caller has the lock and a hold; the lock is released meanwhile.
 static void ask_all(struct multi_receive *q)
 {
     q->asked = q->asking = true;
@@ -279,7 +286,7 @@ static void ask_all(struct multi_receive *q)
     for (uint32_t i = 0; i < q->shards; i++) {
         struct shard_wait *p = &q->shard_waits[(q->home + i) % q->shards];
         if (q->ended)
-            p->state = AWAIT_IDLE; // something was found already
+            p->state = AWAIT_IDLE; // an earlier await led to a claim already
         else
             await_at(q, p);
     }
@@ -291,8 +298,8 @@ static uint32_t rank_of(const struct multi_receive *q, uint32_t shard)
     return (shard + q->shards - q->home) % q->shards;
 }
 
-// Several may, when processes did not meet: the first in the id's own order counts. A shard that
-// has halted answers nothing; what it gave cannot be settled either.
+// Several shards may remember the id, if two processes claimed in different shards. The first shard
+// in the order of the id counts. A halted shard (CORRUPT) is skipped: its locks cannot be acked.
 static void remembered(struct runner_async *l, enum err err, struct runner_answer *a)
 {
     const struct recalled_id *m = (struct recalled_id *)l;
@@ -313,7 +320,8 @@ static void remembered(struct runner_async *l, enum err err, struct runner_answe
     go_on(q);
 }
 
-// With the lock and a hold; releases the lock meanwhile.
+// Asks every shard what it remembers of the request id. The caller has the lock and a hold; the
+// lock is released meanwhile.
 static void make_round(struct multi_receive *q)
 {
     bool looks = !q->asked;
@@ -329,7 +337,8 @@ static void make_round(struct multi_receive *q)
     lock(q);
 }
 
-// With the lock and a hold. True: a round is made, or there is nothing more to be done.
+// Whether there is nothing to do until a callback. It starts a round if one is needed. The caller
+// has the lock and a hold.
 static bool pauses(struct multi_receive *q)
 {
     uint32_t shard;
@@ -346,7 +355,7 @@ static bool pauses(struct multi_receive *q)
     return true;
 }
 
-// With the lock and a hold, both of which it releases.
+// Takes the next step of the receive. The caller has the lock and a hold; it releases both.
 static void go_on(struct multi_receive *q)
 {
     uint32_t shard;
@@ -376,7 +385,7 @@ static void begin(struct multi_receive *q)
 {
     lock(q);
     q->begun = true;
-    go_on(q); // with the hold that was kept for this
+    go_on(q); // with the hold that multi_receive_begin took for it
 }
 
 static uint32_t home_of(struct open_queue *queue, const struct op_claim *claim, bool named)
@@ -404,7 +413,7 @@ struct multi_receive *multi_receive_begin(struct open_queue *queue,
     q->ctx = ctx;
     q->shards = shards;
     q->home = home_of(queue, claim, named);
-    q->holds = 2; // the caller's, and ours until it has begun
+    q->holds = 2; // the caller's, and the one for begin
     runner_answer_init(&q->recalled);
     for (uint32_t i = 0; i < shards; i++)
         q->shard_waits[i] = (struct shard_wait){.multi = q, .runner = runners[i]};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids and tokens as text. Both open with the first eight digits of the queue's id, so that one of
-// another queue, or of a former life of this one, is told apart before anything is asked.
+// Ids and tokens as text. Both begin with the first eight digits of the queue's id. So an id of
+// another queue, or of an earlier life of this one, is refused without a request to the store.
 //
-//     message id   3f9a01cc-0-17                                     queue, shard, number
-//     lock token   3f9a01cc-0-17-6c1f...(32 digits)                  ... and the lock's 128 random
-//     bits
+//     message id   3f9a01cc-0-17                      queue, shard, number
+//     lock token   3f9a01cc-0-17-6c1f...(32 digits)   and the lock's 128 random bits
 #include "base/digits.h"
 #include "base/hash.h"
 #include "local/inside.h"
@@ -38,7 +37,7 @@ void token_print(const struct open_queue *q, const struct lock_name *lock,
     *digits_put_hex64(at, lock->ref.token.lo) = '\0';
 }
 
-// Reads digits of the base; false when there are none, too many, or something else stands there.
+// Reads digits of the base up to `stop`. False: there are none, too many, or another character.
 static bool number(const char **at, unsigned base, size_t digits_max, char stop, uint64_t *out)
 {
     static const char digits[] = "0123456789abcdef";

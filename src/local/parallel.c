@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that live for one call: next to what a store takes for an object, starting one is
-// nothing. If none can be had the caller does all of it.
+// The threads exist for one call: starting one costs little compared with a request to a store. If
+// no thread can be created, the caller's thread does all the work.
 #include "local/parallel.h"
 
 #include <pthread.h>

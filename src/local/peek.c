@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking without touching: messages by state or id, statistics, workers.
+// Reads that change nothing: messages by state or id, statistics, workers.
 #include "local/peek.h"
 
 #include "base/memory.h"
@@ -13,14 +13,15 @@
 #include <string.h>
 
 #define PEEK_MAX   10000
-#define PEEK_BYTES ((uint64_t)16 << 20) // of bodies in one answer, unless its first has more
+#define PEEK_BYTES ((uint64_t)16 << 20) // of bodies in one answer, unless the first has more
 #define PIECE      64                   // messages that are read at a time
 
-// Messages seen under the desk's lock; the workers' names are copied, the bodies are read later.
+// Messages that were read under the runner's lock. The workers' names are copied. The bodies are
+// read later.
 struct seen {
-    enum message_state state;
-    uint64_t after;
-    uint64_t seq; // show: this one
+    enum message_state state; // peek: messages in this state ...
+    uint64_t after;           // ... whose number is higher
+    uint64_t seq;             // show: the message; 0: peek
     size_t max;
     struct message_view *views;
     size_t len;
@@ -73,19 +74,19 @@ static void seen_done(struct seen *s)
     failures_done(&s->failures);
 }
 
-// Messages of one shard on their way into the batch.
+// Adds the messages of one shard to the batch.
 struct peek_batch {
     struct open_queue *queue;
     uint32_t shard;
     struct shard_runner *runner;
     struct batch_builder *batch;
     uint64_t left;                // bytes of bodies that may still be added
-    struct answer_budget *budget; // NULL: there is enough
-    uint64_t taken;               // of that
+    struct answer_budget *budget; // NULL: unlimited
+    uint64_t taken;               // bytes of the budget that are reserved
     struct sluice_error *error;
 };
 
-// How many of them fit; the first of all does whatever its size.
+// How many of them fit. The first message of a batch always does.
 static size_t fit(struct peek_batch *h, const struct delivery *deliveries, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -96,8 +97,8 @@ static size_t fit(struct peek_batch *h, const struct delivery *deliveries, size_
     return len;
 }
 
-// Whether there is room for these and `more` bytes. Those that are there already need not wait for
-// more.
+// Reserves memory for these messages and `more` bytes. If the batch has messages already, it does
+// not wait for memory.
 static bool take_budget(struct peek_batch *h, const struct delivery *deliveries, size_t len,
                         uint64_t more)
 {
@@ -114,7 +115,7 @@ static enum sluice_code add_fetched(struct peek_batch *h, const struct message_v
     enum sluice_code code = SLUICE_OK;
     for (size_t i = 0; !code && i < len; i++) {
         char id[SLUICE_ID_MAX];
-        if (!errs[i] || errs[i] == ERR_NOT_FOUND) continue; // finished meanwhile
+        if (!errs[i] || errs[i] == ERR_NOT_FOUND) continue; // NOT_FOUND: finished meanwhile
         id_print(h->queue, h->shard, views[i].seq, id);
         code = refuse(h->error, errs[i], "body", "message %s: its body %s", id,
                       errs[i] == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
@@ -123,7 +124,7 @@ static enum sluice_code add_fetched(struct peek_batch *h, const struct message_v
     return code;
 }
 
-// Messages first .. first + len - 1 of those seen got their bodies; now what they failed for.
+// Adds the failures to messages first .. first + len - 1 of `seen`, which have their bodies.
 static void add_failures(struct peek_batch *h, const struct seen *seen, size_t first, size_t len,
                          size_t batch_first, const struct reason_text *reasons)
 {
@@ -138,7 +139,7 @@ static void add_failures(struct peek_batch *h, const struct seen *seen, size_t f
     }
 }
 
-// added: how many of them found room.
+// *added: how many of the messages fit.
 static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen, size_t first,
                                   size_t len, size_t *added)
 {
@@ -170,7 +171,7 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen,
     return code;
 }
 
-// all: whether there was room for every one of them.
+// *all: whether all messages fit.
 static enum sluice_code add_bodies(struct peek_batch *h, const struct seen *seen, bool *all)
 {
     enum sluice_code code = SLUICE_OK;
@@ -227,7 +228,7 @@ enum sluice_code look_peek(struct sluice *s, const char *queue, const struct slu
                                .left = less ? budget->most : PEEK_BYTES,
                                .budget = budget,
                                .error = error};
-    bool all = true; // else whoever goes on begins behind the last one
+    bool all = true; // if not, the caller continues after the last message of the batch
     for (batch.shard = first; !code && all && batch.shard < q->row.birth.shards; batch.shard++) {
         struct seen seen;
         if (batch_len(b) == max) break;
@@ -248,7 +249,7 @@ enum sluice_code look_peek(struct sluice *s, const char *queue, const struct slu
     return code;
 }
 
-// A finished message has left no record: what is known is that it is finished.
+// The machine keeps no record of a finished message. Only its state is known.
 static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t shard,
                          uint64_t seq)
 {
@@ -301,7 +302,7 @@ enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
     return code;
 }
 
-#define WAITING_MAX 8 // looked at for the one that waits longest
+#define WAITING_MAX 8 // messages that are read to find the oldest
 
 struct stats_look {
     struct sluice_stats *out;
@@ -352,7 +353,7 @@ static void add_stats(void *ctx, const struct machine *m, int64_t now)
     l->waiting_len = machine_list(m, STATE_READY, 0, now, l->waiting, WAITING_MAX);
 }
 
-// When it was ready for the first time.
+// When the message was ready for the first time, store time.
 static int64_t due_at(const struct delivery *d)
 {
     const struct message *m = &d->message;
@@ -360,8 +361,8 @@ static int64_t due_at(const struct delivery *d)
     return m->when == WHEN_DELAY ? d->sent_at + m->when_ms : d->sent_at;
 }
 
-// Messages wait the longer the earlier they were sent, but for those that were sent with a delay:
-// the first without one ends the search.
+// machine_list has the messages in the order they were sent. So the first one without a delay is
+// older than all that follow it, and the search ends there.
 static void note_age(struct shard_runner *d, const struct stats_look *l)
 {
     bool delayed = true;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sluice_peek and sluice_show of a store that this process has opened, for somebody who has to keep
-// many answers.
+// sluice_peek and sluice_show on a store that this process has opened, with a memory budget for the
+// answer.
 #pragma once
 
 #include "local/async.h"
 
-// room may be NULL. A peek that finds room for some of its messages brings those; one that finds
-// none, and a show, answer UNAVAILABLE with the reason no-room.
+// budget may be NULL. A peek returns the messages that fit into the budget. If none fits, peek and
+// show answer UNAVAILABLE with the reason no-room.
 enum sluice_code look_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                            struct answer_budget *budget, struct sluice_batch **out,
                            struct sluice_error *error);

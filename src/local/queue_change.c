@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changing and deleting queues: one op on every shard. What could make a shard refuse is looked at
-// on all of them before the first is touched, so that a refusal leaves nothing half done; a
-// deletion that was cut off is finished by the next.
+// Changes and deletes queues with one op on every shard. The reasons for a refusal are checked on
+// all shards before the first op, so a refused call changes nothing. The next deletion completes
+// one that was interrupted.
 #include "local/bodies.h"
 #include "local/life.h"
 #include "local/parallel.h"
@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SET_TRIES 10 // against others who change the queue at the same time
+#define SET_TRIES 10 // when other processes change the queue at the same time
 
 struct shards_look {
-    uint64_t outbound;
-    uint64_t version; // of the first shard's configuration
-    struct queue_config config;
-    bool first;
+    uint64_t outbound;          // messages in the outboxes of all shards
+    uint64_t version;           // of the first shard's configuration
+    struct queue_config config; // of the first shard
+    bool first;                 // no shard was read yet
 };
 
 static void look_at_shard(void *ctx, const struct machine *m, int64_t now)
@@ -45,7 +45,7 @@ static enum sluice_code look_at_shards(struct open_queue *q, struct shards_look 
     return SLUICE_OK;
 }
 
-// Already deleted is as good as deleted.
+// A delete op succeeds on a shard that is deleted already.
 static enum sluice_code do_on_shard(struct open_queue *q, uint32_t shard, struct op op,
                                     struct sluice_error *error)
 {
@@ -77,7 +77,8 @@ static enum sluice_code check_change(const struct open_queue *q, const struct sh
     return SLUICE_OK;
 }
 
-// The first shard decides between two who change it at once; the others follow.
+// If two processes change the queue at once, the first shard decides which one succeeds. Only its
+// op names the expected version.
 static enum sluice_code configure(struct open_queue *q, const struct queue_config *config,
                                   uint64_t version, struct sluice_error *error)
 {
@@ -122,8 +123,8 @@ enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
 struct users {
     struct sluice *s;
     char **names;
-    const char *of;
-    _Atomic size_t found; // one of them, and 1; 0: none
+    const char *of;       // the queue that they may use
+    _Atomic size_t found; // the index of one that does, plus 1; 0: none
 };
 
 static void ask_one(void *ctx, size_t i)
@@ -135,7 +136,8 @@ static void ask_one(void *ctx, size_t i)
         atomic_store(&u->found, i + 1);
 }
 
-// Each is asked, for what it was set to last is in its journal alone; several at a time.
+// Refuses if another queue uses `name` as its dead-letter queue. It reads every queue, several at a
+// time, because only a queue's journal has its present settings.
 static enum sluice_code used_by(struct sluice *s, const char *name, struct sluice_error *error)
 {
     struct sluice_names *all;
@@ -192,7 +194,7 @@ static enum sluice_code check_life(const struct open_queue *q, const char *id,
     return code;
 }
 
-// The name is looked up once: what becomes of it meanwhile is another life.
+// The name is looked up once. So a queue that gets the name meanwhile is not deleted.
 enum sluice_code queue_delete_life(struct sluice *s, const char *queue, const char *id,
                                    struct sluice_error *error)
 {

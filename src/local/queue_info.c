@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What queues there are and how they are set.
+// Lists the queues and shows their settings.
 #include "base/memory.h"
 #include "local/inside.h"
 
@@ -72,7 +72,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// What others have deleted is let go: perhaps nobody will ever call about it again.
+// Closes the open queues that other processes have deleted. Perhaps no later call would notice.
 static void forget_deleted(struct sluice *s, const struct sluice_names *alive)
 {
     struct open_queue **open;
@@ -82,7 +82,7 @@ static void forget_deleted(struct sluice *s, const struct sluice_names *alive)
         const char *name = open[i]->row.name;
         bool there = alive->len > 0 &&
                      bsearch(&name, alive->names, alive->len, sizeof *alive->names, by_name);
-        if (!there) (void)queue_get_fresh(s, name, &now, NULL); // which sees that it is gone
+        if (!there) (void)queue_get_fresh(s, name, &now, NULL); // makes a deleted one stale
     }
     queues_let_go(open, len);
 }

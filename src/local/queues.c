@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues by name: looking them up, creating, changing and deleting them.
+// The open queues of a handle, by name, and their runners; pause, resume and purge; the creation of
+// a queue.
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -10,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CREATE_TRIES 10 // against others who create and delete the queue at the same time
+#define CREATE_TRIES 10 // when other processes create and delete the queue at the same time
 
 static struct open_queue **bucket_of(struct sluice *s, const char *name)
 {
     return &s->queues[hash64_of(bytes_str(name), 0) % QUEUE_BUCKETS];
 }
 
-// With the lock.
+// The caller holds the lock.
 static struct open_queue *find_open(struct sluice *s, const char *name)
 {
     struct open_queue *q = *bucket_of(s, name);
@@ -37,7 +38,7 @@ static struct shard_ownership *ownerships_new(uint32_t shards)
 static struct open_queue *add_open(struct sluice *s, const struct catalog_row *row)
 {
     (void)pthread_mutex_lock(&s->lock);
-    struct open_queue *q = find_open(s, row->name); // somebody may have been faster
+    struct open_queue *q = find_open(s, row->name); // another thread may have added it
     if (!q) {
         q = NEW(struct open_queue);
         q->handle = s;
@@ -46,7 +47,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
         (void)pthread_mutex_init(&q->opening, NULL);
         q->runners = memory_zeroed(row->birth.shards, sizeof(struct shard_runner *));
         q->ownerships = ownerships_new(row->birth.shards);
-        q->turn = (uint32_t)entropy_u64(); // not everybody starts with the first shard
+        q->turn = (uint32_t)entropy_u64(); // processes start with different shards
         struct open_queue **bucket = bucket_of(s, row->name);
         q->next = *bucket;
         *bucket = q;
@@ -68,7 +69,7 @@ static void queue_free(struct open_queue *q)
     memory_free(q);
 }
 
-// With the lock.
+// The caller holds the lock.
 static void drop_hold(struct open_queue *q)
 {
     struct sluice *s = q->handle;
@@ -158,7 +159,7 @@ struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard)
     return d;
 }
 
-// What is known of it without asking the store.
+// Whether the last folded state says so. It makes no request to the store.
 static bool is_known_deleted(struct open_queue *q)
 {
     bool deleted = false;
@@ -221,7 +222,7 @@ enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open
     CLEANUP(queue_let_go) struct open_queue *before = get_open(s, name);
     bool same =
         !code && before && memcmp(before->row.id.bytes, row.id.bytes, sizeof row.id.bytes) == 0;
-    if (before && !same) queue_stale(before); // it is gone, or there is another life of the name
+    if (before && !same) queue_stale(before); // deleted, perhaps with a new life of the name
     if (!code) *out = add_open(s, &row);
     return code;
 }
@@ -257,7 +258,7 @@ static enum err open_runner(struct open_queue *q, uint32_t shard, bool events,
 static enum sluice_code refuse_runner(struct open_queue *q, enum err err,
                                       struct sluice_error *error)
 {
-    struct store_answer silent = {.why = ""}; // what it said was said to the desk
+    struct store_answer silent = {.why = ""}; // the runner got the store's message
     (void)store_is_dead(q->handle->store, silent.why);
     return refuse_store(q->handle, error, err, q->row.name, &silent);
 }
@@ -276,7 +277,7 @@ enum sluice_code queue_runner(struct open_queue *q, uint32_t shard, struct shard
     if (opens && !err) q->runners[shard] = *out;
     (void)pthread_mutex_unlock(&q->handle->lock);
     (void)pthread_mutex_unlock(&q->opening);
-    if (opens) upkeep_wake(q->handle); // it may hold letters
+    if (opens) upkeep_wake(q->handle); // its outbox may have dead letters
     return err ? refuse_runner(q, err, error) : SLUICE_OK;
 }
 
@@ -285,7 +286,7 @@ enum sluice_code queue_work_runner(struct open_queue *q, uint32_t shard, struct 
 {
     enum sluice_code code = queue_runner(q, shard, out, error);
     if (code || !atomic_load(&q->handle->self)) return code;
-    for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open wants all of them settled
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open needs all of them checked
         struct shard_runner *d = runner_if_open(q, i);
         if (d) owner_look(q, i, d);
     }
@@ -304,9 +305,9 @@ struct open_queue *queue_if_open(struct sluice *s, const char *name,
     if (!q) return NULL;
     bool ready = !is_known_deleted(q);
     for (uint32_t i = 0; ready && i < q->row.birth.shards; i++)
-        ready = !owner_is_due(q, i, q->runners[i]); // which takes its time
+        ready = !owner_is_due(q, i, q->runners[i]); // the check of the owner may block
     if (!ready) queue_let_go(&q);
-    if (q) *runners = q->runners; // once open they stay
+    if (q) *runners = q->runners; // open runners stay open as long as the queue
     return q;
 }
 
@@ -354,7 +355,8 @@ static bool any_held(const struct sluice *s)
     return false;
 }
 
-// Whoever closes has heard the end of every call; the thread that told him may not have let go yet.
+// All calls have ended when a handle is closed, but the thread that answered one may still have a
+// hold on a queue.
 static void await_calls(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -445,7 +447,7 @@ static void copy_config(void *ctx, const struct machine *m, int64_t now)
     *c = *machine_config(m);
 }
 
-// The present configuration, folded up to the tail.
+// The configuration at the journal's tail.
 static enum sluice_code present_config(struct open_queue *q, struct queue_config *out,
                                        struct sluice_error *error)
 {
@@ -506,9 +508,9 @@ enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_
     return sluice_queue_create(s, name, NULL, 0, error);
 }
 
-// The name is taken: by the same queue, by another, or by one whose deletion stopped half-way,
-// which is finished here. That life, not the name: it may be another's by now. *free: nobody has it
-// any more.
+// The name is in use. If the queue has the wanted settings, the call succeeds; otherwise it is
+// refused. If the deletion of the queue was interrupted, it is completed here. Only that life is
+// deleted, because the name may have a new life by now. *free: the name can be used now.
 static enum sluice_code exists_already(struct sluice *s, const char *name,
                                        const struct queue_config *wanted, bool *free,
                                        struct sluice_error *error)

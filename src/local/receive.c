@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receiving and what becomes of it: locks are taken, kept, given back, and messages finished.
+// Receive, and the calls that need a lock: ack, fail, release and renew.
 #include "base/memory.h"
 #include "local/acks.h"
 #include "local/async.h"
@@ -22,12 +22,12 @@ static void default_worker(char name[WORKER_NAME_MAX + 1])
 }
 
 struct receiving {
-    struct open_queue *queue; // held
+    struct open_queue *queue; // with a hold
     const struct sluice_receive *asked;
-    struct acks *acks; // that go along; NULL: none
+    struct acks *acks; // committed in the claim's entry; NULL: none
     struct op_claim claim;
-    int64_t asked_at; // local time: leases are counted from here
-    bool named;       // the request id is the caller's
+    int64_t asked_at; // clock_boot_ms
+    bool named;       // the caller gave the request id
     struct answer_budget *budget;
     struct runner_answer answer;
     struct sluice_batch **out;
@@ -71,7 +71,7 @@ uint32_t queue_first_shard(struct open_queue *q)
     return turn;
 }
 
-// Somebody who waits for a quest.
+// The result of a multi_receive, for the thread that waits for it.
 struct wait_multi {
     pthread_mutex_t lock;
     pthread_cond_t ended;
@@ -129,7 +129,8 @@ static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
     return code;
 }
 
-// The claim that a receive makes; name: room for a worker's name, when none is given.
+// Checks the options and fills in r->claim. name: storage for the default name of the worker, which
+// the claim refers to.
 static enum sluice_code prepare(const struct sluice_receive *o, struct receiving *r,
                                 char name[WORKER_NAME_MAX + 1])
 {
@@ -158,7 +159,8 @@ static int64_t wait_of(const struct sluice_receive *o)
     return o->wait_ms <= 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
 }
 
-// Acks that cannot go along go first. That may show that the queue is in another life by now.
+// Prepares the acks for the claim's entry. If they cannot be in it, they are committed first. That
+// may show that the queue was deleted and created again, so the queue is looked up again.
 static enum sluice_code take_acks(struct receiving *r, const char *queue, struct acks *acks)
 {
     struct sluice *s = r->queue->handle;
@@ -260,7 +262,7 @@ struct settling {
     const struct lock_name *locks;
     size_t len;
     const struct sluice_request *request; // may be NULL
-    uint32_t op_number;                   // makes every op's request id another
+    uint32_t op_number;                   // part number of the next op's request id
     struct sluice_outcome *outcomes;      // may be NULL
     struct sluice_error *error;
     enum sluice_code code; // the first refusal
@@ -291,7 +293,7 @@ static void note_failure(struct settling *s, size_t index, enum sluice_code code
     if (s->outcomes) s->outcomes[index] = (struct sluice_outcome){.code = code, .status = ""};
 }
 
-// The locks of one shard, from index `from` on, in one op; returns how many it took.
+// Collects the locks of one shard for one op, starting at index `from`. Returns their number.
 static size_t gather(const struct settling *s, uint32_t shard, size_t from, struct buf *refs,
                      size_t *members)
 {
@@ -312,7 +314,7 @@ static struct request_id next_request(struct settling *s)
     return id;
 }
 
-// What became of these locks.
+// Notes the outcomes of these locks from the op's answer.
 static void conclude(struct settling *s, const size_t *members, size_t count, enum err err,
                      const struct runner_answer *a)
 {
@@ -361,8 +363,9 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
     encode(s, d, refs, count, &payload);
     struct op op = {s->kind, buf_bytes(&payload)};
     enum err err = runner_do(d, op, &answer);
-    // The same request id again: it cannot be done twice, and by now the answer may be had.
-    // Whatever else comes of that, the first try may have been applied.
+    // Repeat the op with the same request id: it cannot be applied twice, and the answer may be
+    // known by now. If that fails too, the answer stays UNKNOWN: the first try may have been
+    // applied.
     if (err == ERR_UNKNOWN && runner_do(d, op, &answer) == ERR_OK) err = ERR_OK;
     conclude(s, members, count, err, &answer);
     runner_answer_done(&answer);
@@ -390,9 +393,10 @@ void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
     if (len > 0) settle_shard(&s, locks[0].shard);
 }
 
-#define NO_SHARD UINT32_MAX // of a token that cannot be read
+#define NO_SHARD UINT32_MAX // of a token that cannot be parsed
 
-// A token of another life of the queue may mean that ours is the old one.
+// If a token is of another life of the queue, the open queue may be the old life. It is looked up
+// again.
 static enum sluice_code parse_all(struct sluice *s, const char *queue, const char *const *tokens,
                                   struct settling *what, struct lock_name *locks)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// In a queue of one shard both go to its desk together. Elsewhere (several shards, a token that
-// cannot be read, a queue that is not open yet) the acks go first, and the receive when they were
-// answered: one that does not wait would else look before they have set anything free.
+// In an open queue of one shard, the acks and the receive go to its runner together. Otherwise
+// (several shards, a token that cannot be parsed, a queue that is not open yet) the receive starts
+// when the acks are answered: a receive that does not wait could run before the acks free their
+// messages.
 #include "local/receive_with_acks.h"
 
 #include "base/memory.h"
@@ -13,18 +14,18 @@
 #include <stdio.h>
 
 struct receive_with_acks {
-    struct async_call acks;    // first
-    struct async_call receive; // what each is answered to
-    struct async_call *async;
+    struct async_call acks;    // first; gets the answer of the acks
+    struct async_call receive; // gets the answer of the receive
+    struct async_call *async;  // the caller's
     struct sluice *handle;
-    // under the handle's lock, which is held during no call
-    int holds;     // acks and receive, until they are over; whoever else looks at it
-    int left;      // of acks and receive
-    bool begun;    // the receive can be cancelled
-    bool unwanted; // ... and is to be
-    bool together;
+    // Under the handle's lock, which is not held during a call:
+    int holds;     // the acks and the receive until each has ended, and each other user
+    int left;      // how many of acks and receive have not ended
+    bool begun;    // the receive has started, and can be cancelled
+    bool unwanted; // the receive is to be cancelled
+    bool together; // acks and receive were submitted together
 
-    char queue[QUEUE_NAME_MAX + 2]; // one longer than allowed is still refused
+    char queue[QUEUE_NAME_MAX + 2]; // a name that is too long stays too long, and is refused
     char worker[WORKER_NAME_MAX + 2];
     struct sluice_receive then; // the receive without acks
     int64_t until;              // clock_boot_ms
@@ -36,8 +37,8 @@ struct receive_with_acks {
     struct sluice_batch *batch;
 };
 
-// Drops a hold, and a part that has ended. The last part answers; once the caller was told he may
-// close the handle.
+// Drops a hold. part: the acks or the receive have ended; the last of them answers. `done` is
+// called last, because the caller may close the handle then.
 static void leave(struct receive_with_acks *a, bool part)
 {
     struct async_call *l = a->async;
@@ -75,13 +76,13 @@ static void receive_nothing(struct receive_with_acks *a)
     leave(a, true);
 }
 
-// With a hold of the caller's.
+// Cancels the receive. The caller has a hold.
 static void call_off(struct receive_with_acks *a)
 {
     if (async_cancel(a->handle, &a->receive)) receive_nothing(a);
 }
 
-// With a hold, which it drops: the receive is under way, or over.
+// The receive is under way, or has ended. The caller has a hold, which it drops.
 static void has_begun(struct receive_with_acks *a)
 {
     (void)pthread_mutex_lock(&a->handle->lock);
@@ -92,7 +93,7 @@ static void has_begun(struct receive_with_acks *a)
     leave(a, false);
 }
 
-// Before their part is over; it goes on as one of the receive's.
+// Starts the receive after the acks. It runs before the acks' hold is dropped.
 static void receive_next(struct receive_with_acks *a)
 {
     (void)pthread_mutex_lock(&a->handle->lock);
@@ -129,7 +130,7 @@ static struct receive_with_acks *receive_with_acks_new(struct sluice *s, const c
     a->receive.unnamed = l->unnamed;
     a->async = l;
     a->handle = s;
-    a->holds = 3; // of both parts, and ours until they have begun
+    a->holds = 3; // the acks, the receive, and one for has_begun or leave
     a->left = 2;
     a->then = *o;
     a->then.acks = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dead messages get another chance: those that died in place by an op of their own queue; dead
-// letters by being sent to another queue and acked here. The send's request id is made of the
-// letter's own id, so a redrive that was cut off and is repeated sends nothing twice.
+// Redrives dead messages. A message that died in its own queue is redriven by an op of that queue.
+// A dead letter is sent to another queue, then acked here. The request id of that send is derived
+// from the letter's id. So if a redrive is interrupted and repeated, no letter is sent twice.
 #include "local/redrive.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LETTERS_AT_ONCE 16    // bodies may be large
-#define LEASE_MS        60000 // however short the queue's own is: a batch must be sent within it
-#define AT_ONCE         10000 // of one redrive op
+#define LETTERS_AT_ONCE 16    // few, because bodies may be large
+#define LEASE_MS        60000 // a batch must be sent within it; the queue's own may be too short
+#define AT_ONCE         10000 // messages of one redrive op
 
-// One op on one shard: how many it redrove.
+// One op on one shard. *count: how many messages it redrove.
 static enum sluice_code redrive_some(struct open_queue *q, struct shard_runner *d, uint32_t max,
                                      uint32_t *count, struct sluice_error *error)
 {
@@ -83,7 +83,7 @@ static enum sluice_code send_again(struct sluice *s, const struct sluice_message
                                 .headers_len = len};
     struct sluice_request request = request_for(m->id, 0);
     enum sluice_code code = sluice_send(s, to, &again, 1, &request, NULL, error);
-    if (code == SLUICE_LIMIT) { // perhaps an earlier refusal, remembered: ask anew
+    if (code == SLUICE_LIMIT) { // perhaps the remembered answer of an earlier try: use another id
         request = request_for(m->id, m->fence);
         code = sluice_send(s, to, &again, 1, &request, NULL, error);
     }
@@ -91,8 +91,8 @@ static enum sluice_code send_again(struct sluice *s, const struct sluice_message
     return code;
 }
 
-// Locks that are given back at the end: what is no letter, or could not be sent. Held until then,
-// so that the next receive brings others.
+// Locks of messages that are no dead letters, or could not be sent. They are released at the end,
+// so that the receives before it return other messages.
 struct leftovers {
     char (*tokens)[SLUICE_TOKEN_MAX];
     size_t len;
@@ -119,7 +119,7 @@ static enum sluice_code allowed(const struct redrive_where *where, const char *t
     return where->may ? where->may(where->ctx, to, error) : SLUICE_OK;
 }
 
-// A queue that cannot take the letters is not the one that is redriven.
+// An error about the target queue names the field "to": "queue" is the one that is redriven.
 static enum sluice_code name_target(enum sluice_code code, struct sluice_error *error)
 {
     if (code && error && strcmp(error->field, "queue") == 0)
@@ -127,7 +127,7 @@ static enum sluice_code name_target(enum sluice_code code, struct sluice_error *
     return code;
 }
 
-// Sends the letters of a batch and acks them; the first thing that went wrong is the answer.
+// Sends the letters of a batch and acks them. The first error is the answer.
 static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
                                       const struct redrive_where *where,
                                       const struct sluice_batch *batch, struct leftovers *left,
@@ -139,7 +139,7 @@ static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
         const char *to = where->to ? where->to : m->from.queue;
         const char *token = m->token;
         if (!*m->from.queue) {
-            leave(left, token); // nobody said that it is dead
+            leave(left, token); // it is no dead letter
             continue;
         }
         struct sluice_error *e = first ? NULL : error;
@@ -171,7 +171,7 @@ static enum sluice_code redrive_letters(struct sluice *s, const char *queue,
         if (code) break;
         size_t strays = left.len;
         code = redrive_batch(s, queue, where, batch, &left, done, first ? NULL : error);
-        more = left.len - strays < batch->len; // a batch without a letter: the rest is none either
+        more = left.len - strays < batch->len; // a batch without a sent letter ends the search
         if (!first) first = code;
         sluice_batch_free(batch);
     }
@@ -192,7 +192,8 @@ enum sluice_code redrive_where(struct sluice *s, const char *queue,
         code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
     if (!code && to) code = allowed(where, to, error);
     if (!code && to) code = name_target(queue_get(s, to, &target, error), error);
-    // In this order: a letter that died here too is ready afterwards, and counted once.
+    // Letters first. A letter that also died in this queue is made ready by redrive_in_place, and
+    // so it is counted once.
     if (!code) code = redrive_letters(s, queue, where, max, &done, error);
     if (!code) code = redrive_in_place(q, max, &done, error);
     if (redriven) *redriven = done;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending: messages go to the shard that their group, dedup key or request decides, as few ops as
-// their size allows.
+// Sends messages. The group, dedup key or request id of a message decides its shard. The messages
+// of a shard are packed into as few ops as their size allows.
 #include "base/hash.h"
 #include "base/memory.h"
 #include "local/bodies.h"
@@ -14,18 +14,18 @@
 #include <time.h>
 
 #define OP_BYTES_MAX ((size_t)1 << 20) // of one op, unless a single message is larger
-#define PLENTY       1000              // more room than a few sends take
+#define PLENTY       1000              // messages: more space than a few sends take
 
-// A message on its way. A large body is uploaded once, to the shard that is to have the message;
-// every try to send it goes there.
+// A message of a send. A large body is uploaded once, to the message's shard. Every try sends the
+// message to that shard.
 struct outgoing {
     const struct sluice_send *message;
     uint32_t shard;
-    struct upload *upload; // NULL: the body travels in the entry
-    enum reason refused;   // before it was uploaded
+    struct upload *upload; // NULL: the body is in the entry
+    enum reason refused;   // it was refused before the upload; REASON_NONE: it was not
 };
 
-// Messages of one call that go to the same shard.
+// One pass over the messages of a call, op by op.
 struct sending {
     struct open_queue *queue;
     const struct outgoing *outgoing;
@@ -36,12 +36,12 @@ struct sending {
     size_t *members;       // of the op being filled: indexes of messages
     struct buf payload;
     uint32_t count;
-    uint32_t op_number;     // makes every op's request id another
-    bool refused;           // some message of the op, for want of room
-    bool remembered;        // such a refusal, by its op's request id
-    size_t taken;           // messages
-    bool in_doubt;          // what became of some op is not known
-    struct bytes concluded; // the op itself, where there are no parcels
+    uint32_t op_number;     // part number of the next op's request id
+    bool refused;           // the queue was full for a message of the op
+    bool remembered;        // the shard remembers such a refusal for the op's request id
+    size_t taken;           // messages that were added
+    bool in_doubt;          // the result of an op is UNKNOWN
+    struct bytes concluded; // the encoded op, if `outgoing` is NULL
 };
 
 static struct bytes text(const char *t)
@@ -94,7 +94,8 @@ static enum sluice_code put_headers(const struct sluice_send *m, struct buf *out
     return SLUICE_OK;
 }
 
-// The seeds of the shard, in this order: what must stay together decides.
+// The group decides the shard, else the dedup key, else the request id: messages of a group, and
+// messages with the same dedup key, must be in the same shard.
 static uint32_t shard_of(const struct open_queue *q, const struct sluice_send *m,
                          const struct request_id *request, size_t index)
 {
@@ -108,7 +109,7 @@ static uint32_t shard_of(const struct open_queue *q, const struct sluice_send *m
     return (uint32_t)(h % shards);
 }
 
-// Of the message with this index.
+// Notes the first refusal of the call; index: the message.
 static void note_refusal(struct sending *s, size_t index, enum sluice_code code, enum reason reason)
 {
     if (s->code || code == SLUICE_OK) return;
@@ -148,7 +149,7 @@ static void note_failure(struct sending *s, enum sluice_code code)
         s->sent[s->members[i]] = (struct sluice_sent){.code = code};
 }
 
-// What became of the op that was filled. A queue that is known to be gone is looked up again.
+// Notes the result of the filled op. If the queue was deleted, the next call finds it again.
 static void conclude(struct sending *s, uint32_t shard, enum err err, const struct runner_answer *a)
 {
     struct result result;
@@ -180,7 +181,7 @@ static void look_for_answer(void *ctx, const struct machine *m, int64_t now)
     memory->has = machine_recall(m, &memory->op, &result, &text);
 }
 
-// Is there an answer to this op that it would get again?
+// Whether the shard remembers an answer to the op's request id. A repeat would get that answer.
 static bool is_remembered(struct shard_runner *d, struct op op)
 {
     struct sent_row memory = {.op = op};
@@ -238,7 +239,7 @@ static void add(struct sending *s, size_t index, struct bytes headers)
     s->members[s->count++] = index;
 }
 
-// It was too large to be uploaded.
+// Notes a message that was refused before its upload. False: it was not refused.
 static bool note_refused(struct sending *s, size_t index)
 {
     enum reason reason = s->outgoing[index].refused;
@@ -249,7 +250,8 @@ static bool note_refused(struct sending *s, size_t index)
     return true;
 }
 
-// Where an op ends is the same whichever way a call goes: its ops' request ids follow from it.
+// Whether the message belongs to the next op. Blocking and asynchronous sends must split a call in
+// the same way, because the split decides the request ids of the ops.
 static bool is_full(const struct sending *s, const struct outgoing *p, size_t headers_len)
 {
     size_t need = (p->upload ? 0 : p->message->body_len) + headers_len + 4096;
@@ -291,7 +293,7 @@ static void look_at_size(void *ctx, const struct machine *m, int64_t now)
     *(uint64_t *)ctx = machine_config(m)->message_bytes_max;
 }
 
-// Refused before it was carried to the store, if the configuration as of now says so.
+// Checks the size before the upload, by the folded configuration and then by that at the tail.
 static bool is_too_large(struct open_queue *q, const struct outgoing *p)
 {
     struct shard_runner *d;
@@ -321,8 +323,8 @@ static void upload_bodies(struct open_queue *q, struct outgoing *outgoing, size_
     memory_free(jobs);
 }
 
-// One body that could not be uploaded keeps all of the call from being sent. With a part of them
-// the ops would be others than those of the next try with the same request, and be taken for them.
+// If one body could not be uploaded, no message of the call is sent. Ops with only some messages
+// would use the request ids of other ops: those of the next try, with all messages.
 static enum sluice_code note_uploads(struct sending *s, size_t len)
 {
     const struct upload *bad = NULL;
@@ -335,7 +337,7 @@ static enum sluice_code note_uploads(struct sending *s, size_t len)
     return code;
 }
 
-// What was refused for certain, or known already, leaves a body that nobody refers to.
+// Deletes the uploaded bodies that no message refers to: of duplicates and of certain refusals.
 static void free_outgoing(struct open_queue *q, struct outgoing *outgoing, size_t len,
                           const struct sluice_sent *sent)
 {
@@ -349,8 +351,7 @@ static void free_outgoing(struct open_queue *q, struct outgoing *outgoing, size_
     memory_free(outgoing);
 }
 
-// One pass: every message is taken or refused. *remembered: some refusal is the answer to its
-// request id for good; the others may be asked for again.
+// One pass. *remembered: a shard remembers a refusal, so another try needs another request id.
 static enum sluice_code send_once(struct open_queue *q, struct outgoing *outgoing, size_t len,
                                   const struct request_id *request, struct sluice_sent *sent,
                                   bool *remembered, struct sluice_error *error)
@@ -380,20 +381,20 @@ static bool waits_for_room(struct open_queue *q)
     return queue_known_config(q, &c) && c.backpressure == BACKPRESSURE_BLOCK;
 }
 
-// What is sent again must not arrive twice, even when the whole call is made again because its
-// answer was lost. So every try has the request id of the one before, which brings what was taken
-// then; unless a refusal is remembered, too. Then those that were refused go on with another id,
-// which follows from the first.
+// A repeated send must not add a message twice, even if the caller repeats the whole call because
+// the answer was lost. So every try has the request id of the one before, which returns the
+// messages that were added then. If a refusal is remembered for the id, the refused messages are
+// tried with another id, which is derived from the first.
 struct send_attempts {
-    struct open_queue *queue; // held
+    struct open_queue *queue; // with a hold
     struct outgoing *outgoing;
     size_t len;
     struct sluice_sent *sent;
     struct sluice_error *error;
     struct request_id first, id; // of the call, and of the present try
-    uint32_t ids;                // how many there were
-    bool remembered;
-    size_t *rest; // the messages of the present try
+    uint32_t ids;                // how many ids were derived
+    bool remembered;             // as in send_once
+    size_t *rest;                // the messages of the present try
     size_t rest_len;
 };
 
@@ -433,7 +434,7 @@ static enum sluice_code send_attempts_try(struct send_attempts *t)
     return code;
 }
 
-#define ATTEMPT_PART (UINT64_C(1) << 63) // ids of later tries; the ops of a try are under it
+#define ATTEMPT_PART (UINT64_C(1) << 63) // part numbers of later tries; ops have smaller ones
 
 enum sluice_code send_attempts_again(struct send_attempts *t)
 {
@@ -569,7 +570,7 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
         outgoing[i].message = &messages[i];
         buf_clear(&headers);
         (void)put_headers(&messages[i], &headers, NULL);                  // checked before
-        if (i > 0 && is_full(&sending, &outgoing[i], headers.len)) break; // one more op, then
+        if (i > 0 && is_full(&sending, &outgoing[i], headers.len)) break; // needs another op
         add(&sending, i, buf_bytes(&headers));
     }
     bool one = sending.count == len;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at many queues: each look waits for the store, so several are made at a time.
+// The status of many queues. Each one waits for the store, so several are read at a time.
 #include "local/inside.h"
 #include "local/parallel.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two ways to do what sluice.h offers: directly, on a store of one's own opening, or by asking a
-// node. A handle is opened as one of them and stays it; public.c calls through this table.
+// The two implementations of sluice.h: on a store that this process has opened, or through a node.
+// A handle has one of them from its opening to its end. public.c calls through this table.
 #pragma once
 
 #include "sluice.h"
@@ -62,11 +62,11 @@ struct transport {
                                 uint64_t *redriven, struct sluice_error *error);
 };
 
-// The beginning of both kinds of handle and of event stream; sluice.h shows them as opaque.
+// Both kinds of event stream begin with this; both kinds of handle begin with the same field.
 struct sluice_events {
     const struct transport *calls;
 };
 
-// On a store (handle.c), and by a node (remote.c).
+// On a store (api/handle.c), and through a node (remote/remote.c).
 extern const struct transport direct_transport;
 extern const struct transport remote_transport;
