@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers. Nobody keeps them: what a queue holds changes all the time. What they take is counted
-// until they have left, and those with messages are made only when there is room.
+// Builds and sends answers. Clients must not cache them, because the content of a queue changes all
+// the time. The memory of an answer is counted until it was sent. An answer with messages is built
+// only when there is memory for it.
 #include "server/inside.h"
 
-#define TIMES_WIRE 2 // a message's bytes while its answer is made: the message, the answer
-#define TIMES_JSON 3 // ... which is longer by a third, and exists twice for a moment
+#define TIMES_WIRE 2 // copies of a message's bytes in memory: the message and the answer
+#define TIMES_JSON 3 // the JSON is longer by a third, and exists twice for a moment
 #define WAIT_MS    500
 
 static unsigned times(const struct exchange *x)
@@ -23,8 +24,8 @@ static bool take_budget(struct answer_budget *budget, uint64_t bytes, bool waits
     return take_for(budget, bytes, waits ? WAIT_MS : 0);
 }
 
-// Handlers that block share a few threads with all others: whoever waits there keeps them from
-// requests that need no room.
+// Handlers that block share a few threads. A handler that waited for memory would hold one that
+// other requests, which need no memory, could use.
 static bool take_budget_now(struct answer_budget *budget, uint64_t bytes, bool waits)
 {
     (void)waits;
@@ -38,13 +39,12 @@ struct answer_budget *answer_budget_of(struct exchange *x)
     return &x->budget;
 }
 
-// Takes the body.
 void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body)
 {
     struct metrics *m = &x->server->metrics;
     METRICS_ADD(m, bytes_out, body ? body->len : 0);
-    budget_set(&x->server->budget, &x->budget_part,
-               body ? body->len : 0); // what it was made of goes
+    // Only the body counts from here on; what it was built from is freed.
+    budget_set(&x->server->budget, &x->budget_part, body ? body->len : 0);
     x->status = a->status;
     if (body) {
         a->body = buf_take(body);

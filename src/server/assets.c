@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dashboard: files inside the program, served as they are. They hold no secret, so whoever
-// reaches the node may read them; what they show is asked for with a token.
+// The dashboard: files inside the program. They hold no secret, so every client that reaches the
+// node may read them. The data that they show needs a token.
 #include "server/assets.h"
 
 #include "server/inside.h"
@@ -9,8 +9,8 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-// Nothing but our own files runs or is shown, no text becomes markup by accident, and no other
-// page may frame it: a dashboard has buttons that throw messages away.
+// The page loads only our own files, no text becomes markup by accident, and no other page may
+// frame it: the dashboard has buttons that delete messages.
 #define POLICY                                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "        \
     "'self'; "                                                                                     \
@@ -29,8 +29,8 @@ static void answer_asset(struct exchange *x, const struct asset *file)
     const char *tag = packed ? file->packed_tag : file->tag;
     const char *known = httpd_header(x->http, "If-None-Match");
     bool same = known && strstr(known, tag);
-    // Asked for each time and seldom sent: a node that was replaced shows its own dashboard at
-    // once.
+    // no-cache: the browser asks each time and seldom gets a body. So a replaced node shows its own
+    // dashboard at once.
     struct httpd_pair headers[] = {
         {"ETag", tag},
         {"Cache-Control", "no-cache"},
@@ -39,7 +39,7 @@ static void answer_asset(struct exchange *x, const struct asset *file)
         {"Referrer-Policy", "no-referrer"},
         {"Cross-Origin-Opener-Policy", "same-origin"},
         {"Cross-Origin-Resource-Policy", "same-origin"},
-        {"Content-Encoding", "gzip"}, // the last one: left off otherwise
+        {"Content-Encoding", "gzip"}, // must be last: it is omitted for the plain file
     };
     struct httpd_answer a = {.status = same ? 304 : 200,
                              .type = file->type,

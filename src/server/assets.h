@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dashboard's files, as tools/embed put them into the program.
+// The dashboard's files, embedded into the program by tools/embed.
 #pragma once
 
 #include "base/bytes.h"
@@ -8,7 +8,7 @@ struct asset {
     const char *name; // "app.js"
     const char *type;
     const char *tag;        // the ETag, with its quotes
-    const char *packed_tag; // ... of the compressed one
+    const char *packed_tag; // the ETag of the compressed file
     struct bytes plain;
     struct bytes packed; // gzip
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what, and how often. Without tokens whoever reaches the node may do everything, which
-// is why it listens on loopback alone unless it is told otherwise.
+// Decides what a client may do, and how often. Without tokens, every client that reaches the node
+// may do everything. So a node without tokens listens on loopback only, unless it is configured
+// otherwise.
 #include "base/hash.h"
 #include "os/clock.h"
 #include "server/inside.h"
@@ -22,7 +23,7 @@ static const char *secret_of(const struct exchange *x)
 
 enum token_check { ALLOWED, UNKNOWN, EXPIRED, DENIED };
 
-// name: where that of the token goes; may be NULL.
+// Sets `name` to the token's name if there is a token. `name` may be NULL.
 static enum token_check authorize(const struct exchange *x, enum scope scope, const char *queue,
                                   char *name)
 {
@@ -122,7 +123,7 @@ bool auth_admit(struct exchange *x)
     const struct route *r = x->route;
     if (r->scope == SCOPE_NONE) return true;
     enum token_check v = authorize(x, r->scope, x->queue, x->token);
-    // One who guesses tokens is slowed down like everybody else, by address.
+    // The rate limit comes first, so that it also slows down a client that guesses tokens.
     if (!within_rate(x)) return false;
     if (v == UNKNOWN || v == EXPIRED)
         refuse_unknown(x, v == EXPIRED);

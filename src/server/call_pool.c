@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each client has a line of its own. Those whose turn may come, because a call waits and they have
-// a thread to spare, stand in one more line.
+// Each client has a queue of its own calls. Another queue holds the clients that have a waiting
+// call and fewer than per_client running ones.
 #include "server/call_pool.h"
 
 #include "base/check.h"
@@ -13,9 +13,9 @@ struct call_pool {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct clients clients;
-    struct client *first, *last; // whose turn comes
-    size_t queued;               // clients in that line
-    size_t busy;                 // threads
+    struct client *first, *last; // queue of the clients that may run a call
+    size_t queued;               // clients in that queue
+    size_t busy;                 // threads that run a call
     bool stopping;
     size_t threads_len;
     pthread_t threads[];
@@ -44,7 +44,7 @@ static struct client *next_client(struct call_pool *p)
     return one;
 }
 
-// The job of the client whose turn it is; NULL: it has lost its places meanwhile.
+// Returns the next client's job. NULL: other clients took all its places meanwhile.
 static struct pool_job *next_job(struct call_pool *p, struct client **whose)
 {
     struct client *one = next_client(p);
@@ -53,7 +53,7 @@ static struct pool_job *next_job(struct call_pool *p, struct client **whose)
         client_forget(&p->clients, one);
         return NULL;
     }
-    one->running++; // before its place is given back, by which it might be forgotten
+    one->running++; // before share_give, which frees a client that has nothing
     share_give(&p->clients, &j->share);
     queue_client(p, one);
     *whose = one;
@@ -62,7 +62,7 @@ static struct pool_job *next_job(struct call_pool *p, struct client **whose)
 
 static void *work(void *arg);
 
-// A thread for a client whose turn has come: one that sleeps, or a new one.
+// Finds a thread for a queued client: wakes one that sleeps, or starts one.
 static void wake_thread(struct call_pool *p)
 {
     (void)pthread_cond_signal(&p->work);

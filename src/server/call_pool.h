@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads for calls that block or take long, shared by the clients of a node. Clients take turns,
-// whatever the number of their calls; none has more threads at once than it may.
+// Threads for calls that block or take long. Clients take turns, however many calls each of them
+// has. No client has more than per_client threads at once.
 #pragma once
 
 #include "server/clients.h"
 
 struct pool_config {
-    size_t threads;    // at most; they are started as they are needed
-    size_t per_client; // of them
-    size_t waiting;    // calls that wait for one
+    size_t threads;    // at most; they start on demand
+    size_t per_client; // threads of one client at once
+    size_t waiting;    // calls that may wait for a thread
 };
 
-// Embed it, zeroed, in what the call needs to know; it must live until one of the two was called.
+// Embed it, zeroed, in the data of the call. It must live until `run` or `refuse` was called.
 struct pool_job {
-    struct share share; // first; while it waits
+    struct share share; // first; its place while it waits
     void (*run)(struct pool_job *j);
-    // On the thread that called pool_run for another client: its place was needed for that.
+    // Called when another client's call took its place, on the thread of that pool_run.
     void (*refuse)(struct pool_job *j);
 };
 
 struct call_pool;
 struct call_pool *pool_new(const struct pool_config *config);
-void pool_free(struct call_pool *p); // what was taken is run first; NULL is fine
-// False: as many wait as may, and this client has no fewer waiting than any other.
+void pool_free(struct call_pool *p); // runs the accepted calls first; NULL is fine
+// Returns false if `waiting` calls wait already and this client has no fewer of them than any
+// other.
 bool pool_run(struct call_pool *p, struct pool_job *j, uint64_t client);

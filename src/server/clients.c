@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of clients. Only when every place is taken does anything look at all of them.
+// A hash table of clients. Only a request for a place while all are taken scans the whole table.
 #include "server/clients.h"
 
 #include "base/check.h"
@@ -61,7 +61,7 @@ bool share_take(struct clients *c, struct share *p, uint64_t key, struct share *
     CHECK(!p->client);
     if (c->len >= c->max) {
         struct client *most = largest(c);
-        if (one->len + 1 >= most->len) { // it would only change places with it
+        if (one->len + 1 >= most->len) { // the two clients would only swap their numbers
             client_forget(c, one);
             return false;
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places that the clients of a node share: to wait in, to be streamed to. One client may have all
-// of them while no other wants any. When all are taken, a client that has fewer than another gets
-// one of that other's.
+// Divides a limited number of places among the clients of a node: waiting receives, event streams,
+// calls that wait for a thread. One client may have all places while no other client wants one.
+// When all are taken, a client that has fewer places takes one from the client that has the most.
 //
-// A client is a number: a keyed hash of its token's name, or of its address. The owner of a table
-// also has a lock for it.
+// A client is a number: a keyed hash of its token's name or of its address. The owner of a table
+// also has the lock for it.
 #pragma once
 
 #include <stdbool.h>
@@ -13,16 +13,16 @@
 
 #define CLIENTS_BUCKETS 512
 
-// One thing that a client has. Embed it, zeroed.
+// One place of a client. Embed it, zeroed.
 struct share {
-    struct share *next, *before; // of the same client, the oldest first
-    struct client *client;       // NULL: it is none at present
+    struct share *next, *before; // list of the client's places, the oldest first
+    struct client *client;       // NULL: it is not a place at present
 };
 
 struct client {
-    struct client *next; // of its bucket
+    struct client *next; // in its bucket
     uint64_t key;
-    size_t len; // places
+    size_t len; // number of its places
     struct share *first, *last;
     // server/call_pool.c
     size_t running;
@@ -32,16 +32,16 @@ struct client {
 
 struct clients {
     struct client *buckets[CLIENTS_BUCKETS];
-    size_t max; // places
-    size_t len; // of them are taken
+    size_t max; // number of places
+    size_t len; // places that are taken
 };
 
-// Takes a place for the client. False: there is none for it. *lost: NULL, or the newest place of
-// the client that has the most: it was taken away for this one, and its owner is to end what it
-// stands for.
+// Takes a place for the client. Returns false if there is none for it. *lost is NULL, or the newest
+// place of the client that had the most: this call took it away, and its owner must end what holds
+// it.
 bool share_take(struct clients *c, struct share *p, uint64_t key, struct share **lost);
-void share_give(struct clients *c, struct share *p); // one that was lost may be given back, too
+void share_give(struct clients *c, struct share *p); // also accepts a place that was lost
 
-// The client with this key; made when it is not there.
+// Returns the client with this key; creates it if there is none.
 struct client *client_of(struct clients *c, uint64_t key);
-void client_forget(struct clients *c, struct client *one); // if it has nothing
+void client_forget(struct clients *c, struct client *one); // frees it if it has nothing

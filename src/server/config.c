@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of keys; a value is a text, what it means, and where it was said.
+// A table of keys. A value has its text, the number that the text means, and its source.
 #include "server/config.h"
 
 #include "base/bytes.h"
@@ -45,13 +45,13 @@ struct value {
     char text[VALUE_MAX];
     int64_t number;
     char source[SOURCE_MAX];
-    bool in_file; // the file that is being read has said it
+    bool in_file; // the file that is being read has set it
 };
 
 struct conf {
     struct value values[CONF_KEYS];
-    struct tokens *tokens; // of the file's own lines, then of all; NULL: there are none
-    bool taken;            // the tokens are somebody else's
+    struct tokens *tokens; // of the config file, then of all sources; NULL: there are none
+    bool taken;            // conf_server passed the tokens on
 };
 
 static void refuse(struct sluice_error *error, enum sluice_code code, const char *field,
@@ -294,7 +294,7 @@ static bool read_setting(struct reading *r, const char *name, const char *value,
     return set_value(r->conf, key, value, source, what);
 }
 
-// A # begins a comment at the start of a line or after a space: a value may have one inside.
+// A # begins a comment at the start of a line or after a space. A value may contain one.
 static void cut_comment(char *line)
 {
     for (char *p = line; *p; p++) {
@@ -391,7 +391,7 @@ static bool check_tls(const struct conf *c, struct sluice_error *error)
     return false;
 }
 
-// A quarter of the memory for bodies is kept for small ones (net/httpd_body.c).
+// A quarter of the memory for bodies is reserved for small ones (net/httpd_body.c).
 static bool check_bodies(const struct conf *c, struct sluice_error *error)
 {
     const struct value *one = &c->values[CONF_LIMITS_BODY];
@@ -427,7 +427,7 @@ bool conf_check(struct conf *c, struct sluice_error *error)
             return false;
         }
     }
-    // An empty file is a mistake more often than a wish that nobody may come in.
+    // An empty file is more often a mistake than a wish to refuse every client.
     if (c->tokens && tokens_len(c->tokens) == 0) {
         refuse(error, SLUICE_INVALID, "tokens", "%s: there is no token in %.200s", file->source,
                file->text);
@@ -462,7 +462,6 @@ size_t conf_tokens_len(const struct conf *c)
     return tokens_len(c->tokens);
 }
 
-// A URL's name and password stay out of sight.
 const char *conf_shown(const struct conf *c, enum conf_key key, char *out, size_t out_len)
 {
     const char *text = c->values[key].text;

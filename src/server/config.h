@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a node: from a file, then the environment, then options; what comes later wins.
-// Each value remembers where it came from. docs/serve.md lists the keys.
+// The settings of a node: from a file, then the environment, then options. The last one wins. Each
+// value records its source. docs/serve.md lists the keys.
 //
-// Names begin with conf_: config_ is a queue's configuration.
+// Names begin with conf_, because config_ is a queue's configuration.
 #pragma once
 
 #include "server/server.h"
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// key, kind, default, least, most, may change while the node runs, what it is
+// identifier, key, kind, default, minimum, maximum, may change while the node runs, help
 #define CONF_LIST(X)                                                                               \
     X(LISTEN, "listen", TEXT, "127.0.0.1:7333", 0, 0, false, "address and port")                   \
     X(STORE, "store", URL, "", 0, 0, false, "where the queues are")                                \
@@ -70,41 +70,42 @@ struct conf;
 struct conf *conf_new(void);
 void conf_free(struct conf *c); // NULL is fine
 
-// Each answers whether it was possible; else error says what is wrong, and where.
+// Each of these returns false on failure; `error` then names the fault and its source.
 //
-// Lines "key = value"; "[limits]" puts "limits." before the keys that follow; under "[tokens]" come
-// lines of a tokens file. # begins a comment.
+// A file has lines "key = value". "[limits]" puts "limits." before the keys that follow. The lines
+// after "[tokens]" are those of a tokens file. # begins a comment.
 bool conf_read_file(struct conf *c, const char *path, struct sluice_error *error);
 bool conf_read_text(struct conf *c, const char *text, size_t len, const char *where,
                     struct sluice_error *error);
 // SLUICE_LIMITS_PER_CLIENT for limits.perClient, and so on.
 bool conf_read_environment(struct conf *c, const char *(*get)(const char *name),
                            struct sluice_error *error);
-// where: "--listen"
+// `where` is the source, for example "--listen".
 bool conf_set(struct conf *c, enum conf_key key, const char *value, const char *where,
               struct sluice_error *error);
-// "limits.body=1MiB"
+// `pair` is "key=value", for example "limits.body=1MiB".
 bool conf_set_pair(struct conf *c, const char *pair, const char *where, struct sluice_error *error);
-// After the last of them: what belongs together, and the tokens.
+// Call it after all of these. Reads the tokens file and checks settings that depend on each other.
 bool conf_check(struct conf *c, struct sluice_error *error);
-// Of which, the store's URL and the node's own, by their form.
+// The part of conf_check for the store's URL, the node's URL and its peers: checks their form.
 bool conf_check_places(const struct conf *c, struct sluice_error *error);
-// Whether this machine has the folder that the store would be made in.
+// Returns whether the directory exists in which the store would be created.
 bool conf_check_folder(const struct conf *c, struct sluice_error *error);
 
 const char *conf_name(enum conf_key key);
 const char *conf_text(const struct conf *c, enum conf_key key);   // as it was given
-int64_t conf_number(const struct conf *c, enum conf_key key);     // numbers, sizes, ms, words
+int64_t conf_number(const struct conf *c, enum conf_key key);     // number, bytes, ms, word's index
 const char *conf_source(const struct conf *c, enum conf_key key); // "default", "file:3", ...
+// The text for display, without the user and password of a URL.
 const char *conf_shown(const struct conf *c, enum conf_key key, char *out, size_t out_len);
-// What a setting that is empty will be, made of the others; "" where it is set, or none is meant.
+// The value that an empty setting will get from the others; "" if it is set or has no such value.
 const char *conf_default(const struct conf *c, enum conf_key key, char *out, size_t out_len);
 void conf_environment_name(enum conf_key key, char out[CONF_ENV_MAX]);
 size_t conf_tokens_len(const struct conf *c);
-// A key that differs and cannot change while the node runs; CONF_KEYS: none.
+// Returns a key that differs and cannot change while the node runs; CONF_KEYS: there is none.
 enum conf_key conf_differs(const struct conf *a, const struct conf *b);
 
-// The texts are the conf's.
-void conf_peek(const struct conf *c, struct server_config *out); // without the tokens
-// ... which are handed over (once, after conf_check).
+// Sets `out` without the tokens. The conf owns the texts.
+void conf_peek(const struct conf *c, struct server_config *out);
+// The same with the tokens, which `out` then owns. Call it once, after conf_check.
 void conf_server(struct conf *c, struct server_config *out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings that name places: where the store is, and where others find the node.
+// The settings that are URLs and hosts: the store, the node's own URL, and its peers.
 #include "api/place.h"
 #include "net/listen.h"
 #include "owner/peer.h"
@@ -23,7 +23,7 @@ static bool check_store(const struct conf *c, struct sluice_error *error)
 {
     const char *url = conf_text(c, CONF_STORE), *source = conf_source(c, CONF_STORE);
     struct sluice_error why = {0};
-    if (!*url) return true; // the command has a default
+    if (!*url) return true; // the command line has a default
     if (is_node(url))
         (void)snprintf(why.message, sizeof why.message,
                        "%.200s is a node already; serve needs a store", url);
@@ -43,7 +43,7 @@ bool conf_check_folder(const struct conf *c, struct sluice_error *error)
     for (size_t len = strlen(above); len > 1 && above[len - 1] == '/'; len--)
         above[len - 1] = '\0';
     char *slash = strrchr(above, '/');
-    if (!slash) return true; // beside us
+    if (!slash) return true; // in the current directory
     slash[slash == above ? 1 : 0] = '\0';
     if (stat(above, &seen) == 0 && S_ISDIR(seen.st_mode)) return true;
     *error = error_of(SLUICE_INVALID, "", "store",

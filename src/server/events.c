@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event stream as Server-Sent Events. Each stream has a thread that reads the journal.
 //
-// A stream's place is the queue's id and, for every shard, the slot of the last event and how many
-// of that slot's events were seen: "3f9a...(32 digits)-17.2", or "...-17.2_9.1" with two shards. It
-// is the id of each event, so that a client which comes back with Last-Event-ID misses nothing and
-// sees nothing twice.
+// A stream's cursor is the queue's id and, for every shard, the slot of the last event and how many
+// of that slot's events were sent: "3f9a...(32 digits)-17.2", or "...-17.2_9.1" with two shards.
+// The cursor is the id of each event. So a client that reconnects with Last-Event-ID misses nothing
+// and gets nothing twice.
 //
-// The events of a queue that is deleted end, with an event that says so. A client that comes back
-// nevertheless, as browsers do, finds either nothing or another queue of that name. The latter is
-// told from its beginning, after an event that says that there is a gap: a refusal would end a
-// browser's stream for good.
+// When a queue is deleted, its stream ends with an event "end". A client may reconnect all the
+// same, as browsers do. It then finds no queue, or another queue of that name. In the second case
+// the stream sends an event "gap" and then the new queue's events from the beginning. A refusal
+// would end a browser's stream for good.
 #include "base/memory.h"
 #include "os/clock.h"
 #include "queue/event.h"
@@ -21,35 +21,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEAT_MS     15000 // a comment, so that nobody in between thinks the connection is dead
-#define SLICE_MS    250   // how soon a hang-up or the end of the node is noticed
-#define WRITE_MS    30000 // for a client that does not keep up
-#define CUT_MS      1000  // for what was written to leave, when others need the stream's memory
+#define BEAT_MS     15000 // between comments, which keep proxies from closing the connection
+#define SLICE_MS    250   // delay until a disconnect or the end of the node is noticed
+#define WRITE_MS    30000 // for a client that reads too slowly
+#define CUT_MS      1000  // for sending the rest, when other clients need the stream's memory
 #define EVENT_BYTES ((size_t)64 << 10)
 #define LIFE_LEN    32 // digits of a queue's id
 
 struct spot {
     uint64_t slot;
-    uint64_t seen; // events of that slot
+    uint64_t seen; // number of that slot's events that were sent
 };
 
 struct events_call {
     struct share share; // first; under the server's lock
     struct server *server;
-    atomic_bool lost; // its place, to another client
+    atomic_bool lost; // another client took its place
     struct httpd_stream *stream;
     struct sluice_events *events;
     char queue[QUEUE_NAME_MAX + 1];
-    char message[SLUICE_ID_MAX]; // "": of every message
+    char message[SLUICE_ID_MAX]; // only the events of this message; "": of every message
     bool types[EVENT_COUNT];
     bool all_types;
-    bool skips;              // everything that is there already
+    bool skips;              // skip everything that exists already
     char life[LIFE_LEN + 1]; // the queue's id
-    bool gap;                // the place it was to go on from is of another life
-    bool live;               // all that was there at the beginning is told: what comes now is news
+    bool gap;                // the cursor it was to continue from is of another life
+    bool live;               // all events from before the start were sent; new ones follow
     uint32_t shards;
-    struct spot *from; // by shard: what was seen before
-    struct spot *at;   // by shard: where it is now
+    struct spot *from; // by shard: where to continue
+    struct spot *at;   // by shard: the last event that was read
 };
 
 static void call_free(struct events_call *c)
@@ -73,7 +73,7 @@ static enum sluice_code take_type(struct events_call *c, const char *name,
     return error->code;
 }
 
-// Up to 64 bits; NULL: it is not such a number.
+// Reads a number of up to 64 bits. NULL: there is none.
 static const char *take_number(const char *text, uint64_t *out)
 {
     size_t digits = strspn(text, "0123456789");
@@ -86,7 +86,7 @@ static const char *take_number(const char *text, uint64_t *out)
     return digits > 0 ? text + digits : NULL;
 }
 
-// The numbers of a place, or a position, which is one of every shard.
+// Reads the numbers of a cursor, or one slot number, which then holds for every shard.
 static bool take_spots(struct events_call *c, const char *text)
 {
     uint32_t shard = 0;
@@ -99,11 +99,11 @@ static bool take_spots(struct events_call *c, const char *text)
         if (*text++ != '_') return false;
     }
     for (uint32_t rest = shard + 1; shard == 0 && rest < c->shards; rest++)
-        c->from[rest] = c->from[0]; // one position for all of them
+        c->from[rest] = c->from[0]; // one number for all shards
     return shard == 0 || shard + 1 == c->shards;
 }
 
-// "17", or a place as above.
+// Reads a slot number, such as "17", or a cursor.
 static bool take_place(struct events_call *c, const char *text)
 {
     size_t digits = strspn(text, "0123456789");
@@ -116,8 +116,9 @@ static bool take_place(struct events_call *c, const char *text)
     return c->gap || (shards == c->shards && take_spots(c, text + LIFE_LEN + 1));
 }
 
-// Where a queue with one shard goes on is known before the stream is opened, so that nothing that
-// happens meanwhile is missed; positions of several shards do not compare.
+// For a queue with one shard, the current end is read before the stream opens, so no event in
+// between is missed. Slot numbers of several shards are not comparable: then the existing events
+// are skipped.
 static enum sluice_code take_now(struct events_call *c, struct sluice_error *error)
 {
     struct sluice_stats stats;
@@ -169,7 +170,7 @@ static enum sluice_code take_query(struct events_call *c, const struct exchange 
         } else if (strcmp(name, "message") == 0) {
             (void)snprintf(c->message, sizeof c->message, "%s", value);
         } else if (strcmp(name, "from") == 0) {
-            if (!x->last_event) from = value; // a client that comes back knows better
+            if (!x->last_event) from = value; // the header is newer than the URL
         } else {
             *error =
                 error_of(SLUICE_INVALID, "", name,
@@ -180,7 +181,7 @@ static enum sluice_code take_query(struct events_call *c, const struct exchange 
     return code ? code : take_from(c, from, error);
 }
 
-// The stream has one position for all shards: the earliest of them.
+// The library's stream takes one slot number for all shards: the smallest of them.
 static enum sluice_code open_events(struct events_call *c, struct sluice_error *error)
 {
     uint64_t first = c->from[0].slot;
@@ -198,7 +199,7 @@ static enum sluice_code open_events(struct events_call *c, struct sluice_error *
     return code;
 }
 
-// Moves the place past the event. False: it was seen before.
+// Moves the cursor past the event. Returns false if the client has it already.
 static bool advance(struct events_call *c, const struct sluice_event *e)
 {
     struct spot *at = &c->at[e->shard], *from = &c->from[e->shard];
@@ -242,7 +243,7 @@ static bool is_over(struct events_call *c)
            httpd_stream_gone(c->stream);
 }
 
-// Waits for a client that does not keep up, but not past the end of the stream.
+// Waits for a slow client, but not past the end of the stream.
 static bool write_text(struct events_call *c, const struct buf *text)
 {
     int64_t give_up = clock_boot_ms() + WRITE_MS;
@@ -253,7 +254,7 @@ static bool write_text(struct events_call *c, const struct buf *text)
     return written;
 }
 
-// What the stream says of itself: no event of the queue, whatever was asked for.
+// Writes an event of the stream itself ("gap", "end"). The client's filters do not apply to it.
 static bool write_word(struct events_call *c, const char *word, const char *reason)
 {
     CLEANUP(buf_done) struct buf text;
@@ -286,8 +287,8 @@ static bool write_event(struct events_call *c, const struct sluice_event *e)
     return !text.bad && write_text(c, &text);
 }
 
-// The place goes with it: what was filtered out need not be read again. It also says that all there
-// was has been told.
+// The comment carries the cursor, so that filtered events need not be read again. It also shows
+// that all existing events were sent.
 static bool write_beat(struct events_call *c)
 {
     CLEANUP(buf_done) struct buf text;
@@ -298,7 +299,7 @@ static bool write_beat(struct events_call *c)
     return !text.bad && write_text(c, &text);
 }
 
-// False: a write failed.
+// Returns false if a write failed.
 static bool feed(struct events_call *c)
 {
     int64_t beat_at = clock_boot_ms() + BEAT_MS;
@@ -307,8 +308,9 @@ static bool feed(struct events_call *c)
         struct sluice_event e;
         enum sluice_code code = sluice_events_next(c->events, told ? SLICE_MS : 0, &e, NULL);
         if (code == SLUICE_FENCED) (void)write_word(c, "end", "queue-deleted");
-        if (code && code != SLUICE_NOT_FOUND) break;               // it comes back, and is told why
-        if (!code && strncmp(e.id, c->life, LIFE_LEN) != 0) break; // deleted before it was opened
+        if (code && code != SLUICE_NOT_FOUND) break; // the client reconnects and gets the error
+        if (!code && strncmp(e.id, c->life, LIFE_LEN) != 0)
+            break; // deleted before the stream opened
         if (!code && advance(c, &e) && wanted(c, &e)) open = write_event(c, &e);
         bool news = code == SLUICE_NOT_FOUND && !told;
         told = code == SLUICE_NOT_FOUND;
@@ -343,8 +345,8 @@ static void *run_stream(void *arg)
     return NULL;
 }
 
-// A stream that loses its place ends within a moment; its client may come back, and go on. Streams
-// that end are bounded, too: each has a thread.
+// A stream that loses its place ends soon. Its client may reconnect and continue. Streams that are
+// ending are bounded too, because each has a thread.
 static bool stream_begin(struct events_call *c, uint64_t client)
 {
     struct server *s = c->server;

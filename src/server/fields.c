@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading fields: each kind of value is one function, and each refusal names field, value and what
-// would be right.
+// Reading fields: one function for each kind of value. Each refusal names the field, the value and
+// what would be right.
 #include "server/fields.h"
 
 #include "base/duration.h"
@@ -87,8 +87,7 @@ static enum sluice_code read_duration(const struct field_place *p, const struct 
     if (kind == JSON_KIND_NUMBER) return in_range(p, f, json_as_number(v), to);
     if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, DURATION_HINT);
     const char *text = (const char *)json_as_text(v).data;
-    if (!duration_read(text,
-                       &ms)) // a text of digits alone: seconds to one, milliseconds to another
+    if (!duration_read(text, &ms)) // digits alone are refused: seconds or milliseconds?
         return wrong(p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
     return in_range(p, f, ms, to);
 }

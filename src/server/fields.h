@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON objects into structs, by a table of their fields. What is not in the table is an error that
-// names it, and so is a value of the wrong kind.
+// Reads JSON objects into structs, by a table of their fields. A member that is not in the table is
+// an error that names it, and so is a value of the wrong kind.
 #pragma once
 
 #include "base/bytes.h"
@@ -8,7 +8,7 @@
 
 #define FIELD_PATH_MAX 64
 
-// Memory that lives as long as somebody's answer.
+// Memory that lives until the exchange ends.
 struct kept_texts {
     struct kept_block *blocks;
     struct json *json;
@@ -17,14 +17,14 @@ void *kept_new(struct kept_texts *k, size_t len);
 void kept_done(struct kept_texts *k);
 
 enum field_kind {
-    FIELD_TEXT,     // const char *; without zeros
-    FIELD_BASE64,   // struct bytes; data is never NULL when it was given
+    FIELD_TEXT,     // const char *; without zero bytes
+    FIELD_BASE64,   // struct bytes; data is not NULL if the field was given
     FIELD_NUMBER,   // int64_t, min .. max
     FIELD_DURATION, // int64_t ms, min .. max: a number, or "30s"
     FIELD_BOOL,     // bool
-    FIELD_HEADERS,  // struct field_headers: an object of texts
-    FIELD_TEXTS,    // struct field_texts: a list of texts
-    FIELD_JSON,     // struct json *: of any kind
+    FIELD_HEADERS,  // struct field_headers: an object of strings
+    FIELD_TEXTS,    // struct field_texts: a list of strings
+    FIELD_JSON,     // struct json *: any value
 };
 
 struct field_headers {
@@ -39,19 +39,19 @@ struct field_texts {
 struct field {
     const char *name;
     enum field_kind kind;
-    size_t at; // where it goes: offsetof
+    size_t at; // offset in the struct
     int64_t min;
     int64_t max;
 };
 
-// path: "" or "messages[3].", which goes before a field's name in errors. A null is a field that
-// was not given. What `out` then points to lives as long as the object and `kept`.
+// `path` is "" or, for example, "messages[3]."; errors put it before the field's name. A null
+// counts as a field that was not given. `out` points into the object and `kept`.
 enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,
                              size_t len, void *out, struct kept_texts *kept,
                              struct sluice_error *error);
-// "name, other", for a sentence that lists them.
+// Writes "name, other", for use in a sentence.
 #define FIELD_NAMES_MAX 200
 void fields_names(const struct field *table, size_t len, char out[static FIELD_NAMES_MAX]);
-// One value given as text, as in a query: numbers, durations and texts.
+// Reads one value that was given as text, as in a query: numbers, durations, booleans and texts.
 enum sluice_code field_read_text(const char *text, const struct field *field, void *out,
                                  struct sluice_error *error);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the node lives, and whether it makes progress. Ready means that the store took a write a
-// moment ago: anybody's, or else one that is made to find out. One such question at a time, on a
-// thread of its own, which no client can keep busy. When its answer does not come, that is the
-// answer. What clients were told counts for nothing: a mistake of theirs, or one queue that is
-// damaged, does not stop the others.
+// Whether the node is alive, and whether it makes progress. The node is ready if the store took a
+// write recently: a write of any call, or else a probe. /readyz runs at most one probe at a time,
+// on a thread of its own that clients cannot occupy. If the probe gets no answer, the node is not
+// ready. Errors that clients got do not count: a client's mistake, or one damaged queue, does not
+// stop the others.
 #include "base/memory.h"
 #include "local/liveness.h"
 #include "os/clock.h"
@@ -13,11 +13,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define REFUSED_MS        1000 // a refusal is believed for so long
-#define STUCK_MS          3000 // a question that is older than this has no answer
+#define REFUSED_MS        1000 // a refusal is cached this long
+#define STUCK_MS          3000 // a probe that runs longer counts as unanswered
 #define CONCERNS_EVERY_MS 10000
 
-// Sends are refused then, but what drains the store must find the way here: it is ready.
+// A store that is nearly full refuses sends. The node stays ready, so that workers can drain it.
 static void answer_is_ready(struct exchange *x)
 {
     struct sluice_error full;
@@ -28,8 +28,8 @@ static void answer_is_ready(struct exchange *x)
     answer_json(x, 200, o);
 }
 
-// With its name, and a proof of it for those who bring a nonce: others may have to know whether it
-// is still this node that answers here.
+// The answer has the node's name. If the request has a nonce, it also has a proof of the name:
+// other nodes need to know whether this node still answers here.
 void handle_healthz(struct exchange *x)
 {
     char proof[PEER_PROOF_MAX];
@@ -58,8 +58,8 @@ static void answer_ready(struct exchange *x, enum sluice_code code,
         answer_is_ready(x);
 }
 
-// The answer, kept for a moment: those who ask often would keep the store busy. ends: it is the
-// answer to the question of the health thread, which alone sets asking_ms back.
+// Caches the answer, so that frequent requests do not load the store. `ends`: this answers the
+// probe of the health thread; only that thread resets asking_ms.
 static void note_answer(struct server *s, enum sluice_code code, const struct sluice_error *error,
                         bool ends)
 {
@@ -71,7 +71,7 @@ static void note_answer(struct server *s, enum sluice_code code, const struct sl
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-// What there is to say without asking the store; fresh: that is enough.
+// Returns what is known without asking the store. *fresh: that is recent enough.
 static struct sluice_error known(const struct server *s, const struct readiness *r, int64_t now,
                                  bool *fresh)
 {
@@ -89,7 +89,7 @@ static struct sluice_error known(const struct server *s, const struct readiness 
                         now - r->asking_ms);
     if (r->asked_ms == 0)
         return error_of(SLUICE_UNAVAILABLE, "starting", "", "the store has not answered yet");
-    return r->code ? r->error : e; // as it was, for now
+    return r->code ? r->error : e; // the previous answer, while the probe runs
 }
 
 bool store_is_up(struct server *s)
@@ -115,7 +115,7 @@ static void ask_store(struct pool_job *j)
     call_end(s);
 }
 
-// False: the health thread takes no question now.
+// Returns false if the health thread accepts no probe now.
 static bool asks_store(struct exchange *x)
 {
     struct server *s = x->server;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generic cell rate algorithm: a client is one number, the moment at which all it has asked for
-// so far would have been asked at the allowed rate. One that lies in the past says no more than
-// no number at all, which is what may be forgotten.
+// The generic cell rate algorithm (GCRA). A client is one time, paid_until: when its requests so
+// far would have ended at the allowed rate. A time in the past means the same as no row, so such a
+// row may be dropped.
 #include "server/limiter.h"
 
 #include "base/hash.h"
@@ -17,13 +17,13 @@
 #define SECOND_NS INT64_C(1000000000)
 
 struct limiter_row {
-    uint64_t client; // a keyed hash of its name; 0: free
-    int64_t paid_until;
+    uint64_t client;    // a keyed hash of its name; 0: free
+    int64_t paid_until; // ns
 };
 
 struct limiter {
     _Atomic int64_t per_second;
-    uint64_t seed; // nobody can choose names that meet in one set
+    uint64_t seed; // keeps clients from choosing names that fall into one set
     pthread_mutex_t lock;
     struct limiter_row rows[SETS][WAYS];
 };
@@ -53,7 +53,8 @@ bool limiter_limits(const struct limiter *l)
     return atomic_load(&l->per_second) > 0;
 }
 
-// The client's row, or that of the one who matters least.
+// Returns the client's row. If there is none, reuses the row of its set with the earliest
+// paid_until.
 static struct limiter_row *row_of(struct limiter *l, uint64_t client)
 {
     struct limiter_row *set = l->rows[client % SETS], *least = set;
@@ -76,7 +77,7 @@ bool limiter_take(struct limiter *l, const char *client, int64_t now_ns, int64_t
     struct limiter_row *row = row_of(l, key);
     int64_t from = row->paid_until > now_ns ? row->paid_until : now_ns;
     int64_t ahead = from + each - now_ns;
-    // One request is always possible after a pause, however slow the rate.
+    // After a pause one request is always allowed, however low the rate.
     int64_t allowance = each > SECOND_NS ? each : SECOND_NS;
     bool taken = ahead <= allowance;
     if (taken)

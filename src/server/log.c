@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line is made whole and written by one call, so that lines of several threads do not mix.
+// A line is built whole and written by one call, so that lines of several threads do not mix.
 #include "server/log.h"
 
 #include "base/bytes.h"
@@ -35,8 +35,9 @@ static void put_escaped(struct buf *to, uint8_t c)
     buf_put(to, bytes_str(escaped));
 }
 
-// A value with anything but plain characters is quoted. Escaped are: what would end the quotes, and
-// control characters (C0, DEL, C1). Of a text that is not UTF-8 all bytes above 127 are escaped.
+// A value with anything but plain characters is quoted. The characters that would end the quotes
+// and control characters (C0, DEL, C1) are escaped. If the text is not UTF-8, so are all bytes
+// above 127.
 static void put_quoted(struct buf *to, const char *text)
 {
     bool is_utf8 = utf8_ok(text, strlen(text));
@@ -108,7 +109,7 @@ void log_write(struct log *log, enum log_level level, const char *event,
     }
     if (as_json) json_write_plain(o, &line);
     buf_put_u8(&line, '\n');
-    if (!line.bad) (void)!write(log->fd, line.data, line.len); // there is nobody to tell
+    if (!line.bad) (void)!write(log->fd, line.data, line.len); // an error cannot be reported
 }
 
 void log_access(const struct exchange *x)
@@ -118,7 +119,7 @@ void log_access(const struct exchange *x)
         (void)snprintf(request + 2 * i, 3, "%02x", x->request.bytes[i]);
     double ms = (double)(clock_boot_ns() - x->began_ns) / 1e6;
     int status = x->status;
-    // Who looks after a node asks every few seconds, and each command of the command line once.
+    // Monitors ask every few seconds, and each run of the command line asks once.
     bool health = x->route && status == 200 && strcmp(route_label(x->route), "/healthz") == 0;
     LOG(&x->server->log,
         status >= 500 ? LOG_WARNING

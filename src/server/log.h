@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log: one line an event, as logfmt or JSON. Never a secret, never a message's body.
+// The log: one line per event, as logfmt or JSON. It holds no secret and no message body.
 #pragma once
 
 #include <stdatomic.h>
@@ -9,9 +9,10 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
 enum log_format { LOG_LOGFMT, LOG_JSON };
 
-// Zero but for the descriptor is a log of everything as logfmt. Both may change at any time.
+// A zeroed struct with a descriptor logs everything as logfmt. Level and format may change at any
+// time.
 struct log {
-    _Atomic int level; // what is under it is not written
+    _Atomic int level; // lower levels are not written
     _Atomic int format;
     int fd;
 };
@@ -20,7 +21,7 @@ struct log {
 struct log_pair {
     const char *key;
     enum log_kind { LOG_KIND_TEXT, LOG_KIND_NUMBER, LOG_KIND_FRACTION } kind;
-    const char *text; // from anywhere: it is escaped; NULL: the pair is left out
+    const char *text; // any bytes: they are escaped; NULL: the pair is omitted
     int64_t number;
     double fraction;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small parts are counted without a lock: every request has one.
+// Small parts are counted without a lock, because every request has one.
 #include "server/memory_budget.h"
 
 #include "base/check.h"
@@ -86,7 +86,7 @@ static bool take_small(struct memory_budget *r, size_t more)
     return true;
 }
 
-// With the lock. The first goes whatever its size: else it never would.
+// Call it with the lock held. The first large part always fits, else it never would.
 static bool fits(const struct memory_budget *r, size_t own, size_t bytes)
 {
     size_t others = r->large - own, most = r->max - r->max / 4;

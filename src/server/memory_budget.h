@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the answers of a node may take together, from the moment their messages are read out of the
-// store until a client has read them. A quarter is for small answers: whoever asks for little is
-// answered while others do not read what is large.
+// The memory that all answers of a node may take together. An answer counts from the moment its
+// messages are read from the store until the client has read it. A quarter is reserved for small
+// answers, so that these are served while other clients do not read their large ones.
 //
-// A part is some of it that one answer has: bytes, 0 at first, kept by the caller for the calls
-// below.
+// A part is what one answer holds: a number of bytes, 0 at first. The caller keeps it and passes it
+// to the functions below.
 #pragma once
 
 #include <pthread.h>
@@ -17,8 +17,8 @@
 
 struct memory_budget {
     size_t max;
-    _Atomic size_t small; // what small parts take
-    _Atomic size_t large; // the others; changes under the lock
+    _Atomic size_t small; // bytes of the small parts
+    _Atomic size_t large; // bytes of the other parts; changes under the lock
     pthread_mutex_t lock;
     pthread_cond_t freed;
 };
@@ -26,11 +26,12 @@ struct memory_budget {
 void budget_init(struct memory_budget *r, size_t max);
 void budget_done(struct memory_budget *r);
 size_t budget_used(const struct memory_budget *r);
-// What one answer is cut to; one that cannot be is let through when no other large one is there.
+// The size to which one answer is cut. An answer that cannot be cut is admitted when there is no
+// other large one.
 size_t budget_share(const struct memory_budget *r);
-// Whether a small one would find its part.
+// Returns whether there is memory for a small part.
 bool budget_left(const struct memory_budget *r);
-// Makes the part so large, or waits up to wait_ms for that. False: it is as it was.
+// Enlarges the part to this size; waits up to wait_ms. Returns false if the part stays as it was.
 bool budget_take(struct memory_budget *r, size_t *part, size_t bytes, int64_t wait_ms);
-// Makes the part so large in any case: it is there already, or is given back.
+// Sets the size of the part without a check: for memory that is in use already, or was freed.
 void budget_set(struct memory_budget *r, size_t *part, size_t bytes);

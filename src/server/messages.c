@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending: one message or many as JSON, one as the bytes of the request, many in the compact
+// Sending: one message or many as JSON, one as the raw body of the request, many in the compact
 // encoding.
 #include "base/memory.h"
 #include "queue/message.h"
@@ -16,10 +16,10 @@
 #include <strings.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-#define HEADERS_MAX     256 // of a message that came as a request of its own
+#define HEADERS_MAX     256 // of a message that is the raw body of a request
 
 struct message_in {
-    struct json *value; // any
+    struct json *value; // any JSON value
     struct bytes body;
     struct bytes decoded;
     const char *group;
@@ -40,7 +40,7 @@ static const struct field table[] = {
     {.name = "delay", .kind = FIELD_DURATION, AT(delay), .max = DELAY_MAX_MS},
     {.name = "due", .kind = FIELD_NUMBER, AT(due), .max = INT64_MAX},
     {.name = "workflow", .kind = FIELD_TEXT, AT(workflow)},
-    {.name = "body", .kind = FIELD_JSON, AT(value)}, // from here on not in a query
+    {.name = "body", .kind = FIELD_JSON, AT(value)}, // from here on not allowed in a query
     {.name = "bodyBase64", .kind = FIELD_BASE64, AT(decoded)},
     {.name = "contentType", .kind = FIELD_TEXT, AT(content_type)},
     {.name = "headers", .kind = FIELD_HEADERS, AT(headers)},
@@ -73,7 +73,8 @@ static struct json *sent_json(const struct sluice_sent *sent)
     return o;
 }
 
-// All were refused alike, by something that is not about one of them: the request's answer.
+// Returns whether all messages failed with one error that concerns none of them in particular. It
+// is then the answer of the whole request.
 static bool failed_whole(const struct exchange *x, const struct async_answer *a)
 {
     if (x->single || a->len == 0) return a->code != SLUICE_OK;
@@ -128,14 +129,14 @@ static void send_all(struct exchange *x, const struct sluice_send *messages, siz
                &x->async);
 }
 
-// The text of what is read, for values that are kept as they were written. Found when first needed:
-// most bodies are texts.
+// The request's text, from which JSON bodies are stored as they were written. It is scanned only
+// when needed, because most bodies are strings.
 struct source {
     struct bytes text;     // of the whole request
-    bool batch;            // its messages are in a list
-    struct json_walk list; // ... of which
-    size_t walked;         // ... so many were passed
-    struct bytes item;     // the last of them
+    bool batch;            // the messages are in a list
+    struct json_walk list; // the position in that list
+    size_t walked;         // number of messages passed
+    struct bytes item;     // the text of the last of them
 };
 
 static struct bytes member(struct bytes object, const char *name)
@@ -146,7 +147,7 @@ static struct bytes member(struct bytes object, const char *name)
     return BYTES_EMPTY;
 }
 
-// Message number `index`; they are asked for in order.
+// Returns the text of message number `index`. Call it with rising numbers.
 static struct bytes source_message(struct source *s, size_t index)
 {
     struct bytes key;
@@ -157,8 +158,9 @@ static struct bytes source_message(struct source *s, size_t index)
     return s->item;
 }
 
-// A value as it is stored: as it was written, without space. A value whose key was written with
-// escapes is not found, and the parser passes over zero bytes: such values are written anew.
+// Returns a value as it is stored: as it was written, without white space. If its key was written
+// with escapes, it is not found in the text. If the text has zero bytes, the parser skipped them.
+// In both cases the value is written anew.
 static struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written)
 {
     bool good = json_raw_ok(written);
@@ -195,7 +197,7 @@ static bool read_message(struct exchange *x, struct json *object, const char *pa
 {
     struct message_in in = {0};
     if (!read_object(x, object, path, table, COUNT_OF(table), &in)) return false;
-    // A null is a value like any other, unless the body is there in the other form.
+    // A null is a value like any other, unless there is bodyBase64.
     if (!in.decoded.data) in.value = json_member(object, "body");
     if (!in.value == !in.decoded.data) {
         char field[FIELD_PATH_MAX];

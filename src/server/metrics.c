@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting: what the handlers tell of.
+// Counts what the handlers report.
 #include "server/metrics.h"
 
 #include "os/clock.h"
@@ -28,7 +28,7 @@ void metrics_request(const struct exchange *x)
     struct metrics *m = &x->server->metrics;
     size_t at = x->route ? route_place(x->route) : METRICS_ROUTES_MAX - 1;
     METRICS_ADD(&m->routes[at], statuses[status_place(x->status)], 1);
-    // A receive that waits and a stream take as long as they are asked to.
+    // The duration of a waiting receive or a stream is the client's choice.
     bool waits = x->waits || (x->route && x->route->handle == handle_events);
     if (!waits) histogram_add(&m->routes[at].latency, &histogram_latency, elapsed_ns(x));
 }
@@ -70,11 +70,11 @@ void metrics_settled(const struct exchange *x, const struct async_answer *a)
     METRICS_ADD(m, failed, x->outcome == ASYNC_FAIL ? done : 0);
     METRICS_ADD(m, released, x->outcome == ASYNC_RELEASE ? done : 0);
     METRICS_ADD(m, renewed, x->outcome == ASYNC_RENEW ? done : 0);
-    if (done > 0 && !x->waits) metrics_committed(x); // acks of a receive: it took its own time
+    if (done > 0 && !x->waits) metrics_committed(x); // a waiting receive's time says nothing
 }
 
 void metrics_event_lag(struct metrics *m, int64_t event_ms)
 {
-    int64_t lag = clock_realtime_ms() - event_ms; // the store's clock may be ahead of ours
+    int64_t lag = clock_realtime_ms() - event_ms; // negative if the store's clock is ahead
     histogram_add(&m->event_lag, &histogram_latency, lag > 0 ? (uint64_t)lag * NS_PER_MS : 0);
 }

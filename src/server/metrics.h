@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node counts. Any thread adds, whoever shows them reads.
+// The counters of a node. Any thread may add to them, and any may read them.
 #pragma once
 
 #include "base/histogram.h"
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-// name, how it is shown, what it is
+// field, metric's name, help
 #define METRICS_LIST(X)                                                                            \
     X(bytes_in, "sluice_http_request_bytes_total", "Bytes of request bodies.")                     \
     X(bytes_out, "sluice_http_response_bytes_total", "Bytes of answers' bodies.")                  \
@@ -42,7 +42,7 @@
 #define METRICS_ROUTES_MAX 64
 #define METRICS_OUTCOMES   4 // enum async_outcome
 
-// The statuses a node answers with; the last stands for all others.
+// The statuses that a node answers with. The last stands for all others.
 #define METRICS_STATUSES                                                                           \
     {                                                                                              \
         200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 413, 414, 415, 429, 431, 500, 503,  \
@@ -54,13 +54,13 @@ struct metrics {
 #define METRICS_FIELD(name, shown, help) _Atomic uint64_t name;
     METRICS_LIST(METRICS_FIELD)
 #undef METRICS_FIELD
-    struct histogram commits;   // from a request's arrival to its durable answer
-    struct histogram event_lag; // from an event to its writing
+    struct histogram commits;   // ns from a request's arrival to its durable answer
+    struct histogram event_lag; // ns from an event to its writing
     _Atomic uint64_t refused[METRICS_OUTCOMES][REASON_COUNT];
     struct route_metrics {
         _Atomic uint64_t statuses[METRICS_STATUSES_LEN];
-        struct histogram latency; // without what waits by design
-    } routes[METRICS_ROUTES_MAX]; // by their place in router.c; the last: no such route
+        struct histogram latency; // ns, without requests that wait by design
+    } routes[METRICS_ROUTES_MAX]; // by their index in router.c; the last: no such route
 };
 
 #define METRICS_ADD(metrics, name, n)                                                              \
@@ -68,7 +68,7 @@ struct metrics {
 
 struct exchange;
 struct async_answer;
-void metrics_request(const struct exchange *x);   // it is over
-void metrics_committed(const struct exchange *x); // what it asked for is durable
+void metrics_request(const struct exchange *x);   // the request is over
+void metrics_committed(const struct exchange *x); // its effect is durable
 void metrics_settled(const struct exchange *x, const struct async_answer *a);
-void metrics_event_lag(struct metrics *m, int64_t event_ms); // one that is news was written
+void metrics_event_lag(struct metrics *m, int64_t event_ms); // a new event was written

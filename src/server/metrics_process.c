@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's own numbers, by the names every Prometheus client uses. From /proc: what cannot be
-// read is left out.
+// The metrics of the process, under the names that every Prometheus client library uses. They come
+// from /proc. What cannot be read is omitted.
 #include "server/inside.h"
 #include "server/metrics_text.h"
 
@@ -47,7 +47,7 @@ static void show_files(struct buf *to)
         show(to, "process_max_fds", METRIC_GAUGE, "How many there may be.", (double)limit.rlim_cur);
 }
 
-// Field 22 of /proc/self/stat, after the name, which may have anything in it.
+// Field 22 of /proc/self/stat. It follows the name, which may contain any characters.
 static void show_start(struct buf *to)
 {
     char text[1024] = "";

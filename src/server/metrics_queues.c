@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queues' numbers for /metrics. They come from the journal, so every node of a store shows the
-// same ones; asking for them costs the store a look at each queue, so they are kept for a moment.
+// The queues' metrics. They come from the journals, so every node of a store shows the same
+// numbers. Reading them costs the store requests for each queue, so the text is cached for KEEP_MS.
 #include "base/memory.h"
 #include "os/clock.h"
 #include "server/inside.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define KEEP_MS    5000
-#define QUEUES_MAX 1000 // that are shown; all are counted
-#define AT_ONCE    64   // of them are looked at
+#define QUEUES_MAX 1000 // shown in detail; all are counted
+#define AT_ONCE    64   // queues read per call
 #define TEXT_MAX   ((size_t)16 << 20)
 
 struct queues {
@@ -113,7 +113,7 @@ static void show_totals(struct buf *to, size_t all, size_t failed)
     metric_count(to, "sluice_queues_unread", NULL, failed);
 }
 
-// An empty answer: the store does not say which queues there are.
+// Writes nothing if the queues cannot be listed.
 static void ask_all(struct server *s, struct buf *to)
 {
     struct sluice_names *names = NULL;
@@ -124,7 +124,7 @@ static void ask_all(struct server *s, struct buf *to)
     struct queues q = {.names = memory_zeroed(len, sizeof(char *)),
                        .stats = memory_zeroed(len, sizeof *q.stats)};
     struct sluice_queue_status seen[AT_ONCE];
-    for (size_t at = 0; at < len && !code; at += AT_ONCE) { // a store that is away is not asked on
+    for (size_t at = 0; at < len && !code; at += AT_ONCE) { // stops if the store is unavailable
         size_t some = len - at < AT_ONCE ? len - at : AT_ONCE;
         char **these = names->names + at;
         sluice_queues_status(s->store, (const char *const *)these, some, SLUICE_STATUS_STATS, seen);
@@ -151,7 +151,7 @@ void metrics_queues(struct server *s, struct buf *to)
     struct queues_shown *shown = &s->queues_shown;
     (void)pthread_mutex_lock(&shown->lock);
     bool fresh = shown->text.data && clock_boot_ms() - shown->at_ms < KEEP_MS;
-    // While one asks, which may take long, others get what there was.
+    // While one thread reads them, which may take long, the others get the previous text.
     if (!fresh && !shown->asking) {
         shown->asking = true;
         (void)pthread_mutex_unlock(&shown->lock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET /metrics: the node's own numbers as they are, the queues' as of a few seconds ago.
+// GET /metrics: the node's current metrics, and the queues' metrics of a few seconds ago.
 #include "base/memory.h"
 #include "local/counters.h"
 #include "os/clock.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define TEXT_MAX ((size_t)16 << 20)
-#define SECONDS  1e9 // of nanoseconds
+#define SECONDS  1e9 // nanoseconds in a second
 
 static void show_requests(struct buf *to, const struct metrics *m)
 {
@@ -46,7 +46,7 @@ static void show_latency(struct buf *to, const struct metrics *m)
         histogram_read(&m->routes[i].latency, &h);
         for (size_t k = 0; k <= HISTOGRAM_BOUNDS_MAX; k++)
             any |= h.counts[k];
-        if (any) // a route that nobody asks for has nothing to say
+        if (any) // omit routes without requests
             metric_histogram(to, name, LABELS("method", r->method, "route", route_label(r)), &h,
                              &histogram_latency, SECONDS);
     }
@@ -97,7 +97,7 @@ static void show_store_latency(struct buf *to, const struct meter_snapshot *mete
     const char *name = "sluice_store_request_duration_seconds";
     metric_family(to, name, METRIC_HISTOGRAM, "Calls of the store, by kind; append is a commit.");
     for (enum meter_kind i = 0; i < METER_KINDS; i++)
-        if (i != METER_WAIT) // it takes as long as it is asked to
+        if (i != METER_WAIT) // its duration is the caller's choice
             metric_histogram(to, name, LABELS("call", meter_kind_name(i)), &meter->kind[i].latency,
                              &histogram_latency, SECONDS);
 }
@@ -145,7 +145,7 @@ struct expiries {
 };
 
 struct shards {
-    struct expiries *expired; // a row for each shard
+    struct expiries *expired; // one row per shard
     size_t len;
     size_t cap;
     uint64_t waiting;
@@ -169,7 +169,7 @@ static int by_queue(const void *a, const void *b)
     return strcmp(((const struct expiries *)a)->queue, ((const struct expiries *)b)->queue);
 }
 
-// One sample for each name: a queue has several shards, and a name may have had several lives.
+// One sample per name: a queue has several shards, and a name may have had several lives.
 static void show_expired(struct buf *to, const struct shards *s)
 {
     const char *name = "sluice_locks_expired_total";
@@ -224,7 +224,7 @@ void handle_metrics(struct exchange *x)
     struct meter_snapshot meter;
     struct buf text;
     if (!read_query(x, NULL, 0, NULL)) return;
-    if (!auth_allow(x, SCOPE_READ, NULL)) return; // it tells of every queue
+    if (!auth_allow(x, SCOPE_READ, NULL)) return; // the answer shows every queue
     buf_init(&text, TEXT_MAX);
     show_node(&text, s);
     show_requests(&text, m);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node itself: who it is.
+// GET /v1/node: the node's name, address, store and uptime.
 #include "os/clock.h"
 #include "server/inside.h"
 

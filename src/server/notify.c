@@ -20,7 +20,7 @@ bool notify_say(const char *state)
     size_t len = strlen(path);
     if (len >= sizeof to.sun_path) return false;
     memcpy(to.sun_path, path, len);
-    if (path[0] == '@') to.sun_path[0] = '\0'; // an abstract one
+    if (path[0] == '@') to.sun_path[0] = '\0'; // an abstract socket
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
     socklen_t to_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);

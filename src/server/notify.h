@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Telling the service manager (systemd's protocol, sd_notify(3)); nothing happens where there is
-// none.
+// Notifies the service manager (systemd's protocol, sd_notify(3)). Without one, nothing is sent.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// "READY=1"; several on lines of their own. False: there is nobody to tell, or it failed.
+// `state` is "READY=1" or the like; several go on lines of their own. Returns false if there is no
+// service manager, or if it failed.
 bool notify_say(const char *state);
-// Before what a reload changes is changed; "READY=1" ends it.
+// Call it before a reload changes anything. "READY=1" ends the reload.
 bool notify_reloading(void);
-// How often it wants to hear "WATCHDOG=1"; 0: never.
+// The time within which the manager expects "WATCHDOG=1"; 0: it expects none.
 int64_t notify_watchdog_ms(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as answers: application/problem+json (RFC 9457) with the engine's code, or the compact
-// encoding's error.
+// Errors as answers: application/problem+json (RFC 9457) with the engine's code, or an error in the
+// compact encoding.
 #include "base/err.h"
 #include "server/inside.h"
 #include "wire/wire.h"
@@ -32,7 +32,7 @@ struct json *problem_json(int status, const struct sluice_error *e)
     json_number(o, "status", status);
     json_text(o, "code", sluice_code_name(e->code));
     if (e->reason[0]) json_text(o, "reason", e->reason);
-    bool id = strcmp(e->field, "request") == 0; // which travels as a header
+    bool id = strcmp(e->field, "request") == 0; // it was sent as a header
     if (e->field[0]) json_text(o, "field", id ? REQUEST_HEADER : e->field);
     json_text(o, "detail", e->message[0] ? e->message : sluice_code_text(e->code));
     return o;
@@ -47,7 +47,8 @@ void answer_problem(struct exchange *x, int status, const struct sluice_error *e
         wire_put_error(&body, error);
     else
         json_write(problem_json(status, error), &body);
-    struct httpd_pair headers[2] = {{"Cache-Control", "no-store"}}; // what is missing may come
+    struct httpd_pair headers[2] = {
+        {"Cache-Control", "no-store"}}; // a missing queue may be created
     if (extra) headers[1] = *extra;
     struct httpd_answer a = {.status = status,
                              .type = x->wire_out ? WIRE_TYPE : PROBLEM_TYPE,
@@ -60,7 +61,7 @@ void answer_error(struct exchange *x, const struct sluice_error *error)
 {
     static const struct httpd_pair soon = {"Retry-After", "1"};
     struct sluice_error own = *error;
-    // What the store denies is denied to the node: its client may do no more about it than wait.
+    // If the store denies the node access, the client can only wait.
     if (own.code == SLUICE_DENIED && strcmp(own.field, "store") == 0) own.code = SLUICE_UNAVAILABLE;
     bool full = strcmp(own.reason, NO_ROOM) == 0;
     bool again = own.code == SLUICE_LIMIT || own.code == SLUICE_UNAVAILABLE || full;

@@ -13,7 +13,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define LETTERS_KEY     "failureStrategy.deadLetterQueue"
 
-// True: go on. False: it was answered with the error.
+// Returns true if there is no error. Otherwise it answers with the error and returns false.
 static bool fine(struct exchange *x, enum sluice_code code, const struct sluice_error *error)
 {
     if (code) answer_error(x, error);
@@ -48,7 +48,7 @@ void handle_queue_get(struct exchange *x)
 
 struct list_query {
     bool stats;
-    bool names; // nothing else: no queue is opened for it
+    bool names; // only the names: no queue is opened
     const char *after;
     int64_t max;
 };
@@ -70,13 +70,13 @@ static const char *letters_of(const struct sluice_queue_info *info)
     return "";
 }
 
-// One that the request may read.
+// A queue that the client may read.
 struct shown {
     const char *name;
     unsigned scopes;
 };
 
-// One row. A queue that cannot be read says why, and hides no other.
+// Adds one row. A queue that cannot be read has its error there and hides no other queue.
 static void add_queue(struct json *list, const struct shown *queue, const struct list_query *want,
                       const struct sluice_queue_status *seen)
 {
@@ -95,7 +95,7 @@ static void add_queue(struct json *list, const struct shown *queue, const struct
     if (want->stats && !why->code) json_take(o, "stats", stats_json(queue->name, &seen->stats));
 }
 
-// Those that may be read, at most want->max. more: whether some are left.
+// Finds the queues that the client may read, at most want->max. *more: there are further ones.
 static size_t find_shown(struct exchange *x, const struct sluice_names *names,
                          const struct list_query *want, struct shown *out, bool *more)
 {
@@ -159,7 +159,8 @@ void handle_queue_list(struct exchange *x)
     answer_json(x, 200, o);
 }
 
-// A dead-letter queue is created if need be, and written to: its name is no way around a token.
+// Setting a dead-letter queue creates it if necessary and sends to it. So its name needs admin
+// scope.
 static bool may_use_letters(struct exchange *x, struct json_pairs *settings)
 {
     for (size_t i = 0; i < settings->len; i++) {
@@ -219,7 +220,8 @@ static void do_plain(struct exchange *x, plain_fn *call)
     if (fine(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
 }
 
-// That another queue uses it is the caller's business; which one, only if he may read it.
+// A caller may know that another queue uses this one. It learns which one only if it may read all
+// queues.
 void handle_queue_delete(struct exchange *x)
 {
     static const struct field table[] = {{.name = "id", .kind = FIELD_TEXT}};
@@ -264,7 +266,8 @@ void handle_purge(struct exchange *x)
     if (fine(x, code, &error)) answer_count(x, "purged", purged);
 }
 
-// A letter goes where it died, unless the request says where: neither is a way around a token.
+// A dead letter goes back to the queue it died in, or to the one that the request names. The token
+// must allow sending to either.
 static enum sluice_code may_redrive(void *ctx, const char *to, struct sluice_error *error)
 {
     struct exchange *x = ctx;

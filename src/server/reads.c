@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking without touching: messages, statistics, workers.
+// Reads that change nothing: messages, statistics, workers.
 #include "base/memory.h"
 #include "local/peek.h"
 #include "os/clock.h"
@@ -24,8 +24,8 @@ struct json *message_json(const char *queue, const struct sluice_message *m)
     return o;
 }
 
-// Sluice-Took: how long it was here, in ms. The rest of what the client measures is the way, which
-// the locks' time is shorter by.
+// Sluice-Took is the time that the request took here, in ms. The client subtracts it from the time
+// it measured. The rest is network time, by which the locks' remaining time is shorter.
 static void answer_wire(struct exchange *x, const struct sluice_batch *b,
                         const struct async_answer *acked)
 {
@@ -55,7 +55,7 @@ void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sl
     for (size_t i = 0; i < b->len; i++)
         json_list_take(list, message_json(x->queue, &b->messages[i]));
     json_take(o, "messages", list);
-    sluice_batch_free(spent); // large ones are not kept three times
+    sluice_batch_free(spent); // so that a large one is not in memory three times
     if (acked) json_take(o, "acked", outcomes_json(acked));
     if (acked && acked->code)
         json_take(o, "error", problem_json(err_http((enum err)acked->code), acked->error));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receiving, with or without waiting. A client that hung up is not given anything; what it was
-// given before that was noticed goes back at once, without an attempt counted. Not so when the
-// request has an id: who sends it again is to get the same locks, and they must be good.
+// Receiving, with or without waiting. A client that has disconnected gets no messages. Messages
+// that were claimed for it before the disconnect was noticed are released at once, and the attempt
+// does not count. If the client gave a request id, they stay locked: a repeated request must get
+// the same valid locks.
 #include "base/memory.h"
 #include "local/bodies.h"
 #include "os/clock.h"
@@ -46,7 +47,7 @@ static void give_back(struct exchange *x)
     memory_free(tokens);
 }
 
-// Whether the client may send the request again and is to get the same locks.
+// Returns whether the client may repeat the request and must then get the same locks.
 static bool may_repeat(const struct exchange *x)
 {
     return x->has_request && !x->named_here;
@@ -67,7 +68,7 @@ static void keep_tokens(struct exchange *x, const struct sluice_batch *b)
 
 static void cancel(struct exchange *x);
 
-// One that lost its place to another client's ends as if its time were over.
+// A receive that lost its place to another client ends as if its wait were over.
 static void end_lost(struct exchange *lost)
 {
     struct httpd_request *http = lost->http;
@@ -92,7 +93,7 @@ static bool wait_begin(struct exchange *x, const char *worker)
     struct exchange *lost =
         taken_from ? (struct exchange *)((char *)taken_from - offsetof(struct exchange, waiting))
                    : NULL;
-    if (lost) httpd_keep(lost->http); // an answer meanwhile does not free it
+    if (lost) httpd_keep(lost->http); // so that an answer meanwhile does not free it
     (void)pthread_mutex_unlock(&s->lock);
     if (lost) end_lost(lost);
     return x->waits;
@@ -118,7 +119,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-// The names are copied under the lock and counted without it: thousands may wait.
+// Copies the names under the lock and counts them without it, because thousands may wait.
 struct json *receive_waiting(struct server *s, const char *queue)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -141,7 +142,7 @@ struct json *receive_waiting(struct server *s, const char *queue)
     return list;
 }
 
-// Nothing was given, and nothing will be.
+// Ends a receive that has no messages and will get none.
 static void end_empty(struct exchange *x)
 {
     struct server *s = x->server;
@@ -155,11 +156,11 @@ static void cancel(struct exchange *x)
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
     bool begun = x->begun, away = x->relay;
-    x->unwanted = true; // also when it is just being begun again
+    x->unwanted = true; // also if the receive is just being restarted
     (void)pthread_mutex_unlock(&s->lock);
     if (!begun) return;
-    bool back = away && relay_cancel(x); // or it came back by itself, and is begun anew
-    if (back && x->acks)                 // whether they were done there is not known
+    bool back = away && relay_cancel(x); // else the relay restarts it here
+    if (back && x->acks)                 // whether the owner applied them is unknown
         relay_do_here(x);
     else if (back || (!away && async_cancel(s->store, &x->async)))
         end_empty(x);
@@ -173,8 +174,9 @@ static bool is_unwanted(struct exchange *x)
     return unwanted;
 }
 
-// Whoever it went to has it now, or has answered it already. What was only looked for, or came back
-// meanwhile, is another call's to begin.
+// The library or the relay has the receive now, or has answered it. If the owner is only being
+// looked up, or the relay has already returned the receive, the handler runs again and calls this
+// then.
 static void wait_begun(struct exchange *x, enum relay_way way)
 {
     struct server *s = x->server;
@@ -199,7 +201,7 @@ void receive_end_all(struct server *s)
     size_t len = 0, max = s->waiting_len;
     struct exchange **all = memory_zeroed(max + 1, sizeof(struct exchange *));
     for (struct exchange *x = s->waiting; x; x = x->next) {
-        httpd_keep(x->http); // an answer meanwhile does not free it
+        httpd_keep(x->http); // so that an answer meanwhile does not free it
         all[len++] = x;
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -218,7 +220,7 @@ static struct sluice_error too_many(const struct server *s)
                     s->config.waiting_max);
 }
 
-// Whether the acks came to anything, be it a refusal. UNKNOWN: that is not known.
+// Returns OK if the acks were decided, even if refused. UNKNOWN: they may have been applied.
 static enum sluice_code acks_end(const struct async_answer *a)
 {
     enum sluice_code end = SLUICE_UNAVAILABLE;
@@ -230,7 +232,8 @@ static enum sluice_code acks_end(const struct async_answer *a)
     return end;
 }
 
-// A receive that failed, or had to wait and could not. Acks that were made are told all the same.
+// Answers a receive that failed, or that had no place to wait in. Acks that were decided are
+// reported all the same.
 static void answer_failure(struct exchange *x, const struct async_answer *a)
 {
     struct async_answer told = *a;
@@ -263,8 +266,8 @@ static void received(struct async_call *l, const struct async_answer *a)
     static const struct sluice_batch nothing = {0};
     bool gone = a->batch->len > 0 && !may_repeat(x) && httpd_gone(x->http);
     METRICS_ADD(&s->metrics, received, a->batch->len);
-    if (a->batch->len > 0 && !may_repeat(x)) keep_tokens(x, a->batch); // to give them back by
-    if (gone) { // the answer will not arrive: no need to wait for that
+    if (a->batch->len > 0 && !may_repeat(x)) keep_tokens(x, a->batch); // for a release
+    if (gone) { // release now, because the answer cannot arrive
         give_back(x);
         x->tokens_len = 0;
     }
@@ -283,7 +286,7 @@ static void keep_token(struct exchange *x, struct bytes token)
                    (const char *)token.data);
 }
 
-// The text that begins at the quote; what is left is behind it.
+// Returns the string that begins at the quote. *left is then what follows it.
 static struct bytes text_next(struct bytes *left)
 {
     const uint8_t *begin = left->data + 1, *end = left->data + left->len, *at = begin;
@@ -300,8 +303,8 @@ static struct bytes text_next(struct bytes *left)
     return text;
 }
 
-// The tokens in {"messages":[{"token":"..."}]} as a node writes it. All who relay wait while this
-// is read: nothing but the ends of texts is looked for.
+// Reads the tokens in {"messages":[{"token":"..."}]} as a node writes it. This runs on the HTTP
+// client's only thread, so it scans for the ends of strings and does nothing else.
 static void read_tokens(struct exchange *x, struct bytes left)
 {
     int depth = 0;
@@ -340,7 +343,7 @@ void receive_relayed(struct exchange *x, struct bytes body)
     else
         read_tokens(x, body);
     if (x->tokens_len == 0 || atomic_load(&x->server->stopping) || !httpd_gone(x->http)) return;
-    give_back(x); // it will not arrive: no need to wait for that
+    give_back(x); // now, because the answer cannot arrive
     x->tokens_len = 0;
 }
 
@@ -352,17 +355,17 @@ struct receive_in {
     struct field_texts acks;
 };
 
-// False: it was answered.
+// Returns false if the request was answered.
 static bool may_wait(struct exchange *x, struct sluice_receive *ask)
 {
-    if (x->looked) { // some of the time was spent elsewhere
+    if (x->looked) { // part of the wait has passed
         ask->wait_ms -= (clock_boot_ns() - x->began_ns) / 1000000;
         if (ask->wait_ms < 0 || is_unwanted(x)) ask->wait_ms = 0;
     }
     if (ask->wait_ms <= 0 || x->waits || wait_begin(x, ask->worker)) return true;
     ask->wait_ms = 0;
     if (atomic_load(&x->server->stopping)) return true;
-    x->crowded = x->acks; // which are not kept from being made
+    x->crowded = x->acks; // the acks are done all the same
     if (x->crowded) return true;
     struct sluice_error e = too_many(x->server);
     answer_error(x, &e);
@@ -383,7 +386,7 @@ static void receive(struct exchange *x, const struct receive_in *in)
     x->async.budget = answer_budget_of(x);
     x->async.unnamed = !may_repeat(x);
     x->acks = ask.acks_len > 0;
-    if (!x->looked && !x->acks && !budget_left(&s->budget)) { // nothing is claimed in vain
+    if (!x->looked && !x->acks && !budget_left(&s->budget)) { // claim nothing that cannot be sent
         struct sluice_error e;
         (void)refuse_budget(&e);
         answer_error(x, &e);
@@ -392,7 +395,7 @@ static void receive(struct exchange *x, const struct receive_in *in)
     if (!may_wait(x, &ask)) return;
     METRICS_ADD(&s->metrics, waits, x->waits && !x->looked);
     struct httpd_request *http = x->http;
-    httpd_keep(http); // it may be answered before it is known to wait
+    httpd_keep(http); // the call may answer before it returns
     bool waits = x->waits;
     if (waits) httpd_watch(http, client_gone);
     enum relay_way way = relay_takes(x, ask.wait_ms);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client's own token goes along, never any right of this node's. Each connection to the owner
-// has proven whose it is before it is told one (owner/peer.h).
+// A forwarded request carries the client's own token and no right of this node. Each connection to
+// the owner proves the owner's identity before a request is sent on it (owner/peer.h).
 #include "server/relay.h"
 
 #include "base/memory.h"
@@ -20,23 +20,23 @@
 #include <string.h>
 #include <strings.h>
 
-#define PATIENCE_MS   1000              // beside what the owner waits on purpose
-#define BODY_MAX      ((size_t)4 << 20) // what is larger is not carried twice
-#define LINES_MAX     264               // a message's own headers among them
-#define TLS_CALLS_MAX 64                // requests under way at once to owners that speak TLS
+#define PATIENCE_MS   1000              // for an answer, beside the owner's wait for messages
+#define BODY_MAX      ((size_t)4 << 20) // a request with a larger body is not forwarded
+#define LINES_MAX     264               // header lines, including a message's own
+#define TLS_CALLS_MAX 64                // requests at once to owners with TLS
 
-// A life of a node that requests go to. Lives as long as the server.
+// One incarnation of a node that requests go to. It lives as long as the server.
 struct forward_target {
     struct forward_target *next;
     struct owner_name name;
-    struct http_async_host *place; // NULL: it speaks TLS, or there is no such place
+    struct http_async_host *place; // NULL: it uses TLS, or its name does not resolve
     bool tls;
     bool may_have_token;
-    struct relay *first; // of those on their way there that may be cancelled; the server's lock
+    struct relay *first; // its requests that can be cancelled; under the server's lock
 };
 
 struct relays {
-    char *hosts; // that may be sent tokens; NULL: as the environment says
+    char *hosts; // that may get tokens; NULL: as the environment says
     struct http_async *async_http;
     struct http_tls_pool *tls_pool;
     pthread_mutex_t lock;
@@ -48,7 +48,7 @@ struct relay {
     struct exchange *exchange;
     struct forward_target *forward_to;
     struct relay *next, *before;
-    atomic_bool comes; // its answer, with messages in it
+    atomic_bool comes; // an answer with messages is being received
     char *url;
     char *lines[LINES_MAX];
     size_t lines_len;
@@ -95,7 +95,7 @@ static struct forward_target *forward_target_find(struct relays *r, const struct
     return t;
 }
 
-// May take a while: names are looked up.
+// May block, because it resolves a name.
 static void forward_target_add(struct relays *r, const struct owner_name *name)
 {
     struct forward_target *t = NEW(struct forward_target);
@@ -113,7 +113,7 @@ static void forward_target_add(struct relays *r, const struct owner_name *name)
 static void relay_free(struct relay *r)
 {
     for (size_t i = 0; i < r->lines_len; i++) {
-        explicit_bzero(r->lines[i], strlen(r->lines[i])); // one of them has a token in it
+        explicit_bzero(r->lines[i], strlen(r->lines[i])); // one of them may have a token
         memory_free(r->lines[i]);
     }
     memory_free(r->url);
@@ -139,7 +139,7 @@ static void copy_line(void *ctx, const char *name, const char *value)
     if (copies && !strpbrk(value, "\r\n")) add_line(ctx, name, value);
 }
 
-// What has no id gets one: it may have to be done here after all.
+// A request without an id gets one, because this node may have to do it after all.
 static void name_request(struct exchange *x)
 {
     if (x->has_request) return;
@@ -167,7 +167,7 @@ static void write_request(struct relay *r, const struct forward_target *t, int64
     http->headers_len = r->lines_len;
     http->body = httpd_body(x->http);
     http->timeout_ms = wait_ms + PATIENCE_MS;
-    http->body_max = budget_share(&x->server->budget); // more is cut, or goes alone, when done here
+    http->body_max = budget_share(&x->server->budget); // a larger answer is made here
 }
 
 static void link_relay(struct relay *r)
@@ -181,7 +181,7 @@ static void link_relay(struct relay *r)
 
 static void unlink_relay(struct relay *r)
 {
-    if (r->exchange->relay != r) return; // by TLS: it never was
+    if (r->exchange->relay != r) return; // a request over TLS is never linked
     if (r->next) r->next->before = r->before;
     if (r->before)
         r->before->next = r->next;
@@ -192,9 +192,9 @@ static void unlink_relay(struct relay *r)
 
 static bool cancel(struct relays *all, struct relay *r)
 {
-    if (!http_async_cancel(all->async_http, &r->call)) return false; // it is about to come back
+    if (!http_async_cancel(all->async_http, &r->call)) return false; // `done` is about to be called
     unlink_relay(r);
-    r->exchange->begun = false; // nobody has it
+    r->exchange->begun = false; // neither the relay nor the library has it
     return true;
 }
 
@@ -203,7 +203,7 @@ static bool has_messages(const struct exchange *x, int status)
     return x->route->handle == handle_receive && status == 200;
 }
 
-// Its room is taken before it comes.
+// Reserves the memory of an answer before it is received.
 static bool fits(struct http_async_call *call, size_t body_len)
 {
     struct relay *r = (struct relay *)call;
@@ -242,14 +242,14 @@ static bool is_final(const struct http_call *http)
     return forward_is_final(ask_read_error(http, &error), &error);
 }
 
-// The exchange is this node's own again.
+// The relay has returned the exchange. The handler does it here.
 void relay_do_here(struct exchange *x)
 {
     struct server *s = x->server;
-    budget_set(&s->budget, &x->budget_part, 0); // of an answer that did not come
+    budget_set(&s->budget, &x->budget_part, 0); // reserved for an answer that did not come
     (void)pthread_mutex_lock(&s->lock);
     x->relay = NULL;
-    x->begun = false; // who cancels it now is heard when it has begun again
+    x->begun = false; // a cancel takes effect when it has begun again
     (void)pthread_mutex_unlock(&s->lock);
     httpd_keep(x->http);
     struct httpd_request *http = x->http;
@@ -258,13 +258,13 @@ void relay_do_here(struct exchange *x)
     call_end(s);
 }
 
-// Whose owner is away need not wait until it was waited for in vain.
+// Returns the requests whose owner is known to be away, so that they do not wait for their timeout.
 static void bring_back(struct server *s)
 {
     struct relays *all = s->relays;
     struct relay *back = NULL;
     (void)pthread_mutex_lock(&all->lock);
-    struct forward_target *t = all->all; // none of them ever leaves
+    struct forward_target *t = all->all; // targets are never removed
     (void)pthread_mutex_unlock(&all->lock);
     for (; t; t = t->next) {
         if (!owner_is_away(s->store, &t->name)) continue;
@@ -300,11 +300,12 @@ static void came_back(struct http_async_call *call)
     struct exchange *x = r->exchange;
     struct server *s = x->server;
     struct http_call *http = &call->http;
-    // One that finds no room is made here, by the same id, and that finds it or is refused.
+    // Without memory for the answer, the request is done here with the same id. That finds memory
+    // or refuses the request.
     bool final = is_final(http) && fits(call, http->body_in.len);
     (void)pthread_mutex_lock(&s->lock);
-    unlink_relay(r);              // before it is freed: a hang-up cancels it at any moment
-    if (!final) x->begun = false; // who cancels it now is heard when it has begun again
+    unlink_relay(r);              // first: a disconnect may cancel it at any time
+    if (!final) x->begun = false; // a cancel takes effect when it has begun again
     (void)pthread_mutex_unlock(&s->lock);
     if (final) {
         receive_relayed(x, has_messages(x, http->status) ? buf_bytes(&http->body_in) : BYTES_EMPTY);
@@ -327,7 +328,7 @@ static bool may_go(const struct exchange *x, const struct forward_target *t)
     return (t->place || t->tls) && (t->may_have_token || !httpd_header(x->http, "Authorization"));
 }
 
-// False: there is no way at the moment.
+// Returns false if the request cannot be forwarded now.
 static bool go(struct exchange *x, struct forward_target *t, int64_t wait_ms)
 {
     struct server *s = x->server;
@@ -340,7 +341,7 @@ static bool go(struct exchange *x, struct forward_target *t, int64_t wait_ms)
     r->call.fits = fits;
     r->call.done = came_back;
     if (!t->tls) {
-        (void)pthread_mutex_lock(&s->lock); // who finds it there may cancel it
+        (void)pthread_mutex_lock(&s->lock); // another thread may cancel it once it is linked
         link_relay(r);
         http_async_do(s->relays->async_http, &r->call);
         (void)pthread_mutex_unlock(&s->lock);
@@ -374,7 +375,7 @@ enum relay_way relay_takes(struct exchange *x, int64_t wait_ms)
     bool goes = !looks && t && may_go(x, t);
     x->looked = true;
     x->relayed = goes;
-    if (where == OWNER_HERE) bring_back(s); // it may have become so a moment ago
+    if (where == OWNER_HERE) bring_back(s); // this node may have just become the owner
     if (!looks && !goes) return RELAY_NOT;
     call_begin(s);
     if (looks) {
@@ -391,7 +392,7 @@ bool relay_cancel(struct exchange *x)
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
     struct relay *r = x->relay;
-    // Messages that are on their way are let in, so that they can be given back.
+    // Messages that are being received are taken, so that they can be released.
     bool late = r && atomic_load(&r->comes) && !atomic_load(&s->stopping);
     bool cancelled = r && !late && cancel(s->relays, r);
     (void)pthread_mutex_unlock(&s->lock);

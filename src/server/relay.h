@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests about queues that another node owns are carried there as they came, and its answer is
-// carried back: one commit for everybody's ops, whichever node a balancer chose. Sends, receives,
-// acks, fails, releases and renewals; one hop at most.
+// Forwards requests about queues that another node owns, and passes the owner's answer back. So one
+// commit carries the ops of all nodes, whichever node a load balancer chose. This covers sends,
+// receives, acks, fails, releases and renewals. A request takes one hop at most.
 //
-// Whatever keeps an answer from coming, the request is then done here, with the same request id.
+// If no answer comes, for any reason, this node does the request itself with the same request id.
 #pragma once
 
 #include <stdbool.h>
@@ -12,16 +12,22 @@
 struct server;
 struct exchange;
 
-// hosts: of peer_may_have_token; copied.
+// `hosts` is for peer_may_have_token; copied.
 struct relays *relays_new(const char *hosts);
 void relays_free(struct relays *r); // NULL is fine; nothing may be under way
 
-// Before a handler does what it is for. Other than RELAY_NOT: the exchange is on its way, and is
-// answered, or its route's handler is called again, perhaps before this returns: once more to go,
-// after a look, and then to do it here. wait_ms: how long the owner may wait on purpose.
+// Call it first in a handler. The answers:
+//
+//   - RELAY_NOT: the handler does the request itself.
+//   - RELAY_LOOKS: the owner is being looked up. Then the route's handler is called again.
+//   - RELAY_GOES: the request goes to the owner. Then the owner's answer is passed on, or the
+//     handler is called again to do the request here.
+//
+// The last two may complete before this function returns. `wait_ms`: how long the owner may wait
+// for messages.
 enum relay_way { RELAY_NOT, RELAY_LOOKS, RELAY_GOES };
 enum relay_way relay_takes(struct exchange *x, int64_t wait_ms);
-// True: it will not be answered by the relay any more, nor its handler be called.
+// Returns true if the relay was cancelled: it will neither answer nor call the handler.
 bool relay_cancel(struct exchange *x);
-// After that: it is done here after all, with the same request id.
+// After relay_cancel: does the request here, with the same request id.
 void relay_do_here(struct exchange *x);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node is told beside how to serve: whom to admit, how often, what to log, how to prove who
-// it is. All of it may change while it runs.
+// The settings that may change while the node runs: tokens, rate limit, log and certificate.
 #include "net/tls.h"
 #include "server/inside.h"
 
@@ -49,8 +48,8 @@ enum sluice_code server_reload(struct server *s, const struct server_config *con
     struct sluice_error *e = error ? error : &own;
     struct tokens *old = config->tokens;
     bool both_ways = (s->tls != NULL) == (config->cert_file != NULL);
-    // A file that somebody is just writing has no tokens either. Nor does it say what the node
-    // listens on: that was judged when it was started, for the tokens it had.
+    // A file that is just being written may have no tokens either. And the check of the listen
+    // address at the start relied on the node's tokens.
     if (auth_asks_tokens(s) && !config->tokens) {
         *e = error_of(SLUICE_DENIED, "", "tokens",
                       "tokens cannot be taken away by a reload; restart");

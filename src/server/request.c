@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What came with a request: names in its path, its headers, its query, its body. Everything is
-// checked here, before any of it reaches the library.
+// Reads a request: the names in its path, its headers, its query, its body. Everything is checked
+// here, before any of it reaches the library.
 #include "base/digits.h"
 #include "server/inside.h"
 #include "wire/wire.h"
@@ -25,14 +25,15 @@ static bool refuse_with(struct exchange *x, enum sluice_code code, const char *f
 }
 
 struct fields_seen {
-    unsigned singles; // which of those below
+    unsigned singles; // bits of the headers below that were seen
     const char *twice;
     const char *foreign; // its value is not UTF-8
 };
 
 static void see_field(void *ctx, const char *name, const char *value)
 {
-    // What decides who asks, and for what; of two, another reader might take the other one.
+    // These headers decide the identity of the client and the meaning of the request. Of two
+    // values, a proxy might read the other one.
 #define SINGLE(name)                                                                               \
     {                                                                                              \
         name, sizeof name - 1                                                                      \
@@ -86,7 +87,7 @@ static bool read_request_id(struct exchange *x)
     return true;
 }
 
-// A page of another site may make a browser send requests here, but not without saying so.
+// If a page of another site makes a browser send a request here, the browser adds Origin.
 static bool is_foreign(const struct exchange *x)
 {
     const char *origin = httpd_header(x->http, "Origin"), *host = httpd_header(x->http, "Host");
@@ -95,8 +96,8 @@ static bool is_foreign(const struct exchange *x)
     return !from || !host || strcasecmp(from + 3, host) != 0;
 }
 
-// A browser sends no Origin with a GET, but says where the page is from that asks. Other sites may
-// lead here, and show nothing of what is here.
+// A browser sends no Origin with a GET, but Sec-Fetch-Site names the relation of the page that
+// asks. Other sites may link to the dashboard, and may not load anything else.
 static bool is_cross_site(const struct exchange *x)
 {
     const char *site = httpd_header(x->http, "Sec-Fetch-Site");
@@ -107,8 +108,8 @@ static bool is_cross_site(const struct exchange *x)
     return !page || !mode || strcasecmp(mode, "navigate") != 0;
 }
 
-// Any site can give its own name our address, and its pages then speak to us as their own. Where no
-// token is asked for, we are therefore called by an address or as localhost.
+// DNS rebinding: any site can point its own name at our address, and its pages then count as ours.
+// So a node that requires no tokens accepts only an address or localhost as Host.
 static bool is_misnamed(const struct exchange *x)
 {
     const char *host = httpd_header(x->http, "Host");
@@ -145,7 +146,7 @@ bool read_head(struct exchange *x)
         (!*id || strlen(id) >= SLUICE_ID_MAX || strspn(id, "0123456789abcdef-") != strlen(id)))
         return refuse_with(x, SLUICE_INVALID, "id", id,
                            "is not a message id; one looks like 3f9a01cc-0-17");
-    if (queue) (void)strcpy(x->queue, queue); // both fit: that is part of being one
+    if (queue) (void)strcpy(x->queue, queue); // both fit: their checks limit the length
     if (id) (void)strcpy(x->id, id);
     const char *last = httpd_header(x->http, "Last-Event-ID");
     if (last && strlen(last) >= LAST_EVENT_MAX)
@@ -193,7 +194,7 @@ static void refuse_weight(struct exchange *x, const struct json_weight *w)
     answer_problem(x, 413, &e, NULL);
 }
 
-// What the body would become as JSON is counted before it becomes that.
+// Reserves the memory of the parsed body before it is parsed.
 bool admit_json(struct exchange *x)
 {
     struct bytes body = httpd_body(x->http);
@@ -225,7 +226,7 @@ struct json *read_json(struct exchange *x)
 {
     struct bytes body = httpd_body(x->http);
     char why[256];
-    if (x->kept.json) return x->kept.json; // it was read before
+    if (x->kept.json) return x->kept.json; // parsed before
     if (!admit_json(x)) return NULL;
     x->kept.json =
         body.len > 0 ? json_parse((const char *)body.data, body.len, why, sizeof why) : json_new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is to ask for: the table of docs/http.md.
+// The routes: the table of docs/http.md.
 #include "server/inside.h"
 
 #include <assert.h>
@@ -8,10 +8,10 @@
 
 #define QUEUE "/v1/queues/{queue}"
 
-// The largest bodies.
+// Limits of the bodies.
 #define LARGE SIZE_MAX
 #define SMALL ((size_t)16 << 10) // settings, and the fields of a request
-#define NONE  ((size_t)1 << 10)  // which is not looked at
+#define NONE  ((size_t)1 << 10)  // the body is ignored
 
 static const struct route routes[] = {
     {"GET", "/v1/queues", SCOPE_READ, true, NONE, handle_queue_list},
@@ -43,7 +43,8 @@ static const struct route routes[] = {
     {"GET", "/readyz", SCOPE_NONE, false, NONE, handle_readyz},
 };
 
-// The text up to the pattern's next piece or its end, which it answers; NULL: it is another one.
+// Compares a piece of the path with the next piece of the pattern. Returns the rest of the pattern;
+// NULL: they differ.
 static const char *same_piece(const char *pattern, const char *piece)
 {
     for (; *pattern != '/' && *pattern != '\0'; pattern++, piece++)
@@ -51,7 +52,8 @@ static const char *same_piece(const char *pattern, const char *piece)
     return *piece == '\0' ? pattern : NULL;
 }
 
-// Piece by piece; what a {name} stands for is noted. The first letters tell the names apart.
+// Compares piece by piece and sets what {queue}, {id} and {file} stand for. Their first letters
+// distinguish them.
 static bool matches(const char *pattern, struct target *t)
 {
     t->queue = t->id = t->file = NULL;

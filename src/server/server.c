@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting and stopping, and the way of a request to its handler: target, route, head,
-// authorization, then its body, then the handler, on the pool when it blocks.
+// Starts and stops a node, and brings a request to its handler: target, route, head, authorization,
+// body, then the handler, which runs on the pool if it blocks.
 #include "server/server.h"
 
 #include "base/check.h"
@@ -20,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CALLS           16 // threads for calls that wait for the store
+#define CALLS           16 // threads for blocking calls
 #define CALLS_WAITING   1000
-#define PARSERS         2 // threads that read large JSON
+#define PARSERS         2 // threads that parse large JSON
 #define PARSERS_WAITING 1000
-#define JSON_INLINE     ((size_t)64 << 10) // larger: not on a thread that speaks HTTP
+#define JSON_INLINE     ((size_t)64 << 10) // larger JSON is not parsed on an HTTP thread
 #define WAITING_MAX     10000
 #define CONNECTIONS     10000
 #define STREAMS_MAX     64
@@ -49,7 +49,7 @@ void call_end(struct server *s)
 static void exchange_over(void *mine, bool delivered)
 {
     struct exchange *x = mine;
-    bool whole = x->status != 0; // else its client went away before all of it had come
+    bool whole = x->status != 0; // else the client left before its end
     if (whole) metrics_request(x);
     if (whole && atomic_load(&x->server->log_requests)) log_access(x);
     receive_over(x, delivered);
@@ -101,7 +101,7 @@ static void run_on_pool(struct pool_job *j)
     call_end(s);
 }
 
-// The handler then finds what was read, on whichever thread it is called again.
+// The exchange keeps the parsed body. The handler finds it there, also when it is called again.
 static void parse_on_pool(struct pool_job *j)
 {
     struct exchange *x = exchange_of(j);
@@ -130,7 +130,7 @@ static void run_later(struct exchange *x, struct call_pool *pool, void (*run)(st
     if (!pool_run(pool, &x->job, x->client)) refuse_busy(&x->job);
 }
 
-// Large JSON takes a while to read.
+// Large JSON takes a while to parse.
 static bool has_large_json(const struct exchange *x)
 {
     const char *type = httpd_header(x->http, "Content-Type");
@@ -144,7 +144,7 @@ static size_t body_max_of(const struct exchange *x)
     return x->route->body_max < most ? x->route->body_max : most;
 }
 
-// All that can be said by the head is said before a byte of the body is read.
+// Every refusal that the head allows is made before a byte of the body is read.
 static size_t check_head(void *ctx, struct httpd_request *http)
 {
     struct server *s = ctx;
@@ -192,18 +192,19 @@ static void handle(void *ctx, struct httpd_request *http)
         x->route->handle(x);
 }
 
-// The same name each time it is started, so that it takes over from itself at once.
+// The default name is the same at each start, so that a restarted node takes over its shards at
+// once.
 static void name_itself(struct server *s)
 {
     char host[65] = "";
     uint16_t port = 0;
     if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "node");
-    (void)listen_parse(s->config.listen, s->host, &port); // checked later
+    (void)listen_parse(s->config.listen, s->host, &port); // check_config reports an error
     long number = port > 0 ? port : (long)getpid();
     (void)snprintf(s->node, sizeof s->node, "%s-%ld", host, number);
 }
 
-// Half of the files that may be open: a store that cannot open one does nothing.
+// At most half of the file descriptors: a store that cannot open a file can do nothing.
 static unsigned connections_allowed(unsigned wanted)
 {
     struct rlimit files;
@@ -274,8 +275,8 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
     return error->code;
 }
 
-// Where others find the node is written into the journals that it owns. An address that stands for
-// every one of this machine's is none that could be dialled: its name has to do.
+// The node's URL is written into the journals that it owns. No node can connect to a wildcard
+// address such as 0.0.0.0, so the URL then has the host's name.
 static enum sluice_code announce(struct server *s, struct sluice_error *error)
 {
     char url[ADDRESS_MAX + 80], name[65] = "";
@@ -307,7 +308,7 @@ static void server_release(struct server *s)
     memory_free(s);
 }
 
-// A client gets a quarter of the threads for calls. What asks for readiness has one of its own.
+// A client gets a quarter of the threads for calls. Probes for /readyz have a thread of their own.
 static void start_pools(struct server *s)
 {
     const struct server_config *c = &s->config;
@@ -380,7 +381,8 @@ const char *server_node(const struct server *s)
     return s->node;
 }
 
-// What hands messages back after its client was gone, mostly: it is quick, or the store is away.
+// Waits for library calls. Mostly these release messages of clients that have disconnected. They
+// are quick, unless the store is unavailable.
 static bool calls_end(struct server *s, int64_t wait_ms)
 {
     struct timespec until;
@@ -402,7 +404,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
     httpd_close(s->httpd);
     receive_end_all(s);
     bool drained = httpd_stop(s->httpd, drain_ms);
-    // Calls that are still under way hold on to the server, which stays for them.
+    // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
     stop_pools(s);
     relays_free(s->relays);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ack, fail, release and renew: what becomes of locks, by their tokens.
+// ack, fail, release and renew: settles locks by their tokens.
 #include "queue/ops.h"
 #include "server/inside.h"
 #include "server/relay.h"
@@ -35,7 +35,8 @@ struct json *outcomes_json(const struct async_answer *a)
     return list;
 }
 
-// The store or a wrong request id failed all of them alike, or the call did not come to any.
+// Returns whether the store, or a reused request id, failed all tokens alike, or the call got to
+// none of them.
 static bool failed_whole(const struct exchange *x, const struct async_answer *a)
 {
     if (x->single || a->len == 0) return a->code != SLUICE_OK;

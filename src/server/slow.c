@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few lines, and how many calls they stand for.
+// Writes few lines, each with the number of calls that it stands for.
 #include "server/slow.h"
 
 #include "base/err.h"

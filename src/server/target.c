@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Path and query of a request.
+// Splits and decodes the path and the query of a request.
 #include "server/target.h"
 
 #include "base/memory.h"
@@ -14,7 +14,7 @@ static int digit(char c)
     return -1;
 }
 
-// In place.
+// Decodes in place.
 static bool decode(char *text, bool plus)
 {
     char *to = text;

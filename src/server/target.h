@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target of a request, taken apart: the pieces of its path and the pairs of its query,
-// percent-decoded each for itself. No zero byte comes out of it.
+// The target of a request, split into the pieces of its path and the pairs of its query. Each is
+// percent-decoded by itself. None contains a zero byte.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #define TARGET_PAIRS_MAX  64
 
 struct target {
-    char *text; // the rest are pieces of it
+    char *text; // the other fields point into it
     const char *pieces[TARGET_PIECES_MAX];
     size_t pieces_len;
     struct target_pair {
@@ -18,14 +18,14 @@ struct target {
         const char *value;
     } * pairs; // NULL: there is no query
     size_t pairs_len;
-    const char *queue; // what the route's pattern calls {queue}, {id}, {file}; NULL: nothing
+    const char *queue; // what {queue}, {id}, {file} of the route's pattern stand for; NULL: nothing
     const char *id;
     const char *file;
 };
 
-// False: it is malformed, or has more pieces or pairs than any request needs. Release with
-// target_done in both cases.
+// Returns false if the target is malformed, or has more pieces or pairs than any request needs.
+// Call target_done in both cases.
 bool target_read(struct target *t, const char *text);
 void target_done(struct target *t);
-// The first value of the name; NULL: there is none.
+// Returns the first value of this name; NULL: there is none.
 const char *target_value(const struct target *t, const char *name);

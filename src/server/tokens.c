@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a tokens file, and finding the token a request came with.
+// Parses the lines of a tokens file, and finds the token of a request.
 #include "server/tokens.h"
 
 #include "base/memory.h"
@@ -162,7 +162,7 @@ static bool read_expires(struct token *t, const char *word, char *why, size_t wh
     tm.tm_mon -= 1;
     struct tm asked = tm;
     t->expires_ms = (int64_t)timegm(&tm) * 1000;
-    // timegm makes a date of 31 February: March.
+    // timegm turns 31 February into a day in March.
     if (read && tm.tm_mon == asked.tm_mon && tm.tm_mday == asked.tm_mday && t->expires_ms > 0)
         return true;
     (void)snprintf(why, why_len, "expires=%.40s is not a time such as 2027-01-31T12:00:00Z", word);
@@ -188,7 +188,7 @@ static bool read_token(struct token *t, const char *value, char *why, size_t why
     (void)snprintf(words, sizeof words, "%s", value);
     char *word = strtok_r(words, " \t", &rest);
     if (!word || !read_hash(t, word)) {
-        // What stands there may be the secret itself: it is not repeated.
+        // The text may be the secret itself, so the error does not repeat it.
         (void)snprintf(why, why_len, "a token begins with sha256: and 64 lower case hex digits");
         return false;
     }
@@ -296,7 +296,7 @@ bool tokens_add_file(struct tokens *t, const char *path, char *why, size_t why_l
     return tokens_add_lines(t, buf_bytes(&text), path, why, why_len);
 }
 
-// Whether they are equal, in a time that depends on the length alone.
+// Compares in a time that depends on the length alone.
 static bool equal_blindly(const uint8_t *a, const uint8_t *b, size_t len)
 {
     volatile uint8_t differ = 0;
