@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folding: one entry into the state, a whole state from a snapshot, a snapshot from the state.
-// Whatever contradicts what was folded before halts the handle: it is damage or a store that lies,
-// and going on would hide it.
+// The fold: an entry into the state, a state from a snapshot, a snapshot from the state. If stored
+// bytes contradict the state, the handle halts. They are damaged or the store is faulty, and to
+// continue would hide it.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -36,7 +36,7 @@ static const char *contradiction(const struct journal *j, const struct entry *e)
     return NULL;
 }
 
-// Somebody else owns now: what was decided as owner must not be proposed any more.
+// Another writer owns the shard now: ops that were submitted to the owner must not be proposed.
 static void demote(struct journal *j)
 {
     j->my_epoch = 0;
@@ -85,14 +85,16 @@ static void fold_entry(struct journal *j, struct bytes bytes, const struct entry
     memory_free(results);
 }
 
-// What was folded before is all over; where exactly it ended is not known to one who loads it.
+// Records the first slot after which the fold has ended. A handle that loads a snapshot of an ended
+// fold knows only the snapshot's slot.
 static void note_ended(struct journal *j)
 {
     bool ended = j->fold.ended && j->fold.ended(j->fold.ctx);
     if (!ended || j->ended_slot == 0) j->ended_slot = ended ? j->core.slot : 0;
 }
 
-// Once the fold has ended there are hardly any entries, and the floor rises by snapshots alone.
+// An ended fold has hardly any entries, so the floor can rise only if each own entry is followed by
+// a snapshot.
 static bool snapshot_due(const struct journal *j, bool mine)
 {
     if (mine && j->ended_slot != 0) return true;
@@ -118,7 +120,7 @@ void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
     bool mine = j->batch.active && j->batch.slot == e.slot && hash128_equal(j->batch.hash, e.hash);
     fold_entry(j, bytes, &e, mine);
     note_ended(j);
-    // The slot after this one cannot be older than this one.
+    // The next slot was created after this one, so it was absent until then.
     if (created > j->absent_at) j->absent_at = created;
     j->bytes_since += bytes.len;
     if (snapshot_due(j, mine)) journal_snapshot(j);
@@ -140,7 +142,8 @@ void journal_snapshot(struct journal *j)
                          .machine = buf_bytes(&machine)};
     buf_clear(&j->snap_bytes);
     snapshot_encode(&s, &j->snap_bytes);
-    if (machine.bad || j->snap_bytes.bad) return; // too large to write: the journal goes on without
+    // Too large to write: the journal continues without it.
+    if (machine.bad || j->snap_bytes.bad) return;
     j->snap_slot = j->core.slot;
     j->last_snapshot_len = j->snap_bytes.len;
     j->bytes_since = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests and their keys.
+// Builds requests and their keys.
 #include "journal/asking.h"
 
 #include "base/check.h"

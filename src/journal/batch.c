@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops from the moment they are handed in to the moment they are answered: the queue, the one batch
-// in flight (group commit: what arrives while it is open forms the next), and patience.
+// Ops from their submission to their answer: the queue, the one batch in flight, and deadlines.
+// This is group commit: ops that arrive while a batch is in flight form the next one.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -79,8 +79,8 @@ static void note_deadline(struct journal *j, const struct pending *p)
     if (!p->answered && p->deadline < j->deadline_at) j->deadline_at = p->deadline;
 }
 
-// The same op asked for a second time, because the first got no answer: what is in flight may be
-// applied yet, and then this one was.
+// Returns true if p repeats an op that got no answer and is in flight. That op may still be
+// applied, and then so was p.
 static bool is_in_flight(const struct journal *j, const struct pending *p)
 {
     for (const struct pending *o = j->batch.ops.head; o; o = o->next)
@@ -119,8 +119,8 @@ static void expire_waiting(struct journal *j, struct pending_list *l)
     *l = kept;
 }
 
-// Waiting ops were never sent, or certainly did not land; those in flight may have: that is never
-// called failed, and resolving them goes on.
+// Waiting ops were never sent, or certainly did not land. Ops in flight may have landed: they are
+// answered unknown, never failed, and the batch is still resolved.
 void journal_expire(struct journal *j)
 {
     j->deadline_at = TIME_NEVER;
@@ -132,8 +132,8 @@ void journal_expire(struct journal *j)
     }
 }
 
-// A writer whose row may have been forgotten could not tell later what became of its batch: it
-// takes a new name.
+// The session row of this writer may have been removed, so the outcome of its next batch could not
+// be decided. The writer takes a new id.
 static void renew_writer(struct journal *j)
 {
     j->config.writer.lo = rng_next(&j->rng);
@@ -153,7 +153,7 @@ static size_t op_room(const struct op *op)
     return ENTRY_OP_HEADER_LEN + op->payload.len;
 }
 
-// Behind another op of the batch it may find what that one brings.
+// An op behind another op of the batch may find what that op adds, so it is not idle.
 static bool is_idle(const struct journal *j, const struct op *op, size_t before)
 {
     if (!j->fold.idle || before > 0 || op->kind < OP_KIND_MACHINE) return false;
@@ -176,8 +176,7 @@ void batch_answer_idle(struct journal *j)
         ;
 }
 
-// Moves as many ops from the queue as fit; answers those that cannot fit in any entry, and those
-// that have become pointless.
+// Moves as many ops from the queue as fit. Answers ops that fit in no entry, and ops that are idle.
 static size_t take_ops(struct journal *j, size_t room)
 {
     size_t count = 0;
@@ -274,7 +273,7 @@ void batch_requeue(struct journal *j)
     struct pending_list again = {0};
     for (struct pending *p; (p = pending_pop(&j->batch.ops));) {
         if (p->answered) {
-            pending_free(p); // its caller heard "unknown" and is gone
+            pending_free(p); // its caller was answered "unknown"
         } else {
             pending_push(&again, p);
         }
@@ -323,7 +322,7 @@ void batch_committed(struct journal *j, const struct op_result *results, bool is
     batch_close(j);
 }
 
-// Committed, but the slot is gone: the machine may still remember the answers.
+// The batch was committed but its slot was not read: the machine may still have the answers.
 static void answer_from_memory(struct journal *j)
 {
     for (struct pending *p; (p = pending_pop(&j->batch.ops));) {

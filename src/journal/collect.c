@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// One round of collection: raise the floor if two snapshots allow it, then drop what lies under it.
-// A dropped slot can be created again by a writer that slept, so the floor is durable before the
-// first drop, and it rises only to a snapshot that the history was seen to continue.
+// One round of collection: raise the floor if two snapshots allow it, then drop the slots under it.
+// A paused writer can create a dropped slot again. So the floor is durable before the first drop,
+// and it rises only to a snapshot whose next slot was read.
 //
-//     SNAPSHOTS -> FLOORS -> PROOF_SNAPSHOT -> PROOF_SLOT -> RAISING -> EXTENTS <-> DROPPING ->
-//     DELETING -> SWEEPING -> done
-//                    '---- nothing to raise, or too soon ---------------^
+//     SNAPSHOTS -> FLOORS -> PROOF_SNAPSHOT -> PROOF_SLOT -> RAISING -> EXTENTS <-> DROPPING
+//                    |                                                     ^            |
+//                    '------ nothing to raise, or too soon ----------------'            v
+//                                                               done <- SWEEPING <- DELETING
 //
-// A journal that has ended (its queue was deleted) has nothing live in it, so all of it may go but
-// for the end: a floor needs a snapshot, a slot that follows it, and a snapshot of that. Nobody
-// writes there any more, so who finishes it (collector_finish) makes them: a snapshot of the end,
-// if there is none; when that is as old as a floor must be, PARTING, an entry without ops, and its
-// snapshot. Then the round is like any other, and its floor is the last slot but one.
+// A journal that has ended (its queue was deleted) has no live messages, so all of it can be
+// removed except its end. A floor needs a snapshot, a slot after it, and a snapshot of that slot.
+// No client writes to an ended journal, so collector_finish makes them:
 //
-// While the store is nearly full, slots are dropped and floors rise earlier (retain_tight_ms), and
-// a round a minute (pressing) makes what the next floor needs: a new extent, a snapshot, and after
-// an entry that follows it another one.
+//   - a snapshot of the end, if there is none;
+//   - when that is old enough for a floor: SEALING, an entry without ops, and its snapshot.
 //
-// A sweep (sweep.c) is made by whoever has just raised the floor, and by every handle that lives
-// for long, once an hour. So a crowd of short-lived ones does not list the same objects all day.
-// Any answer that is not as hoped ends the round; the next one starts from what is stored.
+// After that the round is like any other, and its floor is the last slot but one.
+//
+// While the store is nearly full, slots are dropped and floors rise earlier (retain_tight_ms). A
+// round each minute (pressing) then makes what the next floor needs: a new extent, a snapshot, an
+// entry after it, and another snapshot.
+//
+// A handle sweeps (sweep.c) when it has just raised the floor. A long-lived handle also sweeps once
+// an hour. So many short-lived handles do not list the same objects all day.
+//
+// An unexpected answer ends the round. The next round starts from the stored data.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -118,23 +123,23 @@ static void ask_extents(struct collector *c)
     c->ask.request.limit = EXTENTS_LIMIT;
 }
 
-// The floor is over the end, or all that is over it is one slot: who loads the state after that
-// does not know where it ended, nor does it matter.
+// Returns true if the floor covers the end, or if at most one slot is above it. A handle that
+// loaded a snapshot of the end does not know the exact slot.
 static bool is_at_the_end(const struct collector *c)
 {
     const struct journal *j = c->journal;
     return c->floor_slot >= j->ended_slot || c->floor_slot + 1 >= j->core.slot;
 }
 
-// ... and there is a snapshot of it.
+// ... and if there is a snapshot above the floor.
 static bool is_over(const struct collector *c)
 {
     if (!c->finishing || c->journal->ended_slot == 0 || c->snapshots_len == 0) return false;
     return is_at_the_end(c) && c->snapshots[c->snapshots_len - 1].slot > c->floor_slot;
 }
 
-// The newest snapshot that has a newer one beside it, and is old enough: whoever wants to read the
-// history of the last hour finds it above the floor.
+// Returns true if the snapshot is old enough. The floor then leaves the history of the last hour
+// readable. The caller takes the newest one that is not the last.
 static bool may_be_floor(const struct collector *c, const struct kept_snapshot *s)
 {
     int64_t lag_ms = collector_presses(c) ? 0 : collector_rules(c)->floor_lag_ms;
@@ -147,7 +152,7 @@ static void ask_seal(struct collector *c)
     ask(c, REQUEST_SEAL, "log", 0);
 }
 
-// One floor at a time: up to what there was when the last one was reached.
+// Prepares one floor at a time: the target is the newest slot when the last target was reached.
 static void press_on(struct collector *c)
 {
     struct journal *j = c->journal;
@@ -180,8 +185,8 @@ static void on_parted(struct collector *c)
     rest(c);
 }
 
-// Nothing is left then, unless this round says otherwise. What the store keeps in one piece with
-// the last slot goes when there is one more, in a piece of its own.
+// If the journal is finished, nothing is left, unless this round found data that stays. An extent
+// that also holds the last slot can be dropped after one more entry, in a new extent.
 static void round_ends(struct collector *c)
 {
     bool over = is_over(c);
@@ -213,10 +218,12 @@ static void start_sweeping(struct collector *c)
     ask_sweep_or_rest(c);
 }
 
-// Under the floor, or one of many between two that stay. The two newest stay, and one for every
-// floor that may still rise. Of an end one is enough, though what it remembers of requests may be
-// large: a second would prove the floor, which is there, and stand in for a damaged one, of which
-// nothing was to be had but that it has ended. Who had it listed lists again.
+// A snapshot may be deleted if it is under the floor. It may also be deleted if one that stays is
+// less than floor_every_ms older. The two newest stay.
+//
+// Of an ended journal one snapshot is enough. It can be large, because it remembers requests. A
+// second one would only prove a floor that exists, or replace a damaged one whose only content is
+// the end. A reader that has listed the deleted one lists again.
 static bool may_delete(const struct collector *c, size_t index)
 {
     const struct kept_snapshot *s = &c->snapshots[index];
@@ -274,7 +281,7 @@ void collector_round(struct collector *c, struct interval now)
     c->kept_at = TIME_UNKNOWN;
     c->gain = false;
     c->raised = c->wants_slot = c->left = c->joined = c->finished = false;
-    // The journal may know newer floors; the newest is read again, for the time it was written.
+    // The journal may know newer floors. The newest is read again for the time when it was written.
     if (c->journal->floor_index > c->floor_index) {
         c->floor_index = c->journal->floor_index - 1;
         c->floor_slot = 0;
@@ -311,7 +318,8 @@ static uint64_t highest_floor(const struct collector *c)
     return 0;
 }
 
-// What the end needs before a floor can be over it. True: there has to be a slot after the last.
+// Makes what is needed before the floor can rise over the end. Returns true if an entry after the
+// last slot is needed.
 static bool prepare_end(struct collector *c)
 {
     struct journal *j = c->journal;
@@ -326,7 +334,8 @@ static bool prepare_end(struct collector *c)
     return newest->slot == j->core.slot && may_be_floor(c, newest);
 }
 
-// A floor is about to be possible that gains more, and the next one after this has to wait.
+// Returns true if a floor that frees more is possible soon. After a floor, the next one must wait
+// for floor_every_ms.
 static bool is_better_later(const struct collector *c)
 {
     return collector_presses(c) && c->target < c->pressed_slot &&
@@ -412,8 +421,8 @@ static void on_raised(struct collector *c)
     start_dropping(c);
 }
 
-// Under the floor, old enough by the store's clock, and not needed by a state that has folded past
-// it.
+// Returns true if the extent is under the floor and old enough by the store's clock. The state must
+// have folded past it and must not need it.
 static bool may_drop(const struct collector *c, const struct response_row *row)
 {
     const struct journal *j = c->journal;
@@ -425,7 +434,8 @@ static bool may_drop(const struct collector *c, const struct response_row *row)
     return MUTANT(COLLECT_LIVE) || !j->fold.needs(j->fold.ctx, row->first, row->last);
 }
 
-// It could be dropped if the floor were higher. What it has of the end is not known to be complete.
+// Returns true if the extent could be dropped under a higher floor. Slots that were not folded yet
+// do not count.
 static bool would_gain(const struct collector *c, const struct response_row *row)
 {
     const struct journal *j = c->journal;
@@ -434,7 +444,7 @@ static bool would_gain(const struct collector *c, const struct response_row *row
     return !j->fold.needs(j->fold.ctx, row->first, last);
 }
 
-// Neighbours go in one request.
+// Adjacent extents go in one request.
 static void add_drop(struct collector *c, const struct response_row *row)
 {
     struct extent *before = c->drops_len > 0 ? &c->drops[c->drops_len - 1] : NULL;

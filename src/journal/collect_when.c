@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a collector begins a round, and what it tells of itself between two.
+// When a collector begins a round, and what it reports between rounds.
 #include "journal/collector.h"
 
 void collector_note_sweep(struct collector *c, struct interval now)
@@ -32,7 +32,7 @@ bool collector_finished(const struct collector *c)
     return !collector_running(c) && c->finished;
 }
 
-// A handle that was just opened waits for an hour: most are closed before.
+// A new handle waits for an hour before its first sweep, because most handles are closed sooner.
 int64_t collector_wake_at(const struct collector *c)
 {
     if (collector_running(c)) return TIME_NEVER;

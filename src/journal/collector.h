@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside a collector: shared by collect.c (the stages of a round) and collect_when.c (when there is
-// one).
+// Private to a collector: shared by collect.c (the stages of a round) and collect_when.c (when a
+// round begins).
 #pragma once
 
 #include "journal/sweep.h"
@@ -19,8 +19,8 @@ enum stage {
     STAGE_SWEEPING,
 };
 
-#define SNAPSHOTS_MAX 64   // a round looks at this many at most; more wait for the next
-#define EXTENTS_LIMIT 1000 // what a bucket lists or deletes in one request
+#define SNAPSHOTS_MAX 64   // a round handles at most this many; the others wait for the next round
+#define EXTENTS_LIMIT 1000 // the limit of a bucket for one list or delete request
 
 struct extent {
     uint64_t first;
@@ -37,35 +37,35 @@ struct collector {
     enum stage stage;
     struct interval now;
     struct asking ask;
-    struct buf body; // of the floor being written
+    struct buf body; // the floor that is being written
 
     struct kept_snapshot snapshots[SNAPSHOTS_MAX]; // ascending; the newest ones
     size_t snapshots_len;
-    size_t deleting; // index of the snapshot to look at next
-    int64_t kept_at; // when the last one was written that stays
+    size_t deleting; // index of the snapshot to check next
+    int64_t kept_at; // when the last snapshot that stays was written
     uint64_t floor_index;
     uint64_t floor_slot;
     int64_t floor_time;
-    uint64_t target;       // where the floor shall rise to
-    struct hash128 chain;  // of the snapshot there
-    uint64_t extents_from; // the next page
+    uint64_t target;       // the slot that the floor is to rise to
+    struct hash128 chain;  // of the snapshot at target
+    uint64_t extents_from; // the first slot of the next page
     bool extents_more;
     struct extent drops[EXTENTS_LIMIT];
     size_t drops_len;
     size_t dropping;
     uint64_t dropped;
-    bool raised;       // the floor, in this round
-    bool sweep_wanted; // an hour has passed
-    bool finishing;    // the journal has ended, and this round is to take all of it
-    bool wants_slot;   // ... for which there has to be one after the last
-    bool left;         // this round leaves something that may go later
-    bool joined;       // ... for it hangs together with what is over the floor
+    bool raised;       // the floor rose in this round
+    bool sweep_wanted; // a sweep is due
+    bool finishing;    // the journal has ended, and this round is to collect all of it
+    bool wants_slot;   // the next floor needs an entry after the last slot
+    bool left;         // this round leaves data that a later round can remove
+    bool joined;       // ... because an extent spans the floor
     bool finished;
-    bool pressing;         // the store is nearly full: this round is to prepare the next floor
-    bool gain;             // ... for something over the floor is not needed
-    int64_t press_at;      // the next such round, at the earliest: one every V
-    uint64_t pressed_slot; // the floor that they are to reach ...
-    int64_t pressed_at;    // ... since when
+    bool pressing;         // the store is nearly full: this round prepares the next floor
+    bool gain;             // ... because data over the floor is not needed
+    int64_t press_at;      // the earliest time of the next such round: one every V
+    uint64_t pressed_slot; // the slot that the floor must reach in such rounds ...
+    int64_t pressed_at;    // ... and since when
     struct sweep sweep;
 };
 
@@ -74,15 +74,15 @@ static inline const struct journal_rules *collector_rules(const struct collector
     return &c->journal->config.rules;
 }
 
-// The store is nearly full, and the rules know of it: what may go goes earlier. Slots stay longer
-// than V also then, and every other condition of a floor holds as ever.
+// Returns true if the store is nearly full and the rules react to it: data is removed earlier.
+// Slots still stay longer than V, and all other conditions of a floor hold.
 static inline bool collector_presses(const struct collector *c)
 {
     return c->journal->tight && collector_rules(c)->retain_tight_ms > 0;
 }
 
-void collector_round(struct collector *c, struct interval now); // none is running
+void collector_round(struct collector *c, struct interval now); // call it only while no round runs
 
-// The hour counts from here whatever comes of the round: a store that is away is not asked again
-// and again.
+// Counts the hour from now, whatever the round does, so that an unreachable store does not cause
+// repeated sweeps.
 void collector_note_sweep(struct collector *c, struct interval now);

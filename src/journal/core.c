@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time, ownership and sessions: what every entry changes whatever the machine is.
+// Time, ownership and sessions: the state that every entry changes, whatever the machine is.
 #include "journal/core.h"
 
 #include "base/check.h"
@@ -56,8 +56,8 @@ static uint64_t session_hash(const struct session *s)
 static void session_remove(struct core *c, size_t at)
 {
     struct session *gone = &c->sessions[at];
-    // Rows leave oldest first or all older than a moment: whoever was born after the horizon keeps
-    // its row.
+    // Rows are removed oldest first, or all that are older than some time. So a writer born after
+    // the horizon still has its row.
     if (gone->time >= c->horizon) c->horizon = gone->time + 1;
     c->sessions_hash ^= session_hash(gone);
     memmove(gone, gone + 1, (c->sessions_len - at - 1) * sizeof *gone);
@@ -147,7 +147,8 @@ static enum err apply_own(struct core *c, struct bytes payload)
     return ERR_OK;
 }
 
-// Tokens of two services cannot be compared, so the count starts again; the epoch goes on rising.
+// Tokens of two services cannot be compared, so the count starts again. The epoch continues to
+// rise.
 static enum err apply_coord(struct core *c, struct bytes payload)
 {
     if (payload.len != sizeof c->coord) return ERR_INVALID;
@@ -162,7 +163,8 @@ static enum err apply_own_op(struct core *c, const struct op *op)
     switch (op->kind) {
     case JOURNAL_OP_DIGEST:
     case JOURNAL_OP_TOUCH:
-        return ERR_OK; // a digest was compared before the entry is folded; a touch is only time
+        // A digest was compared before the entry is folded. A touch only advances time.
+        return ERR_OK;
     case JOURNAL_OP_OWN:
         return apply_own(c, op->payload);
     case JOURNAL_OP_COORD:
@@ -172,7 +174,7 @@ static enum err apply_own_op(struct core *c, const struct op *op)
     }
 }
 
-// A repeated or older batch of a writer, or an owner of another epoch, must have no effect.
+// A repeated or older batch of a writer has no effect, nor has an entry of another epoch.
 static bool is_void(const struct core *c, const struct entry *e)
 {
     if (e->epoch != 0 && e->epoch != c->epoch && !MUTANT(EPOCH_OFF)) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A handle as bytes: everything that decides what it does next, and nothing else (request ids are
-// left out on purpose: they only name things).
+// A handle as bytes: every field that decides its next step, and nothing else. Request ids are left
+// out: they only name requests.
 #include "journal/inside.h"
 
 static void put_pending(const struct pending_list *l, struct buf *out)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry to bytes and back. Every length is checked before it is used; one flipped bit anywhere is
-// ERR_CORRUPT.
+// Encodes and decodes entries. Every length is checked before it is used. One flipped bit anywhere
+// gives ERR_CORRUPT.
 #include "journal/entry.h"
 
 #include "base/check.h"
@@ -18,7 +18,7 @@ static void put_header(const struct entry *e, struct buf *out)
     buf_put_u32(out, ENTRY_MAGIC);
     buf_put_u16(out, ENTRY_FORMAT);
     buf_put_u16(out, 0);
-    buf_put_u32(out, 0); // the length, known at the end
+    buf_put_u32(out, 0); // the length, set at the end
     buf_put_u32(out, e->id.shard);
     buf_put(out, bytes_of(e->id.queue, sizeof e->id.queue));
     buf_put_u64(out, e->slot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one entry: a header, its ops, a checksum (docs/format.md). The checksum covers
-// everything before it, so it is also the entry's identity and what the next entry chains to.
+// The bytes of one entry: a header, its ops, a checksum (docs/format.md). The checksum covers all
+// bytes before it. So it also identifies the entry, and the next entry refers to it.
 #pragma once
 
 #include "journal/journal.h"
@@ -12,16 +12,15 @@
 #define ENTRY_CHECKSUM_LEN  16
 #define ENTRY_LEN_MAX       ((size_t)8 << 20)
 #define ENTRY_OPS_MAX       65536
-#define ENTRY_TIME_MAX                                                                             \
-    ((int64_t)1 << 52) // far beyond any real date; keeps sums of times from overflowing
+#define ENTRY_TIME_MAX      ((int64_t)1 << 52) // no real date is later; sums cannot overflow
 
 struct entry {
     struct journal_id id;
     uint64_t slot;
-    struct hash128 previous; // of the entry in the slot before; zero for slot 1
+    struct hash128 previous; // of the entry in the previous slot; zero for slot 1
     uint64_t epoch;          // 0: written directly
     struct hash128 writer;
-    uint64_t sequence; // the writer's own count of batches
+    uint64_t sequence; // the writer's count of batches
     uint64_t nonce;
     struct interval time;
     struct op *ops; // decoded: owned array, payloads are views into the bytes
@@ -29,10 +28,10 @@ struct entry {
     struct hash128 hash; // decoded: the checksum
 };
 
-// Writes header, ops and checksum. Out must be empty; it turns bad when its limit is too small.
+// Writes header, ops and checksum. out must be empty. If its limit is too small, it turns bad.
 void entry_encode(const struct entry *e, struct buf *out);
-// ERR_CORRUPT for any damage, with why (a constant sentence). On success the caller calls
-// entry_done.
+// Returns ERR_CORRUPT for any damage, and a constant sentence in why. After success the caller must
+// call entry_done.
 MUST_USE enum err entry_decode(struct bytes from, struct entry *out, const char **why);
 void entry_done(struct entry *e);
 

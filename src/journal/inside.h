@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside a journal handle: shared by journal.c (the calls), batch.c (ops and their answers),
-// apply.c (folding), step.c (the store dialogue), pace.c (when) and collect.c. Nobody else includes
-// this.
+// Private to a journal handle: shared by journal.c (the calls), batch.c (ops and their answers),
+// apply.c (the fold), step.c (the store requests), pace.c (when) and the collector.
 //
-// The dialogue has one request open at a time:
+// The main requests, one at a time:
 //
 //     start --> LISTING --> LOADING --> READING <---------- refused append, sync
 //                  ^                     |   ^                    ^
@@ -11,8 +10,9 @@
 //                  |                     v   |                    |
 //        at or under the floor         IDLE --> PUTTING ----------'
 //                  |                     ^          |
-//                  '------ CHECKING <----+----------'   answers that are not fresh wait for a look
-//                  at the floor
+//                  '------ CHECKING <----+----------'
+//
+// In CHECKING, an answer that is not fresh waits until the floor was read.
 //
 //     any --> HALTED when stored bytes contradict themselves
 #pragma once
@@ -33,15 +33,15 @@ enum phase {
     PHASE_HALTED,
 };
 
-// An op, or a sync, that waits for its answer.
+// An op or a sync that waits for its answer.
 struct pending {
     struct pending *next;
     uint64_t ticket;
     struct op op; // payload owned
     int64_t deadline;
-    uint64_t after_request; // sync: requests from this id on saw what it must see
+    uint64_t after_request; // sync: a request with this id or a later one saw all that it must see
     bool grows;             // fold.grows
-    bool answered;          // its patience ended; kept until the batch is decided
+    bool answered;          // its deadline passed; kept until the batch is decided
 };
 
 struct pending_list {
@@ -53,14 +53,15 @@ struct pending_list {
 // The one entry that is being committed.
 struct batch {
     bool active;
-    bool grows;        // one of its ops does
-    bool maybe_landed; // some attempt may have reached the store
+    bool grows;        // one of its ops adds messages
+    bool maybe_landed; // an attempt may have reached the store
     uint64_t slot;
     struct buf bytes;
     struct hash128 hash;
     uint64_t sequence;
-    int64_t sent_at; // store time before the first attempt: the slot was not ours before that
-    size_t first_op; // where the callers' ops start in the entry
+    // Store time before the first attempt: until then the slot did not hold this entry.
+    int64_t sent_at;
+    size_t first_op; // index of the first caller's op in the entry
     struct pending_list ops;
 };
 
@@ -85,7 +86,7 @@ struct reply {
     struct journal_reply out; // body owned
 };
 
-#define SNAPSHOTS_KEPT 2 // candidates remembered from a listing, newest first
+#define SNAPSHOTS_KEPT 2 // candidates kept from a listing, newest first
 
 struct journal {
     struct journal_config config;
@@ -93,16 +94,16 @@ struct journal {
     struct rng rng;
     struct interval now;
     enum phase phase;
-    bool tight;     // the store said that it is nearly full
-    uint32_t holds; // while not zero nothing is asked of the store
+    bool tight;     // the store reported that it is nearly full
+    uint32_t holds; // while not zero, no request is sent
     const char *halt_why;
 
     struct core core;
-    int64_t absent_at;  // store time when slot core.slot + 1 was surely absent
-    bool replaying;     // since the last load no tail was seen
-    int64_t born;       // this writer's first moment, for core_session
+    int64_t absent_at;  // a store time when slot core.slot + 1 was certainly absent
+    bool replaying;     // no tail was seen since the last load
+    int64_t born;       // store time of this writer's start, for core_session
     uint64_t sequence;  // of the newest batch
-    uint64_t committed; // ... of the newest that was answered as committed by this writer; 0: none
+    uint64_t committed; // ... of the newest that this writer answered as committed; 0: none
     uint64_t my_epoch;  // the epoch this handle owns; 0: none
 
     uint64_t floor_index; // the newest floor object seen
@@ -122,18 +123,19 @@ struct journal {
 
     uint64_t candidates[SNAPSHOTS_KEPT]; // slots of snapshots, newest first; 0: none
     bool candidate_damaged;
-    bool listing_on; // the listing goes on after main.after
+    bool listing_on; // the listing continues after main.after
     struct asking snap;
     struct buf snap_bytes;
     uint64_t snap_slot; // of the snapshot being written
     uint64_t last_snapshot;
     size_t last_snapshot_len;
     uint64_t bytes_since; // folded since the last snapshot
-    uint64_t ended_slot;  // the first after which this handle saw that the fold has ended; 0: none
+    // The first slot after which this handle saw that the fold has ended; 0: none.
+    uint64_t ended_slot;
 
     struct reply *replies;
     struct reply *replies_tail;
-    struct reply *reply_out; // the one whose body the caller may be looking at
+    struct reply *reply_out; // the reply whose body the caller may still read
     struct buf text;         // scratch for results
 };
 
@@ -144,44 +146,46 @@ void pending_free_all(struct pending_list *l);
 void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
                     struct bytes body);
 void journal_answer_all(struct journal *j, struct pending_list *l, enum err err);
-void journal_expire(struct journal *j);    // answers whose patience ended
-void batch_form(struct journal *j);        // out of the queue, for the slot after core.slot
-void batch_answer_idle(struct journal *j); // what needs no entry need not wait for one
-void batch_requeue(struct journal *j);     // certainly not committed: its ops go first again
+void journal_expire(struct journal *j); // answers the ops whose deadline passed
+void batch_form(struct journal *j);     // from the queue, for the slot after core.slot
+// Answers ops that need no entry, so that they do not wait for one.
+void batch_answer_idle(struct journal *j);
+void batch_requeue(struct journal *j); // certainly not committed: its ops go first again
 void batch_committed(struct journal *j, const struct op_result *results, bool is_void);
 void batch_jumped(struct journal *j); // a snapshot was loaded past its slot
 void batch_fail(struct journal *j, enum err err);
-// There is no room for what grows: answers those ops, and requeues the others. False: none does.
+// The store has no space for ops that add messages: answers those ops and requeues the others.
+// Returns false if there are none.
 bool batch_refuse_growth(struct journal *j);
-void batch_unknown(struct journal *j); // its callers hear it now; resolving goes on
+void batch_unknown(struct journal *j); // answers its callers now; the batch is still resolved
 
-// Folds the bytes of slot core.slot + 1; halts on contradiction. created: a lower bound of when the
-// slot was made.
+// Folds the bytes of slot core.slot + 1, and halts if they contradict the state. created: a lower
+// bound of the time when the slot was created.
 void journal_apply(struct journal *j, struct bytes bytes, int64_t created);
 void journal_halt(struct journal *j, const char *why);
 MUST_USE enum err journal_load(struct journal *j, struct bytes snapshot, uint64_t slot);
-void journal_snapshot(
-    struct journal *j); // write one of the present state, unless one is being written
+// Writes a snapshot of the present state, unless one is being written.
+void journal_snapshot(struct journal *j);
 
 struct pace_fold {
     bool mine;
     bool in_force;
-    size_t answered; // callers whose op it carried
+    size_t answered; // callers whose op it had
     uint64_t epoch_before;
 };
 void pace_start(struct journal *j);
-void pace_asked(struct journal *j);    // an append was asked for
+void pace_asked(struct journal *j);    // an append was requested
 void pace_answered(struct journal *j); // ... and was won or lost
 void pace_lost(struct journal *j);
-void pace_looked(struct journal *j); // there is nothing after core.slot
+void pace_looked(struct journal *j); // no slot follows core.slot
 void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f);
-int64_t pace_propose_at(const struct journal *j);   // ops in the queue may become an entry
-bool pace_wants_look(const struct journal *j);      // ... but the tail should be looked for first
+int64_t pace_propose_at(const struct journal *j);   // when ops in the queue may become an entry
+bool pace_wants_look(const struct journal *j);      // ... but the tail should be read first
 bool pace_is_broke(const struct journal *j);        // no credit for an entry
-int64_t pace_resend_at(const struct journal *j);    // the batch may be sent again
-int64_t pace_read_lost_at(const struct journal *j); // who took its slot may be asked
+int64_t pace_resend_at(const struct journal *j);    // when the batch may be sent again
+int64_t pace_read_lost_at(const struct journal *j); // when the entry that took its slot may be read
 
-// When the next request of the dialogue may be asked for; TIME_NEVER: there is none.
+// When the next main request may be sent; TIME_NEVER: there is none.
 int64_t journal_ready_at(const struct journal *j);
 void journal_advance(struct journal *j);
 void journal_tail_seen(struct journal *j, uint64_t request);

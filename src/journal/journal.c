@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of a journal handle. Each notes what happened, lets the dialogue go one step on, and
-// leaves requests and replies to be taken.
+// The calls of a journal handle. Each notes an event, advances the requests by one step, and leaves
+// requests and replies to be taken.
 #include "journal/journal.h"
 
 #include "base/check.h"
@@ -84,7 +84,7 @@ void journal_free(struct journal *j)
     memory_free(j);
 }
 
-// A lower bound of a clock that never runs backwards stays one for ever.
+// A clock does not run backwards, so a lower bound of its time stays valid.
 void journal_note_time(struct journal *j, struct interval now)
 {
     CHECK(now.lo <= now.hi);
@@ -166,7 +166,7 @@ void journal_own(struct journal *j, uint64_t ticket, uint64_t expected,
     buf_put_u64(&payload, owner->token);
     buf_put_sized(&payload, owner->address);
     struct op op = {.kind = JOURNAL_OP_OWN, .payload = buf_bytes(&payload)};
-    j->pace.courtesy_until = TIME_UNKNOWN; // who takes over owes the former owner no pause
+    j->pace.courtesy_until = TIME_UNKNOWN; // a new owner does not pause for the former one
     enqueue(j, ticket, op, deadline, now);
 }
 
@@ -211,7 +211,8 @@ int64_t journal_wake_at(const struct journal *j)
 {
     if (j->phase == PHASE_HALTED) return TIME_NEVER;
     int64_t ready_at = j->main.open ? TIME_NEVER : journal_ready_at(j);
-    bool waits = ready_at > j->now.lo; // else a hold is in the way, and its release will do
+    // Otherwise the handle is on hold, and its release advances it.
+    bool waits = ready_at > j->now.lo;
     return earlier(j->deadline_at, waits ? ready_at : TIME_NEVER);
 }
 

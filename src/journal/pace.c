@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the next entry is proposed. Safety never depends on anything here; money and waiting do.
+// When the next entry is proposed. Safety does not depend on anything here; cost and latency do.
 //
-// - The budget: a put needs credit, which comes at the rate that was configured; ops that wait for
-//   it share an entry. What is not an entry (snapshots, floors, bodies) is charged and does not
-//   wait.
-// - Company: callers who were answered together come back together, a moment after the put that
-//   answered them. Sent at once, the first of them would leave the others behind for a whole put;
-//   so two groups would form that wait for each other, and everybody for two puts.
-// - Turns: a far store decides an append when it has arrived, so whoever proposes to a slot that
-//   others propose to mostly pays for nothing. Who lost waits a random time and looks for the tail
-//   *before* he proposes, not the other way round: a look is cheap, and what was seen before the
-//   wait is old after it. Who won may go on for a few commits, for a caller rarely has only one,
-//   then steps aside as long as the others need for the same. Both scale with the time a put takes
-//   and with the number of writers seen lately; without any there is no waiting at all, but for
-//   this: a winner never hears of those who lose against it, and one that is always first to know
-//   the next slot may win for ever. So after many commits without a pause it makes one, and looks.
-// - Courtesy: beside a live owner, whose entries are larger and slower, a direct writer pauses
-//   after each commit.
+//   - Budget: a put needs credit, which grows at the configured rate. Ops that wait for credit
+//     share an entry. Other puts (snapshots, floors, bodies) are charged but do not wait.
+//   - Joining: callers that were answered together submit together again, a moment after the put
+//     that answered them. If the first op were sent at once, the others would wait for a whole
+//     put. Two groups would form that wait for each other, and every caller would wait for two
+//     puts.
+//   - Turns: a store with high latency decides an append on arrival. A writer that proposes to a
+//     slot beside others mostly pays for nothing. A writer that lost waits a random time, then
+//     reads the tail, then proposes. It reads after the wait, because a read is cheap and an older
+//     read would be stale. A writer that won may commit a few more entries, because a caller rarely
+//     has only one. Then it pauses for as long as the others need for the same. Both times scale
+//     with the duration of a put and with the number of writers seen recently. Without other
+//     writers there is no wait, with one exception. A winner does not see the writers that lose
+//     against it, and the writer that knows the next slot first could win for ever. So after many
+//     commits without a pause it makes one, and reads the tail.
+//   - Courtesy: a direct writer beside a live owner pauses after each commit, because the owner's
+//     entries are larger and slower.
 #include "base/check.h"
 #include "journal/inside.h"
 
-// Found by trying (tests/sim/race.c): more of any but the last saves puts and costs waiting.
-#define LOST_HALVES      3  // halves of a put a loser waits per rival, at most
-#define ASIDE_HALVES     3  // ... and who steps aside, per rival and commit; a third of it at least
-#define HORIZON_PUTS     48 // who committed nothing for so long is no rival any more
-#define RUN_MAX          3  // commits before stepping aside
-#define RUN_GAP_PUTS     2  // a run ends when nothing follows for so long
-#define LOSSES_CROWD     4  // so many losses may mean rivals whom we have not seen
-#define LOSSES_MAX       64 // counted no further
-#define LOSSES_PATIENCE  2  // who lost more often comes back sooner than the others
+// Measured with tests/sim/race.c. A larger value of any but the last saves puts and adds latency.
+#define LOST_HALVES      3 // half puts that a loser waits per rival, at most
+// Half puts that a winner pauses per rival and commit, at most; at least a third of that.
+#define ASIDE_HALVES     3
+#define HORIZON_PUTS     48 // a writer without a commit for this long is no rival any more
+#define RUN_MAX          3  // commits before a pause for others
+#define RUN_GAP_PUTS     2  // a run ends if no commit follows for this long
+#define LOSSES_CROWD     4  // this many losses may mean rivals that were not seen
+#define LOSSES_MAX       64 // the counter stops here
+#define LOSSES_PATIENCE  2  // a writer with more losses than this waits less than the others
 
-#define LISTEN_PUTS      2 // how long a pause others need to get in
-#define SOLO_MIN         8 // commits before the first, if somebody else wrote lately
+#define LISTEN_PUTS      2 // how long a pause lets others commit
+// Commits before the first such pause, if another writer committed recently.
+#define SOLO_MIN         8
 #define SOLO_MAX         128
 
 #define PUT_US_MAX       10000000
 #define PUT_US_FIRST_MAX 100000
-#define TURN_WAIT_MAX    3000 // a wrong guess at the above costs no more than this
-#define JOIN_PUT_US      1000 // a store that answers sooner is not worth waiting beside
-#define JOIN_SHARE       8    // of the time a put takes
+#define TURN_WAIT_MAX    3000 // a wrong estimate of the above costs at most this
+#define JOIN_PUT_US      1000 // on a faster store it does not pay to wait for callers
+#define JOIN_SHARE       8    // the wait is this fraction of a put's duration
 #define JOIN_WAIT_MAX    20
 
 static int64_t later(int64_t a, int64_t b)
@@ -80,7 +83,7 @@ static int64_t credit_now(const struct journal *j)
 {
     const struct pace *p = &j->pace;
     int64_t rate = j->config.puts_per_second;
-    int64_t most = rate * 1000; // a second's worth
+    int64_t most = rate * 1000; // the credit of one second
     if (j->now.lo >= p->credit_at + wait_for_credit(p->credit, most, rate)) return most;
     return p->credit + (j->now.lo - p->credit_at) * rate;
 }
@@ -92,7 +95,7 @@ static int64_t budget_at(const struct journal *j)
     return j->pace.credit_at + wait_for_credit(j->pace.credit, 1000, rate);
 }
 
-// A debt of more than a second's worth is forgiven, so that nobody waits for ever.
+// A debt of more than one second's credit is dropped, so that no op waits for ever.
 void journal_spend(struct journal *j, uint32_t puts)
 {
     int64_t rate = j->config.puts_per_second;
@@ -107,9 +110,9 @@ void pace_asked(struct journal *j)
     j->pace.asked = j->now;
 }
 
-// When the clock becomes better known the lower bound leaps ahead and the upper one back: what
-// passed lies between the two. A store that is slow once must not be waited for long after, for
-// whoever waits long measures rarely.
+// When the clock becomes better known, the lower bound moves forward and the upper bound back. The
+// true duration is between the two differences. One slow answer must not raise the estimate for
+// long, because a writer that waits long measures seldom.
 void pace_answered(struct journal *j)
 {
     struct pace *p = &j->pace;
@@ -134,7 +137,8 @@ static void note_rival(struct journal *j, const struct entry *e)
 {
     struct pace *p = &j->pace;
     int64_t at = sooner(e->time.lo + (e->time.hi - e->time.lo) / 2, j->now.lo);
-    size_t place = 0; // of the writer; or else a free one; or else the one that is silent longest
+    // The writer's row, else a free row, else the row that has been silent longest.
+    size_t place = 0;
     for (size_t i = 0; i < p->rivals_len; i++) {
         if (hash128_equal(p->rivals[i].writer, e->writer)) {
             p->rivals[i].at = later(p->rivals[i].at, at);
@@ -168,7 +172,7 @@ static bool steps_aside(const struct journal *j)
     return j->pace.listens || (rivals_now(j) > 0 && !in_a_run(j));
 }
 
-// Commits that follow each other without a gap in which anybody else could have come first.
+// Counts commits that follow each other without a gap in which another writer could have won.
 static void count_solo(struct journal *j)
 {
     struct pace *p = &j->pace;
@@ -212,7 +216,8 @@ static void won(struct journal *j)
     p->turn_at = j->now.lo + sooner(aside, TURN_WAIT_MAX);
 }
 
-// An owner who lost once is one slot behind, and has read it; more is more than that.
+// An owner that lost once is one slot behind and has read it. After more losses it may be further
+// behind.
 static bool may_be_behind(const struct journal *j)
 {
     return j->pace.losses > (journal_is_owner(j) ? 1 : 0) || steps_aside(j);
@@ -243,13 +248,13 @@ static bool owner_lives(const struct journal *j)
     return owner_at > j->pace.away_at && j->now.lo - owner_at <= j->config.courtesy_live_ms;
 }
 
-// What it wrote before it was asked may be folded later than this.
+// Entries that the owner wrote before it was asked may be folded later than this.
 void journal_owner_away(struct journal *j, struct interval now)
 {
     j->pace.away_at = now.hi;
     j->pace.courtesy_until = TIME_UNKNOWN;
     journal_note_time(j, now);
-    journal_advance(j); // an op that waited out the pause would be woken by nothing else
+    journal_advance(j); // nothing else wakes an op that waited for the end of the pause
 }
 
 static void expect_joiners(struct journal *j, size_t answered)

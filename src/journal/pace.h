@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the next entry is proposed: what a handle remembers to wait no longer than it pays.
+// What a handle remembers to decide when it proposes the next entry (pace.c).
 #pragma once
 
 #include "base/hash.h"
@@ -12,34 +12,35 @@
 
 struct rival {
     struct hash128 writer;
-    int64_t at; // its newest entry, store time
+    int64_t at; // store time of its newest entry
 };
 
 struct pace {
-    // The budget: thousandths of a put that may be spent, as of credit_at. Below 0: overdrawn.
+    // The budget: thousandths of a put that may be spent, as of credit_at. Negative: overdrawn.
     int64_t credit;
     int64_t credit_at;
 
-    int64_t put_us;        // how long an append takes, smoothed; 0: not known yet
-    struct interval asked; // when the open one was asked for
+    int64_t put_us;        // duration of an append, smoothed; 0: not known yet
+    struct interval asked; // when the open append was requested
 
-    // Those who were just answered are about to come back: the next entry waits for them a little.
-    size_t joiners; // so many ops are worth waiting for
+    // Callers that were just answered will soon submit again: the next entry waits for them for a
+    // short time.
+    size_t joiners; // the number of ops to wait for
     int64_t join_until;
 
-    // Others who write the same journal.
+    // Other writers of the same journal.
     struct rival rivals[PACE_RIVALS_MAX];
     size_t rivals_len;
-    uint32_t run;      // commits of ours in a row, without stepping aside
+    uint32_t run;      // own commits in a row without a pause for others
     uint32_t losses;   // ... and races lost in a row
-    uint32_t solo;     // commits one right after the other, and nobody else's between them
-    uint32_t solo_max; // after so many we listen whether we keep others from getting a word in
-    bool listens;
-    int64_t won_at;    // our newest commit
-    int64_t turn_at;   // not before this is it our turn again
-    int64_t looked_at; // the tail was seen
+    uint32_t solo;     // own commits right after each other, without another writer's between them
+    uint32_t solo_max; // after this many the writer pauses, so that others can commit
+    bool listens;      // the writer makes that pause
+    int64_t won_at;    // when the newest own commit was folded
+    int64_t turn_at;   // no proposal before this time
+    int64_t looked_at; // when the tail was last seen
 
-    int64_t owner_at;       // the newest entry that the owner of the current epoch committed
-    int64_t away_at;        // ... and when it last did not answer somebody who asked it
-    int64_t courtesy_until; // a direct writer beside a live owner pauses
+    int64_t owner_at;       // the newest entry of the owner of the current epoch
+    int64_t away_at;        // ... and when the owner last failed to answer
+    int64_t courtesy_until; // end of the pause of a direct writer beside a live owner
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pure code asks of a store and hears back. The driver performs a request by the call of the
-// same name in store/store.h; the simulator performs it in its own world.
+// The store requests of pure code, and their responses. The driver performs a request with the call
+// of the same name in store/store.h. The simulator performs it in its simulated store.
 #pragma once
 
 #include "base/bytes.h"
@@ -17,17 +17,18 @@ enum request_kind {
     REQUEST_GET,      // key
     REQUEST_LIST,     // key: the prefix; after; limit: rows
     REQUEST_SEAL,     // key: the log
-    REQUEST_DELETE,   // key; or, when there is a body, the keys in it, a zero byte after each
+    REQUEST_DELETE,   // key; or, with a body, the keys in it, a zero byte after each
 };
 
-// The views stay valid until the response to this id was handed back, or the asker is freed.
+// The views are valid until the response with this id was passed back, or until the owner of the
+// request is freed.
 struct request {
     uint64_t id;
     enum request_kind kind;
-    bool background; // nobody waits for it
-    bool grows;      // append: brings messages, which a store that is nearly full refuses
+    bool background; // no caller waits for it
+    bool grows;      // append: adds messages, which a store that is nearly full refuses
     const char *key;
-    const char *after; // NULL: from the first
+    const char *after; // NULL: from the first key
     uint64_t first;
     uint64_t last;
     size_t limit;
@@ -42,18 +43,18 @@ struct response_row {
     struct bytes body; // read_log
 };
 
-// The views need to live only during the call that hands the response over.
+// The views need to be valid only during the call that passes the response.
 struct response {
     uint64_t id;
     enum err err;
-    struct interval time; // the store's clock, some moment while it worked on the request
+    struct interval time; // the store's clock at some moment while it served the request
     struct bytes body;    // get
     const struct response_row *rows;
     size_t rows_len;
     bool more;  // list, extents
     bool tight; // the store is nearly full
     struct cost cost;
-    const char *why; // a sentence on what went wrong; NULL: none
+    const char *why; // a sentence about the failure; NULL: none
 };
 
 const char *request_kind_name(enum request_kind kind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots and floors to bytes and back: magic, format, fields, checksum over all of it.
+// Encodes and decodes snapshots and floors: magic, format, fields, and a checksum over all of it.
 #include "journal/snapshot.h"
 
 #include "base/check.h"
@@ -13,7 +13,7 @@ static void seal(struct buf *out)
     buf_put_hash128(out, hash128_of(buf_bytes(out)));
 }
 
-// The bytes before the checksum, or ERR_CORRUPT.
+// Sets *inside to the bytes before the checksum. ERR_CORRUPT: they do not match it.
 static enum err unseal(struct bytes from, struct bytes *inside)
 {
     if (from.len < CHECKSUM_LEN) return ERR_CORRUPT;

@@ -14,19 +14,19 @@
 struct floor {
     struct journal_id id;
     uint64_t index; // 1, 2, 3 ... contiguous
-    uint64_t slot;  // nothing at or under it is ever applied, acknowledged or extended
+    uint64_t slot;  // no process applies, acknowledges or extends a slot at or under it
     int64_t time;   // when it was written, store time
 };
 
 void floor_encode(const struct floor *f, struct buf *out);
 MUST_USE enum err floor_decode(struct bytes from, struct floor *out); // ERR_CORRUPT
 
-// The state after one slot: the journal's part, what is known of the floor, and the machine's own
+// The state after one slot: the journal's part, the newest known floor, and the machine's own
 // bytes.
 struct snapshot {
     struct journal_id id;
     const struct core *core;
-    int64_t absent_at; // a moment of store time when the slot after it did surely not exist
+    int64_t absent_at; // a store time when the slot after it was certainly absent
     uint64_t floor_index;
     uint64_t floor_slot;
     uint64_t digest;

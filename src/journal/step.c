@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialogue with the store, one request at a time (the picture is in inside.h), and the rule
-// that keeps collection from losing a commit: an answer about slot k is believed only if k was
-// surely absent at most V ago in store time, or if the floor, read after the answer, is under k.
+// The requests to the store, one at a time (inside.h has the diagram), and the rule that keeps
+// collection from losing a commit. An answer about slot k is trusted only if one of these is true:
+//
+//   - k was certainly absent at most V ago, in store time;
+//   - the floor, read after the answer, is under k.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -23,7 +25,7 @@ bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot)
     return n > 0;
 }
 
-// Full jitter: those who were cut off together do not come back together.
+// Full jitter: handles that failed together do not retry together.
 static void back_off(struct journal *j)
 {
     int64_t delay = j->config.retry_min_ms;
@@ -60,7 +62,7 @@ static void ask_append(struct journal *j)
     asking_open(&j->main, j, REQUEST_APPEND, "log", 0);
     j->main.request.first = j->batch.slot;
     j->main.request.body = buf_bytes(&j->batch.bytes);
-    // One that may have landed has to be resolved: there is nothing to refuse any more.
+    // A batch that may have landed must be resolved, so the store cannot refuse it any more.
     j->main.request.grows = j->batch.grows && !j->batch.maybe_landed;
     pace_asked(j);
 }
@@ -163,8 +165,7 @@ static void from_the_beginning(struct journal *j)
     j->phase = PHASE_READING;
 }
 
-// A listing may lag: without a snapshot newer than what was folded there is nothing to gain from it
-// yet.
+// A listing can lag. Without a snapshot newer than the folded state, loading one gains nothing yet.
 static void listing_complete(struct journal *j)
 {
     bool folded = j->core.slot > 0;
@@ -178,7 +179,8 @@ static void listing_complete(struct journal *j)
     }
 }
 
-// The newest is wanted, or else the oldest whose following slots are all there.
+// The newest snapshot is wanted. With from_oldest, it is the oldest one whose following slots all
+// exist.
 static bool is_better(const struct journal *j, uint64_t slot)
 {
     if (!j->config.from_oldest) return slot > j->candidates[0];
@@ -220,7 +222,7 @@ static void on_loading(struct journal *j, const struct response *r)
     enum err err = r->err;
     if (!err) err = journal_load(j, r->body, j->candidates[0]);
     if (err == ERR_CORRUPT) {
-        // The state may be half loaded; the older snapshot, or the first slot, replaces all of it.
+        // The state may be half loaded. The older snapshot, or the first slot, replaces all of it.
         core_done(&j->core);
         j->fold.reset(j->fold.ctx);
         j->ended_slot = 0;
@@ -263,7 +265,8 @@ void journal_tail_seen(struct journal *j, uint64_t request)
 static void after_rows(struct journal *j)
 {
     if (j->phase == PHASE_HALTED) return;
-    // While catching up, and for those who asked for the tail, read on until there is nothing.
+    // During a replay, and while a sync is open (choose_work), reading continues until no slot
+    // follows.
     j->phase = j->replaying ? PHASE_READING : PHASE_IDLE;
 }
 
@@ -291,7 +294,9 @@ static void believe_gap(struct journal *j, uint64_t request, struct interval tim
     j->phase = PHASE_IDLE;
     journal_tail_seen(j, request);
     pace_looked(j);
-    if (j->batch.active) back_off(j); // refused as existing, read as missing: not a store to hurry
+    // The append was refused because the slot exists, but a read finds it missing: wait before the
+    // next attempt.
+    if (j->batch.active) back_off(j);
 }
 
 static void believe_held(struct journal *j)
@@ -330,14 +335,14 @@ static void hold(struct journal *j, enum held_kind kind, const struct response *
     }
 }
 
-// Was the slot that the answer speaks of surely absent at most V before it?
+// Returns true if the slot of the answer was certainly absent at most V before it.
 static bool is_fresh(const struct journal *j, int64_t absent_at, struct interval answered)
 {
     if (absent_at == TIME_UNKNOWN) return false;
     return answered.hi - absent_at <= j->config.rules.verify_ms;
 }
 
-// In a run of rows each row's creation bounds the absence of the next.
+// In consecutive rows, the creation of each row bounds the absence of the next.
 static bool rows_are_fresh(const struct journal *j, const struct response *r)
 {
     int64_t absent_at = j->absent_at;
@@ -368,8 +373,7 @@ static void weigh(struct journal *j, enum held_kind kind, const struct response 
     }
 }
 
-// Rows must be the slots asked for, one after the other; anything else is not an answer to our
-// question.
+// The rows must be the requested slots, one after the other. Otherwise the answer is not valid.
 static bool rows_fit(const struct journal *j, const struct response *r)
 {
     for (size_t i = 0; i < r->rows_len; i++)
@@ -412,8 +416,8 @@ static void on_checking(struct journal *j, const struct response *r)
 
 static void append_not_landed(struct journal *j, enum err err)
 {
-    if (j->batch.maybe_landed) { // an earlier attempt may still win: only the slot can tell
-        // Refused for good: patience would bring nothing.
+    if (j->batch.maybe_landed) { // an earlier attempt may still win: only the slot decides
+        // A permanent refusal: waiting does not help.
         if (err == ERR_DENIED) {
             batch_unknown(j);
             journal_answer_all(j, &j->queue, err);
@@ -433,9 +437,9 @@ static void append_not_landed(struct journal *j, enum err err)
 static void append_lost(struct journal *j)
 {
     if (MUTANT(ENTRY_HASH_OFF)) batch_requeue(j);
-    // An earlier attempt that ended in doubt may be what is there: no reason to wait then.
+    // If an earlier attempt ended in doubt, the slot may hold it. Then there is no reason to wait.
     if (!j->batch.maybe_landed) pace_lost(j);
-    j->batch.maybe_landed = true; // the network may have delivered it twice: the slot will tell
+    j->batch.maybe_landed = true; // the network may have delivered it twice: the slot decides
     go_on(j);
     j->phase = PHASE_READING;
 }
@@ -475,7 +479,8 @@ static void on_putting(struct journal *j, const struct response *r)
     }
 }
 
-// Reads that did not get through: ask again. Refused ones will not get better for those who wait.
+// Retries reads that failed. If the store refused the read, waiting does not help, so the callers
+// get the error.
 static bool retry_read(struct journal *j, enum err err)
 {
     switch (err) {
@@ -519,7 +524,7 @@ static void on_main(struct journal *j, const struct response *r)
         on_checking(j, r);
         break;
     default:
-        CHECK(false); // the other phases ask nothing
+        CHECK(false); // the other phases send no request
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects are uploaded before an entry refers to them, and outlive the last one that did. The fold
-// says which of them no entry can ever refer to again (fold.holds); that answer is final, so a page
-// is judged when it was listed and its objects are deleted afterwards. The age by the store's clock
-// is asked for on top of it: what the fold gets wrong is not gone at once.
+// Objects are uploaded before an entry refers to them, and outlive the last entry that did. The
+// fold says which objects no entry can ever refer to again (fold.holds). That answer is final, so a
+// page is decided when it was listed, and its objects are deleted afterwards. Objects must also be
+// old by the store's clock, so that an error of the fold does not delete them at once.
 #include "journal/sweep.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAGE_ROWS 1000 // what a bucket lists or deletes in one request
+#define PAGE_ROWS 1000 // the limit of a bucket for one list or delete request
 
 void sweep_init(struct sweep *s)
 {
@@ -41,7 +41,7 @@ void sweep_begin(struct sweep *s, struct journal *j, struct interval now)
     s->next_at = now.lo + j->config.rules.sweep_every_ms;
     s->seen_slot = j->core.slot;
     s->begun = true;
-    s->leftovers = true; // until it has come to the end
+    s->leftovers = true; // until the sweep has ended
     s->stays = s->waits_for_time = s->deleting = false;
     s->more = true;
     s->after[0] = 0;
@@ -102,7 +102,8 @@ static void on_page(struct sweep *s, const struct journal *j, const struct respo
     s->more = r->more && r->rows_len > 0;
     for (size_t i = 0; i < r->rows_len && i < PAGE_ROWS; i++) {
         const char *key = r->rows[i].key;
-        if (strlen(key) >= sizeof s->after) { // not ours, and we could not go on behind it
+        // Not a key of ours, and too long to continue the listing after it.
+        if (strlen(key) >= sizeof s->after) {
             s->more = false;
             break;
         }
