@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators do to a queue as a whole: configure, pause, purge, redrive, delete.
+// The operations of an operator on a whole queue: configure, pause, purge, redrive, delete.
 #include "base/check.h"
 #include "queue/state.h"
 
@@ -11,12 +11,12 @@ static enum reason config_allowed(const struct machine *m, const struct op_confi
     if (config_check(next, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op->expected != 0 && op->expected != m->config_version) return REASON_CONFIG_CHANGED;
     if (next->shards != now->shards) return REASON_SHARDS_FIXED;
-    // Records of a strict queue know their group, others do not: none may be left, outbound
-    // included.
+    // Records of a strict queue know their group, other records do not. So no record may be left,
+    // not even an outbound one.
     if (next->ordering_guarantee != now->ordering_guarantee &&
         (messages_held(m) > 0 || m->counts[STATE_OUTBOUND] > 0))
         return REASON_NOT_EMPTY;
-    // A letter that may have reached the old destination must not go to a new one as well.
+    // A letter that may have reached the old destination must not also reach a new one.
     if (m->counts[STATE_OUTBOUND] > 0 &&
         strcmp(next->dead_letter_queue, now->dead_letter_queue) != 0)
         return REASON_OUTBOX_BUSY;
@@ -91,7 +91,7 @@ static void purge_one(struct machine *m, uint32_t h)
     msg_free(m, h);
 }
 
-// In the order of the rows: purging leaves nothing behind that shows it.
+// Purges in the order of the rows. That order is not visible afterwards.
 static uint64_t purge(struct machine *m, unsigned states)
 {
     uint64_t before = m->counts[STATE_PURGED];
@@ -143,7 +143,7 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
     return REASON_NONE;
 }
 
-// The dead message ends here; a new one takes over its bytes, with a number of its own.
+// The dead message ends here. A new message with a new number takes over its bytes.
 static void redrive_one(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);

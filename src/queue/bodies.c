@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which uploaded bodies the unfinished messages refer to: 16 bytes each, found by message and by
-// name. Two messages may share a body; it is held until both are finished.
+// The uploaded bodies that unfinished messages refer to: 16 bytes each, found by message and by
+// name. Two messages may share a body. It is held until both are finished.
 //
-// A body may be deleted when no entry from here on can refer to it. The fold refuses a reference
-// whose body is older than BODY_AGE_MAX_MS in its own time, which never runs backwards: once that
-// time has come and nobody holds the body, nobody ever will, however late an entry is written.
+// A body may be deleted when no later entry can refer to it. The fold refuses a reference whose
+// body is older than BODY_AGE_MAX_MS by the fold's own time, which never runs backwards. So once a
+// body is that old and no message holds it, no entry can refer to it, however late it is written.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -43,7 +43,7 @@ static void row_unlink(struct bodies *b, uint32_t at)
     map_remove(&b->by_key, b->rows[at].key, at);
 }
 
-// The last row takes the place of the one that goes.
+// The last row moves to the place of the dropped row.
 static void row_drop(struct machine *m, uint32_t at)
 {
     struct bodies *b = &m->bodies;
@@ -93,7 +93,7 @@ void bodies_clear(struct machine *m)
 enum body_hold machine_holds(const struct machine *m, struct bytes name)
 {
     struct body_name parsed;
-    if (!body_name_parse(name, &parsed)) return BODY_HELD; // nothing we know how to judge
+    if (!body_name_parse(name, &parsed)) return BODY_HELD; // not a name of ours: keep it
     if (m->deleted) return BODY_FREE;
     if (map_find(&m->bodies.by_key, parsed.random[0]) != MAP_NONE) return BODY_HELD;
     struct body_reference r = {.name = name, .uploaded_at = parsed.uploaded_at};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One spelling per name: what is parsed prints the same.
+// Each name has one spelling: a parsed name prints the same.
 #include "queue/body_name.h"
 
 #include "base/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The invariants of the machine, each stated plainly and computed afresh. For tests and the
-// simulator.
+// The invariants of the machine, each computed from scratch. For tests and the simulator.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -18,7 +17,7 @@ static bool is_dead(const struct msg *msg)
     return msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
 }
 
-// I5: every message that was sent is in exactly one state, and the counts say how many.
+// I5: every message that was sent is in exactly one state, and the counts agree.
 static void check_counts(const struct machine *m)
 {
     uint64_t counts[STATE_COUNT] = {0}, sum = 0, next = 1;
@@ -55,7 +54,7 @@ static void check_heaps(const struct machine *m, uint32_t h)
     if (!msg->scope && msg->state == STATE_READY) CHECK(heap_has(&m->ready, h));
 }
 
-// I3: one current token per locked message, no two alike; fences rise.
+// I3: each locked message has one current token, no two are alike, and fences rise.
 static void check_locks(const struct machine *m)
 {
     uint64_t *fences = memory_new((m->msgs_used + 1) * sizeof *fences);
@@ -84,8 +83,8 @@ static void check_locks(const struct machine *m)
     memory_free(fences);
 }
 
-// I6: a scope has at most one open message, and offers that one or the first in order, never
-// another.
+// I6: a scope has at most one open message. It offers that message, or the first in order, and no
+// other.
 static void check_scopes(const struct machine *m)
 {
     for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++) {

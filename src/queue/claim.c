@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handing out: claims by workers, who get their tickets first, and tickets by the shard's owner.
+// Delivery: a claim by a worker gets its tickets first; the shard's owner publishes tickets.
 #include "base/check.h"
 #include "queue/state.h"
 
@@ -18,11 +18,12 @@ static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
                                           .worker_row = worker_row});
 }
 
-// open.
+// Best-effort order: an event reports a batch that delivers a message while an earlier message is
+// still open.
 
 struct overtaking {
     struct heap_row top; // the first open message before the batch
-    uint64_t open;       // how many there were; 0: nobody to overtake
+    uint64_t open;       // open messages before the batch; 0: none to overtake
     bool seen;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of a configuration in one table: how each is read from text, written as text, and which
-// values it takes.
+// One table of all settings: how each is parsed, how it is printed, and its allowed values.
 #include "queue/config.h"
 
 #include "base/check.h"
@@ -15,7 +14,7 @@
 
 enum kind { KIND_WORD, KIND_BOOL, KIND_TIME, KIND_COUNT, KIND_BYTES, KIND_FRACTION, KIND_NAME };
 
-// One number of a configuration, whatever its field: words are the index into their list.
+// The settings. Each has one number: for a word, its index in the list of words.
 enum field {
     ORDERING_MODE,
     ORDERING_GUARANTEE,
@@ -39,7 +38,7 @@ enum field {
 struct setting_row {
     const char *key;
     enum kind kind;
-    const char *words; // KIND_WORD: as a sentence lists them
+    const char *words; // KIND_WORD: the words, as a sentence lists them
     uint64_t min;
     uint64_t max;
 };
@@ -195,7 +194,7 @@ static const struct unit byte_units[] = {{"", 1},         {"B", 1},         {"KB
                                          {"GiB", 1 << 30}};
 static const struct unit no_units[] = {{"", 1}};
 
-// Digits, then a unit. False: not that, or larger than any limit.
+// Parses digits and a unit. False: another text, or a number above every limit.
 static bool parse_number(const char *text, const struct unit *units, size_t units_len,
                          uint64_t *out)
 {
@@ -222,7 +221,7 @@ static bool parse_time(const char *text, uint64_t *out)
     return true;
 }
 
-// "2", "1.5", "0.25": in thousandths.
+// Parses "2", "1.5", "0.25" in thousandths.
 static bool parse_fraction(const char *text, uint64_t *out)
 {
     uint64_t v = 0, scale = 1000;
@@ -275,7 +274,7 @@ static bool parse(const struct setting_row *row, const char *text, uint64_t *v)
     }
 }
 
-// A number as people read it: "30s", "64MiB", "1.5".
+// Prints a number in readable form: "30s", "64MiB", "1.5".
 static void print_readable(enum kind kind, unsigned long long v, char *out, size_t out_len)
 {
     static const char *const sizes[] = {"B", "KiB", "MiB", "GiB"};
@@ -342,7 +341,7 @@ static enum err set_name(struct queue_config *c, const char *key, const char *va
     return ERR_OK;
 }
 
-// The key that was meant: mistyped, or without what stands before its last dots.
+// Returns the key that is probably meant: mistyped, or without its leading parts.
 static const char *near_key(const char *key)
 {
     size_t len = strlen(key);

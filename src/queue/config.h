@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a queue can be told: the seeds' keys, their defaults, and what is allowed. Numbers are
-// integers throughout: fractions are kept in thousandths, so that every machine computes the same
-// backoff. docs/queues.md is for people.
+// The settings of a queue: their keys, defaults and allowed values. All numbers are integers.
+// Fractions are in thousandths, so that every machine computes the same backoff. docs/queues.md
+// describes the settings for users.
 #pragma once
 
 #include "base/bytes.h"
@@ -9,7 +9,7 @@
 
 #define QUEUE_NAME_MAX             80 // [A-Za-z0-9][A-Za-z0-9_.-]{0,79}
 
-#define CONFIG_TIME_MAX_MS         (INT64_C(7) * 24 * 3600 * 1000) // any duration
+#define CONFIG_TIME_MAX_MS         (INT64_C(7) * 24 * 3600 * 1000) // limit of every duration
 #define CONFIG_RETRIES_MAX         1000000
 #define CONFIG_MESSAGE_BYTES_MAX   (UINT64_C(64) << 20)
 #define CONFIG_CAPACITY_MAX        UINT64_C(1000000000)
@@ -18,10 +18,8 @@
 
 enum ordering_mode { ORDERING_FIFO, ORDERING_LIFO };
 enum failure_mode { FAILURE_RETRY, FAILURE_DEAD_LETTER, FAILURE_HYBRID };
-enum backpressure {
-    BACKPRESSURE_REJECT,
-    BACKPRESSURE_BLOCK
-}; // block: the caller waits on the refusal
+// BLOCK: after a refusal the caller waits and sends again.
+enum backpressure { BACKPRESSURE_REJECT, BACKPRESSURE_BLOCK };
 
 struct backoff_config {
     int64_t initial_ms;
@@ -40,13 +38,13 @@ struct queue_config {
     struct backoff_config backoff;
     int64_t dedup_window_ms; // 0: dedup keys are ignored
     uint64_t message_bytes_max;
-    uint32_t deliveries_max; // 0: any number
+    uint32_t deliveries_max; // 0: no limit
     uint64_t capacity;
     enum backpressure backpressure;
     uint32_t shards;
 };
 
-// A sentence for a person: the field, the value, what would be right.
+// A sentence for the user: the setting, its value and a right value.
 struct config_error {
     char text[320];
 };
@@ -54,33 +52,33 @@ struct config_error {
 void config_defaults(struct queue_config *c);
 
 // Sets one key, as docs/queues.md names it ("failureStrategy.maxRetries"), from its text ("3").
-// ERR_INVALID: unknown key or a value that is not allowed; error says which, and c is unchanged.
-// error may be NULL.
+// Returns ERR_INVALID for an unknown key or a value that is not allowed. error then names it, and c
+// is unchanged. error may be NULL.
 MUST_USE enum err config_set(struct queue_config *c, const char *key, const char *value,
                              struct config_error *error);
 
-// Is the whole possible? name is the queue's own name, or NULL when it has none yet.
+// Checks the settings together. name is the queue's own name, or NULL if it has none yet.
 MUST_USE enum err config_check(const struct queue_config *c, const char *name,
                                struct config_error *error);
 
-// Follows the dead-letter queues from name on and refuses a circle. next answers the dead-letter
-// queue of a queue, or NULL when that queue has none or does not exist yet.
+// Follows the dead-letter queues from name on and refuses a cycle. next returns the dead-letter
+// queue of a queue, or NULL if that queue has none or does not exist yet.
 typedef const char *config_next_fn(void *ctx, const char *queue);
 MUST_USE enum err config_check_cycle(const struct queue_config *c, const char *name,
                                      config_next_fn *next, void *ctx, struct config_error *error);
 
 bool queue_name_ok(const char *name);
 
-// Every key in the order of docs/queues.md: key and value as config_set takes them. False past the
-// last one.
+// Returns key number `index`, in the order of docs/queues.md, with its value, as config_set accepts
+// them. False past the last key.
 struct config_pair {
     const char *key;
     char value[QUEUE_NAME_MAX + 1];
 };
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out);
-// The same with values for people, which config_set takes too: "30s", "1MiB", "1.5".
+// The same with readable values, which config_set accepts too: "30s", "1MiB", "1.5".
 bool config_show(const struct queue_config *c, size_t index, struct config_pair *out);
 
 void config_encode(const struct queue_config *c, struct buf *out);
-MUST_USE enum err config_decode(struct reader *r,
-                                struct queue_config *out); // ERR_INVALID on damage
+// ERR_INVALID on damage.
+MUST_USE enum err config_decode(struct reader *r, struct queue_config *out);

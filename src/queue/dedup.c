@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dedup keys: 128-bit hashes of what senders named, each with the first message's number, for the
-// dedup window. They lie in the order of sending and leave from the front; a row that outlived its
-// window behind one that did not is ignored until then.
+// Dedup keys: 128-bit hashes of the senders' keys, each with the first message's number, for the
+// dedup window. They are in the order of sending and leave from the front. An expired row behind a
+// row that is not expired is ignored until then.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -49,7 +49,7 @@ static void grow(struct dedup *d)
     d->cap = cap;
 }
 
-// Row numbers go round at 2^31: the ring is never that large, so the low bits find the row.
+// Row numbers wrap at 2^31. The ring is never that large, so the low bits find the row.
 static uint32_t short_number(uint64_t number)
 {
     return (uint32_t)(number & 0x7fffffff);

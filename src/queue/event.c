@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of events of an entry, and their ids.
+// The events of an entry, and their ids.
 #include "queue/event.h"
 
 #include "base/check.h"
@@ -97,7 +97,7 @@ static void describe(const struct machine *m, uint32_t h, struct event *e)
     e->order = lock->order;
 }
 
-// h: the message it is about, or 0. The row is valid until the next one.
+// h: the message of the event, or 0. The row is valid until the next call.
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
 {
     struct events *list = m->events;
@@ -117,7 +117,7 @@ struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
     return e;
 }
 
-// Batches name the same worker many times: its name is written once.
+// The events of a batch often name the same worker: its name is stored once.
 void emit_worker(struct machine *m, struct event *e, uint32_t w)
 {
     struct events *list = m->events;
@@ -133,7 +133,7 @@ void emit_worker(struct machine *m, struct event *e, uint32_t w)
     if (list->text.bad) e->worker_at = e->worker_len = 0;
 }
 
-// Nor are the reasons of a batch written more than once: they may be long.
+// If two successive events have the same reason, its text is stored once: it can be long.
 void emit_words(struct machine *m, struct event *e, struct bytes words)
 {
     struct events *list = m->events;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events fall out of the fold, one per transition: every fold of the same entries yields the same
-// events with the same ids, whoever runs it.
+// The fold emits one event per transition. Every fold of the same entries emits the same events
+// with the same ids, in every process.
 #pragma once
 
 #include "base/bytes.h"
@@ -34,31 +34,33 @@ enum event_kind {
         EVENT_COUNT
 };
 
-#define EVENT_OP_TIME UINT32_MAX // the op index of what the passing of time did
+#define EVENT_OP_TIME UINT32_MAX // op index of events that are caused by time
 
-// Fields that a kind does not need are zero.
+// If a kind does not use a field, the field is zero.
 struct event {
-    uint64_t slot; // slot, op, kind and n, with queue id and shard, are its identity
+    uint64_t slot; // slot, op, kind and n, with queue id and shard, identify the event
     uint32_t op;
-    uint32_t n; // which of the op's events of this entry, from 0
+    uint32_t n; // number of the event within the op, from 0
     enum event_kind kind;
     enum outcome_status status; // message-outcome
-    enum reason reason;         // lock-renewal-rejected, outcome-rejected; an expiry's outcome
+    enum reason reason;         // lock-renewal-rejected, outcome-rejected; outcome of an expiry
     int64_t at;                 // the fold's time
-    uint64_t seq;               // the message; 0: about the queue
+    uint64_t seq;               // the message; 0: the event is about the queue
     struct place place;         // of the message; slot 0: unknown
-    uint32_t deliveries;        // the attempt count
+    uint32_t deliveries;        // number of the attempt
     uint32_t retries;
     uint64_t fence;
-    int64_t until;  // deadline of the lock, or when the message is ready again; 0: at once or never
+    // Deadline of the lock, or when the message is ready again; 0: at once or never.
+    int64_t until;
     uint64_t order; // of a ticket
-    uint64_t count; // ordering-best-effort: open messages; purged: how many; configured: version
-    uint64_t from;  // message-enqueued: the dead message that was redriven
-    uint32_t worker_at; // into events.text
+    // ordering-best-effort: open messages; purged: their number; configured: the version.
+    uint64_t count;
+    uint64_t from;      // message-enqueued: the redriven dead message
+    uint32_t worker_at; // offset in events.text
     uint32_t worker_len;
-    uint32_t words_at; // too: what a worker said its message failed for
+    uint32_t words_at; // offset in events.text: the reason that a worker gave for a failure
     uint32_t words_len;
-    uint32_t origin_at; // too: of a dead letter that arrived
+    uint32_t origin_at; // offset in events.text: the origin of a dead letter that arrived
     uint32_t origin_len;
 };
 
@@ -75,10 +77,10 @@ void events_clear(struct events *e); // keeps the memory
 struct bytes event_worker(const struct events *list, const struct event *e);
 struct bytes event_words(const struct events *list, const struct event *e);
 
-// The message that died elsewhere, of a message-enqueued by its letter's arrival. Views into the
-// list.
+// The message that died in another queue, for the message-enqueued event of its arrival. Views into
+// the list.
 struct event_origin {
-    struct bytes queue; // its name
+    struct bytes queue; // name of the queue
     struct queue_id id;
     uint32_t shard;
     uint64_t seq;
@@ -91,7 +93,7 @@ struct event_origin {
 bool event_origin(const struct events *list, const struct event *e, struct event_origin *out);
 
 const char *event_name(enum event_kind kind);
-// "<queue id in hex>-<shard>-<slot>-<op>-<kind's name>-<n>"; op is "t" for what time did.
+// "<queue id in hex>-<shard>-<slot>-<op>-<kind's name>-<n>"; op is "t" for an event caused by time.
 #define EVENT_ID_MAX 128
 void event_id(const struct event *e, const struct queue_id *queue, uint32_t shard,
               char out[EVENT_ID_MAX]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a message failed: the newest failures of every message that has one, each with its time, its
-// worker and the place of the fail op that has the reason's text.
+// Why a message failed: the newest failures of every message, each with its time, its worker, and
+// the place of the fail op that has the reason's text.
 //
-// The rows follow from the entries alone. They are no part of the digest: binaries that keep none
-// agree with those that do. A snapshot that was written without them loads without them, and a
-// message has then no failures from before it (its record still tells of the last one).
+// The rows follow from the entries alone. They are not part of the digest, so binaries with and
+// without them agree. A snapshot that was written without them loads without them. A message then
+// has no failures from before it, except that the record of a dead message has the last one.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -84,7 +84,7 @@ static uint32_t row_free(struct failures *f, uint32_t h)
     return next;
 }
 
-// The slot with the reason of the newest failure is kept for as long as the message is.
+// The slot with the reason of the newest failure is kept as long as the message.
 static void pin(struct machine *m, const struct failure_row *row)
 {
     if (row->slot) msg_mark(m, row->slot);
@@ -95,7 +95,7 @@ static void unpin(struct machine *m, const struct failure_row *row)
     if (row->slot) msg_unmark(m, row->slot);
 }
 
-// The oldest of a chain goes when there are too many.
+// Drops the oldest failures of a chain above FAILURES_KEPT.
 static void chain_cut(struct failures *f, uint32_t first)
 {
     uint32_t h = first;
@@ -185,7 +185,7 @@ static struct failure_view view_of(const struct failures *f, const struct failur
                                  .op = row->op};
 }
 
-// A message that died before failures were kept: its record has all but the worker.
+// For a message that died before failures were kept: its record has all fields except the worker.
 static struct failure_view view_dead_entry(const struct machine *m, const struct msg *msg)
 {
     const struct lock *dead_entry = lock_of(m, msg);
@@ -196,7 +196,7 @@ static struct failure_view view_dead_entry(const struct machine *m, const struct
                                  .op = dead_entry->reason_op};
 }
 
-// The lock has run out by `now`, and no entry has said so yet.
+// The lock has expired by `now`, but no entry has recorded it yet.
 static bool is_expired(const struct machine *m, uint32_t h, int64_t now)
 {
     const struct msg *msg = msg_at(m, h);
@@ -228,7 +228,7 @@ size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
     return len;
 }
 
-// hash of their own does.
+// In a snapshot the failures are not covered by the digest. A separate hash protects them.
 
 static int by_number(const void *a, const void *b)
 {
@@ -289,7 +289,7 @@ void failures_load(struct machine *m, struct reader *r)
 {
     const uint8_t *start = r->at;
     uint64_t count = read_u64(r), after = 0;
-    if (count == 0) r->bad = true; // then the version before was to be written
+    if (count == 0) r->bad = true; // without failures the snapshot has an older version
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
         uint64_t seq = read_u64(r);
         uint8_t len = read_u8(r);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lives exactly where. machine_needs may say yes for slots beside those of a live message:
-// that keeps a slot too long, which does no harm. To believe what was read from a slot is another
-// matter: a slot that no message needed may have been dropped and created again, also if it lies
-// beside one that is needed now. The answers here are exact, and final when they are no.
+// Exact answers about which slots hold data of live messages. machine_needs may return true for
+// slots next to those of a live message. That keeps a slot too long, which does no harm.
+//
+// Trust in bytes that were read from a slot needs more. A slot that no message needed may have been
+// dropped and created again, even if it lies next to a needed slot. The answers here are exact, and
+// an answer of false is final.
 #include "base/check.h"
 #include "queue/state.h"
 
-// The first range that ends at or after slot.
+// Returns the first range that ends at or after slot.
 static size_t range_from(const struct machine *m, uint64_t slot)
 {
     size_t lo = 0, hi = m->backlog.len;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks: who holds a message, until when, and what becomes of it when the lock ends. The failure
-// strategy is here: judge() decides, the rest carries it out.
+// Locks: the holder of a message, the deadline, and the next state of the message when the lock
+// ends. The failure strategy is here: failure_policy decides, lock_fail applies the decision.
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/siphash.h"
 #include "queue/state.h"
 
-// failed: its worker said so; else the lock expired. An expiry never waits; it counts as a retry in
-// the modes that count. maxDeliveries bounds the attempts in every mode.
+// failed: the worker reported a failure; else the lock expired. A message whose lock expired does
+// not wait. An expiry counts as a retry in the modes that count retries. maxDeliveries limits the
+// attempts in every mode.
 struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed)
 {
     const struct queue_config *c = &m->config;
@@ -23,8 +24,8 @@ struct death_policy failure_policy(const struct machine *m, const struct msg *ms
     return (struct death_policy){failed ? STATE_DELAYED : STATE_READY, true, DEAD_FAILED};
 }
 
-// initial * multiplier ^ (retry - 1), at most max, then plus or minus the jitter: a hash, so every
-// fold agrees.
+// initial * multiplier ^ (retry - 1), at most max, plus or minus the jitter. The jitter is a hash,
+// so every fold computes the same value.
 int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry)
 {
     const struct backoff_config *b = &m->config.backoff;
@@ -54,7 +55,7 @@ void open_leave(struct machine *m, uint32_t h)
     if (heap_has(&m->open, h)) heap_remove(&m->open, h);
 }
 
-// The record was taken with ready_take: it is READY, withdrawn, and out of the digest.
+// The record comes from ready_take: it is READY, withdrawn, and out of the digest.
 void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
                 int64_t deadline, bool ticket)
 {
@@ -107,7 +108,8 @@ void ticket_use(struct machine *m, uint32_t h)
     msg_settle(m, h);
 }
 
-// count.
+// Every end of a lock passes through here: the record leaves the timers, the open heap, the
+// worker's tickets and the worker's count.
 
 static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
 {
@@ -137,7 +139,7 @@ void lock_finish(struct machine *m, uint32_t h)
     msg_free(m, h);
 }
 
-// The queue goes away: the record leaves with its lock.
+// The queue is deleted: the record leaves with its lock.
 void lock_abandon(struct machine *m, uint32_t h)
 {
     lock_let_go(m, h, LOCK_END_RELEASED);
@@ -157,7 +159,7 @@ static void make_delayed(struct machine *m, uint32_t h, int64_t due)
     msg_settle(m, h);
 }
 
-// No attempt is counted.
+// The attempt does not count.
 void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end end)
 {
     struct msg *msg = msg_at(m, h);
@@ -174,7 +176,7 @@ void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end en
     }
 }
 
-// The worker failed, or let the lock expire. until: when the message is ready again, or 0.
+// The worker failed, or its lock expired. until: when the message is ready again, or 0.
 enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_t *until)
 {
     struct msg *msg = msg_at(m, h);
@@ -219,7 +221,7 @@ static void ticket_expires(struct machine *m, uint32_t h)
     lock_give_back(m, h, 0, LOCK_END_EXPIRED);
 }
 
-// The moment of a delayed or locked record has come.
+// The time of a delayed or locked record has come.
 void lock_expire(struct machine *m, uint32_t h)
 {
     const struct msg *msg = msg_at(m, h);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An entry is applied: time moves on first, then each op in order, then whatever a late word had
-// kept from expiring.
+// Applies an entry: time advances first, then each op in order. Locks that an op of the entry
+// reached in time expire only after the ops.
 #include "queue/machine.h"
 
 #include "base/check.h"
@@ -13,7 +13,7 @@
 
 static void rows_init(struct machine *m)
 {
-    m->msgs_len = m->locks_len = m->workers_len = 1; // row 0 is nobody
+    m->msgs_len = m->locks_len = m->workers_len = 1; // row 0 is none
     m->msgs_cap = m->locks_cap = m->workers_cap = m->scopes_cap = 16;
     m->msgs = memory_zeroed(m->msgs_cap, sizeof *m->msgs);
     m->locks = memory_zeroed(m->locks_cap, sizeof *m->locks);
@@ -80,7 +80,7 @@ void machine_reset(struct machine *m)
     init(m, &queue, m->shard, &birth);
 }
 
-// Whatever is due by now, in the order of its moment, then of its sequence.
+// Handles every timer that is due, ordered by time, then by sequence number.
 static void advance(struct machine *m)
 {
     m->op_index = EVENT_OP_TIME;
@@ -91,14 +91,15 @@ static void advance(struct machine *m)
     requests_expire(m);
 }
 
-// Far enough from the ends of int64_t that no deadline overflows, whatever an entry says.
+// Keeps a time far from the ends of int64_t, so that no deadline overflows, whatever an entry
+// contains.
 static int64_t sane_time(int64_t t)
 {
     const int64_t far = INT64_C(1) << 52;
     return t < -far ? -far : t > far ? far : t;
 }
 
-// A range must not run over slots whose messages it cannot count.
+// If the messages of a slot cannot be counted, a range must not continue over the slot.
 static void enter_slot(struct machine *m, const struct machine_entry *e)
 {
     CHECK(e->slot > m->slot);
@@ -155,7 +156,7 @@ static enum reason dispatch(struct machine *m, const struct op *op)
     }
 }
 
-// An op that is not applied again still carries messages: those after it are counted on.
+// If an op is not applied again, its messages still count for the place of later messages.
 static void pass_over(struct machine *m, const struct op *op)
 {
     uint32_t messages = ops_messages(op, 1);
@@ -164,8 +165,8 @@ static void pass_over(struct machine *m, const struct op *op)
     backlog_break(m);
 }
 
-// A claim that got nothing changed nothing: asked again, it may get something. And what cannot be
-// read may not even have the id it seems to have.
+// A claim that got nothing changed nothing: sent again, it may get a message. A payload that cannot
+// be read may have a wrong request id.
 static bool is_remembered(const struct machine *m, uint16_t kind, enum reason reason)
 {
     if (reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) return false;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue as a pure machine: the state of one shard is the fold of its journal's entries. Entry
-// in, results and events out; no clock, no chance, no I/O. The same entries give the same state,
-// results, events and digest, whoever folds them and whatever snapshots were taken in between.
+// The queue as a pure machine: the state of one shard is the fold of its journal's entries. An
+// entry goes in, results and events come out. There is no clock, no randomness and no I/O. The same
+// entries give the same state, results, events and digest in every process, with or without
+// snapshots between.
 //
-// Time: the machine advances to max(before, entry.now) first: delays end, locks expire. Deadlines
-// are counted from entry.time.hi. A renewal, ack, fail or release that arrived before its lock's
-// deadline is honoured even if the entry that brings it is later.
+// Time: the machine first advances to max(before, entry.now): delays end and locks expire.
+// Deadlines count from entry.time.hi. If a renewal, ack, fail or release arrived before its lock's
+// deadline, it is honoured even if its entry is later.
 //
-// Memory: a plain pending message costs nothing (ready.c), one with a state of its own 48 bytes and
-// an index row.
+// Memory: a plain ready message costs nothing (ready.c). A message with its own state costs 48
+// bytes and an index row.
 //
-// To plug it into the journal: fold.reset/apply/recall/save/load/digest/needs are machine_reset/...
-// with the same meaning. The journal must not show it void entries; a slot it was not shown is
-// never read for a body.
+// The journal calls it through struct fold: reset, apply, recall, save, load, digest and needs are
+// machine_reset and so on, with the same meaning. The journal must not pass void entries. A slot
+// that was not passed is never read for a body.
 #pragma once
 
 #include "base/interval.h"
@@ -30,67 +31,70 @@ struct machine_entry {
     struct interval time;
     int64_t now;
     uint64_t epoch;     // 0: written directly; else by the owner
-    struct bytes bytes; // the whole entry; not looked at
+    struct bytes bytes; // the whole entry; the machine does not read it
     const struct op *ops;
     size_t ops_len;
 };
 
-// birth: the configuration the queue was created with.
+// birth: the configuration at the queue's creation.
 struct machine *machine_new(const struct queue_id *queue, uint32_t shard,
                             const struct queue_config *birth);
-void machine_free(struct machine *m); // NULL is fine
+void machine_free(struct machine *m); // accepts NULL
 void machine_reset(struct machine *m);
 
-// Applies every op of the entry in order; kinds under OP_KIND_MACHINE are skipped and their results
-// left alone. results (a row per op) and text go together; events are appended. Each may be NULL.
+// Applies every op of the entry in order. Kinds under OP_KIND_MACHINE are skipped, and their
+// results are left unchanged. results (one row per op) and text go together; events are appended.
+// Each may be NULL.
 void machine_apply(struct machine *m, const struct machine_entry *e, struct op_result *results,
                    struct buf *text, struct events *events);
-// The answer to an op with this request id, if it was given within REQUEST_KEEP_MS (and among the
-// newest REQUEST_BYTES_MAX bytes of answers). A request id used for another kind of op answers
-// REASON_REQUEST_REUSED.
+// Returns the stored answer to the request id of this op. Answers are kept for REQUEST_KEEP_MS, and
+// only the newest REQUEST_BYTES_MAX bytes of them. If the request id was used for another kind of
+// op, the answer is REASON_REQUEST_REUSED.
 bool machine_recall(const struct machine *m, const struct op *op, struct op_result *result,
                     struct buf *text);
 
 #define REQUEST_KEEP_MS   (INT64_C(10) * 60 * 1000)
 #define REQUEST_BYTES_MAX ((size_t)32 << 20)
-#define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // of an uploaded body when it is sent
+#define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // limit of a body's age when it is sent
 #define WORKERS_MAX       4096
 #define SNAPSHOT_VERSION  3
 
 void machine_save(const struct machine *m, struct buf *out);
-MUST_USE enum err machine_load(struct machine *m, struct bytes saved); // CORRUPT: the reset state
-uint64_t machine_digest(const struct machine *m);                      // O(1)
-// Does a live body, or the reason of a message's newest failure, lie in these slots? May say yes
-// for up to PLACE_SPAN slots too many.
+// CORRUPT: the state is reset.
+MUST_USE enum err machine_load(struct machine *m, struct bytes saved);
+uint64_t machine_digest(const struct machine *m); // O(1)
+// Returns whether these slots hold the bytes of an unfinished message, or the reason of its newest
+// failure. May return true for up to PLACE_SPAN slots too many.
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last);
-// Exactly: slots for which one of these says yes were never dropped (living.c). All but the first
-// look at every message that has a state.
-bool machine_backlog_in(const struct machine *m, uint64_t first, uint64_t last); // ready, untouched
+// Exact answers: if one of these returns true for a slot, the slot was never dropped (living.c).
+// All but machine_backlog_in read every record. machine_backlog_in is about plain ready messages.
+bool machine_backlog_in(const struct machine *m, uint64_t first, uint64_t last);
 bool machine_lives_at(const struct machine *m, struct place place); // an unfinished message
-// ... the reason of the newest failure of one
+// The reason of the newest failure of an unfinished message.
 bool machine_reason_lives_at(const struct machine *m, uint64_t slot, uint32_t op);
-// ... the first bytes of one, or some of the backlog, for each of count slots
+// Sets live[i] if slot first + i holds the first bytes of an unfinished message or a part of the
+// backlog.
 void machine_live_slots(const struct machine *m, uint64_t first, size_t count, bool *live);
-// Does a message refer to the uploaded body of this name (queue/body_name.h)? BODY_FREE is final:
-// no later state will.
+// Returns whether a message refers to the uploaded body of this name (queue/body_name.h). BODY_FREE
+// is final: no later state refers to it.
 enum body_hold {
     BODY_FREE,
-    BODY_YET, // nobody does, but an entry may, until the machine's time has moved on
+    BODY_YET, // not referred to yet; an entry may refer to it until it is stale
     BODY_HELD,
 };
 enum body_hold machine_holds(const struct machine *m, struct bytes name);
-// The i-th message with an uploaded body, in any order, and what begins the random part of that
-// body's name. False: there are no more.
+// Returns the i-th message with an uploaded body, in no order, and the first part of the random
+// number in that body's name. False: there are no more.
 bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *key);
 
-// Every invariant that can be seen from inside, CHECKed: one token per open message, counts add up
-// (I3, I5), one open message per strict scope and the right one on offer (I6), indexes agree.
+// CHECKs every invariant that is visible inside the machine: one token per open message, counts add
+// up (I3, I5), one open message per strict scope and the right one on offer (I6), indexes agree.
 void machine_check(const struct machine *m);
 
 int64_t machine_now(const struct machine *m);
 uint64_t machine_slot(const struct machine *m);
-// When a delay ends, a lock, a ticket or a worker's registration expires next: somebody should
-// commit an entry then.
+// When the next delay ends, or the next lock, ticket or worker's registration expires. An entry
+// should be committed then.
 int64_t machine_wake_at(const struct machine *m);
 bool machine_has_locks(const struct machine *m); // as folded: some may have expired since
 const struct queue_config *machine_config(const struct machine *m);
@@ -99,7 +103,8 @@ bool machine_paused(const struct machine *m);
 bool machine_deleted(const struct machine *m);
 
 // clang-format off
-// The life of a message. Those marked * have a record; the others are ranges, or gone.
+// The life of a message. States marked * have a record. In the other states the message is part of
+// a range, or is finished.
 //
 //               send            claim, publish         ack
 //     (none) ---------> READY -----------------> LOCKED* --------> PROCESSED
@@ -114,10 +119,10 @@ enum message_state {
     STATE_DELAYED,
     STATE_LOCKED,
     STATE_PROCESSED,
-    STATE_DEAD,     // retries used up, stays to be seen and redriven
+    STATE_DEAD,     // retries used up; it stays for inspection and redrive
     STATE_OUTBOUND, // on its way to the dead-letter queue
-    STATE_MOVED,    // arrived there
-    STATE_REDRIVEN, // a new message continues it
+    STATE_MOVED,    // arrived in the dead-letter queue
+    STATE_REDRIVEN, // a new message replaces it
     STATE_PURGED,
     STATE_COUNT
 };
@@ -127,32 +132,33 @@ const char *message_state_name(enum message_state s);
 struct machine_stats {
     uint64_t sent;
     uint64_t counts[STATE_COUNT];
-    uint64_t tickets;    // of the locked ones: not taken up yet
-    uint64_t waiting;    // of the delayed ones: for a retry
-    uint64_t granted;    // locks ever given: the last fence
-    uint64_t duplicates; // sends answered by dedup
+    uint64_t tickets;    // of the locked messages: tickets that are not taken yet
+    uint64_t waiting;    // of the delayed messages: waiting for a retry
+    uint64_t granted;    // locks given in total: the last fence
+    uint64_t duplicates; // sends that dedup answered
     uint64_t workers;    // registered
-    uint64_t ranges;     // what the plain backlog costs
+    uint64_t ranges;     // ranges of the backlog
     uint64_t records;    // messages with a record
-    uint64_t requests;   // remembered answers
-    uint64_t bodies;     // uploaded bodies that are referred to
+    uint64_t requests;   // stored answers
+    uint64_t bodies;     // uploaded bodies that messages refer to
 };
 void machine_stats(const struct machine *m, int64_t now, struct machine_stats *out);
-// Locks that ran out while this machine folded: for whoever counts, no part of the state.
+// Locks that expired while this machine folded: for metrics; not part of the state.
 uint64_t machine_expired(const struct machine *m);
 
-// What the store was asked for this shard's sake, as far as it was reported. Hours are the clock's.
+// The reported cost of store requests for this shard. Hours are hours of the clock.
 struct machine_spent {
     struct cost total;
     struct cost this_hour;
     struct cost last_hour;
-    int64_t hour_ms; // how much of this hour has passed
+    int64_t hour_ms; // elapsed part of this hour
 };
 void machine_spent(const struct machine *m, int64_t now, struct machine_spent *out);
 
-// Would a claim by this worker (empty: any) get something at that moment?
+// Returns whether a claim by this worker (empty: any) would get a message at that moment.
 bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker);
-// Is a claim certain to be refused or a send certain to find no room? REASON_NONE: no.
+// Returns why a claim is certain to be refused, or a send certain to exceed the capacity;
+// REASON_NONE: neither.
 enum reason machine_refuses(const struct machine *m, uint16_t kind, uint32_t count);
 
 struct message_view {
@@ -163,47 +169,47 @@ struct message_view {
     uint32_t retries;
     uint8_t priority;
     bool ticket;
-    int64_t until;       // LOCKED: deadline; DELAYED: due; else 0
+    int64_t until;       // LOCKED: deadline; DELAYED: due time; else 0
     uint64_t fence;      // of the current or last lock
-    uint64_t order;      // LOCKED: of the ticket it came from; else 0
+    uint64_t order;      // LOCKED: of its ticket; else 0
     struct bytes worker; // LOCKED: the holder; view into the machine
     int64_t died_at;     // DEAD, OUTBOUND
     enum dead_cause cause;
-    uint64_t reason_slot;   // where the fail op is whose reason ended it; 0: none
-    uint32_t reason_op;     // ... which op of that entry
+    uint64_t reason_slot;   // slot of the fail op whose reason ended it; 0: none
+    uint32_t reason_op;     // index of that op in its entry
     uint64_t outbox_number; // OUTBOUND
 };
-// ERR_NOT_FOUND: never sent. ERR_CONFLICT: finished and no longer held (processed, moved, redriven
-// or purged).
+// ERR_NOT_FOUND: never sent. ERR_CONFLICT: finished and no longer stored (processed, moved,
+// redriven or purged).
 MUST_USE enum err machine_find(const struct machine *m, uint64_t seq, int64_t now,
                                struct message_view *out);
-// The newest failures of a message, the oldest first; how many. None of a message that is finished
-// or never failed. Failures that were folded by an older version are missing, but for the last one
-// of a dead message, which has no worker then.
+// Writes the newest failures of a message, the oldest first, and returns their number. A finished
+// message and a message that never failed have none. Failures that an older version folded are
+// missing, except for the last failure of a dead message, which then has no worker.
 #define FAILURES_KEPT 8
 enum failure_kind { FAILURE_FAILED, FAILURE_EXPIRED, FAILURE_KIND_COUNT };
 const char *failure_kind_name(enum failure_kind kind); // "failed", "lock-expired"
 struct failure_view {
     uint32_t attempt;
-    int64_t at;          // when the worker reported it; of an expiry: the lock's deadline
-    struct bytes worker; // the holder of the lock; empty: not known. View into the machine
+    int64_t at;          // when the worker reported it; for an expiry: the lock's deadline
+    struct bytes worker; // holder of the lock; empty: not known. View into the machine
     enum failure_kind kind;
-    uint64_t slot; // FAILURE_FAILED: where the fail op is; of the newest the slot is kept
-    uint32_t op;   // ... which op of that entry
+    // FAILURE_FAILED: slot of the fail op. The slot of the newest failure is kept.
+    uint64_t slot;
+    uint32_t op; // index of that op in its entry
 };
 size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
                         struct failure_view out[static FAILURES_KEPT + 1]);
-// Up to max messages in that state with seq > after, by seq. Reads all records: for people and
-// tools.
+// Returns up to max messages in that state with seq > after, by seq. It reads all records, so it is
+// for users and tools.
 size_t machine_list(const struct machine *m, enum message_state state, uint64_t after, int64_t now,
                     struct message_view *out, size_t max);
-// REASON_NONE: the lock is in force, as folded: it may have expired since. Else what has become of
-// it.
+// REASON_NONE: the lock is in force, as folded; it may have expired since. Else why it is not.
 enum reason machine_lock(const struct machine *m, const struct lock_ref *ref);
-// Tickets waiting for a worker, in order.
+// The tickets of a worker, in order.
 size_t machine_tickets(const struct machine *m, struct bytes worker, struct grant *out, size_t max);
-// Dead letters to move, by number: carry each to the dead-letter queue with OP_ARRIVE, then
-// OP_OUTBOX.
+// The dead letters to move, by number. The mover commits each in the dead-letter queue with
+// OP_ARRIVE, then commits OP_OUTBOX here.
 size_t machine_outbox(const struct machine *m, struct message_view *out, size_t max);
 
 struct worker_view {
@@ -212,5 +218,5 @@ struct worker_view {
     uint32_t open;     // locks and tickets
     int64_t expires_at;
 };
-// Workers by name; index from 0. False past the last one.
+// Returns workers by name; index from 0. False past the last one.
 bool machine_worker(const struct machine *m, size_t index, struct worker_view *out);

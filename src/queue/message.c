@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers as pairs of sized bytes, and other small facts about messages.
+// Headers as pairs of sized bytes, message ids, and other small functions on messages.
 #include "queue/message.h"
 
 #include "base/check.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message as it travels: who it is, where its bytes are, what the sender said about it.
+// A message as ops carry it: its fields, its body or the reference to one, and its place in the
+// journal.
 #pragma once
 
 #include "base/bytes.h"
@@ -24,9 +25,9 @@ bool request_id_set(const struct request_id *id);
 #define MESSAGE_PRIORITY_MAX     9
 #define WORKER_NAME_MAX          128
 
-// Where a message's bytes are: read the journal's entries forward from slot, count the messages in
-// them (ops_messages), and take the one after `skip` others. It lies in slot .. slot + PLACE_SPAN -
-// 1; void entries do not occur in there.
+// Where a message's bytes are. Read the journal's entries forward from slot, count their messages
+// (ops_messages), and take the message after `skip` others. It lies in the PLACE_SPAN slots from
+// slot on. There are no void entries among them.
 struct place {
     uint64_t slot;
     uint32_t skip;
@@ -34,8 +35,8 @@ struct place {
 
 #define PLACE_SPAN 64
 
-// How far a walk from a place got, so that the next place of the same range goes on from there:
-// reading a backlog in order looks at each entry once.
+// How far a walk from a place got. The next place of the same range continues there, so reading a
+// backlog in order reads each entry once.
 struct walk {
     uint64_t base;   // the place's slot; 0: nothing known
     uint64_t slot;   // an entry after it
@@ -43,41 +44,42 @@ struct walk {
 };
 
 struct place walk_start(const struct walk *w, struct place p); // an equal place, at or after p.slot
-// p was found in the entry at slot, where `left` messages precede it.
+// p was found in the entry at slot, after `left` other messages.
 void walk_note(struct walk *w, struct place p, uint64_t slot, uint32_t left);
 
 enum message_when { WHEN_NOW, WHEN_DELAY, WHEN_DUE };
 
-// A body that was uploaded before: the machine knows its name (queue/body_name.h) and size only.
+// A body that was uploaded before. The machine stores only its name (queue/body_name.h) and size.
 struct body_reference {
     struct bytes name;
     uint64_t len;
-    int64_t uploaded_at; // as the name says
+    int64_t uploaded_at; // from the name
 };
 
-// Views; the owner of the bytes is whoever filled it in.
+// Views. The code that fills it in owns the bytes.
 struct message {
     struct bytes group;
     struct bytes dedup;
     struct bytes content_type;
     struct bytes workflow;
     struct bytes headers; // pairs as headers_put writes them
-    struct bytes body;    // empty when reference.name is set
+    struct bytes body;    // empty if reference.name is set
     struct body_reference reference;
     uint8_t priority;       // 0 (default) .. 9, higher first
-    enum message_when when; // delay: milliseconds from the send; due: a moment
+    enum message_when when; // delay: milliseconds after the send; due: a moment
     int64_t when_ms;
 };
 
-// A message's name for people: "3f9a01cc-0-17", the queue's id (its first eight digits), shard and
-// number.
+// A message's id for users: "3f9a01cc-0-17", the first eight digits of the queue's id, the shard
+// and the number.
 #define MESSAGE_ID_MAX 64
 void message_id_print(const struct queue_id *queue, uint32_t shard, uint64_t seq,
                       char out[MESSAGE_ID_MAX]);
 
 void headers_put(struct buf *b, struct bytes name, struct bytes value);
-bool headers_next(struct reader *r, struct bytes *name,
-                  struct bytes *value); // false: end or damage
+// False: end or damage.
+bool headers_next(struct reader *r, struct bytes *name, struct bytes *value);
 bool headers_ok(struct bytes headers);
-void headers_put_others(struct buf *b, struct bytes headers, struct bytes name); // all but those
+// All except that name.
+void headers_put_others(struct buf *b, struct bytes headers, struct bytes name);
 uint64_t message_body_len(const struct message *m);

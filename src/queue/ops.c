@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codecs of all ops but send (send_codec.c). Every payload: version, request id, then the op's
-// fields.
+// The codecs of all ops except send (send_codec.c). A payload is a version, the request id, then
+// the op's fields.
 #include "queue/ops.h"
 
 #include "base/check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be asked of a queue: one struct, one encoder and one decoder per op. Payloads open with
-// a version byte and the request id. Decoders answer ERR_INVALID on any damage and hand out views
-// into the payload. docs/format.md has the bytes.
+// The requests that a queue accepts: one struct, one encoder and one decoder per op. A payload
+// begins with a version byte and the request id. Decoders return ERR_INVALID on any damage, and
+// views into the payload. docs/format.md has the bytes.
 #pragma once
 
 #include "base/cost.h"
@@ -10,7 +10,7 @@
 #include "queue/config.h"
 #include "queue/message.h"
 
-// Stored in journals: never renumbered.
+// Stored in journals: the numbers never change.
 enum op_kind {
     OP_SEND = OP_KIND_MACHINE + 0,
     OP_CLAIM = OP_KIND_MACHINE + 1,
@@ -19,8 +19,8 @@ enum op_kind {
     OP_ACK = OP_KIND_MACHINE + 4,
     OP_FAIL = OP_KIND_MACHINE + 5,
     OP_RELEASE = OP_KIND_MACHINE + 6,
-    OP_PUBLISH = OP_KIND_MACHINE + 7, // tickets, by the owner
-    OP_RECOVER = OP_KIND_MACHINE + 8, // tickets of a worker return, by the owner
+    OP_PUBLISH = OP_KIND_MACHINE + 7, // the owner publishes tickets
+    OP_RECOVER = OP_KIND_MACHINE + 8, // the owner takes back the tickets of a worker
     OP_WORKER = OP_KIND_MACHINE + 9,  // register, heartbeat, leave
     OP_CONFIGURE = OP_KIND_MACHINE + 10,
     OP_PAUSE = OP_KIND_MACHINE + 11,
@@ -29,8 +29,8 @@ enum op_kind {
     OP_REDRIVE = OP_KIND_MACHINE + 14,
     OP_DELETE = OP_KIND_MACHINE + 15,
     OP_ARRIVE = OP_KIND_MACHINE + 16, // a dead letter reaches its queue
-    OP_OUTBOX = OP_KIND_MACHINE + 17, // the source forgets what has arrived
-    OP_SPENT = OP_KIND_MACHINE + 18,  // what the store was asked for the shard's sake
+    OP_OUTBOX = OP_KIND_MACHINE + 17, // the source drops letters that have arrived
+    OP_SPENT = OP_KIND_MACHINE + 18,  // reports the cost of store requests for the shard
     OP_KIND_END
 };
 
@@ -44,11 +44,12 @@ enum op_kind {
 #define FAIL_REASON_MAX   4096
 #define TICKET_DEFAULT_MS 5000
 
-// The request id of any op of the machine; false when the payload is too short to have one.
+// Gets the request id of any op of the machine. False: the payload is too short to have one.
 bool op_request(const struct op *op, struct request_id *out);
 
 void send_begin(struct buf *out, const struct request_id *request);
-void send_add(struct buf *out, const struct message *m); // limits are the caller's duty: CHECKed
+// CHECKs the limits: the caller must keep them.
+void send_add(struct buf *out, const struct message *m);
 void send_end(struct buf *out, size_t start, uint32_t count); // start: out->len before send_begin
 
 struct op_send {
@@ -57,18 +58,18 @@ struct op_send {
     struct reader messages;
 };
 
-MUST_USE enum err send_open(struct bytes payload, struct op_send *out); // checks all of it
+MUST_USE enum err send_open(struct bytes payload, struct op_send *out); // checks the whole payload
 void send_next(struct op_send *s, struct message *out);                 // count times
 
-uint32_t ops_messages(const struct op *ops, size_t ops_len); // how many the entry carries
-// The message after `skip` others, and the op that carries it (an OP_ARRIVE tells more about it).
-// False: fewer.
+uint32_t ops_messages(const struct op *ops, size_t ops_len); // the number of messages in the entry
+// Gets the message after `skip` others, and the op that carries it (an OP_ARRIVE has more facts
+// about it). False: there are fewer messages.
 bool ops_message_at(const struct op *ops, size_t ops_len, uint32_t skip, struct message *out,
                     size_t *op_index);
 
 struct op_claim {
     struct request_id request;
-    uint8_t seed[16]; // fresh random bits: tokens are drawn from them
+    uint8_t seed[16]; // fresh random bits; tokens are derived from them
     struct bytes worker;
     uint32_t max;
     int64_t lease_ms; // 0: the queue's visibility timeout
@@ -88,11 +89,11 @@ struct op_outcome {
     struct request_id request;
     struct queue_id queue; // of the shard that gave the locks
     uint32_t shard;
-    int64_t arrived_at;  // store time at which the worker's word reached us
-    int64_t wait_ms;     // renew: the new lease, 0 = visibility timeout; release: delay; else 0
-    struct bytes reason; // fail: why
+    int64_t arrived_at;  // store time at which the worker's request arrived
+    int64_t wait_ms;     // renew: new lease, 0 = visibility timeout; release: delay; else 0
+    struct bytes reason; // fail: the worker's reason
     uint32_t count;
-    struct bytes refs; // count * LOCK_REF_BYTES, see outcome_ref
+    struct bytes refs; // count * LOCK_REF_BYTES; read with outcome_ref
 };
 
 void lock_ref_put(struct buf *out, const struct lock_ref *ref);
@@ -110,7 +111,7 @@ struct op_publish {
     uint8_t seed[16];
     int64_t ticket_ms; // how long a ticket waits for its worker; 0: TICKET_DEFAULT_MS
     uint32_t count;
-    struct bytes rows; // see publish_row
+    struct bytes rows; // read with ticket_row_next
 };
 
 void ticket_row_put(struct buf *rows, const struct ticket_row *row);
@@ -129,8 +130,8 @@ MUST_USE enum err recover_decode(struct bytes payload, struct op_recover *out);
 struct op_worker {
     struct request_id request;
     struct bytes worker;
-    uint32_t capacity; // open messages at most; 0: leaving
-    int64_t ttl_ms;    // registered for so long
+    uint32_t capacity; // most open messages; 0: the worker leaves
+    int64_t ttl_ms;    // duration of the registration
 };
 
 void worker_encode(struct buf *out, const struct op_worker *op);
@@ -138,7 +139,7 @@ MUST_USE enum err worker_decode(struct bytes payload, struct op_worker *out);
 
 struct op_configure {
     struct request_id request;
-    uint64_t expected; // version it must have; 0: any
+    uint64_t expected; // required version; 0: any
     struct queue_config config;
 };
 
@@ -154,7 +155,7 @@ MUST_USE enum err plain_decode(struct bytes payload, struct op_plain *out);
 
 struct op_purge {
     struct request_id request;
-    bool dead; // the DEAD ones instead of the pending ones
+    bool dead; // DEAD messages instead of pending ones
 };
 
 void purge_encode(struct buf *out, const struct op_purge *op);
@@ -162,7 +163,7 @@ MUST_USE enum err purge_decode(struct bytes payload, struct op_purge *out);
 
 struct op_redrive {
     struct request_id request;
-    uint32_t max; // longest dead first; ignored when seqs are named
+    uint32_t max; // the longest dead first; ignored if seqs are given
     uint32_t count;
     struct bytes seqs; // count * 8 bytes, little-endian
 };
@@ -176,7 +177,7 @@ const char *dead_cause_name(enum dead_cause cause);
 
 struct op_arrive {
     struct request_id request;
-    struct queue_id source; // with its shard and outbox number: arrives once
+    struct queue_id source; // with shard and outbox number: identifies the letter
     uint32_t source_shard;
     uint64_t number;
     struct bytes origin; // the source queue's name
@@ -189,10 +190,10 @@ struct op_arrive {
     struct message message;
 };
 
-// What was said of it when it failed for good, else the cause by name.
+// The reason that was given when it failed finally, else the name of the cause.
 struct bytes arrive_reason(const struct op_arrive *op);
-// The worker that failed it last; empty: not known. The op has no field for it: it is the last of
-// the message's headers of this name.
+// The worker of the last failure; empty: not known. The op has no field for it: it is the message's
+// last header of this name.
 #define ARRIVE_WORKER_HEADER "sluice-dead-worker"
 struct bytes arrive_worker(const struct op_arrive *op);
 
@@ -207,11 +208,11 @@ struct op_outbox {
 void outbox_encode(struct buf *out, const struct op_outbox *op);
 MUST_USE enum err outbox_decode(struct bytes payload, struct op_outbox *out);
 
-#define SPENT_MAX (UINT64_C(1) << 40) // of each sort, in one op
+#define SPENT_MAX (UINT64_C(1) << 40) // of each kind, in one op
 
 struct op_spent {
     struct request_id request;
-    struct cost cost; // since the writer's last one
+    struct cost cost; // since the writer's last report
 };
 
 void spent_encode(struct buf *out, const struct op_spent *op);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dead messages: DEAD in place, or OUTBOUND to the dead-letter queue. The outbox is ordered by
-// number; whoever drains it carries each message over with OP_ARRIVE (the destination keeps the
-// highest number it saw per source, so a letter carried twice arrives once) and tells the source
-// with OP_OUTBOX.
+// number. The dead-letter mover commits each message in the destination with OP_ARRIVE, then
+// commits OP_OUTBOX in the source. The destination keeps the highest number per source, so a letter
+// that is moved twice arrives once.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -61,7 +61,7 @@ static uint64_t source_hash(const struct source *s)
     return mix(hash64_of(bytes_of(s->queue.bytes, sizeof s->queue.bytes), s->shard), s->number);
 }
 
-// Found or new, with number 0. Sorted, so that snapshots have one order.
+// Returns the row, found or new, with number 0. Rows are sorted, so that snapshots have one order.
 struct source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard)
 {
     size_t lo = 0, hi = m->sources_len;
@@ -105,7 +105,8 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
         source = source_need(m, &op.source, shard);
         if (op.number <= source->number && !MUTANT(OUTBOX_MARK_OFF)) reason = REASON_ARRIVED_BEFORE;
     }
-    // The copy may be gone: the letter comes again with another.
+    // The copy of the body may be deleted already. The mover sends the letter again with a new
+    // copy.
     bool stale = body_is_stale(m, &op.message.reference) && !MUTANT(LETTER_STALE_OFF);
     if (reason == REASON_NONE && stale) reason = REASON_BODY_STALE;
     if (reason != REASON_NONE) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers say about their locks: renew, ack, fail, release. Each names message and token; a
-// word that reached us before the deadline counts even if it is written down later.
+// The requests of workers about their locks: renew, ack, fail, release. Each names a message and a
+// token. A request that arrived before the deadline counts even if its entry is later.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -14,6 +14,7 @@ static bool is_ours(const struct machine *m, const struct op_outcome *op)
            memcmp(op->queue.bytes, m->queue.bytes, 16) == 0;
 }
 
+// Before time advances, locks that an op of the entry reached in time leave the timers. They return
 // before the ops.
 
 static void hold(struct machine *m, uint32_t h)
@@ -85,7 +86,7 @@ static void fail(struct machine *m, const struct op_outcome *op, uint32_t h,
                  struct outcome_row *row)
 {
     ticket_use(m, h);
-    struct event by = {0}; // who it was goes with the lock
+    struct event by = {0}; // the lock's end clears the worker
     if (m->events) emit_worker(m, &by, lock_of(m, msg_at(m, h))->worker);
     row->status = lock_fail(m, h, true, &row->until);
     struct event *e = emit(m, EVENT_MESSAGE_OUTCOME, h);
@@ -109,7 +110,7 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
     row->until = due;
 }
 
-// Whoever watches a queue for duplicates wants to see the words that came too late.
+// An event reports a request that came too late, for users who watch a queue for duplicates.
 static void refuse_word(struct machine *m, uint16_t kind, uint64_t seq, enum reason reason)
 {
     struct event *e =

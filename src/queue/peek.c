@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at the machine without changing it. A later `now` is projected: what the next entry's
-// advance would do to each message is computed, not done.
+// Reads the machine without changing it. For a later `now`, the state is projected: the effect of
+// the next entry's advance on each message is computed, but not applied.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -49,7 +49,7 @@ bool machine_has_locks(const struct machine *m)
     return m->counts[STATE_LOCKED] > 0;
 }
 
-// Slots first .. last hold a record's bytes, if one starts there or up to PLACE_SPAN - 1 slots
+// Slots first .. last hold a record's bytes if a record starts there, or up to PLACE_SPAN - 1 slots
 // before.
 static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
 {
@@ -60,7 +60,8 @@ static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
             if (map_find(&m->marks, at) != MAP_NONE) return true;
         return false;
     }
-    for (size_t i = 0; m->marks.rows && i <= m->marks.mask; i++) // any: the order does not matter
+    // Any match is enough: the order does not matter.
+    for (size_t i = 0; m->marks.rows && i <= m->marks.mask; i++)
         if (m->marks.rows[i].value != MAP_NONE && m->marks.rows[i].key >= from &&
             m->marks.rows[i].key <= to)
             return true;
@@ -70,13 +71,13 @@ static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last)
 {
     if (machine_backlog_in(m, first, last)) return true;
-    // The last one may still grow, and then its readers walk over what lies between.
+    // The last range may still grow. Its readers then walk over the slots in between.
     const struct range *open = m->backlog.open ? backlog_at(m, m->backlog.len - 1) : NULL;
     if (open && open->slot <= last && open->slot + PLACE_SPAN > first) return true;
     return marks_any(m, first, last);
 }
 
-// The state a record will be in when the machine has advanced to now.
+// Returns the record's state after the machine has advanced to now.
 static enum message_state state_at(const struct machine *m, uint32_t h, int64_t now)
 {
     const struct msg *msg = msg_at(m, h);
@@ -89,7 +90,8 @@ static enum message_state state_at(const struct machine *m, uint32_t h, int64_t 
 static void stats_project(const struct machine *m, size_t at, int64_t now,
                           struct machine_stats *out)
 {
-    if (at >= m->timers.len || m->timers.rows[at].key > now) return; // and so are all below it
+    // In a heap, all rows below it are later too.
+    if (at >= m->timers.len || m->timers.rows[at].key > now) return;
     uint32_t h = m->timers.rows[at].ref;
     const struct msg *msg = msg_at(m, h);
     out->counts[msg->state]--;
@@ -197,7 +199,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Records of a state after a seq, sorted; memory_free it.
+// Returns the records of a state after a seq, sorted. The caller frees them with memory_free.
 static uint64_t *records_of(const struct machine *m, enum message_state state, uint64_t after,
                             int64_t now, size_t *len)
 {

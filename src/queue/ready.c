@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be handed out, and in which order.
+// Which messages can be delivered, and in which order.
 //
-// The backlog. A plain message (ready when it was sent, priority 0, and not grouped if the queue is
-// strict) has no record. It is a number in a range {seq, count, slot, skip, slots}, and a range
-// says where all its bytes are: walk the journal's entries forward from slot, pass over skip
-// messages, and the next count messages are seq, seq + 1, ... This holds because a range is only
-// extended by the message that directly follows its last one in the journal:
-//   - anything else that carries a message (a refused one, one with a record, a redrive that takes
-//   a number without
-//     carrying a message) ends the range: backlog_break;
-//   - a slot the machine was not shown (void), or an entry without ops, ends it too: machine_apply;
-//   - a message taken from the end ends it (its number is no longer the last); one taken from the
-//   front moves seq and
-//     skip on together;
-//   - PLACE_SPAN slots end it, so that a reader never walks further than that.
-// Ranges lie in a ring by seq and are used from either end: fifo and lifo cost the same, whatever
-// the backlog.
+// The backlog. A plain message has no record: it was ready when it was sent, has priority 0, and
+// has no group if the queue is strict. It is a number in a range {seq, count, slot, skip, slots}. A
+// range says where all its bytes are: walk the journal's entries forward from slot, skip `skip`
+// messages, and the next count messages are seq, seq + 1, ... This holds because only the message
+// that directly follows the last one in the journal extends a range. These end a range:
+//   - Any other message in the journal: a refused one, one with a record. A redrive does too,
+//   because
+//     it takes a number without carrying a message (backlog_break).
+//   - A slot that the machine did not get (void), or an entry without ops (machine.c).
+//   - A message taken from the end, because its number is no longer the last. A message taken from
+//     the front moves seq and skip on together.
+//   - PLACE_SPAN slots, so that a reader never walks further than that.
+// Ranges are in a ring by seq and are used from either end: fifo and lifo cost the same for any
+// backlog.
 //
-// Records that are READY lie in a heap by (priority, seq). The next message is the better of its
-// top and the end of the backlog.
+// READY records are in a heap by (priority, seq). The next message is the better of the heap's top
+// and the end of the backlog.
 //
-// Strict queues. Messages are ordered within their scope (group). A message that was handed out
-// keeps its scope until it is finished: over retries, expiry, release and tickets. So a scope
-// offers at most one message: the opened one when it is READY again; if there is none, its oldest
-// (fifo) or newest (lifo). Ungrouped messages are one scope, whose rest is the backlog.
+// Strict queues. Messages are ordered within their scope (group). A delivered message keeps its
+// scope until it is finished: over retries, expiry, release and tickets. So a scope offers at most
+// one message: the opened one when it is READY again, else its oldest (fifo) or newest (lifo).
+// Messages without a group are one scope, and the rest of that scope is the backlog.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -64,7 +63,7 @@ void backlog_push(struct machine *m, const struct range *range)
     m->digest += range_hash(range);
 }
 
-// skip: messages before this one in its entry.
+// skip: the messages before this one in its entry.
 void backlog_add(struct machine *m, uint64_t seq, uint32_t skip)
 {
     struct backlog *b = &m->backlog;
@@ -98,7 +97,7 @@ void backlog_clear(struct machine *m)
 const struct range *backlog_find(const struct machine *m, uint64_t seq)
 {
     const struct backlog *b = &m->backlog;
-    size_t lo = 0, hi = b->len; // the first range that ends after seq
+    size_t lo = 0, hi = b->len; // finds the first range that ends after seq
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         const struct range *r = range_at(b, mid);
@@ -150,7 +149,7 @@ static struct place backlog_take(struct machine *m)
     return place;
 }
 
-// Which message of the scope can be handed out.
+// Returns the message of the scope that can be delivered.
 static uint32_t scope_best(const struct machine *m, const struct scope *s)
 {
     if (s->opened && !MUTANT(ORDER_OFF))
@@ -173,7 +172,7 @@ void scope_refresh(struct machine *m, uint32_t scope)
     heap_push(&m->ready, order_key(msg), order_tie(m, msg), best);
 }
 
-// Into the list, by seq: nearly always at one of its ends.
+// Inserts the record by seq, nearly always at one of the ends.
 void scope_enter(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
@@ -226,7 +225,7 @@ void ready_withdraw(struct machine *m, uint32_t h)
 {
     const struct msg *msg = msg_at(m, h);
     CHECK(msg->state == STATE_READY);
-    if (!heap_has(&m->ready, h)) return; // its scope offers another one
+    if (!heap_has(&m->ready, h)) return; // its scope offers another message
     heap_remove(&m->ready, h);
     if (msg->scope) m->scopes[msg->scope].offered = 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of reasons, looked up by number.
+// The table of reasons, indexed by number.
 #include "queue/reason.h"
 
 #include "base/check.h"

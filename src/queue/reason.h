@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why the fold did not do what an op asked: every reason, its name, its sentence and the error it
-// amounts to. Two of them are good news: the thing had been done before. The numbers are stored:
-// rows are added at the end.
+// The reasons for which the fold refuses an op: their names, sentences and errors. Two of them are
+// no errors, because the request was applied before: DUPLICATE and ARRIVED_BEFORE. The numbers are
+// stored, so rows are added only at the end.
 #pragma once
 
 #include "base/err.h"

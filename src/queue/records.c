@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of every kind, the allowed moves between states, and the digest: a sum of one hash per row,
-// so that it can be kept up to date row by row and does not depend on the order in which rows came
-// to be.
+// Rows of every kind, the allowed moves between states, and the digest. The digest is a sum of one
+// hash per row, so it is updated row by row and does not depend on the order of creation.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -78,7 +77,7 @@ static void *rows_grow(void *rows, uint32_t *cap, size_t size)
     return memory_resize(rows, *cap * size);
 }
 
-// Which slots records need: a count per PLACE_SPAN slots.
+// The slots that records need, as a count per PLACE_SPAN slots.
 void msg_mark(struct machine *m, uint64_t slot)
 {
     uint32_t *count = map_at(&m->marks, slot / PLACE_SPAN);

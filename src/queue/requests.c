@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request ids and the answers they got, so that the same request sent again gets the same answer:
-// for ten minutes, or less when answers of more than REQUEST_BYTES_MAX bytes come in that time.
-// Oldest first, as dedup keys.
+// Request ids and their answers, so that a repeated request gets the same answer. An answer is kept
+// for ten minutes, or less if more than REQUEST_BYTES_MAX bytes of answers come in that time.
+// Oldest first, as in dedup.c.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -33,7 +33,8 @@ static uint64_t row_hash(const struct request_row *row)
     return mix(mix(h, (uint64_t)row->expires_at), hash64_of(row->body, 0));
 }
 
-#define ROW_BYTES 64 // about what a row takes; one number for every platform, or folds would differ
+// About the memory of a row. It is one number for every platform, or folds would differ.
+#define ROW_BYTES 64
 
 static size_t row_bytes(const struct request_row *row)
 {

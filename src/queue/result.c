@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Result bodies: a reason, then a count or a value, then grants, or runs of equal rows.
+// Result bodies: a reason, then a count or a value, then grants or runs of equal rows.
 #include "queue/result.h"
 
 #include "base/check.h"
@@ -8,8 +8,8 @@
 #include <assert.h>
 
 #define GRANT_BYTES       72
-#define SEND_RUN_BYTES    13 // u32 how many, u8 reason, u64 the first one's number
-#define OUTCOME_RUN_BYTES 14 // u32 how many, u8 reason, u8 status, i64 until
+#define SEND_RUN_BYTES    13 // u32 count, u8 reason, u64 first number
+#define OUTCOME_RUN_BYTES 14 // u32 count, u8 reason, u8 status, i64 until
 
 static const char *const status_names[OUTCOME_STATUS_COUNT] = {"none", "processed", "retrying",
                                                                "dead-lettered"};
@@ -50,7 +50,7 @@ static enum reason read_reason(struct reader *r)
 static_assert(SEND_COUNT_MAX <= ROWS_MAX && CLAIM_COUNT_MAX <= ROWS_MAX && REFS_MAX <= ROWS_MAX,
               "an op has no more rows than this");
 
-// Do the rows make up the count?
+// Returns whether the rows add up to the count.
 static bool rows_ok(const struct result *out, size_t size)
 {
     struct reader r = out->rows;
@@ -71,7 +71,7 @@ enum err result_open(struct bytes body, uint16_t kind, struct result *out)
     struct reader r = reader_of(body);
     *out = (struct result){.reason = read_reason(&r)};
     if (!reader_ok(&r)) return ERR_INVALID;
-    if (r.left == 0) return ERR_OK; // refused as a whole, or nothing more to say
+    if (r.left == 0) return ERR_OK; // refused as a whole, or without further fields
     size_t size = row_bytes(kind);
     if (size == 0) {
         out->value = read_u64(&r);
@@ -145,7 +145,7 @@ void result_begin(struct buf *out, enum reason reason)
     buf_put_u8(out, (uint8_t)reason);
 }
 
-// The last run of `size` bytes, to be extended, and how long it is; 0: there is none.
+// Returns the length of the last run of `size` bytes, to be extended; 0: there is none.
 static uint32_t last_run(const struct buf *out, size_t rows_at, size_t size, struct reader *row)
 {
     if (out->bad || out->len < rows_at + size) return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fold answers: the body of an op_result. Its first byte is a reason (REASON_NONE:
-// applied); then the op's own rows. An op on many messages is applied when at least one of them
-// was; each row has its own reason.
+// The fold's answers: the body of an op_result. Its first byte is a reason (REASON_NONE: applied).
+// The op's rows follow. An op on many messages counts as applied if at least one message was. Each
+// row has its own reason.
 #pragma once
 
 #include "base/bytes.h"
@@ -12,11 +12,11 @@
 
 // OP_SEND
 struct send_row {
-    enum reason reason; // NONE, DUPLICATE, or refused
-    uint64_t seq;       // of the message, or of the first one with that dedup key
+    enum reason reason; // NONE, DUPLICATE, or the refusal
+    uint64_t seq;       // of the message, or of the first message with that dedup key
 };
 
-// OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE: one row per lock
+// OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE: one row per lock.
 enum outcome_status {
     OUTCOME_NONE, // refused, renewed or released
     OUTCOME_PROCESSED,
@@ -35,18 +35,19 @@ struct outcome_row {
 struct result {
     enum reason reason;
     uint32_t count; // rows
-    uint64_t
-        value; // configure: version; purge, recover: how many; redrive: first new seq; arrive: seq
+    // configure: the version; purge, recover: their number; redrive: first new seq; arrive: seq.
+    uint64_t value;
     struct reader rows;
-    uint32_t run; // how often the row just read comes again
+    uint32_t run; // how many more times the last row applies
     struct send_row sent;
     struct outcome_row outcome;
 };
 
-// Bodies come from our own fold, or from a peer: ERR_INVALID on damage. kind is that of the op.
+// Bodies come from our own fold or from a peer: ERR_INVALID on damage. kind is the kind of the op.
 MUST_USE enum err result_open(struct bytes body, uint16_t kind, struct result *out);
 
-// The next row, into out; false: there is none, or it is damaged. out need not be kept in between.
+// Reads the next row into out. False: there is none, or it is damaged. The function keeps no
+// state in out.
 bool send_row_next(struct result *r, struct send_row *out);
 
 // OP_CLAIM, OP_TAKE, OP_PUBLISH
@@ -56,17 +57,17 @@ struct grant {
     struct hash128 token;
     uint64_t fence;
     int64_t deadline;
-    uint32_t deliveries; // this one included; a ticket counts when it is taken up
+    uint32_t deliveries; // including this one; a ticket counts when it is taken
     uint32_t retries;
     uint64_t order;      // of a ticket; 0: claimed directly
-    uint32_t worker_row; // OP_PUBLISH: which of its rows got it
+    uint32_t worker_row; // OP_PUBLISH: index of the row that got it
 };
 bool grant_next(struct result *r, struct grant *out);
 
 bool outcome_row_next(struct result *r, struct outcome_row *out);
 
-// For the fold. Rows of sends and words come in runs, for batches mostly have one answer:
-// consecutive numbers, or the same row again. rows_at is where the op's rows begin in out.
+// For the fold. The rows of sends and outcomes are stored in runs, because most rows of a batch are
+// alike: consecutive numbers, or the same row again. rows_at is the offset of the op's rows in out.
 void result_begin(struct buf *out, enum reason reason);
 void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t seq);
 void grant_put(struct buf *out, const struct grant *g);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages enter. Each message of a batch is judged by itself: the good ones are taken, the others
-// have their reason.
+// Messages enter the queue. Each message of a batch is checked alone: it is accepted, or its row
+// has a reason.
 #include "base/check.h"
 #include "base/mutant.h"
 #include "queue/state.h"
@@ -11,7 +11,7 @@ uint64_t messages_held(const struct machine *m)
            m->counts[STATE_DEAD];
 }
 
-// When it becomes ready, or 0 when it is at once.
+// Computes when the message becomes ready; 0: at once.
 static enum reason due_of(const struct machine *m, const struct message *msg, int64_t *due)
 {
     *due = 0;
@@ -36,7 +36,7 @@ static void hold_reference(struct machine *m, uint64_t seq, const struct body_re
 {
     struct body_name name;
     if (r->name.len == 0) return;
-    CHECK(body_name_parse(r->name, &name)); // the decoder did
+    CHECK(body_name_parse(r->name, &name)); // the decoder has checked it
     body_hold(m, seq, name.random[0]);
 }
 
@@ -106,7 +106,7 @@ enum reason apply_send(struct machine *m, struct bytes payload)
         backlog_break(m);
         return REASON_DELETED;
     }
-    enum reason first = REASON_NONE; // of a refusal
+    enum reason first = REASON_NONE; // reason of the first refusal
     uint32_t applied = 0;
     result_begin(&m->result, REASON_NONE);
     buf_put_u32(&m->result, op.count);

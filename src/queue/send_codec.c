@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages as bytes: u32 length of what follows, u16 of which fields are there, the fields in the
-// order of the bits, and the body as the rest. The length in front lets a reader hop over messages
-// it does not want.
+// Messages as bytes: u32 length of the rest, u16 with a bit per present field, the fields in the
+// order of the bits, then the body. With the length a reader can skip messages.
 #include "queue/send_codec.h"
 
 #include "base/check.h"
@@ -118,7 +117,7 @@ static void read_fields(struct reader *r, unsigned fields, struct message *out)
     }
     if (fields & FIELD_REFERENCE) {
         read_reference(r, &out->reference);
-        if (r->left > 0) r->bad = true; // a body or a reference
+        if (r->left > 0) r->bad = true; // either a body or a reference
     }
     if (fields > FIELD_ALL) r->bad = true;
 }
@@ -128,8 +127,7 @@ static uint32_t load_u32(const uint8_t *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-// Most messages are nothing but a body: no need to read them field by field. False: read it the
-// long way.
+// Most messages have only a body, so a fast path reads them. False: read it field by field.
 static bool read_plain(struct reader *r, struct bytes *body)
 {
     if (r->bad || r->left < 6 || r->at[4] != 0 || r->at[5] != 0) return false;
@@ -192,7 +190,7 @@ enum err send_open(struct bytes payload, struct op_send *out)
 
 void send_next(struct op_send *s, struct message *out)
 {
-    CHECK(message_read(&s->messages, out)); // send_open read it before
+    CHECK(message_read(&s->messages, out)); // send_open has checked it
 }
 
 uint32_t ops_messages(const struct op *ops, size_t ops_len)

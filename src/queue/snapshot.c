@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state as bytes: scalars, ranges, records by seq, what is remembered; never a body. Equal
-// states have equal bytes, however they were reached. The last eight bytes are the digest; a
-// snapshot whose rows do not add up to it is corrupt.
+// The state as bytes: scalars, ranges, records by seq, dedup keys and answers; never a body. Equal
+// states have equal bytes, however they were reached. The last eight bytes are the digest. If the
+// rows do not add up to it, the snapshot is corrupt.
 //
-// A state without failures is written as version 2, byte for byte as before they were kept. Version
-// 1 has no bodies and no books.
+// A state without failures is written as version 2, with the same bytes as before failures existed.
+// Version 1 has no bodies and no costs.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SNAPSHOT_MAGIC 0x4d514c53u // "SLQM" backwards, as it is stored
-#define VERSION_BODIES 2           // the first with bodies and books
+#define SNAPSHOT_MAGIC 0x4d514c53u // "SLQM" in the stored byte order
+#define VERSION_BODIES 2           // the first version with bodies and costs
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -203,7 +203,7 @@ static bool read_bool(struct reader *r)
     return v == 1;
 }
 
-// Answers the version.
+// Returns the version.
 static uint8_t load_scalars(struct machine *m, struct reader *r)
 {
     if (read_u32(r) != SNAPSHOT_MAGIC) r->bad = true;
@@ -300,7 +300,7 @@ static void load_lock(struct machine *m, uint32_t h, struct reader *r)
     m->workers[lock->worker].open++;
 }
 
-// Into the lists and heaps its state asks for.
+// Adds the record to the lists and heaps of its state.
 static void load_links(struct machine *m, uint32_t h, int64_t due, struct reader *r,
                        struct loaded *l)
 {
@@ -373,7 +373,7 @@ static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
     return row.seq;
 }
 
-#define RECORD_BYTES_MIN 36 // what a record takes at least: bounds a count that lies
+#define RECORD_BYTES_MIN 36 // smallest size of a record: limits a false count
 
 static void load_records(struct machine *m, struct reader *r, struct loaded *l)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The books: what the store was asked for this shard's sake, as those who asked it reported in
-// their entries. Totals, and two hours of the store's clock, from which a present rate follows.
+// The cost ledger: the cost of store requests for this shard, as writers report it in their
+// entries. It has totals and the last two hours of the store's clock, which give a current rate.
 #include "queue/state.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static int64_t hour_of(int64_t now)
     return now >= 0 ? now / HOUR_MS : -((-now - 1) / HOUR_MS) - 1;
 }
 
-// The books as they read in that hour. One that nothing was reported in leaves no row behind.
+// Returns the ledger as of that hour. An hour without a report has no row.
 static struct spent turn_to(struct spent s, int64_t hour)
 {
     if (hour <= s.hour) return s;
@@ -50,8 +50,8 @@ static uint64_t mix_cost(uint64_t h, const struct cost *c)
     return mix(mix(mix(h, c->writes), c->reads), c->deletes);
 }
 
-// Where nothing is charged the books stay empty, and the digest is what it was before there were
-// any: journals of earlier releases go on.
+// If the store charges nothing, the ledger stays empty, and the digest is the same as without a
+// ledger. So journals of earlier releases stay valid.
 uint64_t spent_mix(const struct spent *s, uint64_t h)
 {
     static const struct spent empty;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's insides, shared by the files of this folder and by nobody else.
+// The internals of the machine, shared only by the files of this folder.
 //
 // A message is either a number in a range of the backlog (ready.c) or a record here. Records refer
-// to each other by handle (an index; 0 is nobody), so a snapshot can renumber them. Nothing depends
-// on handles but speed: every order that shows comes from a sequence number, a fence or a name.
+// to each other by handle (an index; 0 is none), so a snapshot can renumber them. Handles affect
+// only speed: every visible order comes from a sequence number, a fence or a name.
 #pragma once
 
 #include "base/heap.h"
@@ -17,9 +17,9 @@ struct msg {
     uint64_t seq; // 0: a free row
     uint64_t slot;
     uint32_t skip;
-    uint32_t scope; // strict queues: the scope it is ordered in
-    uint32_t lock;  // its lock, or its grave when it is dead; 0: it never had one
-    uint32_t next;  // in its scope, the dead, the outbox, or the free rows
+    uint32_t scope; // strict queues: the scope of its order
+    uint32_t lock;  // its lock, or its dead-list entry; 0: it never had one
+    uint32_t next;  // in its scope, the dead list, the outbox, or the free rows
     uint32_t prev;
     uint32_t retries;
     uint32_t deliveries;
@@ -30,13 +30,13 @@ struct msg {
 static_assert(sizeof(struct msg) == 48, "promise 6: a message with a state costs 48 bytes");
 
 enum msg_flag {
-    MSG_OPENED = 1,  // strict: it was handed out once and keeps its scope until it is finished
+    MSG_OPENED = 1,  // strict: it was delivered once and keeps its scope until it is finished
     MSG_WAITING = 2, // delayed because it failed
 };
 
 enum lock_end { LOCK_CURRENT, LOCK_END_EXPIRED, LOCK_END_RELEASED };
 
-// The current or last lock of a message; of a dead one, why and when.
+// The current or last lock of a message. For a dead message: why and when it died.
 struct lock {
     union {
         struct {
@@ -48,10 +48,10 @@ struct lock {
             uint32_t next; // tickets of one worker, by order
             uint32_t prev;
             uint8_t end; // enum lock_end
-            bool ticket; // not taken up yet
+            bool ticket; // not taken yet
         };
         struct {
-            uint64_t number; // of the death; the outbox number too
+            uint64_t number; // of the death; also the outbox number
             int64_t died_at;
             uint64_t reason_slot;
             uint32_t reason_op;
@@ -61,34 +61,35 @@ struct lock {
     uint32_t free_next;
 };
 
-// Messages of one group in a strict queue, by seq; ungrouped ones are SCOPE_UNGROUPED and mostly in
-// the backlog.
+// The messages of one group in a strict queue, by seq. Messages without a group are in
+// SCOPE_UNGROUPED, and most of them are in the backlog.
 struct scope {
-    uint64_t group; // hash of the name: groups that collide share their order, which is safe
-    uint32_t first; // the unfinished ones
+    // Hash of the name. Groups whose hashes collide share their order, which is safe.
+    uint64_t group;
+    uint32_t first; // the unfinished messages
     uint32_t last;
-    uint32_t opened;  // the one that was handed out and is not finished
-    uint32_t offered; // the one in the ready heap
-    uint32_t refs;    // records that name this scope; 0: a free row
+    uint32_t opened;  // delivered and not finished
+    uint32_t offered; // in the ready heap
+    uint32_t refs;    // records in this scope; 0: a free row
     uint32_t free_next;
 };
 
 #define SCOPE_UNGROUPED 1
 
 struct worker {
-    uint64_t serial;       // registrations are numbered
-    int64_t expires_at;    // of the registration
+    uint64_t serial;       // number of the registration
+    int64_t expires_at;    // end of the registration
     uint32_t capacity;     // 0: not registered
     uint32_t open;         // locks and tickets
-    uint32_t first_ticket; // messages
+    uint32_t first_ticket; // a message's handle
     uint32_t last_ticket;
     uint32_t free_next;
     uint8_t name_len; // 0: a free row
     char name[WORKER_NAME_MAX];
 };
 
-// Plain ready messages seq .. seq + count - 1. Walking the journal from slot, the first comes after
-// `skip` others and the rest follow it without a gap, up to slot + slots.
+// Plain ready messages seq .. seq + count - 1. In a walk of the journal from slot, the first comes
+// after `skip` others. The rest follow it without a gap, up to slot + slots.
 struct range {
     uint64_t seq;
     uint64_t slot;
@@ -102,7 +103,8 @@ struct backlog {
     size_t head;
     size_t len;
     size_t cap; // a power of two
-    bool open;  // the next message of the journal directly follows the last one of the last range
+    // The next message of the journal directly follows the last message of the last range.
+    bool open;
 };
 
 struct dedup_row {
@@ -127,7 +129,7 @@ struct request_row {
 };
 
 struct requests {
-    struct request_row *rows; // as dedup
+    struct request_row *rows; // a ring, as in struct dedup
     uint64_t first;
     size_t len;
     size_t cap;
@@ -135,7 +137,7 @@ struct requests {
     struct map index;
 };
 
-// An unfinished message whose body is an object of its own.
+// An unfinished message whose body is its own object.
 struct body_row {
     uint64_t seq;
     uint64_t key; // body_name.random[0]
@@ -155,7 +157,7 @@ struct failure_row {
     int64_t at;
     uint32_t op;
     uint32_t attempt;
-    uint32_t worker; // a name; 0: not known
+    uint32_t worker; // index in names; 0: not known
     uint32_t next;   // the failure before it, or the next free row
     uint8_t kind;    // enum failure_kind
 };
@@ -172,12 +174,12 @@ struct failures {
     uint32_t rows_len;
     uint32_t rows_cap;
     uint32_t rows_free;
-    uint32_t messages; // that have failures
+    uint32_t messages; // messages with failures
     struct failure_name *names;
     uint32_t names_len;
     uint32_t names_cap;
     uint32_t names_free;
-    struct map by_seq; // the newest of each message
+    struct map by_seq; // the newest failure of each message
     struct map by_name;
 };
 
@@ -187,10 +189,10 @@ struct source {
     uint64_t number; // of the last dead letter that arrived
 };
 
-// Empty until a store charges for something.
+// Empty until a store charges for a request.
 struct spent {
     struct cost total;
-    struct cost this_hour; // the one with this number, since 1970
+    struct cost this_hour; // the hour with number `hour`, counted from 1970
     struct cost last_hour;
     int64_t hour;
 };
@@ -200,7 +202,7 @@ struct machine {
     uint32_t shard;
     struct queue_config birth;
 
-    // scalars of the state
+    // Scalars of the state.
     struct queue_config config;
     uint64_t config_version;
     bool paused;
@@ -217,20 +219,20 @@ struct machine {
     uint64_t tickets;
     uint64_t waiting;
     uint64_t duplicates;
-    uint64_t expired; // locks that ran out while it folded: to be counted, no part of the state
+    uint64_t expired; // locks that expired while it folded; a metric, not part of the state
     struct spent spent;
 
     struct backlog backlog;
     struct dedup dedup;
     struct requests requests;
     struct bodies bodies;
-    struct failures failures; // no part of the digest
+    struct failures failures; // not part of the digest
     struct source *sources;   // by queue id and shard
     size_t sources_len;
     size_t sources_cap;
 
     struct msg *msgs;
-    uint32_t msgs_len; // rows in use or free; row 0 is nobody
+    uint32_t msgs_len; // rows in use or free; row 0 is none
     uint32_t msgs_cap;
     uint32_t msgs_free;
     uint32_t msgs_used;
@@ -252,20 +254,20 @@ struct machine {
 
     struct map by_seq;
     struct map by_group;
-    struct map marks;    // slot / PLACE_SPAN -> records whose bytes start there
-    struct heap ready;   // records that can be handed out now, best first
-    struct heap timers;  // delayed and locked ones, by their moment
-    struct heap open;    // not strict: locked and retrying ones, by their place in the order
+    struct map marks;    // slot / PLACE_SPAN -> number of records whose bytes start there
+    struct heap ready;   // records that can be delivered now, best first
+    struct heap timers;  // delayed and locked records, by their time
+    struct heap open;    // not strict: locked and retrying records, in delivery order
     struct heap leavers; // registered workers, by the end of their registration
     uint32_t dead_first; // by number
     uint32_t dead_last;
     uint32_t outbox_first;
     uint32_t outbox_last;
 
-    uint64_t digest; // the sum over all rows; scalars are added when somebody asks
+    uint64_t digest; // the sum over all rows; machine_digest adds the scalars
 
-    // of the entry being applied
-    int64_t from; // what deadlines are counted from
+    // Working state of the entry that is being applied.
+    int64_t from; // the time from which deadlines count
     uint64_t epoch;
     uint32_t ordinal; // messages of the entry so far
     uint32_t op_index;
@@ -273,7 +275,8 @@ struct machine {
     uint32_t time_n;
     struct events *events;
     struct buf result;
-    uint32_t *held; // locks that a word of this entry reached in time
+    // Locks that an op of this entry reached before their deadline.
+    uint32_t *held;
     size_t held_len;
     size_t held_cap;
 };
@@ -306,8 +309,9 @@ void count_move(struct machine *m, enum message_state from, enum message_state t
 uint32_t msg_new(struct machine *m, uint64_t seq, struct place place, uint64_t group);
 void msg_free(struct machine *m, uint32_t h);
 void msg_move(struct machine *m, uint32_t h, enum message_state to);
-void msg_touch(struct machine *m, uint32_t h);  // before its fields change: leaves the digest
-void msg_settle(struct machine *m, uint32_t h); // after: enters it again
+// Before its fields change: removes it from the digest.
+void msg_touch(struct machine *m, uint32_t h);
+void msg_settle(struct machine *m, uint32_t h); // after the change: adds it again
 void msg_mark(struct machine *m, uint64_t slot);
 void msg_unmark(struct machine *m, uint64_t slot);
 uint64_t msg_hash(const struct machine *m, uint32_t h);
@@ -316,7 +320,7 @@ void lock_drop(struct machine *m, uint32_t h);
 uint32_t scope_for(struct machine *m, uint64_t group); // found or new; group 0: ungrouped
 uint64_t group_hash(struct bytes group);
 
-// ready.c: what can be handed out, and in which order
+// ready.c: which messages can be delivered, and in which order
 void backlog_add(struct machine *m, uint64_t seq, uint32_t skip);
 void backlog_break(struct machine *m);
 void backlog_clear(struct machine *m);
@@ -324,13 +328,13 @@ void backlog_push(struct machine *m, const struct range *range); // for snapshot
 const struct range *backlog_at(const struct machine *m, size_t index);
 const struct range *backlog_find(const struct machine *m, uint64_t seq);
 uint64_t range_hash(const struct range *r);
-void ready_offer(struct machine *m, uint32_t h);    // it became READY
-void ready_withdraw(struct machine *m, uint32_t h); // it is READY and is to leave
-uint32_t ready_take(struct machine *m); // the next one, withdrawn, with a record; 0: none
+void ready_offer(struct machine *m, uint32_t h);    // the record became READY
+void ready_withdraw(struct machine *m, uint32_t h); // the record is READY and leaves
+uint32_t ready_take(struct machine *m); // the next message, withdrawn, with a record; 0: none
 bool ready_any(const struct machine *m);
 void ready_rebuild(struct machine *m); // after a change of orderingMode
 void scope_enter(struct machine *m, uint32_t h);
-void scope_leave(struct machine *m, uint32_t h); // finished: the next may go
+void scope_leave(struct machine *m, uint32_t h); // finished: the next may be delivered
 void scope_refresh(struct machine *m, uint32_t scope);
 int64_t order_key(const struct msg *msg);
 uint64_t order_tie(const struct machine *m, const struct msg *msg);
@@ -345,24 +349,25 @@ struct death_policy failure_policy(const struct machine *m, const struct msg *ms
 int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry);
 void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
                 int64_t deadline, bool ticket);
-void ticket_use(struct machine *m, uint32_t h); // taken up; no ticket: nothing happens
+// The ticket is taken; does nothing without a ticket.
+void ticket_use(struct machine *m, uint32_t h);
 void lock_extend(struct machine *m, uint32_t h, int64_t deadline);
 void lock_finish(struct machine *m, uint32_t h); // processed
 void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end end);
-void lock_abandon(struct machine *m, uint32_t h); // out of every heap and the digest
+void lock_abandon(struct machine *m, uint32_t h); // removes it from every heap and the digest
 void open_leave(struct machine *m, uint32_t h);
 enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_t *until);
 enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint32_t *h);
 void lock_expire(struct machine *m, uint32_t h); // its deadline passed
 
-// outcome.c
+// outcome.c: renew, ack, fail, release
 void outcomes_hold(struct machine *m, const struct machine_entry *e);
 void outcomes_unhold(struct machine *m);
 
-// workers.c
+// workers.c: registrations and tickets
 uint32_t worker_find(const struct machine *m, struct bytes name); // 0: unknown
 uint32_t worker_need(struct machine *m, struct bytes name);
-void worker_settle(struct machine *m, uint32_t w); // drops a row nobody needs
+void worker_settle(struct machine *m, uint32_t w); // drops a row that is not needed
 void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t expires_at,
                      uint64_t serial);
 void worker_unregister(struct machine *m, uint32_t w);
@@ -373,7 +378,7 @@ void ticket_unlink(struct machine *m, uint32_t h);
 void tickets_recover(struct machine *m, uint32_t w);
 struct bytes worker_name(const struct machine *m, uint32_t w);
 
-// dedup.c, requests.c
+// dedup.c, requests.c: dedup keys, and answers by request id
 bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq);
 void dedup_add(struct machine *m, const struct dedup_row *row);
 void dedup_expire(struct machine *m);
@@ -385,10 +390,10 @@ void requests_expire(struct machine *m);
 void requests_clear(struct machine *m);
 const struct request_row *request_at(const struct machine *m, size_t index);
 
-// bodies.c: which uploaded bodies are still referred to
+// bodies.c: which uploaded bodies messages refer to
 bool body_is_stale(const struct machine *m, const struct body_reference *r);
 void body_hold(struct machine *m, uint64_t seq, uint64_t key);
-void body_release(struct machine *m, uint64_t seq); // finished; no such body is fine
+void body_release(struct machine *m, uint64_t seq); // finished; the message may have no such body
 void body_rename(struct machine *m, uint64_t from, uint64_t to);
 void bodies_release_backlog(struct machine *m); // before backlog_clear
 void bodies_clear(struct machine *m);
@@ -397,28 +402,30 @@ void bodies_load(struct machine *m, struct reader *r);
 void bodies_check(const struct machine *m);
 
 // failures.c: why messages failed
-void failure_note(struct machine *m, uint32_t h, bool failed); // it is LOCKED, its worker known
-void failures_drop(struct machine *m, uint64_t seq);           // none is fine
+// The record is LOCKED, its worker known.
+void failure_note(struct machine *m, uint32_t h, bool failed);
+void failures_drop(struct machine *m, uint64_t seq); // there may be none
 void failures_clear(struct machine *m);
 void failures_save(const struct machine *m, struct buf *out);
 void failures_load(struct machine *m, struct reader *r);
 void failures_check(const struct machine *m);
 
-// outbox.c
+// outbox.c: dead letters
+// The record is LOCKED and becomes DEAD or OUTBOUND.
 void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
-                   bool failed); // the record is LOCKED and becomes DEAD or OUTBOUND
+                   bool failed);
 void dead_list_link(struct machine *m, uint32_t h);
 void dead_list_unlink(struct machine *m, uint32_t h);
 struct source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard);
 void source_raise(struct machine *m, struct source *s, uint64_t number);
 
-// emit.c
-struct event *emit(struct machine *m, enum event_kind kind, uint32_t h); // NULL: nobody listens
+// event.c: the events of an entry
+struct event *emit(struct machine *m, enum event_kind kind, uint32_t h); // NULL: no list of events
 void emit_worker(struct machine *m, struct event *e, uint32_t w);
 void emit_words(struct machine *m, struct event *e, struct bytes words); // e: the last row
 void emit_origin(struct machine *m, const struct op_arrive *a);
 
-// the ops: each writes its result body and answers the reason of its first byte
+// The ops. Each function writes its result body and returns the reason in its first byte.
 enum reason apply_send(struct machine *m, struct bytes payload);
 enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload);
 enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload);
@@ -434,11 +441,11 @@ enum reason apply_arrive(struct machine *m, struct bytes payload);
 enum reason apply_outbox(struct machine *m, struct bytes payload);
 enum reason apply_spent(struct machine *m, struct bytes payload);
 
-// spent.c
+// spent.c: the cost of store requests
 uint64_t spent_mix(const struct spent *s, uint64_t h);
 void spent_save(const struct spent *s, struct buf *out);
 void spent_load(struct spent *s, struct reader *r);
 
-// send.c: a message enters the queue; READY or DELAYED, in the backlog or with a record
+// send.c: a message enters the queue: READY or DELAYED, in the backlog or with a record
 uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip);
-uint64_t messages_held(const struct machine *m); // what capacity is compared with
+uint64_t messages_held(const struct machine *m); // is compared with capacity

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers, as far as locks and tickets need them: a row exists while the worker is registered or
-// holds something. Rows are found by name in a sorted list.
+// Workers, as far as locks and tickets need them. A row exists while the worker is registered or
+// holds a lock or ticket. A sorted list finds rows by name.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -22,7 +22,7 @@ static uint64_t registration_hash(const struct worker *w)
     return mix(mix(mix(worker_hash(w), w->serial), (uint64_t)w->expires_at), w->capacity);
 }
 
-// The place of the first name that is not before this one.
+// Returns the index of the first name that is not less than this one.
 static uint32_t name_place(const struct machine *m, struct bytes name)
 {
     uint32_t lo = 0, hi = m->names_len;
@@ -99,7 +99,7 @@ void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t e
     m->digest += registration_hash(row);
 }
 
-// Its locks stay: they are promises to whoever runs the jobs.
+// Its locks stay: the worker's jobs may still run.
 void worker_unregister(struct machine *m, uint32_t w)
 {
     struct worker *row = &m->workers[w];
@@ -143,10 +143,10 @@ void ticket_unlink(struct machine *m, uint32_t h)
     lock->prev = lock->next = 0;
 }
 
-// All of its tickets return to their place.
+// Returns all tickets of the worker to the queue.
 void tickets_recover(struct machine *m, uint32_t w)
 {
-    m->workers[w].open++; // keeps the row while its tickets go
+    m->workers[w].open++; // keeps the row while its tickets are returned
     while (m->workers[w].first_ticket) {
         uint32_t h = m->workers[w].first_ticket;
         struct event *e = emit(m, EVENT_TICKETS_RECOVERED, h);
