@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store examined from the outside in: can it be opened, does it keep its promises, how fast is
-// it, can every queue be read.
+// sluice_doctor checks a store step by step: whether it can be opened, whether it keeps the
+// contract of store.h, how fast it is, and whether every queue can be read. sluice_measure is here
+// too.
 #include "api/doctor.h"
 #include "base/memory.h"
 #include "local/inside.h"
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS            21 // odd: the middle one is the median
+#define ROUNDS            21 // odd, so the middle one is the median
 #define MEASURE_ROUNDS    101
 #define MEASURE_BYTES_MAX ((size_t)8 << 20)
 
@@ -91,7 +92,8 @@ static void tell_deed(struct doctor *d, enum deed deed, int64_t took_ns[ROUNDS])
                (double)took_ns[ROUNDS / 2] / 1e6, (double)took_ns[ROUNDS - 1] / 1e6);
 }
 
-// Each is tried even if another was refused: what is allowed is to be seen at once.
+// Each kind of request is tried even if another was refused, so that one run shows all that is
+// allowed.
 static void check_objects(struct doctor *d, struct store *s)
 {
     struct store_answer a CLEANUP(store_answer_done);
@@ -133,7 +135,7 @@ static void check_bucket(struct doctor *d, struct store *s)
                facts.region);
     bool none = strcmp(facts.credentials, "none") == 0;
     doctor_say(d, "credentials", none ? SLUICE_FAILED : SLUICE_PASSED, "%s", facts.credentials);
-    if (err) { // whether the store keeps its promises is for the probe to say
+    if (err) { // a warning only: check_probe decides whether the store can be used
         doctor_say(d, "versioning", SLUICE_WARNING, "cannot be asked for: %s",
                    a.why[0] ? a.why : err_text(err));
     } else if (facts.versioned) {
@@ -159,7 +161,7 @@ static void tell_queue(struct doctor *d, const char *queue, const struct sluice_
     if (seen->error.code) {
         if (seen->error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
         doctor_say(d, check, SLUICE_FAILED, "%s", seen->error.message);
-    } else if (stats->entries == 0) { // a new one looks the same
+    } else if (stats->entries == 0) { // a new queue and a lost journal look the same
         doctor_say(
             d, check, SLUICE_WARNING,
             "its journal is empty: the queue was never used, or what was under \"q/\" is gone");
@@ -192,7 +194,7 @@ void doctor_queues(struct doctor *d, struct sluice *s)
     sluice_names_free(all);
 }
 
-// Only where they are charged for.
+// Only a store that charges for requests counts them.
 static void tell_requests(struct doctor *d, const struct store *meter)
 {
     struct meter_snapshot made;
@@ -225,7 +227,7 @@ static enum sluice_code examine(struct doctor *d, const char *url, struct sluice
         enum sluice_code code = handle_open_store(url, &store, error);
         if (code) return code;
         examine_store(d, store);
-        if (d->worst) return SLUICE_OK; // told already
+        if (d->worst) return SLUICE_OK; // reported already
     }
     enum sluice_code code = sluice_open(url, NULL, &s, error);
     if (code) return code;

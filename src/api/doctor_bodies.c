@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large bodies examined: every message that refers to one finds it under data/, and its bytes are
-// those that were sent. All of them are looked for; the first ones are also read.
+// Checks the large bodies: each message that refers to one must find it under data/, with the bytes
+// that were sent. It lists all bodies, and reads them up to READ_BYTES_MAX.
 #include "api/doctor.h"
 #include "base/memory.h"
 #include "local/bodies.h"
@@ -11,7 +11,7 @@
 
 #define READ_BYTES_MAX ((uint64_t)256 << 20) // of a queue's bodies
 
-// Messages of a shard with a large body, by key.
+// The messages of a shard that have a large body, in the order of the body's key.
 struct holders {
     struct holder {
         uint64_t key, seq;
@@ -27,7 +27,7 @@ struct round {
     struct shard_runner *runner;
     struct holders holders;
     uint64_t bodies, read, bytes_left; // of the queue
-    uint64_t bad;                      // missing, damaged or not to be read
+    uint64_t bad;                      // bodies that are missing, damaged or cannot be read
     char check[QUEUE_NAME_MAX + 8];
 };
 
@@ -77,7 +77,7 @@ static void note_body(struct round *r, const char *key, uint64_t size)
     struct holder *h = r->holders.len == 0 ? NULL
                                            : bsearch(&wanted, r->holders.rows, r->holders.len,
                                                      sizeof wanted, by_key);
-    if (!h) return; // of a message that is finished, or not sent yet
+    if (!h) return; // its message is finished, or not sent yet
     while (h > r->holders.rows && h[-1].key == wanted.key)
         h--;
     const char *damage = NULL;
@@ -87,7 +87,7 @@ static void note_body(struct round *r, const char *key, uint64_t size)
         r->read++;
     }
     if (damage) say_bad(r, h->seq, damage, key);
-    for (; h < end && h->key == wanted.key; h++) // several messages may share one
+    for (; h < end && h->key == wanted.key; h++) // several messages may share a body
         h->there = true;
 }
 
@@ -136,7 +136,7 @@ static void examine_shard(struct round *r)
     struct store_answer page CLEANUP(store_answer_done);
     store_answer_init(&page);
     if (queue_synced_runner(r->queue, r->shard, &r->runner, &error))
-        return; // was told with the queue
+        return; // doctor_queues has reported it
     runner_inspect(r->runner, note_holders, &r->holders);
     r->bodies += r->holders.len;
     enum err err = r->holders.len > 0 ? note_bodies(r, &page) : ERR_OK;
@@ -155,7 +155,7 @@ void doctor_bodies(struct doctor *d, struct sluice *s, const char *queue)
     struct round r = {.doctor = d, .bytes_left = READ_BYTES_MAX};
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     (void)snprintf(r.check, sizeof r.check, "bodies %s", queue);
-    if (queue_get(s, queue, &q, NULL)) return; // was told with the queue
+    if (queue_get(s, queue, &q, NULL)) return; // doctor_queues has reported it
     r.queue = q;
     for (r.shard = 0; r.shard < q->row.birth.shards; r.shard++)
         examine_shard(&r);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a store by its URL, and closing it.
+// Opens a store by its URL, and closes the handle.
 #include "api/place.h"
 #include "base/memory.h"
 #include "local/inside.h"
@@ -19,7 +19,7 @@
 
 #define TIMEOUT_MS       30000
 #define TIMEOUT_MAX_MS   (INT64_C(24) * 3600 * 1000)
-#define POOL_THREADS_MAX 256 // so many commits that nobody waits for can be under way
+#define POOL_THREADS_MAX 256 // the bound for commits under way that no caller's thread performs
 
 enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error)
 {
@@ -48,15 +48,15 @@ enum sluice_code sluice_open(const char *url, const struct sluice_options *optio
     return code ? code : handle_open_take(store, url, options, out, error);
 }
 
-// Some servers keep the condition of a create only in buckets without versions, and versions can be
-// switched on after the store was proven.
+// Some S3 servers honour the condition of a create only in buckets without versioning. Versioning
+// can be switched on after the store was probed, so a versioned bucket is probed again.
 static enum err check_versioned(struct store *store, char *why, size_t why_len)
 {
     struct s3_facts facts;
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
     if (!store_is_s3(store) || store_s3_facts(store, &facts, &a) || !facts.versioned)
-        return ERR_OK; // who may not ask is not told
+        return ERR_OK; // also if the credentials do not allow the question
     return store_probe_quickly(store, why, why_len);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no scheme is a path. What looks like a mistyped scheme is refused: a folder "s3:" that
-// appears somewhere would be found weeks later.
+// A URL without a scheme is a path. A URL that looks like a mistyped scheme is refused. Otherwise a
+// typo would create a directory named "s3:", and the messages would be there.
 #include "api/place.h"
 
 #include "local/inside.h"
@@ -14,7 +14,7 @@ const char *place_path(const char *url)
     return url[strcspn(url, ":/")] == ':' ? NULL : url;
 }
 
-// "localhost:7401" is no directory, whatever a disk would take for its name.
+// "localhost:7401" is a valid name of a directory, but is meant as a node.
 static enum sluice_code refuse_scheme(const char *url, struct sluice_error *error)
 {
     static const char *const schemes[] = {"file:", "s3:", "http:", "https:"};

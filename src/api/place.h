@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store's URL looks like.
+// The forms of a store's URL.
 #pragma once
 
 #include "sluice.h"
 
 #define PLACE_STORES "a path, file:///path, s3://bucket/prefix, mem: or http://host:port"
 
-// Whether a store could be there, by its form alone: nothing is opened. For URLs that are no
-// node's.
+// Checks the form of a store's URL; it opens nothing. Not for the URL of a node. Returns SLUICE_OK
+// or SLUICE_INVALID.
 enum sluice_code place_check(const char *url, struct sluice_error *error);
-// The path of one in the file system; NULL: it is none.
+// The path of a store in the file system; NULL: the URL has another scheme.
 const char *place_path(const char *url);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs call: each goes to whoever the handle belongs to.
+// The functions of sluice.h. Each calls through the table of its handle (local/transport.h).
 #include "base/memory.h"
 #include "local/acks.h"
 #include "local/inside.h"
@@ -79,7 +79,7 @@ enum sluice_code sluice_receive(struct sluice *s, const char *queue,
     if (!own.acked) own.acked = memory_zeroed(len, sizeof *own.acked);
     memset(own.acked, 0, len * sizeof *own.acked);
     enum sluice_code code = s->calls->receive(s, queue, &own, out, error);
-    acks_fill(own.acked, len, code); // the call did not come to them
+    acks_fill(own.acked, len, code); // those that the call did not reach
     if (!options->acked) memory_free(own.acked);
     return code;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, lives and ids. Two who create the same name at once race for one object; one wins.
+// Names, lives and ids. If two processes create the same name at once, both try to create the same
+// object, and the store lets one succeed.
 #include "catalog/catalog.h"
 
 #include "base/check.h"
@@ -69,9 +70,8 @@ enum err catalog_life(struct store *s, const char *name, uint32_t life, struct c
     return ERR_OK;
 }
 
-// The newest life of the name, alive or not; life 0: there never was one. Lives have no gaps, so a
-// name that was used a thousand times is found in twenty steps: doubled until one is missing, then
-// halved.
+// The newest life of the name, ended or not; life 0: there was none. The numbers have no gaps, so a
+// search that doubles and then halves finds the newest of a thousand in twenty steps.
 static enum err newest(struct store *s, const char *name, struct catalog_row *out,
                        struct store_answer *a)
 {
@@ -149,18 +149,18 @@ enum err catalog_swept(struct store *s, const struct catalog_row *row, struct st
     return err == ERR_CONFLICT ? ERR_OK : err;
 }
 
-// The lives under a part of the catalog: all, or the newest of each name.
 struct life {
     char name[QUEUE_NAME_MAX + 1];
     uint32_t life;
-    struct interval modified;
+    struct interval modified; // when its object was written, store time
 };
 
+// The lives that have an object in one of the catalog's folders.
 struct lives {
     struct life *rows; // by name
     size_t len;
     size_t cap;
-    bool all;
+    bool all; // else only the newest life of each name
 };
 
 static void lives_done(struct lives *l)
@@ -168,7 +168,7 @@ static void lives_done(struct lives *l)
     memory_free(l->rows);
 }
 
-// "catalog/<name>/<life>" to the two; false when it is not such a key.
+// Parses "<folder>/<name>/<life>". False: the key has another form.
 static bool life_in(const char *key, struct life *out)
 {
     const char *start = strchr(key, '/');
@@ -179,7 +179,7 @@ static bool life_in(const char *key, struct life *out)
     return queue_name_ok(out->name) && out->life > 0;
 }
 
-// Keys come in order, so those of one name follow each other.
+// The keys come in order, so the lives of a name are consecutive.
 static void lives_add(struct lives *l, const struct life *row)
 {
     bool same = !l->all && l->len > 0 && strcmp(l->rows[l->len - 1].name, row->name) == 0;
@@ -223,8 +223,8 @@ static enum err lives_read(struct store *s, const char *part, struct lives *out,
     return ERR_OK;
 }
 
-// The ends are read first: a life that was not over then counts, and so does the one that followed
-// it before the names were read.
+// The ends are listed before the lives. So a life that ends in between still counts, and so does a
+// life that begins in between.
 enum err catalog_names(struct store *s, catalog_name_fn *each, void *ctx, struct store_answer *a)
 {
     CLEANUP(lives_done) struct lives begun = {0};
@@ -239,7 +239,8 @@ enum err catalog_names(struct store *s, catalog_name_fn *each, void *ctx, struct
     return err;
 }
 
-// What is marked after the marks were read is looked at once more, for nothing.
+// The swept marks are listed first. A life that is marked after that is visited once more, which
+// does no harm.
 enum err catalog_deleted(struct store *s, catalog_over_fn *each, void *ctx, struct store_answer *a)
 {
     CLEANUP(lives_done) struct lives over = {.all = true};

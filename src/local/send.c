@@ -149,7 +149,7 @@ static void note_failure(struct sending *s, enum sluice_code code)
         s->sent[s->members[i]] = (struct sluice_sent){.code = code};
 }
 
-// Notes the result of the filled op. If the queue was deleted, the next call finds it again.
+// Notes the result of the filled op. If the queue was deleted, the next call looks up its name.
 static void conclude(struct sending *s, uint32_t shard, enum err err, const struct runner_answer *a)
 {
     struct result result;

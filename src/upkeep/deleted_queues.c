@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds over the tombstones. A round costs two lists and, for every queue it visits, about twenty
-// requests a shard, once; then the queue is marked as swept, and nobody asks about it again.
+// Rounds over the tombstones of deleted queues. A round lists two folders. A queue costs about
+// twenty requests per shard, once. Then it is marked as swept, and no process visits it again.
 #include "upkeep/deleted_queues.h"
 
 #include "base/memory.h"
@@ -11,10 +11,10 @@
 #include <string.h>
 
 #define MINUTE_MS        ((int64_t)60 * 1000)
-#define FIRST_MS         (15 * MINUTE_MS) // most handles are closed before
+#define FIRST_MS         (15 * MINUTE_MS) // to the first round; most handles close earlier
 #define EVERY_MS         (45 * MINUTE_MS)
-#define APART_MS         (30 * MINUTE_MS) // nodes that were started together do not come together
-#define MORE_MS          MINUTE_MS        // ... when a round was not enough
+#define APART_MS         (30 * MINUTE_MS) // random, so that nodes do not work at the same time
+#define MORE_MS          MINUTE_MS        // to the next round of a walk
 #define ROUND_SHARDS_MAX 64
 
 struct deleted_queues {
@@ -73,7 +73,8 @@ static struct journal_rules rules_of(const struct sluice *s)
     return s->rules.retain_ms != 0 ? s->rules : defaults.rules;
 }
 
-// Before that no floor can be over its end, of which there is a snapshot a little later.
+// Keeps the tombstones that are at least age_ms old. Before that age, no floor can be above the
+// deletion. The age includes a margin, because the snapshot of the deletion is a little younger.
 static void keep_old(struct tombstones *t, int64_t now, int64_t age_ms)
 {
     size_t kept = 0;
@@ -108,7 +109,7 @@ static enum err visit_shards(struct sluice *s, const struct catalog_row *row, bo
     return ERR_OK;
 }
 
-// A shard that cannot be read holds up nobody but its own queue.
+// Returns the number of shards it visited. An error holds up only this queue.
 static size_t visit(struct sluice *s, const struct tombstone *t,
                     struct deleted_queues_counts *counters, struct store_answer *a)
 {
@@ -128,7 +129,8 @@ static bool is_after(const struct tombstone *t, const struct deleted_queues_walk
     return names > 0 || (names == 0 && t->life > walk->life);
 }
 
-// Where to go on; at first anywhere, for others do the same.
+// The tombstone that the round begins with. A new walk begins at a random one, because other
+// processes walk at the same time.
 static size_t first_of(const struct tombstones *t, struct deleted_queues_walk *walk)
 {
     if (walk->left == 0) {
@@ -185,7 +187,7 @@ void deleted_queues_start(struct sluice *s)
     struct deleted_queues *r = NEW(struct deleted_queues);
     r->handle = s;
     if (thread_pool_add(s->pool, &r->member, run)) {
-        memory_free(r); // no thread can be had: another time
+        memory_free(r); // no thread is available: try again later
         deleted_queues_plan(s);
         return;
     }

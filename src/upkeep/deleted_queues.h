@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// What deleted queues leave in the store. Nobody opens such a queue any more, so whoever keeps a
-// store open for long comes by and takes what may go (upkeep/finish_shard.h), now and then and a
-// little at a time. Any number may do so at once, and any of them may stop at any moment.
+// Deletes what deleted queues leave in the store (upkeep/finish_shard.h). No process opens a
+// deleted queue any more. So every handle that is open for long does this in the background, a
+// little at a time. Several processes may do it at once, and each may stop at any moment.
 #pragma once
 
 #include "local/inside.h"
 
-void deleted_queues_plan(struct sluice *s);  // when the first round will be
-void deleted_queues_start(struct sluice *s); // now, on the handle's crew; others follow
-void deleted_queues_again(struct sluice *s); // once it was started: a round as soon as possible
-void deleted_queues_stop(struct sluice *s);  // waits for a round to break off
+void deleted_queues_plan(struct sluice *s);  // sets the time of the first round
+void deleted_queues_start(struct sluice *s); // starts the rounds, on the handle's thread pool
+void deleted_queues_again(struct sluice *s); // a round as soon as possible, if they were started
+void deleted_queues_stop(struct sluice *s);  // waits until a running round ends
 
 struct deleted_queues_counts {
-    size_t found;    // queues that are long enough gone
-    size_t visited;  // ... of which that many were visited
-    size_t finished; // ... and nothing is left of these
+    size_t found;    // queues that were deleted long enough ago
+    size_t visited;  // of these, the queues that the round visited
+    size_t finished; // of these, the queues of which nothing is left to delete
 };
-// All of them, a round at a time. Zero: it begins.
+// A walk over all deleted queues, in several rounds. A zeroed one begins.
 struct deleted_queues_walk {
-    char name[QUEUE_NAME_MAX + 1]; // the one that was visited last
+    char name[QUEUE_NAME_MAX + 1]; // the queue that was visited last
     uint32_t life;
-    size_t left; // to be visited; 0: it is over
+    size_t left; // queues to visit; 0: the walk has ended
 };
-// One round, on the caller's thread: about shards_max shards.
+// One round, on the caller's thread: about shards_max shards. Returns an error of the catalog. A
+// queue that cannot be read is skipped.
 MUST_USE enum err deleted_queues_round(struct sluice *s, size_t shards_max,
                                        struct deleted_queues_walk *walk,
                                        struct deleted_queues_counts *out);

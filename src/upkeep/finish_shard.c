@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shard, its collector and one thread that performs what they ask for, one request at a time:
-// nobody else waits for any of it, so it needs neither a driver nor a crew.
+// One thread drives the shard and its collector, and performs their requests one at a time. No
+// caller waits for the shard, so it needs neither a driver nor a thread pool.
 #include "upkeep/finish_shard.h"
 
 #include "node/perform.h"
@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#define PATIENCE_MS 30000 // while the store does not answer
+#define PATIENCE_MS 30000 // a visit ends when the store has failed for this long
 #define NAP_MS_MAX  100
-#define ROUNDS_MAX  3 // a snapshot may be missing, and a slot after it; then it can be done
+#define ROUNDS_MAX                                                                                 \
+    3 // the first writes a snapshot, the second an entry after it, if they are missing
 
 struct visit {
     struct store *store;
@@ -23,7 +24,7 @@ struct visit {
     struct performance performance;
     bool (*stop)(void *ctx);
     void *ctx;
-    int64_t until; // local time
+    int64_t until; // clock_boot_ms
 };
 
 static struct interval now(const struct visit *v)
@@ -64,7 +65,7 @@ static void nap(const struct visit *v)
     (void)nanosleep(&some, NULL);
 }
 
-// Until nothing is under way any more.
+// Performs requests until the journal and the collector have none left.
 static enum err settle(struct visit *v)
 {
     const struct journal *j = shard_journal(v->shard);
@@ -95,7 +96,7 @@ static enum err look_and_finish(struct visit *v)
 {
     struct request ask = {.kind = REQUEST_GET, .key = "format"};
     enum err err = serve(v, &ask).err;
-    if (!err && !v->clock.known) err = ERR_UNAVAILABLE; // it answers, and tells no time
+    if (!err && !v->clock.known) err = ERR_UNAVAILABLE; // the store's answer had no time
     if (err) return err;
     shard_start(v->shard, now(v));
     err = settle(v);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries dead letters from the queues that are open to their dead-letter queues, in a thread of
-// its own. Whoever opens a queue carries its letters; a letter carried twice arrives once. The
-// thread also closes the queues that nobody holds any more, and notices when the handle has lived
-// long enough to look after those that were deleted.
+// The upkeep thread of a handle. It moves dead letters from the open queues to their dead-letter
+// queues. Every process that has a queue open does so; a letter that is moved twice arrives once.
+// The thread also closes queues without holds. When the handle is old enough, it starts the rounds
+// over deleted queues.
 #include "local/bodies.h"
 #include "os/clock.h"
 #include "upkeep/deleted_queues.h"
@@ -10,13 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_EVERY_MS 250  // for what dies by itself, when its lock expires
-#define LAST_MOVE_MS  5000 // how long closing may take for letters on their way
-#define MOVE_AGAIN_MS 5
+#define LOOK_EVERY_MS 250  // for messages that die because their lock expires
+#define LAST_MOVE_MS  5000 // how long closing a handle waits for dead letters
+#define MOVE_AGAIN_MS 5    // the pause while letters are left
 
 struct letters {
-    uint64_t outbound;
-    bool routed; // the queue has a dead-letter queue
+    uint64_t outbound; // messages in the outbox
+    bool routed;       // the queue has a dead-letter queue
 };
 
 static void count_letters(void *ctx, const struct machine *m, int64_t now)
@@ -43,7 +43,7 @@ static enum err move(void *ctx, const char *to, struct op op)
     runner_answer_init(&answer);
     enum err err = dead_letter_copy_body(q, d, op, &payload);
     if (!err) err = runner_do(d, (struct op){op.kind, buf_bytes(&payload)}, &answer);
-    if (err == ERR_NOT_FOUND) queue_stale(q); // deleted meanwhile: the next try makes a new one
+    if (err == ERR_NOT_FOUND) queue_stale(q); // deleted meanwhile: the next try creates it again
     runner_answer_done(&answer);
     return err;
 }
@@ -53,7 +53,7 @@ static struct letters move_from(struct sluice *s, struct shard_runner *d)
     struct letters mine = {0};
     runner_inspect(d, count_letters, &mine);
     if (mine.outbound == 0) return mine;
-    // What died when its lock ran out is in no entry yet.
+    // A message that died by an expired lock is in no entry yet. An entry moves the fold's time on.
     if (runner_move_dead_letters(d, move, s) == 0 && runner_touch(d) == ERR_OK)
         (void)runner_move_dead_letters(d, move, s);
     mine.outbound = 0;
@@ -61,7 +61,7 @@ static struct letters move_from(struct sluice *s, struct shard_runner *d)
     return mine;
 }
 
-// One round over all open desks; what is left to carry.
+// One round over all open runners. Returns the letters that are left.
 static struct letters move_all(struct sluice *s)
 {
     struct letters left = {0};
@@ -88,8 +88,8 @@ static void nap(struct sluice *s, int64_t ms)
     (void)pthread_cond_timedwait(&s->upkeep_woken, &s->lock, &until);
 }
 
-// With the lock: until somebody wakes the thread, or the handle is old enough for what nobody else
-// does.
+// Sleeps until upkeep_wake, or until the rounds over deleted queues must start. The caller holds
+// the lock.
 static void sleep_long(struct sluice *s)
 {
     if (s->deleted) {
