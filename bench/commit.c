@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a commit costs on the file store, beside what the disk alone costs: one writer and eight
-// threads in one process against a bare loop of pwrite and fdatasync of the same bytes. The three
-// take turns, so that a disk that changes its mind does so to all of them, and medians over the
-// rounds are shown.
+// Measures a commit on the file store against the disk alone. It compares one writer and eight
+// threads of one process with a loop of pwrite and fdatasync of the same bytes. The three
+// alternate, so that a change of the disk's speed affects all of them. It prints medians over the
+// rounds.
 #include "base/check.h"
 #include "base/memory.h"
 #include "ledger.h"
@@ -23,21 +23,21 @@
 
 #define THREADS      8
 #define ROUNDS_MAX   99
-#define BARES        3                 // of each round: before, between and after
-#define RECORD_BYTES 224               // what the file store writes for an entry with one add
-#define BARE_BYTES   ((off_t)64 << 20) // preallocated; the loop starts again at its end
+#define BARES        3                 // per round: before, between and after
+#define RECORD_BYTES 224               // the size of an entry with one add in the file store
+#define BARE_BYTES   ((off_t)64 << 20) // preallocated; the loop wraps around
 
 #define P50_GOAL     1.5
 #define FACTOR_GOAL  3.0
 
 struct settings {
     const char *dir;
-    double seconds; // of each turn
+    double seconds; // per measurement
     int rounds;
     bool json;
 };
 
-// What one turn of one contestant showed.
+// The result of one measurement.
 struct turn {
     double commits_s;
     double ops_s;
@@ -107,7 +107,7 @@ static int bare_open(const char *dir)
     (void)snprintf(path, sizeof path, "%s/bare", dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return -1;
-    bool ok = posix_fallocate(fd, 0, BARE_BYTES) == 0 && fsync(fd) == 0; // as the store does
+    bool ok = posix_fallocate(fd, 0, BARE_BYTES) == 0 && fsync(fd) == 0; // like the store
     if (ok) return fd;
     (void)close(fd);
     return -1;
@@ -212,8 +212,8 @@ static struct turn median_turn(const struct turn *turns, size_t len)
 
 struct figures {
     struct turn bare, one, eight;
-    double p50_ratio; // one writer's p50 by that of the bare turns of the same round
-    double factor;    // ops/s of eight threads by those of one, of the same round
+    double p50_ratio; // p50 of one writer divided by the p50 of the bare loops of the same round
+    double factor;    // ops/s of eight threads divided by those of one, in the same round
     double load[3];
 };
 
@@ -299,8 +299,8 @@ static bool bench_open(struct bench *b)
         (void)fprintf(stderr, "%s\n", why);
         return false;
     }
-    // The register machine looks for a request id one by one: a long memory would be what is
-    // measured.
+    // The register machine searches request ids linearly. A long memory would dominate the
+    // measurement.
     struct ledger_options options = {.memory_ms = 1};
     enum err err = ledger_open(b->store, "bench", &options, &b->ledger);
     if (!err) err = ledger_sync(b->ledger);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the way by another node costs: cycles of send, receive and ack at a queue's owner, and the
-// same by way of a second node, which brings each call there. The two take turns; medians are
-// shown, and their ratio.
+// Measures the cost of forwarding: cycles of send, receive and ack at a queue's owner, and the same
+// through a second node, which forwards each call. The two alternate. It prints medians and their
+// ratio.
 //
-//   SLUICE=src/cli/sluice forward [ROUNDS]
+//     SLUICE=src/cli/sluice forward [ROUNDS]
 #include "base/check.h"
 #include "node_process.h"
 #include "os/clock.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define CLIENTS    8
-#define CYCLES     150 // of each, in a round
+#define CYCLES     150 // per node and round
 #define ROUNDS     5
 #define ROUNDS_MAX 99
 
@@ -62,7 +62,7 @@ static double median(double *values, int len)
     return values[len / 2];
 }
 
-// Whoever uses a queue first owns it.
+// The first node that uses a queue owns it.
 static void begin(struct node_process *one, struct node_process *two)
 {
     struct sluice *s = NULL;

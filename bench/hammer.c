@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets several processes hammer one journal in a directory, kills some of them, and shows that
-// nothing acknowledged was lost and nothing was done twice.
+// Several processes append to one journal in a directory, and some of them are killed. Checks that
+// no acknowledged op was lost and none was applied twice.
 #include "hammering.h"
 #include "os/entropy.h"
 #include "scratch.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast the pure machine is, on one core: cycles of send, claim and ack of 300-byte messages,
-// encoding and decoding included; with an empty queue and over a backlog; what a backlog costs in
-// memory; what a snapshot costs.
-//   bench-machine [backlog]      (default 10,000,000)
+// Measures the pure machine on one core. It runs cycles of send, claim and ack of 300-byte
+// messages, with encoding and decoding, on an empty queue and over a backlog. It also measures the
+// memory of a backlog and the cost of a snapshot.
+//
+//     bench-machine [backlog]      (default 10,000,000)
 #include "queue/machine.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -29,7 +30,7 @@ struct bench {
     uint64_t checked;
 };
 
-// Of this thread on its core: a busy neighbour does not count.
+// CPU time of this thread, so that other load does not count.
 static double seconds(void)
 {
     struct timespec t;
@@ -123,7 +124,7 @@ static void apply(struct bench *b, const struct op *ops, size_t len, struct op_r
     machine_apply(b->m, &e, results, &b->text, b->listen ? &b->events : NULL);
 }
 
-// What the workers read: their grants become the acks of the next entry.
+// Reads the grants as workers would. They become the acks of the next entry.
 static void read_grants(struct bench *b, const struct op_result *claim)
 {
     struct result r;
@@ -139,7 +140,7 @@ static void read_grants(struct bench *b, const struct op_result *claim)
     }
 }
 
-// One entry: ack what was claimed before, send a batch, claim a batch.
+// Commits one entry: ack the claimed messages, send a batch, claim a batch.
 static void cycle(struct bench *b, uint32_t batch)
 {
     put_ack(b);
@@ -196,7 +197,7 @@ static void snapshot(const struct bench *b)
 
 #define ROUNDS 5
 
-// The best of some rounds, each taken in turns, so that both see the same neighbours.
+// Takes the best of several rounds. The two alternate, so that other load affects both.
 static void compare(struct bench *empty, struct bench *full, uint32_t batch, uint64_t messages)
 {
     double without = 0, with = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a good client does: no Nagle, buffered reading, a batch of commands in one write and then
-// its answers. The protocol has no batches of its own.
+// An efficient client: no Nagle, buffered reads, and a batch of commands in one write, then its
+// answers. The protocol itself has no batches.
 #include "beanstalk.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@ struct link {
     char in[READ_BYTES];
     size_t in_at;
     size_t in_len;
-    char *bodies; // of the last receive, one after another
+    char *bodies; // of the last receive, concatenated
     const char **views;
     uint64_t *ids;
     size_t got;
@@ -89,7 +89,7 @@ static bool read_bytes(struct link *l, char *out, size_t len, char *problem)
     return true;
 }
 
-// A line without its end.
+// Reads a line without its end.
 static bool read_line(struct link *l, char out[LINE_BYTES], char *problem)
 {
     for (size_t len = 0; len + 1 < LINE_BYTES; len++) {
@@ -169,7 +169,7 @@ static bool beanstalk_send(void *link, const char *bodies, size_t count, char *p
     return true;
 }
 
-// One answer to a reserve; a time-out adds nothing.
+// Reads one answer to a reserve. A time-out adds nothing.
 static bool take(struct link *l, char *problem)
 {
     char line[LINE_BYTES];
@@ -198,7 +198,7 @@ static bool beanstalk_receive(void *link, uint32_t max, int64_t wait_ms, struct 
         for (uint32_t i = 0; i < max; i++)
             if (!take(l, problem)) return false;
     }
-    if (l->got == 0) { // whole seconds are all it knows
+    if (l->got == 0) { // the protocol knows only whole seconds
         command(l, "reserve-with-timeout", wait_ms > 0 ? 1 : 0);
         if (!flush(l, problem) || !take(l, problem)) return false;
     }

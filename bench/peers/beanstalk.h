@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// beanstalkd as a target of the benchmark: protocol 1.12 over TCP, one connection a client, batches
-// pipelined. place is the port. And the server itself, started with a sync for every write.
+// beanstalkd as a target of the benchmark: protocol 1.12 over TCP, one connection per client,
+// pipelined batches. settings->place is the port. Also starts the server, with a sync for every
+// write.
 #pragma once
 
 #include "cli/bench_load.h"
@@ -14,7 +15,7 @@ struct beanstalkd {
     char port[8];
 };
 
-// Starts `beanstalkd -b dir -f 0` on a free port and waits until it answers. False: problem says
+// Starts `beanstalkd -b dir -f 0` on a free port and waits until it answers. On false, problem says
 // why.
 bool beanstalkd_start(struct beanstalkd *b, const char *dir, char *problem);
 void beanstalkd_stop(struct beanstalkd *b);

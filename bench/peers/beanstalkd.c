@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server under comparison, as a child that dies with us.
+// Runs the beanstalkd server as a child process that dies with the benchmark.
 #include "beanstalk.h"
 
 #include <arpa/inet.h>

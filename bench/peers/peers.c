@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sluice on a directory and Sluice by way of a node, beside beanstalkd and RabbitMQ: the same
-// loops, the same directory, the same minutes. All take turns in every round, so that a disk that
-// changes its mind does so to everybody; medians are shown.
-//   peers [--rounds N] [--messages N] [--dir DIR] [--only beanstalkd|rabbitmq]
-//         [--workload bulk|cycle|paced] [--json]
+// Compares Sluice on a directory and Sluice through a node with beanstalkd and RabbitMQ: the same
+// loops, the same directory, the same time. All alternate in every round, so that a change of the
+// disk's speed affects all of them. It prints medians.
+//
+//     peers [--rounds N] [--messages N] [--dir DIR] [--only beanstalkd|rabbitmq]
+//           [--workload bulk|cycle|paced] [--json]
 #define _GNU_SOURCE // nftw
 #include "beanstalk.h"
 #include "cli/bench_sluice.h"
@@ -29,7 +30,7 @@ struct row {
     enum bench_load load;
     uint64_t divisor;
     uint32_t processes;
-    bool by_latency; // compared by p99, else by messages a second
+    bool by_latency; // compared by p99, else by messages per second
 };
 
 static const struct row rows[] = {
@@ -39,15 +40,15 @@ static const struct row rows[] = {
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
-// Ours first: each is compared with every other that takes part.
+// Sluice first: each Sluice side is compared with every peer that takes part.
 enum { DIRECT, OVER_HTTP, JOINED, BEANSTALKD, RABBITMQ, SIDES };
 #define OURS BEANSTALKD
 
 static const struct side {
     const char *name;
-    const char *key; // in JSON
+    const char *key; // the key in JSON
     const struct bench_target *target;
-    const char *durable; // before the client goes on
+    const char *durable; // what is durable before the client continues
 } sides[SIDES] = {
     [DIRECT] = {"sluice", "sluice", &bench_sluice, "the send, the lock, the ack"},
     [OVER_HTTP] = {"sluice node", "sluiceNode", &bench_sluice,
@@ -68,11 +69,11 @@ struct run {
     const char *workload; // NULL: all
     char dir[256];
     char folders[SIDES][PATH_LEN];
-    char program[PATH_LEN]; // the sluice command, beside this one
+    char program[PATH_LEN]; // the sluice command, next to this program
     struct beanstalkd beanstalkd;
     struct rabbitd rabbitd;
     struct node_process node;
-    const char *places[SIDES]; // NULL: not this time
+    const char *places[SIDES]; // NULL if the side does not take part
     struct bench_figure figures[ROWS][SIDES][ROUNDS_MAX];
     double disk_us[ROUNDS_MAX];
 };
@@ -126,7 +127,7 @@ static bool run_round(struct run *r, uint32_t round, char *problem)
             if (!r->places[side] || !is_wanted(r, row)) continue;
             struct bench_settings s = r->settings;
             s.place = r->places[side];
-            s.queue = sides[side].key; // two are of one node
+            s.queue = sides[side].key; // two sides use one node
             s.processes = rows[row].processes;
             s.messages = s.messages / rows[row].divisor > 0 ? s.messages / rows[row].divisor : 1;
             struct bench_figure *f = &r->figures[row][side][round];

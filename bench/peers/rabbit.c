@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a good client does: a batch is published and then its confirms are awaited; messages are
-// pushed, as many ahead as two batches have, and one ack answers for a batch. Sending and receiving
-// have a connection each, so that a delivery is never in the way of a confirm.
+// An efficient client: it publishes a batch, then waits for its confirms. Messages are pushed with
+// a prefetch of two batches, and one ack covers a batch. Sending and receiving have separate
+// connections, so that deliveries do not delay confirms.
 #include "rabbit.h"
 
 #include <amqp.h>
@@ -13,15 +13,15 @@
 
 #define CHANNEL   1
 #define FRAME_MAX 131072
-#define PATIENCE  60 // seconds for an answer
+#define PATIENCE  60 // seconds to wait for an answer
 
 struct link {
     const struct bench_settings *settings;
     amqp_connection_state_t out;
     amqp_connection_state_t in; // NULL until the first receive
-    uint64_t published;         // the tag of the last one
-    bool *confirmed;            // of the batch under way, by place
-    char *bodies;               // of the last receive, one after another
+    uint64_t published;         // the tag of the last message
+    bool *confirmed;            // of the current batch, by index
+    char *bodies;               // of the last receive, concatenated
     const char **views;
     size_t got;
     uint64_t last_tag;
@@ -129,7 +129,8 @@ static void *rabbit_link(void *handle, uint32_t client, char *problem)
     return NULL;
 }
 
-// Marks what a confirm says, for the batch of which `first` is the first tag. How many it added.
+// Marks the messages that an ack confirms. `first` is the first tag of the batch. Returns how many
+// are new.
 static size_t mark(struct link *l, const amqp_basic_ack_t *ack, uint64_t first, size_t count)
 {
     size_t added = 0;
@@ -187,7 +188,7 @@ static bool subscribe(struct link *l, uint32_t max, char *problem)
     return reply_ok(amqp_get_rpc_reply(l->in), "consume", problem);
 }
 
-// The next that was pushed; none when there is none in that time.
+// Reads the next pushed message. *none becomes true if none arrives in time.
 static bool take(struct link *l, int64_t wait_ms, bool *none, char *problem)
 {
     struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server under comparison and the name service it needs, as children that die with us. The
-// start script is told that it runs under systemd, for it then becomes the server instead of a
-// shell that waits for it.
+// Runs the RabbitMQ server and the name service that it needs as child processes that die with the
+// benchmark. The start script is told that it runs under systemd. It then becomes the server
+// instead of a shell that waits for it.
 #define _GNU_SOURCE // execvpe
 #include "rabbit.h"
 
@@ -29,13 +29,14 @@
 
 struct place {
     const char *dir;
-    unsigned ports[PORTS]; // of the protocol, of the nodes, of the names
+    unsigned ports[PORTS]; // of the protocol, the nodes and the name service
     char texts[VARIABLES][TEXT_LEN];
     char *environment[VARIABLES + 1];
     size_t len;
 };
 
-// All are held until the last is chosen, or the same would be handed out again.
+// All ports stay bound until the last is chosen, because otherwise the system could return one
+// twice.
 static bool free_ports(unsigned ports[PORTS])
 {
     int fds[PORTS];
@@ -79,7 +80,7 @@ static void set(struct place *p, const char *name, const char *format, ...)
     p->environment[++p->len] = NULL;
 }
 
-// Nothing of the machine's own broker is touched, and nothing but loopback is listened on.
+// Uses nothing of the machine's own broker, and listens only on loopback.
 static void set_all(struct place *p)
 {
     set(p, "PATH", "%s", getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
