@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens in a queue, as it happens: the newest events of its journal.
+// Shows the newest events of a queue's journal, live.
 import * as api from "./api.js";
 import { empty, h, setText, table } from "./dom.js";
 import { EVENT_COLUMNS, eventRow } from "./events.js";
 import { live } from "./live.js";
 
 const SHOWN = 200; // events on the page
-const RECENT = 200; // entries of each shard to begin with
+const RECENT = 200; // entries per shard at the start
 
-// Shown once a frame: a busy queue has thousands of events a second.
+// Draws once per frame: a busy queue has thousands of events per second.
 function makeTape(queue, body, wanted) {
   let waiting = [];
   let frame = 0;
@@ -34,7 +34,7 @@ function makeTape(queue, body, wanted) {
   };
 }
 
-// Where to begin for the newest events, in every shard.
+// The start position in every shard, for the newest events.
 export async function recentEntry(name, stats) {
   const { settings } = await api.showQueue(name);
   return Math.max(0, Math.floor(stats.entries / (settings.shards ?? 1)) - RECENT);

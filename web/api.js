@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's HTTP interface, as docs/http.md says. Addresses are relative, so that a proxy may put
-// the node under a path of its own.
+// Calls the node's HTTP interface (docs/http.md). Addresses are relative, so that a proxy may serve
+// the node under a path.
 
 const PATIENCE_MS = 15000;
 const TOKEN = "sluice-token";
@@ -15,7 +15,7 @@ export class Refused extends Error {
 }
 
 let token = sessionStorage.getItem(TOKEN) ?? "";
-let skew = 0; // the node's clock minus ours
+let skew = 0; // the node's clock minus the browser's
 
 export const hasToken = () => token !== "";
 
@@ -25,7 +25,8 @@ export function setToken(text) {
   else sessionStorage.removeItem(TOKEN);
 }
 
-// By the node's clock, as well as its whole seconds tell: ours may be hours off.
+// The time by the node's clock, as exact as its whole seconds allow. The browser's clock may be
+// hours off.
 export const nodeNow = () => Date.now() + skew;
 
 function noteClock(answer) {
@@ -46,14 +47,14 @@ async function problemOf(answer) {
   }
 }
 
-// A refusal of a token that was replaced meanwhile says nothing about the one there is.
+// A refusal of a token that was replaced meanwhile does not concern the new token.
 function checkStatus(answer, problem, used) {
   if (answer.status === 401 && used === token)
     dispatchEvent(new CustomEvent("token-wanted", { detail: problem.detail }));
   throw new Refused(answer.status, problem);
 }
 
-// What a browser says of a lost connection differs from one to the next.
+// Browsers report a lost connection in different words.
 async function reach(path, options) {
   try {
     return await fetch(path, options);
@@ -62,7 +63,8 @@ async function reach(path, options) {
   }
 }
 
-// Of a message: its body may be JSON, and a number that JavaScript cannot hold stays as written.
+// Parses a message. Its body may be JSON, and a number that JavaScript cannot hold keeps its
+// digits.
 async function readExactly(answer) {
   const text = await answer.text();
   const keep = (key, value, context) =>
@@ -72,7 +74,7 @@ async function readExactly(answer) {
   try {
     return JSON.parse(text, JSON.rawJSON ? keep : undefined);
   } catch (error) {
-    if (error instanceof RangeError) return JSON.parse(text); // nested too deep to be walked
+    if (error instanceof RangeError) return JSON.parse(text); // nested too deep for the walk
     throw error;
   }
 }
@@ -100,7 +102,8 @@ function requestId() {
   return Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// A send whose answer was lost is sent again under the same id, which the node does once.
+// If the answer to a send is lost, it is sent again with the same request id. The node applies it
+// once.
 async function safely(method, path, body) {
   const headers = { "Sluice-Request": requestId() };
   try {
@@ -139,7 +142,7 @@ export function peek(queue, state, after, max) {
 
 // ---- events
 
-// The lines of an event stream, as objects {id, event, data}.
+// Yields the parts of an event stream as objects {id, event, data}.
 async function* readStream(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -161,9 +164,10 @@ async function* readStream(body) {
   }
 }
 
-// Follows a queue's events until the answered function is called, over lost connections. fetch, not
-// EventSource: that one cannot send a token. tell({event}) or tell({open: true or false}). Nothing is
-// told of a queue that was deleted, nor of the next one of its name: the page is made anew for it.
+// Follows a queue's events, over lost connections, until the caller calls the returned function. It
+// uses fetch, because EventSource cannot send a token. It calls tell({event}) or tell({open: true
+// or false}). After the queue is deleted it reports nothing, not even about a new queue of the same
+// name: the page is rebuilt for that one.
 export function follow(queue, query, tell) {
   const ends = new AbortController();
   let last = null;

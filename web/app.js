@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame: which page is shown, what is live, and the keyboard.
+// The frame of the dashboard: the current page, the live state and the keyboard.
 import { showHelp, askToken } from "./dialogs.js";
 import { h, setText, toast } from "./dom.js";
 import { clockTime, duration } from "./format.js";
@@ -32,11 +32,11 @@ const SHORTCUTS = [
 
 const main = document.getElementById("main");
 let page = null;
-let shown = null; // the address it was made for
+let shown = null; // the address of the current page
 
 // ---- pages
 
-// An address may be typed: what is no code stands for itself.
+// A typed address may have an invalid escape, which is then used as it is.
 function decode(piece) {
   try {
     return decodeURIComponent(piece);
@@ -74,7 +74,7 @@ function go(hash) {
   location.hash = hash;
 }
 
-// The same queue with another view keeps its place on the screen and the focus on the tab.
+// If only the view of a queue changes, the scroll position and the focus on the tab stay.
 const sameQueue = (before, now) => {
   const [a, b] = [parse(before).pieces, parse(now).pieces];
   return (
@@ -112,8 +112,7 @@ function show() {
   }
 }
 
-// The browser tells of a new address when it gets round to it; a key that comes first is for the new
-// page all the same.
+// The browser reports a new address late. A key pressed before that is already for the new page.
 function showAddressed() {
   if (location.hash !== shown) show();
 }
@@ -143,7 +142,7 @@ function showLive() {
   showOutage();
 }
 
-// On every page, above it: what is wrong with the node. Data that is old is dimmed.
+// Shows, above every page, what is wrong with the node. Old data is dimmed.
 const alarm = {
   node: document.getElementById("outage"),
   words: document.getElementById("outage-text"),
@@ -160,7 +159,7 @@ function showOutage() {
   setText(alarm.seen, away ? `${seen}Trying again.` : "");
   document.body.classList.toggle("stale", away !== "" && live.seenAt > 0);
 }
-setInterval(showOutage, 1000); // the age goes on while no answer comes
+setInterval(showOutage, 1000); // the age keeps counting while no answer arrives
 
 live.events.addEventListener("change", () => {
   showLive();
@@ -172,7 +171,7 @@ dot.addEventListener("click", () => {
 });
 
 let tokenDialog = null;
-let asked = false; // once, not every second
+let asked = false; // ask once, not every second
 
 function wantToken(why) {
   if (tokenDialog?.open) return;
@@ -184,7 +183,8 @@ addEventListener("token-wanted", ({ detail }) => asked || wantToken(detail));
 
 // ---- the keyboard
 
-let below = []; // the row that got the focus and those under it: it may go, and the focus with it
+// the row with the focus and the rows below it: if the row is removed, the next one gets the focus
+let below = [];
 
 function moveRow(step, edge) {
   const links = [...main.querySelectorAll("tbody .row-link")].filter((link) => link.offsetParent);

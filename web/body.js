@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of a message, as text, as JSON or as bytes. It is shown as text nodes only.
+// Shows the body of a message as text, as JSON or as bytes. Only text nodes are used.
 import { h } from "./dom.js";
 import { bytes } from "./format.js";
 
-const SHOWN_MAX = 65536; // characters or bytes before one has to ask for more
-const PAINT_MAX = 20000; // a longer JSON text is shown in one colour: each token is a node
+const SHOWN_MAX = 65536; // characters or bytes shown before the reader asks for more
+const PAINT_MAX = 20000; // a longer JSON text is shown in one colour, because each token is a node
 
-const DEPTH_MAX = 64; // levels of JSON that are laid out; each one indents all lines inside it
+const DEPTH_MAX = 64; // levels of JSON that are indented; each level indents all lines inside it
 
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/g;
 
@@ -18,8 +18,8 @@ function kindOf(token, next) {
   return /^[tfn]/.test(token) ? "json-word" : "json-number";
 }
 
-// By tokens, not by JSON.parse and back: numbers over 2^53 stay what they are. At most about max
-// characters: a nested text grows when it is laid out.
+// Formats by tokens, not with JSON.parse, so numbers over 2^53 keep their digits. The result has at
+// most about max characters, because indentation lengthens nested text.
 export function prettyTokens(text, max = Infinity) {
   const tokens = text.matchAll(TOKEN);
   const take = () => tokens.next().value?.[0];
@@ -81,7 +81,7 @@ export function hexLines(data) {
 
 const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
-// A body that was sent as JSON comes as the value it is.
+// A body that was sent as JSON arrives as a JSON value.
 export function bodyText({ body }) {
   if (typeof body === "string") return body;
   try {

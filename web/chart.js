@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small charts of the last five minutes, drawn as SVG. A chart is told its points and redrawn; it
-// does not move by itself, so there is no motion to reduce.
+// Small charts of the last five minutes, drawn as SVG. A chart is redrawn with new points. It has
+// no animation, so there is no motion to reduce.
 import { h, s, setText } from "./dom.js";
 import { SPAN_MS } from "./live.js";
 
 const WIDTH = 300;
 const HEIGHT = 100;
-const GAP_MS = 15000; // a longer silence is a hole, not a slope
-const SPANS = [15000, 30000, 60000, 120000, SPAN_MS]; // what is shown grows with what is known
+const GAP_MS = 15000; // a longer pause is a gap in the line
+const SPANS = [15000, 30000, 60000, 120000, SPAN_MS]; // the visible span grows with the data
 const LEAST_MS = 2000;
 
 function spanOf(points) {
   const known = points.length ? points.at(-1).at - points[0].at : 0;
-  if (known < SPANS[0]) return Math.max(known, LEAST_MS); // the first seconds fill it at once
+  if (known < SPANS[0]) return Math.max(known, LEAST_MS); // the first seconds fill the chart
   return SPANS.find((span) => known <= span) ?? SPAN_MS;
 }
 
-// The next of 1, 2, 5, 10, 20 ... so that the scale does not twitch.
+// Rounds up to 1, 2, 5, 10, 20 and so on, so that the scale is steady.
 function niceMax(value, least) {
   let step = least;
   for (let i = 0; step < value; i++) step *= [2, 2.5, 2][i % 3];
@@ -27,7 +27,7 @@ const xOf = (at, { now, span }) => WIDTH - ((now - at) / span) * WIDTH;
 const yOf = (value, max) => HEIGHT - (value / max) * (HEIGHT - 4);
 const pair = (x, y) => `${x.toFixed(2)},${y.toFixed(2)}`;
 
-// Runs of points without a hole that have a value.
+// Splits the points into runs that have values and no gap.
 function runsOf(points, key) {
   const runs = [];
   let run = null;
@@ -58,7 +58,8 @@ function areaPath(points, time, key, base, max) {
   return path;
 }
 
-// series: [{key, label}], the lowest of a stack first; the key is the name of its colour too.
+// series: [{key, label}]; the lowest of a stack comes first. The key is also the name of its
+// colour.
 function makePlot(series, stacked, least) {
   const marks = series.map(({ key }) => ({
     key,
@@ -94,7 +95,7 @@ function makePlot(series, stacked, least) {
     const time = { now: points.at(-1)?.at ?? 0, span: spanOf(points) };
     const max = niceMax(highest(points), least);
     marks.forEach((mark, index) => {
-      // Without a value its line would hide the one under it.
+      // A line without a value would hide the line under it.
       const none = index > 0 && !points.some((point) => point[mark.key] > 0);
       mark.line.toggleAttribute("hidden", none);
       const under = stacked ? series.slice(0, index).map(({ key }) => key) : [];
@@ -107,14 +108,14 @@ function makePlot(series, stacked, least) {
   return { svg, draw, cursor };
 }
 
-// One without words, for a table whose cells say the numbers.
+// A chart without text, for a table whose cells have the numbers.
 export function sparkline(series, { stacked = false, least = 1 } = {}) {
   const plot = makePlot(series, stacked, least);
   plot.svg.setAttribute("class", "spark");
   return { node: plot.svg, draw: plot.draw };
 }
 
-// One with a title, a legend, a scale, and a cursor for pointer and arrow keys.
+// A chart with a title, a legend, a scale, and a cursor for pointer and arrow keys.
 export function chart(title, series, { stacked = false, least = 1, format, now: current }) {
   const plot = makePlot(series, stacked, least);
   const values = series.map(({ key, label }) => ({ key, value: h("b", {}, "–"), label }));
@@ -140,7 +141,7 @@ export function chart(title, series, { stacked = false, least = 1, format, now: 
   );
 
   let points = [];
-  let back = null; // how long ago the cursor is; null: there is none
+  let back = null; // age of the cursor's point; null without a cursor
 
   const pointAt = (at) =>
     points.reduce(

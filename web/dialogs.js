@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions: modal, closed by Escape, the focus goes back to where it was.
+// Modal dialogs. Escape closes a dialog, and the focus returns to its previous place.
 import * as api from "./api.js";
 import { h, toast } from "./dom.js";
 import { settingsForm } from "./form.js";
@@ -15,8 +15,8 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, note);
 }
 
-// done(): does the work; a refusal is shown in the dialog, which stays open. refused(error): true
-// when it has been shown at its field.
+// done() does the work. If it is refused, the dialog stays open and shows the error. refused(error)
+// returns true if it has shown the error at a field.
 export function ask({
   title,
   parts,
@@ -40,8 +40,8 @@ export function ask({
     h("div", { class: "actions" }, stop, go),
   );
   const dialog = h("dialog", { "aria-labelledby": heading, class: wide ? "wide" : null }, form);
-  const judge = () => (go.disabled = !ready());
-  form.addEventListener("input", judge);
+  const updateButton = () => (go.disabled = !ready());
+  form.addEventListener("input", updateButton);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (go.disabled) return;
@@ -49,15 +49,15 @@ export function ask({
     problem.textContent = "";
     try {
       await done();
-      dialog.close("done"); // its returnValue; empty when it was dismissed
+      dialog.close("done"); // the returnValue; empty if the dialog was dismissed
     } catch (error) {
       if (!refused(error)) problem.textContent = error.message;
     }
-    judge();
+    updateButton();
   });
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
-  judge();
+  updateButton();
   dialog.showModal();
   form.querySelector("input, textarea, select")?.focus();
   return dialog;
@@ -94,7 +94,7 @@ function headersOf(text) {
   return headers;
 }
 
-// What was left empty is not said, so that the queue's own rules apply.
+// Empty fields are not sent, so that the queue's own rules apply.
 function messageOf(parts) {
   const message = { body: parts.body.value };
   for (const name of ["group", "delay", "contentType", "dedup", "workflow"])
@@ -143,11 +143,11 @@ export function askSend(queue) {
 
 // ---- queues
 
-// The most common choice, in one line: it fills in three fields of the form.
+// The most common choice in one line. It fills in three fields of the form.
 function deadLetterPreset(name, settings) {
   const chosen = h("input", { type: "checkbox" });
   const tries = h("input", { type: "number", min: "1", value: "5", "aria-label": "Attempts" });
-  let offered = ""; // the name that was filled in, not typed
+  let offered = ""; // the suggested name, unless the user typed another
   const fill = () => {
     const letters = settings.get("failureStrategy.deadLetterQueue");
     const ours = letters === "" || letters === offered;
@@ -193,13 +193,13 @@ export function askCreate(go) {
     done: async () => {
       settings.clear();
       await api.createQueue(name.value.trim(), settings.changes());
-      await refresh(); // or its page would say that there is no such queue, and take no keys
+      await refresh(); // otherwise its page would report a missing queue and ignore keys
       go(name.value.trim());
     },
   });
 }
 
-// For permanent actions: the name has to be typed.
+// For permanent actions the user types the name.
 function askSurely({ title, words, queue, verb, done }) {
   const name = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
   ask({
@@ -221,7 +221,7 @@ export function askDelete(queue, go) {
     done: async () => {
       await api.deleteQueue(queue);
       toast(`Deleted ${queue}`);
-      await refresh(); // or the list would still show it
+      await refresh(); // otherwise the list would still show it
       go();
     },
   });

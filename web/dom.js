@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building the page. Every text goes in as a text node: what a queue holds never becomes markup.
+// Builds the page. Every text becomes a text node, so the content of a queue never becomes markup.
 
 function fill(node, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
@@ -21,15 +21,17 @@ export function s(tag, properties, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
 }
 
-// Only when it differs: an unchanged node keeps its selection and is not read out again.
+// Changes the text only if it differs: an unchanged node keeps its selection and is not read out
+// again.
 export function setText(node, text) {
   const words = String(text);
   if (node.textContent !== words) node.textContent = words;
 }
 
-// Keeps one row a key, in the order of the items. Rows that stay are updated in place, so that the
-// focus and the reader's place survive a refresh. Rows that end are removed first, so that others
-// need not move; a moved row gets the focus back. make(item) answers {node, update(item)}.
+// Keeps one row per key, in the order of the items. Existing rows are updated in place, so that the
+// focus and the reader's position survive a refresh. Rows without an item are removed first, so
+// that others do not move. A moved row gets the focus back. make(item) returns {node,
+// update(item)}.
 export function keyedRows(parent, make) {
   const rows = new Map();
   return (items, keyOf) => {
@@ -96,8 +98,8 @@ export function toast(text, kind = "ok") {
   setTimeout(() => note.remove(), kind === "bad" ? 15000 : 6000);
 }
 
-// Runs what a button asks for; the button cannot be pressed again meanwhile, and a refusal is told.
-// A disabled button loses the focus: it gets it back if it had it.
+// Runs the action of a button. The button is disabled meanwhile, and an error is shown. A disabled
+// button loses the focus, so it gets the focus back.
 export async function act(button, work) {
   const focused = document.activeElement === button;
   button.disabled = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an event says, as a row of a table.
+// Formats an event as a row of a table.
 import { h } from "./dom.js";
 import { clockTime, count, moment } from "./format.js";
 import { queueLink } from "./links.js";
@@ -11,7 +11,7 @@ const next = ({ until: at }) => (at ? `; next attempt at ${clockTime(at)}` : "; 
 const cameFrom = ({ queue, id, reason }) =>
   reason ? `died in ${queue}: ${reason}` : `redriven: it was ${id}`;
 
-// type -> [the colour of its dot, words]
+// type -> [colour of the dot, text]
 const KINDS = {
   "message-enqueued": ["ready", (event) => (event.from ? cameFrom(event.from) : "sent")],
   "message-claimed": ["locked", (event) => `locked${until(event)}`],
@@ -80,7 +80,7 @@ export function eventRow(queue, event, withMessage = true) {
   );
 }
 
-// What a history says about failed attempts, in the form of a message's "failures".
+// Converts the failed attempts of a history to the form of a message's "failures".
 export function failureOf({ type, status, attempt, time, worker, reason }) {
   const failed = type === "message-outcome" && status !== "processed";
   if (!failed && type !== "lock-expired") return null;

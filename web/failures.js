@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a message failed: one row for each failed attempt, and a sentence about its death.
+// Shows why a message failed: one row per failed attempt, and a sentence about its death.
 import { h, table } from "./dom.js";
 import { count, moment } from "./format.js";
 import { queueLink } from "./links.js";
@@ -11,7 +11,7 @@ const COLUMNS = [
   { label: "Reason", class: "wide" },
 ];
 
-// An expired lock has no reason of its own; a reason that is null was known once.
+// An expired lock has no reason of its own. A reason that is null is no longer kept.
 export function reasonOf({ reason, kind }) {
   if (reason === "lock-expired" || kind === "lock-expired")
     return "the lock expired: the worker did not answer in time";
@@ -33,8 +33,9 @@ function row(failure) {
   );
 }
 
-// One for each attempt, the oldest first. The node lists the newest ones, the events those that are
-// kept, and an expiry is told again by the death that it caused: what has a reason counts.
+// Merges the failures, one per attempt, the oldest first. The node lists the newest failures, and
+// the events list those that the journal keeps. An expiry may be reported twice, by itself and by
+// the death it caused: the entry with a reason counts.
 export function eachAttemptOnce(failures) {
   const byAttempt = new Map();
   for (const failure of failures) {
@@ -64,7 +65,8 @@ export function failuresPanel() {
   return { node, update };
 }
 
-// Red, first on the page: a dead letter names its queue, a message dead in place its last failure.
+// The red sentence at the top of the page. A dead letter names its queue, a message dead in place
+// its last failure.
 export function deathNote({ state, from }, failures) {
   if (from?.reason)
     return [

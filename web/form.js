@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a queue as a form: groups, a sentence each, units beside the numbers, and the
-// error at the field it is about. A new queue and an existing one have the same form.
+// The settings of a queue as a form, with groups, a sentence per setting, units next to the
+// numbers, and each error at its field. New and existing queues use the same form.
 import { h, setText } from "./dom.js";
 import { setting } from "./format.js";
 
@@ -17,7 +17,7 @@ const SIZES = [
   ["MiB", "MiB"],
 ];
 
-// key, label, sentence, default, and one of: choices [[value, words]], units [[unit, words]], suffix
+// key, label, sentence, default, and one of: choices [[value, text]], units [[unit, text]], suffix
 const GROUPS = [
   {
     title: "Delivery",
@@ -162,7 +162,7 @@ const GROUPS = [
   },
 ];
 
-// 2097152 is 2 MiB, "90s" is 90 s: the largest unit that leaves a whole number.
+// Splits a value into the largest unit that gives a whole number: 2097152 is 2 MiB, "90s" is 90 s.
 function split(value, units) {
   const text = setting(value);
   if (units === SIZES) {
@@ -176,7 +176,7 @@ function split(value, units) {
 
 const option = ([value, words]) => h("option", { value }, words);
 
-// {node, control, get, set}: get answers the text that the node understands.
+// Returns {node, control, get, set}. get returns the text that the node accepts.
 function makeControl({ key, choices, units, suffix, placeholder }) {
   if (choices) {
     const select = h("select", {}, choices.map(option));
@@ -200,7 +200,7 @@ function makeControl({ key, choices, units, suffix, placeholder }) {
     node: h("div", { class: "with-unit" }, input, unit),
     control: input,
     more: unit,
-    // A unit may be typed too: "90s".
+    // The user may type a unit, too: "90s".
     get: () => input.value.trim() + (/^[\d.]+$/.test(input.value.trim()) ? unit.value : ""),
     set: (value) => ([input.value, unit.value] = split(value, units)),
   };
@@ -233,7 +233,7 @@ function makeField(field, readonly) {
   return { ...field, ...made, node, complain };
 }
 
-// {a: {b: 1}} as [["a.b", "1"]]
+// Turns {a: {b: 1}} into [["a.b", "1"]].
 function flatten(settings, prefix = "") {
   return Object.entries(settings).flatMap(([key, value]) =>
     value !== null && typeof value === "object"
@@ -242,7 +242,7 @@ function flatten(settings, prefix = "") {
   );
 }
 
-// mode "new", "change" or "read".
+// mode is "new", "change" or "read".
 export function settingsForm(mode) {
   const fields = new Map();
   const groups = GROUPS.map(({ title, fields: some }) => {
@@ -261,7 +261,7 @@ export function settingsForm(mode) {
   const before = new Map();
   const settle = () => fields.forEach((field, key) => before.set(key, field.get()));
 
-  // What the node says; a setting that this form does not know is left alone.
+  // The node's values. A setting that the form does not know stays as it is.
   function set(settings) {
     for (const [key, value] of flatten(settings)) fields.get(key)?.set(value);
     settle();
@@ -274,7 +274,7 @@ export function settingsForm(mode) {
     );
   const clear = () => fields.forEach((field) => field.complain(""));
 
-  // True: the error is at its field. The form may hide it: that is opened.
+  // Returns true if the error is shown at its field. A hidden field is made visible.
   function complain({ field, message }) {
     const one = fields.get(field);
     if (!one) return false;

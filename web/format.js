@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers, durations and times as people read them.
+// Formats numbers, durations and times for people.
 
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -26,7 +26,7 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-// "30000ms" as the settings say it: "30 s".
+// Formats "30000ms", the form of the settings, as "30 s".
 export function setting(value) {
   const text = String(value);
   const ms = /^(\d+)ms$/.exec(text);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with queues, the worst first. A queue needs attention when it holds dead messages,
-// is paused, cannot be read, or has messages that no worker takes.
+// Finds problems of queues, the worst first. A queue has a problem if it holds dead messages, is
+// paused, cannot be read, or has messages that no worker receives.
 import { h, keyedRows, setText } from "./dom.js";
 import { count, duration } from "./format.js";
 import { isLetterQueue, live, meanRate } from "./live.js";
 import { queueLink } from "./links.js";
 
-const UNTAKEN_MS = 60000; // ready for so long, and no worker holds a message
+const UNTAKEN_MS = 60000; // a message is ready for this long, and no worker holds a lock
 const LINKS_MAX = 6; // queues named in one line
 
-// Dead in place, on their way to the dead-letter queue, or arrived in it.
+// Dead in place, on the way to the dead-letter queue, or arrived in it.
 export function deadIn({ stats, ...queue }) {
   if (!stats) return 0;
   const letters = stats.ready + stats.delayed + stats.locked;
@@ -31,7 +31,7 @@ export function lettersWait({ stats, letters }) {
 
 const plural = (number, one, many) => `${count(number)} ${number === 1 ? one : many}`;
 
-// The order is that of their weight. of(queue): a number if it has the problem, else 0.
+// In order of severity. of(queue) returns a number if the queue has the problem, else 0.
 const PROBLEMS = [
   {
     key: "broken",
@@ -64,7 +64,7 @@ const PROBLEMS = [
     note: ({ stats }) => (stats?.ready ? `${count(stats.ready)} ready` : ""),
   },
   {
-    // Told at the queue alone: the list names the dead-letter queue.
+    // Shown only at the queue, because the list names the dead-letter queue.
     key: "moved",
     tone: "bad",
     quiet: true,
@@ -84,11 +84,11 @@ const PROBLEMS = [
 
 export const problemsOf = (queue) => PROBLEMS.filter(({ of }) => of(queue) > 0);
 
-// For sorting: a worse problem weighs more than any number of lesser ones.
+// For sorting: a worse problem counts more than any number of smaller ones.
 export const weightOf = (queue) =>
   PROBLEMS.reduce((sum, { of }, index) => sum + (of(queue) > 0 ? 1 << (8 - index) : 0), 0);
 
-// The badges of a queue; update(queue) shows those that hold.
+// The badges of a queue. update(queue) shows those that apply.
 export function problemBadges() {
   const node = h("span", { class: "badges" });
   const rows = keyedRows(node, ({ tone }) => {
@@ -131,7 +131,8 @@ function makeLine({ key, tone }) {
   };
 }
 
-// The first thing on the overview: one line a kind of problem, or one that says there is none.
+// The first part of the overview: one line per kind of problem, or one line that says there is
+// none.
 export function healthPanel() {
   const list = h("ul", { class: "troubles" });
   const fine = h("p", { class: "fine mark key-done" });

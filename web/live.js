@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pages show is asked for once a second; the last five minutes are kept for the charts.
-// Nothing is kept anywhere else: a reload begins anew.
+// Reads the node's state once per second and keeps the last five minutes for the charts. Nothing is
+// stored, so a reload starts again.
 import { Refused, listQueues, ready } from "./api.js";
 
 export const SPAN_MS = 300000;
 const EVERY_MS = 1000;
-const HIDDEN_MS = 10000; // no page is seen, but the charts have no hole
-const BUSY_TIMES = 4; // a slow node is asked less often: one part asking, three parts rest
-const RATE_MS = 5000; // a shown rate is the mean of so long
+const HIDDEN_MS = 10000; // while the page is hidden; the charts then have no gap
+const BUSY_TIMES = 4; // a slow node is asked less often: one part asking, three parts waiting
+const RATE_MS = 5000; // a rate is the mean of this time
 const READY_MS = 30000; // the node may have to write to its store for this answer
-const SILENT_MS = 5000; // a request that takes longer is an outage
+const SILENT_MS = 5000; // a request that takes longer counts as an outage
 
 export const live = {
   queues: new Map(), // name -> {name, id, paused, scopes, letters, sources, stats, points}
@@ -17,9 +17,9 @@ export const live = {
   totals: [],
   following: true,
   error: null,
-  notReady: "", // why the store takes no writes
+  notReady: "", // why the store accepts no writes
   listed: false,
-  seenAt: 0, // when the node answered last
+  seenAt: 0, // time of the node's last answer
   events: new EventTarget(), // "change"
 };
 
@@ -28,7 +28,7 @@ let askedAt = 0;
 let readyAt = -READY_MS;
 let asking = false;
 let again = false;
-let waiting = []; // for a list that is yet to be asked for
+let waiting = []; // callers that wait for the next list
 
 function pointOf(stats, before, now) {
   const point = {
@@ -64,8 +64,8 @@ function takeQueue(row, now) {
   }
   queue.paused = row.paused;
   queue.scopes = row.scopes;
-  queue.letters = row.deadLetterQueue ?? ""; // where its dead letters go
-  queue.sources = []; // the queues whose dead letters come here
+  queue.letters = row.deadLetterQueue ?? ""; // the target of its dead letters
+  queue.sources = []; // the queues that send their dead letters here
   queue.problem = row.detail; // why it cannot be read
   queue.stats = row.stats ?? queue.stats;
   if (row.stats) keep(queue.points, pointOf(row.stats, queue.points.at(-1), now));
@@ -86,7 +86,7 @@ function total(now) {
   return sum;
 }
 
-// Whether other queues send their dead letters here: then whatever it holds is dead.
+// True if other queues send their dead letters here. Then all of its messages are dead letters.
 export const isLetterQueue = (queue) => queue.sources.length > 0;
 
 function take({ queues: rows, scopes }) {
@@ -102,7 +102,7 @@ function take({ queues: rows, scopes }) {
   keep(live.totals, total(now));
 }
 
-// Reads may work while writes do not: a full disk, a bucket that was emptied.
+// Reads may work while writes fail, for example on a full disk or in an emptied bucket.
 async function pollReady() {
   if (document.hidden || performance.now() - readyAt < READY_MS) return;
   readyAt = performance.now();
@@ -140,7 +140,7 @@ async function poll() {
     timer = setTimeout(poll, Math.max(every - (performance.now() - began), busy, 50));
 }
 
-// Why the data is old: "", or what is wrong with the node. A missing token is another matter.
+// Why the data is old: "", or what is wrong with the node. A missing token is not counted.
 export function outage() {
   if (live.error?.status === 401) return "";
   if (live.error instanceof Refused) return `The node answers with an error: ${live.error.message}.`;
@@ -148,11 +148,11 @@ export function outage() {
   return live.error || silent ? "The node does not answer." : "";
 }
 
-// What the token may do is told with each list; before that nothing is offered.
+// Each list says what the token may do. Before the first list nothing is offered.
 export const may = (name, scope) => live.queues.get(name)?.scopes?.includes(scope) ?? false;
 export const mayCreate = () => live.scopes.includes("admin");
 
-// Now, because something was changed here; done when a list has come that was asked for afterwards.
+// Refreshes now, after a change. Resolves with a list that was requested after the call.
 export function refresh() {
   const seen = new Promise((resolve) => waiting.push(resolve));
   if (asking) again = true;

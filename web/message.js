@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One message: what it is, its body, and its history as the journal tells it.
+// Shows one message: its fields, its body, and its history from the journal.
 import * as api from "./api.js";
 import { bodyView } from "./body.js";
 import { empty, h, setText, stateBadge, table } from "./dom.js";
@@ -10,7 +10,7 @@ import { live } from "./live.js";
 import { queueLink } from "./links.js";
 import { makeReader } from "./reader.js";
 
-// [label, words(message)]; empty words leave the line off.
+// [label, text(message)]; an empty text hides the line.
 const FACTS = [
   ["State", (message) => message.state],
   [
@@ -45,7 +45,7 @@ const FACTS = [
 const pairs = (rows) =>
   rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 
-// A dead letter says where it came from: that is a link.
+// The origin of a dead letter is a link.
 function headerValue(name, value, headers) {
   const from = headers["sluice-dead-queue"];
   if (name === "sluice-dead-at" && /^\d+$/.test(value)) return moment(Number(value));
@@ -74,10 +74,10 @@ export function messagePage({ go, parts: [name, , id] }) {
   const nothing = empty("The events of this message are no longer kept.");
   const list = table("History", HISTORY_COLUMNS, history);
   const back = queueLink(name);
-  let shown = ""; // what the body and the headers were drawn from
-  let outcome = ""; // the last word on a finished one
-  let attempts = 0; // by its events: the record of a finished one counts none
-  const failed = []; // by its events: the node lists the newest failures only
+  let shown = ""; // the data from which the body and the headers were drawn
+  let outcome = ""; // the outcome of a finished message
+  let attempts = 0; // from its events, because the record of a finished message has none
+  const failed = []; // from its events, because the node lists only the newest failures
   const failures = failuresPanel();
   const note = h("p", { class: "banner bad", role: "alert", hidden: true });
   let message = null;
@@ -121,7 +121,7 @@ export function messagePage({ go, parts: [name, , id] }) {
   function update() {
     nothing.hidden = history.childElementCount > 0;
     list.hidden = !nothing.hidden;
-    show(); // ages and remaining times go on
+    show(); // ages and remaining times change
     reader.look(live.queues.get(name)?.stats);
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of a queue in one state, a page at a time.
+// Shows the messages of a queue in one state, page by page.
 import * as api from "./api.js";
 import { bodyText } from "./body.js";
 import { askPurge, askRedrive } from "./dialogs.js";
@@ -76,7 +76,7 @@ function makeRow(queue, state) {
       const now = api.nodeNow();
       setText(text, preview(fresh));
       setText(notes, note(fresh));
-      setText(attempt, fresh.attempt || "–"); // a dead letter has none in its new queue
+      setText(attempt, fresh.attempt || "–"); // a dead letter has no attempt in its new queue
       setText(age, duration(Math.max(0, now - fresh.sentAt)));
       setText(worker, fresh.worker ?? "");
       setText(until, duration(Math.max(0, fresh.deadline - now)));
@@ -97,7 +97,7 @@ function makeActions(name, state, again) {
     "Purge…",
   );
   redrive.hidden = purge.hidden = true;
-  // What there is nothing for, and what the token may not do, is not offered.
+  // Actions without messages, and actions that the token does not allow, are not offered.
   const update = (messages) => {
     const some = messages.length > 0 && may(name, "admin");
     const dead = state === "dead" || messages.some((message) => message.from);
@@ -154,7 +154,7 @@ export function messagesView({ name, state, query }) {
   }
   const update = ({ stats }) => {
     if (!stats) return;
-    show(); // ages and remaining times go on
+    show(); // ages and remaining times change
     reader.look(stats);
   };
   const keys = { r: () => actions.redrive.hidden || actions.redrive.click() };

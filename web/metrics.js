@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's /metrics, read: Prometheus' text becomes samples, and samples become tables.
+// Reads the node's /metrics: parses the Prometheus text into samples and makes tables of them.
 
 const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
@@ -19,7 +19,8 @@ export function readSamples(text) {
   return samples;
 }
 
-// A function that sums a metric over the samples whose labels are like these; NaN: there is none.
+// Returns a function that sums a metric over the samples with these labels. It returns NaN if there
+// is none.
 export function summing(samples) {
   const byName = Map.groupBy(samples, ({ name }) => name);
   return (name, like = {}) => {
@@ -37,7 +38,7 @@ export function meanMs(sum, name, like) {
   return (sum(`${name}_sum`, like) / sum(`${name}_count`, like)) * 1000;
 }
 
-// Every value that one label has.
+// All values of one label.
 export function labelsOf(samples, name, keys) {
   const seen = new Map();
   for (const sample of samples)

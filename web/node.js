@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node that answers: its name, whether it can work, what it did and what that cost.
+// Shows the node that answers: its name, whether it is ready, its counters and their cost.
 import * as api from "./api.js";
 import { askToken } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table, toast } from "./dom.js";
@@ -44,7 +44,7 @@ function workFacts(sum) {
   ];
 }
 
-// Only where the store charges; the prices are those of S3 Standard.
+// Only if the store bills requests. The prices are those of S3 Standard.
 function costFacts(sum) {
   const [writes, reads, deletes] = ["write", "read", "delete"].map((kind) =>
     sum("sluice_store_charged_requests_total", { class: kind }),
@@ -110,7 +110,7 @@ const STORE = {
       .filter(({ order }) => order > 0),
 };
 
-// The growth of a counter since it was seen last.
+// The growth of a counter since the last sample.
 function makeRates() {
   const seen = new Map();
   return (key, value) => {
@@ -197,7 +197,8 @@ export function nodePage() {
   }
   async function update() {
     forget.hidden = !api.hasToken();
-    token.hidden = !api.hasToken() && live.error?.status !== 401; // a node without tokens wants none
+    // a node without tokens needs none
+    token.hidden = !api.hasToken() && live.error?.status !== 401;
     if (busy) return;
     busy = true;
     await readFacts().then(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One queue: what is wrong with it, and one of several views: a summary, messages by state, workers,
+// Shows one queue: its problems, and one of several views: a summary, messages by state, workers,
 // events, settings.
 import * as api from "./api.js";
 import { activityView } from "./activity.js";
@@ -58,8 +58,8 @@ function makeTabs(name, chosen) {
   return { node, update, seen };
 }
 
-// The badge and the button change when the button can be pressed again, never before: a queue
-// that is seen paused can be resumed.
+// The badge and the button change together, when the button is enabled again. So a queue that shows
+// as paused can be resumed.
 function makePause(name) {
   const isPaused = () => live.queues.get(name)?.paused ?? false;
   const badge = h("span", { class: "badge paused", hidden: true }, "paused");
@@ -86,7 +86,8 @@ function makePause(name) {
   return { badge, button, update };
 }
 
-// What left for the dead-letter queue is in no tab of this one: without it the numbers do not add up.
+// Messages that moved to the dead-letter queue are in no tab of this queue. Without them the
+// numbers would not add up.
 function makeLetters(name) {
   const number = h("span", {});
   const to = h("a", {}, "the dead-letter queue");
@@ -103,7 +104,7 @@ function makeLetters(name) {
   return { node, update };
 }
 
-// Red, above everything else: how many are dead, and what can be done about it.
+// The red part at the top: the number of dead messages, and the possible actions.
 function makeDeadNote(name) {
   const words = h("strong", {});
   const look = h("a", {}, "Show them");
@@ -159,7 +160,7 @@ function makeHead(name) {
     pause.button.hidden = !queue || !may(name, "admin");
     if (!queue) return;
     pause.update();
-    badges.update(queue, ["paused", "dead", "moved"]); // these have places of their own
+    badges.update(queue, ["paused", "dead", "moved"]); // these have their own places
     mark.update(queue);
     if (!queue.stats) return;
     letters.update(queue);
@@ -190,7 +191,7 @@ export function queuePage({ go, again, parts: [name, key], query }) {
 
   function update() {
     const queue = live.queues.get(name);
-    if (queue?.id && id && queue.id !== id) return again(); // deleted, and another one made
+    if (queue?.id && id && queue.id !== id) return again(); // deleted and created again
     id = queue?.id ?? id;
     const gone = live.listed && queue === undefined;
     missing.hidden = !gone;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All queues: what is wrong, three charts of their sum, and a row for each.
+// Shows all queues: their problems, three charts of their sum, and a row for each.
 import { chart, sparkline } from "./chart.js";
 import { askCreate } from "./dialogs.js";
 import { h, keyedRows, setText, table } from "./dom.js";
@@ -22,7 +22,7 @@ export const RATES = [
 ];
 export const AGE = [{ key: "age", label: "oldest" }];
 
-// The three charts that every list of points gets. pointsOf() answers the points of now.
+// The three charts of a list of points. pointsOf() returns the current points.
 export function makeCharts(pointsOf) {
   const charts = [
     chart("Depth", DEPTH, { stacked: true, least: 10, format: compact }),
@@ -62,8 +62,8 @@ const COLUMNS = [
 ];
 const BY_STATUS = COLUMNS[1];
 
-// Pictures of rows that are off the screen are not drawn: a store may have thousands of queues.
-const drawers = new WeakMap(); // row -> what draws its pictures
+// Charts of rows outside the screen are not drawn, because a store may have thousands of queues.
+const drawers = new WeakMap(); // row -> function that draws its charts
 const onScreen = new WeakSet();
 const watcher = new IntersectionObserver((rows) => {
   for (const { target, isIntersecting } of rows) {
@@ -74,7 +74,7 @@ const watcher = new IntersectionObserver((rows) => {
   }
 });
 
-// A dead-letter queue says so, and names the queues that use it.
+// A dead-letter queue is marked, and names the queues that use it.
 export function makeLetterMark() {
   const sources = h("small", {});
   const badge = h("span", { class: "badge letters-mark" }, "dead-letter queue");
@@ -112,7 +112,7 @@ function makeCells(name) {
       setText(cells[state], count(value));
       cells[state].classList.toggle("zero", !value);
     }
-    // What is dead here waits as ready messages.
+    // Dead letters are ready messages here.
     if (isLetterQueue(queue)) cells.dead.href = queueLink(name, "/ready");
     setText(cells.sent, rate(meanRate(queue.points, "sent")));
     setText(cells.done, rate(meanRate(queue.points, "done")));
@@ -158,8 +158,7 @@ function makeRow({ name }) {
   return { node, update };
 }
 
-// Buttons in the heads; the order is that of the column, names breaking ties. At first what needs
-// attention comes first.
+// The heads are buttons that sort by their column, then by name. The first order is by problems.
 function makeOrder(changed) {
   const order = { column: BY_STATUS, down: true };
   const value = (queue) =>

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to ask for messages again: as soon as the journal moved, but bodies may be large, so a slow
-// answer is followed by a longer rest.
+// Decides when to read messages again: when the journal has new entries. Bodies may be large, so a
+// slow answer is followed by a longer pause.
 
-const STALE_MS = 5000; // time alone moves messages: locks end, delays pass
+const STALE_MS = 5000; // messages also change by time alone: locks expire, delays end
 const REST_TIMES = 5;
 
 export function makeReader(read) {
-  let entries = -1; // of the journal, when it was read last
+  let entries = -1; // entries in the journal at the last read
   let restUntil = 0;
   let staleAt = 0;
   let busy = false;
   return {
-    // Something happened that must be seen at the next look.
+    // Something changed that the next read must show.
     soon() {
       staleAt = 0;
       restUntil = 0;

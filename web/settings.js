@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a queue: read, change, and what cannot be undone.
+// The settings of a queue: show, change, and actions that cannot be undone.
 import * as api from "./api.js";
 import { askDelete, askPurge } from "./dialogs.js";
 import { act, h, setText, toast } from "./dom.js";
@@ -7,7 +7,7 @@ import { settingsForm } from "./form.js";
 import { count } from "./format.js";
 import { may, refresh } from "./live.js";
 
-// What the store was asked for this queue; the prices are those of S3 Standard.
+// The store requests of this queue. The prices are those of S3 Standard.
 export function costWords(stats) {
   const spent = stats?.spent;
   if (!spent || spent.writes + spent.reads + spent.deletes === 0) return "";
@@ -50,7 +50,7 @@ function makeForm(name, mode) {
     problem,
     mode !== "read" && h("div", { class: "actions" }, save),
   );
-  const judge = () => (save.disabled = Object.keys(settings.changes()).length === 0);
+  const updateButton = () => (save.disabled = Object.keys(settings.changes()).length === 0);
   const send = async () => {
     try {
       settings.set((await api.changeQueue(name, settings.changes())).settings);
@@ -60,12 +60,12 @@ function makeForm(name, mode) {
       if (!settings.complain(error)) setText(problem, error.message);
     }
   };
-  form.addEventListener("input", judge);
+  form.addEventListener("input", updateButton);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     setText(problem, "");
     settings.clear();
-    act(save, send).then(judge);
+    act(save, send).then(updateButton);
   });
   const load = async () => {
     try {
@@ -74,7 +74,7 @@ function makeForm(name, mode) {
       settings.node.hidden = save.hidden = true;
       setText(problem, error.message);
     }
-    form.hidden = false; // not before: defaults are not its settings
+    form.hidden = false; // shown only now, because defaults are not the queue's settings
   };
   load();
   return form;
@@ -89,7 +89,7 @@ export function settingsView({ name, go }) {
     update: ({ stats }) => {
       setText(cost, costWords(stats));
       const now = may(name, "admin") ? "change" : "read";
-      if (now === mode) return; // what was typed stays
+      if (now === mode) return; // typed values stay
       mode = now;
       const danger = mode === "change" && dangerZone(name, go);
       node.replaceChildren(...[makeForm(name, mode), cost, danger].filter(Boolean));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store without a queue shows: the commands for a first queue, ready to be copied.
+// Shows the commands for a first queue, ready to copy, if the store has no queue.
 import { hasToken } from "./api.js";
 import { h, setText, toast } from "./dom.js";
 
@@ -13,8 +13,8 @@ function commands() {
   ];
 }
 
-// The clipboard is closed to pages that came over plain HTTP from another host: the command is
-// selected then, for the keyboard.
+// Browsers deny the clipboard to pages over plain HTTP from another host. Then the command is
+// selected, to be copied with the keyboard.
 async function copy(text, code) {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue at a glance: its charts, why messages failed recently, what became of its messages, and
-// its settings in words.
+// An overview of one queue: its charts, recent reasons of failures, counts of its messages, and its
+// settings in words.
 import * as api from "./api.js";
 import { recentEntry } from "./activity.js";
 import { h, keyedRows, setText, table } from "./dom.js";
@@ -11,7 +11,7 @@ import { queueLink } from "./links.js";
 import { isLetterQueue, live } from "./live.js";
 import { makeCharts } from "./queues.js";
 
-const REASONS_MAX = 100; // told apart
+const REASONS_MAX = 100; // different reasons
 const REASONS_SHOWN = 8;
 
 const link = (name, view, words) => h("a", { href: queueLink(name, `/${view}`) }, words);
@@ -86,7 +86,7 @@ function makeSettings(name) {
         ...rows.map(([label, words]) => h("div", {}, h("dt", {}, label), h("dd", {}, words))),
       );
     },
-    () => {}, // the list tells what is wrong with the queue
+    () => {}, // the list reports problems of the queue
   );
   return { node };
 }
@@ -124,13 +124,14 @@ function reasonRow(queue) {
   };
 }
 
-// A dead letter that arrived: it failed in another queue.
+// A dead letter that arrived failed in another queue.
 function arrivalOf({ type, time, from }) {
   if (type !== "message-enqueued" || !from?.reason) return null;
   return { at: time, words: `died in ${from.queue}: ${reasonOf(from)}` };
 }
 
-// Grouped by reason, the most frequent first. The events are those that the journal kept last.
+// Groups failures by reason, the most frequent first. It uses the newest events that the journal
+// keeps.
 function makeFailures(name) {
   const byReason = new Map();
   const body = h("tbody", {});

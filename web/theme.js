@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before anything is drawn, so that a chosen theme does not flash the other one first.
+// Runs before anything is drawn, so that a chosen theme does not flash the other one first.
 (() => {
   const themes = ["auto", "light", "dark"];
   let theme = "auto";

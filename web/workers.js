@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of a queue: what each holds, and which wait for messages.
+// Shows the workers of a queue: their locks, and which of them wait for messages.
 import * as api from "./api.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { count, duration } from "./format.js";
 import { queueLink } from "./links.js";
 import { makeReader } from "./reader.js";
 
-const LOCKS_MAX = 200; // looked at, over all workers
-const SHOWN_MAX = 12; // of one worker
+const LOCKS_MAX = 200; // locks read, over all workers
+const SHOWN_MAX = 12; // locks shown per worker
 
 const COLUMNS = [
   { label: "Worker" },
@@ -69,7 +69,7 @@ function stateOf({ open, waits }) {
   return waits ? "waiting for messages" : "registered";
 }
 
-// Holders of locks, registered workers, and receives that wait at the node that answers.
+// Holders of locks, registered workers, and receives that wait at this node.
 function join(workers, waiting, locked) {
   const held = Map.groupBy(locked, (message) => message.worker ?? "");
   const rows = new Map(workers.map((worker) => [worker.name, { ...worker, waits: 0 }]));
@@ -116,7 +116,7 @@ export function workersView({ name }) {
   return {
     node: h("section", { class: "panel", "aria-label": "Workers" }, problem, list, nothing),
     update: ({ stats }) => {
-      show(); // remaining times go on
+      show(); // remaining times change
       reader.look(stats);
     },
   };
