@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing; says nothing when none is. This is the one list of them.
+# Installs missing Debian packages. Prints nothing if none is missing. This is the only list of them.
 #   tools/deps.sh [group...]     (default: build)
 set -euo pipefail
 
 declare -A packages=(
-    # make, gcc, ld and gcc's own sanitizers; the build; the hash, JSON, HTTP, digests and XML; the test library;
-    # what the checks call
+    # make, gcc, ld and gcc's sanitizers; the build system; hash, JSON, HTTP, digest and XML libraries; the test
+    # library; programs that the checks call
     [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3 curl"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
     [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus" # the real servers of the tests: S3, TLS, HTTP/2
     [browser]="chromium nodejs npm util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
     [clients]="golang-go jq nodejs" # the languages of docs/clients.md
-    [peers]="beanstalkd rabbitmq-server librabbitmq-dev" # what bench/peers compares with, and a client
+    [peers]="beanstalkd rabbitmq-server librabbitmq-dev" # the servers that bench/peers compares with, and a client library
 )
 
 wanted=()
@@ -29,7 +29,7 @@ fi
 installed=" $(dpkg-query -W -f='${Package}=${db:Status-Status} ' "${wanted[@]}" 2>/dev/null || true) "
 missing=()
 for package in "${wanted[@]}"; do
-    [[ $package == npm ]] && command -v npm >/dev/null && continue # other packages of nodejs bring it along, and refuse this one
+    [[ $package == npm ]] && command -v npm >/dev/null && continue # other nodejs packages include npm and conflict with this one
     [[ $installed == *" $package=installed "* ]] || missing+=("$package")
 done
 ((${#missing[@]})) || exit 0
@@ -43,7 +43,7 @@ if ((EUID != 0)); then
     root=(sudo)
 fi
 
-# Packages must not start their daemons on a machine that only wants to build.
+# Packages must not start their daemons on a build machine.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
     trap '"${root[@]}" rm -f "$policy"' EXIT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks share: a TAP report, and the C files of a tree."""
+"""Shared by the checks: a TAP report, and the C files of a tree."""
 import os
 import re
 import shutil
@@ -8,7 +8,7 @@ import sys
 
 
 class Tap:
-    """One case a rule: it holds when the list of problems is empty."""
+    """Reports one case per rule. It passes if the list of problems is empty."""
 
     def __init__(self):
         self.ran = 0
@@ -26,14 +26,14 @@ class Tap:
         print(f"ok {self.ran} - {name} # SKIP {reason}")
 
     def end(self):
-        """Prints the plan and leaves with the right exit status."""
+        """Prints the plan and exits with the status of the report."""
         print(f"1..{self.ran}")
         sys.exit(1 if self.failed else 0)
 
 
 def tracked(root):
-    """The files of the tree, sorted, as paths relative to root. Git knows which files are ours; without it
-    (a tarball, no git) all of them are."""
+    """Returns the tracked files of the tree, sorted, as paths relative to root. Without git (a tarball) it returns
+    all files."""
     command = ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"]
     git = shutil.which("git") and subprocess.run(command, capture_output=True, text=True, check=False)
     if git and git.returncode == 0:
@@ -45,7 +45,7 @@ def tracked(root):
 
 
 def c_files(root, *folders):
-    """The .c and .h files under the folders of root."""
+    """Returns the .c and .h files under the folders of root."""
     wanted = tuple(folder + "/" for folder in folders)
     return [path for path in tracked(root) if path.endswith((".c", ".h")) and path.startswith(wanted)]
 
@@ -59,6 +59,6 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
 def includes(text):
-    """(is it "quoted", path, line number) of each #include."""
+    """Yields (is it "quoted", path, line number) of each #include."""
     return [(mark == '"', path, text.count("\n", 0, at.start(1)) + 1)
             for at in INCLUDE.finditer(text) for mark, path in [at.groups()]]
