@@ -28,7 +28,7 @@ enum err disk_err(int code)
         return ERR_DENIED;
     case ENAMETOOLONG:
         return ERR_INVALID;
-    case ELOOP: // disk_open
+    case ELOOP: // from disk_open
     case ENXIO:
         return ERR_CORRUPT;
     default:
@@ -58,8 +58,8 @@ enum err disk_refuse(struct store_answer *a, const char *doing, const char *path
     return answer_refuse(a, disk_err(code), "cannot %s \"%.120s\": %m", doing, path);
 }
 
-// A blocking flock cannot be given up. Commits take a fraction of a millisecond, so a few short
-// naps are enough when others are busy.
+// A blocking flock cannot be cancelled. Commits take a fraction of a millisecond, so a few short
+// pauses are enough when other processes are busy.
 #define LOCK_NAP_MIN_NS 20000
 #define LOCK_NAP_MAX_NS 200000
 
@@ -111,16 +111,17 @@ bool disk_is_same(const struct disk_id *x, const struct disk_id *y)
     return x->device == y->device && x->inode == y->inode;
 }
 
-// What is open of a directory that was removed can still be written, and nobody will ever read it.
+// A file that is open in a removed directory can still be written, but no process can read it
+// again.
 static bool is_removed(const struct disk *d)
 {
     struct disk_id root;
     return disk_identify(d->root, "", 0, &root) == 0 && root.links == 0;
 }
 
-// A group, or all others, get access to what is created here only if the root was made for them:
-// it is closed to others (0750, 0770), or they may write to it (0775, 0777). The 0755 that mkdir
-// makes without being asked is not such a sign.
+// A group, or all others, get access to new files only if the root was made for them. That is so if
+// it is closed to others (0750, 0770), or if they may write to it (0775, 0777). The default mode
+// 0755 of mkdir is no such sign.
 static mode_t mode_below(mode_t root)
 {
     mode_t mode = 0700;
@@ -132,7 +133,7 @@ static mode_t mode_below(mode_t root)
 void disk_learn(struct disk *d)
 {
     struct stat root;
-    d->links_counted = !is_removed(d); // some file systems say 0 of every directory
+    d->links_counted = !is_removed(d); // some file systems report 0 for every directory
     d->mode = 0700;
     if (fstat(d->root, &root) != 0) return;
     d->mode = mode_below(root.st_mode);
@@ -142,7 +143,7 @@ void disk_learn(struct disk *d)
         d->id = (struct disk_id){.device = root.st_dev, .inode = root.st_ino};
 }
 
-// A look at the path is enough as a rule: the root that is found there was not removed either.
+// A check of the path is usually enough: the root that it leads to was not removed.
 static enum err refuse_lost(struct disk *d, struct store_answer *a)
 {
     struct disk_id at_path;
@@ -215,8 +216,8 @@ int disk_close(int fd)
     return -1;
 }
 
-// The umask may have taken bits away, and the superuser's files must be of use to the owner of the
-// store. A file system without modes or owners refuses: then it keeps what it has.
+// The umask may have removed bits, and the store's owner must be able to use files of the
+// superuser. If a file system without modes or owners refuses, the file keeps what it has.
 static void settle_mode(struct disk *d, int fd, const struct stat *st, mode_t mode)
 {
     bool shared = (mode & 0070) != 0;
@@ -316,7 +317,7 @@ int disk_sync_parent(struct disk *d, const char *path)
     return disk_sync_dir(d, parent);
 }
 
-// The sync comes even when the directory was there: who made it may not have come to that yet.
+// Syncs even if the directory exists: the process that made it may not have synced it yet.
 int disk_make_parents(struct disk *d, const char *path)
 {
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -353,8 +354,8 @@ static int name_temp(struct disk *d, const char *temp, const char *path, bool fr
     return failed;
 }
 
-// The name is taken. By an object: make sure that it stays, for the caller will build on having
-// lost.
+// The name is taken. If it is an object, it is made durable, because the caller will rely on the
+// conflict.
 static enum err taken(struct disk *d, int folder, const char *path, struct store_answer *a)
 {
     struct stat st;
@@ -385,13 +386,13 @@ static enum err put_in(struct disk *d, int folder, const char *temp, const char 
     return answer_refuse(a, ERR_UNKNOWN, "cannot make \"%.120s\" durable: %m", path);
 }
 
-// The folder is opened before the file gets its name: after that nothing but the disk can keep it
-// from becoming durable.
+// The folder is opened before the file gets its name. After that only a disk failure can keep the
+// name from becoming durable.
 static enum err put_named(struct disk *d, const char *temp, const char *path, bool fresh,
                           struct store_answer *a)
 {
     int folder = disk_open_parent(d, path);
-    if (folder < 0 && errno == ENOENT) { // most keys go to folders that exist: make them only now
+    if (folder < 0 && errno == ENOENT) { // most folders exist: they are made only when missing
         if (disk_make_parents(d, path) != 0 && errno != ENOTDIR)
             return disk_refuse(a, "make the folder of", path);
         folder = disk_open_parent(d, path);
@@ -410,7 +411,7 @@ static enum err put_once(struct disk *d, const char *path, struct bytes body, in
     enum err e = write_temp(d, temp, body, modified_ms) == 0 ? put_named(d, temp, path, fresh, a)
                                                              : disk_refuse(a, "write", path);
     int code = errno;
-    (void)d->sys->unlink(d->root, temp); // left behind, it only costs space until the next sweep
+    (void)d->sys->unlink(d->root, temp); // a leftover only uses space until the next sweep
     errno = code;
     return e;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store's directory: paths relative to it, whole reads and writes, files that appear complete
-// or not at all.
+// The store's directory: paths relative to it, complete reads and writes, and files that appear
+// complete or not at all.
 #pragma once
 
 #include "store/backend.h"
@@ -11,23 +11,24 @@
 
 #define DISK_PATH_MAX (STORE_KEY_MAX + 64)
 
-// Names with '@' cannot be keys: the store keeps its own files under them.
+// Names with '@' cannot be keys: the store uses them for its own files.
 #define DISK_TEMP     "@tmp"
 #define DISK_CLOCK    "@clock"
 #define DISK_LOCK     "@lock"
 #define DISK_FRESH    "@new"
 #define DISK_RESERVE  "@reserve"
 
-// Space that is kept for all writes but sends (reserve.c).
+// Space that is reserved for all writes except sends (reserve.c).
 struct reserve {
-    uint64_t bytes;            // 0: as the file system's size says
+    uint64_t bytes;            // 0: a share of the file system's size
     _Atomic bool tight;        // the disk is nearly full
-    _Atomic int64_t looked_ms; // when that was last looked at
+    _Atomic int64_t looked_ms; // when that was last checked
 };
 
-// Which file it is. The question names no time: where the kernel keeps fine times, a file whose
-// time was asked for gets a new one at its next write, and so a dirty inode. ext4 without a journal
-// then writes the inode at the next sync of any file whose inode lies in the same block.
+// The identity of a file. The query reads no time, for this reason: where the kernel keeps fine
+// times, a file whose time was read gets a new time at its next write, and so a dirty inode. ext4
+// without a journal then writes the inode at the next sync of any file whose inode lies in the same
+// block.
 struct disk_id {
     dev_t device;
     ino_t inode;
@@ -38,86 +39,89 @@ struct disk_id {
 struct disk {
     const struct file_sys *sys;
     int root;
-    char *path;             // of the root, absolute; NULL: it is not known
+    char *path;             // of the root, absolute; NULL: not known
     struct disk_id id;      // of the root
-    uint64_t segment_bytes; // a journal segment this long is followed by a new one
-    uint64_t step_bytes;    // preallocated in it at a time
+    uint64_t segment_bytes; // limit of a journal segment's length
+    uint64_t step_bytes;    // preallocated in a segment at a time
     int64_t patience_ms;    // how long a holder of a log's lock may make no progress
-    bool links_counted;     // the file system tells of a directory whether it was removed
-    mode_t mode;            // of the folders made here; files have it without the x bits
-    uid_t owner;            // of the root: files made by the superuser are given to it
+    bool links_counted;     // the file system reports a link count of 0 for a removed directory
+    mode_t mode;            // of new folders; new files have it without the x bits
+    uid_t owner;            // of the root: files of the superuser get this owner
     gid_t group;            // of the root
     struct reserve reserve;
-    _Atomic int dead; // the errno of the sync that failed: nothing may be believed after it
+    _Atomic int dead; // errno of the sync that failed: after it no read can be trusted
 };
 
-// Whether the disk has room for `bytes` of new messages beside the reserve, which is allocated, or
-// made whole again, on the way. ERR_OK or ERR_LIMIT.
+// Returns whether the disk has space for `bytes` of new messages in addition to the reserve. It
+// allocates or refills the reserve. ERR_OK or ERR_LIMIT.
 enum err disk_room(struct disk *d, uint64_t bytes, struct store_answer *a);
-// After a call failed: if errno says that the disk is full, gives up part of the reserve. True: it
-// did, call again. Keeps errno.
+// Called after a call failed. If errno says that the disk is full, it frees a part of the reserve
+// and returns true: repeat the call. Keeps errno.
 bool disk_spend(struct disk *d, uint64_t need);
-// Whether the disk is nearly full: what is not needed should go soon. Looks once a second.
+// Returns whether the disk is nearly full, so that unneeded data should be deleted soon. It checks
+// once a second.
 bool disk_is_tight(struct disk *d, int64_t now_ms);
-// Whether new messages are refused, and the sentence that says so.
+// Returns whether new messages are refused; why then has the sentence.
 bool disk_is_nearly_full(struct disk *d, char why[static STORE_WHY_MAX]);
 
-// An errno as one of the answers of the contract, for a call that certainly did nothing.
+// Maps an errno to an error of the contract, for a call that certainly had no effect.
 enum err disk_err(int code);
-// "cannot <doing> <path>: <errno>", what to do about it where that is known, and disk_err of the
-// errno.
+// Sets why to "cannot <doing> <path>: <errno>", with a remedy if one is known, and returns disk_err
+// of the errno.
 enum err disk_refuse(struct store_answer *a, const char *doing, const char *path);
-// Locks the file for this process. Whoever holds it for long was stopped in the middle of a write:
-// after LOCK_PATIENCE_MS the answer is ERR_UNAVAILABLE.
+// Locks the file for this process. A process that holds the lock for long was stopped during a
+// write. After LOCK_PATIENCE_MS the result is ERR_UNAVAILABLE.
 #define LOCK_PATIENCE_MS 5000
 enum err disk_lock(int fd, const char *path, struct store_answer *a);
 
-// Right after the root was opened: whether its removal could be noticed, its device, and the mode,
-// owner and group of what is created in it.
+// Called right after the root was opened. Finds out whether a removal of the root can be detected,
+// its device, and the mode, owner and group of new files.
 void disk_learn(struct disk *d);
-// Makes a folder with disk.mode, whatever the umask is. -1 and errno, EEXIST included.
+// Makes a folder with disk.mode, independent of the umask. Returns -1 with errno, also for EEXIST.
 int disk_mkdir(struct disk *d, const char *path);
-// Whether users other than the owner and the group can read a file (exposure.c). True: its path.
+// Returns whether users other than the owner and the group can read a file (exposure.c), and its
+// path.
 bool disk_is_exposed(struct disk *d, char path[static DISK_PATH_MAX]);
 
-// Opens a regular file of the store, or a folder (O_DIRECTORY). Never follows a symbolic link and
-// never waits for the other end of a FIFO. -1 and errno: ELOOP for a link, ENXIO for a FIFO, a
-// socket or a device, EISDIR for a folder. A file that O_CREAT creates gets disk.mode.
+// Opens a regular file of the store, or a folder (O_DIRECTORY). It never follows a symbolic link
+// and never blocks on a FIFO. Returns -1 with errno: ELOOP for a link, ENXIO for a FIFO, a socket
+// or a device, EISDIR for a folder. A file that O_CREAT creates gets disk.mode.
 int disk_open(struct disk *d, const char *path, int flags);
-// The file at the path, or with the path "" the open file `dir`. Flags: AT_SYMLINK_NOFOLLOW or 0.
+// The file at the path; with the path "" the open file `dir`. Flags: AT_SYMLINK_NOFOLLOW or 0.
 int disk_identify(int dir, const char *path, int flags, struct disk_id *to); // -1: errno
 bool disk_is_same(const struct disk_id *x, const struct disk_id *y);
-// Opens a regular file that exists, as disk_open does, and tells which one it is.
+// Opens an existing regular file, as disk_open does, and returns its identity.
 int disk_open_known(struct disk *d, const char *path, int flags, struct disk_id *to);
-// As disk_open, for what a commit reads from: a read does not change the inode's access time. Only
-// the owner of a file may have that; for other users the file is opened without it.
+// As disk_open, for files that a commit reads. A read through it does not change the inode's access
+// time. Only the owner of a file may open it so; for other users the flag is omitted.
 int disk_open_quiet(struct disk *d, const char *path, int flags);
-// A sync failed: the handle is dead from now on.
+// A sync failed: from now on the handle is dead.
 void disk_die(struct disk *d);
-// Also refuses when the path of the root leads to another file system by now. The old one may be
-// gone; what is still in memory of it must not be told.
+// Refuses a dead handle. Also refuses if the path of the root now leads to another file system: the
+// old one may be unmounted, and its cached data must not be returned.
 enum err disk_alive(struct disk *d, struct store_answer *a);
 
-// All or -1 and errno; a signal interrupts none of them. disk_read stops early at the end of the
-// file.
+// Return all bytes, or -1 with errno. They continue after signals. disk_read stops early at the end
+// of the file.
 ssize_t disk_read(struct disk *d, int fd, void *to, size_t len, uint64_t at);
 int disk_write(struct disk *d, int fd, const void *from, size_t len, uint64_t at);
 int disk_zero(struct disk *d, int fd, uint64_t at, uint64_t len);
-int disk_close(int fd); // keeps errno; -1 is fine; returns -1
+int disk_close(int fd); // keeps errno; accepts -1; returns -1
 
-// A sync that fails kills the handle; a directory that cannot be opened (too many files are open)
-// was not synced, and that is all. Who has to sync what it is about to do opens it before.
+// If a sync fails, the handle is dead. If a directory cannot be opened (too many open files), it
+// was not synced, and the handle stays usable. A caller that must sync its next change opens the
+// directory first.
 int disk_sync_dir(struct disk *d, const char *dir); // "" is the root
 int disk_sync_parent(struct disk *d, const char *path);
 int disk_open_parent(struct disk *d, const char *path);
 int disk_sync_open(struct disk *d, int dir);
 int disk_make_parents(struct disk *d, const char *path); // durable
 
-// Writes a file that appears whole: created (fresh, ERR_CONFLICT when there is one) or replaced.
-// Until the name is durable the file has a second link, so that a reader who comes early can tell
-// (disk_settle).
+// Writes a file that appears complete. fresh: creates it, and returns ERR_CONFLICT if it exists;
+// else replaces it. Until the name is durable the file has a second link, which an early reader can
+// detect (disk_settle).
 enum err disk_put(struct disk *d, const char *path, struct bytes body, int64_t modified_ms,
                   bool fresh, struct store_answer *a);
-// Makes sure that a file somebody has just read will still be there after a power failure.
+// Makes sure that a file that was just read survives a power failure.
 enum err disk_settle(struct disk *d, const char *path, const struct stat *st,
                      struct store_answer *a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file of the store every user of the machine can read. A folder that they cannot enter hides
-// what is below it, so in a store with the usual modes the search ends in the root.
+// Finds a file of the store that every user of the machine can read. A folder that they cannot
+// enter hides its content, so with the usual modes the search ends in the root.
 #include "store/file/disk.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@ static bool search_below(struct disk *d, char path[static DISK_PATH_MAX])
     return fd >= 0 && search(d, fd, path);
 }
 
-// Takes fd. Depth is bounded by the length of a path; true leaves the file's path there.
+// Takes fd. The length of a path limits the depth. True: path is the path of the file.
 static bool search(struct disk *d, int fd, char path[static DISK_PATH_MAX])
 {
     struct stat st;

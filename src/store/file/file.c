@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handle of a file store: what it refuses to open, which logs are open, and the calls of the
-// port.
+// The handle of a file store: the checks of an open, the open logs, and the calls of the port.
 #include "store/file/file.h"
 
 #include "base/memory.h"
@@ -19,22 +18,22 @@
 
 #define SEGMENT_BYTES ((uint64_t)64 << 20)
 #define STEP_BYTES    ((uint64_t)4 << 20)
-#define LOGS_SHARE    8 // of the files that may be open, one in so many
+#define LOGS_SHARE    8 // one in this many of the files that may be open
 #define LOGS_LEAST    16
-#define CLOCK_OFF_MS  5000 // a clock that is further from the wall clock is a concern
-#define TEMP_MS_MAX   ((int64_t)3600 * 1000) // a temp file this old has lost its writer
+#define CLOCK_OFF_MS  5000                   // a larger difference from the wall clock is a concern
+#define TEMP_MS_MAX   ((int64_t)3600 * 1000) // an older temp file has lost its writer
 
 struct file_store {
     struct store base;
     struct disk disk;
     struct file_clock clock;
     char *path;             // absolute: where the directory was opened; NULL: not known
-    pthread_mutex_t lock;   // guards what follows
+    pthread_mutex_t lock;   // guards the fields below
     struct file_log **logs; // by key
     size_t logs_len;
     size_t logs_cap;
-    size_t logs_max;  // 0: as the system's limit says
-    size_t logs_next; // where the search for one to close goes on
+    size_t logs_max;  // 0: from the system's limit
+    size_t logs_next; // where the search for a log to close continues
 };
 
 static struct file_store *file_of(struct store *s)
@@ -100,8 +99,8 @@ static size_t logs_find(const struct file_store *f, const char *key)
     return lo;
 }
 
-// How many logs may be open: each has a file or two, and there are sockets too. Asked for each
-// time: the limit can be raised while the store is open.
+// The limit of open logs. Each log uses one or two files, and sockets need files too. The system's
+// limit is read each time, because it can be raised while the store is open.
 static size_t logs_max(const struct file_store *f)
 {
     struct rlimit files;
@@ -119,8 +118,8 @@ static struct file_log *logs_remove(struct file_store *f, size_t at)
     return l;
 }
 
-// Closes one that nobody uses and that was not used lately. The hand goes round: whoever it passes
-// is not recent any more.
+// Closes a log that no call uses and that was not used recently. The search goes round, and each
+// log that it passes stops being recent.
 static void logs_shed(struct file_store *f)
 {
     for (size_t tries = 0; tries < 2 * f->logs_len; tries++) {
@@ -159,7 +158,7 @@ static enum err logs_find_or_open(struct file_store *f, const char *key, bool cr
     return ERR_OK;
 }
 
-// For one call, after which it is left.
+// For one call, which ends with log_leave.
 static enum err log_enter(struct file_store *f, const char *key, bool create, struct file_log **out,
                           struct store_answer *a)
 {
@@ -225,7 +224,7 @@ static enum err file_seal(struct store *s, const char *log, struct store_answer 
     return e ? e : log_leave(file_of(s), l, file_log_seal(l, a));
 }
 
-// Creates the log when there is none: only a page that exists can wake us.
+// Creates the log if it does not exist: only an existing page can wake this process.
 static enum err file_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
                           struct store_answer *a)
 {
@@ -264,7 +263,7 @@ static bool is_exposed(struct disk *d, char why[static STORE_WHY_MAX])
     return true;
 }
 
-// The directory that is open may have been renamed, or hidden by a mount or another directory.
+// The open directory may have been renamed, or hidden by a mount or another directory.
 static enum err file_moved(struct store *s, struct store_answer *a)
 {
     struct file_store *f = file_of(s);
@@ -420,7 +419,7 @@ static enum err try_write(struct disk *d, const char *dir, struct store_answer *
     return ERR_OK;
 }
 
-// Temp files of processes that died are in nobody's way but take space.
+// Temp files of dead processes do no harm except for their space.
 static void sweep_temp(struct disk *d)
 {
     int fd = disk_open(d, DISK_TEMP, O_RDONLY | O_DIRECTORY);
@@ -443,10 +442,10 @@ static enum err open_dir(struct disk *d, const char *dir, struct store_answer *a
 {
     bool made = d->sys->mkdir(AT_FDCWD, dir, 0700) == 0;
     if (!made && errno != EEXIST && errno != EROFS) return refuse_path(dir, a);
-    // The user names this path: it may be a link, as /var/lib/x often is.
+    // The user gives this path. It may be a link, as /var/lib/x often is.
     d->root = d->sys->open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
     if (d->root < 0) return refuse_path(dir, a);
-    if (made) (void)fchmod(d->root, 0700); // whatever the umask is
+    if (made) (void)fchmod(d->root, 0700); // independent of the umask
     disk_learn(d);
     d->path = realpath(dir, NULL);
     enum err e = refuse_remote(d, dir, a);

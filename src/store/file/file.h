@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store in a local directory, shared by any number of processes of one machine.
+// The store in a local directory. Any number of processes of one machine share it.
 //
 //   <dir>/<key>                 an object; its modification time is store time
 //   <dir>/<log>/@lock           the log's lock and page (store/file/page.h); @lock.1, ... after
@@ -14,17 +14,19 @@
 
 // Zero means the default.
 struct file_options {
-    const struct file_sys *sys; // the kernel's calls
-    uint64_t segment_bytes;     // 64 MiB: when a log goes on in a new segment
-    uint64_t step_bytes;        // 4 MiB: how much of a segment is preallocated at a time, at most
-    int64_t patience_ms;        // 5 s: a writer that was stopped for so long is replaced
-    uint64_t reserve_bytes;     // a 16th of the file system, 64 MiB at most: kept for all but sends
-    size_t logs_max;            // open at once, beside those in use; an eighth of RLIMIT_NOFILE
+    const struct file_sys *sys; // the system calls
+    uint64_t segment_bytes;     // 64 MiB: limit of a segment; then a new one begins
+    uint64_t step_bytes;        // 4 MiB: most bytes that are preallocated in a segment at a time
+    int64_t patience_ms;        // 5 s: a writer that was stopped for this long is replaced
+    // A 16th of the file system, at most 64 MiB: reserved for all writes except sends.
+    uint64_t reserve_bytes;
+    // Limit of open logs, in addition to those in use; an eighth of RLIMIT_NOFILE.
+    size_t logs_max;
 };
 
-// Opens the directory, creating it when its parent exists. Refused, with one sentence in why: a
-// path that is no directory or lies on a network file system (ERR_INVALID), or that may not be
-// written (ERR_DENIED). After a sync that failed the handle is dead: every call answers
-// ERR_DENIED. Programs exit; tests open another.
+// Opens the directory. If only its parent exists, creates it. On an error, why has one sentence.
+// ERR_INVALID: the path is not a directory or is on a network file system. ERR_DENIED: it may not
+// be written. After a failed sync the handle is dead: every call returns ERR_DENIED. Programs exit
+// then; tests open the store again.
 MUST_USE enum err store_file_open(const char *dir, const struct file_options *options,
                                   struct store **out, char *why, size_t why_len);

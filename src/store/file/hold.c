@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock of a log, and what is done before a page is believed: its state is compared with the
-// segments, at the first use in full and before each append at the mark.
+// The lock of a log, and the checks before a page is trusted. The page's state is compared with the
+// segments: in full at the first use, and at the mark before each append.
 #include "store/file/log.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 #define LOOK_TRIES      16
 #define NAP_MIN_NS      20000 // a commit takes a fraction of a millisecond
 #define NAP_MAX_NS      200000
-#define STEP_MS_MAX     50 // a longer gap between two looks: this process was stopped itself
+#define STEP_MS_MAX     50 // after a longer gap between two checks, this process itself was stopped
 #define STALLS_MAX      4  // the patience doubles with each takeover that led to no append
-#define DISK_FACTOR     6  // so much longer for a holder that the disk keeps waiting
+#define DISK_FACTOR     6  // times the patience, for a holder that waits for the disk
 #define GIVE_UP_QUARTER 4  // a call waits a quarter longer than the patience
 
-// Counts the time in which this process looked and saw the same turn of the same holder.
+// Counts the time in which this process saw the same turn of the same holder.
 static enum log_page_kind watch_step(struct file_log *l, struct log_look *look)
 {
     struct log_watch *w = &l->watch;
@@ -39,7 +39,8 @@ static enum log_page_kind watch_step(struct file_log *l, struct log_look *look)
 }
 
 // A thread in an uninterruptible sleep waits for the disk: it was not stopped. A thread of another
-// pid namespace, or one that is gone, can be mistaken for it; only the patience depends on that.
+// pid namespace, or a new thread with the same id, can be mistaken for it. Only the patience
+// depends on that.
 static bool waits_for_disk(uint64_t thread)
 {
     char path[64], stat[512];
@@ -70,7 +71,7 @@ static enum err refuse_held(struct file_log *l, const struct log_look *look, int
                          look->holder, l->key, waited_ms);
 }
 
-// The holder is still there. *moved: the log goes on with another page.
+// The holder still has the lock. *moved: the log continues with another page.
 static enum err wait_step(struct file_log *l, int64_t waited_ms, bool *moved,
                           struct store_answer *a)
 {
@@ -88,7 +89,7 @@ static enum err wait_step(struct file_log *l, int64_t waited_ms, bool *moved,
     return refuse_held(l, &look, waited_ms, a);
 }
 
-// A blocking flock cannot be given up.
+// A blocking flock cannot be cancelled.
 static enum err lock_wait(struct file_log *l, bool *moved, struct store_answer *a)
 {
     int64_t began = clock_boot_ms();
@@ -103,8 +104,8 @@ static enum err lock_wait(struct file_log *l, bool *moved, struct store_answer *
     return ERR_OK;
 }
 
-// The file is opened for each turn: a child of fork would keep a lasting descriptor, and with it
-// the lock of a parent that was killed in its turn.
+// The file is opened for each turn. A child of fork would inherit a lasting descriptor. If the
+// parent was then killed in its turn, the child would keep the parent's lock.
 static enum err lock_take(struct file_log *l, bool *moved, struct store_answer *a)
 {
     char name[LOG_NAME_MAX], path[DISK_PATH_MAX];
@@ -121,7 +122,7 @@ static enum err lock_take(struct file_log *l, bool *moved, struct store_answer *
 
 static void lock_drop(struct file_log *l)
 {
-    if (l->lock_fd >= 0) (void)flock(l->lock_fd, LOCK_UN); // also if a child has it by now
+    if (l->lock_fd >= 0) (void)flock(l->lock_fd, LOCK_UN); // also if a child has inherited it
     l->lock_fd = disk_close(l->lock_fd);
 }
 
@@ -155,7 +156,8 @@ void file_log_poison_held(struct file_log *l)
     int code = errno;
     l->state.poisoned = 1;
     l->state.busy_end = 0;
-    (void)file_log_note_held(l); // it failed: the page still says busy, and the next one mends
+    // If that fails, the page still says busy, and the next holder repairs it.
+    (void)file_log_note_held(l);
     errno = code;
     disk_die(l->disk);
 }
@@ -168,7 +170,7 @@ static enum err rebuild_held(struct file_log *l, enum log_page_kind kind, struct
     bool good = kind == LOG_PAGE_GOOD;
     bool ours = good && (l->state.file == 0 || l->state.file == l->page->file);
     if (ours && l->state.tail.next > proved) proved = l->state.tail.next;
-    // After a boot no former holder is left that could still write to the segment.
+    // After a boot there is no former holder that could still write to the segment.
     bool booted = good && memcmp(l->state.boot, boot, sizeof boot) != 0;
     struct log_state s = {.fresh = !booted};
     memcpy(s.boot, boot, sizeof boot);
@@ -176,7 +178,7 @@ static enum err rebuild_held(struct file_log *l, enum log_page_kind kind, struct
     if (e) return e;
     s.marked = log_page_mark(l->page);
     bool right = ours && memcmp(&s.tail, &l->state.tail, sizeof s.tail) == 0;
-    if (right && !booted) s.fresh = l->state.fresh; // the page was right: only its mark is gone
+    if (right && !booted) s.fresh = l->state.fresh; // the page was right: only its mark is missing
     l->state = s;
     bool ends = true;
     if (!s.fresh) e = file_log_ends_held(l, &ends, a);
@@ -186,8 +188,8 @@ static enum err rebuild_held(struct file_log *l, enum log_page_kind kind, struct
     return file_log_publish_held(l, a);
 }
 
-// What the page itself can tell: this boot, this file, this life of the page cache, and no less
-// than this process saw before.
+// Checks the page alone: it is of this boot, this file and this life of the page cache, and is not
+// behind what this process saw before.
 static bool believable(struct file_log *l, enum log_page_kind kind)
 {
     const struct log_state *s = &l->state;
@@ -203,8 +205,8 @@ static enum err settle_held(struct file_log *l, enum log_page_kind kind, struct 
     bool verified = atomic_load(&p->verified);
     bool good = verified ? kind == LOG_PAGE_GOOD && l->state.tail.next >= atomic_load(&l->seen)
                          : believable(l, kind);
-    // A write under way from an earlier life of the page cache may be acknowledged records by now.
-    // Without the mark on the page, only the segments can tell.
+    // A write in progress from an earlier life of the page cache may consist of acknowledged
+    // records. Without the mark on the page, only the segments can decide.
     if (!verified && !l->state.marked && l->state.busy_end) good = false;
     enum err e = good && !verified ? file_log_agrees_held(l, &good, a) : ERR_OK;
     if (!e && good) e = file_log_mend_held(l, a);
@@ -219,7 +221,7 @@ static enum err settle_held(struct file_log *l, enum log_page_kind kind, struct 
     return ERR_OK;
 }
 
-// *moved: it is not the log's page any more.
+// *moved: the page is not the log's page any more.
 static enum err settle(struct file_log *l, bool *moved, struct store_answer *a)
 {
     struct log_look look;
@@ -229,7 +231,7 @@ static enum err settle(struct file_log *l, bool *moved, struct store_answer *a)
         *moved = true;
         return file_log_convert_held(l, look.old_next, a);
     }
-    *moved = look.fenced; // a fence that comes later is seen when something was published
+    *moved = look.fenced; // a later fence is detected after a publish
     if (*moved) return ERR_OK;
     l->state = look.state;
     l->sequence = look.sequence;
@@ -271,7 +273,7 @@ static struct log_page *page_keep(struct file_log *l)
     return p;
 }
 
-// GOOD: the page is the log's, and what it says can be relied on.
+// GOOD: the page is the log's page, and its state can be trusted.
 static enum log_page_kind look_at(struct file_log *l, struct log_page *p, struct log_look *look)
 {
     if (!atomic_load(&p->verified)) return LOG_PAGE_DAMAGED;

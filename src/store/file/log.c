@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RECORD_KEEP ((size_t)1 << 20) // a longer buffer is given back after use
+#define RECORD_KEEP ((size_t)1 << 20) // a longer buffer is freed after use
 #define STEP_LEAST  ((uint64_t)8 << 10)
 
 void file_log_path(const struct file_log *l, const char *name, char path[DISK_PATH_MAX])
@@ -65,8 +65,8 @@ enum err file_log_current_held(struct file_log *l, const struct log_tail *t, str
     return current_take(l, fd, &h, a);
 }
 
-// As much again as there is, up to a whole step: of a thousand queues most are hardly used, and
-// should not each take megabytes of the disk.
+// Preallocates as much again as is used, up to a whole step. Of a thousand queues most are hardly
+// used, and each should not take megabytes of the disk.
 static uint64_t step_after(const struct disk *d, uint64_t used)
 {
     uint64_t step = used > STEP_LEAST ? used : STEP_LEAST;
@@ -74,8 +74,9 @@ static uint64_t step_after(const struct disk *d, uint64_t used)
     return step < d->step_bytes ? step : d->step_bytes;
 }
 
-// Writes the file under a passing name first: one with the real name is always whole. The name may
-// be a second link of a segment whose writer died, so the file is never opened again.
+// Writes the file under a temporary name first, so that a file with the real name is always
+// complete. The temporary name may be a second link of a segment whose writer died, so the file is
+// never opened again.
 static int create_file(struct file_log *l, const char *fresh, struct bytes head, struct bytes rest)
 {
     struct disk *d = l->disk;
@@ -98,7 +99,7 @@ static enum err refuse_taken_over(struct file_log *l, enum err e, struct store_a
                          l->key);
 }
 
-// After a takeover the passing name is a folder (store/file/pages.c).
+// After a takeover the temporary name is a folder (store/file/pages.c).
 static enum err refuse_create(struct file_log *l, const char *path, struct store_answer *a)
 {
     int code = errno;
@@ -125,7 +126,7 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
         (void)d->sys->unlink(d->root, fresh);
         return e;
     }
-    int folder = disk_open_parent(d, path); // before the name is there, as in disk_put
+    int folder = disk_open_parent(d, path); // before the name exists, as in disk_put
     bool named = folder >= 0 && d->sys->link(d->root, fresh, path) == 0;
     int code = errno;
     (void)d->sys->unlink(d->root, fresh);
@@ -134,7 +135,7 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
         (void)disk_close(folder);
         return current_take(l, fd, h, a);
     }
-    enum err e = ERR_UNAVAILABLE; // the slot the caller came for was not even written
+    enum err e = ERR_UNAVAILABLE; // the caller's slot was not even written
     if (named)
         (void)answer_refuse(a, e, "cannot make \"%.120s\" durable: %m", path);
     else
@@ -159,7 +160,7 @@ static enum err log_roll(struct file_log *l, struct store_answer *a)
     return file_log_publish_held(l, a);
 }
 
-// Makes the segment long enough, a step at a time or, when the disk is nearly full, just so far.
+// Makes the segment long enough: by a step or, when the disk is nearly full, by what is needed.
 static enum err log_reserve(struct file_log *l, uint64_t end, struct store_answer *a)
 {
     struct log_current *c = &l->current;
@@ -187,24 +188,24 @@ static enum err log_ready(struct file_log *l, uint64_t size, struct store_answer
     return e ? e : log_reserve(l, t->offset + size, a);
 }
 
-// The record was not written whole. Zeros in its place make that certain; without them it remains
-// to be seen.
+// The record was not written completely. Zeros in its place make sure that it is not applied.
+// Without them that is not certain.
 static enum err log_undo(struct file_log *l, uint64_t size, struct store_answer *a)
 {
     enum err e = disk_refuse(a, "write to the journal", l->key);
     if (disk_zero(l->disk, l->current.fd, l->state.tail.offset, size) == 0) {
         l->state.busy_end = 0;
-        (void)file_log_note_held(l); // it failed: the next holder of the lock writes the zeros
+        (void)file_log_note_held(l); // if that fails, the next holder of the lock writes the zeros
         return e;
     }
-    // The page still says busy: the next holder of the lock mends it, which may be this one when it
-    // was for want of space.
+    // The page still says busy. The next holder of the lock repairs it. That may be this process,
+    // if the cause was a full disk.
     if (disk_err(errno) != ERR_LIMIT) disk_die(l->disk);
     return ERR_UNKNOWN;
 }
 
-// The record is durable. It counts when the page says so and the page is still the log's: no other
-// process took over meanwhile.
+// The record is durable. It counts when the page says so and is still the log's page, so that no
+// other process took over meanwhile.
 static enum err log_commit(struct file_log *l, struct store_answer *a)
 {
     if (file_log_note_held(l) != 0)
@@ -252,7 +253,8 @@ static enum err log_write(struct file_log *l, struct bytes body, struct store_an
 static enum err log_append_held(struct file_log *l, uint64_t slot, struct bytes body,
                                 struct store_answer *a)
 {
-    enum err e = atomic_load(&l->disk->dead) ? disk_alive(l->disk, a) : ERR_OK; // while we waited
+    // The handle may have died during the wait.
+    enum err e = atomic_load(&l->disk->dead) ? disk_alive(l->disk, a) : ERR_OK;
     if (e) return e;
     uint64_t next = l->state.tail.next;
     if (slot < next) return ERR_CONFLICT;
@@ -272,7 +274,7 @@ enum err file_log_append(struct file_log *l, uint64_t slot, struct bytes body,
         struct log_tail t;
         e = file_log_look(l, &t, a);
         if (e) return e;
-        if (slot < t.next) return ERR_CONFLICT; // lost, and no need to queue for it
+        if (slot < t.next) return ERR_CONFLICT; // lost: no need to wait for the lock
     }
     e = file_log_hold(l, a);
     if (e) return e;

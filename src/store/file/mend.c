@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the holder of the lock does before it may append: compare the page with the segments, find
-// the tail in them, finish or wipe what a dead writer left, leave a segment whose sync failed.
+// The work of the lock's holder before it may append. It compares the page with the segments, finds
+// the tail in them, completes or wipes the write of a dead writer, and leaves a segment whose sync
+// failed.
 #include "store/file/log.h"
 
 #include "base/memory.h"
@@ -10,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// The current segment's bytes, from `at` up to `end`; what the file does not have is zeros.
+// Reads the current segment's bytes from `at` to `end`. Bytes past the end of the file are zeros.
 static enum err read_current(struct file_log *l, uint64_t at, uint64_t end, struct buf *to,
                              struct store_answer *a)
 {
@@ -30,8 +31,8 @@ static enum err sync_failed(struct file_log *l, struct store_answer *a)
     return ERR_UNAVAILABLE;
 }
 
-// A whole record past the mark is kept: its writer got no answer, so it may have happened. Anything
-// else becomes zeros. Either way the bytes are written again, because a sync that failed unseen has
+// A complete record past the mark is kept: its writer got no answer, so it may count. Anything else
+// becomes zeros. In both cases the bytes are written again, because an undetected failed sync has
 // marked the old pages clean.
 static enum err mend_busy(struct file_log *l, uint64_t end, struct store_answer *a)
 {
@@ -61,8 +62,8 @@ static enum err mend_busy(struct file_log *l, uint64_t end, struct store_answer 
     return file_log_publish_held(l, a);
 }
 
-// Nobody knows what the kernel still holds of the segment beyond the mark; up to it everything was
-// synced. Copy that.
+// Past the mark, the kernel's state of the segment is unknown. Everything up to the mark was
+// synced, so that part is copied.
 static enum err leave_poisoned(struct file_log *l, struct store_answer *a)
 {
     const struct log_tail *t = &l->state.tail;
@@ -88,7 +89,7 @@ static enum err leave_poisoned(struct file_log *l, struct store_answer *a)
     l->state.poisoned = 0;
     e = file_log_publish_held(l, a);
     if (e) return e;
-    (void)l->disk->sys->unlink(l->disk->root, old); // left behind, the higher generation wins
+    (void)l->disk->sys->unlink(l->disk->root, old); // if that fails, the higher generation wins
     return ERR_OK;
 }
 
@@ -117,7 +118,7 @@ static enum err newest_segment(struct file_log *l, struct log_tail *t, struct st
     return e;
 }
 
-// The record before the mark.
+// Checks the record before the mark.
 static enum err last_is_good(struct file_log *l, bool *good, struct store_answer *a)
 {
     const struct log_tail *t = &l->state.tail;
@@ -154,7 +155,7 @@ enum err file_log_ends_held(struct file_log *l, bool *ends, struct store_answer 
     file_log_segment_path(l, h.first, h.generation, path);
     *ends = disk_identify(l->disk->root, path, AT_SYMLINK_NOFOLLOW, &id) != 0;
     if (*ends && errno != ENOENT) return disk_refuse(a, "look for", path);
-    // Behind the mark of a segment that is left a former holder may write what it likes.
+    // In a segment that is left, a former holder may write anything past the mark.
     if (!*ends || t->segment == 0 || l->state.fresh) return ERR_OK;
     enum err e = file_log_current_held(l, t, a);
     if (e) return e;
@@ -176,7 +177,7 @@ static enum err refuse_damaged(struct file_log *l, const struct segment_scan *sc
                          scan->good_later ? "good records follow" : "more was durable before");
 }
 
-// What was found past the proved end may not be durable: it is written again, as in mend_busy.
+// Records past the proved end may not be durable, so they are written again, as in mend_busy.
 static enum err make_durable(struct file_log *l, const struct segment_scan *scan,
                              const struct buf *file, bool wipe, struct store_answer *a)
 {
@@ -184,12 +185,12 @@ static enum err make_durable(struct file_log *l, const struct segment_scan *scan
     if (scan->last)
         failed = disk_write(l->disk, fd, file->data + scan->last,
                             (size_t)(scan->offset - scan->last), scan->last);
-    if (failed == 0 && wipe && scan->dirty_end > scan->offset) // a write that was cut short
+    if (failed == 0 && wipe && scan->dirty_end > scan->offset) // an incomplete write
         failed = disk_zero(l->disk, fd, scan->offset, scan->dirty_end - scan->offset);
     if (failed != 0) return disk_refuse(a, "mend the journal", l->key);
     if (l->disk->sys->fdatasync(fd) == 0) return ERR_OK;
     (void)answer_refuse(a, ERR_UNAVAILABLE, "cannot mend journal \"%.120s\": %m", l->key);
-    disk_die(l->disk); // the page is not believed yet: the next process finds the tail again
+    disk_die(l->disk); // the page is not trusted yet: the next process finds the tail again
     return ERR_UNAVAILABLE;
 }
 

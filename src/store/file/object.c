@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects are files named by their keys: reading, listing and deleting them. disk_put writes them.
+// Objects are files named by their keys: reads, lists and deletes them. disk_put writes them.
 #include "store/file/object.h"
 
 #include "base/memory.h"
@@ -67,7 +67,8 @@ static enum err unlink_keys(struct disk *d, const char *const *keys, size_t coun
     return ERR_OK;
 }
 
-// Keys of one folder, and one sync. The folder is opened first: behind a link nothing is deleted.
+// Deletes keys of one folder, with one sync. The folder is opened first, so nothing behind a link
+// is deleted.
 static enum err delete_in_folder(struct disk *d, const char *const *keys, size_t count,
                                  struct store_answer *a)
 {
@@ -81,7 +82,6 @@ static enum err delete_in_folder(struct disk *d, const char *const *keys, size_t
     return e;
 }
 
-// Gone for good.
 enum err file_object_delete(struct disk *d, const char *const *keys, size_t count,
                             struct store_answer *a)
 {
@@ -94,8 +94,8 @@ enum err file_object_delete(struct disk *d, const char *const *keys, size_t coun
     return e;
 }
 
-// The names of one folder. Those of folders end in '/': so their order is the order of the keys
-// below them.
+// The names of one folder. Names of folders end in '/', so that their order is the order of the
+// keys below them.
 struct names {
     char **name;
     size_t len;
@@ -159,7 +159,7 @@ struct object_listing {
     struct store_answer *a;
 };
 
-// Whether a folder (its path ends in '/') can hold a key that is asked for.
+// Returns whether a folder (its path ends in '/') can hold a requested key.
 static bool folder_wanted(const struct object_listing *w, const char *path)
 {
     size_t len = strlen(path), prefix_len = strlen(w->prefix);
@@ -178,7 +178,7 @@ static void list_object(struct object_listing *w, const char *path)
         answer_row_key(w->a, path, (uint64_t)st.st_size, modified_of(&st));
 }
 
-// Depth is bounded by the length of a key.
+// The length of a key limits the depth.
 static enum err list_folder(struct object_listing *w, const char *folder)
 {
     struct names names CLEANUP(names_done) = {0};
@@ -186,7 +186,7 @@ static enum err list_folder(struct object_listing *w, const char *folder)
     for (size_t i = 0; i < names.len && !w->a->more; i++) {
         char path[STORE_KEY_MAX + 2];
         int len = snprintf(path, sizeof path, "%s%s", folder, names.name[i]);
-        if (len < 0 || (size_t)len >= sizeof path) continue; // not ours: no key is so long
+        if (len < 0 || (size_t)len >= sizeof path) continue; // not ours: no key is this long
         if (path[len - 1] != '/') {
             list_object(w, path);
         } else if (folder_wanted(w, path)) {

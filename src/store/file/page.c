@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page's layout, and reading and writing it.
+// The page's layout, and its reads and writes.
 #define _GNU_SOURCE // gettid, statx, F_SET_RW_HINT
 #include "store/file/page.h"
 
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LOOK_TRIES  100 // a writer replaced both copies while they were read
+#define LOOK_TRIES  100 // a writer may replace both copies during a read
 #define STATE_WORDS 14
 #define LIFE_MARK   2 // RWH_WRITE_LIFE_SHORT
 
@@ -25,10 +25,10 @@ struct copy {
     uint64_t check;
 };
 
-// The futex word lies between the copies: one write covers it and either of them.
+// The futex word lies between the copies, so one write covers it and either copy.
 struct layout {
     uint64_t version;
-    uint64_t fence; // written by takers alone
+    uint64_t fence; // written only by a process that takes over
     uint64_t thread;
     uint64_t holder;
     uint64_t turn;
@@ -62,7 +62,7 @@ static struct copy copy_of(const struct log_state *s, uint64_t sequence)
     return c;
 }
 
-// A copied file has another inode, or was born at another time.
+// A copied file has another inode or another time of birth.
 static uint64_t file_of(int fd, ino_t inode)
 {
     struct statx x;
@@ -219,7 +219,7 @@ bool log_page_fenced(struct log_page *p)
     uint64_t fence = 0;
     atomic_thread_fence(memory_order_seq_cst);
     ssize_t n = disk_read(p->disk, p->fd, &fence, sizeof fence, offsetof(struct layout, fence));
-    return n < (ssize_t)sizeof fence || fence != 0; // unread: not known to be ours
+    return n < (ssize_t)sizeof fence || fence != 0; // unreadable: not known to be ours
 }
 
 void log_page_wait(struct log_page *p, uint32_t seen, int64_t wait_ms)

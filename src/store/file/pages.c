@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which page counts: finding it, making the first one, and going on with the next.
+// Which page counts: finds it, makes the first one, and continues with the next.
 //
-// flock cannot be taken away from a process that was stopped, so a takeover goes on with another
-// file, that is another lock. The steps, each of which any process can repeat or finish:
+// flock cannot be taken away from a stopped process. So a takeover continues with another file,
+// which is another lock. Any process can repeat or finish each of these steps:
 //
-//   1. The page is fenced (log_page_fence). From here on no holder of it acknowledges anything, and
-//      no reader believes it.
-//   2. The name under which its holders prepare segments becomes a folder. link(2) does not take a
-//      folder, so a holder that goes on later cannot bring a segment into the log. It can still
-//      write behind the mark of the current segment, and drop what may be dropped.
-//   3. The tail is read from the segments. Every acknowledged record is there: see step 1.
-//   4. The next page appears by link(2), whole, with that tail. Of several takers one succeeds.
-//   5. The first append begins a new segment. What a former holder writes behind the last record of
-//      the old one has no slot number that the old one still answers for.
+//   1. The page is fenced (log_page_fence). From here on no holder of it acknowledges a write, and
+//   no
+//      reader trusts it.
+//   2. The name under which its holders prepare segments becomes a folder. link(2) does not accept
+//   a
+//      folder, so a holder that resumes later cannot add a segment to the log. It can still write
+//      past the mark of the current segment, and drop what may be dropped.
+//   3. The tail is read from the segments. Because of step 1, every acknowledged record is there.
+//   4. The next page appears by link(2), complete, with that tail. If several processes take over,
+//   one
+//      succeeds.
+//   5. The first append begins a new segment. So a slot that a former holder writes after the last
+//      record of the old segment is not a slot of that segment any more.
 //
-// A page that was removed while processes use it is handled the same way: its file has no name, so
-// its holders find that it is not the log's. A fenced page takes its place first and is taken over:
-// so a folder of step 2 has a number whose page is fenced, or never was there.
+// A page that was removed during its use is handled the same way. Its file has no name, so its
+// holders find that it is not the log's page. A fenced page takes its place first and is then taken
+// over. So for each folder of step 2, the page of its number is fenced or never existed.
 #include "store/file/log.h"
 
 #include "base/memory.h"
@@ -33,11 +37,11 @@
 
 #define ATTACH_TRIES 16
 #define BLOCK_TRIES  64
-#define BLOCK_BYTES  4096 // of a new folder
+#define BLOCK_BYTES  4096 // size of a new folder
 #define FOLDER_LOOKS 4
-#define FOLLOW_SHARE                                                                               \
-    20 // of the patience: so long another process may be about to finish a takeover
-#define FOLLOW_NAP 1000000
+// One part in this many of the patience: the time for another process to finish a takeover.
+#define FOLLOW_SHARE 20
+#define FOLLOW_NAP   1000000
 
 void file_log_page_name(uint64_t number, char name[LOG_NAME_MAX])
 {
@@ -128,7 +132,7 @@ static int folder_read(struct file_log *l, struct folder *to)
     return failed == 0 ? 0 : -1;
 }
 
-// A list that is read while a takeover replaces the page may show neither the old nor the new one.
+// If a takeover replaces the page while the list is read, the list may show neither page.
 static int folder_settled(struct file_log *l, struct folder *to)
 {
     for (int looks = 0; looks < FOLDER_LOOKS; looks++) {
@@ -185,7 +189,7 @@ static enum err block(struct file_log *l, uint64_t number, struct store_answer *
                          path);
 }
 
-// Steps 2 to 4, and the fenced page goes.
+// Steps 2 to 4; then the fenced page is deleted.
 static enum err page_next(struct file_log *l, uint64_t number, uint64_t proved, uint64_t stalls,
                           struct store_answer *a)
 {
@@ -197,7 +201,7 @@ static enum err page_next(struct file_log *l, uint64_t number, uint64_t proved, 
     if (!e) e = page_put(l, number + 1, &s, true, false, a);
     if (e) return e;
     page_path(l, number, old);
-    (void)l->disk->sys->unlink(l->disk->root, old); // left behind, the higher number counts
+    (void)l->disk->sys->unlink(l->disk->root, old); // if that fails, the higher number counts
     return ERR_OK;
 }
 
@@ -238,7 +242,7 @@ void file_log_detach(struct file_log *l)
     page_set(l, NULL);
 }
 
-// Its taker is at work, or died: wait a moment before doing the same.
+// Another process is taking over, or died while it did. Wait a moment before doing the same.
 static enum err page_follow(struct file_log *l, struct log_page *p, const struct folder *f,
                             struct store_answer *a)
 {
@@ -262,7 +266,7 @@ static enum err page_use(struct file_log *l, const struct folder *f, struct stor
     char path[DISK_PATH_MAX];
     page_path(l, number, path);
     int fd = disk_open_quiet(l->disk, path, O_RDWR);
-    if (fd < 0 && errno == ENOENT) return ERR_OK; // it went just now: look again
+    if (fd < 0 && errno == ENOENT) return ERR_OK; // deleted just now: search again
     if (fd < 0) return disk_refuse(a, "open", path);
     struct log_page *p = log_page_new(l->disk, fd, number);
     if (!p) return disk_refuse(a, "map", path);
@@ -280,7 +284,7 @@ static enum err page_missing(struct file_log *l, const struct folder *f, bool cr
                              struct store_answer *a)
 {
     uint64_t number = f->blocked ? f->blocked_number + 1 : 0;
-    // The next look finds it, or the page of a process that was faster, and takes it over.
+    // The next search finds it, or the page of a process that was faster, and takes it over.
     if (f->segments) return page_put(l, number, &(struct log_state){0}, true, true, a);
     if (atomic_load(&l->seen) > 1)
         return answer_refuse(a, ERR_CORRUPT, "the segments of journal \"%.120s\" are gone", l->key);

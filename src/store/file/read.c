@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading slots: find the segment, find the place in it, read a run of records at once and check
+// Reads slots: finds the segment and the offset in it, reads a run of records at once, and checks
 // each.
 #include "store/file/log.h"
 
@@ -9,10 +9,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LOG_INDEX_STEP 64                 // slots between two offsets that are remembered
-#define WALK_CHUNK     ((size_t)32 << 10) // read at once while looking for a place
-#define LOOK_TRIES     5                  // looks at a log that others change meanwhile
-#define READ_FIRST_MIN ((size_t)4 << 10)  // read at least so much: most first records fit
+#define LOG_INDEX_STEP 64                 // slots between two offsets in the index
+#define WALK_CHUNK     ((size_t)32 << 10) // read size during a search for an offset
+#define LOOK_TRIES     5                  // tries while other processes change the log
+#define READ_FIRST_MIN ((size_t)4 << 10)  // smallest read: most first records fit
 
 static struct log_segment *segment_of(struct log_reader *r, uint64_t slot)
 {
@@ -38,7 +38,7 @@ static void index_note(struct log_segment *g, uint64_t slot, uint64_t offset)
     g->index[g->index_len++] = offset;
 }
 
-// The nearest known place at or before the slot.
+// Returns the nearest known offset at or before the slot.
 static struct log_cursor known_place(const struct log_reader *r, const struct log_segment *g,
                                      uint64_t slot)
 {
@@ -56,7 +56,8 @@ static struct log_cursor known_place(const struct log_reader *r, const struct lo
     return best;
 }
 
-// Where a run ended, the next one will start: remembered in place of the cursor it started from.
+// The next run starts where this one ended. The new cursor replaces the one that the run started
+// from.
 static void cursor_move(struct log_reader *r, uint64_t from_slot, struct log_cursor to)
 {
     for (size_t i = 0; i < LOG_CURSORS; i++) {
@@ -68,7 +69,8 @@ static void cursor_move(struct log_reader *r, uint64_t from_slot, struct log_cur
     r->cursors[r->cursor_turn++ % LOG_CURSORS] = to;
 }
 
-// Perhaps it was cut down while we read it: then the slot is gone, and nothing is wrong.
+// The segment may have been cut down during the read. Then the slot is dropped, and nothing is
+// damaged.
 static enum err damaged(struct file_log *l, struct log_segment *g, uint64_t slot,
                         struct store_answer *a)
 {
@@ -80,7 +82,7 @@ static enum err damaged(struct file_log *l, struct log_segment *g, uint64_t slot
                          slot, l->key, g->first);
 }
 
-// Walks from header to header up to the slot, and notes places on the way.
+// Walks from header to header to the slot, and records offsets in the index.
 static enum err walk(struct file_log *l, struct log_segment *g, struct log_cursor *c, uint64_t slot,
                      uint64_t end, struct store_answer *a)
 {
@@ -112,7 +114,7 @@ static enum err walk(struct file_log *l, struct log_segment *g, struct log_curso
     return e;
 }
 
-// Reads up to `want` bytes at the cursor into the answer's body.
+// Reads up to `want` bytes at the offset into the answer's body.
 static enum err fetch(struct file_log *l, struct log_segment *g, uint64_t offset, uint64_t want,
                       struct store_answer *a)
 {
@@ -124,7 +126,7 @@ static enum err fetch(struct file_log *l, struct log_segment *g, uint64_t offset
     return ERR_OK;
 }
 
-// Turns the fetched bytes into rows, as far as whole good records reach.
+// Turns the fetched bytes into rows, as far as complete good records reach.
 static enum record_kind take_rows(struct log_segment *g, struct log_cursor *c, uint64_t last,
                                   size_t bytes_max, uint64_t *need, struct store_answer *a)
 {
@@ -167,7 +169,8 @@ static enum err read_run(struct file_log *l, struct log_segment *g, const struct
     if (e) return e;
     uint64_t need = 0;
     enum record_kind kind = take_rows(g, &c, last, bytes_max, &need, a);
-    if (a->rows_len == 0 && kind == RECORD_SHORT && need <= left) { // one that is longer than asked
+    // The first record is longer than the request.
+    if (a->rows_len == 0 && kind == RECORD_SHORT && need <= left) {
         e = fetch(l, g, c.offset, need, a);
         if (e) return e;
         (void)take_rows(g, &c, c.slot, bytes_max, &need, a);
@@ -178,7 +181,7 @@ static enum err read_run(struct file_log *l, struct log_segment *g, const struct
     return ERR_OK;
 }
 
-// *again: the log changed while we looked.
+// *again: the log changed during the read.
 static enum err read_locked(struct file_log *l, const struct log_tail *t, uint64_t slot,
                             size_t bytes_max, bool *again, struct store_answer *a)
 {
@@ -205,7 +208,7 @@ enum err file_log_read(struct file_log *l, uint64_t slot, size_t bytes_max, stru
     enum err e = ERR_OK;
     for (int tries = 0; again && tries < LOOK_TRIES; tries++) {
         struct log_tail t;
-        e = file_log_look(l, &t, a); // without the reader's lock: it may take the writers'
+        e = file_log_look(l, &t, a); // without the reader's lock: it may take the writers' lock
         if (e) return e;
         if (slot >= t.next) return ERR_NOT_FOUND;
         again = false;

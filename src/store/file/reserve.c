@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reserve: a file of allocated space that is not used. What callers bring is refused while it
-// is not whole. Everything else, claims and outcomes, snapshots and floors, may use it up when the
-// disk is full, so that the store can be drained. It grows again as soon as there is space.
+// The reserve: a file of allocated, unused space. While it is not complete, new messages are
+// refused. All other writes (claims and outcomes, snapshots and floors) may use it up when the disk
+// is full, so that the store can be drained. It grows again when there is space.
 #include "store/file/disk.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#define RESERVE_SHARE 16 // of the file system, one part in so many ...
+#define RESERVE_SHARE 16 // one part in this many of the file system
 #define RESERVE_MAX   ((uint64_t)64 << 20)
 #define RESERVE_LEAST ((uint64_t)128 << 10)
-#define SPEND_SHARE   16  // given up at a time: one part in so many
-#define MARGIN_SHARE  256 // what the file system needs for itself, and writers that race
+#define SPEND_SHARE   16  // one part in this many is freed at a time
+#define MARGIN_SHARE  256 // space for the file system itself, and for racing writers
 #define MARGIN_MAX    ((uint64_t)4 << 20)
 #define LOOK_EVERY_MS 1000
 
@@ -46,7 +46,7 @@ static uint64_t margin(const struct space *s)
     return clamp(s->total / MARGIN_SHARE, 0, MARGIN_MAX);
 }
 
-// A copy of the store may have a file with holes in its place: that holds nothing.
+// A copy of the store may have a sparse file instead, which reserves nothing.
 static uint64_t held(struct disk *d, bool *there)
 {
     struct stat st;
@@ -62,7 +62,7 @@ static bool grow(struct disk *d, uint64_t have, uint64_t want)
     int fd = disk_open(d, DISK_RESERVE, O_RDWR | O_CREAT);
     if (fd < 0) return false;
     bool whole = d->sys->allocate(fd, 0, (off_t)want) == 0;
-    if (!whole) (void)d->sys->truncate(fd, (off_t)have); // what it got of the last blocks
+    if (!whole) (void)d->sys->truncate(fd, (off_t)have); // frees the last blocks that it got
     (void)disk_close(fd);
     return whole;
 }
@@ -72,12 +72,12 @@ static void note(struct disk *d, const struct space *s, uint64_t want, uint64_t 
     atomic_store(&d->reserve.tight, missing > 0 || s->free < want + margin(s));
 }
 
-// makes: also where there is no reserve yet, for a store without a send needs none.
+// makes: also creates a missing reserve. A store without a send needs none.
 static enum err look(struct disk *d, uint64_t bytes, bool makes, struct store_answer *a)
 {
     struct space s;
     bool there;
-    if (!space_of(d, &s)) return ERR_OK; // then the write itself tells
+    if (!space_of(d, &s)) return ERR_OK; // then the write itself reports the error
     uint64_t want = wanted(d, &s), have = held(d, &there);
     uint64_t missing = want > have && (there || makes) ? want - have : 0;
     bool room = s.free >= missing + bytes + margin(&s);
@@ -110,7 +110,7 @@ bool disk_spend(struct disk *d, uint64_t need)
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && space_of(d, &s)) {
         uint64_t size = (uint64_t)st.st_size;
         uint64_t part = need + clamp(wanted(d, &s) / SPEND_SHARE, 4096, MARGIN_MAX);
-        bool enough = s.free + size >= need; // else it would be given up for nothing
+        bool enough = s.free + size >= need; // else it would be freed in vain
         gave = enough && d->sys->truncate(fd, (off_t)(size > part ? size - part : 0)) == 0;
         if (gave) (void)d->sys->fsync(fd); // a file system frees blocks when it commits
         atomic_store(&d->reserve.tight, true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding and recognising records. Pure: whoever calls does the reading and writing.
+// Encodes and decodes records. It does no I/O: the caller reads and writes.
 #include "store/file/segment.h"
 
 #include "base/check.h"
@@ -130,7 +130,7 @@ void segment_scan(struct bytes file, const struct segment_head *h, struct segmen
     while (to->dirty_end > to->offset && file.data[to->dirty_end - 1] == 0)
         to->dirty_end--;
     if (to->dirty_end == to->offset) return;
-    // The record here is bad, or good and of another slot, which no crash can leave behind.
+    // The record here is bad, or it is good and of another slot, which no crash can cause.
     to->good_later =
         record_read(bytes_from(file, to->offset), h->salt, to->offset, &r) == RECORD_GOOD ||
         good_after(file, to->offset, h);

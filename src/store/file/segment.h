@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a journal segment: a header, then records back to back, then zeros. Little-endian.
 //
-//   header, 64 bytes: magic u64, version u32, 0 u32, first slot u64, generation u64, salt u64, time
-//   before i64 (of the
-//     last slot before this segment, 0 when none), check u64 (XXH3 of all before it), 0 u64
-//   record: magic u32, length u32, slot u64, time i64, check u64, body, zeros up to a multiple of 8
+//   header, 64 bytes:
+//     magic u64, version u32, 0 u32, first slot u64, generation u64, salt u64,
+//     time before i64 (of the last slot before this segment; 0: none),
+//     check u64 (XXH3 of all bytes before it), 0 u64
+//   record:
+//     magic u32, length u32, slot u64, time i64, check u64, body, zeros up to a multiple of 8
 //
-// A record's check is XXH3 over body and header, seeded with the salt and the record's place in the
-// file: a record that was copied elsewhere, or sits inside somebody's body, is not one.
+// A record's check is XXH3 over body and header, seeded with the salt and the record's offset in
+// the file. So a record that was copied to another place, or that is part of a body, is not valid.
 //
-// A segment that was dropped while older ones are kept is cut down to its header, so the chain has
-// no gaps.
+// If a segment is dropped while older ones are kept, it is cut down to its header, so that the
+// chain has no gaps.
 #pragma once
 
 #include "base/bytes.h"
@@ -39,23 +41,23 @@ struct record {
 enum record_kind {
     RECORD_GOOD,
     RECORD_NONE,  // zeros: nothing was written here
-    RECORD_SHORT, // more bytes are needed: r->size says how many
+    RECORD_SHORT, // more bytes are needed: r->size has the number
     RECORD_BAD,
 };
 
 uint64_t record_size(size_t body_len);
 void record_put(struct buf *to, uint64_t salt, uint64_t offset, uint64_t slot, int64_t time_ms,
                 struct bytes body);
-// What is at the start of `from`, which was read from `offset` of the file. The body is a view.
+// Decodes the start of `from`, which was read at `offset` of the file. The body is a view.
 enum record_kind record_read(struct bytes from, uint64_t salt, uint64_t offset, struct record *r);
-// As record_read, but looks at the header alone: r->slot and r->size, unchecked.
+// As record_read, but reads only the header: r->slot and r->size, unchecked.
 enum record_kind record_peek(struct bytes from, struct record *r);
 
 // How far the records of a whole segment (its bytes from offset 0 on) are good.
 struct segment_scan {
     uint64_t next;      // the slot after the last good record
-    uint64_t offset;    // where it goes
-    uint64_t last;      // where the last good record is; 0: there is none
+    uint64_t offset;    // offset of that slot
+    uint64_t last;      // offset of the last good record; 0: none
     uint64_t dirty_end; // past the last byte that is not zero
     int64_t time_ms;    // of the last good record, or the time before
     bool good_later;    // a good record follows the first bad place: damage, not a torn end

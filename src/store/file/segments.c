@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which segments a log has: listing them, opening them, telling extents, dropping old ones.
+// The segments of a log: lists them, opens them, reports extents, drops old ones.
 #include "store/file/log.h"
 
 #include "base/check.h"
@@ -80,8 +80,8 @@ static void listing_add(struct listing *to, uint64_t first, uint64_t generation)
         (struct log_segment){.first = first, .generation = generation, .fd = -1};
 }
 
-// Segments past the tail's, and other copies of it, are somebody's unfinished work: not ours to
-// see.
+// Segments past the tail's, and other copies of it, are unfinished work of a writer. They are
+// skipped.
 static int listing_read(struct file_log *l, const struct log_tail *t, struct listing *to)
 {
     int fd = disk_open(l->disk, l->key, O_RDONLY | O_DIRECTORY);
@@ -97,7 +97,7 @@ static int listing_read(struct file_log *l, const struct log_tail *t, struct lis
     return 0;
 }
 
-// Keeps the highest generation of each, and knows where each ends: one before the next.
+// Keeps the highest generation of each. A segment ends one slot before the next.
 static void listing_settle(struct listing *list, const struct log_reader *old)
 {
     qsort(list->segments, list->len, sizeof *list->segments, segment_order);
@@ -109,7 +109,7 @@ static void listing_settle(struct listing *list, const struct log_reader *old)
     list->len = kept;
     for (size_t i = 0; i < kept; i++)
         list->segments[i].last = i + 1 < kept ? list->segments[i + 1].first - 1 : UINT64_MAX;
-    for (size_t i = 0, j = 0; i < kept && j < old->len;) { // carry over what was learnt
+    for (size_t i = 0, j = 0; i < kept && j < old->len;) { // keeps what the old list knows
         int order = segment_order(&list->segments[i], &old->segments[j]);
         if (order == 0) {
             uint64_t last = list->segments[i].last;
@@ -186,7 +186,7 @@ enum err file_log_segment_open(struct file_log *l, struct log_segment *g, struct
     g->used = ++l->reader.uses;
     enum err e = g->fd < 0 ? open_fd(l, g, a) : ERR_OK;
     if (e) return e;
-    struct stat st; // each time: others append to it, and cut it down when they drop it
+    struct stat st; // each time: others append to it, and cut it down to drop it
     if (fstat(g->fd, &st) != 0) return disk_refuse(a, "stat a segment of", l->key);
     g->size = (uint64_t)st.st_size;
     g->dropped = st.st_size == SEGMENT_HEADER_LEN;
@@ -225,7 +225,8 @@ static enum err extents_locked(struct file_log *l, const struct log_tail *t, uin
 enum err file_log_extents(struct file_log *l, uint64_t from, size_t limit, struct store_answer *a)
 {
     enum err e = ERR_NOT_FOUND;
-    for (int tries = 0; e == ERR_NOT_FOUND && tries < 3; tries++) { // one went while we looked
+    // Tries again if a segment was removed meanwhile.
+    for (int tries = 0; e == ERR_NOT_FOUND && tries < 3; tries++) {
         struct log_tail t;
         a->rows_len = 0;
         a->more = false;
@@ -254,7 +255,7 @@ static enum err cut_segment(struct file_log *l, struct log_segment *g, struct st
     return ERR_OK;
 }
 
-// Older copies first: if this is interrupted, what is left is still the one that counts.
+// Removes older copies first. If this is interrupted, the copy that counts is left.
 static enum err unlink_segment(struct file_log *l, const struct log_segment *g,
                                struct store_answer *a)
 {
@@ -264,7 +265,7 @@ static enum err unlink_segment(struct file_log *l, const struct log_segment *g,
         if (l->disk->sys->unlink(l->disk->root, path) != 0 && errno != ENOENT)
             return disk_refuse(a, "remove", path);
     }
-    // One at a time, so that a crash cannot remove a later one alone and leave a gap.
+    // Removes one at a time, so that a crash cannot remove a later one alone and leave a gap.
     return disk_sync_dir(l->disk, l->key) == 0 ? ERR_OK : disk_refuse(a, "sync", l->key);
 }
 
@@ -280,7 +281,7 @@ static enum err drop_locked(struct file_log *l, uint64_t first, uint64_t last,
     for (size_t i = 0; i + 1 < r->len && !e; i++)
         if (r->segments[i].first >= first && r->segments[i].last <= last)
             e = cut_segment(l, &r->segments[i], a);
-    for (size_t i = 0; i + 1 < r->len && !e; i++) { // what nothing older needs any more
+    for (size_t i = 0; i + 1 < r->len && !e; i++) { // segments that no older one needs
         e = file_log_segment_open(l, &r->segments[i], a);
         if (e || !r->segments[i].dropped) break;
         e = unlink_segment(l, &r->segments[i], a);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table that calls the kernel.
+// The table with the system calls of the kernel.
 #include "store/file/sys.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// O_NOFOLLOW alone looks at the last part of a path. openat2 refuses links in all parts, and with
-// one error for all of them.
+// O_NOFOLLOW covers only the last part of a path. openat2 refuses links in all parts, with one
+// error.
 static int open_without_links(int dir, const char *path, int flags, mode_t mode)
 {
     struct open_how how = {.flags = (unsigned)flags & ~(unsigned)O_NOFOLLOW,
@@ -47,7 +47,7 @@ static int sys_unlink(int dir, const char *path)
 
 static int sys_allocate(int fd, off_t at, off_t len)
 {
-    int failed = posix_fallocate(fd, at, len); // answers the error instead of setting it
+    int failed = posix_fallocate(fd, at, len); // returns the error instead of setting errno
     if (failed == 0) return 0;
     errno = failed;
     return -1;

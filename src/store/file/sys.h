@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system calls on which the promises of the file store rest, as a table: tests hand in one
-// whose calls fail, whose clock is stepped, or whose disk is elsewhere. All answer as the calls of
-// the same name: -1 and errno, or more.
+// The system calls on which the promises of the file store rest, as a table. Tests replace it with
+// a table whose calls fail, whose clock is stepped, or whose disk is another. All functions return
+// what the system calls of the same name return.
 #pragma once
 
 #include "os/clock.h"
@@ -19,7 +19,7 @@ struct file_sys {
     int (*unlink)(int dir, const char *path);
     ssize_t (*pread)(int fd, void *to, size_t len, off_t at);
     ssize_t (*pwrite)(int fd, const void *from, size_t len, off_t at);
-    int (*allocate)(int fd, off_t at, off_t len); // zeros that later writes need no space for
+    int (*allocate)(int fd, off_t at, off_t len); // zeros; later writes to them need no space
     int (*truncate)(int fd, off_t len);
     int (*touch)(int fd, int64_t modified_ms);
     int (*fdatasync)(int fd);
