@@ -1,87 +1,193 @@
 // SPDX-License-Identifier: Apache-2.0
-// One mapped page: boot, offset, the latest time that was told, so that neither another process nor
-// the next boot tells an earlier one, and when the offset was last moved.
+// One small file: boot, offset, a time before which none is told, so that neither another process
+// nor the next boot tells an earlier one, and when the offset was last moved.
+//
+// The file is read and written with pread and pwrite: a mapping of a file that is cut short ends
+// the process with SIGBUS. All processes compute the same time from it. So not each time that is
+// told is written down, but one in CLOCK_NOTE_MS: no time was told that is later than the one in
+// the file by so much. When the offset becomes smaller, and after a boot, the clock does not go
+// back behind that.
+//
+// The calls do not go through the table of system calls: their number depends on the time that
+// passes, and none of them failing is an error. The page in memory then counts.
 #include "store/file/clock.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
-#define CLOCK_PAGE_LEN  4096
-#define CLOCK_NOTE_MS   100 // how stale the latest time told may be after a crash
+#define CLOCK_FILE_LEN  4096
+#define CLOCK_NOTE_MS   50  // how much later than the time in the file a time may be that was told
+#define CLOCK_BOOT_MS   100 // the same after a crash
 #define FOLLOW_EVERY_MS 1000
 #define WALL_LEAST_MS   1704067200000 // 2024: a wall clock before it was never set
+#define READ_TRIES      8
 
-struct clock_page {
-    _Atomic uint64_t boot[2];
-    _Atomic int64_t offset_ms;
-    _Atomic int64_t last_ms;
-    _Atomic int64_t followed_ms; // by the boot clock; 0: not in this boot
-};
 static_assert(sizeof(struct clock_page) == 40, "the layout is on disk");
+
+static int64_t boot_ms_of(const struct file_clock *c)
+{
+    return c->disk->sys->boot_ms();
+}
+
+static int64_t largest(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static int64_t smallest(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static int64_t time_at(const struct clock_page *p, int64_t boot_ms)
+{
+    return largest(boot_ms + p->offset_ms, p->last_ms);
+}
+
+// A write may be under way: a page that differs from the one that is known is read until two reads
+// agree. False: the page is not whole, or not this boot's.
+static bool page_read(int fd, const struct clock_page *known, struct clock_page *to)
+{
+    struct clock_page before = *known;
+    for (int tries = 0; tries < READ_TRIES; tries++) {
+        if (pread(fd, to, sizeof *to, 0) != (ssize_t)sizeof *to) return false;
+        if (memcmp(to, &before, sizeof before) == 0)
+            return memcmp(to->boot, known->boot, sizeof to->boot) == 0;
+        before = *to;
+    }
+    return false;
+}
+
+static bool page_write(int fd, const struct clock_page *p)
+{
+    return pwrite(fd, p, sizeof *p, 0) == (ssize_t)sizeof *p;
+}
+
+static void length_mend(const struct file_clock *c)
+{
+    struct stat st;
+    if (fstat(c->fd, &st) != 0 || st.st_size == CLOCK_FILE_LEN) return;
+    if (ftruncate(c->fd, CLOCK_FILE_LEN) != 0) return; // tried again later
+}
+
+// A page that was cut short or overwritten: this handle's takes its place.
+static void page_mend(struct file_clock *c)
+{
+    struct clock_page p = c->page;
+    p.last_ms = largest(p.last_ms, atomic_load(&c->told_ms));
+    if (page_write(c->fd, &p)) c->page = p;
+    length_mend(c);
+}
+
+// The page as it is now, or as this handle last read it.
+static struct clock_page page_of(struct file_clock *c, bool now)
+{
+    struct clock_page p;
+    (void)pthread_mutex_lock(&c->lock);
+    if (now && page_read(c->fd, &c->page, &p))
+        c->page = p;
+    else if (now)
+        page_mend(c);
+    p = c->page;
+    (void)pthread_mutex_unlock(&c->lock);
+    return p;
+}
+
+// With the file's lock held.
+static void page_replace(struct file_clock *c, const struct clock_page *p)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    if (page_write(c->fd, p)) c->page = *p;
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+// The lock is taken on a descriptor of its own: a child of fork would keep that of a lasting one.
+static int lock_open(struct file_clock *c)
+{
+    return openat(c->disk->root, DISK_CLOCK, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+static void lock_close(int fd)
+{
+    if (fd >= 0) (void)flock(fd, LOCK_UN); // also if a child has it by now
+    (void)disk_close(fd);
+}
 
 static enum err clock_start(struct file_clock *c, struct store_answer *a)
 {
     uint64_t boot[2];
     static_assert(sizeof boot == BOOT_ID_LEN, "two words hold a boot id");
     const struct file_sys *sys = c->disk->sys;
+    struct clock_page *p = &c->page;
     if (!sys->boot_id((uint8_t *)boot))
         return answer_refuse(a, ERR_UNAVAILABLE,
                              "cannot read /proc/sys/kernel/random/boot_id; mount /proc");
-    struct clock_page *p = c->page;
-    if (atomic_load(&p->boot[0]) == boot[0] && atomic_load(&p->boot[1]) == boot[1]) return ERR_OK;
-    atomic_store(&p->boot[0], 0); // a process that dies here leaves a page that is started again
-    atomic_store(&p->followed_ms, 0);
-    int64_t now = sys->realtime_ms();
-    int64_t last = atomic_load(&p->last_ms) + CLOCK_NOTE_MS;
-    atomic_store(&p->offset_ms, (now > last ? now : last) - sys->boot_ms());
-    atomic_store(&p->boot[1], boot[1]);
-    atomic_store(&p->boot[0], boot[0]);
+    if (disk_read(c->disk, c->fd, p, sizeof *p, 0) != (ssize_t)sizeof *p)
+        return disk_refuse(a, "read", DISK_CLOCK);
+    if (memcmp(p->boot, boot, sizeof boot) == 0) return ERR_OK;
+    memcpy(p->boot, boot, sizeof boot);
+    p->offset_ms = largest(sys->realtime_ms(), p->last_ms + CLOCK_BOOT_MS) - sys->boot_ms();
+    p->followed_ms = 0;
+    if (disk_write(c->disk, c->fd, p, sizeof *p, 0) != 0)
+        return disk_refuse(a, "write", DISK_CLOCK);
     return ERR_OK;
 }
 
-static enum err clock_map(struct file_clock *c, int fd, struct store_answer *a)
+static enum err clock_start_locked(struct file_clock *c, struct store_answer *a)
 {
-    enum err locked = disk_lock(fd, DISK_CLOCK, a);
-    if (locked) return locked;
-    void *page = mmap(NULL, CLOCK_PAGE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED) return disk_refuse(a, "map", DISK_CLOCK);
-    c->page = page;
-    enum err e = clock_start(c, a);
-    (void)flock(fd, LOCK_UN); // the mapping keeps the open file alive, so closing would not do
+    int fd = lock_open(c);
+    if (fd < 0) return disk_refuse(a, "open", DISK_CLOCK);
+    enum err e = disk_lock(fd, DISK_CLOCK, a);
+    if (!e) e = clock_start(c, a);
+    lock_close(fd);
     return e;
 }
 
 enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answer *a)
 {
-    *c = (struct file_clock){.disk = d};
-    int fd = disk_open(d, DISK_CLOCK, O_RDWR);
-    if (fd < 0 && errno == ENOENT) {
-        static const uint8_t empty[CLOCK_PAGE_LEN];
+    *c = (struct file_clock){.disk = d, .fd = -1};
+    (void)pthread_mutex_init(&c->lock, NULL);
+    c->fd = disk_open_quiet(d, DISK_CLOCK, O_RDWR);
+    if (c->fd < 0 && errno == ENOENT) {
+        static const uint8_t empty[CLOCK_FILE_LEN];
         enum err e = disk_put(d, DISK_CLOCK, bytes_of(empty, sizeof empty), 0, true, a);
         if (e && e != ERR_CONFLICT) return e;
-        fd = disk_open(d, DISK_CLOCK, O_RDWR);
+        c->fd = disk_open_quiet(d, DISK_CLOCK, O_RDWR);
     }
-    if (fd < 0) return disk_refuse(a, "open", DISK_CLOCK);
+    if (c->fd < 0) return disk_refuse(a, "open", DISK_CLOCK);
     struct stat st;
-    enum err e = ERR_CORRUPT;
-    if (fstat(fd, &st) != 0 || st.st_size != CLOCK_PAGE_LEN)
-        (void)answer_refuse(
-            a, e, "\"%s\" is not a page of %d bytes; remove it if no process uses the store",
-            DISK_CLOCK, CLOCK_PAGE_LEN);
-    else
-        e = clock_map(c, fd, a);
-    (void)disk_close(fd);
-    return e;
+    if (fstat(c->fd, &st) != 0 || st.st_size != CLOCK_FILE_LEN)
+        return answer_refuse(
+            a, ERR_CORRUPT,
+            "\"%s\" is not a page of %d bytes; remove it if no process uses the store", DISK_CLOCK,
+            CLOCK_FILE_LEN);
+    return clock_start_locked(c, a);
+}
+
+// The boot clock is read again, here and below: this thread may have been stopped since.
+static void note(struct file_clock *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    int64_t now = time_at(&c->page, boot_ms_of(c));
+    off_t at = offsetof(struct clock_page, last_ms);
+    if (pwrite(c->fd, &now, sizeof now, at) == (ssize_t)sizeof now) c->page.last_ms = now;
+    (void)pthread_mutex_unlock(&c->lock);
 }
 
 void file_clock_done(struct file_clock *c)
 {
-    if (c->page) (void)munmap(c->page, CLOCK_PAGE_LEN);
-    c->page = NULL;
+    if (!c->disk) return; // it was not opened
+    if (atomic_load(&c->told_ms) > 0) {
+        (void)page_of(c, true);
+        note(c);
+    }
+    c->fd = disk_close(c->fd);
+    (void)pthread_mutex_destroy(&c->lock);
 }
 
 static int64_t clamp(int64_t value, int64_t most)
@@ -89,30 +195,63 @@ static int64_t clamp(int64_t value, int64_t most)
     return value > most ? most : value < -most ? -most : value;
 }
 
-// One process at a time, once a second: the offset comes nearer to the wall clock, by a share of
-// the time that passed since it last did. If it dies before the second store, that share is lost.
-static void follow(struct file_clock *c, int64_t boot_ms)
+static bool is_due(const struct clock_page *p, int64_t boot_ms)
 {
-    struct clock_page *p = c->page;
-    int64_t at = atomic_load(&p->followed_ms), passed = boot_ms - at;
-    if (at != 0 && passed < FOLLOW_EVERY_MS) return; // or this thread was stopped since its look
-    if (!atomic_compare_exchange_strong(&p->followed_ms, &at, boot_ms)) return;
-    int64_t wall = c->disk->sys->realtime_ms();
-    if (at == 0 || wall < WALL_LEAST_MS) return; // the first look only notes the time
-    int64_t off = wall - boot_ms - atomic_load(&p->offset_ms);
-    atomic_fetch_add(&p->offset_ms, clamp(off, passed / CLOCK_FOLLOW_SHARE));
+    return p->followed_ms == 0 || boot_ms - p->followed_ms >= FOLLOW_EVERY_MS;
 }
 
+static void follow_locked(struct file_clock *c, const struct clock_page *known)
+{
+    struct clock_page p;
+    length_mend(c);
+    if (!page_read(c->fd, known, &p)) return;
+    int64_t wall = c->disk->sys->realtime_ms(), boot_ms = boot_ms_of(c);
+    if (!is_due(&p, boot_ms)) return;
+    int64_t passed = boot_ms - p.followed_ms, off = wall - boot_ms - p.offset_ms;
+    bool follows = p.followed_ms != 0 && wall >= WALL_LEAST_MS; // the first look notes the time
+    int64_t step = follows ? clamp(off, passed / CLOCK_FOLLOW_SHARE) : 0;
+    p.followed_ms = boot_ms;
+    if (step < 0) p.last_ms = smallest(time_at(&p, boot_ms), p.last_ms + CLOCK_NOTE_MS);
+    p.offset_ms += step;
+    page_replace(c, &p);
+}
+
+// One process at a time, once a second: the offset comes nearer to the wall clock, by a share of
+// the time that passed since it last did.
+static void follow(struct file_clock *c, const struct clock_page *p)
+{
+    int fd = lock_open(c);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) follow_locked(c, p);
+    lock_close(fd);
+}
+
+static int64_t tell(struct file_clock *c, const struct clock_page *p, int64_t boot_ms)
+{
+    int64_t now = time_at(p, boot_ms), told = atomic_load(&c->told_ms);
+    if (now - p->last_ms >= CLOCK_NOTE_MS) note(c);
+    while (now > told)
+        if (atomic_compare_exchange_weak(&c->told_ms, &told, now)) return now;
+    return told;
+}
+
+// The boot clock is read before the page: the page may change meanwhile, and its time is no
+// earlier.
 int64_t file_clock_now(struct file_clock *c)
 {
-    struct clock_page *p = c->page;
-    int64_t boot_ms = c->disk->sys->boot_ms();
-    follow(c, boot_ms);
-    int64_t now = boot_ms + atomic_load(&p->offset_ms);
-    int64_t last = atomic_load(&p->last_ms);
-    while (now > last)
-        if (atomic_compare_exchange_weak(&p->last_ms, &last, now)) return now;
-    return last; // told already, perhaps by another process
+    int64_t boot_ms = boot_ms_of(c);
+    struct clock_page p = page_of(c, true);
+    if (is_due(&p, boot_ms)) {
+        follow(c, &p);
+        p = page_of(c, false);
+    }
+    return tell(c, &p, boot_ms);
+}
+
+int64_t file_clock_recent(struct file_clock *c)
+{
+    int64_t boot_ms = boot_ms_of(c);
+    struct clock_page p = page_of(c, false);
+    return tell(c, &p, boot_ms);
 }
 
 int64_t file_clock_ahead_ms(struct file_clock *c)
@@ -120,13 +259,23 @@ int64_t file_clock_ahead_ms(struct file_clock *c)
     return file_clock_now(c) - c->disk->sys->realtime_ms();
 }
 
+// If the lock cannot be had, a process that follows may put the old offset back; last_ms stays.
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms)
 {
-    int64_t offset = atomic_load(&c->page->offset_ms);
-    for (;;) {
-        int64_t now = c->disk->sys->boot_ms() + offset;
-        if (now >= at_least_ms) return;
-        int64_t raised = offset + (at_least_ms - now);
-        if (atomic_compare_exchange_weak(&c->page->offset_ms, &offset, raised)) return;
+    int64_t boot_ms = boot_ms_of(c);
+    struct clock_page p = page_of(c, true);
+    if (time_at(&p, boot_ms) >= at_least_ms) return;
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    int fd = lock_open(c);
+    if (fd >= 0) (void)disk_lock(fd, DISK_CLOCK, &a);
+    struct clock_page now;
+    if (page_read(c->fd, &p, &now)) p = now;
+    boot_ms = boot_ms_of(c);
+    if (time_at(&p, boot_ms) < at_least_ms) {
+        p.offset_ms += at_least_ms - (boot_ms + p.offset_ms);
+        p.last_ms = at_least_ms;
+        page_replace(c, &p);
     }
+    lock_close(fd);
 }

@@ -8,13 +8,24 @@
 
 #include "store/file/disk.h"
 
+#include <pthread.h>
+
 #define CLOCK_FOLLOW_SHARE 200 // 5 ms in a second
 
-struct clock_page;
+// The content of DISK_CLOCK.
+struct clock_page {
+    uint64_t boot[2];
+    int64_t offset_ms;
+    int64_t last_ms;     // no earlier time is told
+    int64_t followed_ms; // when the offset was last moved, by the boot clock; 0: not in this boot
+};
 
 struct file_clock {
     struct disk *disk;
-    struct clock_page *page; // mapped from DISK_CLOCK
+    int fd;                  // of DISK_CLOCK; -1: not open
+    pthread_mutex_t lock;    // guards `page`
+    struct clock_page page;  // as this handle last read it
+    _Atomic int64_t told_ms; // the latest time that this handle told
 };
 
 enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answer *a);
@@ -22,5 +33,7 @@ void file_clock_done(struct file_clock *c);
 int64_t file_clock_now(struct file_clock *c);
 // How far the store's clock is ahead of the wall clock; negative: behind it.
 int64_t file_clock_ahead_ms(struct file_clock *c);
+// For a time that has to follow those of a log, and no others: by the page as it was last read.
+int64_t file_clock_recent(struct file_clock *c);
 // Something durable carries this time: the clock must not be behind it.
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms);

@@ -2,10 +2,14 @@
 // The clock of a file store: it follows the wall clock slowly and never runs backwards.
 #include "support.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -221,6 +225,59 @@ static void a_clock_page_that_is_gone_does_not_turn_time_back_behind_the_journal
     store_free(s);
 }
 
+// SIGBUS would end the child. What one handle tells, the other one does not tell an earlier time.
+static void use_cut_clock(void *arg)
+{
+    static const off_t lengths[] = {0, 1, 16, 24, 39, 100};
+    struct store *s = open_with_clock_off_by(arg, -HOUR), *other = file_open(arg, &faulty);
+    char path[SCRATCH_MAX + 16];
+    int64_t last = now_of(s), start = last;
+    scratch_path(path, sizeof path, arg, "@clock");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct stat st;
+        NEED(truncate(path, lengths[i]) == 0);
+        sys_pass(2000);
+        append_slot(s, i + 1);
+        int64_t now = now_of(other), also = now_of(s);
+        NEED(now >= last + 1900 && also >= now && also < start + HOUR / 60);
+        last = also;
+        NEED(stat(path, &st) == 0 && st.st_size == 4096);
+    }
+    store_free(other);
+    store_free(s);
+    s = file_open(arg, &faulty);
+    int64_t now = now_of(s);
+    NEED(now >= last && now < start + HOUR / 60);
+    store_free(s);
+}
+
+static void a_clock_cut_short_under_a_process_does_not_end_it(void **state)
+{
+    (void)fflush(NULL);
+    child_ends_well(child_start(use_cut_clock, *state));
+}
+
+// The lock of the clock is held, as by a process that was stopped: the clock does not follow until
+// it is free. Then it goes back by 5 s at once. The time told last was not written to the file.
+static void a_smaller_offset_lets_no_handle_tell_an_earlier_time(void **state)
+{
+    struct store *s = open_with_clock_off_by(*state, HOUR), *other = file_open(*state, &faulty);
+    char path[SCRATCH_MAX + 16];
+    scratch_path(path, sizeof path, *state, "@clock");
+    (void)now_of(other);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    NEED(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    sys_pass(1000 * 1000);
+    (void)now_of(s);
+    sys_pass(40);
+    int64_t told = now_of(s);
+    NEED(close(fd) == 0);
+    int64_t later = now_of(other), also = now_of(s);
+    NEED(later >= told && also >= later);
+    store_free(other);
+    store_free(s);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, clock_setup, clock_teardown)
@@ -234,6 +291,8 @@ int main(void)
         TEST(a_clock_that_is_off_is_told_with_its_remedy),
         TEST(time_does_not_run_back_over_a_reboot),
         TEST(a_clock_page_that_is_gone_does_not_turn_time_back_behind_the_journal),
+        TEST(a_clock_cut_short_under_a_process_does_not_end_it),
+        TEST(a_smaller_offset_lets_no_handle_tell_an_earlier_time),
     };
     return cmocka_run_group_tests_name("clock of a file store", tests, NULL, NULL);
 }
