@@ -31,7 +31,7 @@ struct open_queue {
     struct multi_receive *multis[MULTI_RECEIVE_BUCKETS];
     struct shard_ownership *ownerships; // one per shard; used if the handle is a node's
     struct owner_peer *owner; // the node that calls go to; NULL: none. Under the handle's lock
-    int64_t owner_look_at; // when to find the owner again, clock_boot_ms. Under the handle's lock
+    int64_t owner_check_at; // when to find the owner again, clock_boot_ms. Under the handle's lock
 };
 
 struct sluice {

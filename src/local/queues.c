@@ -288,7 +288,7 @@ enum sluice_code queue_work_runner(struct open_queue *q, uint32_t shard, struct 
     if (code || !atomic_load(&q->handle->self)) return code;
     for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open needs all of them checked
         struct shard_runner *d = runner_if_open(q, i);
-        if (d) owner_look(q, i, d);
+        if (d) owner_check(q, i, d);
     }
     return code;
 }

@@ -17,7 +17,7 @@
 
 #define AWAY_MS     5000 // an owner that did not answer is not asked again for this long
 #define SYNC_MS     5000 // how often the journal is read while the owner does the work
-#define LOOK_MS     1000 // ... and how often the folded state is checked otherwise
+#define CHECK_MS    1000 // ... and how often the folded state is checked otherwise
 #define PATIENCE_MS 600  // for one answer; with the challenge after it, a second
 #define ALIVE_MS    400
 #define TRIES       5 // at an owner that is alive but slow
@@ -49,8 +49,8 @@ static const char *token_of(const struct sluice_options *options)
 
 struct forward *forward_new(const struct sluice_options *options)
 {
-    const char *said = getenv("SLUICE_FORWARD"), *token = token_of(options);
-    bool off = (options && options->direct) || (said && strcmp(said, "off") == 0);
+    const char *setting = getenv("SLUICE_FORWARD"), *token = token_of(options);
+    bool off = (options && options->direct) || (setting && strcmp(setting, "off") == 0);
     if (off) return NULL;
     struct forward *f = NEW(struct forward);
     f->http = peer_http();
@@ -110,7 +110,7 @@ static enum peer peer_answers(struct forward *f, struct owner_peer *p)
 }
 
 // A direct writer pauses for a live owner. This owner is away, so the pauses end.
-static void make_no_pauses(struct open_queue *q)
+static void end_pauses(struct open_queue *q)
 {
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
         (void)pthread_mutex_lock(&q->handle->lock);
@@ -121,7 +121,7 @@ static void make_no_pauses(struct open_queue *q)
 }
 
 // Reads the recorded owner from the journal and checks that the node answers.
-static void look(struct open_queue *q, bool sync)
+static void refresh_owner(struct open_queue *q, bool sync)
 {
     struct sluice *s = q->handle;
     struct shard_runner *d;
@@ -142,13 +142,13 @@ static void look(struct open_queue *q, bool sync)
     (void)pthread_mutex_unlock(&s->lock);
     enum peer peer = asks ? peer_answers(s->forward, p) : PEER_DECLINES;
     bool answers = peer == PEER_PROVEN;
-    if (peer == PEER_AWAY || known_away) make_no_pauses(q);
+    if (peer == PEER_AWAY || known_away) end_pauses(q);
     (void)pthread_mutex_lock(&s->lock);
     if (answers) p->not_before = 0;
     if (asks) p->away = peer == PEER_AWAY;
     // If the store is unreachable, the owner is not known to have changed.
     if (read && p != q->owner) q->owner = answers ? p : NULL;
-    q->owner_look_at = clock_boot_ms() + (q->owner ? SYNC_MS : LOOK_MS);
+    q->owner_check_at = clock_boot_ms() + (q->owner ? SYNC_MS : CHECK_MS);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -160,14 +160,14 @@ static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, stru
     if (!s->forward || atomic_load(&s->is_node) || queue_get(s, queue, q, NULL)) return NULL;
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&s->lock);
-    bool first = (*q)->owner_look_at == 0;
-    bool looks = now >= (*q)->owner_look_at;
+    bool first = (*q)->owner_check_at == 0;
+    bool checks = now >= (*q)->owner_check_at;
     // A direct writer folds the journal anyway.
     bool sync = first || (*q)->owner;
     // Other callers continue as before meanwhile.
-    if (looks) (*q)->owner_look_at = now + AWAY_MS;
+    if (checks) (*q)->owner_check_at = now + AWAY_MS;
     (void)pthread_mutex_unlock(&s->lock);
-    if (looks) look(*q, sync);
+    if (checks) refresh_owner(*q, sync);
     (void)pthread_mutex_lock(&s->lock);
     struct owner_peer *p = (*q)->owner;
     if (p && now < p->not_before) p = NULL;
@@ -175,7 +175,7 @@ static struct owner_peer *owner_to_ask(struct sluice *s, const char *queue, stru
     return p;
 }
 
-static void forget(struct open_queue *q, struct owner_peer *p, bool away)
+static void drop_owner(struct open_queue *q, struct owner_peer *p, bool away)
 {
     struct sluice *s = q->handle;
     int64_t now = clock_boot_ms();
@@ -183,7 +183,7 @@ static void forget(struct open_queue *q, struct owner_peer *p, bool away)
     p->not_before = now + AWAY_MS;
     p->away = away;
     if (q->owner == p) q->owner = NULL;
-    q->owner_look_at = now + LOOK_MS;
+    q->owner_check_at = now + CHECK_MS;
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -242,8 +242,8 @@ static bool answered(struct forwarded *f, enum sluice_code *code)
         // A request whose answer was lost may still be in progress, so the same id is sent again.
         if (*code != SLUICE_UNKNOWN) break;
     }
-    forget(f->at, f->peer, !there);
-    if (!there) make_no_pauses(f->at);
+    drop_owner(f->at, f->peer, !there);
+    if (!there) end_pauses(f->at);
     return false;
 }
 
@@ -263,7 +263,7 @@ static struct sluice_request request_of(const struct sluice_request *given)
 }
 
 // A send of several requests would have other ids than the ops of a direct send.
-static bool may_travel(const struct sluice_send *messages, size_t len)
+static bool may_forward(const struct sluice_send *messages, size_t len)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < len; i++) {
@@ -291,7 +291,7 @@ enum sluice_code forward_send(struct sluice *s, const char *queue,
                           .len = len,
                           .sent = sent};
     enum sluice_code code;
-    if (may_travel(messages, len)) f.peer = owner_to_ask(s, queue, &f.at);
+    if (may_forward(messages, len)) f.peer = owner_to_ask(s, queue, &f.at);
     if (!f.peer) return direct_send(s, queue, messages, len, request, sent, error);
     f.id = request_of(request);
     if (answered(&f, &code)) return ended(&f, code, error);

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_MS   1000              // how often an owner checks that it still is the owner
-#define LOOK_MS    OWNER_LEASE_MS    // how often another node checks that the owner is alive
-#define LOOKING_MS (2 * PEER_ASK_MS) // no other thread checks meanwhile
+#define CHECK_MS       1000              // how often an owner checks that it still is the owner
+#define OTHER_CHECK_MS OWNER_LEASE_MS    // how often another node checks that the owner is alive
+#define CHECKING_MS    (2 * PEER_ASK_MS) // no other thread checks meanwhile
 // Added to the end of a lease, so that the next check comes just after it.
-#define RETRY_MS   (OWNER_LEASE_MS / 100)
+#define RETRY_MS       (OWNER_LEASE_MS / 100)
 
 struct owner_self {
     struct owner_self *before; // earlier identities of the handle
@@ -169,7 +169,7 @@ static bool owns_first(struct open_queue *q, bool from_another)
     struct shard_runner *first;
     struct runner_owner o;
     if (queue_runner(q, 0, &first, NULL)) return false;
-    owner_look(q, 0, first);
+    owner_check(q, 0, first);
     if (from_another && runner_sync(first)) return false;
     runner_owner(first, &o);
     return o.mine;
@@ -186,7 +186,7 @@ static enum ownership_move decide_other(const struct owner_self *self, struct op
     bool another = o->epoch != 0 && !(named && strcmp(other.node, self->name.node) == 0);
     if (owns_first(q, another)) return TAKE;
     enum peer peer = named && another ? peers_ask(self->peers, &other) : PEER_DECLINES;
-    *again_ms = peer == PEER_PROVEN ? LOOK_MS : CHECK_MS;
+    *again_ms = peer == PEER_PROVEN ? OTHER_CHECK_MS : CHECK_MS;
     if (peer == PEER_PROVEN) return LEAVE;
     if (peer != PEER_DOUBTED) runner_owner_away(d);
     return WAIT;
@@ -199,7 +199,7 @@ static enum ownership_move ownership_next(const struct owner_self *self, struct 
 {
     struct owner_name other;
     bool readable = owner_parse(o->address, &other);
-    *again_ms = LOOK_MS;
+    *again_ms = OTHER_CHECK_MS;
     if (o->epoch == 0) return TAKE;
     if (readable && strcmp(other.node, self->name.node) == 0) return TAKE;
     enum peer peer = readable ? peers_ask(self->peers, &other) : PEER_DECLINES;
@@ -213,13 +213,13 @@ static enum ownership_move ownership_next(const struct owner_self *self, struct 
     int64_t now = runner_time(d).lo;
     int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
     if (left <= 0) return TAKE;
-    *again_ms = left < LOOK_MS ? left + RETRY_MS : LOOK_MS;
+    *again_ms = left < OTHER_CHECK_MS ? left + RETRY_MS : OTHER_CHECK_MS;
     return WAIT;
 }
 
 // If the store fails or another node is faster, the next check finds out.
-static void take(const struct owner_self *self, struct shard_runner *d,
-                 const struct runner_owner *o)
+static void take_shard(const struct owner_self *self, struct shard_runner *d,
+                       const struct runner_owner *o)
 {
     struct journal_owner owner = {.token = o->token + 1, .address = bytes_str(self->address)};
     enum err err = runner_own(d, o->epoch, &owner);
@@ -227,8 +227,8 @@ static void take(const struct owner_self *self, struct shard_runner *d,
 }
 
 // Returns when to check again, in ms.
-static int64_t look(const struct owner_self *self, struct open_queue *q, struct shard_ownership *r,
-                    struct shard_runner *d)
+static int64_t check_ownership(const struct owner_self *self, struct open_queue *q,
+                               struct shard_ownership *r, struct shard_runner *d)
 {
     bool deleted = false;
     struct runner_owner o;
@@ -242,7 +242,7 @@ static int64_t look(const struct owner_self *self, struct open_queue *q, struct 
                                   : decide_other(self, q, d, &o, &again_ms);
     set_owner_address(q, r, move == LEAVE ? o.address : "");
     if (move != TAKE) return again_ms;
-    take(self, d, &o);
+    take_shard(self, d, &o);
     return CHECK_MS;
 }
 
@@ -250,37 +250,38 @@ bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d)
 {
     struct shard_ownership *r = &q->ownerships[shard];
     if (!atomic_load(&q->handle->self)) return false;
-    int64_t now = clock_boot_ms(), look_at = atomic_load(&r->look_at);
-    if (look_at == 0) return true;
+    int64_t now = clock_boot_ms(), check_at = atomic_load(&r->check_at);
+    if (check_at == 0) return true;
     // If many callers come at once, one of them checks.
-    if (now < look_at || !atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS))
+    if (now < check_at ||
+        !atomic_compare_exchange_strong(&r->check_at, &check_at, now + CHECKING_MS))
         return false;
     struct runner_owner o;
     runner_owner(d, &o);
     if (o.mine) {
-        atomic_store(&r->look_at, now + CHECK_MS);
+        atomic_store(&r->check_at, now + CHECK_MS);
         return false;
     }
     atomic_store(&r->wanted, true);
     return true;
 }
 
-void owner_look(struct open_queue *q, uint32_t shard, struct shard_runner *d)
+void owner_check(struct open_queue *q, uint32_t shard, struct shard_runner *d)
 {
     struct shard_ownership *r = &q->ownerships[shard];
     const struct owner_self *self = atomic_load(&q->handle->self);
     if (!self) return;
-    if (atomic_load(&r->look_at) != 0 && !atomic_load(&r->wanted))
+    if (atomic_load(&r->check_at) != 0 && !atomic_load(&r->wanted))
         if (!owner_is_due(q, shard, d)) return;
     // The first time, every caller waits. An op that is written directly before the shard is owned
     // would be followed by the pause that direct writers make for owners.
-    bool first = atomic_load(&r->look_at) == 0;
+    bool first = atomic_load(&r->check_at) == 0;
     if (!first && pthread_mutex_trylock(&r->lock) != 0) return;
     if (first) (void)pthread_mutex_lock(&r->lock);
     bool wanted = atomic_exchange(&r->wanted, false);
-    if (wanted || atomic_load(&r->look_at) == 0) {
-        int64_t again_ms = look(self, q, r, d);
-        atomic_store(&r->look_at, clock_boot_ms() + again_ms);
+    if (wanted || atomic_load(&r->check_at) == 0) {
+        int64_t again_ms = check_ownership(self, q, r, d);
+        atomic_store(&r->check_at, clock_boot_ms() + again_ms);
     }
     (void)pthread_mutex_unlock(&r->lock);
 }
@@ -295,17 +296,17 @@ struct owner_search {
 };
 
 // The state of the doubted owner is now known, so every open shard is checked again.
-static void look_at_all(struct open_queue *q)
+static void check_all_shards(struct open_queue *q)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
         struct shard_runner *d = runner_if_open(q, i);
         if (!d) continue;
         atomic_store(&q->ownerships[i].wanted, true);
-        owner_look(q, i, d);
+        owner_check(q, i, d);
     }
 }
 
-static void find(void *ctx)
+static void owner_search_run(void *ctx)
 {
     struct owner_search *e = ctx;
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
@@ -315,9 +316,9 @@ static void find(void *ctx)
     if (doubts && e->then) e->then(e->ctx);
     if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_runner(q, 0, &d, NULL)) {
         if (doubts)
-            look_at_all(q);
+            check_all_shards(q);
         else
-            owner_look(q, 0, d);
+            owner_check(q, 0, d);
     }
     if (!doubts && e->then) e->then(e->ctx);
     memory_free(e);
@@ -330,7 +331,7 @@ static void begin_search(struct sluice *s, const char *queue, const struct owner
     *e = (struct owner_search){.handle = s, .then = then, .ctx = ctx};
     if (doubted) e->doubted = *doubted;
     (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
-    async_run(s, e->queue, find, e);
+    async_run(s, e->queue, owner_search_run, e);
 }
 
 void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
@@ -357,14 +358,15 @@ enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_n
     if (!s->forward || !self) return OWNER_HERE;
     CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
     struct shard_ownership *r = q ? q->ownerships : NULL;
-    int64_t look_at = r ? atomic_load(&r->look_at) : 0, now = clock_boot_ms();
-    if (look_at == 0) return OWNER_UNASKED;
+    int64_t check_at = r ? atomic_load(&r->check_at) : 0, now = clock_boot_ms();
+    if (check_at == 0) return OWNER_UNASKED;
     if (!has_owner_address(q, r, out)) return OWNER_HERE;
     // The last result, perhaps from another queue's call.
     enum peer peer = peers_recall(self->peers, out);
     if (peer == PEER_AWAY && forget_owner_address(q, out)) begin_search(s, queue, out, NULL, NULL);
     if (peer != PEER_PROVEN) return OWNER_HERE;
-    if (now >= look_at && atomic_compare_exchange_strong(&r->look_at, &look_at, now + LOOKING_MS)) {
+    if (now >= check_at &&
+        atomic_compare_exchange_strong(&r->check_at, &check_at, now + CHECKING_MS)) {
         atomic_store(&r->wanted, true);
         owner_find_async(s, queue, NULL, NULL);
     }

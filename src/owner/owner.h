@@ -75,7 +75,7 @@ void owner_self_free(struct owner_self *); // NULL is allowed
 // The ownership of one shard, as a node's handle sees it.
 struct shard_ownership {
     pthread_mutex_t lock;     // held while a thread checks the ownership
-    _Atomic int64_t look_at;  // when to check next, by clock_boot_ms; 0: never checked
+    _Atomic int64_t check_at; // when to check next, by clock_boot_ms; 0: never checked
     _Atomic bool wanted;      // owner_is_due has answered true
     uint64_t epoch;           // of an owner of which no entry was seen ...
     int64_t epoch_known_from; // ... and store time since when that is so
@@ -85,8 +85,8 @@ struct shard_ownership {
 
 struct open_queue;
 struct shard_runner;
-// Call it before a call at this runner: returns true if owner_look must run first. Cheap.
+// Call it before a call at this runner: returns true if owner_check must run first. Cheap.
 bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d);
 // Checks the ownership if that is due, and takes the shard if the rules above say so. May take two
 // seconds.
-void owner_look(struct open_queue *q, uint32_t shard, struct shard_runner *d);
+void owner_check(struct open_queue *q, uint32_t shard, struct shard_runner *d);

@@ -44,7 +44,7 @@ void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_
     hex_print(bytes_of(mac, sizeof mac), out);
 }
 
-static void ask(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH])
+static void challenge_make(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH])
 {
     uint8_t bytes[NONCE_LEN];
     (void)ctx;
@@ -53,7 +53,7 @@ static void ask(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENG
     (void)snprintf(path, CHALLENGE_PATH, "/healthz?nonce=%s", nonce);
 }
 
-static bool shown(const void *ctx, const char *nonce, const struct http_call *answer)
+static bool challenge_is_met(const void *ctx, const char *nonce, const struct http_call *answer)
 {
     const struct owner_name *name = ctx;
     char proof[PEER_PROOF_MAX];
@@ -65,25 +65,25 @@ static bool shown(const void *ctx, const char *nonce, const struct http_call *an
 
 struct peer_challenge peer_challenge_of(const struct owner_name *name)
 {
-    return (struct peer_challenge){.ask = ask, .shown = shown, .ctx = name};
+    return (struct peer_challenge){.ask = challenge_make, .shown = challenge_is_met, .ctx = name};
 }
 
 enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wait_ms)
 {
     CLEANUP(http_call_done) struct http_call call;
     char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH], url[URL_MAX];
-    ask(name, nonce, path);
+    challenge_make(name, nonce, path);
     (void)snprintf(url, sizeof url, "%s%s", name->url, path);
     http_call_init(&call, "GET", url);
     call.timeout_ms = wait_ms;
     call.body_max = ANSWER_MAX;
     http_do(http, &call);
     if (call.end != HTTP_ANSWERED) return PEER_AWAY;
-    return shown(name, nonce, &call) ? PEER_PROVEN : PEER_DECLINES;
+    return challenge_is_met(name, nonce, &call) ? PEER_PROVEN : PEER_DECLINES;
 }
 
-struct known {
-    struct known *next;
+struct known_peer {
+    struct known_peer *next;
     struct owner_name name;
     bool asking;           // a thread sends a challenge
     uint64_t answers;      // challenges that have ended
@@ -96,7 +96,7 @@ struct peers {
     struct http *http;
     pthread_mutex_t lock;
     pthread_cond_t answered;
-    struct known *all;
+    struct known_peer *all;
 };
 
 struct peers *peers_new(void)
@@ -112,7 +112,7 @@ void peers_free(struct peers *p)
 {
     if (!p) return;
     while (p->all) {
-        struct known *k = p->all;
+        struct known_peer *k = p->all;
         p->all = k->next;
         memory_free(k);
     }
@@ -122,20 +122,20 @@ void peers_free(struct peers *p)
     memory_free(p);
 }
 
-static struct known *find(struct peers *p, const struct owner_name *name)
+static struct known_peer *known_peer_find(struct peers *p, const struct owner_name *name)
 {
-    struct known *k = p->all;
+    struct known_peer *k = p->all;
     while (k && (strcmp(k->name.incarnation, name->incarnation) != 0 ||
                  strcmp(k->name.url, name->url) != 0 || strcmp(k->name.node, name->node) != 0))
         k = k->next;
     return k;
 }
 
-static struct known *find_or_add(struct peers *p, const struct owner_name *name)
+static struct known_peer *known_peer_find_or_add(struct peers *p, const struct owner_name *name)
 {
-    struct known *k = find(p, name);
+    struct known_peer *k = known_peer_find(p, name);
     if (k) return k;
-    k = NEW(struct known);
+    k = NEW(struct known_peer);
     k->name = *name;
     k->next = p->all;
     p->all = k;
@@ -143,7 +143,7 @@ static struct known *find_or_add(struct peers *p, const struct owner_name *name)
 }
 
 // Called with the lock, which it releases during the challenge.
-static enum peer ask_once(struct peers *p, struct known *k)
+static enum peer challenge_once(struct peers *p, struct known_peer *k)
 {
     uint64_t before = k->answers;
     if (k->asking) {
@@ -164,7 +164,7 @@ static enum peer ask_once(struct peers *p, struct known *k)
     return peer;
 }
 
-static enum peer recall(const struct known *k)
+static enum peer known_peer_result(const struct known_peer *k)
 {
     int64_t now = clock_boot_ms();
     if (k && now < k->away_until) return PEER_AWAY;
@@ -174,9 +174,9 @@ static enum peer recall(const struct known *k)
 enum peer peers_ask(struct peers *p, const struct owner_name *name)
 {
     (void)pthread_mutex_lock(&p->lock);
-    struct known *k = find_or_add(p, name);
-    enum peer peer = recall(k);
-    if (peer == PEER_PROVEN) peer = ask_once(p, k);
+    struct known_peer *k = known_peer_find_or_add(p, name);
+    enum peer peer = known_peer_result(k);
+    if (peer == PEER_PROVEN) peer = challenge_once(p, k);
     (void)pthread_mutex_unlock(&p->lock);
     return peer;
 }
@@ -184,7 +184,7 @@ enum peer peers_ask(struct peers *p, const struct owner_name *name)
 void peers_doubt(struct peers *p, const struct owner_name *name)
 {
     (void)pthread_mutex_lock(&p->lock);
-    struct known *k = find_or_add(p, name);
+    struct known_peer *k = known_peer_find_or_add(p, name);
     k->doubted_until = clock_boot_ms() + 2 * PEER_ASK_MS;
     (void)pthread_mutex_unlock(&p->lock);
 }
@@ -192,8 +192,8 @@ void peers_doubt(struct peers *p, const struct owner_name *name)
 enum peer peers_find_out(struct peers *p, const struct owner_name *name)
 {
     (void)pthread_mutex_lock(&p->lock);
-    struct known *k = find_or_add(p, name);
-    enum peer peer = recall(k) == PEER_AWAY ? PEER_AWAY : ask_once(p, k);
+    struct known_peer *k = known_peer_find_or_add(p, name);
+    enum peer peer = known_peer_result(k) == PEER_AWAY ? PEER_AWAY : challenge_once(p, k);
     (void)pthread_mutex_unlock(&p->lock);
     return peer;
 }
@@ -201,7 +201,7 @@ enum peer peers_find_out(struct peers *p, const struct owner_name *name)
 enum peer peers_recall(struct peers *p, const struct owner_name *name)
 {
     (void)pthread_mutex_lock(&p->lock);
-    enum peer peer = recall(find(p, name));
+    enum peer peer = known_peer_result(known_peer_find(p, name));
     (void)pthread_mutex_unlock(&p->lock);
     return peer;
 }
