@@ -27,7 +27,7 @@ struct request_queue {
 };
 
 struct driver {
-    struct pool_task member;      // first; its runs are the background work
+    struct pool_task task;        // first; its runs are the background work
     struct thread_pool *own;      // NULL: the pool is borrowed
     struct inline_policy *policy; // the pool's
     struct store *store;
@@ -35,31 +35,31 @@ struct driver {
     struct fork_guard guard;
     struct store_clock clock;
     pthread_mutex_t lock;
-    size_t inside;         // callers that entered and have not left
-    struct waiter *asleep; // the waiters among them that sleep
-    struct waiter *roused; // to be woken when the lock is released
+    size_t inside;          // callers that entered and have not left
+    struct waiter *asleep;  // the waiters among them that sleep
+    struct waiter *to_wake; // to be woken when the lock is released
     // Answered waiters that have a `then`, in order. It is called when the lock is released.
-    struct waiter *told;
-    struct waiter *told_last;
-    size_t coming;                       // woken for a request, and not back under the lock yet
+    struct waiter *to_call;
+    struct waiter *to_call_last;
+    size_t waking;                       // woken for a request, and not back under the lock yet
     struct request_queue waited_for;     // performed by the callers that wait
     struct request_queue for_background; // performed by the pool, not on a caller's thread
-    bool background_rests;               // the background task sleeps and was not scheduled since
+    bool background_sleeps;              // the background task sleeps and was not scheduled since
     int64_t background_until;            // store time of its next run
     int64_t now_seen;                    // store time of the last answer
     bool runs_inline;                    // a caller that does not wait performs a request inline
-    pthread_cond_t returned;             // signalled when the inline request has ended
+    pthread_cond_t inline_ended;         // signalled when the inline request has ended
     bool stopping;
 };
 
 // This thread is inside a `then`. Calls that the `then` begins run on the pool. Otherwise a chain
 // of calls would grow the stack, and a pool thread could block without the pool's knowledge.
-static _Thread_local bool calling;
+static _Thread_local bool in_callback;
 
-enum nap { NAP_ON, NAP_WORK, NAP_ANSWERED };
+enum wake_reason { WAKE_NONE, WAKE_WORK, WAKE_ANSWERED };
 
 #define SLEEP_MAX_MS    60000
-#define TURN_STEPS_MAX  32
+#define RUN_STEPS_MAX   32
 #define OWN_THREADS_MAX 2 // the background task, and a watcher
 
 static void asleep_add(struct driver *d, struct waiter *w)
@@ -69,13 +69,13 @@ static void asleep_add(struct driver *d, struct waiter *w)
     if (d->asleep) d->asleep->previous = w;
     d->asleep = w;
     w->asleep = true;
-    atomic_store(&w->word, NAP_ON);
+    atomic_store(&w->word, WAKE_NONE);
 }
 
 // Moves w to the list of waiters to wake. The waiter continues when its word is set, after the lock
 // was released, so its memory is valid until then. The last waiter added is woken first. That is a
 // waiter with a request to perform, because all others wait for the store.
-static void rouse(struct driver *d, struct waiter *w, enum nap why)
+static void queue_wake_up(struct driver *d, struct waiter *w, enum wake_reason why)
 {
     CHECK(w->asleep);
     if (w->previous) {
@@ -86,24 +86,24 @@ static void rouse(struct driver *d, struct waiter *w, enum nap why)
     if (w->next) w->next->previous = w->previous;
     w->asleep = false;
     w->why = why;
-    w->next = d->roused;
-    d->roused = w;
+    w->next = d->to_wake;
+    d->to_wake = w;
 }
 
-static void call_all(struct waiter *told)
+static void call_all(struct waiter *to_call)
 {
-    bool before = calling;
-    calling = true;
-    for (struct waiter *w = told, *next; w; w = next) {
+    bool before = in_callback;
+    in_callback = true;
+    for (struct waiter *w = to_call, *next; w; w = next) {
         next = w->next;
         w->then(w); // w is no longer valid
     }
-    calling = before;
+    in_callback = before;
 }
 
-static void wake_all(struct waiter *roused)
+static void wake_all(struct waiter *to_wake)
 {
-    for (struct waiter *w = roused, *next; w; w = next) {
+    for (struct waiter *w = to_wake, *next; w; w = next) {
         next = w->next;
         _Atomic uint32_t *word = &w->word;
         atomic_store(word, w->why);
@@ -129,42 +129,42 @@ int64_t driver_patience_ms(struct driver *d, int64_t ms)
     return left < ms ? left - (now.hi - now.lo) : ms;
 }
 
-static void told_add(struct driver *d, struct waiter *w)
+static void to_call_add(struct driver *d, struct waiter *w)
 {
     w->next = NULL;
-    if (d->told) {
-        d->told_last->next = w;
+    if (d->to_call) {
+        d->to_call_last->next = w;
     } else {
-        d->told = w;
+        d->to_call = w;
     }
-    d->told_last = w;
+    d->to_call_last = w;
     d->inside--;
 }
 
 void driver_wake(struct driver *d, struct waiter *w)
 {
     w->done = true;
-    if (w->then) told_add(d, w);
+    if (w->then) to_call_add(d, w);
     if (!w->asleep) return; // it performs a request and checks done afterwards
-    rouse(d, w, NAP_ANSWERED);
+    queue_wake_up(d, w, WAKE_ANSWERED);
     d->inside--;
 }
 
-static void backlog_push(struct request_queue *b, const struct request *r)
+static void requests_push(struct request_queue *q, const struct request *r)
 {
-    if (b->len == b->cap) {
-        b->cap = b->cap > 0 ? b->cap * 2 : 4;
-        b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
+    if (q->len == q->cap) {
+        q->cap = q->cap > 0 ? q->cap * 2 : 4;
+        q->rows = memory_resize(q->rows, q->cap * sizeof *q->rows);
     }
-    b->rows[b->len++] = *r;
+    q->rows[q->len++] = *r;
 }
 
-static bool backlog_pop(struct request_queue *b, struct request *out)
+static bool requests_pop(struct request_queue *q, struct request *out)
 {
-    if (b->len == 0) return false;
-    *out = b->rows[0];
-    b->len--;
-    memmove(b->rows, b->rows + 1, b->len * sizeof *b->rows);
+    if (q->len == 0) return false;
+    *out = q->rows[0];
+    q->len--;
+    memmove(q->rows, q->rows + 1, q->len * sizeof *q->rows);
     return true;
 }
 
@@ -172,7 +172,7 @@ static void collect_requests(struct driver *d)
 {
     struct request r;
     while (d->steps.next_request(d->steps.ctx, &r)) {
-        backlog_push(r.background ? &d->for_background : &d->waited_for, &r);
+        requests_push(r.background ? &d->for_background : &d->waited_for, &r);
         inline_policy_requested(d->policy);
     }
 }
@@ -200,22 +200,22 @@ static int64_t local_time(struct driver *d, int64_t store_ms)
 
 // Assigns the open work, which the leaving thread does not do, to sleeping threads. Returns the
 // futex of the pool thread to wake, or NULL.
-static _Atomic uint32_t *share_out(struct driver *d)
+static _Atomic uint32_t *assign_work(struct driver *d)
 {
-    for (; d->waited_for.len > d->coming && d->asleep; d->coming++)
-        rouse(d, d->asleep, NAP_WORK);
-    if (!d->background_rests) return NULL; // it checks all of this before it sleeps again
-    bool work = d->waited_for.len > d->coming || d->for_background.len > 0;
+    for (; d->waited_for.len > d->waking && d->asleep; d->waking++)
+        queue_wake_up(d, d->asleep, WAKE_WORK);
+    if (!d->background_sleeps) return NULL; // it checks all of this before it sleeps again
+    bool work = d->waited_for.len > d->waking || d->for_background.len > 0;
     int64_t wake = d->steps.wake_at(d->steps.ctx);
     // An answer can reveal that the store's clock is ahead of the estimate.
     bool due = wake <= d->now_seen;
     if (work || due) {
-        d->background_rests = false;
-        return task_schedule_quietly(&d->member);
+        d->background_sleeps = false;
+        return task_schedule_quietly(&d->task);
     }
     if (wake >= d->background_until) return NULL;
     d->background_until = wake;
-    return task_schedule_at_quietly(&d->member, local_time(d, wake));
+    return task_schedule_at_quietly(&d->task, local_time(d, wake));
 }
 
 static void lock(struct driver *d)
@@ -225,17 +225,17 @@ static void lock(struct driver *d)
 
 static void unlock(struct driver *d)
 {
-    _Atomic uint32_t *waiting = share_out(d);
-    struct waiter *roused = d->roused, *told = d->told;
-    d->roused = d->told = NULL;
+    _Atomic uint32_t *waiting = assign_work(d);
+    struct waiter *to_wake = d->to_wake, *to_call = d->to_call;
+    d->to_wake = d->to_call = NULL;
     (void)pthread_mutex_unlock(&d->lock);
     if (waiting) futex_wake_all(waiting);
-    wake_all(roused);
-    call_all(told);
+    wake_all(to_wake);
+    call_all(to_call);
 }
 
 // Performs r without the lock, then takes the lock and passes the response to the step function.
-static void serve(struct driver *d, const struct request *r, struct performance *p)
+static void serve(struct driver *d, const struct request *r, struct perform_buffer *p)
 {
     int64_t sent = clock_boot_ms();
     struct response response = perform(d->store, r, p);
@@ -267,20 +267,20 @@ void driver_leave(struct driver *d, struct waiter *w)
 }
 
 // Performs one request on the caller's thread. The pool does the work that follows from it.
-static void perform_alone(struct driver *d)
+static void perform_inline(struct driver *d)
 {
     struct request r;
-    struct performance p;
-    bool popped = backlog_pop(&d->waited_for, &r);
+    struct perform_buffer p;
+    bool popped = requests_pop(&d->waited_for, &r);
     CHECK(popped && !d->runs_inline);
     d->runs_inline = true;
     unlock(d);
-    performance_init(&p);
+    perform_buffer_init(&p);
     serve(d, &r, &p);
-    performance_done(&p);
+    perform_buffer_done(&p);
     d->runs_inline = false;
     inline_policy_ended(d->policy);
-    if (d->stopping) (void)pthread_cond_signal(&d->returned);
+    if (d->stopping) (void)pthread_cond_signal(&d->inline_ended);
 }
 
 void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter *w))
@@ -289,8 +289,9 @@ void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter
     w->then = then;
     inline_policy_arrived(d->policy);
     after_step(d);
-    bool near = d->waited_for.len == 1 && !calling && !store_is_high_latency(d->store);
-    if (near && inline_policy_may_run(d->policy)) perform_alone(d);
+    bool may_run_inline =
+        d->waited_for.len == 1 && !in_callback && !store_is_high_latency(d->store);
+    if (may_run_inline && inline_policy_may_run(d->policy)) perform_inline(d);
     unlock(d);
 }
 
@@ -308,51 +309,51 @@ void driver_forget(struct driver *d, struct waiter *w)
 
 // Releases the lock and sleeps. Returns true if w was woken for a request; the lock is held again.
 // Returns false if w has its answer; driver_wake has already counted it out.
-static bool sleep_for_work(struct driver *d, struct waiter *w)
+static bool sleep_until_woken(struct driver *d, struct waiter *w)
 {
     asleep_add(d, w);
     unlock(d);
-    enum nap why;
-    while ((why = atomic_load(&w->word)) == NAP_ON)
-        futex_wait(&w->word, NAP_ON, SLEEP_MAX_MS);
-    if (why == NAP_ANSWERED) return false;
+    enum wake_reason why;
+    while ((why = atomic_load(&w->word)) == WAKE_NONE)
+        futex_wait(&w->word, WAKE_NONE, SLEEP_MAX_MS);
+    if (why == WAKE_ANSWERED) return false;
     lock(d);
-    d->coming--;
+    d->waking--;
     return true;
 }
 
-// m: the pool task that runs this; NULL: a caller's own thread.
-static bool serve_next(struct driver *d, struct request_queue *b, struct performance *p,
-                       struct pool_task *m)
+// task: the pool task that runs this; NULL: a caller's own thread.
+static bool serve_next(struct driver *d, struct request_queue *q, struct perform_buffer *p,
+                       struct pool_task *task)
 {
     struct request r;
-    if (!backlog_pop(b, &r)) return false;
+    if (!requests_pop(q, &r)) return false;
     unlock(d);
-    if (m) task_may_block(m);
+    if (task) task_may_block(task);
     serve(d, &r, p);
     return true;
 }
 
 void driver_wait(struct driver *d, struct waiter *w)
 {
-    struct performance p;
-    performance_init(&p);
+    struct perform_buffer p;
+    perform_buffer_init(&p);
     inline_policy_arrived(d->policy);
     after_step(d);
     bool inside = true;
     while (inside && !w->done)
-        inside = serve_next(d, &d->waited_for, &p, NULL) || sleep_for_work(d, w);
+        inside = serve_next(d, &d->waited_for, &p, NULL) || sleep_until_woken(d, w);
     if (inside) driver_leave(d, w);
-    performance_done(&p);
+    perform_buffer_done(&p);
 }
 
 // Performs one item of background work. Returns false if there is none.
-static bool background_step(struct driver *d, struct performance *p, struct pool_task *m)
+static bool background_step(struct driver *d, struct perform_buffer *p, struct pool_task *task)
 {
-    if (serve_next(d, &d->for_background, p, m)) return true;
-    bool unattended = d->waited_for.len > d->coming;
-    if (unattended && !d->asleep && serve_next(d, &d->waited_for, p, m)) return true;
-    if (unattended || d->roused || d->told) {
+    if (serve_next(d, &d->for_background, p, task)) return true;
+    bool unattended = d->waited_for.len > d->waking;
+    if (unattended && !d->asleep && serve_next(d, &d->waited_for, p, task)) return true;
+    if (unattended || d->to_wake || d->to_call) {
         unlock(d); // wakes and calls the waiters
         lock(d);
         return true;
@@ -362,49 +363,49 @@ static bool background_step(struct driver *d, struct performance *p, struct pool
     return true;
 }
 
-// A run ends when there is nothing to do, or after TURN_STEPS_MAX steps, because other tasks wait.
-static int64_t background(struct pool_task *m)
+// A run ends when there is nothing to do, or after RUN_STEPS_MAX steps, because other tasks wait.
+static int64_t background(struct pool_task *task)
 {
-    struct driver *d = (struct driver *)m;
-    struct performance p;
-    performance_init(&p);
+    struct driver *d = (struct driver *)task;
+    struct perform_buffer p;
+    perform_buffer_init(&p);
     lock(d);
-    d->background_rests = false;
+    d->background_sleeps = false;
     int64_t due = 0;
     size_t steps = 0;
-    while (steps < TURN_STEPS_MAX && background_step(d, &p, m))
+    while (steps < RUN_STEPS_MAX && background_step(d, &p, task))
         steps++;
-    if (steps < TURN_STEPS_MAX) {
-        d->background_rests = true;
+    if (steps < RUN_STEPS_MAX) {
+        d->background_sleeps = true;
         d->background_until = d->steps.wake_at(d->steps.ctx);
         due = local_time(d, d->background_until);
     }
     unlock(d);
-    performance_done(&p);
+    perform_buffer_done(&p);
     return due;
 }
 
-static enum err ask_time(struct driver *d)
+static enum err read_store_time(struct driver *d)
 {
-    struct performance p;
-    performance_init(&p);
+    struct perform_buffer p;
+    perform_buffer_init(&p);
     struct request r = {.kind = REQUEST_GET, .key = "format"};
     int64_t sent = clock_boot_ms();
     struct response response = perform(d->store, &r, &p);
     enum err err = response.err == ERR_NOT_FOUND ? ERR_OK : response.err;
     store_clock_note(&d->clock, sent, clock_boot_ms(), response.time);
-    performance_done(&p);
+    perform_buffer_done(&p);
     if (!err && !d->clock.known) err = ERR_UNAVAILABLE; // it answers, but without a time
     return err;
 }
 
 static enum err start(struct driver *d, struct thread_pool *pool)
 {
-    enum err err = ask_time(d);
+    enum err err = read_store_time(d);
     if (err) return err;
     if (!pool) pool = d->own = thread_pool_new(OWN_THREADS_MAX);
     d->policy = thread_pool_inline_policy(pool);
-    return thread_pool_add(pool, &d->member, background);
+    return thread_pool_add(pool, &d->task, background);
 }
 
 static void release(struct driver *d)
@@ -412,7 +413,7 @@ static void release(struct driver *d)
     if (fork_guard_same(&d->guard)) {
         size_t dropped = d->waited_for.len + d->for_background.len;
         if (d->policy) inline_policy_dropped(d->policy, (uint32_t)dropped);
-        (void)pthread_cond_destroy(&d->returned);
+        (void)pthread_cond_destroy(&d->inline_ended);
         (void)pthread_mutex_destroy(&d->lock);
     }
     thread_pool_free(d->own);
@@ -430,8 +431,8 @@ enum err driver_open(struct store *s, struct thread_pool *pool, const struct ste
     d->steps = *steps;
     fork_guard_init(&d->guard);
     (void)pthread_mutex_init(&d->lock, NULL);
-    (void)pthread_cond_init(&d->returned, NULL);
-    d->background_rests = true;
+    (void)pthread_cond_init(&d->inline_ended, NULL);
+    d->background_sleeps = true;
     d->background_until = TIME_NEVER;
     enum err err = start(d, pool);
     if (err) {
@@ -444,28 +445,28 @@ enum err driver_open(struct store *s, struct thread_pool *pool, const struct ste
 
 struct thread_pool *driver_pool(struct driver *d)
 {
-    return d->member.pool;
+    return d->task.pool;
 }
 
 // Performs the rest of the background work on this thread, because the pool may be busy with other
 // tasks.
 static void finish(struct driver *d)
 {
-    struct performance p;
+    struct perform_buffer p;
     lock(d);
     CHECK(d->inside == 0);
     d->stopping = true;
     while (d->runs_inline)
-        (void)pthread_cond_wait(&d->returned, &d->lock);
+        (void)pthread_cond_wait(&d->inline_ended, &d->lock);
     unlock(d);
-    task_remove(&d->member);
-    performance_init(&p);
+    task_remove(&d->task);
+    perform_buffer_init(&p);
     lock(d);
-    d->background_rests = false;
+    d->background_sleeps = false;
     while (background_step(d, &p, NULL)) {
     }
     unlock(d);
-    performance_done(&p);
+    perform_buffer_done(&p);
 }
 
 void driver_free(struct driver *d)

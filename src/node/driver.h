@@ -47,7 +47,7 @@ struct waiter {
     // For a caller without a thread: called with the answer, outside the lock. NULL: the caller
     // sleeps.
     void (*then)(struct waiter *w);
-    uint32_t why;          // the reason of the wake-up that comes next: enum nap
+    uint32_t why;          // the reason of the wake-up that comes next: enum wake_reason
     _Atomic uint32_t word; // the futex
     struct waiter *previous, *next;
 };

@@ -25,17 +25,17 @@
 struct inline_policy {
     _Atomic uint32_t under_way; // requests that are open
     _Atomic uint32_t quiet;     // answers since a caller last arrived during a request
-    _Atomic uint32_t run;       // inline runs since the pool performed a request
+    _Atomic uint32_t in_a_row;  // inline runs since the pool performed a request
     _Atomic bool slow;
     _Atomic bool runs_inline;
 };
 
 // Call it when a caller arrives, before its request is counted.
-void inline_policy_arrived(struct inline_policy *c);
-void inline_policy_requested(struct inline_policy *c);
-void inline_policy_answered(struct inline_policy *c, int64_t took_ms);
-void inline_policy_dropped(struct inline_policy *c, uint32_t count); // they will not be performed
+void inline_policy_arrived(struct inline_policy *p);
+void inline_policy_requested(struct inline_policy *p);
+void inline_policy_answered(struct inline_policy *p, int64_t took_ms);
+void inline_policy_dropped(struct inline_policy *p, uint32_t count); // they will not be performed
 
 // Returns true if the thread may perform the one open request. It then calls inline_policy_ended.
-bool inline_policy_may_run(struct inline_policy *c);
-void inline_policy_ended(struct inline_policy *c);
+bool inline_policy_may_run(struct inline_policy *p);
+void inline_policy_ended(struct inline_policy *p);

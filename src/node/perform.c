@@ -7,17 +7,17 @@
 
 #include <string.h>
 
-void performance_init(struct performance *p)
+void perform_buffer_init(struct perform_buffer *p)
 {
-    *p = (struct performance){0};
+    *p = (struct perform_buffer){0};
     store_answer_init(&p->answer);
 }
 
-void performance_done(struct performance *p)
+void perform_buffer_done(struct perform_buffer *p)
 {
     store_answer_done(&p->answer);
     memory_free(p->rows);
-    *p = (struct performance){0};
+    *p = (struct perform_buffer){0};
 }
 
 static enum err delete_keys(struct store *s, const struct request *r, struct store_answer *a)
@@ -64,7 +64,7 @@ static enum err call(struct store *s, const struct request *r, struct store_answ
     return ERR_INVALID;
 }
 
-static void view_rows(struct performance *p, enum request_kind kind)
+static void view_rows(struct perform_buffer *p, enum request_kind kind)
 {
     const struct store_answer *a = &p->answer;
     if (a->rows_len > p->rows_cap) {
@@ -80,7 +80,7 @@ static void view_rows(struct performance *p, enum request_kind kind)
     }
 }
 
-struct response perform(struct store *s, const struct request *r, struct performance *p)
+struct response perform(struct store *s, const struct request *r, struct perform_buffer *p)
 {
     enum err err = call(s, r, &p->answer);
     view_rows(p, r->kind);

@@ -6,13 +6,13 @@
 #include "store/store.h"
 
 // Memory for one answer, reused between calls.
-struct performance {
+struct perform_buffer {
     struct store_answer answer;
     struct response_row *rows;
     size_t rows_cap;
 };
 
-void performance_init(struct performance *p);
-void performance_done(struct performance *p);
+void perform_buffer_init(struct perform_buffer *p);
+void perform_buffer_done(struct perform_buffer *p);
 // Blocks. The response's views point into p and are valid until the next call.
-struct response perform(struct store *s, const struct request *r, struct performance *p);
+struct response perform(struct store *s, const struct request *r, struct perform_buffer *p);

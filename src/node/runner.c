@@ -31,7 +31,7 @@ struct shard_runner {
     struct watcher *watcher;
     enum watch watched;    // what the watcher was asked to do last
     _Atomic uint64_t slot; // the last slot folded, for readers without the lock
-    uint64_t looked_at;    // the watcher's: it polls for the slot after this one
+    uint64_t polled_after; // the watcher's: it polls for the slot after this one
     enum err why_err;      // of the last request that failed; a success resets it
     char why[STORE_WHY_MAX];
 };
@@ -48,8 +48,8 @@ static void note_why(struct shard_runner *d, const struct response *r)
 static void copy_why(struct shard_runner *d, enum err err, char *out)
 {
     const char *halted = NULL;
-    bool worn_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
-    const char *why = d->why_err == err || (worn_out && d->why_err) ? d->why : "";
+    bool timed_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
+    const char *why = d->why_err == err || (timed_out && d->why_err) ? d->why : "";
     if (err == ERR_CORRUPT && store_is_dead(d->store, out)) return;
     if (err == ERR_CORRUPT && journal_halted(shard_journal(d->shard), &halted)) why = halted;
     (void)snprintf(out, STORE_WHY_MAX, "%s", why);
@@ -136,12 +136,12 @@ static enum err catch_up(void *ctx)
     struct runner_call c = {0};
     enum err err = driver_enter(d->driver, &c.waiter);
     if (err) return err;
-    if (journal_slot(shard_journal(d->shard)) != d->looked_at) {
+    if (journal_slot(shard_journal(d->shard)) != d->polled_after) {
         driver_leave(d->driver, &c.waiter);
         return ERR_OK;
     }
     struct interval now = driver_now(d->driver);
-    shard_sync(d->shard, (uint64_t)(uintptr_t)&c, now.hi + WATCHER_LOOK_MS, now);
+    shard_sync(d->shard, (uint64_t)(uintptr_t)&c, now.hi + WATCHER_POLL_MS, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
 }
@@ -155,13 +155,13 @@ void runner_note_cost(struct shard_runner *d, const struct store_answer *answer)
     driver_leave(d->driver, &w);
 }
 
-static enum err watch_once(void *ctx, int64_t wait_ms)
+static enum err poll_log(void *ctx, int64_t wait_ms)
 {
     struct shard_runner *d = ctx;
-    d->looked_at = atomic_load_explicit(&d->slot, memory_order_relaxed);
+    d->polled_after = atomic_load_explicit(&d->slot, memory_order_relaxed);
     struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
-    enum err err = store_wait(d->store, d->log, d->looked_at + 1, wait_ms, &answer);
+    enum err err = store_wait(d->store, d->log, d->polled_after + 1, wait_ms, &answer);
     runner_note_cost(d, &answer);
     return err;
 }
@@ -175,7 +175,7 @@ static enum err start(struct shard_runner *d, struct thread_pool *pool)
                           .next_request = next_request,
                           .deliver = deliver};
     struct watcher_calls calls = {.ctx = d,
-                                  .look = watch_once,
+                                  .poll = poll_log,
                                   .fetch = catch_up,
                                   .high_latency = store_is_high_latency(d->store)};
     struct waiter w;
@@ -367,12 +367,12 @@ void runner_await_async(struct shard_runner *d, struct bytes worker, int64_t wai
     driver_async(d->driver, &l->call.waiter, async_end);
 }
 
-void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool looks,
+void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool sync,
                          struct runner_async *l)
 {
     struct interval now;
     if (!async_begin(d, l, &now)) return;
-    shard_recall(d->shard, ticket_of(&l->call), claim, looks, now.hi + d->patience_ms, now);
+    shard_recall(d->shard, ticket_of(&l->call), claim, sync, now.hi + d->patience_ms, now);
     driver_async(d->driver, &l->call.waiter, async_end);
 }
 
@@ -479,7 +479,7 @@ bool runner_dispatch(struct shard_runner *d)
 
 // Takes one letter from the outbox and moves it without the lock. Returns false if there is none,
 // or if it could not be delivered.
-static bool move_one(struct shard_runner *d, runner_move_fn *carry, void *ctx)
+static bool move_dead_letter(struct shard_runner *d, runner_move_fn *move, void *ctx)
 {
     struct waiter w;
     struct letter letter;
@@ -493,7 +493,7 @@ static bool move_one(struct shard_runner *d, runner_move_fn *carry, void *ctx)
     }
     driver_leave(d->driver, &w);
     if (!there) return false;
-    enum err err = carry(ctx, to, op);
+    enum err err = move(ctx, to, op);
     bytes_free(op.payload);
     if (driver_enter(d->driver, &w)) return false;
     if (err == ERR_OK) {
@@ -506,7 +506,7 @@ static bool move_one(struct shard_runner *d, runner_move_fn *carry, void *ctx)
 }
 
 // Waits until the content of the next letter was read. Returns ERR_NOT_FOUND if there is no letter.
-static enum err next_letter(struct shard_runner *d)
+static enum err await_dead_letter(struct shard_runner *d)
 {
     struct runner_call c;
     struct interval now;
@@ -517,19 +517,19 @@ static enum err next_letter(struct shard_runner *d)
     return c.err;
 }
 
-size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *carry, void *ctx)
+size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *move, void *ctx)
 {
     size_t moved = 0;
-    while (next_letter(d) == ERR_OK && move_one(d, carry, ctx))
+    while (await_dead_letter(d) == ERR_OK && move_dead_letter(d, move, ctx))
         moved++;
     return moved;
 }
 
-void runner_inspect(struct shard_runner *d, runner_inspect_fn *look, void *ctx)
+void runner_inspect(struct shard_runner *d, runner_inspect_fn *inspect, void *ctx)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;
-    look(ctx, shard_machine(d->shard), driver_now(d->driver).lo);
+    inspect(ctx, shard_machine(d->shard), driver_now(d->driver).lo);
     driver_leave(d->driver, &w);
 }
 

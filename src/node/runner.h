@@ -99,7 +99,7 @@ MUST_USE enum err runner_receive_after(struct shard_runner *d, struct op op,
 void runner_await_async(struct shard_runner *d, struct bytes worker, int64_t wait_ms,
                         struct runner_async *l);
 // shard_recall: the result of an earlier claim with the same request id.
-void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool looks,
+void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool sync,
                          struct runner_async *l);
 // A caller that an await notified will not claim: notify the next one.
 void runner_notify_next(struct shard_runner *d);
@@ -124,10 +124,10 @@ MUST_USE enum err runner_own(struct shard_runner *d, uint64_t expected,
 MUST_USE enum err runner_touch(struct shard_runner *d);
 bool runner_dispatch(struct shard_runner *d); // shard_dispatch with fresh random bits
 
-// Moves the dead letters of the outbox, one after another. `carry` commits op in shard 0 of the
+// Moves the dead letters of the outbox, one after another. `move` commits op in shard 0 of the
 // queue `to` and returns ERR_OK when the letter is there. Returns the number of letters moved.
 typedef enum err runner_move_fn(void *ctx, const char *to, struct op op);
-size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *carry, void *ctx);
+size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *move, void *ctx);
 
 // Adds the cost of a store request that was made outside the runner to the shard's cost ledger.
 void runner_note_cost(struct shard_runner *d, const struct store_answer *answer);
@@ -135,7 +135,7 @@ void runner_note_cost(struct shard_runner *d, const struct store_answer *answer)
 struct interval runner_time(struct shard_runner *d);
 // Reads the state after the last folded entry. The callback runs under the runner's lock.
 typedef void runner_inspect_fn(void *ctx, const struct machine *m, int64_t now);
-void runner_inspect(struct shard_runner *d, runner_inspect_fn *look, void *ctx);
+void runner_inspect(struct shard_runner *d, runner_inspect_fn *inspect, void *ctx);
 // Waits until there are events that were not taken, or until the tail is reached. At the tail,
 // waits up to wait_ms for the next entry.
 MUST_USE enum err runner_follow(struct shard_runner *d, int64_t wait_ms);

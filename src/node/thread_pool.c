@@ -17,12 +17,12 @@
 #include <pthread.h>
 #include <signal.h>
 
-#define SLEEP_MAX_MS  60000
-#define IDLE_MS       5000 // a thread that is idle for this long exits
-#define LINGERING_MAX 8    // runs that sleep in the store at the same time
-#define PACE_MIN_MS   16   // between the polls of tasks that may not sleep; a power of two
-#define PACE_MAX_MS   1024
-#define LOOKS_PER_MS  4 // of all tasks together, until the interval reaches its maximum
+#define SLEEP_MAX_MS 60000
+#define IDLE_MS      5000 // a thread that is idle for this long exits
+#define SLEEPING_MAX 8    // runs that sleep in the store at the same time
+#define POLL_MIN_MS  16   // between the polls of tasks that may not sleep; a power of two
+#define POLL_MAX_MS  1024
+#define POLLS_PER_MS 4 // of all tasks together, until the interval reaches its maximum
 
 enum refusal { REFUSED_NOT, REFUSED, REFUSED_EAGER, REFUSALS };
 
@@ -38,451 +38,452 @@ struct thread_pool {
     struct fork_guard guard;
     struct inline_policy policy;
     pthread_mutex_t lock;
-    pthread_cond_t left; // a removed task's last run has ended, or a thread has exited
+    pthread_cond_t ended; // a removed task's last run has ended, or a thread has exited
     size_t threads_max;
     size_t threads;
-    size_t awake;               // threads that are neither asleep nor in a run that may block
-    struct pool_thread *timer;  // asleep until the next task is due
-    struct pool_thread *spare;  // asleep, the most recent first
-    _Atomic uint32_t *woken;    // the futex to wake when the lock is released
-    struct heap due;            // tasks with a timer, by ref
-    struct pool_task **members; // by ref
-    uint32_t *vacant;           // free refs
-    size_t vacant_len;
-    size_t members_cap;
-    struct pool_task *line; // the run queue, in order of arrival
-    struct pool_task *line_last;
-    size_t lingering;
-    size_t lingering_max;
-    size_t leaning;
+    size_t awake;              // threads that are neither asleep nor in a run that may block
+    struct pool_thread *timer; // asleep until the next task is due
+    struct pool_thread *spare; // asleep, the most recent first
+    _Atomic uint32_t *woken;   // the futex to wake when the lock is released
+    struct heap due;           // tasks with a timer, by ref
+    struct pool_task **tasks;  // by ref
+    uint32_t *free_refs;
+    size_t free_refs_len;
+    size_t tasks_cap;
+    struct pool_task *queue; // the run queue, in order of arrival
+    struct pool_task *queue_last;
+    size_t sleeping;
+    size_t sleeping_max;
+    size_t depending;
     size_t refused[REFUSALS];
-    pthread_t gone; // the last thread that exited, to be joined
-    bool any_gone;
+    pthread_t exited; // the last thread that exited, to be joined
+    bool any_exited;
     bool closing;
 };
 
-static void lock(struct thread_pool *c)
+static void lock(struct thread_pool *pool)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    (void)pthread_mutex_lock(&pool->lock);
 }
 
 // Returns the futex to wake, or NULL. Its thread may have exited by then; to wake a stale address
 // is harmless.
-static _Atomic uint32_t *unlock_quietly(struct thread_pool *c)
+static _Atomic uint32_t *unlock_quietly(struct thread_pool *pool)
 {
-    _Atomic uint32_t *woken = c->woken;
-    c->woken = NULL;
-    (void)pthread_mutex_unlock(&c->lock);
+    _Atomic uint32_t *woken = pool->woken;
+    pool->woken = NULL;
+    (void)pthread_mutex_unlock(&pool->lock);
     return woken;
 }
 
-static void unlock(struct thread_pool *c)
+static void unlock(struct thread_pool *pool)
 {
-    _Atomic uint32_t *woken = unlock_quietly(c);
+    _Atomic uint32_t *woken = unlock_quietly(pool);
     if (woken) futex_wake_all(woken);
 }
 
-static void line_add(struct thread_pool *c, struct pool_task *m)
+static void queue_add(struct thread_pool *pool, struct pool_task *task)
 {
-    CHECK(!m->in_line && !m->inside);
-    if (heap_has(&c->due, m->ref)) heap_remove(&c->due, m->ref);
-    m->in_line = true;
-    m->next = NULL;
-    if (c->line) {
-        c->line_last->next = m;
+    CHECK(!task->queued && !task->running);
+    if (heap_has(&pool->due, task->ref)) heap_remove(&pool->due, task->ref);
+    task->queued = true;
+    task->next = NULL;
+    if (pool->queue) {
+        pool->queue_last->next = task;
     } else {
-        c->line = m;
+        pool->queue = task;
     }
-    c->line_last = m;
+    pool->queue_last = task;
 }
 
-static void line_remove(struct thread_pool *c, struct pool_task *m)
+static void queue_remove(struct thread_pool *pool, struct pool_task *task)
 {
-    struct pool_task *before = NULL, *at = c->line;
-    for (; at != m; at = at->next)
+    struct pool_task *before = NULL, *at = pool->queue;
+    for (; at != task; at = at->next)
         before = at;
     if (before) {
-        before->next = m->next;
+        before->next = task->next;
     } else {
-        c->line = m->next;
+        pool->queue = task->next;
     }
-    if (c->line_last == m) c->line_last = before;
-    m->in_line = false;
+    if (pool->queue_last == task) pool->queue_last = before;
+    task->queued = false;
 }
 
-static void due_set(struct thread_pool *c, struct pool_task *m, int64_t at)
+static void due_set(struct thread_pool *pool, struct pool_task *task, int64_t at)
 {
     if (at == TASK_NEVER) return;
-    if (heap_has(&c->due, m->ref)) {
-        if (heap_get(&c->due, m->ref)->key <= at) return;
-        heap_remove(&c->due, m->ref);
+    if (heap_has(&pool->due, task->ref)) {
+        if (heap_get(&pool->due, task->ref)->key <= at) return;
+        heap_remove(&pool->due, task->ref);
     }
-    heap_push(&c->due, at, m->ref, m->ref);
+    heap_push(&pool->due, at, task->ref, task->ref);
 }
 
-static int64_t next_due(const struct thread_pool *c)
+static int64_t next_due(const struct thread_pool *pool)
 {
-    const struct heap_row *top = heap_top(&c->due);
+    const struct heap_row *top = heap_top(&pool->due);
     return top ? top->key : TASK_NEVER;
 }
 
-static struct pool_task *next_member(struct thread_pool *c)
+static struct pool_task *next_task(struct thread_pool *pool)
 {
     int64_t now = clock_boot_ms();
-    while (next_due(c) <= now)
-        line_add(c, c->members[heap_top(&c->due)->ref]);
-    struct pool_task *m = c->line;
-    if (m) line_remove(c, m);
-    return m;
+    while (next_due(pool) <= now)
+        queue_add(pool, pool->tasks[heap_top(&pool->due)->ref]);
+    struct pool_task *task = pool->queue;
+    if (task) queue_remove(pool, task);
+    return task;
 }
 
 static void *pool_thread_run(void *arg);
 
-static bool spawn(struct thread_pool *c)
+static bool spawn(struct thread_pool *pool)
 {
     sigset_t all, before;
     pthread_t thread;
-    if (c->threads == c->threads_max) return false;
+    if (pool->threads == pool->threads_max) return false;
     (void)sigfillset(&all); // signals are for the program's own threads
     (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    bool made = pthread_create(&thread, NULL, pool_thread_run, c) == 0;
+    bool made = pthread_create(&thread, NULL, pool_thread_run, pool) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!made) return false;
-    c->threads++;
-    c->awake++;
+    pool->threads++;
+    pool->awake++;
     return true;
 }
 
-static void pool_thread_rise(struct thread_pool *c, struct pool_thread *h)
+static void pool_thread_mark_awake(struct thread_pool *pool, struct pool_thread *thread)
 {
-    CHECK(h->asleep);
-    if (h == c->timer) {
-        c->timer = NULL;
+    CHECK(thread->asleep);
+    if (thread == pool->timer) {
+        pool->timer = NULL;
     } else {
-        struct pool_thread **at = &c->spare;
-        while (*at != h)
+        struct pool_thread **at = &pool->spare;
+        while (*at != thread)
             at = &(*at)->next;
-        *at = h->next;
+        *at = thread->next;
     }
-    h->asleep = false;
-    c->awake++;
+    thread->asleep = false;
+    pool->awake++;
 }
 
-static void pool_thread_wake(struct thread_pool *c, struct pool_thread *h)
+static void pool_thread_wake(struct thread_pool *pool, struct pool_thread *thread)
 {
-    CHECK(!c->woken); // while one thread is awake, no other needs to be
-    pool_thread_rise(c, h);
-    atomic_store(&h->woken, 1);
-    c->woken = &h->woken;
+    CHECK(!pool->woken); // while one thread is awake, no other needs to be
+    pool_thread_mark_awake(pool, thread);
+    atomic_store(&thread->woken, 1);
+    pool->woken = &thread->woken;
 }
 
 // Makes sure that a thread is awake when the next run is due. The thread that went to sleep last is
 // woken first: its stack is in the cache, and the threads below it can exit.
-static void cover(struct thread_pool *c)
+static void ensure_awake(struct thread_pool *pool)
 {
-    if (c->awake > 0 || c->closing) return;
-    int64_t next = c->line ? 0 : next_due(c);
-    if (next == TASK_NEVER || (c->timer && c->timer->until <= next)) return;
-    struct pool_thread *h = c->spare ? c->spare : c->timer;
-    if (h) {
-        pool_thread_wake(c, h);
+    if (pool->awake > 0 || pool->closing) return;
+    int64_t next = pool->queue ? 0 : next_due(pool);
+    if (next == TASK_NEVER || (pool->timer && pool->timer->until <= next)) return;
+    struct pool_thread *thread = pool->spare ? pool->spare : pool->timer;
+    if (thread) {
+        pool_thread_wake(pool, thread);
     } else {
-        (void)spawn(c); // if it fails, the first thread that returns runs the task
+        (void)spawn(pool); // if it fails, the first thread that returns runs the task
     }
 }
 
 // Releases the lock while it sleeps.
-static void doze(struct thread_pool *c, struct pool_thread *h)
+static void sleep_unlocked(struct thread_pool *pool, struct pool_thread *thread)
 {
-    atomic_store(&h->woken, 0);
-    unlock(c);
-    int64_t ms = h->until == TASK_NEVER ? SLEEP_MAX_MS : h->until - clock_boot_ms();
-    if (ms > 0) futex_wait(&h->woken, 0, ms < SLEEP_MAX_MS ? ms : SLEEP_MAX_MS);
-    lock(c);
+    atomic_store(&thread->woken, 0);
+    unlock(pool);
+    int64_t ms = thread->until == TASK_NEVER ? SLEEP_MAX_MS : thread->until - clock_boot_ms();
+    if (ms > 0) futex_wait(&thread->woken, 0, ms < SLEEP_MAX_MS ? ms : SLEEP_MAX_MS);
+    lock(pool);
 }
 
-static void spare_add(struct thread_pool *c, struct pool_thread *h)
+static void spare_add(struct thread_pool *pool, struct pool_thread *thread)
 {
-    h->next = c->spare;
-    c->spare = h;
+    thread->next = pool->spare;
+    pool->spare = thread;
 }
 
 // Sleeps as the timer thread if there is none, or if the present one sleeps too long. Returns false
 // if the thread was spare and idle for IDLE_MS: it exits.
-static bool pool_thread_sleep(struct thread_pool *c, struct pool_thread *h)
+static bool pool_thread_sleep(struct thread_pool *pool, struct pool_thread *thread)
 {
-    int64_t next = next_due(c), start = clock_boot_ms();
-    bool keeps = !c->timer || c->timer->until > next;
-    h->until = keeps ? next : start + IDLE_MS;
-    if (keeps && c->timer) spare_add(c, c->timer);
-    if (keeps) {
-        c->timer = h;
+    int64_t next = next_due(pool), start = clock_boot_ms();
+    bool is_timer = !pool->timer || pool->timer->until > next;
+    thread->until = is_timer ? next : start + IDLE_MS;
+    if (is_timer && pool->timer) spare_add(pool, pool->timer);
+    if (is_timer) {
+        pool->timer = thread;
     } else {
-        spare_add(c, h);
+        spare_add(pool, thread);
     }
-    h->asleep = true;
-    c->awake--;
-    doze(c, h);
-    if (!h->asleep) return true;
-    bool spare = h != c->timer;
-    pool_thread_rise(c, h);
+    thread->asleep = true;
+    pool->awake--;
+    sleep_unlocked(pool, thread);
+    if (!thread->asleep) return true;
+    bool spare = thread != pool->timer;
+    pool_thread_mark_awake(pool, thread);
     return !spare || clock_boot_ms() < start + IDLE_MS;
 }
 
-static void refusal_forget(struct thread_pool *c, struct pool_task *m)
+static void refusal_clear(struct thread_pool *pool, struct pool_task *task)
 {
-    c->refused[m->refused]--;
-    m->refused = REFUSED_NOT;
-    c->refused[REFUSED_NOT]++;
+    pool->refused[task->refused]--;
+    task->refused = REFUSED_NOT;
+    pool->refused[REFUSED_NOT]++;
 }
 
-static void turn_begin(struct thread_pool *c, struct pool_task *m)
+static void run_begin(struct thread_pool *pool, struct pool_task *task)
 {
-    refusal_forget(c, m);
-    m->inside = true;
-    m->kicked = m->slow = m->lingers = m->leans = false;
-    m->asked = TASK_NEVER;
+    refusal_clear(pool, task);
+    task->running = true;
+    task->rescheduled = task->may_block = task->may_sleep = task->may_depend = false;
+    task->asked_at = TASK_NEVER;
 }
 
-static void turn_end(struct thread_pool *c, struct pool_task *m, int64_t due)
+static void run_end(struct thread_pool *pool, struct pool_task *task, int64_t due)
 {
-    m->inside = false;
-    if (m->slow) c->awake++;
-    if (m->lingers) c->lingering--;
-    if (m->leans) c->leaning--;
-    if (m->leaving) {
-        (void)pthread_cond_broadcast(&c->left); // m is no longer valid when the lock is released
+    task->running = false;
+    if (task->may_block) pool->awake++;
+    if (task->may_sleep) pool->sleeping--;
+    if (task->may_depend) pool->depending--;
+    if (task->removing) {
+        // The task is no longer valid when the lock is released.
+        (void)pthread_cond_broadcast(&pool->ended);
         return;
     }
-    if (m->asked < due) due = m->asked;
-    if (m->kicked) {
-        line_add(c, m);
+    if (task->asked_at < due) due = task->asked_at;
+    if (task->rescheduled) {
+        queue_add(pool, task);
     } else {
-        due_set(c, m, due);
+        due_set(pool, task, due);
     }
 }
 
-static void give_turn(struct thread_pool *c, struct pool_task *m)
+static void run_task(struct thread_pool *pool, struct pool_task *task)
 {
-    turn_begin(c, m);
-    unlock(c);
-    int64_t due = m->run(m);
-    lock(c);
-    turn_end(c, m, due);
+    run_begin(pool, task);
+    unlock(pool);
+    int64_t due = task->run(task);
+    lock(pool);
+    run_end(pool, task, due);
 }
 
 static void *pool_thread_run(void *arg)
 {
-    struct thread_pool *c = arg;
-    struct pool_thread h = {.asleep = false};
-    lock(c);
+    struct thread_pool *pool = arg;
+    struct pool_thread thread = {.asleep = false};
+    lock(pool);
     bool stays = true;
-    while (stays && !c->closing) {
-        struct pool_task *m = next_member(c);
-        if (m) {
-            give_turn(c, m);
+    while (stays && !pool->closing) {
+        struct pool_task *task = next_task(pool);
+        if (task) {
+            run_task(pool, task);
         } else {
-            stays = pool_thread_sleep(c, &h);
+            stays = pool_thread_sleep(pool, &thread);
         }
     }
-    c->awake--;
-    c->threads--;
-    bool joins = c->any_gone; // each thread joins the one that exited before it
-    pthread_t before = c->gone;
-    c->gone = pthread_self();
-    c->any_gone = true;
-    (void)pthread_cond_broadcast(&c->left);
-    unlock(c);
+    pool->awake--;
+    pool->threads--;
+    bool joins = pool->any_exited; // each thread joins the one that exited before it
+    pthread_t before = pool->exited;
+    pool->exited = pthread_self();
+    pool->any_exited = true;
+    (void)pthread_cond_broadcast(&pool->ended);
+    unlock(pool);
     if (joins) (void)pthread_join(before, NULL);
     return NULL;
 }
 
-static uint32_t ref_new(struct thread_pool *c)
+static uint32_t ref_new(struct thread_pool *pool)
 {
-    if (c->vacant_len == 0) {
-        size_t cap = c->members_cap ? 2 * c->members_cap : 4;
-        c->members = memory_resize(c->members, cap * sizeof(struct pool_task *));
-        c->vacant = memory_resize(c->vacant, cap * sizeof *c->vacant);
-        for (size_t ref = cap; ref > c->members_cap; ref--)
-            c->vacant[c->vacant_len++] = (uint32_t)(ref - 1);
-        c->members_cap = cap;
+    if (pool->free_refs_len == 0) {
+        size_t cap = pool->tasks_cap ? 2 * pool->tasks_cap : 4;
+        pool->tasks = memory_resize(pool->tasks, cap * sizeof(struct pool_task *));
+        pool->free_refs = memory_resize(pool->free_refs, cap * sizeof *pool->free_refs);
+        for (size_t ref = cap; ref > pool->tasks_cap; ref--)
+            pool->free_refs[pool->free_refs_len++] = (uint32_t)(ref - 1);
+        pool->tasks_cap = cap;
     }
-    return c->vacant[--c->vacant_len];
+    return pool->free_refs[--pool->free_refs_len];
 }
 
-enum err thread_pool_add(struct thread_pool *c, struct pool_task *m,
-                         int64_t (*run)(struct pool_task *m))
+enum err thread_pool_add(struct thread_pool *pool, struct pool_task *task,
+                         int64_t (*run)(struct pool_task *task))
 {
-    lock(c);
-    bool manned = c->threads > 0 || spawn(c);
-    if (manned) {
-        *m = (struct pool_task){.pool = c, .run = run, .ref = ref_new(c)};
-        c->members[m->ref] = m;
-        c->refused[REFUSED_NOT]++;
+    lock(pool);
+    bool has_thread = pool->threads > 0 || spawn(pool);
+    if (has_thread) {
+        *task = (struct pool_task){.pool = pool, .run = run, .ref = ref_new(pool)};
+        pool->tasks[task->ref] = task;
+        pool->refused[REFUSED_NOT]++;
     }
-    unlock(c);
-    return manned ? ERR_OK : ERR_LIMIT;
+    unlock(pool);
+    return has_thread ? ERR_OK : ERR_LIMIT;
 }
 
-void task_remove(struct pool_task *m)
+void task_remove(struct pool_task *task)
 {
-    struct thread_pool *c = m->pool;
-    if (!fork_guard_same(&c->guard)) return; // a child of fork has no such threads
-    lock(c);
-    m->leaving = true;
-    while (m->inside)
-        (void)pthread_cond_wait(&c->left, &c->lock);
-    if (m->in_line) line_remove(c, m);
-    if (heap_has(&c->due, m->ref)) heap_remove(&c->due, m->ref);
-    c->refused[m->refused]--;
-    c->members[m->ref] = NULL;
-    c->vacant[c->vacant_len++] = m->ref;
-    unlock(c);
+    struct thread_pool *pool = task->pool;
+    if (!fork_guard_same(&pool->guard)) return; // a child of fork has no such threads
+    lock(pool);
+    task->removing = true;
+    while (task->running)
+        (void)pthread_cond_wait(&pool->ended, &pool->lock);
+    if (task->queued) queue_remove(pool, task);
+    if (heap_has(&pool->due, task->ref)) heap_remove(&pool->due, task->ref);
+    pool->refused[task->refused]--;
+    pool->tasks[task->ref] = NULL;
+    pool->free_refs[pool->free_refs_len++] = task->ref;
+    unlock(pool);
 }
 
-_Atomic uint32_t *task_schedule_quietly(struct pool_task *m)
+_Atomic uint32_t *task_schedule_quietly(struct pool_task *task)
 {
-    struct thread_pool *c = m->pool;
-    lock(c);
-    if (m->inside) {
-        m->kicked = true;
-    } else if (!m->in_line && !m->leaving) {
-        line_add(c, m);
-        cover(c);
+    struct thread_pool *pool = task->pool;
+    lock(pool);
+    if (task->running) {
+        task->rescheduled = true;
+    } else if (!task->queued && !task->removing) {
+        queue_add(pool, task);
+        ensure_awake(pool);
     }
-    return unlock_quietly(c);
+    return unlock_quietly(pool);
 }
 
-void task_schedule(struct pool_task *m)
+void task_schedule(struct pool_task *task)
 {
-    _Atomic uint32_t *woken = task_schedule_quietly(m);
+    _Atomic uint32_t *woken = task_schedule_quietly(task);
     if (woken) futex_wake_all(woken);
 }
 
-_Atomic uint32_t *task_schedule_at_quietly(struct pool_task *m, int64_t boot_ms)
+_Atomic uint32_t *task_schedule_at_quietly(struct pool_task *task, int64_t boot_ms)
 {
-    struct thread_pool *c = m->pool;
-    lock(c);
-    if (m->inside) {
-        if (boot_ms < m->asked) m->asked = boot_ms;
-    } else if (!m->in_line && !m->leaving) {
-        due_set(c, m, boot_ms);
-        cover(c);
+    struct thread_pool *pool = task->pool;
+    lock(pool);
+    if (task->running) {
+        if (boot_ms < task->asked_at) task->asked_at = boot_ms;
+    } else if (!task->queued && !task->removing) {
+        due_set(pool, task, boot_ms);
+        ensure_awake(pool);
     }
-    return unlock_quietly(c);
+    return unlock_quietly(pool);
 }
 
-void task_schedule_at(struct pool_task *m, int64_t boot_ms)
+void task_schedule_at(struct pool_task *task, int64_t boot_ms)
 {
-    _Atomic uint32_t *woken = task_schedule_at_quietly(m, boot_ms);
+    _Atomic uint32_t *woken = task_schedule_at_quietly(task, boot_ms);
     if (woken) futex_wake_all(woken);
 }
 
-static void go_slow(struct thread_pool *c, struct pool_task *m)
+static void mark_may_block(struct thread_pool *pool, struct pool_task *task)
 {
-    CHECK(m->inside);
-    if (m->slow) return;
-    m->slow = true;
-    c->awake--;
-    cover(c);
+    CHECK(task->running);
+    if (task->may_block) return;
+    task->may_block = true;
+    pool->awake--;
+    ensure_awake(pool);
 }
 
-void task_may_block(struct pool_task *m)
+void task_may_block(struct pool_task *task)
 {
-    struct thread_pool *c = m->pool;
-    if (m->slow) return; // only the run itself changes it
-    lock(c);
-    go_slow(c, m);
-    unlock(c);
+    struct thread_pool *pool = task->pool;
+    if (task->may_block) return; // only the run itself changes it
+    lock(pool);
+    mark_may_block(pool, task);
+    unlock(pool);
 }
 
-bool task_may_depend(struct pool_task *m)
+bool task_may_depend(struct pool_task *task)
 {
-    struct thread_pool *c = m->pool;
-    lock(c);
-    CHECK(!m->leans);
-    m->leans = c->leaning < c->threads_max / 2;
-    if (m->leans) {
-        c->leaning++;
-        go_slow(c, m);
+    struct thread_pool *pool = task->pool;
+    lock(pool);
+    CHECK(!task->may_depend);
+    task->may_depend = pool->depending < pool->threads_max / 2;
+    if (task->may_depend) {
+        pool->depending++;
+        mark_may_block(pool, task);
     }
-    unlock(c);
-    return m->leans;
+    unlock(pool);
+    return task->may_depend;
 }
 
 // The poll times of a longer interval are also poll times of every shorter one.
-static int64_t next_moment(size_t looking)
+static int64_t next_poll_at(size_t polling)
 {
-    int64_t pace = PACE_MIN_MS;
-    while (pace < PACE_MAX_MS && (int64_t)looking > pace * LOOKS_PER_MS)
-        pace *= 2;
-    return (clock_boot_ms() / pace + 1) * pace;
+    int64_t interval = POLL_MIN_MS;
+    while (interval < POLL_MAX_MS && (int64_t)polling > interval * POLLS_PER_MS)
+        interval *= 2;
+    return (clock_boot_ms() / interval + 1) * interval;
 }
 
-int64_t task_may_sleep(struct pool_task *m, bool eager)
+int64_t task_may_sleep(struct pool_task *task, bool eager)
 {
-    struct thread_pool *c = m->pool;
+    struct thread_pool *pool = task->pool;
     int64_t again = 0;
-    lock(c);
-    CHECK(!m->lingers && m->refused == REFUSED_NOT);
-    if (c->lingering < c->lingering_max && (eager || c->refused[REFUSED_EAGER] == 0)) {
-        m->lingers = true;
-        c->lingering++;
-        go_slow(c, m);
+    lock(pool);
+    CHECK(!task->may_sleep && task->refused == REFUSED_NOT);
+    if (pool->sleeping < pool->sleeping_max && (eager || pool->refused[REFUSED_EAGER] == 0)) {
+        task->may_sleep = true;
+        pool->sleeping++;
+        mark_may_block(pool, task);
     } else {
-        c->refused[REFUSED_NOT]--;
-        m->refused = eager ? REFUSED_EAGER : REFUSED;
-        c->refused[m->refused]++;
-        again = next_moment(c->refused[REFUSED_EAGER] + (eager ? 0 : c->refused[REFUSED]));
+        pool->refused[REFUSED_NOT]--;
+        task->refused = eager ? REFUSED_EAGER : REFUSED;
+        pool->refused[task->refused]++;
+        again = next_poll_at(pool->refused[REFUSED_EAGER] + (eager ? 0 : pool->refused[REFUSED]));
     }
-    unlock(c);
+    unlock(pool);
     return again;
 }
 
 struct thread_pool *thread_pool_new(size_t threads_max)
 {
     CHECK(threads_max > 0);
-    struct thread_pool *c = NEW(struct thread_pool);
-    c->threads_max = threads_max;
-    c->lingering_max = threads_max / 4 < LINGERING_MAX ? threads_max / 4 : LINGERING_MAX;
-    if (c->lingering_max == 0) c->lingering_max = 1;
-    fork_guard_init(&c->guard);
-    (void)pthread_mutex_init(&c->lock, NULL);
-    (void)pthread_cond_init(&c->left, NULL);
-    heap_init(&c->due);
-    return c;
+    struct thread_pool *pool = NEW(struct thread_pool);
+    pool->threads_max = threads_max;
+    pool->sleeping_max = threads_max / 4 < SLEEPING_MAX ? threads_max / 4 : SLEEPING_MAX;
+    if (pool->sleeping_max == 0) pool->sleeping_max = 1;
+    fork_guard_init(&pool->guard);
+    (void)pthread_mutex_init(&pool->lock, NULL);
+    (void)pthread_cond_init(&pool->ended, NULL);
+    heap_init(&pool->due);
+    return pool;
 }
 
-struct inline_policy *thread_pool_inline_policy(struct thread_pool *c)
+struct inline_policy *thread_pool_inline_policy(struct thread_pool *pool)
 {
-    return &c->policy;
+    return &pool->policy;
 }
 
-static void dismiss(struct thread_pool *c)
+static void stop_threads(struct thread_pool *pool)
 {
-    lock(c);
-    CHECK(c->vacant_len == c->members_cap);
-    c->closing = true;
-    while (c->timer || c->spare) {
-        pool_thread_wake(c, c->timer ? c->timer : c->spare);
-        unlock(c);
-        lock(c);
+    lock(pool);
+    CHECK(pool->free_refs_len == pool->tasks_cap);
+    pool->closing = true;
+    while (pool->timer || pool->spare) {
+        pool_thread_wake(pool, pool->timer ? pool->timer : pool->spare);
+        unlock(pool);
+        lock(pool);
     }
-    while (c->threads > 0)
-        (void)pthread_cond_wait(&c->left, &c->lock);
-    unlock(c);
-    if (c->any_gone) (void)pthread_join(c->gone, NULL);
-    (void)pthread_cond_destroy(&c->left);
-    (void)pthread_mutex_destroy(&c->lock);
+    while (pool->threads > 0)
+        (void)pthread_cond_wait(&pool->ended, &pool->lock);
+    unlock(pool);
+    if (pool->any_exited) (void)pthread_join(pool->exited, NULL);
+    (void)pthread_cond_destroy(&pool->ended);
+    (void)pthread_mutex_destroy(&pool->lock);
 }
 
-void thread_pool_free(struct thread_pool *c)
+void thread_pool_free(struct thread_pool *pool)
 {
-    if (!c) return;
-    if (fork_guard_same(&c->guard)) dismiss(c); // a child of fork has no such threads
-    fork_guard_done(&c->guard);
-    heap_done(&c->due);
-    memory_free(c->members);
-    memory_free(c->vacant);
-    memory_free(c);
+    if (!pool) return;
+    if (fork_guard_same(&pool->guard)) stop_threads(pool); // a child of fork has no such threads
+    fork_guard_done(&pool->guard);
+    heap_done(&pool->due);
+    memory_free(pool->tasks);
+    memory_free(pool->free_refs);
+    memory_free(pool);
 }

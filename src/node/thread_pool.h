@@ -22,49 +22,50 @@ struct pool_task {
     struct thread_pool *pool;
     // One run of the task, without any lock of the pool. Returns when the next run is due, by
     // clock_boot_ms. A past time means at once. TASK_NEVER means not before it is scheduled.
-    int64_t (*run)(struct pool_task *m);
+    int64_t (*run)(struct pool_task *task);
     struct pool_task *next; // in the run queue
-    int64_t asked;          // task_schedule_at during a run: the earliest time
+    int64_t asked_at;       // task_schedule_at during a run: the earliest time
     uint32_t ref;
     uint32_t refused; // enum refusal
-    bool in_line;     // waits in the run queue
-    bool inside;      // is running
-    bool kicked;      // was scheduled during the run
-    bool slow;        // this run may block
-    bool lingers;     // this run may sleep in the store: task_may_sleep
-    bool leans;       // this run may wait for another task: task_may_depend
-    bool leaving;     // task_remove waits for the end of the run
+    bool queued;      // waits in the run queue
+    bool running;
+    bool rescheduled; // was scheduled during the run
+    bool may_block;   // of this run: task_may_block
+    bool may_sleep;   // ... task_may_sleep
+    bool may_depend;  // ... task_may_depend
+    bool removing;    // task_remove waits for the end of the run
 };
 
 // Threads are created when there is work.
 struct thread_pool *thread_pool_new(size_t threads_max);
-void thread_pool_free(struct thread_pool *c); // NULL is allowed; all tasks must have been removed
+// NULL is allowed. All tasks must have been removed.
+void thread_pool_free(struct thread_pool *pool);
 // The inline policy that all tasks of the pool share.
-struct inline_policy *thread_pool_inline_policy(struct thread_pool *c);
+struct inline_policy *thread_pool_inline_policy(struct thread_pool *pool);
 
 // ERR_LIMIT: the pool has no thread and cannot create one. The first run comes when the task is
 // scheduled.
-MUST_USE enum err thread_pool_add(struct thread_pool *c, struct pool_task *m,
-                                  int64_t (*run)(struct pool_task *m));
+MUST_USE enum err thread_pool_add(struct thread_pool *pool, struct pool_task *task,
+                                  int64_t (*run)(struct pool_task *task));
 // Waits until the current run has ended. No run starts after that. Do not call it inside a run.
-void task_remove(struct pool_task *m);
+void task_remove(struct pool_task *task);
 // Runs the task as soon as possible, or again after the current run.
-void task_schedule(struct pool_task *m);
+void task_schedule(struct pool_task *task);
 // Runs the task at boot_ms, or earlier if a run was already due earlier.
-void task_schedule_at(struct pool_task *m, int64_t boot_ms);
+void task_schedule_at(struct pool_task *task, int64_t boot_ms);
 // The same for a caller that holds a lock which the run needs. Returns the futex to wake, with
 // futex_wake_all, after that lock is released. NULL: there is nothing to wake.
-_Atomic uint32_t *task_schedule_quietly(struct pool_task *m);
-_Atomic uint32_t *task_schedule_at_quietly(struct pool_task *m, int64_t boot_ms);
+_Atomic uint32_t *task_schedule_quietly(struct pool_task *task);
+_Atomic uint32_t *task_schedule_at_quietly(struct pool_task *task, int64_t boot_ms);
 
 // From here on this run may block, so another thread runs the other tasks. One call per run is
 // enough.
-void task_may_block(struct pool_task *m);
+void task_may_block(struct pool_task *task);
 // From here on this run may wait for another task. Returns false if so many runs already wait that
 // no thread might be left for that task. The caller then tries again later.
-MUST_USE bool task_may_depend(struct pool_task *m);
+MUST_USE bool task_may_depend(struct pool_task *task);
 // Asks whether this run may sleep in the store until an entry appears there. Returns 0 if it may;
 // only a few runs may at the same time. Otherwise returns when to poll next: the more tasks poll,
 // the later. All of them poll at the same moments, so that one thread wakes up once for many. An
 // eager task, which found something recently, takes precedence.
-int64_t task_may_sleep(struct pool_task *m, bool eager);
+int64_t task_may_sleep(struct pool_task *task, bool eager);

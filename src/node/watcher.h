@@ -5,17 +5,17 @@
 #include "base/err.h"
 #include "node/thread_pool.h"
 
-// `look` polls once and may sleep in the store for wait_ms. It returns ERR_OK, or ERR_NOT_FOUND if
+// `poll` polls once and may sleep in the store for wait_ms. It returns ERR_OK, or ERR_NOT_FOUND if
 // there is nothing new. `fetch` then reads what is new, and takes as long as the store does.
 struct watcher_calls {
     void *ctx;
-    enum err (*look)(void *ctx, int64_t wait_ms);
+    enum err (*poll)(void *ctx, int64_t wait_ms);
     enum err (*fetch)(void *ctx);
     bool high_latency; // a poll takes long, and may cost money
 };
 
 // The longest sleep of a poll; it bounds the time that watcher_free takes.
-#define WATCHER_LOOK_MS 200
+#define WATCHER_POLL_MS 200
 
 enum watch {
     WATCH_NOT,
@@ -26,7 +26,7 @@ enum watch {
 
 struct watcher;
 
-MUST_USE enum err watcher_new(struct thread_pool *c, const struct watcher_calls *calls,
+MUST_USE enum err watcher_new(struct thread_pool *pool, const struct watcher_calls *calls,
                               struct watcher **out);
 void watcher_free(struct watcher *w); // NULL is allowed
 void watcher_want(struct watcher *w, enum watch wanted);

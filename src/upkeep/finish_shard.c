@@ -21,7 +21,7 @@ struct visit {
     struct shard *shard;
     struct collector *collector;
     struct store_clock clock;
-    struct performance performance;
+    struct perform_buffer performance;
     bool (*stop)(void *ctx);
     void *ctx;
     int64_t until; // clock_boot_ms
@@ -112,13 +112,13 @@ enum err finish_shard(struct store *s, const struct runner_config *config, bool 
     struct visit v = {.store = s, .stop = stop, .ctx = ctx, .until = clock_boot_ms() + PATIENCE_MS};
     v.shard = shard_new(&shard);
     v.collector = collector_new(shard_journal(v.shard));
-    performance_init(&v.performance);
+    perform_buffer_init(&v.performance);
     enum err err = look_and_finish(&v);
     *finished = !err && collector_finished(v.collector);
     char log[JOURNAL_PREFIX_MAX + 8];
     (void)snprintf(log, sizeof log, "%s/log", shard.journal.prefix);
     store_rest(s, log);
-    performance_done(&v.performance);
+    perform_buffer_done(&v.performance);
     collector_free(v.collector);
     shard_free(v.shard);
     return err;

@@ -43,7 +43,7 @@ struct rig rig_on(struct store *s)
     fold.grows = rig_grows;
     r.journal = journal_new(&c, &fold);
     r.collector = collector_new(r.journal);
-    performance_init(&r.performance);
+    perform_buffer_init(&r.performance);
     journal_start(r.journal, rig_store_time(&r));
     return r;
 }
@@ -53,7 +53,7 @@ void rig_done(struct rig *r)
     collector_free(r->collector);
     journal_free(r->journal);
     registers_free(r->registers);
-    performance_done(&r->performance);
+    perform_buffer_done(&r->performance);
 }
 
 bool rig_take(struct rig *r, struct request *out)

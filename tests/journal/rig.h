@@ -23,7 +23,7 @@ struct rig {
     struct registers *registers;
     struct journal *journal;
     struct collector *collector;
-    struct performance performance;
+    struct perform_buffer performance;
     struct interval now;
 };
 

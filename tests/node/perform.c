@@ -8,14 +8,14 @@
 
 struct world {
     struct store *store;
-    struct performance p;
+    struct perform_buffer p;
 };
 
 static int set_up(void **state)
 {
     struct world *w = test_calloc(1, sizeof *w);
     w->store = store_mem_new();
-    performance_init(&w->p);
+    perform_buffer_init(&w->p);
     *state = w;
     return 0;
 }
@@ -23,7 +23,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct world *w = *state;
-    performance_done(&w->p);
+    perform_buffer_done(&w->p);
     store_free(w->store);
     test_free(w);
     return 0;

@@ -33,7 +33,7 @@ struct rig rig_start(struct store *s, const struct shard_config *config)
     c.journal.writer = (struct hash128){++numbers, 1}; // each handle is another writer
     c.journal.seed = numbers;
     r.shard = shard_new(&c);
-    performance_init(&r.performance);
+    perform_buffer_init(&r.performance);
     shard_start(r.shard, rig_time(&r));
     return r;
 }
@@ -48,7 +48,7 @@ struct rig rig_on(struct store *s, const struct shard_config *config)
 void rig_done(struct rig *r)
 {
     shard_free(r->shard);
-    performance_done(&r->performance);
+    perform_buffer_done(&r->performance);
 }
 
 void rig_pass(struct rig *r, int64_t ms)

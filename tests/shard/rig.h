@@ -14,7 +14,7 @@
 struct rig {
     struct store *store; // borrowed
     struct shard *shard;
-    struct performance performance;
+    struct perform_buffer performance;
     struct interval now;
     size_t body_reads; // requests for entries that were folded before
     bool charges;      // the store takes something for each request
