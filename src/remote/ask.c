@@ -265,7 +265,9 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         code = classify_answer(ask, call, &this_one, &last);
         if (again) *again = maybe;
         maybe = maybe || this_one;
-        bool over = code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN;
+        // A further attempt would meet the same certificate. If that attempt timed out, its error
+        // would replace the one that names the certificate.
+        bool over = (code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN) || call->untrusted;
         if (over || r->patience_ms > 0 || (this_one && ask->kind == ASK_ONCE)) break;
         remote_pause(tries, ask->until);
         if (clock_boot_ms() >= ask->until) break;

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import socketserver
+import ssl
 import subprocess
 import threading
 
@@ -109,16 +110,22 @@ def a_token_is_wanted_and_never_shown(sluice):
         holds(good["token"] not in error["message"], "the token was shown")
 
 
-@case
-def a_certificate_of_ones_own_is_trusted_when_named(sluice):
+def self_signed(sluice):
+    """Key and certificate, for 127.0.0.1."""
     if not shutil.which("openssl"):
         raise Skipped("there is no openssl to make a certificate with")
     key, certificate = sluice.path("key.pem"), sluice.path("certificate.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                     "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost",
                     "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    return key, certificate
+
+
+@case
+def a_certificate_of_ones_own_is_trusted_when_named(sluice):
+    key, certificate = self_signed(sluice)
     with Node(sluice, "--tls-certificate", certificate, "--tls-key", key) as node:
-        sluice.refused(UNAVAILABLE, "queue", "list", says=["securely", "SLUICE_CA"], env=node.env("https"))
+        contains(error_of_tls_to(sluice, node.address), "securely", "SLUICE_CA")
         sluice.refused(UNAVAILABLE, "queue", "list", says="https://", env=node.env("http"))
         missing = sluice.path("missing.pem")
         sluice.refused(INVALID, "queue", "list", says=f"SLUICE_CA: cannot read {missing}", field="SLUICE_CA",
@@ -162,6 +169,28 @@ def tls_to_a_plain_server_is_refused_with_the_url_to_use(sluice):
 
         with served(socketserver.ThreadingTCPServer, Plain) as address:
             same(error_of_tls_to(sluice, address), sentence.format(address))
+
+
+@case
+def a_certificate_that_is_not_trusted_is_met_once_by_each_command(sluice):
+    key, certificate = self_signed(sluice)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    alerts = []
+
+    class Secure(socketserver.BaseRequestHandler):
+        def handle(self):
+            try:
+                context.wrap_socket(self.request, server_side=True).close()
+            except ssl.SSLError as error:
+                alerts.append(error.reason)
+            except OSError:  # the client gave up
+                pass
+
+    with served(socketserver.ThreadingTCPServer, Secure) as address:
+        result = sluice.run("stats", env={"SLUICE_STORE": f"https://{address}"})
+        same(result.status, UNAVAILABLE, str(result))
+    same(alerts, ["TLSV1_ALERT_UNKNOWN_CA"], str(result))
 
 
 @contextlib.contextmanager
