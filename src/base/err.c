@@ -42,3 +42,8 @@ int err_exit(enum err e)
 {
     return row(e)->exit;
 }
+
+enum err err_repeated(enum err e)
+{
+    return e == ERR_LIMIT || e == ERR_UNAVAILABLE || e == ERR_DENIED ? ERR_UNKNOWN : e;
+}

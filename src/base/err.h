@@ -28,3 +28,8 @@ const char *err_name(enum err e); // "UNKNOWN"
 const char *err_text(enum err e); // the sentence in the table
 int err_http(enum err e);
 int err_exit(enum err e);
+
+// What the answer to a repeated request says about the request as a whole, while an earlier attempt
+// with the same request id may still take effect. LIMIT, UNAVAILABLE and DENIED can be answered
+// without an entry. Then they say only that the repeat had no effect, so the result is UNKNOWN.
+enum err err_repeated(enum err e);

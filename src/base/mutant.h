@@ -32,6 +32,8 @@ enum mutant {
     MUTANT_JOINED_APART,    // the claim is in another entry than the acks
     MUTANT_JOINED_NAMELESS, // the claim has no request id
     MUTANT_FENCED_APART,    // each op that a former owner proposes again is its own entry
+    // The caller: a refusal ends a request although an earlier attempt may still take effect.
+    MUTANT_REFUSAL_DECIDES,
     // The queue.
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,

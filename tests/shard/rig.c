@@ -350,6 +350,14 @@ uint64_t rig_plain(struct rig *r, uint16_t kind)
     return submit(r, kind, &payload);
 }
 
+uint64_t rig_purge(struct rig *r)
+{
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 12);
+    purge_encode(&payload, &(struct op_purge){.request = rig_request()});
+    return submit(r, OP_PURGE, &payload);
+}
+
 uint64_t rig_own(struct rig *r, uint64_t token)
 {
     uint64_t ticket = ++numbers;

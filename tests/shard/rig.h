@@ -78,6 +78,7 @@ uint64_t rig_letters(struct rig *r);
 uint64_t rig_word(struct rig *r, uint16_t kind, const struct rig_answer *held, const char *why);
 uint64_t rig_worker(struct rig *r, const char *name, uint32_t capacity, int64_t ttl_ms);
 uint64_t rig_plain(struct rig *r, uint16_t kind); // pause, resume, delete
+uint64_t rig_purge(struct rig *r);                // pending messages
 uint64_t rig_own(struct rig *r, uint64_t token);
 
 // The whole way, for what is not the matter of the test.

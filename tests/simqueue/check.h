@@ -13,6 +13,8 @@ void check_epoch(struct reference *g, const struct entry *e, const struct op *op
 // I2, check_answer.c: an answer says what is in the history; request ids take effect once.
 void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r);
 void check_patience(struct world *w, struct node *n); // after a tick: nobody waits too long
+// The caller takes r for the last word about its op.
+void check_conclusion(struct world *w, uint32_t ask, const struct shard_reply *r);
 void check_committed(struct reference *g, const struct entry *e, const struct walk_op *o);
 
 // I3 and I4, check_locks.c: one token per message, rising fences, stale words fail, nothing

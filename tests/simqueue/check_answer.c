@@ -7,10 +7,20 @@
 
 #include <inttypes.h>
 
+static struct sim_call *asked(const struct world *w, uint32_t ask)
+{
+    return &w->life->calls[ask];
+}
+
+static const struct seen *seen_of(const struct world *w, const struct sim_call *a)
+{
+    return reference_seen(&w->life->lanes[a->lane].reference, &a->request);
+}
+
 static void wrong(struct world *w, uint32_t ask, const struct shard_reply *r, const char *what)
 {
     findings_add(&w->findings, "I2", "ask %u (kind %u) answered %s, but %s", ask,
-                 w->life->calls[ask].kind, err_name(r->err), what);
+                 asked(w, ask)->kind, err_name(r->err), what);
 }
 
 static bool is_claim(uint16_t kind)
@@ -25,28 +35,31 @@ static bool got_nothing(uint16_t kind, struct bytes body)
     return is_claim(kind) && !result_open(body, kind, &result) && result.count == 0;
 }
 
-// A send that finds no room, and whatever comes after a deletion, may be refused without an entry.
-static bool refused_at_once(const struct world *w, const struct sim_call *a,
+// A send that finds no room, and any op after a deletion, may be refused without an entry. An entry
+// of an earlier attempt may already be in the history, but not where the handle has read it.
+static bool refused_at_once(const struct world *w, const struct node *n, const struct sim_call *a,
                             const struct shard_reply *r)
 {
     if (r->body.len != 1) return false;
     bool full = a->kind == OP_SEND && r->body.data[0] == REASON_FULL;
     if (!full && r->body.data[0] != REASON_DELETED) return false;
-    return !reference_seen(&w->life->lanes[a->lane].reference, &a->request);
+    const struct seen *seen = seen_of(w, a);
+    return !seen || seen->slot > journal_slot(n->journal);
 }
 
-static bool refuses(const struct world *w, const struct sim_call *a, const struct shard_reply *r)
+static bool refuses(const struct world *w, const struct node *n, const struct sim_call *a,
+                    const struct shard_reply *r)
 {
     bool nothing = r->body.len == 0 && r->err != ERR_UNKNOWN;
     if (a->what == SIM_CALL_RECEIVE && r->body.len == 0) return nothing && r->deliveries_len == 0;
     if (r->body.len > 0 && got_nothing(a->kind, r->body)) return true;
-    return refused_at_once(w, a, r) || (nothing && r->err != ERR_OK);
+    return refused_at_once(w, n, a, r) || (nothing && r->err != ERR_OK);
 }
 
 static void check_done(struct world *w, uint32_t ask, const struct shard_reply *r,
                        const struct seen *seen)
 {
-    struct sim_call *a = &w->life->calls[ask];
+    struct sim_call *a = asked(w, ask);
     if (!seen || seen->kind != a->kind) {
         wrong(w, ask, r, "the history does not have it");
     } else if (!bytes_equal(seen->body, r->body)) {
@@ -64,16 +77,16 @@ static void check_done(struct world *w, uint32_t ask, const struct shard_reply *
 
 static void check_op(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct sim_call *a = &w->life->calls[ask];
+    struct sim_call *a = asked(w, ask);
     const struct reference *g = &w->life->lanes[a->lane].reference;
-    if (refused_at_once(w, a, r) && r->body.data[0] == REASON_DELETED) {
+    if (refused_at_once(w, n, a, r) && r->body.data[0] == REASON_DELETED) {
         if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
-    } else if (refused_at_once(w, a, r)) {
+    } else if (refused_at_once(w, n, a, r)) {
         const struct reference_slot *s = reference_at(g, journal_slot(n->journal));
         if (!s || !s->full || journal_slot(n->journal) < a->tail_then)
             wrong(w, ask, r, "there is room");
     } else if (r->body.len > 0) {
-        if (!got_nothing(a->kind, r->body)) check_done(w, ask, r, reference_seen(g, &a->request));
+        if (!got_nothing(a->kind, r->body)) check_done(w, ask, r, seen_of(w, a));
     } else if (r->err == ERR_OK) {
         wrong(w, ask, r, "it says nothing");
     }
@@ -91,12 +104,12 @@ static bool was_empty(const struct reference *g, uint64_t from, uint64_t to)
 static void check_receive(struct world *w, struct node *n, uint32_t ask,
                           const struct shard_reply *r)
 {
-    struct sim_call *a = &w->life->calls[ask];
+    struct sim_call *a = asked(w, ask);
     const struct reference *g = &w->life->lanes[a->lane].reference;
-    if (refused_at_once(w, a, r)) {
+    if (refused_at_once(w, n, a, r)) {
         if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
     } else if (r->body.len > 0) {
-        check_done(w, ask, r, reference_seen(g, &a->request));
+        check_done(w, ask, r, seen_of(w, a));
     } else if (r->err == ERR_OK && !was_empty(g, a->tail_then, journal_slot(n->journal))) {
         wrong(w, ask, r, "there was something all the time");
     }
@@ -104,8 +117,8 @@ static void check_receive(struct world *w, struct node *n, uint32_t ask,
 
 static void check_own(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct sim_call *a = &w->life->calls[ask];
-    const struct seen *seen = reference_seen(&w->life->lanes[a->lane].reference, &a->request);
+    struct sim_call *a = asked(w, ask);
+    const struct seen *seen = seen_of(w, a);
     bool owns = seen && seen->body.data[0] == 'y';
     if (r->err != ERR_UNKNOWN && owns != (r->err == ERR_OK))
         findings_add(&w->findings, "I7", "own %u answered %s, the history's fold says %s", ask,
@@ -123,7 +136,7 @@ static bool is_gone(const struct lane *l, uint64_t slot)
 
 static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct sim_call *a = &w->life->calls[ask];
+    struct sim_call *a = asked(w, ask);
     struct lane *l = &w->life->lanes[a->lane];
     if (r->err == ERR_OK && r->deliveries_len == 1) {
         check_body(w, l, a->place_seq, &r->deliveries[0]);
@@ -142,7 +155,7 @@ static void check_fetch(struct world *w, uint32_t ask, const struct shard_reply 
 
 static void check_await(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    const struct sim_call *a = &w->life->calls[ask];
+    const struct sim_call *a = asked(w, ask);
     const struct reference *g = &w->life->lanes[a->lane].reference;
     if (r->err == ERR_NOT_FOUND && r->body.len == 0 &&
         !was_empty(g, a->tail_then, journal_slot(n->journal)))
@@ -153,7 +166,7 @@ static void check_await(struct world *w, struct node *n, uint32_t ask, const str
 // What the receive brought, or that it had brought nothing when this was asked.
 static void check_recall(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    const struct sim_call *a = &w->life->calls[ask];
+    const struct sim_call *a = asked(w, ask);
     struct lane *l = &w->life->lanes[a->lane];
     const struct seen *seen = reference_seen(&l->reference, &w->life->calls[a->of].request);
     if (r->err == ERR_OK && r->body.len > 0 && (!seen || !bytes_equal(seen->body, r->body)))
@@ -166,7 +179,7 @@ static void check_recall(struct world *w, uint32_t ask, const struct shard_reply
 
 static void check_carried(struct world *w, uint32_t ask, const struct shard_reply *r)
 {
-    struct sim_call *a = &w->life->calls[ask];
+    struct sim_call *a = asked(w, ask);
     if (r->err != ERR_OK) return;
     uint32_t from = w->life->handles[a->from_node].lane;
     const struct reference *g = &w->life->lanes[from].reference;
@@ -177,7 +190,7 @@ static void check_carried(struct world *w, uint32_t ask, const struct shard_repl
 
 static void note_refusal(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct trial *t = sim_call_trial(&w->life->calls[ask], w->life->handles[n->index].pen);
+    struct trial *t = sim_call_trial(asked(w, ask), w->life->handles[n->index].pen);
     CHECK(t);
     t->refused++;
     if (t->in_force + t->refused > t->count) wrong(w, ask, r, "the history has it");
@@ -185,14 +198,14 @@ static void note_refusal(struct world *w, struct node *n, uint32_t ask, const st
 
 void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r)
 {
-    struct sim_call *a = &w->life->calls[ask];
+    struct sim_call *a = asked(w, ask);
     if (!a->open || a->node != n->index || a->life != n->life) {
         wrong(w, ask, r, "nobody waits for it");
         return;
     }
     if (r->err == ERR_CORRUPT) wrong(w, ask, r, "the store is honest");
     bool named = a->what == SIM_CALL_OP || a->what == SIM_CALL_RECEIVE;
-    if (named && refuses(w, a, r)) note_refusal(w, n, ask, r);
+    if (named && refuses(w, n, a, r)) note_refusal(w, n, ask, r);
     switch (a->what) {
     case SIM_CALL_OP:
         check_op(w, n, ask, r);
@@ -236,6 +249,16 @@ void check_patience(struct world *w, struct node *n)
     }
 }
 
+void check_conclusion(struct world *w, uint32_t ask, const struct shard_reply *r)
+{
+    struct sim_call *a = asked(w, ask);
+    if (a->what != SIM_CALL_OP || r->body.len != 1 || r->body.data[0] == REASON_NONE) return;
+    const struct seen *seen = seen_of(w, a);
+    a->given_up = true;
+    if (seen && !bytes_equal(seen->body, r->body))
+        wrong(w, ask, r, "an earlier attempt took effect, and the caller concludes otherwise");
+}
+
 static uint32_t pen_of(const struct world *w, struct hash128 writer)
 {
     for (uint32_t i = 0; i < w->life->pens_len; i++)
@@ -256,6 +279,10 @@ void check_committed(struct reference *g, const struct entry *e, const struct wa
         return;
     }
     if (is_claim(o->op->kind) && o->events_len == 0) return;
+    if (a->given_up && o->events_len > 0)
+        findings_add(&w->findings, "I2",
+                     "ask %u took effect in slot %" PRIu64 " after its caller gave it up",
+                     sim_call_index(w, a), g->slot);
     t->in_force++;
     if (t->in_force + t->refused > t->count)
         findings_add(&w->findings, "I2",

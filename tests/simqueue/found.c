@@ -125,6 +125,40 @@ static void fetch_from_a_slot_that_was_created_again_brings_nothing(void **state
     store_free(s);
 }
 
+// An entry with a purge and a send is under way. At the tail before it the queue is full, so a
+// repeat of the send is refused without an entry. The purge makes space for the send all the same.
+// The refusal decides nothing about the first attempt (err_repeated); a later repeat tells.
+static void repeat_that_a_full_queue_refuses_does_not_decide_the_first_attempt(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct shard_config config = rig_config();
+    config.birth.capacity = 1;
+    struct rig a = rig_on(s, &config), b = rig_on(s, &config);
+    struct request_id id = rig_request();
+    uint64_t fills = rig_send(&a, "one");
+    struct request append = rig_until_append(&a);
+    uint64_t purges = rig_purge(&a);
+    uint64_t first = rig_send_as(&a, &id, &(const char *){"two"}, 1, "");
+    rig_serve(&a, &append, FATE_OK);
+    assert_int_equal(rig_answer(&a, fills).err, ERR_OK);
+    append = rig_until_append(&a);
+    assert_int_equal(rig_ops_in(&append, OP_SEND), 1);
+    rig_look(&b);
+    uint64_t repeat = rig_send_as(&b, &id, &(const char *){"two"}, 1, "");
+    rig_settle(&b);
+    assert_int_equal(rig_answer(&b, repeat).reason, REASON_FULL);
+    assert_int_equal(rig_slot(&b), 1);
+    rig_serve(&a, &append, FATE_OK);
+    rig_settle(&a);
+    rig_does(&a, purges);
+    assert_int_equal(rig_answer(&a, first).err, ERR_OK);
+    rig_does(&b, rig_send_as(&b, &id, &(const char *){"two"}, 1, ""));
+    rig_done(&a);
+    rig_done(&b);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +166,7 @@ int main(void)
         cmocka_unit_test(receive_sent_again_after_its_message_was_collected_brings_nothing),
         cmocka_unit_test(fetch_from_a_slot_that_was_created_again_brings_nothing),
         cmocka_unit_test(ack_and_claim_of_a_former_owner_stay_in_one_entry),
+        cmocka_unit_test(repeat_that_a_full_queue_refuses_does_not_decide_the_first_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,8 @@ struct sim_call {
     uint64_t tail_then; // length of the history when it was submitted
     bool open;
     bool closed;
+    bool in_doubt;     // an earlier attempt may still take effect
+    bool given_up;     // the caller was refused and concludes that no attempt was applied
     struct bytes told; // owned: what it was answered when it was done
     bool is_told;
     // A receive and the acks it carries are two errands (joined.c).

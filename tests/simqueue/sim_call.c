@@ -3,6 +3,7 @@
 // the same request id, through any handle, but not after the queue may have forgotten the id.
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/mutant.h"
 #include "check.h"
 
 #include <inttypes.h>
@@ -207,6 +208,7 @@ static void close_ask(struct world *w, uint32_t ask, const struct shard_reply *r
 {
     struct sim_call *a = &w->life->calls[ask];
     a->closed = true;
+    if (r) check_conclusion(w, ask, r);
     if (life_is_crowd(w) && a->kind == OP_SEND) crowd_begin(w);
     if (a->worker != NOBODY) worker_heard(w, ask, r, true);
 }
@@ -253,9 +255,15 @@ void sim_call_again(struct world *w, uint32_t ask)
     }
 }
 
+// Not a refusal that may have no entry, while an earlier attempt may still take effect.
+static bool is_decided(const struct sim_call *a, const struct shard_reply *r)
+{
+    return !a->in_doubt || err_repeated(r->err) != ERR_UNKNOWN || MUTANT(REFUSAL_DECIDES);
+}
+
 static bool is_final(const struct sim_call *a, const struct shard_reply *r)
 {
-    if (a->what == SIM_CALL_OP) return r->body.len > 0;
+    if (a->what == SIM_CALL_OP) return r->body.len > 0 && is_decided(a, r);
     if (a->what == SIM_CALL_RECEIVE) return r->body.len > 0 || r->err == ERR_OK;
     return true;
 }
@@ -270,6 +278,7 @@ void sim_call_heard(struct world *w, struct node *n, const struct shard_reply *r
                r->deliveries_len);
     check_answer(w, n, ask, r);
     a->open = false;
+    a->in_doubt = a->in_doubt || r->err == ERR_UNKNOWN;
     if (w->findings.broken) return;
     if (a->what == SIM_CALL_AWAIT && r->err == ERR_OK) w->life->handles[n->index].passes_on = true;
     if (a->what == SIM_CALL_ARRIVE) {
@@ -292,6 +301,7 @@ void sim_call_orphans(struct world *w, const struct node *n)
         struct sim_call *a = &w->life->calls[i];
         if (!a->open || a->node != n->index || a->life != n->life) continue;
         a->open = false;
+        a->in_doubt = true;
         if (a->what == SIM_CALL_ARRIVE) {
             carrier_lost(w, i);
         } else if (a->partner) {

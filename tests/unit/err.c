@@ -67,6 +67,15 @@ static void code_outside_the_table_aborts(void **state)
     assert_true(aborts(name_a_code_past_the_table));
 }
 
+static void a_refusal_without_an_entry_leaves_an_unknown_request_unknown(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ERR_COUNT; i++) {
+        bool undecided = i == ERR_LIMIT || i == ERR_UNAVAILABLE || i == ERR_DENIED;
+        assert_int_equal(err_repeated((enum err)i), undecided ? ERR_UNKNOWN : i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -74,6 +83,7 @@ int main(void)
         cmocka_unit_test(no_two_codes_share_a_text_status_or_exit),
         cmocka_unit_test(only_ok_exits_with_zero),
         cmocka_unit_test(code_outside_the_table_aborts),
+        cmocka_unit_test(a_refusal_without_an_entry_leaves_an_unknown_request_unknown),
     };
     return cmocka_run_group_tests_name("err", tests, NULL, NULL);
 }
