@@ -242,6 +242,9 @@ struct sluice_send {
 //   - It leaves out messages that are finished, were released, or are locked by another worker.
 //   - If the first receive still waits, the first one ends empty.
 //
+// After SLUICE_UNKNOWN, the answers SLUICE_LIMIT, SLUICE_UNAVAILABLE and SLUICE_DENIED say only
+// that the repeat had no effect. The first attempt may still take effect: repeat with the same id.
+//
 // SLUICE_INVALID with the reason "request-reused": the id was used for another request.
 struct sluice_request {
     uint8_t bytes[16];

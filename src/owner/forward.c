@@ -204,6 +204,23 @@ bool forward_is_final(enum sluice_code code, const struct sluice_error *why)
     }
 }
 
+enum sluice_code code_repeated(enum sluice_code code)
+{
+    return (enum sluice_code)err_repeated((enum err)code);
+}
+
+void sent_repeated(struct sluice_sent *sent, size_t len)
+{
+    for (size_t i = 0; sent && i < len; i++)
+        sent[i].code = code_repeated(sent[i].code);
+}
+
+void outcomes_repeated(struct sluice_outcome *outcomes, size_t len)
+{
+    for (size_t i = 0; outcomes && i < len; i++)
+        if (!*outcomes[i].reason) outcomes[i].code = code_repeated(outcomes[i].code);
+}
+
 // A call at the owner, until it was answered or until waiting longer is pointless.
 struct forwarded {
     struct sluice *handle;
@@ -219,6 +236,7 @@ struct forwarded {
     struct sluice_sent *sent;
     struct async_settle settle;
     struct sluice_outcome *outcomes;
+    size_t outcomes_len;
     struct sluice_receive receive;
     struct sluice_batch **batch;
 };
@@ -247,11 +265,24 @@ static bool answered(struct forwarded *f, enum sluice_code *code)
     return false;
 }
 
+// The call was done directly, and gave code. If an attempt at the owner may still take effect, an
+// answer without an entry does not decide the call.
+static enum sluice_code concluded(const struct forwarded *f, enum sluice_code code,
+                                  struct sluice_error *error)
+{
+    if (!f->maybe) return code;
+    sent_repeated(f->sent, f->len);
+    outcomes_repeated(f->outcomes, f->outcomes_len);
+    code = code_repeated(code);
+    if (code && error) error->code = code;
+    return code;
+}
+
 static enum sluice_code ended(const struct forwarded *f, enum sluice_code code,
                               struct sluice_error *error)
 {
     if (code && error) *error = f->why;
-    return code;
+    return concluded(f, code, error);
 }
 
 static struct sluice_request request_of(const struct sluice_request *given)
@@ -295,7 +326,7 @@ enum sluice_code forward_send(struct sluice *s, const char *queue,
     if (!f.peer) return direct_send(s, queue, messages, len, request, sent, error);
     f.id = request_of(request);
     if (answered(&f, &code)) return ended(&f, code, error);
-    return direct_send(s, queue, messages, len, &f.id, sent, error);
+    return concluded(&f, direct_send(s, queue, messages, len, &f.id, sent, error), error);
 }
 
 static enum sluice_code ask_settle(struct forwarded *f, struct sluice *remote)
@@ -308,15 +339,19 @@ static enum sluice_code forward_settle(struct sluice *s, const char *queue,
                                        struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     CLEANUP(forwarded_done)
-    struct forwarded f = {
-        .handle = s, .queue = queue, .ask = ask_settle, .settle = *what, .outcomes = outcomes};
+    struct forwarded f = {.handle = s,
+                          .queue = queue,
+                          .ask = ask_settle,
+                          .settle = *what,
+                          .outcomes = outcomes,
+                          .outcomes_len = what->len};
     enum sluice_code code;
     if (what->len > 0 && what->len <= WIRE_COUNT_MAX) f.peer = owner_to_ask(s, queue, &f.at);
     if (!f.peer) return direct_settle(s, queue, what, outcomes, error);
     f.id = request_of(what->request);
     f.settle.request = &f.id;
     if (answered(&f, &code)) return ended(&f, code, error);
-    return direct_settle(s, queue, &f.settle, outcomes, error);
+    return concluded(&f, direct_settle(s, queue, &f.settle, outcomes, error), error);
 }
 
 enum sluice_code forward_ack(struct sluice *s, const char *queue, const char *const *tokens,
@@ -374,7 +409,8 @@ static enum sluice_code receive_rest(struct forwarded *f, const struct sluice_re
     bool asked = f->maybe || (f->peer && o->acks_len > 0);
     if (acks_told(o)) rest.acks_len = 0;
     if (asked) rest.request = &f->id;
-    return direct_receive(f->handle, f->queue, &rest, f->batch, error);
+    f->outcomes_len = rest.acks_len;
+    return concluded(f, direct_receive(f->handle, f->queue, &rest, f->batch, error), error);
 }
 
 enum sluice_code forward_receive(struct sluice *s, const char *queue,
@@ -384,7 +420,8 @@ enum sluice_code forward_receive(struct sluice *s, const char *queue,
     static const struct sluice_receive none = {0};
     const struct sluice_receive *o = options ? options : &none;
     CLEANUP(forwarded_done)
-    struct forwarded f = {.handle = s, .queue = queue, .ask = ask_receive, .batch = out};
+    struct forwarded f = {
+        .handle = s, .queue = queue, .ask = ask_receive, .batch = out, .outcomes = o->acked};
     int64_t wait = o->wait_ms < 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
     int64_t until = clock_boot_ms() + wait;
     *out = NULL;

@@ -9,6 +9,7 @@
 #include "net/http_text.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "owner/forward.h"
 #include "owner/peer.h"
 #include "wire/wire.h"
 
@@ -226,11 +227,10 @@ static enum sluice_code classify_answer(const struct ask *ask, const struct http
 static enum sluice_code give_up(const struct sluice_error *last, bool maybe,
                                 struct sluice_error *error)
 {
+    enum sluice_code code = maybe ? code_repeated(last->code) : last->code;
     if (error) *error = *last;
-    if (!maybe || last->code != SLUICE_UNAVAILABLE) return last->code;
-    // The last attempt certainly had no effect, but an earlier one may have taken effect.
-    if (error) error->code = SLUICE_UNKNOWN;
-    return SLUICE_UNKNOWN;
+    if (error) error->code = code;
+    return code;
 }
 
 enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,

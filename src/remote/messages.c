@@ -7,6 +7,7 @@
 #include "local/bodies.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "owner/forward.h"
 #include "queue/ops.h"
 #include "wire/wire.h"
 
@@ -87,11 +88,16 @@ static void send_part(struct remote_send *s, const struct sluice_send *messages,
     buf_clear(&s->body);
     wire_put_sends(&s->body, messages, len);
     ask.body = buf_bytes(&s->body);
-    enum sluice_code code = remote_ask(s->remote, &ask, &s->call, NULL, &why);
+    bool again = false;
+    enum sluice_code code = remote_ask(s->remote, &ask, &s->call, &again, &why);
     bool told = !code;
     if (told && !wire_read_sent(buf_bytes(&s->call.body_in), sent, len, &why)) {
         code = remote_unreadable(&s->call, &why);
         told = false;
+    }
+    if (told && again) {
+        sent_repeated(sent, len);
+        why.code = code_repeated(why.code);
     }
     if (told) code = why.code;
     for (size_t i = 0; !told && i < len; i++)
@@ -217,8 +223,14 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
     wire_put_receive(&body, &r->what);
     if (r->acks) wire_put_acks(&body, r->acks, r->acks_len);
     ask.body = buf_bytes(&body);
-    enum sluice_code code = remote_ask(r->remote, &ask, &call, NULL, r->error);
+    bool again = false;
+    enum sluice_code code = remote_ask(r->remote, &ask, &call, &again, r->error);
     if (!code) code = read_answer(r, &call);
+    if (again) {
+        outcomes_repeated(r->acked, r->acks_len);
+        code = code_repeated(code);
+        if (code && r->error) r->error->code = code;
+    }
     if (!code) shorten_leases(*r->out, &call);
     return code;
 }
@@ -316,11 +328,16 @@ static void settle_part(struct remote_settle *s, const char *const *tokens, size
     buf_init(&body, SIZE_MAX);
     wire_put_settle(&body, tokens, len, s->wait_ms, s->reason);
     ask.body = buf_bytes(&body);
-    enum sluice_code code = remote_ask(s->remote, &ask, &call, NULL, &why);
+    bool again = false;
+    enum sluice_code code = remote_ask(s->remote, &ask, &call, &again, &why);
     bool told = !code;
     if (told && !wire_read_outcomes(buf_bytes(&call.body_in), outcomes, len, &why)) {
         code = remote_unreadable(&call, &why);
         told = false;
+    }
+    if (told && again) {
+        outcomes_repeated(outcomes, len);
+        why.code = code_repeated(why.code);
     }
     if (told) code = why.code;
     for (size_t i = 0; !told && i < len; i++)

@@ -124,6 +124,7 @@ struct exchange {
     struct relay *relay; // under the server's lock
     bool looked;         // the owner was looked up
     bool relayed;        // forwarding was tried
+    bool in_doubt;       // an attempt at the owner may still take effect
     bool named_here;     // this node chose the request id: no client will repeat it
     // receive
     struct exchange *next, *before;   // list of those that wait

@@ -111,6 +111,7 @@ static void sent(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
+    a = relay_concluded(x, a);
     for (size_t i = 0; i < a->len; i++)
         METRICS_ADD(&s->metrics, sent, a->sent[i].code == SLUICE_OK);
     if (!a->code) metrics_committed(x);

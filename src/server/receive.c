@@ -252,6 +252,7 @@ static void received(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
+    a = relay_concluded(x, a);
     wait_end(x);
     if (x->acks) {
         x->outcome = ASYNC_ACK;

@@ -190,11 +190,18 @@ static void unlink_relay(struct relay *r)
     r->exchange->relay = NULL;
 }
 
+// Not a receive without acks that no client repeats: its locks are given back, or they expire.
+static bool may_leave_doubt(const struct exchange *x)
+{
+    return x->route->handle != handle_receive || x->acks || !x->named_here;
+}
+
 static bool cancel(struct relays *all, struct relay *r)
 {
     if (!http_async_cancel(all->async_http, &r->call)) return false; // `done` is about to be called
     unlink_relay(r);
     r->exchange->begun = false; // neither the relay nor the library has it
+    r->exchange->in_doubt = may_leave_doubt(r->exchange); // it may have been sent before
     return true;
 }
 
@@ -240,6 +247,43 @@ static bool is_final(const struct http_call *http)
     if (http->end != HTTP_ANSWERED) return false;
     if (http->status >= 200 && http->status < 300) return true;
     return forward_is_final(ask_read_error(http, &error), &error);
+}
+
+// Whether an attempt that is not answered for good may still take effect at the owner.
+static bool is_in_doubt(const struct http_call *http)
+{
+    struct sluice_error error;
+    if (http->end != HTTP_ANSWERED) return http->end != HTTP_NOT_SENT;
+    if (http->status >= 200 && http->status < 300) return true;
+    enum sluice_code code = ask_read_error(http, &error);
+    return code == SLUICE_UNKNOWN || code == SLUICE_CORRUPT;
+}
+
+const struct async_answer *relay_concluded(struct exchange *x, const struct async_answer *a)
+{
+    if (!x->in_doubt) return a;
+    struct async_answer *out = kept_new(&x->kept, sizeof *out);
+    struct sluice_error *error = kept_new(&x->kept, sizeof *error);
+    *out = *a;
+    out->code = code_repeated(a->code);
+    if (a->error) {
+        *error = *a->error;
+        error->code = code_repeated(error->code);
+        out->error = error;
+    }
+    if (a->sent) {
+        struct sluice_sent *sent = kept_new(&x->kept, a->len * sizeof *sent);
+        memcpy(sent, a->sent, a->len * sizeof *sent);
+        sent_repeated(sent, a->len);
+        out->sent = sent;
+    }
+    if (a->outcomes) {
+        struct sluice_outcome *outcomes = kept_new(&x->kept, a->len * sizeof *outcomes);
+        memcpy(outcomes, a->outcomes, a->len * sizeof *outcomes);
+        outcomes_repeated(outcomes, a->len);
+        out->outcomes = outcomes;
+    }
+    return out;
 }
 
 // The relay has returned the exchange. The handler does it here.
@@ -319,6 +363,7 @@ static void came_back(struct http_async_call *call)
         owner_doubt(s->store, x->queue, &r->forward_to->name, found_out, s);
     }
     METRICS_ADD(&s->metrics, forwards_failed, 1);
+    x->in_doubt = is_in_doubt(http) && may_leave_doubt(x);
     relay_free(r);
     relay_do_here(x);
 }

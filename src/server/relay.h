@@ -11,6 +11,7 @@
 
 struct server;
 struct exchange;
+struct async_answer;
 
 // `hosts` is for peer_may_have_token; copied.
 struct relays *relays_new(const char *hosts);
@@ -31,3 +32,6 @@ enum relay_way relay_takes(struct exchange *x, int64_t wait_ms);
 bool relay_cancel(struct exchange *x);
 // After relay_cancel: does the request here, with the same request id.
 void relay_do_here(struct exchange *x);
+// What the answer of a call that was done here means. If an attempt at the owner may still take
+// effect, an answer without an entry becomes UNKNOWN. Lives as long as the exchange.
+const struct async_answer *relay_concluded(struct exchange *x, const struct async_answer *a);

@@ -71,6 +71,7 @@ static void settled(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
+    a = relay_concluded(x, a);
     metrics_settled(x, a);
     if (failed_whole(x, a))
         answer_error(x, a->error);
