@@ -3,7 +3,7 @@
 // short, replaced, copied before or after the segments. No acknowledged slot is hidden, and no slot
 // is given out twice.
 #define _GNU_SOURCE // F_SET_RW_HINT
-#include "support.h"
+#include "log_world.h"
 
 #include "os/file.h"
 #include "store/file/page.h"
@@ -19,80 +19,56 @@
 
 #include <cmocka.h>
 
-#define LOG   "q/log"
-#define PAGE  LOG "/@lock"
 #define FIRST 30 // slots appended before
 #define MORE  25 // and after the page was saved
 
 // Small segments: some of the cases have a page that knows of an older segment.
 static const struct file_options options = {.segment_bytes = 1500, .step_bytes = 1000};
 
-struct world {
-    char dir[SCRATCH_MAX];
-    char copy[SCRATCH_MAX];
-    struct store *store;
-    struct store_answer a;
-};
+static char copy_dir[SCRATCH_MAX];
 
 static int world_setup(void **state)
 {
     static struct world w;
-    scratch_make_quick(w.dir);
-    scratch_make_quick(w.copy);
-    w.store = file_open(w.dir, &options);
-    store_answer_init(&w.a);
+    world_start(&w, &options);
+    scratch_make_quick(copy_dir);
     *state = &w;
     return 0;
 }
 
 static int world_teardown(void **state)
 {
-    struct world *w = *state;
-    store_free(w->store);
-    store_answer_done(&w->a);
-    scratch_remove(w->dir);
-    scratch_remove(w->copy);
+    world_end(*state);
+    scratch_remove(copy_dir);
     return 0;
+}
+
+static size_t len_of(uint64_t slot)
+{
+    return 40 + slot % 60;
 }
 
 static void append_to(struct world *w, struct store *s, uint64_t first, uint64_t last)
 {
-    for (uint64_t slot = first; slot <= last; slot++) {
-        struct bytes body = body_make(slot, 40 + slot % 60);
-        ANSWERS(ERR_OK, &w->a, store_append(s, LOG, slot, body, &w->a));
-        bytes_free(body);
-    }
+    for (uint64_t slot = first; slot <= last; slot++)
+        world_append(w, s, slot, slot, len_of(slot));
 }
 
 static void holds(struct world *w, struct store *s, uint64_t last)
 {
-    for (uint64_t slot = 1; slot <= last; slot++) {
-        ANSWERS(ERR_OK, &w->a, store_read_log(s, LOG, slot, 1, &w->a));
-        NEED(body_is(store_row_bytes(&w->a, 0), slot, 40 + slot % 60));
-    }
-    ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(s, LOG, last + 1, 1, &w->a));
-}
-
-static void path_of(const struct world *w, const char *name, char path[SCRATCH_MAX + 64])
-{
-    scratch_path(path, SCRATCH_MAX + 64, w->dir, name);
+    for (uint64_t slot = 1; slot <= last; slot++)
+        world_holds(w, s, slot, slot, len_of(slot));
+    world_ends(w, s, last);
 }
 
 static void page_load(const struct world *w, struct buf *to)
 {
-    char path[SCRATCH_MAX + 64];
-    path_of(w, PAGE, path);
-    buf_init(to, LOG_PAGE_LEN);
-    NEED(file_read(path, to) == 0);
+    world_load(w, PAGE, to);
 }
 
-// In place: the file stays the same.
 static void page_save(const struct world *w, struct bytes from)
 {
-    char path[SCRATCH_MAX + 64];
-    path_of(w, PAGE, path);
-    int fd = open(path, O_WRONLY);
-    NEED(fd >= 0 && file_write_fd(fd, from) == 0 && close(fd) == 0);
+    world_save(w, PAGE, from);
 }
 
 // A process that comes now reads all, appends, and is understood by the next one.
@@ -176,9 +152,9 @@ static void a_page_whose_state_is_zeroed_is_rebuilt(void **state)
 static void a_removed_page_is_rebuilt_at_the_next_look(void **state)
 {
     struct world *w = *state;
-    char path[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN];
     append_to(w, w->store, 1, FIRST);
-    path_of(w, PAGE, path);
+    world_path(w, PAGE, path);
     NEED(unlink(path) == 0);
     struct store *s = file_open(w->dir, &options);
     holds(w, s, FIRST); // a look, and no send
@@ -194,13 +170,13 @@ static void a_removed_page_is_rebuilt_at_the_next_look(void **state)
 static void a_page_that_was_replaced_is_left_by_open_handles(void **state)
 {
     struct world *w = *state;
-    char path[SCRATCH_MAX + 64], aside[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN], aside[PATH_MAX_LEN];
     struct buf page;
     append_to(w, w->store, 1, FIRST);
     page_load(w, &page);
     append_to(w, w->store, FIRST + 1, FIRST + MORE);
-    path_of(w, PAGE, path);
-    path_of(w, LOG "/@aside", aside);
+    world_path(w, PAGE, path);
+    world_path(w, LOG "/@aside", aside);
     NEED(rename(path, aside) == 0 && file_write(path, buf_bytes(&page)) == 0);
     buf_done(&page);
     holds(w, w->store, FIRST + MORE);
@@ -212,10 +188,10 @@ static void a_page_that_was_replaced_is_left_by_open_handles(void **state)
 static void use_cut_page(void *arg)
 {
     struct world *w = arg;
-    char path[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN];
     static const off_t lengths[] = {0, 1, 100, 200, 300, 391, 1000, LOG_PAGE_LEN + 1};
     uint64_t last = FIRST;
-    path_of(w, PAGE, path);
+    world_path(w, PAGE, path);
     struct store *s = file_open(w->dir, &options);
     holds(w, s, last);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -250,11 +226,11 @@ static void a_page_cut_short_under_a_process_does_not_end_it(void **state)
 static void a_lost_life_mark_begins_no_segment(void **state)
 {
     struct world *w = *state;
-    char path[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN];
     append_to(w, w->store, 1, 3);
     store_free(w->store);
     w->store = NULL;
-    path_of(w, PAGE, path);
+    world_path(w, PAGE, path);
     for (uint64_t slot = 4; slot <= 8; slot++) {
         uint64_t none = 0;
         int fd = open(path, O_RDWR);
@@ -270,27 +246,142 @@ static void a_lost_life_mark_begins_no_segment(void **state)
     }
 }
 
+static struct file_sys rebuilding; // of the process that finds no page
+static struct {
+    struct world *world;
+    struct store *store; // NULL: it has not begun
+    struct bytes page;
+    uint64_t next; // the slot that it appends next
+} other;
+
+static void other_appends(void)
+{
+    append_to(other.world, other.store, other.next, other.next);
+    other.next++;
+}
+
+// Another process was about to put page 1. It does so now, and appends to the log by it.
+static void other_begins(void)
+{
+    char path[PATH_MAX_LEN];
+    if (other.store) return;
+    world_path(other.world, PAGE ".1", path);
+    NEED(file_write(path, other.page) == 0);
+    other.store = file_open(other.world->dir, &options);
+    other_appends();
+}
+
+static bool names(const char *path, const char *name)
+{
+    return strcmp(path, name) == 0;
+}
+
+static int rebuilding_mkdir(int dir, const char *path, mode_t mode)
+{
+    if (names(path, LOG "/" DISK_FRESH ".1")) other_begins();
+    return file_sys_linux.mkdir(dir, path, mode);
+}
+
+static int rebuilding_link(int dir, const char *from, const char *to)
+{
+    if (names(to, PAGE ".1")) other_begins();
+    if (names(to, PAGE ".2")) other_appends(); // this process has read the segments before
+    return file_sys_linux.link(dir, from, to);
+}
+
+// The page is gone, and a process has made the folder that fences it. Before that process puts the
+// next page, this one finds segments and no page.
+static void a_page_that_two_processes_replace_loses_no_slot(void **state)
+{
+    struct world *w = *state;
+    struct buf page;
+    char path[PATH_MAX_LEN];
+    append_to(w, w->store, 1, FIRST);
+    page_load(w, &page);
+    store_free(w->store);
+    world_path(w, PAGE, path);
+    NEED(unlink(path) == 0);
+    world_path(w, LOG "/" DISK_FRESH, path);
+    NEED(mkdir(path, 0700) == 0);
+    other.world = w;
+    other.store = NULL;
+    other.page = buf_bytes(&page);
+    other.next = FIRST + 1;
+    rebuilding = file_sys_linux;
+    rebuilding.mkdir = rebuilding_mkdir;
+    rebuilding.link = rebuilding_link;
+    struct file_options mine = options;
+    mine.sys = &rebuilding;
+    w->store = file_open(w->dir, &mine);
+    struct store_answer found;
+    store_answer_init(&found);
+    ANSWERS(ERR_OK, &found, store_read_log(w->store, LOG, 1, 1, &found));
+    store_answer_done(&found);
+    NEED(other.store != NULL);
+    if (other.next == FIRST + 2) other_appends(); // this process has put no page 2
+    holds(w, w->store, FIRST + 2);
+    ANSWERS(ERR_CONFLICT, &w->a, store_append(w->store, LOG, FIRST + 2, bytes_str("again"), &w->a));
+    store_free(other.store);
+    buf_done(&page);
+    goes_on(w, FIRST + 2);
+}
+
+static struct log_state page_state(const struct world *w)
+{
+    static struct disk disk = {.sys = &file_sys_linux};
+    char path[PATH_MAX_LEN];
+    struct log_look look;
+    world_path(w, PAGE, path);
+    int fd = open(path, O_RDWR);
+    NEED(fd >= 0);
+    struct log_page *p = log_page_new(&disk, fd, 0);
+    NEED(p && log_page_look(p, &look) == LOG_PAGE_GOOD);
+    log_page_drop(p);
+    return look.state;
+}
+
+// The page went to disk while an append was under way. The append ended and more followed; then the
+// file system was mounted again. Where the mark cannot be set, the page does not show its age.
+static void a_stale_note_of_a_write_under_way_zeroes_no_slot(void **state)
+{
+    struct world *w = *state;
+    uint8_t image[LOG_PAGE_LEN];
+    append_to(w, w->store, 1, 3);
+    struct log_state s = page_state(w);
+    append_to(w, w->store, 4, 6);
+    struct log_state now = page_state(w);
+    NEED(now.tail.segment == s.tail.segment && now.tail.offset > s.tail.offset);
+    store_free(w->store);
+    w->store = NULL;
+    s.busy_end = now.tail.offset;
+    s.marked = 0;
+    s.file = 0; // as a page before its first use
+    log_page_image(&s, image);
+    page_save(w, bytes_of(image, sizeof image));
+    goes_on(w, 6);
+}
+
 static void copy_file(const struct world *w, const char *name)
 {
     char command[3 * SCRATCH_MAX + 100];
     (void)snprintf(command, sizeof command, "cp -a '%s/q/log/%s' '%s/q/log/'", w->dir, name,
-                   w->copy);
+                   copy_dir);
     NEED(system(command) == 0); // NOLINT(cert-env33-c)
 }
 
 static void copy_segments(const struct world *w)
 {
     char command[3 * SCRATCH_MAX + 100];
-    (void)snprintf(command, sizeof command, "cp -a '%s'/q/log/@0* '%s/q/log/'", w->dir, w->copy);
+    (void)snprintf(command, sizeof command, "cp -a '%s'/q/log/@0* '%s/q/log/'", w->dir, copy_dir);
     NEED(system(command) == 0); // NOLINT(cert-env33-c)
 }
 
 static void copy_holds(struct world *w, uint64_t least)
 {
-    struct store *s = file_open(w->copy, &options);
+    struct store *s = file_open(copy_dir, &options);
     uint64_t slot = 1;
     for (; store_read_log(s, LOG, slot, 1, &w->a) == ERR_OK; slot++)
-        NEED(body_is(store_row_bytes(&w->a, 0), slot, 40 + slot % 60));
+        NEED(body_is(store_row_bytes(&w->a, 0), slot, len_of(slot)));
     ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(s, LOG, slot, 1, &w->a));
     NEED(slot > least);
     append_to(w, s, slot, slot + MORE);
@@ -298,19 +389,19 @@ static void copy_holds(struct world *w, uint64_t least)
     store_free(s);
 }
 
-static void copy_make(struct world *w)
+static void copy_make(void)
 {
-    char path[SCRATCH_MAX + 64];
-    scratch_path(path, sizeof path, w->copy, "q");
+    char path[PATH_MAX_LEN];
+    scratch_path(path, sizeof path, copy_dir, "q");
     NEED(mkdir(path, 0700) == 0);
-    scratch_path(path, sizeof path, w->copy, LOG);
+    scratch_path(path, sizeof path, copy_dir, LOG);
     NEED(mkdir(path, 0700) == 0);
 }
 
 static void a_copy_with_the_page_first_has_all_slots(void **state)
 {
     struct world *w = *state;
-    copy_make(w);
+    copy_make();
     append_to(w, w->store, 1, FIRST);
     copy_file(w, "@lock");
     append_to(w, w->store, FIRST + 1, FIRST + MORE);
@@ -322,7 +413,7 @@ static void a_copy_with_the_page_first_has_all_slots(void **state)
 static void a_copy_with_the_page_last_has_what_its_segments_have(void **state)
 {
     struct world *w = *state;
-    copy_make(w);
+    copy_make();
     append_to(w, w->store, 1, FIRST);
     copy_segments(w);
     append_to(w, w->store, FIRST + 1, FIRST + MORE);
@@ -356,6 +447,8 @@ int main(void)
         TEST(a_page_that_was_replaced_is_left_by_open_handles),
         TEST(a_page_cut_short_under_a_process_does_not_end_it),
         TEST(a_lost_life_mark_begins_no_segment),
+        TEST(a_page_that_two_processes_replace_loses_no_slot),
+        TEST(a_stale_note_of_a_write_under_way_zeroes_no_slot),
         TEST(a_copy_with_the_page_first_has_all_slots),
         TEST(a_copy_with_the_page_last_has_what_its_segments_have),
         TEST(a_page_of_version_1_is_converted),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a crash, a reboot or a rotten disk leaves in a segment: torn ends are cut, damage is told
 // and never cut.
-#include "support.h"
+#include "log_world.h"
 
 #include "base/hash.h"
 #include "os/file.h"
@@ -20,37 +20,24 @@
 
 #include <cmocka.h>
 
-#define LOG          "q/log"
-#define SEGMENT      LOG "/@00000000000000000001.1"
-#define FILE_MAX_LEN ((size_t)1 << 20)
-#define SLOT_LEN     45
+#define SEGMENT  LOG "/@00000000000000000001.1"
+#define SLOT_LEN 45
 
 static const struct file_options faulty = {
     .sys = &sys_faulty, .segment_bytes = 4096, .step_bytes = 2048};
-
-struct world {
-    char dir[SCRATCH_MAX];
-    struct store *store; // NULL while the machine is off
-    struct store_answer a;
-};
 
 static int world_setup(void **state)
 {
     static struct world w;
     sys_reset();
-    scratch_make_quick(w.dir);
-    w.store = file_open(w.dir, &faulty);
-    store_answer_init(&w.a);
+    world_start(&w, &faulty);
     *state = &w;
     return 0;
 }
 
 static int world_teardown(void **state)
 {
-    struct world *w = *state;
-    store_free(w->store);
-    store_answer_done(&w->a);
-    scratch_remove(w->dir);
+    world_end(*state);
     sys_reset();
     return 0;
 }
@@ -69,9 +56,7 @@ static void power_on(struct world *w)
 
 static void append(struct world *w, uint64_t slot, uint64_t seed)
 {
-    struct bytes body = body_make(seed, SLOT_LEN);
-    ANSWERS(ERR_OK, &w->a, store_append(w->store, LOG, slot, body, &w->a));
-    bytes_free(body);
+    world_append(w, w->store, slot, seed, SLOT_LEN);
 }
 
 static void append_run(struct world *w, uint64_t first, uint64_t last)
@@ -82,32 +67,14 @@ static void append_run(struct world *w, uint64_t first, uint64_t last)
 
 static void holds(struct world *w, uint64_t slot, uint64_t seed)
 {
-    ANSWERS(ERR_OK, &w->a, store_read_log(w->store, LOG, slot, 1, &w->a));
-    NEED(body_is(store_row_bytes(&w->a, 0), seed, SLOT_LEN));
+    world_holds(w, w->store, slot, seed, SLOT_LEN);
 }
 
 static void holds_run(struct world *w, uint64_t first, uint64_t last)
 {
     for (uint64_t slot = first; slot <= last; slot++)
         holds(w, slot, slot);
-    ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(w->store, LOG, last + 1, 1, &w->a));
-}
-
-static void load(const struct world *w, const char *name, struct buf *to)
-{
-    char path[SCRATCH_MAX + 64];
-    scratch_path(path, sizeof path, w->dir, name);
-    buf_init(to, FILE_MAX_LEN);
-    NEED(file_read(path, to) == 0);
-}
-
-// In place: the store may have the file mapped.
-static void save(const struct world *w, const char *name, const struct buf *from)
-{
-    char path[SCRATCH_MAX + 64];
-    scratch_path(path, sizeof path, w->dir, name);
-    int fd = open(path, O_WRONLY);
-    NEED(fd >= 0 && file_write_fd(fd, buf_bytes(from)) == 0 && close(fd) == 0);
+    world_ends(w, w->store, last);
 }
 
 // Where the record of a slot lies, by walking the headers.
@@ -125,7 +92,7 @@ static uint64_t offset_of(const struct buf *segment, uint64_t slot)
 static void is_zero_from(const struct world *w, uint64_t slot)
 {
     struct buf segment;
-    load(w, SEGMENT, &segment);
+    world_load(w, SEGMENT, &segment);
     for (uint64_t i = offset_of(&segment, slot); i < segment.len; i++)
         NEED(segment.data[i] == 0);
     buf_done(&segment);
@@ -144,10 +111,10 @@ struct crash {
 static void crash_prepare(struct world *w, struct crash *c)
 {
     append_run(w, 1, 4);
-    load(w, LOG "/@lock", &c->page);
-    load(w, SEGMENT, &c->before);
+    world_load(w, LOG "/@lock", &c->page);
+    world_load(w, SEGMENT, &c->before);
     append(w, 5, 5);
-    load(w, SEGMENT, &c->after);
+    world_load(w, SEGMENT, &c->after);
     c->offset = offset_of(&c->after, 5);
     c->size = record_size(SLOT_LEN);
     power_off(w);
@@ -169,8 +136,8 @@ static void comes_up(struct world *w, const struct crash *c, const struct buf *s
     struct segment_head h;
     NEED(segment_head_read(buf_bytes(segment), &h));
     bool whole = record_read(rest, h.salt, c->offset, &r) == RECORD_GOOD;
-    save(w, LOG "/@lock", &c->page);
-    save(w, SEGMENT, segment);
+    world_save(w, LOG "/@lock", buf_bytes(&c->page));
+    world_save(w, SEGMENT, buf_bytes(segment));
     power_on(w);
     holds_run(w, 1, whole ? 5 : 4);
     if (!whole) is_zero_from(w, 5);
@@ -191,7 +158,7 @@ static void a_record_torn_at_any_byte_is_cut(void **state)
     crash_prepare(w, &c);
     for (uint64_t at = 0; at <= c.size; at++) {
         struct buf torn = {0};
-        load(w, SEGMENT, &torn);
+        world_load(w, SEGMENT, &torn);
         // The first bytes arrived, the rest did not.
         memcpy(torn.data, c.after.data, c.after.len);
         memset(torn.data + c.offset + at, 0, (size_t)(c.size - at));
@@ -229,15 +196,15 @@ static void a_bad_record_before_a_good_one_is_corrupt_and_never_cut(void **state
     uint64_t offset = offset_of(&c.after, 2);
     for (uint64_t at = 0; at < RECORD_HEADER_LEN + SLOT_LEN; at++) {
         struct buf bad = {0}, left = {0};
-        load(w, SEGMENT, &bad);
+        world_load(w, SEGMENT, &bad);
         memcpy(bad.data, c.after.data, c.after.len);
         bad.data[offset + at] ^= 0x01;
-        save(w, SEGMENT, &bad);
-        save(w, LOG "/@lock", &page);
+        world_save(w, SEGMENT, buf_bytes(&bad));
+        world_save(w, LOG "/@lock", buf_bytes(&page));
         power_on(w);
         every_call_is_corrupt(w);
         power_off(w);
-        load(w, SEGMENT, &left);
+        world_load(w, SEGMENT, &left);
         NEED(bytes_equal(buf_bytes(&left), buf_bytes(&bad)));
         buf_done(&bad);
         buf_done(&left);
@@ -252,12 +219,12 @@ static void damage_to_what_was_proved_durable_is_corrupt(void **state)
     append_run(w, 1, 5); // the page that survives knows of all five
     power_off(w);
     struct buf segment = {0}, left = {0};
-    load(w, SEGMENT, &segment);
+    world_load(w, SEGMENT, &segment);
     segment.data[offset_of(&segment, 5) + RECORD_HEADER_LEN] ^= 1;
-    save(w, SEGMENT, &segment);
+    world_save(w, SEGMENT, buf_bytes(&segment));
     power_on(w);
     every_call_is_corrupt(w);
-    load(w, SEGMENT, &left);
+    world_load(w, SEGMENT, &left);
     NEED(bytes_equal(buf_bytes(&left), buf_bytes(&segment)));
     buf_done(&segment);
     buf_done(&left);
@@ -268,7 +235,7 @@ static void segments_that_vanished_are_corrupt(void **state)
     struct world *w = *state;
     append_run(w, 1, 5);
     power_off(w);
-    char path[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN];
     scratch_path(path, sizeof path, w->dir, SEGMENT);
     NEED(unlink(path) == 0);
     power_on(w);
@@ -280,9 +247,9 @@ static void damage_found_while_reading_is_corrupt_for_that_slot_alone(void **sta
     struct world *w = *state;
     append_run(w, 1, 5);
     struct buf segment = {0};
-    load(w, SEGMENT, &segment);
+    world_load(w, SEGMENT, &segment);
     segment.data[offset_of(&segment, 3) + RECORD_HEADER_LEN + 7] ^= 1;
-    save(w, SEGMENT, &segment);
+    world_save(w, SEGMENT, buf_bytes(&segment));
     buf_done(&segment);
     holds(w, 1, 1);
     holds(w, 2, 2);
@@ -297,14 +264,14 @@ static void a_torn_record_that_contains_a_segment_is_cut_all_the_same(void **sta
     struct world *w = *state;
     append_run(w, 1, 4);
     struct buf page, before, after;
-    load(w, LOG "/@lock", &page);
-    load(w, SEGMENT, &before);
+    world_load(w, LOG "/@lock", &page);
+    world_load(w, SEGMENT, &before);
     ANSWERS(ERR_OK, &w->a, store_append(w->store, LOG, 5, buf_bytes(&before), &w->a));
     power_off(w);
-    load(w, SEGMENT, &after);
+    world_load(w, SEGMENT, &after);
     after.data[offset_of(&after, 5)] ^= 1;
-    save(w, SEGMENT, &after);
-    save(w, LOG "/@lock", &page);
+    world_save(w, SEGMENT, buf_bytes(&after));
+    world_save(w, LOG "/@lock", buf_bytes(&page));
     power_on(w);
     holds_run(w, 1, 4);
     buf_done(&page);
@@ -314,7 +281,7 @@ static void a_torn_record_that_contains_a_segment_is_cut_all_the_same(void **sta
 
 static struct log_page *page_open(const struct world *w, struct disk *d)
 {
-    char path[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN];
     scratch_path(path, sizeof path, w->dir, LOG "/@lock");
     int fd = open(path, O_RDWR);
     NEED(fd >= 0);
@@ -332,7 +299,7 @@ static void die_writing(struct world *w, const struct buf *bytes, size_t len)
     struct log_look look;
     NEED(log_page_look(page, &look) == LOG_PAGE_GOOD);
     uint64_t offset = look.state.tail.offset;
-    char path[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN];
     scratch_path(path, sizeof path, w->dir, SEGMENT);
     int fd = open(path, O_WRONLY);
     NEED(fd >= 0);
@@ -346,7 +313,7 @@ static void record_of(struct world *w, struct buf *to, uint64_t slot)
 {
     struct buf segment;
     struct segment_head h;
-    load(w, SEGMENT, &segment);
+    world_load(w, SEGMENT, &segment);
     NEED(segment_head_read(buf_bytes(&segment), &h));
     uint64_t offset = offset_of(&segment, slot);
     struct bytes body = body_make(slot, SLOT_LEN);
@@ -412,7 +379,7 @@ static struct log_page *page_alone(struct world *w, struct disk *d)
 {
     uint8_t image[LOG_PAGE_LEN];
     struct log_state none = {0};
-    char path[SCRATCH_MAX + 64];
+    char path[PATH_MAX_LEN];
     log_page_image(&none, image);
     scratch_path(path, sizeof path, w->dir, "@page");
     NEED(file_write(path, bytes_of(image, sizeof image)) == 0);
