@@ -22,6 +22,7 @@ void check_floor_sent(struct world *w, struct node *n, const struct request *q);
 
 // check_live.c: after the faults everything gets done.
 void check_live(struct world *w);
+size_t count_snapshots(const struct world *w); // in the bucket
 
 // check_lying.c: whoever folded what the store later denied has halted.
 void check_lying_folded(struct node *n, const struct fold_entry *e);

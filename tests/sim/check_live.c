@@ -42,11 +42,17 @@ static void check_slots(struct world *w)
     }
 }
 
-static void check_snapshots(struct world *w)
+size_t count_snapshots(const struct world *w)
 {
     size_t count = 0;
     for (size_t i = 0; i < w->bucket.objects_len; i++)
         count += strstr(w->bucket.objects[i]->key, "/snap/") != NULL;
+    return count;
+}
+
+static void check_snapshots(struct world *w)
+{
+    size_t count = count_snapshots(w);
     size_t most = 4 + w->history.len / w->mix.rules.snapshot_every;
     uint64_t since = (w->history.len - w->floor_slot) / w->mix.rules.snapshot_every;
     if (count > since + 4 || count > most)
@@ -59,13 +65,11 @@ static void check_snapshots(struct world *w)
 // Of a journal that has ended, whatever came after the end included.
 static void check_finished(struct world *w)
 {
-    uint64_t slots = 0, snapshots = 0;
+    uint64_t slots = 0, snapshots = count_snapshots(w);
     for (uint64_t n = 1; n <= w->history.len; n++) {
         const struct bucket_slot *s = bucket_slot(&w->bucket, n);
         slots += s && s->made_at == history_at(&w->history, n)->made_at;
     }
-    for (size_t i = 0; i < w->bucket.objects_len; i++)
-        snapshots += strstr(w->bucket.objects[i]->key, "/snap/") != NULL;
     if (w->finishes == 0)
         findings_add(&w->findings, "liveness", "nobody finished the journal that has ended");
     if (slots > SLOTS_LEFT_MAX || snapshots > SNAPSHOTS_LEFT_MAX)

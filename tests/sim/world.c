@@ -346,6 +346,8 @@ static void run_until(struct world *w, int64_t until)
     w->now = until;
 }
 
+#define SNAPSHOTS_A_ROUND 48 // a round of collection deletes at least so many, if they may go
+
 // Commits fast enough for the snapshots that the floor needs, then waits for everything to grow
 // old, then looks.
 static void run_healed(struct world *w)
@@ -355,7 +357,8 @@ static void run_healed(struct world *w)
     int64_t commits = (int64_t)w->mix.rules.snapshot_every * 4 * w->mix.ask_every_ms;
     run_until(w, w->now + commits + 30 * SECOND);
     w->mix.ask_every_ms = 20 * SECOND;
-    int64_t rounds = 4 * w->mix.collect_every_ms + 3 * w->mix.rules.floor_every_ms;
+    int64_t collects = 4 + (int64_t)(count_snapshots(w) / SNAPSHOTS_A_ROUND);
+    int64_t rounds = collects * w->mix.collect_every_ms + 3 * w->mix.rules.floor_every_ms;
     run_until(w, w->now + w->mix.rules.retain_ms + w->mix.rules.floor_lag_ms + rounds);
     w->quiet_until = TIME_NEVER;
     // The end grows old, then the entry after it.
