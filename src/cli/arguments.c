@@ -123,8 +123,8 @@ static int global_put(struct parse *p, size_t index, const char *text)
 }
 
 // Finds an option by its long name (len bytes) or its letter.
-static const struct cli_option *find(const struct cli_option *rows, size_t rows_len,
-                                     const char *name, size_t len, char letter)
+static const struct cli_option *find_option(const struct cli_option *rows, size_t rows_len,
+                                            const char *name, size_t len, char letter)
 {
     for (size_t i = 0; i < rows_len; i++) {
         if (letter && rows[i].letter == letter) return &rows[i];
@@ -168,11 +168,11 @@ static int option_take(struct parse *p)
     size_t len = is_long ? strcspn(name, "=") : 1;
     const struct command *c = p->command;
     const struct cli_option *rows = c ? c->options : NULL, *o = NULL;
-    if (c) o = find(rows, c->options_len, name, len, is_long ? 0 : *name);
+    if (c) o = find_option(rows, c->options_len, name, len, is_long ? 0 : *name);
     bool global = !o;
     if (global) {
         rows = global_options;
-        o = find(rows, global_options_len, name, len, is_long ? 0 : *name);
+        o = find_option(rows, global_options_len, name, len, is_long ? 0 : *name);
     }
     if (!o && !c && (!strcmp(word, "--version") || !strcmp(word, "-V"))) {
         p->cli->version = true;

@@ -26,7 +26,7 @@ struct audit_row {
     uint8_t found; // bit set of findings, so that a message counts once per finding
 };
 
-const char *finding_name(enum finding finding)
+const char *audit_finding_name(enum audit_finding finding)
 {
     static const char *const names[FINDINGS] = {
         [FINDING_TWO] = "held by two at once",
@@ -56,7 +56,7 @@ static struct audit_row *slot_of(struct audit_row *rows, size_t cap, const uint6
     }
 }
 
-static void grow(struct audit *a)
+static void grow_rows(struct audit *a)
 {
     size_t cap = a->rows_cap ? a->rows_cap * 2 : 1024;
     struct audit_row *rows = cli_alloc(cap * sizeof *rows);
@@ -69,10 +69,10 @@ static void grow(struct audit *a)
     a->rows_cap = cap;
 }
 
-static struct audit_row *book_of(struct audit *a, const char *message)
+static struct audit_row *row_of(struct audit *a, const char *message)
 {
     uint64_t key[2] = {hash_text(message, 0), hash_text(message, 1) | 1};
-    if (a->messages * 4 >= a->rows_cap * 3) grow(a);
+    if (a->messages * 4 >= a->rows_cap * 3) grow_rows(a);
     struct audit_row *b = slot_of(a->rows, a->rows_cap, key);
     if (b->key[1] == 0) {
         b->key[0] = key[0];
@@ -82,7 +82,7 @@ static struct audit_row *book_of(struct audit *a, const char *message)
     return b;
 }
 
-static void found(struct audit *a, struct audit_row *b, enum finding finding,
+static void found(struct audit *a, struct audit_row *b, enum audit_finding finding,
                   const struct sluice_event *e)
 {
     if (b->found & 1 << finding) return;
@@ -139,7 +139,7 @@ void audit_event(struct audit *a, const struct sluice_event *e)
     if (e->position > a->last) a->last = e->position;
     if (!*e->message) return;
     size_t before = a->messages;
-    struct audit_row *b = book_of(a, e->message);
+    struct audit_row *b = row_of(a, e->message);
     bool known = a->messages == before; // false: earlier events of the message are no longer kept
     if (strcmp(e->type, "message-claimed") == 0) {
         on_grant(a, b, e, false);

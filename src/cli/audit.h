@@ -7,17 +7,17 @@
 
 #define AUDIT_EXAMPLES_MAX 10
 
-enum finding {
+enum audit_finding {
     FINDING_TWO,   // locked by two workers at once
     FINDING_TWICE, // acked twice
     FINDING_STRAY, // changed after its end, or acked without a lock
     FINDING_LATE,  // a worker was refused because its lock had expired; not a violation
     FINDINGS
 };
-const char *finding_name(enum finding finding); // such as "held by two at once"
+const char *audit_finding_name(enum audit_finding finding); // such as "held by two at once"
 
 struct audit_example {
-    enum finding finding;
+    enum audit_finding finding;
     char message[SLUICE_ID_MAX];
     uint64_t position;
 };

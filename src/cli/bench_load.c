@@ -19,7 +19,7 @@
 #define WAIT_MS  200
 #define NS_PER_S 1000000000LL
 
-struct board {
+struct shared_results {
     _Atomic uint32_t ready;  // processes that have opened the queue
     _Atomic uint32_t failed; // greater than 0 if a process wrote problem
     _Atomic uint64_t next;   // number of the next message to send
@@ -32,19 +32,19 @@ struct board {
     char problem[BENCH_PROBLEM_MAX];
 };
 
-struct turn {
+struct workload {
     const struct bench_target *target;
     const struct bench_settings *settings;
     enum bench_load load;
-    struct board *board;
+    struct shared_results *results;
     int64_t *samples;      // shared; at most one row per message
     _Atomic uint8_t *seen; // shared; how often each message was received
     size_t shared_len;
     void *handle;
 };
 
-struct client {
-    struct turn *turn;
+struct bench_client {
+    struct workload *workload;
     pthread_t thread;
     uint32_t number;
     bool paces;
@@ -58,15 +58,15 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-static void fail(struct turn *t, const char *problem)
+static void fail(struct workload *t, const char *problem)
 {
-    if (atomic_fetch_add(&t->board->failed, 1) == 0)
-        (void)snprintf(t->board->problem, sizeof t->board->problem, "%s", problem);
+    if (atomic_fetch_add(&t->results->failed, 1) == 0)
+        (void)snprintf(t->results->problem, sizeof t->results->problem, "%s", problem);
 }
 
-static bool goes_on(struct turn *t)
+static bool goes_on(struct workload *t)
 {
-    return atomic_load(&t->board->failed) == 0;
+    return atomic_load(&t->results->failed) == 0;
 }
 
 static void stamp(_Atomic int64_t *at, int64_t ns, bool earliest)
@@ -78,14 +78,14 @@ static void stamp(_Atomic int64_t *at, int64_t ns, bool earliest)
 }
 
 // Records a piece of work. Its end also extends the measured time.
-static void sample(struct turn *t, int64_t ns)
+static void sample(struct workload *t, int64_t ns)
 {
-    stamp(&t->board->last_ns, now_ns(), false);
-    uint64_t at = atomic_fetch_add(&t->board->samples_len, 1);
+    stamp(&t->results->last_ns, now_ns(), false);
+    uint64_t at = atomic_fetch_add(&t->results->samples_len, 1);
     if (at < t->settings->messages) t->samples[at] = ns;
 }
 
-static void body_write(const struct turn *t, char *body, uint64_t number)
+static void body_write(const struct workload *t, char *body, uint64_t number)
 {
     int64_t now = now_ns();
     memcpy(body, &number, sizeof number);
@@ -98,7 +98,7 @@ static void body_write(const struct turn *t, char *body, uint64_t number)
     }
 }
 
-static void note_received(struct turn *t, const struct bench_got *got)
+static void note_received(struct workload *t, const struct bench_got *got)
 {
     for (size_t i = 0; i < got->len; i++) {
         uint64_t number;
@@ -107,14 +107,14 @@ static void note_received(struct turn *t, const struct bench_got *got)
     }
 }
 
-static bool run_send(struct client *c, void *link)
+static bool run_send(struct bench_client *c, void *link)
 {
-    struct turn *t = c->turn;
+    struct workload *t = c->workload;
     const struct bench_settings *s = t->settings;
     char *bodies = malloc(s->size * s->batch);
     bool ok = bodies != NULL;
     while (ok && goes_on(t)) {
-        uint64_t first = atomic_fetch_add(&t->board->next, s->batch);
+        uint64_t first = atomic_fetch_add(&t->results->next, s->batch);
         if (first >= s->messages) break;
         size_t count = s->messages - first < s->batch ? (size_t)(s->messages - first) : s->batch;
         for (size_t i = 0; i < count; i++)
@@ -127,30 +127,30 @@ static bool run_send(struct client *c, void *link)
     return ok;
 }
 
-static bool run_drain(struct client *c, void *link)
+static bool run_drain(struct bench_client *c, void *link)
 {
-    struct turn *t = c->turn;
+    struct workload *t = c->workload;
     struct bench_got got;
-    while (goes_on(t) && atomic_load(&t->board->done) < t->settings->messages) {
+    while (goes_on(t) && atomic_load(&t->results->done) < t->settings->messages) {
         int64_t start = now_ns();
         if (!t->target->receive(link, t->settings->batch, WAIT_MS, &got, c->problem)) return false;
         if (got.len == 0) continue;
         note_received(t, &got);
         if (!t->target->ack(link, c->problem)) return false;
         sample(t, now_ns() - start);
-        atomic_fetch_add(&t->board->done, got.len);
+        atomic_fetch_add(&t->results->done, got.len);
     }
     return true;
 }
 
-static bool run_cycle(struct client *c, void *link)
+static bool run_cycle(struct bench_client *c, void *link)
 {
-    struct turn *t = c->turn;
+    struct workload *t = c->workload;
     struct bench_got got = {0};
     char *body = malloc(t->settings->size);
     bool ok = body != NULL;
     while (ok && goes_on(t)) {
-        uint64_t number = atomic_fetch_add(&t->board->next, 1);
+        uint64_t number = atomic_fetch_add(&t->results->next, 1);
         if (number >= t->settings->messages) break;
         body_write(t, body, number);
         int64_t start = now_ns();
@@ -165,9 +165,9 @@ static bool run_cycle(struct client *c, void *link)
     return ok;
 }
 
-static bool run_pacer(struct client *c, void *link)
+static bool run_pacer(struct bench_client *c, void *link)
 {
-    struct turn *t = c->turn;
+    struct workload *t = c->workload;
     char *body = malloc(t->settings->size);
     bool ok = body != NULL;
     int64_t start = now_ns();
@@ -183,11 +183,11 @@ static bool run_pacer(struct client *c, void *link)
     return ok;
 }
 
-static bool run_paced(struct client *c, void *link)
+static bool run_paced(struct bench_client *c, void *link)
 {
-    struct turn *t = c->turn;
+    struct workload *t = c->workload;
     struct bench_got got;
-    while (goes_on(t) && atomic_load(&t->board->done) < t->settings->messages) {
+    while (goes_on(t) && atomic_load(&t->results->done) < t->settings->messages) {
         if (!t->target->receive(link, 1, WAIT_MS, &got, c->problem)) return false;
         if (got.len == 0) continue;
         int64_t sent;
@@ -195,18 +195,18 @@ static bool run_paced(struct client *c, void *link)
         sample(t, now_ns() - sent);
         note_received(t, &got);
         if (!t->target->ack(link, c->problem)) return false;
-        atomic_fetch_add(&t->board->done, got.len);
+        atomic_fetch_add(&t->results->done, got.len);
     }
     return true;
 }
 
 static void *client_main(void *ctx)
 {
-    struct client *c = ctx;
-    struct turn *t = c->turn;
+    struct bench_client *c = ctx;
+    struct workload *t = c->workload;
     void *link = t->target->link(t->handle, c->number, c->problem);
     bool ok = link != NULL;
-    stamp(&t->board->first_ns, now_ns(), true);
+    stamp(&t->results->first_ns, now_ns(), true);
     if (ok && t->load == LOAD_SEND) ok = run_send(c, link);
     if (ok && t->load == LOAD_DRAIN) ok = run_drain(c, link);
     if (ok && t->load == LOAD_CYCLE) ok = run_cycle(c, link);
@@ -216,7 +216,7 @@ static void *client_main(void *ctx)
     return NULL;
 }
 
-static struct bench_requests requests_of(const struct turn *t)
+static struct bench_requests requests_of(const struct workload *t)
 {
     return t->target->requests ? t->target->requests(t->handle) : (struct bench_requests){0};
 }
@@ -228,39 +228,39 @@ static void rise_to(_Atomic uint64_t *at, uint64_t value)
         continue;
 }
 
-static void note_requests(struct turn *t, struct bench_requests before)
+static void note_requests(struct workload *t, struct bench_requests before)
 {
     struct bench_requests now = requests_of(t);
     uint64_t all = now.all - before.all, puts = now.puts - before.puts;
     if (now.shared) { // the process that ran longest has the largest sum
-        rise_to(&t->board->requests, all);
-        rise_to(&t->board->puts, puts);
+        rise_to(&t->results->requests, all);
+        rise_to(&t->results->puts, puts);
     } else {
-        atomic_fetch_add(&t->board->requests, all);
-        atomic_fetch_add(&t->board->puts, puts);
+        atomic_fetch_add(&t->results->requests, all);
+        atomic_fetch_add(&t->results->puts, puts);
     }
 }
 
 // All processes begin together. Returns false if one failed.
-static bool wait_for_others(struct turn *t)
+static bool wait_for_others(struct workload *t)
 {
-    atomic_fetch_add(&t->board->ready, 1);
-    while (goes_on(t) && atomic_load(&t->board->ready) < t->settings->processes)
+    atomic_fetch_add(&t->results->ready, 1);
+    while (goes_on(t) && atomic_load(&t->results->ready) < t->settings->processes)
         (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     return goes_on(t);
 }
 
 // Paced: with several processes, the sender is alone in the first.
-static bool belongs(const struct turn *t, uint32_t client, uint32_t process)
+static bool belongs(const struct workload *t, uint32_t client, uint32_t process)
 {
     uint32_t processes = t->settings->processes;
     if (t->load != LOAD_PACED || processes == 1) return client % processes == process;
     return process > 0 && client % (processes - 1) == process - 1;
 }
 
-static void run_process(struct turn *t, uint32_t process)
+static void run_process(struct workload *t, uint32_t process)
 {
-    static struct client clients[BENCH_CLIENTS_MAX + 1];
+    static struct bench_client clients[BENCH_CLIENTS_MAX + 1];
     char problem[BENCH_PROBLEM_MAX] = "";
     t->handle = t->target->open(t->settings, problem);
     if (!t->handle) {
@@ -271,10 +271,11 @@ static void run_process(struct turn *t, uint32_t process)
     if (wait_for_others(t)) {
         struct bench_requests before = requests_of(t); // the requests of opening do not count
         for (uint32_t i = 0; i < t->settings->clients; i++)
-            if (belongs(t, i, process)) clients[len++] = (struct client){.turn = t, .number = i};
+            if (belongs(t, i, process))
+                clients[len++] = (struct bench_client){.workload = t, .number = i};
         if (t->load == LOAD_PACED && process == 0)
             clients[len++] =
-                (struct client){.turn = t, .number = t->settings->clients, .paces = true};
+                (struct bench_client){.workload = t, .number = t->settings->clients, .paces = true};
         for (uint32_t i = 0; i < len; i++)
             if (pthread_create(&clients[i].thread, NULL, client_main, &clients[i]) != 0) {
                 fail(t, "cannot start a thread");
@@ -287,10 +288,10 @@ static void run_process(struct turn *t, uint32_t process)
     t->target->close(t->handle);
 }
 
-static bool turn_init(struct turn *t, char *problem)
+static bool workload_init(struct workload *t, char *problem)
 {
     uint64_t messages = t->settings->messages;
-    t->shared_len = sizeof *t->board + messages * (sizeof *t->samples + 1);
+    t->shared_len = sizeof *t->results + messages * (sizeof *t->samples + 1);
     void *page =
         mmap(NULL, t->shared_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
@@ -298,8 +299,8 @@ static bool turn_init(struct turn *t, char *problem)
                        (unsigned long long)messages);
         return false;
     }
-    t->board = page;
-    t->samples = (int64_t *)(void *)((char *)page + sizeof *t->board);
+    t->results = page;
+    t->samples = (int64_t *)(void *)((char *)page + sizeof *t->results);
     t->seen = (_Atomic uint8_t *)(void *)(t->samples + messages);
     return true;
 }
@@ -316,9 +317,9 @@ static double percentile_us(const int64_t *sorted, uint64_t len, uint64_t per_mi
     return len > 0 ? (double)sorted[(len - 1) * per_mille / 1000] / 1000 : 0;
 }
 
-static void sum_up(const struct turn *t, struct bench_figure *out)
+static void sum_up(const struct workload *t, struct bench_figure *out)
 {
-    const struct board *b = t->board;
+    const struct shared_results *b = t->results;
     uint64_t len = b->samples_len < t->settings->messages ? b->samples_len : t->settings->messages;
     qsort(t->samples, len, sizeof *t->samples, by_size);
     *out = (struct bench_figure){.messages = t->settings->messages,
@@ -338,10 +339,10 @@ static void sum_up(const struct turn *t, struct bench_figure *out)
 bool bench_run(const struct bench_target *target, const struct bench_settings *s,
                enum bench_load load, struct bench_figure *out, char problem[BENCH_PROBLEM_MAX])
 {
-    struct turn t = {.target = target, .settings = s, .load = load};
+    struct workload t = {.target = target, .settings = s, .load = load};
     pid_t children[BENCH_PROCESSES_MAX];
     uint32_t started = 0;
-    if (!turn_init(&t, problem)) return false;
+    if (!workload_init(&t, problem)) return false;
     (void)fflush(NULL);
     for (; started < s->processes && started < BENCH_PROCESSES_MAX; started++) {
         children[started] = fork();
@@ -360,7 +361,7 @@ bool bench_run(const struct bench_target *target, const struct bench_settings *s
     }
     bool ok = goes_on(&t);
     if (ok) sum_up(&t, out);
-    if (!ok) memcpy(problem, t.board->problem, BENCH_PROBLEM_MAX);
-    (void)munmap(t.board, t.shared_len);
+    if (!ok) memcpy(problem, t.results->problem, BENCH_PROBLEM_MAX);
+    (void)munmap(t.results, t.shared_len);
     return ok;
 }

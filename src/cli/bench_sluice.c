@@ -94,8 +94,8 @@ static bool sluice_target_send(void *link, const char *bodies, size_t count, cha
                 &error, problem);
 }
 
-static bool take(struct link *l, const struct sluice_receive *r, struct bench_got *got,
-                 char *problem)
+static bool receive_batch(struct link *l, const struct sluice_receive *r, struct bench_got *got,
+                          char *problem)
 {
     struct sluice_error error;
     struct sluice_batch *before = l->batch; // r->acks points into this batch
@@ -117,7 +117,7 @@ static bool sluice_target_receive(void *link, uint32_t max, int64_t wait_ms, str
 {
     struct link *l = link;
     struct sluice_receive r = {.worker = l->worker, .max = max, .wait_ms = wait_ms};
-    return take(l, &r, got, problem);
+    return receive_batch(l, &r, got, problem);
 }
 
 static bool sluice_target_ack(void *link, char *problem)
@@ -139,7 +139,7 @@ static bool joined_receive(void *link, uint32_t max, int64_t wait_ms, struct ben
                                .acks = l->tokens,
                                .acks_len = l->unacked,
                                .acked = l->acked};
-    if (!take(l, &r, got, problem)) return false;
+    if (!receive_batch(l, &r, got, problem)) return false;
     l->unacked = 0;
     for (size_t i = 0; i < r.acks_len; i++) {
         if (l->acked[i].code == SLUICE_OK) continue;

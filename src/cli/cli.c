@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and output of commands. An error is one sentence, and the exit status gives its kind.
 #include "cli/cli.h"
-#include "cli/patience.h"
+#include "cli/answer_watch.h"
 #include "cli/table.h"
 #include "json/json.h"
 
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 // The node's message is about a header. Here the token comes from the environment.
-static void blame_token(const struct cli *cli, const struct sluice_error *error, char *out,
-                        size_t len)
+static void describe_token(const struct cli *cli, const struct sluice_error *error, char *out,
+                           size_t len)
 {
     const char *token = getenv("SLUICE_TOKEN");
     bool expired = strstr(error->message, "expired") != NULL;
@@ -32,10 +32,10 @@ int cli_fail(const struct cli *cli, const struct sluice_error *error)
     const char *sentence = error->message[0] ? error->message : sluice_code_text(error->code);
     char text[sizeof error->message + 64];
     if (strcmp(error->reason, "unauthenticated") == 0) {
-        blame_token(cli, error, text, sizeof text);
+        describe_token(cli, error, text, sizeof text);
         sentence = text;
     }
-    patience_rest(cli);
+    answer_watch_stop(cli);
     (void)fflush(stdout);
     if (cli->json) {
         struct json *o = json_new();

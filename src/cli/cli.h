@@ -25,12 +25,12 @@ struct cli {
     bool store_given;  // with --store; a suggested command repeats the option
     bool json;
     bool quiet;
-    bool color;                // standard output is a terminal and NO_COLOR is not set
-    bool help;                 // --help: main prints the command's help
-    bool version;              // --version: main prints the version
-    struct patience *patience; // reports a store that does not answer; NULL: silent
-    int64_t deadline_ms;       // time limit of the command; 0: none
-    bool deadline_given;       // with --timeout
+    bool color;                        // standard output is a terminal and NO_COLOR is not set
+    bool help;                         // --help: main prints the command's help
+    bool version;                      // --version: main prints the version
+    struct answer_watch *answer_watch; // reports a store that does not answer; NULL: silent
+    int64_t deadline_ms;               // time limit of the command; 0: none
+    bool deadline_given;               // with --timeout
 };
 
 enum option_kind {
@@ -93,10 +93,10 @@ struct sluice *cli_open(const struct cli *cli, int *status);
 // For commands that write: creates a missing directory. The default store's parents are created,
 // too.
 struct sluice *cli_open_making(const struct cli *cli, int *status);
-// Calls sluice_queues_status for all names. Free the result with cli_look_free.
-struct sluice_queue_status *cli_look(struct sluice *s, const struct sluice_names *names,
-                                     unsigned what);
-void cli_look_free(struct sluice_queue_status *seen, size_t len);
+// Calls sluice_queues_status for all names. Free the result with cli_status_free.
+struct sluice_queue_status *cli_status(struct sluice *s, const struct sluice_names *names,
+                                       unsigned what);
+void cli_status_free(struct sluice_queue_status *seen, size_t len);
 // If the queue is missing, prints "NAME does not exist; did you mean NAMES?". Otherwise like
 // cli_fail.
 int cli_fail_queue(const struct cli *cli, struct sluice *s, const char *queue,

@@ -25,7 +25,7 @@ static void print_json(const char *queue, const struct audit *a)
     json_number(o, "refusedLate", (int64_t)a->found[FINDING_LATE]);
     for (size_t i = 0; i < a->examples_len; i++) {
         struct json *x = json_new();
-        json_text(x, "finding", finding_name(a->examples[i].finding));
+        json_text(x, "finding", audit_finding_name(a->examples[i].finding));
         json_text(x, "message", a->examples[i].message);
         json_number(x, "position", (int64_t)a->examples[i].position);
         json_list_take(list, x);
@@ -60,7 +60,7 @@ static void print_report(const struct audit *a)
                 a->found[FINDING_LATE] ? "a renewal came when the lock was gone" : "");
     for (size_t i = 0; i < a->examples_len; i++)
         print_line(stdout, "  %-*s  %s  at position %llu", FIELD_WIDTH - 2,
-                   finding_name(a->examples[i].finding), a->examples[i].message,
+                   audit_finding_name(a->examples[i].finding), a->examples[i].message,
                    (unsigned long long)a->examples[i].position);
 }
 

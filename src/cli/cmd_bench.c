@@ -219,7 +219,7 @@ static int64_t or_default(const struct cli_value *v, int64_t otherwise)
     return v->given ? v->number : otherwise;
 }
 
-static int run(const struct cli *cli, const struct arguments *args)
+static int run_bench(const struct cli *cli, const struct arguments *args)
 {
     const struct cli_value *v = args->options;
     const char *workload = v[AT_WORKLOAD].given ? v[AT_WORKLOAD].texts[0] : "all";
@@ -264,5 +264,5 @@ const struct command command_bench = {
                "removes.",
     .options = options,
     .options_len = COUNT_OF(options),
-    .run = run,
+    .run = run_bench,
 };

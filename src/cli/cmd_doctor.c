@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor: checks the store and prints the result of each check.
+#include "cli/answer_watch.h"
 #include "cli/commands.h"
-#include "cli/patience.h"
 #include "cli/store.h"
 #include "cli/table.h"
 #include "json/json.h"
@@ -34,7 +34,7 @@ static void report(void *ctx, const char *check, enum sluice_health health, cons
         (void)printf("%s%-8s%s  ", health_color(cli, health), health_word(health), plain(cli));
         print_line(stdout, "%-*s  %s", CHECK_WIDTH, check, detail ? detail : "");
     }
-    patience_expect(cli, 0);
+    answer_watch_start(cli, 0);
     (void)fflush(stdout); // some checks are slow, so each is shown at once
 }
 
@@ -56,7 +56,7 @@ static int run_doctor(const struct cli *cli, const struct arguments *args)
         report(&copy, "open", SLUICE_FAILED, detail);
         return cli_fail_as(cli, SLUICE_NOT_FOUND, "store", STORE_MISSING, copy.store);
     }
-    patience_expect(&copy, 0);
+    answer_watch_start(&copy, 0);
     if (sluice_doctor(copy.store, report, &copy, &error) == SLUICE_OK) return 0;
     return cli_fail(cli, &error);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // events: prints what happened to a queue, in the order of its journal.
+#include "cli/answer_watch.h"
 #include "cli/commands.h"
-#include "cli/patience.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -76,14 +76,14 @@ static int print_events(const struct cli *cli, struct sluice *s, const char *que
         struct sluice_event e;
         code = sluice_events_next(events, live ? SLICE_MS : 0, &e, &error);
         if (code == SLUICE_NOT_FOUND) {
-            patience_rest(cli);
+            answer_watch_stop(cli);
             if (!cli_output_ok() || !follow) return 0;
             live = true;
             code = SLUICE_OK;
             continue;
         }
         if (code != SLUICE_OK) break;
-        if (!live) patience_expect(cli, 0);
+        if (!live) answer_watch_start(cli, 0);
         if (cli->json)
             json_print(json_event(queue, &e), stdout);
         else

@@ -82,7 +82,7 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
                                         "FAILURE", ">RETRIES", ">SHARDS", "DEAD LETTERS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
-    struct sluice_queue_status *seen = cli_look(s, names, SLUICE_STATUS_INFO);
+    struct sluice_queue_status *seen = cli_status(s, names, SLUICE_STATUS_INFO);
     // A queue that cannot be read does not hide the others.
     for (size_t i = 0; i < names->len; i++) {
         enum sluice_code code = seen[i].error.code;
@@ -96,7 +96,7 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
             add_row(t, seen[i].info);
         }
     }
-    cli_look_free(seen, names->len);
+    cli_status_free(seen, names->len);
     if (isatty(STDOUT_FILENO)) table_width(t, (size_t)screen_size().columns);
     if (!cli->json) table_print(t, cli, stdout);
     table_free(t);

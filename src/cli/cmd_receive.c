@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // receive: locks messages and prints them with the tokens that settle them.
+#include "cli/answer_watch.h"
 #include "cli/commands.h"
-#include "cli/patience.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
@@ -53,7 +53,7 @@ static void print_message(const struct sluice_message *m, bool first)
 
 // The output failed, so no reader has the messages. Releases them now instead of when their locks
 // expire.
-static void give_back(struct sluice *s, const char *queue, const struct sluice_batch *batch)
+static void release_unread(struct sluice *s, const char *queue, const struct sluice_batch *batch)
 {
     const char **tokens = cli_alloc(batch->len * sizeof *tokens);
     for (size_t i = 0; i < batch->len; i++)
@@ -88,7 +88,7 @@ static int run_receive(const struct cli *cli, const struct arguments *args)
     if (!s) return status;
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
-    patience_expect(cli, ask.wait_ms);
+    answer_watch_start(cli, ask.wait_ms);
     if (sluice_receive(s, queue, &ask, &batch, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, s, queue, &error);
     for (size_t i = 0; batch && i < batch->len; i++) {
@@ -98,7 +98,7 @@ static int run_receive(const struct cli *cli, const struct arguments *args)
             print_message(&batch->messages[i], i == 0);
     }
     if (batch && batch->len == 0) say_if_paused(cli, s, queue);
-    if (batch && batch->len > 0 && !cli_output_ok()) give_back(s, queue, batch);
+    if (batch && batch->len > 0 && !cli_output_ok()) release_unread(s, queue, batch);
     sluice_batch_free(batch);
     sluice_close(s);
     return status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // serve: runs a node that offers all queues of the store over HTTP until a signal stops it.
+#include "cli/answer_watch.h"
 #include "cli/commands.h"
-#include "cli/patience.h"
 #include "cli/serve.h"
 #include "server/log.h"
 #include "json/json.h"
@@ -211,7 +211,7 @@ static int serve_on(struct serve *s)
     allow_many_files();
     return_memory();
     struct sluice *store = cli_open_making(&own, &status);
-    patience_rest(&own); // the server reports problems itself from here on
+    answer_watch_stop(&own); // the server reports problems itself from here on
     if (!store) return status;
     conf_server(s->conf, &config);
     if (server_start(&config, store, &s->server, &error) == SLUICE_OK) {

@@ -82,14 +82,14 @@ static int print_queue(const struct cli *cli, struct sluice *s, const char *queu
     int status = 0;
     struct sluice_names names = {.names = &name, .len = 1};
     struct sluice_queue_status *seen =
-        cli_look(s, &names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
+        cli_status(s, &names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
     if (seen->error.code != SLUICE_OK)
         status = cli_fail_queue(cli, s, queue, &seen->error);
     else if (cli->json)
         stats_json_print(queue, &seen->stats, prices);
     else
         print_one(queue, seen->info && seen->info->paused, &seen->stats, prices);
-    cli_look_free(seen, 1);
+    cli_status_free(seen, 1);
     return status;
 }
 
@@ -100,7 +100,8 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
                                         ">PROCESSED", ">DEAD",  ">OLDEST", "STATE"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     int status = 0;
-    struct sluice_queue_status *seen = cli_look(s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
+    struct sluice_queue_status *seen =
+        cli_status(s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
     // A queue that cannot be read does not hide the others.
     for (size_t i = 0; i < names->len; i++) {
         const struct sluice_stats *v = &seen[i].stats;
@@ -123,7 +124,7 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
             table_cell(t, seen[i].info && seen[i].info->paused ? "paused" : "active");
         }
     }
-    cli_look_free(seen, names->len);
+    cli_status_free(seen, names->len);
     if (!cli->json && names->len > 0) table_print(t, cli, stdout);
     if (names->len == 0 && store_missing(cli))
         cli_say(cli, "there are no queues yet: " STORE_MISSING, cli->store);

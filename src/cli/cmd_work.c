@@ -3,8 +3,8 @@
 // the rest.
 #define _GNU_SOURCE // asprintf
 #include "base/duration.h"
+#include "cli/answer_watch.h"
 #include "cli/cli.h"
-#include "cli/patience.h"
 #include "cli/text.h"
 #include "cli/work_pool.h"
 #include "cli/work_ui.h"
@@ -23,7 +23,7 @@
 #define GRACE_DEFAULT_MS 25000
 #define KILL_DEFAULT_MS  5000
 #define DAY_MS           ((int64_t)24 * 3600 * 1000)
-#define TELL_MS          10000 // time to settle messages after every program has ended
+#define SETTLE_MS        10000 // time to settle messages after every program has ended
 
 enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_DRAIN, AT_KEEP };
 
@@ -72,7 +72,7 @@ static int block_signals(sigset_t *asking)
 }
 
 // Checks that the program exists and is executable. Returns 0 or an errno.
-static int look_for(const char *program)
+static int find_program(const char *program)
 {
     if (strchr(program, '/')) return access(program, X_OK) == 0 ? 0 : errno;
     const char *path = getenv("PATH");
@@ -127,7 +127,7 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
         (void)snprintf(o->worker, sizeof o->worker, "%s-%ld", host, (long)getpid());
     }
     const char *program = args->words[1];
-    int why = look_for(program);
+    int why = find_program(program);
     if (why != 0) return cli_usage(cli, "PROGRAM", "cannot run \"%s\": %s", program, strerror(why));
     return 0;
 }
@@ -161,8 +161,8 @@ struct work_watch {
     int signals; // number of signals received
     int last;    // the last signal
     int64_t grace_ms;
-    int64_t grace_end_ms; // 0: no grace period is running
-    int64_t tell_end_ms;  // deadline for settling; 0: not started
+    int64_t grace_end_ms;  // 0: no grace period is running
+    int64_t settle_end_ms; // deadline for settling; 0: not started
 };
 
 // Programs get their grace period, then time to end, then time to settle. A store that does not
@@ -173,11 +173,11 @@ static void on_time(struct work_watch *w)
     if (w->grace_end_ms > 0 && now >= w->grace_end_ms) {
         pool_order(w->pool, WORK_RETURN);
         w->grace_end_ms = 0;
-        w->tell_end_ms = now + w->pool->options.kill_after_ms + TELL_MS;
+        w->settle_end_ms = now + w->pool->options.kill_after_ms + SETTLE_MS;
     }
-    if (w->tell_end_ms > 0 && now >= w->tell_end_ms) {
+    if (w->settle_end_ms > 0 && now >= w->settle_end_ms) {
         pool_order(w->pool, WORK_AT_ONCE);
-        w->tell_end_ms = 0;
+        w->settle_end_ms = 0;
     }
 }
 
@@ -204,7 +204,7 @@ static void on_signal(struct work_watch *w)
 static int next_timeout(const struct work_watch *w)
 {
     int period = work_ui_period_ms(w->ui);
-    int64_t end = w->grace_end_ms > 0 ? w->grace_end_ms : w->tell_end_ms;
+    int64_t end = w->grace_end_ms > 0 ? w->grace_end_ms : w->settle_end_ms;
     if (end == 0) return period;
     int64_t left = end - work_now_ms();
     if (left < 0) left = 0;
@@ -236,7 +236,7 @@ static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms,
 {
     struct ui ui;
     struct worker_pool pool;
-    patience_rest(cli); // from here on the worker reports missing answers itself
+    answer_watch_stop(cli); // from here on the worker reports missing answers itself
     work_ui_init(&ui, cli, o);
     work_ui_begin(&ui, &pool);
     int why = pool_start(&pool, o);
@@ -252,7 +252,7 @@ static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms,
     return cli_end(cli, status_of(cli, &pool, &w));
 }
 
-static int run(const struct cli *cli, const struct arguments *args)
+static int run_work(const struct cli *cli, const struct arguments *args)
 {
     struct work_options o;
     int status = read_options(cli, args, &o);
@@ -313,5 +313,5 @@ const struct command command_work = {
                "programs' standard output then goes to standard error).",
     .options = options,
     .options_len = COUNT_OF(options),
-    .run = run,
+    .run = run_work,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main program: parses global options, finds the command, runs it and returns its exit status.
+#include "cli/answer_watch.h"
 #include "cli/commands.h"
-#include "cli/patience.h"
 #include "cli/store.h"
 
 #include <signal.h>
@@ -42,7 +42,7 @@ static int run_command(struct cli *cli, const struct command *command, size_t ar
     return status;
 }
 
-static int run(struct cli *cli, size_t argc, char **argv)
+static int run_program(struct cli *cli, size_t argc, char **argv)
 {
     struct arguments args;
     size_t at = 0, used = 0;
@@ -76,9 +76,9 @@ int main(int argc, char **argv)
     // work_spawn.c restores the default for child processes.
     (void)signal(SIGPIPE, SIG_IGN);
     size_t words = argc > 0 ? (size_t)argc - 1 : 0;
-    cli.patience = patience_new();
-    int status = cli_end(&cli, run(&cli, words, argv + 1));
-    patience_free(cli.patience);
+    cli.answer_watch = answer_watch_new();
+    int status = cli_end(&cli, run_program(&cli, words, argv + 1));
+    answer_watch_free(cli.answer_watch);
     free(store);
     return status;
 }

@@ -2,7 +2,7 @@
 // Draws the progress of long work: [=======>      ] 43%  431,000 messages  215,000/s  2.6s left
 #include "cli/progress.h"
 
-#include "cli/patience.h"
+#include "cli/answer_watch.h"
 #include "cli/text.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ static void draw_bar(const struct progress *p, uint64_t done, double share, bool
 
 void progress_move(struct progress *p, uint64_t done, uint64_t part, uint64_t whole)
 {
-    patience_expect(p->cli, 0);
+    answer_watch_start(p->cli, 0);
     if (!p->shown) return;
     int64_t now = steady_ms();
     if (now - p->drawn_ms < (p->terminal ? REDRAW_MS : PLAIN_MS)) return;

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS  1000  // interval of the check whether the store is usable
+#define CHECK_MS 1000  // interval of the check whether the store is usable
 #define ALIVE_MS 10000 // a server that did not serve its connections for this long hangs
 
 static void signals_of(sigset_t *set)
@@ -134,8 +134,8 @@ static bool is_beyond_help(struct serve *s)
 int serve_loop(struct serve *s)
 {
     int64_t watchdog_ms = notify_watchdog_ms();
-    int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : LOOK_MS;
-    if (wait_ms > LOOK_MS) wait_ms = LOOK_MS;
+    int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : CHECK_MS;
+    if (wait_ms > CHECK_MS) wait_ms = CHECK_MS;
     (void)notify_say("READY=1");
     for (;;) {
         server_tell_concerns(s->server);

@@ -3,7 +3,7 @@
 // apart, so that it is steady enough to read.
 #include "cli/stats_watch.h"
 
-#include "cli/patience.h"
+#include "cli/answer_watch.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -13,18 +13,18 @@
 #include <time.h>
 
 #define RATE_MS         3000
-#define LOOKS           32 // samples per queue; enough for RATE_MS at the shortest interval
+#define SAMPLES         32 // samples per queue; enough for RATE_MS at the shortest interval
 #define WORKERS_MAX     200
 #define QUEUE_NAME_SIZE 81
 
-struct look {
+struct sample {
     int64_t at_ms;
     struct sluice_stats stats;
 };
 
 struct watched {
     char name[QUEUE_NAME_SIZE];
-    struct look looks[LOOKS]; // a ring buffer
+    struct sample samples[SAMPLES]; // a ring buffer
     size_t count;
     bool seen;   // in the last sample of all queues
     bool paused; // at that time
@@ -54,18 +54,18 @@ static struct watched *row_for(struct stats_watch *w, const char *name)
     return row;
 }
 
-static const struct look *newest(const struct watched *row)
+static const struct sample *newest(const struct watched *row)
 {
-    return &row->looks[(row->count - 1) % LOOKS];
+    return &row->samples[(row->count - 1) % SAMPLES];
 }
 
 // Returns the newest sample that is at least RATE_MS old, else the oldest.
-static const struct look *earlier(const struct watched *row)
+static const struct sample *earlier(const struct watched *row)
 {
-    const struct look *last = newest(row), *found = last;
-    size_t kept = row->count < LOOKS ? row->count : LOOKS;
+    const struct sample *last = newest(row), *found = last;
+    size_t kept = row->count < SAMPLES ? row->count : SAMPLES;
     for (size_t back = 1; back < kept; back++) {
-        found = &row->looks[(row->count - 1 - back) % LOOKS];
+        found = &row->samples[(row->count - 1 - back) % SAMPLES];
         if (last->at_ms - found->at_ms >= RATE_MS) break;
     }
     return found;
@@ -78,46 +78,48 @@ static uint64_t rate(const struct watched *row, uint64_t now, uint64_t before)
     return ((now - before) * 1000 + (uint64_t)ms / 2) / (uint64_t)ms;
 }
 
-static void note_look(struct stats_watch *w, const char *name,
-                      const struct sluice_queue_status *seen)
+static void add_sample(struct stats_watch *w, const char *name,
+                       const struct sluice_queue_status *seen)
 {
     struct watched *row = row_for(w, name);
-    row->looks[row->count++ % LOOKS] = (struct look){.stats = seen->stats, .at_ms = steady_ms()};
+    row->samples[row->count++ % SAMPLES] =
+        (struct sample){.stats = seen->stats, .at_ms = steady_ms()};
     row->seen = true;
     row->paused = seen->info && seen->info->paused;
 }
 
-static enum sluice_code look_at(struct stats_watch *w, const struct sluice_names *names,
-                                struct sluice_error *error)
+static enum sluice_code sample_queues(struct stats_watch *w, const struct sluice_names *names,
+                                      struct sluice_error *error)
 {
     enum sluice_code code = SLUICE_OK;
     struct sluice_queue_status *seen =
-        cli_look(w->s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
+        cli_status(w->s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
     for (size_t i = 0; code == SLUICE_OK && i < names->len; i++) {
         code = seen[i].error.code;
-        if (code == SLUICE_OK) note_look(w, names->names[i], &seen[i]);
+        if (code == SLUICE_OK) add_sample(w, names->names[i], &seen[i]);
         if (code == SLUICE_NOT_FOUND && !w->only) code = SLUICE_OK; // deleted meanwhile
         if (code != SLUICE_OK) *error = seen[i].error;
     }
-    cli_look_free(seen, names->len);
+    cli_status_free(seen, names->len);
     return code;
 }
 
-static enum sluice_code look_around(struct stats_watch *w, struct sluice_error *error)
+static enum sluice_code sample_all(struct stats_watch *w, struct sluice_error *error)
 {
     for (size_t i = 0; i < w->len; i++)
         w->rows[i].seen = false;
     if (w->only) {
         char *name = (char *)(uintptr_t)w->only;
         w->workers_len = 0;
-        enum sluice_code code = look_at(w, &(struct sluice_names){.names = &name, .len = 1}, error);
+        enum sluice_code code =
+            sample_queues(w, &(struct sluice_names){.names = &name, .len = 1}, error);
         if (code == SLUICE_OK)
             (void)sluice_workers(w->s, w->only, w->workers, WORKERS_MAX, &w->workers_len, NULL);
         return code;
     }
     struct sluice_names *names = NULL;
     enum sluice_code code = sluice_queue_list(w->s, &names, error);
-    if (code == SLUICE_OK) code = look_at(w, names, error);
+    if (code == SLUICE_OK) code = sample_queues(w, names, error);
     sluice_names_free(names);
     return code;
 }
@@ -342,7 +344,7 @@ static void draw(struct stats_watch *w)
 }
 
 // Returns false if the key ends the program.
-static bool obey(struct stats_watch *w, int key)
+static bool handle_key(struct stats_watch *w, int key)
 {
     size_t back = 0, on = 0;
     switch (key) {
@@ -397,7 +399,7 @@ static bool wait_on_screen(struct stats_watch *w, int interval_ms)
             draw(w);
             break;
         case SCREEN_KEY:
-            if (!obey(w, key)) return false;
+            if (!handle_key(w, key)) return false;
             break;
         default:
             break;
@@ -445,8 +447,8 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
     struct stats_watch w = {.cli = cli, .s = s, .only = queue, .prices = prices};
     w.workers = queue ? cli_alloc(WORKERS_MAX * sizeof *w.workers) : NULL;
     struct sluice_error error = {0};
-    enum sluice_code code = look_around(&w, &error); // an error is reported before the screen opens
-    patience_rest(cli);
+    enum sluice_code code = sample_all(&w, &error); // an error is reported before the screen opens
+    answer_watch_stop(cli);
     stop_on_signals();
     bool screen = code == SLUICE_OK && !cli->json && screen_open();
     while (code == SLUICE_OK && !stop_requested()) {
@@ -458,7 +460,7 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
             if (!cli_output_ok()) break;
             stop_sleep(interval_ms);
         }
-        if (!stop_requested()) code = look_around(&w, &error);
+        if (!stop_requested()) code = sample_all(&w, &error);
     }
     screen_close();
     free(w.rows);

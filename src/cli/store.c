@@ -4,7 +4,7 @@
 #include "cli/store.h"
 
 #include "base/nearly.h"
-#include "cli/patience.h"
+#include "cli/answer_watch.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -94,9 +94,9 @@ static struct sluice *open_url(const struct cli *cli, const char *url, int *stat
     struct sluice *s = NULL;
     struct sluice_error error = {0};
     struct sluice_options options = {.deadline_ms = cli->deadline_ms};
-    patience_expect(cli, 0);
+    answer_watch_start(cli, 0);
     enum sluice_code code = sluice_open(url, &options, &s, &error);
-    patience_expect(cli, 0);
+    answer_watch_start(cli, 0);
     if (code == SLUICE_OK) return s;
     *status = cli_fail(cli, &error);
     return NULL;
@@ -114,15 +114,15 @@ struct sluice *cli_open(const struct cli *cli, int *status)
     return open_url(cli, store_missing(cli) ? "mem:" : cli->store, status);
 }
 
-struct sluice_queue_status *cli_look(struct sluice *s, const struct sluice_names *names,
-                                     unsigned what)
+struct sluice_queue_status *cli_status(struct sluice *s, const struct sluice_names *names,
+                                       unsigned what)
 {
     struct sluice_queue_status *seen = cli_alloc((names->len + 1) * sizeof *seen);
     sluice_queues_status(s, (const char *const *)names->names, names->len, what, seen);
     return seen;
 }
 
-void cli_look_free(struct sluice_queue_status *seen, size_t len)
+void cli_status_free(struct sluice_queue_status *seen, size_t len)
 {
     sluice_queues_status_done(seen, len);
     free(seen);

@@ -32,7 +32,7 @@ static void arm(struct worker_pool *p)
     (void)timerfd_settime(p->heartbeat_timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-struct round {
+struct renewal_batch {
     struct slot *slots[RENEW_BATCH];
     char tokens[RENEW_BATCH][SLUICE_TOKEN_MAX];
     const char *views[RENEW_BATCH];
@@ -42,7 +42,7 @@ struct round {
 };
 
 // Collects the locks that are due or due soon, so that one entry renews all of them.
-static void collect(struct worker_pool *p, struct round *r, int64_t now)
+static void collect(struct worker_pool *p, struct renewal_batch *r, int64_t now)
 {
     r->len = 0;
     r->lease_ms = p->options.visibility_ms;
@@ -58,7 +58,7 @@ static void collect(struct worker_pool *p, struct round *r, int64_t now)
     }
 }
 
-static void note(struct worker_pool *p, const struct round *r, enum sluice_code whole,
+static void note(struct worker_pool *p, const struct renewal_batch *r, enum sluice_code whole,
                  int64_t asked)
 {
     for (size_t i = 0; i < r->len; i++) {
@@ -83,7 +83,7 @@ static void note(struct worker_pool *p, const struct round *r, enum sluice_code 
     }
 }
 
-static void beat(struct worker_pool *p, struct round *r)
+static void beat(struct worker_pool *p, struct renewal_batch *r)
 {
     int64_t asked = work_now_ms();
     (void)pthread_mutex_lock(&p->lock);
@@ -109,7 +109,7 @@ void heartbeat_wake(struct worker_pool *p)
 void *heartbeat_main(void *ctx)
 {
     struct worker_pool *p = ctx;
-    struct round round;
+    struct renewal_batch batch;
     for (;;) {
         (void)pthread_mutex_lock(&p->lock);
         bool stop = p->heartbeat_stops;
@@ -122,6 +122,6 @@ void *heartbeat_main(void *ctx)
         uint64_t count;
         if (fds[0].revents) (void)!read(p->heartbeat_fd, &count, sizeof count);
         if (fds[1].revents) (void)!read(p->heartbeat_timer_fd, &count, sizeof count);
-        beat(p, &round);
+        beat(p, &batch);
     }
 }

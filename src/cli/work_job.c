@@ -29,9 +29,9 @@ struct work_job {
     struct child child;
     struct tail tail;
     bool lost;           // the lock is lost, or may have expired
-    bool told;           // TERM was sent
+    bool term_sent;      // TERM was sent
     bool killed;         // KILL was sent
-    int64_t kill_at_ms;  // valid if told
+    int64_t kill_at_ms;  // valid if term_sent
     int64_t deadline_ms; // copy of the slot's deadline
 };
 
@@ -120,7 +120,7 @@ static void slot_move(struct slot *s, enum slot_state state)
 }
 
 // Checks the order, the lock and the deadline, and stops the program if one of them requires it.
-static void obey(struct work_job *j, int64_t now)
+static void apply_order(struct work_job *j, int64_t now)
 {
     struct slot *s = j->slot;
     (void)pthread_mutex_lock(&s->pool->lock);
@@ -128,14 +128,14 @@ static void obey(struct work_job *j, int64_t now)
     if (s->lost || now >= s->deadline_ms) j->lost = true;
     (void)pthread_mutex_unlock(&s->pool->lock);
     int order = atomic_load(&s->pool->order);
-    if (!j->told && (j->lost || order >= WORK_RETURN)) {
+    if (!j->term_sent && (j->lost || order >= WORK_RETURN)) {
         child_signal(&j->child, SIGTERM);
         child_signal(&j->child, SIGCONT); // a stopped program could not handle TERM
-        j->told = true;
+        j->term_sent = true;
         j->kill_at_ms = now + s->pool->options.kill_after_ms;
         slot_move(s, SLOT_STOPPING);
     }
-    if (j->told && !j->killed && (now >= j->kill_at_ms || order == WORK_AT_ONCE)) {
+    if (j->term_sent && !j->killed && (now >= j->kill_at_ms || order == WORK_AT_ONCE)) {
         child_signal(&j->child, SIGKILL);
         j->killed = true;
     }
@@ -143,7 +143,7 @@ static void obey(struct work_job *j, int64_t now)
 
 static void arm(const struct work_job *j)
 {
-    int64_t next = j->told ? j->kill_at_ms : j->deadline_ms;
+    int64_t next = j->term_sent ? j->kill_at_ms : j->deadline_ms;
     if (j->killed) next = 0;
     struct itimerspec t = {.it_value = {.tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000}};
     (void)timerfd_settime(j->slot->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
@@ -153,7 +153,7 @@ static int watch(struct work_job *j)
 {
     struct slot *s = j->slot;
     for (;;) {
-        obey(j, work_now_ms());
+        apply_order(j, work_now_ms());
         arm(j);
         struct pollfd fds[] = {{.fd = j->child.pid_fd, .events = POLLIN},
                                {.fd = j->child.err_fd, .events = POLLIN},
@@ -170,7 +170,7 @@ static int watch(struct work_job *j)
     }
     // Kills processes that the stopped program left behind. Its process group id stays reserved
     // until it is reaped.
-    if (j->told) child_signal(&j->child, SIGKILL);
+    if (j->term_sent) child_signal(&j->child, SIGKILL);
     drain(j, &j->child.err_fd, true);
     drain(j, &j->child.out_fd, false);
     return child_reap(&j->child);
@@ -222,20 +222,20 @@ static enum work_end job_end(struct work_job *j, int status)
 {
     struct slot *s = j->slot;
     bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    bool async = WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
+    bool retry_later = WIFEXITED(status) && WEXITSTATUS(status) == EX_TEMPFAIL;
     char reason[WORK_REASON_MAX] = "";
     enum work_end end;
     slot_move(s, SLOT_SETTLING);
     if (good) {
-        end = settle(s, WORD_ACK, NULL); // may be too late; the token decides
+        end = slot_settle(s, WORD_ACK, NULL); // may be too late; the token decides
     } else if (j->lost) {
         (void)snprintf(reason, sizeof reason, "the lock was lost");
         end = END_LOST;
-    } else if (j->told || async) {
-        end = settle(s, WORD_RELEASE, NULL);
+    } else if (j->term_sent || retry_later) {
+        end = slot_settle(s, WORD_RELEASE, NULL);
     } else {
         describe_end(j, status, reason);
-        end = settle(s, WORD_FAIL, reason);
+        end = slot_settle(s, WORD_FAIL, reason);
     }
     slot_report(s, end, status, reason);
     return end;
@@ -253,7 +253,7 @@ static enum work_end refuse_start(struct slot *s, int why)
     else
         pool_fail(s->pool, SLUICE_INVALID, sentence);
     slot_move(s, SLOT_SETTLING);
-    enum work_end end = settle(s, WORD_RELEASE, NULL);
+    enum work_end end = slot_settle(s, WORD_RELEASE, NULL);
     slot_report(s, end, -1, sentence);
     return end;
 }

@@ -17,7 +17,7 @@
 
 #define WAIT_MS         500 // wait of one receive; also how late an idle slot sees an order
 #define WAIT_DRAIN_MS   50
-#define PUZZLED_MAX     20 // how often a message is ready, none is locked, and none can be received
+#define EMPTY_MAX       20 // receives in a row that return nothing although a message is ready
 #define PAUSE_MIN_MS    50
 #define PAUSE_MAX_MS    2000
 #define STACK_BYTES     ((size_t)512 << 10)
@@ -62,7 +62,7 @@ void slot_wake(struct slot *s)
     ring(s->wake_fd);
 }
 
-void slot_nap(struct slot *s, int64_t ms)
+void slot_sleep(struct slot *s, int64_t ms)
 {
     struct pollfd fd = {.fd = s->wake_fd, .events = POLLIN};
     uint64_t count;
@@ -139,14 +139,14 @@ static bool is_drained(struct slot *s)
     if (sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL)) return true;
     // If no message is open, the message before was finished between the receive and this call.
     // Receives again.
-    if (stats.ready > 0 && stats.locked == 0) s->puzzled++;
-    s->blocked = stats.ready > 0 && s->puzzled <= PUZZLED_MAX;
+    if (stats.ready > 0 && stats.locked == 0) s->empty_receives++;
+    s->blocked = stats.ready > 0 && s->empty_receives <= EMPTY_MAX;
     return !s->blocked;
 }
 
 // Receives once. While the outcome is unknown, it repeats the same request id, because the request
 // may have locked a message. Returns NULL for nothing.
-static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
+static struct sluice_batch *receive_one(struct slot *s, int64_t *asked_ms)
 {
     struct worker_pool *p = s->pool;
     bool unknown = s->unanswered;
@@ -180,12 +180,12 @@ static struct sluice_batch *ask(struct slot *s, int64_t *asked_ms)
             work_ui_trouble(p, "no answer: %s", error.message);
             pool_reopen(p, *asked_ms);
         }
-        slot_nap(s, pause);
+        slot_sleep(s, pause);
     }
 }
 
 // Releases a message that was received after the order to stop.
-static void give_back(struct slot *s, const struct sluice_message *m)
+static void release_received(struct slot *s, const struct sluice_message *m)
 {
     (void)pthread_mutex_lock(&s->pool->lock);
     s->state = SLOT_SETTLING;
@@ -197,7 +197,7 @@ static void give_back(struct slot *s, const struct sluice_message *m)
     s->renew_at_ms = work_now_ms() + m->lease_ms / 3;
     s->deadline_ms = work_now_ms() + m->lease_ms;
     (void)pthread_mutex_unlock(&s->pool->lock);
-    enum work_end end = settle(s, WORD_RELEASE, NULL);
+    enum work_end end = slot_settle(s, WORD_RELEASE, NULL);
     (void)pthread_mutex_lock(&s->pool->lock);
     s->pool->ended[end]++;
     s->token[0] = 0;
@@ -223,25 +223,25 @@ static void pause_after(struct slot *s, enum work_end end)
     int64_t pause = PAUSE_MIN_MS;
     for (uint32_t i = 1; i < s->returns && pause < PAUSE_MAX_MS; i++)
         pause *= 2;
-    if (atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.drain) slot_nap(s, pause);
+    if (atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.drain) slot_sleep(s, pause);
 }
 
 // Returns true to continue.
-static bool turn(struct slot *s)
+static bool run_slot_once(struct slot *s)
 {
     struct worker_pool *p = s->pool;
     int64_t asked_ms = s->next_asked_ms;
     bool came = s->next; // the slot still counts as busy
-    struct sluice_batch *b = came ? s->next : ask(s, &asked_ms);
+    struct sluice_batch *b = came ? s->next : receive_one(s, &asked_ms);
     s->next = NULL;
     size_t len = b ? b->len : 0;
     bool answered = b != NULL; // false: the queue is paused, or the worker must stop
     if (len > 0) {
-        s->puzzled = 0;
+        s->empty_receives = 0;
         if (!came) (void)count_busy(p, 1);
         bool late = atomic_load(&p->order) != WORK_GO && !p->options.drain;
         if (late) {
-            give_back(s, &b->messages[0]);
+            release_received(s, &b->messages[0]);
         } else {
             enum work_end end = job_run(s, &b->messages[0], asked_ms);
             if (!p->options.once) pause_after(s, end);
@@ -261,7 +261,7 @@ static void *slot_main(void *ctx)
 {
     struct slot *s = ctx;
     struct worker_pool *p = s->pool;
-    while (turn(s))
+    while (run_slot_once(s))
         continue;
     (void)pthread_mutex_lock(&p->lock);
     bool last = --p->alive == 0;

@@ -89,7 +89,7 @@ struct slot {
     // Only the slot's thread uses the fields from here to unanswered.
     uint32_t returns;          // jobs in a row that the program gave back
     bool blocked;              // --drain: ready messages wait behind an open message
-    uint32_t puzzled;          // --drain: how often in a row a ready message could not be received
+    uint32_t empty_receives;   // --drain: how often in a row a ready message could not be received
     struct sluice_batch *next; // a message that came with the answer to an ack
     int64_t next_asked_ms;
     struct sluice_request request; // id of a receive whose answer is unknown
@@ -166,7 +166,7 @@ void pool_fail(struct worker_pool *p, enum sluice_code code, const char *sentenc
 void pool_reopen(struct worker_pool *p, int64_t since_ms);
 void slot_wake(struct slot *s);
 // Sleeps until slot_wake or for ms.
-void slot_nap(struct slot *s, int64_t ms);
+void slot_sleep(struct slot *s, int64_t ms);
 void *heartbeat_main(void *pool);
 void heartbeat_wake(struct worker_pool *p);
 
@@ -176,6 +176,6 @@ enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t as
 // How to settle a message.
 enum settle_word { WORD_ACK, WORD_FAIL, WORD_RELEASE };
 // Repeats the call until its outcome is known, or until WORK_AT_ONCE.
-enum work_end settle(struct slot *s, enum settle_word word, const char *reason);
+enum work_end slot_settle(struct slot *s, enum settle_word word, const char *reason);
 void work_ui_trouble(struct worker_pool *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

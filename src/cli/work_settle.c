@@ -53,8 +53,8 @@ static bool asks_for_next(const struct slot *s)
     return atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.once && !s->next;
 }
 
-static enum sluice_code say(struct slot *s, enum settle_word word, const char *reason,
-                            struct sluice_outcome *outcome, struct sluice_error *error)
+static enum sluice_code settle_once(struct slot *s, enum settle_word word, const char *reason,
+                                    struct sluice_outcome *outcome, struct sluice_error *error)
 {
     struct sluice *store = atomic_load(&s->pool->store);
     const char *queue = s->pool->options.queue;
@@ -121,7 +121,7 @@ static void set_quiet(struct slot *s, bool quiet)
     if (!quiet) heartbeat_wake(s->pool);
 }
 
-enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
+enum work_end slot_settle(struct slot *s, enum settle_word word, const char *reason)
 {
     bool asked_before = false;
     int64_t since = work_now_ms();
@@ -132,7 +132,7 @@ enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
          pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
         struct sluice_outcome outcome = {.code = SLUICE_UNKNOWN};
         struct sluice_error error = {.code = SLUICE_OK};
-        enum sluice_code code = say(s, word, reason, &outcome, &error);
+        enum sluice_code code = settle_once(s, word, reason, &outcome, &error);
         if (code == SLUICE_OK) return end_of(word, &outcome);
         if (!undecided(code)) return asked_before ? look_up(s, word, &outcome) : END_LOST;
         asked_before |= code == SLUICE_UNKNOWN;
@@ -140,6 +140,6 @@ enum work_end settle(struct slot *s, enum settle_word word, const char *reason)
         if (atomic_load(&s->pool->order) == WORK_AT_ONCE) return END_LOST;
         set_quiet(s, false); // the next attempts may take long, so the lock is renewed again
         pool_reopen(s->pool, since);
-        slot_nap(s, pause);
+        slot_sleep(s, pause);
     }
 }

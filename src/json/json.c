@@ -114,7 +114,7 @@ static json_t *text_value(const char *text, size_t len)
     return need(utf8_ok(text, len) ? json_stringn(text, len) : mended(text, len));
 }
 
-static void put(struct json *object, const char *key, json_t *value)
+static void set_member(struct json *object, const char *key, json_t *value)
 {
     json_t *name = text_value(key, strlen(key)); // a header's name may contain any bytes
     if (json_object_set_new(real(object), json_string_value(name), need(value)) != 0)
@@ -124,32 +124,32 @@ static void put(struct json *object, const char *key, json_t *value)
 
 void json_text(struct json *object, const char *key, const char *value)
 {
-    put(object, key, value ? text_value(value, strlen(value)) : json_null());
+    set_member(object, key, value ? text_value(value, strlen(value)) : json_null());
 }
 
 void json_text_len(struct json *object, const char *key, const char *value, size_t len)
 {
-    put(object, key, text_value(value, len));
+    set_member(object, key, text_value(value, len));
 }
 
 void json_number(struct json *object, const char *key, int64_t value)
 {
-    put(object, key, json_integer(value));
+    set_member(object, key, json_integer(value));
 }
 
 void json_fraction(struct json *object, const char *key, double value)
 {
-    put(object, key, json_real(value));
+    set_member(object, key, json_real(value));
 }
 
 void json_bool(struct json *object, const char *key, bool value)
 {
-    put(object, key, json_boolean(value));
+    set_member(object, key, json_boolean(value));
 }
 
 void json_take(struct json *object, const char *key, struct json *child)
 {
-    put(object, key, real(child));
+    set_member(object, key, real(child));
 }
 
 void json_list_take(struct json *list, struct json *child)
@@ -170,7 +170,7 @@ void json_raw(struct json *object, const char *key, struct bytes text)
     json_t *child = need(json_object());
     json_t *value = need(json_stringn_nocheck((const char *)text.data, text.len));
     if (json_object_set_new_nocheck(child, RAW_KEY, value) != 0) (void)need(NULL);
-    put(object, key, child);
+    set_member(object, key, child);
 }
 
 struct bytes json_raw_text(const struct json *object)
@@ -556,11 +556,12 @@ struct json *json_settings(const struct sluice_setting *rows, size_t len)
         char *name = key;
         for (char *dot; (dot = strchr(name, '.')); name = dot + 1) {
             *dot = '\0';
-            if (!json_object_get(at, name)) put((struct json *)at, name, json_object());
+            if (!json_object_get(at, name)) set_member((struct json *)at, name, json_object());
             at = json_object_get(at, name);
         }
         bool is_name = strcmp(name, "deadLetterQueue") == 0; // a queue may be named "2024"
-        put((struct json *)at, name, is_name ? json_string(rows[i].value) : typed(rows[i].value));
+        set_member((struct json *)at, name,
+                   is_name ? json_string(rows[i].value) : typed(rows[i].value));
     }
     return root;
 }

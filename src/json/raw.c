@@ -40,7 +40,7 @@ static void skip_space(struct cursor *c)
         c->at++;
 }
 
-static bool take(struct cursor *c, int wanted)
+static bool take_byte(struct cursor *c, int wanted)
 {
     if (peek(c) != wanted) return false;
     c->at++;
@@ -57,8 +57,8 @@ static bool take_digits(struct cursor *c)
 
 static bool take_exponent(struct cursor *c, bool *is_short)
 {
-    if (!take(c, 'e') && !take(c, 'E')) return true;
-    if (!take(c, '+')) (void)take(c, '-');
+    if (!take_byte(c, 'e') && !take_byte(c, 'E')) return true;
+    if (!take_byte(c, '+')) (void)take_byte(c, '-');
     const uint8_t *start = c->at;
     bool good = take_digits(c);
     *is_short = c->at - start <= EXPONENT_SHORT;
@@ -78,9 +78,9 @@ static bool take_number(struct cursor *c)
 {
     const uint8_t *start = c->at;
     bool is_short = true;
-    (void)take(c, '-');
-    if (!take(c, '0') && !take_digits(c)) return false;
-    if (take(c, '.') && !take_digits(c)) return false;
+    (void)take_byte(c, '-');
+    if (!take_byte(c, '0') && !take_digits(c)) return false;
+    if (take_byte(c, '.') && !take_digits(c)) return false;
     if (!take_exponent(c, &is_short)) return false;
     size_t len = (size_t)(c->at - start);
     return (is_short && len <= NUMBER_SHORT) || number_fits(bytes_of(start, len));
@@ -122,7 +122,7 @@ static int take_escape(struct cursor *c)
     if (at) return values[at - kinds];
     int unit = kind == 'u' ? take_unit(c) : -1;
     if (!is_within(unit, 0xd800, 0xdfff)) return unit;
-    if (unit > 0xdbff || !take(c, '\\') || !take(c, 'u')) return -1;
+    if (unit > 0xdbff || !take_byte(c, '\\') || !take_byte(c, 'u')) return -1;
     int low = take_unit(c);
     if (!is_within(low, 0xdc00, 0xdfff)) return -1;
     return 0x10000 + ((unit & 0x3ff) << 10 | (low & 0x3ff));
@@ -130,7 +130,7 @@ static int take_escape(struct cursor *c)
 
 static bool take_text(struct cursor *c)
 {
-    if (!take(c, '"')) return false;
+    if (!take_byte(c, '"')) return false;
     while (c->at < c->end && *c->at >= ' ') {
         uint8_t byte = *c->at++;
         if (byte == '"') return true;
@@ -163,7 +163,7 @@ static bool take_scalar(struct cursor *c)
     }
 }
 
-struct key {
+struct raw_key {
     size_t object;     // the number of its object in the text
     struct bytes text; // the valid text between its quotes
 };
@@ -183,7 +183,7 @@ static int next_character(struct cursor *c)
 
 static int compare_keys(const void *a, const void *b)
 {
-    const struct key *left = a, *right = b;
+    const struct raw_key *left = a, *right = b;
     if (left->object != right->object) return left->object < right->object ? -1 : 1;
     struct cursor l = cursor_of(left->text), r = cursor_of(right->text);
     int one, other;
@@ -208,7 +208,7 @@ static bool has_zero(struct bytes text)
 // True if no object has two equal keys. Sorts the keys.
 static bool keys_differ(struct buf *keys)
 {
-    struct key *rows = (void *)keys->data;
+    struct raw_key *rows = (void *)keys->data;
     size_t len = keys->len / sizeof *rows;
     if (len > 1) qsort(rows, len, sizeof *rows, compare_keys);
     for (size_t i = 1; i < len; i++)
@@ -222,7 +222,7 @@ struct open {
     size_t numbers[JSON_RAW_DEPTH_MAX]; // identifies each open object or list
     size_t depth;
     size_t opened;
-    struct buf keys; // an array of struct key
+    struct buf keys; // an array of struct raw_key
 };
 
 static bool take_key(struct cursor *c, struct open *o)
@@ -231,11 +231,11 @@ static bool take_key(struct cursor *c, struct open *o)
     const uint8_t *quote = c->at;
     if (!take_text(c)) return false;
     struct bytes text = bytes_of(quote + 1, (size_t)(c->at - quote) - 2);
-    struct key key = {o->numbers[o->depth - 1], text};
+    struct raw_key key = {o->numbers[o->depth - 1], text};
     if (has_zero(key.text)) return false;
     buf_put(&o->keys, bytes_of(&key, sizeof key));
     skip_space(c);
-    return take(c, ':');
+    return take_byte(c, ':');
 }
 
 // Reads the start of a value. Returns true if the value is complete. Returns false if its first
@@ -254,7 +254,7 @@ static bool value_begins(struct cursor *c, struct open *o)
     int end = first == '{' ? '}' : ']';
     c->at++;
     skip_space(c);
-    if (take(c, end)) return true;
+    if (take_byte(c, end)) return true;
     o->numbers[o->depth] = o->opened++;
     o->ends[o->depth++] = (uint8_t)end;
     if (end == '}') c->bad = !take_key(c, o);
@@ -268,11 +268,11 @@ static bool value_ends(struct cursor *c, struct open *o)
     for (; o->depth > 0; o->depth--) {
         int end = o->ends[o->depth - 1];
         skip_space(c);
-        if (take(c, ',')) {
+        if (take_byte(c, ',')) {
             if (end == '}') c->bad = !take_key(c, o);
             return !c->bad;
         }
-        c->bad = !take(c, end);
+        c->bad = !take_byte(c, end);
         if (c->bad) return false;
     }
     return false;

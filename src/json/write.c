@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct buf *to, const char *text, size_t len)
+static void put_chars(struct buf *to, const char *text, size_t len)
 {
     buf_put(to, bytes_of(text, len));
 }
@@ -19,17 +19,17 @@ static void put_escape(struct buf *to, uint8_t c)
     const char *at = memchr(from, c, sizeof from - 1);
     char text[8];
     if (at) {
-        put(to, (char[]){'\\', names[at - from]}, 2);
+        put_chars(to, (char[]){'\\', names[at - from]}, 2);
     } else {
         (void)snprintf(text, sizeof text, "\\u%04X", c);
-        put(to, text, 6);
+        put_chars(to, text, 6);
     }
 }
 
-static void put_text(struct buf *to, struct bytes text)
+static void put_quoted(struct buf *to, struct bytes text)
 {
     size_t start = 0;
-    put(to, "\"", 1);
+    put_chars(to, "\"", 1);
     for (size_t i = 0; i < text.len; i++) {
         uint8_t c = text.data[i];
         if (c >= ' ' && c != '"' && c != '\\') continue;
@@ -38,7 +38,7 @@ static void put_text(struct buf *to, struct bytes text)
         start = i + 1;
     }
     buf_put(to, bytes_of(text.data + start, text.len - start));
-    put(to, "\"", 1);
+    put_chars(to, "\"", 1);
 }
 
 // Writes the fewest digits that give the same number again. The text always has a point or an
@@ -50,8 +50,8 @@ static void put_fraction(struct buf *to, double value)
     if (strtod(text, NULL) != value) (void)snprintf(text, sizeof text, "%.17g", value);
     for (char *c = text; *c; c++)
         if (*c == ',') *c = '.'; // some locales print a comma
-    put(to, text, strlen(text));
-    if (!strpbrk(text, ".e")) put(to, ".0", 2);
+    put_chars(to, text, strlen(text));
+    if (!strpbrk(text, ".e")) put_chars(to, ".0", 2);
 }
 
 static void put_number(struct buf *to, int64_t value)
@@ -59,7 +59,7 @@ static void put_number(struct buf *to, int64_t value)
     char text[DIGITS_MAX + 2], *at = text;
     if (value < 0) *at++ = '-';
     at = digits_put(at, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
-    put(to, text, (size_t)(at - text));
+    put_chars(to, text, (size_t)(at - text));
 }
 
 static void put_value(struct buf *to, struct json *value);
@@ -74,31 +74,31 @@ static void put_object(struct buf *to, struct json *object)
         buf_put(to, raw);
         return;
     }
-    put(to, "{", 1);
+    put_chars(to, "{", 1);
     for (void *at = NULL; json_next(object, &at, &key, &value); first = false) {
-        if (!first) put(to, ",", 1);
-        put_text(to, bytes_str(key));
-        put(to, ":", 1);
+        if (!first) put_chars(to, ",", 1);
+        put_quoted(to, bytes_str(key));
+        put_chars(to, ":", 1);
         put_value(to, value);
     }
-    put(to, "}", 1);
+    put_chars(to, "}", 1);
 }
 
 static void put_list(struct buf *to, struct json *list)
 {
-    put(to, "[", 1);
+    put_chars(to, "[", 1);
     for (size_t i = 0; i < json_list_len(list); i++) {
-        if (i > 0) put(to, ",", 1);
+        if (i > 0) put_chars(to, ",", 1);
         put_value(to, json_list_at(list, i));
     }
-    put(to, "]", 1);
+    put_chars(to, "]", 1);
 }
 
 static void put_value(struct buf *to, struct json *value)
 {
     switch (json_kind(value)) {
     case JSON_KIND_NULL:
-        put(to, "null", 4);
+        put_chars(to, "null", 4);
         break;
     case JSON_KIND_BOOL:
         buf_put(to, bytes_str(json_as_bool(value) ? "true" : "false"));
@@ -110,7 +110,7 @@ static void put_value(struct buf *to, struct json *value)
         put_fraction(to, json_as_fraction(value));
         break;
     case JSON_KIND_TEXT:
-        put_text(to, json_as_text(value));
+        put_quoted(to, json_as_text(value));
         break;
     case JSON_KIND_LIST:
         put_list(to, value);
@@ -138,7 +138,7 @@ static size_t put_special(const uint8_t *at, struct buf *to)
         return 1;
     }
     (void)snprintf(text, sizeof text, "\\u%04x", first == 0x7f ? first : second);
-    put(to, text, 6);
+    put_chars(to, text, 6);
     return first == 0x7f ? 1 : 2;
 }
 
@@ -151,7 +151,7 @@ void json_write_plain(struct json *value, struct buf *to)
     CHECK(!line.bad);
     for (const char *at = (const char *)line.data; *at;) {
         size_t plain = strcspn(at, "\x7f\xc2");
-        put(to, at, plain);
+        put_chars(to, at, plain);
         at += plain;
         if (*at) at += put_special((const uint8_t *)at, to);
     }

@@ -60,7 +60,7 @@ struct remote_path remote_path(const char *queue, const char *rest)
 
 void remote_query(struct remote_path *path, const char *name, const char *value)
 {
-    static const char plain_http[] =
+    static const char unreserved[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
     size_t at = strlen(path->text), start = at;
     if (at + strlen(name) + 3 * strlen(value) + 3 > sizeof path->text) return;
@@ -68,7 +68,7 @@ void remote_query(struct remote_path *path, const char *name, const char *value)
                            "%c%s=", memchr(path->text, '?', start) ? '&' : '?', name);
     for (; *value; value++)
         at += (size_t)snprintf(path->text + at, sizeof path->text - at,
-                               strchr(plain_http, *value) ? "%c" : "%%%02X", (unsigned char)*value);
+                               strchr(unreserved, *value) ? "%c" : "%%%02X", (unsigned char)*value);
 }
 
 static void add_line(struct ask_head *head, const char *line)
@@ -143,7 +143,7 @@ static bool read_problem(struct bytes body, struct sluice_error *out)
 }
 
 // The answer is not from a node: a proxy or another server sent it.
-static void blame_status(const struct http_call *call, struct sluice_error *out)
+static void report_status(const struct http_call *call, struct sluice_error *out)
 {
     int status = call->status;
     enum err err = status == 401 || status == 403                                     ? ERR_DENIED
@@ -169,7 +169,7 @@ enum sluice_code ask_read_error(const struct http_call *call, struct sluice_erro
         read = wire_read_error(body, out) && out->code != SLUICE_OK;
     else if (body.len > 0)
         read = read_problem(body, out);
-    if (!read) blame_status(call, out);
+    if (!read) report_status(call, out);
     return out->code;
 }
 

@@ -228,8 +228,8 @@ static struct sluice_origin origin_at(struct json *o)
                                   .worker = text_at(from, "worker")};
 }
 
-static enum sluice_code deliver_batch(struct remote_events *e, struct bytes data,
-                                      struct sluice_event *out, struct sluice_error *error)
+static enum sluice_code read_event(struct remote_events *e, struct bytes data,
+                                   struct sluice_event *out, struct sluice_error *error)
 {
     char why[128];
     json_free(e->event);
@@ -284,8 +284,8 @@ static bool take_event(struct remote_events *e, struct bytes *data)
 }
 
 // Reads more for up to wait_ms. A stream that broke is opened again.
-static enum sluice_code let_come(struct remote_events *e, int64_t wait_ms,
-                                 struct sluice_error *error)
+static enum sluice_code read_more(struct remote_events *e, int64_t wait_ms,
+                                  struct sluice_error *error)
 {
     if (!e->stream) {
         int64_t until = e->lost_at + e->remote->handle.timeout_ms;
@@ -316,12 +316,12 @@ enum sluice_code remote_events_next(struct sluice_events *base, int64_t wait_ms,
     enum sluice_code code = remote_check(e->remote, NULL, error);
     bool looked = false;
     while (!code) {
-        if (take_event(e, &data)) return deliver_batch(e, data, out, error);
+        if (take_event(e, &data)) return read_event(e, data, out, error);
         if (e->ended) return refuse_ended(error, e->queue);
         int64_t left = until - clock_boot_ms();
         bool waits = wait_ms <= 0 && !e->caught_up; // for events that exist already
         if (looked && left <= 0 && !waits) return refuse(error, ERR_NOT_FOUND, "", "no event came");
-        code = let_come(e, waits || left > SLICE_MS ? SLICE_MS : left > 0 ? left : 0, error);
+        code = read_more(e, waits || left > SLICE_MS ? SLICE_MS : left > 0 ? left : 0, error);
         looked = true;
     }
     return code;

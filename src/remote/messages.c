@@ -347,9 +347,9 @@ static void settle_part(struct remote_settle *s, const char *const *tokens, size
     if (s->error) *s->error = why;
 }
 
-static enum sluice_code settle(struct sluice *s, const char *queue, const char *verb,
-                               const char *const *tokens, size_t len, struct remote_settle *what,
-                               struct sluice_outcome *outcomes)
+static enum sluice_code settle_parts(struct sluice *s, const char *queue, const char *verb,
+                                     const char *const *tokens, size_t len,
+                                     struct remote_settle *what, struct sluice_outcome *outcomes)
 {
     what->remote = remote_of(s);
     enum sluice_code code = remote_check(what->remote, queue, what->error);
@@ -376,14 +376,14 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
                                         [ASYNC_RENEW] = "/renew"};
     struct remote_settle settling = {
         .wait_ms = what->wait_ms, .reason = what->reason, .request = what->request, .error = error};
-    return settle(s, queue, verbs[what->kind], what->tokens, what->len, &settling, outcomes);
+    return settle_parts(s, queue, verbs[what->kind], what->tokens, what->len, &settling, outcomes);
 }
 
 enum sluice_code remote_ack(struct sluice *s, const char *queue, const char *const *tokens,
                             size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     struct remote_settle what = {.error = error};
-    return settle(s, queue, "/ack", tokens, len, &what, outcomes);
+    return settle_parts(s, queue, "/ack", tokens, len, &what, outcomes);
 }
 
 enum sluice_code remote_fail(struct sluice *s, const char *queue, const char *const *tokens,
@@ -391,7 +391,7 @@ enum sluice_code remote_fail(struct sluice *s, const char *queue, const char *co
                              struct sluice_error *error)
 {
     struct remote_settle what = {.reason = reason, .error = error};
-    return settle(s, queue, "/fail", tokens, len, &what, outcomes);
+    return settle_parts(s, queue, "/fail", tokens, len, &what, outcomes);
 }
 
 enum sluice_code remote_release(struct sluice *s, const char *queue, const char *const *tokens,
@@ -399,7 +399,7 @@ enum sluice_code remote_release(struct sluice *s, const char *queue, const char 
                                 struct sluice_error *error)
 {
     struct remote_settle what = {.wait_ms = delay_ms, .error = error};
-    return settle(s, queue, "/release", tokens, len, &what, outcomes);
+    return settle_parts(s, queue, "/release", tokens, len, &what, outcomes);
 }
 
 enum sluice_code remote_renew(struct sluice *s, const char *queue, const char *const *tokens,
@@ -407,5 +407,5 @@ enum sluice_code remote_renew(struct sluice *s, const char *queue, const char *c
                               struct sluice_error *error)
 {
     struct remote_settle what = {.wait_ms = visibility_ms, .error = error};
-    return settle(s, queue, "/renew", tokens, len, &what, outcomes);
+    return settle_parts(s, queue, "/renew", tokens, len, &what, outcomes);
 }

@@ -95,7 +95,7 @@ static void add_hint(const struct remote *r, const struct http_call *call,
 }
 
 // Fails when the handle is opened, not at the first call, if the node cannot be reached.
-static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
+static enum sluice_code check_reachable(struct remote *r, struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
     int64_t until = clock_boot_ms() + OPEN_MS, latest = remote_until(r);
@@ -116,8 +116,8 @@ static enum sluice_code say_hello(struct remote *r, struct sluice_error *error)
 
 // Requires the proof of the node's identity on each connection. With TLS, the certificate binds the
 // connection to the host, and the host has proven its identity.
-static enum sluice_code demand_proof(struct remote *r, const struct owner_name *name,
-                                     struct sluice_error *error)
+static enum sluice_code require_proof(struct remote *r, const struct owner_name *name,
+                                      struct sluice_error *error)
 {
     struct peer_challenge challenge = peer_challenge_of(name);
     r->forwards = true;
@@ -145,8 +145,8 @@ static enum sluice_code open_node(const char *url, const struct owner_name *name
     if (!code) code = take_token(r, options, error);
     if (!code) r->http = http_new(&config);
     if (!code) r->plain_http = http_plain_new(r->url);
-    if (!code && name) code = demand_proof(r, name, error);
-    if (!code) code = say_hello(r, error);
+    if (!code && name) code = require_proof(r, name, error);
+    if (!code) code = check_reachable(r, error);
     if (code)
         remote_close(&r->handle);
     else

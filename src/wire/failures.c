@@ -26,9 +26,9 @@ void wire_put_failures(struct buf *to, const struct sluice_batch *b)
             buf_put_u32(to, f->attempt);
             buf_put_i64(to, f->at);
             buf_put_u8(to, is_expiry(f));
-            put_text(to, f->worker);
+            put_sized_text(to, f->worker);
             buf_put_u8(to, f->reason != NULL);
-            put_text(to, f->reason);
+            put_sized_text(to, f->reason);
         }
     }
 }

@@ -12,7 +12,7 @@ static inline void put_body(struct buf *to, const void *data, size_t len)
     buf_put_u8(to, 0);
 }
 
-static inline void put_text(struct buf *to, const char *text)
+static inline void put_sized_text(struct buf *to, const char *text)
 {
     put_body(to, text, text ? strlen(text) : 0);
 }

@@ -62,8 +62,8 @@ static void put_headers(struct buf *to, const struct sluice_header *headers, siz
     // The reader refuses a message with this many headers.
     buf_put_u16(to, (uint16_t)(len < UINT16_MAX ? len : UINT16_MAX));
     for (size_t i = 0; i < len; i++) {
-        put_text(to, headers[i].name);
-        put_text(to, headers[i].value);
+        put_sized_text(to, headers[i].name);
+        put_sized_text(to, headers[i].value);
     }
 }
 
@@ -77,9 +77,9 @@ static size_t read_headers_len(struct reader *r)
 static void put_error(struct buf *to, const struct sluice_error *e)
 {
     buf_put_u8(to, (uint8_t)e->code);
-    put_text(to, e->reason);
-    put_text(to, e->field);
-    put_text(to, e->message);
+    put_sized_text(to, e->reason);
+    put_sized_text(to, e->field);
+    put_sized_text(to, e->message);
 }
 
 static void read_error(struct reader *r, struct sluice_error *out)
@@ -121,10 +121,10 @@ void wire_put_sends(struct buf *to, const struct sluice_send *messages, size_t l
     for (size_t i = 0; i < len; i++) {
         const struct sluice_send *m = &messages[i];
         put_body(to, m->body, m->body_len);
-        put_text(to, m->group);
-        put_text(to, m->dedup);
-        put_text(to, m->content_type);
-        put_text(to, m->workflow);
+        put_sized_text(to, m->group);
+        put_sized_text(to, m->dedup);
+        put_sized_text(to, m->content_type);
+        put_sized_text(to, m->workflow);
         buf_put_u8(to, small(m->priority));
         buf_put_i64(to, m->delay_ms);
         buf_put_i64(to, m->due);
@@ -192,7 +192,7 @@ void wire_put_sent(struct buf *to, const struct sluice_sent *sent, size_t len,
     for (size_t i = 0; i < len; i++) {
         buf_put_u8(to, (uint8_t)sent[i].code);
         buf_put_u8(to, sent[i].duplicate != 0);
-        put_text(to, sent[i].id);
+        put_sized_text(to, sent[i].id);
     }
     put_first(to, first);
 }
@@ -215,7 +215,7 @@ bool wire_read_sent(struct bytes from, struct sluice_sent *sent, size_t len,
 void wire_put_receive(struct buf *to, const struct wire_receive *r)
 {
     buf_put_u8(to, VERSION);
-    put_text(to, r->worker);
+    put_sized_text(to, r->worker);
     buf_put_u32(to, r->max);
     buf_put_i64(to, r->wait_ms);
     buf_put_i64(to, r->visibility_ms);
@@ -242,9 +242,9 @@ static void put_origin(struct buf *to, const struct sluice_origin *from)
     bool letter = from->queue && *from->queue;
     buf_put_u8(to, letter);
     if (!letter) return;
-    put_text(to, from->queue);
-    put_text(to, from->id);
-    put_text(to, from->reason);
+    put_sized_text(to, from->queue);
+    put_sized_text(to, from->id);
+    put_sized_text(to, from->reason);
     buf_put_u32(to, from->retries);
     buf_put_i64(to, from->died_at);
 }
@@ -265,15 +265,15 @@ static void read_origin(struct reader *r, struct sluice_origin *from)
 
 static void put_message(struct buf *to, const struct sluice_message *m)
 {
-    put_text(to, m->id);
-    put_text(to, m->token);
-    put_text(to, m->state);
+    put_sized_text(to, m->id);
+    put_sized_text(to, m->token);
+    put_sized_text(to, m->state);
     put_body(to, m->body, m->body_len);
-    put_text(to, m->group);
-    put_text(to, m->dedup);
-    put_text(to, m->content_type);
-    put_text(to, m->workflow);
-    put_text(to, m->worker);
+    put_sized_text(to, m->group);
+    put_sized_text(to, m->dedup);
+    put_sized_text(to, m->content_type);
+    put_sized_text(to, m->workflow);
+    put_sized_text(to, m->worker);
     buf_put_u8(to, small(m->priority));
     buf_put_u32(to, m->attempt);
     buf_put_u32(to, m->retries);
@@ -405,7 +405,7 @@ void wire_put_settle(struct buf *to, const char *const *tokens, size_t len, int6
 {
     buf_put_u8(to, VERSION);
     buf_put_i64(to, wait_ms);
-    put_text(to, reason);
+    put_sized_text(to, reason);
     wire_put_acks(to, tokens, len);
 }
 
@@ -413,7 +413,7 @@ void wire_put_acks(struct buf *to, const char *const *tokens, size_t len)
 {
     buf_put_u32(to, (uint32_t)len);
     for (size_t i = 0; i < len; i++)
-        put_text(to, tokens[i]);
+        put_sized_text(to, tokens[i]);
 }
 
 // Tokens are always the last part of an encoding, so the input must end after them.
@@ -458,8 +458,8 @@ void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, si
     put_head(to, len);
     for (size_t i = 0; i < len; i++) {
         buf_put_u8(to, (uint8_t)outcomes[i].code);
-        put_text(to, outcomes[i].reason);
-        put_text(to, outcomes[i].status);
+        put_sized_text(to, outcomes[i].reason);
+        put_sized_text(to, outcomes[i].status);
         buf_put_i64(to, outcomes[i].until);
     }
     put_first(to, first);

@@ -6,13 +6,13 @@
 
 #include "cli/cli.h"
 
-struct patience;
+struct answer_watch;
 
-struct patience *patience_new(void);
-void patience_free(struct patience *p); // accepts NULL
+struct answer_watch *answer_watch_new(void);
+void answer_watch_free(struct answer_watch *p); // accepts NULL
 // Starts or restarts the watch: an answer is expected from now on. `more_ms` is added if the
 // command itself asks to wait. Does nothing with --quiet, or with --json if standard error is not
 // a terminal.
-void patience_expect(const struct cli *cli, int64_t more_ms);
+void answer_watch_start(const struct cli *cli, int64_t more_ms);
 // Stops the watch: the answer has arrived, or the command shows its own progress.
-void patience_rest(const struct cli *cli);
+void answer_watch_stop(const struct cli *cli);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watches the calls of a command: a deadline, and a thread that sleeps until the deadline.
-#include "cli/patience.h"
+#include "cli/answer_watch.h"
 
 #include "cli/store.h"
 #include "cli/table.h"
@@ -16,7 +16,7 @@
 #define SILENCE_MS 2000
 #define TRIES_S    30 // the library's timeout
 
-struct patience {
+struct answer_watch {
     pthread_mutex_t lock;
     pthread_cond_t changed; // uses the monotonic clock
     pthread_t thread;
@@ -26,11 +26,11 @@ struct patience {
     char store[400];
 };
 
-struct patience *patience_new(void)
+struct answer_watch *answer_watch_new(void)
 {
-    struct patience *p = cli_alloc(sizeof *p);
+    struct answer_watch *p = cli_alloc(sizeof *p);
     pthread_condattr_t steady;
-    *p = (struct patience){.started = false};
+    *p = (struct answer_watch){.started = false};
     (void)pthread_condattr_init(&steady);
     (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&p->lock, NULL);
@@ -39,7 +39,7 @@ struct patience *patience_new(void)
     return p;
 }
 
-static void say_silent(const struct patience *p)
+static void say_silent(const struct answer_watch *p)
 {
     const char *endpoint = getenv("AWS_ENDPOINT_URL_S3");
     if (!endpoint || !*endpoint) endpoint = getenv("AWS_ENDPOINT_URL");
@@ -50,7 +50,7 @@ static void say_silent(const struct patience *p)
 
 static void *watch(void *ctx)
 {
-    struct patience *p = ctx;
+    struct answer_watch *p = ctx;
     (void)pthread_mutex_lock(&p->lock);
     while (!p->ends) {
         struct timespec until = {.tv_sec = (time_t)(p->due_ms / 1000),
@@ -69,7 +69,7 @@ static void *watch(void *ctx)
 }
 
 // Blocks all signals in the thread, because the command handles them.
-static bool start(struct patience *p)
+static bool start(struct answer_watch *p)
 {
     sigset_t all, before;
     (void)sigfillset(&all);
@@ -79,7 +79,7 @@ static bool start(struct patience *p)
     return p->started;
 }
 
-static void set_due(struct patience *p, int64_t due_ms)
+static void set_due(struct answer_watch *p, int64_t due_ms)
 {
     (void)pthread_mutex_lock(&p->lock);
     p->due_ms = due_ms;
@@ -87,21 +87,21 @@ static void set_due(struct patience *p, int64_t due_ms)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-void patience_expect(const struct cli *cli, int64_t more_ms)
+void answer_watch_start(const struct cli *cli, int64_t more_ms)
 {
-    struct patience *p = cli->patience;
+    struct answer_watch *p = cli->answer_watch;
     if (!p || cli->quiet || (cli->json && !isatty(STDERR_FILENO))) return;
     if (!p->started) (void)snprintf(p->store, sizeof p->store, "%.390s", cli->store);
     if (!p->started && !start(p)) return; // without a thread only the remark is missing
     set_due(p, steady_ms() + SILENCE_MS + more_ms);
 }
 
-void patience_rest(const struct cli *cli)
+void answer_watch_stop(const struct cli *cli)
 {
-    if (cli->patience && cli->patience->started) set_due(cli->patience, 0);
+    if (cli->answer_watch && cli->answer_watch->started) set_due(cli->answer_watch, 0);
 }
 
-void patience_free(struct patience *p)
+void answer_watch_free(struct answer_watch *p)
 {
     if (!p) return;
     (void)pthread_mutex_lock(&p->lock);
