@@ -58,7 +58,7 @@ static bool parse(int argc, char **argv, struct settings *s)
     return true;
 }
 
-static void print_tally(const struct hammer_options *o, const struct hammer_counts *t)
+static void print_counts(const struct hammer_options *o, const struct hammer_counts *t)
 {
     double seconds = (double)t->took_ms / 1000;
     double entries = t->entries > 0 ? (double)t->entries : 1;
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     bool ran = hammer_run(&s.hammer, &counts);
     scratch_remove(&scratch);
     if (!ran) return 1;
-    print_tally(&s.hammer, &counts);
+    print_counts(&s.hammer, &counts);
     bool sound = hammer_sound(&counts);
     if (!sound) (void)printf("the journal broke its promise (seed %" PRIu64 ")\n", s.hammer.seed);
     if (sound && s.demo) (void)fputs(read_on, stdout);
