@@ -5,7 +5,7 @@ _sluice() {
     local word remark i before= at=0
     local -a typed
     COMPREPLY=()
-    # bash cuts words at = and :, and completes what is behind; here they are whole again
+    # bash splits words at = and : and completes the last part; this joins them again
     for ((i = 0; i <= COMP_CWORD; i++)); do
         if ((i > 1)) && [[ ${COMP_WORDS[i]} == [=:]* || ${COMP_WORDS[i - 1]} == *[=:] ]]; then
             before=${typed[at - 1]}

@@ -18,17 +18,17 @@ const struct cli_option global_options[] = {
                       .kind = OPTION_TEXT,
                       .help = "a path, s3://bucket/prefix, or a node's http://host:port;\n"
                               "default: $SLUICE_STORE, else ~/.local/share/sluice\n"
-                              "($XDG_DATA_HOME/sluice where that is set)"},
-    [GLOBAL_JSON] = {.name = "json", .help = "one JSON object a line, errors too"},
-    [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "no remarks and no progress"},
+                              "($XDG_DATA_HOME/sluice if that is set)"},
+    [GLOBAL_JSON] = {.name = "json", .help = "print one JSON object per line, also for errors"},
+    [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "print results only"},
     [GLOBAL_TIMEOUT] = {.name = "timeout",
                         .value = "D",
                         .kind = OPTION_DURATION,
                         .min = 1,
                         .max = (int64_t)24 * 3600 * 1000,
-                        .help = "how long a command that makes a few requests may take on a\n"
-                                "bucket that does not answer; default 2m"},
-    [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "this text"},
+                        .help = "time limit for a command that makes few requests, if a\n"
+                                "bucket does not answer; default 2m"},
+    [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "print this text"},
 };
 const size_t global_options_len = COUNT_OF(global_options);
 
@@ -102,8 +102,7 @@ static int global_put(struct parse *p, size_t index, const char *text)
     struct cli *cli = p->cli;
     switch (index) {
     case GLOBAL_STORE:
-        if (!*text)
-            return cli_usage(cli, "--store", "--store \"\" names no store: give a path or a URL");
+        if (!*text) return cli_usage(cli, "--store", "--store \"\" is empty: give a path or a URL");
         cli->store = text;
         cli->store_given = true;
         break;
@@ -154,8 +153,8 @@ static int unknown_option(const struct parse *p, const char *word)
         return cli_usage(p->cli, name, "%s is not an option of %s; did you mean --%s?", name,
                          command, near);
     return cli_usage(p->cli, name,
-                     "%s is not an option of %s: \"sluice help%s%s\" lists them; a word that "
-                     "begins with a dash goes after --",
+                     "%s is not an option of %s: \"sluice help%s%s\" lists the options; put a "
+                     "word that begins with a dash after --",
                      name, command, *help ? " " : "", help);
 }
 
@@ -181,8 +180,7 @@ static int option_take(struct parse *p)
     if (!o) return unknown_option(p, word);
     const char *text = name[len] ? name + len + (is_long ? 1 : 0) : NULL;
     if (o->kind == OPTION_FLAG && text)
-        return cli_usage(p->cli, word, "--%s takes no value, and \"%.60s\" gives one", o->name,
-                         word);
+        return cli_usage(p->cli, word, "--%s takes no value, but \"%.60s\" has one", o->name, word);
     if (o->kind != OPTION_FLAG && !text) {
         if (p->at == p->argc)
             return cli_usage(p->cli, word, "%s needs a value: %s %s", word, word, o->value);

@@ -49,15 +49,15 @@ static void print_report(const struct audit *a)
                        (unsigned long long)a->first, (unsigned long long)a->last);
     print_count("events", a->events, remark);
     print_count("messages", a->messages, "");
-    print_count("given out", a->claims, "");
+    print_count("claims", a->claims, "");
     print_count("processed", a->processed, "");
-    print_count("locks that ran out", a->expired, "");
+    print_count("expired locks", a->expired, "");
     print_count("held by two at once", a->found[FINDING_TWO], a->found[FINDING_TWO] ? "WRONG" : "");
     print_count("acked twice", a->found[FINDING_TWICE], a->found[FINDING_TWICE] ? "WRONG" : "");
     print_count("touched after their end", a->found[FINDING_STRAY],
                 a->found[FINDING_STRAY] ? "WRONG" : "");
     print_count("refused late", a->found[FINDING_LATE],
-                a->found[FINDING_LATE] ? "a renewal came when the lock was gone" : "");
+                a->found[FINDING_LATE] ? "a worker's lock had expired" : "");
     for (size_t i = 0; i < a->examples_len; i++)
         print_line(stdout, "  %-*s  %s  at position %llu", FIELD_WIDTH - 2,
                    audit_finding_name(a->examples[i].finding), a->examples[i].message,
@@ -102,11 +102,12 @@ static int run_audit(const struct cli *cli, const struct arguments *args)
 const struct command command_audit = {
     .name = "audit",
     .words = "QUEUE",
-    .summary = "Looks for messages held by two workers or acked twice",
-    .details = "Reads every event that is kept and keeps books of its own. Exit status 1 when a\n"
-               "message was ever held by two workers at once, acked twice, or touched after its\n"
-               "end. \"refused late\" counts messages whose holder came back when the lock was\n"
-               "gone and was turned away: no fault, but a sign of short visibility timeouts.\n"
+    .summary = "Finds messages held by two workers or acked twice",
+    .details = "Reads every event that is kept, and checks the history of each message. The\n"
+               "exit status is 1 if a message was held by two workers at once, acked twice, or\n"
+               "changed after its end. \"refused late\" counts messages whose worker was refused\n"
+               "because its lock had expired. That is no violation, but a sign of short\n"
+               "visibility timeouts.\n"
                "JSON keys: queue, events, messages, claims, processed, expired, heldByTwo,\n"
                "ackedTwice, strays, refusedLate, examples.",
     .run = run_audit,

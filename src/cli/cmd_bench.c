@@ -28,14 +28,15 @@ enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES };
 static const struct cli_option options[] = {
     [AT_WORKLOAD] = {"workload", 0, "NAME", OPTION_TEXT, 0, 0, "bulk, cycle, paced, or all (all)"},
     [AT_MESSAGES] = {"messages", 'n', "N", OPTION_COUNT, 1, 100000000,
-                     "of bulk; cycle has an eighth, paced a 200th (200000)"},
-    [AT_SIZE] = {"size", 0, "BYTES", OPTION_COUNT, BENCH_SIZE_MIN, 1 << 20, "of a body (300)"},
+                     "messages of bulk; cycle uses 1/8, paced 1/200 (200000)"},
+    [AT_SIZE] = {"size", 0, "BYTES", OPTION_COUNT, BENCH_SIZE_MIN, 1 << 20, "size of a body (300)"},
     [AT_CLIENTS] = {"clients", 0, "N", OPTION_COUNT, 1, BENCH_CLIENTS_MAX,
-                    "senders, and workers (8)"},
+                    "number of senders and of workers (8)"},
     [AT_BATCH] = {"batch", 0, "N", OPTION_COUNT, 1, 10000,
-                  "messages a call, in bulk and drain (100)"},
+                  "messages per call, in bulk and drain (100)"},
     [AT_PROCESSES] = {"processes", 0, "N", OPTION_COUNT, 1, BENCH_PROCESSES_MAX,
-                      "that share the clients (1; cycle also 8, paced also 2)"},
+                      "processes that share the clients (1; cycle also 8,\n"
+                      "paced also 2)"},
 };
 
 struct bench {
@@ -90,7 +91,7 @@ static void print_head(const struct bench *b)
            bench_load_average());
     if (b->disk_us > 0)
         printf("bare pwrite + fdatasync here: p50 %.0f us%s\n", b->disk_us,
-               bench_dir_is_durable(b->dir) ? "" : " (in memory: nothing here is durable)");
+               bench_dir_is_durable(b->dir) ? "" : " (a file system in memory: not durable)");
     printf("\n%-12s %9s %10s %12s %10s %10s %10s  %s\n", "WORKLOAD", "PROCESSES", "MESSAGES",
            "PER SECOND", "P50 US", "P99 US", "P99.9 US", "TIME OF");
     (void)fflush(stdout);
@@ -111,8 +112,8 @@ static void print_figure(const struct bench *b, const char *name, const char *of
             printf("%-12s %.4f requests per message, %.4f PUT per message\n", "",
                    per_message(f, f->requests.all), per_message(f, f->requests.puts));
         if (b->put_us > 0)
-            printf("%-12s a bare PUT just before and after: p50 %.0f us; the p50 above is %.2f of "
-                   "them\n",
+            printf("%-12s a bare PUT before and after: p50 %.0f us; the p50 above is %.2f times "
+                   "that\n",
                    "", b->put_us, f->p50_us / b->put_us);
     } else {
         struct json *o = json_new();
@@ -187,8 +188,9 @@ static int run_part(struct bench *b, const struct part *p)
     print_figure(b, p->name, p->of, &s, &f);
     if (f.missing == 0 && f.repeated == 0) return 0;
     return cli_fail_as(b->cli, SLUICE_CORRUPT, "",
-                       "%s: %" PRIu64 " messages never came, %" PRIu64 " came twice", p->name,
-                       f.missing, f.repeated);
+                       "%s: %" PRIu64 " messages were never received, %" PRIu64
+                       " were received twice",
+                       p->name, f.missing, f.repeated);
 }
 
 // Deletes the queues of the benchmark, because a given store may have other users.
@@ -235,7 +237,7 @@ static int run_bench(const struct cli *cli, const struct arguments *args)
                                 .clients = (uint32_t)or_default(&v[AT_CLIENTS], CLIENTS_DEFAULT),
                                 .batch = (uint32_t)or_default(&v[AT_BATCH], BATCH_DEFAULT)};
     if (!place_init(&b))
-        return cli_fail_as(cli, SLUICE_UNAVAILABLE, "TMPDIR", "cannot make a directory: %s",
+        return cli_fail_as(cli, SLUICE_UNAVAILABLE, "TMPDIR", "cannot create a directory: %s",
                            strerror(errno));
     if (b.dir && b.dir_is_ours) b.disk_us = bench_disk_us(b.dir, b.settings.size);
     if (b.dir && !b.dir_is_ours && access(b.dir, W_OK) == 0)
@@ -253,15 +255,15 @@ static int run_bench(const struct cli *cli, const struct arguments *args)
 const struct command command_bench = {
     .name = "bench",
     .words = NULL,
-    .summary = "Measures sending, draining, cycles and latency here",
-    .details = "bulk sends batches from all clients, then drains them with as many workers,\n"
-               "each message acknowledged. cycle: each client sends one, receives one and\n"
-               "acknowledges it, again and again. paced: 100 messages a second, and how long\n"
-               "each takes to its handler. Every answer is durable. For scale, the bare cost\n"
-               "of a durable write in the same directory is shown.\n"
+    .summary = "Measures throughput and latency on this machine",
+    .details = "bulk: all clients send batches, then as many workers receive and acknowledge\n"
+               "them.\n"
+               "cycle: each client repeatedly sends a message, receives one and acks it.\n"
+               "paced: 100 messages per second; measures the time from send to handler.\n"
                "\n"
-               "Without --store it works in a directory under /var/tmp (or TMPDIR), which it\n"
-               "removes.",
+               "Every answer is durable. For comparison, bench prints the cost of a durable\n"
+               "write in the same directory. Without --store it uses a directory under TMPDIR\n"
+               "or /var/tmp and removes it.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_bench,

@@ -20,7 +20,7 @@ static const char bash_script[] =
     "    local word remark i before= at=0\n"
     "    local -a typed\n"
     "    COMPREPLY=()\n"
-    "    # bash cuts words at = and :, and completes what is behind; here they are whole again\n"
+    "    # bash splits words at = and : and completes the last part; this joins them again\n"
     "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
     "        if ((i > 1)) && [[ ${COMP_WORDS[i]} == [=:]* || ${COMP_WORDS[i - 1]} == *[=:] ]]; "
     "then\n"
@@ -269,7 +269,7 @@ static void offer_words(struct typing *t)
     } else if (t->start[0] == '-' && strchr(t->start, '=')) {
         offer_behind(t, c);
     } else if (t->start[0] == '-') {
-        if (!c) offer(t, "--version", "prints the version");
+        if (!c) offer(t, "--version", "print the version");
         if (c) offer_options(t, c->options, c->options_len);
         offer_options(t, global_options, global_options_len);
     } else if (!c) {
@@ -311,6 +311,6 @@ const struct command command_completion = {
     .details = "  source <(sluice completion bash)\n"
                "  source <(sluice completion zsh)\n"
                "\n"
-               "\"make install\" puts them where the shells look.",
+               "\"make install\" installs them for both shells.",
     .run = run_completion,
 };

@@ -51,7 +51,7 @@ static int run_doctor(const struct cli *cli, const struct arguments *args)
                      plain(cli));
     if (store_missing(&copy)) { // a check creates nothing
         char detail[400];
-        (void)snprintf(detail, sizeof detail, STORE_MISSING "; its first queue makes it",
+        (void)snprintf(detail, sizeof detail, STORE_MISSING "; the first queue creates it",
                        copy.store);
         report(&copy, "open", SLUICE_FAILED, detail);
         return cli_fail_as(cli, SLUICE_NOT_FOUND, "store", STORE_MISSING, copy.store);
@@ -64,13 +64,14 @@ static int run_doctor(const struct cli *cli, const struct arguments *args)
 const struct command command_doctor = {
     .name = "doctor",
     .words = "[URL]",
-    .summary = "Examines the store and every queue's journal",
-    .details =
-        "Without a URL: the store of --store. Checks what may be done in it (put, get, list,\n"
-        "delete) and how long each takes, its clock, whether it keeps its promises (the\n"
-        "probe), and reads every queue and its large bodies (256 MiB of each queue's). For a\n"
-        "directory also: whether other users can read it. For a bucket also: where the keys\n"
-        "come from, and versioning.\n\n"
-        "JSON keys, an object a check: check, result (passed, warning, failed), detail.",
+    .summary = "Checks the store and every queue's journal",
+    .details = "Without a URL it checks the store of --store: permissions and latency (put,\n"
+               "get, list, delete), the clock, consistency (the probe), every queue and its\n"
+               "large bodies (256 MiB per queue). For a directory it also checks whether other\n"
+               "users can read it. For a bucket it also checks the source of the keys, and\n"
+               "versioning.\n"
+               "\n"
+               "JSON prints an object per check: check, result (passed, warning, failed),\n"
+               "detail.",
     .run = run_doctor,
 };

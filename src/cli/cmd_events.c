@@ -16,12 +16,12 @@
 enum { FOLLOW, FROM };
 
 static const struct cli_option options[] = {
-    [FOLLOW] = {.name = "follow", .letter = 'f', .help = "goes on with new events until stopped"},
+    [FOLLOW] = {.name = "follow", .letter = 'f', .help = "continue with new events until stopped"},
     [FROM] = {.name = "from",
               .value = "POS",
               .kind = OPTION_TEXT,
-              .help = "begins at this position of the journal, or \"now\": only\n"
-                      "what is new; default: the oldest that is kept"},
+              .help = "start at this position of the journal, or \"now\" for new\n"
+                      "events only; default: the oldest that is kept"},
 };
 
 static void put_origin(FILE *out, const struct sluice_origin *from)
@@ -140,12 +140,12 @@ static int run_events(const struct cli *cli, const struct arguments *args)
 const struct command command_events = {
     .name = "events",
     .words = "QUEUE",
-    .summary = "Prints what happened to a queue, or follows it",
-    .details = "Events are kept as long as the journal's entries: an hour at least. To go on\n"
-               "after an interruption give --from the last position seen plus one; a position\n"
-               "can hold several events, each with an id that never changes. When the queue is\n"
-               "deleted, who follows it ends with status 5.\n"
-               "JSON keys: id, type, queue, message, attempt, time, position, shard, and where\n"
+    .summary = "Prints the events of a queue, or follows them",
+    .details = "Events are kept as long as the journal's entries, at least an hour. To continue\n"
+               "after an interruption, give --from the last position plus one. A position can\n"
+               "hold several events, each with an id that never changes. If the queue is\n"
+               "deleted, --follow ends with status 5.\n"
+               "JSON keys: id, type, queue, message, attempt, time, position, shard, and if\n"
                "they apply status, reason, worker, fence, until, count, order, from.",
     .options = options,
     .options_len = COUNT_OF(options),

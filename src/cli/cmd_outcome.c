@@ -189,14 +189,14 @@ static int run_renew(const struct cli *cli, const struct arguments *args)
 }
 
 #define OUTCOME_KEYS                                                                               \
-    "TOKEN - reads tokens from standard input, one a line. Every token is answered for\n"          \
-    "itself; the exit status is that of the first that was refused.\n"                             \
+    "TOKEN - reads tokens from standard input, one per line. Every token gets its own\n"           \
+    "answer. The exit status is that of the first refused token.\n"                                \
     "JSON keys: token, queue, status, until."
 
 const struct command command_ack = {
     .name = "ack",
     .words = "QUEUE TOKEN...",
-    .summary = "Finishes messages: they were processed",
+    .summary = "Acknowledges messages: they were processed",
     .details = OUTCOME_KEYS,
     .run = run_ack,
     .brief = true,
@@ -206,14 +206,14 @@ static const struct cli_option fail_options[] = {
     {.name = "reason",
      .value = "TEXT",
      .kind = OPTION_TEXT,
-     .help = "why, kept with a dead letter"},
+     .help = "the reason, kept with the message"},
 };
 
 const struct command command_fail = {
     .name = "fail",
     .words = "QUEUE TOKEN...",
-    .summary = "Says that processing failed: retry or dead letter",
-    .details = "What follows is the queue's failureStrategy.\n\n" OUTCOME_KEYS,
+    .summary = "Reports that processing failed: retry or dead letter",
+    .details = "The queue's failureStrategy decides what happens next.\n\n" OUTCOME_KEYS,
     .options = fail_options,
     .options_len = COUNT_OF(fail_options),
     .run = run_fail,
@@ -225,13 +225,13 @@ static const struct cli_option release_options[] = {
      .value = "D",
      .kind = OPTION_DURATION,
      .max = HOURS_24,
-     .help = "ready again after this long; default: at once"},
+     .help = "time until the message is ready again; default: at once"},
 };
 
 const struct command command_release = {
     .name = "release",
     .words = "QUEUE TOKEN...",
-    .summary = "Gives messages back without counting an attempt",
+    .summary = "Releases messages without counting an attempt",
     .details = OUTCOME_KEYS,
     .options = release_options,
     .options_len = COUNT_OF(release_options),
@@ -245,13 +245,14 @@ static const struct cli_option renew_options[] = {
      .kind = OPTION_DURATION,
      .min = 1,
      .max = HOURS_24,
-     .help = "from now on; default: the queue's visibilityTimeout"},
+     .help = "new lock time from now; default: the queue's\n"
+             "visibilityTimeout"},
 };
 
 const struct command command_renew = {
     .name = "renew",
     .words = "QUEUE TOKEN...",
-    .summary = "Keeps locks for longer",
+    .summary = "Extends locks",
     .details = OUTCOME_KEYS,
     .options = renew_options,
     .options_len = COUNT_OF(renew_options),

@@ -27,11 +27,11 @@ static const struct cli_option options[] = {
              .kind = OPTION_COUNT,
              .min = 1,
              .max = 10000,
-             .help = "how many at most; default 10"},
+             .help = "the most messages to print; default 10"},
     [AFTER] = {.name = "after",
                .value = "ID",
                .kind = OPTION_TEXT,
-               .help = "go on after this message"},
+               .help = "start after this message"},
 };
 
 static const char *failure_text(const struct sluice_failure *f)
@@ -133,7 +133,7 @@ static int run_peek(const struct cli *cli, const struct arguments *args)
     else if (!cli->json && batch->len > 0)
         print_table(cli, batch);
     else if (!cli->json)
-        cli_say(cli, "no message of %s is %s", queue, ask.state ? ask.state : "ready");
+        cli_say(cli, "queue %s has no %s messages", queue, ask.state ? ask.state : "ready");
     for (size_t i = 0; cli->json && batch && i < batch->len; i++)
         json_print(json_message(queue, &batch->messages[i]), stdout);
     sluice_batch_free(batch);
@@ -144,12 +144,12 @@ static int run_peek(const struct cli *cli, const struct arguments *args)
 const struct command command_peek = {
     .name = "peek",
     .words = "QUEUE",
-    .summary = "Looks at messages without locking them",
-    .details = "The column REASON tells why a message failed last, here or, of a dead letter, in\n"
-               "the queue it died in; \"show\" tells every failure. JSON keys are those of\n"
-               "\"receive\", and failures: the newest one (attempt, at, worker, reason, kind).\n"
-               "A message whose large body is missing or damaged is shown without it, with the\n"
-               "header sluice-body-lost.",
+    .summary = "Prints messages without locking them",
+    .details = "The column REASON shows the reason of the last failure. For a dead letter it is\n"
+               "the failure in the queue where it died. \"show\" prints every failure. JSON keys\n"
+               "are those of \"receive\", and failures: the newest one (attempt, at, worker,\n"
+               "reason, kind). A message whose large body is missing or damaged is shown\n"
+               "without it, with the header sluice-body-lost.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_peek,
@@ -251,12 +251,11 @@ const struct command command_show = {
     .name = "show",
     .words = "QUEUE ID",
     .summary = "Shows one message by its id",
-    .details =
-        "\"failures\" lists the newest 8 attempts that failed: when, which worker, and why.\n"
-        "An attempt whose lock expired is one of them.\n"
-        "Of a finished message (acknowledged, moved or purged) nothing is kept but that it\n"
-        "is finished: body and attempt are null in JSON, whose keys are those of \"receive\"\n"
-        "and failures (attempt, at, worker, reason, kind).",
+    .details = "\"failures\" lists the newest 8 failed attempts, each with time, worker and\n"
+               "reason. An expired lock is a failed attempt, too. Only the id and the state are\n"
+               "kept of a finished message (acknowledged, moved or purged). JSON keys are those\n"
+               "of \"receive\", and failures (attempt, at, worker, reason, kind); body and\n"
+               "attempt of a finished message are null.",
     .run = run_show,
     .brief = true,
 };

@@ -8,11 +8,11 @@
 enum { YES, DEAD };
 
 static const struct cli_option delete_options[] = {
-    [YES] = {.name = "yes", .letter = 'y', .help = "it is meant; do not ask"},
+    [YES] = {.name = "yes", .letter = 'y', .help = "do not ask for confirmation"},
 };
 static const struct cli_option purge_options[] = {
-    [YES] = {.name = "yes", .letter = 'y', .help = "it is meant; do not ask"},
-    [DEAD] = {.name = "dead", .help = "drop the dead messages instead of those that wait"},
+    [YES] = {.name = "yes", .letter = 'y', .help = "do not ask for confirmation"},
+    [DEAD] = {.name = "dead", .help = "delete the dead messages instead of the waiting ones"},
 };
 
 typedef enum sluice_code queue_fn(struct sluice *s, const char *queue, struct sluice_error *error);
@@ -69,7 +69,7 @@ static int run_purge(const struct cli *cli, const struct arguments *args)
     const char *queue = args->words[0];
     bool dead = args->options[DEAD].given;
     char question[160], count[TEXT_MAX];
-    (void)snprintf(question, sizeof question, "Drop every message of %.80s that %s?", queue,
+    (void)snprintf(question, sizeof question, "Delete every message of %.80s that %s?", queue,
                    dead ? "is dead" : "waits");
     int status = cli_confirm(cli, args->options[YES].given, "queue purge", question);
     if (status != 0) return status;
@@ -95,8 +95,8 @@ static int run_purge(const struct cli *cli, const struct arguments *args)
 const struct command command_queue_pause = {
     .name = "queue pause",
     .words = "NAME",
-    .summary = "Stops a queue from giving out messages",
-    .details = "It still takes messages, and locks that are held stay valid.",
+    .summary = "Stops the delivery of messages",
+    .details = "A paused queue still accepts messages, and existing locks stay valid.",
     .run = run_pause,
     .brief = true,
 };
@@ -104,7 +104,7 @@ const struct command command_queue_pause = {
 const struct command command_queue_resume = {
     .name = "queue resume",
     .words = "NAME",
-    .summary = "Lets a paused queue give out messages again",
+    .summary = "Resumes the delivery of messages",
     .run = run_resume,
     .brief = true,
 };
@@ -112,8 +112,8 @@ const struct command command_queue_resume = {
 const struct command command_queue_purge = {
     .name = "queue purge",
     .words = "NAME",
-    .summary = "Drops the messages that wait, for good",
-    .details = "Messages that are locked stay. Asks first; without a terminal it insists on\n"
+    .summary = "Deletes the waiting messages permanently",
+    .details = "Locked messages stay. It asks for confirmation; without a terminal it requires\n"
                "--yes. JSON keys: queue, purged.",
     .options = purge_options,
     .options_len = COUNT_OF(purge_options),
@@ -123,9 +123,9 @@ const struct command command_queue_purge = {
 const struct command command_queue_delete = {
     .name = "queue delete",
     .words = "NAME",
-    .summary = "Deletes a queue and its messages, for good",
-    .details = "A queue that others use for their dead letters is refused. Asks first; without\n"
-               "a terminal it insists on --yes.",
+    .summary = "Deletes a queue and its messages permanently",
+    .details = "Refuses to delete the dead-letter queue of another queue. It asks for\n"
+               "confirmation; without a terminal it requires --yes.",
     .options = delete_options,
     .options_len = COUNT_OF(delete_options),
     .run = run_delete,

@@ -12,8 +12,8 @@ static const struct cli_option options[] = {
                 .value = "FILE",
                 .kind = OPTION_TEXT,
                 .help = "settings as a JSON object, nested or with dotted keys;\n"
-                        "words on the command line win over it; - is standard input;\n"
-                        "what \"queue show --json\" prints is fine"},
+                        "command-line words override it; - is standard input;\n"
+                        "the output of \"queue show --json\" is accepted"},
 };
 
 typedef enum sluice_code apply_fn(struct sluice *s, const char *queue,
@@ -83,10 +83,10 @@ const struct command command_queue_create = {
     .name = "queue create",
     .words = "NAME [KEY=VALUE]...",
     .summary = "Creates a queue",
-    .details =
-        "A queue that exists with the same settings is fine (JSON: \"created\": false);\n"
-        "with others it is a conflict. A dead-letter queue that does not exist is created too.\n"
-        "\n" SETTINGS,
+    .details = "If the queue exists with the same settings, the command succeeds (JSON:\n"
+               "\"created\": false). With other settings it reports a conflict. A missing\n"
+               "dead-letter queue is created, too.\n"
+               "\n" SETTINGS,
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_create,

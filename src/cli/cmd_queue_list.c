@@ -107,8 +107,8 @@ static void say_none(const struct cli *cli)
 {
     bool missing = store_missing(cli);
     cli_say(cli, "there are no queues yet%s%.300s%s; create one with: sluice queue create NAME",
-            missing ? ": there is no store at " : "", missing ? cli->store : "",
-            missing ? " yet" : "");
+            missing ? ": the store " : "", missing ? cli->store : "",
+            missing ? " does not exist yet" : "");
 }
 
 static int run_list(const struct cli *cli, const struct arguments *args)
@@ -137,8 +137,8 @@ static int run_list(const struct cli *cli, const struct arguments *args)
 const struct command command_queue_list = {
     .name = "queue list",
     .summary = "Lists the queues",
-    .details = "With --quiet only their names. With --json each is an object with the keys of\n"
-               "\"queue show\".",
+    .details = "With --quiet it prints only the names. With --json it prints an object per\n"
+               "queue, with the keys of \"queue show\".",
     .run = run_list,
 };
 
@@ -182,9 +182,9 @@ static int run_show(const struct cli *cli, const struct arguments *args)
 const struct command command_queue_show = {
     .name = "queue show",
     .words = "NAME",
-    .summary = "Shows how a queue is set",
-    .details = "JSON keys: queue, id, paused, settings. The settings can be given to\n"
-               "\"queue create --config\" again.",
+    .summary = "Shows the settings of a queue",
+    .details = "JSON keys: queue, id, paused, settings. \"queue create --config\" accepts this\n"
+               "output.",
     .run = run_show,
     .brief = true,
 };

@@ -19,12 +19,12 @@ static const struct cli_option options[] = {
              .kind = OPTION_COUNT,
              .min = 1,
              .max = 10000,
-             .help = "how many at most; default 1"},
+             .help = "the most messages to lock; default 1"},
     [WAIT] = {.name = "wait",
               .value = "D",
               .kind = OPTION_DURATION,
               .max = HOURS_24,
-              .help = "how long to wait when there is nothing; default 0"},
+              .help = "how long to wait if no message is ready; default 0"},
     [VISIBILITY] = {.name = "visibility",
                     .value = "D",
                     .kind = OPTION_DURATION,
@@ -35,7 +35,7 @@ static const struct cli_option options[] = {
     [WORKER] = {.name = "worker",
                 .value = "ID",
                 .kind = OPTION_TEXT,
-                .help = "who holds it; default: host and process"},
+                .help = "the worker's name; default: host and process"},
 };
 
 static void print_message(const struct sluice_message *m, bool first)
@@ -68,8 +68,9 @@ static void say_if_paused(const struct cli *cli, struct sluice *s, const char *q
     struct sluice_queue_info *info = NULL;
     if (cli->quiet || cli->json) return;
     if (sluice_queue_show(s, queue, &info, NULL) == SLUICE_OK && info->paused)
-        cli_say(cli, "queue %s is paused and gives nothing out; sluice queue resume %s", queue,
-                queue);
+        cli_say(cli,
+                "queue %s is paused and delivers nothing; resume it with: sluice queue resume %s",
+                queue, queue);
     sluice_queue_info_free(info);
 }
 
@@ -109,13 +110,13 @@ const struct command command_receive = {
     .words = "QUEUE",
     .summary = "Locks messages and prints them with their tokens",
     .details =
-        "A token goes to \"ack\", \"fail\", \"release\" or \"renew\". When its lock runs out\n"
-        "first, the message is given to somebody else. An empty queue prints nothing and\n"
-        "is no error.\n"
-        "JSON keys: id, queue, state, body (bodyBase64 when it is not UTF-8), attempt,\n"
-        "token, fence, leaseMs, deadline, group, priority, headers, sentAt, and where\n"
-        "they apply order and from (queue, id, reason, retries, diedAt, attempts and\n"
-        "worker of a dead letter).",
+        "Pass the token to \"ack\", \"fail\", \"release\" or \"renew\". If the lock expires\n"
+        "before that, another worker gets the message. For an empty queue it prints\n"
+        "nothing and succeeds.\n"
+        "JSON keys: id, queue, state, body (bodyBase64 if it is not UTF-8), attempt,\n"
+        "token, fence, leaseMs, deadline, group, priority, headers, sentAt, and if they\n"
+        "apply order and from (queue, id, reason, retries, diedAt, attempts and worker\n"
+        "of a dead letter).",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_receive,

@@ -12,13 +12,13 @@ static const struct cli_option options[] = {
     [TO] = {.name = "to",
             .value = "QUEUE",
             .kind = OPTION_TEXT,
-            .help = "where to; default: the queue each came from"},
+            .help = "target of dead letters; default: the queue of each"},
     [MAX] = {.name = "max",
              .value = "N",
              .kind = OPTION_COUNT,
              .min = 1,
              .max = UINT32_MAX,
-             .help = "how many at most; default: all"},
+             .help = "the most messages to send; default: all"},
 };
 
 // Names the missing queue: the source or the target.
@@ -60,9 +60,10 @@ const struct command command_redrive = {
     .name = "redrive",
     .words = "DLQ",
     .summary = "Sends dead messages again",
-    .details = "Those that died in this queue are sent again in place; dead letters of other\n"
-               "queues go back to where they came from, or to --to. Each becomes a new message\n"
-               "that says where it came from. JSON keys: queue, redriven.",
+    .details = "Messages that died in this queue are sent again in it. Dead letters of other\n"
+               "queues go back to their queue, or to --to. Each becomes a new message that\n"
+               "names its origin.\n"
+               "JSON keys: queue, redriven.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_redrive,

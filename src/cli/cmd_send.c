@@ -24,32 +24,33 @@ static const struct cli_option options[] = {
                   .value = "N",
                   .kind = OPTION_COUNT,
                   .max = 9,
-                  .help = "0 to 9, higher first"},
+                  .help = "0 to 9; higher values are delivered first"},
     [DELAY] = {.name = "delay",
                .value = "D",
                .kind = OPTION_DURATION,
                .max = DELAY_MAX,
-               .help = "ready only after this long, such as 30s"},
+               .help = "time until the message is ready, such as 30s"},
     [AT] = {.name = "at",
             .value = "TIME",
             .kind = OPTION_MOMENT,
-            .help = "ready only then: 2027-01-31T12:00:00Z, or ms since 1970"},
+            .help = "time when it is ready: 2027-01-31T12:00:00Z, or ms since\n"
+                    "1970"},
     [DEDUP] = {.name = "dedup",
                .value = "KEY",
                .kind = OPTION_TEXT,
                .help = "a second message with this key within dedupWindow is not\n"
-                       "sent; the first one's id is the answer"},
+                       "sent; the command then prints the id of the first"},
     [HEADER] = {.name = "header",
                 .letter = 'H',
                 .value = "K=V",
                 .kind = OPTION_TEXTS,
-                .help = "a header; may be given many times"},
+                .help = "a header; may be repeated"},
     [LINES] = {.name = "lines",
                .value = "FILE",
                .kind = OPTION_TEXT,
-               .help = "sends each line of the file as a message; - is standard\n"
+               .help = "send each line of the file as a message; - is standard\n"
                        "input"},
-    [CREATE] = {.name = "create", .help = "creates the queue, with defaults, when it is missing"},
+    [CREATE] = {.name = "create", .help = "create a missing queue with default settings"},
 };
 
 enum sluice_code sending_batch(struct send_input *sending, const struct sluice_send *messages,
@@ -89,7 +90,8 @@ static int send_one(struct send_input *sending, const void *body, size_t len)
         json_print(o, stdout);
     } else if (!sending->cli->quiet) {
         print_line(stdout, "%s", sent.id);
-        if (sent.duplicate) cli_say(sending->cli, "a message with this dedup key is there already");
+        if (sent.duplicate)
+            cli_say(sending->cli, "a message with this dedup key exists already; nothing was sent");
     }
     return 0;
 }
@@ -119,7 +121,7 @@ static int read_headers(const struct cli *cli, const struct cli_value *given,
 static int check_text(const struct cli *cli, const char *name, const char *text)
 {
     if (!text || utf8_ok(text, strlen(text))) return 0;
-    return cli_usage(cli, name, "%s is not UTF-8; only a body may be any bytes", name);
+    return cli_usage(cli, name, "%s is not UTF-8; only a body may contain other bytes", name);
 }
 
 static int read_form(const struct cli *cli, const struct arguments *args, struct sluice_send *form)
@@ -134,8 +136,8 @@ static int read_form(const struct cli *cli, const struct arguments *args, struct
         return cli_usage(cli, "--at", "--delay and --at exclude each other: give one of them");
     if (o[LINES].given && o[DEDUP].given)
         return cli_usage(cli, "--dedup",
-                         "--dedup and --lines exclude each other: every line would have the same "
-                         "key and only the first be sent");
+                         "--dedup and --lines exclude each other: all lines would have the same "
+                         "key, and only the first would be sent");
     if (o[LINES].given && args->words_len > 1)
         return cli_usage(cli, "BODY", "BODY and --lines exclude each other: give one of them");
     if (!o[LINES].given && args->words_len < 2)
@@ -193,9 +195,9 @@ const struct command command_send = {
     .name = "send",
     .words = "QUEUE [BODY|-]",
     .summary = "Sends a message, or each line of a file",
-    .details = "Prints the message's id when it is durable. A body is any bytes; from standard\n"
-               "input it is taken as it is, a last newline included. With --lines the options\n"
-               "hold for every line; a line's newline is not part of its message.\n"
+    .details = "Prints the message's id when the message is durable. A body may be any bytes.\n"
+               "From standard input it includes the last newline. With --lines the options\n"
+               "apply to every line, and the newline is not part of the message.\n"
                "JSON keys: id, queue, duplicate; with --lines: queue, sent, elapsedMs.",
     .options = options,
     .options_len = COUNT_OF(options),

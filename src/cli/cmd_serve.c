@@ -20,7 +20,8 @@ static const struct cli_option options[] = {
     [LISTEN] = {.name = "listen",
                 .value = "ADDRESS",
                 .kind = OPTION_TEXT,
-                .help = "where to listen; default " SERVER_LISTEN ";\nport 0 chooses a free one"},
+                .help =
+                    "address to listen on; default " SERVER_LISTEN ";\nport 0 chooses a free one"},
     [NODE] = {.name = "node",
               .value = "NAME",
               .kind = OPTION_TEXT,
@@ -28,15 +29,15 @@ static const struct cli_option options[] = {
     [CONFIG] = {.name = "config",
                 .value = "FILE",
                 .kind = OPTION_TEXT,
-                .help = "settings from a file; the environment and the options\ngo before it"},
+                .help = "read settings from a file; the environment and the\noptions override it"},
     [TOKENS] = {.name = "tokens",
                 .value = "FILE",
                 .kind = OPTION_TEXT,
-                .help = "who may do what; see sluice token new"},
+                .help = "file of tokens and their scopes; see sluice token new"},
     [CERTIFICATE] = {.name = "tls-certificate",
                      .value = "FILE",
                      .kind = OPTION_TEXT,
-                     .help = "speak TLS, with this certificate and its chain (PEM)"},
+                     .help = "use TLS with this certificate and its chain (PEM)"},
     [KEY] = {.name = "tls-key",
              .value = "FILE",
              .kind = OPTION_TEXT,
@@ -46,10 +47,11 @@ static const struct cli_option options[] = {
              .kind = OPTION_TEXTS,
              .help = "any setting of the file; may be repeated"},
     [INSECURE] = {.name = "insecure",
-                  .help = "listens beyond this machine without tokens, so that\n"
-                          "whoever reaches it may do everything"},
-    [ACCESS_LOG] = {.name = "access-log", .help = "a line on standard error for every request"},
-    [CHECK] = {.name = "check", .help = "prints the settings and where each is from, and ends"},
+                  .help = "listen beyond this machine without tokens, so that\n"
+                          "every client that reaches the node may do everything"},
+    [ACCESS_LOG] = {.name = "access-log",
+                    .help = "print a line on standard error for every request"},
+    [CHECK] = {.name = "check", .help = "print the settings and their sources, then exit"},
 };
 
 static const struct {
@@ -236,7 +238,7 @@ static int run_serve(const struct cli *cli, const struct arguments *args)
     else if (serve_take_signals(&s))
         status = serve_on(&s);
     else
-        status = cli_fail_as(cli, SLUICE_UNAVAILABLE, "", "signals cannot be received here");
+        status = cli_fail_as(cli, SLUICE_UNAVAILABLE, "", "cannot receive signals");
     conf_free(s.now);
     conf_free(s.conf);
     return status;
@@ -245,14 +247,15 @@ static int run_serve(const struct cli *cli, const struct arguments *args)
 const struct command command_serve = {
     .name = "serve",
     .summary = "Serves the store's queues over HTTP",
-    .details = "Runs until SIGTERM or SIGINT, then accepts nothing more and finishes what is\n"
-               "under way, within shutdown.deadline (10 s); a second signal ends it at once. It\n"
-               "holds no state: it may be killed at any time. SIGHUP reads the settings again:\n"
-               "tokens, limits.requestsPerSecond, log.* and the certificate change at once.\n"
-               "Without tokens it listens on this machine alone. docs/serve.md has the settings,\n"
-               "docs/http.md the protocol. JSON keys of the first line: address, node, store,\n"
-               "scheme; of --check: settings (key, value, source, and willBe\n"
-               "where an empty one becomes something), tokens.",
+    .details = "Runs until SIGTERM or SIGINT. Then it accepts no more requests and finishes the\n"
+               "current ones within shutdown.deadline (10 s). A second signal ends it at once.\n"
+               "The node holds no state, so it may be killed at any time. SIGHUP reads the\n"
+               "settings again: tokens, limits.requestsPerSecond, log.*, shutdown.* and the\n"
+               "certificate change at once. Without tokens the node listens only on this\n"
+               "machine. docs/serve.md has the settings, docs/http.md the protocol.\n"
+               "JSON keys of the first line: address, node, store, scheme. JSON keys of\n"
+               "--check: settings (key, value, source, and willBe for an empty value that gets\n"
+               "a default), tokens.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_serve,

@@ -14,13 +14,13 @@
 enum { WATCH, INTERVAL, PRICE };
 
 static const struct cli_option options[] = {
-    [WATCH] = {.name = "watch", .letter = 'w', .help = "a live screen; q or Ctrl-C ends it"},
+    [WATCH] = {.name = "watch", .letter = 'w', .help = "show a live screen; q or Ctrl-C ends it"},
     [INTERVAL] = {.name = "interval",
                   .value = "D",
                   .kind = OPTION_DURATION,
                   .min = 100,
                   .max = 3600 * 1000,
-                  .help = "how often --watch looks; default 1s"},
+                  .help = "interval of --watch; default 1s"},
     [PRICE] = {.name = "price",
                .value = "LIST",
                .kind = OPTION_TEXT,
@@ -56,19 +56,20 @@ static void print_one(const char *queue, bool paused, const struct sluice_stats 
     char text[TEXT_MAX];
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "queue", queue);
     if (paused)
-        (void)printf("%-*s  %12s  gives out nothing; \"sluice queue resume\" lets it\n",
+        (void)printf("%-*s  %12s  delivers nothing; resume it with: sluice queue resume\n",
                      FIELD_WIDTH, "state", "paused");
     print_number("ready", v->ready, "");
     print_number("locked", v->locked, "");
     print_number("delayed", v->delayed, "");
     print_number("processed", v->processed, "");
     print_number("dead", v->dead, v->dead ? "\"sluice redrive\" sends them again" : "");
-    if (v->outbound) print_number("outbound", v->outbound, "on their way to the dead-letter queue");
+    if (v->outbound) print_number("outbound", v->outbound, "on the way to the dead-letter queue");
     if (v->moved) print_number("dead-lettered", v->moved, "in the dead-letter queue");
     if (v->redriven) print_number("redriven", v->redriven, "");
     if (v->purged) print_number("purged", v->purged, "");
-    print_number("sent", v->sent, "the sum of the above");
-    if (v->duplicates) print_number("duplicates", v->duplicates, "not sent: their key was known");
+    print_number("sent", v->sent, "sum of the above");
+    if (v->duplicates)
+        print_number("duplicates", v->duplicates, "not sent: the dedup key was known");
     print_number("workers", v->workers, "");
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "oldest",
                  v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
@@ -168,14 +169,15 @@ const struct command command_stats = {
     .name = "stats",
     .words = "[QUEUE]",
     .summary = "Counts messages by state, once or live",
-    .details = "Without a queue: all of them. --watch shows the queues with most messages first;\n"
-               "arrows, PgUp and PgDn show the others. Without a terminal it prints a line a\n"
-               "queue every interval.\n"
-               "Where the store charges for requests (a bucket), also how many a message took,\n"
-               "and what that costs; seconds old, as every process reports with its entries.\n"
-               "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs, and cost\n"
-               "with writes, reads, deletes, perMessage (processed, or sent while none is),\n"
-               "requestsPerMessage, writesPerMessage, dollarsPerMillion, dollarsPerDay, prices.",
+    .details = "Without a queue it counts all queues. --watch shows the queues with most\n"
+               "messages first; arrows, PgUp and PgDn show the others. Without a terminal it\n"
+               "prints a line per queue every interval. If the store bills requests (a bucket),\n"
+               "stats also prints requests per message and their cost. These numbers are some\n"
+               "seconds old, because each process reports them with its entries.\n"
+               "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs, and\n"
+               "cost with writes, reads, deletes, perMessage (processed, or sent while none\n"
+               "is), requestsPerMessage, writesPerMessage, dollarsPerMillion, dollarsPerDay,\n"
+               "prices.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_stats,

@@ -16,19 +16,19 @@ static const struct cli_option options[] = {
     [SCOPE] = {.name = "scope",
                .value = "SCOPES",
                .kind = OPTION_TEXT,
-               .help = "some of read, send, work, admin, with commas between"},
+               .help = "read, send, work, admin, separated by commas"},
     [QUEUE] = {.name = "queue",
                .value = "PATTERNS",
                .kind = OPTION_TEXT,
-               .help = "queues it is for: orders, mail-*, or * for all;\ncommas between"},
+               .help = "allowed queues: orders, mail-*, or * for all;\nseparated by commas"},
     [NAME] = {.name = "name",
               .value = "NAME",
               .kind = OPTION_TEXT,
-              .help = "what logs call it; default: token and some digits"},
+              .help = "name in logs; default: token and some digits"},
     [EXPIRES] = {.name = "expires",
                  .value = "TIME",
                  .kind = OPTION_MOMENT,
-                 .help = "when it ends; default: never"},
+                 .help = "time of expiry; default: never"},
 };
 
 static void expiry_text(int64_t ms, char *out, size_t out_len)
@@ -52,8 +52,8 @@ static int print_token(const struct cli *cli, const char *secret, const char *na
     }
     (void)printf("%s\n", secret);
     (void)printf("%s\n", value);
-    cli_say(cli, "The first line is the token; it is not shown again. The second belongs into the "
-                 "node's tokens file; SIGHUP makes a running node read it.");
+    cli_say(cli, "The first line is the token; it is not shown again. Add the second line to the "
+                 "node's tokens file and send the node SIGHUP.");
     return 0;
 }
 
@@ -63,9 +63,12 @@ static int run_token(const struct cli *cli, const struct arguments *args)
     char secret[TOKEN_SECRET_MAX], hash[TOKEN_HASH_MAX], name[TOKEN_NAME_MAX + 1];
     char value[LINE_MAX_BYTES], line[LINE_MAX_BYTES + TOKEN_NAME_MAX + 8];
     char expires[64] = "", why[256] = "";
-    if (!o[SCOPE].given) return cli_usage(cli, "--scope", "say what it is for: --scope send,work");
+    if (!o[SCOPE].given)
+        return cli_usage(cli, "--scope",
+                         "--scope is missing: name the allowed actions, such as --scope send,work");
     if (!o[QUEUE].given)
-        return cli_usage(cli, "--queue", "say which queues it is for: --queue '*'");
+        return cli_usage(cli, "--queue",
+                         "--queue is missing: name the allowed queues, such as --queue '*'");
     token_make(secret, hash);
     if (o[EXPIRES].given) expiry_text(o[EXPIRES].number, expires, sizeof expires);
     (void)snprintf(value, sizeof value, "%s scope=%.200s queue=%.1500s%s", hash, o[SCOPE].texts[0],
@@ -85,9 +88,9 @@ const struct command command_token_new = {
     .name = "token new",
     .summary = "Makes a token for a node's clients",
     .details = "Prints the token once, and the line for the node's tokens file, which has only\n"
-               "its hash. Scopes: read looks, send sends, work receives, acks and the rest,\n"
-               "admin creates, changes and deletes, and includes the others. Clients send it as\n"
-               "Authorization: Bearer TOKEN. JSON keys: token, name, line.",
+               "its hash. Scopes: read shows queues and messages; send sends; work receives and\n"
+               "settles; admin creates, changes and deletes, and includes the others. Clients\n"
+               "send the token as Authorization: Bearer TOKEN. JSON keys: token, name, line.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_token,

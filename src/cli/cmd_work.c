@@ -29,22 +29,24 @@ enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_D
 
 static const struct cli_option options[] = {
     [AT_JOBS] = {"concurrency", 'c', "N", OPTION_COUNT, 1, WORK_JOBS_MAX,
-                 "how many programs run at a time (1)"},
-    [AT_WORKER] = {"worker", 0, "ID", OPTION_TEXT, 0, 0, "the holder of the locks (host-process)"},
+                 "number of programs that run at once (1)"},
+    [AT_WORKER] = {"worker", 0, "ID", OPTION_TEXT, 0, 0, "the worker's name (host-process)"},
     [AT_VISIBILITY] = {"visibility", 0, "D", OPTION_DURATION, 1, 0,
-                       "how long a lock lasts when this worker dies (the queue's)"},
+                       "lock time; after it the messages of a dead worker return\n"
+                       "(default: the queue's)"},
     [AT_GRACE] = {"grace", 0, "D", OPTION_DURATION, 0, DAY_MS,
-                  "after SIGTERM, how long running jobs may take to finish (25s)"},
+                  "after SIGTERM, time for running jobs to finish (25s)"},
     [AT_KILL_AFTER] = {"kill-after", 0, "D", OPTION_DURATION, 0, DAY_MS,
-                       "between TERM and KILL when a program is stopped (5s)"},
+                       "time between TERM and KILL when a program is stopped (5s)"},
     [AT_ONCE] = {"once", 0, NULL, OPTION_FLAG, 0, 0,
-                 "take one message, then end; status 1 when it was not processed"},
+                 "process one message, then exit; status 1 if it was not\n"
+                 "processed"},
     [AT_DRAIN] = {"drain", 0, NULL, OPTION_FLAG, 0, 0,
                   "exit when no message is ready (does not wait for retries)\n"
                   "or a job exits with 75"},
     [AT_KEEP] = {"keep-env", 0, "NAME", OPTION_TEXTS, 0, 0,
-                 "leave this variable in the programs' environment; may be\n"
-                 "given many times. Secrets are removed unless it names them"},
+                 "keep this variable in the programs' environment; may be\n"
+                 "repeated. Other secrets are removed"},
 };
 
 // If descriptor 0, 1 or 2 is closed, another file could get its number. Opens /dev/null in its
@@ -116,10 +118,10 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
     if (v[AT_WORKER].given) {
         const char *name = v[AT_WORKER].texts[0];
         if (!*name || strlen(name) > WORK_WORKER_MAX)
-            return cli_usage(cli, "--worker", "a worker's name has 1 to %d bytes", WORK_WORKER_MAX);
+            return cli_usage(cli, "--worker", "--worker must have 1 to %d bytes", WORK_WORKER_MAX);
         if (!text_is_plain(name))
             return cli_usage(cli, "--worker",
-                             "a worker's name is UTF-8 text without control characters");
+                             "--worker must be UTF-8 text without control characters");
         (void)snprintf(o->worker, sizeof o->worker, "%s", name);
     } else {
         char host[64] = "host";
@@ -196,7 +198,8 @@ static void on_signal(struct work_watch *w)
         w->grace_end_ms = work_now_ms() + w->grace_ms;
         pool_order(w->pool, w->grace_ms > 0 ? WORK_NO_MORE : WORK_RETURN);
         if (busy > 0) // prints only after the order is given
-            work_ui_say(w->ui, "taking no more; %u to finish (a second signal stops them at once)",
+            work_ui_say(w->ui,
+                        "receiving no more; %u to finish (a second signal stops them at once)",
                         (unsigned)busy);
     }
 }
@@ -295,22 +298,22 @@ const struct command command_work = {
     .summary = "Runs a program for each message",
     .details = "The program gets the body on standard input and SLUICE_ID, SLUICE_ATTEMPT,\n"
                "SLUICE_FENCE, SLUICE_QUEUE, SLUICE_WORKER, SLUICE_STORE, SLUICE_GROUP and\n"
-               "SLUICE_HEADER_<NAME> in its environment; of a dead letter also where it died:\n"
-               "SLUICE_DEAD_QUEUE, _ID, _REASON, _RETRIES and _AT. SLUICE_TOKEN and the keys of\n"
-               "AWS are taken out of it; --keep-env leaves one in. Exit status 0 acknowledges\n"
-               "the message, 75 gives it back, anything else (or a signal) fails it with the\n"
-               "last line of standard error as the reason.\n"
+               "SLUICE_HEADER_<NAME> in its environment. For a dead letter it also gets its\n"
+               "origin: SLUICE_DEAD_QUEUE, _ID, _REASON, _RETRIES and _AT. SLUICE_TOKEN and the\n"
+               "AWS keys are removed unless --keep-env names them. Exit status 0 acknowledges\n"
+               "the message, and 75 releases it. Any other status, or a signal, fails it with\n"
+               "the last line of standard error as the reason.\n"
                "\n"
-               "The lock is renewed while the program runs, however long that is. When it is\n"
-               "lost all the same, the program is stopped: TERM, then KILL. SIGTERM or SIGINT\n"
-               "takes no more messages, waits for running programs (--grace), then stops them\n"
-               "and gives their messages back; a second one stops at once. A store that does\n"
-               "not answer then is waited for some seconds. A worker that is killed loses\n"
-               "nothing: its messages are back when their locks have run out.\n"
+               "The lock is renewed as long as the program runs. If the lock is lost\n"
+               "nevertheless, the program is stopped: TERM, then KILL. After SIGTERM or SIGINT\n"
+               "the worker receives no more messages, waits for running programs (--grace),\n"
+               "then stops them and releases their messages. A second signal stops at once. The\n"
+               "worker waits some seconds for a store that does not answer. If a worker is\n"
+               "killed, its messages return when their locks expire.\n"
                "\n"
-               "On a terminal a table shows what runs and what is left. Elsewhere each job is\n"
-               "a line on standard error, or with --json an object on standard output (the\n"
-               "programs' standard output then goes to standard error).",
+               "On a terminal a table shows the running jobs and the ready messages. Otherwise\n"
+               "each job is a line on standard error, or with --json an object on standard\n"
+               "output. The programs' standard output then goes to standard error.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_work,

@@ -73,13 +73,15 @@ int command_unknown(const struct cli *cli, const char *const *words, size_t len)
     bool group = command_group(words[0]);
     char typed[128];
     if (group && len < 2)
-        return cli_usage(cli, "command", "%s needs another word: \"sluice help %s\" lists them",
-                         words[0], words[0]);
+        return cli_usage(cli, "command",
+                         "%s needs a second word: \"sluice help %s\" lists the commands", words[0],
+                         words[0]);
     (void)snprintf(typed, sizeof typed, group ? "%.50s %.50s" : "%.100s", words[0],
                    group ? words[1] : "");
     const char *meant = meant_by(typed);
     if (meant)
         return cli_usage(cli, "command", "\"%s\" is not a command; did you mean \"%s\"?", typed,
                          meant);
-    return cli_usage(cli, "command", "\"%s\" is not a command: \"sluice help\" lists them", typed);
+    return cli_usage(cli, "command", "\"%s\" is not a command: \"sluice help\" lists the commands",
+                     typed);
 }

@@ -38,7 +38,7 @@ static bool read_part(const char *part, size_t len, struct prices *p, char *prob
             continue;
         if (equals && read_price(equals + 1, len - name_len - 1, known[i].to)) return true;
         (void)snprintf(problem, problem_len,
-                       "\"%.*s\": the price of %s must be dollars, such as %s=0.005", (int)len,
+                       "\"%.*s\": the price of %s must be in dollars, such as %s=0.005", (int)len,
                        part, known[i].name, known[i].name);
         return false;
     }
@@ -135,10 +135,10 @@ void cost_print(FILE *out, int width, const struct sluice_stats *v, const struct
     struct queue_cost c = queue_cost_of(v, p);
     const char *done = c.of_sent ? "sent" : "processed";
     if (c.requests == 0) return;
-    put_line(out, width, "requests", number_text(c.requests, value), "%s a message %s",
+    put_line(out, width, "requests", number_text(c.requests, value), "%s per message %s",
              c.messages > 0 ? ratio_text(c.per_message, remark) : "-", done);
     put_line(out, width, "  put, list", number_text(v->spent.writes, value),
-             "%s a message; $%g per 1,000",
+             "%s per message; $%g per 1,000",
              c.messages > 0 ? ratio_text(c.puts_a_message, remark) : "-", p->put);
     put_line(out, width, "  get", number_text(v->spent.reads, value), "$%g per 1,000", p->get);
     put_line(out, width, "  delete", number_text(v->spent.deletes, value), "free");

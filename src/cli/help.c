@@ -62,7 +62,7 @@ void help_group(const char *word, FILE *out)
         const struct command *c = command_at(i);
         if (strncmp(c->name, word, len) == 0 && c->name[len] == ' ') print_command(c, out);
     }
-    (void)fprintf(out, "\n\"sluice help %s COMMAND\" says more of one.\n", word);
+    (void)fprintf(out, "\n\"sluice help %s COMMAND\" explains a command.\n", word);
 }
 
 void help_overview(FILE *out)
@@ -73,12 +73,12 @@ void help_overview(FILE *out)
         print_command(command_at(i), out);
     print_options("Options of every command", global_options, global_options_len, out);
     (void)fprintf(
-        out, "\n\"sluice --version\" prints the version. Durations are written 500ms, 30s, 5m, 2h. "
+        out, "\n\"sluice --version\" prints the version. Write durations as 500ms, 30s, 5m or 2h.\n"
              "\"-\" is standard input.\n"
-             "Exit status: 0 done, 1 a check found something, 2 malformed request, 3 not found,\n"
-             "4 conflict, 5 the lock is not yours, 6 limit, 7 not done, 8 perhaps done, 9 corrupt\n"
-             "store, 10 denied.\n"
-             "\n\"sluice help COMMAND\" says more of one, \"man sluice\" of all.\n");
+             "Exit status: 0 done, 1 a check found a problem, 2 invalid request, 3 not found,\n"
+             "4 conflict, 5 the lock is not yours, 6 limit, 7 not done, 8 perhaps done,\n"
+             "9 corrupt store, 10 denied.\n"
+             "\n\"sluice help COMMAND\" explains a command; see also \"man sluice\".\n");
 }
 
 static int run_help(const struct cli *cli, const struct arguments *args)

@@ -26,15 +26,17 @@ static int run_command(struct cli *cli, const struct command *command, size_t ar
     if (status == 0 && cli->help) {
         help_command(command, stdout);
     } else if (status == 0 && !cli->store) {
-        status = cli_usage(cli, "--store",
-                           "no store is named and there is no home folder for the default one; "
-                           "give --store or SLUICE_STORE");
+        status =
+            cli_usage(cli, "--store",
+                      "no store is given, and there is no home directory for the default store; "
+                      "give --store or SLUICE_STORE");
     } else if (status == 0) {
         if (command->brief && !cli->deadline_given) cli->deadline_ms = BRIEF_MS;
         if (!command->brief && cli->deadline_given)
-            status = cli_usage(cli, "--timeout",
-                               "\"%s\" takes no --timeout: it may make any number of requests",
-                               command->name);
+            status =
+                cli_usage(cli, "--timeout",
+                          "\"%s\" does not accept --timeout: its number of requests is not limited",
+                          command->name);
         else
             status = command->run(cli, &args);
     }

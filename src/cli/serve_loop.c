@@ -110,7 +110,7 @@ static int stop(struct serve *s, const char *why)
     // A call that waits for the store still uses the handle, so the process ends here. Everything
     // durable is in the store.
     (void)cli_fail_as(s->cli, SLUICE_UNAVAILABLE, "",
-                      "some requests were not finished within %lld ms; they were cut off",
+                      "some requests did not finish within %lld ms and were cut off",
                       (long long)deadline_ms);
     _exit(sluice_code_exit(SLUICE_UNAVAILABLE));
 }

@@ -266,7 +266,7 @@ static void put_header(const struct stats_watch *w, FILE *out)
     struct tm tm;
     (void)strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&now, &tm));
     char *store = safe_text(w->cli->store, strlen(w->cli->store), 0);
-    (void)fprintf(out, "%ssluice%s  %s  %s  %sq ends%s\n\n", bold(w->cli), plain(w->cli), clock,
+    (void)fprintf(out, "%ssluice%s  %s  %s  %sq quits%s\n\n", bold(w->cli), plain(w->cli), clock,
                   store, dim(w->cli), plain(w->cli));
     free(store);
 }

@@ -162,7 +162,7 @@ int cli_fail_queue(const struct cli *cli, struct sluice *s, const char *queue,
                              cli->store);
     else
         status = cli_fail_as(cli, SLUICE_NOT_FOUND, "queue",
-                             NO_QUEUE "; \"sluice queue list\" shows those that do", queue);
+                             NO_QUEUE "; \"sluice queue list\" shows the existing queues", queue);
     free(near);
     return status;
 }

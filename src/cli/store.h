@@ -11,4 +11,4 @@ char *store_default(void);
 const char *store_directory(const char *url);
 // True if cli->store is a directory that does not exist but could be created.
 bool store_missing(const struct cli *cli);
-#define STORE_MISSING "there is no store at %.300s yet"
+#define STORE_MISSING "the store %.300s does not exist yet"

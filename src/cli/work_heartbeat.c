@@ -97,7 +97,7 @@ static void beat(struct worker_pool *p, struct renewal_batch *r)
     note(p, r, code, asked);
     (void)pthread_mutex_unlock(&p->lock);
     if (code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN)
-        work_ui_trouble(p, "renewal not answered: %s", error.message);
+        work_ui_trouble(p, "a renewal got no answer: %s", error.message);
 }
 
 void heartbeat_wake(struct worker_pool *p)

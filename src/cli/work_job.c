@@ -249,7 +249,7 @@ static enum work_end refuse_start(struct slot *s, int why)
     (void)snprintf(sentence, sizeof sentence, "cannot run \"%s\": %s", name, strerror(why));
     bool passes = why == EAGAIN || why == ENOMEM || why == EMFILE || why == ENFILE;
     if (passes)
-        work_ui_trouble(s->pool, "%s; giving the message back", sentence);
+        work_ui_trouble(s->pool, "%s; releasing the message", sentence);
     else
         pool_fail(s->pool, SLUICE_INVALID, sentence);
     slot_move(s, SLOT_SETTLING);
@@ -285,7 +285,7 @@ enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t as
     struct work_job j = {.slot = s, .child = {.pid_fd = -1, .err_fd = -1, .out_fd = -1}};
     slot_take(s, m, asked_ms);
     if (work_now_ms() >= asked_ms + m->lease_ms && !renew_at_once(s)) {
-        slot_report(s, END_LOST, -1, "the lock had run out when it came");
+        slot_report(s, END_LOST, -1, "the lock had expired before the job started");
         return END_LOST;
     }
     int why = child_start(&j.child, &s->pool->options.spec, m);

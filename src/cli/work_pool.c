@@ -177,7 +177,7 @@ static struct sluice_batch *receive_one(struct slot *s, int64_t *asked_ms)
         if (strcmp(error.reason, "queue-paused") == 0) { // not a problem
             if (p->options.drain) return NULL;
         } else {
-            work_ui_trouble(p, "no answer: %s", error.message);
+            work_ui_trouble(p, "the store did not answer: %s", error.message);
             pool_reopen(p, *asked_ms);
         }
         slot_sleep(s, pause);

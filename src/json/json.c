@@ -464,9 +464,10 @@ static bool flatten_leaf(struct flatten *f, const char *key, const json_t *value
         words = json_is_true(value) ? "true" : "false";
         break;
     default:
-        (void)snprintf(f->error, f->error_len,
-                       "%s is %s; a setting is a text, a number, true, false or an object of them",
-                       key, json_is_null(value) ? "null" : "a list");
+        (void)snprintf(
+            f->error, f->error_len,
+            "%s is %s; a setting is a string, a number, true, false or an object of these", key,
+            json_is_null(value) ? "null" : "a list");
         return false;
     }
     pair_add(f->out, key, words ? words : text);
@@ -482,7 +483,8 @@ static bool flatten_object(struct flatten *f, const char *prefix, json_t *object
         char key[KEY_MAX];
         int len = snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", name);
         if (len < 0 || (size_t)len >= sizeof key || depth == DEPTH_MAX) {
-            (void)snprintf(f->error, f->error_len, "%.60s... is longer than any setting", key);
+            (void)snprintf(f->error, f->error_len,
+                           "%.60s... is longer than the name of any setting", key);
             return false;
         }
         bool done = json_is_object(value) ? flatten_object(f, key, value, depth + 1)
@@ -507,7 +509,7 @@ bool json_flatten(const char *text, size_t len, struct json_pairs *out, char *er
     }
     bool done = json_is_object(root);
     if (!done)
-        (void)snprintf(error, error_len, "line 1, column 1: an object of settings is expected");
+        (void)snprintf(error, error_len, "line 1, column 1: expected an object of settings");
     else
         done = flatten_object(&(struct flatten){out, error, error_len}, "", root, 0);
     json_decref(root);

@@ -80,7 +80,8 @@ static void add_line(struct ask_head *head, const char *line)
 static void print_request(const struct sluice_request *request, char text[ASK_REQUEST_MAX])
 {
     static const char name[] = "Sluice-Request: ";
-    static_assert(sizeof name + 2 * sizeof request->bytes <= ASK_REQUEST_MAX, "it has room");
+    static_assert(sizeof name + 2 * sizeof request->bytes <= ASK_REQUEST_MAX,
+                  "the buffer is large enough");
     memcpy(text, name, sizeof name);
     *digits_put_hex(text + sizeof name - 1, request->bytes, sizeof request->bytes) = '\0';
 }
@@ -156,7 +157,7 @@ static void report_status(const struct http_call *call, struct sluice_error *out
     (void)refuse(out, err, "store",
                  err == ERR_INVALID ? "http%s://%s answered %d and is not a Sluice node; check the "
                                       "URL (a node listens on 7333 by default)"
-                                    : "http%s://%s answered %d, and not as a Sluice node does",
+                                    : "http%s://%s answered %d, but not like a Sluice node",
                  secure ? "s" : "", place, status);
 }
 
@@ -175,7 +176,7 @@ enum sluice_code ask_read_error(const struct http_call *call, struct sluice_erro
 
 enum sluice_code remote_unreadable(const struct http_call *call, struct sluice_error *error)
 {
-    return refuse(error, ERR_CORRUPT, "store", "the node's answer of %zu bytes cannot be read",
+    return refuse(error, ERR_CORRUPT, "store", "cannot read the node's answer of %zu bytes",
                   call->body_in.len);
 }
 
@@ -197,8 +198,8 @@ void remote_pause(unsigned tries, int64_t until)
     if (most > left) most = left;
     if (most <= 0) return;
     int64_t ms = (int64_t)(entropy_u64() % (uint64_t)most) + 1;
-    struct timespec nap = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&nap, NULL);
+    struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&pause, NULL);
 }
 
 // Classifies the end of one attempt. `maybe` becomes true if the attempt may have taken effect.
@@ -252,8 +253,8 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         int64_t left = ask->until - clock_boot_ms();
         // An earlier part of the same call may have used all the time.
         if (ask->until != 0 && left <= 0 && tries == 0) {
-            code =
-                refuse(&last, ERR_UNAVAILABLE, "store", "there was no time left to ask the node");
+            code = refuse(&last, ERR_UNAVAILABLE, "store",
+                          "the time limit was reached before the request was sent");
             break;
         }
         call->timeout_ms = (left > 0 ? left : 0) + ask->wait_ms + GRACE_MS;

@@ -64,11 +64,11 @@ static bool check_node(struct doctor *d, struct remote *r, struct http_call *cal
     text_of(o, "store", store, sizeof store);
     json_free(o);
     doctor_say(d, "access", SLUICE_PASSED, "%s",
-               r->authorization[0] ? "the token is good" : "without a token");
+               r->authorization[0] ? "the token is accepted" : "without a token");
     doctor_say(d, "node", SLUICE_PASSED, "%s serves %s", name, store);
     bool same = strcmp(version, SLUICE_VERSION) == 0;
     doctor_say(d, "version", same ? SLUICE_PASSED : SLUICE_WARNING,
-               "the node's is %s, this one's " SLUICE_VERSION, version);
+               "the node has %s, this command " SLUICE_VERSION, version);
     return true;
 }
 

@@ -235,7 +235,7 @@ static enum sluice_code read_event(struct remote_events *e, struct bytes data,
     json_free(e->event);
     struct json *o = e->event = json_parse((const char *)data.data, data.len, why, sizeof why);
     if (!o || json_kind(o) != JSON_KIND_OBJECT)
-        return refuse(error, ERR_CORRUPT, "store", "an event of the node cannot be read");
+        return refuse(error, ERR_CORRUPT, "store", "cannot read an event of the node");
     *out = (struct sluice_event){.id = text_at(o, "id"),
                                  .type = text_at(o, "type"),
                                  .message = text_at(o, "message"),

@@ -30,10 +30,10 @@ static enum sluice_code take_url(struct remote *r, const char *url, struct sluic
     size_t len = strlen(url), host = strcspn(place, "/?#");
     if (memchr(place, '@', host))
         return refuse(error, ERR_INVALID, "store",
-                      "the URL of a node has no user in it: a token belongs in SLUICE_TOKEN");
+                      "the URL of a node may not contain a user; put the token into SLUICE_TOKEN");
     if (host == 0 || strpbrk(place, "?# \t\r\n"))
         return refuse(error, ERR_INVALID, "store",
-                      "%.200s is not the URL of a node: http://host:port", url);
+                      "%.200s is not the URL of a node, such as http://host:port", url);
     while (len > 0 && url[len - 1] == '/')
         len--;
     if (len >= sizeof r->url)
@@ -66,7 +66,7 @@ static enum sluice_code take_token(struct remote *r, const struct sluice_options
     if (!token || !*token) return SLUICE_OK;
     if (strlen(token) > REMOTE_TOKEN_MAX || !is_token(token))
         return refuse(error, ERR_INVALID, "token",
-                      "the token has more than %d characters, or some that no token has",
+                      "the token has more than %d characters, or invalid characters",
                       REMOTE_TOKEN_MAX);
     (void)snprintf(r->authorization, sizeof r->authorization, "Authorization: Bearer %s", token);
     return SLUICE_OK;
@@ -89,7 +89,7 @@ static void add_hint(const struct remote *r, const struct http_call *call,
     bool secure = strncmp(r->url, "https://", 8) == 0;
     const char *hint = NULL;
     if (call->untrusted) hint = "; SLUICE_CA names a file of certificates to trust";
-    if (!secure && call->end == HTTP_LOST) hint = "; where TLS is spoken, its URL is https://";
+    if (!secure && call->end == HTTP_LOST) hint = "; if the node uses TLS, use https://";
     size_t len = strlen(error->message);
     if (hint) (void)snprintf(error->message + len, sizeof error->message - len, "%s", hint);
 }
@@ -124,7 +124,8 @@ static enum sluice_code require_proof(struct remote *r, const struct owner_name 
     if (r->plain_http)
         http_plain_challenge(r->plain_http, &challenge);
     else if (strncmp(r->url, "https://", 8) != 0)
-        return refuse(error, ERR_DENIED, "store", "a proxy stands between us and %.200s", r->url);
+        return refuse(error, ERR_DENIED, "store", "a proxy is between this process and %.200s",
+                      r->url);
     return SLUICE_OK;
 }
 

@@ -178,7 +178,7 @@ def sigterm_finishes_what_runs_and_takes_no_more(sluice):
                           f"echo $$ >{sluice.path('pid')}; while [ ! -e {go} ]; do sleep 0.02; done")
     until_written(sluice, "pid")
     worker.send_signal(signal.SIGTERM)
-    contains(worker.stderr.readline().decode(), "taking no more; 1 to finish")
+    contains(worker.stderr.readline().decode(), "receiving no more; 1 to finish")
     sluice.path("go", "")
     worker.communicate(timeout=PATIENCE)
     same(worker.returncode, 0)

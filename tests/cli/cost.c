@@ -126,8 +126,8 @@ static void the_block_says_how_much_and_at_which_prices(void **state)
     (void)state;
     struct sluice_stats v = sample();
     char *text = printed(&v);
-    assert_string_equal(text, "requests               4,107  0.41 a message processed\n"
-                              "  put, list              100  0.0100 a message; $0.005 per 1,000\n"
+    assert_string_equal(text, "requests               4,107  0.41 per message processed\n"
+                              "  put, list              100  0.0100 per message; $0.005 per 1,000\n"
                               "  get                  4,000  $0.0004 per 1,000\n"
                               "  delete                   7  free\n"
                               "cost                   $0.21  per million messages processed\n"

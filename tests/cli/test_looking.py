@@ -26,7 +26,7 @@ def peek_shows_messages_by_state_and_locks_none(sluice):
         same([message["state"] for message in found], [state] * len(expected))
     same(sluice.stats("tasks")["ready"], 2)
     contains(sluice.ok("peek", "tasks").out, "ID", "BODY", ids[1])
-    contains(sluice.ok("peek", "tasks", "--state", "dead").err, "no message of tasks is dead")
+    contains(sluice.ok("peek", "tasks", "--state", "dead").err, "queue tasks has no dead messages")
     sluice.refused(INVALID, "peek", "tasks", "--state", "happy", says=["happy", "ready"], field="state")
 
 

@@ -104,7 +104,7 @@ def a_token_is_wanted_and_never_shown(sluice):
         sluice.ok("queue", "create", "q", env=env)
         sluice.ok("send", "q", "x", env=node.env(SLUICE_TOKEN=sender["token"]))
         sluice.refused(DENIED, "receive", "q", says="work", env=node.env(SLUICE_TOKEN=sender["token"]))
-        contains(sluice.ok("doctor", env=env).out, "the token is good", "queue q")
+        contains(sluice.ok("doctor", env=env).out, "the token is accepted", "queue q")
         error = sluice.refused(INVALID, "stats", says="SLUICE_TOKEN",
                                env={"SLUICE_STORE": f"http://{good['token']}@{node.address}"})
         holds(good["token"] not in error["message"], "the token was shown")

@@ -78,7 +78,7 @@ def a_server_that_does_not_answer_costs_no_more_than_the_deadline(sluice):
 def a_command_that_may_take_any_time_refuses_the_option(sluice):
     result = sluice.run("--timeout", "5s", "stats")
     same(result.status, 2, str(result))
-    contains(result.err, "takes no --timeout")
+    contains(result.err, "does not accept --timeout")
 
 
 main()

@@ -105,7 +105,7 @@ def only_commands_that_write_create_a_store(sluice):
         for words in (["stats"], ["queue", "list"]):
             result = sluice.ok(*words, env=env)
             same(result.out, "")
-            contains(result.err, f"there is no store at {where} yet")
+            contains(result.err, f"the store {where} does not exist yet")
             same(sluice.ok(*words, "--json", env=env).out, "")
         for words in (["stats", "q"], ["peek", "q"], ["show", "q", "x"], ["events", "q"], ["audit", "q"],
                       ["queue", "show", "q"], ["receive", "q"], ["send", "q", "x"], ["ack", "q", "x"],
@@ -114,7 +114,7 @@ def only_commands_that_write_create_a_store(sluice):
             same(result.status, NOT_FOUND, str(result))
         result = sluice.run("doctor", env=env)
         same(result.status, NOT_FOUND, str(result))
-        contains(result.out, f"there is no store at {where} yet")
+        contains(result.out, f"the store {where} does not exist yet")
         holds(not os.path.exists(where) and not os.path.exists(home["HOME"] + "/.local"), "a look made a store")
         sluice.ok("send", "q", "x", "--create", env=env)
         holds(os.path.isdir(where), "there is none still")
