@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkers, one file each. They look at the world and never change it; what they find goes to
-// its verdict.
+// The checkers, one file each. They read the world and never change it. What they find goes to its
+// findings.
 #pragma once
 
 #include "world.h"
 
-// I1, check_fold.c: what a handle folds is the history, and its state is everybody's.
+// I1, check_fold.c: what a handle folds is the history, and all handles have the same state.
 void check_fold_entry(struct world *w, struct node *n, const struct fold_entry *e);
 void check_fold_state(struct world *w, struct node *n);
 
 // I2, check_answer.c: an answer says what is in the history.
 void check_answer(struct world *w, struct node *n, const struct journal_reply *r);
 void check_patience(struct world *w,
-                    struct node *n); // after a tick: nobody waits past his deadline
+                    struct node *n); // after a tick: no call waits past its deadline
 
 // I8, check_floor.c: floors rise, drops stay under them, needed and young slots stay.
 void check_floor_made(struct world *w, const char *key, struct bytes body);
@@ -24,6 +24,6 @@ void check_floor_sent(struct world *w, struct node *n, const struct request *q);
 void check_live(struct world *w);
 size_t count_snapshots(const struct world *w); // in the bucket
 
-// check_lying.c: whoever folded what the store later denied has halted.
+// check_lying.c: a handle that folded what the store later denied has halted.
 void check_lying_folded(struct node *n, const struct fold_entry *e);
 void check_lying(struct world *w);

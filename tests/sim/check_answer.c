@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // I2: what was answered done is in the history with that result, what was answered not applied is
 // not, unknown may be either; every ticket is answered once. That nothing answered "not applied"
-// gets in afterwards, and that no request takes effect twice, is seen by the ghost fold
-// (history.c).
+// gets in afterwards, and that no request takes effect twice, is checked by the reference
+// fold (history.c).
 #include "check.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static bool in_force(const struct ticket *t)
     return t->slot != 0 && !t->is_void;
 }
 
-// The fold's own verdict on an op of the machine. Slot 0: the slot is gone and the machine
+// The fold's own result of an op of the machine. Slot 0: the slot is gone and the machine
 // remembered the answer.
 static void check_findings(struct world *w, const struct ticket *t, const struct journal_reply *r)
 {
@@ -27,7 +27,7 @@ static void check_findings(struct world *w, const struct ticket *t, const struct
     if (!in_force(t)) {
         wrong(w, r, "the history does not have it");
     } else if (r->slot != 0 && r->slot != t->slot) {
-        wrong(w, r, "the history has it elsewhere");
+        wrong(w, r, "the history has it in another slot");
     } else if (t->fold_err != r->err) {
         wrong(w, r, "the history's fold said something else");
     } else if (!reader_end(&body) || value != t->fold_value) {
@@ -52,14 +52,14 @@ static void check_op(struct world *w, const struct ticket *t, const struct journ
     }
 }
 
-// An own has its verdict from the fold whenever it has a slot.
+// An own has its result from the fold whenever it has a slot.
 static void check_own(struct world *w, const struct ticket *t, const struct journal_reply *r)
 {
     if (r->slot == 0) {
         if (r->err == ERR_OK) wrong(w, r, "it says nowhere");
         if (r->err != ERR_UNKNOWN && in_force(t)) wrong(w, r, "the history has it");
     } else if (t->slot != r->slot) {
-        wrong(w, r, "the history has it elsewhere");
+        wrong(w, r, "the history has it in another slot");
     } else if (t->is_void ? r->err != ERR_FENCED : r->err != t->fold_err) {
         findings_add(&w->findings, "I7", "own %" PRIu64 " answered %s, the history's fold says %s",
                      r->ticket, err_name(r->err), t->is_void ? "void" : err_name(t->fold_err));
@@ -77,7 +77,7 @@ void check_answer(struct world *w, struct node *n, const struct journal_reply *r
 {
     const struct ticket *t = tickets_at(&w->tickets, r->ticket);
     if (!t || t->node != n->index || t->life != n->life) {
-        wrong(w, r, "nobody asked");
+        wrong(w, r, "no call has this ticket");
         return;
     }
     if (t->answered) wrong(w, r, "it was answered before");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // I8: floor objects are contiguous and rise; when one is made two snapshots at or above it exist,
-// the history goes on after it, and whoever made it had read the slot that proves this. A canonical
+// the history goes on after it, and its maker had read the slot that proves this. A canonical
 // slot is dropped only at or under the durable floor, older than R in true store time, and not
 // needed. A snapshot is deleted only under the floor, or while two newer ones exist, or at the
 // floor of a journal that has ended, while there is a newer one of the end.
@@ -75,8 +75,7 @@ void check_floor_sent(struct world *w, struct node *n, const struct request *q)
 void check_slot_dropped(struct world *w, uint64_t slot, int64_t made_at)
 {
     const struct history_slot *h = history_at(&w->history, slot);
-    // Another life of a dropped slot belongs to nobody: a drop that was late may take it at any
-    // age.
+    // Another life of a dropped slot belongs to no handle. A late drop may take it at any age.
     if (!h || h->made_at != made_at) return;
     w->dropped++;
     if (slot > w->floor_slot)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // I1: one history for all readers. Every entry that any handle folds is the canonical one, byte for
-// byte; after it the machine is where the ghost's machine was, and the whole handle where the first
-// handle to get there was. Part of I7: no entry of another epoch reaches the machine, and everybody
-// has the epoch of the slot.
+// byte; after it the machine has the state of the reference machine, and the handle has the state
+// of the first handle that folded this slot. Part of I7: no entry of another epoch reaches the
+// machine, and every handle has the epoch of the slot.
 #include "base/check.h"
 #include "check.h"
 

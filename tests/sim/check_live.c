@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Liveness, asked once at the end of the healed phase: everything was answered, everybody is at the
-// tail, new ops went through, and what is old and not needed is gone.
+// Liveness, asked once at the end of the healed phase: every call was answered, every handle is at
+// the tail, new ops were committed, and objects that are old and not needed are gone.
 #include "check.h"
 
 #include "journal/snapshot.h"
@@ -71,7 +71,7 @@ static void check_finished(struct world *w)
         slots += s && s->made_at == history_at(&w->history, n)->made_at;
     }
     if (w->finishes == 0)
-        findings_add(&w->findings, "liveness", "nobody finished the journal that has ended");
+        findings_add(&w->findings, "liveness", "no handle finished the journal that has ended");
     if (slots > SLOTS_LEFT_MAX || snapshots > SNAPSHOTS_LEFT_MAX)
         findings_add(&w->findings, "liveness",
                      "%" PRIu64 " slots and %" PRIu64 " snapshots were left of it", slots,

@@ -3,8 +3,8 @@
 // versions of some slot; a handle that folded one of them must not go on beside a handle that
 // folded another. Asked at the end, after many more commits: all handles that have not halted agree
 // on every slot they both stand on. A handle that slept, came back under the floor and started over
-// from a snapshot no longer stands on what it folded before; if that was a losing version, nobody
-// halts. Those are counted as escapes.
+// from a snapshot no longer stands on what it folded before; if that was a losing version, no
+// handle halts. Those are counted as escapes.
 #include "base/hash.h"
 #include "base/memory.h"
 #include "check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clients: they ask, wait, and ask again with the same request id after an answer that allows
-// it, perhaps elsewhere. They keep their side of the bargain: no request id is used again after the
-// machine may have forgotten it.
+// it, perhaps at another node. They use no request id again after the machine may have forgotten
+// it.
 #include "base/check.h"
 #include "check.h"
 

@@ -110,7 +110,7 @@ void fault_quiet(struct world *w)
 {
     int64_t len = w->mix.rules.retain_ms + rng_range(&w->rng, 0, 10 * MINUTE);
     w->quiet_until = w->now + len;
-    trace_line(&w->trace, w->now, "! nobody asks for %" PRId64 " ms", len);
+    trace_line(&w->trace, w->now, "! no client asks for %" PRId64 " ms", len);
 }
 
 void fault_heal(struct world *w)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ghost fold. Checks on the way: entries chain (I1), a submission is in one effective entry at
-// most, is not there once it was answered "not applied", and a request id takes effect once (I2),
-// epochs and tokens follow the rules (I7).
+// The reference fold. Checks on the way: entries chain (I1), a submission is in one effective entry
+// at most, is not there once it was answered "not applied", and a request id takes effect once
+// (I2), epochs and tokens follow the rules (I7).
 #include "history.h"
 
 #include "base/check.h"
@@ -46,7 +46,8 @@ static struct ticket *found(struct history *h, uint64_t slot, uint64_t number, b
 {
     struct ticket *t = tickets_at(h->tickets, number);
     if (!t) {
-        findings_add(h->findings, "I2", "slot %" PRIu64 " holds an op nobody submitted", slot);
+        findings_add(h->findings, "I2", "slot %" PRIu64 " holds an op that no client submitted",
+                     slot);
         return NULL;
     }
     if (t->slot != 0 && !t->is_void && !is_void) {

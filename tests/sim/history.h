@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history as it is, not as anybody believes it to be: slot n is canonical when it is created
+// The true history, whatever a handle believes: slot n is canonical when it is created
 // while the history has n - 1 slots. It is folded here by rules of its own, which share nothing
 // with the journal but the bytes of an entry.
 #pragma once
@@ -14,7 +14,7 @@ struct history_slot {
     bool is_void;
     uint64_t epoch;          // after the slot
     uint64_t machine_digest; // after the slot
-    uint64_t first_digest;   // of the first handle that got here; 0: nobody yet
+    uint64_t first_digest;   // of the first handle that got here; 0: none yet
 };
 
 struct history_writer {

@@ -69,7 +69,7 @@ static void draw_faults(struct mix *m, struct rng *rng)
     m->crash_every_ms = sometimes(rng, 6000, 40 * SECOND, 8 * MINUTE);
     m->pause_every_ms = sometimes(rng, 7000, 1 * MINUTE, 8 * MINUTE);
     m->stall = sometimes_often(rng, 3000, 200);
-    // Who stalls in the middle of a commit is only missed by clients that still wait for it.
+    // A node that stalls inside a commit is noticed only by clients that still wait for it.
     if (m->stall > 0) m->patient = (uint32_t)rng_range(rng, 2000, 8000);
     m->jump_every_ms = sometimes(rng, 4000, 1 * MINUTE, 10 * MINUTE);
     m->quiet_every_ms = sometimes(rng, 2000, 10 * MINUTE, 30 * MINUTE);

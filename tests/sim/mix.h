@@ -51,7 +51,7 @@ struct mix {
     int64_t jump_every_ms;
     uint32_t
         stall; // chance that a node is paused just after it sent an append, and never hears of it
-    int64_t quiet_every_ms; // nobody asks anything for longer than R
+    int64_t quiet_every_ms; // no client asks anything for longer than R
     int64_t jump_ms;
     // When the handles propose
     int64_t puts_per_second;

@@ -168,8 +168,8 @@ static void plan_tick(struct world *w, struct node *n)
     world_at(w, at, EVENT_TICK, n->index, n->life);
 }
 
-// The entry after the last, which a collector asks for when the machine has ended. Nobody waits for
-// it.
+// The entry after the last, which a collector asks for when the machine has ended. No call waits
+// for it.
 static void pass_time(struct world *w, struct node *n)
 {
     if (!n->collector || !collector_wants_time(n->collector)) return;

@@ -33,7 +33,7 @@ struct setting {
     bool owner; // writer 0 owns, and its puts take three times as long
     int64_t courtesy_ms;
     int64_t think_ms; // between two cycles, on average
-    bool steady;      // all puts take about the same time: who is ahead stays ahead
+    bool steady;      // all puts take about the same time: the writer that is ahead stays ahead
 };
 
 struct flight {
@@ -233,16 +233,16 @@ static void run(struct race *r)
 {
     for (;;) {
         int64_t at = TIME_NEVER;
-        struct writer *who = NULL;
+        struct writer *next = NULL;
         for (uint32_t i = 0; i < r->setting->writers; i++) {
             int64_t mine = next_of(&r->writers[i]);
             if (mine >= at) continue;
             at = mine;
-            who = &r->writers[i];
+            next = &r->writers[i];
         }
-        if (!who || at > START + RUN_MS) return;
+        if (!next || at > START + RUN_MS) return;
         if (at > r->now) r->now = at;
-        act(r, who);
+        act(r, next);
     }
 }
 
@@ -260,7 +260,7 @@ static double percentile(uint32_t *took, size_t len, size_t percent)
     return (double)took[at < len ? at : len - 1] / PUT_MS;
 }
 
-// Cycles that are still open count as long as they have lasted: nobody starves unseen.
+// Cycles that are still open count as long as they have lasted: so starvation is seen.
 static void count_open(struct race *r)
 {
     for (uint32_t i = 0; i < r->setting->writers; i++)
@@ -391,7 +391,7 @@ static void check(bool ok, const char *what)
 static void bounds(void)
 {
     struct figures one = race(&(struct setting){.writers = 1, .clients = 1, .high_latency = true});
-    check(one.puts_per_commit < 1.01 && one.p50 < 3.5, "alone nobody waits");
+    check(one.puts_per_commit < 1.01 && one.p50 < 3.5, "a single writer does not wait");
     struct figures crowd =
         race(&(struct setting){.writers = 20, .clients = 1, .high_latency = true});
     check(crowd.puts_per_commit < 2.6, "twenty writers waste few puts");

@@ -96,7 +96,7 @@ static struct counter *counter_find(struct registers *m, const char *name)
     return NULL;
 }
 
-// Keeps the order by name: save and load must not depend on who came first.
+// Keeps the order by name: save and load must not depend on the order of arrival.
 static struct counter *counter_make(struct registers *m, const char *name)
 {
     struct counter *found = counter_find(m, name);

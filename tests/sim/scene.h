@@ -69,7 +69,7 @@ struct action {
 struct scene {
     struct scene_bounds bounds;
     struct findings findings;
-    struct trace *trace; // borrowed; NULL: nobody listens
+    struct trace *trace; // borrowed; NULL: no trace
     int64_t now;
     struct rng rng;
     struct bucket bucket;

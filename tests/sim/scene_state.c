@@ -3,7 +3,7 @@
 // apart are one: knowledge of an absence older than V is stale however old it is, and a slot older
 // than R may be dropped. So time needs no bound: a world that only grows older returns to itself.
 //
-// This reads a handle's fields (and nobody else outside the journal does): journal_describe says
+// This reads a handle's fields (nothing else outside the journal does): journal_describe says
 // everything, moments and nonces included, and would never find two worlds alike. What is left out
 // follows from what is kept: the folded state from the slot, since any other than the history's is
 // a broken promise already; entry times and nonces only name entries here, because sessions and

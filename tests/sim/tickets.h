@@ -48,6 +48,6 @@ void tickets_done(struct tickets *t);
 uint64_t tickets_push(struct tickets *t, const struct ticket *row); // its number
 struct ticket *tickets_at(struct tickets *t, uint64_t ticket);      // NULL: no such
 uint32_t asks_push(struct tickets *t, const struct ask *ask);
-// The ask whose request id this is; the id carries its place. NULL: nobody asked that.
+// The ask whose request id this is; the id carries its place. NULL: no ask has it.
 struct ask *asks_find(struct tickets *t, const uint8_t request[REGISTER_REQUEST_LEN]);
 void ask_name(struct ask *ask, uint32_t place, uint64_t chance); // makes the request id

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happened in a world, line by line: a hash over all of it, the last lines for a report, and
-// on request the whole text. Also the verdict: the first broken promise, if any.
+// on request the whole text. Also the findings: the first broken promise, if any.
 #pragma once
 
 #include "base/bytes.h"
@@ -13,7 +13,7 @@
 struct trace {
     uint64_t hash;
     uint64_t lines;
-    FILE *print;        // NULL: nobody listens
+    FILE *print;        // NULL: not printed
     const char *prefix; // of each printed line: "", or "# " among test results
     struct buf *all;    // NULL: not kept
     char kept[TRACE_KEPT][TRACE_LINE_MAX];

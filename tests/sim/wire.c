@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way to the store and back. Each request draws its fate when it is sent: when it is performed
-// (perhaps never, perhaps twice, perhaps long after everybody forgot it) and what its sender hears.
-// "Unavailable" is only ever said of a write that is certainly not performed; a write without an
-// answer is unknown, a read without one is just unavailable.
+// (perhaps never, perhaps twice, perhaps long after it was given up) and what its sender is
+// answered. "Unavailable" is only ever said of a write that is certainly not performed; a write
+// without an answer is unknown, a read without one is just unavailable.
 #include "base/check.h"
 #include "base/memory.h"
 #include "check.h"
@@ -249,7 +249,7 @@ void wire_perform(struct world *w, struct flight *f)
     bucket_perform(node_bucket(w, &w->nodes[f->node]), &f->request, w->now, a);
     describe(f, what, sizeof what);
     trace_line(&w->trace, w->now, "  store: %s -> %s %zu%s", what, err_name(a->response.err),
-               a->response.rows_len, kept ? "" : " (nobody hears)");
+               a->response.rows_len, kept ? "" : " (not delivered)");
     if (!kept) bucket_answer_done(&other);
     flight_landed(f);
 }

@@ -159,7 +159,7 @@ void world_init(struct world *w, const struct world_options *o)
 
 void world_done(struct world *w)
 {
-    w->phase = WORLD_HEALED; // nobody retries any more
+    w->phase = WORLD_HEALED; // no client retries any more
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         node_crash(w, &w->nodes[i]);
         memory_free(w->nodes[i].folded);
@@ -241,7 +241,7 @@ static void on_sync(struct world *w, const struct world_event *e)
 static void on_ask(struct world *w)
 {
     world_every(w, w->mix.ask_every_ms, EVENT_ASK, 0);
-    if (has_ended(w) && rng_chance(&w->rng, 9500)) return; // hardly anybody comes any more
+    if (has_ended(w) && rng_chance(&w->rng, 9500)) return; // few handles are opened any more
     client_ask(w);
 }
 

@@ -66,7 +66,7 @@ enum world_event_kind {
     EVENT_JUMP,
     EVENT_QUIET,
     EVENT_FREEZE, // a: node, b: for how long
-    EVENT_END,    // somebody ends the machine, unless it has ended
+    EVENT_END,    // a client ends the machine, unless it has ended
 };
 
 struct world_event {
@@ -109,7 +109,7 @@ struct world {
     uint64_t dropped;
     uint64_t
         finishes; // how often a collector said that nothing is left of a journal that has ended
-    struct hash128 *versions; // lying stores: the first version of each slot that anybody folded
+    struct hash128 *versions; // lying stores: the first version of each slot that a handle folded
     uint64_t versions_len;
     uint64_t forks;   // ... and how often another one was folded
     uint64_t escapes; // slots of a losing version that a handle no longer stands on
@@ -151,7 +151,7 @@ void fault_stall(struct world *w,
 void fault_freeze(struct world *w, struct node *n, int64_t len);
 void fault_jump(struct world *w);
 void fault_quiet(struct world *w);
-void fault_heal(struct world *w); // all off, everybody back
+void fault_heal(struct world *w); // all faults off, all nodes up
 
 struct interval node_now(const struct node *n);
 void node_start(struct world *w, struct node *n);
@@ -172,8 +172,8 @@ void client_ask(struct world *w);
 void client_retry(struct world *w, uint32_t ask);
 void client_end(struct world *w);
 void client_sync(struct world *w, struct node *n);
-void client_touch(struct world *w, struct node *n); // nobody in particular wants to know
+void client_touch(struct world *w, struct node *n); // no client waits for it
 void client_own(struct world *w);
 void client_switch(struct world *w);
 void client_heard(struct world *w, struct node *n, const struct journal_reply *r);
-void client_orphans(struct world *w, struct node *n); // n crashed: nobody will answer its tickets
+void client_orphans(struct world *w, struct node *n); // n crashed: its tickets get no answer

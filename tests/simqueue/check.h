@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkers, one file each. They look at the ghost's books before an effect is written into
-// them, or at what handles and workers see; what they find goes to the world's verdict.
+// The checkers, one file each. They read the reference model's records before an effect is written
+// into them, or what handles and workers see. What they find goes to the world's findings.
 #pragma once
 
 #include "life.h"
@@ -12,7 +12,7 @@ void check_epoch(struct reference *g, const struct entry *e, const struct op *op
 
 // I2, check_answer.c: an answer says what is in the history; request ids take effect once.
 void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r);
-void check_patience(struct world *w, struct node *n); // after a tick: nobody waits too long
+void check_patience(struct world *w, struct node *n); // after a tick: no call waits too long
 // The caller takes r for the last word about its op.
 void check_conclusion(struct world *w, uint32_t ask, const struct shard_reply *r);
 void check_committed(struct reference *g, const struct entry *e, const struct walk_op *o);
@@ -41,8 +41,8 @@ void check_attempts(struct reference *g, const struct row *row, uint64_t seq, ui
 // I5, check_counts.c: sent is the sum of the states; capacity holds.
 void check_counts(struct reference *g);
 
-// I6, check_order.c: strict scopes keep their order and have one open message; elsewhere the best
-// one goes first.
+// I6, check_order.c: strict scopes keep their order and have one open message; in other
+// queues the best one goes first.
 void check_opened(struct reference *g, const struct row *row, uint64_t seq);
 
 // I8, check_bodies.c: what is delivered is what was sent, and stays until then.
@@ -56,7 +56,7 @@ void check_upload(struct world *w, const struct lane *l, const struct message *m
 void check_deleted(struct reference *g, const char *key);
 uint32_t lane_orphans(const struct lane *l);
 
-// I9, check_events.c: ids are unique and gap-free, everybody hears the same.
+// I9, check_events.c: ids are unique and gap-free, every handle reports the same.
 void check_event_ids(struct reference *g, size_t from);
 void check_events_heard(struct world *w, struct node *n);
 void check_events_again(struct reference *g); // a fold from the beginning
@@ -65,8 +65,8 @@ void check_events_again(struct reference *g); // a fold from the beginning
 void check_arrival(struct reference *g, const struct op_arrive *a, enum reason reason);
 void check_forgotten(struct reference *g, const struct row *row, uint64_t seq);
 
-// Acks that a receive carries, check_joined.c: its claim is behind them in their entry; who is told
-// that a message is done finds it done, by this very ack, whenever he looks.
+// Acks that a receive carries, check_joined.c: its claim is behind them in their entry; a
+// client that is answered "done" finds the message done by this very ack, at any later time.
 void check_joined(struct reference *g, const struct walk_op *o); // before it is written down
 void check_acked(struct world *w, uint32_t ask, struct bytes body);
 

@@ -200,7 +200,7 @@ void check_answer(struct world *w, struct node *n, uint32_t ask, const struct sh
 {
     struct sim_call *a = asked(w, ask);
     if (!a->open || a->node != n->index || a->life != n->life) {
-        wrong(w, ask, r, "nobody waits for it");
+        wrong(w, ask, r, "no call waits for it");
         return;
     }
     if (r->err == ERR_CORRUPT) wrong(w, ask, r, "the store is honest");
@@ -263,7 +263,7 @@ static uint32_t pen_of(const struct world *w, struct hash128 writer)
 {
     for (uint32_t i = 0; i < w->life->pens_len; i++)
         if (hash128_equal(w->life->pens[i].writer, writer)) return i;
-    return NOBODY;
+    return NO_INDEX;
 }
 
 void check_committed(struct reference *g, const struct entry *e, const struct walk_op *o)
@@ -274,8 +274,8 @@ void check_committed(struct reference *g, const struct entry *e, const struct wa
     struct sim_call *a = sim_call_by_request(w, &id);
     struct trial *t = a ? sim_call_trial(a, pen_of(w, e->writer)) : NULL;
     if (!t) {
-        findings_add(&w->findings, "I2", "lane %u: slot %" PRIu64 " holds an op nobody submitted",
-                     g->lane, g->slot);
+        findings_add(&w->findings, "I2",
+                     "lane %u: slot %" PRIu64 " holds an op no client submitted", g->lane, g->slot);
         return;
     }
     if (is_claim(o->op->kind) && o->events_len == 0) return;

@@ -52,7 +52,7 @@ void check_body(struct world *w, struct lane *l, uint64_t seq, const struct deli
 void check_dropped(struct reference *g, uint64_t slot, int64_t made_at)
 {
     const struct reference_slot *s = reference_at(g, slot);
-    if (!s || s->made_at != made_at) return; // another life of a dropped slot belongs to nobody
+    if (!s || s->made_at != made_at) return; // another life of a dropped slot belongs to no handle
     g->world->dropped++;
     if (slot > g->floor)
         findings_add(&g->world->findings, "I8",

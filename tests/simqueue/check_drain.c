@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Liveness, asked at the end of the healed phase: every message was claimed and finished, every
-// letter arrived, everybody was answered, and each queue has an owner.
+// dead letter arrived, every call was answered, and each queue has an owner.
 #include "check.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static void check_lane(struct world *w, struct lane *l)
             "lane %u is left with %" PRIu64 " ready, %" PRIu64 " locked, %" PRIu64 " on their way",
             l->index, g->counts[STATE_READY], g->counts[STATE_LOCKED], g->counts[STATE_OUTBOUND]);
     if (lane_orphans(l) > 0)
-        findings_add(&w->findings, "liveness", "lane %u keeps %u objects that nobody needs",
+        findings_add(&w->findings, "liveness", "lane %u keeps %u objects that no message needs",
                      l->index, lane_orphans(l));
     if (!coordinator_is_there(w, l->index))
         findings_add(&w->findings, "liveness", "lane %u has no single owner", l->index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // I9: within a slot the events of an op, and those of time, are numbered from 0 without a gap, so
-// ids are unique; every handle tells the ghost's events, all of them, from where it began; and a
-// fold of the whole history from the beginning tells them once more.
+// ids are unique; every handle reports the reference model's events, all of them, from where it
+// began; and a fold of the whole history from the beginning reports them once more.
 #include "base/check.h"
 #include "base/memory.h"
 #include "check.h"

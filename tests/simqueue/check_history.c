@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// I1: after slot n every handle has the ghost's machine and the same whole state. I7: everybody
-// has the epoch of the slot, and an entry of a former owner changes nothing.
+// I1: after slot n every handle has the reference machine's state and the same whole state. I7:
+// every handle has the epoch of the slot, and an entry of a former owner changes nothing.
 #include "check.h"
 
 #include <inttypes.h>

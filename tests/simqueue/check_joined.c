@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acks that a receive carries. The claim is judged behind them: in their entry, also when both are
-// proposed again because the handle was not the owner any more, unless the handle knew that the
+// Acks that a receive carries. The claim takes effect behind them: in their entry, also when both
+// are proposed again because the handle was not the owner any more, unless the handle knew that the
 // queue is paused; never before them while they may still come. And an ack, carried or not, is
 // answered done exactly if the message is finished by it, at once and in every later fold.
 #include "check.h"
@@ -65,7 +65,7 @@ void check_joined(struct reference *g, const struct walk_op *o)
     bool together = acks && acks->slot == g->slot;
     note(g->world, JOINED_REPEATS, !together && has(o->entry, a));
     if (together) counts(g, o, acks);
-    // Sent twice they are in two entries, and who was answered is not waited for.
+    // Sent twice they are in two entries, and a client that was answered is not waited for.
     if (!first || r->in_turn || r->tries > 1 || a->tries > 1) return;
     if (!acks && a->open) wrong(g, r, "comes before the acks it was sent with");
     if (acks && !together && !r->paused_then)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // I6. In a strict queue a scope (group) has at most one open message, and the one that is opened is
 // the oldest (fifo) or newest (lifo) that is not finished; it stays open over retries, expiry and
-// release. Elsewhere the best of those that are ready is handed out: the highest priority, then the
+// release. In other queues the best ready message is delivered: the highest priority, then the
 // oldest or newest.
 #include "check.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // I8 for large bodies: the object of every unfinished message exists, from the moment it was sent;
-// when all is done, the objects of finished messages and those that nobody ever sent are gone.
+// when all is done, the objects of finished messages and those that no client ever sent are gone.
 #include "base/hash.h"
 #include "check.h"
 

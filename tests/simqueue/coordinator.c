@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coordinators: whoever got a token claims the shard with it and, as long as it believes to own,
-// hands out tickets. A former one goes on until it learns better.
+// Coordinators: one that got a token claims the shard with it. As long as it believes that it owns
+// the shard, it publishes tickets. A former owner goes on until it reads that it is fenced.
 #include "life.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hundred workers ask for one message, all at once, through a few handles and a bad wire. One
-// gets it; the others are told that there is none. Whoever is not sure asks again.
+// gets it; the others are answered that there is none. A worker in doubt asks again.
 #include "check.h"
 
 #include <inttypes.h>

@@ -40,7 +40,8 @@ void draw_config(struct world *w, const struct lane *l, struct queue_config *c)
 
 static void hasten(struct mix *m, struct rng *rng)
 {
-    m->rules.session_ttl_ms = 24 * 60 * MINUTE; // a handle keeps its writer id: the ghost knows it
+    m->rules.session_ttl_ms =
+        24 * 60 * MINUTE; // a handle keeps its writer id: the reference model knows it
     m->rules.sessions_max = 4096;
     m->rules.digest_every = 4;
     m->rules.verify_ms = 8 * SECOND;

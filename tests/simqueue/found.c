@@ -43,7 +43,7 @@ static void slot_that_an_open_range_may_grow_over_is_needed(void **state)
     machine_free(m);
 }
 
-// The first answer is lost, the lock runs out, somebody else finishes the message and its slot is
+// The first answer is lost, the lock runs out, another worker finishes the message and its slot is
 // collected: the request sent again finds its lock over, not the store damaged.
 static void receive_sent_again_after_its_message_was_collected_brings_nothing(void **state)
 {

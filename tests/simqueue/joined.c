@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A receive that carries acks: two errands with request ids of their own, handed to a shard
-// together. Whoever did not hear of both sends both again with the same ids, through any handle, or
-// only the one he did not hear of. In some pairs the acks go first and the receive when they were
+// A receive that carries acks: two calls with request ids of their own, submitted to a shard
+// together. A client without both answers sends both again with the same ids, through any handle,
+// or only the one without an answer. In some pairs the acks go first and the receive when they were
 // answered, as in a queue of several shards.
 #include "base/check.h"
 #include "life.h"
@@ -16,7 +16,8 @@ static void count(struct world *w, enum joined_figure figure)
     w->life->joined[figure]++;
 }
 
-// Tokens that others hold, or nobody any more; bent ones; those of a queue that never was.
+// Tokens that other workers hold, or that are no longer held; changed ones; those of a queue that
+// never was.
 static void add_wrong(struct world *w, struct sim_call *a)
 {
     const struct lane *l = &w->life->lanes[a->lane];

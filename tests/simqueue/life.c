@@ -176,7 +176,7 @@ void world_init(struct world *w, const struct world_options *o)
     mix_draw(&w->mix, &w->rng);
     draw_life(w);
     if (life_is_crowd(w)) crowd_draw(w);
-    bucket_init(&w->bucket, &w->rng); // nobody uses this one
+    bucket_init(&w->bucket, &w->rng); // not used
     for (uint32_t i = 0; i < life->lanes_len; i++)
         init_lane(w, &life->lanes[i]);
     init_nodes(w);
@@ -190,7 +190,7 @@ void world_init(struct world *w, const struct world_options *o)
 void world_done(struct world *w)
 {
     struct life *life = w->life;
-    w->findings.broken = true; // nobody does anything any more
+    w->findings.broken = true; // the world stops
     for (uint32_t i = 0; i < w->mix.nodes; i++)
         node_crash(w, &w->nodes[i]);
     wire_done(w);
@@ -258,7 +258,7 @@ static void on_collect(struct world *w, const struct world_event *e)
     node_settle(w, n);
 }
 
-// Whoever waits looks now and then; some ask to know.
+// A waiting client reads now and then; some ask the shard.
 static void on_sync(struct world *w, const struct world_event *e)
 {
     struct node *n = &w->nodes[e->a];

@@ -16,7 +16,7 @@
 #define SIM_WORKERS_MAX 100
 #define HELD_LOCKS_MAX  3
 #define STALE_MAX       64
-#define NOBODY          UINT32_MAX
+#define NO_INDEX        UINT32_MAX
 #define TRIES_MAX       24
 #define SIM_CALLS_MAX   20000
 #define SCENE_USUAL     0
@@ -82,7 +82,7 @@ struct sim_call {
     enum sim_call_what what;
     uint16_t kind; // of its op
     uint32_t lane;
-    uint32_t worker; // who asks; NOBODY: a client
+    uint32_t worker; // the worker that asks; NO_INDEX: a client
     struct request_id request;
     struct bytes payload; // owned; a fixed one, or empty
     uint8_t seed[16];     // claims
@@ -100,7 +100,7 @@ struct sim_call {
     uint32_t from_node; // arrive: whose letter, in which life, and its number
     uint32_t from_life;
     uint64_t number;
-    int carried; // arrive: 1 it did, -1 it did not, 0 nobody knows yet
+    int carried; // arrive: 1 it did, -1 it did not, 0 not known yet
     int64_t first_at;
     uint32_t tries;
     struct trial trials[TRIES_MAX];
@@ -115,7 +115,7 @@ struct sim_call {
     bool given_up;     // the caller was refused and concludes that no attempt was applied
     struct bytes told; // owned: what it was answered when it was done
     bool is_told;
-    // A receive and the acks it carries are two errands (joined.c).
+    // A receive and the acks it carries are two calls (joined.c).
     uint32_t partner; // the other one + 1; 0: none
     bool in_turn;     // the receive goes when its acks were answered, whatever that was
     bool acks_heard;  // ... and they were
@@ -163,7 +163,7 @@ struct sim_worker {
     bool lost;            // ... or was told that there is none
 };
 
-// A put of an object that lands when nobody expects it.
+// A put of an object that lands late.
 struct late_upload {
     uint32_t lane;
     char name[BODY_NAME_LEN + 1];
@@ -229,7 +229,7 @@ struct life {
 
 bool life_is_crowd(const struct world *w);
 void life_after(struct world *w, int64_t delay, enum life_event kind, uint32_t a, uint32_t b);
-bool life_drains(const struct world *w); // the healed phase: everybody does his best
+bool life_drains(const struct world *w); // the healed phase: every client tries to finish
 struct lane *lane_of(struct world *w, const struct node *n);
 struct lane *lane_pick(struct world *w);
 
@@ -283,7 +283,7 @@ void operator_delete(struct world *w, uint32_t queue);
 void carrier_take(struct world *w, struct node *n);
 void mover_move(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
-void carrier_lost(struct world *w, uint32_t ask); // nobody will say what became of it
+void carrier_lost(struct world *w, uint32_t ask); // it gets no answer
 
 void sleeper_may_wake(struct world *w, struct lane *l, uint64_t slot); // it was dropped just now
 void sleeper_wakes(struct world *w, struct lane *l, uint64_t slot);

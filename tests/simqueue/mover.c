@@ -12,7 +12,7 @@ static uint32_t lane_named(const struct life *life, const char *name)
 {
     for (uint32_t i = 0; i < life->lanes_len; i++)
         if (strcmp(life->lanes[i].name, name) == 0) return i;
-    return NOBODY;
+    return NO_INDEX;
 }
 
 void carrier_take(struct world *w, struct node *n)
@@ -22,7 +22,7 @@ void carrier_take(struct world *w, struct node *n)
     if (w->findings.broken || !shard_next_dead_letter(w->life->handles[n->index].shard, &letter))
         return;
     uint32_t to = lane_named(w->life, letter.to);
-    CHECK(to != NOBODY);
+    CHECK(to != NO_INDEX);
     uint32_t ask = sim_call_new(w, SIM_CALL_ARRIVE, OP_ARRIVE, to);
     struct sim_call *a = &w->life->calls[ask];
     a->payload = upload_copy(w, lane_of(w, n), &w->life->lanes[to], letter.op.payload);
@@ -40,7 +40,7 @@ static void tell(struct world *w, uint32_t ask)
     const struct sim_call *a = &w->life->calls[ask];
     struct node *n = &w->nodes[a->from_node];
     struct shard *s = w->life->handles[n->index].shard;
-    if (!n->up || n->life != a->from_life) return; // nobody is there to hear it
+    if (!n->up || n->life != a->from_life) return; // no process is there to take the answer
     if (w->now < n->paused_until) {
         life_after(w, n->paused_until - w->now, LIFE_MOVE, ask, 0);
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slot n is canonical when it is created while the history has n - 1 slots. Whether an entry has
-// effects at all is judged here by rules of its own: the owner's epoch must be the current one.
+// effects at all is decided here by rules of its own: the owner's epoch must be the current one.
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -119,7 +119,7 @@ static void check_entry(struct reference *g, const struct entry *e)
         p->sequence = e->sequence;
         return;
     }
-    findings_add(v, "I1", "lane %u: slot %" PRIu64 " was written by nobody", g->lane, g->slot);
+    findings_add(v, "I1", "lane %u: slot %" PRIu64 " was written by no node", g->lane, g->slot);
 }
 
 // Pairs on their way through a handle that was the owner until now; it does not know yet.
@@ -159,7 +159,7 @@ static void fold_own(struct reference *g, const struct op *op)
                      g->lane, g->slot);
         return;
     }
-    // What the history says of it, for whoever is told.
+    // What the history says of it, for the answer's check.
     struct sim_call *a = &life->calls[place];
     reference_remember(g, &a->request, JOURNAL_OP_OWN, bytes_str(applied ? "y" : "n"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history of one lane as it is, not as anybody believes it to be, and the ghost's own books:
+// The true history of one lane, whatever a handle believes, and the reference model's own records:
 // what became of every message, kept by plain rules from the ops, their results and the events.
 // The results come from a machine of its own that folds the canonical entries in order.
 #pragma once
@@ -18,8 +18,8 @@ struct reference_slot {
     bool empty;              // had nothing (more) to claim, at its end or for some claim in it
     uint64_t epoch;          // after the slot
     uint64_t machine_digest; // after the slot
-    uint64_t first_digest;   // of the first handle that got here; 0: nobody yet
-    size_t events_end;       // in ghost.events
+    uint64_t first_digest;   // of the first handle that got here; 0: none yet
+    size_t events_end;       // in reference.events
 };
 
 // One message. READY stands for DELAYED too: only time decides between them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking and being answered. Whoever is not sure what became of his request sends it again with
-// the same request id, through any handle, but not after the queue may have forgotten the id.
+// Calls and their answers. A client in doubt about its request sends it again with the same request
+// id, through any handle, but not after the queue may have forgotten the id.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -19,7 +19,7 @@ uint32_t sim_call_new(struct world *w, enum sim_call_what what, uint16_t kind, u
     uint32_t place = life->sim_calls_len++;
     struct sim_call *a = &life->calls[place];
     *a = (struct sim_call){
-        .what = what, .kind = kind, .lane = lane, .worker = NOBODY, .first_at = w->now};
+        .what = what, .kind = kind, .lane = lane, .worker = NO_INDEX, .first_at = w->now};
     uint64_t chance = rng_next(&w->rng);
     memcpy(a->request.bytes, &chance, sizeof chance);
     memcpy(a->request.bytes + sizeof chance, &place, sizeof place);
@@ -178,7 +178,7 @@ void sim_call_begins(struct world *w, uint32_t ask, struct node *n)
     a->tail_then = w->life->lanes[a->lane].reference.len;
     trace_line(&w->trace, w->now, "n%u.%u: ask %u what %d kind %u try %u of %s", n->index, n->life,
                ask, (int)a->what, a->kind, a->tries,
-               a->worker == NOBODY ? "a client" : w->life->workers[a->worker].name);
+               a->worker == NO_INDEX ? "a client" : w->life->workers[a->worker].name);
 }
 
 void sim_call_submit_to(struct world *w, uint32_t ask, struct node *n)
@@ -210,7 +210,7 @@ static void close_ask(struct world *w, uint32_t ask, const struct shard_reply *r
     a->closed = true;
     if (r) check_conclusion(w, ask, r);
     if (life_is_crowd(w) && a->kind == OP_SEND) crowd_begin(w);
-    if (a->worker != NOBODY) worker_heard(w, ask, r, true);
+    if (a->worker != NO_INDEX) worker_heard(w, ask, r, true);
 }
 
 bool sim_call_gives_up(const struct world *w, const struct sim_call *a)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large bodies: a sender puts an object into the bucket and refers to it, now, much later, or
-// never; a put that was given up may still land when everybody has forgotten it. Carriers of dead
+// never; a put that was given up may still land long after. Movers of dead
 // letters copy the object into the other queue's bucket.
 //
 // A body may be an hour old when it is sent, and worlds last for minutes: names say that the upload

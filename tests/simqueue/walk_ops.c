@@ -68,7 +68,7 @@ static uint32_t lane_by_id(const struct reference *g, const struct queue_id *id,
         const struct lane *l = &life->lanes[i];
         if (l->shard == shard && memcmp(l->id.bytes, id->bytes, sizeof id->bytes) == 0) return i;
     }
-    return NOBODY;
+    return NO_INDEX;
 }
 
 static void on_arrive(struct reference *g, const struct walk_op *o)
@@ -200,7 +200,7 @@ static void end_holds(struct reference *g, struct hash128 token)
         if (hash128_equal(g->holds[i].token, token)) g->holds[i].ended = true;
 }
 
-// Whoever asks for less time than he had must reckon with it from then on.
+// A worker that renews for less time than it had must count on the shorter time.
 static void shorten_holds(struct reference *g, struct hash128 token, int64_t until)
 {
     for (size_t i = 0; i < g->holds_len; i++) {
