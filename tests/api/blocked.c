@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends that wait for room, and queues whose store does not answer: they keep nobody else waiting.
+// Sends that wait for room, and queues whose store does not answer: they delay no other call.
 #include "../conformance/store/support.h"
 #include "../support/calls.h"
 #include "../support/gate_store.h"
@@ -255,7 +255,8 @@ static void sick_queues_leave_threads_for_others(void **state)
     sluice_close(s);
 }
 
-// They came while it was opened: from then on they wait at its desks, without a thread.
+// The polls came while the queue was opened. From then on they wait at its runners, without a
+// thread.
 static void polls_of_a_queue_that_is_being_opened_wait_at_its_runners(void **state)
 {
     (void)state;
@@ -279,7 +280,7 @@ static void polls_of_a_queue_that_is_being_opened_wait_at_its_runners(void **sta
         assert_int_equal(queue_get(s, "sick", &q, NULL), SLUICE_OK);
         struct shard_runner *d = runner_if_open(q, 0);
         waiting = d ? runner_waiting(d) : 0;
-        if (clock_boot_ms() > give_up) fail_msg("%zu wait at the desk", waiting);
+        if (clock_boot_ms() > give_up) fail_msg("%zu wait at the runner", waiting);
     }
     for (int i = 0; i < CROWD; i += 2)
         assert_true(async_cancel(s, &calls[i].async));

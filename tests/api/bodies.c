@@ -97,7 +97,7 @@ static void peek_and_show_bring_the_body(void **state)
     rig_close(&r);
 }
 
-// ... and whoever goes on behind the last one sees them all.
+// ... and a peek that goes on behind the last one sees them all.
 static void one_peek_brings_only_so_many_bytes(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies too large for an entry, on a store in memory with faults and a clock that can be moved:
-// what comes of a body that is lost or out of reach, and that all are gone when nobody needs them.
+// what happens to a body that is lost or out of reach, and that all are deleted when no message
+// needs them.
 #include "bodies_rig.h"
 
 #include "../support/fault_store.h"
@@ -294,7 +295,7 @@ static void a_body_that_cannot_be_read_gives_its_message_back(void **state)
     store->away = true;
     assert_int_equal(sluice_receive(r.s, "tasks", NULL, &b, &why), SLUICE_UNAVAILABLE);
     assert_non_null(strstr(why.message, "-0-1"));
-    // Whoever names his request may ask again: the lock waits for him.
+    // A caller with a request id may ask again: the lock waits for it.
     struct sluice_request request = {.bytes = {7}};
     struct sluice_receive ask = {.request = &request};
     assert_int_equal(sluice_receive(r.s, "tasks", &ask, &b, NULL), SLUICE_UNKNOWN);
@@ -357,7 +358,7 @@ static void a_sender_that_dies_between_upload_and_send_leaves_nothing_for_long(v
     rig_close(&r);
 }
 
-// Somebody looks now and then, and nobody writes.
+// A process reads now and then, and none writes.
 static struct sluice_stats look_on(struct rig *r, int64_t ms)
 {
     struct sluice_stats stats;

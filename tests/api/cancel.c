@@ -57,7 +57,7 @@ static void cancel_twice(const char *shards)
     pthread_t thread;
     assert_int_equal(sluice_open("mem:", NULL, &o.s, NULL), SLUICE_OK);
     create(o.s, shards);
-    assert_int_equal(sluice_receive(o.s, "tasks", NULL, &b, NULL), SLUICE_OK); // opens the desks
+    assert_int_equal(sluice_receive(o.s, "tasks", NULL, &b, NULL), SLUICE_OK); // opens the runners
     sluice_batch_free(b);
     assert_int_equal(pthread_create(&thread, NULL, cancel_too, &o), 0);
     int64_t until = clock_boot_ms() + TIME_MS;
@@ -67,7 +67,7 @@ static void cancel_twice(const char *shards)
         async_receive(o.s, "tasks", &patient, &c.async);
         atomic_store(&o.async, &c.async);
         for (int spin = 0; spin < i % 64; spin++)
-            (void)atomic_load(&o.async); // he needs a moment to see it
+            (void)atomic_load(&o.async); // the other thread needs a moment to see it
         bool cancelled = async_cancel(o.s, &c.async);
         while (atomic_load(&o.async)) {
         }
@@ -94,8 +94,8 @@ static void of_two_cancellations_over_several_shards_one_reports_the_end(void **
     cancel_twice("3");
 }
 
-// The first receive of a handle opens the queue, goes to its desk and finds a message there;
-// whoever is told that it is off closes the handle at once.
+// The first receive of a handle opens the queue, goes to its runner and finds a message there.
+// The caller whose cancellation ended it closes the handle at once.
 static void cancel_and_close(const char *shards)
 {
     char dir[SCRATCH_MAX];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues that are changed, deleted and made again while others use them; batches of which a part is
-// refused; the dead that nobody touches.
+// refused; dead messages that no call touches.
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
 #include "os/clock.h"
@@ -113,8 +113,9 @@ static void deleted_queue_takes_nothing_more_on_any_shard(void **state)
     rig_close(&r);
 }
 
-// All locks ran out while nobody looked, so every message is dead and on its way. A delete that
-// comes now is refused and takes nothing with it, or comes after the letters; none of them is lost.
+// All locks ran out while no process looked, so every message is dead and about to move. A delete
+// that comes now is refused and deletes nothing, or comes after the dead letters. None of them is
+// lost.
 static void delete_loses_no_dead_letter(void **state)
 {
     (void)state;
@@ -229,7 +230,7 @@ static void full_queue_that_blocks_lets_the_sender_wait(void **state)
     rig_close(&r);
 }
 
-// Nobody receives, acks or fails after the lock ran out: the letter still arrives.
+// No call comes after the lock ran out: the dead letter still arrives.
 static void message_that_dies_by_expiry_is_carried(void **state)
 {
     (void)state;

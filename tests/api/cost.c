@@ -168,7 +168,7 @@ static void a_call_that_times_out_names_what_kept_failing(void **state)
     store_charging_refuse(r.store, ERR_UNAVAILABLE, AWAY);
     enum sluice_code code;
     int64_t give_up = clock_boot_ms() + DEADLINE_MS;
-    do // whoever runs out of it while a try is on its way cannot know
+    do // if time runs out while an attempt is under way, the caller cannot know
         code = send_one(&r, &error);
     while (code == SLUICE_UNKNOWN && clock_boot_ms() < give_up);
     assert_int_equal(code, SLUICE_UNAVAILABLE);

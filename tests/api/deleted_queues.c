@@ -224,7 +224,7 @@ static void await_snapshot(struct rig *r, const char *folder)
         assert_true(clock_boot_ms() < until);
 }
 
-// By the rules as they are: when somebody comes by, the answers are too old to be repeated.
+// By the rules as they are: when a process comes by, the answers are too old to be repeated.
 static void of_a_thousand_answers_none_stays(void **state)
 {
     (void)state;

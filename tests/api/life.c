@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a queue lives in a handle: as long as somebody needs it, and no longer.
+// How long a queue lives in a handle: as long as a call needs it, and no longer.
 #include "../conformance/store/support.h"
 #include "../support/census.h"
 #include "../unit/unit.h"
@@ -81,7 +81,7 @@ static void live_and_die_all(struct sluice *s, int from, int to, const char *sha
     }
 }
 
-// The desks are closed by a thread of the handle's own, soon.
+// A thread of the handle closes the runners soon.
 static void await_no_more_than(const struct census *before)
 {
     int64_t until = clock_boot_ms() + DEADLINE_MS;
@@ -181,7 +181,7 @@ static void *receive_long(void *arg)
     return NULL;
 }
 
-// It has opened the queue, and waits at its first desk: at the others too, where there are any.
+// It has opened the queue, and waits at its first runner, and at the others, if there are any.
 static void await_waiting(struct sluice *s)
 {
     int64_t until = clock_boot_ms() + DEADLINE_MS;
@@ -190,7 +190,7 @@ static void await_waiting(struct sluice *s)
         FINE(queue_get(s, "tasks", &q, &error));
         struct shard_runner *d = runner_if_open(q, 0);
         waiting = d ? runner_waiting(d) : 0;
-        if (clock_boot_ms() > until) fail_msg("nobody waits");
+        if (clock_boot_ms() > until) fail_msg("no receive waits");
     }
 }
 

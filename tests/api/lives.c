@@ -23,7 +23,7 @@
 struct rig;
 typedef void meanwhile_fn(struct rig *r);
 
-// In front of a store that belongs to somebody else.
+// In front of a store that the test owns.
 struct busy {
     struct store store;
     struct store_ops ops;
@@ -239,7 +239,7 @@ static void a_creation_does_not_pass_another_queue_off_as_its_own(void **state)
     }
 }
 
-// Nobody else may do that any more, and its name is of no use until it is done.
+// No other process may do that any more, and its name is of no use until it is done.
 static void the_deletion_of_a_dead_letter_queue_is_finished_too(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quest whose desks answer when the test says so: a desk that runs by itself answers at its own
-// time, and what is shown here takes place between two lines of another thread.
+// A receive over many shards whose runners answer when the test says so. A real runner answers at
+// its own time, and the cases here take place between two lines of another thread.
 #include "local/multi_receive.h"
 
 #include "../unit/unit.h"
@@ -9,9 +9,9 @@
 #include <semaphore.h>
 #include <string.h>
 
-// Shard 0 answers its first await on another thread before that call returns. There was something,
-// somebody else was faster, and so a second await begins here: it has not reached the desk yet when
-// the call that began the first one comes back.
+// Shard 0 answers its first await on another thread before that call returns. There was a
+// message, another worker was faster, and so a second await begins here. It has not reached the
+// runner yet when the call that began the first one comes back.
 struct shard_runner {
     uint32_t awaits; // calls so far
     struct runner_async *waits;
@@ -93,7 +93,7 @@ void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, b
     (void)claim;
     (void)looks;
     (void)l;
-    fail_msg("the request id is nobody's");
+    fail_msg("no receive has the request id");
 }
 
 void runner_notify_next(struct shard_runner *d)
@@ -128,7 +128,7 @@ static void done(void *ctx, enum err err, uint32_t shard, struct runner_answer *
     told++;
 }
 
-// Begun, up to the moment at which the second await is about to reach the desk.
+// Begun, up to the moment at which the second await is about to reach the runner.
 static struct multi_receive *multi_receive_waits(struct open_queue *queue)
 {
     static const struct op_claim claim = {.max = 1};

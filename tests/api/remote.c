@@ -36,7 +36,7 @@ struct rig {
     } while (0)
 
 // On the port it had before, if it had one. Not one of those that the system hands out: while the
-// node is away it would be given to anybody who connects to something.
+// node is away, the system could give it to any client socket.
 static void node_start(struct rig *r)
 {
     bool first = !r->address[0];
@@ -324,7 +324,7 @@ static void refusals_are_the_same_as_on_a_store(void **state)
         *long_name =
             "a name of a worker that has more bytes than any worker is allowed to have, which are "
             "no "
-            "more than one hundred and twenty-eight of them, as anybody will agree is plenty";
+            "more than one hundred and twenty-eight of them, which is more than enough of them";
     BOTH(SLUICE_NOT_FOUND, sluice_send(s, "nowhere", &m, 1, NULL, NULL, error));
     BOTH(SLUICE_INVALID, sluice_send(s, "../up", &m, 1, NULL, NULL, error));
     BOTH(SLUICE_INVALID, sluice_send(s, "tasks", &odd, 1, NULL, NULL, error));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deleting a queue by way of a node, when the answer is lost and somebody makes another queue of
+// Deleting a queue by way of a node, when the answer is lost and another process makes a queue of
 // that name before it is asked for again.
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request id means that comes again: the same answer, whichever shard gave it, whoever asks,
-// and no other use.
+// What a request id means that comes again: the same answer, from any shard and to any process, and
+// no second effect.
 #include "../conformance/store/support.h"
 #include "../support/calls.h"
 #include "../support/gate_store.h"
@@ -162,7 +162,7 @@ static uint64_t entries(struct sluice *s)
     return stats.entries;
 }
 
-// What was cut off is others' by now, or nobody's.
+// Another worker has by now what was cut off, or none has.
 static void a_repetition_of_a_cut_receive_brings_what_was_handed_out(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ static void a_lock_that_has_run_out_still_comes_again(void **state)
     same_locks(first, b);
     assert_int_equal(b->messages[0].lease_ms, 0);
     sluice_batch_free(b);
-    b = receive(r.s, NULL, 1); // until it is somebody else's
+    b = receive(r.s, NULL, 1); // until another worker has it
     assert_int_equal(b->len, 1);
     sluice_batch_free(b);
     b = receive(r.s, &id, 1);
@@ -231,7 +231,7 @@ static void a_lock_that_has_run_out_still_comes_again(void **state)
 static void another_process_and_a_later_one_find_it_too(void **state)
 {
     (void)state;
-    if (strcmp(backend, "file") != 0) return; // nobody else can open one in memory
+    if (strcmp(backend, "file") != 0) return; // no other process can open one in memory
     struct rig r;
     rig_open(&r, SHARDS);
     send_some(r.s, 40);
@@ -281,17 +281,17 @@ static void many_at_once_with_one_id_share_one_message(void **state)
     rig_open(&r, SHARDS);
     send_some(r.s, 2 * ROUNDS);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        struct same_id twins[SAME_IDS];
+        struct same_id same_ids[SAME_IDS];
         for (int i = 0; i < SAME_IDS; i++) {
-            twins[i] = (struct same_id){.s = r.s, .id = id_of(round)};
-            assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_too, &twins[i]), 0);
+            same_ids[i] = (struct same_id){.s = r.s, .id = id_of(round)};
+            assert_int_equal(pthread_create(&same_ids[i].thread, NULL, ask_too, &same_ids[i]), 0);
         }
         for (int i = 0; i < SAME_IDS; i++)
-            (void)pthread_join(twins[i].thread, NULL);
-        struct sluice_batch *again = receive(r.s, &twins[0].id, 1);
+            (void)pthread_join(same_ids[i].thread, NULL);
+        struct sluice_batch *again = receive(r.s, &same_ids[0].id, 1);
         for (int i = 0; i < SAME_IDS; i++) {
-            if (twins[i].batch->len > 0) same_locks(again, twins[i].batch);
-            sluice_batch_free(twins[i].batch);
+            if (same_ids[i].batch->len > 0) same_locks(again, same_ids[i].batch);
+            sluice_batch_free(same_ids[i].batch);
         }
         sluice_batch_free(again);
         assert_int_equal(locked(r.s), round + 1);
@@ -299,7 +299,7 @@ static void many_at_once_with_one_id_share_one_message(void **state)
     rig_close(&r);
 }
 
-// Nobody can say whether the first one got something, so the second must not try elsewhere.
+// It is not known whether the first one got a message, so the second must not try another shard.
 static void a_claim_in_doubt_is_not_made_in_another_shard(void **state)
 {
     (void)state;
@@ -344,7 +344,7 @@ static void gives_way(const char *shards)
     struct sluice_request id = id_of(1);
     struct sluice_receive ask = ask_of(&id, 1, DEADLINE_MS);
     rig_open(&r, shards);
-    sluice_batch_free(receive(r.s, NULL, 1)); // opens every desk
+    sluice_batch_free(receive(r.s, NULL, 1)); // opens every runner
     call_init(&first);
     call_init(&second);
     async_receive(r.s, "tasks", &ask, &first.async);

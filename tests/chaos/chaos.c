@@ -5,7 +5,8 @@
 //   chaos [--seconds N] [--seed N] [--processes N] [--workers N] [--dir DIR] [--keep]
 //   chaos --bucket [--faults] [--restarts] [--timeout MS]    under tests/servers/with-radosgw: the
 //     bucket there; requests meet faults; its server is killed as well; calls give up so early
-//   chaos --node SLUICE    everybody asks a node over HTTP, which is killed every two seconds and
+//   chaos --node SLUICE    all processes ask a node over HTTP, which is killed every two seconds
+//   and
 //     started again at once under its own name
 #define _GNU_SOURCE // nftw
 #include "history.h"
@@ -92,7 +93,7 @@ static bool spawn(struct chaos *c, uint32_t at)
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
-        (void)execl("/proc/self/exe", "chaos", "--as-process", c->place, "--slate",
+        (void)execl("/proc/self/exe", "chaos", "--as-process", c->place, "--shared-record",
                     c->shared_record_path, "--seed", seed, "--workers", workers, "--timeout",
                     timeout, (char *)NULL);
         _exit(127);
@@ -201,7 +202,7 @@ static bool find_place(struct chaos *c, const char *base)
 {
     (void)snprintf(c->dir, sizeof c->dir, "%s/sluice-chaos-XXXXXX", base);
     if (!mkdtemp(c->dir)) return false;
-    (void)snprintf(c->shared_record_path, sizeof c->shared_record_path, "%s/slate", c->dir);
+    (void)snprintf(c->shared_record_path, sizeof c->shared_record_path, "%s/shared-record", c->dir);
     (void)snprintf(c->store, sizeof c->store, "%s/store", c->dir);
     c->place = c->store;
     c->shared = shared_record_open(c->shared_record_path, true);
@@ -289,13 +290,13 @@ static void note_dead(struct shared_record *shared, const struct sluice_message 
     for (size_t i = 0; i < m->headers_len; i++)
         if (strcmp(m->headers[i].name, "sluice-dead-id") == 0) id = m->headers[i].value;
     if (number >= atomic_load(&shared->next) || shared->rows[number].lane != LANE_HYBRID)
-        shared_record_fault(shared, "dead letter %s has a body nobody sent", m->id);
+        shared_record_fault(shared, "dead letter %s has a body that was not sent", m->id);
     else
         shared_record_id(shared, number, id);
 }
 
-// A message may die without anybody having seen it: three answers that gave it away were lost, and
-// so was the one that told its sender its id. Its dead letter says which it was.
+// A message may die unseen: three answers that delivered it were lost, and so was the answer that
+// had its id. Its dead letter says which it was.
 static void read_dead_letters(struct chaos *c)
 {
     const struct sluice_receive r = {.max = 100, .visibility_ms = 3600000};
@@ -393,7 +394,7 @@ static void decide(struct chaos *c, bool drained)
     report_count(c, "nothing is acked twice or given after its end", v.two_ends, v.first[1]);
     report_count(c, "nothing has two holders", v.two_holders, v.first[0]);
     report_count(c, "strict groups stay in order", v.disorder, v.first[2]);
-    report_count(c, "nothing comes that nobody sent", v.strangers, v.first[3]);
+    report_count(c, "nothing comes that was not sent", v.never_sent, v.first[3]);
     report_count(c, "nothing comes that was answered as not done", came_all_the_same(c), "");
     report_count(c, "every event is told once, in order", v.twice_told, v.first[4]);
     struct sluice_stats dead = {0};
@@ -444,14 +445,20 @@ static int chaos(struct chaos *c, const char *base)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"seconds", required_argument, NULL, 's'},   {"seed", required_argument, NULL, 'r'},
-        {"processes", required_argument, NULL, 'p'}, {"workers", required_argument, NULL, 'w'},
-        {"dir", required_argument, NULL, 'd'},       {"keep", no_argument, NULL, 'k'},
-        {"bucket", no_argument, NULL, 'b'},          {"faults", no_argument, NULL, 'f'},
-        {"restarts", no_argument, NULL, 't'},        {"timeout", required_argument, NULL, 'm'},
-        {"node", required_argument, NULL, 'n'},      {"as-process", required_argument, NULL, 'a'},
-        {"slate", required_argument, NULL, 'l'},     {0}};
+    static const struct option names[] = {{"seconds", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'r'},
+                                          {"processes", required_argument, NULL, 'p'},
+                                          {"workers", required_argument, NULL, 'w'},
+                                          {"dir", required_argument, NULL, 'd'},
+                                          {"keep", no_argument, NULL, 'k'},
+                                          {"bucket", no_argument, NULL, 'b'},
+                                          {"faults", no_argument, NULL, 'f'},
+                                          {"restarts", no_argument, NULL, 't'},
+                                          {"timeout", required_argument, NULL, 'm'},
+                                          {"node", required_argument, NULL, 'n'},
+                                          {"as-process", required_argument, NULL, 'a'},
+                                          {"shared-record", required_argument, NULL, 'l'},
+                                          {0}};
     static struct chaos c = {.seconds = 10, .processes = 8, .workers = 25};
     const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : "/var/tmp";
     const char *store = NULL;

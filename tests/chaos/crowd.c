@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that all write to one queue of a bucket directly, with nobody to order them: each
+// Processes that all write to one queue of a bucket directly, with no owner to order them: each
 // sends, receives and acks one message after the other. Everything must come exactly once; how long
 // a cycle takes, and how many PUTs a commit, is printed.
 //   crowd [--processes N] [--cycles N]    under tests/servers/with-radosgw
@@ -24,7 +24,7 @@
 #define PROCESSES_MAX 64
 #define CYCLES_MAX    1000
 #define QUEUE         "crowd"
-#define PATIENCE_MS   120000 // how fast it goes is printed; how fast it must go is nobody's promise
+#define PATIENCE_MS   120000 // how fast it goes is printed; no speed is promised
 
 static const struct sluice_options patient = {.timeout_ms = PATIENCE_MS};
 

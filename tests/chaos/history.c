@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message is known by its id; the slate says which number, group and lane it has. Those whose
-// sender was killed before it wrote the id down, and that no worker saw, do not exist: the drain
-// has delivered everything, or its dead letter was read.
+// A message is known by its id; the shared record says which number, group and lane it has. Those
+// whose sender was killed before it wrote the id down, and that no worker saw, do not exist: the
+// drain has delivered everything, or its dead letter was read.
 #include "history.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static void blame(struct history *h, enum kind kind, const char *format, ...)
 static void blame(struct history *h, enum kind kind, const char *format, ...)
 {
     uint64_t *counts[] = {&h->v->two_holders, &h->v->two_ends,   &h->v->disorder,
-                          &h->v->strangers,   &h->v->twice_told, &h->v->lost};
+                          &h->v->never_sent,  &h->v->twice_told, &h->v->lost};
     if ((*counts[kind])++ > 0) return;
     va_list list;
     va_start(list, format);
@@ -167,7 +167,7 @@ static void on_record(struct history *h, const struct record *e)
     if (!*e->message || e->what == OTHER) return;
     struct line *l = find(h, e->message);
     if (!l) {
-        blame(h, IMPOSTER, "%s, which nobody sent", e->message);
+        blame(h, IMPOSTER, "%s, which was not sent", e->message);
         return;
     }
     if (e->what == ENQUEUED) on_enqueued(h, l);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of the stress test: walks the events of a queue from the first to the last and follows
-// every message through them.
+// Checks the stress test's history: reads the events of a queue from the first to the last and
+// follows every message through them.
 #pragma once
 
 #include "record.h"
@@ -10,7 +10,7 @@ struct findings {
     uint64_t two_holders; // claimed while it was held
     uint64_t two_ends;    // a second terminal outcome, or a claim after it
     uint64_t disorder;    // strict: delivered before an earlier one of its group had ended
-    uint64_t strangers;   // events of a message that was never sent
+    uint64_t never_sent;  // events of a message that was never sent
     uint64_t twice_told;  // an event id that came again, or a position that went back
     uint64_t lost;        // sent, and not at its end
     char first[6][200];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody who listens to the event streams from before the first message to after the last, and
-// keeps what they told; and who reads them once more at the end, to see that they still say so.
+// Reads the event streams from before the first message to after the last and keeps every event.
+// Reads them once more at the end, to see that they are the same.
 #pragma once
 
 #include "shared_record.h"
@@ -19,7 +19,7 @@ struct record {
 struct recorder {
     struct sluice *store;
     enum lane lane;
-    _Atomic bool finish; // everybody else has stopped: read to the end
+    _Atomic bool finish; // all other processes have stopped: read to the end
     struct sluice_events *events;
     pthread_t thread;
     struct record *rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of the stress test write down while they live: one file that all of them map,
-// so that a line written is there whoever is killed next. A row for each message ever tried.
+// so that a written line survives every kill. A row for each message ever tried.
 #pragma once
 
 #include <sluice.h>
@@ -19,7 +19,7 @@ extern const char *const lane_names[LANES]; // the queues
 
 enum phase {
     PHASE_RUN,   // senders send, workers work, some are killed
-    PHASE_DRAIN, // no more is sent, nobody is killed
+    PHASE_DRAIN, // no more is sent, no process is killed
     PHASE_STOP
 };
 

@@ -10,7 +10,7 @@ import time
 from harness import CLOCK_MS, INVALID, NOT_FOUND, PATIENCE, PROGRAM, case, contains, holds, main, on_a_store, same, until
 
 QUICK = ("failureStrategy.backoff.initial=20ms", "failureStrategy.backoff.max=20ms")
-LOCK_MS = 4_000  # a machine that has other things to do keeps nobody waiting for so long
+LOCK_MS = 4_000  # a busy machine delays no process for so long
 
 
 def jobs(output):
@@ -42,7 +42,7 @@ def until_written(sluice, name):
 
 
 def is_gone(pid):
-    """Ended; a zombie that nobody reaps in this container is as good as gone."""
+    """Ended; a zombie that is not reaped in this container counts as ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rsplit(")", 1)[1].split()[0] == "Z"

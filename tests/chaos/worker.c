@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written on the slate follows the answer, never precedes it: a row says what was promised.
+// The shared record is written after the answer, never before: a row says what was promised.
 #include "worker.h"
 
 #include <inttypes.h>
@@ -160,7 +160,7 @@ static bool note_received(struct actor *a, const struct sluice_message *m)
     struct shared_record *shared = a->process->shared;
     uint64_t number = number_of(m);
     if (number >= atomic_load(&shared->next) || shared->rows[number].lane != a->lane) {
-        shared_record_fault(shared, "%s has a body nobody sent", m->id);
+        shared_record_fault(shared, "%s has a body that was not sent", m->id);
         return false;
     }
     struct row *row = &shared->rows[number];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of the stress test: one sender and many workers over one handle, until the slate says
-// stop or somebody kills it.
+// A process of the stress test: one sender and many workers over one handle, until the shared
+// record says stop or the process is killed.
 #pragma once
 
 #include "shared_record.h"

@@ -117,7 +117,7 @@ class Sluice:
         return self.on_store | {"SLUICE_STORE": self.url}
 
     def reopen(self):
-        """Whoever has the store open forgets what it knows of it."""
+        """Processes that have the store open forget what they know of it."""
         if self.node is None:
             return
         self.node.terminate()
@@ -225,7 +225,7 @@ def until(question, what, seconds=PATIENCE):
     """Asks again until the answer is true; a state is waited for, never a time."""
     end = time.monotonic() + seconds
     while True:
-        late = time.monotonic() > end  # who was not let run for so long looks once more all the same
+        late = time.monotonic() > end  # a process that did not run for so long looks once more
         answer = question()
         if answer:
             return answer

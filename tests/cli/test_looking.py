@@ -473,7 +473,7 @@ def doctor_warns_of_a_queue_without_a_journal(sluice):
 class Garbling(Between):
     """Its answer about versions cannot be read."""
     def before(self):
-        return (200, [], b"<html>somebody else's page</html>") if "versioning" in self.path else None
+        return (200, [], b"<html>another server's page</html>") if "versioning" in self.path else None
 
 
 if ON_S3:

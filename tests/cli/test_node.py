@@ -21,7 +21,7 @@ KILLS = 4
 class Node:
     """A node on the case's store, on the address it had before.
 
-    Its port is below those that the system hands out: nobody is given it while the node is away.
+    Its port is below those that the system assigns, so no socket gets it while the node is away.
     """
 
     def __init__(self, sluice, *options):
@@ -38,7 +38,7 @@ class Node:
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         if self.process.stdout.readline():
             return True
-        self.end()  # somebody has the port
+        self.end()  # another process has the port
         return False
 
     def end(self, how=signal.SIGTERM):

@@ -185,7 +185,7 @@ def tokens_are_read_again_on_sighup(sluice):
 
 @case
 def a_sighup_never_takes_authentication_away(sluice):
-    """Whatever is left of a file that somebody was just writing: nobody comes in who could not before."""
+    """With any part of a half-written file, no client gets in that could not before."""
     boss, line = new_token(sluice, "admin", "*", "boss")
     other, other_line = new_token(sluice, "admin", "*", "other")
     tokens = write(sluice, "tokens", line + "\n")
@@ -317,7 +317,7 @@ def a_node_with_tls_takes_a_new_certificate_on_sighup(sluice):
         node.signal(signal.SIGHUP)
         until(lambda: "event=reloaded" in node.log(), "it was reloaded")
         same(node.ask("GET", "/healthz", context=ssl.create_default_context(cafile=other))[0], 200)
-        kept.request("GET", "/healthz")  # who is connected stays
+        kept.request("GET", "/healthz")  # a client that is connected stays
         same(kept.getresponse().status, 200)
         kept.close()
 
@@ -327,17 +327,17 @@ def clients_prove_their_identity_when_the_node_asks(sluice):
     ours, ours_key = certificate(sluice, "ours")
     cert, key = certificate(sluice, "node")
     client = certificate(sluice, "client", authority=(ours, ours_key))
-    stranger = certificate(sluice, "stranger")
+    other = certificate(sluice, "other")
     options = ("--tls-certificate", cert, "--tls-key", key, "--set", f"tls.clientCa={ours}")
     with Node(sluice, *options, trust=cert, certificate=client) as node:
         same(node.ask("GET", "/healthz")[0], 200)
-        for proof in (None, stranger):
+        for proof in (None, other):
             context = ssl.create_default_context(cafile=cert)
             if proof:
                 context.load_cert_chain(*proof)
             try:
                 status = node.ask("GET", "/healthz", context=context)[0]
-                holds(False, f"a stranger was answered: {status}")
+                holds(False, f"a client without the right certificate was answered: {status}")
             except (ssl.SSLError, ConnectionError, http.client.RemoteDisconnected):
                 pass
 

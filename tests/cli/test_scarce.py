@@ -82,7 +82,7 @@ def connections_leave_files_for_the_store(sluice):
         fresh = http.client.HTTPConnection(node.address, timeout=PATIENCE)
         same(node.send("first", fresh), 201)
         fresh.close()
-        holds(node.cpu() - before < 5, "those who could not be accepted kept it busy")
+        holds(node.cpu() - before < 5, "connections that could not be accepted kept it busy")
 
 
 @case

@@ -121,12 +121,12 @@ def only_commands_that_write_create_a_store(sluice):
 
 
 def unprivileged(sluice, *arguments):
-    """Runs as nobody when we are root, for root may do everything."""
+    """Runs as an unprivileged user when we are root, because root may do everything."""
     def drop():
         if os.getuid() == 0:
             os.setgid(65534)
             os.setuid(65534)
-    program = os.path.join(sluice.folder, "sluice")  # the build may lie where nobody may look
+    program = os.path.join(sluice.folder, "sluice")  # the build may lie where that user may not read
     if not os.path.exists(program):
         shutil.copy(os.environ["SLUICE"], program)
     return subprocess.run([program, *arguments], env=sluice.env, capture_output=True, text=True,

@@ -162,7 +162,7 @@ size_t httpd_body_memory(const struct httpd *h)
 const char *httpd_peer(const struct httpd_request *r)
 {
     (void)r;
-    return "nobody";
+    return "none";
 }
 
 const char *httpd_client(const struct httpd_request *r)

@@ -16,7 +16,7 @@ struct hammer_options {
     int64_t run_ms;
     bool kills;    // kill -9 and restart one now and then
     bool shows;    // one line a second on standard error, when that is a terminal
-    uint64_t seed; // who is killed, and when
+    uint64_t seed; // decides which process is killed, and when
 };
 
 struct hammer_counts {
@@ -34,6 +34,6 @@ struct hammer_counts {
 };
 
 // Forks: the caller must have one thread. False, with a sentence on standard error: it could not be
-// run to the end. A violation is in the tally (hammer_sound).
+// run to the end. A violation is in the counts (hammer_sound).
 bool hammer_run(const struct hammer_options *o, struct hammer_counts *to);
 bool hammer_sound(const struct hammer_counts *t);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several handles of one ledger: they see one history, whoever writes, whatever was collected.
+// Several handles of one ledger: they see one history, whichever handle writes, whatever was
+// collected.
 #include "../unit/unit.h"
 #include "os/clock.h"
 #include "os/entropy.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file system that goes down under a writer without a reboot, is unmounted and mounted again:
 // what was acknowledged is there. ext4 on a loop device, shut down with the ioctl by which its own
-// tests do it. Needs root; elsewhere it is skipped.
+// tests do it. Needs root; without it the test is skipped.
 //
 //   remount [rounds]      5 in the test run; make chaos-remount runs 100
 #define _GNU_SOURCE // syncfs

@@ -100,7 +100,7 @@ static void a_store_that_is_nearly_full_gets_slots_back_sooner_but_not_before_v(
     store_free(s);
 }
 
-// Too few slots for a snapshot, and nobody writes: what a floor needs is made, once.
+// Too few slots for a snapshot, and no process writes: what a floor needs is made, once.
 static void a_store_that_is_nearly_full_gets_an_idle_journal_back(void **state)
 {
     (void)state;

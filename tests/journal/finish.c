@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step function by hand: what is left of a journal that has ended, and who is not fooled by it.
+// The step function by hand: what is left of a journal that has ended, and which readers notice it.
 #include "rig.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 struct world {
     struct store *store;
-    struct rig rig; // of whoever ended it
+    struct rig rig; // of the process that ended it
 };
 
 static int set_up(void **state)
@@ -74,7 +74,7 @@ static void finish_once(struct rig *r)
     rig_settle(r);
 }
 
-// One who comes, does what can be done, and goes. True: nothing is left to do.
+// A process that does what can be done and leaves. True: nothing is left to do.
 static bool visit(struct world *w)
 {
     struct rig r = rig_on(w->store);
@@ -268,7 +268,7 @@ static void a_reader_in_mid_replay_starts_over(void **state)
     assert_int_equal(slots_left(w), ENTRIES);
 }
 
-// Whoever finishes it dies at its n-th request, performed or not; the next ones finish it.
+// The finishing process dies at its n-th request, performed or not; the next ones finish it.
 static void the_finishing_process_may_die_at_any_request(void **state)
 {
     (void)state;

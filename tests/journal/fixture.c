@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands in a shop: each asks the store only when the test performs it.
+// Writers in a fixture: each asks the store only when the test performs it.
 #include "fixture.h"
 
 #include <stdio.h>

@@ -280,22 +280,22 @@ static void replaced_slot_breaks_the_chain_and_halts(void **state)
 {
     (void)state;
     struct store *s = store_mem_new();
-    struct store *elsewhere = store_mem_new();
+    struct store *other = store_mem_new();
     struct rig a = rig_on(s);
-    struct rig b = rig_on(elsewhere);
+    struct rig b = rig_on(other);
     rig_commit(&a, 'x');
     rig_commit(&a, 'x');
     rig_commit(&b, 'y');
     struct store_answer answer;
     store_answer_init(&answer);
-    assert_int_equal(store_get(elsewhere, LOG "1", 0, SIZE_MAX, &answer), ERR_OK);
+    assert_int_equal(store_get(other, LOG "1", 0, SIZE_MAX, &answer), ERR_OK);
     rig_overwrite(s, LOG "1", buf_bytes(&answer.body));
     store_answer_done(&answer);
     halts(s);
     rig_done(&a);
     rig_done(&b);
     store_free(s);
-    store_free(elsewhere);
+    store_free(other);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step function by hand: what a collector does with objects that nobody needs, and with slots
-// that came back.
+// The step function by hand: what a collector does with objects that no message needs, and with
+// slots that came back.
 #include "rig.h"
 
 #include <stdio.h>
@@ -131,7 +131,7 @@ static void a_shard_where_nothing_happens_is_left_alone(void **state)
     rig_commit(&w->rig, 'x');
     assert_true(collector_wake_at(w->rig.collector) != TIME_NEVER);
     pass(w, rig_rules.sweep_every_ms);
-    put(w, "free"); // nobody told us
+    put(w, "free"); // no message refers to it
     assert_true(collector_wake_at(w->rig.collector) == TIME_NEVER);
     rig_commit(&w->rig, 'x');
     pass(w, rig_rules.sweep_every_ms); // seen, and too young: it comes back for it
@@ -189,8 +189,8 @@ static void collect(struct world *w)
     rig_settle(&w->rig);
 }
 
-// A writer slept through collection and creates a slot that was dropped. Nobody reads it again; it
-// goes when it is as old as every other that was dropped.
+// A writer slept through collection and creates a slot that was dropped. No process reads it again.
+// It goes when it is as old as every other that was dropped.
 static void a_slot_that_came_back_under_the_floor_goes_again(void **state)
 {
     struct world *w = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When an entry is proposed beside others who write the same journal: turns and courtesy.
+// When an entry is proposed beside other writers of the same journal: turns and courtesy.
 #include "fixture.h"
 
 static void a_single_writer_that_rests_now_and_then_never_waits_nor_reads(void **state)
@@ -18,7 +18,7 @@ static void a_single_writer_that_rests_now_and_then_never_waits_nor_reads(void *
     fixture_close(&s);
 }
 
-// Those who lose against it are never seen by a winner that does not stop.
+// A winner that does not stop never sees the writers that lose.
 static void a_writer_that_never_rests_pauses_rarely_to_let_others_write(void **state)
 {
     (void)state;

@@ -249,7 +249,7 @@ def attack_streams(options):
     try:
         node.ask("PUT", "/v1/queues/q0", "admin", b"{}")
         held = [open_stream("attacker") for _ in range(8)]
-        case("one client may have every stream while nobody else wants one", held == [200] * 8, str(held))
+        case("one client may have every stream while no other client wants one", held == [200] * 8, str(held))
         case("... and not one more", open_stream("attacker") == 429)
         others = [open_stream("admin") for _ in range(4)]
         case("another client gets its share of the streams", others == [200] * 4, str(others))

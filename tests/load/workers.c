@@ -104,7 +104,7 @@ static bool work_on(const struct worker *w, const struct sluice_message *m)
     uint64_t number = UINT64_MAX;
     if (m->body_len == BODY_BYTES) memcpy(&number, m->body, sizeof number);
     if (number >= w->settings->messages) {
-        struct sluice_error strange = {.message = "a body that nobody sent"};
+        struct sluice_error strange = {.message = "a body that was not sent"};
         return is_ok(t, "receive", SLUICE_CORRUPT, &strange);
     }
     atomic_fetch_add(&t->rows[number].received, 1);

@@ -424,7 +424,7 @@ static void receive_hears_of_an_expiry(void **state)
     assert_true(client_claim_one(one, &m));
     struct receiver r;
     receiver_start(&r, two, "two");
-    bench_pass(b, 31000); // nobody writes: the one who waits makes the lock expire
+    bench_pass(b, 31000); // no process writes: the waiting receive makes the lock expire
     receiver_end(&r);
     assert_int_equal(r.count, 1);
     assert_int_equal(r.got.seq, m.seq);

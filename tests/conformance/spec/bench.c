@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenarios in words, on real stores through real desks.
+// Scenarios in words, on real stores through real runners.
 #include "inside.h"
 
 #include "base/memory.h"
@@ -38,7 +38,7 @@ static struct store *open_file(struct bench *b)
     return file_open(b->dir, &(struct file_options){.sys = &sys});
 }
 
-// A corner of the bucket that nobody has seen. The bucket ends with its server.
+// A prefix of the bucket that no test has used. The bucket ends with its server.
 static struct store *open_s3(void)
 {
     char prefix[S3_PREFIX_LEN];

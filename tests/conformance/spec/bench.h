@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workbench of the scenarios: a store whose clock the test moves, queues on it, and workers in
-// words. Every worker has a desk of its own, as if it were another process. A check that fails
+// words. Every worker has a runner of its own, as if it were another process. A check that fails
 // names its line.
 #pragma once
 
@@ -18,21 +18,21 @@ struct bench; // one store
 // ownership to the hands; "http-owner" one that owns the shards, as nodes do.
 struct bench *bench_open(const char *backend);
 void bench_close(struct bench *b);
-void bench_pass(struct bench *b, int64_t ms); // time passes, for everybody
-// For desks opened from now on: slots between snapshots; how long a call tries.
+void bench_pass(struct bench *b, int64_t ms); // time passes for every client
+// For runners opened from now on: slots between snapshots; how long a call tries.
 void bench_snapshots(struct bench *b, uint32_t every);
 void bench_patience(struct bench *b, int64_t ms);
-// Before any desk: the store will fail on command, each call with these chances.
+// Before any runner is opened: the store will fail on command, each call with these chances.
 void bench_make_faulty(struct bench *b);
 void bench_faults(struct bench *b, const struct fault_options *faults); // NULL: none
 
-// A hand: a queue seen by one worker. By way of a node it has a desk all the same, to look into the
-// shard, and for what a coordinator beside the node does. The first desk of a name creates it with
-// the given configuration, as key=value words.
+// A client: a queue as one worker sees it. By way of a node it has a runner too, to inspect the
+// shard and for what a coordinator beside the node does. The first runner of a name creates the
+// queue with the given configuration, as key=value words.
 struct client {
     struct bench *bench;
     struct shard_runner *runner;
-    struct remote_client *remote; // its way to a node; NULL: all it does is done at the desk
+    struct remote_client *remote; // its way to a node; NULL: all it does is done at the runner
     struct runner_answer answer;  // of the last call
     struct event *events;         // all so far
     size_t events_len;
@@ -96,7 +96,7 @@ void client_resume(struct client *w);
 uint64_t client_purge(struct client *w, bool dead);      // how many
 uint64_t client_redrive(struct client *w, uint32_t max); // the first new message's number
 
-// A receive that waits, in a thread of its own, as another worker at w's desk.
+// A receive that waits, in a thread of its own, as another worker at w's runner.
 struct receiver {
     pthread_t thread;
     struct client *client;
@@ -117,7 +117,7 @@ enum message_state client_state(struct client *w, uint64_t seq, enum err *err);
 // Moves the dead letters of w's queue to the queue that `to` looks at.
 size_t client_carry(struct client *w, struct client *to);
 
-// All events of this kind that w's desk has folded so far; how many, and the first max of them in
+// All events of this kind that w's runner has folded so far; how many, and the first max of them in
 // out.
 size_t client_events(struct client *w, enum event_kind kind, struct event *out, size_t max);
 

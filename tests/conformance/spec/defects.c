@@ -20,7 +20,7 @@ static void crashed_workers_message_comes_back(void **state)
     uint64_t seq = client_send(one, "a job");
     struct held_message m, again;
     assert_true(client_claim_one(one, &m));
-    client_close(one);    // and nobody tells the queue
+    client_close(one);    // and the queue is not told
     bench_pass(b, 20000); // and what the machine takes: much less than is left
     assert_false(client_claim_one(two, &again));
     bench_pass(b, 11000);
@@ -184,7 +184,7 @@ static void failed_claim_hides_nothing(void **state)
     client_look(hasty);
     struct request_id request = request_new();
     struct held_message m;
-    // No request gets through: the claim failed, and the message is there for anybody.
+    // No request gets through: the claim failed, and any worker may have the message.
     bench_faults(b, &(struct fault_options){.lost_request = 10000});
     assert_int_equal(try_claim(hasty, &request), ERR_UNAVAILABLE);
     bench_faults(b, NULL);
@@ -243,7 +243,7 @@ static void statistics_count_per_state(void **state)
     assert_int_equal(s.counts[STATE_READY], 2);
     assert_int_equal(s.counts[STATE_DELAYED], 1);
     assert_int_equal(s.counts[STATE_DEAD], 0);
-    bench_pass(b, 61000); // nobody writes; who looks sees it all the same
+    bench_pass(b, 61000); // no process writes; a reader sees it all the same
     s = client_stats(w);
     assert_int_equal(s.counts[STATE_DELAYED], 0);
     assert_int_equal(s.counts[STATE_LOCKED], 0);

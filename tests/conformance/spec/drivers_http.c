@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands by way of a node: a server in this process over the bench's store, and for every hand a
-// client of its own that knows no more than http://127.0.0.1:port. What a node does not offer (the
-// registry of workers, dispatch, ownership) is done at desks beside it, as another process would.
+// Clients by way of a node: a server in this process over the bench's store, and for every client a
+// handle of its own that knows no more than http://127.0.0.1:port. What a node does not offer (the
+// registry of workers, dispatch, ownership) is done at runners beside it, as another process would.
 #include "inside.h"
 
 #include "base/memory.h"
@@ -30,7 +30,7 @@ struct remote_client {
     struct sluice *api;
     struct open_queue queue; // its row alone: what ids and tokens are made of
     struct outcome_row last; // of the last outcome
-    struct event *near;      // events as the desk saw them
+    struct event *near;      // events as the runner saw them
     size_t near_len;
 };
 
@@ -45,7 +45,7 @@ static const char *queue_of(const struct client *w)
     return w->remote->queue.row.name;
 }
 
-// Letters are carried when the test says so: between two client_carry the porter rests.
+// Dead letters move when the test says so: between two client_move the upkeep thread rests.
 static void upkeep_rest(struct sluice *s)
 {
     upkeep_stop(s);
@@ -91,7 +91,7 @@ void drivers_end(struct bench *b)
     memory_free(n);
 }
 
-// The ids of queues are their names, as at the desks. Who comes second finds it there.
+// The ids of queues are their names, as at the runners. The second client finds the queue there.
 static void ensure_queue(struct bench *b, const struct catalog_row *row)
 {
     struct store_answer answer;
@@ -395,7 +395,7 @@ size_t client_carry(struct client *w, struct client *to)
     return client_stats(w).counts[STATE_MOVED] - before;
 }
 
-// What the node says; the rest, which is nobody's business but the shard's, is seen at the desk.
+// What the node answers; the rest, which only the shard knows, is read at the runner.
 struct machine_stats client_stats(struct client *w)
 {
     struct sluice_stats v;

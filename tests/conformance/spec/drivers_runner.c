@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands at a desk of their own, as if each were a process that has the store open.
+// Clients with a runner of their own, as if each were a process that has the store open.
 #include "inside.h"
 
 #include "base/memory.h"

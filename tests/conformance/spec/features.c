@@ -43,8 +43,9 @@ static void leadership_by_epoch(void **state)
     assert_int_equal(runner_own(young->runner, 1, &late), ERR_FENCED);   // the token is not newer
     client_own(young, 2);                                                // demotes the former
     late.token = 3;
-    assert_int_equal(runner_own(old->runner, 1, &late), ERR_FENCED);   // it spoke in its old epoch
-    assert_int_equal(runner_own(old->runner, 1, &late), ERR_CONFLICT); // and now as nobody
+    assert_int_equal(runner_own(old->runner, 1, &late), ERR_FENCED); // it spoke in its old epoch
+    assert_int_equal(runner_own(old->runner, 1, &late),
+                     ERR_CONFLICT); // and now without a former owner
     bench_close(b);
 }
 
@@ -238,7 +239,7 @@ static void coordinator_recovers_tickets(void **state)
     uint64_t first = client_send(c.worker, "first");
     client_send(c.worker, "second");
     assert_true(client_dispatch(c.boss));
-    assert_int_equal(client_recover(c.boss, "nobody"), REASON_UNKNOWN_WORKER);
+    assert_int_equal(client_recover(c.boss, "unknown"), REASON_UNKNOWN_WORKER);
     assert_int_equal(client_recover(c.boss, "worker"), REASON_NONE);
     assert_int_equal(client_stats(c.boss).tickets, 0);
     assert_int_equal(client_events(c.boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
@@ -355,7 +356,7 @@ static void rejected_when_not_processing(void **state)
 {
     (void)state;
     struct refusal r = refusal_begin("failureStrategy.mode=hybrid");
-    r.m.seq = client_send(r.w, "nobody has this one");
+    r.m.seq = client_send(r.w, "no worker has this one");
     renewal_is_rejected(&r, REASON_NOT_LOCKED);
     bench_close(r.bench);
 }

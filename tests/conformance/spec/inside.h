@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside the workbench. bench.c has the stores, the time, and what only a desk can do: looking into
+// Inside the workbench. bench.c has the stores, the time, and what only a runner can do: inspecting
 // a shard's state, and the coordinator's part. What workers, senders and operators do has two
-// versions, of which a program links one: drivers_runner.c, and hands_http.c by way of a node.
+// versions, of which a program links one: drivers_runner.c, and drivers_http.c by way of a node.
 #pragma once
 
 #include "../store/support.h"
@@ -11,15 +11,15 @@
 #define RECEIVE_WAIT_MS  (INT64_C(20) * 3600 * 1000) // longer than any time a test lets pass
 
 struct bench {
-    struct store *store; // what the desks see
+    struct store *store; // what the runners see
     struct store *clock; // the store itself, for time to pass
     enum { BENCH_MEM, BENCH_FILE, BENCH_S3 } kind;
     char dir[SCRATCH_MAX];      // file
-    struct journal_rules rules; // of the desks; all zero: the defaults
+    struct journal_rules rules; // of the runners; all zero: the defaults
     int64_t patience_ms;
     struct client *workers[WORKERS_MAX_HERE];
     size_t workers_len;
-    struct node *node; // NULL until there is a hand, and with hands at desks
+    struct node *node; // NULL until there is a client, and with clients at runners
     bool node_owns;    // it is the shards' owner, and so there is no other coordinator
 };
 
@@ -39,7 +39,7 @@ struct state_look bench_look(struct client *w, uint64_t seq); // seq 0: no messa
 void drivers_begin(struct bench *b); // before the first hand: the store is what it will be
 void drivers_end(struct bench *b);   // after the last one; releases the store
 void drivers_look(struct bench *b);  // time has passed
-void client_join(struct client *w, const struct runner_config *config); // the desk is open
+void client_join(struct client *w, const struct runner_config *config); // the runner is open
 void client_leave(struct client *w);
 
 struct settle {

@@ -85,7 +85,7 @@ pid_t child_start(void (*work)(void *arg), void *arg)
     NEED(pid >= 0);
     if (pid > 0) return pid;
     in_child = true;
-    (void)alarm(DEADLINE_MS / 1000 * 3); // whoever forgets it
+    (void)alarm(DEADLINE_MS / 1000 * 3); // for a test that forgets it
     work(arg);
     _exit(0);
 }

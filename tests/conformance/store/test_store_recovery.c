@@ -332,7 +332,7 @@ static void bytes_of_a_dead_writer_never_come_back(void **state)
     for (size_t len = 0; len < RECORD_HEADER_LEN + SLOT_LEN; len += 3) {
         die_writing(w, &record, len);
         ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(w->store, LOG, 5, 1, &w->a));
-        // Whoever takes the lock next wipes them, whether it then writes or not.
+        // The next holder of the lock wipes them, whether it then writes or not.
         ANSWERS(ERR_INVALID, &w->a, store_append(w->store, LOG, 9, bytes_str("x"), &w->a));
         is_zero_from(w, 5);
     }

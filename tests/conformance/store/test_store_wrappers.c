@@ -122,7 +122,7 @@ static void the_meter_tells_of_what_took_long(void **state)
     struct world *w = *state;
     struct store *s = store_meter_take(store_mem_new());
     struct told t = {.count = 0};
-    ANSWERS(ERR_OK, &w->a, store_put(s, "k", bytes_str("1"), &w->a)); // nobody asked
+    ANSWERS(ERR_OK, &w->a, store_put(s, "k", bytes_str("1"), &w->a)); // not asked for
     store_meter_watch(s, 3600 * 1000, tell, &t);
     ANSWERS(ERR_OK, &w->a, store_put(s, "k", bytes_str("1"), &w->a));
     NEED(t.count == 0);
