@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is accepted, who waits, and what happens when there is nothing to accept with.
+// Which connections are accepted, which wait, and what happens without a free descriptor.
 #include "net/acceptor.h"
 
 #include "../unit/unit.h"
@@ -191,7 +191,7 @@ static void an_acceptor_is_idle_when_every_accepted_connection_has_begun(void **
     int fd = knock(&r);
     await_count(&r.taken_len, 1);
     acceptor_close(&r.acceptor);
-    acceptor_settle(&r.acceptor, 20); // nobody is waited for without end
+    acceptor_settle(&r.acceptor, 20); // the wait has an end
     assert_int_equal(pthread_create(&beginning, NULL, begin_late, &r), 0);
     int64_t began = clock_boot_ms();
     acceptor_settle(&r.acceptor, DEADLINE_MS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many exchanges at once, and who has to wait for his turn.
+// Many exchanges at once, and which of them wait for a connection.
 #include "client.h"
 
 // Each connection holds its answers until so many requests are in.
@@ -106,7 +106,7 @@ static void answer_and_count(struct peer *p)
         while (now > most && !atomic_compare_exchange_weak(&g->most, &most, now))
             continue;
         (void)await(&g->most, 2); // so that the first two meet
-        (void)usleep(100);        // and those who could overlap do
+        (void)usleep(100);        // and exchanges that could overlap do
         atomic_fetch_sub(&g->inside, 1);
         peer_say(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }

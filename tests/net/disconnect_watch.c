@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is told that the other end of a socket is gone, when, and how often.
+// Which watchers are notified that the peer of a socket is gone, when, and how often.
 #include "net/disconnect_watch.h"
 
 #include "../unit/unit.h"
@@ -119,7 +119,7 @@ static void a_watcher_added_after_the_disconnect_is_notified_too(void **state)
     struct place p;
     place_init(&p);
     (void)close(p.theirs);
-    let_time_pass(&p); // nobody was there to be told
+    let_time_pass(&p); // no watcher was there to be notified
     for (int i = 0; i < 3; i++) {
         (void)disconnect_watch_begin(p.disconnects, p.slot, &p.news);
         await_news(&p);

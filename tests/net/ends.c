@@ -73,10 +73,10 @@ static void an_unknown_name_is_not_sent(void **state)
 {
     (void)state;
     struct client c;
-    client_open(&c, NULL, "GET", "http://user:word@nobody.invalid", "/x");
+    client_open(&c, NULL, "GET", "http://user:word@unknown.invalid", "/x");
     http_do(c.http, &c.call);
     assert_int_equal(c.call.end, HTTP_NOT_SENT);
-    assert_string_equal(c.call.why, "cannot connect to nobody.invalid:80: the name is not known");
+    assert_string_equal(c.call.why, "cannot connect to unknown.invalid:80: the name is not known");
     client_close(&c);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns are bounded, handed on in the order of asking, and given up by who waited too long.
+// A semaphore is bounded, serves waiters in the order of arrival, and loses those that wait too
+// long.
 #include "net/fifo_semaphore.h"
 #include "../unit/unit.h"
 #include "os/clock.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that nobody waits for: how they end, what becomes of their connections, and who is told
-// nothing because he does not stand the greeting.
+// Asynchronous requests: how they end, what becomes of their connections, and that a peer which
+// fails the challenge gets no request.
 #include "net/http_async.h"
 
 #include "client.h"
@@ -148,7 +148,7 @@ static void a_kept_connection_that_closes_loses_no_answer(void **state)
     assert_int_equal(ask_once("/", PATIENCE_MS), HTTP_ANSWERED);
     struct sim_call *e = sim_call_new("/", bytes_str("x"), PATIENCE_MS);
     assert_int_equal(sim_call_end(e), HTTP_ANSWERED);
-    assert_int_equal(e->call.http.sends, 2); // so it may have been done twice: who asks knows
+    assert_int_equal(e->call.http.sends, 2); // so it may have been done twice, and the caller knows
     sim_call_free(e);
     end();
 }
@@ -259,13 +259,13 @@ static void a_cancelled_call_closes_its_connection(void **state)
     end();
 }
 
-static atomic_int greetings;
+static atomic_int challenges;
 static bool stands;
 
 static void challenge_ask(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH])
 {
     (void)ctx;
-    atomic_fetch_add(&greetings, 1);
+    atomic_fetch_add(&challenges, 1);
     (void)snprintf(nonce, CHALLENGE_NONCE, "abc");
     (void)snprintf(path, CHALLENGE_PATH, "/hello?nonce=abc");
 }
@@ -283,11 +283,11 @@ static void a_connection_is_greeted_once(void **state)
 {
     (void)state;
     stands = true;
-    atomic_store(&greetings, 0);
+    atomic_store(&challenges, 0);
     begin(serve_echo, &challenge);
     for (int i = 0; i < 5; i++)
         assert_int_equal(ask_once("/echo", PATIENCE_MS), HTTP_ANSWERED);
-    assert_int_equal(atomic_load(&greetings), 1);
+    assert_int_equal(atomic_load(&challenges), 1);
     assert_int_equal(server.requests, 6);
     end();
 }
@@ -298,7 +298,7 @@ static void a_peer_that_fails_the_challenge_gets_no_request(void **state)
     stands = false;
     begin(serve_echo, &challenge);
     assert_int_equal(ask_once("/echo", PATIENCE_MS), HTTP_NOT_SENT);
-    assert_int_equal(server.requests, 1); // the greeting
+    assert_int_equal(server.requests, 1); // the challenge
     end();
 }
 

@@ -263,7 +263,7 @@ static void a_stream_that_ends_says_how(void **state)
     server_stop(&server);
     server_claim(&server);
     call.url = server.url;
-    s = http_stream_open(http, &call); // nobody is there
+    s = http_stream_open(http, &call); // no server is there
     while (http_stream_read(s, 100)) {
     }
     assert_int_equal(call.end, HTTP_NOT_SENT);

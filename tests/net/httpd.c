@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTTP server's own promises: who holds a request, and for how long. Meant for the sanitizers,
-// too: most of what can go wrong here is memory that somebody else has freed.
+// The HTTP server's own promises: what holds a request, and for how long. Meant for the sanitizers,
+// too: most faults here are uses of freed memory.
 #include "net/httpd.h"
 
 #include "../unit/unit.h"
@@ -333,7 +333,7 @@ static void a_client_that_leaves_inside_a_body_leaves_no_state(void **state)
     await_count(&o.over, 1);
     assert_int_equal(httpd_body_memory(o.http), 0);
     assert_int_equal(atomic_load(&o.handled), 0);
-    // And who is still in the middle of one when the server stops.
+    // And a client that is inside a request when the server stops.
     fd = dial(&o);
     say(fd, POST "hel");
     assert_true(holds(&o, 5));

@@ -38,7 +38,7 @@ struct server {
 
 // path: of a Unix socket, NULL: TCP on loopback, a port of the system's choice.
 void server_start(struct server *s, const char *path, void (*serve)(struct peer *p), void *data);
-// A port where nobody listens, kept from everybody else: one that was given back may be anybody's.
+// A port without a listener, kept from other sockets: one that was given back may be taken at once.
 void server_claim(struct server *s);
 void server_stop(struct server *s); // breaks all connections off and waits for the scripts
 

@@ -322,14 +322,14 @@ static void the_proxy_of_the_environment_is_used_unless_told_otherwise(void **st
     assert_int_equal(setenv("http_proxy", server.url, 1), 0);
     struct client c;
     client_open(&c, NULL, "GET", "/");
-    c.call.url = "http://nobody.invalid/x?y";
+    c.call.url = "http://unknown.invalid/x?y";
     http_do(c.http, &c.call);
     struct http *direct = http_new(&(struct http_config){.direct = true});
     assert_int_equal(c.call.end, HTTP_ANSWERED);
-    assert_ptr_equal(strstr(seen(), "GET http://nobody.invalid/x?y HTTP/1.1\r\n"), seen());
+    assert_ptr_equal(strstr(seen(), "GET http://unknown.invalid/x?y HTTP/1.1\r\n"), seen());
     http_do(direct, &c.call);
     assert_int_equal(c.call.end, HTTP_NOT_SENT);
-    assert_int_equal(setenv("no_proxy", "nobody.invalid", 1), 0);
+    assert_int_equal(setenv("no_proxy", "unknown.invalid", 1), 0);
     http_do(c.http, &c.call);
     assert_int_equal(c.call.end, HTTP_NOT_SENT);
     assert_int_equal(unsetenv("no_proxy"), 0);
@@ -352,16 +352,16 @@ static void a_proxy_that_does_not_let_through_means_not_sent(void **state)
     assert_int_equal(setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
     struct client c;
     client_open(&c, NULL, "PUT", "/");
-    c.call.url = "https://nobody.invalid/";
+    c.call.url = "https://unknown.invalid/";
     http_do(c.http, &c.call);
     assert_int_equal(c.call.end, HTTP_NOT_SENT);
     assert_int_equal(c.call.status, 0);
-    assert_ptr_equal(strstr(seen(), "CONNECT nobody.invalid:443 HTTP/1.1\r\n"), seen());
-    c.call.url = "http://nobody.invalid/";
+    assert_ptr_equal(strstr(seen(), "CONNECT unknown.invalid:443 HTTP/1.1\r\n"), seen());
+    c.call.url = "http://unknown.invalid/";
     http_do(c.http, &c.call);
     assert_int_equal(c.call.end, HTTP_NOT_SENT);
     assert_string_equal(c.call.why,
-                        "cannot connect to 127.0.0.1:1 for nobody.invalid:80: connection refused");
+                        "cannot connect to 127.0.0.1:1 for unknown.invalid:80: connection refused");
     assert_int_equal(unsetenv("https_proxy"), 0);
     assert_int_equal(unsetenv("http_proxy"), 0);
     client_close(&c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A caller who does not wait and is alone performs his own request; beside others, or on a store
-// that is slow, the crew does. The store is one in memory with a gate that all requests pass.
+// A caller that does not wait and is alone performs its own request. Beside other callers, or on a
+// slow store, the thread pool does. The store is one in memory with a gate that all requests pass.
 #include "../unit/unit.h"
 #include "gate_store.h"
 #include "node/driver.h"
@@ -115,7 +115,7 @@ static void end(struct waiter *w)
     atomic_store(&e->ended, true);
 }
 
-// In a callback too, and on any thread: a failure shows in what the errand came to.
+// In a callback too, and on any thread: a failure shows in the trial's result.
 static void begin(struct office *o, struct sim_call *e)
 {
     struct sim_call *chain = e->chain;
@@ -147,7 +147,7 @@ static bool call(struct office *o)
 }
 
 // The same, and that it was quick: on a busy machine a request may be slow for no reason, and the
-// one after it is the crew's then, out of turn.
+// thread pool performs the one after it.
 static bool call_quickly(struct office *o, bool *runs_inline)
 {
     int64_t begun = clock_boot_ms();
@@ -155,13 +155,13 @@ static bool call_quickly(struct office *o, bool *runs_inline)
     return clock_boot_ms() - begun < INLINE_QUICK_MS;
 }
 
-// From here on, until something happens, the next call is performed by whoever makes it.
+// From here on, until something happens, the next caller performs its own request.
 static void become_alone(struct office *o)
 {
     int64_t give_up = clock_boot_ms() + WAIT_MS;
     bool quick, runs_inline;
     do {
-        for (int run = 0; run < INLINE_RUN - 1;) { // the one after that is the crew's
+        for (int run = 0; run < INLINE_RUN - 1;) { // the thread pool performs the one after that
             quick = call_quickly(o, &runs_inline);
             run = quick && runs_inline ? run + 1 : 0;
             assert_true(clock_boot_ms() < give_up);
@@ -306,7 +306,7 @@ static void *close_run(void *arg)
     return NULL;
 }
 
-// His call was answered by a timer; he is still at the store.
+// A timer answered its call; the caller is still inside the store.
 static void closing_waits_for_the_caller_that_performs_a_request(void **state)
 {
     struct office *o = *state;

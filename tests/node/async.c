@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls at a desk that nobody waits for: each is answered once, however many there are.
+// Asynchronous calls at a runner: each is answered once, however many there are.
 #include "../unit/unit.h"
 #include "base/memory.h"
 #include "node/runner.h"

@@ -383,7 +383,7 @@ static void sleepers_end(struct sleeper *sleepers, size_t count)
     }
 }
 
-// Somebody waits for hours; then a tick is wanted soon, by one who does not stay for it.
+// A caller waits for hours. Then a call that does not wait needs a tick soon.
 static void tick_that_is_wanted_sooner_comes_sooner(void **state)
 {
     struct toy toy;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a caller's thread is lent, counted by hand.
+// When a caller runs its request inline, counted by hand.
 #include "node/inline_policy.h"
 #include "../unit/unit.h"
 
-// A caller comes, wants one thing, and it is performed: by himself (true) or by the crew.
+// A caller comes with one request. It performs the request itself (true), or the thread pool does.
 static bool call(struct inline_policy *c, int64_t took_ms)
 {
     inline_policy_arrived(c);
@@ -98,7 +98,7 @@ static void one_caller_runs_inline_at_a_time(void **state)
     inline_policy_requested(&c);
     assert_true(inline_policy_may_run(&c));
     inline_policy_answered(&c, 0);
-    for (int i = 0; i < 2; i++) { // he is not back yet
+    for (int i = 0; i < 2; i++) { // the caller is not back yet
         assert_false(call(&c, 0));
     }
     inline_policy_ended(&c);

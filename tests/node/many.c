@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thousands of desks served by one small crew: time passes in all of them, what others write is
-// found in all of them, and the process does not fill with threads.
+// Thousands of runners served by one small thread pool: time passes in all of them, entries of
+// other processes are found in all of them, and the process does not fill with threads.
 #include "../unit/unit.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -180,7 +180,7 @@ static void send_from(struct place_of_work *p, struct shard_runner *d, int64_t d
     runner_do_async(d, (struct op){OP_SEND, buf_bytes(&payload)}, &p->send);
 }
 
-// A message that is delayed, then one whose lock expires: nobody does anything in between.
+// A message that is delayed, then one whose lock expires: no call comes in between.
 static void time_passes_in_every_runner(void **state)
 {
     struct hall *h = *state;
@@ -194,7 +194,7 @@ static void time_passes_in_every_runner(void **state)
     await(&h->received, 2 * RUNNERS);
 }
 
-// Somebody waits in each of them; somebody else, elsewhere, sends to some.
+// A receive waits in each of them; another process sends to some.
 static void what_others_send_is_found_in_every_runner(void **state)
 {
     enum { EVERY = 40 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many wait, somebody else writes, and the store cannot be read just then: whoever fetches what was
-// written waits for the time to pass, which takes a thread. One is left for that.
+// Many receives wait, another process writes, and the store cannot be read just then. The task that
+// fetches the entry waits for time to pass, which takes a thread. One is left for that.
 #include "../support/fault_store.h"
 #include "../unit/unit.h"
 #include "base/memory.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A budget of puts at a desk with real threads: calls wait for it, share entries, and all end well.
+// A budget of puts at a runner with real threads: calls wait for it, share entries, and all end
+// well.
 #include "../unit/unit.h"
 #include "base/memory.h"
 #include "node/runner.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The crew by itself: who gets a turn when, how many at a time, and who may sleep in it.
+// The thread pool alone: which task runs when, how many at a time, and which may sleep.
 #include "node/thread_pool.h"
 #include "../unit/unit.h"
 #include "base/memory.h"
@@ -134,7 +134,7 @@ static void a_task_runs_when_it_is_due_and_not_before(void **state)
     assert_true(a.last_at >= start + 30);
 }
 
-// The keeper of the time sleeps for an hour; somebody wants to be called earlier.
+// The timer thread sleeps for an hour; a task is due earlier.
 static void a_task_that_is_due_earlier_runs_earlier(void **state)
 {
     struct actor late, soon;
@@ -237,7 +237,7 @@ static void there_are_never_more_threads_than_configured(void **state)
     assert_int_equal(threads_here(), at_first + THREADS);
     atomic_store(&r->held, false);
     for (size_t i = 0; i < MANY; i++)
-        await(&slow[i].turns, 1); // and everybody gets his turn
+        await(&slow[i].turns, 1); // and every task runs
     for (size_t i = 0; i < MANY; i++)
         task_remove(&slow[i].member);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of this process, as the kernel counts them. One that was joined, or that its crew has
-// let go, is counted for a moment longer: it has said that it ends, and then does.
+// The threads of this process, as the kernel counts them. One that was joined, or that its pool
+// has released, is counted for a moment longer, until it has really ended.
 #pragma once
 
 #include "../unit/unit.h"

@@ -171,7 +171,7 @@ static void a_circle_of_dead_letter_queues_is_refused(void **state)
     (void)state;
     const char *open[][2] = {{"b", "c"}, {"c", "d"}, {NULL, NULL}};
     const char *closed[][2] = {{"b", "c"}, {"c", "a"}, {NULL, NULL}};
-    const char *elsewhere[][2] = {{"b", "c"}, {"c", "b"}, {NULL, NULL}};
+    const char *others[][2] = {{"b", "c"}, {"c", "b"}, {NULL, NULL}};
     struct config_error error;
     struct queue_config c = defaults();
     strcpy(c.dead_letter_queue, "b");
@@ -179,7 +179,7 @@ static void a_circle_of_dead_letter_queues_is_refused(void **state)
     assert_int_equal(config_check_cycle(&c, "a", next_queue, closed, &error), ERR_INVALID);
     assert_string_equal(error.text, "failureStrategy.deadLetterQueue \"b\" leads back to \"a\"; "
                                     "dead letters must end in a queue of their own");
-    assert_int_equal(config_check_cycle(&c, "a", next_queue, elsewhere, &error), ERR_INVALID);
+    assert_int_equal(config_check_cycle(&c, "a", next_queue, others, &error), ERR_INVALID);
 }
 
 static void queue_names_are_checked(void **state)

@@ -166,7 +166,7 @@ static void best_effort_says_once_per_batch_that_it_overtakes(void **state)
     assert_int_equal(rig_events(&r, EVENT_ORDERING_BEST_EFFORT), 1);
     assert_int_equal(rig_event(&r, EVENT_ORDERING_BEST_EFFORT, 0)->count, 1);
     rig_word(&r, OP_RELEASE, g);
-    rig_claim(&r, "w1", 1, g); // the oldest: it overtakes nobody
+    rig_claim(&r, "w1", 1, g); // the oldest: it overtakes none
     assert_int_equal(g[0].seq, 1);
     assert_int_equal(rig_events(&r, EVENT_ORDERING_BEST_EFFORT), 0);
     rig_done(&r);

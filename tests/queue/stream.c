@@ -451,7 +451,7 @@ static bool same_state(struct stream *s)
     return true;
 }
 
-// They agree about who is referred to, and a body that was free once stays free.
+// They agree about which bodies are referred to, and a body that was free once stays free.
 static bool same_bodies(struct stream *s)
 {
     for (size_t i = 0; i < s->uploads_len; i++) {

@@ -206,10 +206,10 @@ static void workers_are_listed_by_name(void **state)
     struct rig r;
     struct grant g;
     start(&r, 1);
-    rig_claim(&r, "a stranger", 1, &g);
+    rig_claim(&r, "unregistered", 1, &g);
     struct worker_view v;
     assert_true(machine_worker(r.m, 0, &v));
-    assert_true(bytes_equal(v.name, bytes_str("a stranger")));
+    assert_true(bytes_equal(v.name, bytes_str("unregistered")));
     assert_int_equal(v.capacity, 0);
     assert_int_equal(v.open, 1);
     assert_true(machine_worker(r.m, 1, &v));

@@ -167,7 +167,7 @@ static struct buf saved(const struct rig *r)
     return b;
 }
 
-// A message that waits for its retry, one that is dead, and one that nobody touched.
+// A message that waits for its retry, one that is dead, and one that no call touched.
 static void history(struct rig *r, uint64_t *waits, uint64_t *dead)
 {
     struct queue_config c = retries(1);

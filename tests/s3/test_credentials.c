@@ -159,8 +159,8 @@ static void files_named_by_the_environment_are_read_instead(void **state)
 {
     struct rig *r = *state;
     char path[1024];
-    rig_path(r, "elsewhere", path, sizeof path);
-    rig_write(r, "elsewhere", "[default]\n" PAIR);
+    rig_path(r, "other", path, sizeof path);
+    rig_write(r, "other", "[default]\n" PAIR);
     rig_write(r, "config too", "[default]\nregion = eu-south-2\n");
     (void)setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
     (void)setenv("AWS_CONFIG_FILE", "~/config too", 1);
@@ -253,7 +253,7 @@ static void refused_keys_of_a_file_are_read_again_once(void **state)
     rig_gets(r, NOW, ACCESS);
     struct s3_keys first = r->keys;
     rig_write(r, ".aws/credentials", "[default]\naws_access_key_id=NEW\naws_secret_access_key=x\n");
-    rig_gets(r, NOW, ACCESS); // nobody has complained
+    rig_gets(r, NOW, ACCESS); // no answer was refused
     assert_true(s3_credentials_refused(r->credentials, &first));
     rig_gets(r, NOW, "NEW");
     assert_true(s3_credentials_refused(r->credentials, &first)); // a late complaint changes nothing

@@ -51,7 +51,7 @@ static void instance_is_asked_by_version_2(void **state)
     struct rig *r = *state;
     be_instance(r, ACCESS, NOW + 360 * MINUTE);
     rig_opens(r, NULL);
-    assert_int_equal(stand_in_count(r->server, TOKEN_PATH), 0); // opening asks nobody
+    assert_int_equal(stand_in_count(r->server, TOKEN_PATH), 0); // opening asks no server
     rig_gets(r, NOW, ACCESS);
     assert_string_equal(r->keys.secret_key, SECRET);
     assert_string_equal(r->keys.session_token, TOKEN);
@@ -109,7 +109,7 @@ static void machine_without_the_service_has_no_keys_and_does_not_wait(void **sta
 {
     struct rig *r = *state;
     (void)unsetenv("AWS_EC2_METADATA_DISABLED");
-    (void)setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1); // nobody
+    (void)setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1); // no server
     rig_opens(r, NULL);
     int64_t began = clock_boot_ms();
     assert_int_equal(rig_get(r, NOW), ERR_DENIED);

@@ -198,14 +198,14 @@ static void what_we_know_ourselves_is_not_looked_for(void **state)
 {
     (void)state;
     struct s3_polls p = {0};
-    assert_false(s3_polls_tail(&p, 1, 8, 1000)); // nobody waits in this log
+    assert_false(s3_polls_tail(&p, 1, 8, 1000)); // no call waits in this log
     for (int i = 0; i < 20; i++)
         s3_polls_note(&p, 1, 7, 1000);
     assert_false(s3_polls_tail(&p, 1, 7, 1000)); // nothing new
     assert_false(s3_polls_tail(&p, 1, 3, 1000));
     assert_int_equal(s3_polls_due(&p, 1, 7, 1000), 1000 + S3_POLL_MAX_MS);
     assert_true(s3_polls_tail(&p, 1, 8, 1000));           // we wrote slot 7
-    assert_int_equal(s3_polls_due(&p, 1, 7, 1000), 1000); // who waits for it looks at once
+    assert_int_equal(s3_polls_due(&p, 1, 7, 1000), 1000); // a waiting call reads at once
     assert_int_equal(s3_polls_due(&p, 1, 8, 1000), 1000 + S3_POLL_FIRST_MS);
     for (uint64_t next = 9; next < 100; next++) { // a busy writer need not look at all
         assert_true(s3_polls_tail(&p, 1, next, (int64_t)next * 20));

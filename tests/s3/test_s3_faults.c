@@ -17,7 +17,7 @@
 #define DELAY_MS   30
 #define PATIENT_MS 30000 // for one request: no busy machine takes that long
 #define HASTY_MS   4500  // where it runs out
-#define STALL_MS   60000 // longer than anybody waits
+#define STALL_MS   60000 // longer than any call waits
 #define KEY        "a/b"
 #define OURS       bytes_str("ours")
 
@@ -196,7 +196,7 @@ static void any_two_faults_end_in_one_object_that_is_ours(void **state)
     assert_true(lost_to_itself > 20);
 }
 
-// Told that somebody was first, one is not told so because of oneself: not without an UNKNOWN
+// A writer that is answered "exists" did not lose to its own earlier attempt, unless UNKNOWN came
 // before.
 static void the_first_answer_is_never_a_conflict_with_oneself(void **state)
 {

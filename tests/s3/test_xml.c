@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents S3 sends, as servers write them, and what nobody should send.
+// The documents S3 sends, as servers write them, and documents that no server should send.
 #include "base/memory.h"
 #include "store/s3/auth/times.h"
 #include "store/s3/xml.h"

@@ -100,7 +100,8 @@ static void hang_up(int *fds, int len)
         (void)close(fds[i]);
 }
 
-// Takes all room there is for large answers, by peeks that nobody reads. Answers how many it were.
+// Takes all the memory for large answers, with peeks that the client does not read. Returns how
+// many there were.
 static int fill(struct rig *r, int *fds, int len)
 {
     int held = 0;
@@ -376,7 +377,7 @@ static void a_message_that_finds_no_room_stays_in_its_place(void **state)
     rig_stop(&r);
 }
 
-// Who may ask again finds what he was granted.
+// A client that may ask again finds what it was granted.
 static void with_a_request_id_the_lock_stays_for_the_next_try(void **state)
 {
     (void)state;

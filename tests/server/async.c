@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that nobody waits for: each is answered once, cancelling is final, and nothing is lost by
-// it.
+// Asynchronous calls: each is answered once, cancelling is final, and nothing is lost by it.
 #include "local/async.h"
 
 #include "../conformance/store/support.h"
@@ -194,7 +193,7 @@ static struct sluice *open_sharded(void)
     struct sluice_batch *b;
     assert_int_equal(sluice_open("mem:", NULL, &s, NULL), SLUICE_OK);
     assert_int_equal(sluice_queue_create(s, "tasks", &shards, 1, NULL), SLUICE_OK);
-    assert_int_equal(sluice_receive(s, "tasks", NULL, &b, NULL), SLUICE_OK); // opens every desk
+    assert_int_equal(sluice_receive(s, "tasks", NULL, &b, NULL), SLUICE_OK); // opens every runner
     assert_int_equal(b->len, 0);
     sluice_batch_free(b);
     return s;

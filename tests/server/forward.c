@@ -113,7 +113,7 @@ static void what_was_forwarded_once_is_not_forwarded_again(void **state)
     struct http_call call;
     start_both(r);
     int before = node_number(&r->two, "/metrics", FORWARDED);
-    post(&r->two, "/messages", "Sluice-Forwarded: somebody", &call);
+    post(&r->two, "/messages", "Sluice-Forwarded: another", &call);
     assert_int_equal(call.status, 201);
     http_call_done(&call);
     assert_int_equal(node_number(&r->two, "/metrics", FORWARDED), before);
@@ -300,9 +300,9 @@ static void a_client_that_hangs_up_is_forgotten_at_the_owner(void **state)
     int64_t began = clock_boot_ms();
     await_number(&r->one, "/v1/node", WAITING, 0);
     assert_true(clock_boot_ms() - began < WAIT_MS / 2); // it did not end by itself
-    use_node(&r->one, "for somebody else");
+    use_node(&r->one, "for another worker");
     open_at(r->two.url, NULL, &s);
-    assert_int_equal(drain(s), 1); // it was not given to nobody
+    assert_int_equal(drain(s), 1); // it was not lost
     sluice_close(s);
 }
 
@@ -419,7 +419,7 @@ static void *send_on(void *arg)
         do {
             int which = c->sent % 2;
             if (!at[which] && sluice_open(c->rig->one.url, &short_time, &at[which], NULL))
-                which = 1; // a balancer does not send anybody there
+                which = 1; // a balancer sends no client there
             code = sluice_send(at[which], "tasks", &message, 1, &id, NULL, NULL);
             if (code && which == 0) {
                 sluice_close(at[0]);
@@ -449,7 +449,7 @@ static void *work_on(void *arg)
             const char *token = batch->messages[i].token;
             char body[32] = "";
             memcpy(body, batch->messages[i].body, batch->messages[i].body_len);
-            if (sluice_ack(s, "tasks", &token, 1, NULL, NULL)) continue; // somebody else has it
+            if (sluice_ack(s, "tasks", &token, 1, NULL, NULL)) continue; // another worker has it
             if (sscanf(body, "%d %d", &number, &place) != 2) continue;
             c->got++;
             c->twice += atomic_fetch_add(&c->seen[number * SENT_MAX + place], 1) > 0;
@@ -518,8 +518,9 @@ static void a_paused_owner_costs_a_call_a_second_at_most(void **state)
     assert_int_equal(drain(r->client), 3); // the one that was given up was not done twice
 }
 
-// The owner answers late, to nobody. That whoever gave it up has done it as well, it cannot know:
-// he may have died instead. Too much is counted rather than too little; the message is one.
+// The owner answers late, and no process reads the answer. It cannot know that the forwarding node
+// has done the call too, because that node may have died. So the call is counted twice; there is
+// one message.
 static void what_was_done_after_it_was_given_up_is_counted_by_both(void **state)
 {
     struct rig *r = *state;

@@ -54,7 +54,7 @@ static void await_processed(struct sluice *s, uint64_t count)
         if (clock_boot_ms() > give_up) fail_msg("%d are not processed", (int)count);
 }
 
-// The first node owns the queue, which is empty; somebody waits at the other, or directly, with an
+// The first node owns the queue, which is empty; a receive waits at the other, or directly, with an
 // ack that is done.
 static void start(struct rig *r, struct poll *p, bool direct)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What another node answered takes this one's room until its client has read it. Whoever finds
-// none, or hangs up, leaves nothing locked.
+// Another node's answer takes this node's memory budget until the client has read it. A client that
+// finds no budget, or disconnects, leaves nothing locked.
 #include "nodes.h"
 
 #include "net/http.h"

@@ -155,7 +155,7 @@ static void a_zero_byte_hides_nothing(void **state)
     rig_stop(&r);
 }
 
-// However it is cut into packets: the head's layout is judged, not its arrival.
+// However it is cut into packets: the head's layout decides, not its arrival.
 static void what_is_right_is_taken_byte_by_byte_and_one_after_another(void **state)
 {
     (void)state;

@@ -429,7 +429,7 @@ static void pages_of_other_sites_see_nothing(void **state)
         {"/v1/queues", "Sec-Fetch-Site: cross-site\r\n", 403},
         {"/v1/queues", "Sec-Fetch-Site: same-site\r\n", 403}, // another port of the same name
         {"/v1/queues", "Sec-Fetch-Site: same-origin\r\n", 200},
-        {"/v1/queues", "Sec-Fetch-Site: none\r\n", 200}, // somebody typed it
+        {"/v1/queues", "Sec-Fetch-Site: none\r\n", 200}, // typed by a person
         {"/v1/queues", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", 403},
         {"/v1/queues/tasks/events", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n", 403},
         {"/healthz", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n", 403},

@@ -240,7 +240,7 @@ static void json_nested_too_deep_is_refused(void **state)
     }
     assert_non_null(strstr(got_text("detail"), "at most 128"));
     assert_int_equal(call(&r, "PATCH", "/v1/queues/tasks", deep),
-                     400); // settings are read elsewhere
+                     400); // settings are read in another place
     assert_string_equal(got_text("reason"), "json-too-deep");
     rig_stop(&r);
 }
@@ -382,7 +382,7 @@ static void a_page_of_another_site_is_refused(void **state)
     struct ask a = {.method = "POST",
                     .path = "/v1/queues/tasks/purge",
                     .type = "text/plain",
-                    .headers = "Origin: http://elsewhere.example\r\n"};
+                    .headers = "Origin: http://other.example\r\n"};
     ask(&r, &a, &reply);
     assert_int_equal(reply.status, 403);
     reply_done(&reply);
@@ -393,7 +393,7 @@ static void a_page_of_another_site_is_refused(void **state)
     rig_stop(&r);
 }
 
-// A name that somebody else made point here: his pages are no strangers to it.
+// Another site's name that was made to point here: for a browser its pages have the same origin.
 static void a_node_without_tokens_is_called_by_its_address(void **state)
 {
     (void)state;

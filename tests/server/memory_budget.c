@@ -42,7 +42,7 @@ static void small_ones_have_a_quarter(void **state)
 {
     struct memory_budget *r = *state;
     size_t large = 0, small[17] = {0};
-    assert_true(budget_take(r, &large, 100 * MIB, 0)); // nobody else was there
+    assert_true(budget_take(r, &large, 100 * MIB, 0)); // no other client was there
     for (int i = 0; i < 16; i++)
         assert_true(budget_left(r) && budget_take(r, &small[i], BUDGET_SMALL, 0));
     assert_false(budget_left(r));

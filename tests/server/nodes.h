@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two nodes as processes of their own on one directory with a queue "tasks", a direct client beside
-// them, and a desk to see what the journal says.
+// them, and a runner to read the journal.
 #pragma once
 
 #include "../conformance/store/support.h"

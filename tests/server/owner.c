@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who owns a shard, and what becomes of calls when owners are killed, stopped and replaced: nodes
-// as processes of their own on one directory, and a direct client beside them.
+// Which node owns a shard, and what becomes of calls when owners are killed, stopped and replaced:
+// nodes as processes of their own on one directory, and a direct client beside them.
 #include "owner/owner.h"
 #include "nodes.h"
 #include "os/clock.h"
@@ -63,7 +63,7 @@ static void a_node_owns_the_shard_it_works_on(void **state)
     struct rig *r = *state;
     struct owner_name name;
     node_start(&r->one);
-    assert_int_equal(owner_now(r, &name).epoch, 0); // nobody used it yet
+    assert_int_equal(owner_now(r, &name).epoch, 0); // no call used it yet
     use_node(&r->one, "a");
     struct runner_owner o = owner_now(r, &name);
     assert_int_equal(o.epoch, 1);
@@ -138,7 +138,7 @@ static void a_second_node_takes_over_only_after_the_first_died(void **state)
     node_start(&r->one);
     node_start(&r->two);
     use_node(&r->one, "a");
-    int64_t idle = clock_boot_ms() + OWNER_LEASE_MS + 200; // whoever answers need not write
+    int64_t idle = clock_boot_ms() + OWNER_LEASE_MS + 200; // an owner that answers need not write
     while (clock_boot_ms() < idle)
         nap();
     use_node(&r->two, "b");
@@ -186,7 +186,7 @@ static void a_node_that_was_stopped_is_fenced_and_serves_on(void **state)
     node_start(&r->two);
     use_node(&r->one, "a");
     sent++;
-    struct sluice *connected = NULL; // so that its call is on its way while nobody answers
+    struct sluice *connected = NULL; // so that its call is on its way while no node answers
     open_at(r->one.url, NULL, &connected);
     send_by(connected, "b");
     sent++;
@@ -388,11 +388,11 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
 {
     struct rig *r = *state;
     char other[SCRATCH_MAX], address[JOURNAL_ADDRESS_MAX + 1];
-    struct sluice *elsewhere = NULL;
+    struct sluice *second = NULL;
     struct sluice_stats stats;
     scratch_make(other);
-    open_at(other, NULL, &elsewhere);
-    assert_int_equal(sluice_queue_create(elsewhere, "tasks", NULL, 0, NULL), SLUICE_OK);
+    open_at(other, NULL, &second);
+    assert_int_equal(sluice_queue_create(second, "tasks", NULL, 0, NULL), SLUICE_OK);
     r->one.store = other;
     node_start(&r->one);
     // As on another machine, whose node listens on 127.0.0.1 too.
@@ -404,10 +404,10 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
     send_by(r->client, "stays here");
     assert_int_equal(sluice_stats(r->client, "tasks", &stats, NULL), SLUICE_OK);
     assert_int_equal(stats.sent, 1);
-    assert_int_equal(sluice_stats(elsewhere, "tasks", &stats, NULL), SLUICE_OK);
+    assert_int_equal(sluice_stats(second, "tasks", &stats, NULL), SLUICE_OK);
     assert_int_equal(stats.sent, 0);
     node_process_kill(&r->one);
-    sluice_close(elsewhere);
+    sluice_close(second);
     scratch_remove(other);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is told a token: nodes that prove that they are the journal's owner, and nobody else. And
+// Which nodes get a token: those that prove that they are the journal's owner, and no others. And
 // what a token must allow for its calls to be forwarded: the calls.
 #include "imposter.h"
 #include "nodes.h"
@@ -129,18 +129,18 @@ static void an_owner_on_another_host_gets_no_token_in_the_clear(void **state)
     struct sluice *client = NULL;
     node_start(&r->one);
     use_node(&r->one, "it owns");
-    (void)setenv(PEER_HOSTS, "elsewhere.lan", 1); // as if 127.0.0.1 were another machine
+    (void)setenv(PEER_HOSTS, "other.lan", 1); // as if 127.0.0.1 were another machine
     open_at(r->dir, &options, &client);
     send_by(client, "directly");
     sluice_close(client);
-    open_at(r->dir, NULL, &client); // who has none to lose may go there
+    open_at(r->dir, NULL, &client); // a client without a token may go there
     send_by(client, "through it");
     sluice_close(client);
     (void)unsetenv(PEER_HOSTS);
     assert_int_equal(sent_through(&r->one), 2);
 }
 
-enum who { BOSS, SENDER, WORKER, READER, GUEST, ALL_CLIENTS };
+enum role { BOSS, SENDER, WORKER, READER, GUEST, ALL_CLIENTS };
 
 struct key {
     const char *name;
@@ -185,24 +185,24 @@ static void start_house(struct rig *r, struct house *h)
     node_start(&r->two);
 }
 
-static struct sluice *as(struct house *h, const char *url, enum who who)
+static struct sluice *as(struct house *h, const char *url, enum role role)
 {
     struct sluice *s = NULL;
-    struct sluice_options options = {.token = h->keys[who].secret};
+    struct sluice_options options = {.token = h->keys[role].secret};
     open_at(url, &options, &s);
     return s;
 }
 
-static void send_as(struct house *h, const char *url, enum who who)
+static void send_as(struct house *h, const char *url, enum role role)
 {
-    struct sluice *s = as(h, url, who);
+    struct sluice *s = as(h, url, role);
     send_by(s, "x");
     sluice_close(s);
 }
 
-static size_t drain_as(struct house *h, const char *url, enum who who)
+static size_t drain_as(struct house *h, const char *url, enum role role)
 {
-    struct sluice *s = as(h, url, who);
+    struct sluice *s = as(h, url, role);
     size_t count = drain(s);
     sluice_close(s);
     return count;

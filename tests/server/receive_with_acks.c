@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives that carry acks, over HTTP: what is answered, and that the acks stay done whatever
-// becomes of the one who waits.
+// becomes of the waiting client.
 #include "rig.h"
 
 #include <stdio.h>
@@ -108,7 +108,7 @@ static void acks_stay_done_when_the_client_hangs_up(void **state)
     await_waiting(&r, 1); // it waits on
     (void)close(fd);
     await_waiting(&r, 0);
-    send_one(&r, "for somebody else");
+    send_one(&r, "for another worker");
     assert_int_equal(post(&r, RECEIVE, "{\"wait\": \"20s\"}"), 200);
     assert_int_equal(got_len("messages"), 1);
     assert_int_equal(got_number("messages.0.attempt"), 1);

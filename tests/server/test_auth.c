@@ -85,7 +85,7 @@ static void a_client_without_a_token_is_asked_for_one(void **state)
     assert_int_equal(with(&r, k.past, "GET", "/v1/queues", NULL), 401);
     assert_non_null(strstr(detail, "expired"));
     assert_int_equal(with(&r, k.admin, "GET", "/v1/queues", NULL), 200);
-    // Who looks after the node need not be able to use it.
+    // A token for the node's operation need not allow its use.
     assert_int_equal(with(&r, NULL, "GET", "/healthz", NULL), 200);
     assert_int_equal(with(&r, NULL, "GET", "/readyz", NULL), 200);
     rig_stop(&r);
@@ -129,7 +129,7 @@ static void a_queue_named_in_a_body_is_checked_too(void **state)
         "{\"failureStrategy\":{\"mode\":\"deadLetter\",\"deadLetterQueue\":\"orders\"}}";
     assert_int_equal(with(&r, some, "PATCH", "/v1/queues/mail-out", letters), 403);
     assert_int_equal(with(&r, some, "PUT", "/v1/queues/mail-new", letters), 403);
-    // The list has those he may read.
+    // The list has the queues that the token may read.
     assert_int_equal(with(&r, reader, "GET", "/v1/queues", NULL), 200);
     assert_non_null(strstr(detail, "mail-out"));
     assert_null(strstr(detail, "orders"));
@@ -172,12 +172,12 @@ static void a_client_over_its_rate_is_told_when_to_come_back(void **state)
 
 #define SECOND INT64_C(1000000000)
 
-static int take(struct limiter *l, const char *who, int64_t now, int times)
+static int take(struct limiter *l, const char *client, int64_t now, int times)
 {
     int taken = 0;
     int64_t wait_ms;
     for (int i = 0; i < times; i++)
-        taken += limiter_take(l, who, now, &wait_ms);
+        taken += limiter_take(l, client, now, &wait_ms);
     return taken;
 }
 
@@ -203,9 +203,9 @@ static void many_clients_cost_no_memory_and_refuse_no_other(void **state)
     struct limiter *l = limiter_new();
     limiter_set(l, 1);
     for (int i = 0; i < 200000; i++) {
-        char who[32];
-        (void)snprintf(who, sizeof who, "client %d", i);
-        assert_int_equal(take(l, who, 1000 * SECOND, 1), 1);
+        char client[32];
+        (void)snprintf(client, sizeof client, "client %d", i);
+        assert_int_equal(take(l, client, 1000 * SECOND, 1), 1);
     }
     limiter_free(l);
 }

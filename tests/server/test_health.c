@@ -250,7 +250,7 @@ static void a_store_that_was_removed_is_not_ready(void **state)
     rig_stop(&r);
 }
 
-// Nobody is told that a queue or a message is not there: whoever believes that acts on it.
+// No answer says that a queue or a message does not exist, because the client would act on it.
 static void of_a_store_that_was_removed_nothing_is_said_to_be_missing(void **state)
 {
     (void)state;

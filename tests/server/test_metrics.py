@@ -13,7 +13,7 @@ STILL = {
     "sluice_http_throttled_total": "the next case",
     "sluice_http_no_room_total": "more bodies at once than there is memory for",
     "sluice_http_answer_memory_bytes": "a client that does not read its answer",
-    "sluice_messages_given_back_total": "an answer that nobody took",
+    "sluice_messages_given_back_total": "an answer that no client took",
     "sluice_forwarded_total": "a second node, whose clients came to the wrong one",
     "sluice_forwards_failed_total": "the same",
     "sluice_store_charged_requests_total": "a bucket",
@@ -42,7 +42,7 @@ def receive(node, queue, **more):
 
 
 def messages(node, sluice):
-    """Sends, outcomes, a lock that runs out and its holder who comes too late, a letter, another writer."""
+    """Sends, outcomes, a lock that runs out and its holder that comes too late, a dead letter, another writer."""
     strategy = {"mode": "dead-letter", "deadLetterQueue": "letters"}
     node.does(201, "PUT", "/tasks", {"failureStrategy": strategy})
     node.does(201, "PUT", "/kept", {"failureStrategy": {"mode": "retry", "maxRetries": 0}})

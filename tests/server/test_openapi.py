@@ -449,12 +449,12 @@ def conflicts_and_lost_locks_are_told_apart(sluice):
 def a_page_of_another_site_may_do_nothing(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
-            node.ask(operation.name, 403, headers={"Origin": "https://elsewhere.example"})
+            node.ask(operation.name, 403, headers={"Origin": "https://other.example"})
 
 
 @case
 def a_node_with_tokens_wants_them_where_the_file_says_so(sluice):
-    made = sluice.json("token", "new", "--scope", "read,send,work,admin", "--queue", "other", "--name", "stranger")
+    made = sluice.json("token", "new", "--scope", "read,send,work,admin", "--queue", "other", "--name", "outsider")
     mine = {"Authorization": "Bearer " + made["token"]}
     with Node(sluice, "--tokens", sluice.path("tokens", made["line"] + "\n")) as node:
         for operation in OPERATIONS.values():
@@ -522,7 +522,7 @@ def the_quick_start_works_as_it_is_printed(sluice):
     part = part[:part.index("\n## ", 4)]
     script = "\n".join(re.findall(r"```sh\n(.*?)```", part, re.S))
     with Node(sluice) as node:
-        for _ in range(2):  # and again: who tries something pastes it twice
+        for _ in range(2):  # and again: a person pastes an example twice
             run = subprocess.run(["sh", "-eux", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                  timeout=PATIENCE, cwd=sluice.folder, check=False,
                                  env=sluice.on_store | {"NODE": f"http://{node.address}"})
@@ -540,10 +540,10 @@ def the_quick_start_works_as_it_is_printed(sluice):
 def every_answer_of_the_file_was_given(_):
     promised = {(o.name, status) for o in OPERATIONS.values() for status in o.item["responses"]} - {
         (name, status) for name in OPERATIONS for status in TROUBLE}
-    same(sorted(promised - SEEN - UNASKED), [], "answers that nobody got")
+    same(sorted(promised - SEEN - UNASKED), [], "answers that no request got")
     headers = {(o.name, name) for o in OPERATIONS.values() for response in o.item["responses"].values()
                for name in SCHEMA.resolve(response).get("headers", {})}
-    same(sorted(headers - HEADERS), [], "headers that nobody got")
+    same(sorted(headers - HEADERS), [], "headers that no request got")
 
 
 main()

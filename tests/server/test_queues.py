@@ -4,7 +4,7 @@
     redrive with `to`                   sends there                               send there
     redrive without                     sends to where each letter died           send there; other letters stay
     PUT, PATCH with a deadLetterQueue   makes it, and dead letters are sent there admin there
-    DELETE of a dead-letter queue       is refused while another uses it          which one is told to who may read all
+    DELETE of a dead-letter queue       is refused while another uses it          named to a token that may read all
     lists                               tell of every queue                       read: the others are left out
     /metrics                            tells of every queue                      read of all
 """
@@ -46,7 +46,7 @@ def a_redrive_goes_only_where_the_token_may_send(sluice):
         contains(problem["detail"], "token one", "scope send", "queue jobs")
         same(problem["reason"], "forbidden")
         same((sent("jobs"), sent("secret")), (1, 1), "nothing was sent")
-        # One of the two may go; the other stays where it is, for somebody who may.
+        # One of the two may go; the other stays for a token that may.
         problem = node.does(403, "POST", "/jobs-dlq/redrive", {}, keys["both"])
         contains(problem["detail"], "queue secret", "redriven: 1")
         same((sent("jobs"), sent("secret")), (2, 1))

@@ -157,7 +157,7 @@ static void body_read_without_an_answer_ends_at_the_deadline(void **state)
     rig_no_answer(&b);
     rig_pass(&b, 501);
     assert_int_equal(rig_answer(&b, ticket).err, ERR_UNKNOWN);
-    rig_serve(&b, &read, FATE_OK); // nobody waits for it any more, but it is kept
+    rig_serve(&b, &read, FATE_OK); // no call waits for it any more, but it is kept
     ticket = rig_receive_as(&b, &request, "one", 1, 0, 500);
     rig_settle(&b);
     struct rig_answer got = rig_answer(&b, ticket);
@@ -220,7 +220,7 @@ static void slot_that_is_gone_fails_only_the_calls_that_need_it(void **state)
     struct request read = rig_until_body_read(&b);
     uint64_t other = rig_fetch(&b, (struct place){.slot = 2});
     rig_serve(&b, &read, FATE_NOT_FOUND);
-    rig_settle(&b); // the tail shows that nobody needs the slot
+    rig_settle(&b); // the tail shows that no message needs the slot
     assert_int_equal(rig_answer(&b, lost).err, ERR_NOT_FOUND);
     rig_no_answer(&b);
     rig_pass(&b, 1000);

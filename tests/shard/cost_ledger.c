@@ -72,7 +72,7 @@ static void every_request_is_booked_once_by_every_handle(void **state)
         (void)rig_sent(&a, "from a");
         (void)rig_sent(&b, "from b");
     }
-    struct rig *last[] = {&b, &a}; // who lost a race reports that with the next entry
+    struct rig *last[] = {&b, &a}; // the loser of a race reports it with the next entry
     for (int i = 0; i < 2; i++) {
         rig_look(last[i]);
         rig_pass(last[i], HANDLE_LIFE);

@@ -164,7 +164,7 @@ static void letters_that_cannot_be_read_are_unavailable_in_the_end(void **state)
     store_free(s);
 }
 
-// The order to forget was given as an owner who was one no longer: it had no effect.
+// A former owner gave the order to forget: it had no effect.
 static void letter_that_was_not_forgotten_is_offered_again(void **state)
 {
     (void)state;

@@ -201,7 +201,7 @@ static void deleted_queue_answers_waiting_receives(void **state)
     struct rig_answer got = rig_answer(&p.a, ticket);
     assert_int_equal(got.err, ERR_NOT_FOUND);
     assert_int_equal(got.reason, REASON_DELETED);
-    ticket = rig_receive(&p.a, "one", 1, 0); // and those who come later
+    ticket = rig_receive(&p.a, "one", 1, 0); // and later calls
     rig_settle(&p.a);
     got = rig_answer(&p.a, ticket);
     assert_int_equal(got.err, ERR_NOT_FOUND);
@@ -284,7 +284,7 @@ static void the_timekeeping_shard_writes_though_no_call_waits(void **state)
     pair_done(&p);
 }
 
-// Nobody waits, and whoever watches the events is to hear of it all the same.
+// No call waits, and a reader of the events learns of it all the same.
 static void owner_writes_that_a_lock_expired_soon_after(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void owner_writes_that_a_lock_expired_soon_after(void **state)
     pair_done(&p);
 }
 
-// A delay that ends is nobody's news, and a million of them would be a million entries.
+// The end of a delay writes no entry, because a million of them would be a million entries.
 static void owner_writes_nothing_for_times_sake_while_nothing_is_locked(void **state)
 {
     (void)state;
@@ -343,7 +343,7 @@ static void full_queue_refuses_without_an_entry_at_a_fresh_tail(void **state)
     assert_int_equal(got.err, ERR_LIMIT);
     assert_int_equal(got.reason, REASON_FULL);
     assert_int_equal(rig_slot(&p.a), 2);
-    // Somebody else makes room: who still believes it full looks before he refuses.
+    // Another process makes space. A handle that believes the queue full reads before it refuses.
     rig_look(&p.b);
     struct rig_answer held = rig_claimed(&p.b, "two", 1);
     rig_does(&p.b, rig_word(&p.b, OP_ACK, &held, ""));
@@ -497,7 +497,7 @@ static void events_are_collected_once(void **state)
     const struct events *seen = shard_events(p.a.shard);
     assert_int_equal(seen->len, 1);
     assert_int_equal(seen->rows[0].kind, EVENT_MESSAGE_CLAIMED);
-    char a[EVENT_ID_MAX], b[EVENT_ID_MAX]; // the same event has the same name for everybody
+    char a[EVENT_ID_MAX], b[EVENT_ID_MAX]; // the same event has the same id for every reader
     event_id(&seen->rows[0], &(struct queue_id){{0}}, 0, a);
     event_id(&shard_events(p.b.shard)->rows[1], &(struct queue_id){{0}}, 0, b);
     assert_string_equal(a, b);

@@ -60,7 +60,7 @@ struct rig_answer {
     uint64_t seq; // send: of the first message
 };
 
-bool rig_answered(struct rig *r, uint64_t ticket, struct rig_answer *out); // false: nobody was
+bool rig_answered(struct rig *r, uint64_t ticket, struct rig_answer *out); // false: it was not
 struct rig_answer rig_answer(struct rig *r, uint64_t ticket);              // it must be there
 void rig_no_answer(struct rig *r);
 

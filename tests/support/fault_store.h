@@ -18,7 +18,7 @@ struct fault_options {
     int64_t slow_ms;
     // Lies: what a store does that must be refused at start.
     bool ignores_condition; // put_new overwrites
-    bool lets_two_win;      // of those who create a key, two are told that they did
+    bool lets_two_win;      // two creators of a key are both answered that they won
     bool stale_absence;     // the first get of a key answers ERR_NOT_FOUND
 };
 

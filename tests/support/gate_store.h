@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store in memory that keeps somebody waiting, or in doubt.
+// A store in memory that keeps a call waiting, or in doubt.
 #pragma once
 
 #include "store/store.h"
 
 struct store *store_gate_new(void);
-// While closed, whoever looks up a queue whose name begins with "sick" gets no answer.
+// While closed, a lookup of a queue whose name begins with "sick" gets no answer.
 void store_gate_close(struct store *s, bool closed);
 // While held, the first put gets no answer; those after it do. A node puts only to see whether the
 // store takes writes.

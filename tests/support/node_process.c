@@ -107,7 +107,7 @@ bool node_process_start(struct node_process *n)
     bool first = n->address[0] == '\0';
     for (int i = 0; i < ATTEMPTS; i++) {
         if (first) choose_address(n);
-        if (first || !n->url[0]) // somebody may be reading it
+        if (first || !n->url[0]) // another thread may be reading it
             (void)snprintf(n->url, sizeof n->url, "%s://%s", n->tls ? "https" : "http", n->address);
         if (try_start(n)) return true;
         if (!first) (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);

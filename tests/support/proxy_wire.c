@@ -60,7 +60,7 @@ static bool read_to_len(struct wire *w, int fd, size_t len)
 {
     while (w->all.len < len)
         if (!read_more(w, fd)) return false;
-    return w->all.len == len; // more than that would be a second message: nobody here pipelines
+    return w->all.len == len; // more than that would be a second message: no client here pipelines
 }
 
 // The value of a header in the head, or NULL.
