@@ -114,9 +114,10 @@ static void put_strings(struct sluice_message *out, const struct message *m, str
 static struct bytes letter_of(const struct delivery *d)
 {
     struct bytes h = d->message.headers;
-    CHECK(d->letter_len <= h.len);
-    return d->letter_len > 0 ? bytes_of(h.data + h.len - d->letter_len, d->letter_len)
-                             : BYTES_EMPTY;
+    CHECK(d->dead_letter_headers_len <= h.len);
+    return d->dead_letter_headers_len > 0
+               ? bytes_of(h.data + h.len - d->dead_letter_headers_len, d->dead_letter_headers_len)
+               : BYTES_EMPTY;
 }
 
 static void put_lock(struct sluice_message *out, const struct open_queue *q, uint32_t shard,

@@ -123,7 +123,7 @@ static void deliver(void *ctx)
         driver_wake(d->driver, &c->waiter);
     }
     watch(d);
-    bool there = shard_events(d->shard)->len > 0 || !shard_is_looking(d->shard);
+    bool there = shard_events(d->shard)->len > 0 || !shard_is_catching_up(d->shard);
     if (!d->follower || !there) return;
     driver_wake(d->driver, &d->follower->waiter);
     d->follower = NULL;
@@ -151,7 +151,7 @@ void runner_note_cost(struct shard_runner *d, const struct store_answer *answer)
 {
     struct waiter w;
     if (cost_requests(&answer->cost) == 0 || driver_enter(d->driver, &w)) return;
-    shard_spent(d->shard, &answer->cost);
+    shard_add_cost(d->shard, &answer->cost);
     driver_leave(d->driver, &w);
 }
 
@@ -380,7 +380,7 @@ void runner_notify_next(struct shard_runner *d)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;
-    shard_pass_on(d->shard, driver_now(d->driver));
+    shard_notify_next(d->shard, driver_now(d->driver));
     driver_leave(d->driver, &w);
 }
 
@@ -482,7 +482,7 @@ bool runner_dispatch(struct shard_runner *d)
 static bool move_dead_letter(struct shard_runner *d, runner_move_fn *move, void *ctx)
 {
     struct waiter w;
-    struct letter letter;
+    struct dead_letter letter;
     if (driver_enter(d->driver, &w)) return false;
     bool there = shard_next_dead_letter(d->shard, &letter);
     char to[QUEUE_NAME_MAX + 1] = "";
@@ -559,7 +559,7 @@ static enum err follow_once(struct shard_runner *d, uint64_t *slot, bool *there)
     if (err) return err;
     CHECK(!d->follower);
     d->follower = &c;
-    shard_look(d->shard, now);
+    shard_catch_up(d->shard, now);
     driver_wait(d->driver, &c.waiter);
     err = driver_enter(d->driver, &c.waiter);
     if (err) return err;

@@ -86,7 +86,7 @@ void cache_free(struct cache *c)
     memory_free(c);
 }
 
-static void grow(struct cache *c)
+static void cache_ring_grow(struct cache *c)
 {
     size_t cap = c->cap > 0 ? c->cap * 2 : 64;
     struct cached *rows = memory_zeroed(cap, sizeof *rows);
@@ -138,7 +138,7 @@ static void keep_row(struct cache *c, const struct cached *row)
 {
     while (c->len > 0 && c->bytes + cost(row) > c->bytes_max)
         evict(c);
-    if (c->len == c->cap) grow(c);
+    if (c->len == c->cap) cache_ring_grow(c);
     size_t at = (c->first + c->len) % c->cap;
     c->rows[at] = *row;
     c->len++;

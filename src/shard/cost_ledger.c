@@ -6,27 +6,28 @@
 #include "base/check.h"
 #include "shard/inside.h"
 
-#define BOOK_EVERY_MS 10000
-#define BOOK_REQUESTS 64 // this many are entered earlier, because a busy process may be short-lived
+#define LEDGER_EVERY_MS 10000
+// This many are entered earlier, because a busy process may be short-lived.
+#define LEDGER_REQUESTS 64
 
-void shard_spent(struct shard *s, const struct cost *cost)
+void shard_add_cost(struct shard *s, const struct cost *cost)
 {
     struct cost more = *cost;
-    uint64_t ahead = more.writes < s->paid_ahead ? more.writes : s->paid_ahead;
+    uint64_t ahead = more.writes < s->counted_ahead ? more.writes : s->counted_ahead;
     more.writes -= ahead;
-    s->paid_ahead -= ahead;
-    cost_add(&s->spent, &more);
+    s->counted_ahead -= ahead;
+    cost_add(&s->cost, &more);
 }
 
 // Called while the journal is held: the sums follow the ops that wait for the next entry.
-static void join(struct shard *s)
+static void cost_ledger_join(struct shard *s)
 {
-    uint64_t requests = cost_requests(&s->spent);
-    bool due = s->now.lo >= s->book_again || requests >= BOOK_REQUESTS;
-    if (requests == 0 || !due || s->booking) return;
-    struct op_spent op = {.cost = s->spent};
+    uint64_t requests = cost_requests(&s->cost);
+    bool due = s->now.lo >= s->ledger_at || requests >= LEDGER_REQUESTS;
+    if (requests == 0 || !due || s->ledger_op_open) return;
+    struct op_spent op = {.cost = s->cost};
     op.cost.writes++;
-    s->paid_ahead++;
+    s->counted_ahead++;
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
     spent_encode(&payload, &op);
@@ -34,9 +35,9 @@ static void join(struct shard *s)
     c->silent = true;
     c->kind = OP_SPENT;
     c->payload = buf_take(&payload);
-    s->spent = (struct cost){0};
-    s->booking = true;
-    s->book_again = s->now.lo + BOOK_EVERY_MS;
+    s->cost = (struct cost){0};
+    s->ledger_op_open = true;
+    s->ledger_at = s->now.lo + LEDGER_EVERY_MS;
     call_push(s, c, CALL_JOURNAL);
     journal_submit(s->journal, call_ticket(c), (struct op){c->kind, c->payload}, c->deadline,
                    s->now);
@@ -46,7 +47,7 @@ void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op)
 {
     journal_hold(s->journal); // one entry for both
     journal_submit(s->journal, call_ticket(c), op, c->deadline, s->now);
-    join(s);
+    cost_ledger_join(s);
     journal_release(s->journal, s->now);
 }
 
@@ -55,7 +56,7 @@ void cost_ledger_journal_respond(struct shard *s, const struct response *r)
 {
     journal_hold(s->journal);
     journal_respond(s->journal, r, s->now);
-    if (journal_is_current(s->journal) && journal_has_waiting(s->journal)) join(s);
+    if (journal_is_current(s->journal) && journal_has_waiting(s->journal)) cost_ledger_join(s);
     journal_release(s->journal, s->now);
 }
 
@@ -63,15 +64,15 @@ void cost_ledger_journal_respond(struct shard *s, const struct response *r)
 // than one counted twice.
 void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r)
 {
-    s->booking = false;
-    bool booked = r->slot != 0 && r->err == ERR_OK;
-    if (booked || r->err == ERR_UNKNOWN) return;
+    s->ledger_op_open = false;
+    bool committed = r->slot != 0 && r->err == ERR_OK;
+    if (committed || r->err == ERR_UNKNOWN) return;
     struct op_spent op;
     CHECK(!spent_decode(c->payload, &op));
-    if (s->paid_ahead > 0) {
-        s->paid_ahead--;
+    if (s->counted_ahead > 0) {
+        s->counted_ahead--;
         op.cost.writes--;
     }
-    cost_add(&s->spent, &op.cost);
-    s->book_again = TIME_UNKNOWN;
+    cost_add(&s->cost, &op.cost);
+    s->ledger_at = TIME_UNKNOWN;
 }

@@ -17,9 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define READ_BYTES       ((size_t)1 << 20)
-#define READ_AGAIN_MS    50
-#define TAIL_PATIENCE_MS 30000
+#define READ_BYTES      ((size_t)1 << 20)
+#define READ_AGAIN_MS   50
+#define TAIL_TIMEOUT_MS 30000
 
 void fetch_want(struct shard *s, uint64_t slot)
 {
@@ -65,7 +65,7 @@ static void keep_headers(struct call *c, const struct found *f, struct delivery 
     headers_put_others(&c->text, f->message.headers, bytes_str(HEADER_DEAD_WORKER));
     size_t others = c->text.len;
     keep_dead_letter(&c->text, &arrive);
-    d->letter_len = c->text.len - others;
+    d->dead_letter_headers_len = c->text.len - others;
     headers->len = c->text.len - start;
 }
 
@@ -86,26 +86,26 @@ static void keep_message(struct call *c, const struct found *f)
     c->fetched++;
 }
 
-static void settle(struct bytes *view, const struct buf *text)
+static void view_set_address(struct bytes *view, const struct buf *text)
 {
     *view = view->len > 0 ? bytes_of(text->data + (uintptr_t)view->data, view->len) : BYTES_EMPTY;
 }
 
 // The text is complete and does not move any more: offsets become addresses.
-static void settle_all(struct call *c)
+static void views_set_addresses(struct call *c)
 {
     for (size_t i = 0; i < c->fetched; i++) {
         struct message *m = &c->deliveries[i].message;
-        settle(&m->group, &c->text);
-        settle(&m->dedup, &c->text);
-        settle(&m->content_type, &c->text);
-        settle(&m->workflow, &c->text);
-        settle(&m->headers, &c->text);
-        settle(&m->body, &c->text);
-        settle(&m->reference.name, &c->text);
+        view_set_address(&m->group, &c->text);
+        view_set_address(&m->dedup, &c->text);
+        view_set_address(&m->content_type, &c->text);
+        view_set_address(&m->workflow, &c->text);
+        view_set_address(&m->headers, &c->text);
+        view_set_address(&m->body, &c->text);
+        view_set_address(&m->reference.name, &c->text);
     }
-    for (size_t i = 0; i < c->told; i++)
-        settle(&c->reasons[i].text, &c->text);
+    for (size_t i = 0; i < c->reasons_found; i++)
+        view_set_address(&c->reasons[i].text, &c->text);
 }
 
 void fetch_start(struct shard *s, struct call *c)
@@ -123,11 +123,11 @@ void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *want
     c->grants_len = wants->places_len;
     for (size_t i = 0; i < wants->places_len; i++)
         c->grants[i].place = wants->places[i];
-    c->asked = memory_zeroed(wants->reasons_len, sizeof *c->asked);
+    c->reason_places = memory_zeroed(wants->reasons_len, sizeof *c->reason_places);
     c->reasons = memory_zeroed(wants->reasons_len, sizeof *c->reasons);
-    c->asked_len = wants->reasons_len;
+    c->reason_places_len = wants->reasons_len;
     for (size_t i = 0; i < wants->reasons_len; i++)
-        c->asked[i] = wants->reasons[i];
+        c->reason_places[i] = wants->reasons[i];
     fetch_start(s, c);
     shard_tick(s, now);
 }
@@ -139,23 +139,24 @@ void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, s
                now);
 }
 
-static void tell_reason(struct call *c, struct bytes text, bool kept)
+static void keep_reason(struct call *c, struct bytes text, bool kept)
 {
-    c->reasons[c->told++] = (struct reason_text){.text = keep(&c->text, text), .kept = kept};
+    c->reasons[c->reasons_found++] =
+        (struct reason_text){.text = keep(&c->text, text), .kept = kept};
 }
 
 // Returns false if a slot must be read first.
 static bool fetch_reasons(struct shard *s, struct call *c)
 {
-    while (c->told < c->asked_len) {
-        const struct reason_place *at = &c->asked[c->told];
+    while (c->reasons_found < c->reason_places_len) {
+        const struct reason_place *at = &c->reason_places[c->reasons_found];
         struct bytes text = BYTES_EMPTY;
         enum cache_answer answer = cache_reason(s->cache, at->slot, at->op, &text);
         if (answer == CACHE_MISSING) {
             fetch_want(s, at->slot);
             return false;
         }
-        tell_reason(c, text, answer == CACHE_FOUND);
+        keep_reason(c, text, answer == CACHE_FOUND);
     }
     return true;
 }
@@ -179,23 +180,23 @@ static void fetch_some(struct shard *s, struct call *c)
         }
     }
     if (!fetch_reasons(s, c)) return;
-    settle_all(c);
+    views_set_addresses(c);
     call_answer(s, call_take(s, c), ERR_OK, c->result);
 }
 
-static void ask_tail(struct shard *s)
+static void fetch_sync_tail(struct shard *s)
 {
-    struct call *c = call_new(s, 0, s->now.hi + TAIL_PATIENCE_MS);
+    struct call *c = call_new(s, 0, s->now.hi + TAIL_TIMEOUT_MS);
     c->silent = true;
-    s->fetch.looking = c;
-    call_push(s, c, CALL_LOOKING);
+    s->fetch.sync = c;
+    call_push(s, c, CALL_SYNCING);
     journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
 }
 
-static void ask(struct shard *s)
+static void fetch_send(struct shard *s)
 {
-    struct fetch *f = &s->fetch;
-    bool busy = f->ask.open || f->looking;
+    struct body_fetch *f = &s->fetch;
+    bool busy = f->ask.open || f->sync;
     if (f->wanted == 0 || busy || shard_now(s) < f->again) return;
     switch (f->stage) {
     case FETCH_READING:
@@ -207,20 +208,20 @@ static void ask(struct shard *s)
         asking_open(&f->ask, s->journal, REQUEST_GET, "floor", f->floor_index + 1);
         break;
     case FETCH_TAIL:
-        ask_tail(s);
+        fetch_sync_tail(s);
         break;
     }
 }
 
 int64_t fetch_wake_at(const struct shard *s)
 {
-    const struct fetch *f = &s->fetch;
-    return f->wanted != 0 && !f->ask.open && !f->looking ? f->again : TIME_NEVER;
+    const struct body_fetch *f = &s->fetch;
+    return f->wanted != 0 && !f->ask.open && !f->sync ? f->again : TIME_NEVER;
 }
 
 // The locks are granted, but the bodies were not read in time. A repeat with the same request id
 // gets them.
-static void end_patience(struct shard *s)
+static void expire_fetches(struct shard *s)
 {
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
@@ -230,15 +231,15 @@ static void end_patience(struct shard *s)
 
 void fetch_go_on(struct shard *s)
 {
-    struct fetch *f = &s->fetch;
+    struct body_fetch *f = &s->fetch;
     if (f->stage == FETCH_READING && !f->ask.open) f->wanted = 0;
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         fetch_some(s, c);
     }
-    end_patience(s);
-    outgoing_poke(s);
-    ask(s);
+    expire_fetches(s);
+    outgoing_advance(s);
+    fetch_send(s);
 }
 
 static void drop_grant(struct call *c)
@@ -258,8 +259,8 @@ static uint64_t missing_of(const struct shard *s, const struct call *c)
         struct place place = c->grants[c->fetched].place;
         return cache_find(s->cache, place, &found, &missing) == CACHE_MISSING ? missing : 0;
     }
-    if (c->told == c->asked_len) return 0;
-    const struct reason_place *at = &c->asked[c->told];
+    if (c->reasons_found == c->reason_places_len) return 0;
+    const struct reason_place *at = &c->reason_places[c->reasons_found];
     return cache_reason(s->cache, at->slot, at->op, &text) == CACHE_MISSING ? at->slot : 0;
 }
 
@@ -268,7 +269,8 @@ static bool is_alive(const struct shard *s, const struct call *c)
 {
     if (c->fetched < c->grants_len)
         return machine_lives_at(s->machine, c->grants[c->fetched].place);
-    return machine_reason_lives_at(s->machine, c->asked[c->told].slot, c->asked[c->told].op);
+    return machine_reason_lives_at(s->machine, c->reason_places[c->reasons_found].slot,
+                                   c->reason_places[c->reasons_found].op);
 }
 
 // The slot that c waits for cannot be read, now or later. ERR_NOT_FOUND: its messages are finished
@@ -277,7 +279,7 @@ static bool is_alive(const struct shard *s, const struct call *c)
 static void give_up(struct shard *s, struct call *c, enum err err)
 {
     if (c->fetched == c->grants_len) {
-        tell_reason(c, BYTES_EMPTY, false);
+        keep_reason(c, BYTES_EMPTY, false);
     } else if (c->receives && err == ERR_NOT_FOUND) {
         drop_grant(c);
     } else {
@@ -293,7 +295,7 @@ static void give_up_all(struct shard *s, enum err err)
     }
 }
 
-static void rows_clear(struct fetch *f)
+static void rows_clear(struct body_fetch *f)
 {
     for (size_t i = 0; i < f->rows_len; i++)
         bytes_free(f->rows[i].bytes);
@@ -326,7 +328,7 @@ static void fail_read(struct shard *s, enum err err)
 // reported when it is wanted.
 static void keep_rows(struct shard *s, const bool *live)
 {
-    const struct fetch *f = &s->fetch;
+    const struct body_fetch *f = &s->fetch;
     enum err err = ERR_OK;
     for (size_t i = f->rows_len; i-- > 0;) {
         const struct fetch_row *row = &f->rows[i];
@@ -344,7 +346,7 @@ static void keep_rows(struct shard *s, const bool *live)
 
 static bool anything_alive(struct shard *s)
 {
-    bool alive = post_wants(s, s->fetch.wanted);
+    bool alive = outgoing_wants(s, s->fetch.wanted);
     for (struct call *c = s->calls[CALL_FETCHING].head; c && !alive; c = c->next)
         alive = missing_of(s, c) == s->fetch.wanted && is_alive(s, c);
     return alive;
@@ -352,7 +354,7 @@ static bool anything_alive(struct shard *s)
 
 static void keep_live_rows(struct shard *s)
 {
-    const struct fetch *f = &s->fetch;
+    const struct body_fetch *f = &s->fetch;
     bool *live = memory_zeroed(f->rows_len, sizeof *live);
     machine_live_slots(s->machine, f->wanted, f->rows_len, live);
     live[0] = live[0] || anything_alive(s);
@@ -373,7 +375,7 @@ static void floors_known(struct shard *s)
 }
 
 // Keeps the rows up to the first gap.
-static void hold_rows(struct fetch *f, const struct response *r)
+static void hold_rows(struct body_fetch *f, const struct response *r)
 {
     f->rows = memory_zeroed(r->rows_len, sizeof *f->rows);
     for (f->rows_len = 0; f->rows_len < r->rows_len; f->rows_len++) {
@@ -385,7 +387,7 @@ static void hold_rows(struct fetch *f, const struct response *r)
 
 static void on_rows(struct shard *s, const struct response *r)
 {
-    struct fetch *f = &s->fetch;
+    struct body_fetch *f = &s->fetch;
     if (journal_floor_index(s->journal) > f->floor_index) {
         f->floor_index = journal_floor_index(s->journal);
         f->floor_slot = journal_floor(s->journal);
@@ -403,7 +405,7 @@ static void on_rows(struct shard *s, const struct response *r)
 
 static void on_floor(struct shard *s, const struct response *r)
 {
-    struct fetch *f = &s->fetch;
+    struct body_fetch *f = &s->fetch;
     struct floor floor;
     if (r->err == ERR_NOT_FOUND) {
         floors_known(s);
@@ -429,8 +431,8 @@ static void slot_is_missing(struct shard *s)
 
 void fetch_tail_seen(struct shard *s, enum err err)
 {
-    struct fetch *f = &s->fetch;
-    f->looking = NULL;
+    struct body_fetch *f = &s->fetch;
+    f->sync = NULL;
     if (err == ERR_CORRUPT) {
         fail_read(s, err);
     } else if (err) {
@@ -444,7 +446,7 @@ void fetch_tail_seen(struct shard *s, enum err err)
 
 void fetch_respond(struct shard *s, const struct response *r)
 {
-    struct fetch *f = &s->fetch;
+    struct body_fetch *f = &s->fetch;
     f->ask.open = false;
     bool failed = r->err && r->err != ERR_NOT_FOUND && r->err != ERR_CORRUPT;
     f->again = failed ? shard_now(s) + READ_AGAIN_MS : TIME_UNKNOWN;

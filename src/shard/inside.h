@@ -9,18 +9,18 @@
 #include "shard/shard.h"
 
 // What a call waits for. An op goes to JOURNAL at once. A receive can pass through all states but
-// POSTING.
+// OUTBOX.
 //
 //     (op) ------> JOURNAL ------> answered
-//     (receive) -> LOOKING ------> WAITING <-----> JOURNAL ------> FETCHING ------> answered
+//     (receive) -> SYNCING ------> WAITING <-----> JOURNAL ------> FETCHING ------> answered
 //                     '--- nothing there, no time ---^---> answered empty
-//     (letters) -> POSTING ------> answered
+//     (letters) -> OUTBOX  ------> answered
 enum call_state {
-    CALL_LOOKING,
+    CALL_SYNCING,
     CALL_WAITING,
     CALL_JOURNAL,
     CALL_FETCHING,
-    CALL_POSTING,
+    CALL_OUTBOX,
     CALL_STATES
 };
 
@@ -33,9 +33,9 @@ struct call {
     bool awaits;
     // A receive that claims nothing. It returns the result that its request id had earlier.
     bool recalls;
-    bool silent; // the shard's own call: no caller gets the answer
-    bool looked; // the tail was seen since the call began
-    bool fenced; // its first proposal was void, and it was proposed once more
+    bool silent;    // the shard's own call: no caller gets the answer
+    bool tail_seen; // the tail was seen since the call began
+    bool fenced;    // its first proposal was void, and it was proposed once more
     enum call_state state;
     struct bytes payload; // owned; kept while it may be submitted again
     int64_t wait_until;
@@ -47,11 +47,11 @@ struct call {
     size_t grants_len;
     size_t fetched; // deliveries built so far
     struct delivery *deliveries;
-    struct reason_place *asked; // places of the reasons that are wanted
-    size_t asked_len;
+    struct reason_place *reason_places; // places of the reasons that are wanted
+    size_t reason_places_len;
     struct reason_text *reasons;
-    size_t told;     // reasons found so far, or known to be collected
-    struct buf text; // the deliveries' views point into it
+    size_t reasons_found; // reasons found so far, or known to be collected
+    struct buf text;      // the deliveries' views point into it
 };
 
 struct call_list {
@@ -76,7 +76,7 @@ struct fetch_row {
     struct bytes bytes; // owned
 };
 
-struct fetch {
+struct body_fetch {
     enum fetch_stage stage;
     struct asking ask;
     int64_t again;   // after a request that failed: not before this time
@@ -86,7 +86,7 @@ struct fetch {
     size_t rows_len;
     uint64_t floor_index; // the newest floor object seen
     uint64_t floor_slot;
-    struct call *looking; // the sync that is under way
+    struct call *sync; // the sync that is under way
 };
 
 struct shard {
@@ -99,11 +99,11 @@ struct shard {
     struct shard_counters counters;
     struct call_list calls[CALL_STATES];
 
-    struct fetch fetch; // not part of the fold
+    struct body_fetch fetch; // not part of the fold
 
     int64_t waits_end; // no wait_until of a waiting call is earlier
     bool full;         // too many events: the journal is on hold
-    bool looking;      // the shard's own sync is open
+    bool catching_up;  // the shard's own sync is open
     bool touching;     // the shard's own touch is open
     uint64_t offered;  // messages that the open claims may take
 
@@ -112,23 +112,23 @@ struct shard {
     struct answer *answer_out;
 
     // cost_ledger.c
-    struct cost spent;   // not in the ledger yet
-    uint64_t paid_ahead; // writes that were entered before they were made
-    int64_t book_again;  // not before this time
-    bool booking;        // an op is in the journal
+    struct cost cost;       // not in the ledger yet
+    uint64_t counted_ahead; // writes that were entered before they were made
+    int64_t ledger_at;      // not before this time
+    bool ledger_op_open;    // an op is in the journal
 
     // outgoing.c
     // A dead letter is being moved. The next one waits, so that they arrive in order.
-    bool letter_open;
+    bool dead_letter_open;
     // All up to this number arrived, and the fold was asked to forget them.
-    uint64_t letter_done;
-    int64_t letters_again;  // after one failed: not before this time
-    struct buf letter_text; // the op of the letter that is being moved
-    struct buf letter_reason;
-    struct buf letter_headers;
-    uint64_t letter_reason_of; // the number of the letter that letter_reason belongs to
-    uint64_t letter_wants;     // the slot that the next letter needs, by the last check
-    char letter_to[QUEUE_NAME_MAX + 1];
+    uint64_t dead_letter_done;
+    int64_t dead_letters_at;   // after one failed: not before this time
+    struct buf dead_letter_op; // the op of the letter that is being moved
+    struct buf dead_letter_reason;
+    struct buf dead_letter_headers;
+    uint64_t dead_letter_reason_of; // the number of the letter that dead_letter_reason belongs to
+    uint64_t dead_letter_wants;     // the slot that the next letter needs, by the last check
+    char dead_letter_to[QUEUE_NAME_MAX + 1];
 };
 
 struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline);
@@ -145,7 +145,7 @@ static inline uint64_t call_ticket(struct call *c) // the journal's
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
 int64_t shard_now(const struct shard *s); // the time that decisions use
 
-void replies_hear(struct shard *s);
+void replies_handle(struct shard *s);
 
 // Returns true if an op with the same request id, which got no answer, may still be committed.
 bool call_under_way(const struct shard *s, const struct call *c);
@@ -157,13 +157,13 @@ void receive_try(struct shard *s, struct call *c);
 void receive_join_op(struct shard *s, struct call *c); // behind an op that was just proposed
 void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
-void receive_poke(struct shard *s);
+void receive_wake(struct shard *s);
 
 void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);
 void fetch_respond(struct shard *s, const struct response *r);
 void fetch_want(struct shard *s, uint64_t slot);
-void fetch_tail_seen(struct shard *s, enum err err); // the result of fetch.looking
+void fetch_tail_seen(struct shard *s, enum err err); // the result of fetch.sync
 int64_t fetch_wake_at(const struct shard *s);
 void fetch_done(struct shard *s);
 
@@ -177,6 +177,6 @@ void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op);
 void cost_ledger_journal_respond(struct shard *s, const struct response *r);
 void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r);
 
-void outgoing_poke(struct shard *s);
-bool post_wants(struct shard *s, uint64_t slot); // for a letter that is not complete yet
+void outgoing_advance(struct shard *s);
+bool outgoing_wants(struct shard *s, uint64_t slot); // for a letter that is not complete yet
 void outgoing_not_forgotten(struct shard *s);

@@ -10,15 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LETTERS_AGAIN_MS 500
+#define DEAD_LETTER_RETRY_MS 500
 
-static bool first_letter(const struct shard *s, struct message_view *out)
+static bool first_dead_letter(const struct shard *s, struct message_view *out)
 {
     enum { WINDOW = 64 };
     struct message_view window[WINDOW];
     size_t count = machine_outbox(s->machine, window, WINDOW);
     for (size_t i = 0; i < count; i++) {
-        if (window[i].outbox_number <= s->letter_done) continue;
+        if (window[i].outbox_number <= s->dead_letter_done) continue;
         *out = window[i];
         return true;
     }
@@ -27,23 +27,23 @@ static bool first_letter(const struct shard *s, struct message_view *out)
 
 static void want(struct shard *s, uint64_t slot)
 {
-    s->letter_wants = slot;
+    s->dead_letter_wants = slot;
     fetch_want(s, slot);
 }
 
 // The reason is copied: it and the message need not fit into the cache together.
 static bool reason_of(struct shard *s, const struct message_view *v)
 {
-    if (s->letter_reason_of == v->outbox_number) return true;
+    if (s->dead_letter_reason_of == v->outbox_number) return true;
     struct bytes reason = BYTES_EMPTY;
     if (v->reason_slot != 0 &&
         cache_reason(s->cache, v->reason_slot, v->reason_op, &reason) == CACHE_MISSING) {
         want(s, v->reason_slot);
         return false;
     }
-    buf_clear(&s->letter_reason);
-    buf_put(&s->letter_reason, reason);
-    s->letter_reason_of = v->outbox_number;
+    buf_clear(&s->dead_letter_reason);
+    buf_put(&s->dead_letter_reason, reason);
+    s->dead_letter_reason_of = v->outbox_number;
     return true;
 }
 
@@ -54,12 +54,13 @@ enum outgoing_state {
 };
 
 // Collects the parts of the next letter.
-static enum outgoing_state next_letter(struct shard *s, struct message_view *v, struct found *found)
+static enum outgoing_state next_dead_letter(struct shard *s, struct message_view *v,
+                                            struct found *found)
 {
-    bool may = s->config.moves_dead_letters && !s->letter_open &&
-               shard_now(s) >= s->letters_again &&
+    bool may = s->config.moves_dead_letters && !s->dead_letter_open &&
+               shard_now(s) >= s->dead_letters_at &&
                machine_config(s->machine)->dead_letter_queue[0] != 0;
-    if (!may || !first_letter(s, v)) return OUTGOING_NOTHING;
+    if (!may || !first_dead_letter(s, v)) return OUTGOING_NOTHING;
     if (!reason_of(s, v)) return OUTGOING_READING;
     uint64_t missing;
     enum cache_answer answer = cache_find(s->cache, v->place, found, &missing);
@@ -71,20 +72,22 @@ static enum outgoing_state next_letter(struct shard *s, struct message_view *v, 
 
 // The sender's headers and, as the last one, the worker that failed the message. The op has no
 // field for the worker. A sender's own header of that name is left out.
-static struct bytes letter_headers(struct shard *s, const struct message_view *v,
-                                   struct bytes headers)
+static struct bytes dead_letter_headers(struct shard *s, const struct message_view *v,
+                                        struct bytes headers)
 {
     struct failure_view failures[FAILURES_KEPT + 1];
     size_t len = machine_failures(s->machine, v->seq, shard_now(s), failures);
     struct bytes worker = len > 0 ? failures[len - 1].worker : BYTES_EMPTY;
-    buf_clear(&s->letter_headers);
-    headers_put_others(&s->letter_headers, headers, bytes_str(HEADER_DEAD_WORKER));
-    size_t others = s->letter_headers.len;
-    if (worker.len > 0) headers_put(&s->letter_headers, bytes_str(HEADER_DEAD_WORKER), worker);
-    return bytes_of(s->letter_headers.data, s->letter_headers.bad ? others : s->letter_headers.len);
+    buf_clear(&s->dead_letter_headers);
+    headers_put_others(&s->dead_letter_headers, headers, bytes_str(HEADER_DEAD_WORKER));
+    size_t others = s->dead_letter_headers.len;
+    if (worker.len > 0) headers_put(&s->dead_letter_headers, bytes_str(HEADER_DEAD_WORKER), worker);
+    return bytes_of(s->dead_letter_headers.data,
+                    s->dead_letter_headers.bad ? others : s->dead_letter_headers.len);
 }
 
-static void write_letter(struct shard *s, const struct message_view *v, const struct found *found)
+static void encode_dead_letter(struct shard *s, const struct message_view *v,
+                               const struct found *found)
 {
     struct op_arrive arrive = {.source_shard = s->config.journal.id.shard,
                                .number = v->outbox_number,
@@ -94,48 +97,49 @@ static void write_letter(struct shard *s, const struct message_view *v, const st
                                .deliveries = v->deliveries,
                                .cause = v->cause,
                                .died_at = v->died_at,
-                               .reason = buf_bytes(&s->letter_reason),
+                               .reason = buf_bytes(&s->dead_letter_reason),
                                .message = found->message};
-    arrive.message.headers = letter_headers(s, v, found->message.headers);
+    arrive.message.headers = dead_letter_headers(s, v, found->message.headers);
     memcpy(arrive.source.bytes, s->config.journal.id.queue, sizeof arrive.source.bytes);
-    buf_clear(&s->letter_text);
-    arrive_encode(&s->letter_text, &arrive);
+    buf_clear(&s->dead_letter_op);
+    arrive_encode(&s->dead_letter_op, &arrive);
 }
 
-bool shard_next_dead_letter(struct shard *s, struct letter *out)
+bool shard_next_dead_letter(struct shard *s, struct dead_letter *out)
 {
     struct message_view v;
     struct found found;
     // During a replay the state has letters that arrived long ago.
     if (!journal_is_current(s->journal)) return false;
-    if (next_letter(s, &v, &found) != OUTGOING_READY) return false;
-    write_letter(s, &v, &found);
-    (void)snprintf(s->letter_to, sizeof s->letter_to, "%s",
+    if (next_dead_letter(s, &v, &found) != OUTGOING_READY) return false;
+    encode_dead_letter(s, &v, &found);
+    (void)snprintf(s->dead_letter_to, sizeof s->dead_letter_to, "%s",
                    machine_config(s->machine)->dead_letter_queue);
-    s->letter_open = true;
-    *out = (struct letter){.to = s->letter_to,
-                           .number = v.outbox_number,
-                           .op = {.kind = OP_ARRIVE, .payload = buf_bytes(&s->letter_text)}};
+    s->dead_letter_open = true;
+    *out =
+        (struct dead_letter){.to = s->dead_letter_to,
+                             .number = v.outbox_number,
+                             .op = {.kind = OP_ARRIVE, .payload = buf_bytes(&s->dead_letter_op)}};
     return true;
 }
 
-bool post_wants(struct shard *s, uint64_t slot)
+bool outgoing_wants(struct shard *s, uint64_t slot)
 {
     struct message_view v;
     struct found found;
-    s->letter_wants = 0;
-    return next_letter(s, &v, &found) == OUTGOING_READING && s->letter_wants == slot;
+    s->dead_letter_wants = 0;
+    return next_dead_letter(s, &v, &found) == OUTGOING_READING && s->dead_letter_wants == slot;
 }
 
 // Requests the slots that the next letter needs, and answers the calls that wait for it.
-void outgoing_poke(struct shard *s)
+void outgoing_advance(struct shard *s)
 {
     struct message_view v;
     struct found found;
     bool halted = journal_halted(s->journal, NULL);
     bool known = halted || journal_is_current(s->journal);
-    enum outgoing_state state = known ? next_letter(s, &v, &found) : OUTGOING_READING;
-    for (struct call *c = s->calls[CALL_POSTING].head, *next; c; c = next) {
+    enum outgoing_state state = known ? next_dead_letter(s, &v, &found) : OUTGOING_READING;
+    for (struct call *c = s->calls[CALL_OUTBOX].head, *next; c; c = next) {
         next = c->next;
         bool late = shard_now(s) >= c->deadline;
         if (state == OUTGOING_READING && !halted && !late) continue;
@@ -149,7 +153,7 @@ void outgoing_poke(struct shard *s)
 
 void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
 {
-    call_push(s, call_new(s, ticket, deadline), CALL_POSTING);
+    call_push(s, call_new(s, ticket, deadline), CALL_OUTBOX);
     shard_tick(s, now);
 }
 
@@ -157,16 +161,16 @@ void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, stru
 // is repeated.
 void outgoing_not_forgotten(struct shard *s)
 {
-    s->letter_done = 0;
-    s->letters_again = shard_now(s) + LETTERS_AGAIN_MS;
+    s->dead_letter_done = 0;
+    s->dead_letters_at = shard_now(s) + DEAD_LETTER_RETRY_MS;
 }
 
 void shard_dead_letter_arrived(struct shard *s, uint64_t number, struct interval now)
 {
-    CHECK(s->letter_open && number > s->letter_done);
-    s->letter_open = false;
-    s->letter_done = number;
-    struct op_outbox forget = {.upto = s->letter_done};
+    CHECK(s->dead_letter_open && number > s->dead_letter_done);
+    s->dead_letter_open = false;
+    s->dead_letter_done = number;
+    struct op_outbox forget = {.upto = s->dead_letter_done};
     struct call *c = call_new(s, 0, TIME_NEVER);
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
@@ -180,7 +184,7 @@ void shard_dead_letter_arrived(struct shard *s, uint64_t number, struct interval
 
 void shard_dead_letter_failed(struct shard *s, uint64_t number, struct interval now)
 {
-    CHECK(s->letter_open && number > s->letter_done);
-    s->letter_open = false;
-    s->letters_again = now.lo + LETTERS_AGAIN_MS;
+    CHECK(s->dead_letter_open && number > s->dead_letter_done);
+    s->dead_letter_open = false;
+    s->dead_letters_at = now.lo + DEAD_LETTER_RETRY_MS;
 }

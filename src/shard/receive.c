@@ -27,7 +27,7 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
 }
 
 // There is something to claim.
-static void take_up(struct shard *s, struct call *c)
+static void claim_or_notify(struct shard *s, struct call *c)
 {
     if (c->awaits) {
         call_answer(s, c, ERR_OK, BYTES_EMPTY);
@@ -60,7 +60,7 @@ static bool is_same(void *other, const struct op *op)
 
 // A caller that repeats its request has given up on the first one. If both waited, they would have
 // to get the same messages, and the first answer would be of no use.
-static void relieve(struct shard *s, const struct call *successor)
+static void end_same_request(struct shard *s, const struct call *successor)
 {
     struct request_id id;
     struct op wanted = op_of(successor);
@@ -77,14 +77,14 @@ static void wait_or_end(struct shard *s, struct call *c)
     if (shard_now(s) >= c->wait_until) {
         end_wait(s, c);
     } else {
-        relieve(s, c);
+        end_same_request(s, c);
         if (c->wait_until < s->waits_end) s->waits_end = c->wait_until;
         call_push(s, c, CALL_WAITING);
     }
 }
 
 // There was nothing, or the queue was paused meanwhile: a receive goes on waiting.
-static bool came_empty(struct bytes body)
+static bool is_empty_claim(struct bytes body)
 {
     struct result result;
     if (result_open(body, OP_CLAIM, &result)) return false;
@@ -108,9 +108,9 @@ static bool recall(struct shard *s, struct call *c)
     return true;
 }
 
-static void look_first(struct shard *s, struct call *c)
+static void sync_first(struct shard *s, struct call *c)
 {
-    call_push(s, c, CALL_LOOKING);
+    call_push(s, c, CALL_SYNCING);
     journal_sync(s->journal, (uint64_t)(uintptr_t)c, c->deadline, s->now);
 }
 
@@ -151,12 +151,12 @@ void receive_try(struct shard *s, struct call *c)
     if (recall(s, c)) return;
     if (!c->receives && reason != REASON_NONE) {
         call_refuse(s, c, reason);
-    } else if (c->recalls && c->looked) {
+    } else if (c->recalls && c->tail_seen) {
         call_answer(s, c, call_under_way(s, c) ? ERR_UNKNOWN : ERR_OK, BYTES_EMPTY);
     } else if (!c->recalls && (!c->receives || claimable(s, c))) {
-        take_up(s, c);
-    } else if (!c->looked) {
-        look_first(s, c);
+        claim_or_notify(s, c);
+    } else if (!c->tail_seen) {
+        sync_first(s, c);
     } else if (reason == REASON_DELETED) {
         call_refuse(s, c, reason);
     } else {
@@ -189,12 +189,12 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
     if (c->state == CALL_JOURNAL) {
         CHECK(s->offered >= c->max);
         s->offered -= c->max;
-        c->state = CALL_LOOKING; // it is in no list and no longer counts as offered
+        c->state = CALL_SYNCING; // it is in no list and no longer counts as offered
     }
     struct result result;
-    if (came_empty(body) && !c->looked) {
-        look_first(s, c);
-    } else if (came_empty(body)) {
+    if (is_empty_claim(body) && !c->tail_seen) {
+        sync_first(s, c);
+    } else if (is_empty_claim(body)) {
         wait_or_end(s, c); // another claim was faster
     } else if (err || result_open(body, OP_CLAIM, &result)) {
         call_answer(s, c, err ? err : ERR_CORRUPT, body);
@@ -254,7 +254,7 @@ static bool has_ticket(const struct shard *s, const struct call *c)
 
 // Wakes as many calls as there are messages, not all of them. A ticket wakes the worker that it is
 // for.
-void receive_poke(struct shard *s)
+void receive_wake(struct shard *s)
 {
     end_waits(s);
     if (!s->calls[CALL_WAITING].head) return;
@@ -264,22 +264,22 @@ void receive_poke(struct shard *s)
     struct machine_stats stats;
     machine_stats(s->machine, shard_now(s), &stats);
     bool any = machine_claimable(s->machine, shard_now(s), BYTES_EMPTY);
-    uint64_t told = 0; // messages announced to calls that only await
+    uint64_t announced = 0; // messages announced to calls that only await
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
-        uint64_t offered = s->offered + told;
+        uint64_t offered = s->offered + announced;
         bool room = any && (offered == 0 || offered < stats.counts[STATE_READY]);
         if (!room && stats.tickets == 0) break;
         if (!room && !has_ticket(s, c)) continue;
-        if (c->awaits) told += c->max;
-        take_up(s, call_take(s, c));
+        if (c->awaits) announced += c->max;
+        claim_or_notify(s, call_take(s, c));
     }
 }
 
 bool shard_cancel(struct shard *s, uint64_t ticket)
 {
     struct call *waits = NULL;
-    for (int state = CALL_LOOKING; state < CALL_STATES; state++)
+    for (int state = CALL_SYNCING; state < CALL_STATES; state++)
         for (struct call *c = s->calls[state].head; c; c = c->next) {
             if (!c->receives || c->ticket != ticket) continue;
             // A claim in progress that comes back empty does not wait again.
@@ -303,7 +303,7 @@ size_t shard_waiting(const struct shard *s)
     return waiting;
 }
 
-bool shard_is_looking(const struct shard *s)
+bool shard_is_catching_up(const struct shard *s)
 {
-    return s->looking;
+    return s->catching_up;
 }

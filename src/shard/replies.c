@@ -16,24 +16,24 @@ static struct bytes body_of(const struct call *c, const struct journal_reply *r)
 static void on_reply(struct shard *s, struct journal_reply *r)
 {
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
-    if (c == s->fetch.looking) {
+    if (c == s->fetch.sync) {
         fetch_tail_seen(s, r->err);
         call_answer(s, c, r->err, BYTES_EMPTY); // it is silent; this frees it
         return;
     }
-    if (r->slot != 0) c->looked = true; // its entry was the tail
+    if (r->slot != 0) c->tail_seen = true; // its entry was the tail
     if (fenced_again(s, c, r)) return;
     bool not_applied = r->err == ERR_UNAVAILABLE && r->body.len == 0 && c->kind != 0;
     // An op with the same request id may still be committed.
     if (not_applied && call_under_way(s, c)) r->err = ERR_UNKNOWN;
     if (c->silent && c->kind == 0) {
-        s->looking = s->looking && c->state != CALL_LOOKING;
+        s->catching_up = s->catching_up && c->state != CALL_SYNCING;
         s->touching = s->touching && c->state != CALL_JOURNAL;
     }
     if (c->silent && c->kind == OP_OUTBOX && r->err) outgoing_not_forgotten(s);
     if (c->silent && c->kind == OP_SPENT) cost_ledger_result(s, c, r);
-    if (c->state == CALL_LOOKING && c->kind != 0 && !r->err) {
-        c->looked = true;
+    if (c->state == CALL_SYNCING && c->kind != 0 && !r->err) {
+        c->tail_seen = true;
         receive_try(s, c);
     } else if (c->receives) {
         receive_result(s, c, r->err, body_of(c, r));
@@ -42,7 +42,7 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     }
 }
 
-void replies_hear(struct shard *s)
+void replies_handle(struct shard *s)
 {
     struct journal_reply r;
     while (journal_next_reply(s->journal, &r)) {

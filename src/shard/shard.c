@@ -12,7 +12,7 @@
 
 #define CACHE_BYTES       ((size_t)8 << 20)
 #define EVENTS_READ_BYTES ((size_t)64 << 10)
-#define LOOK_PATIENCE_MS  30000 // after that the caller syncs again
+#define CATCH_UP_MS       30000 // after that the caller syncs again
 #define OWNER_LATE_MS     1000
 
 static void fold_reset(void *ctx)
@@ -35,7 +35,7 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
     uint64_t expired = machine_expired(s->machine);
     machine_apply(s->machine, &entry, results, text, s->config.keeps_events ? &s->events : NULL);
     counters_note(s, e, results != NULL, machine_expired(s->machine) - expired);
-    size_t events_max = s->config.from_oldest ? EVENTS_TOLD_MAX : EVENTS_HELD_MAX;
+    size_t events_max = s->config.from_oldest ? EVENTS_FROM_OLDEST_MAX : EVENTS_HELD_MAX;
     if (s->events.len >= events_max && !s->full) {
         s->full = true;
         journal_hold(s->journal);
@@ -119,12 +119,12 @@ struct shard *shard_new(const struct shard_config *config)
     memcpy(id.bytes, config->journal.id.queue, sizeof id.bytes);
     s->machine = machine_new(&id, config->journal.id.shard, &config->birth);
     s->cache = cache_new(s->config.cache_bytes);
-    s->fetch.again = s->letters_again = s->book_again = TIME_UNKNOWN;
+    s->fetch.again = s->dead_letters_at = s->ledger_at = TIME_UNKNOWN;
     s->waits_end = TIME_NEVER;
     events_init(&s->events);
-    buf_init(&s->letter_text, JOURNAL_OP_MAX);
-    buf_init(&s->letter_reason, FAIL_REASON_MAX);
-    buf_init(&s->letter_headers, MESSAGE_HEADERS_MAX);
+    buf_init(&s->dead_letter_op, JOURNAL_OP_MAX);
+    buf_init(&s->dead_letter_reason, FAIL_REASON_MAX);
+    buf_init(&s->dead_letter_headers, MESSAGE_HEADERS_MAX);
     struct fold fold = {.ctx = s,
                         .reset = fold_reset,
                         .apply = fold_apply,
@@ -152,7 +152,7 @@ void call_free(struct call *c)
     bytes_free(c->result);
     memory_free(c->grants);
     memory_free(c->deliveries);
-    memory_free(c->asked);
+    memory_free(c->reason_places);
     memory_free(c->reasons);
     buf_done(&c->text);
     memory_free(c);
@@ -168,7 +168,7 @@ static void answer_free(struct answer *a)
 void shard_free(struct shard *s)
 {
     if (!s) return;
-    for (int state = CALL_LOOKING; state < CALL_STATES; state++)
+    for (int state = CALL_SYNCING; state < CALL_STATES; state++)
         while (s->calls[state].head)
             call_free(call_take(s, s->calls[state].head));
     while (s->answers) {
@@ -182,9 +182,9 @@ void shard_free(struct shard *s)
     machine_free(s->machine);
     cache_free(s->cache);
     events_done(&s->events);
-    buf_done(&s->letter_text);
-    buf_done(&s->letter_reason);
-    buf_done(&s->letter_headers);
+    buf_done(&s->dead_letter_op);
+    buf_done(&s->dead_letter_reason);
+    buf_done(&s->dead_letter_headers);
     memory_free(s);
 }
 
@@ -243,7 +243,7 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
                                   .deliveries = c->deliveries,
                                   .deliveries_len = err ? 0 : c->fetched,
                                   .reasons = c->reasons,
-                                  .reasons_len = err ? 0 : c->told};
+                                  .reasons_len = err ? 0 : c->reasons_found};
     if (s->answers_tail) {
         s->answers_tail->next = a;
     } else {
@@ -276,10 +276,10 @@ int64_t shard_now(const struct shard *s)
 // Performs what one step leads to, until nothing more follows.
 static void go_on(struct shard *s)
 {
-    replies_hear(s);
-    receive_poke(s);
+    replies_handle(s);
+    receive_wake(s);
     fetch_go_on(s);
-    replies_hear(s); // refusals that came at once
+    replies_handle(s); // refusals that came at once
 }
 
 static void note_time(struct shard *s, struct interval now)
@@ -311,7 +311,7 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
     c->max = messages;
     journal_hold(s->journal);
     if (call_certain_refusal(s, c) != REASON_NONE) {
-        call_push(s, c, CALL_LOOKING); // the local state may be old
+        call_push(s, c, CALL_SYNCING); // the local state may be old
         journal_sync(s->journal, call_ticket(c), deadline, s->now);
     } else {
         call_commit(s, c);
@@ -363,43 +363,43 @@ void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t 
     go_on(s);
 }
 
-void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim, bool looks,
+void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim, bool sync,
                   int64_t deadline, struct interval now)
 {
     struct call *c = receive_new(s, ticket, claim, TIME_UNKNOWN, deadline, now);
     c->recalls = true;
-    c->looked = !looks || MUTANT(RECALL_BLIND);
+    c->tail_seen = !sync || MUTANT(RECALL_BLIND);
     receive_try(s, c);
     go_on(s);
 }
 
-void shard_pass_on(struct shard *s, struct interval now)
+void shard_notify_next(struct shard *s, struct interval now)
 {
     note_time(s, now);
     go_on(s);
 }
 
-static void look(struct shard *s, uint64_t ticket, int64_t deadline, bool silent)
+static void submit_sync(struct shard *s, uint64_t ticket, int64_t deadline, bool silent)
 {
     struct call *c = call_new(s, ticket, deadline);
     c->silent = silent;
-    call_push(s, c, CALL_LOOKING);
+    call_push(s, c, CALL_SYNCING);
     journal_sync(s->journal, call_ticket(c), deadline, s->now);
 }
 
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
 {
     note_time(s, now);
-    look(s, ticket, deadline, false);
+    submit_sync(s, ticket, deadline, false);
     go_on(s);
 }
 
-void shard_look(struct shard *s, struct interval now)
+void shard_catch_up(struct shard *s, struct interval now)
 {
     note_time(s, now);
-    if (s->looking) return;
-    s->looking = true;
-    look(s, 0, s->now.hi + LOOK_PATIENCE_MS, true);
+    if (s->catching_up) return;
+    s->catching_up = true;
+    submit_sync(s, 0, s->now.hi + CATCH_UP_MS, true);
     go_on(s);
 }
 
@@ -425,7 +425,7 @@ void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct inte
 void shard_respond(struct shard *s, const struct response *r, struct interval now)
 {
     note_time(s, now);
-    shard_spent(s, &r->cost);
+    shard_add_cost(s, &r->cost);
     if (asking_is(&s->fetch.ask, r->id)) {
         fetch_respond(s, r);
     } else {
@@ -516,10 +516,10 @@ int64_t shard_wake_at(const struct shard *s)
 {
     int64_t at = earlier(journal_wake_at(s->journal), s->waits_end);
     at = earlier(at, first_deadline(s, CALL_FETCHING));
-    at = earlier(at, first_deadline(s, CALL_POSTING));
+    at = earlier(at, first_deadline(s, CALL_OUTBOX));
     if (!s->touching && journal_is_current(s->journal)) at = earlier(at, touch_at(s));
     at = earlier(at, fetch_wake_at(s));
-    if (s->letters_again > s->now.lo) at = earlier(at, s->letters_again);
+    if (s->dead_letters_at > s->now.lo) at = earlier(at, s->dead_letters_at);
     return at;
 }
 

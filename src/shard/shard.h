@@ -60,12 +60,12 @@ void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t 
                  int64_t deadline, struct interval now);
 // The earlier result of the claim's request id, answered as by shard_receive, with a body. Nothing
 // is claimed. ERR_OK without a body: there was no result, as far as the journal was read; with
-// `looks`, up to its present tail. ERR_UNKNOWN: there may be one later, because the claim is still
+// `sync`, up to its present tail. ERR_UNKNOWN: there may be one later, because the claim is still
 // in progress.
-void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim, bool looks,
+void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim, bool sync,
                   int64_t deadline, struct interval now);
 // A waiter that shard_await notified will not claim after all: notifies the next waiter.
-void shard_pass_on(struct shard *s, struct interval now);
+void shard_notify_next(struct shard *s, struct interval now);
 // Cancels a receive or await that waits; its ticket is not answered. Returns false if it does not
 // wait any more, or not yet. It is then answered soon, without a message if possible.
 bool shard_cancel(struct shard *s, uint64_t ticket);
@@ -95,7 +95,7 @@ void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct inte
 // The same without a ticket.
 void shard_pass_time(struct shard *s, struct interval now);
 // Another process may have written: reads the journal for the calls that wait.
-void shard_look(struct shard *s, struct interval now);
+void shard_catch_up(struct shard *s, struct interval now);
 // As the owner: grants ready messages, as tickets, to registered workers that have capacity. seed:
 // fresh random bits. Returns false if there was no message or no worker.
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now);
@@ -103,7 +103,7 @@ void shard_respond(struct shard *s, const struct response *r, struct interval no
 void shard_tick(struct shard *s, struct interval now);
 // Adds the cost of store requests that were made for this shard outside of it. The costs of its own
 // requests come with their responses.
-void shard_spent(struct shard *s, const struct cost *cost);
+void shard_add_cost(struct shard *s, const struct cost *cost);
 
 int64_t shard_wake_at(const struct shard *s);
 bool shard_next_request(struct shard *s, struct request *out);
@@ -125,7 +125,7 @@ struct delivery {
     struct grant grant; // shard_fetch: only the place is set
     struct message message;
     // The length of the part at the end of the headers that a dead letter's move added.
-    size_t letter_len;
+    size_t dead_letter_headers_len;
     int64_t sent_at;
 };
 
@@ -148,13 +148,13 @@ struct shard_reply {
 bool shard_next_reply(struct shard *s, struct shard_reply *out);
 
 // A dead letter to move. Submit op to shard 0 of the queue `to`, then report the result.
-struct letter {
+struct dead_letter {
     const char *to;
     uint64_t number;
     struct op op; // OP_ARRIVE
 };
 // The views are valid until the next call.
-bool shard_next_dead_letter(struct shard *s, struct letter *out);
+bool shard_next_dead_letter(struct shard *s, struct dead_letter *out);
 // Answers ERR_OK when shard_next_dead_letter has a letter. Answers ERR_NOT_FOUND if there is none
 // now, or if one is being moved. The content of a letter may have to be read first.
 void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
@@ -163,10 +163,10 @@ void shard_dead_letter_arrived(struct shard *s, uint64_t number, struct interval
 void shard_dead_letter_failed(struct shard *s, uint64_t number, struct interval now);
 
 // Events since the last shard_events_taken, oldest first. At EVENTS_HELD_MAX events the shard stops
-// reading until they are taken. With from_oldest the bound is EVENTS_TOLD_MAX, because there can be
-// many such readers.
-#define EVENTS_HELD_MAX 20000
-#define EVENTS_TOLD_MAX 4000
+// reading until they are taken. With from_oldest the bound is EVENTS_FROM_OLDEST_MAX, because there
+// can be many such readers.
+#define EVENTS_HELD_MAX        20000
+#define EVENTS_FROM_OLDEST_MAX 4000
 const struct events *shard_events(const struct shard *s);
 void shard_events_taken(struct shard *s);
 
@@ -179,5 +179,5 @@ struct shard_counters {
 const struct shard_counters *shard_counters(const struct shard *s);
 struct journal *shard_journal(struct shard *s); // for reading, and for a collector
 bool shard_has_waiting(const struct shard *s);
-size_t shard_waiting(const struct shard *s);  // receives that wait for something to claim
-bool shard_is_looking(const struct shard *s); // a shard_look has not reached the tail yet
+size_t shard_waiting(const struct shard *s);      // receives that wait for something to claim
+bool shard_is_catching_up(const struct shard *s); // a shard_catch_up has not reached the tail yet

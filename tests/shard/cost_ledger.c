@@ -126,7 +126,7 @@ static void an_idle_shard_makes_no_request_to_record_its_cost(void **state)
     struct rig r = charged(s);
     struct request request;
     (void)rig_sent(&r, "x");
-    shard_spent(r.shard, &(struct cost){.reads = 1000});
+    shard_add_cost(r.shard, &(struct cost){.reads = 1000});
     for (int i = 0; i < 10; i++) {
         rig_pass(&r, HANDLE_LIFE);
         assert_false(rig_take(&r, &request));

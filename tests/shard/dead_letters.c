@@ -32,7 +32,7 @@ static uint64_t outbound(struct rig *r)
 
 static uint64_t letter_is(struct rig *r, const char *body, const char *why)
 {
-    struct letter letter;
+    struct dead_letter letter;
     struct op_arrive arrive;
     assert_true(shard_next_dead_letter(r->shard, &letter));
     assert_string_equal(letter.to, "tasks_dlq");
@@ -47,7 +47,7 @@ static uint64_t letter_is(struct rig *r, const char *body, const char *why)
 
 static void no_letter(struct rig *r)
 {
-    struct letter letter;
+    struct dead_letter letter;
     assert_false(shard_next_dead_letter(r->shard, &letter));
 }
 

@@ -104,7 +104,7 @@ static void wakes_as_many_as_there_is_work_for(void **state)
     }
     rig_sent(&p.b, "first");
     rig_sent(&p.b, "second");
-    shard_look(p.a.shard, rig_time(&p.a));
+    shard_catch_up(p.a.shard, rig_time(&p.a));
     // The first that hears of it claims at once, the second with the next entry.
     struct request put = rig_until_append(&p.a);
     size_t claims = rig_ops_in(&put, OP_CLAIM);

@@ -135,7 +135,7 @@ size_t rig_ops_in(const struct request *append, uint16_t kind)
 
 void rig_look(struct rig *r)
 {
-    shard_look(r->shard, rig_time(r));
+    shard_catch_up(r->shard, rig_time(r));
     rig_settle(r);
 }
 

@@ -159,7 +159,7 @@ void node_settle(struct world *w, struct node *n)
     bool passes_on = w->life->handles[n->index].passes_on;
     w->life->handles[n->index].passes_on = false;
     if (passes_on && !w->findings.broken) {
-        shard_pass_on(s, node_now(n));
+        shard_notify_next(s, node_now(n));
         node_settle(w, n);
         return;
     }

@@ -270,7 +270,7 @@ static void on_sync(struct world *w, const struct world_event *e)
     } else if (!life_is_crowd(w) && rng_chance(&w->rng, 300)) {
         sim_call_await(w, n);
     } else if (shard_waiting(s) > 0 || rng_chance(&w->rng, 2000)) {
-        shard_look(s, node_now(n));
+        shard_catch_up(s, node_now(n));
         node_settle(w, n);
     }
 }

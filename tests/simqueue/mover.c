@@ -17,7 +17,7 @@ static uint32_t lane_named(const struct life *life, const char *name)
 
 void carrier_take(struct world *w, struct node *n)
 {
-    struct letter letter;
+    struct dead_letter letter;
     if (life_drains(w) && letters_are_stuck(w, lane_of(w, n))) return; // each try copies the body
     if (w->findings.broken || !shard_next_dead_letter(w->life->handles[n->index].shard, &letter))
         return;
