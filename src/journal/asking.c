@@ -22,7 +22,7 @@ void asking_open(struct asking *a, struct journal *j, enum request_kind kind, co
     a->open = true;
     a->taken = false;
     a->request = (struct request){.id = j->next_request++, .kind = kind, .key = a->key};
-    if (kind == REQUEST_APPEND || kind == REQUEST_PUT_NEW) journal_spend(j, 1);
+    if (kind == REQUEST_APPEND || kind == REQUEST_PUT_NEW) journal_charge(j, 1);
     const char *prefix = j->config.prefix;
     if (kind == REQUEST_LIST) {
         (void)snprintf(a->key, sizeof a->key, "%s/%s/", prefix, part);

@@ -148,7 +148,7 @@ static bool digest_due(const struct journal *j, uint64_t slot)
     return every != 0 && slot > 1 && slot % every == 0;
 }
 
-static size_t op_room(const struct op *op)
+static size_t op_len(const struct op *op)
 {
     return ENTRY_OP_HEADER_LEN + op->payload.len;
 }
@@ -177,20 +177,20 @@ void batch_answer_idle(struct journal *j)
 }
 
 // Moves as many ops from the queue as fit. Answers ops that fit in no entry, and ops that are idle.
-static size_t take_ops(struct journal *j, size_t room)
+static size_t take_ops(struct journal *j, size_t space)
 {
     size_t count = 0;
     while (j->queue.head && count < ENTRY_OPS_MAX - 1) {
         if (answer_if_idle(j, count)) continue;
-        size_t need = op_room(&j->queue.head->op);
-        if (need > room && count > 0) break;
+        size_t need = op_len(&j->queue.head->op);
+        if (need > space && count > 0) break;
         struct pending *p = pending_pop(&j->queue);
-        if (need > room) {
+        if (need > space) {
             journal_answer(j, p, ERR_LIMIT, 0, BYTES_EMPTY);
             pending_free(p);
             continue;
         }
-        room -= need;
+        space -= need;
         j->batch.grows = j->batch.grows || p->grows;
         pending_push(&j->batch.ops, p);
         count++;

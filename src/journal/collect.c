@@ -18,7 +18,7 @@
 // After that the round is like any other, and its floor is the last slot but one.
 //
 // While the store is nearly full, slots are dropped and floors rise earlier (retain_tight_ms). A
-// round each minute (pressing) then makes what the next floor needs: a new extent, a snapshot, an
+// round each minute (urgent) then makes what the next floor needs: a new extent, a snapshot, an
 // entry after it, and another snapshot.
 //
 // A handle sweeps (sweep.c) when it has just raised the floor. A long-lived handle also sweeps once
@@ -53,7 +53,7 @@ void collector_free(struct collector *c)
 
 bool collector_running(const struct collector *c)
 {
-    return c->stage != STAGE_REST;
+    return c->stage != STAGE_IDLE;
 }
 
 uint64_t collector_dropped(const struct collector *c)
@@ -66,21 +66,22 @@ uint64_t collector_swept(const struct collector *c)
     return c->sweep.deleted;
 }
 
-static void ask(struct collector *c, enum request_kind kind, const char *part, uint64_t number)
+static void collector_request(struct collector *c, enum request_kind kind, const char *part,
+                              uint64_t number)
 {
     asking_open(&c->ask, c->journal, kind, part, number);
     c->ask.request.background = true;
 }
 
-static void rest(struct collector *c)
+static void end_round(struct collector *c)
 {
-    c->stage = STAGE_REST;
+    c->stage = STAGE_IDLE;
 }
 
 static void ask_snapshots(struct collector *c)
 {
     c->stage = STAGE_SNAPSHOTS;
-    ask(c, REQUEST_LIST, "snap", 0);
+    collector_request(c, REQUEST_LIST, "snap", 0);
     c->ask.request.limit = 1000;
     if (c->snapshots_len == 0) return;
     (void)snprintf(c->ask.after, sizeof c->ask.after, "%s/snap/%020llu", c->journal->config.prefix,
@@ -91,13 +92,13 @@ static void ask_snapshots(struct collector *c)
 static void ask_floor(struct collector *c)
 {
     c->stage = STAGE_FLOORS;
-    ask(c, REQUEST_GET, "floor", c->floor_index + 1);
+    collector_request(c, REQUEST_GET, "floor", c->floor_index + 1);
 }
 
 static void ask_proof_slot(struct collector *c)
 {
     c->stage = STAGE_PROOF_SLOT;
-    ask(c, REQUEST_READ_LOG, "log", 0);
+    collector_request(c, REQUEST_READ_LOG, "log", 0);
     c->ask.request.first = c->target + 1;
     c->ask.request.limit = 1;
 }
@@ -111,14 +112,14 @@ static void ask_raise(struct collector *c)
     buf_clear(&c->body);
     floor_encode(&f, &c->body);
     c->stage = STAGE_RAISING;
-    ask(c, REQUEST_PUT_NEW, "floor", f.index);
+    collector_request(c, REQUEST_PUT_NEW, "floor", f.index);
     c->ask.request.body = buf_bytes(&c->body);
 }
 
 static void ask_extents(struct collector *c)
 {
     c->stage = STAGE_EXTENTS;
-    ask(c, REQUEST_EXTENTS, "log", 0);
+    collector_request(c, REQUEST_EXTENTS, "log", 0);
     c->ask.request.first = c->extents_from;
     c->ask.request.limit = EXTENTS_LIMIT;
 }
@@ -142,28 +143,28 @@ static bool is_over(const struct collector *c)
 // readable. The caller takes the newest one that is not the last.
 static bool may_be_floor(const struct collector *c, const struct kept_snapshot *s)
 {
-    int64_t lag_ms = collector_presses(c) ? 0 : collector_rules(c)->floor_lag_ms;
+    int64_t lag_ms = collector_is_urgent(c) ? 0 : collector_rules(c)->floor_lag_ms;
     return c->now.lo - s->written.hi >= lag_ms;
 }
 
 static void ask_seal(struct collector *c)
 {
     c->stage = STAGE_SEALING;
-    ask(c, REQUEST_SEAL, "log", 0);
+    collector_request(c, REQUEST_SEAL, "log", 0);
 }
 
 // Prepares one floor at a time: the target is the newest slot when the last target was reached.
-static void press_on(struct collector *c)
+static void prepare_next_floor(struct collector *c)
 {
     struct journal *j = c->journal;
-    if (c->floor_slot >= c->pressed_slot) {
-        if (j->core.slot <= c->pressed_slot + 1) return; // nothing has happened since
-        c->pressed_slot = j->core.slot;
-        c->pressed_at = c->now.lo;
+    if (c->floor_slot >= c->urgent_slot) {
+        if (j->core.slot <= c->urgent_slot + 1) return; // nothing has happened since
+        c->urgent_slot = j->core.slot;
+        c->urgent_since = c->now.lo;
     }
     size_t above = 0;
     for (size_t i = 0; i < c->snapshots_len; i++)
-        above += c->snapshots[i].slot >= c->pressed_slot;
+        above += c->snapshots[i].slot >= c->urgent_slot;
     bool newest = above > 0 && c->snapshots[c->snapshots_len - 1].slot == j->core.slot;
     if (above == 0 || (above == 1 && newest)) {
         ask_seal(c);
@@ -172,17 +173,17 @@ static void press_on(struct collector *c)
     }
 }
 
-static void on_parted(struct collector *c)
+static void on_sealed(struct collector *c)
 {
     struct journal *j = c->journal;
     size_t len = c->snapshots_len;
     bool newest = len > 0 && c->snapshots[len - 1].slot == j->core.slot;
-    if (c->pressing && !newest) {
+    if (c->urgent && !newest) {
         journal_snapshot(j);
     } else {
         c->wants_slot = true;
     }
-    rest(c);
+    end_round(c);
 }
 
 // If the journal is finished, nothing is left, unless this round found data that stays. An extent
@@ -190,19 +191,19 @@ static void on_parted(struct collector *c)
 static void round_ends(struct collector *c)
 {
     bool over = is_over(c);
-    c->finished = over && !c->left;
-    rest(c);
-    if (c->pressing && c->gain) press_on(c);
-    if (!over || !c->joined) return;
+    c->finished = over && !c->leaves_data;
+    end_round(c);
+    if (c->urgent && c->gain) prepare_next_floor(c);
+    if (!over || !c->spans_floor) return;
     const struct kept_snapshot *newest = &c->snapshots[c->snapshots_len - 1];
     if (newest->slot == c->journal->core.slot && may_be_floor(c, newest)) ask_seal(c);
 }
 
-static void ask_sweep_or_rest(struct collector *c)
+static void ask_sweep_or_end(struct collector *c)
 {
     c->stage = STAGE_SWEEPING;
     if (sweep_ask(&c->sweep, c->journal, &c->ask)) return;
-    if (c->sweep.leftovers) c->left = true;
+    if (c->sweep.leftovers) c->leaves_data = true;
     round_ends(c);
 }
 
@@ -215,7 +216,7 @@ static void start_sweeping(struct collector *c)
     }
     c->sweep_wanted = false;
     sweep_begin(&c->sweep, c->journal, c->now);
-    ask_sweep_or_rest(c);
+    ask_sweep_or_end(c);
 }
 
 // A snapshot may be deleted if it is under the floor. It may also be deleted if one that stays is
@@ -233,13 +234,13 @@ static bool may_delete(const struct collector *c, size_t index)
     return s->written.lo - c->kept_at < collector_rules(c)->floor_every_ms;
 }
 
-static void ask_delete_or_rest(struct collector *c)
+static void ask_delete_or_sweep(struct collector *c)
 {
     c->stage = STAGE_DELETING;
     while (c->deleting < c->snapshots_len) {
         const struct kept_snapshot *s = &c->snapshots[c->deleting];
         if (may_delete(c, c->deleting++)) {
-            ask(c, REQUEST_DELETE, "snap", s->slot);
+            collector_request(c, REQUEST_DELETE, "snap", s->slot);
             return;
         }
         c->kept_at = s->written.lo;
@@ -252,21 +253,21 @@ static void ask_drop_or_next(struct collector *c)
     if (c->dropping < c->drops_len) {
         struct extent e = c->drops[c->dropping++];
         c->stage = STAGE_DROPPING;
-        ask(c, REQUEST_DROP, "log", 0);
+        collector_request(c, REQUEST_DROP, "log", 0);
         c->ask.request.first = e.first;
         c->ask.request.last = e.last;
     } else if (c->extents_more) {
         ask_extents(c);
     } else {
-        ask_delete_or_rest(c);
+        ask_delete_or_sweep(c);
     }
 }
 
 static void start_dropping(struct collector *c)
 {
     c->extents_from = 1;
-    if (c->floor_slot == 0 && !c->pressing) {
-        ask_delete_or_rest(c);
+    if (c->floor_slot == 0 && !c->urgent) {
+        ask_delete_or_sweep(c);
     } else {
         ask_extents(c);
     }
@@ -280,7 +281,7 @@ void collector_round(struct collector *c, struct interval now)
     c->deleting = 0;
     c->kept_at = TIME_UNKNOWN;
     c->gain = false;
-    c->raised = c->wants_slot = c->left = c->joined = c->finished = false;
+    c->raised = c->wants_slot = c->leaves_data = c->spans_floor = c->finished = false;
     // The journal may know newer floors. The newest is read again for the time when it was written.
     if (c->journal->floor_index > c->floor_index) {
         c->floor_index = c->journal->floor_index - 1;
@@ -297,7 +298,7 @@ static void on_snapshots(struct collector *c, const struct response *r)
         if (c->snapshots_len == SNAPSHOTS_MAX) {
             memmove(c->snapshots, c->snapshots + 1, sizeof c->snapshots - sizeof *c->snapshots);
             c->snapshots_len--;
-            c->left = true;
+            c->leaves_data = true;
         }
         c->snapshots[c->snapshots_len++] = (struct kept_snapshot){slot, r->rows[i].modified};
     }
@@ -336,10 +337,10 @@ static bool prepare_end(struct collector *c)
 
 // Returns true if a floor that frees more is possible soon. After a floor, the next one must wait
 // for floor_every_ms.
-static bool is_better_later(const struct collector *c)
+static bool is_better_floor_soon(const struct collector *c)
 {
-    return collector_presses(c) && c->target < c->pressed_slot &&
-           c->now.lo - c->pressed_at < collector_rules(c)->retain_tight_ms;
+    return collector_is_urgent(c) && c->target < c->urgent_slot &&
+           c->now.lo - c->urgent_since < collector_rules(c)->retain_tight_ms;
 }
 
 static void floors_known(struct collector *c)
@@ -350,11 +351,11 @@ static void floors_known(struct collector *c)
     if (c->finishing && MUTANT(FINISH_WITHOUT_FLOOR)) c->floor_slot = c->journal->core.slot;
     if (c->finishing && !soon && prepare_end(c)) {
         ask_seal(c);
-    } else if (c->target <= c->floor_slot || soon || is_better_later(c)) {
+    } else if (c->target <= c->floor_slot || soon || is_better_floor_soon(c)) {
         start_dropping(c);
     } else {
         c->stage = STAGE_PROOF_SNAPSHOT;
-        ask(c, REQUEST_GET, "snap", c->target);
+        collector_request(c, REQUEST_GET, "snap", c->target);
     }
 }
 
@@ -366,7 +367,7 @@ static void on_floor(struct collector *c, const struct response *r)
     }
     struct floor f;
     if (floor_decode(r->body, &f) || f.index != c->floor_index + 1 || f.slot <= c->floor_slot) {
-        rest(c);
+        end_round(c);
         return;
     }
     c->floor_index = f.index;
@@ -385,7 +386,7 @@ static void on_proof_snapshot(struct collector *c, const struct response *r)
     c->chain = core.chain;
     core_done(&core);
     if (!sound) {
-        rest(c);
+        end_round(c);
     } else if (MUTANT(FLOOR_WITHOUT_PROOF)) {
         ask_raise(c);
     } else {
@@ -399,7 +400,7 @@ static void on_proof_slot(struct collector *c, const struct response *r)
     const char *why;
     bool there = r->rows_len > 0 && r->rows[0].first == c->target + 1;
     if (!there || entry_decode(r->rows[0].body, &e, &why)) {
-        rest(c);
+        end_round(c);
         return;
     }
     bool continues = e.slot == c->target + 1 && hash128_equal(e.previous, c->chain) &&
@@ -408,7 +409,7 @@ static void on_proof_slot(struct collector *c, const struct response *r)
     if (continues) {
         ask_raise(c);
     } else {
-        rest(c);
+        end_round(c);
     }
 }
 
@@ -428,7 +429,7 @@ static bool may_drop(const struct collector *c, const struct response_row *row)
     const struct journal *j = c->journal;
     if (row->last > c->floor_slot || row->last > j->core.slot) return false;
     const struct journal_rules *r = collector_rules(c);
-    int64_t retain_ms = collector_presses(c) ? r->retain_tight_ms : r->retain_ms;
+    int64_t retain_ms = collector_is_urgent(c) ? r->retain_tight_ms : r->retain_ms;
     bool old = c->now.lo - row->modified.hi >= retain_ms;
     if (!old && !MUTANT(COLLECT_YOUNG)) return false;
     return MUTANT(COLLECT_LIVE) || !j->fold.needs(j->fold.ctx, row->first, row->last);
@@ -466,16 +467,16 @@ static void on_extents(struct collector *c, const struct response *r)
         if (may_drop(c, row)) {
             add_drop(c, row);
         } else if (row->first <= c->floor_slot) {
-            c->left = true;
-            c->joined = c->joined || row->last > c->floor_slot;
+            c->leaves_data = true;
+            c->spans_floor = c->spans_floor || row->last > c->floor_slot;
         }
         c->gain = c->gain || would_gain(c, row);
     }
-    if (c->extents_from > c->floor_slot && !c->pressing) c->extents_more = false;
+    if (c->extents_from > c->floor_slot && !c->urgent) c->extents_more = false;
     ask_drop_or_next(c);
 }
 
-static bool as_hoped(const struct collector *c, enum err err)
+static bool is_expected(const struct collector *c, enum err err)
 {
     return err == ERR_OK || (err == ERR_NOT_FOUND && c->stage == STAGE_FLOORS);
 }
@@ -486,12 +487,12 @@ void collector_respond(struct collector *c, const struct response *r, struct int
     c->ask.open = false;
     c->now = now;
     bool halted = journal_halted(c->journal, NULL);
-    if (!as_hoped(c, r->err) || halted) {
-        rest(c);
+    if (!is_expected(c, r->err) || halted) {
+        end_round(c);
         return;
     }
     switch (c->stage) {
-    case STAGE_REST:
+    case STAGE_IDLE:
         break;
     case STAGE_SNAPSHOTS:
         on_snapshots(c, r);
@@ -509,7 +510,7 @@ void collector_respond(struct collector *c, const struct response *r, struct int
         on_raised(c);
         break;
     case STAGE_SEALING:
-        on_parted(c);
+        on_sealed(c);
         break;
     case STAGE_EXTENTS:
         on_extents(c, r);
@@ -521,11 +522,11 @@ void collector_respond(struct collector *c, const struct response *r, struct int
         break;
     }
     case STAGE_DELETING:
-        ask_delete_or_rest(c);
+        ask_delete_or_sweep(c);
         break;
     case STAGE_SWEEPING:
         sweep_respond(&c->sweep, c->journal, r, now);
-        ask_sweep_or_rest(c);
+        ask_sweep_or_end(c);
         break;
     }
 }

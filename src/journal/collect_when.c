@@ -13,8 +13,8 @@ void collector_start(struct collector *c, struct interval now)
 {
     if (collector_running(c) || !journal_is_current(c->journal)) return;
     c->finishing = false;
-    c->pressing = collector_presses(c) && now.lo >= c->press_at;
-    if (c->pressing) c->press_at = now.lo + collector_rules(c)->verify_ms;
+    c->urgent = collector_is_urgent(c) && now.lo >= c->urgent_at;
+    if (c->urgent) c->urgent_at = now.lo + collector_rules(c)->verify_ms;
     collector_round(c, now);
 }
 
@@ -23,7 +23,7 @@ void collector_finish(struct collector *c, struct interval now)
     bool ended = journal_is_current(c->journal) && c->journal->ended_slot != 0;
     if (collector_running(c) || !ended) return;
     c->finishing = true;
-    c->pressing = false;
+    c->urgent = false;
     collector_round(c, now);
 }
 
@@ -37,17 +37,17 @@ int64_t collector_wake_at(const struct collector *c)
 {
     if (collector_running(c)) return TIME_NEVER;
     int64_t sweep = sweep_wake_at(&c->sweep, c->journal);
-    bool presses = collector_presses(c) && journal_is_current(c->journal);
-    return presses && c->press_at < sweep ? c->press_at : sweep;
+    bool urgent = collector_is_urgent(c) && journal_is_current(c->journal);
+    return urgent && c->urgent_at < sweep ? c->urgent_at : sweep;
 }
 
 void collector_tick(struct collector *c, struct interval now)
 {
     if (collector_wake_at(c) > now.lo) return;
     bool first = c->sweep.next_at == TIME_UNKNOWN;
-    bool presses = collector_presses(c) && now.lo >= c->press_at;
+    bool urgent = collector_is_urgent(c) && now.lo >= c->urgent_at;
     collector_note_sweep(c, now);
-    if (!first || presses) collector_start(c, now);
+    if (!first || urgent) collector_start(c, now);
 }
 
 bool collector_wants_time(struct collector *c)

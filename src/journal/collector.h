@@ -6,7 +6,7 @@
 #include "journal/sweep.h"
 
 enum stage {
-    STAGE_REST,
+    STAGE_IDLE,
     STAGE_SNAPSHOTS,
     STAGE_FLOORS,
     STAGE_PROOF_SNAPSHOT,
@@ -58,14 +58,14 @@ struct collector {
     bool sweep_wanted; // a sweep is due
     bool finishing;    // the journal has ended, and this round is to collect all of it
     bool wants_slot;   // the next floor needs an entry after the last slot
-    bool left;         // this round leaves data that a later round can remove
-    bool joined;       // ... because an extent spans the floor
+    bool leaves_data;  // this round leaves data that a later round can remove
+    bool spans_floor;  // ... because an extent spans the floor
     bool finished;
-    bool pressing;         // the store is nearly full: this round prepares the next floor
-    bool gain;             // ... because data over the floor is not needed
-    int64_t press_at;      // the earliest time of the next such round: one every V
-    uint64_t pressed_slot; // the slot that the floor must reach in such rounds ...
-    int64_t pressed_at;    // ... and since when
+    bool urgent;          // the store is nearly full: this round prepares the next floor
+    bool gain;            // ... because data over the floor is not needed
+    int64_t urgent_at;    // the earliest time of the next such round: one every V
+    uint64_t urgent_slot; // the slot that the floor must reach in such rounds ...
+    int64_t urgent_since; // ... and since when
     struct sweep sweep;
 };
 
@@ -76,7 +76,7 @@ static inline const struct journal_rules *collector_rules(const struct collector
 
 // Returns true if the store is nearly full and the rules react to it: data is removed earlier.
 // Slots still stay longer than V, and all other conditions of a floor hold.
-static inline bool collector_presses(const struct collector *c)
+static inline bool collector_is_urgent(const struct collector *c)
 {
     return c->journal->tight && collector_rules(c)->retain_tight_ms > 0;
 }

@@ -55,12 +55,12 @@ static uint64_t session_hash(const struct session *s)
 
 static void session_remove(struct core *c, size_t at)
 {
-    struct session *gone = &c->sessions[at];
+    struct session *row = &c->sessions[at];
     // Rows are removed oldest first, or all that are older than some time. So a writer born after
     // the horizon still has its row.
-    if (gone->time >= c->horizon) c->horizon = gone->time + 1;
-    c->sessions_hash ^= session_hash(gone);
-    memmove(gone, gone + 1, (c->sessions_len - at - 1) * sizeof *gone);
+    if (row->time >= c->horizon) c->horizon = row->time + 1;
+    c->sessions_hash ^= session_hash(row);
+    memmove(row, row + 1, (c->sessions_len - at - 1) * sizeof *row);
     c->sessions_len--;
 }
 
@@ -79,7 +79,7 @@ static void sessions_expire(struct core *c, const struct journal_rules *rules)
     sessions_find_oldest(c);
 }
 
-static void sessions_make_room(struct core *c, const struct journal_rules *rules)
+static void sessions_evict(struct core *c, const struct journal_rules *rules)
 {
     while (c->sessions_len >= rules->sessions_max && c->sessions_len > 0) {
         size_t oldest = 0;
@@ -93,7 +93,7 @@ static void sessions_make_room(struct core *c, const struct journal_rules *rules
 static struct session *session_insert(struct core *c, const struct journal_rules *rules,
                                       struct hash128 writer)
 {
-    sessions_make_room(c, rules);
+    sessions_evict(c, rules);
     if (c->sessions_len == c->sessions_cap) {
         c->sessions_cap = c->sessions_cap ? c->sessions_cap * 2 : 8;
         c->sessions = memory_resize(c->sessions, c->sessions_cap * sizeof *c->sessions);

@@ -42,7 +42,7 @@ static void put_held(const struct held *h, struct buf *out)
 static void put_pace(const struct pace *p, struct buf *out)
 {
     const int64_t moments[] = {p->credit,     p->credit_at,      p->put_us,  p->asked.lo,
-                               p->join_until, p->won_at,         p->turn_at, p->looked_at,
+                               p->join_until, p->won_at,         p->turn_at, p->tail_read_at,
                                p->owner_at,   p->courtesy_until, p->away_at};
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
         buf_put_i64(out, moments[i]);
@@ -52,7 +52,7 @@ static void put_pace(const struct pace *p, struct buf *out)
     buf_put_u32(out, p->losses);
     buf_put_u32(out, p->solo);
     buf_put_u32(out, p->solo_max);
-    buf_put_u8(out, p->listens);
+    buf_put_u8(out, p->pauses_solo);
     for (size_t i = 0; i < p->rivals_len; i++) {
         buf_put_hash128(out, p->rivals[i].writer);
         buf_put_i64(out, p->rivals[i].at);

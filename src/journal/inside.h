@@ -177,11 +177,11 @@ void pace_start(struct journal *j);
 void pace_asked(struct journal *j);    // an append was requested
 void pace_answered(struct journal *j); // ... and was won or lost
 void pace_lost(struct journal *j);
-void pace_looked(struct journal *j); // no slot follows core.slot
+void pace_tail_read(struct journal *j); // no slot follows core.slot
 void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f);
 int64_t pace_propose_at(const struct journal *j);   // when ops in the queue may become an entry
-bool pace_wants_look(const struct journal *j);      // ... but the tail should be read first
-bool pace_is_broke(const struct journal *j);        // no credit for an entry
+bool pace_wants_read(const struct journal *j);      // ... but the tail should be read first
+bool pace_lacks_credit(const struct journal *j);    // no credit for an entry
 int64_t pace_resend_at(const struct journal *j);    // when the batch may be sent again
 int64_t pace_read_lost_at(const struct journal *j); // when the entry that took its slot may be read
 

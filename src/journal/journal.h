@@ -111,7 +111,7 @@ void journal_tick(struct journal *j, struct interval now);
 // The recorded owner does not answer: writers do not pause for it until it writes again.
 void journal_owner_away(struct journal *j, struct interval now);
 // Charges puts that other code made for this shard to its budget. They do not wait for credit.
-void journal_spend(struct journal *j, uint32_t puts);
+void journal_charge(struct journal *j, uint32_t puts);
 
 // When to call journal_tick next (store time), or TIME_NEVER.
 int64_t journal_wake_at(const struct journal *j);

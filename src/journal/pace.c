@@ -24,7 +24,7 @@
 // Measured with tests/sim/race.c. A larger value of any but the last saves puts and adds latency.
 #define LOST_HALVES      3 // half puts that a loser waits per rival, at most
 // Half puts that a winner pauses per rival and commit, at most; at least a third of that.
-#define ASIDE_HALVES     3
+#define PAUSE_HALVES     3
 #define HORIZON_PUTS     48 // a writer without a commit for this long is no rival any more
 #define RUN_MAX          3  // commits before a pause for others
 #define RUN_GAP_PUTS     2  // a run ends if no commit follows for this long
@@ -32,7 +32,7 @@
 #define LOSSES_MAX       64 // the counter stops here
 #define LOSSES_PATIENCE  2  // a writer with more losses than this waits less than the others
 
-#define LISTEN_PUTS      2 // how long a pause lets others commit
+#define SOLO_PAUSE_PUTS  2 // how long a pause lets others commit
 // Commits before the first such pause, if another writer committed recently.
 #define SOLO_MIN         8
 #define SOLO_MAX         128
@@ -44,12 +44,12 @@
 #define JOIN_SHARE       8    // the wait is this fraction of a put's duration
 #define JOIN_WAIT_MAX    20
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t max_of(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t min_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -68,7 +68,7 @@ void pace_start(struct journal *j)
                        .won_at = TIME_UNKNOWN,
                        .solo_max = SOLO_MIN,
                        .turn_at = TIME_UNKNOWN,
-                       .looked_at = TIME_UNKNOWN,
+                       .tail_read_at = TIME_UNKNOWN,
                        .owner_at = TIME_UNKNOWN,
                        .away_at = TIME_UNKNOWN,
                        .courtesy_until = TIME_UNKNOWN};
@@ -96,12 +96,12 @@ static int64_t budget_at(const struct journal *j)
 }
 
 // A debt of more than one second's credit is dropped, so that no op waits for ever.
-void journal_spend(struct journal *j, uint32_t puts)
+void journal_charge(struct journal *j, uint32_t puts)
 {
     int64_t rate = j->config.puts_per_second;
     if (rate == 0) return;
-    int64_t credit = credit_now(j) - sooner(puts, 2 * rate) * 1000;
-    j->pace.credit = later(credit, -rate * 1000);
+    int64_t credit = credit_now(j) - min_of(puts, 2 * rate) * 1000;
+    j->pace.credit = max_of(credit, -rate * 1000);
     j->pace.credit_at = j->now.lo;
 }
 
@@ -116,10 +116,10 @@ void pace_asked(struct journal *j)
 void pace_answered(struct journal *j)
 {
     struct pace *p = &j->pace;
-    int64_t took = sooner(j->now.lo - p->asked.lo, j->now.hi - p->asked.hi);
-    int64_t sample = later(took, 0) * 1000;
+    int64_t took = min_of(j->now.lo - p->asked.lo, j->now.hi - p->asked.hi);
+    int64_t sample = max_of(took, 0) * 1000;
     int64_t most = p->put_us == 0 ? PUT_US_FIRST_MAX : 2 * p->put_us + 1000;
-    sample = sooner(sooner(sample, most), PUT_US_MAX);
+    sample = min_of(min_of(sample, most), PUT_US_MAX);
     p->put_us = p->put_us == 0 ? sample : p->put_us + (sample - p->put_us) / 8;
 }
 
@@ -136,12 +136,12 @@ static size_t rivals_now(const struct journal *j)
 static void note_rival(struct journal *j, const struct entry *e)
 {
     struct pace *p = &j->pace;
-    int64_t at = sooner(e->time.lo + (e->time.hi - e->time.lo) / 2, j->now.lo);
+    int64_t at = min_of(e->time.lo + (e->time.hi - e->time.lo) / 2, j->now.lo);
     // The writer's row, else a free row, else the row that has been silent longest.
     size_t place = 0;
     for (size_t i = 0; i < p->rivals_len; i++) {
         if (hash128_equal(p->rivals[i].writer, e->writer)) {
-            p->rivals[i].at = later(p->rivals[i].at, at);
+            p->rivals[i].at = max_of(p->rivals[i].at, at);
             return;
         }
         if (p->rivals[i].at < p->rivals[place].at) place = i;
@@ -166,10 +166,10 @@ static bool in_a_run(const struct journal *j)
     return p->run > 0 && p->run < RUN_MAX && !gap_since_win(j, j->now.lo);
 }
 
-static bool steps_aside(const struct journal *j)
+static bool gives_way(const struct journal *j)
 {
     if (!takes_turns(j)) return false;
-    return j->pace.listens || (rivals_now(j) > 0 && !in_a_run(j));
+    return j->pace.pauses_solo || (rivals_now(j) > 0 && !in_a_run(j));
 }
 
 // Counts commits that follow each other without a gap in which another writer could have won.
@@ -177,26 +177,26 @@ static void count_solo(struct journal *j)
 {
     struct pace *p = &j->pace;
     p->solo = p->run == 0 || gap_since_win(j, j->batch.sent_at) ? 1 : p->solo + 1;
-    p->listens = p->solo >= p->solo_max;
-    if (!p->listens) return;
+    p->pauses_solo = p->solo >= p->solo_max;
+    if (!p->pauses_solo) return;
     p->solo = 0;
-    p->solo_max = (uint32_t)sooner(2 * p->solo_max, SOLO_MAX);
+    p->solo_max = (uint32_t)min_of(2 * p->solo_max, SOLO_MAX);
 }
 
 void pace_lost(struct journal *j)
 {
     struct pace *p = &j->pace;
     p->run = 0;
-    p->listens = false;
+    p->pauses_solo = false;
     if (p->losses < LOSSES_MAX) p->losses++;
     if (!takes_turns(j)) return;
-    int64_t crowd = later((int64_t)rivals_now(j), sooner(p->losses, LOSSES_CROWD));
-    int64_t width = LOST_HALVES * crowd * put_ms(j) / 2;
+    int64_t rivals = max_of((int64_t)rivals_now(j), min_of(p->losses, LOSSES_CROWD));
+    int64_t width = LOST_HALVES * rivals * put_ms(j) / 2;
     if (p->losses > LOSSES_PATIENCE) width = width * LOSSES_PATIENCE / p->losses;
-    p->turn_at = j->now.lo + rng_range(&j->rng, 0, sooner(width, TURN_WAIT_MAX));
+    p->turn_at = j->now.lo + rng_range(&j->rng, 0, min_of(width, TURN_WAIT_MAX));
 }
 
-static void won(struct journal *j)
+static void note_win(struct journal *j)
 {
     struct pace *p = &j->pace;
     p->losses = 0;
@@ -204,45 +204,45 @@ static void won(struct journal *j)
     p->run = in_a_run(j) ? p->run + 1 : 1;
     p->won_at = j->now.lo;
     p->turn_at = TIME_UNKNOWN;
-    p->looked_at = TIME_UNKNOWN;
-    int64_t crowd = (int64_t)rivals_now(j);
-    if (crowd == 0) {
-        if (p->listens) p->turn_at = j->now.lo + LISTEN_PUTS * put_ms(j);
+    p->tail_read_at = TIME_UNKNOWN;
+    int64_t rivals = (int64_t)rivals_now(j);
+    if (rivals == 0) {
+        if (p->pauses_solo) p->turn_at = j->now.lo + SOLO_PAUSE_PUTS * put_ms(j);
         return;
     }
-    int64_t each = crowd * p->run * put_ms(j);
-    int64_t aside = rng_range(&j->rng, each / 2, each * ASIDE_HALVES / 2);
-    aside = sooner(aside, HORIZON_PUTS * put_ms(j));
-    p->turn_at = j->now.lo + sooner(aside, TURN_WAIT_MAX);
+    int64_t each = rivals * p->run * put_ms(j);
+    int64_t pause = rng_range(&j->rng, each / 2, each * PAUSE_HALVES / 2);
+    pause = min_of(pause, HORIZON_PUTS * put_ms(j));
+    p->turn_at = j->now.lo + min_of(pause, TURN_WAIT_MAX);
 }
 
 // An owner that lost once is one slot behind and has read it. After more losses it may be further
 // behind.
 static bool may_be_behind(const struct journal *j)
 {
-    return j->pace.losses > (journal_is_owner(j) ? 1 : 0) || steps_aside(j);
+    return j->pace.losses > (journal_is_owner(j) ? 1 : 0) || gives_way(j);
 }
 
-bool pace_wants_look(const struct journal *j)
+bool pace_wants_read(const struct journal *j)
 {
-    bool puts_are_dear = j->config.high_latency || j->config.puts_per_second > 0;
-    if (!puts_are_dear || !may_be_behind(j)) return false;
-    int64_t looked_at = j->pace.looked_at;
-    return looked_at == TIME_UNKNOWN || j->now.lo - looked_at > put_ms(j);
+    bool puts_are_costly = j->config.high_latency || j->config.puts_per_second > 0;
+    if (!puts_are_costly || !may_be_behind(j)) return false;
+    int64_t tail_read_at = j->pace.tail_read_at;
+    return tail_read_at == TIME_UNKNOWN || j->now.lo - tail_read_at > put_ms(j);
 }
 
-void pace_looked(struct journal *j)
+void pace_tail_read(struct journal *j)
 {
-    j->pace.looked_at = j->now.lo;
+    j->pace.tail_read_at = j->now.lo;
 }
 
 static void note_owner(struct journal *j, const struct entry *e, uint64_t epoch_before)
 {
     bool by_owner = j->core.epoch != epoch_before || (e->epoch != 0 && e->epoch == j->core.epoch);
-    if (by_owner) j->pace.owner_at = later(j->pace.owner_at, sooner(e->time.hi, j->now.hi));
+    if (by_owner) j->pace.owner_at = max_of(j->pace.owner_at, min_of(e->time.hi, j->now.hi));
 }
 
-static bool owner_lives(const struct journal *j)
+static bool owner_is_live(const struct journal *j)
 {
     int64_t owner_at = j->pace.owner_at;
     return owner_at > j->pace.away_at && j->now.lo - owner_at <= j->config.courtesy_live_ms;
@@ -261,9 +261,9 @@ static void expect_joiners(struct journal *j, size_t answered)
 {
     struct pace *p = &j->pace;
     if (!j->config.high_latency || p->put_us < JOIN_PUT_US) return;
-    int64_t wait = sooner(p->put_us / 1000 / JOIN_SHARE, JOIN_WAIT_MAX);
+    int64_t wait = min_of(p->put_us / 1000 / JOIN_SHARE, JOIN_WAIT_MAX);
     p->joiners = j->queue.len + answered;
-    p->join_until = j->now.lo + later(wait, 1);
+    p->join_until = j->now.lo + max_of(wait, 1);
 }
 
 void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f)
@@ -275,9 +275,9 @@ void pace_folded(struct journal *j, const struct entry *e, const struct pace_fol
         j->pace.solo_max = SOLO_MIN;
         return;
     }
-    won(j);
+    note_win(j);
     expect_joiners(j, f->answered);
-    bool pauses = owner_lives(j) && !journal_is_owner(j);
+    bool pauses = owner_is_live(j) && !journal_is_owner(j);
     j->pace.courtesy_until = pauses ? j->now.lo + j->config.courtesy_ms : TIME_UNKNOWN;
 }
 
@@ -285,14 +285,14 @@ int64_t pace_propose_at(const struct journal *j)
 {
     const struct pace *p = &j->pace;
     int64_t at = budget_at(j);
-    if (j->queue.len < p->joiners) at = later(at, p->join_until);
+    if (j->queue.len < p->joiners) at = max_of(at, p->join_until);
     if (journal_is_owner(j)) return at;
-    at = later(at, p->courtesy_until);
-    if (steps_aside(j)) at = later(at, p->turn_at);
+    at = max_of(at, p->courtesy_until);
+    if (gives_way(j)) at = max_of(at, p->turn_at);
     return at;
 }
 
-bool pace_is_broke(const struct journal *j)
+bool pace_lacks_credit(const struct journal *j)
 {
     return j->now.lo < budget_at(j);
 }

@@ -35,10 +35,10 @@ struct pace {
     uint32_t losses;   // ... and races lost in a row
     uint32_t solo;     // own commits right after each other, without another writer's between them
     uint32_t solo_max; // after this many the writer pauses, so that others can commit
-    bool listens;      // the writer makes that pause
+    bool pauses_solo;  // the writer makes that pause
     int64_t won_at;    // when the newest own commit was folded
     int64_t turn_at;   // no proposal before this time
-    int64_t looked_at; // when the tail was last seen
+    int64_t tail_read_at; // when the tail was last seen
 
     int64_t owner_at;       // the newest entry of the owner of the current epoch
     int64_t away_at;        // ... and when the owner last failed to answer

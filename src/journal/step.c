@@ -36,7 +36,7 @@ static void back_off(struct journal *j)
     j->retry_at = j->now.lo + rng_range(&j->rng, 0, delay);
 }
 
-static void go_on(struct journal *j)
+static void reset_retries(struct journal *j)
 {
     j->retries = 0;
     j->retry_at = TIME_UNKNOWN;
@@ -107,11 +107,11 @@ int64_t journal_ready_at(const struct journal *j)
 static void choose_work(struct journal *j)
 {
     bool may_propose = j->queue.head && !j->batch.active && j->now.lo >= pace_propose_at(j);
-    bool look = j->syncs.head || (may_propose && pace_wants_look(j));
-    if (may_propose && !pace_wants_look(j)) batch_form(j);
+    bool read_tail = j->syncs.head || (may_propose && pace_wants_read(j));
+    if (may_propose && !pace_wants_read(j)) batch_form(j);
     if (j->batch.active && j->now.lo >= pace_resend_at(j)) {
         j->phase = PHASE_PUTTING;
-    } else if (look) {
+    } else if (read_tail) {
         j->phase = PHASE_READING;
     }
 }
@@ -119,7 +119,7 @@ static void choose_work(struct journal *j)
 void journal_advance(struct journal *j)
 {
     if (j->main.open || j->holds > 0) return;
-    bool waits = j->phase == PHASE_IDLE && !j->batch.active && pace_is_broke(j);
+    bool waits = j->phase == PHASE_IDLE && !j->batch.active && pace_lacks_credit(j);
     if (waits) batch_answer_idle(j);
     if (j->now.lo < journal_ready_at(j)) return;
     if (j->phase == PHASE_IDLE) choose_work(j);
@@ -155,7 +155,7 @@ static void recover(struct journal *j)
     j->phase = PHASE_LISTING;
 }
 
-static void from_the_beginning(struct journal *j)
+static void replay_from_start(struct journal *j)
 {
     core_done(&j->core);
     j->fold.reset(j->fold.ctx);
@@ -173,7 +173,7 @@ static void listing_complete(struct journal *j)
         recover(j);
         back_off(j);
     } else if (j->candidates[0] == 0) {
-        from_the_beginning(j);
+        replay_from_start(j);
     } else {
         j->phase = PHASE_LOADING;
     }
@@ -195,7 +195,7 @@ static void on_listing(struct journal *j, const struct response *r)
         memmove(j->candidates + 1, j->candidates, sizeof j->candidates - sizeof *j->candidates);
         j->candidates[0] = slot;
     }
-    go_on(j);
+    reset_retries(j);
     j->listing_on = r->more && r->rows_len > 0;
     if (j->listing_on) {
         (void)snprintf(j->main.after, sizeof j->main.after, "%s", r->rows[r->rows_len - 1].key);
@@ -233,7 +233,7 @@ static void on_loading(struct journal *j, const struct response *r)
         return;
     }
     if (j->phase == PHASE_HALTED) return;
-    go_on(j);
+    reset_retries(j);
     j->replaying = true;
     j->phase = PHASE_READING;
 }
@@ -270,21 +270,21 @@ static void after_rows(struct journal *j)
     j->phase = j->replaying ? PHASE_READING : PHASE_IDLE;
 }
 
-static int64_t look_time(const struct journal *j, int64_t sound, struct interval answered)
+static int64_t absence_time(const struct journal *j, int64_t sound, struct interval answered)
 {
     (void)j;
     return MUTANT(RECENT_LOOK) || MUTANT(RECENT_CHAIN) ? answered.lo : sound;
 }
 
-static void believe_append(struct journal *j, uint64_t request, struct interval time)
+static void trust_append(struct journal *j, uint64_t request, struct interval time)
 {
-    journal_apply(j, buf_bytes(&j->batch.bytes), look_time(j, j->batch.sent_at, time));
+    journal_apply(j, buf_bytes(&j->batch.bytes), absence_time(j, j->batch.sent_at, time));
     if (j->phase == PHASE_HALTED) return;
     j->phase = PHASE_IDLE;
     journal_tail_seen(j, request);
 }
 
-static void believe_gap(struct journal *j, uint64_t request, struct interval time)
+static void trust_gap(struct journal *j, uint64_t request, struct interval time)
 {
     if (j->batch.active && j->batch.slot != j->core.slot + 1) {
         journal_halt(j, "the store lost slots that were there");
@@ -293,13 +293,13 @@ static void believe_gap(struct journal *j, uint64_t request, struct interval tim
     if (time.lo > j->absent_at) j->absent_at = time.lo;
     j->phase = PHASE_IDLE;
     journal_tail_seen(j, request);
-    pace_looked(j);
+    pace_tail_read(j);
     // The append was refused because the slot exists, but a read finds it missing: wait before the
     // next attempt.
     if (j->batch.active) back_off(j);
 }
 
-static void believe_held(struct journal *j)
+static void trust_held(struct journal *j)
 {
     struct held h = j->held;
     j->held = (struct held){0};
@@ -307,21 +307,21 @@ static void believe_held(struct journal *j)
     case HELD_NOTHING:
         break;
     case HELD_APPENDED:
-        believe_append(j, h.request, h.time);
+        trust_append(j, h.request, h.time);
         break;
     case HELD_GAP:
-        believe_gap(j, h.request, h.time);
+        trust_gap(j, h.request, h.time);
         break;
     case HELD_ROWS:
         for (size_t i = 0; i < h.rows_len && j->phase != PHASE_HALTED; i++)
-            journal_apply(j, h.rows[i].body, look_time(j, h.rows[i].modified.lo, h.time));
+            journal_apply(j, h.rows[i].body, absence_time(j, h.rows[i].modified.lo, h.time));
         after_rows(j);
         break;
     }
     held_clear(&h);
 }
 
-static void hold(struct journal *j, enum held_kind kind, const struct response *r)
+static void held_keep(struct journal *j, enum held_kind kind, const struct response *r)
 {
     struct held *h = &j->held;
     CHECK(h->kind == HELD_NOTHING);
@@ -348,13 +348,13 @@ static bool rows_are_fresh(const struct journal *j, const struct response *r)
     int64_t absent_at = j->absent_at;
     for (size_t i = 0; i < r->rows_len; i++) {
         if (!is_fresh(j, absent_at, r->time)) return false;
-        int64_t created = look_time(j, r->rows[i].modified.lo, r->time);
+        int64_t created = absence_time(j, r->rows[i].modified.lo, r->time);
         if (created > absent_at) absent_at = created;
     }
     return true;
 }
 
-static bool can_believe(const struct journal *j, enum held_kind kind, const struct response *r)
+static bool can_trust(const struct journal *j, enum held_kind kind, const struct response *r)
 {
     if (MUTANT(FLOOR_CHECK_OFF) && kind != HELD_GAP) return true;
     if (MUTANT(REPLAY_GAP_IS_TAIL) && kind == HELD_GAP) return true;
@@ -362,12 +362,12 @@ static bool can_believe(const struct journal *j, enum held_kind kind, const stru
     return kind == HELD_ROWS ? rows_are_fresh(j, r) : is_fresh(j, j->absent_at, r->time);
 }
 
-static void weigh(struct journal *j, enum held_kind kind, const struct response *r)
+static void trust_or_check(struct journal *j, enum held_kind kind, const struct response *r)
 {
-    go_on(j);
-    hold(j, kind, r);
-    if (can_believe(j, kind, r)) {
-        believe_held(j);
+    reset_retries(j);
+    held_keep(j, kind, r);
+    if (can_trust(j, kind, r)) {
+        trust_held(j);
     } else {
         j->phase = PHASE_CHECKING;
     }
@@ -384,22 +384,22 @@ static bool rows_fit(const struct journal *j, const struct response *r)
 static void on_reading(struct journal *j, const struct response *r)
 {
     if (r->err == ERR_NOT_FOUND) {
-        weigh(j, HELD_GAP, r);
+        trust_or_check(j, HELD_GAP, r);
     } else if (!rows_fit(j, r)) {
         journal_halt(j, "the store answered with slots that were not asked for");
     } else {
-        weigh(j, HELD_ROWS, r);
+        trust_or_check(j, HELD_ROWS, r);
     }
 }
 
 static void on_checking(struct journal *j, const struct response *r)
 {
-    go_on(j);
+    reset_retries(j);
     if (r->err == ERR_NOT_FOUND) {
         if (j->core.slot + 1 <= j->floor_slot) {
             recover(j);
         } else {
-            believe_held(j);
+            trust_held(j);
         }
         return;
     }
@@ -440,7 +440,7 @@ static void append_lost(struct journal *j)
     // If an earlier attempt ended in doubt, the slot may hold it. Then there is no reason to wait.
     if (!j->batch.maybe_landed) pace_lost(j);
     j->batch.maybe_landed = true; // the network may have delivered it twice: the slot decides
-    go_on(j);
+    reset_retries(j);
     j->phase = PHASE_READING;
 }
 
@@ -461,7 +461,7 @@ static void on_putting(struct journal *j, const struct response *r)
     switch (r->err) {
     case ERR_OK:
         j->batch.maybe_landed = true;
-        weigh(j, HELD_APPENDED, r);
+        trust_or_check(j, HELD_APPENDED, r);
         break;
     case ERR_CONFLICT:
         append_lost(j);

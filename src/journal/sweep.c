@@ -16,12 +16,12 @@
 void sweep_init(struct sweep *s)
 {
     *s = (struct sweep){.next_at = TIME_UNKNOWN};
-    buf_init(&s->doomed, (size_t)PAGE_ROWS * ASKING_KEY_MAX);
+    buf_init(&s->to_delete, (size_t)PAGE_ROWS * ASKING_KEY_MAX);
 }
 
 void sweep_done(struct sweep *s)
 {
-    buf_done(&s->doomed);
+    buf_done(&s->to_delete);
 }
 
 bool sweep_is_possible(const struct journal *j)
@@ -60,7 +60,7 @@ bool sweep_ask(struct sweep *s, struct journal *j, struct asking *ask)
 {
     if (s->deleting) {
         asking_open(ask, j, REQUEST_DELETE, "data", 0);
-        ask->request.body = buf_bytes(&s->doomed);
+        ask->request.body = buf_bytes(&s->to_delete);
     } else if (s->more) {
         ask_page(s, j, ask);
     } else {
@@ -86,8 +86,8 @@ static void decide_object(struct sweep *s, const struct journal *j, const struct
     if (hold == FOLD_HELD) return;
     bool old = now.lo - row->modified.hi >= j->config.rules.orphan_ms;
     if (hold == FOLD_FREE && old) {
-        buf_put(&s->doomed, bytes_of(row->key, strlen(row->key) + 1));
-        s->doomed_len++;
+        buf_put(&s->to_delete, bytes_of(row->key, strlen(row->key) + 1));
+        s->to_delete_len++;
         return;
     }
     s->stays = true;
@@ -97,8 +97,8 @@ static void decide_object(struct sweep *s, const struct journal *j, const struct
 static void on_page(struct sweep *s, const struct journal *j, const struct response *r,
                     struct interval now)
 {
-    buf_clear(&s->doomed);
-    s->doomed_len = 0;
+    buf_clear(&s->to_delete);
+    s->to_delete_len = 0;
     s->more = r->more && r->rows_len > 0;
     for (size_t i = 0; i < r->rows_len && i < PAGE_ROWS; i++) {
         const char *key = r->rows[i].key;
@@ -110,15 +110,15 @@ static void on_page(struct sweep *s, const struct journal *j, const struct respo
         (void)snprintf(s->after, sizeof s->after, "%s", key);
         decide_object(s, j, &r->rows[i], now);
     }
-    CHECK(!s->doomed.bad);
-    s->deleting = s->doomed_len > 0;
+    CHECK(!s->to_delete.bad);
+    s->deleting = s->to_delete_len > 0;
 }
 
 void sweep_respond(struct sweep *s, struct journal *j, const struct response *r,
                    struct interval now)
 {
     if (s->deleting) {
-        s->deleted += s->doomed_len;
+        s->deleted += s->to_delete_len;
         s->deleting = false;
     } else {
         on_page(s, j, r, now);

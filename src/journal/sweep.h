@@ -15,9 +15,9 @@ struct sweep {
     bool deleting;       // the objects of the last page are being deleted
     bool more;           // there are more pages
     char after[ASKING_KEY_MAX];
-    struct buf doomed;   // keys to delete of the last page, a zero byte after each
-    uint64_t doomed_len; // their number
-    uint64_t deleted;    // objects deleted so far
+    struct buf to_delete;   // keys to delete of the last page, a zero byte after each
+    uint64_t to_delete_len; // their number
+    uint64_t deleted;       // objects deleted so far
 };
 
 void sweep_init(struct sweep *s);

@@ -112,7 +112,7 @@ static void what_needs_no_entry_does_not_wait_for_credit(void **state)
     struct request q;
     while (writer_take(&h, &q))
         writer_answer(&h, &q, ERR_OK);
-    journal_spend(h.journal, 1);
+    journal_charge(h.journal, 1);
     uint64_t ticket = writer_ask(&h);
     writer_heard(&h, ticket, ERR_OK);
     writer_take_none(&h);
@@ -128,7 +128,7 @@ static void puts_of_other_processes_draw_from_the_budget_and_debts_are_forgiven(
     struct journal_config c = config_plain(1);
     c.puts_per_second = 10;
     struct writer h = fixture_writer(&s, &c);
-    journal_spend(h.journal, 1000000);
+    journal_charge(h.journal, 1000000);
     writer_ask(&h);
     assert_in_range(writer_pass_until_woken(&h), 1000, 1200);
     (void)writer_take_append(&h);
