@@ -31,7 +31,7 @@ static const char *contradiction(const struct journal *j, const struct entry *e)
         struct reader r = reader_of(e->ops[i].payload);
         uint64_t digest = read_u64(&r);
         if (!reader_end(&r) || digest != journal_digest(j))
-            return "the state differs from the one its writer had";
+            return "the digest of the state differs from the one in the entry";
     }
     return NULL;
 }

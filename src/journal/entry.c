@@ -61,11 +61,13 @@ static enum err check_frame(struct bytes from, struct entry *out, const char **w
     struct reader r = reader_of(from);
     if (from.len < ENTRY_HEADER_LEN + ENTRY_CHECKSUM_LEN || from.len > ENTRY_LEN_MAX)
         return damaged(why, "the entry is too short or too long");
-    if (read_u32(&r) != ENTRY_MAGIC) return damaged(why, "the entry does not start as one");
+    if (read_u32(&r) != ENTRY_MAGIC)
+        return damaged(why, "the entry does not start with the mark of an entry");
     if (read_u16(&r) != ENTRY_FORMAT)
         return damaged(why, "the entry has another format; a newer version wrote it: upgrade");
     if (read_u16(&r) != 0) return damaged(why, "the entry's reserved field is not zero");
-    if (read_u32(&r) != from.len) return damaged(why, "the entry's length is not its own");
+    if (read_u32(&r) != from.len)
+        return damaged(why, "the entry's length field differs from its length");
     struct reader end =
         reader_of(bytes_of(from.data + from.len - ENTRY_CHECKSUM_LEN, ENTRY_CHECKSUM_LEN));
     out->hash = read_hash128(&end);

@@ -287,7 +287,7 @@ static void trust_append(struct journal *j, uint64_t request, struct interval ti
 static void trust_gap(struct journal *j, uint64_t request, struct interval time)
 {
     if (j->batch.active && j->batch.slot != j->core.slot + 1) {
-        journal_halt(j, "the store lost slots that were there");
+        journal_halt(j, "the store lost slots that existed");
         return;
     }
     if (time.lo > j->absent_at) j->absent_at = time.lo;
@@ -386,7 +386,7 @@ static void on_reading(struct journal *j, const struct response *r)
     if (r->err == ERR_NOT_FOUND) {
         trust_or_check(j, HELD_GAP, r);
     } else if (!rows_fit(j, r)) {
-        journal_halt(j, "the store answered with slots that were not asked for");
+        journal_halt(j, "the store answered with slots that were not requested");
     } else {
         trust_or_check(j, HELD_ROWS, r);
     }
@@ -475,7 +475,7 @@ static void on_putting(struct journal *j, const struct response *r)
         append_not_landed(j, r->err);
         break;
     default:
-        journal_halt(j, "the store refused an append for a reason that should not exist");
+        journal_halt(j, "the store answered an append with an error that an append cannot have");
     }
 }
 
@@ -489,7 +489,7 @@ static bool retry_read(struct journal *j, enum err err)
         return false;
     case ERR_CORRUPT:
         if (j->phase == PHASE_LOADING) return false;
-        journal_halt(j, "the store says that its bytes are damaged");
+        journal_halt(j, "the store reports that its bytes are damaged");
         return true;
     case ERR_DENIED:
     case ERR_LIMIT:

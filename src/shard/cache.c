@@ -31,7 +31,7 @@ struct counted {
 };
 
 #define COUNTS 1024
-static_assert(COUNTS >= PLACE_SPAN, "the slots of one walk have rows of their own");
+static_assert(COUNTS >= PLACE_SPAN, "each slot of one search needs its own row");
 
 struct cache {
     size_t bytes_max;
