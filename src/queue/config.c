@@ -12,10 +12,18 @@
 
 #define CONFIG_VERSION 1
 
-enum kind { KIND_WORD, KIND_BOOL, KIND_TIME, KIND_COUNT, KIND_BYTES, KIND_FRACTION, KIND_NAME };
+enum setting_kind {
+    KIND_WORD,
+    KIND_BOOL,
+    KIND_TIME,
+    KIND_COUNT,
+    KIND_BYTES,
+    KIND_FRACTION,
+    KIND_NAME
+};
 
 // The settings. Each has one number: for a word, its index in the list of words.
-enum field {
+enum setting {
     ORDERING_MODE,
     ORDERING_GUARANTEE,
     VISIBILITY_TIMEOUT,
@@ -32,18 +40,18 @@ enum field {
     CAPACITY,
     BACKPRESSURE,
     SHARDS,
-    FIELD_COUNT
+    SETTING_COUNT
 };
 
 struct setting_row {
     const char *key;
-    enum kind kind;
+    enum setting_kind kind;
     const char *words; // KIND_WORD: the words, as a sentence lists them
     uint64_t min;
     uint64_t max;
 };
 
-static const struct setting_row rows[FIELD_COUNT] = {
+static const struct setting_row rows[SETTING_COUNT] = {
     [ORDERING_MODE] = {"orderingMode", KIND_WORD, "fifo, lifo", 0, 1},
     [ORDERING_GUARANTEE] = {"orderingGuarantee", KIND_BOOL, "false, true", 0, 1},
     [VISIBILITY_TIMEOUT] = {"visibilityTimeout", KIND_TIME, NULL, 1, 86400000},
@@ -82,7 +90,7 @@ void config_defaults(struct queue_config *c)
     };
 }
 
-static uint64_t get(const struct queue_config *c, enum field f)
+static uint64_t get(const struct queue_config *c, enum setting f)
 {
     switch (f) {
     case ORDERING_MODE:
@@ -120,7 +128,7 @@ static uint64_t get(const struct queue_config *c, enum field f)
     }
 }
 
-static void put(struct queue_config *c, enum field f, uint64_t v)
+static void put(struct queue_config *c, enum setting f, uint64_t v)
 {
     switch (f) {
     case ORDERING_MODE:
@@ -275,7 +283,7 @@ static bool parse(const struct setting_row *row, const char *text, uint64_t *v)
 }
 
 // Prints a number in readable form: "30s", "64MiB", "1.5".
-static void print_readable(enum kind kind, unsigned long long v, char *out, size_t out_len)
+static void print_readable(enum setting_kind kind, unsigned long long v, char *out, size_t out_len)
 {
     static const char *const sizes[] = {"B", "KiB", "MiB", "GiB"};
     char time[DURATION_TEXT_MAX];
@@ -303,7 +311,7 @@ static void print_readable(enum kind kind, unsigned long long v, char *out, size
     }
 }
 
-static const char *kind_words(enum kind kind)
+static const char *kind_words(enum setting_kind kind)
 {
     switch (kind) {
     case KIND_TIME:
@@ -345,7 +353,7 @@ static enum err set_name(struct queue_config *c, const char *key, const char *va
 static const char *near_key(const char *key)
 {
     size_t len = strlen(key);
-    for (size_t i = 0; i < FIELD_COUNT; i++) {
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
         const char *known = rows[i].key;
         size_t known_len = strlen(known), before = known_len > len ? known_len - len : 0;
         bool tail = before > 0 && known[before - 1] == '.' && strcmp(known + before, key) == 0;
@@ -362,7 +370,7 @@ static enum err unknown_key(const char *key, struct config_error *error)
     bool inside = strncmp(key, group, sizeof group - 1) == 0;
     char list[200] = "";
     size_t len = 0;
-    for (size_t i = 0; i < FIELD_COUNT && len < sizeof list; i++) {
+    for (size_t i = 0; i < SETTING_COUNT && len < sizeof list; i++) {
         bool member = strncmp(rows[i].key, group, sizeof group - 1) == 0;
         if (member != inside) continue;
         len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", len > 0 ? ", " : "",
@@ -378,15 +386,15 @@ enum err config_set(struct queue_config *c, const char *key, const char *value,
                     struct config_error *error)
 {
     size_t f = 0;
-    while (f < FIELD_COUNT && strcmp(rows[f].key, key) != 0)
+    while (f < SETTING_COUNT && strcmp(rows[f].key, key) != 0)
         f++;
-    if (f == FIELD_COUNT) return unknown_key(key, error);
+    if (f == SETTING_COUNT) return unknown_key(key, error);
     const struct setting_row *row = &rows[f];
     if (row->kind == KIND_NAME) return set_name(c, key, value, error);
     uint64_t v = 0;
     bool read = parse(row, value, &v);
     if (read && v >= row->min && v <= row->max) {
-        put(c, (enum field)f, v);
+        put(c, (enum setting)f, v);
         return ERR_OK;
     }
     if (row->words) return refuse(error, "%s \"%.100s\" is not one of %s", key, value, row->words);
@@ -400,8 +408,8 @@ enum err config_set(struct queue_config *c, const char *key, const char *value,
 
 enum err config_check(const struct queue_config *c, const char *name, struct config_error *error)
 {
-    for (size_t f = 0; f < FIELD_COUNT; f++) {
-        uint64_t v = get(c, (enum field)f);
+    for (size_t f = 0; f < SETTING_COUNT; f++) {
+        uint64_t v = get(c, (enum setting)f);
         char texts[3][32];
         if (v >= rows[f].min && v <= rows[f].max) continue;
         print_readable(rows[f].kind, v, texts[0], sizeof texts[0]);
@@ -463,9 +471,9 @@ static void print_word(const struct setting_row *row, uint64_t v, struct config_
 
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out)
 {
-    if (index >= FIELD_COUNT) return false;
+    if (index >= SETTING_COUNT) return false;
     const struct setting_row *row = &rows[index];
-    unsigned long long v = get(c, (enum field)index);
+    unsigned long long v = get(c, (enum setting)index);
     out->key = row->key;
     switch (row->kind) {
     case KIND_WORD:
@@ -491,17 +499,17 @@ bool config_print(const struct queue_config *c, size_t index, struct config_pair
 bool config_show(const struct queue_config *c, size_t index, struct config_pair *out)
 {
     if (!config_print(c, index, out)) return false;
-    enum kind kind = rows[index].kind;
+    enum setting_kind kind = rows[index].kind;
     if (kind == KIND_TIME || kind == KIND_BYTES || kind == KIND_FRACTION)
-        print_readable(kind, get(c, (enum field)index), out->value, sizeof out->value);
+        print_readable(kind, get(c, (enum setting)index), out->value, sizeof out->value);
     return true;
 }
 
 void config_encode(const struct queue_config *c, struct buf *out)
 {
     buf_put_u8(out, CONFIG_VERSION);
-    for (size_t f = 0; f < FIELD_COUNT; f++)
-        if (rows[f].kind != KIND_NAME) buf_put_u64(out, get(c, (enum field)f));
+    for (size_t f = 0; f < SETTING_COUNT; f++)
+        if (rows[f].kind != KIND_NAME) buf_put_u64(out, get(c, (enum setting)f));
     buf_put_sized(out, bytes_str(c->dead_letter_queue));
 }
 
@@ -509,11 +517,11 @@ enum err config_decode(struct reader *r, struct queue_config *out)
 {
     *out = (struct queue_config){0};
     if (read_u8(r) != CONFIG_VERSION) return ERR_INVALID;
-    for (size_t f = 0; f < FIELD_COUNT; f++) {
+    for (size_t f = 0; f < SETTING_COUNT; f++) {
         if (rows[f].kind == KIND_NAME) continue;
         uint64_t v = read_u64(r);
         if (v < rows[f].min || v > rows[f].max) return ERR_INVALID;
-        put(out, (enum field)f, v);
+        put(out, (enum setting)f, v);
     }
     struct bytes name = read_sized(r, QUEUE_NAME_MAX);
     if (name.len > 0) memcpy(out->dead_letter_queue, name.data, name.len);

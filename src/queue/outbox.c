@@ -50,19 +50,20 @@ void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum
     msg_settle(m, h);
 }
 
-static int source_compare(const struct source *a, const struct queue_id *queue, uint32_t shard)
+static int source_compare(const struct letter_source *a, const struct queue_id *queue,
+                          uint32_t shard)
 {
     int order = memcmp(a->queue.bytes, queue->bytes, sizeof queue->bytes);
     return order != 0 ? order : (a->shard > shard) - (a->shard < shard);
 }
 
-static uint64_t source_hash(const struct source *s)
+static uint64_t source_hash(const struct letter_source *s)
 {
     return mix(hash64_of(bytes_of(s->queue.bytes, sizeof s->queue.bytes), s->shard), s->number);
 }
 
 // Returns the row, found or new, with number 0. Rows are sorted, so that snapshots have one order.
-struct source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard)
+struct letter_source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard)
 {
     size_t lo = 0, hi = m->sources_len;
     while (lo < hi) {
@@ -81,12 +82,12 @@ struct source *source_need(struct machine *m, const struct queue_id *queue, uint
     }
     memmove(m->sources + lo + 1, m->sources + lo, (m->sources_len - lo) * sizeof *m->sources);
     m->sources_len++;
-    m->sources[lo] = (struct source){.queue = *queue, .shard = shard};
+    m->sources[lo] = (struct letter_source){.queue = *queue, .shard = shard};
     m->digest += source_hash(&m->sources[lo]);
     return &m->sources[lo];
 }
 
-void source_raise(struct machine *m, struct source *s, uint64_t number)
+void source_raise(struct machine *m, struct letter_source *s, uint64_t number)
 {
     m->digest -= source_hash(s);
     if (number > s->number) s->number = number;
@@ -99,7 +100,7 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
     if (arrive_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     uint32_t skip = m->ordinal++;
     enum reason reason = m->deleted ? REASON_DELETED : REASON_NONE;
-    struct source *source = NULL;
+    struct letter_source *source = NULL;
     if (reason == REASON_NONE) {
         uint32_t shard = MUTANT(SOURCE_SHARD_OFF) ? 0 : op.source_shard;
         source = source_need(m, &op.source, shard);

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "queue/body_name.h"
 
-enum field {
+enum message_field {
     FIELD_GROUP = 1,
     FIELD_PRIORITY = 2,
     FIELD_DELAY = 4,

@@ -163,7 +163,7 @@ static void save_memory(const struct machine *m, struct buf *out)
     }
     buf_put_u64(out, m->sources_len);
     for (size_t i = 0; i < m->sources_len; i++) {
-        const struct source *s = &m->sources[i];
+        const struct letter_source *s = &m->sources[i];
         buf_put(out, bytes_of(s->queue.bytes, sizeof s->queue.bytes));
         buf_put_u32(out, s->shard);
         buf_put_u64(out, s->number);

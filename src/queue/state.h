@@ -183,7 +183,7 @@ struct failures {
     struct map by_name;
 };
 
-struct source {
+struct letter_source {
     struct queue_id queue;
     uint32_t shard;
     uint64_t number; // of the last dead letter that arrived
@@ -226,8 +226,8 @@ struct machine {
     struct dedup dedup;
     struct requests requests;
     struct bodies bodies;
-    struct failures failures; // not part of the digest
-    struct source *sources;   // by queue id and shard
+    struct failures failures;      // not part of the digest
+    struct letter_source *sources; // by queue id and shard
     size_t sources_len;
     size_t sources_cap;
 
@@ -416,8 +416,8 @@ void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum
                    bool failed);
 void dead_list_link(struct machine *m, uint32_t h);
 void dead_list_unlink(struct machine *m, uint32_t h);
-struct source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard);
-void source_raise(struct machine *m, struct source *s, uint64_t number);
+struct letter_source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard);
+void source_raise(struct machine *m, struct letter_source *s, uint64_t number);
 
 // event.c: the events of an entry
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h); // NULL: no list of events

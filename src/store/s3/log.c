@@ -35,12 +35,12 @@ void s3_logs_done(struct s3_logs *l)
     (void)pthread_mutex_destroy(&l->lock);
 }
 
-struct fetch {
+struct slot_read {
     struct s3_exchange x;
     char key[OBJLOG_KEY_MAX];
 };
 
-static void fetch_init(struct fetch *f, const char *log, uint64_t slot, size_t body_max)
+static void slot_read_init(struct slot_read *f, const char *log, uint64_t slot, size_t body_max)
 {
     objlog_key(f->key, log, slot);
     s3_exchange_init(&f->x, S3_READ, "GET", f->key);
@@ -54,8 +54,8 @@ static bool settled(const struct s3_exchange *x)
 
 // Sends all reads at once. The first slot must get an answer, so its read is repeated if needed. At
 // the first other read that fails, the run of slots ends.
-static enum err fetch_all(struct s3_client *c, struct fetch *f, size_t count,
-                          struct store_answer *a)
+static enum err slot_reads_perform(struct s3_client *c, struct slot_read *f, size_t count,
+                                   struct store_answer *a)
 {
     if (count == 1) return s3_perform(c, &f->x, a);
     CHECK(count <= S3_AHEAD_MAX);
@@ -71,7 +71,7 @@ static enum err fetch_all(struct s3_client *c, struct fetch *f, size_t count,
     return settled(&f->x) ? f->x.answer_class.err : s3_perform(c, &f->x, a);
 }
 
-static size_t slots_found(const struct fetch *f, size_t count, size_t *bytes)
+static size_t slots_found(const struct slot_read *f, size_t count, size_t *bytes)
 {
     size_t found = 0;
     *bytes = 0;
@@ -80,7 +80,7 @@ static size_t slots_found(const struct fetch *f, size_t count, size_t *bytes)
     return found;
 }
 
-static size_t slots_keep(const struct fetch *f, size_t found, uint64_t slot, size_t bytes_max,
+static size_t slots_keep(const struct slot_read *f, size_t found, uint64_t slot, size_t bytes_max,
                          struct store_answer *a)
 {
     size_t kept = 0;
@@ -104,10 +104,10 @@ enum err s3_read_log(struct s3_client *c, struct s3_logs *l, const char *log, ui
     (void)pthread_mutex_lock(&l->lock);
     size_t asked = s3_ahead_plan(&l->ahead, id, slot, bytes_max);
     (void)pthread_mutex_unlock(&l->lock);
-    struct fetch *f = memory_zeroed(asked, sizeof *f);
+    struct slot_read *f = memory_zeroed(asked, sizeof *f);
     for (size_t i = 0; i < asked; i++)
-        fetch_init(&f[i], log, slot + i, i == 0 ? STORE_OBJECT_MAX : bytes_max);
-    enum err e = fetch_all(c, f, asked, a);
+        slot_read_init(&f[i], log, slot + i, i == 0 ? STORE_OBJECT_MAX : bytes_max);
+    enum err e = slot_reads_perform(c, f, asked, a);
     if (e == ERR_OK || e == ERR_NOT_FOUND) {
         size_t bytes, found = slots_found(f, asked, &bytes);
         size_t kept = slots_keep(f, found, slot, bytes_max, a);

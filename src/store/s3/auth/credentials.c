@@ -26,7 +26,7 @@
 #define WHY_MAX      2048
 #define LOOKED_MAX   1280
 
-enum source {
+enum key_source {
     FROM_NOWHERE,
     FROM_ENVIRONMENT,
     FROM_WEB,
@@ -37,8 +37,8 @@ enum source {
 };
 
 // A text that s3_credentials_source has returned stays valid until s3_credentials_free.
-struct name {
-    struct name *next;
+struct source_name {
+    struct source_name *next;
     char text[S3_URL_MAX + S3_KEY_MAX];
 };
 
@@ -46,7 +46,7 @@ struct s3_credentials {
     // Set by s3_credentials_new and constant afterwards.
     struct http *direct; // borrowed; for the metadata services
     struct http *sts;    // NULL: not needed
-    enum source source;
+    enum key_source source;
     bool explicit_profile;
     char profile_name[S3_KEY_MAX];
     char looked[LOOKED_MAX]; // the sources without keys, as text for an error
@@ -71,7 +71,7 @@ struct s3_credentials {
     int failures;     // consecutive failures
     enum err failed;
     char failed_why[WHY_MAX];
-    struct name *names; // newest first
+    struct source_name *names; // newest first
 };
 
 static const char *setting(const char *name)
@@ -96,7 +96,7 @@ static void add_looked(struct s3_credentials *c, const char *text)
 static void set_name(struct s3_credentials *c, const char *before, const char *what,
                      const char *between, const char *where)
 {
-    struct name *n = NEW(struct name);
+    struct source_name *n = NEW(struct source_name);
     (void)snprintf(n->text, sizeof n->text, "%s%s%s%s", before, what, between, where);
     if (c->names && strcmp(c->names->text, n->text) == 0) {
         memory_free(n);
@@ -106,7 +106,8 @@ static void set_name(struct s3_credentials *c, const char *before, const char *w
     c->names = n;
 }
 
-static void hold_static(struct s3_credentials *c, enum source source, const struct s3_keys *keys)
+static void hold_static(struct s3_credentials *c, enum key_source source,
+                        const struct s3_keys *keys)
 {
     c->source = source;
     c->held.keys = *keys;
@@ -307,7 +308,7 @@ void s3_credentials_free(struct s3_credentials *c)
 {
     if (!c) return;
     http_free(c->sts);
-    for (struct name *n = c->names, *next; n; n = next) {
+    for (struct source_name *n = c->names, *next; n; n = next) {
         next = n->next;
         memory_free(n);
     }
@@ -354,8 +355,8 @@ static enum err nowhere(const struct s3_credentials *c, const char *last, char *
 }
 
 // Called without the lock: reads only fields that s3_credentials_new set.
-static enum err fetch(const struct s3_credentials *c, struct s3_fetched *out, char *why,
-                      size_t why_len)
+static enum err fetch_keys(const struct s3_credentials *c, struct s3_fetched *out, char *why,
+                           size_t why_len)
 {
     char last[WHY_MAX / 4] = "";
     enum err err;
@@ -432,7 +433,7 @@ static void fetch_once(struct s3_credentials *c, int64_t now_ms)
     char text[WHY_MAX] = "";
     c->fetching = true;
     (void)pthread_mutex_unlock(&c->lock);
-    enum err err = fetch(c, &fetched, text, sizeof text);
+    enum err err = fetch_keys(c, &fetched, text, sizeof text);
     (void)pthread_mutex_lock(&c->lock);
     c->fetching = false;
     c->tried = true;
