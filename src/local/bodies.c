@@ -72,7 +72,7 @@ static enum err put(struct open_queue *q, struct shard_runner *d, const char *ke
     struct patience patience = patience_of(q);
     enum err err;
     do {
-        err = store_room(q->handle->store, body.len, &answer);
+        err = store_check_space(q->handle->store, body.len, &answer);
         if (!err) err = store_put_new(q->handle->store, key, body, &answer);
         runner_note_cost(d, &answer);
         if (err == ERR_CONFLICT) err = ERR_OK;

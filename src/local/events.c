@@ -142,7 +142,7 @@ static void keep(void *ctx, const struct events *list, const struct event *event
     row->shard = e->shard;
     row->origin = origin_of(e, list, event);
     row->worker = copied(event_worker(list, event));
-    row->words = copied(event_words(list, event));
+    row->words = copied(event_failure_text(list, event));
 }
 
 // Takes the events of the next shard's runner. Waits for them up to wait_ms.

@@ -115,7 +115,7 @@ static void wake_all(struct waiter *to_wake)
 struct interval driver_now(struct driver *d)
 {
     int64_t now_ms;
-    if (store_tell_time(d->store, &now_ms)) return (struct interval){now_ms, now_ms};
+    if (store_read_clock(d->store, &now_ms)) return (struct interval){now_ms, now_ms};
     return store_clock_now(&d->clock, clock_boot_ms());
 }
 

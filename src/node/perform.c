@@ -34,7 +34,7 @@ static enum err delete_keys(struct store *s, const struct request *r, struct sto
 
 static enum err append(struct store *s, const struct request *r, struct store_answer *a)
 {
-    enum err err = r->grows ? store_room(s, r->body.len, a) : ERR_OK;
+    enum err err = r->grows ? store_check_space(s, r->body.len, a) : ERR_OK;
     return err ? err : store_append(s, r->key, r->first, r->body, a);
 }
 

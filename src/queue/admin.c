@@ -115,11 +115,12 @@ enum reason apply_purge(struct machine *m, struct bytes payload)
     struct op_purge op;
     if (purge_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    uint64_t gone = purge(m, op.dead ? 1u << STATE_DEAD : 1u << STATE_READY | 1u << STATE_DELAYED);
+    uint64_t purged =
+        purge(m, op.dead ? 1u << STATE_DEAD : 1u << STATE_READY | 1u << STATE_DELAYED);
     struct event *e = emit(m, EVENT_QUEUE_PURGED, 0);
-    if (e) e->count = gone;
+    if (e) e->count = purged;
     result_begin(&m->result, REASON_NONE);
-    buf_put_u64(&m->result, gone);
+    buf_put_u64(&m->result, purged);
     return REASON_NONE;
 }
 
@@ -129,17 +130,17 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
     if (plain_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (m->counts[STATE_OUTBOUND] > 0) return REASON_OUTBOX_BUSY;
-    uint64_t gone =
+    uint64_t purged =
         purge(m, 1u << STATE_READY | 1u << STATE_DELAYED | 1u << STATE_LOCKED | 1u << STATE_DEAD);
     const struct heap_row *top;
-    while ((top = heap_top(&m->leavers)))
+    while ((top = heap_top(&m->registrations)))
         worker_unregister(m, top->ref);
     dedup_clear(m);
     m->deleted = true;
     struct event *e = emit(m, EVENT_QUEUE_DELETED, 0);
-    if (e) e->count = gone;
+    if (e) e->count = purged;
     result_begin(&m->result, REASON_NONE);
-    buf_put_u64(&m->result, gone);
+    buf_put_u64(&m->result, purged);
     return REASON_NONE;
 }
 

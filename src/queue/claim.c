@@ -71,14 +71,14 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
     for (; count < op.max && m->workers[worker].first_ticket; count++) {
         uint32_t h = m->workers[worker].first_ticket;
         ticket_use(m, h);
-        lock_extend(m, h, m->from + lease);
+        lock_extend(m, h, m->deadline_base + lease);
         claimed(m, h, worker);
     }
     struct overtaking o = overtaking_begin(m);
     while (kind == OP_CLAIM && count < op.max) {
         uint32_t h = ready_take(m);
         if (!h) break;
-        lock_grant(m, h, worker, op.seed, m->from + lease, false);
+        lock_grant(m, h, worker, op.seed, m->deadline_base + lease, false);
         overtaking_look(m, &o, h);
         claimed(m, h, worker);
         count++;
@@ -104,7 +104,7 @@ enum reason apply_publish(struct machine *m, struct bytes payload)
     if (m->deleted) return REASON_DELETED;
     if (m->epoch == 0) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
-    int64_t deadline = m->from + (op.ticket_ms > 0 ? op.ticket_ms : TICKET_DEFAULT_MS);
+    int64_t deadline = m->deadline_base + (op.ticket_ms > 0 ? op.ticket_ms : TICKET_DEFAULT_MS);
     uint32_t count = 0, known = 0;
     result_begin(&m->result, REASON_NONE);
     size_t count_at = m->result.len;
@@ -161,9 +161,9 @@ enum reason apply_worker(struct machine *m, struct bytes payload)
         if (!registered) return REASON_UNKNOWN_WORKER;
         worker_unregister(m, w);
     } else {
-        if (!registered && m->leavers.len >= WORKERS_MAX) return REASON_WORKERS_FULL;
+        if (!registered && m->registrations.len >= WORKERS_MAX) return REASON_WORKERS_FULL;
         w = worker_need(m, op.worker);
-        worker_register(m, w, op.capacity, m->from + op.ttl_ms, ++m->serial);
+        worker_register(m, w, op.capacity, m->deadline_base + op.ttl_ms, ++m->serial);
     }
     result_begin(&m->result, REASON_NONE);
     return REASON_NONE;

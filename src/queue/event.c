@@ -46,10 +46,10 @@ struct bytes event_worker(const struct events *list, const struct event *e)
     return bytes_of(list->text.data + e->worker_at, e->worker_len);
 }
 
-struct bytes event_words(const struct events *list, const struct event *e)
+struct bytes event_failure_text(const struct events *list, const struct event *e)
 {
-    if (e->words_len == 0) return BYTES_EMPTY;
-    return bytes_of(list->text.data + e->words_at, e->words_len);
+    if (e->failure_len == 0) return BYTES_EMPTY;
+    return bytes_of(list->text.data + e->failure_at, e->failure_len);
 }
 
 bool event_origin(const struct events *list, const struct event *e, struct event_origin *out)
@@ -134,18 +134,18 @@ void emit_worker(struct machine *m, struct event *e, uint32_t w)
 }
 
 // If two successive events have the same reason, its text is stored once: it can be long.
-void emit_words(struct machine *m, struct event *e, struct bytes words)
+void emit_failure_text(struct machine *m, struct event *e, struct bytes text)
 {
     struct events *list = m->events;
     const struct event *before = e > list->rows ? e - 1 : NULL;
-    if (words.len == 0) return;
-    e->words_at = (uint32_t)list->text.len;
-    e->words_len = (uint32_t)words.len;
-    if (before && bytes_equal(event_words(list, before), words))
-        e->words_at = before->words_at;
+    if (text.len == 0) return;
+    e->failure_at = (uint32_t)list->text.len;
+    e->failure_len = (uint32_t)text.len;
+    if (before && bytes_equal(event_failure_text(list, before), text))
+        e->failure_at = before->failure_at;
     else
-        buf_put(&list->text, words);
-    if (list->text.bad) e->words_at = e->words_len = 0;
+        buf_put(&list->text, text);
+    if (list->text.bad) e->failure_at = e->failure_len = 0;
 }
 
 // For the event that was emitted last.

@@ -58,8 +58,8 @@ struct event {
     uint64_t from;      // message-enqueued: the redriven dead message
     uint32_t worker_at; // offset in events.text
     uint32_t worker_len;
-    uint32_t words_at; // offset in events.text: the reason that a worker gave for a failure
-    uint32_t words_len;
+    uint32_t failure_at; // offset in events.text: the reason that a worker gave for a failure
+    uint32_t failure_len;
     uint32_t origin_at; // offset in events.text: the origin of a dead letter that arrived
     uint32_t origin_len;
 };
@@ -75,7 +75,7 @@ void events_init(struct events *e);
 void events_done(struct events *e);
 void events_clear(struct events *e); // keeps the memory
 struct bytes event_worker(const struct events *list, const struct event *e);
-struct bytes event_words(const struct events *list, const struct event *e);
+struct bytes event_failure_text(const struct events *list, const struct event *e);
 
 // The message that died in another queue, for the message-enqueued event of its arrival. Views into
 // the list.

@@ -190,7 +190,8 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
         return OUTCOME_DEAD_LETTERED;
     }
     if (v.counted && !MUTANT(ATTEMPTS_OFF)) msg->retries++;
-    int64_t due = v.state == STATE_DELAYED ? m->from + backoff_ms(m, msg->seq, msg->retries) : 0;
+    int64_t due =
+        v.state == STATE_DELAYED ? m->deadline_base + backoff_ms(m, msg->seq, msg->retries) : 0;
     if (due <= m->now) {
         make_ready(m, h);
         return OUTCOME_RETRYING;

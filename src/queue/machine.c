@@ -53,7 +53,7 @@ static void done(struct machine *m)
     heap_done(&m->ready);
     heap_done(&m->timers);
     heap_done(&m->open);
-    heap_done(&m->leavers);
+    heap_done(&m->registrations);
     buf_done(&m->result);
 }
 
@@ -107,7 +107,7 @@ static void enter_slot(struct machine *m, const struct machine_entry *e)
     m->slot = e->slot;
     int64_t now = sane_time(e->now), hi = sane_time(e->time.hi);
     if (now > m->now) m->now = now;
-    m->from = hi > m->now ? hi : m->now;
+    m->deadline_base = hi > m->now ? hi : m->now;
     m->epoch = e->epoch;
     m->ordinal = 0;
     m->time_n = 0;
@@ -199,7 +199,7 @@ static enum reason answer(struct machine *m, const struct op *op)
     if (!named || row || !is_remembered(m, op->kind, reason)) return reason;
     request_add(m, &(struct request_row){.id = id,
                                          .kind = op->kind,
-                                         .expires_at = m->from + REQUEST_KEEP_MS,
+                                         .expires_at = m->deadline_base + REQUEST_KEEP_MS,
                                          .body = buf_bytes(&m->result)});
     return reason;
 }

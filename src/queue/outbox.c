@@ -129,7 +129,7 @@ enum reason apply_outbox(struct machine *m, struct bytes payload)
 {
     struct op_outbox op;
     if (outbox_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    uint64_t gone = 0;
+    uint64_t moved = 0;
     while (m->outbox_first) {
         uint32_t h = m->outbox_first;
         const struct lock *dead_entry = lock_of(m, msg_at(m, h));
@@ -140,9 +140,9 @@ enum reason apply_outbox(struct machine *m, struct bytes payload)
         if (dead_entry->reason_slot) msg_unmark(m, dead_entry->reason_slot);
         msg_move(m, h, STATE_MOVED);
         msg_free(m, h);
-        gone++;
+        moved++;
     }
     result_begin(&m->result, REASON_NONE);
-    buf_put_u64(&m->result, gone);
+    buf_put_u64(&m->result, moved);
     return REASON_NONE;
 }

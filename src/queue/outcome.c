@@ -63,7 +63,8 @@ static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
                   struct outcome_row *row)
 {
     ticket_use(m, h);
-    row->until = m->from + (op->wait_ms > 0 ? op->wait_ms : m->config.visibility_timeout_ms);
+    row->until =
+        m->deadline_base + (op->wait_ms > 0 ? op->wait_ms : m->config.visibility_timeout_ms);
     lock_extend(m, h, row->until);
     struct event *e = emit(m, EVENT_LOCK_RENEWED, h);
     if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
@@ -94,13 +95,13 @@ static void fail(struct machine *m, const struct op_outcome *op, uint32_t h,
     e->status = row->status;
     e->worker_at = by.worker_at;
     e->worker_len = by.worker_len;
-    emit_words(m, e, op->reason);
+    emit_failure_text(m, e, op->reason);
 }
 
 static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
                     struct outcome_row *row)
 {
-    int64_t due = op->wait_ms > 0 ? m->from + op->wait_ms : 0;
+    int64_t due = op->wait_ms > 0 ? m->deadline_base + op->wait_ms : 0;
     struct event *e = emit(m, EVENT_MESSAGE_RELEASED, h);
     if (e) {
         e->until = due;
@@ -111,7 +112,7 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
 }
 
 // An event reports a request that came too late, for users who watch a queue for duplicates.
-static void refuse_word(struct machine *m, uint16_t kind, uint64_t seq, enum reason reason)
+static void refuse_late(struct machine *m, uint16_t kind, uint64_t seq, enum reason reason)
 {
     struct event *e =
         emit(m, kind == OP_RENEW ? EVENT_LOCK_RENEWAL_REJECTED : EVENT_OUTCOME_REJECTED, 0);
@@ -129,7 +130,7 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
     if (MUTANT(REFUSED_FREES) && row.reason == REASON_FOREIGN_QUEUE && !lock_check(m, ref, &h))
         lock_give_back(m, h, 0, LOCK_END_RELEASED);
     if (row.reason != REASON_NONE) {
-        refuse_word(m, kind, ref->seq, row.reason);
+        refuse_late(m, kind, ref->seq, row.reason);
         return row;
     }
     switch (kind) {

@@ -39,7 +39,7 @@ bool machine_deleted(const struct machine *m)
 
 int64_t machine_wake_at(const struct machine *m)
 {
-    const struct heap_row *timer = heap_top(&m->timers), *leaver = heap_top(&m->leavers);
+    const struct heap_row *timer = heap_top(&m->timers), *leaver = heap_top(&m->registrations);
     int64_t at = timer ? timer->key : TIME_NEVER;
     return leaver && leaver->key < at ? leaver->key : at;
 }
@@ -114,7 +114,7 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
                                   .waiting = m->waiting,
                                   .granted = m->fence,
                                   .duplicates = m->duplicates,
-                                  .workers = m->leavers.len,
+                                  .workers = m->registrations.len,
                                   .ranges = m->backlog.len,
                                   .records = m->msgs_used,
                                   .requests = m->requests.len,

@@ -17,8 +17,8 @@ static enum reason due_of(const struct machine *m, const struct message *msg, in
     *due = 0;
     if (msg->when == WHEN_NOW) return REASON_NONE;
     if (is_strict(m)) return REASON_STRICT_DELAY;
-    int64_t at = msg->when == WHEN_DELAY ? m->from + msg->when_ms : msg->when_ms;
-    if (at > m->from + DELAY_MAX_MS) return REASON_OUT_OF_RANGE;
+    int64_t at = msg->when == WHEN_DELAY ? m->deadline_base + msg->when_ms : msg->when_ms;
+    if (at > m->deadline_base + DELAY_MAX_MS) return REASON_OUT_OF_RANGE;
     if (at > m->now) *due = at;
     return REASON_NONE;
 }
@@ -91,9 +91,10 @@ static enum reason send_one(struct machine *m, const struct message *msg, uint32
     if (named && m->dedup.len >= m->config.capacity) return REASON_DEDUP_FULL;
     *seq = message_enter(m, msg, due, skip);
     if (named)
-        dedup_add(m, &(struct dedup_row){.key = key,
-                                         .seq = *seq,
-                                         .expires_at = m->from + m->config.dedup_window_ms});
+        dedup_add(m,
+                  &(struct dedup_row){.key = key,
+                                      .seq = *seq,
+                                      .expires_at = m->deadline_base + m->config.dedup_window_ms});
     return REASON_NONE;
 }
 

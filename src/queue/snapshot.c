@@ -172,7 +172,7 @@ static void save_memory(const struct machine *m, struct buf *out)
 
 static void save_workers(const struct machine *m, struct buf *out)
 {
-    buf_put_u64(out, m->leavers.len);
+    buf_put_u64(out, m->registrations.len);
     for (uint32_t i = 0; i < m->names_len; i++) {
         const struct worker *w = &m->workers[m->names[i]];
         if (w->capacity == 0) continue;

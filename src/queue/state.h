@@ -254,12 +254,12 @@ struct machine {
 
     struct map by_seq;
     struct map by_group;
-    struct map marks;    // slot / PLACE_SPAN -> number of records whose bytes start there
-    struct heap ready;   // records that can be delivered now, best first
-    struct heap timers;  // delayed and locked records, by their time
-    struct heap open;    // not strict: locked and retrying records, in delivery order
-    struct heap leavers; // registered workers, by the end of their registration
-    uint32_t dead_first; // by number
+    struct map marks;          // slot / PLACE_SPAN -> number of records whose bytes start there
+    struct heap ready;         // records that can be delivered now, best first
+    struct heap timers;        // delayed and locked records, by their time
+    struct heap open;          // not strict: locked and retrying records, in delivery order
+    struct heap registrations; // registered workers, by the end of their registration
+    uint32_t dead_first;       // by number
     uint32_t dead_last;
     uint32_t outbox_first;
     uint32_t outbox_last;
@@ -267,7 +267,7 @@ struct machine {
     uint64_t digest; // the sum over all rows; machine_digest adds the scalars
 
     // Working state of the entry that is being applied.
-    int64_t from; // the time from which deadlines count
+    int64_t deadline_base; // the time from which deadlines count
     uint64_t epoch;
     uint32_t ordinal; // messages of the entry so far
     uint32_t op_index;
@@ -422,7 +422,7 @@ void source_raise(struct machine *m, struct letter_source *s, uint64_t number);
 // event.c: the events of an entry
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h); // NULL: no list of events
 void emit_worker(struct machine *m, struct event *e, uint32_t w);
-void emit_words(struct machine *m, struct event *e, struct bytes words); // e: the last row
+void emit_failure_text(struct machine *m, struct event *e, struct bytes text); // e: the last row
 void emit_origin(struct machine *m, const struct op_arrive *a);
 
 // The ops. Each function writes its result body and returns the reason in its first byte.

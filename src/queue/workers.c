@@ -90,12 +90,12 @@ void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t e
     struct worker *row = &m->workers[w];
     if (row->capacity > 0) {
         m->digest -= registration_hash(row);
-        heap_remove(&m->leavers, w);
+        heap_remove(&m->registrations, w);
     }
     row->capacity = capacity;
     row->expires_at = expires_at;
     row->serial = serial;
-    heap_push(&m->leavers, expires_at, serial, w);
+    heap_push(&m->registrations, expires_at, serial, w);
     m->digest += registration_hash(row);
 }
 
@@ -106,7 +106,7 @@ void worker_unregister(struct machine *m, uint32_t w)
     CHECK(row->capacity > 0);
     tickets_recover(m, w);
     m->digest -= registration_hash(row);
-    heap_remove(&m->leavers, w);
+    heap_remove(&m->registrations, w);
     row->capacity = 0;
     row->expires_at = 0;
     row->serial = 0;
@@ -116,7 +116,7 @@ void worker_unregister(struct machine *m, uint32_t w)
 void workers_expire(struct machine *m)
 {
     const struct heap_row *top;
-    while ((top = heap_top(&m->leavers)) && top->key <= m->now)
+    while ((top = heap_top(&m->registrations)) && top->key <= m->now)
         worker_unregister(m, top->ref);
 }
 

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOKS         3 // checks that must agree before the store is given up
-#define LOOK_PAUSE_NS 200000000
-#define NEVER_SEEN    (INT64_MIN / 2) // value of seen_ms: the next check is due
+#define CHECKS         3 // checks that must agree before the store is given up
+#define CHECK_PAUSE_NS 200000000
+#define NEVER_SEEN     (INT64_MIN / 2) // value of seen_ms: the next check is due
 
 struct identity {
     struct store base;
@@ -27,11 +27,11 @@ struct identity {
     _Atomic bool lost;       // permanent; why is set before
     _Atomic int64_t seen_ms; // when the last successful check began
     pthread_mutex_t lock;    // guards the fields below
-    pthread_cond_t looked;
-    bool looking;
-    uint64_t looks; // checks that have ended; err and told belong to the last
+    pthread_cond_t ended;
+    bool checking;
+    uint64_t checks; // checks that have ended; err and last_why belong to the last
     enum err err;
-    char told[STORE_WHY_MAX];
+    char last_why[STORE_WHY_MAX];
     char why[STORE_WHY_MAX]; // the reason of the loss
 };
 
@@ -45,7 +45,7 @@ static enum err refuse_lost(struct identity *me, struct store_answer *a)
     return answer_refuse(a, ERR_CORRUPT, "%s", me->why);
 }
 
-static enum err look_once(struct identity *me, struct store_answer *a)
+static enum err check_once(struct identity *me, struct store_answer *a)
 {
     enum err e = store_moved(me->inner, a);
     if (!e) e = store_get(me->inner, FORMAT_KEY, 0, SIZE_MAX, a);
@@ -65,7 +65,7 @@ static enum err look_once(struct identity *me, struct store_answer *a)
 
 // A get that answers 404 while a list shows the object proves nothing: the server contradicts
 // itself.
-static enum err look_in_list(struct identity *me, struct store_answer *a)
+static enum err check_list(struct identity *me, struct store_answer *a)
 {
     enum err e = store_list(me->inner, FORMAT_KEY, NULL, 1, a);
     if (e) return e;
@@ -75,43 +75,44 @@ static enum err look_in_list(struct identity *me, struct store_answer *a)
                          "the store lists its object \"" FORMAT_KEY "\" and does not find it");
 }
 
-static bool looks_lost(enum err e)
+static bool seems_lost(enum err e)
 {
     return e == ERR_NOT_FOUND || e == ERR_CORRUPT;
 }
 
 // Returns ERR_OK, ERR_CORRUPT (permanently lost), or the error that prevented the check.
-static enum err look(struct identity *me, struct cost *cost, char why[static STORE_WHY_MAX])
+static enum err check_identity(struct identity *me, struct cost *cost,
+                               char why[static STORE_WHY_MAX])
 {
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
     enum err e = ERR_CORRUPT;
-    for (int i = 0; i < LOOKS && looks_lost(e); i++) {
-        if (i > 0) (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_PAUSE_NS}, NULL);
-        e = look_once(me, &a);
+    for (int i = 0; i < CHECKS && seems_lost(e); i++) {
+        if (i > 0) (void)nanosleep(&(struct timespec){.tv_nsec = CHECK_PAUSE_NS}, NULL);
+        e = check_once(me, &a);
         cost_add(cost, &a.cost);
     }
     (void)snprintf(why, STORE_WHY_MAX, "%s", a.why);
     if (e != ERR_NOT_FOUND) return e;
-    e = look_in_list(me, &a);
+    e = check_list(me, &a);
     cost_add(cost, &a.cost);
     if (e == ERR_NOT_FOUND) return ERR_CORRUPT;
     if (e) (void)snprintf(why, STORE_WHY_MAX, "%s", a.why);
     return e ? e : ERR_UNAVAILABLE;
 }
 
-static void look_ended(struct identity *me, enum err e, int64_t began, const char *why)
+static void check_ended(struct identity *me, enum err e, int64_t began, const char *why)
 {
-    me->looking = false;
-    me->looks++;
+    me->checking = false;
+    me->checks++;
     me->err = e;
-    (void)snprintf(me->told, sizeof me->told, "%s", why[0] ? why : err_text(e));
+    (void)snprintf(me->last_why, sizeof me->last_why, "%s", why[0] ? why : err_text(e));
     if (e == ERR_OK) atomic_store(&me->seen_ms, began);
     if (e == ERR_CORRUPT && !atomic_load(&me->lost)) {
-        memcpy(me->why, me->told, sizeof me->why);
+        memcpy(me->why, me->last_why, sizeof me->why);
         atomic_store(&me->lost, true);
     }
-    (void)pthread_cond_broadcast(&me->looked);
+    (void)pthread_cond_broadcast(&me->ended);
 }
 
 static bool is_fresh(struct identity *me)
@@ -121,23 +122,23 @@ static bool is_fresh(struct identity *me)
 }
 
 // Makes a check, or waits for the check that another thread has begun, which is as fresh.
-static enum err look_together(struct identity *me, struct cost *cost, struct store_answer *a)
+static enum err check_shared(struct identity *me, struct cost *cost, struct store_answer *a)
 {
     (void)pthread_mutex_lock(&me->lock);
-    if (me->looking) {
-        for (uint64_t before = me->looks; me->looks == before;)
-            (void)pthread_cond_wait(&me->looked, &me->lock);
+    if (me->checking) {
+        for (uint64_t before = me->checks; me->checks == before;)
+            (void)pthread_cond_wait(&me->ended, &me->lock);
     } else if (!is_fresh(me)) { // else another thread has checked meanwhile
         char why[STORE_WHY_MAX] = "";
-        me->looking = true;
+        me->checking = true;
         (void)pthread_mutex_unlock(&me->lock);
         int64_t began = clock_boot_ms();
-        enum err e = look(me, cost, why);
+        enum err e = check_identity(me, cost, why);
         (void)pthread_mutex_lock(&me->lock);
-        look_ended(me, e, began, why);
+        check_ended(me, e, began, why);
     }
     enum err e = me->err;
-    if (e) (void)answer_refuse(a, e, "%s", me->told);
+    if (e) (void)answer_refuse(a, e, "%s", me->last_why);
     (void)pthread_mutex_unlock(&me->lock);
     return e;
 }
@@ -146,7 +147,7 @@ static enum err before_write(struct store *s, struct cost *cost, struct store_an
 {
     struct identity *me = identity_of(s);
     if (atomic_load(&me->lost)) return refuse_lost(me, a);
-    return is_fresh(me) ? ERR_OK : look_together(me, cost, a);
+    return is_fresh(me) ? ERR_OK : check_shared(me, cost, a);
 }
 
 // Called for a write that contradicts the known state of the store, such as a gap before its slot.
@@ -156,7 +157,7 @@ static enum err explain(struct identity *me, enum err e, struct cost *cost, stru
     struct store_answer found CLEANUP(store_answer_done);
     store_answer_init(&found);
     atomic_store(&me->seen_ms, NEVER_SEEN);
-    enum err lost = look_together(me, cost, &found);
+    enum err lost = check_shared(me, cost, &found);
     return lost == ERR_CORRUPT ? answer_refuse(a, lost, "%s", found.why) : e;
 }
 
@@ -164,10 +165,10 @@ static enum err explain(struct identity *me, enum err e, struct cost *cost, stru
 static enum err after_write(struct store *s, enum err e, struct cost *cost, struct store_answer *a)
 {
     struct identity *me = identity_of(s);
-    bool strange = e == ERR_INVALID || e == ERR_CORRUPT;
-    if (strange && !atomic_load(&me->lost)) e = explain(me, e, cost, a);
+    bool contradicts = e == ERR_INVALID || e == ERR_CORRUPT;
+    if (contradicts && !atomic_load(&me->lost)) e = explain(me, e, cost, a);
     if (e == ERR_OK && !is_fresh(me)) {
-        e = look_together(me, cost, a);
+        e = check_shared(me, cost, a);
         if (e && e != ERR_CORRUPT) e = ERR_UNKNOWN;
     }
     cost_add(&a->cost, cost);
@@ -240,7 +241,7 @@ static enum err identity_drop(struct store *s, const char *log, uint64_t first, 
     return UNLESS_LOST(store_drop(identity_of(s)->inner, log, first, last, a));
 }
 
-static enum err identity_part(struct store *s, const char *log, struct store_answer *a)
+static enum err identity_seal(struct store *s, const char *log, struct store_answer *a)
 {
     return UNLESS_LOST(store_seal(identity_of(s)->inner, log, a));
 }
@@ -270,21 +271,21 @@ static bool identity_concern(struct store *s, enum store_concern what,
     return store_concern(identity_of(s)->inner, what, why);
 }
 
-static bool identity_tell_time(struct store *s, int64_t *now_ms)
+static bool identity_read_clock(struct store *s, int64_t *now_ms)
 {
-    return store_tell_time(identity_of(s)->inner, now_ms);
+    return store_read_clock(identity_of(s)->inner, now_ms);
 }
 
-static enum err identity_room(struct store *s, uint64_t bytes, struct store_answer *a)
+static enum err identity_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
 {
-    return UNLESS_LOST(store_room(identity_of(s)->inner, bytes, a));
+    return UNLESS_LOST(store_check_space(identity_of(s)->inner, bytes, a));
 }
 
 static void identity_free(struct store *s)
 {
     struct identity *me = identity_of(s);
     store_free(me->inner);
-    (void)pthread_cond_destroy(&me->looked);
+    (void)pthread_cond_destroy(&me->ended);
     (void)pthread_mutex_destroy(&me->lock);
     memory_free(me);
 }
@@ -299,14 +300,14 @@ static const struct store_ops identity_ops = {
     .read_log = identity_read_log,
     .extents = identity_extents,
     .drop = identity_drop,
-    .part = identity_part,
+    .seal = identity_seal,
     .wait = identity_wait,
     .free = identity_free,
     .rest = identity_rest,
     .is_dead = identity_is_dead,
     .concern = identity_concern,
-    .room = identity_room,
-    .tell_time = identity_tell_time,
+    .check_space = identity_check_space,
+    .read_clock = identity_read_clock,
 };
 
 struct store *store_identity_take(struct store *inner, int64_t fresh_ms)
@@ -316,7 +317,7 @@ struct store *store_identity_take(struct store *inner, int64_t fresh_ms)
     me->inner = inner;
     me->fresh_ms = fresh_ms > 0 ? fresh_ms : IDENTITY_FRESH_MS;
     (void)pthread_mutex_init(&me->lock, NULL);
-    (void)pthread_cond_init(&me->looked, NULL);
+    (void)pthread_cond_init(&me->ended, NULL);
     return &me->base;
 }
 

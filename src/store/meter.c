@@ -25,7 +25,7 @@ struct meter {
     _Atomic int64_t written_ns;
     _Atomic int64_t slow_ns; // calls of at least this time are reported
     pthread_mutex_t lock;    // guards the fields below
-    meter_slow_fn *tell;
+    meter_slow_fn *report;
     void *ctx;
 };
 
@@ -35,15 +35,15 @@ static struct meter *meter_of(struct store *s)
 }
 
 // Reports a slow call; waits are slow by intent.
-static void tell_slow(struct meter *m, enum meter_kind kind, const char *key, uint64_t time_ns,
-                      enum err e)
+static void report_slow(struct meter *m, enum meter_kind kind, const char *key, uint64_t time_ns,
+                        enum err e)
 {
     int64_t took = (int64_t)time_ns;
     if (took < atomic_load_explicit(&m->slow_ns, memory_order_relaxed) || kind == METER_WAIT)
         return;
     struct meter_call call = {.kind = kind, .key = key, .took_ms = took / NS_PER_MS, .err = e};
     (void)pthread_mutex_lock(&m->lock);
-    if (m->tell) m->tell(m->ctx, &call);
+    if (m->report) m->report(m->ctx, &call);
     (void)pthread_mutex_unlock(&m->lock);
 }
 
@@ -64,7 +64,7 @@ static enum err meter_note(struct store *s, enum meter_kind kind, const char *ke
     if (a->cost.writes) atomic_fetch_add(&m->writes, a->cost.writes);
     if (a->cost.reads) atomic_fetch_add(&m->reads, a->cost.reads);
     if (a->cost.deletes) atomic_fetch_add(&m->deletes, a->cost.deletes);
-    tell_slow(m, kind, key, time_ns, e);
+    report_slow(m, kind, key, time_ns, e);
     return e;
 }
 
@@ -175,14 +175,14 @@ static bool meter_concern(struct store *s, enum store_concern what, char why[sta
     return store_concern(meter_of(s)->inner, what, why);
 }
 
-static bool meter_tell_time(struct store *s, int64_t *now_ms)
+static bool meter_read_clock(struct store *s, int64_t *now_ms)
 {
-    return store_tell_time(meter_of(s)->inner, now_ms);
+    return store_read_clock(meter_of(s)->inner, now_ms);
 }
 
-static enum err meter_room(struct store *s, uint64_t bytes, struct store_answer *a)
+static enum err meter_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
 {
-    return store_room(meter_of(s)->inner, bytes, a);
+    return store_check_space(meter_of(s)->inner, bytes, a);
 }
 
 static const struct store_ops meter_ops = {
@@ -195,14 +195,14 @@ static const struct store_ops meter_ops = {
     .read_log = meter_read_log,
     .extents = meter_extents,
     .drop = meter_drop,
-    .part = meter_seal,
+    .seal = meter_seal,
     .wait = meter_wait,
     .free = meter_free,
     .rest = meter_rest,
     .is_dead = meter_is_dead,
     .concern = meter_concern,
-    .room = meter_room,
-    .tell_time = meter_tell_time,
+    .check_space = meter_check_space,
+    .read_clock = meter_read_clock,
 };
 
 struct store *store_meter_take(struct store *inner)
@@ -215,14 +215,14 @@ struct store *store_meter_take(struct store *inner)
     return &m->base;
 }
 
-void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *tell, void *ctx)
+void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *report, void *ctx)
 {
     CHECK(meter->ops == &meter_ops);
     struct meter *m = meter_of(meter);
     (void)pthread_mutex_lock(&m->lock);
-    m->tell = tell;
+    m->report = report;
     m->ctx = ctx;
-    atomic_store(&m->slow_ns, tell ? slow_ms * NS_PER_MS : INT64_MAX);
+    atomic_store(&m->slow_ns, report ? slow_ms * NS_PER_MS : INT64_MAX);
     (void)pthread_mutex_unlock(&m->lock);
 }
 

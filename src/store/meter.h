@@ -42,9 +42,9 @@ struct meter_snapshot {
 // Owns the inner store: freeing the meter frees both.
 struct store *store_meter_take(struct store *inner);
 void store_meter_read(const struct store *meter, struct meter_snapshot *to);
-// Calls `tell` after every call that took at least slow_ms. Waits do not count, because the caller
-// chooses their time. `tell` runs on the calling thread, one call at a time. It must not call the
-// store. tell NULL: stops; a running `tell` has returned by then.
+// Calls `report` after every call that took at least slow_ms. Waits do not count, because the
+// caller chooses their time. `report` runs on the calling thread, one call at a time. It must not
+// call the store. report NULL: stops; a running `report` has returned by then.
 struct meter_call {
     enum meter_kind kind;
     const char *key; // the first key of several, or the prefix, or the log
@@ -52,7 +52,7 @@ struct meter_call {
     enum err err;
 };
 typedef void meter_slow_fn(void *ctx, const struct meter_call *call);
-void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *tell, void *ctx);
+void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *report, void *ctx);
 // When the last successful put or append ended, by clock_boot_ms; 0: never.
 int64_t store_meter_written_ms(const struct store *meter);
 const char *meter_kind_name(enum meter_kind kind); // "put_new"

@@ -101,19 +101,20 @@ static void race(struct probe *p, struct writer writers[PROBE_WRITERS])
 static enum err find_winner(const struct probe *p, const struct writer writers[PROBE_WRITERS],
                             const struct writer **winner, struct store_answer *a)
 {
-    size_t told = 0;
+    size_t winners = 0;
     *winner = NULL;
     for (size_t i = 0; i < PROBE_WRITERS; i++) {
-        if (writers[i].end == ERR_OK) told++;
+        if (writers[i].end == ERR_OK) winners++;
         if (writers[i].end != ERR_OK && writers[i].end != ERR_CONFLICT)
             return answer_refuse(a, writers[i].end, "cannot probe the store: %.200s",
                                  writers[i].why);
     }
-    if (told > 1)
-        return answer_refuse(a, ERR_INVALID,
-                             "%zu writers were told that they created the same key: this store "
-                             "ignores the condition of a create and cannot be used",
-                             told);
+    if (winners > 1)
+        return answer_refuse(
+            a, ERR_INVALID,
+            "%zu writers got the answer that they created the same key: this store "
+            "ignores the condition of a create and cannot be used",
+            winners);
     enum err e = fetch(p->store, p->key, a);
     if (e == ERR_NOT_FOUND)
         return answer_refuse(a, ERR_INVALID,
@@ -123,9 +124,9 @@ static enum err find_winner(const struct probe *p, const struct writer writers[P
     for (size_t i = 0; i < PROBE_WRITERS; i++)
         if (bytes_equal(buf_bytes(&a->body), bytes_of(writers[i].body, sizeof writers[i].body)))
             *winner = &writers[i];
-    if (*winner && ((*winner)->end == ERR_OK || (told == 0 && (*winner)->unsure))) return ERR_OK;
+    if (*winner && ((*winner)->end == ERR_OK || (winners == 0 && (*winner)->unsure))) return ERR_OK;
     return answer_refuse(a, ERR_INVALID,
-                         "the object that is there is not the one whose writer was told so: this "
+                         "the stored object is not that of the writer that won: this "
                          "store cannot be used");
 }
 

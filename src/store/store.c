@@ -208,10 +208,10 @@ enum err store_delete(struct store *s, const char *const *keys, size_t count,
     return e ? e : s->ops->delete (s, keys, count, a);
 }
 
-enum err store_room(struct store *s, uint64_t bytes, struct store_answer *a)
+enum err store_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
 {
     enum err e = check_handle(s, a);
-    return e || !s->ops->room ? e : s->ops->room(s, bytes, a);
+    return e || !s->ops->check_space ? e : s->ops->check_space(s, bytes, a);
 }
 
 enum err store_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
@@ -251,7 +251,7 @@ enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t l
 enum err store_seal(struct store *s, const char *log, struct store_answer *a)
 {
     enum err e = check_slot(s, log, 1, a);
-    return e || !s->ops->part ? e : s->ops->part(s, log, a);
+    return e || !s->ops->seal ? e : s->ops->seal(s, log, a);
 }
 
 enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
@@ -301,9 +301,9 @@ bool store_is_high_latency(const struct store *s)
     return s->high_latency;
 }
 
-bool store_tell_time(struct store *s, int64_t *now_ms)
+bool store_read_clock(struct store *s, int64_t *now_ms)
 {
-    return s->ops->tell_time && fork_guard_same(&s->guard) && s->ops->tell_time(s, now_ms);
+    return s->ops->read_clock && fork_guard_same(&s->guard) && s->ops->read_clock(s, now_ms);
 }
 
 void store_rest(struct store *s, const char *log)

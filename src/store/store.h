@@ -119,7 +119,7 @@ MUST_USE enum err store_wait(struct store *s, const char *log, uint64_t slot, in
 // Called before the bytes of new messages are written. Returns ERR_LIMIT while a store that can run
 // full has little space left above its reserve. Other writes do not call it: they may use the
 // reserve, so that a full store can be drained.
-MUST_USE enum err store_room(struct store *s, uint64_t bytes, struct store_answer *a);
+MUST_USE enum err store_check_space(struct store *s, uint64_t bytes, struct store_answer *a);
 
 void store_free(struct store *s); // accepts NULL
 // A hint that this process does not use the log for now: the store may close what it keeps open for
@@ -136,7 +136,7 @@ bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX]);
 // why has one sentence with the remedy.
 enum store_concern {
     STORE_EXPOSED,     // every user of the machine can read it
-    STORE_NEARLY_FULL, // it accepts no new messages (store_room)
+    STORE_NEARLY_FULL, // it accepts no new messages (store_check_space)
     STORE_CLOCK_OFF,   // its time differs from this machine's
     STORE_CONCERNS,
 };
@@ -151,7 +151,7 @@ bool store_is_high_latency(const struct store *s);
 // Returns the store's time now without a request, if the store's clock is on this machine. False:
 // only answers contain the time. Its clock may run faster or slower than the machine's clock, to
 // follow another one.
-bool store_tell_time(struct store *s, int64_t *now_ms);
+bool store_read_clock(struct store *s, int64_t *now_ms);
 
 // The operations of a backend. s is the backend's struct, whose first member is struct store, set
 // up by store_init. The calls above have checked keys, sizes and limits and cleared the answer. The
@@ -178,13 +178,13 @@ struct store_ops {
                      struct store_answer *a);
     void (*free)(struct store *s);
     // A backend may leave the following operations NULL.
-    enum err (*part)(struct store *s, const char *log, struct store_answer *a);
+    enum err (*seal)(struct store *s, const char *log, struct store_answer *a);
     void (*rest)(struct store *s, const char *log);
     bool (*is_dead)(struct store *s, char why[static STORE_WHY_MAX]);
     bool (*concern)(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
     enum err (*moved)(struct store *s, struct store_answer *a);
-    enum err (*room)(struct store *s, uint64_t bytes, struct store_answer *a);
-    bool (*tell_time)(struct store *s, int64_t *now_ms);
+    enum err (*check_space)(struct store *s, uint64_t bytes, struct store_answer *a);
+    bool (*read_clock)(struct store *s, int64_t *now_ms);
 };
 
 struct store {

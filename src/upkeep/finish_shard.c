@@ -30,7 +30,7 @@ struct visit {
 static struct interval now(const struct visit *v)
 {
     int64_t now_ms;
-    if (store_tell_time(v->store, &now_ms)) return (struct interval){now_ms, now_ms};
+    if (store_read_clock(v->store, &now_ms)) return (struct interval){now_ms, now_ms};
     return store_clock_now(&v->clock, clock_boot_ms());
 }
 

@@ -88,7 +88,7 @@ static void as_command(struct bytes text)
     CHECK(words.len > 0);
     CHECK(!words.argv[words.len]);
     for (size_t i = 0; i < words.len; i++)
-        CHECK(words.argv[i] + strlen(words.argv[i]) < words.room + sizeof words.room);
+        CHECK(words.argv[i] + strlen(words.argv[i]) < words.text + sizeof words.text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -22,7 +22,7 @@ static enum outcome_status fail_once(struct rig *r, struct outcome_row *row)
     assert_int_equal(e->status, row->status);
     assert_int_equal(e->deliveries, g.deliveries);
     assert_true(bytes_equal(event_worker(&r->events, e), bytes_str("w")));
-    assert_true(bytes_equal(event_words(&r->events, e), bytes_str("boom")));
+    assert_true(bytes_equal(event_failure_text(&r->events, e), bytes_str("boom")));
     return row->status;
 }
 

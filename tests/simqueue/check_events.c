@@ -31,7 +31,7 @@ static bool same(const struct events *a, const struct event *x, const struct eve
            x->deliveries == y->deliveries && x->retries == y->retries && x->fence == y->fence &&
            x->until == y->until && x->order == y->order && x->count == y->count &&
            x->from == y->from && bytes_equal(event_worker(a, x), event_worker(b, y)) &&
-           bytes_equal(event_words(a, x), event_words(b, y));
+           bytes_equal(event_failure_text(a, x), event_failure_text(b, y));
 }
 
 void check_events_heard(struct world *w, struct node *n)

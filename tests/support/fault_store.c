@@ -324,14 +324,14 @@ static bool fault_concern(struct store *s, enum store_concern what, char why[sta
     return store_concern(fault_of(s)->inner, what, why);
 }
 
-static bool fault_tell_time(struct store *s, int64_t *now_ms)
+static bool fault_read_clock(struct store *s, int64_t *now_ms)
 {
-    return store_tell_time(fault_of(s)->inner, now_ms);
+    return store_read_clock(fault_of(s)->inner, now_ms);
 }
 
-static enum err fault_room(struct store *s, uint64_t bytes, struct store_answer *a)
+static enum err fault_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
 {
-    return store_room(fault_of(s)->inner, bytes, a);
+    return store_check_space(fault_of(s)->inner, bytes, a);
 }
 
 static const struct store_ops fault_ops = {
@@ -344,14 +344,14 @@ static const struct store_ops fault_ops = {
     .read_log = fault_read_log,
     .extents = fault_extents,
     .drop = fault_drop,
-    .part = fault_seal,
+    .seal = fault_seal,
     .wait = fault_wait,
     .free = fault_free,
     .rest = fault_rest,
     .is_dead = fault_is_dead,
     .concern = fault_concern,
-    .room = fault_room,
-    .tell_time = fault_tell_time,
+    .check_space = fault_check_space,
+    .read_clock = fault_read_clock,
 };
 
 struct store *store_fault_take(struct store *inner, const struct fault_options *options)

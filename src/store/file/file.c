@@ -308,13 +308,13 @@ static bool file_concern(struct store *s, enum store_concern what, char why[stat
     }
 }
 
-static bool file_tell_time(struct store *s, int64_t *now_ms)
+static bool file_read_clock(struct store *s, int64_t *now_ms)
 {
     *now_ms = file_clock_now(&file_of(s)->clock);
     return true;
 }
 
-static enum err file_room(struct store *s, uint64_t bytes, struct store_answer *a)
+static enum err file_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
 {
     enum err e = file_enter(file_of(s), a);
     return e ? e : disk_room(&file_of(s)->disk, bytes, a);
@@ -344,15 +344,15 @@ static const struct store_ops file_ops = {
     .read_log = file_read_log,
     .extents = file_extents,
     .drop = file_drop,
-    .part = file_seal,
+    .seal = file_seal,
     .wait = file_wait,
     .free = file_free,
     .rest = file_rest,
     .is_dead = file_is_dead,
     .concern = file_concern,
     .moved = file_moved,
-    .room = file_room,
-    .tell_time = file_tell_time,
+    .check_space = file_check_space,
+    .read_clock = file_read_clock,
 };
 
 // File systems that several machines write, or whose locks, mappings and syncs another machine

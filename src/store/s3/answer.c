@@ -20,20 +20,20 @@ struct s3_answer_row {
 
 // The first row that matches decides.
 static const struct s3_answer_row rows[] = {
-    {200, 299, NULL, ALL, {ERR_OK, S3_TELL}},
+    {200, 299, NULL, ALL, {ERR_OK, S3_FINAL}},
 
     // A create that lost. Some older servers answer 304, as they would to a GET.
-    {412, 412, NULL, S3_CREATE, {ERR_CONFLICT, S3_TELL}},
-    {304, 304, NULL, S3_CREATE, {ERR_CONFLICT, S3_TELL}},
+    {412, 412, NULL, S3_CREATE, {ERR_CONFLICT, S3_FINAL}},
+    {304, 304, NULL, S3_CREATE, {ERR_CONFLICT, S3_FINAL}},
     // "A conflicting conditional operation is in progress": this request was not applied, and the
     // other one is not decided yet.
     {409, 409, NULL, PUTS, {ERR_UNAVAILABLE, S3_AGAIN}},
 
-    {404, 404, "NoSuchBucket", ALL, {ERR_DENIED, S3_TELL}},
-    {404, 404, NULL, S3_READ, {ERR_NOT_FOUND, S3_TELL}},
-    {404, 404, NULL, S3_DELETE, {ERR_OK, S3_TELL}},
-    {404, 404, NULL, ALL, {ERR_DENIED, S3_TELL}}, // not the address of a bucket
-    {416, 416, NULL, S3_READ, {ERR_OK, S3_TELL}}, // the range starts past the end
+    {404, 404, "NoSuchBucket", ALL, {ERR_DENIED, S3_FINAL}},
+    {404, 404, NULL, S3_READ, {ERR_NOT_FOUND, S3_FINAL}},
+    {404, 404, NULL, S3_DELETE, {ERR_OK, S3_FINAL}},
+    {404, 404, NULL, ALL, {ERR_DENIED, S3_FINAL}}, // not the address of a bucket
+    {416, 416, NULL, S3_READ, {ERR_OK, S3_FINAL}}, // the range starts past the end
     {403, 403, "RequestTimeTooSkewed", ALL, {ERR_DENIED, S3_SET_CLOCK}},
     {400, 403, "ExpiredToken", ALL, {ERR_DENIED, S3_NEW_KEYS}},
     {400, 403, "InvalidToken", ALL, {ERR_DENIED, S3_NEW_KEYS}},
@@ -43,10 +43,10 @@ static const struct s3_answer_row rows[] = {
     {300, 399, NULL, ALL, {ERR_DENIED, S3_MOVE}},
 
     // Limits. The store read such a request and refused it.
-    {400, 403, "EntityTooLarge", ALL, {ERR_LIMIT, S3_TELL}},
-    {403, 403, "QuotaExceeded", PUTS, {ERR_LIMIT, S3_TELL}},
-    {413, 413, NULL, ALL, {ERR_LIMIT, S3_TELL}},
-    {507, 507, NULL, PUTS, {ERR_LIMIT, S3_TELL}},
+    {400, 403, "EntityTooLarge", ALL, {ERR_LIMIT, S3_FINAL}},
+    {403, 403, "QuotaExceeded", PUTS, {ERR_LIMIT, S3_FINAL}},
+    {413, 413, NULL, ALL, {ERR_LIMIT, S3_FINAL}},
+    {507, 507, NULL, PUTS, {ERR_LIMIT, S3_FINAL}},
 
     // The body did not arrive as it was sent.
     {400, 400, "BadDigest", ALL, {ERR_UNAVAILABLE, S3_AGAIN}},
@@ -55,12 +55,12 @@ static const struct s3_answer_row rows[] = {
     {400, 400, "RequestTimeout", READS, {ERR_UNAVAILABLE, S3_AGAIN}},
     {400, 400, "RequestTimeout", WRITES, {ERR_UNKNOWN, S3_AGAIN}},
 
-    {401, 403, NULL, ALL, {ERR_DENIED, S3_TELL}},
-    {405, 405, NULL, ALL, {ERR_DENIED, S3_TELL}},
+    {401, 403, NULL, ALL, {ERR_DENIED, S3_FINAL}},
+    {405, 405, NULL, ALL, {ERR_DENIED, S3_FINAL}},
     {408, 408, NULL, READS, {ERR_UNAVAILABLE, S3_AGAIN}},
     {408, 408, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN}},
-    {501, 501, NULL, ALL, {ERR_INVALID, S3_TELL}},
-    {400, 400, "NotImplemented", ALL, {ERR_INVALID, S3_TELL}},
+    {501, 501, NULL, ALL, {ERR_INVALID, S3_FINAL}},
+    {400, 400, "NotImplemented", ALL, {ERR_INVALID, S3_FINAL}},
 
     {429, 429, NULL, READS, {ERR_UNAVAILABLE, S3_AGAIN_SLOW}},
     {429, 429, NULL, WRITES, {ERR_UNKNOWN, S3_AGAIN_SLOW}},
@@ -69,7 +69,7 @@ static const struct s3_answer_row rows[] = {
     // An answer without an S3 error code does not come from the store, but from a proxy or gateway.
     {400, 499, "", READS, {ERR_UNAVAILABLE, S3_AGAIN}},
     {400, 499, "", WRITES, {ERR_UNKNOWN, S3_AGAIN}},
-    {400, 499, NULL, ALL, {ERR_INVALID, S3_TELL}},
+    {400, 499, NULL, ALL, {ERR_INVALID, S3_FINAL}},
 };
 
 // Every other answer that is incomplete or unclear: 5xx, a lost connection.
@@ -96,7 +96,7 @@ struct s3_class s3_classify(enum s3_ask ask, enum http_end end, int status, cons
     struct s3_class v = look_up(ask, status, code);
     if (end == HTTP_TOO_LONG && v.err == ERR_OK) {
         // A write is applied even if its answer is too long to read.
-        if (ask & READS) v = (struct s3_class){ERR_LIMIT, S3_TELL};
+        if (ask & READS) v = (struct s3_class){ERR_LIMIT, S3_FINAL};
     }
     // The request was on the wire more than once, because the server had closed a kept connection,
     // and the last one was refused. An earlier one may have been applied: a 412 may be caused by

@@ -18,7 +18,7 @@ enum s3_ask {
 
 // What the exchange does before the caller gets the answer.
 enum s3_next {
-    S3_TELL,       // nothing: the answer is final
+    S3_FINAL,      // nothing: the answer is final
     S3_AGAIN,      // send the request again after a pause
     S3_AGAIN_SLOW, // the same, and the whole handle slows down
     S3_SET_CLOCK,  // our clock is wrong: sign with the time of this answer

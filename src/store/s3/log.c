@@ -132,7 +132,8 @@ void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot)
 
 // Polls with a HEAD. The answer to a HEAD has no body that would explain a failure. In that case a
 // GET follows, which also corrects what can be corrected: clock, keys, region.
-static enum err look(struct s3_client *c, const char *key, int64_t wait_ms, struct store_answer *a)
+static enum err poll_once(struct s3_client *c, const char *key, int64_t wait_ms,
+                          struct store_answer *a)
 {
     struct s3_exchange x CLEANUP(s3_exchange_done);
     s3_exchange_init(&x, S3_READ, "HEAD", key);
@@ -168,19 +169,19 @@ static void sleep_until(struct s3_logs *l, int64_t boot_ms)
 }
 
 // Returns false if the wait ends before the next poll is due.
-static bool wait_turn(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t end)
+static bool wait_for_poll(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t end)
 {
-    bool look_now = false;
+    bool poll_now = false;
     (void)pthread_mutex_lock(&l->lock);
     for (;;) {
         int64_t now = clock_boot_ms();
         int64_t due = s3_polls_due(&l->polls, id, slot, now);
-        look_now = due <= now;
-        if (look_now || now >= end) break;
+        poll_now = due <= now;
+        if (poll_now || now >= end) break;
         sleep_until(l, due < end ? due : end);
     }
     (void)pthread_mutex_unlock(&l->lock);
-    return look_now;
+    return poll_now;
 }
 
 enum err s3_wait(struct s3_client *c, struct s3_logs *l, const char *log, uint64_t slot,
@@ -188,11 +189,11 @@ enum err s3_wait(struct s3_client *c, struct s3_logs *l, const char *log, uint64
 {
     char key[OBJLOG_KEY_MAX];
     objlog_key(key, log, slot);
-    if (wait_ms == 0) return look(c, key, 0, a); // an existence check always polls
+    if (wait_ms == 0) return poll_once(c, key, 0, a); // an existence check always polls
     uint64_t id = log_id(log);
     int64_t end = clock_boot_ms() + wait_ms;
-    while (wait_turn(l, id, slot, end)) {
-        enum err e = look(c, key, wait_ms, a);
+    while (wait_for_poll(l, id, slot, end)) {
+        enum err e = poll_once(c, key, wait_ms, a);
         if (e == ERR_OK) return e;
         (void)pthread_mutex_lock(&l->lock);
         s3_polls_note(&l->polls, id, slot, clock_boot_ms());

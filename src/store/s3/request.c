@@ -69,16 +69,16 @@ static struct interval whole_second(struct bytes text)
     return (struct interval){ms, ms + 999};
 }
 
-void s3_shows(struct store_answer *a, struct interval modified)
+void s3_note_shown(struct store_answer *a, struct interval modified)
 {
-    bool told = modified.lo != TIME_UNKNOWN;
-    if (told && modified.lo > a->time.hi) a->time.hi = modified.hi;
+    bool known = modified.lo != TIME_UNKNOWN;
+    if (known && modified.lo > a->time.hi) a->time.hi = modified.hi;
 }
 
 struct interval s3_modified(const struct s3_exchange *x, struct store_answer *a)
 {
     struct interval modified = whole_second(http_header(&x->call, "last-modified"));
-    s3_shows(a, modified);
+    s3_note_shown(a, modified);
     return modified;
 }
 
@@ -175,7 +175,7 @@ enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answe
     s3_pause(start - now_boot);
     (void)pthread_mutex_lock(&c->lock);
     x->place = c->place;
-    int64_t now_ms = c->told ? clock_boot_ms() + c->offset_ms : c->wall_ms();
+    int64_t now_ms = c->time_known ? clock_boot_ms() + c->offset_ms : c->wall_ms();
     (void)pthread_mutex_unlock(&c->lock);
     enum err e = s3_credentials_get(c->credentials, now_ms, &x->keys, a->why, sizeof a->why);
     if (e) return e;
@@ -205,7 +205,7 @@ static void note_time(struct s3_client *c, const struct s3_exchange *x, struct s
     if (date.lo == TIME_UNKNOWN) return;
     a->time = (struct interval){date.lo, date.hi + DATE_LATE_MS};
     c->offset_ms = date.lo + 500 - x->call.received_ms;
-    c->told = true;
+    c->time_known = true;
 }
 
 void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer *a)
@@ -283,10 +283,10 @@ enum err s3_explain(const struct s3_exchange *x, struct store_answer *a)
 // Returns true if the handle now uses another region than the one x was sent to.
 static bool move(struct s3_client *c, struct s3_exchange *x)
 {
-    struct bytes told = http_header(&x->call, "x-amz-bucket-region");
-    if (told.len > 0 && told.len < sizeof x->error.region) {
-        memcpy(x->error.region, told.data, told.len);
-        x->error.region[told.len] = 0;
+    struct bytes region = http_header(&x->call, "x-amz-bucket-region");
+    if (region.len > 0 && region.len < sizeof x->error.region) {
+        memcpy(x->error.region, region.data, region.len);
+        x->error.region[region.len] = 0;
     }
     (void)pthread_mutex_lock(&c->lock);
     bool moved = strcmp(c->place.region, x->place.region) != 0; // another thread changed it
@@ -332,7 +332,7 @@ static bool again(struct s3_client *c, struct s3_exchange *x, int tries, int64_t
 {
     bool *once = NULL;
     switch (x->answer_class.next) {
-    case S3_TELL:
+    case S3_FINAL:
         return false;
     case S3_AGAIN:
     case S3_AGAIN_SLOW:

@@ -33,7 +33,7 @@ struct s3_client {
     struct s3_pace pace;
     struct rng rng;
     // The store has reported its time. From then on the wall clock is not read.
-    bool told;
+    bool time_known;
     int64_t offset_ms; // store time minus the boot clock
 };
 
@@ -85,4 +85,4 @@ void s3_pause(int64_t ms);
 struct interval s3_modified(const struct s3_exchange *x, struct store_answer *a);
 // The answer shows an object of that time. So the answer is at least as late, even if its Date is
 // earlier.
-void s3_shows(struct store_answer *a, struct interval modified);
+void s3_note_shown(struct store_answer *a, struct interval modified);

@@ -122,7 +122,7 @@ static void list_take(const struct s3_client *c, const struct s3_listing *page, 
         }
         struct interval modified = second_of(page->rows[i].modified_ms);
         answer_row_key(a, key + base_len, page->rows[i].size, modified);
-        s3_shows(a, modified);
+        s3_note_shown(a, modified);
     }
 }
 

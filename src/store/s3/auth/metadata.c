@@ -135,13 +135,14 @@ static void ask(struct http *client, struct http_call *call, const char *header,
 }
 
 // Classifies an answer other than 200.
-static enum err refused(const struct http_call *call, const char *who, char *why, size_t why_len)
+static enum err refused(const struct http_call *call, const char *service, char *why,
+                        size_t why_len)
 {
     if (call->end != HTTP_ANSWERED) {
-        (void)snprintf(why, why_len, "%s does not answer: %s", who, call->why);
+        (void)snprintf(why, why_len, "%s does not answer: %s", service, call->why);
         return ERR_UNAVAILABLE;
     }
-    (void)snprintf(why, why_len, "%s answers with status %d", who, call->status);
+    (void)snprintf(why, why_len, "%s answers with status %d", service, call->status);
     return call->status >= 500 || call->status == 429 ? ERR_UNAVAILABLE : ERR_DENIED;
 }
 
@@ -150,13 +151,13 @@ static bool answered(const struct http_call *call, int status)
     return call->end == HTTP_ANSWERED && call->status == status;
 }
 
-static enum err keys_of(const struct http_call *call, const char *who, struct s3_fetched *out,
+static enum err keys_of(const struct http_call *call, const char *service, struct s3_fetched *out,
                         char *why, size_t why_len)
 {
     char inner[160] = "";
-    if (!answered(call, 200)) return refused(call, who, why, why_len);
+    if (!answered(call, 200)) return refused(call, service, why, why_len);
     enum err err = s3_json_keys(buf_bytes(&call->body_in), false, out, inner, sizeof inner);
-    if (err) (void)snprintf(why, why_len, "%s: %s", who, inner);
+    if (err) (void)snprintf(why, why_len, "%s: %s", service, inner);
     return err;
 }
 

@@ -44,8 +44,8 @@ static const char *split_word(const char *at, char **to)
 bool process_split(const char *command, struct process_words *out)
 {
     *out = (struct process_words){0};
-    if (strlen(command) >= sizeof out->room) return false;
-    char *to = out->room;
+    if (strlen(command) >= sizeof out->text) return false;
+    char *to = out->text;
     for (const char *at = command + strspn(command, " \t"); *at; at += strspn(at, " \t")) {
         if (out->len == PROCESS_WORDS_MAX) return false;
         out->argv[out->len++] = to;

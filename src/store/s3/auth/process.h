@@ -7,7 +7,7 @@
 #define PROCESS_WORDS_MAX 64
 
 struct process_words {
-    char room[S3_URL_MAX];
+    char text[S3_URL_MAX];
     char *argv[PROCESS_WORDS_MAX + 1]; // ends with NULL
     size_t len;
 };
