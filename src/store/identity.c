@@ -50,9 +50,10 @@ static enum err check_once(struct identity *me, struct store_answer *a)
     enum err e = store_moved(me->inner, a);
     if (!e) e = store_get(me->inner, FORMAT_KEY, 0, SIZE_MAX, a);
     if (e == ERR_NOT_FOUND)
-        return answer_refuse(a, e,
-                             "this store was emptied while it was in use: its object \"" FORMAT_KEY
-                             "\" is gone; stop all writers, restore the data, then open it again");
+        return answer_refuse(
+            a, e,
+            "this store was emptied while it was in use: its object \"" FORMAT_KEY
+            "\" is missing; stop all writers, restore the data, then open it again");
     if (e) return e;
     struct store_format found;
     e = store_format_read(buf_bytes(&a->body), &found, a);

@@ -110,11 +110,10 @@ static enum err find_winner(const struct probe *p, const struct writer writers[P
                                  writers[i].why);
     }
     if (winners > 1)
-        return answer_refuse(
-            a, ERR_INVALID,
-            "%zu writers got the answer that they created the same key: this store "
-            "ignores the condition of a create and cannot be used",
-            winners);
+        return answer_refuse(a, ERR_INVALID,
+                             "%zu writers created the same key: this store "
+                             "ignores the condition of a create and cannot be used",
+                             winners);
     enum err e = fetch(p->store, p->key, a);
     if (e == ERR_NOT_FOUND)
         return answer_refuse(a, ERR_INVALID,
@@ -221,7 +220,7 @@ enum err store_format_read(struct bytes from, struct store_format *f, struct sto
     f->version = read_u32(&r);
     if (!reader_ok(&r) || !bytes_equal(magic, bytes_of(format_magic, sizeof format_magic)))
         return answer_refuse(a, ERR_CORRUPT,
-                             "the object \"" FORMAT_KEY "\" is damaged or not ours");
+                             "the object \"" FORMAT_KEY "\" is damaged, or is not from Sluice");
     if (f->version != FORMAT_VERSION)
         return answer_refuse(a, ERR_INVALID,
                              "this store has format %u and this program knows %d: upgrade needed",

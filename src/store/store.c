@@ -148,7 +148,7 @@ static enum err check_slot(struct store *s, const char *log, uint64_t slot, stru
     enum err e = check_key(s, log, STORE_LOG_MAX, a);
     if (e) return e;
     if (slot > 0 && slot < UINT64_MAX) return ERR_OK;
-    return answer_refuse(a, ERR_INVALID, "slots count from 1; %llu is none",
+    return answer_refuse(a, ERR_INVALID, "%llu is not a slot: slots count from 1",
                          (unsigned long long)slot);
 }
 
@@ -161,7 +161,8 @@ static enum err check_body(struct bytes body, struct store_answer *a)
 
 static enum err check_limit(size_t *limit, struct store_answer *a)
 {
-    if (*limit == 0) return answer_refuse(a, ERR_INVALID, "a limit of 0 rows asks for nothing");
+    if (*limit == 0)
+        return answer_refuse(a, ERR_INVALID, "the limit is 0 rows; it must be at least 1");
     if (*limit > STORE_LIST_MAX) *limit = STORE_LIST_MAX;
     return ERR_OK;
 }

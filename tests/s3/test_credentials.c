@@ -193,8 +193,8 @@ static void malformed_file_is_named_with_its_line_and_without_its_text(void **st
         {"[]\n", ":1: the section has no name"},
         {"[default]\ns3 =\n  EXAMPLESECRET\n", ":3: expected name = value"},
         {"[default]\naws_access_key_id = " ACCESS "\n   EXAMPLESECRET\n", ":3: the value"},
-        {"[default]\naws_secret_access_key = " SECRET "\n", "no aws_access_key_id"},
-        {"[default]\naws_access_key_id = " ACCESS "\n", "no aws_secret_access_key"},
+        {"[default]\naws_secret_access_key = " SECRET "\n", "aws_access_key_id is missing"},
+        {"[default]\naws_access_key_id = " ACCESS "\n", "aws_secret_access_key is missing"},
         {"[default]\naws_access_key_id = " ACCESS "\naws_secret_access_key = a " SECRET "\n",
          "a space"},
     };

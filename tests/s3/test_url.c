@@ -63,7 +63,7 @@ static void what_is_wrong_is_named(void **state)
         {"s3://bu%63ket", "bucket's name"},
         {"s3://-bucket", "bucket's name"},
         {"s3://bucket:80/x", "bucket's name"},
-        {"s3://user:secret@bucket/x", "keys do not belong"},
+        {"s3://user:secret@bucket/x", "keys must not be in the URL"},
         {"s3://bucket/a//b", "empty part"},
         {"s3://bucket/a/../b", "\"..\""},
         {"s3://bucket/.", "\".\""},

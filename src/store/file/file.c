@@ -270,14 +270,14 @@ static enum err file_moved(struct store *s, struct store_answer *a)
     struct stat named, open;
     enum err e = file_enter(f, a);
     if (e || !f->path) return e;
-    bool gone = stat(f->path, &named) != 0;
-    if (gone && errno != ENOENT && errno != ENOTDIR) return disk_refuse(a, "look at", f->path);
+    bool missing = stat(f->path, &named) != 0;
+    if (missing && errno != ENOENT && errno != ENOTDIR) return disk_refuse(a, "look at", f->path);
     if (fstat(f->disk.root, &open) != 0) return disk_refuse(a, "look at", f->path);
-    if (!gone && named.st_dev == open.st_dev && named.st_ino == open.st_ino) return ERR_OK;
+    if (!missing && named.st_dev == open.st_dev && named.st_ino == open.st_ino) return ERR_OK;
     return answer_refuse(a, ERR_CORRUPT,
                          "the directory of this store was moved or replaced while it was in use: "
                          "\"%.100s\" is %s; open the store again",
-                         f->path, gone ? "gone" : "another directory now");
+                         f->path, missing ? "missing" : "another directory now");
 }
 
 static bool is_off(struct file_clock *c, char why[static STORE_WHY_MAX])

@@ -164,14 +164,14 @@ enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answe
     int64_t now_boot = clock_boot_ms();
     if (now_boot >= c->store->until_ms)
         return answer_refuse(a, ERR_UNAVAILABLE,
-                             "the time for this command was up before %.100s was asked for",
+                             "the deadline of this command passed before %.100s was requested",
                              x->key ? x->key : "the bucket");
     (void)pthread_mutex_lock(&c->lock);
     int64_t start = s3_pace_admit(&c->pace, now_boot);
     (void)pthread_mutex_unlock(&c->lock);
     if (start - now_boot > store_patience_ms(c->store, c->timeout_ms))
         return answer_refuse(a, ERR_UNAVAILABLE,
-                             "the store asks for fewer requests, and others are waiting already");
+                             "the store asks for fewer requests, and other requests wait already");
     s3_pause(start - now_boot);
     (void)pthread_mutex_lock(&c->lock);
     x->place = c->place;
@@ -245,14 +245,14 @@ static enum err explain_denied(const struct s3_exchange *x, struct store_answer 
                              x->place.bucket, x->error.region, x->place.region);
     if (status < 400)
         return answer_refuse(a, ERR_DENIED,
-                             "%.100s answered %d for bucket \"%s\": it is elsewhere; check the "
-                             "endpoint and the region",
+                             "%.100s answered %d for bucket \"%s\": the bucket has another "
+                             "address; check the endpoint and the region",
                              x->place.host, status, x->place.bucket);
     if (status == 403 && x->ask == S3_READ && !strcmp(code, "AccessDenied"))
         return answer_refuse(
             a, ERR_DENIED,
-            "%s %.60s: 403 AccessDenied (a missing key is answered so too when the "
-            "keys in use may not list the bucket)",
+            "%s %.60s: 403 AccessDenied (S3 also answers this for a missing object "
+            "if the keys in use may not list the bucket)",
             x->method, what);
     return answer_refuse(a, ERR_DENIED, "%s %.80s in bucket \"%s\": %d %s%s%.80s", x->method, what,
                          x->place.bucket, status, code, x->error.message[0] ? ": " : "",
@@ -384,8 +384,8 @@ enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct store_ans
     // caused by them. UNKNOWN makes the caller send again and read.
     if (x->repeated && x->ask == S3_CREATE && x->answer_class.err == ERR_CONFLICT) {
         x->answer_class.err = ERR_UNKNOWN;
-        return answer_refuse(a, ERR_UNKNOWN, "PUT %.100s: it was refused after it was sent twice",
-                             x->key);
+        return answer_refuse(a, ERR_UNKNOWN,
+                             "PUT %.100s: the store refused it after it was sent twice", x->key);
     }
     return s3_explain(x, a);
 }

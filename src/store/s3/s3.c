@@ -148,7 +148,7 @@ static enum err list_page(struct s3_client *c, const char *prefix, const char *a
     enum err e = s3_perform(c, &x, a);
     if (e) return e;
     if (s3_xml_listing(buf_bytes(&x.call.body_in), page)) return ERR_OK;
-    return answer_refuse(a, ERR_UNAVAILABLE, "%.100s answered something that is not a list",
+    return answer_refuse(a, ERR_UNAVAILABLE, "the answer of %.100s is not a list of objects",
                          x.place.host);
 }
 
@@ -165,7 +165,8 @@ static enum err s3_list(struct store *s, const char *prefix, const char *after, 
         list_take(c, &page, limit, a);
         ask = STORE_LIST_MAX; // objects that are not ours fill the pages: use the largest page
         if (page.more && page.token[0] == 0)
-            return answer_refuse(a, ERR_UNAVAILABLE, "a list that goes on does not say where");
+            return answer_refuse(a, ERR_UNAVAILABLE,
+                                 "the store's list has more pages but no continuation token");
     } while (page.more && a->rows_len < limit);
     a->more |= page.more;
     return a->body.bad ? answer_refuse(a, ERR_LIMIT, "the answer is over its limit") : ERR_OK;
@@ -184,7 +185,8 @@ static enum err delete_result(const struct s3_exchange *x, struct store_answer *
     struct s3_error first;
     size_t errors;
     if (!s3_xml_deleted(buf_bytes(&x->call.body_in), &first, &errors))
-        return answer_refuse(a, ERR_UNKNOWN, "%.100s does not say what it deleted", x->place.host);
+        return answer_refuse(a, ERR_UNKNOWN, "the answer of %.100s does not list the deleted keys",
+                             x->place.host);
     if (errors == 0) return ERR_OK;
     bool denied = strcmp(first.code, "AccessDenied") == 0;
     return answer_refuse(a, denied ? ERR_DENIED : ERR_UNKNOWN,

@@ -42,7 +42,7 @@ static bool decode(const char *from, size_t len, char *to, size_t to_len, const 
         if (ch == '%') {
             int hi = i + 2 < len ? hex_digit(from[i + 1]) : -1;
             int lo = hi >= 0 ? hex_digit(from[i + 2]) : -1;
-            if (lo < 0) return wrong(c, "%s: %% is to be followed by two hexadecimal digits", what);
+            if (lo < 0) return wrong(c, "%s: %% must be followed by two hexadecimal digits", what);
             ch = hi * 16 + lo;
             i += 2;
         }
@@ -76,7 +76,7 @@ static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct
         good = inner || lower_or_digit(from[i]) || (from[i] >= 'A' && from[i] <= 'Z');
     }
     if (memchr(from, '@', len))
-        return wrong(c, "keys do not belong into the URL: see the environment or the profile");
+        return wrong(c, "keys must not be in the URL: set them in the environment or the profile");
     if (!good)
         return wrong(
             c,
@@ -193,7 +193,7 @@ enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why
     size_t prefix_len = strcspn(prefix, "?#");
     const char *rest = prefix + prefix_len;
     if (strchr(rest, '#')) {
-        (void)wrong(c, "a '#' in an s3 URL is to be written %%23");
+        (void)wrong(c, "write a '#' in an s3 URL as %%23");
         return ERR_INVALID;
     }
     bool good = read_bucket(bucket, bucket_len, out, c) &&
@@ -238,8 +238,7 @@ static bool read_endpoint(const char *endpoint, char *host, size_t host_len, boo
         good = at[len + 1] == 0;
     else if (good)
         good = at[len] == 0;
-    if (strchr(endpoint, '@'))
-        return wrong(c, "endpoint: a user and password do not belong into it");
+    if (strchr(endpoint, '@')) return wrong(c, "endpoint: it must not contain a user or password");
     if (!good || len >= host_len)
         return wrong(c, "endpoint \"%.120s\" is not http://host:port or https://host:port",
                      endpoint);

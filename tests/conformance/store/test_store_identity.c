@@ -302,7 +302,7 @@ static void a_directory_that_was_renamed_is_lost(void **state)
     struct store *s = guard(file_open(path, NULL), LONG_MS, true);
     NEED(rename(path, other) == 0);
     ANSWERS(ERR_CORRUPT, &w->a, store_append(s, "q/log", 1, BODY, &w->a));
-    is_lost(s, "is gone");
+    is_lost(s, "is missing");
     store_free(s);
 }
 

@@ -153,7 +153,8 @@ static bool keep_keys(const struct take *t, const struct s3_file *file, char *wh
                                             : NULL;
     const char *problem = s3_keys_problem(k);
     if (missing)
-        (void)snprintf(why, why_len, "%s: profile \"%s\" has no %s beside its other half",
+        (void)snprintf(why, why_len,
+                       "%s: profile \"%s\" has only one of its two keys: %s is missing",
                        file->shown, t->profile, missing);
     else if (problem)
         (void)snprintf(why, why_len, "%s: in profile \"%s\" %s", file->shown, t->profile, problem);
