@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One small file: boot, offset, a time before which none is told, so that neither another process
-// nor the next boot tells an earlier one, and when the offset was last moved.
+// One small file with the boot's id, the offset, the time of its last change, and a lower bound of
+// the time. The bound keeps another process and the next boot from returning an earlier time.
 //
-// The file is read and written with pread and pwrite: a mapping of a file that is cut short ends
-// the process with SIGBUS. All processes compute the same time from it. So not each time that is
-// told is written down, but one in CLOCK_NOTE_MS: no time was told that is later than the one in
-// the file by so much. When the offset becomes smaller, and after a boot, the clock does not go
-// back behind that.
+// The file is read and written with pread and pwrite: a mapping of a truncated file would end the
+// process with SIGBUS. All processes compute the same time from it. So the bound is not written for
+// each time that is returned, but once per CLOCK_NOTE_MS. A returned time is at most that much
+// later than the bound in the file. When the offset becomes smaller, and after a boot, the clock
+// does not go back behind that.
 //
-// The calls do not go through the table of system calls: their number depends on the time that
-// passes, and none of them failing is an error. The page in memory then counts.
+// The calls do not use the table of system calls: their number depends on the time that passes, and
+// a failure of one is not an error. The page in memory then counts.
 #include "store/file/clock.h"
 
 #include <assert.h>
@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #define CLOCK_FILE_LEN  4096
-#define CLOCK_NOTE_MS   50  // how much later than the time in the file a time may be that was told
+#define CLOCK_NOTE_MS   50  // most by which a returned time is later than the time in the file
 #define CLOCK_BOOT_MS   100 // the same after a crash
 #define FOLLOW_EVERY_MS 1000
-#define WALL_LEAST_MS   1704067200000 // 2024: a wall clock before it was never set
+#define WALL_LEAST_MS   1704067200000 // 2024: an earlier wall clock was never set
 #define READ_TRIES      8
 
 static_assert(sizeof(struct clock_page) == 40, "the layout is on disk");
@@ -49,8 +49,8 @@ static int64_t time_at(const struct clock_page *p, int64_t boot_ms)
     return largest(boot_ms + p->offset_ms, p->last_ms);
 }
 
-// A write may be under way: a page that differs from the one that is known is read until two reads
-// agree. False: the page is not whole, or not this boot's.
+// A write may be in progress. If the page differs from the known one, it is read until two reads
+// agree. Returns false if the page is incomplete or of another boot.
 static bool page_read(int fd, const struct clock_page *known, struct clock_page *to)
 {
     struct clock_page before = *known;
@@ -75,7 +75,7 @@ static void length_mend(const struct file_clock *c)
     if (ftruncate(c->fd, CLOCK_FILE_LEN) != 0) return; // tried again later
 }
 
-// A page that was cut short or overwritten: this handle's takes its place.
+// If the page was truncated or overwritten, this handle's page replaces it.
 static void page_mend(struct file_clock *c)
 {
     struct clock_page p = c->page;
@@ -84,7 +84,7 @@ static void page_mend(struct file_clock *c)
     length_mend(c);
 }
 
-// The page as it is now, or as this handle last read it.
+// Returns the current page, or the page as this handle last read it.
 static struct clock_page page_of(struct file_clock *c, bool now)
 {
     struct clock_page p;
@@ -98,7 +98,7 @@ static struct clock_page page_of(struct file_clock *c, bool now)
     return p;
 }
 
-// With the file's lock held.
+// The caller holds the file's lock.
 static void page_replace(struct file_clock *c, const struct clock_page *p)
 {
     (void)pthread_mutex_lock(&c->lock);
@@ -106,7 +106,8 @@ static void page_replace(struct file_clock *c, const struct clock_page *p)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-// The lock is taken on a descriptor of its own: a child of fork would keep that of a lasting one.
+// The lock is taken on a separate descriptor: a child of fork would inherit the lock of a lasting
+// one.
 static int lock_open(struct file_clock *c)
 {
     return openat(c->disk->root, DISK_CLOCK, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -114,7 +115,7 @@ static int lock_open(struct file_clock *c)
 
 static void lock_close(int fd)
 {
-    if (fd >= 0) (void)flock(fd, LOCK_UN); // also if a child has it by now
+    if (fd >= 0) (void)flock(fd, LOCK_UN); // also if a child has inherited it
     (void)disk_close(fd);
 }
 
@@ -169,7 +170,8 @@ enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answ
     return clock_start_locked(c, a);
 }
 
-// The boot clock is read again, here and below: this thread may have been stopped since.
+// The boot clock is read again, here and below, because this thread may have been stopped
+// meanwhile.
 static void note(struct file_clock *c)
 {
     (void)pthread_mutex_lock(&c->lock);
@@ -208,7 +210,8 @@ static void follow_locked(struct file_clock *c, const struct clock_page *known)
     int64_t wall = c->disk->sys->realtime_ms(), boot_ms = boot_ms_of(c);
     if (!is_due(&p, boot_ms)) return;
     int64_t passed = boot_ms - p.followed_ms, off = wall - boot_ms - p.offset_ms;
-    bool follows = p.followed_ms != 0 && wall >= WALL_LEAST_MS; // the first look notes the time
+    // The first call only notes the time.
+    bool follows = p.followed_ms != 0 && wall >= WALL_LEAST_MS;
     int64_t step = follows ? clamp(off, passed / CLOCK_FOLLOW_SHARE) : 0;
     p.followed_ms = boot_ms;
     if (step < 0) p.last_ms = smallest(time_at(&p, boot_ms), p.last_ms + CLOCK_NOTE_MS);
@@ -216,8 +219,8 @@ static void follow_locked(struct file_clock *c, const struct clock_page *known)
     page_replace(c, &p);
 }
 
-// One process at a time, once a second: the offset comes nearer to the wall clock, by a share of
-// the time that passed since it last did.
+// One process at a time, once a second, moves the offset closer to the wall clock. The step is a
+// share of the time since the last step.
 static void follow(struct file_clock *c, const struct clock_page *p)
 {
     int fd = lock_open(c);
@@ -234,8 +237,7 @@ static int64_t tell(struct file_clock *c, const struct clock_page *p, int64_t bo
     return told;
 }
 
-// The boot clock is read before the page: the page may change meanwhile, and its time is no
-// earlier.
+// The boot clock is read before the page. If the page changes meanwhile, its time is not earlier.
 int64_t file_clock_now(struct file_clock *c)
 {
     int64_t boot_ms = boot_ms_of(c);
@@ -259,7 +261,8 @@ int64_t file_clock_ahead_ms(struct file_clock *c)
     return file_clock_now(c) - c->disk->sys->realtime_ms();
 }
 
-// If the lock cannot be had, a process that follows may put the old offset back; last_ms stays.
+// Without the lock, a process that follows the wall clock may restore the old offset; last_ms
+// stays.
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms)
 {
     int64_t boot_ms = boot_ms_of(c);

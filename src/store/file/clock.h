@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of a file store, shared by all processes that use the directory: the boot clock plus an
-// offset. The first process of a boot chooses the offset; from then on it follows the wall clock by
-// at most one millisecond in CLOCK_FOLLOW_SHARE, and the time that is told never runs backwards. So
-// a stepped wall clock moves no deadline noticeably, and a wrong first clock is put right in the
-// end (docs/decisions/0015-the-file-stores-clock.md).
+// offset. The first process of a boot chooses the offset. From then on the offset follows the wall
+// clock by at most one millisecond in CLOCK_FOLLOW_SHARE, and the clock never runs backwards.
+//
+// So a stepped wall clock moves no deadline noticeably, and a wrong first clock is corrected over
+// time (docs/decisions/0015-the-file-stores-clock.md).
 #pragma once
 
 #include "store/file/disk.h"
@@ -16,8 +17,8 @@
 struct clock_page {
     uint64_t boot[2];
     int64_t offset_ms;
-    int64_t last_ms;     // no earlier time is told
-    int64_t followed_ms; // when the offset was last moved, by the boot clock; 0: not in this boot
+    int64_t last_ms;     // the clock returns no earlier time
+    int64_t followed_ms; // boot clock at the last change of the offset; 0: none in this boot
 };
 
 struct file_clock {
@@ -25,7 +26,7 @@ struct file_clock {
     int fd;                  // of DISK_CLOCK; -1: not open
     pthread_mutex_t lock;    // guards `page`
     struct clock_page page;  // as this handle last read it
-    _Atomic int64_t told_ms; // the latest time that this handle told
+    _Atomic int64_t told_ms; // the latest time that this handle returned
 };
 
 enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answer *a);
@@ -33,7 +34,7 @@ void file_clock_done(struct file_clock *c);
 int64_t file_clock_now(struct file_clock *c);
 // How far the store's clock is ahead of the wall clock; negative: behind it.
 int64_t file_clock_ahead_ms(struct file_clock *c);
-// For a time that has to follow those of a log, and no others: by the page as it was last read.
+// Uses the page as it was last read. For a time that must be later only than the times of one log.
 int64_t file_clock_recent(struct file_clock *c);
-// Something durable carries this time: the clock must not be behind it.
+// Durable data has this time: the clock must not be behind it.
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms);

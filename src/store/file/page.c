@@ -26,7 +26,7 @@ struct copy {
 };
 
 // The futex word lies between the copies, so one write covers it and either copy.
-struct layout {
+struct page_layout {
     uint64_t version;
     uint64_t fence; // written only by a process that takes over
     uint64_t thread;
@@ -39,10 +39,10 @@ struct layout {
 };
 
 static_assert(sizeof(struct log_state) == STATE_WORDS * sizeof(uint64_t), "the words of a copy");
-static_assert(offsetof(struct layout, first) == 128, "the layout is on disk");
-static_assert(offsetof(struct layout, wake) == 256, "the layout is on disk");
-static_assert(offsetof(struct layout, second) == 264, "the layout is on disk");
-static_assert(sizeof(struct layout) <= LOG_PAGE_LEN, "it is one page");
+static_assert(offsetof(struct page_layout, first) == 128, "the layout is on disk");
+static_assert(offsetof(struct page_layout, wake) == 256, "the layout is on disk");
+static_assert(offsetof(struct page_layout, second) == 264, "the layout is on disk");
+static_assert(sizeof(struct page_layout) <= LOG_PAGE_LEN, "it is one page");
 
 // Version 1: a turn at 24, two tails at 32 and 80, each of five words and a check.
 #define OLD_VERSION 1
@@ -116,7 +116,7 @@ static uint64_t old_next(const uint8_t *page)
     return next;
 }
 
-static bool look_once(const struct layout *page, struct log_look *to)
+static bool look_once(const struct page_layout *page, struct log_look *to)
 {
     const struct copy *best = NULL;
     const struct copy *copies[] = {&page->first, &page->second};
@@ -133,7 +133,7 @@ static bool look_once(const struct layout *page, struct log_look *to)
 enum log_page_kind log_page_look(struct log_page *p, struct log_look *to)
 {
     for (int tries = 0; tries < LOOK_TRIES; tries++) {
-        struct layout page;
+        struct page_layout page;
         memset(to, 0, sizeof *to);
         ssize_t n = disk_read(p->disk, p->fd, &page, sizeof page, 0);
         if (n < 0) return LOG_PAGE_FAILED;
@@ -155,7 +155,7 @@ enum log_page_kind log_page_look(struct log_page *p, struct log_look *to)
 
 void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN])
 {
-    struct layout page = {.version = LOG_PAGE_VERSION, .second = copy_of(s, 1), .wake = 1};
+    struct page_layout page = {.version = LOG_PAGE_VERSION, .second = copy_of(s, 1), .wake = 1};
     memset(image, 0, LOG_PAGE_LEN);
     memcpy(image, &page, sizeof page);
 }
@@ -163,12 +163,12 @@ void log_page_image(const struct log_state *s, uint8_t image[LOG_PAGE_LEN])
 void log_page_image_fence(uint8_t image[LOG_PAGE_LEN])
 {
     uint64_t fence = 1;
-    memcpy(image + offsetof(struct layout, fence), &fence, sizeof fence);
+    memcpy(image + offsetof(struct page_layout, fence), &fence, sizeof fence);
 }
 
 int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequence)
 {
-    struct layout page = {.version = LOG_PAGE_VERSION};
+    struct page_layout page = {.version = LOG_PAGE_VERSION};
     struct log_state bound = *s;
     bound.file = p->file;
     page.wake = ++*sequence;
@@ -176,13 +176,13 @@ int log_page_write(struct log_page *p, const struct log_state *s, uint64_t *sequ
     struct copy *to = first ? &page.first : &page.second;
     *to = copy_of(&bound, *sequence);
     const uint8_t *from = first ? (uint8_t *)&page.first : (uint8_t *)&page.wake;
-    size_t at = first ? offsetof(struct layout, first) : offsetof(struct layout, wake);
+    size_t at = first ? offsetof(struct page_layout, first) : offsetof(struct page_layout, wake);
     return disk_write(p->disk, p->fd, from, sizeof page.first + sizeof page.wake, at);
 }
 
 static _Atomic uint32_t *futex_of(struct log_page *p)
 {
-    return (_Atomic uint32_t *)((char *)p->map + offsetof(struct layout, wake));
+    return (_Atomic uint32_t *)((char *)p->map + offsetof(struct page_layout, wake));
 }
 
 void log_page_wake(struct log_page *p)
@@ -202,13 +202,14 @@ int log_page_repair(struct log_page *p)
 int log_page_sign(struct log_page *p, uint64_t turn)
 {
     uint64_t words[3] = {(uint64_t)gettid(), (uint64_t)getpid(), turn};
-    return disk_write(p->disk, p->fd, words, sizeof words, offsetof(struct layout, thread));
+    return disk_write(p->disk, p->fd, words, sizeof words, offsetof(struct page_layout, thread));
 }
 
 int log_page_fence(struct log_page *p)
 {
     uint64_t fence = 1;
-    int failed = disk_write(p->disk, p->fd, &fence, sizeof fence, offsetof(struct layout, fence));
+    int failed =
+        disk_write(p->disk, p->fd, &fence, sizeof fence, offsetof(struct page_layout, fence));
     if (failed == 0) log_page_wake(p);
     atomic_thread_fence(memory_order_seq_cst);
     return failed;
@@ -218,7 +219,8 @@ bool log_page_fenced(struct log_page *p)
 {
     uint64_t fence = 0;
     atomic_thread_fence(memory_order_seq_cst);
-    ssize_t n = disk_read(p->disk, p->fd, &fence, sizeof fence, offsetof(struct layout, fence));
+    ssize_t n =
+        disk_read(p->disk, p->fd, &fence, sizeof fence, offsetof(struct page_layout, fence));
     return n < (ssize_t)sizeof fence || fence != 0; // unreadable: not known to be ours
 }
 
