@@ -147,7 +147,7 @@ void journal_snapshot(struct journal *j)
     j->snap_slot = j->core.slot;
     j->last_snapshot_len = j->snap_bytes.len;
     j->bytes_since = 0;
-    asking_open(&j->snap, j, REQUEST_PUT_NEW, "snap", j->snap_slot);
+    open_request_begin(&j->snap, j, REQUEST_PUT_NEW, "snap", j->snap_slot);
     j->snap.request.body = buf_bytes(&j->snap_bytes);
     j->snap.request.background = true;
 }

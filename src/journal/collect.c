@@ -69,7 +69,7 @@ uint64_t collector_swept(const struct collector *c)
 static void collector_request(struct collector *c, enum request_kind kind, const char *part,
                               uint64_t number)
 {
-    asking_open(&c->ask, c->journal, kind, part, number);
+    open_request_begin(&c->ask, c->journal, kind, part, number);
     c->ask.request.background = true;
 }
 
@@ -483,7 +483,7 @@ static bool is_expected(const struct collector *c, enum err err)
 
 void collector_respond(struct collector *c, const struct response *r, struct interval now)
 {
-    if (!asking_is(&c->ask, r->id)) return;
+    if (!open_request_is(&c->ask, r->id)) return;
     c->ask.open = false;
     c->now = now;
     bool halted = journal_halted(c->journal, NULL);
@@ -533,5 +533,5 @@ void collector_respond(struct collector *c, const struct response *r, struct int
 
 bool collector_next_request(struct collector *c, struct request *out)
 {
-    return asking_take(&c->ask, out);
+    return open_request_take(&c->ask, out);
 }

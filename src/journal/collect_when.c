@@ -60,7 +60,7 @@ bool collector_wants_time(struct collector *c)
 void collector_describe(const struct collector *c, struct buf *out)
 {
     buf_put_u8(out, (uint8_t)c->stage);
-    asking_describe(&c->ask, out);
+    open_request_describe(&c->ask, out);
     for (size_t i = 0; i < c->snapshots_len; i++)
         buf_put_u64(out, c->snapshots[i].slot);
     buf_put_u64(out, c->floor_index);

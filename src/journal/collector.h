@@ -36,7 +36,7 @@ struct collector {
     struct journal *journal;
     enum stage stage;
     struct interval now;
-    struct asking ask;
+    struct open_request ask;
     struct buf body; // the floor that is being written
 
     struct kept_snapshot snapshots[SNAPSHOTS_MAX]; // ascending; the newest ones

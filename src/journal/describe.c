@@ -76,8 +76,8 @@ void journal_describe(const struct journal *j, struct buf *out)
     put_pending(&j->syncs, out);
     put_batch(&j->batch, out);
     put_held(&j->held, out);
-    asking_describe(&j->main, out);
-    asking_describe(&j->snap, out);
+    open_request_describe(&j->main, out);
+    open_request_describe(&j->snap, out);
     buf_put_i64(out, j->retry_at);
     buf_put_u32(out, j->retries);
     put_pace(&j->pace, out);

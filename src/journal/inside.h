@@ -18,7 +18,7 @@
 #pragma once
 
 #include "base/rng.h"
-#include "journal/asking.h"
+#include "journal/open_request.h"
 #include "journal/pace.h"
 #include "journal/snapshot.h"
 
@@ -116,7 +116,7 @@ struct journal {
     int64_t deadline_at; // no deadline is earlier than this
 
     uint64_t next_request;
-    struct asking main;
+    struct open_request main;
     int64_t retry_at;
     uint32_t retries;
     struct pace pace;
@@ -124,7 +124,7 @@ struct journal {
     uint64_t candidates[SNAPSHOTS_KEPT]; // slots of snapshots, newest first; 0: none
     bool candidate_damaged;
     bool listing_on; // the listing continues after main.after
-    struct asking snap;
+    struct open_request snap;
     struct buf snap_bytes;
     uint64_t snap_slot; // of the snapshot being written
     uint64_t last_snapshot;

@@ -218,7 +218,7 @@ int64_t journal_wake_at(const struct journal *j)
 
 bool journal_next_request(struct journal *j, struct request *out)
 {
-    return asking_take(&j->main, out) || asking_take(&j->snap, out);
+    return open_request_take(&j->main, out) || open_request_take(&j->snap, out);
 }
 
 bool journal_next_reply(struct journal *j, struct journal_reply *out)

@@ -44,14 +44,14 @@ static void reset_retries(struct journal *j)
 
 static void ask_listing(struct journal *j)
 {
-    asking_open(&j->main, j, REQUEST_LIST, "snap", 0);
+    open_request_begin(&j->main, j, REQUEST_LIST, "snap", 0);
     j->main.request.limit = 1000;
     if (j->listing_on) j->main.request.after = j->main.after;
 }
 
 static void ask_read(struct journal *j)
 {
-    asking_open(&j->main, j, REQUEST_READ_LOG, "log", 0);
+    open_request_begin(&j->main, j, REQUEST_READ_LOG, "log", 0);
     j->main.request.first = j->core.slot + 1;
     j->main.request.limit = j->config.read_bytes_max;
 }
@@ -59,7 +59,7 @@ static void ask_read(struct journal *j)
 static void ask_append(struct journal *j)
 {
     CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
-    asking_open(&j->main, j, REQUEST_APPEND, "log", 0);
+    open_request_begin(&j->main, j, REQUEST_APPEND, "log", 0);
     j->main.request.first = j->batch.slot;
     j->main.request.body = buf_bytes(&j->batch.bytes);
     // A batch that may have landed must be resolved, so the store cannot refuse it any more.
@@ -132,7 +132,7 @@ void journal_advance(struct journal *j)
         ask_listing(j);
         break;
     case PHASE_LOADING:
-        asking_open(&j->main, j, REQUEST_GET, "snap", j->candidates[0]);
+        open_request_begin(&j->main, j, REQUEST_GET, "snap", j->candidates[0]);
         break;
     case PHASE_READING:
         ask_read(j);
@@ -141,7 +141,7 @@ void journal_advance(struct journal *j)
         ask_append(j);
         break;
     case PHASE_CHECKING:
-        asking_open(&j->main, j, REQUEST_GET, "floor", j->floor_index + 1);
+        open_request_begin(&j->main, j, REQUEST_GET, "floor", j->floor_index + 1);
         break;
     }
 }
@@ -538,10 +538,10 @@ void journal_respond(struct journal *j, const struct response *r, struct interva
 {
     journal_note_time(j, now);
     j->tight = r->tight;
-    if (asking_is(&j->snap, r->id)) {
+    if (open_request_is(&j->snap, r->id)) {
         j->snap.open = false;
         on_snapshot(j, r);
-    } else if (asking_is(&j->main, r->id)) {
+    } else if (open_request_is(&j->main, r->id)) {
         j->main.open = false;
         if (j->phase != PHASE_HALTED) on_main(j, r);
     }

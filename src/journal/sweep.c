@@ -16,7 +16,7 @@
 void sweep_init(struct sweep *s)
 {
     *s = (struct sweep){.next_at = TIME_UNKNOWN};
-    buf_init(&s->to_delete, (size_t)PAGE_ROWS * ASKING_KEY_MAX);
+    buf_init(&s->to_delete, (size_t)PAGE_ROWS * OPEN_REQUEST_KEY_MAX);
 }
 
 void sweep_done(struct sweep *s)
@@ -47,19 +47,19 @@ void sweep_begin(struct sweep *s, struct journal *j, struct interval now)
     s->after[0] = 0;
 }
 
-static void ask_page(struct sweep *s, struct journal *j, struct asking *ask)
+static void ask_page(struct sweep *s, struct journal *j, struct open_request *ask)
 {
-    asking_open(ask, j, REQUEST_LIST, "data", 0);
+    open_request_begin(ask, j, REQUEST_LIST, "data", 0);
     ask->request.limit = PAGE_ROWS;
     if (s->after[0] == 0) return;
     memcpy(ask->after, s->after, sizeof ask->after);
     ask->request.after = ask->after;
 }
 
-bool sweep_ask(struct sweep *s, struct journal *j, struct asking *ask)
+bool sweep_ask(struct sweep *s, struct journal *j, struct open_request *ask)
 {
     if (s->deleting) {
-        asking_open(ask, j, REQUEST_DELETE, "data", 0);
+        open_request_begin(ask, j, REQUEST_DELETE, "data", 0);
         ask->request.body = buf_bytes(&s->to_delete);
     } else if (s->more) {
         ask_page(s, j, ask);

@@ -14,7 +14,7 @@ struct sweep {
     bool waits_for_time; // ... and only the fold's time keeps some of them
     bool deleting;       // the objects of the last page are being deleted
     bool more;           // there are more pages
-    char after[ASKING_KEY_MAX];
+    char after[OPEN_REQUEST_KEY_MAX];
     struct buf to_delete;   // keys to delete of the last page, a zero byte after each
     uint64_t to_delete_len; // their number
     uint64_t deleted;       // objects deleted so far
@@ -28,6 +28,6 @@ bool sweep_is_possible(const struct journal *j);
 int64_t sweep_wake_at(const struct sweep *s, const struct journal *j);
 void sweep_begin(struct sweep *s, struct journal *j, struct interval now);
 // False: the sweep has ended.
-bool sweep_ask(struct sweep *s, struct journal *j, struct asking *ask);
+bool sweep_ask(struct sweep *s, struct journal *j, struct open_request *ask);
 void sweep_respond(struct sweep *s, struct journal *j, const struct response *r,
                    struct interval now);

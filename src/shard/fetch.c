@@ -200,12 +200,12 @@ static void fetch_send(struct shard *s)
     if (f->wanted == 0 || busy || shard_now(s) < f->again) return;
     switch (f->stage) {
     case FETCH_READING:
-        asking_open(&f->ask, s->journal, REQUEST_READ_LOG, "log", 0);
+        open_request_begin(&f->ask, s->journal, REQUEST_READ_LOG, "log", 0);
         f->ask.request.first = f->wanted;
         f->ask.request.limit = READ_BYTES;
         break;
     case FETCH_FLOORS:
-        asking_open(&f->ask, s->journal, REQUEST_GET, "floor", f->floor_index + 1);
+        open_request_begin(&f->ask, s->journal, REQUEST_GET, "floor", f->floor_index + 1);
         break;
     case FETCH_TAIL:
         fetch_sync_tail(s);

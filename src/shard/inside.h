@@ -4,7 +4,7 @@
 // outgoing.c (dead letters).
 #pragma once
 
-#include "journal/asking.h"
+#include "journal/open_request.h"
 #include "shard/cache.h"
 #include "shard/shard.h"
 
@@ -78,7 +78,7 @@ struct fetch_row {
 
 struct body_fetch {
     enum fetch_stage stage;
-    struct asking ask;
+    struct open_request ask;
     int64_t again;   // after a request that failed: not before this time
     uint64_t wanted; // the slot to read; 0: none
     // Rows that were read and are not trusted yet. No rows: the slot was not found.

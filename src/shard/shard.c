@@ -426,7 +426,7 @@ void shard_respond(struct shard *s, const struct response *r, struct interval no
 {
     note_time(s, now);
     shard_add_cost(s, &r->cost);
-    if (asking_is(&s->fetch.ask, r->id)) {
+    if (open_request_is(&s->fetch.ask, r->id)) {
         fetch_respond(s, r);
     } else {
         cost_ledger_journal_respond(s, r);
@@ -525,7 +525,7 @@ int64_t shard_wake_at(const struct shard *s)
 
 bool shard_next_request(struct shard *s, struct request *out)
 {
-    return journal_next_request(s->journal, out) || asking_take(&s->fetch.ask, out);
+    return journal_next_request(s->journal, out) || open_request_take(&s->fetch.ask, out);
 }
 
 bool shard_next_reply(struct shard *s, struct shard_reply *out)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds requests and their keys.
-#include "journal/asking.h"
+#include "journal/open_request.h"
 
 #include "base/check.h"
 #include "journal/inside.h"
@@ -15,8 +15,8 @@ const char *request_kind_name(enum request_kind kind)
     return names[kind];
 }
 
-void asking_open(struct asking *a, struct journal *j, enum request_kind kind, const char *part,
-                 uint64_t number)
+void open_request_begin(struct open_request *a, struct journal *j, enum request_kind kind,
+                        const char *part, uint64_t number)
 {
     CHECK(!a->open);
     a->open = true;
@@ -34,7 +34,7 @@ void asking_open(struct asking *a, struct journal *j, enum request_kind kind, co
     }
 }
 
-bool asking_take(struct asking *a, struct request *out)
+bool open_request_take(struct open_request *a, struct request *out)
 {
     if (!a->open || a->taken) return false;
     a->taken = true;
@@ -42,12 +42,12 @@ bool asking_take(struct asking *a, struct request *out)
     return true;
 }
 
-bool asking_is(const struct asking *a, uint64_t id)
+bool open_request_is(const struct open_request *a, uint64_t id)
 {
     return a->open && a->request.id == id;
 }
 
-void asking_describe(const struct asking *a, struct buf *out)
+void open_request_describe(const struct open_request *a, struct buf *out)
 {
     buf_put_u8(out, a->open);
     if (!a->open) return;
