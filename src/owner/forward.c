@@ -229,7 +229,7 @@ struct forwarded {
     struct owner_peer *peer;
     struct sluice_request id;
     struct sluice_error why;
-    bool maybe; // it may have been applied
+    bool maybe_applied;
     enum sluice_code (*ask)(struct forwarded *f, struct sluice *remote);
     const struct sluice_send *messages;
     size_t len;
@@ -254,7 +254,7 @@ static bool answered(struct forwarded *f, enum sluice_code *code)
         f->why = (struct sluice_error){.code = SLUICE_OK};
         *code = f->ask(f, f->peer->remote);
         if (forward_is_final(*code, &f->why)) return true;
-        f->maybe = f->maybe || *code == SLUICE_UNKNOWN || *code == SLUICE_CORRUPT;
+        f->maybe_applied = f->maybe_applied || *code == SLUICE_UNKNOWN || *code == SLUICE_CORRUPT;
         if (*code == SLUICE_DENIED || *code == SLUICE_LIMIT) break;
         there = peer_ask(http, &f->peer->name, ALIVE_MS) == PEER_PROVEN;
         // A request whose answer was lost may still be in progress, so the same id is sent again.
@@ -270,7 +270,7 @@ static bool answered(struct forwarded *f, enum sluice_code *code)
 static enum sluice_code concluded(const struct forwarded *f, enum sluice_code code,
                                   struct sluice_error *error)
 {
-    if (!f->maybe) return code;
+    if (!f->maybe_applied) return code;
     sent_repeated(f->sent, f->len);
     outcomes_repeated(f->outcomes, f->outcomes_len);
     code = code_repeated(code);
@@ -393,7 +393,7 @@ static enum sluice_code ask_receive(struct forwarded *f, struct sluice *remote)
     return remote_receive(remote, f->queue, &f->receive, f->batch, &f->why);
 }
 
-static bool acks_told(const struct sluice_receive *o)
+static bool acks_answered(const struct sluice_receive *o)
 {
     return o->acks_len > 0 && o->acked[0].status;
 }
@@ -406,8 +406,8 @@ static enum sluice_code receive_rest(struct forwarded *f, const struct sluice_re
     struct sluice_receive rest = *o;
     int64_t left = until - clock_boot_ms();
     rest.wait_ms = left > 0 ? left : 0;
-    bool asked = f->maybe || (f->peer && o->acks_len > 0);
-    if (acks_told(o)) rest.acks_len = 0;
+    bool asked = f->maybe_applied || (f->peer && o->acks_len > 0);
+    if (acks_answered(o)) rest.acks_len = 0;
     if (asked) rest.request = &f->id;
     f->outcomes_len = rest.acks_len;
     return concluded(f, direct_receive(f->handle, f->queue, &rest, f->batch, error), error);
@@ -434,8 +434,8 @@ enum sluice_code forward_receive(struct sluice *s, const char *queue,
         f.receive = *o;
         f.receive.wait_ms = left < 0 ? 0 : left < WAIT_MS ? left : WAIT_MS;
         f.receive.request = &f.id;
-        if (acks_told(o)) f.receive.acks_len = 0; // they were answered with the first request
-        f.maybe = false;
+        if (acks_answered(o)) f.receive.acks_len = 0; // they were answered with the first request
+        f.maybe_applied = false;
         if (!answered(&f, &code)) return receive_rest(&f, o, until, error);
         bool over = code || (*out)->len > 0 || clock_boot_ms() >= until;
         if (over) return ended(&f, code, error);

@@ -24,7 +24,7 @@ void forward_free(struct forward *f); // NULL is allowed
 // limit of the node, or the store as the node sees it. None of these binds a process that can write
 // directly.
 bool forward_is_final(enum sluice_code code, const struct sluice_error *why);
-// What a repeated call came to while an earlier attempt with the same id may still take effect
+// The result of a repeated call while an earlier attempt with the same id may still take effect
 // (err_repeated). A row with a reason was decided by an entry and stays. The rows may be NULL.
 enum sluice_code code_repeated(enum sluice_code code);
 void sent_repeated(struct sluice_sent *sent, size_t len);
