@@ -156,7 +156,10 @@ static struct http_connection *connection_new(const struct http *h, struct socke
     SET(l->easy, CURLOPT_BUFFERSIZE, BUFFER_LEN);
     SET(l->easy, CURLOPT_CONNECTTIMEOUT_MS, h->connect_ms);
     SET(l->easy, CURLOPT_USERAGENT, h->user_agent);
-    if (h->ca_file) SET(l->easy, CURLOPT_CAINFO, h->ca_file);
+    if (h->ca_file) { // instead of the system's, which libcurl would add by its directory
+        SET(l->easy, CURLOPT_CAINFO, h->ca_file);
+        SET(l->easy, CURLOPT_CAPATH, (char *)NULL);
+    }
     if (h->unix_socket) SET(l->easy, CURLOPT_UNIX_SOCKET_PATH, h->unix_socket);
     if (h->direct) SET(l->easy, CURLOPT_PROXY, "");
     return l;
