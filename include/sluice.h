@@ -472,7 +472,7 @@ struct sluice_queue_status {
 // sluice_queues_status_done frees what the rows hold, not the rows.
 SLUICE_API void sluice_queues_status(struct sluice *s, const char *const *queues, size_t len,
                                      unsigned what, struct sluice_queue_status *out);
-SLUICE_API void sluice_queues_status_done(struct sluice_queue_status *sights, size_t len);
+SLUICE_API void sluice_queues_status_done(struct sluice_queue_status *rows, size_t len);
 
 struct sluice_worker {
     char name[129];
