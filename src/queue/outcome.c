@@ -111,7 +111,7 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
     row->until = due;
 }
 
-// An event reports a request that came too late, for users who watch a queue for duplicates.
+// An event reports a request that came too late. Users watch these events to find duplicates.
 static void refuse_late(struct machine *m, uint16_t kind, uint64_t seq, enum reason reason)
 {
     struct event *e =

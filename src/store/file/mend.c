@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of the lock's holder before it may append. It compares the page with the segments, finds
-// the tail in them, completes or wipes the write of a dead writer, and leaves a segment whose sync
-// failed.
+// The work of the lock's holder before it may append. It compares the page with the segments and
+// finds the tail in them. It completes or wipes the write of a dead writer. It leaves a segment
+// whose sync failed.
 #include "store/file/log.h"
 
 #include "base/memory.h"

@@ -56,7 +56,7 @@ bool process_split(const char *command, struct process_words *out)
 }
 
 // Starts the program in its own process group, so that it can be ended together with its children.
-// Its signals have default actions, whatever this process has set.
+// Its signals have default actions, even if this process has changed its own.
 static int launch(const struct process_words *words, int output, pid_t *child)
 {
     posix_spawn_file_actions_t files;
