@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads around a pure step function. The lock protects the step function. The driver never holds
-// it during a store call, nor while it wakes a thread. A waiter that is woken with its answer
-// leaves without the lock. A waiter that is woken for a request finds the lock free.
+// it during a store call. No thread is woken while the waker holds the lock. A waiter that is woken
+// with its answer leaves without the lock. A waiter that is woken for a request takes the lock.
 //
 // A request is not reserved for the waiter that is woken for it. Until that waiter runs, any caller
 // that enters takes the request. A caller that is already running thus performs the next commit,
@@ -73,8 +73,9 @@ static void asleep_add(struct driver *d, struct waiter *w)
 }
 
 // Moves w to the list of waiters to wake. The waiter continues when its word is set, after the lock
-// was released, so its memory is valid until then. The last waiter added is woken first. That is a
-// waiter with a request to perform, because all others wait for the store.
+// was released, so its memory is valid until then. The last waiter added is woken first.
+// assign_work adds the waiters with a request last, so their requests reach the store as early as
+// possible.
 static void queue_wake_up(struct driver *d, struct waiter *w, enum wake_reason why)
 {
     CHECK(w->asleep);
@@ -119,9 +120,9 @@ struct interval driver_now(struct driver *d)
     return store_clock_now(&d->clock, clock_boot_ms());
 }
 
-// A call times out when the lower bound of the time passes its deadline. If the clock is known only
-// to within seconds, that is seconds late. The store's own deadline does not move, so the width is
-// subtracted.
+// A call times out when the lower bound of the store's time passes the call's deadline. That can be
+// late by the width of the interval. No store request may last past until_ms (store_set_until). If
+// that limit comes first, the width is subtracted, so that the call ends before it.
 int64_t driver_patience_ms(struct driver *d, int64_t ms)
 {
     int64_t left = store_patience_ms(d->store, ms);
@@ -145,7 +146,9 @@ void driver_wake(struct driver *d, struct waiter *w)
 {
     w->done = true;
     if (w->then) to_call_add(d, w);
-    if (!w->asleep) return; // it performs a request and checks done afterwards
+    // An asynchronous waiter does not sleep. A blocking waiter that performs a request checks
+    // `done` afterwards.
+    if (!w->asleep) return;
     queue_wake_up(d, w, WAKE_ANSWERED);
     d->inside--;
 }

@@ -146,7 +146,6 @@ static enum err catch_up(void *ctx)
     return c.err;
 }
 
-// The cost of a poll, which does not go through the driver.
 void runner_note_cost(struct shard_runner *d, const struct store_answer *answer)
 {
     struct waiter w;
@@ -281,7 +280,7 @@ enum err runner_receive(struct shard_runner *d, const struct op_claim *claim, in
 
 static void async_end(struct waiter *w)
 {
-    // The waiter is the first member of its first member.
+    // struct runner_async begins with its call, which begins with the waiter: the same address.
     struct runner_async *l = (struct runner_async *)w;
     struct runner_answer answer = l->answer; // `then` may free l
     l->then(l, l->call.err, &answer);
@@ -477,8 +476,9 @@ bool runner_dispatch(struct shard_runner *d)
     return granted;
 }
 
-// Takes one letter from the outbox and moves it without the lock. Returns false if there is none,
-// or if it could not be delivered.
+// Copies the next letter, commits it in the target queue without the lock, and reports the result
+// to the shard. If the letter arrived, the shard then submits the outbox op. Returns false if there
+// is no letter, or if it did not arrive.
 static bool move_dead_letter(struct shard_runner *d, runner_move_fn *move, void *ctx)
 {
     struct waiter w;

@@ -140,7 +140,7 @@ void runner_inspect(struct shard_runner *d, runner_inspect_fn *inspect, void *ct
 // waits up to wait_ms for the next entry.
 MUST_USE enum err runner_follow(struct shard_runner *d, int64_t wait_ms);
 size_t runner_waiting(struct shard_runner *d); // receives that wait for something to claim
-// The counters since the runner was opened.
+// The counters since the runner first reached the tail.
 void runner_counters(struct shard_runner *d, struct shard_counters *to);
 // Passes the events since the last call, in order. The callback runs under the runner's lock.
 typedef void runner_event_fn(void *ctx, const struct events *list, const struct event *e);

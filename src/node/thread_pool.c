@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that run tasks from a queue. While one thread is awake, no other needs to be: before it
-// sleeps, it checks the queue and the clock. When it enters a run that may block, another thread
-// takes over. That thread is awake, or it sleeps until the next task is due: the timer thread.
+// Threads that run tasks from a queue. One awake thread is enough, because it checks the run queue
+// and the timers before it sleeps. If the last awake thread begins to block, the pool wakes or
+// creates another one. If no task is due yet, the timer thread, which sleeps until then, suffices.
 //
 // The pool's lock is the innermost of all. Tasks are scheduled with other locks held, but run
-// without it. No thread is woken under the lock, because it would block on it at once.
+// without it. A thread is woken after the lock is released. Otherwise it would block at once.
 #include "node/thread_pool.h"
 
 #include "base/check.h"
@@ -24,6 +24,7 @@
 #define POLL_MAX_MS  1024
 #define POLLS_PER_MS 4 // of all tasks together, until the interval reaches its maximum
 
+// Whether the pool refused the task a blocking store_wait (task_may_sleep).
 enum refusal { REFUSED_NOT, REFUSED, REFUSED_EAGER, REFUSALS };
 
 // A thread; on its own stack.
@@ -170,7 +171,7 @@ static void pool_thread_mark_awake(struct thread_pool *pool, struct pool_thread 
 
 static void pool_thread_wake(struct thread_pool *pool, struct pool_thread *thread)
 {
-    CHECK(!pool->woken); // while one thread is awake, no other needs to be
+    CHECK(!pool->woken); // one is woken only if none is awake, so at most one before the unlock
     pool_thread_mark_awake(pool, thread);
     atomic_store(&thread->woken, 1);
     pool->woken = &thread->woken;
@@ -191,7 +192,6 @@ static void ensure_awake(struct thread_pool *pool)
     }
 }
 
-// Releases the lock while it sleeps.
 static void sleep_unlocked(struct thread_pool *pool, struct pool_thread *thread)
 {
     atomic_store(&thread->woken, 0);
