@@ -7,14 +7,19 @@
 //     IDLE -> STARTING -> WAITING -> CANCELLING -> IDLE      the await of each shard
 //                 '----------'-------------------> IDLE
 //
-// A caller's request id must lead to the shard that it claimed in, whichever process repeats it. So
-// a receive with such an id makes a round first: it asks every shard what the shard remembers of
-// the id, up to the present end of its journal. After it has waited, it makes another round before
-// it claims. That round asks only for what is folded already.
+// A repeated receive must get the answer of the shard where the first one claimed, in any process.
+// So a receive with a caller's request id works in this order:
 //
-// If two receives of this handle have the same id, the second begins when the first has ended. The
-// first then ends at once, without a claim, if it only waits. Receives of two processes with the
-// same id start with the same shard, and so mostly meet there.
+//   - It makes a round: it asks every shard for a stored answer to the id, up to the tail.
+//   - If there is none, it waits for a message.
+//   - After each wait it makes another round, of the entries folded so far. Then it claims.
+//
+// If a second receive of this handle has the same id, it begins when the first one has ended. If
+// the first one only waits, it ends at once, without a claim.
+//
+// Two processes hash the id to the same first shard, so the second one usually finds the answer of
+// the first one there. If they still claim in different shards, each caller gets a message. Later
+// repeats return one of the two, always the same. The lock of the other message expires.
 #include "local/multi_receive.h"
 
 #include "base/check.h"
@@ -53,10 +58,12 @@ struct multi_receive {
     uint32_t shards;
     uint32_t at;   // the shard of the claim under way
     bool claims;   // a claim is under way
-    bool ended;    // done was called, or will not be
+    bool ended;    // the result is decided: no new await, claim or round
     bool unwanted; // to be ended, unless the claim under way succeeds
-    enum err err;  // the first error of an await
-    int holds;     // awaits, claims and rounds under way, the caller, each thread that works on it
+    // The first error of an await. Reported only if no other shard has a message before the wait
+    // ends.
+    enum err err;
+    int holds; // awaits, claims and rounds under way, the caller, each thread that works on it
 
     uint32_t home;  // the shard that comes first
     bool begun;     // no earlier receive with its id is left

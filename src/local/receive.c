@@ -314,7 +314,6 @@ static struct request_id next_request(struct settling *s)
     return id;
 }
 
-// Notes the outcomes of these locks from the op's answer.
 static void conclude(struct settling *s, const size_t *members, size_t count, enum err err,
                      const struct runner_answer *a)
 {
@@ -363,9 +362,10 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
     encode(s, d, refs, count, &payload);
     struct op op = {s->kind, buf_bytes(&payload)};
     enum err err = runner_do(d, op, &answer);
-    // Repeat the op with the same request id: it cannot be applied twice, and the answer may be
-    // known by now. If that fails too, the answer stays UNKNOWN: the first try may have been
-    // applied.
+    // The library repeats the op with the same request id, so it cannot be applied twice. The
+    // answer stays UNKNOWN only if the repeat has no rows either, because the first try may have
+    // been applied. A send is not repeated by the library, because its caller can repeat it with
+    // the same request id. sluice_ack, sluice_fail, sluice_release and sluice_renew take no id.
     if (err == ERR_UNKNOWN && runner_do(d, op, &answer) == ERR_OK) err = ERR_OK;
     conclude(s, members, count, err, &answer);
     runner_answer_done(&answer);

@@ -189,7 +189,7 @@ static bool is_remembered(struct shard_runner *d, struct op op)
     return memory.has;
 }
 
-// Commits the op that was filled and starts the next.
+// Commits the filled op and empties the buffer.
 static void flush(struct sending *s, uint32_t shard)
 {
     if (s->count == 0) return;
@@ -251,7 +251,7 @@ static bool note_refused(struct sending *s, size_t index)
 }
 
 // Whether the message belongs to the next op. Blocking and asynchronous sends must split a call in
-// the same way, because the split decides the request ids of the ops.
+// the same way, because the split decides the request ids. 4096: more than all other fields take.
 static bool is_full(const struct sending *s, const struct outgoing *p, size_t headers_len)
 {
     size_t need = (p->upload ? 0 : p->message->body_len) + headers_len + 4096;
@@ -323,8 +323,9 @@ static void upload_bodies(struct open_queue *q, struct outgoing *outgoing, size_
     memory_free(jobs);
 }
 
-// If one body could not be uploaded, no message of the call is sent. Ops with only some messages
-// would use the request ids of other ops: those of the next try, with all messages.
+// If one body could not be uploaded, no message is sent. The request id of an op depends on its
+// position in the call. If some messages were left out, other ops would use those ids. A later try
+// with all messages would get wrong answers.
 static enum sluice_code note_uploads(struct sending *s, size_t len)
 {
     const struct upload *bad = NULL;
@@ -382,9 +383,9 @@ static bool waits_for_room(struct open_queue *q)
 }
 
 // A repeated send must not add a message twice, even if the caller repeats the whole call because
-// the answer was lost. So every try has the request id of the one before, which returns the
-// messages that were added then. If a refusal is remembered for the id, the refused messages are
-// tried with another id, which is derived from the first.
+// the answer was lost. Each try uses the same request id, so messages that were added before are
+// returned, not added again. If a refusal is remembered for the id, the refused messages are tried
+// with another id, which is derived from the first.
 struct send_attempts {
     struct open_queue *queue; // with a hold
     struct outgoing *outgoing;
