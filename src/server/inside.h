@@ -122,7 +122,7 @@ struct exchange {
     size_t budget_part;          // bytes of the server's budget that it holds
     // forwarding to the queue's owner (relay.h)
     struct relay *relay; // under the server's lock
-    bool looked;         // the owner was looked up
+    bool looked;         // relay_takes has run
     bool relayed;        // forwarding was tried
     bool in_doubt;       // an attempt at the owner may still take effect
     bool named_here;     // this node chose the request id: no client will repeat it
@@ -132,7 +132,7 @@ struct exchange {
     char worker[WORKER_NAME_MAX + 1]; // if it waits: the worker's name, or ""
     bool waits;
     bool begun;                       // the library or the relay has it; under the lock
-    bool unwanted;                    // it was cancelled before that
+    bool unwanted;                    // cancel was called; under the lock
     bool acks;                        // it carries acks, whose outcomes must be answered
     bool crowded;                     // there was no place to wait in
     char (*tokens)[SLUICE_TOKEN_MAX]; // of the messages in this answer
@@ -224,8 +224,11 @@ struct json *outcomes_json(const struct async_answer *a);
 void receive_end_all(struct server *s); // the receives that wait end without messages
 // Returns [{"name", "receives"}]: the receives of a queue that wait at this node.
 struct json *receive_waiting(struct server *s, const char *queue);
+// Call it when the exchange ends. If the answer was not delivered, the messages in it are released,
+// unless the client can repeat the receive with its request id.
 void receive_over(struct exchange *x, bool delivered);
-// Another node has answered the receive. `body` is its answer; empty if it has no messages.
+// Another node has answered a forwarded request. `body` is its answer; empty if it has no messages.
+// Does nothing unless the request was a receive.
 void receive_relayed(struct exchange *x, struct bytes body);
 
 void handle_queue_list(struct exchange *x);

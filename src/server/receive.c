@@ -159,8 +159,9 @@ static void cancel(struct exchange *x)
     x->unwanted = true; // also if the receive is just being restarted
     (void)pthread_mutex_unlock(&s->lock);
     if (!begun) return;
-    bool back = away && relay_cancel(x); // else the relay restarts it here
-    if (back && x->acks)                 // whether the owner applied them is unknown
+    // False: the relay answers the request or runs the handler again.
+    bool back = away && relay_cancel(x);
+    if (back && x->acks) // whether the owner applied them is unknown
         relay_do_here(x);
     else if (back || (!away && async_cancel(s->store, &x->async)))
         end_empty(x);
@@ -174,9 +175,9 @@ static bool is_unwanted(struct exchange *x)
     return unwanted;
 }
 
-// The library or the relay has the receive now, or has answered it. If the owner is only being
-// looked up, or the relay has already returned the receive, the handler runs again and calls this
-// then.
+// Call it after the receive was passed to the library or the relay. Performs a cancel that came
+// before. If the owner is being looked up, or the relay has returned the receive, the handler runs
+// again and calls this again. A receive that goes over TLS never becomes `begun`.
 static void wait_begun(struct exchange *x, enum relay_way way)
 {
     struct server *s = x->server;
@@ -304,8 +305,8 @@ static struct bytes text_next(struct bytes *left)
     return text;
 }
 
-// Reads the tokens in {"messages":[{"token":"..."}]} as a node writes it. This runs on the HTTP
-// client's only thread, so it scans for the ends of strings and does nothing else.
+// Reads the tokens in {"messages":[{"token":"..."}]} as a node writes it. With plain HTTP this
+// runs on the one thread of the forwarding client, so it does not parse JSON.
 static void read_tokens(struct exchange *x, struct bytes left)
 {
     int depth = 0;
@@ -343,6 +344,7 @@ void receive_relayed(struct exchange *x, struct bytes body)
         read_tokens_wire(x, body);
     else
         read_tokens(x, body);
+    // While the node stops, the release is left to receive_over or to the locks' expiry.
     if (x->tokens_len == 0 || atomic_load(&x->server->stopping) || !httpd_gone(x->http)) return;
     give_back(x); // now, because the answer cannot arrive
     x->tokens_len = 0;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sends a request to the node that owns its queue, and answers the client with the owner's answer.
+// Without a final answer, the handler runs again on this node.
+//
 // A forwarded request carries the client's own token and no right of this node. Each connection to
 // the owner proves the owner's identity before a request is sent on it (owner/peer.h).
 #include "server/relay.h"
@@ -167,7 +170,7 @@ static void write_request(struct relay *r, const struct forward_target *t, int64
     http->headers_len = r->lines_len;
     http->body = httpd_body(x->http);
     http->timeout_ms = wait_ms + PATIENCE_MS;
-    http->body_max = budget_share(&x->server->budget); // a larger answer is made here
+    http->body_max = budget_share(&x->server->budget); // for a larger answer, the handler runs here
 }
 
 static void link_relay(struct relay *r)
@@ -190,7 +193,8 @@ static void unlink_relay(struct relay *r)
     r->exchange->relay = NULL;
 }
 
-// Not a receive without acks that no client repeats: its locks are given back, or they expire.
+// Whether an attempt without a final answer makes the result UNKNOWN. Not for a receive without
+// acks whose id this node chose: no client repeats it. Its locks are released, or they expire.
 static bool may_leave_doubt(const struct exchange *x)
 {
     return x->route->handle != handle_receive || x->acks || !x->named_here;
@@ -249,7 +253,7 @@ static bool is_final(const struct http_call *http)
     return forward_is_final(ask_read_error(http, &error), &error);
 }
 
-// Whether an attempt that is not answered for good may still take effect at the owner.
+// For an attempt without a final answer. Returns true if it may have taken effect, or may later.
 static bool is_in_doubt(const struct http_call *http)
 {
     struct sluice_error error;
@@ -286,14 +290,13 @@ const struct async_answer *relay_concluded(struct exchange *x, const struct asyn
     return out;
 }
 
-// The relay has returned the exchange. The handler does it here.
 void relay_do_here(struct exchange *x)
 {
     struct server *s = x->server;
     budget_set(&s->budget, &x->budget_part, 0); // reserved for an answer that did not come
     (void)pthread_mutex_lock(&s->lock);
     x->relay = NULL;
-    x->begun = false; // a cancel takes effect when it has begun again
+    x->begun = false; // until wait_begun, a cancel only sets `unwanted`
     (void)pthread_mutex_unlock(&s->lock);
     httpd_keep(x->http);
     struct httpd_request *http = x->http;
@@ -349,7 +352,7 @@ static void came_back(struct http_async_call *call)
     bool final = is_final(http) && fits(call, http->body_in.len);
     (void)pthread_mutex_lock(&s->lock);
     unlink_relay(r);              // first: a disconnect may cancel it at any time
-    if (!final) x->begun = false; // a cancel takes effect when it has begun again
+    if (!final) x->begun = false; // until wait_begun, a cancel only sets `unwanted`
     (void)pthread_mutex_unlock(&s->lock);
     if (final) {
         receive_relayed(x, has_messages(x, http->status) ? buf_bytes(&http->body_in) : BYTES_EMPTY);
@@ -373,7 +376,8 @@ static bool may_go(const struct exchange *x, const struct forward_target *t)
     return (t->place || t->tls) && (t->may_have_token || !httpd_header(x->http, "Authorization"));
 }
 
-// Returns false if the request cannot be forwarded now.
+// Returns false if the request cannot be forwarded now. A request over TLS cannot be cancelled. If
+// its client disconnects, the node releases the messages when the answer comes (receive_relayed).
 static bool go(struct exchange *x, struct forward_target *t, int64_t wait_ms)
 {
     struct server *s = x->server;
@@ -420,7 +424,8 @@ enum relay_way relay_takes(struct exchange *x, int64_t wait_ms)
     bool goes = !looks && t && may_go(x, t);
     x->looked = true;
     x->relayed = goes;
-    if (where == OWNER_HERE) bring_back(s); // this node may have just become the owner
+    // The former owner may be unreachable: do the requests that were forwarded to it here.
+    if (where == OWNER_HERE) bring_back(s);
     if (!looks && !goes) return RELAY_NOT;
     call_begin(s);
     if (looks) {

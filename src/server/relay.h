@@ -3,7 +3,8 @@
 // commit carries the ops of all nodes, whichever node a load balancer chose. This covers sends,
 // receives, acks, fails, releases and renewals. A request takes one hop at most.
 //
-// If no answer comes, for any reason, this node does the request itself with the same request id.
+// If no final answer comes, for any reason, this node does the request itself with the same request
+// id.
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +18,7 @@ struct async_answer;
 struct relays *relays_new(const char *hosts);
 void relays_free(struct relays *r); // NULL is fine; nothing may be under way
 
-// Call it first in a handler. The answers:
+// Call it before the library call. The answers:
 //
 //   - RELAY_NOT: the handler does the request itself.
 //   - RELAY_LOOKS: the owner is being looked up. Then the route's handler is called again.
@@ -30,7 +31,8 @@ enum relay_way { RELAY_NOT, RELAY_LOOKS, RELAY_GOES };
 enum relay_way relay_takes(struct exchange *x, int64_t wait_ms);
 // Returns true if the relay was cancelled: it will neither answer nor call the handler.
 bool relay_cancel(struct exchange *x);
-// After relay_cancel: does the request here, with the same request id.
+// After relay_cancel: runs the handler again on this node, with the same request id. Ends the
+// relay's call (call_end).
 void relay_do_here(struct exchange *x);
 // What the answer of a call that was done here means. If an attempt at the owner may still take
 // effect, an answer without an entry becomes UNKNOWN. Lives as long as the exchange.

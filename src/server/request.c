@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a request: the names in its path, its headers, its query, its body. Everything is checked
-// here, before any of it reaches the library.
+// Reads the path, headers, query and JSON body of a request, and checks them.
 #include "base/digits.h"
 #include "server/inside.h"
 #include "wire/wire.h"
@@ -194,7 +193,6 @@ static void refuse_weight(struct exchange *x, const struct json_weight *w)
     answer_problem(x, 413, &e, NULL);
 }
 
-// Reserves the memory of the parsed body before it is parsed.
 bool admit_json(struct exchange *x)
 {
     struct bytes body = httpd_body(x->http);
