@@ -40,7 +40,8 @@ static void check_probe(struct doctor *d, struct store *s)
     if (err) {
         doctor_say(d, "probe", SLUICE_FAILED, "%s", why[0] ? why : err_text(err));
     } else {
-        doctor_say(d, "probe", SLUICE_PASSED, "of 16 who create the same key at once, one wins");
+        doctor_say(d, "probe", SLUICE_PASSED,
+                   "of 16 writers that create the same key at once, exactly one succeeds");
     }
 }
 
@@ -59,7 +60,7 @@ static void check_space(struct doctor *d, struct store *s)
     if (store_concern(s, STORE_NEARLY_FULL, why))
         doctor_say(d, "space", SLUICE_WARNING, "%s", why);
     else if (!store_is_high_latency(s))
-        doctor_say(d, "space", SLUICE_PASSED, "new messages are taken");
+        doctor_say(d, "space", SLUICE_PASSED, "the store has space for new messages");
 }
 
 enum deed { DEED_PUT, DEED_GET, DEED_LIST, DEED_DELETE, DEEDS };
@@ -69,7 +70,7 @@ static enum err do_deed(struct store *s, enum deed deed, const char *key, struct
 {
     switch (deed) {
     case DEED_PUT:
-        return store_put_new(s, key, bytes_str("is anybody there?"), a);
+        return store_put_new(s, key, bytes_str("doctor"), a);
     case DEED_GET:
         return store_get(s, key, 0, SIZE_MAX, a);
     case DEED_LIST:
@@ -122,7 +123,7 @@ static void check_objects(struct doctor *d, struct store *s)
     else if (a.time.lo != TIME_UNKNOWN)
         doctor_clock(d, "the store's", a.time.lo - clock_realtime_ms());
     else if (good[DEED_LIST])
-        doctor_say(d, "clock", SLUICE_FAILED, "the store's answers do not tell the time");
+        doctor_say(d, "clock", SLUICE_FAILED, "the store's answers have no time");
 }
 
 static void check_bucket(struct doctor *d, struct store *s)
@@ -136,11 +137,12 @@ static void check_bucket(struct doctor *d, struct store *s)
     bool none = strcmp(facts.credentials, "none") == 0;
     doctor_say(d, "credentials", none ? SLUICE_FAILED : SLUICE_PASSED, "%s", facts.credentials);
     if (err) { // a warning only: check_probe decides whether the store can be used
-        doctor_say(d, "versioning", SLUICE_WARNING, "cannot be asked for: %s",
+        doctor_say(d, "versioning", SLUICE_WARNING, "cannot be read: %s",
                    a.why[0] ? a.why : err_text(err));
     } else if (facts.versioned) {
         doctor_say(d, "versioning", SLUICE_WARNING,
-                   "on: what is deleted is kept and paid for, until a lifecycle rule removes it");
+                   "on: the bucket keeps deleted objects, and charges for them, until a lifecycle "
+                   "rule removes them");
     } else {
         doctor_say(d, "versioning", SLUICE_PASSED, "off");
     }
@@ -164,7 +166,7 @@ static void tell_queue(struct doctor *d, const char *queue, const struct sluice_
     } else if (stats->entries == 0) { // a new queue and a lost journal look the same
         doctor_say(
             d, check, SLUICE_WARNING,
-            "its journal is empty: the queue was never used, or what was under \"q/\" is gone");
+            "its journal is empty: the queue was never used, or the objects under \"q/\" are lost");
     } else {
         doctor_say(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
                    "%llu ready, %llu locked, %llu delayed, %llu dead",
@@ -201,7 +203,7 @@ static void tell_requests(struct doctor *d, const struct store *meter)
     store_meter_read(meter, &made);
     if (cost_requests(&made.cost) == 0) return;
     doctor_say(d, "requests", SLUICE_PASSED,
-               "this took %llu PUT and LIST, %llu GET, %llu DELETE before the queues",
+               "the checks above took %llu PUT and LIST, %llu GET, %llu DELETE",
                (unsigned long long)made.cost.writes, (unsigned long long)made.cost.reads,
                (unsigned long long)made.cost.deletes);
 }

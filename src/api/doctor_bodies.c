@@ -160,7 +160,6 @@ void doctor_bodies(struct doctor *d, struct sluice *s, const char *queue)
     for (r.shard = 0; r.shard < q->row.birth.shards; r.shard++)
         examine_shard(&r);
     if (r.bodies == 0 || r.bad > 0) return;
-    doctor_say(d, r.check, SLUICE_PASSED,
-               "%llu large bodies are there, %llu were read and are whole",
+    doctor_say(d, r.check, SLUICE_PASSED, "%llu large bodies exist; %llu were read and are intact",
                (unsigned long long)r.bodies, (unsigned long long)r.read);
 }

@@ -335,7 +335,8 @@ enum sluice_code refuse_budget(struct sluice_error *error)
 {
     enum sluice_code code =
         refuse(error, ERR_UNAVAILABLE, "",
-               "the answers to other requests take all memory that this node has for them");
+               "the answers to other requests use all memory that this node has for answers; try "
+               "again");
     if (error) (void)snprintf(error->reason, sizeof error->reason, "no-room");
     return code;
 }

@@ -76,7 +76,7 @@ enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code
     error->code = SLUICE_UNKNOWN;
     size_t len = strlen(error->message);
     (void)snprintf(error->message + len, sizeof error->message - len,
-                   "; it was applied to %zu of %zu %s, ask again", done, all, parts);
+                   "; it was applied to %zu of %zu %s: repeat it", done, all, parts);
     return SLUICE_UNKNOWN;
 }
 

@@ -101,7 +101,7 @@ enum sluice_code token_parse(const struct open_queue *q, const char *text, struc
            number(&low, 16, 16, 0, &out->ref.token.lo);
     if (!good)
         return refuse(error, ERR_INVALID, "token",
-                      "\"%.100s\" is not a lock token; receive hands them out", text);
+                      "\"%.100s\" is not a lock token; each received message has one", text);
     enum sluice_code code = foreign(q, "token", text, mark, shard, error);
     out->shard = (uint32_t)shard;
     return code;

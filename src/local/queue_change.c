@@ -69,8 +69,8 @@ static enum sluice_code check_change(const struct open_queue *q, const struct sh
     bool reordered = now->config.ordering_guarantee != next->ordering_guarantee;
     if (reordered && q->row.birth.shards > 1)
         return refuse(error, ERR_CONFLICT, "orderingGuarantee",
-                      "orderingGuarantee of %s is fixed: it has %u shards, and where a message "
-                      "goes depends on it",
+                      "orderingGuarantee of %s cannot change: the queue has %u shards, and the "
+                      "setting decides the shard of a message",
                       q->row.name, q->row.birth.shards);
     bool rerouted = strcmp(now->config.dead_letter_queue, next->dead_letter_queue) != 0;
     if (rerouted && now->outbound > 0) return refuse_reason(error, REASON_OUTBOX_BUSY, q->row.name);
@@ -188,8 +188,8 @@ static enum sluice_code check_life(const struct open_queue *q, const char *id,
     for (size_t i = 0; i < sizeof q->row.id.bytes; i++)
         (void)snprintf(present + 2 * i, 3, "%02x", q->row.id.bytes[i]);
     if (!id || strcmp(id, present) == 0) return SLUICE_OK;
-    enum sluice_code code = refuse(error, ERR_NOT_FOUND, "id",
-                                   "queue %s is not the one with the id %.40s", q->row.name, id);
+    enum sluice_code code =
+        refuse(error, ERR_NOT_FOUND, "id", "queue %s has another id than %.40s", q->row.name, id);
     if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
     return code;
 }

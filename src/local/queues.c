@@ -560,7 +560,7 @@ static enum sluice_code create(struct sluice *s, const char *name, const struct 
         if (!again) return code;
     }
     return refuse(e, ERR_UNAVAILABLE, "queue",
-                  "others create and delete queue %s all the time; try again", name);
+                  "other processes create and delete queue %s at the same time; try again", name);
 }
 
 void note_existed(struct sluice_error *error, bool existed)

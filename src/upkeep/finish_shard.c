@@ -13,8 +13,7 @@
 
 #define PATIENCE_MS 30000 // a visit ends when the store has failed for this long
 #define NAP_MS_MAX  100
-#define ROUNDS_MAX                                                                                 \
-    3 // the first writes a snapshot, the second an entry after it, if they are missing
+#define ROUNDS_MAX  3 // two may be needed for a snapshot, and for an entry after it
 
 struct visit {
     struct store *store;

@@ -438,7 +438,7 @@ def peek_shows_a_message_without_its_lost_body_and_says_so(sluice):
 @case
 def doctor_finds_missing_large_bodies(sluice):
     send_large(sluice, 2)
-    same(examined(sluice, "bodies tasks")["detail"], "2 large bodies are there, 2 were read and are whole")
+    same(examined(sluice, "bodies tasks")["detail"], "2 large bodies exist; 2 were read and are intact")
     objects.remove(sluice, "q/", "/data/")
     line = examined(sluice, "bodies tasks", CORRUPT)
     same(line["result"], "failed")
