@@ -21,8 +21,8 @@
 #define MEASURE_ROUNDS    101
 #define MEASURE_BYTES_MAX ((size_t)8 << 20)
 
-void doctor_say(struct doctor *d, const char *check, enum sluice_health health, const char *format,
-                ...)
+void doctor_report(struct doctor *d, const char *check, enum sluice_health health,
+                   const char *format, ...)
 {
     char detail[400];
     va_list words;
@@ -38,10 +38,10 @@ static void check_probe(struct doctor *d, struct store *s)
     char why[STORE_WHY_MAX] = "";
     enum err err = store_probe(s, why, sizeof why);
     if (err) {
-        doctor_say(d, "probe", SLUICE_FAILED, "%s", why[0] ? why : err_text(err));
+        doctor_report(d, "probe", SLUICE_FAILED, "%s", why[0] ? why : err_text(err));
     } else {
-        doctor_say(d, "probe", SLUICE_PASSED,
-                   "of 16 writers that create the same key at once, exactly one succeeds");
+        doctor_report(d, "probe", SLUICE_PASSED,
+                      "of 16 writers that create the same key at once, exactly one succeeds");
     }
 }
 
@@ -49,31 +49,32 @@ static void check_exposed(struct doctor *d, struct store *s)
 {
     char why[STORE_WHY_MAX];
     if (store_concern(s, STORE_EXPOSED, why))
-        doctor_say(d, "access", SLUICE_WARNING, "%s", why);
+        doctor_report(d, "access", SLUICE_WARNING, "%s", why);
     else if (!store_is_high_latency(s))
-        doctor_say(d, "access", SLUICE_PASSED, "other users cannot read the store's files");
+        doctor_report(d, "access", SLUICE_PASSED, "other users cannot read the store's files");
 }
 
 static void check_space(struct doctor *d, struct store *s)
 {
     char why[STORE_WHY_MAX];
     if (store_concern(s, STORE_NEARLY_FULL, why))
-        doctor_say(d, "space", SLUICE_WARNING, "%s", why);
+        doctor_report(d, "space", SLUICE_WARNING, "%s", why);
     else if (!store_is_high_latency(s))
-        doctor_say(d, "space", SLUICE_PASSED, "the store has space for new messages");
+        doctor_report(d, "space", SLUICE_PASSED, "the store has space for new messages");
 }
 
-enum deed { DEED_PUT, DEED_GET, DEED_LIST, DEED_DELETE, DEEDS };
-static const char *const deed_names[DEEDS] = {"put", "get", "list", "delete"};
+enum timed_request { TIMED_PUT, TIMED_GET, TIMED_LIST, TIMED_DELETE, TIMED_KINDS };
+static const char *const timed_names[TIMED_KINDS] = {"put", "get", "list", "delete"};
 
-static enum err do_deed(struct store *s, enum deed deed, const char *key, struct store_answer *a)
+static enum err send_timed(struct store *s, enum timed_request kind, const char *key,
+                           struct store_answer *a)
 {
-    switch (deed) {
-    case DEED_PUT:
+    switch (kind) {
+    case TIMED_PUT:
         return store_put_new(s, key, bytes_str("doctor"), a);
-    case DEED_GET:
+    case TIMED_GET:
         return store_get(s, key, 0, SIZE_MAX, a);
-    case DEED_LIST:
+    case TIMED_LIST:
         return store_list(s, "doctor/", NULL, 10, a);
     default:
         return store_delete(s, &key, 1, a);
@@ -86,11 +87,11 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void tell_deed(struct doctor *d, enum deed deed, int64_t took_ns[ROUNDS])
+static void report_times(struct doctor *d, enum timed_request kind, int64_t took_ns[ROUNDS])
 {
     qsort(took_ns, ROUNDS, sizeof *took_ns, by_size);
-    doctor_say(d, deed_names[deed], SLUICE_PASSED, "%.2f ms in the median, %.2f ms at most",
-               (double)took_ns[ROUNDS / 2] / 1e6, (double)took_ns[ROUNDS - 1] / 1e6);
+    doctor_report(d, timed_names[kind], SLUICE_PASSED, "%.2f ms in the median, %.2f ms at most",
+                  (double)took_ns[ROUNDS / 2] / 1e6, (double)took_ns[ROUNDS - 1] / 1e6);
 }
 
 // Each kind of request is tried even if another was refused, so that one run shows all that is
@@ -99,31 +100,32 @@ static void check_objects(struct doctor *d, struct store *s)
 {
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
-    int64_t took_ns[DEEDS][ROUNDS];
-    bool good[DEEDS] = {true, true, true, true};
+    int64_t took_ns[TIMED_KINDS][ROUNDS];
+    bool good[TIMED_KINDS] = {true, true, true, true};
     for (int round = 0; round < ROUNDS; round++) {
         char key[60];
         (void)snprintf(key, sizeof key, "doctor/%d-%lld", round, (long long)clock_boot_ns());
-        for (enum deed deed = DEED_PUT; deed < DEEDS; deed++) {
-            if (!good[deed] || (deed == DEED_GET && !good[DEED_PUT])) continue;
+        for (enum timed_request kind = TIMED_PUT; kind < TIMED_KINDS; kind++) {
+            if (!good[kind] || (kind == TIMED_GET && !good[TIMED_PUT])) continue;
             int64_t start = clock_boot_ns();
-            enum err err = do_deed(s, deed, key, &a);
-            took_ns[deed][round] = clock_boot_ns() - start;
-            good[deed] = !err;
+            enum err err = send_timed(s, kind, key, &a);
+            took_ns[kind][round] = clock_boot_ns() - start;
+            good[kind] = !err;
             if (err)
-                doctor_say(d, deed_names[deed], SLUICE_FAILED, "%s",
-                           a.why[0] ? a.why : err_text(err));
+                doctor_report(d, timed_names[kind], SLUICE_FAILED, "%s",
+                              a.why[0] ? a.why : err_text(err));
         }
     }
-    for (enum deed deed = DEED_PUT; deed < DEEDS; deed++)
-        if (good[deed] && (deed != DEED_GET || good[DEED_PUT])) tell_deed(d, deed, took_ns[deed]);
+    for (enum timed_request kind = TIMED_PUT; kind < TIMED_KINDS; kind++)
+        if (good[kind] && (kind != TIMED_GET || good[TIMED_PUT]))
+            report_times(d, kind, took_ns[kind]);
     char why[STORE_WHY_MAX];
     if (store_concern(s, STORE_CLOCK_OFF, why))
-        doctor_say(d, "clock", SLUICE_WARNING, "%s", why);
+        doctor_report(d, "clock", SLUICE_WARNING, "%s", why);
     else if (a.time.lo != TIME_UNKNOWN)
         doctor_clock(d, "the store's", a.time.lo - clock_realtime_ms());
-    else if (good[DEED_LIST])
-        doctor_say(d, "clock", SLUICE_FAILED, "the store's answers have no time");
+    else if (good[TIMED_LIST])
+        doctor_report(d, "clock", SLUICE_FAILED, "the store's answers have no time");
 }
 
 static void check_bucket(struct doctor *d, struct store *s)
@@ -132,46 +134,48 @@ static void check_bucket(struct doctor *d, struct store *s)
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
     enum err err = store_s3_facts(s, &facts, &a);
-    doctor_say(d, "bucket", SLUICE_PASSED, "%s at %s, region %s", facts.bucket, facts.endpoint,
-               facts.region);
+    doctor_report(d, "bucket", SLUICE_PASSED, "%s at %s, region %s", facts.bucket, facts.endpoint,
+                  facts.region);
     bool none = strcmp(facts.credentials, "none") == 0;
-    doctor_say(d, "credentials", none ? SLUICE_FAILED : SLUICE_PASSED, "%s", facts.credentials);
+    doctor_report(d, "credentials", none ? SLUICE_FAILED : SLUICE_PASSED, "%s", facts.credentials);
     if (err) { // a warning only: check_probe decides whether the store can be used
-        doctor_say(d, "versioning", SLUICE_WARNING, "cannot be read: %s",
-                   a.why[0] ? a.why : err_text(err));
+        doctor_report(d, "versioning", SLUICE_WARNING, "cannot be read: %s",
+                      a.why[0] ? a.why : err_text(err));
     } else if (facts.versioned) {
-        doctor_say(d, "versioning", SLUICE_WARNING,
-                   "on: the bucket keeps deleted objects, and charges for them, until a lifecycle "
-                   "rule removes them");
+        doctor_report(
+            d, "versioning", SLUICE_WARNING,
+            "on: the bucket keeps deleted objects, and charges for them, until a lifecycle "
+            "rule removes them");
     } else {
-        doctor_say(d, "versioning", SLUICE_PASSED, "off");
+        doctor_report(d, "versioning", SLUICE_PASSED, "off");
     }
 }
 
 void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms)
 {
     enum sluice_health health = off_ms > 5000 || off_ms < -5000 ? SLUICE_WARNING : SLUICE_PASSED;
-    doctor_say(d, "clock", health, "%s clock is %lld ms from this machine's", whose,
-               (long long)off_ms);
+    doctor_report(d, "clock", health, "%s clock is %lld ms from this machine's", whose,
+                  (long long)off_ms);
 }
 
-static void tell_queue(struct doctor *d, const char *queue, const struct sluice_queue_status *seen)
+static void report_queue(struct doctor *d, const char *queue,
+                         const struct sluice_queue_status *seen)
 {
     const struct sluice_stats *stats = &seen->stats;
     char check[QUEUE_NAME_MAX + 8];
     (void)snprintf(check, sizeof check, "queue %s", queue);
     if (seen->error.code) {
         if (seen->error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
-        doctor_say(d, check, SLUICE_FAILED, "%s", seen->error.message);
+        doctor_report(d, check, SLUICE_FAILED, "%s", seen->error.message);
     } else if (stats->entries == 0) { // a new queue and a lost journal look the same
-        doctor_say(
+        doctor_report(
             d, check, SLUICE_WARNING,
             "its journal is empty: the queue was never used, or the objects under \"q/\" are lost");
     } else {
-        doctor_say(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
-                   "%llu ready, %llu locked, %llu delayed, %llu dead",
-                   (unsigned long long)stats->ready, (unsigned long long)stats->locked,
-                   (unsigned long long)stats->delayed, (unsigned long long)stats->dead);
+        doctor_report(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
+                      "%llu ready, %llu locked, %llu delayed, %llu dead",
+                      (unsigned long long)stats->ready, (unsigned long long)stats->locked,
+                      (unsigned long long)stats->delayed, (unsigned long long)stats->dead);
     }
 }
 
@@ -181,14 +185,14 @@ void doctor_queues(struct doctor *d, struct sluice *s)
     struct sluice_error error;
     bool direct = s->calls == &direct_transport; // a node does not show what is under data/
     if (sluice_queue_list(s, &all, &error)) {
-        doctor_say(d, "queues", SLUICE_FAILED, "%s", error.message);
+        doctor_report(d, "queues", SLUICE_FAILED, "%s", error.message);
         return;
     }
-    doctor_say(d, "queues", SLUICE_PASSED, "%zu in the catalog", all->len);
+    doctor_report(d, "queues", SLUICE_PASSED, "%zu in the catalog", all->len);
     struct sluice_queue_status *seen = memory_zeroed(all->len, sizeof *seen);
     sluice_queues_status(s, (const char *const *)all->names, all->len, SLUICE_STATUS_STATS, seen);
     for (size_t i = 0; i < all->len; i++) {
-        tell_queue(d, all->names[i], &seen[i]);
+        report_queue(d, all->names[i], &seen[i]);
         if (direct && !seen[i].error.code && seen[i].stats.entries > 0)
             doctor_bodies(d, s, all->names[i]);
     }
@@ -197,15 +201,15 @@ void doctor_queues(struct doctor *d, struct sluice *s)
 }
 
 // Only a store that charges for requests counts them.
-static void tell_requests(struct doctor *d, const struct store *meter)
+static void report_requests(struct doctor *d, const struct store *meter)
 {
     struct meter_snapshot made;
     store_meter_read(meter, &made);
     if (cost_requests(&made.cost) == 0) return;
-    doctor_say(d, "requests", SLUICE_PASSED,
-               "the checks above took %llu PUT and LIST, %llu GET, %llu DELETE",
-               (unsigned long long)made.cost.writes, (unsigned long long)made.cost.reads,
-               (unsigned long long)made.cost.deletes);
+    doctor_report(d, "requests", SLUICE_PASSED,
+                  "the checks above took %llu PUT and LIST, %llu GET, %llu DELETE",
+                  (unsigned long long)made.cost.writes, (unsigned long long)made.cost.reads,
+                  (unsigned long long)made.cost.deletes);
 }
 
 static void examine_store(struct doctor *d, struct store *inner)
@@ -217,7 +221,7 @@ static void examine_store(struct doctor *d, struct store *inner)
     struct store *s = store_meter_take(inner);
     check_objects(d, s);
     if (!d->worst) check_probe(d, s);
-    tell_requests(d, s);
+    report_requests(d, s);
     store_free(s);
 }
 
@@ -233,7 +237,7 @@ static enum sluice_code examine(struct doctor *d, const char *url, struct sluice
     }
     enum sluice_code code = sluice_open(url, NULL, &s, error);
     if (code) return code;
-    doctor_say(d, "open", SLUICE_PASSED, "%s", url);
+    doctor_report(d, "open", SLUICE_PASSED, "%s", url);
     if (remote_is_url(url)) {
         doctor_node(d, s);
     } else {
@@ -250,7 +254,7 @@ enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx
     struct sluice_error why = {.code = SLUICE_OK};
     enum sluice_code code = examine(&d, url, &why);
     if (code) {
-        doctor_say(&d, "open", SLUICE_FAILED, "%s", why.message);
+        doctor_report(&d, "open", SLUICE_FAILED, "%s", why.message);
         if (error) *error = why;
         return code;
     }

@@ -12,8 +12,8 @@ struct doctor {
 };
 
 // Reports the result of a check. A failed check sets `worst`.
-void doctor_say(struct doctor *d, const char *check, enum sluice_health health, const char *format,
-                ...) __attribute__((format(printf, 4, 5)));
+void doctor_report(struct doctor *d, const char *check, enum sluice_health health,
+                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 // Reports how far a clock is from this machine's. whose: "the store's", for example.
 void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms);
 void doctor_queues(struct doctor *d, struct sluice *s); // every queue of the handle

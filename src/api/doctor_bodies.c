@@ -20,7 +20,7 @@ struct holders {
     size_t len;
 };
 
-struct round {
+struct bodies_check {
     struct doctor *doctor;
     struct open_queue *queue;
     uint32_t shard;
@@ -48,17 +48,17 @@ static void note_holders(void *ctx, const struct machine *m, int64_t now)
     if (h->len > 0) qsort(h->rows, h->len, sizeof *h->rows, by_key);
 }
 
-static void say_bad(struct round *r, uint64_t seq, const char *what, const char *key)
+static void report_bad(struct bodies_check *r, uint64_t seq, const char *what, const char *key)
 {
     char id[SLUICE_ID_MAX];
     r->bad++;
     r->doctor->worst = ERR_CORRUPT;
     id_print(r->queue, r->shard, seq, id);
-    doctor_say(r->doctor, r->check, SLUICE_FAILED, "message %s: its large body %s%s%s", id, what,
-               key ? ": " : "", key ? key : "");
+    doctor_report(r->doctor, r->check, SLUICE_FAILED, "message %s: its large body %s%s%s", id, what,
+                  key ? ": " : "", key ? key : "");
 }
 
-static const char *damage_of(struct round *r, const char *key, const struct body_name *name)
+static const char *damage_of(struct bodies_check *r, const char *key, const struct body_name *name)
 {
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
@@ -68,7 +68,7 @@ static const char *damage_of(struct round *r, const char *key, const struct body
     return hash128_equal(name->hash, hash128_of(buf_bytes(&a.body))) ? NULL : "is damaged";
 }
 
-static void note_body(struct round *r, const char *key, uint64_t size)
+static void note_body(struct bodies_check *r, const char *key, uint64_t size)
 {
     struct body_name name;
     if (!body_name_parse(bytes_str(strrchr(key, '/') + 1), &name)) return;
@@ -86,12 +86,12 @@ static void note_body(struct round *r, const char *key, uint64_t size)
         r->bytes_left -= size;
         r->read++;
     }
-    if (damage) say_bad(r, h->seq, damage, key);
+    if (damage) report_bad(r, h->seq, damage, key);
     for (; h < end && h->key == wanted.key; h++) // several messages may share a body
         h->there = true;
 }
 
-static enum err note_bodies(struct round *r, struct store_answer *page)
+static enum err note_bodies(struct bodies_check *r, struct store_answer *page)
 {
     char folder[BODY_KEY_MAX], after[BODY_KEY_MAX] = "";
     bodies_folder(&r->queue->row.id, r->shard, folder);
@@ -108,7 +108,7 @@ static enum err note_bodies(struct round *r, struct store_answer *page)
 }
 
 // A message that was finished meanwhile needs no body.
-static void tell_missing(struct round *r)
+static void report_missing(struct bodies_check *r)
 {
     struct holders now = {0};
     struct sluice_error error;
@@ -118,7 +118,7 @@ static void tell_missing(struct round *r)
         bool held = false;
         for (size_t k = 0; !r->holders.rows[i].there && k < now.len; k++)
             held |= now.rows[k].seq == r->holders.rows[i].seq;
-        if (held) say_bad(r, r->holders.rows[i].seq, "is missing", NULL);
+        if (held) report_bad(r, r->holders.rows[i].seq, "is missing", NULL);
     }
     memory_free(now.rows);
 }
@@ -130,7 +130,7 @@ static bool all_there(const struct holders *h)
     return true;
 }
 
-static void examine_shard(struct round *r)
+static void examine_shard(struct bodies_check *r)
 {
     struct sluice_error error;
     struct store_answer page CLEANUP(store_answer_done);
@@ -141,10 +141,10 @@ static void examine_shard(struct round *r)
     r->bodies += r->holders.len;
     enum err err = r->holders.len > 0 ? note_bodies(r, &page) : ERR_OK;
     if (err)
-        doctor_say(r->doctor, r->check, SLUICE_FAILED, "%s",
-                   page.why[0] ? page.why : err_text(err));
+        doctor_report(r->doctor, r->check, SLUICE_FAILED, "%s",
+                      page.why[0] ? page.why : err_text(err));
     else if (!all_there(&r->holders))
-        tell_missing(r);
+        report_missing(r);
     r->bad += err != ERR_OK;
     memory_free(r->holders.rows);
     r->holders = (struct holders){0};
@@ -152,7 +152,7 @@ static void examine_shard(struct round *r)
 
 void doctor_bodies(struct doctor *d, struct sluice *s, const char *queue)
 {
-    struct round r = {.doctor = d, .bytes_left = READ_BYTES_MAX};
+    struct bodies_check r = {.doctor = d, .bytes_left = READ_BYTES_MAX};
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     (void)snprintf(r.check, sizeof r.check, "bodies %s", queue);
     if (queue_get(s, queue, &q, NULL)) return; // doctor_queues has reported it
@@ -160,6 +160,7 @@ void doctor_bodies(struct doctor *d, struct sluice *s, const char *queue)
     for (r.shard = 0; r.shard < q->row.birth.shards; r.shard++)
         examine_shard(&r);
     if (r.bodies == 0 || r.bad > 0) return;
-    doctor_say(d, r.check, SLUICE_PASSED, "%llu large bodies exist; %llu were read and are intact",
-               (unsigned long long)r.bodies, (unsigned long long)r.read);
+    doctor_report(d, r.check, SLUICE_PASSED,
+                  "%llu large bodies exist; %llu were read and are intact",
+                  (unsigned long long)r.bodies, (unsigned long long)r.read);
 }

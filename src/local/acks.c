@@ -36,7 +36,7 @@ void acks_fill(struct sluice_outcome *acked, size_t len, enum sluice_code code)
         if (!acked[i].status) acked[i] = (struct sluice_outcome){.code = code, .status = ""};
 }
 
-static void told(struct runner_async *l, enum err err, struct runner_answer *answer)
+static void acks_answered(struct runner_async *l, enum err err, struct runner_answer *answer)
 {
     struct acks *a = (struct acks *)l;
     (void)pthread_mutex_lock(&a->lock);
@@ -44,7 +44,7 @@ static void told(struct runner_async *l, enum err err, struct runner_answer *ans
     a->err = err;
     a->answer = *answer; // taken
     runner_answer_init(answer);
-    (void)pthread_cond_signal(&a->told);
+    (void)pthread_cond_signal(&a->ended);
     (void)pthread_mutex_unlock(&a->lock);
 }
 
@@ -54,7 +54,7 @@ bool acks_init(struct acks *a, struct open_queue *q, struct shard_runner *const 
     struct sluice_request id;
     struct async_settle what = acks_of(o, &id);
     uint32_t shard;
-    *a = (struct acks){.at_runner.then = told};
+    *a = (struct acks){.at_runner.then = acks_answered};
     buf_init(&a->payload, JOURNAL_OP_MAX);
     if (!settle_as_one_op(q, &what, runners, &shard, &a->op, &a->payload)) {
         buf_done(&a->payload);
@@ -63,13 +63,13 @@ bool acks_init(struct acks *a, struct open_queue *q, struct shard_runner *const 
     CHECK(shard == 0);
     runner_answer_init(&a->answer);
     (void)pthread_mutex_init(&a->lock, NULL);
-    (void)pthread_cond_init(&a->told, NULL);
+    (void)pthread_cond_init(&a->ended, NULL);
     return true;
 }
 
 void acks_done(struct acks *a)
 {
-    (void)pthread_cond_destroy(&a->told);
+    (void)pthread_cond_destroy(&a->ended);
     (void)pthread_mutex_destroy(&a->lock);
     runner_answer_done(&a->answer);
     buf_done(&a->payload);
@@ -82,7 +82,7 @@ enum err acks_receive(struct acks *a, struct open_queue *q, struct shard_runner 
     enum err err = runner_receive_after(d, a->op, &a->at_runner, claim, wait_ms, answer);
     (void)pthread_mutex_lock(&a->lock);
     while (!a->done)
-        (void)pthread_cond_wait(&a->told, &a->lock);
+        (void)pthread_cond_wait(&a->ended, &a->lock);
     (void)pthread_mutex_unlock(&a->lock);
     // Repeat the op with the same request id: it cannot be applied twice.
     if (a->err == ERR_UNKNOWN && runner_do(d, a->op, &a->answer) == ERR_OK) a->err = ERR_OK;

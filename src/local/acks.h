@@ -22,8 +22,8 @@ void acks_first(struct sluice *s, const char *queue, const struct sluice_receive
 struct acks {
     struct runner_async at_runner; // first
     pthread_mutex_t lock;
-    pthread_cond_t told; // signalled when `done` is set
-    bool done;           // err and answer are set
+    pthread_cond_t ended; // signalled when `done` is set
+    bool done;            // err and answer are set
     enum err err;
     struct runner_answer answer;
     struct op op;

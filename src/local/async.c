@@ -28,7 +28,7 @@ struct async_job {
     // Under the pool's lock:
     struct async_call *async; // NULL: the job was cancelled, or is answered
     int holds;                // references to the job
-    bool sets_out;            // it is being submitted to the runners
+    bool submitting;          // it is being submitted to the runners
     bool unwanted;            // it was cancelled during that, and is answered soon
     bool at_runner;           // the runners have it
     struct async_call runner; // ... and answer to this
@@ -111,15 +111,15 @@ static const struct sluice_request *request_of(const struct async_job *j)
     return j->has_request ? &j->request : NULL;
 }
 
-struct giving_back {
+struct unwanted_batch {
     struct sluice *handle;
     char queue[QUEUE_NAME_MAX + 2];
     struct sluice_batch *batch;
 };
 
-static void give_back(void *ctx)
+static void release_batch(void *ctx)
 {
-    struct giving_back *g = ctx;
+    struct unwanted_batch *g = ctx;
     const struct sluice_batch *b = g->batch;
     const char **tokens = memory_zeroed(b->len, sizeof *tokens);
     for (size_t i = 0; i < b->len; i++)
@@ -132,17 +132,17 @@ static void give_back(void *ctx)
 
 // Releases the messages of a receive that was cancelled. With a caller's request id the locks stay
 // valid: a repeated receive with the id gets them.
-static void take_back(const struct async_job *j, const struct async_answer *a)
+static void release_unwanted(const struct async_job *j, const struct async_answer *a)
 {
     if (j->has_request || !a->batch || a->batch->len == 0) {
         sluice_batch_free(a->batch);
         return;
     }
-    struct giving_back *g = NEW(struct giving_back);
+    struct unwanted_batch *g = NEW(struct unwanted_batch);
     g->handle = j->handle;
     g->batch = a->batch;
     (void)snprintf(g->queue, sizeof g->queue, "%s", j->queue);
-    async_run(j->handle, j->queue, give_back, g);
+    async_run(j->handle, j->queue, release_batch, g);
 }
 
 // Answers a job and drops a hold. A later async_cancel finds nothing inside the call.
@@ -156,7 +156,7 @@ static void finish(struct async_job *j, const struct async_answer *a)
     if (l)
         l->done(l, a);
     else
-        take_back(j, a);
+        release_unwanted(j, a);
     pool_lock(j->handle);
     job_leave(j);
 }
@@ -195,7 +195,7 @@ static enum sluice_code open_queue(struct async_job *j)
 
 // Begins the submission of a job to the runners, which may answer at once. False: the job was
 // cancelled, and has ended.
-static bool set_out(struct async_job *j)
+static bool begin_submit(struct async_job *j)
 {
     pool_lock(j->handle);
     bool wanted = j->async;
@@ -203,7 +203,7 @@ static bool set_out(struct async_job *j)
         job_leave(j);
         return false;
     }
-    j->sets_out = true;
+    j->submitting = true;
     j->holds++; // the runner's
     pool_unlock(j->handle);
     return true;
@@ -212,10 +212,10 @@ static bool set_out(struct async_job *j)
 // Ends the submission; went: a runner took the job. If so, it drops the pool's hold. A job that was
 // cancelled during the submission is cancelled at the runner, unless it has an answer. That is not
 // possible earlier, because its claim may be in the journal already. Returns went.
-static bool arrived(struct async_job *j, bool went)
+static bool end_submit(struct async_job *j, bool went)
 {
     pool_lock(j->handle);
-    j->sets_out = false;
+    j->submitting = false;
     if (!went) {
         j->holds--;
         pool_unlock(j->handle);
@@ -260,11 +260,11 @@ static enum job_result begin_send(struct async_job *j, bool last)
     for (size_t i = 0; code && i < w->len; i++)
         j->sent[i] = (struct sluice_sent){.code = code};
     if (!code) {
-        if (!set_out(j)) return JOB_OVER;
+        if (!begin_submit(j)) return JOB_OVER;
         bool first = j->pooled.place == PLACE_READY; // no send of the queue is blocked
         bool went = first && async_runner_send(j->handle, j->queue, w->messages, w->len,
                                                request_of(j), &j->runner);
-        if (arrived(j, went)) return JOB_OVER;
+        if (end_submit(j, went)) return JOB_OVER;
         code = send_attempts_begin(j->handle, j->queue, w->messages, w->len, request_of(j), j->sent,
                                    &j->error, &j->attempts);
     }
@@ -285,7 +285,7 @@ static enum job_result run_send(struct pooled *pooled, bool last)
                             : j->attempts ? send_attempts_again(j->attempts)
                                           : j->error.code;
     if (code == SLUICE_LIMIT && !last) return JOB_FULL;
-    bool plenty = !code && send_attempts_saw_plenty(j->attempts);
+    bool plenty = !code && send_attempts_saw_space(j->attempts);
     answer_send(j, code);
     return plenty ? JOB_SPACE : JOB_OVER;
 }
@@ -302,23 +302,23 @@ static enum job_result run_settle(struct pooled *pooled, bool last)
                                 .request = request_of(j)};
     (void)last;
     if (open_queue(j) == SLUICE_OK) {
-        if (!set_out(j)) return JOB_OVER;
-        if (arrived(j, async_runner_settle(j->handle, j->queue, &what, &j->runner)))
+        if (!begin_submit(j)) return JOB_OVER;
+        if (end_submit(j, async_runner_settle(j->handle, j->queue, &what, &j->runner)))
             return JOB_OVER;
     }
     struct sluice_outcome *outcomes = memory_zeroed(w->len + 1, sizeof *outcomes);
     enum sluice_code code = direct_settle(j->handle, j->queue, &what, outcomes, &j->error);
     j->error.code = code;
     // If the call failed before it reached the tokens, the outcomes have no status.
-    bool told = w->len > 0 && outcomes[0].status;
+    bool answered = w->len > 0 && outcomes[0].status;
     struct async_answer a = {
-        .code = code, .error = &j->error, .outcomes = outcomes, .len = told ? w->len : 0};
+        .code = code, .error = &j->error, .outcomes = outcomes, .len = answered ? w->len : 0};
     finish(j, &a);
     memory_free(outcomes);
     return JOB_OVER;
 }
 
-static struct sluice_receive ask_of(const struct async_job *j, int64_t wait_max)
+static struct sluice_receive options_of(const struct async_job *j, int64_t wait_max)
 {
     int64_t left = j->pooled.until - clock_boot_ms();
     return (struct sluice_receive){.worker = *j->receive.worker ? j->receive.worker : NULL,
@@ -336,16 +336,16 @@ static enum job_result run_receive(struct pooled *pooled, bool last)
     struct sluice_batch *batch = NULL;
     enum sluice_code code = open_queue(j);
     if (!code) {
-        struct sluice_receive ask = ask_of(j, INT64_MAX);
+        struct sluice_receive ask = options_of(j, INT64_MAX);
         if (last) ask.wait_ms = 0;
-        if (!set_out(j)) return JOB_OVER;
-        if (arrived(j, async_runner_receive(j->handle, j->queue, &ask, &j->runner)))
+        if (!begin_submit(j)) return JOB_OVER;
+        if (end_submit(j, async_runner_receive(j->handle, j->queue, &ask, &j->runner)))
             return JOB_OVER;
         if (is_unwanted(j)) {
             finish_empty(j);
             return JOB_OVER;
         }
-        ask = ask_of(j, last ? 0 : SLICE_MS);
+        ask = options_of(j, last ? 0 : SLICE_MS);
         code = direct_receive(j->handle, j->queue, &ask, &batch, &j->error);
     }
     bool nothing = !code && batch->len == 0;
@@ -465,7 +465,7 @@ static struct async_job *find_waiting(struct sluice *s, const struct async_call 
     struct async_job *j = l->at_runner ? NULL : l->inside;
     (void)pthread_mutex_unlock(&s->lock);
     if (!j || j->pooled.run != run_receive) return NULL;
-    j->unwanted = j->unwanted || j->sets_out;
+    j->unwanted = j->unwanted || j->submitting;
     return j->unwanted ? NULL : j;
 }
 
@@ -487,7 +487,7 @@ bool async_cancel(struct sluice *s, struct async_call *l)
     if (at_runner) pool_unlock(s);
     bool cancelled = !at_runner || async_runner_cancel(s, &j->runner);
     if (at_runner) pool_lock(s);
-    if (cancelled) { // messages that a running job still receives are released (take_back)
+    if (cancelled) { // messages that a running job still receives are released (release_unwanted)
         j->async = NULL;
         note_inside(s, l, NULL);
     }

@@ -21,7 +21,7 @@ enum pool_place {
 
 struct pooled {
     struct pooled *next;
-    struct queue_jobs *line;
+    struct queue_jobs *jobs;
     enum pool_place place;
     uint64_t number; // rises with every job; 0: pool_submit assigns it
     int64_t until;   // clock_boot_ms: a waiting or blocked job runs for the last time then

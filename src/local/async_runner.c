@@ -36,7 +36,7 @@ struct async_work {
     struct runner_answer answer;
 };
 
-static struct async_work *sim_call_new(struct sluice *s, struct open_queue *q, struct async_call *l)
+static struct async_work *work_new(struct sluice *s, struct open_queue *q, struct async_call *l)
 {
     struct async_work *e = NEW(struct async_work);
     e->handle = s;
@@ -54,7 +54,7 @@ static struct async_work *sim_call_new(struct sluice *s, struct open_queue *q, s
 
 // Drops `holds` holds. Any call to a runner may run callbacks of other calls, so the handle's lock
 // is never held during such a call.
-static void sim_call_leave(struct async_work *e, int holds)
+static void work_release(struct async_work *e, int holds)
 {
     (void)pthread_mutex_lock(&e->handle->lock);
     e->holds -= holds;
@@ -68,14 +68,14 @@ static void sim_call_leave(struct async_work *e, int holds)
     memory_free(e);
 }
 
-// The call cannot go to a runner: undoes sim_call_new. Returns false.
-static bool sim_call_drop(struct async_work *e)
+// The call cannot go to a runner: undoes work_new. Returns false.
+static bool work_drop(struct async_work *e)
 {
     (void)pthread_mutex_lock(&e->handle->lock);
     e->async->inside = NULL;
     e->async->at_runner = false;
     (void)pthread_mutex_unlock(&e->handle->lock);
-    sim_call_leave(e, 1);
+    work_release(e, 1);
     return false;
 }
 
@@ -86,7 +86,7 @@ static void finish(struct async_work *e, const struct async_answer *a)
     (void)pthread_mutex_lock(&e->handle->lock);
     l->inside = NULL;
     (void)pthread_mutex_unlock(&e->handle->lock);
-    sim_call_leave(e, 1);
+    work_release(e, 1);
     l->done(l, a);
 }
 
@@ -106,7 +106,7 @@ static void sent(struct runner_async *at_runner, enum err err, struct runner_ans
         memcpy(request.bytes, id.bytes, sizeof request.bytes);
         async_send_blocked(e->handle, e->queue->row.name, &e->copy, &request, e->number, rows,
                            &error, e->async);
-        sim_call_leave(e, 1);
+        work_release(e, 1);
         return;
     }
     struct async_answer a = {.code = error.code, .error = &error, .sent = rows, .len = len};
@@ -114,7 +114,7 @@ static void sent(struct runner_async *at_runner, enum err err, struct runner_ans
     memory_free(rows);
 }
 
-static void look_at_pressure(void *ctx, const struct machine *m, int64_t now)
+static void read_backpressure(void *ctx, const struct machine *m, int64_t now)
 {
     (void)now;
     *(bool *)ctx = machine_config(m)->backpressure == BACKPRESSURE_BLOCK;
@@ -127,11 +127,11 @@ bool async_runner_send(struct sluice *s, const char *queue, const struct sluice_
     bool blocks = false;
     struct open_queue *q = queue_if_open(s, queue, &runners);
     if (!q) return false;
-    struct async_work *e = sim_call_new(s, q, l);
+    struct async_work *e = work_new(s, q, l);
     e->len = len;
     e->at_runner.then = sent;
-    if (!send_as_one_op(q, messages, len, request, &e->payload, &e->shard)) return sim_call_drop(e);
-    runner_inspect(runners[e->shard], look_at_pressure, &blocks);
+    if (!send_as_one_op(q, messages, len, request, &e->payload, &e->shard)) return work_drop(e);
+    runner_inspect(runners[e->shard], read_backpressure, &blocks);
     if (blocks) {
         wire_put_sends(&e->copy, messages, len);
         e->number = pool_number(s);
@@ -165,9 +165,9 @@ bool async_runner_settle(struct sluice *s, const char *queue, const struct async
     struct op op;
     struct open_queue *q = queue_if_open(s, queue, &runners);
     if (!q) return false;
-    struct async_work *e = sim_call_new(s, q, l);
+    struct async_work *e = work_new(s, q, l);
     e->at_runner.then = settled;
-    if (!settle_as_one_op(q, what, runners, &e->shard, &op, &e->payload)) return sim_call_drop(e);
+    if (!settle_as_one_op(q, what, runners, &e->shard, &op, &e->payload)) return work_drop(e);
     e->runner = runners[e->shard];
     e->kind = op.kind;
     e->len = what->len;
@@ -175,7 +175,7 @@ bool async_runner_settle(struct sluice *s, const char *queue, const struct async
     return true;
 }
 
-static void conclude(struct async_work *e, enum err err, struct runner_answer *answer)
+static void conclude_receive(struct async_work *e, enum err err, struct runner_answer *answer)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     struct sluice_batch *batch = NULL;
@@ -189,7 +189,7 @@ static void read_bodies(void *ctx)
 {
     struct async_work *e = ctx;
     struct runner_answer answer = e->answer;
-    conclude(e, e->err, &answer);
+    conclude_receive(e, e->err, &answer);
     runner_answer_done(&answer);
 }
 
@@ -198,7 +198,7 @@ static void claimed(struct async_work *e, enum err err, struct runner_answer *an
     if (!err && e->has_id) deliver_drop_stale(e->runner, answer); // it may be an old answer
     if (err ||
         !batch_delivery_blocks(answer->deliveries, answer->deliveries_len, e->async->budget)) {
-        conclude(e, err, answer);
+        conclude_receive(e, err, answer);
         return;
     }
     e->err = err;
@@ -240,7 +240,7 @@ static bool begin_multi_receive(struct async_work *e, struct shard_runner *const
     (void)pthread_mutex_lock(&e->handle->lock);
     e->multi = multi;
     (void)pthread_mutex_unlock(&e->handle->lock);
-    sim_call_leave(e, 1);
+    work_release(e, 1);
     return multi;
 }
 
@@ -250,7 +250,7 @@ bool async_runner_receive(struct sluice *s, const char *queue, const struct slui
     struct shard_runner *const *runners;
     struct open_queue *q = queue_if_open(s, queue, &runners);
     if (!q) return false;
-    struct async_work *e = sim_call_new(s, q, l);
+    struct async_work *e = work_new(s, q, l);
     e->has_id = options->request;
     e->named = e->has_id && !l->unnamed;
     e->runner = runners[0];
@@ -258,7 +258,7 @@ bool async_runner_receive(struct sluice *s, const char *queue, const struct slui
     struct sluice_receive some = bounded(e, options);
     bool begun = q->row.birth.shards == 1 ? receive_begin(runners[0], &some, &e->at_runner)
                                           : begin_multi_receive(e, runners, &some);
-    return begun || sim_call_drop(e);
+    return begun || work_drop(e);
 }
 
 bool async_runner_both(struct sluice *s, const char *queue, const struct async_settle *acks,
@@ -269,24 +269,24 @@ bool async_runner_both(struct sluice *s, const char *queue, const struct async_s
     struct op op;
     struct open_queue *q = queue_if_open(s, queue, &runners);
     if (!q) return false;
-    struct async_work *first = sim_call_new(s, q, acked);
+    struct async_work *first = work_new(s, q, acked);
     first->at_runner.then = settled;
     bool one = q->row.birth.shards == 1 &&
                settle_as_one_op(q, acks, runners, &first->shard, &op, &first->payload);
-    if (!one) return sim_call_drop(first);
+    if (!one) return work_drop(first);
     first->runner = runners[0];
     first->kind = op.kind;
     first->len = acks->len;
     queue_hold(q);
-    struct async_work *e = sim_call_new(s, q, l);
+    struct async_work *e = work_new(s, q, l);
     e->has_id = options->request;
     e->named = e->has_id && !l->unnamed;
     e->runner = runners[0];
     e->at_runner.then = received;
     struct sluice_receive some = bounded(e, options);
     if (receive_begin_after(runners[0], op, &first->at_runner, &some, &e->at_runner)) return true;
-    (void)sim_call_drop(e);
-    return sim_call_drop(first);
+    (void)work_drop(e);
+    return work_drop(first);
 }
 
 bool async_runner_cancel(struct sluice *s, struct async_call *l)
@@ -305,6 +305,6 @@ bool async_runner_cancel(struct sluice *s, struct async_call *l)
     (void)pthread_mutex_lock(&s->lock);
     if (cancelled) l->inside = NULL;
     (void)pthread_mutex_unlock(&s->lock);
-    sim_call_leave(e, cancelled ? 2 : 1);
+    work_release(e, cancelled ? 2 : 1);
     return cancelled;
 }

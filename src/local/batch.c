@@ -51,7 +51,7 @@ static size_t count_headers(struct bytes headers)
     return count;
 }
 
-static const char *put_text(char **at, struct bytes from)
+const char *text_append(char **at, struct bytes from)
 {
     char *text = *at;
     if (from.len > 0) memcpy(text, from.data, from.len);
@@ -65,8 +65,8 @@ static void put_headers(struct sluice_header *to, char **at, struct bytes header
     struct reader r = reader_of(headers);
     struct bytes name, value;
     while (headers_next(&r, &name, &value)) {
-        to->name = put_text(at, name);
-        to->value = put_text(at, value);
+        to->name = text_append(at, name);
+        to->value = text_append(at, value);
         to++;
     }
 }
@@ -102,13 +102,13 @@ static void put_strings(struct sluice_message *out, const struct message *m, str
     out->headers = block;
     out->headers_len = headers;
     put_headers(block, &at, m->headers);
-    out->body = put_text(&at, m->body);
+    out->body = text_append(&at, m->body);
     out->body_len = m->body.len;
-    out->group = put_text(&at, m->group);
-    out->dedup = put_text(&at, m->dedup);
-    out->content_type = put_text(&at, m->content_type);
-    out->workflow = put_text(&at, m->workflow);
-    out->worker = put_text(&at, worker);
+    out->group = text_append(&at, m->group);
+    out->dedup = text_append(&at, m->dedup);
+    out->content_type = text_append(&at, m->content_type);
+    out->workflow = text_append(&at, m->workflow);
+    out->worker = text_append(&at, worker);
 }
 
 static struct bytes letter_of(const struct delivery *d)

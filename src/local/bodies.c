@@ -14,14 +14,14 @@
 #include <string.h>
 #include <time.h>
 
-#define NAP_MIN_MS    20
-#define NAP_MAX_MS    1000
-#define DELETE_ROWS   200
-#define BATCH_FREELY  100 // so many messages may be claimed whatever their size
-#define ROW_BYTES     512 // of a message, besides its body and headers
+#define PAUSE_MIN_MS   20
+#define PAUSE_MAX_MS   1000
+#define DELETE_ROWS    200
+#define CLAIM_ANY_SIZE 100 // so many messages may be claimed whatever their size
+#define ROW_BYTES      512 // of a message, besides its body and headers
 // A dead letter that is moved again within this time gets the same name for its copy, and so finds
 // the copy of the first attempt. It is much less than the age that a copy may have on arrival.
-#define COPY_EVERY_MS (BODY_AGE_MAX_MS / 4)
+#define COPY_EVERY_MS  (BODY_AGE_MAX_MS / 4)
 
 static_assert(BODY_INLINE_MAX < MESSAGE_BODY_MAX, "what is not uploaded fits into an entry");
 
@@ -41,48 +41,48 @@ static void key_of(const struct queue_id *queue, uint32_t shard, struct bytes na
     (void)snprintf(out + len, BODY_KEY_MAX - len, "%.*s", (int)name.len, (const char *)name.data);
 }
 
-struct patience {
+struct retry_limit {
     int64_t until; // clock_boot_ms
-    int64_t nap_ms;
+    int64_t pause_ms;
 };
 
-static struct patience patience_of(const struct open_queue *q)
+static struct retry_limit retry_limit_of(const struct open_queue *q)
 {
-    return (struct patience){
-        clock_boot_ms() + store_patience_ms(q->handle->store, q->handle->timeout_ms), NAP_MIN_MS};
+    return (struct retry_limit){
+        clock_boot_ms() + store_patience_ms(q->handle->store, q->handle->timeout_ms), PAUSE_MIN_MS};
 }
 
 // If the error may be temporary and there is time left, pauses and returns true.
-static bool try_again(struct patience *p, enum err err)
+static bool try_again(struct retry_limit *p, enum err err)
 {
     bool passing = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
-    if (!passing || clock_boot_ms() + p->nap_ms >= p->until) return false;
-    struct timespec nap = {p->nap_ms / 1000, p->nap_ms % 1000 * 1000000};
-    (void)nanosleep(&nap, NULL);
-    if (p->nap_ms < NAP_MAX_MS) p->nap_ms *= 2;
+    if (!passing || clock_boot_ms() + p->pause_ms >= p->until) return false;
+    struct timespec pause = {p->pause_ms / 1000, p->pause_ms % 1000 * 1000000};
+    (void)nanosleep(&pause, NULL);
+    if (p->pause_ms < PAUSE_MAX_MS) p->pause_ms *= 2;
     return true;
 }
 
 // The name is unique: an object that exists under it is from an earlier try.
-static enum err put(struct open_queue *q, struct shard_runner *d, const char *key,
-                    struct bytes body, char why[STORE_WHY_MAX])
+static enum err put_body(struct open_queue *q, struct shard_runner *d, const char *key,
+                         struct bytes body, char why[STORE_WHY_MAX])
 {
     struct store_answer answer;
     store_answer_init(&answer);
-    struct patience patience = patience_of(q);
+    struct retry_limit limit = retry_limit_of(q);
     enum err err;
     do {
         err = store_check_space(q->handle->store, body.len, &answer);
         if (!err) err = store_put_new(q->handle->store, key, body, &answer);
         runner_note_cost(d, &answer);
         if (err == ERR_CONFLICT) err = ERR_OK;
-    } while (try_again(&patience, err));
+    } while (try_again(&limit, err));
     (void)snprintf(why, STORE_WHY_MAX, "%s", answer.why);
     store_answer_done(&answer);
     return err == ERR_UNKNOWN ? ERR_UNAVAILABLE : err;
 }
 
-static void look_at_now(void *ctx, const struct machine *m, int64_t now)
+static void read_now(void *ctx, const struct machine *m, int64_t now)
 {
     int64_t *out = ctx;
     *out = now > machine_now(m) ? now : machine_now(m);
@@ -93,7 +93,7 @@ static void look_at_now(void *ctx, const struct machine *m, int64_t now)
 static int64_t upload_time(struct shard_runner *d)
 {
     int64_t now = 0, store = runner_time(d).hi;
-    runner_inspect(d, look_at_now, &now);
+    runner_inspect(d, read_now, &now);
     return now > store ? now : store;
 }
 
@@ -108,7 +108,7 @@ static void upload(struct open_queue *q, const struct upload_job *job)
     char text[BODY_NAME_LEN + 1], key[BODY_KEY_MAX];
     body_name_print(&name, text);
     key_of(&q->row.id, job->shard, bytes_str(text), key);
-    out->err = put(q, d, key, job->body, out->why);
+    out->err = put_body(q, d, key, job->body, out->why);
     if (out->err) return;
     memcpy(out->name, text, sizeof text);
     out->at = name.uploaded_at;
@@ -128,7 +128,7 @@ static void upload_nth(void *ctx, size_t i)
 void bodies_upload(struct open_queue *q, const struct upload_job *jobs, size_t len)
 {
     struct uploading u = {q, jobs};
-    together(len, upload_nth, &u);
+    parallel_for(len, upload_nth, &u);
 }
 
 struct body_reference upload_reference(const struct upload *u, size_t body_len)
@@ -157,15 +157,15 @@ static bool is_whole(struct bytes body, const struct body_reference *r)
 }
 
 // Reads a body into answer->body. ERR_NOT_FOUND: it is missing. ERR_CORRUPT: it is damaged.
-static enum err get(struct open_queue *q, struct shard_runner *d, const char *key,
-                    const struct body_reference *r, struct store_answer *answer)
+static enum err get_body(struct open_queue *q, struct shard_runner *d, const char *key,
+                         const struct body_reference *r, struct store_answer *answer)
 {
-    struct patience patience = patience_of(q);
+    struct retry_limit limit = retry_limit_of(q);
     enum err err;
     do {
         err = store_get(q->handle->store, key, 0, SIZE_MAX, answer);
         runner_note_cost(d, answer);
-    } while (try_again(&patience, err));
+    } while (try_again(&limit, err));
     if (!err && !is_whole(buf_bytes(&answer->body), r)) err = ERR_CORRUPT;
     return err;
 }
@@ -187,7 +187,7 @@ static void fetch_nth(void *ctx, size_t i)
     f->errs[i] = ERR_OK;
     if (r->name.len == 0) return;
     key_of(&f->queue->row.id, f->shard, r->name, key);
-    f->errs[i] = get(f->queue, f->runner, key, r, &f->answers[i]);
+    f->errs[i] = get_body(f->queue, f->runner, key, r, &f->answers[i]);
 }
 
 // While a lock has not expired, no other worker can finish the message, so its body must exist.
@@ -197,7 +197,7 @@ static enum err body_error(enum err err, const struct delivery *d, bool locked, 
     return locked && now >= d->grant.deadline ? ERR_NOT_FOUND : ERR_CORRUPT;
 }
 
-static void lose_body(struct message *m, struct buf *headers)
+static void mark_body_lost(struct message *m, struct buf *headers)
 {
     headers_put(headers, bytes_str(HEADER_BODY_LOST), m->reference.name);
     buf_put(headers, m->headers); // a dead letter's origin must stay at the end
@@ -205,14 +205,14 @@ static void lose_body(struct message *m, struct buf *headers)
     m->reference = (struct body_reference){0};
 }
 
-struct finding {
+struct live_check {
     uint64_t seq;
     bool live;
 };
 
-static void find(void *ctx, const struct machine *m, int64_t now)
+static void check_live(void *ctx, const struct machine *m, int64_t now)
 {
-    struct finding *f = ctx;
+    struct live_check *f = ctx;
     struct message_view view;
     f->live = machine_find(m, f->seq, now, &view) == ERR_OK;
 }
@@ -223,13 +223,13 @@ static enum err add_without_body(struct batch_builder *b, struct fetching *f, st
                                  const struct message_view *view, int64_t now)
 {
     char why[STORE_WHY_MAX];
-    struct finding finding = {.seq = view->seq};
+    struct live_check check = {.seq = view->seq};
     CLEANUP(buf_done) struct buf headers;
     if (store_is_dead(f->queue->handle->store, why)) return ERR_CORRUPT;
-    runner_inspect(f->runner, find, &finding);
-    if (!finding.live) return ERR_NOT_FOUND;
+    runner_inspect(f->runner, check_live, &check);
+    if (!check.live) return ERR_NOT_FOUND;
     buf_init(&headers, 2 * MESSAGE_HEADERS_MAX);
-    lose_body(&d->message, &headers);
+    mark_body_lost(&d->message, &headers);
     batch_add(b, f->queue, f->shard, d, view, now);
     return ERR_OK;
 }
@@ -259,20 +259,20 @@ void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard,
                 struct shard_runner *d, const struct delivery *deliveries,
                 const struct message_view *views, size_t len, enum err *errs)
 {
-    struct store_answer answers[TOGETHER_MAX];
-    for (size_t i = 0; i < TOGETHER_MAX; i++)
+    struct store_answer answers[PARALLEL_MAX];
+    for (size_t i = 0; i < PARALLEL_MAX; i++)
         store_answer_init(&answers[i]);
     for (size_t at = 0, some; at < len; at += some) {
-        some = len - at < TOGETHER_MAX ? len - at : TOGETHER_MAX;
+        some = len - at < PARALLEL_MAX ? len - at : PARALLEL_MAX;
         struct fetching f = {q, d, shard, deliveries + at, answers, errs + at};
         size_t large = 0;
         for (size_t i = 0; i < some; i++)
             large += f.deliveries[i].message.reference.name.len > 0;
         memset(f.errs, 0, some * sizeof *f.errs);
-        if (large > 0) together(some, fetch_nth, &f);
+        if (large > 0) parallel_for(some, fetch_nth, &f);
         add_some(b, &f, views ? views + at : NULL, some);
     }
-    for (size_t i = 0; i < TOGETHER_MAX; i++)
+    for (size_t i = 0; i < PARALLEL_MAX; i++)
         store_answer_done(&answers[i]);
 }
 
@@ -304,9 +304,9 @@ static uint64_t batch_bytes_most(const struct answer_budget *budget)
 uint32_t batch_claim_max(struct open_queue *q, uint32_t max, const struct answer_budget *budget)
 {
     uint64_t weight = q->weight;
-    if (weight == 0 || max <= BATCH_FREELY || max > CLAIM_COUNT_MAX) return max;
+    if (weight == 0 || max <= CLAIM_ANY_SIZE || max > CLAIM_COUNT_MAX) return max;
     uint64_t bound = 2 * (batch_bytes_most(budget) / weight) + 1; // they may be smaller
-    if (bound < BATCH_FREELY) bound = BATCH_FREELY;
+    if (bound < CLAIM_ANY_SIZE) bound = CLAIM_ANY_SIZE;
     return bound < max ? (uint32_t)bound : max;
 }
 
@@ -376,16 +376,16 @@ enum err dead_letter_copy_body(struct open_queue *to, struct shard_runner *d, st
     CLEANUP(buf_done) struct buf headers;
     buf_init(&headers, MESSAGE_HEADERS_MAX);
     key_of(&arrive.source, arrive.source_shard, r->name, key);
-    enum err err = get(to, d, key, r, &answer);
+    enum err err = get_body(to, d, key, r, &answer);
     bool lost = err == ERR_NOT_FOUND || err == ERR_CORRUPT;
     if (lost) {
-        lose_body(&arrive.message, &headers);
+        mark_body_lost(&arrive.message, &headers);
         err = ERR_OK;
     } else if (!err) {
         struct body_name copy = copy_name(&arrive, upload_time(d));
         body_name_print(&copy, name);
         key_of(&to->row.id, 0, bytes_str(name), key);
-        err = put(to, d, key, buf_bytes(&answer.body), why);
+        err = put_body(to, d, key, buf_bytes(&answer.body), why);
         *r = (struct body_reference){bytes_str(name), r->len, copy.uploaded_at};
     }
     if (!err) arrive_encode(payload, &arrive);

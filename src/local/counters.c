@@ -5,7 +5,7 @@
 #include "local/inside.h"
 #include "local/transport.h"
 
-static void tell(struct open_queue *q, counters_fn *each, void *ctx)
+static void report_shards(struct open_queue *q, counters_fn *each, void *ctx)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
         struct handle_counters t = {0};
@@ -23,7 +23,7 @@ void counters_each(struct sluice *s, counters_fn *each, void *ctx)
     struct open_queue **queues; // with holds, not the lock: a call to a runner may run callbacks
     size_t len = queues_hold(s, &queues);
     for (size_t i = 0; i < len; i++)
-        tell(queues[i], each, ctx);
+        report_shards(queues[i], each, ctx);
     queues_let_go(queues, len);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 
-static void look_at_locks(void *ctx, const struct machine *m, int64_t now)
+static void keep_valid_locks(void *ctx, const struct machine *m, int64_t now)
 {
     struct runner_answer *a = ctx;
     size_t good = 0;
@@ -22,24 +22,24 @@ static void look_at_locks(void *ctx, const struct machine *m, int64_t now)
 
 void deliver_drop_stale(struct shard_runner *d, struct runner_answer *a)
 {
-    if (a->deliveries_len > 0) runner_inspect(d, look_at_locks, a);
+    if (a->deliveries_len > 0) runner_inspect(d, keep_valid_locks, a);
 }
 
 // The op for a message that is not delivered; 0: none.
-static uint16_t word_for(enum err err)
+static uint16_t op_for(enum err err)
 {
     if (err == ERR_OK || err == ERR_NOT_FOUND) return 0;
     return err == ERR_CORRUPT ? OP_FAIL : OP_RELEASE;
 }
 
-static void say(const struct deliver *h, uint16_t kind, const struct delivery *rows,
-                const enum err *errs, size_t len)
+static void settle_undelivered(const struct deliver *h, uint16_t kind, const struct delivery *rows,
+                               const enum err *errs, size_t len)
 {
     struct lock_name *locks = memory_zeroed(len, sizeof *locks);
     size_t count = 0;
     for (size_t i = 0; i < len; i++) {
         const struct grant *g = &rows[i].grant;
-        if (word_for(errs[i]) != kind) continue;
+        if (op_for(errs[i]) != kind) continue;
         locks[count++] =
             (struct lock_name){.shard = h->shard, .ref = {.seq = g->seq, .token = g->token}};
     }
@@ -50,11 +50,11 @@ static void say(const struct deliver *h, uint16_t kind, const struct delivery *r
 
 // Ends the locks of the messages that are not delivered. A message whose body is lost is failed.
 // Otherwise it would be delivered again and again without success.
-static void turn_away(const struct deliver *h, const struct delivery *rows, const enum err *errs,
+static void end_locks(const struct deliver *h, const struct delivery *rows, const enum err *errs,
                       size_t len)
 {
-    say(h, OP_FAIL, rows, errs, len);
-    say(h, OP_RELEASE, rows, errs, len);
+    settle_undelivered(h, OP_FAIL, rows, errs, len);
+    settle_undelivered(h, OP_RELEASE, rows, errs, len);
 }
 
 static enum sluice_code refuse_body(const struct deliver *h, uint64_t seq, enum err err,
@@ -70,15 +70,14 @@ static enum sluice_code refuse_body(const struct deliver *h, uint64_t seq, enum 
 
 // No message is delivered: the first error is the answer. If the caller can repeat its request id,
 // it gets the same locks again. Then they stay, and the answer is UNKNOWN.
-static enum sluice_code none_handed_out(const struct deliver *h, const struct delivery *rows,
-                                        const enum err *errs, size_t len,
-                                        struct sluice_error *error)
+static enum sluice_code refuse_all(const struct deliver *h, const struct delivery *rows,
+                                   const enum err *errs, size_t len, struct sluice_error *error)
 {
     enum sluice_code code = SLUICE_OK;
     for (size_t i = 0; !code && i < len; i++)
         code = refuse_body(h, rows[i].grant.seq, errs[i], error);
     bool again = h->named && code && code != SLUICE_CORRUPT;
-    if (!again) turn_away(h, rows, errs, len);
+    if (!again) end_locks(h, rows, errs, len);
     if (again && error) error->code = SLUICE_UNKNOWN;
     return again ? SLUICE_UNKNOWN : code;
 }
@@ -104,11 +103,11 @@ static enum sluice_code deliver_some(const struct deliver *h, const struct deliv
     size_t added = batch_len(b);
     struct sluice_batch *batch = batch_take(b);
     if (added > 0) {
-        turn_away(h, rows, errs, len);
+        end_locks(h, rows, errs, len);
         count_leases(batch, h->runner);
         *out = batch;
     } else {
-        code = none_handed_out(h, rows, errs, len, error);
+        code = refuse_all(h, rows, errs, len, error);
         sluice_batch_free(batch);
     }
     return code;
@@ -125,9 +124,9 @@ enum sluice_code deliver_batch(const struct deliver *h, const struct runner_answ
     for (size_t i = len; i < all; i++)
         errs[i] = ERR_LIMIT; // released for the next receive
     if (len == 0) {
-        code = none_handed_out(h, rows, errs, all, error);
+        code = refuse_all(h, rows, errs, all, error);
     } else {
-        turn_away(h, rows + len, errs + len, all - len);
+        end_locks(h, rows + len, errs + len, all - len);
         code = deliver_some(h, rows, len, errs, out, error);
     }
     memory_free(errs);

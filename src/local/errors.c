@@ -143,7 +143,7 @@ enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t ki
 {
     if (!err) return SLUICE_OK;
     struct result result;
-    bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), kind, &result);
-    if (told && result.reason != REASON_NONE) return refuse_reason(error, result.reason, queue);
+    bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), kind, &result);
+    if (answered && result.reason != REASON_NONE) return refuse_reason(error, result.reason, queue);
     return refuse_why(error, err, queue, a->why);
 }

@@ -26,7 +26,7 @@ struct kept_event {
     struct event event;
     uint32_t shard;
     char *worker;               // may be NULL
-    char *words;                // the reason that a worker gave; may be NULL
+    char *reason;               // the reason that a worker gave; may be NULL
     struct origin_kept *origin; // may be NULL
 };
 
@@ -40,7 +40,7 @@ struct direct_events {
     size_t len;
     size_t cap;
     size_t next;           // the row that is returned next
-    bool heard;            // that runner had events, skipped ones included: it may have more
+    bool had_events;       // that runner had events, skipped ones included: it may have more
     char id[EVENT_ID_MAX]; // of the event that was returned last
     char message[SLUICE_ID_MAX];
 };
@@ -49,7 +49,7 @@ static void rows_clear(struct direct_events *e)
 {
     for (size_t i = 0; i < e->len; i++) {
         memory_free(e->rows[i].worker);
-        memory_free(e->rows[i].words);
+        memory_free(e->rows[i].reason);
         memory_free(e->rows[i].origin);
     }
     e->len = e->next = 0;
@@ -102,7 +102,7 @@ static char *copied(struct bytes text)
 
 static const char *reason_of(const struct kept_event *row)
 {
-    if (row->words) return row->words;
+    if (row->reason) return row->reason;
     return row->event.reason != REASON_NONE ? reason_name(row->event.reason) : "";
 }
 
@@ -128,10 +128,10 @@ static struct origin_kept *origin_of(const struct direct_events *e, const struct
     return o;
 }
 
-static void keep(void *ctx, const struct events *list, const struct event *event)
+static void keep_event(void *ctx, const struct events *list, const struct event *event)
 {
     struct direct_events *e = ctx;
-    e->heard = true;
+    e->had_events = true;
     if (event->slot < e->position) return;
     if (e->len == e->cap) {
         e->cap = e->cap > 0 ? e->cap * 2 : 256;
@@ -142,17 +142,17 @@ static void keep(void *ctx, const struct events *list, const struct event *event
     row->shard = e->shard;
     row->origin = origin_of(e, list, event);
     row->worker = copied(event_worker(list, event));
-    row->words = copied(event_failure_text(list, event));
+    row->reason = copied(event_failure_text(list, event));
 }
 
 // Takes the events of the next shard's runner. Waits for them up to wait_ms.
 static enum err refill(struct direct_events *e, int64_t wait_ms)
 {
     rows_clear(e);
-    e->heard = false;
+    e->had_events = false;
     e->shard = (e->shard + 1) % e->queue->row.birth.shards;
     enum err err = runner_follow(e->runners[e->shard], wait_ms);
-    if (!err) runner_events(e->runners[e->shard], keep, e);
+    if (!err) runner_events(e->runners[e->shard], keep_event, e);
     return err;
 }
 
@@ -163,7 +163,7 @@ static void note_deleted(void *ctx, const struct machine *m, int64_t now)
 }
 
 // The stream ends when all shards are deleted. A queue that has the name now is another one.
-static bool is_over(struct direct_events *e)
+static bool is_deleted(struct direct_events *e)
 {
     bool deleted = true;
     for (uint32_t shard = 0; deleted && shard < e->queue->row.birth.shards; shard++)
@@ -183,8 +183,8 @@ static struct sluice_origin origin_shown(const struct origin_kept *o)
                                   .worker = o->worker};
 }
 
-static void deliver_batch(struct direct_events *e, const struct kept_event *row,
-                          struct sluice_event *out)
+static void fill_event(struct direct_events *e, const struct kept_event *row,
+                       struct sluice_event *out)
 {
     const struct event *v = &row->event;
     event_id(v, &e->queue->row.id, row->shard, e->id);
@@ -216,7 +216,7 @@ enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
     int64_t until = clock_boot_ms() + wait_ms;
     for (uint32_t tried = 0; e->next == e->len;) {
         int64_t left = until - clock_boot_ms();
-        if (tried >= shards && is_over(e)) return refuse_ended(error, e->queue->row.name);
+        if (tried >= shards && is_deleted(e)) return refuse_ended(error, e->queue->row.name);
         if (tried >= shards && left <= 0) return refuse(error, ERR_NOT_FOUND, "", "no event came");
         int64_t slice = shards == 1 ? left : left < SLICE_MS ? left : SLICE_MS;
         bool first_round = shards > 1 && tried < shards;
@@ -226,8 +226,8 @@ enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
             runner_why(e->runners[e->shard], err, why);
             return refuse_why(error, err, e->queue->row.name, why);
         }
-        tried = e->heard ? 0 : tried + 1; // skipped events are not the end
+        tried = e->had_events ? 0 : tried + 1; // skipped events are not the end
     }
-    deliver_batch(e, &e->rows[e->next++], out);
+    fill_event(e, &e->rows[e->next++], out);
     return SLUICE_OK;
 }

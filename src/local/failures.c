@@ -4,8 +4,6 @@
 
 #include "base/memory.h"
 
-#include <string.h>
-
 void failures_init(struct failures_seen *f, size_t messages)
 {
     *f = (struct failures_seen){.ends = memory_zeroed(messages, sizeof *f->ends)};
@@ -20,7 +18,7 @@ void failures_done(struct failures_seen *f)
 }
 
 // Stores the worker's name as an offset into f->names, because f->names may still move.
-static void add(struct failures_seen *f, const struct failure_view *v)
+static void add_row(struct failures_seen *f, const struct failure_view *v)
 {
     if (f->len == f->cap) {
         f->cap = f->cap > 0 ? f->cap * 2 : 16;
@@ -39,7 +37,7 @@ void failures_see(struct failures_seen *f, const struct machine *m, int64_t now,
     for (size_t i = 0; i < len; i++) {
         size_t count = machine_failures(m, views[i].seq, now, rows);
         for (size_t j = all || count == 0 ? 0 : count - 1; j < count; j++)
-            add(f, &rows[j]);
+            add_row(f, &rows[j]);
         f->ends[i] = f->len;
     }
     for (size_t i = 0; i < f->len; i++) {
@@ -82,20 +80,11 @@ uint64_t failures_weight(const struct failures_seen *f, size_t first, size_t cou
     return weight;
 }
 
-static const char *put_text(char **at, struct bytes from)
-{
-    char *text = *at;
-    if (from.len > 0) memcpy(text, from.data, from.len);
-    text[from.len] = 0;
-    *at += from.len + 1;
-    return text;
-}
-
 // NULL: the journal does not keep the reason any more.
 static const char *put_reason(char **at, enum failure_kind kind, const struct reason_text *reason)
 {
     if (kind == FAILURE_EXPIRED) return failure_kind_name(kind);
-    return reason->kept ? put_text(at, reason->text) : NULL;
+    return reason->kept ? text_append(at, reason->text) : NULL;
 }
 
 void failures_attach(const struct failures_seen *f, size_t index,
@@ -115,7 +104,7 @@ void failures_attach(const struct failures_seen *f, size_t index,
     for (size_t i = 0; i < len; i++) {
         block[i] = (struct sluice_failure){.attempt = rows[i].attempt,
                                            .at = rows[i].at,
-                                           .worker = put_text(&at, rows[i].worker),
+                                           .worker = text_append(&at, rows[i].worker),
                                            .kind = failure_kind_name(rows[i].kind)};
         block[i].reason = put_reason(&at, rows[i].kind, *reasons);
         if (rows[i].kind == FAILURE_FAILED) ++*reasons;

@@ -26,7 +26,7 @@ struct open_queue {
     // One per shard, opened at its first use. Under the handle's lock.
     struct shard_runner **runners;
     _Atomic uint64_t weight; // mean bytes of a message in the last receive; 0: not known
-    uint32_t turn;           // the shard that the next receive starts with; under the handle's lock
+    uint32_t next_shard;     // the shard that the next receive starts with; under the handle's lock
     // Receives with a caller's request id, by the id. Under the handle's lock.
     struct multi_receive *multis[MULTI_RECEIVE_BUCKETS];
     struct shard_ownership *ownerships; // one per shard; used if the handle is a node's
@@ -169,6 +169,8 @@ struct batch_builder *batch_new(size_t max);
 // d->message may be empty. now: store time, from which lease_ms counts.
 void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t shard,
                const struct delivery *d, const struct message_view *view, int64_t now);
+// Copies the text to *at, ends it with 0, and moves *at past it. Returns the copy.
+const char *text_append(char **at, struct bytes from);
 struct sluice_batch *batch_take(struct batch_builder *b); // the builder becomes the batch
 size_t batch_len(const struct batch_builder *b);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LIVENESS_BYTES  4096
-#define NEAR_MS         2000
+#define LOW_LATENCY_MS  2000
 #define HIGH_LATENCY_MS 10000
 
 int64_t liveness_last_ms(const struct sluice *s)
@@ -23,7 +23,7 @@ int64_t liveness_last_ms(const struct sluice *s)
 int64_t liveness_holds_ms(const struct sluice *s)
 {
     return s->calls == &direct_transport && store_is_high_latency(s->store) ? HIGH_LATENCY_MS
-                                                                            : NEAR_MS;
+                                                                            : LOW_LATENCY_MS;
 }
 
 bool liveness_is_dead(const struct sluice *s, struct sluice_error *error)
@@ -43,7 +43,7 @@ bool liveness_concern(const struct sluice *s, enum store_concern what, struct sl
     return true;
 }
 
-enum sluice_code liveness_write(struct sluice *s, const char *who, struct sluice_error *error)
+enum sluice_code liveness_write(struct sluice *s, const char *writer, struct sluice_error *error)
 {
     char key[32];
     uint8_t body[LIVENESS_BYTES];
@@ -51,7 +51,7 @@ enum sluice_code liveness_write(struct sluice *s, const char *who, struct sluice
     if (s->calls != &direct_transport) return SLUICE_OK;
     memset(body, ' ', sizeof body);
     (void)snprintf(key, sizeof key, "pulse/%016llx",
-                   (unsigned long long)hash64_of(bytes_str(who), 0));
+                   (unsigned long long)hash64_of(bytes_str(writer), 0));
     store_answer_init(&a);
     enum err err = store_put(s->store, key, bytes_of(body, sizeof body), &a);
     return err ? refuse_store(s, error, err, "the store", &a) : SLUICE_OK;

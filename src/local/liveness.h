@@ -11,9 +11,9 @@
 
 // When the store last confirmed a write, clock_boot_ms; 0: never.
 int64_t liveness_last_ms(const struct sluice *s);
-// Writes an object, the same one each time. who: names the caller's object, so that nodes do not
+// Writes an object, the same one each time. writer: names the caller's object, so that nodes do not
 // write the same one.
-enum sluice_code liveness_write(struct sluice *s, const char *who, struct sluice_error *error);
+enum sluice_code liveness_write(struct sluice *s, const char *writer, struct sluice_error *error);
 // For how many ms a write counts as a sign of life. It is longer for a store with high latency,
 // which charges for requests.
 int64_t liveness_holds_ms(const struct sluice *s);

@@ -36,8 +36,8 @@ struct shard_wait {            // the await at one shard
     struct multi_receive *multi;
     struct shard_runner *runner;
     enum await_state state;
-    uint32_t number; // of awaits that were started here
-    bool promising;  // the await found a message, and no claim was made here since
+    uint32_t number;  // of awaits that were started here
+    bool has_message; // the await found a message, and no claim was made here since
 };
 
 struct recalled_id {           // what one shard remembers of the request id
@@ -65,17 +65,17 @@ struct multi_receive {
     enum err err;
     int holds; // awaits, claims and rounds under way, the caller, each thread that works on it
 
-    uint32_t home;  // the shard that comes first
-    bool begun;     // no earlier receive with its id is left
-    bool asked;     // an await was started in every shard
-    bool asking;    // ask_all is starting them
-    bool certain;   // a round was made, and the receive has not waited since
-    uint32_t round; // shards that have not answered the round yet
-    bool told;      // a shard answered the round with a result, which is in these fields:
-    enum err told_err;
-    uint32_t told_at; // the shard
+    uint32_t first_shard; // the shard that comes first
+    bool begun;           // no earlier receive with its id is left
+    bool awaits_started;  // an await was started in every shard
+    bool awaits_starting; // await_all is starting them
+    bool certain;         // a round was made, and the receive has not waited since
+    uint32_t round;       // shards that have not answered the round yet
+    bool has_recalled;    // a shard answered the round with a result, which is in these fields:
+    enum err recalled_err;
+    uint32_t recalled_at; // the shard
     struct runner_answer recalled;
-    struct recalled_id *memories; // one per shard; NULL: the caller gave no request id
+    struct recalled_id *recalls; // one per shard; NULL: the caller gave no request id
 
     // Under the handle's lock: the next receive of the queue's bucket, and the one with the same id
     // that begins after this one.
@@ -89,7 +89,7 @@ static void lock(struct multi_receive *q)
 }
 
 // Releases the lock and drops a hold.
-static void leave(struct multi_receive *q)
+static void drop_hold(struct multi_receive *q)
 {
     bool last = --q->holds == 0;
     (void)pthread_mutex_unlock(&q->lock);
@@ -97,7 +97,7 @@ static void leave(struct multi_receive *q)
     (void)pthread_mutex_destroy(&q->lock);
     queue_let_go(&q->queue);
     runner_answer_done(&q->recalled);
-    memory_free(q->memories);
+    memory_free(q->recalls);
     bytes_free(q->worker);
     memory_free(q);
 }
@@ -138,7 +138,7 @@ static struct multi_receive *enlist(struct multi_receive *q)
 static struct multi_receive *unlist(struct multi_receive *q, bool *waited)
 {
     *waited = false;
-    if (!q->memories) return NULL;
+    if (!q->recalls) return NULL;
     pthread_mutex_t *handle = &q->queue->handle->lock;
     (void)pthread_mutex_lock(handle);
     struct multi_receive *successor = q->successor;
@@ -180,12 +180,12 @@ static void cancel_awaits(struct multi_receive *q)
 
 // Notifies another waiter of each shard that reported a message which this receive will not claim.
 // The caller has the lock and a hold; the lock is released meanwhile.
-static void pass_on(struct multi_receive *q)
+static void notify_others(struct multi_receive *q)
 {
     for (uint32_t i = 0; i < q->shards; i++) {
         struct shard_wait *p = &q->shard_waits[i];
-        if (!p->promising) continue;
-        p->promising = false;
+        if (!p->has_message) continue;
+        p->has_message = false;
         (void)pthread_mutex_unlock(&q->lock);
         runner_notify_next(p->runner);
         lock(q);
@@ -197,7 +197,7 @@ static void finish(struct multi_receive *q, enum err err, struct runner_answer *
 {
     q->ended = true;
     cancel_awaits(q);
-    pass_on(q);
+    notify_others(q);
     (void)pthread_mutex_unlock(&q->lock);
     bool waited;
     struct multi_receive *successor = unlist(q, &waited);
@@ -205,10 +205,10 @@ static void finish(struct multi_receive *q, enum err err, struct runner_answer *
     if (successor) begin(successor);
     lock(q);
     if (waited) q->holds--; // the hold for its beginning
-    leave(q);
+    drop_hold(q);
 }
 
-static void go_on(struct multi_receive *q);
+static void next_step(struct multi_receive *q);
 
 static void awaited(struct runner_async *l, enum err err, struct runner_answer *a)
 {
@@ -217,9 +217,9 @@ static void awaited(struct runner_async *l, enum err err, struct runner_answer *
     bool nothing = err == ERR_NOT_FOUND && a->body.len == 0; // with a body: the queue was deleted
     lock(q);
     p->state = AWAIT_IDLE;
-    p->promising = err == ERR_OK;
+    p->has_message = err == ERR_OK;
     if (err && !nothing && !q->err) q->err = err;
-    go_on(q);
+    next_step(q);
 }
 
 // Starts an await. The caller has the lock and a hold; the lock is released meanwhile.
@@ -252,14 +252,14 @@ static void claimed(struct runner_async *l, enum err err, struct runner_answer *
     }
     bool waits = !q->unwanted && clock_boot_ms() < q->until;
     if (waits) await_at(q, p); // another receive claimed the message first
-    go_on(q);
+    next_step(q);
 }
 
 static void claim_at(struct multi_receive *q, uint32_t shard)
 {
     q->at = shard;
     q->claims = true;
-    q->shard_waits[shard].promising = false;
+    q->shard_waits[shard].has_message = false;
     q->holds++;
     (void)pthread_mutex_unlock(&q->lock);
     q->claiming.then = claimed;
@@ -267,11 +267,11 @@ static void claim_at(struct multi_receive *q, uint32_t shard)
     lock(q);
 }
 
-static bool find_promising(const struct multi_receive *q, uint32_t *shard)
+static bool find_message(const struct multi_receive *q, uint32_t *shard)
 {
     for (uint32_t i = 0; i < q->shards; i++) {
-        *shard = (q->home + i) % q->shards;
-        if (q->shard_waits[*shard].promising) return true;
+        *shard = (q->first_shard + i) % q->shards;
+        if (q->shard_waits[*shard].has_message) return true;
     }
     return false;
 }
@@ -285,60 +285,60 @@ static bool any_awaits(const struct multi_receive *q)
 
 // Starts an await in every shard. If one is answered at once, the receive may claim before the next
 // await starts. The caller has the lock and a hold; the lock is released meanwhile.
-static void ask_all(struct multi_receive *q)
+static void await_all(struct multi_receive *q)
 {
-    q->asked = q->asking = true;
+    q->awaits_started = q->awaits_starting = true;
     for (uint32_t i = 0; i < q->shards; i++)
         q->shard_waits[i].state = AWAIT_STARTING;
     for (uint32_t i = 0; i < q->shards; i++) {
-        struct shard_wait *p = &q->shard_waits[(q->home + i) % q->shards];
+        struct shard_wait *p = &q->shard_waits[(q->first_shard + i) % q->shards];
         if (q->ended)
             p->state = AWAIT_IDLE; // an earlier await led to a claim already
         else
             await_at(q, p);
     }
-    q->asking = false;
+    q->awaits_starting = false;
 }
 
 static uint32_t rank_of(const struct multi_receive *q, uint32_t shard)
 {
-    return (shard + q->shards - q->home) % q->shards;
+    return (shard + q->shards - q->first_shard) % q->shards;
 }
 
 // Several shards may remember the id, if two processes claimed in different shards. The first shard
 // in the order of the id counts. A halted shard (CORRUPT) is skipped: its locks cannot be acked.
-static void remembered(struct runner_async *l, enum err err, struct runner_answer *a)
+static void recall_answered(struct runner_async *l, enum err err, struct runner_answer *a)
 {
     const struct recalled_id *m = (struct recalled_id *)l;
     struct multi_receive *q = m->multi;
     lock(q);
     q->round--;
     bool found = !err && a->body.len > 0, failed = err && err != ERR_CORRUPT;
-    bool better = !q->told || (found && q->told_err) ||
-                  (found && rank_of(q, m->shard) < rank_of(q, q->told_at));
+    bool better = !q->has_recalled || (found && q->recalled_err) ||
+                  (found && rank_of(q, m->shard) < rank_of(q, q->recalled_at));
     if ((found || failed) && better) {
-        q->told = true;
-        q->told_err = err;
-        q->told_at = m->shard;
+        q->has_recalled = true;
+        q->recalled_err = err;
+        q->recalled_at = m->shard;
         runner_answer_done(&q->recalled);
         q->recalled = *a; // taken
         runner_answer_init(a);
     }
-    go_on(q);
+    next_step(q);
 }
 
 // Asks every shard what it remembers of the request id. The caller has the lock and a hold; the
 // lock is released meanwhile.
 static void make_round(struct multi_receive *q)
 {
-    bool looks = !q->asked;
+    bool looks = !q->awaits_started;
     q->round = q->shards;
     q->holds += (int)q->shards;
     q->certain = true;
     (void)pthread_mutex_unlock(&q->lock);
     for (uint32_t i = 0; i < q->shards; i++) {
-        struct recalled_id *m = &q->memories[i];
-        *m = (struct recalled_id){.async.then = remembered, .multi = q, .shard = i};
+        struct recalled_id *m = &q->recalls[i];
+        *m = (struct recalled_id){.async.then = recall_answered, .multi = q, .shard = i};
         runner_recall_async(q->shard_waits[i].runner, &q->claim, looks, &m->async);
     }
     lock(q);
@@ -346,40 +346,40 @@ static void make_round(struct multi_receive *q)
 
 // Whether there is nothing to do until a callback. It starts a round if one is needed. The caller
 // has the lock and a hold.
-static bool pauses(struct multi_receive *q)
+static bool must_wait(struct multi_receive *q)
 {
     uint32_t shard;
-    bool waits = q->asked && !find_promising(q, &shard) && any_awaits(q);
+    bool waits = q->awaits_started && !find_message(q, &shard) && any_awaits(q);
     if (!q->begun && !q->unwanted) return true;
     if (q->claims || q->round > 0) return true;
-    if (q->unwanted || q->told) return false;
+    if (q->unwanted || q->has_recalled) return false;
     if (waits) {
-        q->certain = q->certain && q->asking;
+        q->certain = q->certain && q->awaits_starting;
         return true;
     }
-    if (!q->memories || q->certain) return false;
+    if (!q->recalls || q->certain) return false;
     make_round(q);
     return true;
 }
 
 // Takes the next step of the receive. The caller has the lock and a hold; it releases both.
-static void go_on(struct multi_receive *q)
+static void next_step(struct multi_receive *q)
 {
     uint32_t shard;
     if (q->ended) {
-        pass_on(q);
-        leave(q);
-    } else if (pauses(q)) {
-        leave(q);
-    } else if (q->told) {
-        q->at = q->told_at;
-        finish(q, q->told_err, &q->recalled);
-    } else if (!q->unwanted && !q->asked) {
-        ask_all(q);
-        go_on(q);
-    } else if (!q->unwanted && find_promising(q, &shard)) {
+        notify_others(q);
+        drop_hold(q);
+    } else if (must_wait(q)) {
+        drop_hold(q);
+    } else if (q->has_recalled) {
+        q->at = q->recalled_at;
+        finish(q, q->recalled_err, &q->recalled);
+    } else if (!q->unwanted && !q->awaits_started) {
+        await_all(q);
+        next_step(q);
+    } else if (!q->unwanted && find_message(q, &shard)) {
         claim_at(q, shard);
-        leave(q);
+        drop_hold(q);
     } else {
         struct runner_answer none;
         runner_answer_init(&none);
@@ -392,10 +392,10 @@ static void begin(struct multi_receive *q)
 {
     lock(q);
     q->begun = true;
-    go_on(q); // with the hold that multi_receive_begin took for it
+    next_step(q); // with the hold that multi_receive_begin took for it
 }
 
-static uint32_t home_of(struct open_queue *queue, const struct op_claim *claim, bool named)
+static uint32_t first_shard_of(struct open_queue *queue, const struct op_claim *claim, bool named)
 {
     if (!named) return queue_first_shard(queue);
     return (uint32_t)(hash64_of(bytes_of(claim->request.bytes, sizeof claim->request.bytes), 0) %
@@ -419,12 +419,12 @@ struct multi_receive *multi_receive_begin(struct open_queue *queue,
     q->done = done;
     q->ctx = ctx;
     q->shards = shards;
-    q->home = home_of(queue, claim, named);
+    q->first_shard = first_shard_of(queue, claim, named);
     q->holds = 2; // the caller's, and the one for begin
     runner_answer_init(&q->recalled);
     for (uint32_t i = 0; i < shards; i++)
         q->shard_waits[i] = (struct shard_wait){.multi = q, .runner = runners[i]};
-    if (named) q->memories = memory_zeroed(shards, sizeof *q->memories);
+    if (named) q->recalls = memory_zeroed(shards, sizeof *q->recalls);
     struct multi_receive *before = named ? enlist(q) : NULL;
     if (!before) {
         begin(q);
@@ -432,7 +432,7 @@ struct multi_receive *multi_receive_begin(struct open_queue *queue,
     }
     lock(before);
     before->unwanted = true;
-    go_on(before);
+    next_step(before);
     return q;
 }
 
@@ -446,7 +446,7 @@ bool multi_receive_cancel(struct multi_receive *q)
     }
     q->ended = true;
     cancel_awaits(q);
-    pass_on(q);
+    notify_others(q);
     (void)pthread_mutex_unlock(&q->lock);
     bool waited;
     struct multi_receive *successor = unlist(q, &waited);
@@ -460,5 +460,5 @@ bool multi_receive_cancel(struct multi_receive *q)
 void multi_receive_release(struct multi_receive *q)
 {
     lock(q);
-    leave(q);
+    drop_hold(q);
 }

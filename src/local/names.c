@@ -38,7 +38,7 @@ void token_print(const struct open_queue *q, const struct lock_name *lock,
 }
 
 // Reads digits of the base up to `stop`. False: there are none, too many, or another character.
-static bool number(const char **at, unsigned base, size_t digits_max, char stop, uint64_t *out)
+static bool read_number(const char **at, unsigned base, size_t digits_max, char stop, uint64_t *out)
 {
     static const char digits[] = "0123456789abcdef";
     uint64_t n = 0;
@@ -54,8 +54,8 @@ static bool number(const char **at, unsigned base, size_t digits_max, char stop,
     return count > 0;
 }
 
-static enum sluice_code foreign(const struct open_queue *q, const char *what, const char *text,
-                                uint64_t mark, uint64_t shard, struct sluice_error *error)
+static enum sluice_code check_queue(const struct open_queue *q, const char *what, const char *text,
+                                    uint64_t mark, uint64_t shard, struct sluice_error *error)
 {
     if (mark != mark_of(q)) {
         enum sluice_code code =
@@ -75,12 +75,13 @@ enum sluice_code id_parse(const struct open_queue *q, const char *text, uint32_t
 {
     const char *at = text;
     uint64_t mark, number_of_shard;
-    bool good = number(&at, 16, 8, '-', &mark) && number(&at, 10, 10, '-', &number_of_shard) &&
-                number(&at, 10, 20, 0, seq) && *seq > 0;
+    bool good = read_number(&at, 16, 8, '-', &mark) &&
+                read_number(&at, 10, 10, '-', &number_of_shard) &&
+                read_number(&at, 10, 20, 0, seq) && *seq > 0;
     if (!good)
         return refuse(error, ERR_INVALID, "id",
                       "\"%.100s\" is not a message id; one looks like 3f9a01cc-0-17", text);
-    enum sluice_code code = foreign(q, "id", text, mark, number_of_shard, error);
+    enum sluice_code code = check_queue(q, "id", text, mark, number_of_shard, error);
     *shard = (uint32_t)number_of_shard;
     return code;
 }
@@ -93,16 +94,16 @@ enum sluice_code token_parse(const struct open_queue *q, const char *text, struc
     char high[17] = "";
     const char *half = high;
     *out = (struct lock_name){0};
-    bool good = number(&at, 16, 8, '-', &mark) && number(&at, 10, 10, '-', &shard) &&
-                number(&at, 10, 20, '-', &out->ref.seq) && strlen(at) == 32;
+    bool good = read_number(&at, 16, 8, '-', &mark) && read_number(&at, 10, 10, '-', &shard) &&
+                read_number(&at, 10, 20, '-', &out->ref.seq) && strlen(at) == 32;
     if (good) memcpy(high, at, 16);
     const char *low = good ? at + 16 : "";
-    good = good && number(&half, 16, 16, 0, &out->ref.token.hi) &&
-           number(&low, 16, 16, 0, &out->ref.token.lo);
+    good = good && read_number(&half, 16, 16, 0, &out->ref.token.hi) &&
+           read_number(&low, 16, 16, 0, &out->ref.token.lo);
     if (!good)
         return refuse(error, ERR_INVALID, "token",
                       "\"%.100s\" is not a lock token; each received message has one", text);
-    enum sluice_code code = foreign(q, "token", text, mark, shard, error);
+    enum sluice_code code = check_queue(q, "token", text, mark, shard, error);
     out->shard = (uint32_t)shard;
     return code;
 }

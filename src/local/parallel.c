@@ -13,7 +13,7 @@ struct parallel_run {
     void *ctx;
 };
 
-static void *labour(void *arg)
+static void *run_items(void *arg)
 {
     struct parallel_run *c = arg;
     size_t i;
@@ -22,15 +22,15 @@ static void *labour(void *arg)
     return NULL;
 }
 
-void together(size_t count, void (*work)(void *ctx, size_t i), void *ctx)
+void parallel_for(size_t count, void (*work)(void *ctx, size_t i), void *ctx)
 {
     struct parallel_run pool = {.count = count, .work = work, .ctx = ctx};
-    pthread_t threads[TOGETHER_MAX - 1];
+    pthread_t threads[PARALLEL_MAX - 1];
     size_t started = 0;
-    while (started + 1 < count && started < TOGETHER_MAX - 1 &&
-           pthread_create(&threads[started], NULL, labour, &pool) == 0)
+    while (started + 1 < count && started < PARALLEL_MAX - 1 &&
+           pthread_create(&threads[started], NULL, run_items, &pool) == 0)
         started++;
-    (void)labour(&pool);
+    (void)run_items(&pool);
     for (size_t i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
 }

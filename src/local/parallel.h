@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-#define TOGETHER_MAX 8
+#define PARALLEL_MAX 8
 
-// Calls work(ctx, i) for every i < count, on any thread, at most TOGETHER_MAX at a time. Returns
+// Calls work(ctx, i) for every i < count, on any thread, at most PARALLEL_MAX at a time. Returns
 // when all calls have returned. A single one runs on the caller's thread.
-void together(size_t count, void (*work)(void *ctx, size_t i), void *ctx);
+void parallel_for(size_t count, void (*work)(void *ctx, size_t i), void *ctx);

@@ -46,7 +46,7 @@ static void keep_names(struct seen *s)
     }
 }
 
-static void see(void *ctx, const struct machine *m, int64_t now)
+static void read_messages(void *ctx, const struct machine *m, int64_t now)
 {
     struct seen *s = ctx;
     s->now = now;
@@ -87,7 +87,7 @@ struct peek_batch {
 };
 
 // How many of them fit. The first message of a batch always does.
-static size_t fit(struct peek_batch *h, const struct delivery *deliveries, size_t len)
+static size_t count_fitting(struct peek_batch *h, const struct delivery *deliveries, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         uint64_t need = message_body_len(&deliveries[i].message);
@@ -156,7 +156,7 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen,
     enum err err = runner_read(h->runner, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
     if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why);
-    *added = err ? 0 : fit(h, answer.deliveries, len);
+    *added = err ? 0 : count_fitting(h, answer.deliveries, len);
     uint64_t more = failures_weight(&seen->failures, first, *added, &answer);
     if (*added > 0 && !take_budget(h, answer.deliveries, *added, more)) {
         *added = 0;
@@ -201,12 +201,12 @@ static enum sluice_code parse_state(const char *text, enum message_state *out,
 enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error)
 {
-    return look_peek(s, queue, options, NULL, out, error);
+    return peek_within(s, queue, options, NULL, out, error);
 }
 
-enum sluice_code look_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
-                           struct answer_budget *budget, struct sluice_batch **out,
-                           struct sluice_error *error)
+enum sluice_code peek_within(struct sluice *s, const char *queue, const struct sluice_peek *options,
+                             struct answer_budget *budget, struct sluice_batch **out,
+                             struct sluice_error *error)
 {
     const struct sluice_peek none = {0};
     const struct sluice_peek *o = options ? options : &none;
@@ -237,7 +237,7 @@ enum sluice_code look_peek(struct sluice *s, const char *queue, const struct slu
         seen_init(&seen, max - batch_len(b));
         seen.state = state;
         seen.after = batch.shard == first ? after : 0;
-        runner_inspect(batch.runner, see, &seen);
+        runner_inspect(batch.runner, read_messages, &seen);
         code = add_bodies(&batch, &seen, &all);
         seen_done(&seen);
     }
@@ -261,12 +261,12 @@ static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t
 enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id,
                              struct sluice_batch **out, struct sluice_error *error)
 {
-    return look_show(s, queue, id, NULL, out, error);
+    return show_within(s, queue, id, NULL, out, error);
 }
 
-enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
-                           struct answer_budget *budget, struct sluice_batch **out,
-                           struct sluice_error *error)
+enum sluice_code show_within(struct sluice *s, const char *queue, const char *id,
+                             struct answer_budget *budget, struct sluice_batch **out,
+                             struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct shard_runner *d;
@@ -281,7 +281,7 @@ enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
     struct batch_builder *b = batch_new(1);
     seen_init(&seen, 1);
     seen.seq = seq;
-    runner_inspect(d, see, &seen);
+    runner_inspect(d, read_messages, &seen);
     if (seen.err == ERR_CONFLICT) {
         add_finished(b, q, shard, seq);
     } else if (seen.err) {
@@ -304,7 +304,7 @@ enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
 
 #define WAITING_MAX 8 // messages that are read to find the oldest
 
-struct stats_look {
+struct stats_read {
     struct sluice_stats *out;
     struct message_view waiting[WAITING_MAX]; // the first that are ready
     size_t waiting_len;
@@ -330,7 +330,7 @@ static void add_spent(struct sluice_stats *out, const struct machine *m, int64_t
 
 static void add_stats(void *ctx, const struct machine *m, int64_t now)
 {
-    struct stats_look *l = ctx;
+    struct stats_read *l = ctx;
     struct machine_stats stats;
     machine_stats(m, now, &stats);
     l->now = now;
@@ -363,7 +363,7 @@ static int64_t due_at(const struct delivery *d)
 
 // machine_list has the messages in the order they were sent. So the first one without a delay is
 // older than all that follow it, and the search ends there.
-static void note_age(struct shard_runner *d, const struct stats_look *l)
+static void note_age(struct shard_runner *d, const struct stats_read *l)
 {
     bool delayed = true;
     for (size_t i = 0; delayed && i < l->waiting_len; i++) {
@@ -404,23 +404,23 @@ enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice
     enum sluice_code code = queue_get(s, queue, &q, error);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
         struct shard_runner *d;
-        struct stats_look look = {.out = out};
+        struct stats_read read = {.out = out};
         code = queue_synced_runner(q, shard, &d, error);
         if (code) break;
-        runner_inspect(d, add_stats, &look);
-        note_age(d, &look);
+        runner_inspect(d, add_stats, &read);
+        note_age(d, &read);
     }
     out->requests = requests_made(s);
     return code;
 }
 
-struct workers_look {
+struct workers_read {
     struct sluice_worker *out;
     size_t max;
     size_t *len;
 };
 
-static void add_worker(struct workers_look *l, const struct worker_view *w)
+static void add_worker(struct workers_read *l, const struct worker_view *w)
 {
     struct sluice_worker row = {.open = w->open, .capacity = w->capacity};
     (void)snprintf(row.name, sizeof row.name, "%.*s", (int)w->name.len, (const char *)w->name.data);
@@ -448,9 +448,9 @@ enum sluice_code direct_workers(struct sluice *s, const char *queue, struct slui
     enum sluice_code code = queue_get(s, queue, &q, error);
     for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
         struct shard_runner *d;
-        struct workers_look look = {.out = out, .max = max, .len = len};
+        struct workers_read read = {.out = out, .max = max, .len = len};
         code = queue_synced_runner(q, shard, &d, error);
-        if (!code) runner_inspect(d, add_workers, &look);
+        if (!code) runner_inspect(d, add_workers, &read);
     }
     return code;
 }

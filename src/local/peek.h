@@ -7,9 +7,9 @@
 
 // budget may be NULL. A peek returns the messages that fit into the budget. If none fits, peek and
 // show answer UNAVAILABLE with the reason no-room.
-enum sluice_code look_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
-                           struct answer_budget *budget, struct sluice_batch **out,
-                           struct sluice_error *error);
-enum sluice_code look_show(struct sluice *s, const char *queue, const char *id,
-                           struct answer_budget *budget, struct sluice_batch **out,
-                           struct sluice_error *error);
+enum sluice_code peek_within(struct sluice *s, const char *queue, const struct sluice_peek *options,
+                             struct answer_budget *budget, struct sluice_batch **out,
+                             struct sluice_error *error);
+enum sluice_code show_within(struct sluice *s, const char *queue, const char *id,
+                             struct answer_budget *budget, struct sluice_batch **out,
+                             struct sluice_error *error);

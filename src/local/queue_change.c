@@ -13,16 +13,16 @@
 
 #define SET_TRIES 10 // when other processes change the queue at the same time
 
-struct shards_look {
+struct shards_state {
     uint64_t outbound;          // messages in the outboxes of all shards
     uint64_t version;           // of the first shard's configuration
     struct queue_config config; // of the first shard
     bool first;                 // no shard was read yet
 };
 
-static void look_at_shard(void *ctx, const struct machine *m, int64_t now)
+static void read_shard(void *ctx, const struct machine *m, int64_t now)
 {
-    struct shards_look *l = ctx;
+    struct shards_state *l = ctx;
     struct machine_stats stats;
     machine_stats(m, now, &stats);
     l->outbound += stats.counts[STATE_OUTBOUND];
@@ -32,15 +32,15 @@ static void look_at_shard(void *ctx, const struct machine *m, int64_t now)
     l->config = *machine_config(m);
 }
 
-static enum sluice_code look_at_shards(struct open_queue *q, struct shards_look *out,
-                                       struct sluice_error *error)
+static enum sluice_code read_shards(struct open_queue *q, struct shards_state *out,
+                                    struct sluice_error *error)
 {
-    *out = (struct shards_look){.first = true};
+    *out = (struct shards_state){.first = true};
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
         struct shard_runner *d;
         enum sluice_code code = queue_synced_runner(q, shard, &d, error);
         if (code && code != SLUICE_NOT_FOUND) return code;
-        if (!code) runner_inspect(d, look_at_shard, out);
+        if (!code) runner_inspect(d, read_shard, out);
     }
     return SLUICE_OK;
 }
@@ -57,13 +57,13 @@ static enum sluice_code do_on_shard(struct open_queue *q, uint32_t shard, struct
     runner_answer_init(&answer);
     enum err err = runner_do(d, op, &answer);
     code = refuse_op(error, err, op.kind, &answer, q->row.name);
-    bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), op.kind, &result);
-    if (op.kind == OP_DELETE && told && result.reason == REASON_DELETED) code = SLUICE_OK;
+    bool answered = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), op.kind, &result);
+    if (op.kind == OP_DELETE && answered && result.reason == REASON_DELETED) code = SLUICE_OK;
     runner_answer_done(&answer);
     return code;
 }
 
-static enum sluice_code check_change(const struct open_queue *q, const struct shards_look *now,
+static enum sluice_code check_change(const struct open_queue *q, const struct shards_state *now,
                                      const struct queue_config *next, struct sluice_error *error)
 {
     bool reordered = now->config.ordering_guarantee != next->ordering_guarantee;
@@ -103,9 +103,9 @@ enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
     struct sluice_error *e = error ? error : &own;
     for (int tries = 1;; tries++) {
         CLEANUP(queue_let_go) struct open_queue *q = NULL;
-        struct shards_look now;
+        struct shards_state now;
         enum sluice_code code = queue_get(s, queue, &q, e);
-        if (!code) code = look_at_shards(q, &now, e);
+        if (!code) code = read_shards(q, &now, e);
         if (code) return code;
         struct queue_config next = now.config;
         code = queue_change_config(&next, settings, settings_len, e);
@@ -127,7 +127,7 @@ struct users {
     _Atomic size_t found; // the index of one that does, plus 1; 0: none
 };
 
-static void ask_one(void *ctx, size_t i)
+static void check_user(void *ctx, size_t i)
 {
     struct users *u = ctx;
     char dlq[QUEUE_NAME_MAX + 1];
@@ -144,7 +144,7 @@ static enum sluice_code used_by(struct sluice *s, const char *name, struct sluic
     enum sluice_code code = sluice_queue_list(s, &all, error);
     if (code) return code;
     struct users u = {.s = s, .names = all->names, .of = name};
-    together(all->len, ask_one, &u);
+    parallel_for(all->len, check_user, &u);
     size_t found = atomic_load(&u.found);
     if (found > 0)
         code = refuse(error, ERR_CONFLICT, "queue",
@@ -199,11 +199,11 @@ enum sluice_code queue_delete_life(struct sluice *s, const char *queue, const ch
                                    struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shards_look now;
+    struct shards_state now;
     enum sluice_code code = queue_get_fresh(s, queue, &q, error);
     if (!code) code = check_life(q, id, error);
     if (!code) code = used_by(s, queue, error);
-    if (!code) code = look_at_shards(q, &now, error);
+    if (!code) code = read_shards(q, &now, error);
     if (!code && now.outbound > 0) code = refuse_reason(error, REASON_OUTBOX_BUSY, queue);
     return code ? code : queue_end(q, error);
 }

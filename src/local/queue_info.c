@@ -17,7 +17,7 @@ static char *copy_text(const char *text)
     return copy;
 }
 
-static void look_at(void *ctx, const struct machine *m, int64_t now)
+static void read_info(void *ctx, const struct machine *m, int64_t now)
 {
     (void)now;
     struct sluice_queue_info *info = ctx;
@@ -44,7 +44,7 @@ enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
     info->name = copy_text(queue);
     for (int i = 0; i < 16; i++)
         (void)snprintf(info->id + (size_t)i * 2, 3, "%02x", q->row.id.bytes[i]);
-    runner_inspect(d, look_at, info);
+    runner_inspect(d, read_info, info);
     *out = info;
     return SLUICE_OK;
 }

@@ -47,7 +47,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
         (void)pthread_mutex_init(&q->opening, NULL);
         q->runners = memory_zeroed(row->birth.shards, sizeof(struct shard_runner *));
         q->ownerships = ownerships_new(row->birth.shards);
-        q->turn = (uint32_t)entropy_u64(); // processes start with different shards
+        q->next_shard = (uint32_t)entropy_u64(); // processes start with different shards
         struct open_queue **bucket = bucket_of(s, row->name);
         q->next = *bucket;
         *bucket = q;
@@ -168,8 +168,8 @@ static bool is_known_deleted(struct open_queue *q)
     return deleted;
 }
 
-static enum sluice_code look_up(struct sluice *s, const char *name, struct catalog_row *row,
-                                struct sluice_error *error)
+static enum sluice_code find_in_catalog(struct sluice *s, const char *name, struct catalog_row *row,
+                                        struct sluice_error *error)
 {
     enum sluice_code code = SLUICE_OK;
     struct store_answer answer;
@@ -217,7 +217,7 @@ enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open
     struct catalog_row row;
     *out = NULL;
     enum sluice_code code = queue_check_name(name, error);
-    if (!code) code = look_up(s, name, &row, error);
+    if (!code) code = find_in_catalog(s, name, &row, error);
     if (code && code != SLUICE_NOT_FOUND) return code;
     CLEANUP(queue_let_go) struct open_queue *before = get_open(s, name);
     bool same =
@@ -467,14 +467,14 @@ enum sluice_code queue_change_config(struct queue_config *c, const struct sluice
     return SLUICE_OK;
 }
 
-struct shard_route {
+struct dead_letter_route {
     struct sluice *handle;
     char next[QUEUE_NAME_MAX + 1];
 };
 
 static const char *dead_letter_queue_of(void *ctx, const char *queue)
 {
-    struct shard_route *r = ctx;
+    struct dead_letter_route *r = ctx;
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct queue_config c;
     if (queue_get(r->handle, queue, &q, NULL) || present_config(q, &c, NULL)) return NULL;
@@ -484,7 +484,7 @@ static const char *dead_letter_queue_of(void *ctx, const char *queue)
 
 bool queue_dead_letter_queue(struct sluice *s, const char *name, char out[QUEUE_NAME_MAX + 1])
 {
-    struct shard_route route = {.handle = s};
+    struct dead_letter_route route = {.handle = s};
     const char *dlq = dead_letter_queue_of(&route, name);
     if (dlq) (void)snprintf(out, QUEUE_NAME_MAX + 1, "%s", dlq);
     return dlq != NULL;
@@ -494,7 +494,7 @@ enum sluice_code queue_check_config(struct sluice *s, const char *name,
                                     const struct queue_config *c, struct sluice_error *error)
 {
     struct config_error why = {""};
-    struct shard_route route = {.handle = s};
+    struct dead_letter_route route = {.handle = s};
     if (config_check(c, name, &why) ||
         config_check_cycle(c, name, dead_letter_queue_of, &route, &why))
         return refuse(error, ERR_INVALID, "failureStrategy", "%s", why.text);

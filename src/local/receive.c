@@ -5,7 +5,6 @@
 #include "local/async.h"
 #include "local/deliver.h"
 #include "local/multi_receive.h"
-#include "os/clock.h"
 #include "os/entropy.h"
 
 #include <stdio.h>
@@ -23,11 +22,10 @@ static void default_worker(char name[WORKER_NAME_MAX + 1])
 
 struct receiving {
     struct open_queue *queue; // with a hold
-    const struct sluice_receive *asked;
+    const struct sluice_receive *options;
     struct acks *acks; // committed in the claim's entry; NULL: none
     struct op_claim claim;
-    int64_t asked_at; // clock_boot_ms
-    bool named;       // the caller gave the request id
+    bool named; // the caller gave the request id
     struct answer_budget *budget;
     struct runner_answer answer;
     struct sluice_batch **out;
@@ -57,7 +55,7 @@ static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_
     if (code) return code;
     enum err err;
     if (r->acks)
-        err = acks_receive(r->acks, r->queue, d, &r->claim, wait_ms, r->asked, &r->answer);
+        err = acks_receive(r->acks, r->queue, d, &r->claim, wait_ms, r->options, &r->answer);
     else
         err = runner_receive(d, &r->claim, wait_ms, &r->answer);
     return conclude_claim(r, shard, d, err);
@@ -66,9 +64,9 @@ static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_
 uint32_t queue_first_shard(struct open_queue *q)
 {
     (void)pthread_mutex_lock(&q->handle->lock);
-    uint32_t turn = q->turn++ % q->row.birth.shards;
+    uint32_t next_shard = q->next_shard++ % q->row.birth.shards;
     (void)pthread_mutex_unlock(&q->handle->lock);
-    return turn;
+    return next_shard;
 }
 
 // The result of a multi_receive, for the thread that waits for it.
@@ -135,7 +133,6 @@ static enum sluice_code prepare(const struct sluice_receive *o, struct receiving
                                 char name[WORKER_NAME_MAX + 1])
 {
     if (!o->worker) default_worker(name);
-    r->asked_at = clock_boot_ms();
     r->claim = (struct op_claim){.worker = bytes_str(o->worker ? o->worker : name),
                                  .max = o->max > 0 ? o->max : 1,
                                  .lease_ms = o->visibility_ms};
@@ -168,11 +165,11 @@ static enum sluice_code take_acks(struct receiving *r, const char *queue, struct
     bool one = r->queue->row.birth.shards == 1;
     enum sluice_code code = one ? queue_work_runner(r->queue, 0, &d, r->error) : SLUICE_OK;
     if (code) return code;
-    if (one && acks_init(acks, r->queue, &d, r->asked)) {
+    if (one && acks_init(acks, r->queue, &d, r->options)) {
         r->acks = acks;
         return SLUICE_OK;
     }
-    acks_first(s, queue, r->asked);
+    acks_first(s, queue, r->options);
     queue_let_go(&r->queue);
     return queue_get(s, queue, &r->queue, r->error);
 }
@@ -192,15 +189,15 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
     struct acks acks;
     char name[WORKER_NAME_MAX + 1];
     CLEANUP(receiving_done)
-    struct receiving r = {.asked = options ? options : &none, .out = out, .error = error};
+    struct receiving r = {.options = options ? options : &none, .out = out, .error = error};
     runner_answer_init(&r.answer);
     *out = NULL;
     enum sluice_code code = queue_get(s, queue, &r.queue, error);
-    if (!code) code = prepare(r.asked, &r, name);
-    if (!code && r.asked->acks_len > 0) code = take_acks(&r, queue, &acks);
+    if (!code) code = prepare(r.options, &r, name);
+    if (!code && r.options->acks_len > 0) code = take_acks(&r, queue, &acks);
     if (code) return code;
     if (!r.named) r.claim.max = batch_claim_max(r.queue, r.claim.max, NULL);
-    code = receive_any(&r, wait_of(r.asked));
+    code = receive_any(&r, wait_of(r.options));
     if (!code && !*out) *out = batch_take(batch_new(0));
     return code;
 }
@@ -275,7 +272,7 @@ static const char *status_of(uint16_t kind, const struct outcome_row *row)
     return kind == OP_RELEASE ? "released" : outcome_status_name(row->status);
 }
 
-static void note(struct settling *s, size_t index, const struct outcome_row *row)
+static void note_outcome(struct settling *s, size_t index, const struct outcome_row *row)
 {
     enum sluice_code code = (enum sluice_code)reason_err(row->reason);
     if (code && !s->code) s->code = refuse_reason(s->error, row->reason, s->queue->row.name);
@@ -314,29 +311,29 @@ static struct request_id next_request(struct settling *s)
     return id;
 }
 
-static void conclude(struct settling *s, const size_t *members, size_t count, enum err err,
-                     const struct runner_answer *a)
+static void conclude_settle(struct settling *s, const size_t *members, size_t count, enum err err,
+                            const struct runner_answer *a)
 {
     struct result result = {0};
     struct outcome_row row;
     enum sluice_code code = SLUICE_OK;
     struct sluice_error *error = s->code ? NULL : s->error;
-    bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
-    if (!told || result.count == 0)
+    bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
+    if (!answered || result.count == 0)
         code = refuse_op(error, err ? err : ERR_CORRUPT, s->kind, a, s->queue->row.name);
     else if (result.count != count)
         code = refuse_reason(error, REASON_REQUEST_REUSED, s->queue->row.name);
     for (size_t i = 0; i < count; i++) {
         if (!code && outcome_row_next(&result, &row)) {
-            note(s, members[i], &row);
+            note_outcome(s, members[i], &row);
         } else {
             note_failure(s, members[i], code ? code : SLUICE_CORRUPT);
         }
     }
 }
 
-static void encode(struct settling *s, struct shard_runner *d, struct bytes refs, size_t count,
-                   struct buf *payload)
+static void encode_settle(struct settling *s, struct shard_runner *d, struct bytes refs,
+                          size_t count, struct buf *payload)
 {
     struct op_outcome op = {
         .wait_ms = s->wait_ms, .reason = s->reason, .count = (uint32_t)count, .refs = refs};
@@ -345,8 +342,8 @@ static void encode(struct settling *s, struct shard_runner *d, struct bytes refs
     outcome_encode(payload, &op);
 }
 
-static void settle(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
-                   size_t count)
+static void settle_op(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
+                      size_t count)
 {
     struct shard_runner *d;
     enum sluice_code code = queue_work_runner(s->queue, shard, &d, s->code ? NULL : s->error);
@@ -359,7 +356,7 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
     runner_answer_init(&answer);
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
-    encode(s, d, refs, count, &payload);
+    encode_settle(s, d, refs, count, &payload);
     struct op op = {s->kind, buf_bytes(&payload)};
     enum err err = runner_do(d, op, &answer);
     // The library repeats the op with the same request id, so it cannot be applied twice. The
@@ -367,7 +364,7 @@ static void settle(struct settling *s, uint32_t shard, struct bytes refs, const 
     // been applied. A send is not repeated by the library, because its caller can repeat it with
     // the same request id. sluice_ack, sluice_fail, sluice_release and sluice_renew take no id.
     if (err == ERR_UNKNOWN && runner_do(d, op, &answer) == ERR_OK) err = ERR_OK;
-    conclude(s, members, count, err, &answer);
+    conclude_settle(s, members, count, err, &answer);
     runner_answer_done(&answer);
 }
 
@@ -378,7 +375,7 @@ static void settle_shard(struct settling *s, uint32_t shard)
     buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
     size_t count, from = 0;
     while ((count = gather(s, shard, from, &refs, members)) > 0) {
-        settle(s, shard, buf_bytes(&refs), members, count);
+        settle_op(s, shard, buf_bytes(&refs), members, count);
         from = members[count - 1] + 1;
         buf_clear(&refs);
     }
@@ -489,7 +486,7 @@ bool settle_as_one_op(struct open_queue *q, const struct async_settle *what,
         lock_ref_put(&refs, &lock.ref);
     }
     s.queue = q;
-    encode(&s, runners[*shard], buf_bytes(&refs), what->len, payload);
+    encode_settle(&s, runners[*shard], buf_bytes(&refs), what->len, payload);
     *op = (struct op){s.kind, buf_bytes(payload)};
     return !payload->bad;
 }
@@ -503,7 +500,7 @@ enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t le
     size_t *members = memory_zeroed(len, sizeof *members);
     for (size_t i = 0; i < len; i++)
         members[i] = i;
-    conclude(&s, members, len, err, a);
+    conclude_settle(&s, members, len, err, a);
     memory_free(members);
     return s.code;
 }

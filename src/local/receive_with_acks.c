@@ -39,7 +39,7 @@ struct receive_with_acks {
 
 // Drops a hold. part: the acks or the receive have ended; the last of them answers. `done` is
 // called last, because the caller may close the handle then.
-static void leave(struct receive_with_acks *a, bool part)
+static void drop_hold(struct receive_with_acks *a, bool part)
 {
     struct async_call *l = a->async;
     (void)pthread_mutex_lock(&a->handle->lock);
@@ -65,7 +65,7 @@ static void received(struct async_call *l, const struct async_answer *answer)
     if (answer->code) a->error = *answer->error;
     a->batch = answer->batch;
     (void)pthread_mutex_unlock(&a->handle->lock);
-    leave(a, true);
+    drop_hold(a, true);
 }
 
 static void receive_nothing(struct receive_with_acks *a)
@@ -73,11 +73,11 @@ static void receive_nothing(struct receive_with_acks *a)
     (void)pthread_mutex_lock(&a->handle->lock);
     a->batch = batch_take(batch_new(0));
     (void)pthread_mutex_unlock(&a->handle->lock);
-    leave(a, true);
+    drop_hold(a, true);
 }
 
 // Cancels the receive. The caller has a hold.
-static void call_off(struct receive_with_acks *a)
+static void cancel_receive(struct receive_with_acks *a)
 {
     if (async_cancel(a->handle, &a->receive)) receive_nothing(a);
 }
@@ -89,8 +89,8 @@ static void has_begun(struct receive_with_acks *a)
     a->begun = true;
     bool unwanted = a->unwanted;
     (void)pthread_mutex_unlock(&a->handle->lock);
-    if (unwanted) call_off(a);
-    leave(a, false);
+    if (unwanted) cancel_receive(a);
+    drop_hold(a, false);
 }
 
 // Starts the receive after the acks. It runs before the acks' hold is dropped.
@@ -116,7 +116,7 @@ static void acked(struct async_call *l, const struct async_answer *answer)
         a->outcomes[i] = answer->outcomes[i];
     acks_fill(a->outcomes, a->len, answer->code);
     if (!a->together) receive_next(a);
-    leave(a, true);
+    drop_hold(a, true);
 }
 
 static struct receive_with_acks *receive_with_acks_new(struct sluice *s, const char *queue,
@@ -166,7 +166,7 @@ void receive_with_acks(struct sluice *s, const char *queue, const struct sluice_
     }
     a->together = false;
     async_settle(s, queue, &what, &a->acks);
-    leave(a, false);
+    drop_hold(a, false);
 }
 
 void receive_with_acks_cancel(struct sluice *s, struct async_call *l)
@@ -177,6 +177,6 @@ void receive_with_acks_cancel(struct sluice *s, struct async_call *l)
     if (a) a->unwanted = true;
     bool begun = a && a->begun;
     (void)pthread_mutex_unlock(&s->lock);
-    if (begun) call_off(a);
-    if (a) leave(a, false);
+    if (begun) cancel_receive(a);
+    if (a) drop_hold(a, false);
 }

@@ -28,11 +28,12 @@ static enum sluice_code redrive_some(struct open_queue *q, struct shard_runner *
     redrive_encode(&payload, &op);
     enum err err = runner_do(d, (struct op){OP_REDRIVE, buf_bytes(&payload)}, &answer);
     struct result result = {.reason = REASON_NONE};
-    bool told = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_REDRIVE, &result);
-    bool none = told && result.reason == REASON_NOT_DEAD;
+    bool answered =
+        answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_REDRIVE, &result);
+    bool none = answered && result.reason == REASON_NOT_DEAD;
     enum sluice_code code =
         none ? SLUICE_OK : refuse_op(error, err, OP_REDRIVE, &answer, q->row.name);
-    *count = told && result.reason == REASON_NONE ? result.count : 0;
+    *count = answered && result.reason == REASON_NONE ? result.count : 0;
     runner_answer_done(&answer);
     return code;
 }
@@ -98,13 +99,13 @@ struct leftovers {
     size_t len;
 };
 
-static void leave(struct leftovers *l, const char *token)
+static void keep_lock(struct leftovers *l, const char *token)
 {
     l->tokens = memory_resize(l->tokens, (l->len + 1) * sizeof *l->tokens);
     memcpy(l->tokens[l->len++], token, SLUICE_TOKEN_MAX);
 }
 
-static void give_back(struct sluice *s, const char *queue, struct leftovers *l)
+static void release_leftovers(struct sluice *s, const char *queue, struct leftovers *l)
 {
     for (size_t i = 0; i < l->len; i++) {
         const char *token = l->tokens[i];
@@ -139,13 +140,13 @@ static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
         const char *to = where->to ? where->to : m->from.queue;
         const char *token = m->token;
         if (!*m->from.queue) {
-            leave(left, token); // it is no dead letter
+            keep_lock(left, token); // it is no dead letter
             continue;
         }
         struct sluice_error *e = first ? NULL : error;
         enum sluice_code code = allowed(where, to, e);
         if (!code) code = name_target(send_again(s, m, to, e), e);
-        if (code) leave(left, token);
+        if (code) keep_lock(left, token);
         if (!code) code = sluice_ack(s, queue, &token, 1, NULL, e);
         if (!code) (*done)++;
         if (!first) first = code;
@@ -161,12 +162,12 @@ static enum sluice_code redrive_letters(struct sluice *s, const char *queue,
     enum sluice_code first = SLUICE_OK;
     for (bool more = true; more && (max == 0 || *done < max);) {
         uint64_t want = max == 0 ? LETTERS_AT_ONCE : max - *done;
-        struct sluice_receive ask = {.worker = "redrive",
-                                     .visibility_ms = LEASE_MS,
-                                     .max =
-                                         want < LETTERS_AT_ONCE ? (uint32_t)want : LETTERS_AT_ONCE};
+        struct sluice_receive options = {.worker = "redrive",
+                                         .visibility_ms = LEASE_MS,
+                                         .max = want < LETTERS_AT_ONCE ? (uint32_t)want
+                                                                       : LETTERS_AT_ONCE};
         struct sluice_batch *batch;
-        enum sluice_code code = sluice_receive(s, queue, &ask, &batch, first ? NULL : error);
+        enum sluice_code code = sluice_receive(s, queue, &options, &batch, first ? NULL : error);
         if (code && !first) first = code;
         if (code) break;
         size_t strays = left.len;
@@ -175,7 +176,7 @@ static enum sluice_code redrive_letters(struct sluice *s, const char *queue,
         if (!first) first = code;
         sluice_batch_free(batch);
     }
-    give_back(s, queue, &left);
+    release_leftovers(s, queue, &left);
     return first;
 }
 

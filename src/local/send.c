@@ -126,9 +126,9 @@ static void note_rows(struct sending *s, uint32_t shard, struct result *result, 
 {
     struct send_row row;
     for (uint32_t i = 0; i < s->count; i++) {
-        bool told = send_row_next(result, &row);
-        enum reason reason = told ? row.reason : result->reason;
-        enum err mine = told ? reason_err(reason) : err;
+        bool answered = send_row_next(result, &row);
+        enum reason reason = answered ? row.reason : result->reason;
+        enum err mine = answered ? reason_err(reason) : err;
         note_refusal(s, s->members[i], (enum sluice_code)mine, reason);
         s->refused = s->refused || mine == ERR_LIMIT;
         s->taken += !mine;
@@ -150,30 +150,31 @@ static void note_failure(struct sending *s, enum sluice_code code)
 }
 
 // Notes the result of the filled op. If the queue was deleted, the next call looks up its name.
-static void conclude(struct sending *s, uint32_t shard, enum err err, const struct runner_answer *a)
+static void conclude_send(struct sending *s, uint32_t shard, enum err err,
+                          const struct runner_answer *a)
 {
     struct result result;
     struct sluice_error *error = s->code ? NULL : s->error;
-    bool told = a->body.len > 0 && !result_open(buf_bytes(&a->body), OP_SEND, &result);
-    bool ours = told && (result.count == 0 || result.count == s->count);
+    bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), OP_SEND, &result);
+    bool ours = answered && (result.count == 0 || result.count == s->count);
     if (ours) {
         note_rows(s, shard, &result, err);
         if (result.reason == REASON_DELETED) queue_stale(s->queue);
-    } else if (told) {
+    } else if (answered) {
         note_failure(s, refuse_reason(error, REASON_REQUEST_REUSED, s->queue->row.name));
     } else {
         note_failure(s, refuse_op(error, err ? err : ERR_CORRUPT, OP_SEND, a, s->queue->row.name));
     }
 }
 
-struct sent_row {
+struct recall_check {
     struct op op;
     bool has;
 };
 
-static void look_for_answer(void *ctx, const struct machine *m, int64_t now)
+static void recall_answer(void *ctx, const struct machine *m, int64_t now)
 {
-    struct sent_row *memory = ctx;
+    struct recall_check *memory = ctx;
     struct op_result result;
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, SIZE_MAX);
@@ -184,13 +185,13 @@ static void look_for_answer(void *ctx, const struct machine *m, int64_t now)
 // Whether the shard remembers an answer to the op's request id. A repeat would get that answer.
 static bool is_remembered(struct shard_runner *d, struct op op)
 {
-    struct sent_row memory = {.op = op};
-    runner_inspect(d, look_for_answer, &memory);
+    struct recall_check memory = {.op = op};
+    runner_inspect(d, recall_answer, &memory);
     return memory.has;
 }
 
 // Commits the filled op and empties the buffer.
-static void flush(struct sending *s, uint32_t shard)
+static void commit_op(struct sending *s, uint32_t shard)
 {
     if (s->count == 0) return;
     struct shard_runner *d;
@@ -204,7 +205,7 @@ static void flush(struct sending *s, uint32_t shard)
         struct op op = {OP_SEND, buf_bytes(&s->payload)};
         enum err err = runner_do(d, op, &answer);
         s->refused = false;
-        conclude(s, shard, err, &answer);
+        conclude_send(s, shard, err, &answer);
         if (s->refused && is_remembered(d, op)) s->remembered = true;
         runner_answer_done(&answer);
     }
@@ -212,7 +213,7 @@ static void flush(struct sending *s, uint32_t shard)
     s->count = 0;
 }
 
-static void add(struct sending *s, size_t index, struct bytes headers)
+static void add_message(struct sending *s, size_t index, struct bytes headers)
 {
     const struct outgoing *outgoing = &s->outgoing[index];
     const struct sluice_send *m = outgoing->message;
@@ -267,10 +268,10 @@ static void send_shard(struct sending *s, uint32_t shard, size_t len)
         if (p->shard != shard || note_refused(s, i)) continue;
         buf_clear(&headers);
         (void)put_headers(p->message, &headers, NULL); // checked before
-        if (is_full(s, p, headers.len)) flush(s, shard);
-        add(s, i, buf_bytes(&headers));
+        if (is_full(s, p, headers.len)) commit_op(s, shard);
+        add_message(s, i, buf_bytes(&headers));
     }
-    flush(s, shard);
+    commit_op(s, shard);
 }
 
 static enum sluice_code check_all(const struct sluice_send *messages, size_t len,
@@ -287,7 +288,7 @@ static enum sluice_code check_all(const struct sluice_send *messages, size_t len
     return SLUICE_OK;
 }
 
-static void look_at_size(void *ctx, const struct machine *m, int64_t now)
+static void read_size_limit(void *ctx, const struct machine *m, int64_t now)
 {
     (void)now;
     *(uint64_t *)ctx = machine_config(m)->message_bytes_max;
@@ -299,9 +300,9 @@ static bool is_too_large(struct open_queue *q, const struct outgoing *p)
     struct shard_runner *d;
     uint64_t max = 0;
     if (queue_runner(q, p->shard, &d, NULL)) return false;
-    runner_inspect(d, look_at_size, &max);
+    runner_inspect(d, read_size_limit, &max);
     if (p->message->body_len <= max || runner_sync(d)) return false;
-    runner_inspect(d, look_at_size, &max);
+    runner_inspect(d, read_size_limit, &max);
     return p->message->body_len > max;
 }
 
@@ -495,7 +496,7 @@ enum sluice_code send_attempts_begin(struct sluice *s, const char *queue,
     return code;
 }
 
-static void look_for_plenty(void *ctx, const struct machine *m, int64_t now)
+static void check_space(void *ctx, const struct machine *m, int64_t now)
 {
     struct machine_stats stats;
     machine_stats(m, now, &stats);
@@ -505,12 +506,12 @@ static void look_for_plenty(void *ctx, const struct machine *m, int64_t now)
     *(bool *)ctx = *(bool *)ctx && capacity > held && capacity - held > PLENTY;
 }
 
-bool send_attempts_saw_plenty(const struct send_attempts *t)
+bool send_attempts_saw_space(const struct send_attempts *t)
 {
     bool plenty = true;
     for (uint32_t i = 0; i < t->queue->row.birth.shards; i++) {
         struct shard_runner *d = runner_if_open(t->queue, i);
-        if (d) runner_inspect(d, look_for_plenty, &plenty);
+        if (d) runner_inspect(d, check_space, &plenty);
     }
     return plenty;
 }
@@ -533,11 +534,11 @@ enum sluice_code direct_send(struct sluice *s, const char *queue,
     struct sluice_sent *rows = sent ? sent : memory_zeroed(len + 1, sizeof *rows);
     enum sluice_code code =
         send_attempts_begin(s, queue, messages, len, request, rows, error, &attempts);
-    int64_t give_up = clock_boot_ms() + store_patience_ms(s->store, s->timeout_ms);
-    struct timespec nap = {.tv_nsec = FULL_NAP_MIN_MS * 1000000};
-    while (attempts && code == SLUICE_LIMIT && clock_boot_ms() < give_up) {
-        (void)nanosleep(&nap, NULL);
-        if (nap.tv_nsec < FULL_NAP_MAX_MS * 1000000) nap.tv_nsec *= 2;
+    int64_t deadline = clock_boot_ms() + store_patience_ms(s->store, s->timeout_ms);
+    struct timespec pause = {.tv_nsec = FULL_PAUSE_MIN_MS * 1000000};
+    while (attempts && code == SLUICE_LIMIT && clock_boot_ms() < deadline) {
+        (void)nanosleep(&pause, NULL);
+        if (pause.tv_nsec < FULL_PAUSE_MAX_MS * 1000000) pause.tv_nsec *= 2;
         code = send_attempts_again(attempts);
     }
     send_attempts_end(attempts);
@@ -572,7 +573,7 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
         buf_clear(&headers);
         (void)put_headers(&messages[i], &headers, NULL);                  // checked before
         if (i > 0 && is_full(&sending, &outgoing[i], headers.len)) break; // needs another op
-        add(&sending, i, buf_bytes(&headers));
+        add_message(&sending, i, buf_bytes(&headers));
     }
     bool one = sending.count == len;
     send_end(&sending.payload, 0, sending.count);
@@ -593,7 +594,7 @@ enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, struct byt
     s.members = memory_zeroed(len, sizeof *s.members);
     for (size_t i = 0; i < len; i++)
         s.members[i] = i;
-    conclude(&s, shard, err, a);
+    conclude_send(&s, shard, err, a);
     memory_free(s.members);
     return s.code;
 }

@@ -7,8 +7,8 @@
 
 struct send_attempts;
 
-#define FULL_NAP_MIN_MS 5 // the pause between two tries
-#define FULL_NAP_MAX_MS 200
+#define FULL_PAUSE_MIN_MS 5 // the pause between two tries
+#define FULL_PAUSE_MAX_MS 200
 
 // The first try. SLUICE_LIMIT with *out set: the queue is full, and the send can be tried again.
 // The arguments stay borrowed until send_attempts_end. With *out NULL, the result is final. sent
@@ -25,5 +25,5 @@ struct send_attempts *send_attempts_resume(struct sluice *s, const char *queue,
                                            struct sluice_sent *sent, struct sluice_error *error);
 enum sluice_code send_attempts_again(struct send_attempts *t); // SLUICE_LIMIT: still full
 // Whether the queue has much space, so that several sends may try at once.
-bool send_attempts_saw_plenty(const struct send_attempts *t);
+bool send_attempts_saw_space(const struct send_attempts *t);
 void send_attempts_end(struct send_attempts *t); // NULL is fine

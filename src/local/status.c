@@ -3,16 +3,16 @@
 #include "local/inside.h"
 #include "local/parallel.h"
 
-struct tour {
+struct status_run {
     struct sluice *s;
     const char *const *queues;
     unsigned what;
     struct sluice_queue_status *statuses;
 };
 
-static void see(void *ctx, size_t i)
+static void read_status(void *ctx, size_t i)
 {
-    const struct tour *t = ctx;
+    const struct status_run *t = ctx;
     struct sluice_queue_status *to = &t->statuses[i];
     const char *queue = t->queues[i];
     *to = (struct sluice_queue_status){.error = {.code = SLUICE_OK}};
@@ -26,8 +26,8 @@ static void see(void *ctx, size_t i)
 void sluice_queues_status(struct sluice *s, const char *const *queues, size_t len, unsigned what,
                           struct sluice_queue_status *out)
 {
-    struct tour t = {.s = s, .queues = queues, .what = what, .statuses = out};
-    together(len, see, &t);
+    struct status_run t = {.s = s, .queues = queues, .what = what, .statuses = out};
+    parallel_for(len, read_status, &t);
 }
 
 void sluice_queues_status_done(struct sluice_queue_status *statuses, size_t len)

@@ -24,11 +24,11 @@ static void check_way(struct doctor *d, struct remote *r, struct http_call *call
     int64_t start = clock_boot_ns(), date;
     for (int round = 0; round < ROUNDS; round++) {
         if (!get(r, "/healthz", call, &why)) continue;
-        doctor_say(d, "way", SLUICE_FAILED, "%s", why.message);
+        doctor_report(d, "way", SLUICE_FAILED, "%s", why.message);
         return;
     }
     double ms = (double)(clock_boot_ns() - start) / 1e6 / ROUNDS;
-    doctor_say(d, "way", SLUICE_PASSED, "an answer in %.2f ms", ms);
+    doctor_report(d, "way", SLUICE_PASSED, "an answer in %.2f ms", ms);
     if (!s3_time_http(http_header(call, "date"), &date)) return;
     int64_t now = clock_realtime_ms(), off = 0; // the Date header has whole seconds
     if (now < date) off = date - now;
@@ -49,26 +49,26 @@ static bool check_node(struct doctor *d, struct remote *r, struct http_call *cal
     char name[160], version[40], store[200];
     enum sluice_code code = get(r, "/v1/node", call, &why);
     if (code == SLUICE_DENIED) {
-        doctor_say(d, "access", SLUICE_FAILED, "%s%s", why.message,
-                   r->authorization[0] ? "" : "; SLUICE_TOKEN is not set");
+        doctor_report(d, "access", SLUICE_FAILED, "%s%s", why.message,
+                      r->authorization[0] ? "" : "; SLUICE_TOKEN is not set");
         d->worst = ERR_DENIED;
         return false;
     }
     struct json *o = code ? NULL : remote_json(call, &why);
     if (!o) {
-        doctor_say(d, "node", SLUICE_FAILED, "%s", why.message);
+        doctor_report(d, "node", SLUICE_FAILED, "%s", why.message);
         return false;
     }
     text_of(o, "node", name, sizeof name);
     text_of(o, "version", version, sizeof version);
     text_of(o, "store", store, sizeof store);
     json_free(o);
-    doctor_say(d, "access", SLUICE_PASSED, "%s",
-               r->authorization[0] ? "the token is accepted" : "without a token");
-    doctor_say(d, "node", SLUICE_PASSED, "%s serves %s", name, store);
+    doctor_report(d, "access", SLUICE_PASSED, "%s",
+                  r->authorization[0] ? "the token is accepted" : "without a token");
+    doctor_report(d, "node", SLUICE_PASSED, "%s serves %s", name, store);
     bool same = strcmp(version, SLUICE_VERSION) == 0;
-    doctor_say(d, "version", same ? SLUICE_PASSED : SLUICE_WARNING,
-               "the node has %s, this command " SLUICE_VERSION, version);
+    doctor_report(d, "version", same ? SLUICE_PASSED : SLUICE_WARNING,
+                  "the node has %s, this command " SLUICE_VERSION, version);
     return true;
 }
 
@@ -76,9 +76,9 @@ static void check_ready(struct doctor *d, struct remote *r, struct http_call *ca
 {
     struct sluice_error why;
     if (get(r, "/readyz", call, &why))
-        doctor_say(d, "ready", SLUICE_FAILED, "%s", why.message);
+        doctor_report(d, "ready", SLUICE_FAILED, "%s", why.message);
     else
-        doctor_say(d, "ready", SLUICE_PASSED, "the node's store makes progress");
+        doctor_report(d, "ready", SLUICE_PASSED, "the node's store makes progress");
 }
 
 void doctor_node(struct doctor *d, struct sluice *s)

@@ -93,7 +93,7 @@ void handle_peek(struct exchange *x)
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
     enum sluice_code code =
-        look_peek(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &error);
+        peek_within(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &error);
     if (code) {
         answer_error(x, &error);
         return;
@@ -107,7 +107,7 @@ void handle_show(struct exchange *x)
     struct sluice_error error;
     if (!read_query(x, NULL, 0, NULL)) return;
     enum sluice_code code =
-        look_show(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
+        show_within(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
     if (code) {
         answer_error(x, &error);
         return;

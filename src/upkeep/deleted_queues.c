@@ -18,12 +18,12 @@
 #define ROUND_SHARDS_MAX 64
 
 struct deleted_queues {
-    struct pool_task member; // first
+    struct pool_task task; // first
     struct sluice *handle;
     struct deleted_queues_walk walk;
 };
 
-static int64_t in_a_while(int64_t ms)
+static int64_t random_delay(int64_t ms)
 {
     return clock_boot_ms() + ms + (int64_t)(entropy_u64() % (uint64_t)APART_MS);
 }
@@ -83,7 +83,7 @@ static void keep_old(struct tombstones *t, int64_t now, int64_t age_ms)
     t->len = kept;
 }
 
-static enum err find(struct sluice *s, struct tombstones *out, struct store_answer *a)
+static enum err find_tombstones(struct sluice *s, struct tombstones *out, struct store_answer *a)
 {
     enum err err = catalog_deleted(s->store, tombstones_add, out, a);
     struct journal_rules rules = rules_of(s);
@@ -150,7 +150,7 @@ enum err deleted_queues_round(struct sluice *s, size_t shards_max, struct delete
     struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
     *out = (struct deleted_queues_counts){0};
-    enum err err = find(s, &tombstones, &answer);
+    enum err err = find_tombstones(s, &tombstones, &answer);
     if (err) return err;
     out->found = tombstones.len;
     size_t first = tombstones.len > 0 ? first_of(&tombstones, walk) : 0;
@@ -165,18 +165,18 @@ enum err deleted_queues_round(struct sluice *s, size_t shards_max, struct delete
     return ERR_OK;
 }
 
-static int64_t run(struct pool_task *m)
+static int64_t run_round(struct pool_task *m)
 {
     struct deleted_queues *r = (struct deleted_queues *)m;
     struct deleted_queues_counts counters;
     task_may_block(m);
     enum err err = deleted_queues_round(r->handle, ROUND_SHARDS_MAX, &r->walk, &counters);
-    return !err && r->walk.left > 0 ? clock_boot_ms() + MORE_MS : in_a_while(EVERY_MS);
+    return !err && r->walk.left > 0 ? clock_boot_ms() + MORE_MS : random_delay(EVERY_MS);
 }
 
 void deleted_queues_plan(struct sluice *s)
 {
-    int64_t at = in_a_while(FIRST_MS);
+    int64_t at = random_delay(FIRST_MS);
     (void)pthread_mutex_lock(&s->lock);
     s->deleted_queues_at = at;
     (void)pthread_mutex_unlock(&s->lock);
@@ -186,7 +186,7 @@ void deleted_queues_start(struct sluice *s)
 {
     struct deleted_queues *r = NEW(struct deleted_queues);
     r->handle = s;
-    if (thread_pool_add(s->pool, &r->member, run)) {
+    if (thread_pool_add(s->pool, &r->task, run_round)) {
         memory_free(r); // no thread is available: try again later
         deleted_queues_plan(s);
         return;
@@ -194,20 +194,20 @@ void deleted_queues_start(struct sluice *s)
     (void)pthread_mutex_lock(&s->lock);
     s->deleted = r;
     (void)pthread_mutex_unlock(&s->lock);
-    task_schedule(&r->member);
+    task_schedule(&r->task);
 }
 
 void deleted_queues_again(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    if (s->deleted) task_schedule(&s->deleted->member);
+    if (s->deleted) task_schedule(&s->deleted->task);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
 void deleted_queues_stop(struct sluice *s)
 {
     if (!s->deleted) return;
-    task_remove(&s->deleted->member);
+    task_remove(&s->deleted->task);
     memory_free(s->deleted);
     s->deleted = NULL;
 }

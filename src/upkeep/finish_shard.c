@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#define PATIENCE_MS 30000 // a visit ends when the store has failed for this long
-#define NAP_MS_MAX  100
-#define ROUNDS_MAX  3 // two may be needed for a snapshot, and for an entry after it
+#define PATIENCE_MS  30000 // a visit ends when the store has failed for this long
+#define PAUSE_MS_MAX 100
+#define ROUNDS_MAX   3 // two may be needed for a snapshot, and for an entry after it
 
 struct visit {
     struct store *store;
@@ -56,23 +56,23 @@ static bool serve_next(struct visit *v)
     return true;
 }
 
-static void nap(const struct visit *v)
+static void sleep_until_wake(const struct visit *v)
 {
     int64_t wake = shard_wake_at(v->shard), at = now(v).lo;
-    int64_t ms = wake > at && wake - at < NAP_MS_MAX ? wake - at : NAP_MS_MAX;
+    int64_t ms = wake > at && wake - at < PAUSE_MS_MAX ? wake - at : PAUSE_MS_MAX;
     struct timespec some = {0, ms * 1000000};
     (void)nanosleep(&some, NULL);
 }
 
 // Performs requests until the journal and the collector have none left.
-static enum err settle(struct visit *v)
+static enum err run_until_settled(struct visit *v)
 {
     const struct journal *j = shard_journal(v->shard);
     while (!v->stop(v->ctx) && clock_boot_ms() < v->until) {
         if (journal_halted(j, NULL)) return ERR_CORRUPT;
         if (serve_next(v)) continue;
         if (journal_is_settled(j) && !collector_running(v->collector)) return ERR_OK;
-        nap(v);
+        sleep_until_wake(v);
         shard_tick(v->shard, now(v));
     }
     return ERR_UNAVAILABLE;
@@ -83,22 +83,22 @@ static enum err finish_rounds(struct visit *v)
     enum err err = ERR_OK;
     for (int i = 0; i < ROUNDS_MAX && !err; i++) {
         collector_finish(v->collector, now(v));
-        err = settle(v);
+        err = run_until_settled(v);
         if (err || !collector_wants_time(v->collector)) break;
         shard_pass_time(v->shard, now(v));
-        err = settle(v);
+        err = run_until_settled(v);
     }
     return err;
 }
 
-static enum err look_and_finish(struct visit *v)
+static enum err fold_and_finish(struct visit *v)
 {
     struct request ask = {.kind = REQUEST_GET, .key = "format"};
     enum err err = serve(v, &ask).err;
     if (!err && !v->clock.known) err = ERR_UNAVAILABLE; // the store's answer had no time
     if (err) return err;
     shard_start(v->shard, now(v));
-    err = settle(v);
+    err = run_until_settled(v);
     if (err) return err;
     return machine_deleted(shard_machine(v->shard)) ? finish_rounds(v) : ERR_CONFLICT;
 }
@@ -112,7 +112,7 @@ enum err finish_shard(struct store *s, const struct runner_config *config, bool 
     v.shard = shard_new(&shard);
     v.collector = collector_new(shard_journal(v.shard));
     perform_buffer_init(&v.performance);
-    enum err err = look_and_finish(&v);
+    enum err err = fold_and_finish(&v);
     *finished = !err && collector_finished(v.collector);
     char log[JOURNAL_PREFIX_MAX + 8];
     (void)snprintf(log, sizeof log, "%s/log", shard.journal.prefix);

@@ -10,18 +10,18 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_EVERY_MS 250  // for messages that die because their lock expires
+#define POLL_MS       250  // for messages that die because their lock expires
 #define LAST_MOVE_MS  5000 // how long closing a handle waits for dead letters
 #define MOVE_AGAIN_MS 5    // the pause while letters are left
 
-struct letters {
+struct outbox_state {
     uint64_t outbound; // messages in the outbox
     bool routed;       // the queue has a dead-letter queue
 };
 
-static void count_letters(void *ctx, const struct machine *m, int64_t now)
+static void count_outbox(void *ctx, const struct machine *m, int64_t now)
 {
-    struct letters *l = ctx;
+    struct outbox_state *l = ctx;
     struct machine_stats stats;
     machine_stats(m, now, &stats);
     l->outbound += stats.counts[STATE_OUTBOUND];
@@ -48,29 +48,29 @@ static enum err move(void *ctx, const char *to, struct op op)
     return err;
 }
 
-static struct letters move_from(struct sluice *s, struct shard_runner *d)
+static struct outbox_state move_from(struct sluice *s, struct shard_runner *d)
 {
-    struct letters mine = {0};
-    runner_inspect(d, count_letters, &mine);
+    struct outbox_state mine = {0};
+    runner_inspect(d, count_outbox, &mine);
     if (mine.outbound == 0) return mine;
     // A message that died by an expired lock is in no entry yet. An entry moves the fold's time on.
     if (runner_move_dead_letters(d, move, s) == 0 && runner_touch(d) == ERR_OK)
         (void)runner_move_dead_letters(d, move, s);
     mine.outbound = 0;
-    runner_inspect(d, count_letters, &mine);
+    runner_inspect(d, count_outbox, &mine);
     return mine;
 }
 
 // One round over all open runners. Returns the letters that are left.
-static struct letters move_all(struct sluice *s)
+static struct outbox_state move_all(struct sluice *s)
 {
-    struct letters left = {0};
+    struct outbox_state left = {0};
     struct open_queue **queues;
     size_t len = queues_hold(s, &queues);
     for (size_t i = 0; i < len; i++)
         for (uint32_t shard = 0; shard < queues[i]->row.birth.shards; shard++) {
             struct shard_runner *d = runner_if_open(queues[i], shard);
-            struct letters mine = d ? move_from(s, d) : (struct letters){0};
+            struct outbox_state mine = d ? move_from(s, d) : (struct outbox_state){0};
             left.outbound += mine.outbound;
             left.routed = left.routed || mine.routed;
         }
@@ -78,7 +78,7 @@ static struct letters move_all(struct sluice *s)
     return left;
 }
 
-static void nap(struct sluice *s, int64_t ms)
+static void sleep_for(struct sluice *s, int64_t ms)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
@@ -97,34 +97,34 @@ static void sleep_long(struct sluice *s)
         return;
     }
     int64_t left = s->deleted_queues_at - clock_boot_ms();
-    if (left > 0) nap(s, left);
+    if (left > 0) sleep_for(s, left);
 }
 
-static void *work(void *arg)
+static void *run_upkeep(void *arg)
 {
     struct sluice *s = arg;
-    int64_t give_up = 0;
-    struct letters left = {0};
+    int64_t deadline = 0;
+    struct outbox_state left = {0};
     (void)pthread_mutex_lock(&s->lock);
     for (;;) {
-        if (s->closing && give_up == 0) give_up = clock_boot_ms() + LAST_MOVE_MS;
-        bool last = s->closing && (left.outbound == 0 || clock_boot_ms() >= give_up);
+        if (s->closing && deadline == 0) deadline = clock_boot_ms() + LAST_MOVE_MS;
+        bool last = s->closing && (left.outbound == 0 || clock_boot_ms() >= deadline);
         if (last && !s->upkeep_wanted) break;
         bool idle = !s->upkeep_wanted && !s->leaving;
         if (idle && left.outbound > 0) {
-            nap(s, MOVE_AGAIN_MS);
+            sleep_for(s, MOVE_AGAIN_MS);
         } else if (idle && left.routed) {
-            nap(s, LOOK_EVERY_MS);
+            sleep_for(s, POLL_MS);
         } else if (idle) {
             sleep_long(s);
         }
-        bool carries = s->upkeep_wanted || left.outbound > 0 || left.routed;
+        bool moves = s->upkeep_wanted || left.outbound > 0 || left.routed;
         bool old = !s->closing && !s->deleted && clock_boot_ms() >= s->deleted_queues_at;
         s->upkeep_wanted = false;
         (void)pthread_mutex_unlock(&s->lock);
         if (old) deleted_queues_start(s);
         queues_close_left(s);
-        if (carries) left = move_all(s);
+        if (moves) left = move_all(s);
         (void)pthread_mutex_lock(&s->lock);
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -138,7 +138,7 @@ void upkeep_start(struct sluice *s)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&s->upkeep_woken, &attr);
     (void)pthread_condattr_destroy(&attr);
-    (void)pthread_create(&s->upkeep, NULL, work, s);
+    (void)pthread_create(&s->upkeep, NULL, run_upkeep, s);
 }
 
 void upkeep_wake(struct sluice *s)
