@@ -132,7 +132,12 @@ static void unread_answers_of_the_owner_take_no_more_than_they_may(void **state)
     }
 #if defined __SANITIZE_THREAD__
     // So slow a node gives the owner up before the whole answer came, and answers itself.
-    if (node_number(&r->two, "/metrics", FAILED) > 0) skip();
+    if (node_number(&r->two, "/metrics", FAILED) > 0) {
+        printf("# skipped: this node is too slow to relay 7 MiB\n");
+        for (int i = 0; i < CROWD; i++)
+            (void)close(fds[i]);
+        return;
+    }
 #endif
     assert_int_equal(held, HELD);
     assert_in_range(node_number(&r->two, "/metrics", TAKEN), held * LARGE, BUDGET);
