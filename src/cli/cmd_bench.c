@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench: measures the three workloads on this machine and its disk. Without --store it uses a
-// directory under TMPDIR or /var/tmp and removes it.
+// directory under TMPDIR or /var/tmp and removes it. It never uses SLUICE_STORE, because a
+// benchmark must not fill a store that is in use.
 #define _GNU_SOURCE // nftw, asprintf
 #include "cli/bench_load.h"
 #include "cli/bench_sluice.h"
