@@ -24,6 +24,9 @@
 #define CLOCK_NOTE_MS   50  // most by which a returned time is later than the time in the file
 #define CLOCK_BOOT_MS   100 // the same after a crash
 #define FOLLOW_EVERY_MS 1000
+#define FOLLOW_MS_MAX   2000 // the longest time that one step corrects while the store is in use
+#define STOP_MS         20   // a longer gap between two reads of a clock: this process was stopped
+#define NOTE_TRIES      4
 #define WALL_LEAST_MS   1704067200000 // 2024: an earlier wall clock was never set
 #define READ_TRIES      8
 
@@ -84,15 +87,18 @@ static void page_mend(struct file_clock *c)
     length_mend(c);
 }
 
-// Returns the current page, or the page as this handle last read it.
-static struct clock_page page_of(struct file_clock *c, bool now)
+// Returns the current page, or the page as this handle last read it, if that was after `since_ms`.
+static struct clock_page page_of(struct file_clock *c, int64_t since_ms)
 {
     struct clock_page p;
     (void)pthread_mutex_lock(&c->lock);
-    if (now && page_read(c->fd, &c->page, &p))
+    int64_t now_ms = boot_ms_of(c);
+    bool stale = c->read_ms < since_ms;
+    if (stale && page_read(c->fd, &c->page, &p))
         c->page = p;
-    else if (now)
+    else if (stale)
         page_mend(c);
+    if (stale) c->read_ms = now_ms;
     p = c->page;
     (void)pthread_mutex_unlock(&c->lock);
     return p;
@@ -170,14 +176,22 @@ enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answ
     return clock_start_locked(c, a);
 }
 
-// The boot clock is read again, here and below, because this thread may have been stopped
-// meanwhile.
+// Writes the lower bound. It is computed from the current page: this process may have been stopped,
+// and the offset may have changed meanwhile. If it was stopped before the write, the bound is an
+// old one and is written again.
 static void note(struct file_clock *c)
 {
+    struct clock_page p;
     (void)pthread_mutex_lock(&c->lock);
-    int64_t now = time_at(&c->page, boot_ms_of(c));
-    off_t at = offsetof(struct clock_page, last_ms);
-    if (pwrite(c->fd, &now, sizeof now, at) == (ssize_t)sizeof now) c->page.last_ms = now;
+    for (int tries = 0; tries < NOTE_TRIES; tries++) {
+        int64_t boot_ms = boot_ms_of(c); // before the page: a stop between makes the bound earlier
+        if (!page_read(c->fd, &c->page, &p)) break;
+        off_t at = offsetof(struct clock_page, last_ms);
+        p.last_ms = time_at(&p, boot_ms);
+        if (pwrite(c->fd, &p.last_ms, sizeof p.last_ms, at) != (ssize_t)sizeof p.last_ms) break;
+        c->page = p;
+        if (boot_ms_of(c) - boot_ms < STOP_MS) break;
+    }
     (void)pthread_mutex_unlock(&c->lock);
 }
 
@@ -185,7 +199,7 @@ void file_clock_done(struct file_clock *c)
 {
     if (!c->disk) return; // it was not opened
     if (atomic_load(&c->told_ms) > 0) {
-        (void)page_of(c, true);
+        (void)page_of(c, INT64_MAX); // writes it again if it was truncated
         note(c);
     }
     c->fd = disk_close(c->fd);
@@ -202,20 +216,44 @@ static bool is_due(const struct clock_page *p, int64_t boot_ms)
     return p->followed_ms == 0 || boot_ms - p->followed_ms >= FOLLOW_EVERY_MS;
 }
 
+// While the store is in use, a step corrects FOLLOW_MS_MAX at most. If no process was told the time
+// for longer, no process notices a larger step.
+static int64_t step_of(struct file_clock *c, const struct clock_page *p, int64_t wall_ms,
+                       int64_t boot_ms)
+{
+    if (p->followed_ms == 0 || wall_ms < WALL_LEAST_MS) return 0; // the first call notes the time
+    int64_t idle = time_at(p, boot_ms) - largest(p->last_ms, atomic_load(&c->told_ms));
+    int64_t passed = smallest(boot_ms - p->followed_ms, largest(idle, FOLLOW_MS_MAX));
+    return clamp(wall_ms - boot_ms - p->offset_ms, passed / CLOCK_FOLLOW_SHARE);
+}
+
+static bool was_stopped(const struct file_clock *c, int64_t since_ms)
+{
+    return boot_ms_of(c) - since_ms >= STOP_MS;
+}
+
+// If this process is stopped between two of these reads, the times do not fit each other, and the
+// step is left for the next call. If it is stopped just before the write, other processes used the
+// old offset meanwhile, so the step is taken back. If it is stopped after the write, they changed
+// the page, or did not read the clock.
 static void follow_locked(struct file_clock *c, const struct clock_page *known)
 {
     struct clock_page p;
     length_mend(c);
+    int64_t began = boot_ms_of(c);
     if (!page_read(c->fd, known, &p)) return;
     int64_t wall = c->disk->sys->realtime_ms(), boot_ms = boot_ms_of(c);
     if (!is_due(&p, boot_ms)) return;
-    int64_t passed = boot_ms - p.followed_ms, off = wall - boot_ms - p.offset_ms;
-    // The first call only notes the time.
-    bool follows = p.followed_ms != 0 && wall >= WALL_LEAST_MS;
-    int64_t step = follows ? clamp(off, passed / CLOCK_FOLLOW_SHARE) : 0;
+    int64_t step = step_of(c, &p, wall, boot_ms);
     p.followed_ms = boot_ms;
     if (step < 0) p.last_ms = smallest(time_at(&p, boot_ms), p.last_ms + CLOCK_NOTE_MS);
     p.offset_ms += step;
+    if (was_stopped(c, began)) return;
+    page_replace(c, &p);
+    struct clock_page now;
+    if (!was_stopped(c, began) || !page_read(c->fd, &p, &now) || now.last_ms != p.last_ms) return;
+    p.offset_ms -= step;
+    p.last_ms = time_at(&p, boot_ms_of(c));
     page_replace(c, &p);
 }
 
@@ -241,10 +279,10 @@ static int64_t tell(struct file_clock *c, const struct clock_page *p, int64_t bo
 int64_t file_clock_now(struct file_clock *c)
 {
     int64_t boot_ms = boot_ms_of(c);
-    struct clock_page p = page_of(c, true);
+    struct clock_page p = page_of(c, INT64_MAX);
     if (is_due(&p, boot_ms)) {
         follow(c, &p);
-        p = page_of(c, false);
+        p = page_of(c, boot_ms);
     }
     return tell(c, &p, boot_ms);
 }
@@ -252,7 +290,7 @@ int64_t file_clock_now(struct file_clock *c)
 int64_t file_clock_recent(struct file_clock *c)
 {
     int64_t boot_ms = boot_ms_of(c);
-    struct clock_page p = page_of(c, false);
+    struct clock_page p = page_of(c, boot_ms - FOLLOW_EVERY_MS);
     return tell(c, &p, boot_ms);
 }
 
@@ -266,7 +304,7 @@ int64_t file_clock_ahead_ms(struct file_clock *c)
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms)
 {
     int64_t boot_ms = boot_ms_of(c);
-    struct clock_page p = page_of(c, true);
+    struct clock_page p = page_of(c, INT64_MAX);
     if (time_at(&p, boot_ms) >= at_least_ms) return;
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);

@@ -24,8 +24,9 @@ struct clock_page {
 struct file_clock {
     struct disk *disk;
     int fd;                  // of DISK_CLOCK; -1: not open
-    pthread_mutex_t lock;    // guards `page`
+    pthread_mutex_t lock;    // guards `page` and `read_ms`
     struct clock_page page;  // as this handle last read it
+    int64_t read_ms;         // boot clock at that read
     _Atomic int64_t told_ms; // the latest time that this handle returned
 };
 
@@ -34,7 +35,8 @@ void file_clock_done(struct file_clock *c);
 int64_t file_clock_now(struct file_clock *c);
 // How far the store's clock is ahead of the wall clock; negative: behind it.
 int64_t file_clock_ahead_ms(struct file_clock *c);
-// Uses the page as it was last read. For a time that must be later only than the times of one log.
+// Uses the page as it was last read, at most a second ago. For a time that must be later only than
+// the times of one log.
 int64_t file_clock_recent(struct file_clock *c);
 // Durable data has this time: the clock must not be behind it.
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms);

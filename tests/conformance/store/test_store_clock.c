@@ -258,7 +258,7 @@ static void a_clock_cut_short_under_a_process_does_not_end_it(void **state)
 }
 
 // The lock of the clock is held, as by a process that was stopped: the clock does not follow until
-// it is free. Then it goes back by 5 s at once. The time told last was not written to the file.
+// it is free. Then the offset becomes smaller. The time told last was not written to the file.
 static void a_smaller_offset_lets_no_handle_tell_an_earlier_time(void **state)
 {
     struct store *s = open_with_clock_off_by(*state, HOUR), *other = file_open(*state, &faulty);
