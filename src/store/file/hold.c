@@ -209,7 +209,7 @@ static enum err settle_held(struct file_log *l, enum log_page_kind kind, struct 
     // records. Without the mark on the page, only the segments can decide.
     if (!verified && !l->state.marked && l->state.busy_end) good = false;
     enum err e = good && !verified ? file_log_agrees_held(l, &good, a) : ERR_OK;
-    if (!e && good) e = file_log_mend_held(l, a);
+    if (!e && good) e = file_log_mend_held(l, &good, a);
     if (!e && good) e = file_log_ends_held(l, &good, a);
     if (!e && !good) e = rebuild_held(l, kind, a);
     if (!e && !l->state.marked && !verified && log_page_mark(p)) {

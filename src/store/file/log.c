@@ -108,6 +108,15 @@ static enum err refuse_create(struct file_log *l, const char *path, struct store
     return disk_refuse(a, "create", path);
 }
 
+// If an old page was put in place of one that is held, two holders prepare segments under the same
+// temporary name. Then the name may lead to the file of the other holder.
+static bool is_named(const struct disk *d, const char *path, int fd)
+{
+    struct disk_id named, own;
+    return disk_identify(d->root, path, AT_SYMLINK_NOFOLLOW, &named) == 0 &&
+           disk_identify(fd, "", 0, &own) == 0 && disk_is_same(&named, &own);
+}
+
 enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
                               struct bytes records, struct store_answer *a)
 {
@@ -127,7 +136,8 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
         return e;
     }
     int folder = disk_open_parent(d, path); // before the name exists, as in disk_put
-    bool named = folder >= 0 && d->sys->link(d->root, fresh, path) == 0;
+    bool linked = folder >= 0 && d->sys->link(d->root, fresh, path) == 0;
+    bool named = linked && is_named(d, path, fd);
     int code = errno;
     (void)d->sys->unlink(d->root, fresh);
     errno = code;
@@ -138,6 +148,8 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
     enum err e = ERR_UNAVAILABLE; // the caller's slot was not even written
     if (named)
         (void)answer_refuse(a, e, "cannot make \"%.120s\" durable: %m", path);
+    else if (linked)
+        e = refuse_taken_over(l, e, a);
     else
         e = refuse_create(l, path, a);
     (void)disk_close(folder);

@@ -147,8 +147,9 @@ enum err file_log_current_held(struct file_log *l, const struct log_tail *t,
 // `proved` mean damage. With wipe, a torn end is overwritten with zeros.
 enum err file_log_survey(struct file_log *l, uint64_t proved, bool wipe, struct log_tail *t,
                          struct store_answer *a);
-// Cleans up after a writer that died or whose sync failed.
-enum err file_log_mend_held(struct file_log *l, struct store_answer *a);
+// Cleans up after a writer that died or whose sync failed. *good becomes false if the page notes a
+// write that is not the one in the segment: the page is an old copy.
+enum err file_log_mend_held(struct file_log *l, bool *good, struct store_answer *a);
 // Returns whether the newest segment is the tail's, and the record before the mark is good.
 enum err file_log_agrees_held(struct file_log *l, bool *agrees, struct store_answer *a);
 // Returns whether nothing was written past the mark, and no segment starts at the next slot.

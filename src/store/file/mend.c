@@ -31,32 +31,50 @@ static enum err sync_failed(struct file_log *l, struct store_answer *a)
     return ERR_UNAVAILABLE;
 }
 
+// Returns whether the write in progress that the page notes left these bytes. Its record ends where
+// the note says. A record of the next slot with another size was written later: then the page is an
+// old copy, and the bytes may be acknowledged.
+static bool is_noted_write(const struct file_log *l, struct bytes found)
+{
+    struct record r;
+    return record_peek(found, &r) != RECORD_GOOD || r.slot != l->state.tail.next ||
+           r.size == found.len;
+}
+
 // A complete record past the mark is kept: its writer got no answer, so it may count. Anything else
 // becomes zeros. In both cases the bytes are written again, because an undetected failed sync has
 // marked the old pages clean.
-static enum err mend_busy(struct file_log *l, uint64_t end, struct store_answer *a)
+static enum err mend_write(struct file_log *l, struct buf *found, struct store_answer *a)
 {
     struct log_tail *t = &l->state.tail;
-    if (end > t->offset) {
-        enum err e = file_log_current_held(l, t, a);
+    struct record r;
+    bool whole =
+        record_read(buf_bytes(found), l->current.head.salt, t->offset, &r) == RECORD_GOOD &&
+        r.slot == t->next && r.size == found->len;
+    if (!whole) memset(found->data, 0, found->len);
+    if (disk_write(l->disk, l->current.fd, found->data, found->len, t->offset) != 0)
+        return disk_refuse(a, "mend the journal", l->key);
+    if (l->disk->sys->fdatasync(l->current.fd) != 0) return sync_failed(l, a);
+    if (!whole) return ERR_OK;
+    t->last = t->offset;
+    t->offset += r.size;
+    t->time_ms = r.time_ms;
+    t->next++;
+    return ERR_OK;
+}
+
+static enum err mend_busy(struct file_log *l, bool *good, struct store_answer *a)
+{
+    struct log_tail *t = &l->state.tail;
+    if (l->state.busy_end > t->offset) {
         struct buf found CLEANUP(buf_done) = {0};
-        if (!e) e = read_current(l, t->offset, end, &found, a);
+        enum err e = file_log_current_held(l, t, a);
+        if (!e) e = read_current(l, t->offset, l->state.busy_end, &found, a);
         if (e) return e;
-        struct record r;
-        uint64_t salt = l->current.head.salt;
-        bool whole = record_read(buf_bytes(&found), salt, t->offset, &r) == RECORD_GOOD &&
-                     r.slot == t->next && r.size == found.len;
-        if (!whole) memset(found.data, 0, found.len);
-        if (disk_write(l->disk, l->current.fd, found.data, found.len, t->offset) != 0)
-            return disk_refuse(a, "mend the journal", l->key);
-        if (l->disk->sys->fdatasync(l->current.fd) != 0) return sync_failed(l, a);
-        if (whole)
-            *t = (struct log_tail){.next = t->next + 1,
-                                   .segment = t->segment,
-                                   .generation = t->generation,
-                                   .offset = end,
-                                   .last = t->offset,
-                                   .time_ms = r.time_ms};
+        *good = is_noted_write(l, buf_bytes(&found));
+        if (!*good) return ERR_OK;
+        e = mend_write(l, &found, a);
+        if (e) return e;
     }
     l->state.busy_end = 0;
     return file_log_publish_held(l, a);
@@ -93,10 +111,10 @@ static enum err leave_poisoned(struct file_log *l, struct store_answer *a)
     return ERR_OK;
 }
 
-enum err file_log_mend_held(struct file_log *l, struct store_answer *a)
+enum err file_log_mend_held(struct file_log *l, bool *good, struct store_answer *a)
 {
     if (l->state.poisoned) return leave_poisoned(l, a);
-    return l->state.busy_end ? mend_busy(l, l->state.busy_end, a) : ERR_OK;
+    return l->state.busy_end ? mend_busy(l, good, a) : ERR_OK;
 }
 
 struct segment_head file_log_next_head(const struct log_tail *t)

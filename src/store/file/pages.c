@@ -68,11 +68,24 @@ static void page_path(const struct file_log *l, uint64_t number, char path[DISK_
     file_log_path(l, name, path);
 }
 
+// The folder of step 2 stays for ever, so it also fences a page whose own fence was overwritten.
+static bool is_blocked(struct file_log *l, uint64_t number)
+{
+    char path[DISK_PATH_MAX];
+    struct disk_id id;
+    file_log_fresh_path(l, number, path);
+    return disk_identify(l->disk->root, path, AT_SYMLINK_NOFOLLOW, &id) == 0 && S_ISDIR(id.mode);
+}
+
 bool file_log_owned(struct file_log *l, struct log_page *p)
 {
     char path[DISK_PATH_MAX];
     struct disk_id id;
     if (log_page_fenced(p)) return false;
+    if (is_blocked(l, p->number)) {
+        (void)log_page_fence(p);
+        return false;
+    }
     page_path(l, p->number, path);
     return disk_identify(l->disk->root, path, AT_SYMLINK_NOFOLLOW, &id) == 0 &&
            disk_is_same(&id, &p->id);
