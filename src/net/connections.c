@@ -21,21 +21,21 @@
 #define GRACE_MS 1000 // a distant client needs a while for a handshake and a head
 #define PREFIX   8    // bytes of an IPv6 address
 
-struct key {
+struct address_key {
     uint8_t family; // 4, 6, or 0 for a socket without an IP address
     uint8_t bytes[PREFIX];
 };
 
 struct address {
     struct address *next;
-    struct key key;
+    struct address_key key;
     size_t open;
     struct connection *oldest, *newest; // the list of those without a whole head
 };
 
-static struct key key_of(const struct sockaddr *from)
+static struct address_key key_of(const struct sockaddr *from)
 {
-    struct key k = {0};
+    struct address_key k = {0};
     if (from->sa_family == AF_INET) {
         const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)from;
         k.family = 4;
@@ -59,7 +59,7 @@ static void print_address(const struct sockaddr *from, char to[CONNECTION_PEER_M
 
 static void name_ends(struct connection *line, const struct sockaddr *from)
 {
-    struct key k = key_of(from);
+    struct address_key k = key_of(from);
     print_address(from, line->peer);
     (void)snprintf(line->client, sizeof line->client, "%s", line->peer);
     if (k.family != 6) return;
@@ -70,14 +70,14 @@ static void name_ends(struct connection *line, const struct sockaddr *from)
     (void)snprintf(line->client, sizeof line->client, "%s/%d", text, PREFIX * 8);
 }
 
-static struct address **bucket_of(struct connections *l, const struct key *k)
+static struct address **bucket_of(struct connections *l, const struct address_key *k)
 {
     return &l->addresses[hash64_of(bytes_of(k, sizeof *k), l->seed) % LINES_BUCKETS];
 }
 
 static struct address *address_of(struct connections *l, const struct sockaddr *from)
 {
-    struct key k = key_of(from);
+    struct address_key k = key_of(from);
     struct address **bucket = bucket_of(l, &k), *a = *bucket;
     while (a && memcmp(&a->key, &k, sizeof k) != 0)
         a = a->next;

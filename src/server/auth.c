@@ -24,8 +24,8 @@ static const char *secret_of(const struct exchange *x)
 enum token_check { ALLOWED, UNKNOWN, EXPIRED, DENIED };
 
 // Sets `name` to the token's name if there is a token. `name` may be NULL.
-static enum token_check authorize(const struct exchange *x, enum scope scope, const char *queue,
-                                  char *name)
+static enum token_check authorize(const struct exchange *x, enum token_scope scope,
+                                  const char *queue, char *name)
 {
     struct server *s = x->server;
     enum token_check v = ALLOWED;
@@ -58,7 +58,7 @@ static void refuse_unknown(struct exchange *x, bool expired)
     answer_problem(x, 401, &e, &how);
 }
 
-static void refuse_scope(struct exchange *x, enum scope scope, const char *queue)
+static void refuse_scope(struct exchange *x, enum token_scope scope, const char *queue)
 {
     struct sluice_error e =
         error_of(SLUICE_DENIED, "forbidden", "Authorization",
@@ -89,7 +89,7 @@ static bool within_rate(struct exchange *x)
     return false;
 }
 
-bool auth_allow(struct exchange *x, enum scope scope, const char *queue)
+bool auth_allow(struct exchange *x, enum token_scope scope, const char *queue)
 {
     enum token_check v = authorize(x, scope, queue, NULL);
     if (v == UNKNOWN || v == EXPIRED)
@@ -99,7 +99,7 @@ bool auth_allow(struct exchange *x, enum scope scope, const char *queue)
     return v == ALLOWED;
 }
 
-bool auth_may(const struct exchange *x, enum scope scope, const char *queue)
+bool auth_may(const struct exchange *x, enum token_scope scope, const char *queue)
 {
     return authorize(x, scope, queue, NULL) == ALLOWED;
 }
@@ -112,7 +112,7 @@ unsigned auth_scopes(const struct exchange *x, const char *queue)
     const char *secret = s->tokens ? secret_of(x) : NULL;
     const struct token *t = secret ? tokens_find(s->tokens, secret) : NULL;
     bool valid = t && !token_expired(t, clock_realtime_ms());
-    for (enum scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
+    for (enum token_scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
         if (!s->tokens || (valid && token_allows(t, scope, queue))) scopes |= 1U << scope;
     (void)pthread_rwlock_unlock(&s->tokens_lock);
     return scopes;

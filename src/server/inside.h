@@ -89,7 +89,7 @@ struct exchange;
 struct route {
     const char *method;
     const char *pattern; // "/v1/queues/{queue}/messages/{id}"
-    enum scope scope;
+    enum token_scope scope;
     bool blocks;     // the handler makes blocking calls: it runs on the pool
     size_t body_max; // limit of the request's body; SIZE_MAX: the node's limit
     void (*handle)(struct exchange *x);
@@ -199,9 +199,9 @@ void metrics_process(struct buf *to);
 // the rate. auth_allow checks another scope, for example for a queue that the body names. `queue`
 // is "" for a request about no queue, and NULL for one about all queues.
 bool auth_admit(struct exchange *x);
-bool auth_allow(struct exchange *x, enum scope scope, const char *queue);
+bool auth_allow(struct exchange *x, enum token_scope scope, const char *queue);
 // Like auth_allow, without an answer.
-bool auth_may(const struct exchange *x, enum scope scope, const char *queue);
+bool auth_may(const struct exchange *x, enum token_scope scope, const char *queue);
 // Returns all scopes for a queue as bits (1 << scope). "": those for any queue.
 unsigned auth_scopes(const struct exchange *x, const char *queue);
 bool auth_asks_tokens(struct server *s);        // returns whether the node requires tokens

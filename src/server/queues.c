@@ -58,7 +58,7 @@ struct list_query {
 static struct json *scopes_json(unsigned scopes)
 {
     struct json *list = json_list_new();
-    for (enum scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
+    for (enum token_scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
         if (scopes & 1U << scope) json_list_text(list, scope_name(scope));
     return list;
 }

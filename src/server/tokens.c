@@ -18,7 +18,7 @@
 #define VALUE_MAX      2048
 
 struct token_grant {
-    unsigned scopes; // 1 << enum scope
+    unsigned scopes; // 1 << enum token_scope
     size_t queues_len;
     char queues[TOKEN_QUEUES_MAX][QUEUE_NAME_MAX + 2];
 };
@@ -43,7 +43,7 @@ static const char *const scope_names[] = {[SCOPE_NONE] = "none",
                                           [SCOPE_WORK] = "work",
                                           [SCOPE_ADMIN] = "admin"};
 
-const char *scope_name(enum scope s)
+const char *scope_name(enum token_scope s)
 {
     return scope_names[s];
 }
@@ -334,7 +334,7 @@ static bool grant_covers(const struct token_grant *g, const char *queue)
     return false;
 }
 
-bool token_allows(const struct token *t, enum scope scope, const char *queue)
+bool token_allows(const struct token *t, enum token_scope scope, const char *queue)
 {
     if (scope == SCOPE_NONE) return true;
     for (size_t i = 0; i < t->grants_len; i++) {

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_ADMIN };
-const char *scope_name(enum scope s); // "send"
+enum token_scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_ADMIN };
+const char *scope_name(enum token_scope s); // "send"
 
 #define TOKEN_NAME_MAX   64
 #define TOKEN_GRANTS_MAX 8
@@ -46,7 +46,7 @@ const char *token_name(const struct token *t);
 bool token_expired(const struct token *t, int64_t now_ms); // now_ms: since 1970
 // `queue` is "" for a request about no queue: a scope for any queue suffices. NULL: the request is
 // about all queues, so the grant must be for *.
-bool token_allows(const struct token *t, enum scope scope, const char *queue);
+bool token_allows(const struct token *t, enum token_scope scope, const char *queue);
 
 // A pattern is a queue's name, a prefix and "*", or "*".
 bool queue_pattern_ok(const char *pattern);
