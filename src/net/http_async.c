@@ -363,7 +363,7 @@ static void answered(struct http_async *c, struct http_async_connection *w)
         const struct peer_challenge *g = &w->place->challenge;
         http->end = HTTP_ANSWERED;
         if (!keeps || !g->shown(g->ctx, w->nonce, http))
-            wire_lost(c, w, "is not who it should be");
+            wire_lost(c, w, "does not prove that it is the expected node");
         else if (!ask(c, w))
             wire_lost(c, w, "closed the connection");
         return;

@@ -469,7 +469,8 @@ static bool greet(struct http_plain *p, struct http_call *c, int fd, int64_t unt
     http_call_init(&hello, "GET", url);
     hello.body_max = HELLO_MAX;
     if (exchange(p, &hello, fd, until) && g->shown(g->ctx, nonce, &hello)) return true;
-    (void)snprintf(c->why, sizeof c->why, "%.120s does not prove who it is", p->name);
+    (void)snprintf(c->why, sizeof c->why, "%.120s does not prove that it is the expected node",
+                   p->name);
     return false;
 }
 

@@ -367,9 +367,9 @@ static bool check_listen(const struct conf *c, struct sluice_error *error)
     if (listen_is_loopback(host) || tokens_len(c->tokens) > 0 || c->values[CONF_INSECURE].number)
         return true;
     refuse(error, SLUICE_DENIED, "listen",
-           "%s: listen %.80s can be reached from outside, and without tokens everybody there "
+           "%s: listen %.80s can be reached from outside, and without tokens every client "
            "may do everything; set tokens (sluice token new makes one), listen on "
-           "127.0.0.1, or say --insecure",
+           "127.0.0.1, or use --insecure",
            v->source, v->text);
     return false;
 }

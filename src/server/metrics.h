@@ -25,9 +25,9 @@
     X(released, "sluice_messages_released_total", "Locks given back at this node.")                \
     X(renewed, "sluice_locks_renewed_total", "Locks renewed at this node.")                        \
     X(fenced, "sluice_fenced_total",                                                               \
-      "Acks, fails, releases and renewals by one who does not hold the lock any more.")            \
+      "Acks, fails, releases and renewals whose lock is no longer held.")                          \
     X(late_acks, "sluice_late_acks_total",                                                         \
-      "Acks refused because the message was given to somebody else, or is finished.")              \
+      "Acks refused because the message was given to another worker, or is finished.")             \
     X(waits, "sluice_waits_total", "Receives that waited.")                                        \
     X(waits_gone, "sluice_waits_hung_up_total", "Receives that waited and whose client hung up.")  \
     X(given_back, "sluice_messages_given_back_total",                                              \

@@ -196,7 +196,7 @@ static void show_shards(struct buf *to, struct server *s)
                   "Ops in each journal entry this node committed: how well commits are shared.");
     metric_histogram(to, "sluice_entry_ops", NULL, &totals.ops, &histogram_sizes, 1);
     metric_family(to, "sluice_entries_foreign_total", METRIC_COUNTER,
-                  "Journal entries that somebody else committed to queues of this node.");
+                  "Journal entries that another process committed to queues of this node.");
     metric_count(to, "sluice_entries_foreign_total", NULL, totals.others);
     show_gauge(to, "sluice_waiters", "Receives that wait for a message.", (double)all.waiting);
 }

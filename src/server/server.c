@@ -246,8 +246,8 @@ static enum sluice_code check_config(struct server *s, uint16_t *port, struct sl
                           c->listen);
     else if (!listen_is_loopback(s->host) && !c->tokens && !c->insecure)
         *error = error_of(SLUICE_DENIED, "", "listen",
-                          "%s can be reached from outside, and everybody there could do "
-                          "everything; listen on 127.0.0.1, or say that it is meant",
+                          "%s can be reached from outside, and without tokens every client may "
+                          "do everything; set tokens, listen on 127.0.0.1, or set insecure",
                           c->listen);
     return error->code;
 }
