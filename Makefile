@@ -36,7 +36,7 @@ deps-peers:
 build: deps $(BUILD)/build.ninja ## compile everything into build/ (the default)
 	@ninja -C $(BUILD)
 
-test: deps deps-servers $(BUILD)/build.ninja ## run every suite; the last line is the tally
+test: deps deps-servers $(BUILD)/build.ninja ## run every suite; the last line counts the results
 	@tools/test $(BUILD) $(ARGS)
 
 asan: deps-clang deps-servers build-asan/build.ninja ## the same suites under address and undefined-behaviour checks (clang)
@@ -95,7 +95,7 @@ run: deps $(BUILD)/build.ninja ## a node with its dashboard, until Ctrl-C: LISTE
 	@ninja -C $(BUILD) src/cli/sluice
 	@tools/run $(BUILD)/src/cli/sluice
 
-demo: deps $(BUILD)/build.ninja ## 2,000 jobs, workers killed with -9 on the way, and the tally
+demo: deps $(BUILD)/build.ninja ## 2,000 jobs, workers killed with -9 on the way, and what became of them
 	@ninja -C $(BUILD) src/cli/sluice
 	@tools/demo $(BUILD)/src/cli/sluice
 

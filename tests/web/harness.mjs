@@ -192,7 +192,7 @@ async function openPage(browser, node, options) {
   page.on("pageerror", (error) => page.complaints.push(`exception: ${error.message}`));
   page.on("request", (request) => {
     if (!request.url().startsWith("http://127.0.0.1:"))
-      page.complaints.push(`asked elsewhere: ${request.url()}`);
+      page.complaints.push(`asked another host: ${request.url()}`);
   });
   page.visit = (hash = "", on = node) => page.goto(on.pages + hash);
   return page;

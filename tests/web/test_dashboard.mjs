@@ -38,11 +38,11 @@ await run({
     const other = await open();
     await other.visit(`#/queues/journey/message/${id}`);
     await shows(badge(other), "ready");
-    const { token } = await node.receive("journey", "porter");
+    const { token } = await node.receive("journey", "worker-1");
     await shows(badge(other), "locked");
     await shows(tabNumber(page, "locked"), "1");
     await page.keyboard.press("7");
-    await page.locator("tr", { hasText: "porter" }).getByRole("link", { name: id }).waitFor();
+    await page.locator("tr", { hasText: "worker-1" }).getByRole("link", { name: id }).waitFor();
 
     await node.settle("journey", "ack", token);
     await shows(badge(other), "processed");

@@ -134,7 +134,7 @@ await run({
     const page = await open({ viewport: { width: 320, height: 640 } });
     await visitAll(
       page,
-      await furnish(node, "a-rather-long-name.for-a-queue_that-nobody-would-give"),
+      await furnish(node, "a-rather-long-name.for-a-queue_that-is-seldom-given"),
       async (hash) => {
         const width = await page.evaluate(() => document.documentElement.scrollWidth);
         holds(width <= 320, `${hash} is ${width} wide`);
