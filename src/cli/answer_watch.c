@@ -13,8 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SILENCE_MS 2000
-#define TRIES_S    30 // the library's timeout
+#define SILENCE_MS   2000
+// The library's limits for a node: opening it, and a later call. Each includes the second that an
+// answer may be late.
+#define NODE_OPEN_MS 4000
+#define NODE_CALL_MS 31000
 
 struct answer_watch {
     pthread_mutex_t lock;
@@ -22,7 +25,8 @@ struct answer_watch {
     pthread_t thread;
     bool started;
     bool ends;
-    int64_t due_ms; // on the monotonic clock; 0: no answer is expected
+    int64_t due_ms;   // on the monotonic clock; 0: no answer is expected
+    int64_t limit_ms; // how long the library tries; 0: not known
     char store[400];
 };
 
@@ -44,8 +48,12 @@ static void say_silent(const struct answer_watch *p)
     const char *endpoint = getenv("AWS_ENDPOINT_URL_S3");
     if (!endpoint || !*endpoint) endpoint = getenv("AWS_ENDPOINT_URL");
     bool bucket = strncmp(p->store, "s3:", 3) == 0 && endpoint && *endpoint;
-    print_line(stderr, "sluice: no answer from %s%s%.200s for %ds; trying for up to %ds", p->store,
-               bucket ? " at " : "", bucket ? endpoint : "", SILENCE_MS / 1000, TRIES_S);
+    char limit[32] = "";
+    if (p->limit_ms > 0)
+        (void)snprintf(limit, sizeof limit, "%llds", (long long)(p->limit_ms + 999) / 1000);
+    print_line(stderr, "sluice: no answer from %s%s%.200s for %ds; %s%s", p->store,
+               bucket ? " at " : "", bucket ? endpoint : "", SILENCE_MS / 1000,
+               *limit ? "trying for up to " : "still trying", limit);
 }
 
 static void *watch(void *ctx)
@@ -79,26 +87,45 @@ static bool start(struct answer_watch *p)
     return p->started;
 }
 
-static void set_due(struct answer_watch *p, int64_t due_ms)
+static void set_due(struct answer_watch *p, int64_t due_ms, int64_t limit_ms)
 {
     (void)pthread_mutex_lock(&p->lock);
     p->due_ms = due_ms;
+    p->limit_ms = limit_ms;
     (void)pthread_cond_signal(&p->changed);
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-void answer_watch_start(const struct cli *cli, int64_t more_ms)
+static void expect(const struct cli *cli, int64_t more_ms, int64_t limit_ms)
 {
     struct answer_watch *p = cli->answer_watch;
     if (!p || cli->quiet || (cli->json && !isatty(STDERR_FILENO))) return;
     if (!p->started) (void)snprintf(p->store, sizeof p->store, "%.390s", cli->store);
     if (!p->started && !start(p)) return; // without a thread only the remark is missing
-    set_due(p, steady_ms() + SILENCE_MS + more_ms);
+    set_due(p, steady_ms() + SILENCE_MS + more_ms, limit_ms);
+}
+
+// Returns the limit for a store's answer. A command without a deadline may make any number of
+// requests to a directory or bucket, so it has none.
+static int64_t limit_of(const struct cli *cli, int64_t node_ms)
+{
+    bool node = strncmp(cli->store, "http:", 5) == 0 || strncmp(cli->store, "https:", 6) == 0;
+    return node ? node_ms : cli->deadline_ms;
+}
+
+void answer_watch_start(const struct cli *cli, int64_t more_ms)
+{
+    expect(cli, more_ms, limit_of(cli, NODE_CALL_MS + more_ms));
+}
+
+void answer_watch_open(const struct cli *cli)
+{
+    expect(cli, 0, limit_of(cli, NODE_OPEN_MS));
 }
 
 void answer_watch_stop(const struct cli *cli)
 {
-    if (cli->answer_watch && cli->answer_watch->started) set_due(cli->answer_watch, 0);
+    if (cli->answer_watch && cli->answer_watch->started) set_due(cli->answer_watch, 0, 0);
 }
 
 void answer_watch_free(struct answer_watch *p)

@@ -14,5 +14,7 @@ void answer_watch_free(struct answer_watch *p); // accepts NULL
 // command itself asks to wait. Does nothing with --quiet, or with --json if standard error is not
 // a terminal.
 void answer_watch_start(const struct cli *cli, int64_t more_ms);
+// The same while the store is being opened. A node then has less time to answer.
+void answer_watch_open(const struct cli *cli);
 // Stops the watch: the answer has arrived, or the command shows its own progress.
 void answer_watch_stop(const struct cli *cli);

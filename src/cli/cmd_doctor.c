@@ -56,7 +56,7 @@ static int run_doctor(const struct cli *cli, const struct arguments *args)
         report(&copy, "open", SLUICE_FAILED, detail);
         return cli_fail_as(cli, SLUICE_NOT_FOUND, "store", STORE_MISSING, copy.store);
     }
-    answer_watch_start(&copy, 0);
+    answer_watch_open(&copy);
     if (sluice_doctor(copy.store, report, &copy, &error) == SLUICE_OK) return 0;
     return cli_fail(cli, &error);
 }

@@ -94,7 +94,7 @@ static struct sluice *open_url(const struct cli *cli, const char *url, int *stat
     struct sluice *s = NULL;
     struct sluice_error error = {0};
     struct sluice_options options = {.deadline_ms = cli->deadline_ms};
-    answer_watch_start(cli, 0);
+    answer_watch_open(cli);
     enum sluice_code code = sluice_open(url, &options, &s, &error);
     answer_watch_start(cli, 0);
     if (code == SLUICE_OK) return s;

@@ -229,7 +229,7 @@ def a_command_says_what_it_waits_for(sluice):
         url = "http://127.0.0.1:%d" % silent.getsockname()[1]
         for words in (["stats"], ["send", "q", "x"], ["doctor"]):
             told = sluice.run(*words, env={"SLUICE_STORE": url})
-            same(told.waits, [f"sluice: no answer from {url} for 2s; trying for up to 30s\n"], str(told))
+            same(told.waits, [f"sluice: no answer from {url} for 2s; trying for up to 4s\n"], str(told))
             same(told.status, UNAVAILABLE, str(told))
         same(sluice.run("stats", "--quiet", env={"SLUICE_STORE": url}).waits, [])
         same(sluice.run("stats", "--json", env={"SLUICE_STORE": url}).waits, [])
