@@ -235,6 +235,14 @@ static int status_of(const struct cli *cli, const struct worker_pool *p, const s
     return 0;
 }
 
+// Without this remark a worker of a paused queue looks idle, and --drain ends without a reason.
+static void say_paused(struct ui *ui, const struct work_options *o)
+{
+    work_ui_say(ui,
+                "queue %s is paused and delivers nothing; resume it with: sluice queue resume %s",
+                o->queue, o->queue);
+}
+
 static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms, int signal_fd)
 {
     struct ui ui;
@@ -247,8 +255,10 @@ static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms,
         return cli_fail_as(cli, SLUICE_LIMIT, "-c", "cannot start the worker's threads: %s",
                            strerror(why));
     struct work_watch w = {.pool = &pool, .ui = &ui, .signal_fd = signal_fd, .grace_ms = grace_ms};
+    if (o->paused && !o->drain) say_paused(&ui, o);
     work_ui_watch(&ui);
     run_until_done(&w);
+    if (atomic_load(&pool.found_paused)) say_paused(&ui, o);
     work_ui_rest(&ui);
     pool_join(&pool);
     work_ui_end(&ui);
@@ -277,6 +287,7 @@ static int run_work(const struct cli *cli, const struct arguments *args)
     } else {
         char **program = program_of(args);
         o.lease_ms = lease_of(&o, info);
+        o.paused = info->paused;
         o.spec.program = program;
         o.spec.queue = o.queue;
         o.spec.worker = o.worker;

@@ -130,13 +130,27 @@ static int64_t wait_of(struct slot *s)
     return alone && !s->blocked ? 0 : WAIT_DRAIN_MS;
 }
 
+static bool is_paused(struct worker_pool *p)
+{
+    struct sluice_queue_info *info = NULL;
+    bool paused =
+        sluice_queue_show(atomic_load(&p->store), p->options.queue, &info, NULL) == SLUICE_OK &&
+        info->paused;
+    sluice_queue_info_free(info);
+    return paused;
+}
+
 // In a strict queue, ready messages wait behind an open message. Then the queue is not drained,
-// whichever worker holds that message.
+// whichever worker holds that message. A paused queue delivers nothing more, so the worker ends.
 static bool is_drained(struct slot *s)
 {
     struct sluice_stats stats;
     struct worker_pool *p = s->pool;
     if (sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL)) return true;
+    if (stats.ready > 0 && is_paused(p)) {
+        atomic_store(&p->found_paused, true);
+        return true;
+    }
     // If no message is open, the message before was finished between the receive and this call.
     // Receives again.
     if (stats.ready > 0 && stats.locked == 0) s->empty_receives++;

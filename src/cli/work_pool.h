@@ -78,6 +78,7 @@ struct work_options {
     int64_t kill_after_ms; // time from TERM to KILL
     bool once;
     bool drain;
+    bool paused; // the queue, when the worker started
     struct spawn_spec spec;
     struct work_ui ui;
 };
@@ -121,10 +122,11 @@ struct worker_pool {
     _Atomic(struct sluice *) store; // that of the options, or one opened later
     struct slot *slots;
     pthread_t heartbeat;
-    int heartbeat_fd;       // eventfd: the locks changed
-    int heartbeat_timer_fd; // timerfd: the next renewal
-    int done_fd;            // eventfd: the last slot has ended
-    _Atomic int order;      // enum work_order
+    int heartbeat_fd;         // eventfd: the locks changed
+    int heartbeat_timer_fd;   // timerfd: the next renewal
+    int done_fd;              // eventfd: the last slot has ended
+    _Atomic int order;        // enum work_order
+    atomic_bool found_paused; // --drain ended because the queue is paused
     pthread_mutex_t lock;
     pthread_mutex_t work_ui_lock;
     // The lock protects the fields below.

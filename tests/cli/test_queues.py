@@ -178,6 +178,7 @@ def a_paused_queue_takes_messages_and_gives_none_out(sluice):
     sluice.send("tasks", "two")
     same(sluice.receive("tasks", "--wait", "50ms"), [])
     contains(sluice.ok("receive", "tasks").err, "paused", "sluice queue resume tasks")
+    contains(sluice.ok("work", "tasks", "--drain", "--", "true").err, "paused", "sluice queue resume tasks")
     same(sluice.json("ack", "tasks", held["token"])["status"], "processed")
     same(sluice.json("queue", "resume", "tasks"), {"queue": "tasks", "resumed": True})
     same(sluice.one("tasks")["body"], "two")
