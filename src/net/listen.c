@@ -35,6 +35,15 @@ static uint16_t port_of(int fd)
     return ntohs(at.any.sa_family == AF_INET6 ? at.six.sin6_port : at.four.sin_port);
 }
 
+// Says what to do where the system's text does not.
+static const char *reason_of(int why)
+{
+    if (why == EADDRINUSE)
+        return "another process uses this port; stop it, or set listen to another port";
+    if (why == EADDRNOTAVAIL) return "this machine does not have that address; change listen";
+    return strerror(why);
+}
+
 int listen_at(const char *host, uint16_t port, uint16_t *bound, char *why, size_t why_len)
 {
     struct addrinfo *at = address_of(host, port);
@@ -51,7 +60,7 @@ int listen_at(const char *host, uint16_t port, uint16_t *bound, char *why, size_
         *bound = port_of(fd);
         return fd;
     }
-    (void)snprintf(why, why_len, "cannot listen at %s, port %u: %s", host, port, strerror(errno));
+    (void)snprintf(why, why_len, "cannot listen at %s, port %u: %s", host, port, reason_of(errno));
     if (fd >= 0) (void)close(fd);
     return -1;
 }

@@ -451,7 +451,7 @@ static void two_nodes_do_not_share_an_address(void **state)
     rig_start(&r);
     struct server_config config = {.listen = server_address(r.server)};
     assert_int_equal(server_start(&config, r.store, &second, &error), SLUICE_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "in use"));
+    assert_non_null(strstr(error.message, "another process uses this port"));
     rig_stop(&r);
 }
 
