@@ -104,12 +104,12 @@ static void check_framing(struct head *h, struct bytes name, struct bytes value)
                  : is(name, "Host")              ? &h->has_host
                                                  : NULL;
     if (!seen) return;
-    if (*seen) blame(h, 400, name, "is there twice");
+    if (*seen) blame(h, 400, name, "is given twice");
     *seen = true;
     if (seen == &h->has_length && !read_length(value, &h->length))
         blame(h, 400, name, "is not a number");
     if (seen == &h->has_coding && !is(value, "chunked"))
-        blame(h, 400, name, "is not chunked, which is all that is understood");
+        blame(h, 400, name, "is not chunked, the only coding that is supported");
 }
 
 static struct bytes keep(struct head *h, struct bytes some)
@@ -133,7 +133,7 @@ static struct bytes trimmed(struct bytes value)
 void head_add(struct head *h, struct bytes name, struct bytes value, bool line)
 {
     if (!h->text || h->fault.status != 0) return;
-    if (!line) blame(h, 400, bytes_str("headers"), "are not one line each, ended by CR and LF");
+    if (!line) blame(h, 400, bytes_str("headers"), "must have one line each, ended by CR and LF");
     if (!is_token(name)) blame(h, 400, name, "is not the name of a header");
     if (has_controls(value)) blame(h, 400, name, "has characters that no header may have");
     if (h->fault.status != 0) return;
@@ -148,7 +148,8 @@ void head_add(struct head *h, struct bytes name, struct bytes value, bool line)
 void head_end(struct head *h, bool old)
 {
     struct bytes coding = bytes_str("Transfer-Encoding");
-    if (h->has_coding && h->has_length) blame(h, 400, coding, "and Content-Length exclude another");
+    if (h->has_coding && h->has_length)
+        blame(h, 400, coding, "and Content-Length exclude each other");
     if (h->has_coding && old) blame(h, 400, coding, "is not known to HTTP/1.0");
 }
 

@@ -396,7 +396,9 @@ static bool hear_some(struct http_async *c, struct http_async_connection *w)
     if (comes && !heard)
         w->declined = w->body_len > max || (asks && !w->call->fits(w->call, w->body_len));
     if (!clear || w->declined) {
-        wire_lost(c, w, clear ? "answered too much" : "answered what cannot be understood");
+        wire_lost(c, w,
+                  clear ? "sent a longer answer than allowed"
+                        : "sent an answer that is not valid HTTP");
         return false;
     }
     if (w->head_len == 0 || w->in.len < w->head_len + w->body_len) return true;
@@ -408,11 +410,11 @@ static void event(struct http_async *c, struct http_async_connection *w, uint32_
 {
     if (w->fd < 0) return;
     if (w->state == CONNECTING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
-        if (!connected(c, w)) wire_lost(c, w, "cannot be connected to");
+        if (!connected(c, w)) wire_lost(c, w, "does not accept the connection");
         return;
     }
     if ((events & EPOLLOUT) && w->call && !send_some(c, w)) {
-        wire_lost(c, w, "closed the connection while it was asked");
+        wire_lost(c, w, "closed the connection while the request was sent");
         return;
     }
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))

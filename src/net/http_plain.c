@@ -421,7 +421,7 @@ static void say_lost(const struct hearing *h, bool sent)
         http_say_timeout(c, place, false);
     else
         (void)snprintf(c->why, sizeof c->why, "%s closed the connection %s", place,
-                       !sent             ? "while it was asked"
+                       !sent             ? "while the request was sent"
                        : c->head.len > 0 ? "inside its answer"
                                          : "without an answer");
 }

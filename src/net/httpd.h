@@ -73,7 +73,7 @@ enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more);
 struct httpd_fault {
     int status;
     char field[40];
-    const char *why; // "is there twice"
+    const char *why; // "is given twice"
 };
 const struct httpd_fault *httpd_fault(const struct httpd_request *r);
 const char *httpd_peer(const struct httpd_request *r);   // the client's address

@@ -82,8 +82,9 @@ static bool within_rate(struct exchange *x)
     char seconds[16];
     (void)snprintf(seconds, sizeof seconds, "%d", (int)((wait_ms + 999) / 1000));
     struct httpd_pair async = {"Retry-After", seconds};
-    struct sluice_error e = error_of(SLUICE_LIMIT, "too-many-requests", "",
-                                     "%s asks more often than this node allows", client);
+    struct sluice_error e =
+        error_of(SLUICE_LIMIT, "too-many-requests", "",
+                 "%s sends more requests than limits.requestsPerSecond allows", client);
     METRICS_ADD(&x->server->metrics, throttled, 1);
     answer_problem(x, 429, &e, &async);
     return false;

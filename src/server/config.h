@@ -32,29 +32,29 @@
     X(LIMITS_ANSWER_MEMORY, "limits.answerMemory", SIZE, "256MiB", 4096, (int64_t)1 << 40, false,  \
       "of all answers at once")                                                                    \
     X(LIMITS_BODY_TIMEOUT, "limits.bodyTimeout", DURATION, "60s", 1000, 3600000, false,            \
-      "a request's body may take so long to arrive")                                               \
+      "longest time for a request's body to arrive")                                               \
     X(LIMITS_CONNECTIONS, "limits.connections", NUMBER, "10000", 1, 1000000, false, "at once")     \
     X(LIMITS_PER_CLIENT, "limits.perClient", NUMBER, "0", 0, 1000000, false,                       \
       "connections of one address; 0: three times as many as are free")                            \
     X(LIMITS_HEAD_TIMEOUT, "limits.headTimeout", DURATION, "10s", 1000, 3600000, false,            \
-      "the first head of a connection may take so long to arrive")                                 \
+      "longest time for a connection's first head to arrive")                                      \
     X(LIMITS_RATE, "limits.requestsPerSecond", NUMBER, "0", 0, 1000000, true,                      \
       "of one client; 0: no limit")                                                                \
     X(LIMITS_IDLE, "limits.idle", DURATION, "60s", 1000, 3600000, false,                           \
-      "a connection may be silent for so long")                                                    \
+      "longest time without data on a connection")                                                 \
     X(LIMITS_WAITING, "limits.waiting", NUMBER, "10000", 1, 1000000, false, "receives that wait")  \
     X(LIMITS_STREAMS, "limits.streams", NUMBER, "64", 1, 10000, false, "event streams")            \
     X(LIMITS_CALLS, "limits.calls", NUMBER, "16", 1, 1024, false,                                  \
       "calls that wait for the store at once; a quarter for one client")                           \
     X(LIMITS_CALLS_WAITING, "limits.callsWaiting", NUMBER, "1000", 1, 1000000, false,              \
-      "calls that wait for their turn")                                                            \
+      "calls that wait for a thread")                                                              \
     X(LOG_FORMAT, "log.format", LOG_FORMAT, "logfmt", 0, 0, true, "logfmt or json")                \
     X(LOG_LEVEL, "log.level", LOG_LEVEL, "info", 0, 0, true, "debug, info, warning or error")      \
     X(LOG_REQUESTS, "log.requests", BOOL, "no", 0, 0, true, "a line for every request")            \
     X(SHUTDOWN_DRAIN, "shutdown.drain", DURATION, "0s", 0, 3600000, true,                          \
-      "keep serving so long after /readyz began to say no")                                        \
+      "time to keep serving after /readyz fails")                                                  \
     X(SHUTDOWN_DEADLINE, "shutdown.deadline", DURATION, "10s", 0, 3600000, true,                   \
-      "for what is under way to end")
+      "time for running requests to end")
 
 enum conf_key {
 #define CONF_ENUM(name, key, kind, value, min, max, live, help) CONF_##name,

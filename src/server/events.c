@@ -395,8 +395,8 @@ void handle_events(struct exchange *x)
     if (!stream_begin(c, x->client)) {
         memory_free(c);
         error = error_of(SLUICE_LIMIT, "too-many-streams", "",
-                         "%u event streams are open already, and this client has no fewer than "
-                         "others",
+                         "%u event streams are open already (limits.streams), and this client has "
+                         "its share; close one, or try again later",
                          s->config.streams_max);
         answer_error(x, &error);
         return;

@@ -294,8 +294,9 @@ static void send_wire(struct exchange *x)
 {
     struct wire_sends sends;
     if (!wire_read_sends(httpd_body(x->http), &sends)) {
-        struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
-                                         "the body is not what %s calls sends", WIRE_TYPE);
+        struct sluice_error e =
+            error_of(SLUICE_INVALID, "malformed", "body",
+                     "the body is not a list of sends in the encoding %s", WIRE_TYPE);
         answer_error(x, &e);
         return;
     }

@@ -12,8 +12,7 @@
 #define METRICS_LIST(X)                                                                            \
     X(bytes_in, "sluice_http_request_bytes_total", "Bytes of request bodies.")                     \
     X(bytes_out, "sluice_http_response_bytes_total", "Bytes of answers' bodies.")                  \
-    X(unauthenticated, "sluice_http_unauthenticated_total",                                        \
-      "Requests without a token that is known and has not expired.")                               \
+    X(unauthenticated, "sluice_http_unauthenticated_total", "Requests without a valid token.")     \
     X(forbidden, "sluice_http_forbidden_total", "Requests for which a token lacked the scope.")    \
     X(throttled, "sluice_http_throttled_total", "Requests over their client's rate.")              \
     X(no_room, "sluice_http_no_room_total",                                                        \
@@ -32,10 +31,10 @@
     X(waits_gone, "sluice_waits_hung_up_total", "Receives that waited and whose client hung up.")  \
     X(given_back, "sluice_messages_given_back_total",                                              \
       "Messages given back because their client was gone.")                                        \
-    X(forwarded, "sluice_forwarded_total", "Requests that another node, the owner, did.")          \
+    X(forwarded, "sluice_forwarded_total", "Requests that the owner, another node, did.")          \
     X(forwards_failed, "sluice_forwards_failed_total",                                             \
-      "Requests that were brought to the owner in vain, and done here. What the owner did of "     \
-      "them all the same, both count.")                                                            \
+      "Requests whose forward to the owner failed, so this node did them. If the owner did "       \
+      "one too, both nodes count it.")                                                             \
     X(streams, "sluice_event_streams_opened_total", "Event streams opened.")                       \
     X(events, "sluice_events_written_total", "Events written to streams.")
 

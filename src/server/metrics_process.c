@@ -44,7 +44,8 @@ static void show_files(struct buf *to)
     (void)closedir(d);
     show(to, "process_open_fds", METRIC_GAUGE, "Open file descriptors.", (double)open - 1);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        show(to, "process_max_fds", METRIC_GAUGE, "How many there may be.", (double)limit.rlim_cur);
+        show(to, "process_max_fds", METRIC_GAUGE, "Files that may be open.",
+             (double)limit.rlim_cur);
 }
 
 // Field 22 of /proc/self/stat. It follows the name, which may contain any characters.

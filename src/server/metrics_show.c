@@ -38,7 +38,7 @@ static void show_latency(struct buf *to, const struct metrics *m)
 {
     const char *name = "sluice_http_request_duration_seconds";
     metric_family(to, name, METRIC_HISTOGRAM,
-                  "From a request's head to the end of its answer, without those that wait.");
+                  "From a request's head to the end of its answer, without receives that wait.");
     for (size_t i = 0; route_at(i); i++) {
         const struct route *r = route_at(i);
         struct histogram_view h;
@@ -112,7 +112,7 @@ static void show_store_counts(struct buf *to, const struct meter_snapshot *meter
         {"sluice_store_requests_total", "Calls of the store.",
          offsetof(struct meter_count, requests)},
         {"sluice_store_requests_refused_total",
-         "Calls of the store that did not end well; lost races and missing keys are among them.",
+         "Calls of the store that failed, including lost races and missing keys.",
          offsetof(struct meter_count, refused)},
         {"sluice_store_sent_bytes_total", "Bytes of bodies sent to the store.",
          offsetof(struct meter_count, bytes_in)},
@@ -173,7 +173,7 @@ static int by_queue(const void *a, const void *b)
 static void show_expired(struct buf *to, const struct shards *s)
 {
     const char *name = "sluice_locks_expired_total";
-    metric_family(to, name, METRIC_COUNTER, "Locks that ran out, as this node saw them.");
+    metric_family(to, name, METRIC_COUNTER, "Locks whose expiry this node saw.");
     if (s->len > 0) qsort(s->expired, s->len, sizeof *s->expired, by_queue);
     for (size_t i = 0; i < s->len;) {
         const char *queue = s->expired[i].queue;
@@ -209,10 +209,10 @@ static void show_node(struct buf *to, struct server *s)
     metric_family(to, "sluice_build_info", METRIC_GAUGE, "Always 1; the labels say what runs.");
     metric_count(to, "sluice_build_info", LABELS("version", sluice_version(), "node", s->node), 1);
     show_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
-    show_gauge(to, "sluice_http_body_memory_bytes", "What the bodies of requests take now.",
+    show_gauge(to, "sluice_http_body_memory_bytes", "Memory that the bodies of requests take now.",
                (double)httpd_body_memory(s->httpd));
     show_gauge(to, "sluice_http_answer_memory_bytes",
-               "What answers take now, while they are made and until they have left.",
+               "Memory that answers take now, until they are sent.",
                (double)budget_used(&s->budget));
     show_gauge(to, "sluice_store_up", "1 when the store takes writes.", store_is_up(s));
 }
@@ -235,11 +235,10 @@ void handle_metrics(struct exchange *x)
         &text, "sluice_commit_duration_seconds",
         "From the arrival of a send, ack, fail, release or renewal to its being durable.",
         &m->commits);
-    show_histogram(
-        &text, "sluice_event_lag_seconds",
-        "From an event to its writing to a stream that waited for it, by the store's clock and "
-        "ours.",
-        &m->event_lag);
+    show_histogram(&text, "sluice_event_lag_seconds",
+                   "From an event until a waiting stream gets it, by the store's clock and "
+                   "ours.",
+                   &m->event_lag);
     show_shards(&text, s);
     counters_store(s->store, &meter);
     show_store_latency(&text, &meter);

@@ -284,7 +284,7 @@ static void refuse_redrive(struct exchange *x, uint64_t redriven, struct sluice_
     size_t len = strlen(error->message);
     if (redriven > 0)
         (void)snprintf(error->message + len, sizeof error->message - len,
-                       "; its letters stay (redriven: %" PRIu64 ")", redriven);
+                       "; its dead letters stay (redriven: %" PRIu64 ")", redriven);
     METRICS_ADD(&x->server->metrics, forbidden, 1);
     answer_problem(x, 403, error, NULL);
 }

@@ -217,7 +217,8 @@ void receive_end_all(struct server *s)
 static struct sluice_error too_many(const struct server *s)
 {
     return error_of(SLUICE_LIMIT, "too-many-waiting", "wait",
-                    "%u receives wait here already, and this client has no fewer than others",
+                    "%u receives wait at this node already (limits.waiting), and this client "
+                    "has its share; try again later",
                     s->config.waiting_max);
 }
 
@@ -416,7 +417,7 @@ static void receive_wire(struct exchange *x)
     CLEANUP(wire_settle_done) struct wire_settle acks = {0};
     if (!wire_read_receive_acks(httpd_body(x->http), &w, &acks)) {
         struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
-                                         "the body is not what %s calls receive", WIRE_TYPE);
+                                         "the body is not a receive in the encoding %s", WIRE_TYPE);
         answer_error(x, &e);
         return;
     }

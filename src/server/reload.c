@@ -52,9 +52,10 @@ enum sluice_code server_reload(struct server *s, const struct server_config *con
     // address at the start relied on the node's tokens.
     if (auth_asks_tokens(s) && !config->tokens) {
         *e = error_of(SLUICE_DENIED, "", "tokens",
-                      "tokens cannot be taken away by a reload; restart");
+                      "a reload cannot remove the tokens; restart the node");
     } else if (!both_ways) {
-        *e = error_of(SLUICE_INVALID, "", "tls", "TLS begins and ends with the node; restart it");
+        *e = error_of(SLUICE_INVALID, "", "tls",
+                      "a reload cannot turn TLS on or off; restart the node");
     } else if (s->tls &&
                !tls_reload(s->tls, config->cert_file, config->key_file, why, sizeof why)) {
         *e = error_of(SLUICE_INVALID, "", "tls", "%s", why);

@@ -66,7 +66,7 @@ bool read_framing(struct exchange *x)
         e = error_of(SLUICE_LIMIT, "head-too-large", fault->field, "%s %s", fault->field,
                      fault->why);
     else if (f.twice)
-        e = error_of(SLUICE_INVALID, "repeated", f.twice, "%.40s is there twice", f.twice);
+        e = error_of(SLUICE_INVALID, "repeated", f.twice, "%.40s is given twice", f.twice);
     else if (f.foreign)
         e = error_of(SLUICE_INVALID, "malformed", f.foreign, "%.40s is not UTF-8", f.foreign);
     else
@@ -132,10 +132,11 @@ bool read_head(struct exchange *x)
     if (is_cross_site(x))
         return refuse_with(x, SLUICE_DENIED, "Sec-Fetch-Site",
                            httpd_header(x->http, "Sec-Fetch-Site"),
-                           "requests of a browser are not for this node");
+                           "requests from pages of other sites are refused");
     if (is_misnamed(x))
         return refuse_with(x, SLUICE_DENIED, "Host", httpd_header(x->http, "Host"),
-                           "is not how a node without tokens is called: use its address");
+                           "is a name, and a node without tokens accepts only an address or "
+                           "localhost; use its address");
     const char *queue = x->target.queue, *id = x->target.id;
     if (queue && !queue_name_ok(queue))
         return refuse_with(x, SLUICE_INVALID, "queue", queue,
@@ -149,7 +150,7 @@ bool read_head(struct exchange *x)
     if (id) (void)strcpy(x->id, id);
     const char *last = httpd_header(x->http, "Last-Event-ID");
     if (last && strlen(last) >= LAST_EVENT_MAX)
-        return refuse_with(x, SLUICE_INVALID, "Last-Event-ID", last, "is longer than any of ours");
+        return refuse_with(x, SLUICE_INVALID, "Last-Event-ID", last, "is longer than any event id");
     if (last) x->last_event = strcpy(kept_new(&x->kept, strlen(last) + 1), last);
     return read_request_id(x);
 }
@@ -173,7 +174,7 @@ bool read_query(struct exchange *x, const struct field *table, size_t len, void 
             row++;
         if (row == len) return unknown_parameter(x, pair->name, table, len);
         if (target_value(&x->target, pair->name) != pair->value)
-            return refuse_with(x, SLUICE_INVALID, pair->name, pair->name, "is there twice");
+            return refuse_with(x, SLUICE_INVALID, pair->name, pair->name, "is given twice");
         if (field_read_text(pair->value, &table[row], out, &error)) {
             answer_error(x, &error);
             return false;
@@ -200,8 +201,8 @@ bool admit_json(struct exchange *x)
     if (w.depth > JSON_DEPTH_MAX) {
         struct sluice_error e =
             error_of(SLUICE_INVALID, "json-too-deep", "body",
-                     "the body has values %zu deep inside each other; at most %d are read", w.depth,
-                     JSON_DEPTH_MAX);
+                     "the values of the body are nested %zu deep; at most %d levels are allowed",
+                     w.depth, JSON_DEPTH_MAX);
         answer_error(x, &e);
         return false;
     }

@@ -77,7 +77,7 @@ static void allow_add(char allow[ALLOW_MAX], const char *method)
     (void)snprintf(allow + len, ALLOW_MAX - len, "%s%s", len > 0 ? ", " : "", method);
 }
 
-static_assert(sizeof routes / sizeof *routes < METRICS_ROUTES_MAX, "each has its numbers");
+static_assert(sizeof routes / sizeof *routes < METRICS_ROUTES_MAX, "each route has its counters");
 
 const struct route *route_at(size_t place)
 {

@@ -114,10 +114,10 @@ static void refuse_busy(struct pool_job *j)
 {
     struct exchange *x = exchange_of(j);
     struct server *s = x->server;
-    struct sluice_error e = error_of(
-        SLUICE_LIMIT, "busy", "",
-        "too many calls wait for a thread (limits.callsWaiting), and this client has no fewer of "
-        "them than others");
+    struct sluice_error e =
+        error_of(SLUICE_LIMIT, "busy", "",
+                 "too many calls wait for a thread (limits.callsWaiting), and this client has its "
+                 "share; try again later");
     answer_error(x, &e);
     call_end(s);
 }

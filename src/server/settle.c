@@ -118,8 +118,9 @@ static void settle_wire(struct exchange *x)
 {
     struct wire_settle in;
     if (!wire_read_settle(httpd_body(x->http), &in)) {
-        struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
-                                         "the body is not what %s calls settle", WIRE_TYPE);
+        struct sluice_error e =
+            error_of(SLUICE_INVALID, "malformed", "body",
+                     "the body is not a list of tokens in the encoding %s", WIRE_TYPE);
         answer_error(x, &e);
         return;
     }

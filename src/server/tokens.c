@@ -106,7 +106,7 @@ static bool read_hash(struct token *t, const char *word)
 static bool read_scopes(struct token *t, char *words, char *why, size_t why_len)
 {
     if (t->grants_len == TOKEN_GRANTS_MAX) {
-        (void)snprintf(why, why_len, "a token has at most %d times scope=", TOKEN_GRANTS_MAX);
+        (void)snprintf(why, why_len, "a token has at most %d scope= entries", TOKEN_GRANTS_MAX);
         return false;
     }
     struct token_grant *g = &t->grants[t->grants_len++];
@@ -196,7 +196,7 @@ static bool read_token(struct token *t, const char *value, char *why, size_t why
         if (!read_word(t, word, why, why_len)) return false;
     for (size_t i = 0; i < t->grants_len; i++)
         if (t->grants[i].queues_len == 0) {
-            (void)snprintf(why, why_len, "a scope= has no queue=; say queue=* for all of them");
+            (void)snprintf(why, why_len, "a scope= has no queue=; queue=* names all queues");
             return false;
         }
     if (t->grants_len > 0) return true;
@@ -225,7 +225,7 @@ bool tokens_add(struct tokens *t, const char *name, const char *value, char *why
     for (size_t i = 0; i < t->len; i++) {
         bool same = memcmp(t->rows[i].hash, row.hash, sizeof row.hash) == 0;
         if (!same && strcmp(t->rows[i].name, name) != 0) continue;
-        (void)snprintf(why, why_len, "%s %s is there twice", same ? "the hash of token" : "token",
+        (void)snprintf(why, why_len, "%s %s is given twice", same ? "the hash of token" : "token",
                        name);
         return false;
     }
@@ -272,7 +272,8 @@ bool tokens_add_lines(struct tokens *t, struct bytes text, const char *where, ch
     char what[256] = "";
     bool good = text.len == 0 || !memchr(text.data, 0, text.len);
     char *copy = memory_new(text.len + 1), *rest = copy;
-    if (!good) (void)snprintf(why, why_len, "%s: it is not a text", where);
+    if (!good)
+        (void)snprintf(why, why_len, "%s: the file has zero bytes, so it is not text", where);
     if (text.len > 0) memcpy(copy, text.data, text.len);
     copy[text.len] = '\0';
     for (int number = 1; good && rest; number++) {

@@ -271,7 +271,7 @@ static void tokens_lines_are_checked(void **state)
     }
     const char *lines = "# x\nc = " HASH " scope=work queue=*\n";
     assert_false(tokens_add_lines(t, bytes_str(lines), "tokens", why, sizeof why));
-    assert_non_null(strstr(why, "tokens:2: the hash of token c is there twice"));
+    assert_non_null(strstr(why, "tokens:2: the hash of token c is given twice"));
     tokens_free(t);
 }
 
