@@ -64,7 +64,7 @@ static void print_one(const char *queue, bool paused, const struct sluice_stats 
     print_number("processed", v->processed, "");
     print_number("dead", v->dead, v->dead ? "\"sluice redrive\" sends them again" : "");
     if (v->outbound) print_number("outbound", v->outbound, "on the way to the dead-letter queue");
-    if (v->moved) print_number("dead-lettered", v->moved, "in the dead-letter queue");
+    if (v->moved) print_number("dead-lettered", v->moved, "moved to the dead-letter queue");
     if (v->redriven) print_number("redriven", v->redriven, "");
     if (v->purged) print_number("purged", v->purged, "");
     print_number("sent", v->sent, "sum of the above");

@@ -42,8 +42,8 @@ static const struct cli_option options[] = {
                  "process one message, then exit; status 1 if it was not\n"
                  "processed"},
     [AT_DRAIN] = {"drain", 0, NULL, OPTION_FLAG, 0, 0,
-                  "exit when no message is ready (does not wait for retries)\n"
-                  "or a job exits with 75"},
+                  "exit when no message is ready (does not wait for retries),\n"
+                  "the queue is paused, or a job exits with 75"},
     [AT_KEEP] = {"keep-env", 0, "NAME", OPTION_TEXTS, 0, 0,
                  "keep this variable in the programs' environment; may be\n"
                  "repeated. Other secrets are removed"},
