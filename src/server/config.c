@@ -326,7 +326,7 @@ bool conf_read_text(struct conf *c, const char *text, size_t len, const char *wh
                     struct sluice_error *error)
 {
     struct reading r = {.conf = c, .where = where};
-    char what[WHAT_MAX] = "the file has zero bytes, so it is not text";
+    char what[WHAT_MAX] = "the file has a NUL byte, so it is not text";
     bool good = len == 0 || !memchr(text, 0, len);
     char *copy = memory_new(len + 1), *rest = copy;
     if (len > 0) memcpy(copy, text, len);

@@ -273,7 +273,7 @@ bool tokens_add_lines(struct tokens *t, struct bytes text, const char *where, ch
     bool good = text.len == 0 || !memchr(text.data, 0, text.len);
     char *copy = memory_new(text.len + 1), *rest = copy;
     if (!good)
-        (void)snprintf(why, why_len, "%s: the file has zero bytes, so it is not text", where);
+        (void)snprintf(why, why_len, "%s: the file has a NUL byte, so it is not text", where);
     if (text.len > 0) memcpy(copy, text.data, text.len);
     copy[text.len] = '\0';
     for (int number = 1; good && rest; number++) {
