@@ -3,10 +3,11 @@
 // the time. The bound keeps another process and the next boot from returning an earlier time.
 //
 // The file is read and written with pread and pwrite: a mapping of a truncated file would end the
-// process with SIGBUS. All processes compute the same time from it. So the bound is not written for
-// each time that is returned, but once per CLOCK_NOTE_MS. A returned time is at most that much
-// later than the bound in the file. When the offset becomes smaller, and after a boot, the clock
-// does not go back behind that.
+// process with SIGBUS. A read costs a system call, so a handle keeps what it read for PAGE_MS. All
+// processes compute the same time from the file, except in the PAGE_MS after a change of the
+// offset. So the bound is not written for each time that is returned, but once per CLOCK_NOTE_MS. A
+// returned time is at most that much later than the bound in the file. When the offset becomes
+// smaller, and after a boot, the clock does not go back behind that.
 //
 // The calls do not use the table of system calls: their number depends on the time that passes, and
 // a failure of one is not an error. The page in memory then counts.
@@ -22,6 +23,7 @@
 
 #define CLOCK_FILE_LEN  4096
 #define CLOCK_NOTE_MS   50  // most by which a returned time is later than the time in the file
+#define PAGE_MS         5   // a handle reads the file again after this time
 #define CLOCK_BOOT_MS   100 // the same after a crash
 #define FOLLOW_EVERY_MS 1000
 #define FOLLOW_MS_MAX   2000 // the longest time that one step corrects while the store is in use
@@ -279,18 +281,11 @@ static int64_t tell(struct file_clock *c, const struct clock_page *p, int64_t bo
 int64_t file_clock_now(struct file_clock *c)
 {
     int64_t boot_ms = boot_ms_of(c);
-    struct clock_page p = page_of(c, INT64_MAX);
+    struct clock_page p = page_of(c, boot_ms - PAGE_MS);
     if (is_due(&p, boot_ms)) {
         follow(c, &p);
-        p = page_of(c, boot_ms);
+        p = page_of(c, boot_ms - PAGE_MS);
     }
-    return tell(c, &p, boot_ms);
-}
-
-int64_t file_clock_recent(struct file_clock *c)
-{
-    int64_t boot_ms = boot_ms_of(c);
-    struct clock_page p = page_of(c, boot_ms - FOLLOW_EVERY_MS);
     return tell(c, &p, boot_ms);
 }
 

@@ -35,8 +35,5 @@ void file_clock_done(struct file_clock *c);
 int64_t file_clock_now(struct file_clock *c);
 // How far the store's clock is ahead of the wall clock; negative: behind it.
 int64_t file_clock_ahead_ms(struct file_clock *c);
-// Uses the page as it was last read, at most a second ago. For a time that must be later only than
-// the times of one log.
-int64_t file_clock_recent(struct file_clock *c);
 // Durable data has this time: the clock must not be behind it.
 void file_clock_raise(struct file_clock *c, int64_t at_least_ms);

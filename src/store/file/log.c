@@ -232,7 +232,7 @@ static enum err log_commit(struct file_log *l, struct store_answer *a)
 static enum err log_write(struct file_log *l, struct bytes body, struct store_answer *a)
 {
     struct log_tail *t = &l->state.tail;
-    int64_t now = file_clock_recent(l->clock); // the call read it when it began
+    int64_t now = file_clock_now(l->clock);
     if (now < t->time_ms) now = t->time_ms;
     buf_clear(&l->record);
     record_put(&l->record, l->current.head.salt, t->offset, t->next, now, body);
