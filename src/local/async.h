@@ -11,6 +11,9 @@
 
 #include <stdbool.h>
 
+// The threads of the handle. A node runs its own work on them, too.
+struct thread_pool *async_thread_pool(struct sluice *s);
+
 struct async_answer {
     enum sluice_code code;
     const struct sluice_error *error;

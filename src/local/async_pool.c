@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/async.h"
 #include "os/clock.h"
 
 #include <stdatomic.h>
@@ -308,6 +309,11 @@ static void *run_jobs(void *arg)
     }
     (void)pthread_mutex_unlock(&p->lock);
     return NULL;
+}
+
+struct thread_pool *async_thread_pool(struct sluice *s)
+{
+    return s->pool;
 }
 
 static struct async_pool *pool_of(struct sluice *s)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that run tasks from a queue. One awake thread is enough, because it checks the run queue
-// and the timers before it sleeps. If the last awake thread begins to block, the pool wakes or
-// creates another one. If no task is due yet, the timer thread, which sleeps until then, suffices.
+// Threads that run tasks and jobs from a queue. One awake thread is enough, because it checks the
+// run queue and the timers before it sleeps. If the last awake thread begins to block, the pool
+// wakes or creates another one. If no task is due yet, the timer thread, which sleeps until then,
+// suffices.
 //
 // The pool's lock is the innermost of all. Tasks are scheduled with other locks held, but run
 // without it. A thread is woken after the lock is released. Otherwise it would block at once.
@@ -39,8 +40,8 @@ struct thread_pool {
     struct fork_guard guard;
     struct inline_policy policy;
     pthread_mutex_t lock;
-    pthread_cond_t ended; // a removed task's last run has ended, or a thread has exited
-    size_t threads_max;
+    pthread_cond_t ended; // a removed task's run, a share's last job, or a thread
+    size_t threads_max;   // of all shares
     size_t threads;
     size_t awake;              // threads that are neither asleep nor in a run that may block
     struct pool_thread *timer; // asleep until the next task is due
@@ -51,8 +52,9 @@ struct thread_pool {
     uint32_t *free_refs;
     size_t free_refs_len;
     size_t tasks_cap;
-    struct pool_task *queue; // the run queue, in order of arrival
-    struct pool_task *queue_last;
+    struct run_queue queue;
+    struct pool_share *own; // of the tasks that are in no other share
+    size_t share_waiters;   // pool_share_free waits for the end of jobs
     size_t sleeping;
     size_t sleeping_max;
     size_t depending;
@@ -85,30 +87,9 @@ static void unlock(struct thread_pool *pool)
 
 static void queue_add(struct thread_pool *pool, struct pool_task *task)
 {
-    CHECK(!task->queued && !task->running);
+    CHECK(!task->running);
     if (heap_has(&pool->due, task->ref)) heap_remove(&pool->due, task->ref);
-    task->queued = true;
-    task->next = NULL;
-    if (pool->queue) {
-        pool->queue_last->next = task;
-    } else {
-        pool->queue = task;
-    }
-    pool->queue_last = task;
-}
-
-static void queue_remove(struct thread_pool *pool, struct pool_task *task)
-{
-    struct pool_task *before = NULL, *at = pool->queue;
-    for (; at != task; at = at->next)
-        before = at;
-    if (before) {
-        before->next = task->next;
-    } else {
-        pool->queue = task->next;
-    }
-    if (pool->queue_last == task) pool->queue_last = before;
-    task->queued = false;
+    run_queue_add(task->share, 0, &task->job);
 }
 
 static void due_set(struct thread_pool *pool, struct pool_task *task, int64_t at)
@@ -127,14 +108,12 @@ static int64_t next_due(const struct thread_pool *pool)
     return top ? top->key : TASK_NEVER;
 }
 
-static struct pool_task *next_task(struct thread_pool *pool)
+static struct pool_job *next_job(struct thread_pool *pool)
 {
     int64_t now = clock_boot_ms();
     while (next_due(pool) <= now)
         queue_add(pool, pool->tasks[heap_top(&pool->due)->ref]);
-    struct pool_task *task = pool->queue;
-    if (task) queue_remove(pool, task);
-    return task;
+    return run_queue_next(&pool->queue);
 }
 
 static void *pool_thread_run(void *arg);
@@ -143,7 +122,6 @@ static bool spawn(struct thread_pool *pool)
 {
     sigset_t all, before;
     pthread_t thread;
-    if (pool->threads == pool->threads_max) return false;
     (void)sigfillset(&all); // signals are for the program's own threads
     (void)pthread_sigmask(SIG_BLOCK, &all, &before);
     bool made = pthread_create(&thread, NULL, pool_thread_run, pool) == 0;
@@ -178,18 +156,16 @@ static void pool_thread_wake(struct thread_pool *pool, struct pool_thread *threa
 }
 
 // Makes sure that a thread is awake when the next run is due. The thread that went to sleep last is
-// woken first: its stack is in the cache, and the threads below it can exit.
-static void ensure_awake(struct thread_pool *pool)
+// woken first: its stack is in the cache, and the threads below it can exit. Returns false if a
+// thread is needed and cannot be created. Then the first thread that returns runs what is due.
+static bool ensure_awake(struct thread_pool *pool)
 {
-    if (pool->awake > 0 || pool->closing) return;
-    int64_t next = pool->queue ? 0 : next_due(pool);
-    if (next == TASK_NEVER || (pool->timer && pool->timer->until <= next)) return;
+    if (pool->awake > 0 || pool->closing) return true;
+    int64_t next = run_queue_has_next(&pool->queue) ? 0 : next_due(pool);
+    if (next == TASK_NEVER || (pool->timer && pool->timer->until <= next)) return true;
     struct pool_thread *thread = pool->spare ? pool->spare : pool->timer;
-    if (thread) {
-        pool_thread_wake(pool, thread);
-    } else {
-        (void)spawn(pool); // if it fails, the first thread that returns runs the task
-    }
+    if (thread) pool_thread_wake(pool, thread);
+    return thread || pool->threads >= pool->threads_max || spawn(pool);
 }
 
 static void sleep_unlocked(struct thread_pool *pool, struct pool_thread *thread)
@@ -265,11 +241,29 @@ static void run_end(struct thread_pool *pool, struct pool_task *task, int64_t du
 
 static void run_task(struct thread_pool *pool, struct pool_task *task)
 {
+    struct pool_key *key = task->job.key;
     run_begin(pool, task);
     unlock(pool);
     int64_t due = task->run(task);
     lock(pool);
+    run_queue_ended(key);
     run_end(pool, task, due);
+}
+
+// The job may be freed when it has run, and its share when the lock is released.
+static void run_job(struct thread_pool *pool, struct pool_job *job)
+{
+    struct pool_key *key = job->key;
+    struct pool_share *share = run_key_share(key);
+    pool->awake--;
+    (void)ensure_awake(pool);
+    unlock(pool);
+    job->run(job);
+    lock(pool);
+    pool->awake++;
+    run_queue_ended(key);
+    bool last = pool->share_waiters > 0 && run_share_is_empty(share);
+    if (last) (void)pthread_cond_broadcast(&pool->ended);
 }
 
 static void *pool_thread_run(void *arg)
@@ -279,9 +273,11 @@ static void *pool_thread_run(void *arg)
     lock(pool);
     bool stays = true;
     while (stays && !pool->closing) {
-        struct pool_task *task = next_task(pool);
-        if (task) {
-            run_task(pool, task);
+        struct pool_job *job = next_job(pool);
+        if (job && job->recurring) {
+            run_task(pool, (struct pool_task *)job);
+        } else if (job) {
+            run_job(pool, job);
         } else {
             stays = pool_thread_sleep(pool, &thread);
         }
@@ -298,6 +294,56 @@ static void *pool_thread_run(void *arg)
     return NULL;
 }
 
+static struct thread_pool *pool_of(const struct pool_share *share)
+{
+    struct run_queue *queue = run_share_queue(share);
+    return (struct thread_pool *)((char *)queue - offsetof(struct thread_pool, queue));
+}
+
+struct pool_share *pool_share_new(struct thread_pool *pool, size_t max, size_t each)
+{
+    lock(pool);
+    struct pool_share *share = run_share_new(&pool->queue, max, each);
+    pool->threads_max += max;
+    unlock(pool);
+    return share;
+}
+
+void pool_share_free(struct pool_share *share)
+{
+    struct thread_pool *pool = share ? pool_of(share) : NULL;
+    if (!pool || !fork_guard_same(&pool->guard)) return; // a child of fork has no such threads
+    lock(pool);
+    pool->share_waiters++;
+    while (!run_share_is_empty(share))
+        (void)pthread_cond_wait(&pool->ended, &pool->lock);
+    pool->share_waiters--;
+    pool->threads_max -= run_share_max(share);
+    run_share_free(share);
+    unlock(pool);
+}
+
+enum err pool_share_run(struct pool_share *share, uint64_t key, struct pool_job *job)
+{
+    struct thread_pool *pool = pool_of(share);
+    lock(pool);
+    run_queue_add(share, key, job);
+    bool has_thread = ensure_awake(pool);
+    if (!has_thread) run_queue_remove(job);
+    unlock(pool);
+    return has_thread ? ERR_OK : ERR_LIMIT;
+}
+
+bool pool_share_withdraw(struct pool_share *share, struct pool_job *job)
+{
+    struct thread_pool *pool = pool_of(share);
+    lock(pool);
+    bool waits = job->queued;
+    if (waits) run_queue_remove(job);
+    unlock(pool);
+    return waits;
+}
+
 static uint32_t ref_new(struct thread_pool *pool)
 {
     if (pool->free_refs_len == 0) {
@@ -311,18 +357,29 @@ static uint32_t ref_new(struct thread_pool *pool)
     return pool->free_refs[--pool->free_refs_len];
 }
 
-enum err thread_pool_add(struct thread_pool *pool, struct pool_task *task,
-                         int64_t (*run)(struct pool_task *task))
+enum err pool_share_add(struct pool_share *share, struct pool_task *task,
+                        int64_t (*run)(struct pool_task *task))
 {
+    struct thread_pool *pool = pool_of(share);
     lock(pool);
     bool has_thread = pool->threads > 0 || spawn(pool);
     if (has_thread) {
-        *task = (struct pool_task){.pool = pool, .run = run, .ref = ref_new(pool)};
+        *task = (struct pool_task){.job = {.recurring = true},
+                                   .pool = pool,
+                                   .share = share,
+                                   .run = run,
+                                   .ref = ref_new(pool)};
         pool->tasks[task->ref] = task;
         pool->refused[REFUSED_NOT]++;
     }
     unlock(pool);
     return has_thread ? ERR_OK : ERR_LIMIT;
+}
+
+enum err thread_pool_add(struct thread_pool *pool, struct pool_task *task,
+                         int64_t (*run)(struct pool_task *task))
+{
+    return pool_share_add(pool->own, task, run);
 }
 
 void task_remove(struct pool_task *task)
@@ -333,7 +390,7 @@ void task_remove(struct pool_task *task)
     task->removing = true;
     while (task->running)
         (void)pthread_cond_wait(&pool->ended, &pool->lock);
-    if (task->queued) queue_remove(pool, task);
+    if (task->job.queued) run_queue_remove(&task->job);
     if (heap_has(&pool->due, task->ref)) heap_remove(&pool->due, task->ref);
     pool->refused[task->refused]--;
     pool->tasks[task->ref] = NULL;
@@ -347,9 +404,9 @@ _Atomic uint32_t *task_schedule_quietly(struct pool_task *task)
     lock(pool);
     if (task->running) {
         task->rescheduled = true;
-    } else if (!task->queued && !task->removing) {
+    } else if (!task->job.queued && !task->removing) {
         queue_add(pool, task);
-        ensure_awake(pool);
+        (void)ensure_awake(pool);
     }
     return unlock_quietly(pool);
 }
@@ -366,9 +423,9 @@ _Atomic uint32_t *task_schedule_at_quietly(struct pool_task *task, int64_t boot_
     lock(pool);
     if (task->running) {
         if (boot_ms < task->asked_at) task->asked_at = boot_ms;
-    } else if (!task->queued && !task->removing) {
+    } else if (!task->job.queued && !task->removing) {
         due_set(pool, task, boot_ms);
-        ensure_awake(pool);
+        (void)ensure_awake(pool);
     }
     return unlock_quietly(pool);
 }
@@ -385,7 +442,7 @@ static void mark_may_block(struct thread_pool *pool, struct pool_task *task)
     if (task->may_block) return;
     task->may_block = true;
     pool->awake--;
-    ensure_awake(pool);
+    (void)ensure_awake(pool);
 }
 
 void task_may_block(struct pool_task *task)
@@ -402,7 +459,7 @@ bool task_may_depend(struct pool_task *task)
     struct thread_pool *pool = task->pool;
     lock(pool);
     CHECK(!task->may_depend);
-    task->may_depend = pool->depending < pool->threads_max / 2;
+    task->may_depend = pool->depending < run_share_max(pool->own) / 2;
     if (task->may_depend) {
         pool->depending++;
         mark_may_block(pool, task);
@@ -451,6 +508,7 @@ struct thread_pool *thread_pool_new(size_t threads_max)
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->ended, NULL);
     heap_init(&pool->due);
+    pool->own = run_share_new(&pool->queue, threads_max, threads_max);
     return pool;
 }
 
@@ -473,6 +531,8 @@ static void stop_threads(struct thread_pool *pool)
         (void)pthread_cond_wait(&pool->ended, &pool->lock);
     unlock(pool);
     if (pool->any_exited) (void)pthread_join(pool->exited, NULL);
+    run_share_free(pool->own);
+    CHECK(!pool->queue.first);
     (void)pthread_cond_destroy(&pool->ended);
     (void)pthread_mutex_destroy(&pool->lock);
 }

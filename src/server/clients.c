@@ -10,7 +10,8 @@ static struct client **bucket_of(struct clients *c, uint64_t key)
     return &c->buckets[key % CLIENTS_BUCKETS];
 }
 
-struct client *client_of(struct clients *c, uint64_t key)
+// Creates it if there is none.
+static struct client *client_of(struct clients *c, uint64_t key)
 {
     struct client **bucket = bucket_of(c, key), *one = *bucket;
     while (one && one->key != key)
@@ -23,9 +24,9 @@ struct client *client_of(struct clients *c, uint64_t key)
     return one;
 }
 
-void client_forget(struct clients *c, struct client *one)
+static void client_forget(struct clients *c, struct client *one)
 {
-    if (one->len > 0 || one->running > 0 || one->queued) return;
+    if (one->len > 0) return;
     struct client **at = bucket_of(c, one->key);
     while (*at != one)
         at = &(*at)->next;

@@ -24,10 +24,6 @@ struct client {
     uint64_t key;
     size_t len; // number of its places
     struct share *first, *last;
-    // server/call_pool.c
-    size_t running;
-    bool queued;
-    struct client *next_queued;
 };
 
 struct clients {
@@ -41,7 +37,3 @@ struct clients {
 // it.
 bool share_take(struct clients *c, struct share *p, uint64_t key, struct share **lost);
 void share_give(struct clients *c, struct share *p); // also accepts a place that was lost
-
-// Returns the client with this key; creates it if there is none.
-struct client *client_of(struct clients *c, uint64_t key);
-void client_forget(struct clients *c, struct client *one); // frees it if it has nothing

@@ -104,7 +104,7 @@ bool store_is_up(struct server *s)
     return code == SLUICE_OK;
 }
 
-static void ask_store(struct pool_job *j)
+static void ask_store(struct call_job *j)
 {
     struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
     struct server *s = x->server;
@@ -115,15 +115,17 @@ static void ask_store(struct pool_job *j)
     call_end(s);
 }
 
-// Returns false if the health thread accepts no probe now.
-static bool asks_store(struct exchange *x)
+// The probe's thread answers the request.
+static void ask_store_later(struct exchange *x)
 {
     struct server *s = x->server;
     x->job.run = ask_store;
     call_begin(s);
-    if (pool_run(s->health, &x->job, 0)) return true;
+    if (call_share_run(s->health, &x->job, 0) == ERR_OK) return;
+    struct sluice_error error = no_thread_error();
+    note_answer(s, error.code, &error, true);
+    answer_ready(x, error.code, &error);
     call_end(s);
-    return false;
 }
 
 void handle_readyz(struct exchange *x)
@@ -138,7 +140,10 @@ void handle_readyz(struct exchange *x)
     if (asks) s->ready.asking_ms = now;
     (void)pthread_mutex_unlock(&s->lock);
     if (stops) e = error_of(SLUICE_UNAVAILABLE, "stopping", "", "the node is stopping");
-    if (!asks || !asks_store(x)) answer_ready(x, e.code, &e);
+    if (asks)
+        ask_store_later(x);
+    else
+        answer_ready(x, e.code, &e);
 }
 
 void server_tell_concerns(struct server *s)

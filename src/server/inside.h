@@ -9,7 +9,7 @@
 #include "net/listen.h"
 #include "queue/config.h"
 #include "queue/message.h"
-#include "server/call_pool.h"
+#include "server/call_share.h"
 #include "server/fields.h"
 #include "server/limiter.h"
 #include "server/log.h"
@@ -38,9 +38,9 @@ struct server {
     struct server_config config;
     struct sluice *store;
     struct httpd *httpd;
-    struct call_pool *pool;    // for calls that wait for the store
-    struct call_pool *parsers; // for large JSON
-    struct call_pool *health;  // for probes of the store
+    struct call_share *blocking; // for calls that wait for the store
+    struct call_share *parsers;  // for large JSON
+    struct call_share *health;   // for probes of the store
     struct metrics metrics;
     struct memory_budget budget; // of answers
     struct log log;
@@ -97,7 +97,7 @@ struct route {
 
 struct exchange {
     struct async_call async; // first: the library passes it to the callback
-    struct pool_job job;
+    struct call_job job;
     struct server *server;
     struct httpd_request *http;
     const struct route *route;
@@ -184,6 +184,7 @@ bool read_framing(struct exchange *x);
 bool read_head(struct exchange *x);
 bool is_type(const char *header, const char *type); // ignores parameters such as charset
 
+struct sluice_error no_thread_error(void); // call_share_run answered ERR_UNAVAILABLE
 void call_begin(struct server *s);
 void call_end(struct server *s);
 

@@ -88,12 +88,12 @@ static bool read_target(struct exchange *x)
     return false;
 }
 
-static struct exchange *exchange_of(struct pool_job *j)
+static struct exchange *exchange_of(struct call_job *j)
 {
     return (struct exchange *)((char *)j - offsetof(struct exchange, job));
 }
 
-static void run_on_pool(struct pool_job *j)
+static void run_on_pool(struct call_job *j)
 {
     struct exchange *x = exchange_of(j);
     struct server *s = x->server;
@@ -102,7 +102,7 @@ static void run_on_pool(struct pool_job *j)
 }
 
 // The exchange keeps the parsed body. The handler finds it there, also when it is called again.
-static void parse_on_pool(struct pool_job *j)
+static void parse_on_pool(struct call_job *j)
 {
     struct exchange *x = exchange_of(j);
     struct server *s = x->server;
@@ -110,24 +110,37 @@ static void parse_on_pool(struct pool_job *j)
     call_end(s);
 }
 
-static void refuse_busy(struct pool_job *j)
+struct sluice_error no_thread_error(void)
 {
-    struct exchange *x = exchange_of(j);
+    return error_of(SLUICE_UNAVAILABLE, "no-thread", "",
+                    "the node cannot create a thread for this call; see the limits of its user and "
+                    "of its control group");
+}
+
+static void refuse_call(struct exchange *x, struct sluice_error e)
+{
     struct server *s = x->server;
-    struct sluice_error e =
-        error_of(SLUICE_LIMIT, "busy", "",
-                 "too many calls wait for a thread (limits.callsWaiting), and this client has its "
-                 "share; try again later");
     answer_error(x, &e);
     call_end(s);
 }
 
-static void run_later(struct exchange *x, struct call_pool *pool, void (*run)(struct pool_job *j))
+static void refuse_busy(struct call_job *j)
+{
+    struct sluice_error e =
+        error_of(SLUICE_LIMIT, "busy", "",
+                 "too many calls wait for a thread (limits.callsWaiting), and this client has its "
+                 "share; try again later");
+    refuse_call(exchange_of(j), e);
+}
+
+static void run_later(struct exchange *x, struct call_share *share, void (*run)(struct call_job *j))
 {
     x->job.run = run;
     x->job.refuse = refuse_busy;
     call_begin(x->server);
-    if (!pool_run(pool, &x->job, x->client)) refuse_busy(&x->job);
+    enum err err = call_share_run(share, &x->job, x->client);
+    if (err == ERR_LIMIT) refuse_busy(&x->job);
+    if (err == ERR_UNAVAILABLE) refuse_call(x, no_thread_error());
 }
 
 // Large JSON takes a while to parse.
@@ -185,7 +198,7 @@ static void handle(void *ctx, struct httpd_request *http)
     METRICS_ADD(&s->metrics, bytes_in, httpd_body(http).len);
     if (!has_body(x)) return;
     if (x->route->blocks)
-        run_later(x, s->pool, run_on_pool);
+        run_later(x, s->blocking, run_on_pool);
     else if (has_large_json(x))
         run_later(x, s->parsers, parse_on_pool);
     else
@@ -309,24 +322,26 @@ static void server_release(struct server *s)
 }
 
 // A client gets a quarter of the threads for calls. Probes for /readyz have a thread of their own.
-static void start_pools(struct server *s)
+static void start_shares(struct server *s)
 {
     const struct server_config *c = &s->config;
-    struct pool_config calls = {.threads = c->calls_max,
-                                .per_client = (c->calls_max + 3) / 4,
-                                .waiting = c->calls_waiting_max};
-    struct pool_config parsers = {.threads = PARSERS, .per_client = 1, .waiting = PARSERS_WAITING};
-    struct pool_config health = {.threads = 1, .per_client = 1, .waiting = 1};
-    s->pool = pool_new(&calls);
-    s->parsers = pool_new(&parsers);
-    s->health = pool_new(&health);
+    struct thread_pool *pool = async_thread_pool(s->store);
+    struct call_share_config calls = {.threads = c->calls_max,
+                                      .per_client = (c->calls_max + 3) / 4,
+                                      .waiting = c->calls_waiting_max};
+    struct call_share_config parsers = {
+        .threads = PARSERS, .per_client = 1, .waiting = PARSERS_WAITING};
+    struct call_share_config health = {.threads = 1, .per_client = 1, .waiting = 1};
+    s->blocking = call_share_new(pool, &calls);
+    s->parsers = call_share_new(pool, &parsers);
+    s->health = call_share_new(pool, &health);
 }
 
-static void stop_pools(struct server *s)
+static void stop_shares(struct server *s)
 {
-    pool_free(s->pool);
-    pool_free(s->parsers);
-    pool_free(s->health);
+    call_share_free(s->blocking);
+    call_share_free(s->parsers);
+    call_share_free(s->health);
 }
 
 enum sluice_code server_start(const struct server_config *config, struct sluice *store,
@@ -348,7 +363,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->streaming.max = s->config.streams_max;
     enum sluice_code code = live_settings_start(s, e);
     if (!code) code = check_config(s, &port, e);
-    if (!code) start_pools(s);
+    if (!code) start_shares(s);
     if (!code) s->relays = relays_new(s->config.peers);
     s->slow.log = &s->log;
     counters_watch(store, SLOW_MS, slow_tell, &s->slow);
@@ -357,7 +372,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = announce(s, e);
     if (code) {
         (void)httpd_stop(s->httpd, 0);
-        stop_pools(s);
+        stop_shares(s);
         relays_free(s->relays);
         server_release(s);
         return code;
@@ -406,7 +421,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
     bool drained = httpd_stop(s->httpd, drain_ms);
     // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
-    stop_pools(s);
+    stop_shares(s);
     relays_free(s->relays);
     server_release(s);
     return drained;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The threads that clients share, and their places: clients take turns, one keeps a thread from
 // another only while there is none to spare, and places go to those that have fewer.
-#include "server/call_pool.h"
+#include "server/call_share.h"
 
 #include "../unit/unit.h"
 
@@ -22,12 +22,12 @@ struct gate {
 };
 
 struct job {
-    struct pool_job job; // first
+    struct call_job job; // first
     struct gate *gate;
     char name;
 };
 
-static void arrive(struct pool_job *j)
+static void arrive(struct call_job *j)
 {
     struct job *job = (struct job *)j;
     struct gate *g = job->gate;
@@ -39,7 +39,7 @@ static void arrive(struct pool_job *j)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
-static void refuse(struct pool_job *j)
+static void refuse(struct call_job *j)
 {
     struct gate *g = ((struct job *)j)->gate;
     (void)pthread_mutex_lock(&g->lock);
@@ -70,10 +70,12 @@ static void gate_open(struct gate *g)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
-static bool submit(struct call_pool *p, struct job *j, struct gate *g, char client)
+static bool submit(struct call_share *c, struct job *j, struct gate *g, char client)
 {
     *j = (struct job){.job = {.run = arrive, .refuse = refuse}, .gate = g, .name = client};
-    return pool_run(p, &j->job, (uint64_t)client);
+    enum err err = call_share_run(c, &j->job, (uint64_t)client);
+    assert_true(!err || err == ERR_LIMIT);
+    return !err;
 }
 
 static void a_client_has_no_more_threads_than_it_may(void **state)
@@ -82,8 +84,9 @@ static void a_client_has_no_more_threads_than_it_may(void **state)
     struct gate g;
     struct job jobs[5];
     gate_init(&g);
-    struct call_pool *p =
-        pool_new(&(struct pool_config){.threads = 4, .per_client = 2, .waiting = JOBS});
+    struct thread_pool *pool = thread_pool_new(1);
+    struct call_share *p = call_share_new(
+        pool, &(struct call_share_config){.threads = 4, .per_client = 2, .waiting = JOBS});
     for (int i = 0; i < 4; i++)
         assert_true(submit(p, &jobs[i], &g, 'a'));
     assert_true(submit(p, &jobs[4], &g, 'b'));
@@ -91,7 +94,8 @@ static void a_client_has_no_more_threads_than_it_may(void **state)
     assert_non_null(strchr(g.order, 'b'));
     assert_int_equal(g.arrived, 3);
     gate_open(&g);
-    pool_free(p);
+    call_share_free(p);
+    thread_pool_free(pool);
     assert_int_equal(g.arrived, 5);
 }
 
@@ -101,8 +105,9 @@ static void clients_take_turns_whatever_the_number_of_their_calls(void **state)
     struct gate g;
     struct job jobs[8];
     gate_init(&g);
-    struct call_pool *p =
-        pool_new(&(struct pool_config){.threads = 1, .per_client = 1, .waiting = JOBS});
+    struct thread_pool *pool = thread_pool_new(1);
+    struct call_share *p = call_share_new(
+        pool, &(struct call_share_config){.threads = 1, .per_client = 1, .waiting = JOBS});
     assert_true(submit(p, &jobs[0], &g, 'a'));
     gate_await(&g, 1);
     for (int i = 1; i < 5; i++)
@@ -111,7 +116,8 @@ static void clients_take_turns_whatever_the_number_of_their_calls(void **state)
         assert_true(submit(p, &jobs[i], &g, 'b'));
     assert_true(submit(p, &jobs[7], &g, 'c'));
     gate_open(&g);
-    pool_free(p);
+    call_share_free(p);
+    thread_pool_free(pool);
     // a has a thread, and is in line again when it has done with it.
     assert_string_equal(g.order, "abcabaaa");
 }
@@ -122,8 +128,9 @@ static void a_place_goes_to_the_client_that_has_fewer(void **state)
     struct gate g;
     struct job jobs[10];
     gate_init(&g);
-    struct call_pool *p =
-        pool_new(&(struct pool_config){.threads = 1, .per_client = 1, .waiting = 4});
+    struct thread_pool *pool = thread_pool_new(1);
+    struct call_share *p = call_share_new(
+        pool, &(struct call_share_config){.threads = 1, .per_client = 1, .waiting = 4});
     assert_true(submit(p, &jobs[0], &g, 'a'));
     gate_await(&g, 1);
     for (int i = 1; i < 5; i++)
@@ -135,7 +142,8 @@ static void a_place_goes_to_the_client_that_has_fewer(void **state)
     assert_false(submit(p, &jobs[8], &g, 'b')); // both have two
     assert_false(submit(p, &jobs[9], &g, 'a'));
     gate_open(&g);
-    pool_free(p);
+    call_share_free(p);
+    thread_pool_free(pool);
     assert_string_equal(g.order, "ababa");
 }
 
@@ -146,12 +154,14 @@ static void many_clients_leave_no_trace(void **state)
     static struct job jobs[JOBS];
     gate_init(&g);
     gate_open(&g);
-    struct call_pool *p =
-        pool_new(&(struct pool_config){.threads = 8, .per_client = 2, .waiting = JOBS});
+    struct thread_pool *pool = thread_pool_new(1);
+    struct call_share *p = call_share_new(
+        pool, &(struct call_share_config){.threads = 8, .per_client = 2, .waiting = JOBS});
     for (int i = 0; i < JOBS; i++)
         assert_true(submit(p, &jobs[i], &g, (char)('A' + i % 26)));
     gate_await(&g, JOBS);
-    pool_free(p);
+    call_share_free(p);
+    thread_pool_free(pool);
 }
 
 static void the_newest_of_the_one_that_has_most_loses_its_place(void **state)
