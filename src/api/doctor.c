@@ -3,6 +3,7 @@
 // contract of store.h, how fast it is, and whether every queue can be read. sluice_measure is here
 // too.
 #include "api/doctor.h"
+#include "api/place.h"
 #include "base/memory.h"
 #include "local/inside.h"
 #include "local/transport.h"
@@ -229,8 +230,9 @@ static enum sluice_code examine(struct doctor *d, const char *url, struct sluice
 {
     struct sluice *s;
     struct store *store;
-    if (!remote_is_url(url)) {
-        enum sluice_code code = handle_open_store(url, &store, error);
+    bool node = place_is(url, PLACE_NODE);
+    if (!node) {
+        enum sluice_code code = place_open(url, &store, error);
         if (code) return code;
         examine_store(d, store);
         if (d->worst) return SLUICE_OK; // reported already
@@ -238,11 +240,10 @@ static enum sluice_code examine(struct doctor *d, const char *url, struct sluice
     enum sluice_code code = sluice_open(url, NULL, &s, error);
     if (code) return code;
     doctor_report(d, "open", SLUICE_PASSED, "%s", url);
-    if (remote_is_url(url)) {
+    if (node)
         doctor_node(d, s);
-    } else {
+    else
         doctor_queues(d, s);
-    }
     sluice_close(s);
     return SLUICE_OK;
 }

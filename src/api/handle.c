@@ -6,9 +6,7 @@
 #include "os/clock.h"
 #include "owner/forward.h"
 #include "remote/remote.h"
-#include "store/file/file.h"
 #include "store/identity.h"
-#include "store/mem.h"
 #include "store/meter.h"
 #include "store/probe.h"
 #include "store/s3/s3.h"
@@ -21,30 +19,12 @@
 #define TIMEOUT_MAX_MS   (INT64_C(24) * 3600 * 1000)
 #define POOL_THREADS_MAX 256 // the bound for commits under way that no caller's thread performs
 
-enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error)
-{
-    char why[STORE_WHY_MAX] = "";
-    enum sluice_code code = place_check(url, error);
-    if (code) return code;
-    if (strcmp(url, "mem:") == 0) {
-        *out = store_mem_new();
-        return SLUICE_OK;
-    }
-    if (strncmp(url, "s3://", 5) == 0) {
-        enum err err = store_s3_open(url, NULL, out, why, sizeof why);
-        return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
-    }
-    enum err err = store_file_open(place_path(url), NULL, out, why, sizeof why);
-    if (err) return refuse(error, err, "store", "%s", why);
-    return SLUICE_OK;
-}
-
 enum sluice_code sluice_open(const char *url, const struct sluice_options *options,
                              struct sluice **out, struct sluice_error *error)
 {
     struct store *store = NULL;
-    if (remote_is_url(url)) return remote_open(url, options, out, error);
-    enum sluice_code code = handle_open_store(url, &store, error);
+    if (place_is(url, PLACE_NODE)) return remote_open(url, options, out, error);
+    enum sluice_code code = place_open(url, &store, error);
     return code ? code : handle_open_take(store, url, options, out, error);
 }
 

@@ -1,13 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of a store's URL.
+// The forms of a store's URL. A backend is its folder and one row of PLACE_LIST.
 #pragma once
 
 #include "sluice.h"
 
-#define PLACE_STORES "a path, file:///path, s3://bucket/prefix, mem: or http://host:port"
+#include <stdbool.h>
 
-// Checks the form of a store's URL; it opens nothing. Not for the URL of a node. Returns SLUICE_OK
-// or SLUICE_INVALID.
+struct store;
+
+// What a scheme supports.
+enum place_trait {
+    PLACE_PATH = 1,   // the rest of the URL is the path of a directory
+    PLACE_BUCKET = 2, // it is a bucket of an S3-compatible store
+    PLACE_NODE = 4,   // a node offers the store: place_open cannot open it
+};
+
+// The columns are: the prefix of the URL, its part of PLACE_FORMS, its traits, the function that
+// checks the URL, and the function that opens the store. A URL without a scheme is a path.
+#define PLACE_LIST(X)                                                                              \
+    X("", "a path, ", PLACE_PATH, check_path, open_directory)                                      \
+    X("file://", "", PLACE_PATH, check_absolute, open_directory)                                   \
+    X("s3://", "s3://bucket/prefix, ", PLACE_BUCKET, check_bucket, open_bucket)                    \
+    X("mem:", "", 0, check_memory, open_memory)                                                    \
+    X("http://", "or a node's http://host:port", PLACE_NODE, check_node, NULL)                     \
+    X("https://", "", PLACE_NODE, check_node, NULL)
+
+// The forms, as help and errors list them.
+#define PLACE_FORM(prefix, form, traits, check, open) form
+#define PLACE_FORMS                                   PLACE_LIST(PLACE_FORM)
+
+// Checks the form of a store's URL; it opens nothing. The URL of a node is refused too. Returns
+// SLUICE_OK or SLUICE_INVALID.
 enum sluice_code place_check(const char *url, struct sluice_error *error);
-// The path of a store in the file system; NULL: the URL has another scheme.
+// Opens the store of a URL that is not a node's. It is neither probed nor metered.
+enum sluice_code place_open(const char *url, struct store **out, struct sluice_error *error);
+// Returns whether the URL's scheme has the trait. A URL that is NULL or has no known scheme has
+// none.
+bool place_is(const char *url, enum place_trait trait);
+// Returns the path of a store in the file system. Returns NULL if the URL has another scheme, or a
+// relative path after file://.
 const char *place_path(const char *url);

@@ -2,6 +2,7 @@
 // Watches the calls of a command: a deadline, and a thread that sleeps until the deadline.
 #include "cli/answer_watch.h"
 
+#include "api/place.h"
 #include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -47,7 +48,7 @@ static void say_silent(const struct answer_watch *p)
 {
     const char *endpoint = getenv("AWS_ENDPOINT_URL_S3");
     if (!endpoint || !*endpoint) endpoint = getenv("AWS_ENDPOINT_URL");
-    bool bucket = strncmp(p->store, "s3:", 3) == 0 && endpoint && *endpoint;
+    bool bucket = place_is(p->store, PLACE_BUCKET) && endpoint && *endpoint;
     char limit[32] = "";
     if (p->limit_ms > 0)
         (void)snprintf(limit, sizeof limit, "%llds", (long long)(p->limit_ms + 999) / 1000);
@@ -109,8 +110,7 @@ static void expect(const struct cli *cli, int64_t more_ms, int64_t limit_ms)
 // requests to a directory or bucket, so it has none.
 static int64_t limit_of(const struct cli *cli, int64_t node_ms)
 {
-    bool node = strncmp(cli->store, "http:", 5) == 0 || strncmp(cli->store, "https:", 6) == 0;
-    return node ? node_ms : cli->deadline_ms;
+    return place_is(cli->store, PLACE_NODE) ? node_ms : cli->deadline_ms;
 }
 
 void answer_watch_start(const struct cli *cli, int64_t more_ms)

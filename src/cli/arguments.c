@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses the command line with a command's table of options. Each error is one sentence that names
 // the option, the value and what would be right.
+#include "api/place.h"
 #include "base/duration.h"
 #include "base/nearly.h"
 #include "cli/commands.h"
@@ -16,9 +17,9 @@ const struct cli_option global_options[] = {
     [GLOBAL_STORE] = {.name = "store",
                       .value = "URL",
                       .kind = OPTION_TEXT,
-                      .help = "a path, s3://bucket/prefix, or a node's http://host:port;\n"
-                              "default: $SLUICE_STORE, else ~/.local/share/sluice\n"
-                              "($XDG_DATA_HOME/sluice if that is set)"},
+                      .help = PLACE_FORMS ";\n"
+                                          "default: $SLUICE_STORE, else ~/.local/share/sluice\n"
+                                          "($XDG_DATA_HOME/sluice if that is set)"},
     [GLOBAL_JSON] = {.name = "json", .help = "print one JSON object per line, also for errors"},
     [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "print results only"},
     [GLOBAL_TIMEOUT] = {.name = "timeout",

@@ -2,6 +2,8 @@
 // A process has one handle, which its clients share like the threads of a program.
 #include "cli/bench_sluice.h"
 
+#include "api/place.h"
+
 #include <sluice.h>
 
 #include <inttypes.h>
@@ -172,7 +174,7 @@ static struct bench_requests sluice_target_requests(void *handle)
     sluice_requests(h->store, &made);
     return (struct bench_requests){.all = made.writes + made.reads + made.deletes,
                                    .puts = made.writes,
-                                   .shared = strncmp(h->settings->place, "http", 4) == 0};
+                                   .shared = place_is(h->settings->place, PLACE_NODE)};
 }
 
 const struct bench_target bench_sluice = {

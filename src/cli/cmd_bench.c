@@ -3,6 +3,7 @@
 // directory under TMPDIR or /var/tmp and removes it. It never uses SLUICE_STORE, because a
 // benchmark must not fill a store that is in use.
 #define _GNU_SOURCE // nftw, asprintf
+#include "api/place.h"
 #include "cli/bench_load.h"
 #include "cli/bench_sluice.h"
 #include "cli/cli.h"
@@ -68,8 +69,7 @@ static bool place_init(struct bench *b)
     const char *url = b->cli->store;
     if (b->cli->store_given) {
         b->settings.place = url;
-        if (strncmp(url, "file://", 7) == 0) b->dir = url + 7;
-        if (!strchr(url, ':')) b->dir = url;
+        b->dir = place_path(url);
         return true;
     }
     const char *base = getenv("TMPDIR");
@@ -166,7 +166,7 @@ static double bare_put_us(const struct bench *b)
 {
     struct sluice *store = NULL;
     double us = 0;
-    if (strncmp(b->settings.place, "s3://", 5) != 0) return 0;
+    if (!place_is(b->settings.place, PLACE_BUCKET)) return 0;
     if (sluice_open(b->settings.place, NULL, &store, NULL) != SLUICE_OK) return 0;
     if (sluice_measure(store, b->settings.size, &us, NULL) != SLUICE_OK) us = 0;
     sluice_close(store);

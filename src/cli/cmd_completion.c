@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // completion: prints the completion scripts of the shells. The scripts are small: they ask this
 // program for the words ("completion words"), which come from the command tables.
+#include "api/place.h"
 #include "cli/commands.h"
 #include "cli/settings.h"
 #include "cli/text.h"
@@ -139,11 +140,9 @@ static void offer_queues(const struct typing *t, const char *before)
     struct sluice *s = NULL;
     struct sluice_names *names = NULL;
     struct stat about;
-    const char *path = t->store ? t->store : "";
-    if (strncmp(path, "file://", 7) == 0) path += 7;
-    bool node = strncmp(path, "http", 4) == 0 && strstr(path, "://");
-    if ((!node && stat(path, &about) != 0) || sluice_open(t->store, NULL, &s, NULL) != SLUICE_OK)
-        return;
+    const char *path = place_path(t->store);
+    bool exists = path ? stat(path, &about) == 0 : place_is(t->store, PLACE_NODE);
+    if (!exists || sluice_open(t->store, NULL, &s, NULL) != SLUICE_OK) return;
     if (sluice_queue_list(s, &names, NULL) == SLUICE_OK)
         for (size_t i = 0; i < names->len; i++)
             offer_joined(t, before, names->names[i]);

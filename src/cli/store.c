@@ -3,6 +3,7 @@
 // parents.
 #include "cli/store.h"
 
+#include "api/place.h"
 #include "base/nearly.h"
 #include "cli/answer_watch.h"
 
@@ -76,15 +77,9 @@ static bool could_be_made(const struct cli *cli, const char *path)
     return there || is_default(cli);
 }
 
-const char *store_directory(const char *url)
-{
-    if (strncmp(url, "file:///", 8) == 0) return url + 7;
-    return url[strcspn(url, ":/")] == ':' ? NULL : url;
-}
-
 bool store_missing(const struct cli *cli)
 {
-    const char *path = store_directory(cli->store);
+    const char *path = place_path(cli->store);
     struct stat st;
     return path && *path && stat(path, &st) != 0 && errno == ENOENT && could_be_made(cli, path);
 }

@@ -95,9 +95,6 @@ enum sluice_code refuse_ended(struct sluice_error *error, const char *queue);
 enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t kind,
                            const struct runner_answer *a, const char *queue);
 
-// Opens the store of a URL that is not a node's. It is neither probed nor metered.
-enum sluice_code handle_open_store(const char *url, struct store **out, struct sluice_error *error);
-
 enum sluice_code queue_check_name(const char *name, struct sluice_error *error);
 // Finds and opens the queue. If the open one is known to be deleted, it reads the catalog. *out of
 // the functions below has a hold, or is NULL. Use:

@@ -19,11 +19,6 @@
 #define OPEN_MS        3000 // for a node that is being restarted; later calls wait longer
 #define CONNECTIONS    4096 // each thread inside a call uses one
 
-bool remote_is_url(const char *url)
-{
-    return url && (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0);
-}
-
 static enum sluice_code take_url(struct remote *r, const char *url, struct sluice_error *error)
 {
     const char *place = strstr(url, "://") + 3;

@@ -29,8 +29,6 @@ struct remote {
     int64_t patience_ms;
 };
 
-// True if the URL is that of a node.
-bool remote_is_url(const char *url);
 // sluice_open for the URL of a node. An error never repeats a secret that the URL may contain.
 enum sluice_code remote_open(const char *url, const struct sluice_options *options,
                              struct sluice **out, struct sluice_error *error);

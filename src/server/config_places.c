@@ -14,21 +14,12 @@
 #define HOST_NAME_MAX_LEN 65
 #define PATH_TEXT_MAX     1024
 
-static bool is_node(const char *url)
-{
-    return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-}
-
 static bool check_store(const struct conf *c, struct sluice_error *error)
 {
     const char *url = conf_text(c, CONF_STORE), *source = conf_source(c, CONF_STORE);
     struct sluice_error why = {0};
     if (!*url) return true; // the command line has a default
-    if (is_node(url))
-        (void)snprintf(why.message, sizeof why.message,
-                       "%.200s is a node already; serve needs a store", url);
-    else if (place_check(url, &why) == SLUICE_OK)
-        return true;
+    if (place_check(url, &why) == SLUICE_OK) return true;
     *error = error_of(SLUICE_INVALID, "", "store", "%s: %.400s", source, why.message);
     return false;
 }
