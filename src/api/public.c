@@ -87,28 +87,34 @@ enum sluice_code sluice_receive(struct sluice *s, const char *queue,
 enum sluice_code sluice_ack(struct sluice *s, const char *queue, const char *const *tokens,
                             size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
 {
-    return s->calls->ack(s, queue, tokens, len, outcomes, error);
+    struct settle what = {.kind = SETTLE_ACK, .tokens = tokens, .len = len};
+    return s->calls->settle(s, queue, &what, outcomes, error);
 }
 
 enum sluice_code sluice_fail(struct sluice *s, const char *queue, const char *const *tokens,
                              size_t len, const char *reason, struct sluice_outcome *outcomes,
                              struct sluice_error *error)
 {
-    return s->calls->fail(s, queue, tokens, len, reason, outcomes, error);
+    struct settle what = {.kind = SETTLE_FAIL, .tokens = tokens, .len = len, .reason = reason};
+    return s->calls->settle(s, queue, &what, outcomes, error);
 }
 
 enum sluice_code sluice_release(struct sluice *s, const char *queue, const char *const *tokens,
                                 size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
                                 struct sluice_error *error)
 {
-    return s->calls->release(s, queue, tokens, len, delay_ms, outcomes, error);
+    struct settle what = {
+        .kind = SETTLE_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
+    return s->calls->settle(s, queue, &what, outcomes, error);
 }
 
 enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *const *tokens,
                               size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
                               struct sluice_error *error)
 {
-    return s->calls->renew(s, queue, tokens, len, visibility_ms, outcomes, error);
+    struct settle what = {
+        .kind = SETTLE_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
+    return s->calls->settle(s, queue, &what, outcomes, error);
 }
 
 enum sluice_code sluice_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,

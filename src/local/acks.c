@@ -10,22 +10,22 @@
 
 #define ACKS_PART (UINT64_C(1) << 62) // a part number of the request that no other part reaches
 
-struct async_settle acks_of(const struct sluice_receive *o, struct sluice_request *id)
+struct settle acks_of(const struct sluice_receive *o, struct sluice_request *id)
 {
     if (o->request) {
         struct request_id part = request_part(o->request->bytes, ACKS_PART);
         memcpy(id->bytes, part.bytes, sizeof id->bytes);
     }
-    return (struct async_settle){.kind = ASYNC_ACK,
-                                 .tokens = o->acks,
-                                 .len = o->acks_len,
-                                 .request = o->request ? id : NULL};
+    return (struct settle){.kind = SETTLE_ACK,
+                           .tokens = o->acks,
+                           .len = o->acks_len,
+                           .request = o->request ? id : NULL};
 }
 
 void acks_first(struct sluice *s, const char *queue, const struct sluice_receive *o)
 {
     struct sluice_request id;
-    struct async_settle what = acks_of(o, &id);
+    struct settle what = acks_of(o, &id);
     enum sluice_code code = direct_settle(s, queue, &what, o->acked, NULL);
     acks_fill(o->acked, o->acks_len, code);
 }
@@ -52,7 +52,7 @@ bool acks_init(struct acks *a, struct open_queue *q, struct shard_runner *const 
                const struct sluice_receive *o)
 {
     struct sluice_request id;
-    struct async_settle what = acks_of(o, &id);
+    struct settle what = acks_of(o, &id);
     uint32_t shard;
     *a = (struct acks){.at_runner.then = acks_answered};
     buf_init(&a->payload, JOURNAL_OP_MAX);

@@ -7,11 +7,11 @@
 
 #include <pthread.h>
 
-struct async_settle;
+struct settle;
 
 // The acks of a receive as a settle call. If the receive has a request id, the acks get an id that
 // is derived from it. It is stored in `id`, which must outlive the result.
-struct async_settle acks_of(const struct sluice_receive *o, struct sluice_request *id);
+struct settle acks_of(const struct sluice_receive *o, struct sluice_request *id);
 
 // Sets `code` in every outcome that has no status: the call failed before it reached that ack.
 void acks_fill(struct sluice_outcome *acked, size_t len, enum sluice_code code);

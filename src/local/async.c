@@ -37,7 +37,7 @@ struct async_job {
     struct buf copy;                // the arguments, encoded as in wire.h
     struct wire_sends sends;
     struct wire_settle settle;
-    enum async_outcome outcome;
+    enum settle_kind outcome;
     struct wire_receive receive;
     struct sluice_request request;
     bool has_request;
@@ -124,7 +124,8 @@ static void release_batch(void *ctx)
     const char **tokens = memory_zeroed(b->len, sizeof *tokens);
     for (size_t i = 0; i < b->len; i++)
         tokens[i] = b->messages[i].token;
-    (void)direct_release(g->handle, g->queue, tokens, b->len, 0, NULL, NULL);
+    struct settle what = {.kind = SETTLE_RELEASE, .tokens = tokens, .len = b->len};
+    (void)direct_settle(g->handle, g->queue, &what, NULL, NULL);
     memory_free(tokens);
     sluice_batch_free(g->batch);
     memory_free(g);
@@ -294,12 +295,12 @@ static enum job_result run_settle(struct pooled *pooled, bool last)
 {
     struct async_job *j = (struct async_job *)pooled;
     const struct wire_settle *w = &j->settle;
-    struct async_settle what = {.kind = j->outcome,
-                                .tokens = (const char *const *)w->tokens,
-                                .len = w->len,
-                                .wait_ms = w->wait_ms,
-                                .reason = w->reason,
-                                .request = request_of(j)};
+    struct settle what = {.kind = j->outcome,
+                          .tokens = (const char *const *)w->tokens,
+                          .len = w->len,
+                          .wait_ms = w->wait_ms,
+                          .reason = w->reason,
+                          .request = request_of(j)};
     (void)last;
     if (open_queue(j) == SLUICE_OK) {
         if (!begin_submit(j)) return JOB_OVER;
@@ -423,7 +424,7 @@ void async_send_blocked(struct sluice *s, const char *queue, struct buf *message
     submit(j, true);
 }
 
-void async_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+void async_settle(struct sluice *s, const char *queue, const struct settle *what,
                   struct async_call *l)
 {
     if (async_runner_settle(s, queue, what, l)) return;

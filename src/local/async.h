@@ -7,7 +7,7 @@
 // answer is valid until `done` returns, except the batch: `done` owns it and frees it.
 #pragma once
 
-#include "sluice.h"
+#include "local/transport.h"
 
 #include <stdbool.h>
 
@@ -56,14 +56,5 @@ void async_receive(struct sluice *s, const char *queue, const struct sluice_rece
 //   - Another thread cancelled the receive.
 bool async_cancel(struct sluice *s, struct async_call *l);
 
-enum async_outcome { ASYNC_ACK, ASYNC_FAIL, ASYNC_RELEASE, ASYNC_RENEW };
-struct async_settle {
-    enum async_outcome kind;
-    const char *const *tokens;
-    size_t len;
-    int64_t wait_ms;                      // release: the delay; renew: the visibility timeout
-    const char *reason;                   // fail; may be NULL
-    const struct sluice_request *request; // may be NULL
-};
-void async_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+void async_settle(struct sluice *s, const char *queue, const struct settle *what,
                   struct async_call *l);

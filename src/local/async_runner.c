@@ -158,7 +158,7 @@ static void settled(struct runner_async *at_runner, enum err err, struct runner_
     memory_free(rows);
 }
 
-bool async_runner_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+bool async_runner_settle(struct sluice *s, const char *queue, const struct settle *what,
                          struct async_call *l)
 {
     struct shard_runner *const *runners;
@@ -261,7 +261,7 @@ bool async_runner_receive(struct sluice *s, const char *queue, const struct slui
     return begun || work_drop(e);
 }
 
-bool async_runner_both(struct sluice *s, const char *queue, const struct async_settle *acks,
+bool async_runner_both(struct sluice *s, const char *queue, const struct settle *acks,
                        struct async_call *acked, const struct sluice_receive *options,
                        struct async_call *l)
 {

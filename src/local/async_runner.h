@@ -13,10 +13,10 @@ bool async_runner_send(struct sluice *s, const char *queue, const struct sluice_
                        size_t len, const struct sluice_request *request, struct async_call *l);
 bool async_runner_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
                           struct async_call *l);
-bool async_runner_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+bool async_runner_settle(struct sluice *s, const char *queue, const struct settle *what,
                          struct async_call *l);
 // Acks, whose answer goes to `acked`, and a receive whose claim is in the same entry.
-bool async_runner_both(struct sluice *s, const char *queue, const struct async_settle *acks,
+bool async_runner_both(struct sluice *s, const char *queue, const struct settle *acks,
                        struct async_call *acked, const struct sluice_receive *options,
                        struct async_call *l);
 bool async_runner_cancel(struct sluice *s, struct async_call *l); // as async_cancel

@@ -29,18 +29,8 @@ enum sluice_code direct_send(struct sluice *s, const char *queue,
 enum sluice_code direct_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error);
-enum sluice_code direct_ack(struct sluice *s, const char *queue, const char *const *tokens,
-                            size_t len, struct sluice_outcome *outcomes,
-                            struct sluice_error *error);
-enum sluice_code direct_fail(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, const char *reason, struct sluice_outcome *outcomes,
-                             struct sluice_error *error);
-enum sluice_code direct_release(struct sluice *s, const char *queue, const char *const *tokens,
-                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
-                                struct sluice_error *error);
-enum sluice_code direct_renew(struct sluice *s, const char *queue, const char *const *tokens,
-                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
-                              struct sluice_error *error);
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error);
 enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error);
 enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id,

@@ -175,7 +175,6 @@ void async_stop(struct sluice *s); // ends the pool's threads after all jobs hav
 // Calls run(ctx) on a thread of the async pool. It counts for the queue's share of the threads.
 void async_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx);
 
-struct async_settle; // async.h
 // The parts of the calls below are shared by the blocking and the asynchronous ones: X_as_one_op
 // encodes a call as one op of one shard, and X_concluded makes the answer from the op's result.
 // X_as_one_op returns false if the call needs several ops or is not valid. direct_X then performs
@@ -185,7 +184,7 @@ bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, si
 enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, struct bytes op, size_t len,
                                 enum err err, const struct runner_answer *a,
                                 struct sluice_sent *sent, struct sluice_error *error);
-bool settle_as_one_op(struct open_queue *q, const struct async_settle *what,
+bool settle_as_one_op(struct open_queue *q, const struct settle *what,
                       struct shard_runner *const *runners, uint32_t *shard, struct op *op,
                       struct buf *payload);
 enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
@@ -207,9 +206,6 @@ enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct 
                                    bool named, struct answer_budget *budget, enum err err,
                                    struct runner_answer *a, struct sluice_batch **out,
                                    struct sluice_error *error);
-
-enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct async_settle *what,
-                               struct sluice_outcome *outcomes, struct sluice_error *error);
 
 void upkeep_start(struct sluice *s);
 void upkeep_stop(struct sluice *s); // moves the dead letters that are left, for a few seconds

@@ -443,13 +443,13 @@ static enum sluice_code check_wait(int64_t ms, const char *field, struct sluice_
                   (long long)ms);
 }
 
-static struct settling settling_of(const struct async_settle *what, struct sluice_outcome *outcomes,
+static struct settling settling_of(const struct settle *what, struct sluice_outcome *outcomes,
                                    struct sluice_error *error)
 {
-    static const uint16_t kinds[] = {[ASYNC_ACK] = OP_ACK,
-                                     [ASYNC_FAIL] = OP_FAIL,
-                                     [ASYNC_RELEASE] = OP_RELEASE,
-                                     [ASYNC_RENEW] = OP_RENEW};
+    static const uint16_t kinds[] = {[SETTLE_ACK] = OP_ACK,
+                                     [SETTLE_FAIL] = OP_FAIL,
+                                     [SETTLE_RELEASE] = OP_RELEASE,
+                                     [SETTLE_RENEW] = OP_RENEW};
     struct bytes reason = what->reason ? bytes_str(what->reason) : BYTES_EMPTY;
     if (reason.len > FAIL_REASON_MAX) reason.len = FAIL_REASON_MAX;
     return (struct settling){.kind = kinds[what->kind],
@@ -461,16 +461,16 @@ static struct settling settling_of(const struct async_settle *what, struct sluic
                              .error = error};
 }
 
-enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     struct settling settling = settling_of(what, outcomes, error);
-    const char *field = what->kind == ASYNC_RENEW ? "visibility" : "delay";
+    const char *field = what->kind == SETTLE_RENEW ? "visibility" : "delay";
     enum sluice_code code = check_wait(what->wait_ms, field, error);
     return code ? code : settle_all(s, queue, what->tokens, &settling);
 }
 
-bool settle_as_one_op(struct open_queue *q, const struct async_settle *what,
+bool settle_as_one_op(struct open_queue *q, const struct settle *what,
                       struct shard_runner *const *runners, uint32_t *shard, struct op *op,
                       struct buf *payload)
 {
@@ -503,37 +503,4 @@ enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t le
     conclude_settle(&s, members, len, err, a);
     memory_free(members);
     return s.code;
-}
-
-enum sluice_code direct_ack(struct sluice *s, const char *queue, const char *const *tokens,
-                            size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
-{
-    struct async_settle what = {.kind = ASYNC_ACK, .tokens = tokens, .len = len};
-    return direct_settle(s, queue, &what, outcomes, error);
-}
-
-enum sluice_code direct_fail(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, const char *reason, struct sluice_outcome *outcomes,
-                             struct sluice_error *error)
-{
-    struct async_settle what = {.kind = ASYNC_FAIL, .tokens = tokens, .len = len, .reason = reason};
-    return direct_settle(s, queue, &what, outcomes, error);
-}
-
-enum sluice_code direct_release(struct sluice *s, const char *queue, const char *const *tokens,
-                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
-                                struct sluice_error *error)
-{
-    struct async_settle what = {
-        .kind = ASYNC_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
-    return direct_settle(s, queue, &what, outcomes, error);
-}
-
-enum sluice_code direct_renew(struct sluice *s, const char *queue, const char *const *tokens,
-                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
-                              struct sluice_error *error)
-{
-    struct async_settle what = {
-        .kind = ASYNC_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
-    return direct_settle(s, queue, &what, outcomes, error);
 }

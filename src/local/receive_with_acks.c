@@ -157,7 +157,7 @@ void receive_with_acks(struct sluice *s, const char *queue, const struct sluice_
         return;
     }
     struct sluice_request id;
-    struct async_settle what = acks_of(options, &id);
+    struct settle what = acks_of(options, &id);
     struct receive_with_acks *a = receive_with_acks_new(s, queue, options, l);
     a->together = true;
     if (async_runner_both(s, queue, &what, &a->acks, &a->then, &a->receive)) {

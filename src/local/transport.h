@@ -5,6 +5,17 @@
 
 #include "sluice.h"
 
+// Ack, fail, release and renew are one call with a kind.
+enum settle_kind { SETTLE_ACK, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_RENEW };
+struct settle {
+    enum settle_kind kind;
+    const char *const *tokens;
+    size_t len;
+    int64_t wait_ms;                      // release: the delay; renew: the visibility timeout
+    const char *reason;                   // fail; may be NULL
+    const struct sluice_request *request; // may be NULL
+};
+
 struct transport {
     void (*close)(struct sluice *s);
     enum sluice_code (*queue_create)(struct sluice *s, const char *queue,
@@ -32,18 +43,8 @@ struct transport {
     enum sluice_code (*receive)(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error);
-    enum sluice_code (*ack)(struct sluice *s, const char *queue, const char *const *tokens,
-                            size_t len, struct sluice_outcome *outcomes,
-                            struct sluice_error *error);
-    enum sluice_code (*fail)(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, const char *reason, struct sluice_outcome *outcomes,
-                             struct sluice_error *error);
-    enum sluice_code (*release)(struct sluice *s, const char *queue, const char *const *tokens,
-                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
-                                struct sluice_error *error);
-    enum sluice_code (*renew)(struct sluice *s, const char *queue, const char *const *tokens,
-                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
-                              struct sluice_error *error);
+    enum sluice_code (*settle)(struct sluice *s, const char *queue, const struct settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error);
     enum sluice_code (*peek)(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error);
     enum sluice_code (*show)(struct sluice *s, const char *queue, const char *id,

@@ -234,7 +234,7 @@ struct forwarded {
     const struct sluice_send *messages;
     size_t len;
     struct sluice_sent *sent;
-    struct async_settle settle;
+    struct settle settle;
     struct sluice_outcome *outcomes;
     size_t outcomes_len;
     struct sluice_receive receive;
@@ -334,9 +334,8 @@ static enum sluice_code ask_settle(struct forwarded *f, struct sluice *remote)
     return remote_settle(remote, f->queue, &f->settle, f->outcomes, &f->why);
 }
 
-static enum sluice_code forward_settle(struct sluice *s, const char *queue,
-                                       const struct async_settle *what,
-                                       struct sluice_outcome *outcomes, struct sluice_error *error)
+enum sluice_code forward_settle(struct sluice *s, const char *queue, const struct settle *what,
+                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     CLEANUP(forwarded_done)
     struct forwarded f = {.handle = s,
@@ -352,40 +351,6 @@ static enum sluice_code forward_settle(struct sluice *s, const char *queue,
     f.settle.request = &f.id;
     if (answered(&f, &code)) return ended(&f, code, error);
     return concluded(&f, direct_settle(s, queue, &f.settle, outcomes, error), error);
-}
-
-enum sluice_code forward_ack(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, struct sluice_outcome *outcomes,
-                             struct sluice_error *error)
-{
-    struct async_settle what = {.kind = ASYNC_ACK, .tokens = tokens, .len = len};
-    return forward_settle(s, queue, &what, outcomes, error);
-}
-
-enum sluice_code forward_fail(struct sluice *s, const char *queue, const char *const *tokens,
-                              size_t len, const char *reason, struct sluice_outcome *outcomes,
-                              struct sluice_error *error)
-{
-    struct async_settle what = {.kind = ASYNC_FAIL, .tokens = tokens, .len = len, .reason = reason};
-    return forward_settle(s, queue, &what, outcomes, error);
-}
-
-enum sluice_code forward_release(struct sluice *s, const char *queue, const char *const *tokens,
-                                 size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
-                                 struct sluice_error *error)
-{
-    struct async_settle what = {
-        .kind = ASYNC_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
-    return forward_settle(s, queue, &what, outcomes, error);
-}
-
-enum sluice_code forward_renew(struct sluice *s, const char *queue, const char *const *tokens,
-                               size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
-                               struct sluice_error *error)
-{
-    struct async_settle what = {
-        .kind = ASYNC_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
-    return forward_settle(s, queue, &what, outcomes, error);
 }
 
 static enum sluice_code ask_receive(struct forwarded *f, struct sluice *remote)

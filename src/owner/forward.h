@@ -9,7 +9,7 @@
 // for a while.
 #pragma once
 
-#include "sluice.h"
+#include "local/transport.h"
 
 #include <stdbool.h>
 
@@ -37,15 +37,5 @@ enum sluice_code forward_send(struct sluice *s, const char *queue,
 enum sluice_code forward_receive(struct sluice *s, const char *queue,
                                  const struct sluice_receive *options, struct sluice_batch **out,
                                  struct sluice_error *error);
-enum sluice_code forward_ack(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, struct sluice_outcome *outcomes,
-                             struct sluice_error *error);
-enum sluice_code forward_fail(struct sluice *s, const char *queue, const char *const *tokens,
-                              size_t len, const char *reason, struct sluice_outcome *outcomes,
-                              struct sluice_error *error);
-enum sluice_code forward_release(struct sluice *s, const char *queue, const char *const *tokens,
-                                 size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
-                                 struct sluice_error *error);
-enum sluice_code forward_renew(struct sluice *s, const char *queue, const char *const *tokens,
-                               size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
-                               struct sluice_error *error);
+enum sluice_code forward_settle(struct sluice *s, const char *queue, const struct settle *what,
+                                struct sluice_outcome *outcomes, struct sluice_error *error);

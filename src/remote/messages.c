@@ -244,10 +244,10 @@ static void ack_surplus(struct sluice *s, const char *queue, const struct sluice
     size_t surplus = o->acks_len - WIRE_COUNT_MAX;
     struct sluice_request part;
     if (o->request) part = part_of(o->request, SURPLUS_PART);
-    struct async_settle what = {.kind = ASYNC_ACK,
-                                .tokens = o->acks + WIRE_COUNT_MAX,
-                                .len = surplus,
-                                .request = o->request ? &part : NULL};
+    struct settle what = {.kind = SETTLE_ACK,
+                          .tokens = o->acks + WIRE_COUNT_MAX,
+                          .len = surplus,
+                          .request = o->request ? &part : NULL};
     (void)remote_settle(s, queue, &what, o->acked + WIRE_COUNT_MAX, NULL);
     r->acks_len = WIRE_COUNT_MAX;
 }
@@ -347,65 +347,29 @@ static void settle_part(struct remote_settle *s, const char *const *tokens, size
     if (s->error) *s->error = why;
 }
 
-static enum sluice_code settle_parts(struct sluice *s, const char *queue, const char *verb,
-                                     const char *const *tokens, size_t len,
-                                     struct remote_settle *what, struct sluice_outcome *outcomes)
+enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error)
 {
-    what->remote = remote_of(s);
-    enum sluice_code code = remote_check(what->remote, queue, what->error);
+    static const char *const verbs[] = {[SETTLE_ACK] = "/ack",
+                                        [SETTLE_FAIL] = "/fail",
+                                        [SETTLE_RELEASE] = "/release",
+                                        [SETTLE_RENEW] = "/renew"};
+    struct remote_settle parts = {.remote = remote_of(s),
+                                  .wait_ms = what->wait_ms,
+                                  .reason = what->reason,
+                                  .request = what->request,
+                                  .error = error};
+    enum sluice_code code = remote_check(parts.remote, queue, error);
     if (code) return code;
-    what->path = remote_path(queue, verb);
-    what->until = remote_until(what->remote);
+    parts.path = remote_path(queue, verbs[what->kind]);
+    parts.until = remote_until(parts.remote);
+    size_t len = what->len, done = 0;
     struct sluice_outcome *answers = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *answers);
-    size_t done = 0;
     do {
         size_t count = len - done < WIRE_COUNT_MAX ? len - done : WIRE_COUNT_MAX;
-        settle_part(what, tokens + done, count, answers + done);
+        settle_part(&parts, what->tokens + done, count, answers + done);
         done += count;
     } while (done < len);
     if (!outcomes) memory_free(answers);
-    return what->code;
-}
-
-enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct async_settle *what,
-                               struct sluice_outcome *outcomes, struct sluice_error *error)
-{
-    static const char *const verbs[] = {[ASYNC_ACK] = "/ack",
-                                        [ASYNC_FAIL] = "/fail",
-                                        [ASYNC_RELEASE] = "/release",
-                                        [ASYNC_RENEW] = "/renew"};
-    struct remote_settle settling = {
-        .wait_ms = what->wait_ms, .reason = what->reason, .request = what->request, .error = error};
-    return settle_parts(s, queue, verbs[what->kind], what->tokens, what->len, &settling, outcomes);
-}
-
-enum sluice_code remote_ack(struct sluice *s, const char *queue, const char *const *tokens,
-                            size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
-{
-    struct remote_settle what = {.error = error};
-    return settle_parts(s, queue, "/ack", tokens, len, &what, outcomes);
-}
-
-enum sluice_code remote_fail(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, const char *reason, struct sluice_outcome *outcomes,
-                             struct sluice_error *error)
-{
-    struct remote_settle what = {.reason = reason, .error = error};
-    return settle_parts(s, queue, "/fail", tokens, len, &what, outcomes);
-}
-
-enum sluice_code remote_release(struct sluice *s, const char *queue, const char *const *tokens,
-                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
-                                struct sluice_error *error)
-{
-    struct remote_settle what = {.wait_ms = delay_ms, .error = error};
-    return settle_parts(s, queue, "/release", tokens, len, &what, outcomes);
-}
-
-enum sluice_code remote_renew(struct sluice *s, const char *queue, const char *const *tokens,
-                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
-                              struct sluice_error *error)
-{
-    struct remote_settle what = {.wait_ms = visibility_ms, .error = error};
-    return settle_parts(s, queue, "/renew", tokens, len, &what, outcomes);
+    return parts.code;
 }

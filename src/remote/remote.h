@@ -128,24 +128,11 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
                              const struct sluice_request *request, struct sluice_sent *sent,
                              struct sluice_error *error);
 bool remote_is_one_request(const struct sluice_send *messages, size_t len);
-// ack, fail, release and renew, with a request id
-enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct async_settle *what,
+enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error);
 enum sluice_code remote_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error);
-enum sluice_code remote_ack(struct sluice *s, const char *queue, const char *const *tokens,
-                            size_t len, struct sluice_outcome *outcomes,
-                            struct sluice_error *error);
-enum sluice_code remote_fail(struct sluice *s, const char *queue, const char *const *tokens,
-                             size_t len, const char *reason, struct sluice_outcome *outcomes,
-                             struct sluice_error *error);
-enum sluice_code remote_release(struct sluice *s, const char *queue, const char *const *tokens,
-                                size_t len, int64_t delay_ms, struct sluice_outcome *outcomes,
-                                struct sluice_error *error);
-enum sluice_code remote_renew(struct sluice *s, const char *queue, const char *const *tokens,
-                              size_t len, int64_t visibility_ms, struct sluice_outcome *outcomes,
-                              struct sluice_error *error);
 enum sluice_code remote_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error);
 enum sluice_code remote_show(struct sluice *s, const char *queue, const char *id,

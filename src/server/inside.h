@@ -117,7 +117,7 @@ struct exchange {
     int status;
     int64_t began_ns;
     const char *last_event;      // Last-Event-ID; NULL: not given
-    enum async_outcome outcome;  // ack, fail, release, renew
+    enum settle_kind outcome;    // ack, fail, release, renew
     struct answer_budget budget; // for the messages in its answer
     size_t budget_part;          // bytes of the server's budget that it holds
     // forwarding to the queue's owner (relay.h)

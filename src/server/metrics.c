@@ -46,14 +46,13 @@ static enum reason reason_called(const char *name)
     return r;
 }
 
-static void count_refused(struct metrics *m, enum async_outcome kind,
-                          const struct sluice_outcome *o)
+static void count_refused(struct metrics *m, enum settle_kind kind, const struct sluice_outcome *o)
 {
     enum reason reason = reason_called(o->reason);
     bool late = reason == REASON_TOKEN_MISMATCH || reason == REASON_TERMINAL;
     if (*o->reason) METRICS_ADD(m, refused[kind][reason], 1);
     METRICS_ADD(m, fenced, o->code == SLUICE_FENCED);
-    METRICS_ADD(m, late_acks, kind == ASYNC_ACK && *o->reason && late);
+    METRICS_ADD(m, late_acks, kind == SETTLE_ACK && *o->reason && late);
 }
 
 void metrics_settled(const struct exchange *x, const struct async_answer *a)
@@ -66,10 +65,10 @@ void metrics_settled(const struct exchange *x, const struct async_answer *a)
         else
             count_refused(m, x->outcome, &a->outcomes[i]);
     }
-    METRICS_ADD(m, acked, x->outcome == ASYNC_ACK ? done : 0);
-    METRICS_ADD(m, failed, x->outcome == ASYNC_FAIL ? done : 0);
-    METRICS_ADD(m, released, x->outcome == ASYNC_RELEASE ? done : 0);
-    METRICS_ADD(m, renewed, x->outcome == ASYNC_RENEW ? done : 0);
+    METRICS_ADD(m, acked, x->outcome == SETTLE_ACK ? done : 0);
+    METRICS_ADD(m, failed, x->outcome == SETTLE_FAIL ? done : 0);
+    METRICS_ADD(m, released, x->outcome == SETTLE_RELEASE ? done : 0);
+    METRICS_ADD(m, renewed, x->outcome == SETTLE_RENEW ? done : 0);
     if (done > 0 && !x->waits) metrics_committed(x); // a waiting receive's time says nothing
 }
 

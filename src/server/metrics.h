@@ -39,7 +39,7 @@
     X(events, "sluice_events_written_total", "Events written to streams.")
 
 #define METRICS_ROUTES_MAX 64
-#define METRICS_OUTCOMES   4 // enum async_outcome
+#define METRICS_OUTCOMES   4 // enum settle_kind
 
 // The statuses that a node answers with. The last stands for all others.
 #define METRICS_STATUSES                                                                           \

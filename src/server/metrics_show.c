@@ -63,10 +63,10 @@ static void show_counters(struct buf *to, const struct metrics *m)
 
 static void show_refused(struct buf *to, const struct metrics *m)
 {
-    static const char *const outcomes[METRICS_OUTCOMES] = {[ASYNC_ACK] = "ack",
-                                                           [ASYNC_FAIL] = "fail",
-                                                           [ASYNC_RELEASE] = "release",
-                                                           [ASYNC_RENEW] = "renew"};
+    static const char *const outcomes[METRICS_OUTCOMES] = {[SETTLE_ACK] = "ack",
+                                                           [SETTLE_FAIL] = "fail",
+                                                           [SETTLE_RELEASE] = "release",
+                                                           [SETTLE_RENEW] = "renew"};
     const char *name = "sluice_settles_refused_total";
     metric_family(to, name, METRIC_COUNTER, "Acks, fails, releases and renewals refused.");
     for (size_t i = 0; i < METRICS_OUTCOMES; i++)

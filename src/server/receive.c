@@ -41,7 +41,7 @@ static void give_back(struct exchange *x)
     struct answer_release *g = NEW(struct answer_release);
     g->server = x->server;
     g->async.done = given_back;
-    struct async_settle what = {.kind = ASYNC_RELEASE, .tokens = tokens, .len = x->tokens_len};
+    struct settle what = {.kind = SETTLE_RELEASE, .tokens = tokens, .len = x->tokens_len};
     call_begin(x->server);
     async_settle(x->server->store, x->queue, &what, &g->async);
     memory_free(tokens);
@@ -257,7 +257,7 @@ static void received(struct async_call *l, const struct async_answer *a)
     a = relay_concluded(x, a);
     wait_end(x);
     if (x->acks) {
-        x->outcome = ASYNC_ACK;
+        x->outcome = SETTLE_ACK;
         metrics_settled(x, a);
     }
     if (a->code || (x->crowded && a->batch->len == 0)) {

@@ -83,12 +83,12 @@ static void settled(struct async_call *l, const struct async_answer *a)
 static void settle(struct exchange *x, const char *const *tokens, size_t len, int64_t wait,
                    const char *reason)
 {
-    struct async_settle what = {.kind = x->outcome,
-                                .tokens = tokens,
-                                .len = len,
-                                .wait_ms = wait,
-                                .reason = reason,
-                                .request = x->has_request ? &x->request : NULL};
+    struct settle what = {.kind = x->outcome,
+                          .tokens = tokens,
+                          .len = len,
+                          .wait_ms = wait,
+                          .reason = reason,
+                          .request = x->has_request ? &x->request : NULL};
     x->async.done = settled;
     call_begin(x->server);
     async_settle(x->server->store, x->queue, &what, &x->async);
@@ -128,7 +128,7 @@ static void settle_wire(struct exchange *x)
     wire_settle_done(&in);
 }
 
-static void handle_outcome(struct exchange *x, enum async_outcome kind, const struct field *table,
+static void handle_outcome(struct exchange *x, enum settle_kind kind, const struct field *table,
                            size_t len)
 {
     x->outcome = kind;
@@ -150,26 +150,26 @@ static void handle_outcome(struct exchange *x, enum async_outcome kind, const st
 void handle_ack(struct exchange *x)
 {
     static const struct field table[] = {TOKENS};
-    handle_outcome(x, ASYNC_ACK, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_ACK, table, COUNT_OF(table));
 }
 
 void handle_fail(struct exchange *x)
 {
     static const struct field table[] = {TOKENS,
                                          {.name = "reason", .kind = FIELD_TEXT, AT(reason)}};
-    handle_outcome(x, ASYNC_FAIL, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_FAIL, table, COUNT_OF(table));
 }
 
 void handle_release(struct exchange *x)
 {
     static const struct field table[] = {
         TOKENS, {.name = "delay", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
-    handle_outcome(x, ASYNC_RELEASE, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_RELEASE, table, COUNT_OF(table));
 }
 
 void handle_renew(struct exchange *x)
 {
     static const struct field table[] = {
         TOKENS, {.name = "visibility", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
-    handle_outcome(x, ASYNC_RENEW, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_RENEW, table, COUNT_OF(table));
 }

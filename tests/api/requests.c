@@ -408,8 +408,8 @@ static void is_reused(enum sluice_code code, const struct sluice_error *error)
 }
 
 // Both ways of a settling call.
-static void settle_twice(struct sluice *s, const struct async_settle *good,
-                         const struct async_settle *bad, size_t len)
+static void settle_twice(struct sluice *s, const struct settle *good, const struct settle *bad,
+                         size_t len)
 {
     struct call c;
     for (int n = 0; n < 2; n++) {
@@ -432,18 +432,18 @@ static void an_id_of_other_locks_is_refused(void **state)
     (void)state;
     struct rig r;
     rig_open(&r, "1");
-    for (int kind = ASYNC_ACK; kind <= ASYNC_RENEW; kind++) {
+    for (int kind = SETTLE_ACK; kind <= SETTLE_RENEW; kind++) {
         send_some(r.s, 3);
         struct sluice_batch *b = receive(r.s, NULL, 3);
         assert_int_equal(b->len, 3);
         const char *tokens[] = {b->messages[0].token, b->messages[1].token, b->messages[2].token};
         struct sluice_request id = id_of(100 + (unsigned)kind);
-        struct async_settle good = {
-            .kind = (enum async_outcome)kind, .tokens = tokens, .len = 1, .request = &id};
-        struct async_settle more = good, other = good;
+        struct settle good = {
+            .kind = (enum settle_kind)kind, .tokens = tokens, .len = 1, .request = &id};
+        struct settle more = good, other = good;
         more.tokens = tokens;
         more.len = 2;
-        other.kind = kind == ASYNC_ACK ? ASYNC_FAIL : ASYNC_ACK;
+        other.kind = kind == SETTLE_ACK ? SETTLE_FAIL : SETTLE_ACK;
         settle_twice(r.s, &good, &more, 2);
         struct call c;
         call_init(&c);
@@ -453,8 +453,8 @@ static void an_id_of_other_locks_is_refused(void **state)
         call_done(&c);
         const char *rest[] = {tokens[1], tokens[2]};
         assert_int_equal(sluice_ack(r.s, "tasks", rest, 2, NULL, NULL), SLUICE_OK);
-        if (kind == ASYNC_RENEW) (void)sluice_ack(r.s, "tasks", tokens, 1, NULL, NULL);
-        if (kind == ASYNC_RELEASE) {
+        if (kind == SETTLE_RENEW) (void)sluice_ack(r.s, "tasks", tokens, 1, NULL, NULL);
+        if (kind == SETTLE_RELEASE) {
             struct sluice_batch *back = receive(r.s, NULL, 1);
             const char *token = back->messages[0].token;
             assert_int_equal(sluice_ack(r.s, "tasks", &token, 1, NULL, NULL), SLUICE_OK);

@@ -65,8 +65,7 @@ static void a_call_that_comes_to_nothing_says_why(void **state)
     const char *token = "x";
     async_send(s, "nothing", &(struct sluice_send){.body = "x", .body_len = 1}, 1, NULL,
                &send.async);
-    async_settle(s, "nothing",
-                 &(struct async_settle){.kind = ASYNC_ACK, .tokens = &token, .len = 1},
+    async_settle(s, "nothing", &(struct settle){.kind = SETTLE_ACK, .tokens = &token, .len = 1},
                  &settle.async);
     async_receive(s, "nothing", &(struct sluice_receive){.wait_ms = 10000}, &receive.async);
     call_wait(&send);
@@ -98,7 +97,7 @@ static void a_receive_waits_and_is_settled(void **state)
     assert_int_equal(receive.batch->len, 1);
     assert_string_equal(receive.batch->messages[0].body, "work");
     const char *tokens[] = {receive.batch->messages[0].token, "nonsense"};
-    async_settle(s, "tasks", &(struct async_settle){.kind = ASYNC_ACK, .tokens = tokens, .len = 2},
+    async_settle(s, "tasks", &(struct settle){.kind = SETTLE_ACK, .tokens = tokens, .len = 2},
                  &ack.async);
     call_wait(&ack);
     assert_int_equal(ack.code, SLUICE_INVALID);

@@ -248,13 +248,13 @@ size_t client_take(struct client *w, struct held_message *out, size_t max)
 static enum reason outcome(struct client *w, uint16_t kind, const struct held_message *m,
                            int64_t wait_ms, const char *why)
 {
-    return client_settle(w, &(struct settle){kind, wait_ms, why, NULL}, m);
+    return client_settle(w, &(struct settle_step){kind, wait_ms, why, NULL}, m);
 }
 
 enum reason client_ack_as(struct client *w, const struct request_id *request,
                           const struct held_message *m)
 {
-    return client_settle(w, &(struct settle){OP_ACK, 0, "", request}, m);
+    return client_settle(w, &(struct settle_step){OP_ACK, 0, "", request}, m);
 }
 
 enum reason client_ack(struct client *w, const struct held_message *m)

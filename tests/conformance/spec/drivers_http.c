@@ -315,7 +315,8 @@ static void ack_as(struct client *w, const struct request_id *id, const char *to
     assert_true(wire_read_outcomes(buf_bytes(&call.body_in), out, 1, &why));
 }
 
-enum reason client_settle(struct client *w, const struct settle *s, const struct held_message *m)
+enum reason client_settle(struct client *w, const struct settle_step *s,
+                          const struct held_message *m)
 {
     struct sluice *api = w->remote->api;
     struct lock_name lock = {.ref = {.seq = m->seq, .token = m->token}};

@@ -136,7 +136,8 @@ static struct outcome_row last_row(struct client *w, uint16_t kind)
     return row;
 }
 
-enum reason client_settle(struct client *w, const struct settle *s, const struct held_message *m)
+enum reason client_settle(struct client *w, const struct settle_step *s,
+                          const struct held_message *m)
 {
     CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf refs;

@@ -42,10 +42,11 @@ void drivers_look(struct bench *b);  // time has passed
 void client_join(struct client *w, const struct runner_config *config); // the runner is open
 void client_leave(struct client *w);
 
-struct settle {
+struct settle_step {
     uint16_t kind; // OP_ACK, OP_FAIL, OP_RELEASE, OP_RENEW
     int64_t wait_ms;
     const char *why;
     const struct request_id *request; // NULL: a new one
 };
-enum reason client_settle(struct client *w, const struct settle *s, const struct held_message *m);
+enum reason client_settle(struct client *w, const struct settle_step *s,
+                          const struct held_message *m);
