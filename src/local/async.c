@@ -384,7 +384,7 @@ static void refuse_count(struct async_job *j, size_t len)
 {
     struct sluice_error error;
     enum sluice_code code = refuse(
-        &error, ERR_LIMIT, "", "%zu in one call are more than the %d allowed", len, WIRE_COUNT_MAX);
+        &error, ERR_LIMIT, "", "%zu in one call are more than the %d allowed", len, CALL_ITEMS_MAX);
     struct async_call *l = j->async;
     job_free(j);
     l->done(l, &(struct async_answer){.code = code, .error = &error});

@@ -345,7 +345,7 @@ enum sluice_code forward_settle(struct sluice *s, const char *queue, const struc
                           .outcomes = outcomes,
                           .outcomes_len = what->len};
     enum sluice_code code;
-    if (what->len > 0 && what->len <= WIRE_COUNT_MAX) f.peer = owner_to_ask(s, queue, &f.at);
+    if (what->len > 0 && what->len <= CALL_ITEMS_MAX) f.peer = owner_to_ask(s, queue, &f.at);
     if (!f.peer) return direct_settle(s, queue, what, outcomes, error);
     f.id = request_of(what->request);
     f.settle.request = &f.id;

@@ -61,7 +61,7 @@ static size_t size_of(const struct sluice_send *m)
 static size_t part_len(const struct sluice_send *messages, size_t len)
 {
     size_t bytes = 0, count = 0;
-    while (count < len && count < WIRE_COUNT_MAX) {
+    while (count < len && count < CALL_ITEMS_MAX) {
         bytes += size_of(&messages[count]);
         if (count > 0 && bytes > PART_BYTES_MAX) break;
         count++;
@@ -240,16 +240,16 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
 static void ack_surplus(struct sluice *s, const char *queue, const struct sluice_receive *o,
                         struct remote_receive *r)
 {
-    if (o->acks_len <= WIRE_COUNT_MAX) return;
-    size_t surplus = o->acks_len - WIRE_COUNT_MAX;
+    if (o->acks_len <= CALL_ITEMS_MAX) return;
+    size_t surplus = o->acks_len - CALL_ITEMS_MAX;
     struct sluice_request part;
     if (o->request) part = part_of(o->request, SURPLUS_PART);
     struct settle what = {.kind = SETTLE_ACK,
-                          .tokens = o->acks + WIRE_COUNT_MAX,
+                          .tokens = o->acks + CALL_ITEMS_MAX,
                           .len = surplus,
                           .request = o->request ? &part : NULL};
-    (void)remote_settle(s, queue, &what, o->acked + WIRE_COUNT_MAX, NULL);
-    r->acks_len = WIRE_COUNT_MAX;
+    (void)remote_settle(s, queue, &what, o->acked + CALL_ITEMS_MAX, NULL);
+    r->acks_len = CALL_ITEMS_MAX;
 }
 
 // If the acks are done and the receive failed, the receive is sent again without acks.
@@ -288,7 +288,7 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     for (struct sluice_request id;;) {
         if (!code) id = o->request ? *o->request : request_new();
         int64_t left = until - clock_boot_ms();
-        r.what.wait_ms = left < 0 ? 0 : left < REMOTE_WAIT_MS ? left : REMOTE_WAIT_MS;
+        r.what.wait_ms = left < 0 ? 0 : left < RECEIVE_WAIT_MAX_MS ? left : RECEIVE_WAIT_MAX_MS;
         bool acks = r.acks;
         code = receive_once(&r, &id);
         if (may_go_on(code, acks && !r.acks)) continue;
@@ -366,7 +366,7 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
     size_t len = what->len, done = 0;
     struct sluice_outcome *answers = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *answers);
     do {
-        size_t count = len - done < WIRE_COUNT_MAX ? len - done : WIRE_COUNT_MAX;
+        size_t count = len - done < CALL_ITEMS_MAX ? len - done : CALL_ITEMS_MAX;
         settle_part(&parts, what->tokens + done, count, answers + done);
         done += count;
     } while (done < len);

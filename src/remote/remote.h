@@ -14,7 +14,6 @@
 
 #define REMOTE_URL_MAX   1024
 #define REMOTE_TOKEN_MAX 512
-#define REMOTE_WAIT_MS   20000 // the longest wait of one receive request
 
 struct remote {
     struct sluice handle; // must be first

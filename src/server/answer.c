@@ -35,7 +35,7 @@ static bool take_budget_now(struct answer_budget *budget, uint64_t bytes, bool w
 struct answer_budget *answer_budget_of(struct exchange *x)
 {
     x->budget = (struct answer_budget){budget_share(&x->server->budget) / times(x),
-                                       x->route->blocks ? take_budget_now : take_budget};
+                                       x->route->call->blocks ? take_budget_now : take_budget};
     return &x->budget;
 }
 

@@ -121,15 +121,15 @@ unsigned auth_scopes(const struct exchange *x, const char *queue)
 
 bool auth_admit(struct exchange *x)
 {
-    const struct route *r = x->route;
-    if (r->scope == SCOPE_NONE) return true;
-    enum token_check v = authorize(x, r->scope, x->queue, x->token);
+    const struct call *c = x->route->call;
+    if (c->scope == SCOPE_NONE) return true;
+    enum token_check v = authorize(x, c->scope, x->queue, x->token);
     // The rate limit comes first, so that it also slows down a client that guesses tokens.
     if (!within_rate(x)) return false;
     if (v == UNKNOWN || v == EXPIRED)
         refuse_unknown(x, v == EXPIRED);
     else if (v == DENIED)
-        refuse_scope(x, r->scope, x->queue);
+        refuse_scope(x, c->scope, x->queue);
     return v == ALLOWED;
 }
 

@@ -9,7 +9,6 @@
 #include "base/nearly.h"
 #include "net/listen.h"
 #include "os/file.h"
-#include "server/fields.h"
 #include "server/log.h"
 #include "server/tokens.h"
 

@@ -66,7 +66,6 @@ static enum sluice_code take_type(struct events_call *c, const char *name,
     for (int kind = 0; kind < EVENT_COUNT; kind++) {
         if (strcmp(event_name((enum event_kind)kind), name) != 0) continue;
         c->types[kind] = true;
-        c->all_types = false;
         return SLUICE_OK;
     }
     *error = error_of(SLUICE_INVALID, "", "type", "\"%.60s\" is not a type of event", name);
@@ -157,27 +156,16 @@ static enum sluice_code take_shards(struct events_call *c, struct sluice_error *
     return SLUICE_OK;
 }
 
-static enum sluice_code take_query(struct events_call *c, const struct exchange *x,
-                                   struct sluice_error *error)
+static enum sluice_code take_query(struct events_call *c, const struct events_in *in,
+                                   const char *last_event, struct sluice_error *error)
 {
-    const char *from = x->last_event ? x->last_event : "0";
+    // the header is newer than the URL
+    const char *from = last_event ? last_event : in->from ? in->from : "0";
     enum sluice_code code = SLUICE_OK;
-    c->all_types = true;
-    for (size_t i = 0; !code && i < x->target.pairs_len; i++) {
-        const char *name = x->target.pairs[i].name, *value = x->target.pairs[i].value;
-        if (strcmp(name, "type") == 0) {
-            code = take_type(c, value, error);
-        } else if (strcmp(name, "message") == 0) {
-            (void)snprintf(c->message, sizeof c->message, "%s", value);
-        } else if (strcmp(name, "from") == 0) {
-            if (!x->last_event) from = value; // the header is newer than the URL
-        } else {
-            *error =
-                error_of(SLUICE_INVALID, "", name,
-                         "\"%.60s\" is not a parameter of this request: from, type, message", name);
-            code = error->code;
-        }
-    }
+    c->all_types = in->types.len == 0;
+    for (size_t i = 0; !code && i < in->types.len; i++)
+        code = take_type(c, in->types.rows[i], error);
+    if (in->message) (void)snprintf(c->message, sizeof c->message, "%s", in->message);
     return code ? code : take_from(c, from, error);
 }
 
@@ -390,6 +378,8 @@ void handle_events(struct exchange *x)
 {
     struct server *s = x->server;
     struct sluice_error error;
+    struct events_in in = {0};
+    if (!read_request(x, &in)) return;
     struct events_call *c = NEW(struct events_call);
     c->server = s;
     if (!stream_begin(c, x->client)) {
@@ -403,7 +393,7 @@ void handle_events(struct exchange *x)
     }
     (void)snprintf(c->queue, sizeof c->queue, "%s", x->queue);
     enum sluice_code code = take_shards(c, &error);
-    if (!code) code = take_query(c, x, &error);
+    if (!code) code = take_query(c, &in, x->last_event, &error);
     if (!code && !x->head) code = open_events(c, &error);
     if (!code && !x->head) {
         start_stream(x, c);

@@ -3,6 +3,7 @@
 // table in router.c answers it exactly once, at once or later.
 #pragma once
 
+#include "calls/calls.h"
 #include "local/async.h"
 #include "local/liveness.h"
 #include "net/httpd.h"
@@ -10,7 +11,6 @@
 #include "queue/config.h"
 #include "queue/message.h"
 #include "server/call_share.h"
-#include "server/fields.h"
 #include "server/limiter.h"
 #include "server/log.h"
 #include "server/memory_budget.h"
@@ -24,7 +24,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define WAIT_MAX_MS    20000
 #define ADDRESS_MAX    (LISTEN_HOST_MAX + 8)
 #define NODE_NAME_MAX  128
 #define LAST_EVENT_MAX 2048
@@ -87,11 +86,7 @@ struct server {
 
 struct exchange;
 struct route {
-    const char *method;
-    const char *pattern; // "/v1/queues/{queue}/messages/{id}"
-    enum token_scope scope;
-    bool blocks;     // the handler makes blocking calls: it runs on the pool
-    size_t body_max; // limit of the request's body; SIZE_MAX: the node's limit
+    const struct call *call;
     void (*handle)(struct exchange *x);
 };
 
@@ -139,10 +134,6 @@ struct exchange {
     size_t tokens_len;
 };
 
-// Returns the route at this index of the table; NULL: past the end.
-const struct route *route_at(size_t place);
-size_t route_place(const struct route *r);
-const char *route_label(const struct route *r); // its pattern, for display
 // Returns the route for a method and a path. NULL: answer 404, or 405 if `allow` is not empty.
 #define ALLOW_MAX 64
 const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX]);
@@ -162,13 +153,14 @@ void answer_problem(struct exchange *x, int status, const struct sluice_error *e
 struct sluice_error error_of(enum sluice_code code, const char *reason, const char *field,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-// Reads the JSON body into `out` by the table. An empty body is an object without members. This
-// function and the next ones return false, or NULL, if they have answered the request with an
-// error.
-bool read_fields(struct exchange *x, const struct field *table, size_t len, void *out);
-// The same for an object inside the body.
+// Reads the query and the JSON body into the call's request struct, which is zeroed. An empty body
+// is an object without members; the body of a GET is ignored. This function and the next ones
+// return false, or NULL, if they have answered the request with an error. `out` may be NULL if the
+// call has no fields.
+bool read_request(struct exchange *x, void *out);
+// Reads an object inside the body.
 bool read_object(struct exchange *x, struct json *object, const char *path,
-                 const struct field *table, size_t len, void *out);
+                 const struct fields *table, void *out);
 // Reserves the memory that the parsed body will need. Returns false, after an answer, if that is
 // too much or too deep, or if the memory is in use.
 bool admit_json(struct exchange *x);
@@ -176,8 +168,7 @@ void refuse_body(struct exchange *x); // answers that there is no memory for the
 // Returns the parsed body, which the exchange keeps.
 struct json *read_json(struct exchange *x);
 
-// Reads the query by a table of the same form.
-bool read_query(struct exchange *x, const struct field *table, size_t len, void *out);
+bool read_query(struct exchange *x, const struct fields *table, void *out);
 // Checks that the head has one reading only.
 bool read_framing(struct exchange *x);
 // Reads queue, id, request id and encodings.
@@ -232,30 +223,6 @@ void receive_over(struct exchange *x, bool delivered);
 // Does nothing unless the request was a receive.
 void receive_relayed(struct exchange *x, struct bytes body);
 
-void handle_queue_list(struct exchange *x);
-void handle_queue_put(struct exchange *x);
-void handle_queue_patch(struct exchange *x);
-void handle_queue_get(struct exchange *x);
-void handle_queue_delete(struct exchange *x);
-void handle_pause(struct exchange *x);
-void handle_resume(struct exchange *x);
-void handle_purge(struct exchange *x);
-void handle_redrive(struct exchange *x);
-void handle_stats(struct exchange *x);
-void handle_workers(struct exchange *x);
-void handle_send(struct exchange *x);
-void handle_receive(struct exchange *x);
-void handle_ack(struct exchange *x);
-void handle_fail(struct exchange *x);
-void handle_release(struct exchange *x);
-void handle_renew(struct exchange *x);
-void handle_peek(struct exchange *x);
-void handle_show(struct exchange *x);
-void handle_events(struct exchange *x);
-void handle_node(struct exchange *x);
-void handle_dashboard(struct exchange *x);
-void handle_asset(struct exchange *x);
-void handle_openapi(struct exchange *x);
-void handle_metrics(struct exchange *x);
-void handle_healthz(struct exchange *x);
-void handle_readyz(struct exchange *x);
+#define HANDLER(id, name, ...) void handle_##name(struct exchange *x);
+CALL_LIST(HANDLER)
+#undef HANDLER

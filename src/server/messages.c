@@ -15,41 +15,11 @@
 #include <string.h>
 #include <strings.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-#define HEADERS_MAX     256 // of a message that is the raw body of a request
+#define HEADERS_MAX 256 // of a message that is the raw body of a request
 
-struct message_in {
-    struct json *value; // any JSON value
-    struct bytes body;
-    struct bytes decoded;
-    const char *group;
-    const char *dedup;
-    const char *content_type;
-    const char *workflow;
-    int64_t priority;
-    int64_t delay;
-    int64_t due;
-    struct field_headers headers;
-};
-
-#define AT(member) .at = offsetof(struct message_in, member)
-static const struct field table[] = {
-    {.name = "group", .kind = FIELD_TEXT, AT(group)},
-    {.name = "dedup", .kind = FIELD_TEXT, AT(dedup)},
-    {.name = "priority", .kind = FIELD_NUMBER, AT(priority), .max = MESSAGE_PRIORITY_MAX},
-    {.name = "delay", .kind = FIELD_DURATION, AT(delay), .max = DELAY_MAX_MS},
-    {.name = "due", .kind = FIELD_NUMBER, AT(due), .max = INT64_MAX},
-    {.name = "workflow", .kind = FIELD_TEXT, AT(workflow)},
-    {.name = "body", .kind = FIELD_JSON, AT(value)}, // from here on not allowed in a query
-    {.name = "bodyBase64", .kind = FIELD_BASE64, AT(decoded)},
-    {.name = "contentType", .kind = FIELD_TEXT, AT(content_type)},
-    {.name = "headers", .kind = FIELD_HEADERS, AT(headers)},
-};
-#define QUERY_FIELDS 6
-
-static struct sluice_send send_of(const struct message_in *m)
+static struct sluice_send send_of(const struct message_in *m, struct bytes body)
 {
-    struct bytes body = m->decoded.data ? m->decoded : m->body;
+    if (m->decoded.data) body = m->decoded;
     return (struct sluice_send){.body = body.data,
                                 .body_len = body.len,
                                 .group = m->group,
@@ -197,7 +167,8 @@ static bool read_message(struct exchange *x, struct json *object, const char *pa
                          struct source *source, size_t index, struct sluice_send *out)
 {
     struct message_in in = {0};
-    if (!read_object(x, object, path, table, COUNT_OF(table), &in)) return false;
+    struct bytes body = BYTES_EMPTY;
+    if (!read_object(x, object, path, &message_fields, &in)) return false;
     // A null is a value like any other, unless there is bodyBase64.
     if (!in.decoded.data) in.value = json_member(object, "body");
     if (!in.value == !in.decoded.data) {
@@ -211,25 +182,25 @@ static bool read_message(struct exchange *x, struct json *object, const char *pa
         return false;
     }
     if (in.value && json_kind(in.value) == JSON_KIND_TEXT) {
-        in.body = json_as_text(in.value);
+        body = json_as_text(in.value);
     } else if (in.value) {
-        in.body = stored_value(x, in.value, member(source_message(source, index), "body"));
+        body = stored_value(x, in.value, member(source_message(source, index), "body"));
         mark_json(x, &in);
     }
-    *out = send_of(&in);
+    *out = send_of(&in, body);
     return true;
 }
 
 static void send_many(struct exchange *x, struct json *root)
 {
-    struct json *list = NULL;
-    static const struct field batch[] = {{.name = "messages", .kind = FIELD_JSON}};
-    if (!read_object(x, root, "", batch, COUNT_OF(batch), &list)) return;
+    struct messages_in in = {0};
+    if (!read_object(x, root, "", &messages_fields, &in)) return;
+    struct json *list = in.messages;
     bool right = list && json_kind(list) == JSON_KIND_LIST;
     size_t len = right ? json_list_len(list) : 0;
-    if (!right || len > WIRE_COUNT_MAX) {
+    if (!right || len > CALL_ITEMS_MAX) {
         struct sluice_error e = error_of(SLUICE_INVALID, "", "messages",
-                                         "messages is a list of at most %d", WIRE_COUNT_MAX);
+                                         "messages is a list of at most %d", CALL_ITEMS_MAX);
         answer_error(x, &e);
         return;
     }
@@ -255,7 +226,7 @@ static void send_json(struct exchange *x)
 {
     struct json *root = read_json(x);
     struct sluice_send one;
-    if (!root || !read_query(x, NULL, 0, NULL)) return;
+    if (!root || !read_query(x, &no_fields, NULL)) return;
     if (json_member(root, "messages")) {
         send_many(x, root);
         return;
@@ -280,12 +251,12 @@ static void add_header(void *ctx, const char *name, const char *value)
 
 static void send_raw(struct exchange *x, const char *type)
 {
-    struct message_in in = {.body = httpd_body(x->http), .content_type = type};
+    struct message_in in = {.content_type = type};
     struct headers_in headers = {.len = 0};
-    if (!read_query(x, table, QUERY_FIELDS, &in)) return;
+    if (!read_query(x, &message_query_fields, &in)) return;
     httpd_each_header(x->http, add_header, &headers);
     in.headers = (struct field_headers){headers.rows, headers.len};
-    struct sluice_send one = send_of(&in);
+    struct sluice_send one = send_of(&in, httpd_body(x->http));
     x->single = true;
     send_all(x, &one, 1);
 }

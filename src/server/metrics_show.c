@@ -20,14 +20,14 @@ static void show_requests(struct buf *to, const struct metrics *m)
     const char *name = "sluice_http_requests_total";
     metric_family(to, name, METRIC_COUNTER, "HTTP requests answered.");
     for (size_t i = 0; i < METRICS_ROUTES_MAX; i++) {
-        const struct route *r = route_at(i);
+        const struct call *c = i < CALL_COUNT ? &call_table[i] : NULL;
         for (size_t k = 0; k < METRICS_STATUSES_LEN; k++) {
             uint64_t count = atomic_load(&m->routes[i].statuses[k]);
             char status[16] = "other";
             if (count == 0) continue;
             if (statuses[k] != 0) (void)snprintf(status, sizeof status, "%d", statuses[k]);
             metric_count(to, name,
-                         LABELS("method", r ? r->method : "", "route", r ? route_label(r) : "none",
+                         LABELS("method", c ? c->method : "", "route", c ? c->pattern : "none",
                                 "status", status),
                          count);
         }
@@ -39,15 +39,15 @@ static void show_latency(struct buf *to, const struct metrics *m)
     const char *name = "sluice_http_request_duration_seconds";
     metric_family(to, name, METRIC_HISTOGRAM,
                   "From a request's head to the end of its answer, without receives that wait.");
-    for (size_t i = 0; route_at(i); i++) {
-        const struct route *r = route_at(i);
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        const struct call *c = &call_table[i];
         struct histogram_view h;
         uint64_t any = 0;
         histogram_read(&m->routes[i].latency, &h);
         for (size_t k = 0; k <= HISTOGRAM_BOUNDS_MAX; k++)
             any |= h.counts[k];
         if (any) // omit routes without requests
-            metric_histogram(to, name, LABELS("method", r->method, "route", route_label(r)), &h,
+            metric_histogram(to, name, LABELS("method", c->method, "route", c->pattern), &h,
                              &histogram_latency, SECONDS);
     }
 }
@@ -223,7 +223,7 @@ void handle_metrics(struct exchange *x)
     const struct metrics *m = &s->metrics;
     struct meter_snapshot meter;
     struct buf text;
-    if (!read_query(x, NULL, 0, NULL)) return;
+    if (!read_request(x, NULL)) return;
     if (!auth_allow(x, SCOPE_READ, NULL)) return; // the answer shows every queue
     buf_init(&text, TEXT_MAX);
     show_node(&text, s);

@@ -8,7 +8,7 @@ void handle_node(struct exchange *x)
     struct server *s = x->server;
     struct sluice_names *names = NULL;
     struct sluice_error error;
-    if (!read_query(x, NULL, 0, NULL)) return;
+    if (!read_request(x, NULL)) return;
     enum sluice_code code = sluice_queue_list(s->store, &names, &error);
     if (code) {
         answer_error(x, &error);

@@ -6,12 +6,10 @@
 #include "server/inside.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-#define LETTERS_KEY     "failureStrategy.deadLetterQueue"
+#define LETTERS_KEY "failureStrategy.deadLetterQueue"
 
 // Returns true if there is no error. Otherwise it answers with the error and returns false.
 static bool fine(struct exchange *x, enum sluice_code code, const struct sluice_error *error)
@@ -43,17 +41,8 @@ static void answer_queue(struct exchange *x, int status)
 
 void handle_queue_get(struct exchange *x)
 {
-    if (read_query(x, NULL, 0, NULL)) answer_queue(x, 200);
+    if (read_request(x, NULL)) answer_queue(x, 200);
 }
-
-struct list_query {
-    bool stats;
-    bool names; // only the names: no queue is opened
-    const char *after;
-    int64_t max;
-};
-
-#define LIST_MAX 10000 // queues in one answer
 
 static struct json *scopes_json(unsigned scopes)
 {
@@ -77,8 +66,8 @@ struct shown {
 };
 
 // Adds one row. A queue that cannot be read has its error there and hides no other queue.
-static void add_queue(struct json *list, const struct shown *queue, const struct list_query *want,
-                      const struct sluice_queue_status *seen)
+static void add_queue(struct json *list, const struct shown *queue,
+                      const struct queue_list_in *want, const struct sluice_queue_status *seen)
 {
     const struct sluice_error *why = &seen->error;
     if (why->code == SLUICE_NOT_FOUND) return; // deleted meanwhile
@@ -97,7 +86,7 @@ static void add_queue(struct json *list, const struct shown *queue, const struct
 
 // Finds the queues that the client may read, at most want->max. *more: there are further ones.
 static size_t find_shown(struct exchange *x, const struct sluice_names *names,
-                         const struct list_query *want, struct shown *out, bool *more)
+                         const struct queue_list_in *want, struct shown *out, bool *more)
 {
     size_t len = 0;
     *more = false;
@@ -113,7 +102,7 @@ static size_t find_shown(struct exchange *x, const struct sluice_names *names,
 }
 
 static struct json *list_json(struct exchange *x, const struct sluice_names *names,
-                              const struct list_query *want, bool *more)
+                              const struct queue_list_in *want, bool *more)
 {
     struct json *list = json_list_new();
     struct shown *shown = memory_zeroed(names->len, sizeof *shown);
@@ -135,21 +124,11 @@ static struct json *list_json(struct exchange *x, const struct sluice_names *nam
 
 void handle_queue_list(struct exchange *x)
 {
-    static const struct field table[] = {
-        {.name = "stats", .kind = FIELD_BOOL, .at = offsetof(struct list_query, stats)},
-        {.name = "names", .kind = FIELD_BOOL, .at = offsetof(struct list_query, names)},
-        {.name = "after", .kind = FIELD_TEXT, .at = offsetof(struct list_query, after)},
-        {.name = "max",
-         .kind = FIELD_NUMBER,
-         .at = offsetof(struct list_query, max),
-         .min = 1,
-         .max = LIST_MAX},
-    };
-    struct list_query want = {.max = LIST_MAX};
+    struct queue_list_in want = {0};
     bool more;
     struct sluice_names *names = NULL;
     struct sluice_error error;
-    if (!read_query(x, table, COUNT_OF(table), &want)) return;
+    if (!read_request(x, &want)) return;
     if (!fine(x, sluice_queue_list(x->server->store, &names, &error), &error)) return;
     struct json *o = json_new();
     json_take(o, "queues", list_json(x, names, &want, &more));
@@ -178,7 +157,7 @@ static bool read_settings(struct exchange *x, struct json_pairs *out)
     struct bytes body = httpd_body(x->http);
     char why[256];
     *out = (struct json_pairs){0};
-    if (!read_query(x, NULL, 0, NULL)) return false;
+    if (!read_query(x, &no_fields, NULL)) return false;
     if (body.len == 0) return true;
     if (!admit_json(x)) return false;
     if (json_flatten((const char *)body.data, body.len, out, why, sizeof why))
@@ -216,7 +195,7 @@ typedef enum sluice_code plain_fn(struct sluice *s, const char *queue, struct sl
 static void do_plain(struct exchange *x, plain_fn *call)
 {
     struct sluice_error error;
-    if (!read_query(x, NULL, 0, NULL) || !read_fields(x, NULL, 0, NULL)) return;
+    if (!read_request(x, NULL)) return;
     if (fine(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
 }
 
@@ -224,11 +203,10 @@ static void do_plain(struct exchange *x, plain_fn *call)
 // queues.
 void handle_queue_delete(struct exchange *x)
 {
-    static const struct field table[] = {{.name = "id", .kind = FIELD_TEXT}};
-    const char *id = NULL;
+    struct queue_delete_in in = {0};
     struct sluice_error error;
-    if (!read_query(x, table, COUNT_OF(table), &id) || !read_fields(x, NULL, 0, NULL)) return;
-    enum sluice_code code = queue_delete_life(x->server->store, x->queue, id, &error);
+    if (!read_request(x, &in)) return;
+    enum sluice_code code = queue_delete_life(x->server->store, x->queue, in.id, &error);
     bool names_another = code == SLUICE_CONFLICT && strcmp(error.field, "queue") == 0;
     if (names_another && !auth_may(x, SCOPE_READ, NULL))
         error = error_of(code, error.reason, error.field,
@@ -256,13 +234,12 @@ static void answer_count(struct exchange *x, const char *name, uint64_t count)
 
 void handle_purge(struct exchange *x)
 {
-    static const struct field table[] = {{.name = "dead", .kind = FIELD_BOOL}};
-    bool dead = false;
+    struct purge_in in = {0};
     uint64_t purged = 0;
     struct sluice_error error;
-    if (!read_query(x, NULL, 0, NULL)) return;
-    if (!read_fields(x, table, COUNT_OF(table), &dead)) return;
-    enum sluice_code code = sluice_queue_purge(x->server->store, x->queue, dead, &purged, &error);
+    if (!read_request(x, &in)) return;
+    enum sluice_code code =
+        sluice_queue_purge(x->server->store, x->queue, in.dead, &purged, &error);
     if (fine(x, code, &error)) answer_count(x, "purged", purged);
 }
 
@@ -291,21 +268,10 @@ static void refuse_redrive(struct exchange *x, uint64_t redriven, struct sluice_
 
 void handle_redrive(struct exchange *x)
 {
-    struct redrive {
-        const char *to;
-        int64_t max;
-    } in = {0};
-    static const struct field table[] = {
-        {.name = "to", .kind = FIELD_TEXT, .at = offsetof(struct redrive, to)},
-        {.name = "max",
-         .kind = FIELD_NUMBER,
-         .at = offsetof(struct redrive, max),
-         .max = UINT32_MAX},
-    };
+    struct redrive_in in = {0};
     uint64_t redriven = 0;
     struct sluice_error error;
-    if (!read_query(x, NULL, 0, NULL)) return;
-    if (!read_fields(x, table, COUNT_OF(table), &in)) return;
+    if (!read_request(x, &in)) return;
     struct redrive_where where = {.to = in.to, .may = may_redrive, .ctx = x};
     enum sluice_code code =
         redrive_where(x->server->store, x->queue, &where, (uint32_t)in.max, &redriven, &error);

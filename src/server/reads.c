@@ -3,15 +3,12 @@
 #include "base/memory.h"
 #include "local/peek.h"
 #include "os/clock.h"
-#include "queue/ops.h"
 #include "server/inside.h"
 #include "wire/wire.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-#define WORKERS_MAX     10000
+#define WORKERS_MAX 10000
 
 struct json *message_json(const char *queue, const struct sluice_message *m)
 {
@@ -74,21 +71,8 @@ void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct
 
 void handle_peek(struct exchange *x)
 {
-    struct peek {
-        const char *state;
-        const char *after;
-        int64_t max;
-    } in = {0};
-    static const struct field table[] = {
-        {.name = "state", .kind = FIELD_TEXT, .at = offsetof(struct peek, state)},
-        {.name = "after", .kind = FIELD_TEXT, .at = offsetof(struct peek, after)},
-        {.name = "max",
-         .kind = FIELD_NUMBER,
-         .at = offsetof(struct peek, max),
-         .min = 1,
-         .max = CLAIM_COUNT_MAX},
-    };
-    if (!read_query(x, table, COUNT_OF(table), &in)) return;
+    struct peek_in in = {0};
+    if (!read_request(x, &in)) return;
     struct sluice_peek ask = {.state = in.state, .after_id = in.after, .max = (uint32_t)in.max};
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
@@ -105,7 +89,7 @@ void handle_show(struct exchange *x)
 {
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
-    if (!read_query(x, NULL, 0, NULL)) return;
+    if (!read_request(x, NULL)) return;
     enum sluice_code code =
         show_within(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
     if (code) {
@@ -160,7 +144,7 @@ void handle_stats(struct exchange *x)
 {
     struct sluice_stats v;
     struct sluice_error error;
-    if (!read_query(x, NULL, 0, NULL)) return;
+    if (!read_request(x, NULL)) return;
     enum sluice_code code = sluice_stats(x->server->store, x->queue, &v, &error);
     if (code)
         answer_error(x, &error);
@@ -172,7 +156,7 @@ void handle_workers(struct exchange *x)
 {
     struct sluice_error error;
     size_t len = 0;
-    if (!read_query(x, NULL, 0, NULL)) return;
+    if (!read_request(x, NULL)) return;
     struct sluice_worker *workers = memory_zeroed(WORKERS_MAX, sizeof *workers);
     enum sluice_code code =
         sluice_workers(x->server->store, x->queue, workers, WORKERS_MAX, &len, &error);

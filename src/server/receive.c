@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
 struct answer_release {
     struct async_call async;
     struct server *server;
@@ -351,14 +349,6 @@ void receive_relayed(struct exchange *x, struct bytes body)
     x->tokens_len = 0;
 }
 
-struct receive_in {
-    int64_t max;
-    int64_t wait;
-    int64_t visibility;
-    const char *worker;
-    struct field_texts acks;
-};
-
 // Returns false if the request was answered.
 static bool may_wait(struct exchange *x, struct sluice_receive *ask)
 {
@@ -415,16 +405,17 @@ static void receive_wire(struct exchange *x)
 {
     struct wire_receive w;
     CLEANUP(wire_settle_done) struct wire_settle acks = {0};
+    if (!read_query(x, &no_fields, NULL)) return;
     if (!wire_read_receive_acks(httpd_body(x->http), &w, &acks)) {
         struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
                                          "the body is not a receive in the encoding %s", WIRE_TYPE);
         answer_error(x, &e);
         return;
     }
-    if (w.wait_ms < 0 || w.wait_ms > WAIT_MAX_MS || w.max > CLAIM_COUNT_MAX) {
-        struct sluice_error e =
-            error_of(SLUICE_INVALID, "", w.max > CLAIM_COUNT_MAX ? "max" : "wait",
-                     "wait is at most %d ms, and max at most %d", WAIT_MAX_MS, CLAIM_COUNT_MAX);
+    if (w.wait_ms < 0 || w.wait_ms > RECEIVE_WAIT_MAX_MS || w.max > CLAIM_COUNT_MAX) {
+        struct sluice_error e = error_of(
+            SLUICE_INVALID, "", w.max > CLAIM_COUNT_MAX ? "max" : "wait",
+            "wait is at most %d ms, and max at most %d", RECEIVE_WAIT_MAX_MS, CLAIM_COUNT_MAX);
         answer_error(x, &e);
         return;
     }
@@ -438,36 +429,18 @@ static void receive_wire(struct exchange *x)
 
 static bool check_acks(struct exchange *x, const struct receive_in *in)
 {
-    if (in->acks.len <= WIRE_COUNT_MAX) return true;
+    if (in->acks.len <= CALL_ITEMS_MAX) return true;
     struct sluice_error e =
-        error_of(SLUICE_INVALID, "", "ack", "ack is a list of at most %d tokens", WIRE_COUNT_MAX);
+        error_of(SLUICE_INVALID, "", "ack", "ack is a list of at most %d tokens", CALL_ITEMS_MAX);
     answer_error(x, &e);
     return false;
 }
 
 void handle_receive(struct exchange *x)
 {
-    struct receive_in in = {.max = 1};
-    static const struct field table[] = {
-        {.name = "max",
-         .kind = FIELD_NUMBER,
-         .at = offsetof(struct receive_in, max),
-         .min = 1,
-         .max = CLAIM_COUNT_MAX},
-        {.name = "wait",
-         .kind = FIELD_DURATION,
-         .at = offsetof(struct receive_in, wait),
-         .max = WAIT_MAX_MS},
-        {.name = "visibility",
-         .kind = FIELD_DURATION,
-         .at = offsetof(struct receive_in, visibility),
-         .max = LEASE_MAX_MS},
-        {.name = "worker", .kind = FIELD_TEXT, .at = offsetof(struct receive_in, worker)},
-        {.name = "ack", .kind = FIELD_TEXTS, .at = offsetof(struct receive_in, acks)},
-    };
-    if (!read_query(x, NULL, 0, NULL)) return;
+    struct receive_in in = {0};
     if (x->wire_in)
         receive_wire(x);
-    else if (read_fields(x, table, COUNT_OF(table), &in) && check_acks(x, &in))
+    else if (read_request(x, &in) && check_acks(x, &in))
         receive(x, &in);
 }

@@ -155,27 +155,24 @@ bool read_head(struct exchange *x)
     return read_request_id(x);
 }
 
-static bool unknown_parameter(struct exchange *x, const char *name, const struct field *table,
-                              size_t len)
+static bool unknown_parameter(struct exchange *x, const char *name, const struct fields *table)
 {
     char names[FIELD_NAMES_MAX], why[FIELD_NAMES_MAX + 64];
-    fields_names(table, len, names);
+    fields_names(table, names);
     (void)snprintf(why, sizeof why, "is not a parameter of this request: %s", names);
     return refuse_with(x, SLUICE_INVALID, name, name, why);
 }
 
-bool read_query(struct exchange *x, const struct field *table, size_t len, void *out)
+bool read_query(struct exchange *x, const struct fields *table, void *out)
 {
     struct sluice_error error;
     for (size_t i = 0; i < x->target.pairs_len; i++) {
         const struct target_pair *pair = &x->target.pairs[i];
-        size_t row = 0;
-        while (row < len && strcmp(table[row].name, pair->name) != 0)
-            row++;
-        if (row == len) return unknown_parameter(x, pair->name, table, len);
-        if (target_value(&x->target, pair->name) != pair->value)
+        const struct field *f = fields_find(table, pair->name);
+        if (!f) return unknown_parameter(x, pair->name, table);
+        if (f->kind != FIELD_TEXTS && target_value(&x->target, pair->name) != pair->value)
             return refuse_with(x, SLUICE_INVALID, pair->name, pair->name, "is given twice");
-        if (field_read_text(pair->value, &table[row], out, &error)) {
+        if (field_read_text(pair->value, f, out, &x->kept, &error)) {
             answer_error(x, &error);
             return false;
         }
@@ -243,16 +240,23 @@ struct json *read_json(struct exchange *x)
 }
 
 bool read_object(struct exchange *x, struct json *object, const char *path,
-                 const struct field *table, size_t len, void *out)
+                 const struct fields *table, void *out)
 {
     struct sluice_error error;
-    if (fields_read(object, path, table, len, out, &x->kept, &error) == SLUICE_OK) return true;
+    if (fields_read(object, path, table, out, &x->kept, &error) == SLUICE_OK) return true;
     answer_error(x, &error);
     return false;
 }
 
-bool read_fields(struct exchange *x, const struct field *table, size_t len, void *out)
+bool read_request(struct exchange *x, void *out)
 {
+    const struct call *c = x->route->call;
+    const struct fields *query = c->query ? c->query : &no_fields;
+    const struct fields *body = c->body ? c->body : &no_fields;
+    fields_defaults(query, out);
+    fields_defaults(body, out);
+    if (!read_query(x, query, out)) return false;
+    if (strcmp(c->method, "GET") == 0) return true;
     struct json *object = read_json(x);
-    return object && read_object(x, object, "", table, len, out);
+    return object && read_object(x, object, "", body, out);
 }

@@ -20,16 +20,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CALLS           16 // threads for blocking calls
-#define CALLS_WAITING   1000
-#define PARSERS         2 // threads that parse large JSON
-#define PARSERS_WAITING 1000
-#define JSON_INLINE     ((size_t)64 << 10) // larger JSON is not parsed on an HTTP thread
-#define WAITING_MAX     10000
-#define CONNECTIONS     10000
-#define STREAMS_MAX     64
-#define BODY_MEMORY     ((size_t)256 << 20)
-#define ANSWERS         ((size_t)256 << 20)
+#define CALLS            16 // threads for blocking calls
+#define CALLS_WAITING    1000
+#define PARSERS          2 // threads that parse large JSON
+#define PARSERS_WAITING  1000
+#define IGNORED_BODY_MAX ((size_t)1 << 10)
+#define JSON_INLINE      ((size_t)64 << 10) // larger JSON is not parsed on an HTTP thread
+#define WAITING_MAX      10000
+#define CONNECTIONS      10000
+#define STREAMS_MAX      64
+#define BODY_MEMORY      ((size_t)256 << 20)
+#define ANSWERS          ((size_t)256 << 20)
 
 void call_begin(struct server *s)
 {
@@ -154,7 +155,9 @@ static bool has_large_json(const struct exchange *x)
 static size_t body_max_of(const struct exchange *x)
 {
     size_t most = x->server->config.body_max;
-    return x->route->body_max < most ? x->route->body_max : most;
+    size_t own = x->route->call->body_max;
+    if (own == 0) own = IGNORED_BODY_MAX;
+    return own < most ? own : most;
 }
 
 // Every refusal that the head allows is made before a byte of the body is read.
@@ -197,7 +200,7 @@ static void handle(void *ctx, struct httpd_request *http)
     x->began_ns = clock_boot_ns();
     METRICS_ADD(&s->metrics, bytes_in, httpd_body(http).len);
     if (!has_body(x)) return;
-    if (x->route->blocks)
+    if (x->route->call->blocks)
         run_later(x, s->blocking, run_on_pool);
     else if (has_large_json(x))
         run_later(x, s->parsers, parse_on_pool);

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: settles locks by their tokens.
-#include "queue/ops.h"
 #include "server/inside.h"
 #include "server/relay.h"
 #include "wire/wire.h"
 
-#include <stddef.h>
 #include <string.h>
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-struct settle_in {
-    const char *token;
-    struct field_texts tokens;
-    const char *reason;
-    int64_t wait;
-};
 
 static struct json *outcome_json(const struct sluice_outcome *o)
 {
@@ -97,18 +86,18 @@ static void settle(struct exchange *x, const char *const *tokens, size_t len, in
 static bool check_tokens(struct exchange *x, const struct settle_in *in)
 {
     bool one = in->token && !in->tokens.rows, many = in->tokens.rows && !in->token;
-    if (one || (many && in->tokens.len <= WIRE_COUNT_MAX)) return true;
+    if (one || (many && in->tokens.len <= CALL_ITEMS_MAX)) return true;
     struct sluice_error e =
         error_of(SLUICE_INVALID, "", one || many ? "tokens" : "token",
-                 "give one token, or tokens: a list of at most %d", WIRE_COUNT_MAX);
+                 "give one token, or tokens: a list of at most %d", CALL_ITEMS_MAX);
     answer_error(x, &e);
     return false;
 }
 
-static void settle_json(struct exchange *x, const struct field *table, size_t len)
+static void settle_json(struct exchange *x)
 {
     struct settle_in in = {0};
-    if (!read_fields(x, table, len, &in) || !check_tokens(x, &in)) return;
+    if (!read_request(x, &in) || !check_tokens(x, &in)) return;
     x->single = in.token != NULL;
     settle(x, x->single ? &in.token : (const char *const *)in.tokens.rows,
            x->single ? 1 : in.tokens.len, in.wait, in.reason);
@@ -117,6 +106,7 @@ static void settle_json(struct exchange *x, const struct field *table, size_t le
 static void settle_wire(struct exchange *x)
 {
     struct wire_settle in;
+    if (!read_query(x, &no_fields, NULL)) return;
     if (!wire_read_settle(httpd_body(x->http), &in)) {
         struct sluice_error e =
             error_of(SLUICE_INVALID, "malformed", "body",
@@ -128,48 +118,32 @@ static void settle_wire(struct exchange *x)
     wire_settle_done(&in);
 }
 
-static void handle_outcome(struct exchange *x, enum settle_kind kind, const struct field *table,
-                           size_t len)
+static void handle_outcome(struct exchange *x, enum settle_kind kind)
 {
     x->outcome = kind;
     if (relay_takes(x, 0)) return;
-    if (!read_query(x, NULL, 0, NULL)) return;
     if (x->wire_in)
         settle_wire(x);
     else
-        settle_json(x, table, len);
+        settle_json(x);
 }
-
-#define AT(member) .at = offsetof(struct settle_in, member)
-#define TOKENS                                                                                     \
-    {.name = "token", .kind = FIELD_TEXT, AT(token)},                                              \
-    {                                                                                              \
-        .name = "tokens", .kind = FIELD_TEXTS, AT(tokens)                                          \
-    }
 
 void handle_ack(struct exchange *x)
 {
-    static const struct field table[] = {TOKENS};
-    handle_outcome(x, SETTLE_ACK, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_ACK);
 }
 
 void handle_fail(struct exchange *x)
 {
-    static const struct field table[] = {TOKENS,
-                                         {.name = "reason", .kind = FIELD_TEXT, AT(reason)}};
-    handle_outcome(x, SETTLE_FAIL, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_FAIL);
 }
 
 void handle_release(struct exchange *x)
 {
-    static const struct field table[] = {
-        TOKENS, {.name = "delay", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
-    handle_outcome(x, SETTLE_RELEASE, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_RELEASE);
 }
 
 void handle_renew(struct exchange *x)
 {
-    static const struct field table[] = {
-        TOKENS, {.name = "visibility", .kind = FIELD_DURATION, AT(wait), .max = LEASE_MAX_MS}};
-    handle_outcome(x, SETTLE_RENEW, table, COUNT_OF(table));
+    handle_outcome(x, SETTLE_RENEW);
 }

@@ -37,17 +37,6 @@ struct tokens {
     size_t cap;
 };
 
-static const char *const scope_names[] = {[SCOPE_NONE] = "none",
-                                          [SCOPE_READ] = "read",
-                                          [SCOPE_SEND] = "send",
-                                          [SCOPE_WORK] = "work",
-                                          [SCOPE_ADMIN] = "admin"};
-
-const char *scope_name(enum token_scope s)
-{
-    return scope_names[s];
-}
-
 struct tokens *tokens_new(void)
 {
     return NEW(struct tokens);
@@ -113,7 +102,7 @@ static bool read_scopes(struct token *t, char *words, char *why, size_t why_len)
     char *rest = NULL;
     for (char *word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         unsigned scope = SCOPE_READ;
-        while (scope <= SCOPE_ADMIN && strcmp(word, scope_names[scope]) != 0)
+        while (scope <= SCOPE_ADMIN && strcmp(word, scope_name((enum token_scope)scope)) != 0)
             scope++;
         if (scope > SCOPE_ADMIN) {
             (void)snprintf(why, why_len, "scope \"%.40s\" is not one of read, send, work, admin",

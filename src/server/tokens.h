@@ -7,13 +7,11 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "calls/calls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum token_scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_ADMIN };
-const char *scope_name(enum token_scope s); // "send"
 
 #define TOKEN_NAME_MAX   64
 #define TOKEN_GRANTS_MAX 8

@@ -46,7 +46,7 @@ static void read_version(struct reader *r)
 static size_t read_count(struct reader *r, size_t bytes)
 {
     size_t count = read_u32(r);
-    if (count > WIRE_COUNT_MAX || count > r->left / bytes) r->bad = true;
+    if (count > CALL_ITEMS_MAX || count > r->left / bytes) r->bad = true;
     return r->bad ? 0 : count;
 }
 

@@ -28,10 +28,10 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "calls/list.h"
 #include "sluice.h"
 
-#define WIRE_TYPE      "application/x-sluice"
-#define WIRE_COUNT_MAX 10000 // messages or tokens in one request
+#define WIRE_TYPE "application/x-sluice"
 
 struct wire_sends {
     struct sluice_send *messages; // owned; the texts are views into the input

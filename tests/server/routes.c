@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the server's table of routes, a line each: method, path, scope.
-#include "server/inside.h"
+// Prints the table of calls, a line each: method, path, scope.
+#include "calls/calls.h"
 
 #include <stdio.h>
 
 int main(void)
 {
-    const struct route *r;
-    for (size_t i = 0; (r = route_at(i)); i++)
-        (void)printf("%s %s %s\n", r->method, *r->pattern ? r->pattern : "/",
-                     r->scope == SCOPE_NONE ? "-" : scope_name(r->scope));
+    for (const struct call *c = call_table; c < call_table + CALL_COUNT; c++)
+        (void)printf("%s %s %s\n", c->method, c->pattern,
+                     c->scope == SCOPE_NONE ? "-" : scope_name(c->scope));
     return 0;
 }

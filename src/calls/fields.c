@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading fields: one function for each kind of value. Each refusal names the field, the value and
 // what would be right.
-#include "server/fields.h"
+#include "calls/fields.h"
 
 #include "base/duration.h"
 #include "base/memory.h"
@@ -188,42 +188,62 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
     return SLUICE_OK;
 }
 
-void fields_names(const struct field *table, size_t len, char out[static FIELD_NAMES_MAX])
+const struct fields no_fields = {NULL, 0};
+
+const struct field *fields_find(const struct fields *table, const char *name)
 {
-    (void)snprintf(out, FIELD_NAMES_MAX, "it takes none");
-    for (size_t i = 0, at = 0; i < len && at < FIELD_NAMES_MAX; i++)
-        at += (size_t)snprintf(out + at, FIELD_NAMES_MAX - at, "%s%s", i > 0 ? ", " : "",
-                               table[i].name);
+    for (size_t i = 0; i < table->len; i++)
+        if (strcmp(table->rows[i].name, name) == 0) return &table->rows[i];
+    return NULL;
 }
 
-static enum sluice_code unknown(const struct field_place *p, const struct field *table, size_t len)
+void fields_defaults(const struct fields *table, void *out)
+{
+    for (const struct field *f = table->rows; f < table->rows + table->len; f++)
+        if (f->fallback != 0) *(int64_t *)((char *)out + f->at) = f->fallback;
+}
+
+void fields_names(const struct fields *table, char out[static FIELD_NAMES_MAX])
+{
+    (void)snprintf(out, FIELD_NAMES_MAX, "it takes none");
+    for (size_t i = 0, at = 0; i < table->len && at < FIELD_NAMES_MAX; i++)
+        at += (size_t)snprintf(out + at, FIELD_NAMES_MAX - at, "%s%s", i > 0 ? ", " : "",
+                               table->rows[i].name);
+}
+
+static enum sluice_code unknown(const struct field_place *p, const struct fields *table)
 {
     char names[FIELD_NAMES_MAX];
-    fields_names(table, len, names);
+    fields_names(table, names);
     return wrong(p, "is not a field of this request: %s", names);
 }
 
-enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,
-                             size_t len, void *out, struct kept_texts *kept,
-                             struct sluice_error *error)
+enum sluice_code fields_read(struct json *object, const char *path, const struct fields *table,
+                             void *out, struct kept_texts *kept, struct sluice_error *error)
 {
     const char *name;
     struct json *value;
     for (void *at = NULL; json_next(object, &at, &name, &value);) {
         struct field_place p = {.path = path, .name = name, .kept = kept, .error = error};
-        size_t i = 0;
-        while (i < len && strcmp(table[i].name, name) != 0)
-            i++;
-        if (i == len) return unknown(&p, table, len);
+        const struct field *f = fields_find(table, name);
+        if (!f) return unknown(&p, table);
         if (json_kind(value) == JSON_KIND_NULL) continue;
-        enum sluice_code code = read_value(&p, &table[i], value, (char *)out + table[i].at);
+        enum sluice_code code = read_value(&p, f, value, (char *)out + f->at);
         if (code) return code;
     }
     return SLUICE_OK;
 }
 
+static void add_text(struct field_texts *to, const char *text, struct kept_texts *kept)
+{
+    const char **rows = kept_new(kept, (to->len + 1) * sizeof *rows);
+    if (to->len > 0) memcpy(rows, to->rows, to->len * sizeof *rows);
+    rows[to->len++] = text;
+    to->rows = rows;
+}
+
 enum sluice_code field_read_text(const char *text, const struct field *f, void *out,
-                                 struct sluice_error *error)
+                                 struct kept_texts *kept, struct sluice_error *error)
 {
     struct field_place p = {.path = "", .name = f->name, .error = error};
     void *to = (char *)out + f->at;
@@ -242,6 +262,9 @@ enum sluice_code field_read_text(const char *text, const struct field *f, void *
         if (!number && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)
             return wrong(&p, "\"%.40s\" is neither 1 nor 0", text);
         *(bool *)to = number;
+        return SLUICE_OK;
+    case FIELD_TEXTS:
+        add_text(to, text, kept);
         return SLUICE_OK;
     default:
         *(const char **)to = text;

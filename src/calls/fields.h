@@ -42,16 +42,26 @@ struct field {
     size_t at; // offset in the struct
     int64_t min;
     int64_t max;
+    int64_t fallback;  // of a number or duration that is not given
+    const char *about; // a sentence for api/openapi.json
 };
+
+struct fields {
+    const struct field *rows;
+    size_t len;
+};
+extern const struct fields no_fields;
 
 // `path` is "" or, for example, "messages[3]."; errors put it before the field's name. A null
 // counts as a field that was not given. `out` points into the object and `kept`.
-enum sluice_code fields_read(struct json *object, const char *path, const struct field *table,
-                             size_t len, void *out, struct kept_texts *kept,
-                             struct sluice_error *error);
+enum sluice_code fields_read(struct json *object, const char *path, const struct fields *table,
+                             void *out, struct kept_texts *kept, struct sluice_error *error);
+void fields_defaults(const struct fields *table, void *out); // the struct is zeroed otherwise
+const struct field *fields_find(const struct fields *table, const char *name); // NULL: none
 // Writes "name, other", for use in a sentence.
 #define FIELD_NAMES_MAX 200
-void fields_names(const struct field *table, size_t len, char out[static FIELD_NAMES_MAX]);
-// Reads one value that was given as text, as in a query: numbers, durations, booleans and texts.
+void fields_names(const struct fields *table, char out[static FIELD_NAMES_MAX]);
+// Reads one value that was given as text, as in a query: numbers, durations, booleans and texts. A
+// list of texts gets one more.
 enum sluice_code field_read_text(const char *text, const struct field *field, void *out,
-                                 struct sluice_error *error);
+                                 struct kept_texts *kept, struct sluice_error *error);

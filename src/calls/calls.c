@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the tables from the lists of calls/list.h.
+#include "calls/calls.h"
+
+#include "queue/message.h"
+#include "queue/ops.h"
+
+#include <stddef.h>
+
+#define ROW(in, kind_, member, name_, min_, max_, fallback_, about_)                               \
+    {.name = name_,                                                                                \
+     .kind = FIELD_##kind_,                                                                        \
+     .at = offsetof(struct in##_in, member),                                                       \
+     .min = min_,                                                                                  \
+     .max = max_,                                                                                  \
+     .fallback = fallback_,                                                                        \
+     .about = about_},
+#define TABLE(name, in, list)                                                                      \
+    static const struct field name##_rows[] = {list(ROW, in)};                                     \
+    const struct fields name##_fields = {name##_rows, sizeof name##_rows / sizeof *name##_rows};
+REQUEST_TABLES(TABLE)
+
+#define CALL(id, name_, ...) [CALL_##id] = {__VA_ARGS__},
+const struct call call_table[CALL_COUNT] = {CALL_LIST(CALL)};
+
+const char *scope_name(enum token_scope s)
+{
+    static const char *const names[] = {[SCOPE_NONE] = "none",
+                                        [SCOPE_READ] = "read",
+                                        [SCOPE_SEND] = "send",
+                                        [SCOPE_WORK] = "work",
+                                        [SCOPE_ADMIN] = "admin"};
+    return names[s];
+}

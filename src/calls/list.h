@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of the HTTP interface, each declared once. Three lists make the request structs and the
+// tables of calls.h, the router, the requests of src/remote, and api/openapi.json.
+//
+// A field is F(S, kind, member, name, min, max, fallback, about):
+//   S         the request struct
+//   kind      FIELD_<kind> in calls/fields.h; it decides the member's type
+//   member    the member of the request struct
+//   name      the name in JSON and in a query
+//   min, max  the range of a number or duration; for a text, max is its length in bytes (0: any),
+//             and for a list the number of items
+//   fallback  the value of a number that is not given
+//   about     a sentence for api/openapi.json
+//
+// A call is X(ID, name, members of struct call...). The function handle_<name> of src/server
+// answers it. After a change, run tools/check-openapi --write.
+#pragma once
+
+#define CALL_ITEMS_MAX      10000 // messages or tokens in one request
+#define QUEUE_LIST_MAX      10000 // queues in one answer
+#define RECEIVE_WAIT_MAX_MS 20000
+#define TOKENS_ABOUT        "A token from receive."
+#define SETTLED_ABOUT       "One outcome, or one per token in the same order."
+
+#define QUEUE_LIST_FIELDS(F, S)                                                                    \
+    F(S, BOOL, stats, "stats", 0, 1, 0, "Adds each queue's numbers.")                              \
+    F(S, BOOL, names, "names", 0, 1, 0, "Returns only the names, without opening the queues.")     \
+    F(S, TEXT, after, "after", 0, 0, 0, "Starts after this name.")                                 \
+    F(S, NUMBER, max, "max", 1, QUEUE_LIST_MAX, QUEUE_LIST_MAX, NULL)
+
+#define QUEUE_DELETE_FIELDS(F, S)                                                                  \
+    F(S, TEXT, id, "id", 0, 0, 0,                                                                  \
+      "Deletes only the queue with this id. Answers 404 if another queue has the name now. With "  \
+      "an id the request is safe to repeat.")
+
+#define PURGE_FIELDS(F, S)                                                                         \
+    F(S, BOOL, dead, "dead", 0, 1, 0, "Deletes the dead messages instead of the waiting ones.")
+
+#define REDRIVE_FIELDS(F, S)                                                                       \
+    F(S, TEXT, to, "to", 0, 0, 0,                                                                  \
+      "The target of dead letters. null: each goes back to its own queue.")                        \
+    F(S, NUMBER, max, "max", 0, UINT32_MAX, 0, "0: all.")
+
+// The fields that a message has in a query, too.
+#define MESSAGE_QUERY_FIELDS(F, S)                                                                 \
+    F(S, TEXT, group, "group", 0, 256, 0,                                                          \
+      "Messages of a group stay on one shard. In a strict queue only one of them is open at a "    \
+      "time.")                                                                                     \
+    F(S, TEXT, dedup, "dedup", 0, 256, 0,                                                          \
+      "A second message with the same key within dedupWindow is not stored. Its sender gets the "  \
+      "first message's id.")                                                                       \
+    F(S, NUMBER, priority, "priority", 0, MESSAGE_PRIORITY_MAX, 0,                                 \
+      "Higher values are delivered first.")                                                        \
+    F(S, DURATION, delay, "delay", 0, DELAY_MAX_MS, 0, "Delays the delivery, by up to 400 days.")  \
+    F(S, NUMBER, due, "due", 0, INT64_MAX, 0,                                                      \
+      "The earliest time of delivery, in milliseconds since 1970. An alternative to delay.")       \
+    F(S, TEXT, workflow, "workflow", 0, 0, 0, "Your own id, which the events repeat.")
+
+#define MESSAGE_FIELDS(F, S)                                                                       \
+    MESSAGE_QUERY_FIELDS(F, S)                                                                     \
+    F(S, JSON, value, "body", 0, 0, 0,                                                             \
+      "The message: a string, or any other JSON value. Another JSON value is stored as its text "  \
+      "without whitespace, and returned as that value. Give either body or bodyBase64. A null "    \
+      "next to bodyBase64 counts as missing.")                                                     \
+    F(S, BASE64, decoded, "bodyBase64", 0, 0, 0, "The message as bytes: base64 with padding.")     \
+    F(S, TEXT, content_type, "contentType", 0, 0, 0,                                               \
+      "The content type. For a body that is a JSON value, the default is application/json.")       \
+    F(S, HEADERS, headers, "headers", 0, 0, 0, NULL)
+
+#define MESSAGES_FIELDS(F, S) F(S, JSON, messages, "messages", 0, CALL_ITEMS_MAX, 0, NULL)
+
+#define PEEK_FIELDS(F, S)                                                                          \
+    F(S, TEXT, state, "state", 0, 0, 0, "Default: ready.")                                         \
+    F(S, TEXT, after, "after", 0, 0, 0, "Starts after this message.")                              \
+    F(S, NUMBER, max, "max", 1, CLAIM_COUNT_MAX, 10, NULL)
+
+#define RECEIVE_FIELDS(F, S)                                                                       \
+    F(S, NUMBER, max, "max", 1, CLAIM_COUNT_MAX, 1, NULL)                                          \
+    F(S, DURATION, wait, "wait", 0, RECEIVE_WAIT_MAX_MS, 0,                                        \
+      "How long to wait if no message is ready, up to 20 s. Default 0.")                           \
+    F(S, DURATION, visibility, "visibility", 0, LEASE_MAX_MS, 0,                                   \
+      "How long the locks last, up to 24 h. 0: the queue's visibilityTimeout.")                    \
+    F(S, TEXT, worker, "worker", 0, WORKER_NAME_MAX, 0,                                            \
+      "The worker's name, shown with its locks.")                                                  \
+    F(S, TEXTS, acks, "ack", 0, CALL_ITEMS_MAX, 0,                                                 \
+      "Tokens of processed messages. They are acknowledged at once, however long the receive "     \
+      "waits. \"acked\" in the answer has an outcome for each.")
+
+#define ACK_FIELDS(F, S)                                                                           \
+    F(S, TEXT, token, "token", 0, 0, 0, TOKENS_ABOUT)                                              \
+    F(S, TEXTS, tokens, "tokens", 0, CALL_ITEMS_MAX, 0, TOKENS_ABOUT)
+
+#define FAIL_FIELDS(F, S)                                                                          \
+    ACK_FIELDS(F, S) F(S, TEXT, reason, "reason", 0, 0, 0, "The reason, kept with the message.")
+
+#define RELEASE_FIELDS(F, S)                                                                       \
+    ACK_FIELDS(F, S)                                                                               \
+    F(S, DURATION, wait, "delay", 0, LEASE_MAX_MS, 0,                                              \
+      "How long until the message is ready again, up to 24 h.")
+
+#define RENEW_FIELDS(F, S)                                                                         \
+    ACK_FIELDS(F, S)                                                                               \
+    F(S, DURATION, wait, "visibility", 0, LEASE_MAX_MS, 0,                                         \
+      "The new lock time from now, up to 24 h. 0: the queue's visibilityTimeout.")
+
+// The members of all four: ack, fail, release and renew.
+#define SETTLE_FIELDS(F, S) FAIL_FIELDS(F, S) F(S, DURATION, wait, "", 0, 0, 0, NULL)
+
+#define EVENTS_FIELDS(F, S)                                                                        \
+    F(S, TEXT, from, "from", 0, 0, 0,                                                              \
+      "Where to start: an event id of the stream, a position, now, or 0 for the oldest event "     \
+      "that is kept. Default 0.")                                                                  \
+    F(S, TEXTS, types, "type", 0, 0, 0, "Returns only these types. May be repeated.")              \
+    F(S, TEXT, message, "message", 0, 0, 0, "Returns only events of this message.")
+
+#define HEALTHZ_FIELDS(F, S)                                                                       \
+    F(S, TEXT, nonce, "nonce", 0, 0, 0,                                                            \
+      "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
+      "from the journal. Other values are ignored.")
+
+// S(struct, fields): struct <struct>_in
+#define REQUEST_STRUCTS(S)                                                                         \
+    S(queue_list, QUEUE_LIST_FIELDS)                                                               \
+    S(queue_delete, QUEUE_DELETE_FIELDS)                                                           \
+    S(purge, PURGE_FIELDS)                                                                         \
+    S(redrive, REDRIVE_FIELDS)                                                                     \
+    S(message, MESSAGE_FIELDS)                                                                     \
+    S(messages, MESSAGES_FIELDS)                                                                   \
+    S(peek, PEEK_FIELDS)                                                                           \
+    S(receive, RECEIVE_FIELDS)                                                                     \
+    S(settle, SETTLE_FIELDS)                                                                       \
+    S(events, EVENTS_FIELDS)                                                                       \
+    S(healthz, HEALTHZ_FIELDS)
+
+// T(table, struct, fields): <table>_fields
+#define REQUEST_TABLES(T)                                                                          \
+    T(queue_list, queue_list, QUEUE_LIST_FIELDS)                                                   \
+    T(queue_delete, queue_delete, QUEUE_DELETE_FIELDS)                                             \
+    T(purge, purge, PURGE_FIELDS)                                                                  \
+    T(redrive, redrive, REDRIVE_FIELDS)                                                            \
+    T(message_query, message, MESSAGE_QUERY_FIELDS)                                                \
+    T(message, message, MESSAGE_FIELDS)                                                            \
+    T(messages, messages, MESSAGES_FIELDS)                                                         \
+    T(peek, peek, PEEK_FIELDS)                                                                     \
+    T(receive, receive, RECEIVE_FIELDS)                                                            \
+    T(ack, settle, ACK_FIELDS)                                                                     \
+    T(fail, settle, FAIL_FIELDS)                                                                   \
+    T(release, settle, RELEASE_FIELDS)                                                             \
+    T(renew, settle, RENEW_FIELDS)                                                                 \
+    T(events, events, EVENTS_FIELDS)                                                               \
+    T(healthz, healthz, HEALTHZ_FIELDS)
+
+#define CALL_QUEUE   .pattern = "/v1/queues/{queue}"
+#define CALL_READS   .method = "GET", .scope = SCOPE_READ, .blocks = true
+#define CALL_CHANGES .scope = SCOPE_ADMIN, .blocks = true, .tag = "queues", .repeat = REPEAT_SAME
+#define CALL_SETTLES                                                                               \
+    .method = "POST", .scope = SCOPE_WORK, .body_max = SIZE_MAX, .repeat = REPEAT_ID,              \
+    .tag = "messages", .conflicts = true, .fences = true, .about = SETTLED_ABOUT
+#define CALL_OPEN  .method = "GET", .tag = "node"
+#define CALL_SMALL .body_max = (size_t)16 << 10 // settings, and the fields of a request
+
+#define CALL_LIST(X)                                                                               \
+    X(QUEUE_LIST, queue_list, CALL_READS, .pattern = "/v1/queues", .query = &queue_list_fields,    \
+      .tag = "queues", .operation = "listQueues",                                                  \
+      .summary = "Lists the queues that the token may read", .answer = "QueueList",                \
+      .about = "Sorted by name.")                                                                  \
+    X(QUEUE_PUT, queue_put, CALL_CHANGES, .method = "PUT", CALL_QUEUE, CALL_SMALL,                 \
+      .takes = "QueueSettings", .operation = "createQueue", .conflicts = true,                     \
+      .summary = "Creates a queue", .status = 201, .answer = "Queue",                              \
+      .about = "The queue is created.")                                                            \
+    X(QUEUE_PATCH, queue_patch, CALL_CHANGES, .method = "PATCH", CALL_QUEUE, CALL_SMALL,           \
+      .takes = "QueueSettings", .operation = "changeQueue", .conflicts = true,                     \
+      .summary = "Changes some settings: all or none", .answer = "Queue",                          \
+      .about = "The queue with its new settings.")                                                 \
+    X(QUEUE_GET, queue_get, CALL_READS, CALL_QUEUE, .tag = "queues", .operation = "showQueue",     \
+      .summary = "Shows a queue and all its settings", .answer = "Queue", .about = "The queue.")   \
+    X(QUEUE_DELETE, queue_delete, .method = "DELETE", .scope = SCOPE_ADMIN, .blocks = true,        \
+      CALL_QUEUE, .repeat = REPEAT_ONCE, .query = &queue_delete_fields, .conflicts = true,         \
+      .tag = "queues", .operation = "deleteQueue", .status = 204,                                  \
+      .summary = "Deletes a queue and all its messages", .about = "The queue is deleted.")         \
+    X(PAUSE, pause, CALL_CHANGES, .method = "POST", CALL_QUEUE "/pause", CALL_SMALL,               \
+      .operation = "pauseQueue", .status = 204,                                                    \
+      .summary = "Stops delivering messages until the queue is resumed",                           \
+      .about = "The queue is paused. Existing locks stay valid.")                                  \
+    X(RESUME, resume, CALL_CHANGES, .method = "POST", CALL_QUEUE "/resume", CALL_SMALL,            \
+      .operation = "resumeQueue", .status = 204, .summary = "Delivers messages again",             \
+      .about = "The queue is not paused.")                                                         \
+    X(PURGE, purge, CALL_CHANGES, .method = "POST", CALL_QUEUE "/purge", CALL_SMALL,               \
+      .body = &purge_fields, .takes = "Purge", .operation = "purgeQueue",                          \
+      .summary = "Deletes every waiting message, or every dead one", .answer = "Purged",           \
+      .about = "The number of messages.")                                                          \
+    X(REDRIVE, redrive, .method = "POST", .scope = SCOPE_ADMIN, .blocks = true,                    \
+      CALL_QUEUE "/redrive", CALL_SMALL, .repeat = REPEAT_ONCE, .body = &redrive_fields,           \
+      .takes = "Redrive", .tag = "queues", .operation = "redrive",                                 \
+      .summary = "Sends dead messages again", .answer = "Redriven",                                \
+      .about = "The number of messages.")                                                          \
+    X(STATS, stats, CALL_READS, CALL_QUEUE "/stats", .tag = "queues", .operation = "queueStats",   \
+      .summary = "Counts messages by state", .answer = "Stats",                                    \
+      .about = "The counts of the queue.")                                                         \
+    X(WORKERS, workers, CALL_READS, CALL_QUEUE "/workers", .tag = "queues",                        \
+      .operation = "listWorkers", .summary = "Lists the workers that hold locks",                  \
+      .answer = "Workers", .about = "Sorted by name.")                                             \
+    X(SEND, send, .method = "POST", .scope = SCOPE_SEND, CALL_QUEUE "/messages",                   \
+      .body_max = SIZE_MAX, .repeat = REPEAT_ID, .query = &message_query_fields,                   \
+      .body = &message_fields, .takes = "NewMessage", .tag = "messages",                           \
+      .operation = "sendMessages", .conflicts = true, .summary = "Sends one message or many",      \
+      .status = 201, .answer = "Sent", .about = "The answer to one message: it is durable.")       \
+    X(PEEK, peek, CALL_READS, CALL_QUEUE "/messages", .query = &peek_fields, .tag = "messages",    \
+      .operation = "peekMessages", .summary = "Shows messages without locking them",               \
+      .answer = "Messages",                                                                        \
+      .about = "The messages in the order of their sends, without tokens. There are fewer than "   \
+               "max if their bodies would exceed 16 MiB together, or the node's memory budget. "   \
+               "At least one message is returned, whatever its size.")                             \
+    X(SHOW, show, CALL_READS, CALL_QUEUE "/messages/{id}", .tag = "messages",                      \
+      .operation = "showMessage", .summary = "Shows one message", .answer = "Message",             \
+      .about = "The message. A finished message has no body.")                                     \
+    X(RECEIVE, receive, .method = "POST", .scope = SCOPE_WORK, CALL_QUEUE "/receive",              \
+      .body_max = SIZE_MAX, .repeat = REPEAT_ID, .body = &receive_fields, .takes = "Receive",      \
+      .tag = "messages", .operation = "receiveMessages",                                           \
+      .summary = "Locks messages and returns them", .answer = "Received",                          \
+      .about = "The messages. The list is empty if none arrived in time, or if the node stops.")   \
+    X(ACK, ack, CALL_SETTLES, CALL_QUEUE "/ack", .body = &ack_fields, .takes = "Ack",              \
+      .operation = "ackMessages", .summary = "Acknowledges messages")                              \
+    X(FAIL, fail, CALL_SETTLES, CALL_QUEUE "/fail", .body = &fail_fields, .takes = "Fail",         \
+      .operation = "failMessages", .summary = "Reports that messages failed")                      \
+    X(RELEASE, release, CALL_SETTLES, CALL_QUEUE "/release", .body = &release_fields,              \
+      .takes = "Release", .operation = "releaseMessages",                                          \
+      .summary = "Releases messages without counting an attempt")                                  \
+    X(RENEW, renew, CALL_SETTLES, CALL_QUEUE "/renew", .body = &renew_fields, .takes = "Renew",    \
+      .operation = "renewLocks", .summary = "Extends locks")                                       \
+    X(EVENTS, events, CALL_READS, CALL_QUEUE "/events", .query = &events_fields, .tag = "events",  \
+      .operation = "watchEvents", .summary = "Streams the queue's events as Server-Sent Events")   \
+    X(NODE, node, CALL_READS, .pattern = "/v1/node", .tag = "node", .operation = "showNode",       \
+      .summary = "Describes this node", .answer = "Node", .about = "The node.")                    \
+    X(DASHBOARD, dashboard, CALL_OPEN, .pattern = "/", .operation = "dashboard",                   \
+      .summary = "The dashboard")                                                                  \
+    X(ASSET, asset, CALL_OPEN, .pattern = "/assets/{file}", .operation = "asset",                  \
+      .summary = "A file of the dashboard")                                                        \
+    X(OPENAPI, openapi, CALL_OPEN, .pattern = "/openapi.json", .operation = "openapi",             \
+      .summary = "This file")                                                                      \
+    X(METRICS, metrics, CALL_READS, .pattern = "/metrics", .tag = "node", .operation = "metrics",  \
+      .summary = "Metrics for Prometheus")                                                         \
+    X(HEALTHZ, healthz, CALL_OPEN, .pattern = "/healthz", .query = &healthz_fields,                \
+      .operation = "healthz", .summary = "Answers while the process runs", .answer = "Status",     \
+      .about = "The process runs.")                                                                \
+    X(READYZ, readyz, CALL_OPEN, .pattern = "/readyz", .operation = "readyz",                      \
+      .summary = "Reports whether the store makes progress", .answer = "Status",                   \
+      .about = "The store makes progress.")
