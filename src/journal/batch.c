@@ -235,6 +235,9 @@ void batch_form(struct journal *j)
 {
     struct batch *b = &j->batch;
     CHECK(!b->active && !b->ops.head);
+    // After a long pause of this process, the time of an op may be over before the next tick. The
+    // machine may have forgotten the op's request id meanwhile, so the op is not proposed any more.
+    if (j->now.lo >= j->deadline_at) journal_expire(j);
     b->grows = false;
     size_t fixed = ENTRY_HEADER_LEN + ENTRY_CHECKSUM_LEN + ENTRY_OP_HEADER_LEN + 8;
     size_t count = take_ops(j, j->config.entry_bytes_max - fixed);

@@ -214,6 +214,27 @@ static void patience_that_ends_before_anything_was_sent_answers_unavailable(void
     store_free(s);
 }
 
+// The process was paused while a request of its was under way: the answer comes before a tick.
+static void op_is_not_proposed_after_its_deadline(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s);
+    rig_settle(&a);
+    uint64_t first = rig_add(&a, 'x', 1);
+    struct request put = rig_until_append(&a);
+    uint64_t second = rig_add_until(&a, 'x', 1, rig_store_time(&a).hi + 1000);
+    store_mem_step(s, 2000);
+    rig_serve(&a, &put, FATE_OK);
+    assert_int_equal(rig_answer_to(&a, first, NULL), ERR_OK);
+    assert_int_equal(rig_answer_to(&a, second, NULL), ERR_UNAVAILABLE);
+    rig_settle(&a);
+    assert_int_equal(journal_slot(a.journal), 1);
+    assert_int_equal(rig_value_seen_by_a_newcomer(s, 'x'), 1);
+    rig_done(&a);
+    store_free(s);
+}
+
 static void op_too_large_for_any_entry_is_refused(void **state)
 {
     (void)state;
@@ -310,6 +331,7 @@ int main(void)
         cmocka_unit_test(without_room_ops_that_grow_are_refused_and_all_others_go_on),
         cmocka_unit_test(an_entry_that_may_have_landed_is_not_refused_for_want_of_room),
         cmocka_unit_test(patience_that_ends_before_anything_was_sent_answers_unavailable),
+        cmocka_unit_test(op_is_not_proposed_after_its_deadline),
         cmocka_unit_test(op_too_large_for_any_entry_is_refused),
         cmocka_unit_test(sync_sees_what_others_committed_before_it),
         cmocka_unit_test(damaged_slot_halts_and_commits_nothing),
