@@ -11,6 +11,7 @@
     {.name = name_,                                                                                \
      .kind = FIELD_##kind_,                                                                        \
      .at = offsetof(struct in##_in, member),                                                       \
+     .omit = OMIT_ZERO,                                                                            \
      .min = min_,                                                                                  \
      .max = max_,                                                                                  \
      .fallback = fallback_,                                                                        \
@@ -19,6 +20,19 @@
     static const struct field name##_rows[] = {list(ROW, in)};                                     \
     const struct fields name##_fields = {name##_rows, sizeof name##_rows / sizeof *name##_rows};
 REQUEST_TABLES(TABLE)
+
+#define ANSWER_ROW(in, kind_, member, name_, omit_, about_)                                        \
+    {.name = name_,                                                                                \
+     .kind = FIELD_##kind_,                                                                        \
+     .at = offsetof(struct in, member),                                                            \
+     .size = sizeof(((struct in *)NULL)->member),                                                  \
+     .omit = omit_,                                                                                \
+     .about = about_},
+#define ANSWER_TABLE(schema, name, in, list)                                                       \
+    static const struct field name##_answer_rows[] = {list(ANSWER_ROW, in)};                       \
+    const struct fields name##_answer = {name##_answer_rows,                                       \
+                                         sizeof name##_answer_rows / sizeof *name##_answer_rows};
+ANSWER_TABLES(ANSWER_TABLE)
 
 #define CALL(id, name_, ...) [CALL_##id] = {__VA_ARGS__},
 const struct call call_table[CALL_COUNT] = {CALL_LIST(CALL)};

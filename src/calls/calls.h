@@ -64,3 +64,7 @@ REQUEST_STRUCTS(CALL_STRUCT)
 #define CALL_TABLE(name, in, list) extern const struct fields name##_fields;
 REQUEST_TABLES(CALL_TABLE)
 #undef CALL_TABLE
+
+#define CALL_ANSWER(schema, name, in, list) extern const struct fields name##_answer;
+ANSWER_TABLES(CALL_ANSWER)
+#undef CALL_ANSWER

@@ -16,15 +16,27 @@ struct kept_texts {
 void *kept_new(struct kept_texts *k, size_t len);
 void kept_done(struct kept_texts *k);
 
+#define FIELD_KINDS(K)                                                                             \
+    K(TEXT, "text")         /* const char *; without zero bytes */                                 \
+    K(BASE64, "base64")     /* struct bytes; data is not NULL if the field was given */            \
+    K(NUMBER, "number")     /* int64_t, min .. max */                                              \
+    K(DURATION, "duration") /* int64_t ms, min .. max: a number, or "30s" */                       \
+    K(BOOL, "bool")         /* bool */                                                             \
+    K(HEADERS, "headers")   /* struct field_headers: an object of strings */                       \
+    K(TEXTS, "texts")       /* struct field_texts: a list of strings */                            \
+    K(JSON, "json")         /* struct json *: any value */                                         \
+    /* only in answers: */                                                                         \
+    K(CHARS, "chars")       /* char[] */                                                           \
+    K(COUNT, "count")       /* uint64_t */                                                         \
+    K(SMALL, "small")       /* uint32_t */                                                         \
+    K(FLAG, "flag")         /* int, not 0: true */                                                 \
+    K(CODE, "code")         /* enum sluice_code */                                                 \
+    K(REQUESTS, "requests") /* struct sluice_requests */
+
 enum field_kind {
-    FIELD_TEXT,     // const char *; without zero bytes
-    FIELD_BASE64,   // struct bytes; data is not NULL if the field was given
-    FIELD_NUMBER,   // int64_t, min .. max
-    FIELD_DURATION, // int64_t ms, min .. max: a number, or "30s"
-    FIELD_BOOL,     // bool
-    FIELD_HEADERS,  // struct field_headers: an object of strings
-    FIELD_TEXTS,    // struct field_texts: a list of strings
-    FIELD_JSON,     // struct json *: any value
+#define FIELD_KIND(id, name) FIELD_##id,
+    FIELD_KINDS(FIELD_KIND)
+#undef FIELD_KIND
 };
 
 struct field_headers {
@@ -36,10 +48,18 @@ struct field_texts {
     size_t len;
 };
 
+enum field_omit { // when a field is not written
+    OMIT_NEVER,
+    OMIT_ZERO,  // if it is NULL, 0 or false
+    OMIT_EMPTY, // also if it is ""
+};
+
 struct field {
     const char *name;
     enum field_kind kind;
-    size_t at; // offset in the struct
+    size_t at;   // offset in the struct
+    size_t size; // of the member
+    enum field_omit omit;
     int64_t min;
     int64_t max;
     int64_t fallback;  // of a number or duration that is not given
@@ -51,6 +71,14 @@ struct fields {
     size_t len;
 };
 extern const struct fields no_fields;
+
+// Writes the members of a struct into the object. Only kinds with one value can be written.
+void fields_put(struct json *object, const struct fields *table, const void *in);
+struct json *fields_json(const struct fields *table, const void *in); // a new object
+// Reads an answer. Unknown members are ignored, because a newer node may send them. A member that
+// is missing or of another kind leaves its place as it is. Texts are not read: nothing would own
+// them.
+void fields_take(const struct json *object, const struct fields *table, void *out);
 
 // `path` is "" or, for example, "messages[3]."; errors put it before the field's name. A null
 // counts as a field that was not given. `out` points into the object and `kept`.

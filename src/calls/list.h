@@ -13,7 +13,7 @@
 //   about     a sentence for api/openapi.json
 //
 // A call is X(ID, name, members of struct call...). The function handle_<name> of src/server
-// answers it. After a change, run tools/check-openapi --write.
+// answers it. After a change, run: tools/check-openapi --write . build/src/print-calls
 #pragma once
 
 #define CALL_ITEMS_MAX      10000 // messages or tokens in one request
@@ -150,12 +150,75 @@
     T(events, events, EVENTS_FIELDS)                                                               \
     T(healthz, healthz, HEALTHZ_FIELDS)
 
+// An answer's field is A(S, kind, member, name, omit, about). S is a struct of sluice.h.
+#define REQUESTS_ANSWER(A, S)                                                                      \
+    A(S, COUNT, writes, "writes", OMIT_NEVER, NULL)                                                \
+    A(S, COUNT, reads, "reads", OMIT_NEVER, NULL)                                                  \
+    A(S, COUNT, deletes, "deletes", OMIT_NEVER, NULL)
+
+#define STATS_ANSWER(A, S)                                                                         \
+    A(S, COUNT, ready, "ready", OMIT_NEVER, NULL)                                                  \
+    A(S, COUNT, locked, "locked", OMIT_NEVER, NULL)                                                \
+    A(S, COUNT, delayed, "delayed", OMIT_NEVER, NULL)                                              \
+    A(S, COUNT, processed, "processed", OMIT_NEVER, NULL)                                          \
+    A(S, COUNT, dead, "dead", OMIT_NEVER, "Dead in this queue.")                                   \
+    A(S, NUMBER, oldest_age_ms, "oldestAgeMs", OMIT_NEVER,                                         \
+      "How long the oldest ready message has been ready. A delayed message counts from the time "  \
+      "when it is due. 0: none is ready.")                                                         \
+    A(S, COUNT, outbound, "outbound", OMIT_NEVER, "Messages on the way to the dead-letter queue.") \
+    A(S, COUNT, moved, "moved", OMIT_NEVER, "Messages that arrived in the dead-letter queue.")     \
+    A(S, COUNT, redriven, "redriven", OMIT_NEVER, NULL)                                            \
+    A(S, COUNT, purged, "purged", OMIT_NEVER, NULL)                                                \
+    A(S, COUNT, sent, "sent", OMIT_NEVER, "All messages ever sent.")                               \
+    A(S, COUNT, duplicates, "duplicates", OMIT_NEVER, "Sends whose dedup key was known.")          \
+    A(S, COUNT, workers, "workers", OMIT_NEVER, "Workers that hold locks or are registered.")      \
+    A(S, COUNT, entries, "entries", OMIT_NEVER, "Entries committed to the journal.")               \
+    A(S, COUNT, requests, "requests", OMIT_NEVER,                                                  \
+      "Requests of this node to the store, for all queues.")                                       \
+    A(S, REQUESTS, spent, "spent", OMIT_NEVER, NULL)                                               \
+    A(S, REQUESTS, spent_this_hour, "spentThisHour", OMIT_NEVER, NULL)                             \
+    A(S, REQUESTS, spent_last_hour, "spentLastHour", OMIT_NEVER, NULL)                             \
+    A(S, NUMBER, hour_ms, "hourMs", OMIT_NEVER, "How much of the current hour has passed.")
+
+#define WORKER_ANSWER(A, S)                                                                        \
+    A(S, CHARS, name, "name", OMIT_NEVER, NULL)                                                    \
+    A(S, SMALL, open, "open", OMIT_NEVER, "Open locks and tickets.")                               \
+    A(S, SMALL, capacity, "capacity", OMIT_NEVER, "0: not registered.")
+
+#define SENT_ANSWER(A, S)                                                                          \
+    A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
+    A(S, FLAG, duplicate, "duplicate", OMIT_NEVER,                                                 \
+      "The dedup key was known. The id is that of the first message.")
+
+#define OUTCOME_ANSWER(A, S)                                                                       \
+    A(S, CODE, code, "code", OMIT_NEVER, NULL)                                                     \
+    A(S, TEXT, status, "status", OMIT_EMPTY, NULL)                                                 \
+    A(S, CHARS, reason, "reason", OMIT_EMPTY, "Why the request was refused.")                      \
+    A(S, NUMBER, until, "until", OMIT_EMPTY,                                                       \
+      "For renewed, the new deadline. For retrying and released, when the message is ready "       \
+      "again.")
+
+#define QUEUE_ANSWER(A, S)                                                                         \
+    A(S, TEXT, name, "name", OMIT_NEVER, NULL)                                                     \
+    A(S, CHARS, id, "id", OMIT_NEVER, "The id changes if the queue is deleted and created again.") \
+    A(S, FLAG, paused, "paused", OMIT_NEVER, NULL)
+
+// T(schema, table, struct, fields): <table>_answer, and the schema's name in api/openapi.json
+#define ANSWER_TABLES(T)                                                                           \
+    T(StoreRequests, requests, sluice_requests, REQUESTS_ANSWER)                                   \
+    T(Stats, stats, sluice_stats, STATS_ANSWER)                                                    \
+    T(Worker, worker, sluice_worker, WORKER_ANSWER)                                                \
+    T(Sent, sent, sluice_sent, SENT_ANSWER)                                                        \
+    T(Outcome, outcome, sluice_outcome, OUTCOME_ANSWER)                                            \
+    T(Queue, queue, sluice_queue_info, QUEUE_ANSWER)
+
 #define CALL_QUEUE   .pattern = "/v1/queues/{queue}"
 #define CALL_READS   .method = "GET", .scope = SCOPE_READ, .blocks = true
 #define CALL_CHANGES .scope = SCOPE_ADMIN, .blocks = true, .tag = "queues", .repeat = REPEAT_SAME
 #define CALL_SETTLES                                                                               \
     .method = "POST", .scope = SCOPE_WORK, .body_max = SIZE_MAX, .repeat = REPEAT_ID,              \
-    .tag = "messages", .conflicts = true, .fences = true, .about = SETTLED_ABOUT
+    .tag = "messages", .conflicts = true, .fences = true, .answer = "Outcome",                     \
+    .about = SETTLED_ABOUT
 #define CALL_OPEN  .method = "GET", .tag = "node"
 #define CALL_SMALL .body_max = (size_t)16 << 10 // settings, and the fields of a request
 

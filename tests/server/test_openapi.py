@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """api/openapi.json and the node say the same: every route, every example, every answer.
 
-Each answer that any case gets is held against the file. SLUICE is the program, ROUTES prints the
-server's table, OPENAPI and HTTP_DOC name the files.
+Each answer that any case gets is held against the file. SLUICE is the program, CALLS prints the
+table of calls, OPENAPI and HTTP_DOC name the files.
 """
 import json
 import os
@@ -118,8 +118,9 @@ def refused(node, name, field, *arguments, **more):
 
 @case
 def every_route_is_in_the_file_and_every_operation_is_routed(_):
-    table = subprocess.run([os.environ["ROUTES"]], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
-    same(sorted(f"{o.method} {o.path} {o.scope or '-'}" for o in OPERATIONS.values()), sorted(table), "routes")
+    table = json.loads(subprocess.run([os.environ["CALLS"]], stdout=subprocess.PIPE, check=True).stdout)["calls"]
+    same(sorted(f"{o.method} {o.path} {o.scope or 'none'}" for o in OPERATIONS.values()),
+         sorted(f"{c['method']} {c['path']} {c['scope']}" for c in table), "routes")
 
 
 def walk(node, at=()):
