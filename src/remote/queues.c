@@ -5,6 +5,7 @@
 #include "remote/remote.h"
 
 #include "base/memory.h"
+#include "calls/calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,24 +28,31 @@ static enum sluice_code ask_queue(struct remote *r, const char *queue, const cha
     return remote_ask(r, ask, call, again, error);
 }
 
-static enum sluice_code do_plain(struct sluice *s, const char *queue, const char *method,
-                                 const char *rest, struct sluice_error *error)
+// Returns what follows the queue's name in the path of a call.
+static const char *rest_of(const struct call *c)
 {
+    return strchr(c->pattern, '}') + 1;
+}
+
+static enum sluice_code do_plain(struct sluice *s, const char *queue, enum call_id id,
+                                 struct sluice_error *error)
+{
+    const struct call *c = &call_table[id];
     CLEANUP(http_call_done) struct http_call call;
-    struct ask ask = {.kind = ASK_AGAIN, .method = method};
-    http_call_init(&call, method, NULL);
-    return ask_queue(remote_of(s), queue, rest, &ask, &call, NULL, error);
+    struct ask ask = {.kind = ASK_AGAIN, .method = c->method};
+    http_call_init(&call, c->method, NULL);
+    return ask_queue(remote_of(s), queue, rest_of(c), &ask, &call, NULL, error);
 }
 
 enum sluice_code remote_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
 {
-    return do_plain(s, queue, "POST", "/pause", error);
+    return do_plain(s, queue, CALL_PAUSE, error);
 }
 
 enum sluice_code remote_queue_resume(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
-    return do_plain(s, queue, "POST", "/resume", error);
+    return do_plain(s, queue, CALL_RESUME, error);
 }
 
 // A repeated request by name might delete the next queue of that name. So the request names the
@@ -129,12 +137,6 @@ static const char *text_at(struct json *o, const char *key)
                                                        : "";
 }
 
-static bool true_at(struct json *o, const char *key)
-{
-    struct json *value = json_member(o, key);
-    return value && json_kind(value) == JSON_KIND_BOOL && json_as_bool(value);
-}
-
 static int64_t number_at(struct json *o, const char *key)
 {
     struct json *value = json_member(o, key);
@@ -165,8 +167,7 @@ static enum sluice_code read_info(struct json *o, const char *queue, const struc
     if (!settings || !json_pairs_of(settings, &pairs)) return remote_unreadable(call, error);
     struct sluice_queue_info *info = NEW(struct sluice_queue_info);
     info->name = text_copy(queue);
-    info->paused = true_at(o, "paused");
-    (void)snprintf(info->id, sizeof info->id, "%s", text_at(o, "id"));
+    fields_take(o, &queue_answer, info);
     take_settings(info, &pairs);
     json_pairs_done(&pairs);
     *out = info;
@@ -238,13 +239,20 @@ enum sluice_code remote_queue_list(struct sluice *s, struct sluice_names **out,
     return code;
 }
 
-// Sends a request whose answer is an object. On NULL, code says why.
-static struct json *ask_object(struct sluice *s, const char *queue, const char *rest,
-                               struct ask *ask, enum sluice_code *code, struct sluice_error *error)
+// Makes a call whose answer is an object. `in` is its request struct; NULL if it has no fields. On
+// NULL, code says why.
+static struct json *ask_object(struct sluice *s, const char *queue, enum call_id id, const void *in,
+                               enum ask_kind kind, enum sluice_code *code,
+                               struct sluice_error *error)
 {
+    const struct call *c = &call_table[id];
     CLEANUP(http_call_done) struct http_call call;
-    http_call_init(&call, ask->method, NULL);
-    *code = ask_queue(remote_of(s), queue, rest, ask, &call, NULL, error);
+    CLEANUP(buf_done) struct buf body;
+    http_call_init(&call, c->method, NULL);
+    buf_init(&body, SIZE_MAX);
+    if (in) json_write(fields_json(c->body, in), &body);
+    struct ask ask = {.kind = kind, .method = c->method, .body = buf_bytes(&body)};
+    *code = ask_queue(remote_of(s), queue, rest_of(c), &ask, &call, NULL, error);
     if (*code) return NULL;
     struct json *o = remote_json(&call, error);
     if (!o) *code = SLUICE_CORRUPT;
@@ -255,9 +263,8 @@ enum sluice_code remote_queue_purge(struct sluice *s, const char *queue, int dea
                                     struct sluice_error *error)
 {
     enum sluice_code code;
-    struct ask ask = {
-        .kind = ASK_AGAIN, .method = "POST", .body = bytes_str(dead ? "{\"dead\":true}" : "{}")};
-    struct json *o = ask_object(s, queue, "/purge", &ask, &code, error);
+    struct purge_in in = {.dead = dead};
+    struct json *o = ask_object(s, queue, CALL_PURGE, &in, ASK_AGAIN, &code, error);
     if (o && purged) *purged = (uint64_t)number_at(o, "purged");
     json_free(o);
     return code;
@@ -268,27 +275,12 @@ enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char 
                                 uint64_t *redriven, struct sluice_error *error)
 {
     enum sluice_code code;
-    CLEANUP(buf_done) struct buf body;
-    struct json *in = json_new();
-    buf_init(&body, SIZE_MAX);
-    if (to) json_text(in, "to", to);
-    json_number(in, "max", max);
-    json_write(in, &body);
-    struct ask ask = {
-        .kind = max > 0 ? ASK_ONCE : ASK_AGAIN, .method = "POST", .body = buf_bytes(&body)};
-    struct json *o = ask_object(s, queue, "/redrive", &ask, &code, error);
+    struct redrive_in in = {.to = to, .max = max};
+    enum ask_kind kind = max > 0 ? ASK_ONCE : ASK_AGAIN;
+    struct json *o = ask_object(s, queue, CALL_REDRIVE, &in, kind, &code, error);
     if (o && redriven) *redriven = (uint64_t)number_at(o, "redriven");
     json_free(o);
     return code;
-}
-
-static struct sluice_requests requests_at(struct json *o, const char *key)
-{
-    struct json *row = json_member(o, key);
-    if (!row || json_kind(row) != JSON_KIND_OBJECT) return (struct sluice_requests){0};
-    return (struct sluice_requests){.writes = (uint64_t)number_at(row, "writes"),
-                                    .reads = (uint64_t)number_at(row, "reads"),
-                                    .deletes = (uint64_t)number_at(row, "deletes")};
 }
 
 // The handle itself makes no store requests. The counts are those of the node, for all of its
@@ -302,8 +294,8 @@ void remote_requests(const struct sluice *s, struct sluice_requests *out)
     *out = (struct sluice_requests){0};
     http_call_init(&call, ask.method, NULL);
     if (remote_check(r, NULL, NULL) || remote_ask(r, &ask, &call, NULL, NULL)) return;
-    struct json *o = remote_json(&call, NULL);
-    if (o) *out = requests_at(o, "charged");
+    struct json *o = remote_json(&call, NULL), *row = o ? json_member(o, "charged") : NULL;
+    if (row) fields_take(row, &requests_answer, out);
     json_free(o);
 }
 
@@ -311,27 +303,10 @@ enum sluice_code remote_stats(struct sluice *s, const char *queue, struct sluice
                               struct sluice_error *error)
 {
     enum sluice_code code;
-    struct ask ask = {.kind = ASK_READ, .method = "GET"};
     *out = (struct sluice_stats){0};
-    struct json *o = ask_object(s, queue, "/stats", &ask, &code, error);
+    struct json *o = ask_object(s, queue, CALL_STATS, NULL, ASK_READ, &code, error);
     if (!o) return code;
-    const struct {
-        const char *key;
-        uint64_t *to;
-    } counts[] = {{"ready", &out->ready},     {"delayed", &out->delayed},
-                  {"locked", &out->locked},   {"processed", &out->processed},
-                  {"dead", &out->dead},       {"outbound", &out->outbound},
-                  {"moved", &out->moved},     {"redriven", &out->redriven},
-                  {"purged", &out->purged},   {"sent", &out->sent},
-                  {"workers", &out->workers}, {"duplicates", &out->duplicates},
-                  {"entries", &out->entries}, {"requests", &out->requests}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        *counts[i].to = (uint64_t)number_at(o, counts[i].key);
-    out->oldest_age_ms = number_at(o, "oldestAgeMs");
-    out->hour_ms = number_at(o, "hourMs");
-    out->spent = requests_at(o, "spent");
-    out->spent_this_hour = requests_at(o, "spentThisHour");
-    out->spent_last_hour = requests_at(o, "spentLastHour");
+    fields_take(o, &stats_answer, out);
     json_free(o);
     return SLUICE_OK;
 }
@@ -340,9 +315,8 @@ enum sluice_code remote_workers(struct sluice *s, const char *queue, struct slui
                                 size_t max, size_t *len, struct sluice_error *error)
 {
     enum sluice_code code;
-    struct ask ask = {.kind = ASK_READ, .method = "GET"};
     *len = 0;
-    struct json *o = ask_object(s, queue, "/workers", &ask, &code, error);
+    struct json *o = ask_object(s, queue, CALL_WORKERS, NULL, ASK_READ, &code, error);
     if (!o) return code;
     struct json *rows = json_member(o, "workers");
     bool is_list = rows && json_kind(rows) == JSON_KIND_LIST;
@@ -350,9 +324,8 @@ enum sluice_code remote_workers(struct sluice *s, const char *queue, struct slui
         struct json *row = json_list_at(rows, i);
         if (json_kind(row) != JSON_KIND_OBJECT) continue;
         struct sluice_worker *w = &out[(*len)++];
-        *w = (struct sluice_worker){.open = (uint32_t)number_at(row, "open"),
-                                    .capacity = (uint32_t)number_at(row, "capacity")};
-        (void)snprintf(w->name, sizeof w->name, "%s", text_at(row, "name"));
+        *w = (struct sluice_worker){0};
+        fields_take(row, &worker_answer, w);
     }
     json_free(o);
     return SLUICE_OK;

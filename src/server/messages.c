@@ -37,9 +37,7 @@ static struct json *sent_json(const struct sluice_sent *sent)
 {
     struct json *o = json_new();
     json_text(o, "code", sluice_code_name(sent->code));
-    if (sent->code) return o;
-    json_text(o, "id", sent->id);
-    json_bool(o, "duplicate", sent->duplicate);
+    if (!sent->code) fields_put(o, &sent_answer, sent);
     return o;
 }
 
@@ -63,14 +61,11 @@ static void answer_sent(struct exchange *x, const struct async_answer *a)
         answer_bytes(x, 200, WIRE_TYPE, &body);
         return;
     }
-    struct json *o = json_new();
     if (x->single) {
-        json_text(o, "id", a->sent[0].id);
-        json_bool(o, "duplicate", a->sent[0].duplicate);
-        answer_json(x, 201, o);
+        answer_json(x, 201, fields_json(&sent_answer, &a->sent[0]));
         return;
     }
-    struct json *list = json_list_new();
+    struct json *o = json_new(), *list = json_list_new();
     for (size_t i = 0; i < a->len; i++)
         json_list_take(list, sent_json(&a->sent[i]));
     json_take(o, "sent", list);

@@ -27,7 +27,7 @@ void handle_node(struct exchange *x)
     json_number(o, "uptimeMs", clock_boot_ms() - s->started_ms);
     struct sluice_requests made;
     sluice_requests(s->store, &made);
-    json_take(o, "charged", requests_json(&made));
+    json_take(o, "charged", fields_json(&requests_answer, &made));
     sluice_names_free(names);
     answer_json(x, 200, o);
 }

@@ -20,10 +20,7 @@ static bool fine(struct exchange *x, enum sluice_code code, const struct sluice_
 
 static struct json *info_json(const struct sluice_queue_info *info)
 {
-    struct json *o = json_new();
-    json_text(o, "name", info->name);
-    json_text(o, "id", info->id);
-    json_bool(o, "paused", info->paused);
+    struct json *o = fields_json(&queue_answer, info);
     json_take(o, "settings", json_settings(info->settings, info->settings_len));
     return o;
 }

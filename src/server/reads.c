@@ -105,38 +105,11 @@ void handle_show(struct exchange *x)
     answer_json(x, 200, o);
 }
 
-struct json *requests_json(const struct sluice_requests *r)
-{
-    struct json *o = json_new();
-    json_number(o, "writes", (int64_t)r->writes);
-    json_number(o, "reads", (int64_t)r->reads);
-    json_number(o, "deletes", (int64_t)r->deletes);
-    return o;
-}
-
 struct json *stats_json(const char *queue, const struct sluice_stats *v)
 {
     struct json *o = json_new();
     json_text(o, "queue", queue);
-    json_number(o, "ready", (int64_t)v->ready);
-    json_number(o, "locked", (int64_t)v->locked);
-    json_number(o, "delayed", (int64_t)v->delayed);
-    json_number(o, "processed", (int64_t)v->processed);
-    json_number(o, "dead", (int64_t)v->dead);
-    json_number(o, "oldestAgeMs", v->oldest_age_ms);
-    json_number(o, "outbound", (int64_t)v->outbound);
-    json_number(o, "moved", (int64_t)v->moved);
-    json_number(o, "redriven", (int64_t)v->redriven);
-    json_number(o, "purged", (int64_t)v->purged);
-    json_number(o, "sent", (int64_t)v->sent);
-    json_number(o, "duplicates", (int64_t)v->duplicates);
-    json_number(o, "workers", (int64_t)v->workers);
-    json_number(o, "entries", (int64_t)v->entries);
-    json_number(o, "requests", (int64_t)v->requests);
-    json_take(o, "spent", requests_json(&v->spent));
-    json_take(o, "spentThisHour", requests_json(&v->spent_this_hour));
-    json_take(o, "spentLastHour", requests_json(&v->spent_last_hour));
-    json_number(o, "hourMs", v->hour_ms);
+    fields_put(o, &stats_answer, v);
     return o;
 }
 
@@ -161,13 +134,8 @@ void handle_workers(struct exchange *x)
     enum sluice_code code =
         sluice_workers(x->server->store, x->queue, workers, WORKERS_MAX, &len, &error);
     struct json *o = json_new(), *list = json_list_new();
-    for (size_t i = 0; i < len; i++) {
-        struct json *row = json_new();
-        json_text(row, "name", workers[i].name);
-        json_number(row, "open", workers[i].open);
-        json_number(row, "capacity", workers[i].capacity);
-        json_list_take(list, row);
-    }
+    for (size_t i = 0; i < len; i++)
+        json_list_take(list, fields_json(&worker_answer, &workers[i]));
     memory_free(workers);
     json_take(o, "workers", list);
     json_take(o, "waiting", receive_waiting(x->server, x->queue));

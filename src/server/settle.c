@@ -6,21 +6,11 @@
 
 #include <string.h>
 
-static struct json *outcome_json(const struct sluice_outcome *o)
-{
-    struct json *out = json_new();
-    json_text(out, "code", sluice_code_name(o->code));
-    if (o->status && *o->status) json_text(out, "status", o->status);
-    if (*o->reason) json_text(out, "reason", o->reason);
-    if (o->until) json_number(out, "until", o->until);
-    return out;
-}
-
 struct json *outcomes_json(const struct async_answer *a)
 {
     struct json *list = json_list_new();
     for (size_t i = 0; i < a->len; i++)
-        json_list_take(list, outcome_json(&a->outcomes[i]));
+        json_list_take(list, fields_json(&outcome_answer, &a->outcomes[i]));
     return list;
 }
 
@@ -48,7 +38,7 @@ static void answer_outcomes(struct exchange *x, const struct async_answer *a)
         return;
     }
     if (x->single) {
-        answer_json(x, 200, outcome_json(&a->outcomes[0]));
+        answer_json(x, 200, fields_json(&outcome_answer, &a->outcomes[0]));
         return;
     }
     struct json *o = json_new();
