@@ -54,7 +54,6 @@ enum reason apply_pause(struct machine *m, struct bytes payload, bool pause)
 
 static void dead_list_open(struct machine *m, uint32_t h)
 {
-    msg_touch(m, h);
     dead_list_unlink(m, h);
     const struct lock *dead_entry = lock_of(m, msg_at(m, h));
     if (dead_entry->reason_slot) msg_unmark(m, dead_entry->reason_slot);
@@ -62,7 +61,6 @@ static void dead_list_open(struct machine *m, uint32_t h)
 
 static void delay_drop(struct machine *m, uint32_t h)
 {
-    msg_touch(m, h);
     heap_remove(&m->timers, h);
     open_leave(m, h);
     if (msg_at(m, h)->flags & MSG_WAITING) m->waiting--;
@@ -71,9 +69,9 @@ static void delay_drop(struct machine *m, uint32_t h)
 static void purge_one(struct machine *m, uint32_t h)
 {
     enum message_state state = (enum message_state)msg_at(m, h)->state;
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     switch (state) {
     case STATE_READY:
-        msg_touch(m, h);
         ready_withdraw(m, h);
         break;
     case STATE_DELAYED:
@@ -149,6 +147,7 @@ static void redrive_one(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     uint64_t from = msg->seq;
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     dead_list_open(m, h);
     lock_drop(m, h);
     msg_move(m, h, STATE_REDRIVEN);
@@ -164,7 +163,6 @@ static void redrive_one(struct machine *m, uint32_t h)
     msg->state = STATE_READY;
     if (msg->scope) scope_enter(m, h);
     ready_offer(m, h);
-    msg_settle(m, h);
     struct event *e = emit(m, EVENT_MESSAGE_ENQUEUED, h);
     if (e) e->from = from;
 }

@@ -76,9 +76,8 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
     }
     struct overtaking o = overtaking_begin(m);
     while (kind == OP_CLAIM && count < op.max) {
-        uint32_t h = ready_take(m);
+        uint32_t h = lock_grant(m, worker, op.seed, m->deadline_base + lease, false);
         if (!h) break;
-        lock_grant(m, h, worker, op.seed, m->deadline_base + lease, false);
         overtaking_look(m, &o, h);
         claimed(m, h, worker);
         count++;
@@ -117,9 +116,9 @@ enum reason apply_publish(struct machine *m, struct bytes payload)
         uint32_t w = worker_find(m, row.worker);
         if (!w || m->workers[w].capacity == 0 || m->workers[w].expires_at <= m->now) continue;
         known++;
-        uint32_t h;
-        for (uint32_t left = room_of(m, w, row.max); left > 0 && (h = ready_take(m)) != 0; left--) {
-            lock_grant(m, h, w, op.seed, deadline, true);
+        for (uint32_t left = room_of(m, w, row.max); left > 0; left--) {
+            uint32_t h = lock_grant(m, w, op.seed, deadline, true);
+            if (!h) break;
             overtaking_look(m, &o, h);
             struct event *e = emit(m, EVENT_TICKETS_PUBLISHED, h);
             if (e) emit_worker(m, e, w);

@@ -55,10 +55,12 @@ void open_leave(struct machine *m, uint32_t h)
     if (heap_has(&m->open, h)) heap_remove(&m->open, h);
 }
 
-// The record comes from ready_take: it is READY, withdrawn, and out of the digest.
-void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
-                int64_t deadline, bool ticket)
+uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], int64_t deadline,
+                    bool ticket)
 {
+    CLEANUP(msg_edit_end) struct msg_edit edit = ready_take(m);
+    uint32_t h = edit.h;
+    if (!h) return 0;
     struct msg *msg = msg_at(m, h);
     CHECK(msg->state == STATE_READY);
     lock_need(m, h);
@@ -81,18 +83,17 @@ void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t se
         msg->deliveries++;
     }
     if (msg->scope) scope_refresh(m, msg->scope);
-    msg_settle(m, h);
+    return h;
 }
 
 void lock_extend(struct machine *m, uint32_t h, int64_t deadline)
 {
     struct msg *msg = msg_at(m, h);
     CHECK(msg->state == STATE_LOCKED);
-    msg_touch(m, h);
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     heap_remove(&m->timers, h);
     lock_of(m, msg)->deadline = deadline;
     heap_push(&m->timers, deadline, msg->seq, h);
-    msg_settle(m, h);
 }
 
 // A ticket becomes a plain lock, and the attempt counts.
@@ -100,22 +101,19 @@ void ticket_use(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     if (!lock_of(m, msg)->ticket) return;
-    msg_touch(m, h);
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     ticket_unlink(m, h);
     lock_of(m, msg)->ticket = false;
     m->tickets--;
     msg->deliveries++;
-    msg_settle(m, h);
 }
 
 // Every end of a lock passes through here: the record leaves the timers, the open heap, the
 // worker's tickets and the worker's count.
-
 static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
 {
     struct msg *msg = msg_at(m, h);
-    CHECK(msg->state == STATE_LOCKED);
-    msg_touch(m, h);
+    CHECK(m->edited == h && msg->state == STATE_LOCKED);
     struct lock *lock = lock_of(m, msg);
     heap_remove(&m->timers, h);
     open_leave(m, h);
@@ -133,6 +131,7 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
 void lock_finish(struct machine *m, uint32_t h)
 {
     CHECK(!lock_of(m, msg_at(m, h))->ticket);
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, LOCK_END_RELEASED);
     msg_move(m, h, STATE_PROCESSED);
     scope_leave(m, h);
@@ -149,14 +148,12 @@ static void make_ready(struct machine *m, uint32_t h)
 {
     msg_move(m, h, STATE_READY);
     ready_offer(m, h);
-    msg_settle(m, h);
 }
 
 static void make_delayed(struct machine *m, uint32_t h, int64_t due)
 {
     msg_move(m, h, STATE_DELAYED);
     heap_push(&m->timers, due, msg_at(m, h)->seq, h);
-    msg_settle(m, h);
 }
 
 // The attempt does not count.
@@ -164,6 +161,7 @@ void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end en
 {
     struct msg *msg = msg_at(m, h);
     bool ticket = lock_of(m, msg)->ticket;
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, end);
     if (!ticket) {
         CHECK(msg->deliveries > 0);
@@ -183,6 +181,7 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
     CHECK(!lock_of(m, msg)->ticket);
     struct death_policy v = failure_policy(m, msg, failed);
     failure_note(m, h, failed);
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, failed ? LOCK_END_RELEASED : LOCK_END_EXPIRED);
     *until = 0;
     if (v.state == STATE_DEAD || v.state == STATE_OUTBOUND) {
@@ -207,7 +206,7 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
 static void delay_ends(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
-    msg_touch(m, h);
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     heap_remove(&m->timers, h);
     open_leave(m, h);
     if (msg->flags & MSG_WAITING) m->waiting--;

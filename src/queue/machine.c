@@ -230,6 +230,7 @@ void machine_apply(struct machine *m, const struct machine_entry *e, struct op_r
     advance(m);
     workers_expire(m); // last: a heartbeat in this entry came in time
     m->events = NULL;
+    CHECK(m->edited == 0);
 }
 
 bool machine_recall(const struct machine *m, const struct op *op, struct op_result *result,

@@ -47,7 +47,6 @@ void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum
     };
     if (failed) msg_mark(m, m->slot);
     dead_list_link(m, h);
-    msg_settle(m, h);
 }
 
 static int source_compare(const struct letter_source *a, const struct queue_id *queue,
@@ -135,7 +134,7 @@ enum reason apply_outbox(struct machine *m, struct bytes payload)
         const struct lock *dead_entry = lock_of(m, msg_at(m, h));
         if (dead_entry->number > op.upto) break;
         (void)emit(m, EVENT_MESSAGE_MOVED, h);
-        msg_touch(m, h);
+        CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
         dead_list_unlink(m, h);
         if (dead_entry->reason_slot) msg_unmark(m, dead_entry->reason_slot);
         msg_move(m, h, STATE_MOVED);

@@ -237,26 +237,25 @@ static bool backlog_first(const struct machine *m, const struct heap_row *top, u
     return (is_lifo(m) ? ~seq : seq) < top->tie;
 }
 
-uint32_t ready_take(struct machine *m)
+struct msg_edit ready_take(struct machine *m)
 {
     const struct heap_row *top = heap_top(&m->ready);
     uint64_t seq = backlog_next(m);
-    if (!top && !seq) return 0;
-    uint32_t h;
+    if (!top && !seq) return (struct msg_edit){m, 0};
+    struct msg_edit edit;
     if (seq && backlog_first(m, top, seq)) {
-        h = msg_new(m, seq, backlog_take(m), 0);
-        if (msg_at(m, h)->scope) scope_enter(m, h);
+        edit = msg_new(m, seq, backlog_take(m), 0);
+        if (msg_at(m, edit.h)->scope) scope_enter(m, edit.h);
     } else {
-        h = top->ref;
-        msg_touch(m, h);
-        ready_withdraw(m, h);
+        edit = msg_edit(m, top->ref);
+        ready_withdraw(m, edit.h);
     }
-    struct msg *msg = msg_at(m, h);
+    struct msg *msg = msg_at(m, edit.h);
     if (msg->scope) {
         msg->flags |= MSG_OPENED;
-        m->scopes[msg->scope].opened = h;
+        m->scopes[msg->scope].opened = edit.h;
     }
-    return h;
+    return edit;
 }
 
 bool ready_any(const struct machine *m)

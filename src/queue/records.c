@@ -61,14 +61,33 @@ uint64_t msg_hash(const struct machine *m, uint32_t handle)
     return msg->lock ? mix(h, lock_hash(m, msg)) : h;
 }
 
-void msg_touch(struct machine *m, uint32_t h)
+static struct msg_edit edit_begin(struct machine *m, uint32_t h)
 {
-    m->digest -= msg_hash(m, h);
+    CHECK(m->edited == 0);
+    m->edited = h;
+    return (struct msg_edit){m, h};
 }
 
-void msg_settle(struct machine *m, uint32_t h)
+struct msg_edit msg_edit(struct machine *m, uint32_t h)
 {
-    m->digest += msg_hash(m, h);
+    CHECK(msg_at(m, h)->seq > 0);
+    m->digest -= msg_hash(m, h);
+    return edit_begin(m, h);
+}
+
+void msg_edit_end(struct msg_edit *edit)
+{
+    struct machine *m = edit->m;
+    if (m->edited == 0) return; // freed, or none
+    CHECK(m->edited == edit->h);
+    m->digest += msg_hash(m, edit->h);
+    m->edited = 0;
+}
+
+void msg_edit_discard(struct msg_edit *edit)
+{
+    CHECK(edit->m->edited == edit->h);
+    edit->m->edited = 0;
 }
 
 static void *rows_grow(void *rows, uint32_t *cap, size_t size)
@@ -95,7 +114,7 @@ void msg_unmark(struct machine *m, uint64_t slot)
     if (--*count == 0) map_remove(&m->marks, slot / PLACE_SPAN, 0);
 }
 
-uint32_t msg_new(struct machine *m, uint64_t seq, struct place place, uint64_t group)
+struct msg_edit msg_new(struct machine *m, uint64_t seq, struct place place, uint64_t group)
 {
     uint32_t h = m->msgs_free;
     if (h) {
@@ -113,7 +132,7 @@ uint32_t msg_new(struct machine *m, uint64_t seq, struct place place, uint64_t g
     m->msgs_used++;
     map_add(&m->by_seq, seq, h);
     msg_mark(m, place.slot);
-    return h;
+    return edit_begin(m, h);
 }
 
 static void scope_unref(struct machine *m, uint32_t s)
@@ -131,6 +150,7 @@ static void scope_unref(struct machine *m, uint32_t s)
 void msg_free(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
+    CHECK(m->edited == h);
     lock_drop(m, h);
     map_remove(&m->by_seq, msg->seq, h);
     body_release(m, msg->seq);
@@ -140,11 +160,13 @@ void msg_free(struct machine *m, uint32_t h)
     *msg = (struct msg){.next = m->msgs_free};
     m->msgs_free = h;
     m->msgs_used--;
+    m->edited = 0;
 }
 
 void msg_move(struct machine *m, uint32_t h, enum message_state to)
 {
     struct msg *msg = msg_at(m, h);
+    CHECK(m->edited == h);
     count_move(m, (enum message_state)msg->state, to, 1);
     msg->state = (uint8_t)to;
 }

@@ -52,7 +52,10 @@ uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due
         backlog_add(m, seq, skip);
     } else {
         backlog_break(m);
-        h = msg_new(m, seq, (struct place){m->slot, skip}, group_hash(msg->group));
+        CLEANUP(msg_edit_end)
+        struct msg_edit edit =
+            msg_new(m, seq, (struct place){m->slot, skip}, group_hash(msg->group));
+        h = edit.h;
         struct msg *record = msg_at(m, h);
         record->priority = msg->priority;
         record->state = (uint8_t)state;
@@ -62,7 +65,6 @@ uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due
             if (record->scope) scope_enter(m, h);
             ready_offer(m, h);
         }
-        msg_settle(m, h);
     }
     struct event *e = emit(m, EVENT_MESSAGE_ENQUEUED, h);
     if (!e) return seq;

@@ -17,6 +17,7 @@
 
 uint64_t machine_digest(const struct machine *m)
 {
+    CHECK(m->edited == 0);
     const uint64_t scalars[] = {
         m->config_version,
         (uint64_t)m->paused | (uint64_t)m->deleted << 1 | (uint64_t)m->backlog.open << 2,
@@ -361,15 +362,19 @@ static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
     if (!state_ok(&row) || row.priority > MESSAGE_PRIORITY_MAX) r->bad = true;
     if ((row.flags & MSG_OPENED) && !is_strict(m)) r->bad = true;
     if (r->bad) return 0;
-    uint32_t h = msg_new(m, row.seq, (struct place){row.slot, row.skip}, group);
+    CLEANUP(msg_edit_end)
+    struct msg_edit edit = msg_new(m, row.seq, (struct place){row.slot, row.skip}, group);
+    uint32_t h = edit.h;
     struct msg *msg = msg_at(m, h);
     row.scope = msg->scope;
     *msg = row;
     load_lock(m, h, r);
-    if (r->bad) return 0;
+    if (r->bad) {
+        msg_edit_discard(&edit);
+        return 0;
+    }
     load_links(m, h, due, r, l);
     l->counts[row.state]++;
-    msg_settle(m, h);
     return row.seq;
 }
 

@@ -265,6 +265,7 @@ struct machine {
     uint32_t outbox_last;
 
     uint64_t digest; // the sum over all rows; machine_digest adds the scalars
+    uint32_t edited; // the record that is being edited; 0: none
 
     // Working state of the entry that is being applied.
     int64_t deadline_base; // the time from which deadlines count
@@ -306,12 +307,21 @@ static inline bool is_strict(const struct machine *m)
 // records.c: rows of every kind, the moves between states, and the digest
 #define STATE_NONE STATE_COUNT
 void count_move(struct machine *m, enum message_state from, enum message_state to, uint64_t n);
-uint32_t msg_new(struct machine *m, uint64_t seq, struct place place, uint64_t group);
+// An edit of a record. While it lasts, the record is not in the digest. The end of the block ends
+// the edit and adds the record to the digest, unless the record was freed:
+//     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
+// One record is edited at a time. The functions that change it check that it is being edited.
+struct msg_edit {
+    struct machine *m;
+    uint32_t h; // 0: none
+};
+MUST_USE struct msg_edit msg_edit(struct machine *m, uint32_t h);
+MUST_USE struct msg_edit msg_new(struct machine *m, uint64_t seq, struct place place,
+                                 uint64_t group);
+void msg_edit_end(struct msg_edit *edit);
+void msg_edit_discard(struct msg_edit *edit); // the record is not complete: the load failed
 void msg_free(struct machine *m, uint32_t h);
 void msg_move(struct machine *m, uint32_t h, enum message_state to);
-// Before its fields change: removes it from the digest.
-void msg_touch(struct machine *m, uint32_t h);
-void msg_settle(struct machine *m, uint32_t h); // after the change: adds it again
 void msg_mark(struct machine *m, uint64_t slot);
 void msg_unmark(struct machine *m, uint64_t slot);
 uint64_t msg_hash(const struct machine *m, uint32_t h);
@@ -328,9 +338,9 @@ void backlog_push(struct machine *m, const struct range *range); // for snapshot
 const struct range *backlog_at(const struct machine *m, size_t index);
 const struct range *backlog_find(const struct machine *m, uint64_t seq);
 uint64_t range_hash(const struct range *r);
-void ready_offer(struct machine *m, uint32_t h);    // the record became READY
-void ready_withdraw(struct machine *m, uint32_t h); // the record is READY and leaves
-uint32_t ready_take(struct machine *m); // the next message, withdrawn, with a record; 0: none
+void ready_offer(struct machine *m, uint32_t h);        // the record became READY
+void ready_withdraw(struct machine *m, uint32_t h);     // the record is READY and leaves
+MUST_USE struct msg_edit ready_take(struct machine *m); // the next message, withdrawn, or none
 bool ready_any(const struct machine *m);
 void ready_rebuild(struct machine *m); // after a change of orderingMode
 void scope_enter(struct machine *m, uint32_t h);
@@ -347,14 +357,15 @@ struct death_policy {
 };
 struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed);
 int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry);
-void lock_grant(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
-                int64_t deadline, bool ticket);
+// Locks the next message. Returns 0 if none is ready.
+uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], int64_t deadline,
+                    bool ticket);
 // The ticket is taken; does nothing without a ticket.
 void ticket_use(struct machine *m, uint32_t h);
 void lock_extend(struct machine *m, uint32_t h, int64_t deadline);
 void lock_finish(struct machine *m, uint32_t h); // processed
 void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end end);
-void lock_abandon(struct machine *m, uint32_t h); // removes it from every heap and the digest
+void lock_abandon(struct machine *m, uint32_t h); // removes it from every heap
 void open_leave(struct machine *m, uint32_t h);
 enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_t *until);
 enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint32_t *h);
