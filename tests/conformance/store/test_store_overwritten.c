@@ -64,7 +64,7 @@ static struct log_look page_look(const struct world *w)
 {
     static struct disk disk = {.sys = &file_sys_linux};
     char path[PATH_MAX_LEN];
-    struct log_look look;
+    struct log_look look = {0};
     world_path(w, PAGE, path);
     struct log_page *p = log_page_new(&disk, open(path, O_RDWR), 0);
     NEED(p && log_page_look(p, &look) == LOG_PAGE_GOOD);
