@@ -107,7 +107,7 @@ static void expire_waiting(struct journal *j, struct pending_list *l)
 {
     struct pending_list kept = {0};
     for (struct pending *p; (p = pending_pop(l));) {
-        if (p->deadline > j->now.lo) {
+        if (p->deadline > j->heard_lo) {
             note_deadline(j, p);
             pending_push(&kept, p);
             continue;
@@ -127,7 +127,7 @@ void journal_expire(struct journal *j)
     expire_waiting(j, &j->queue);
     expire_waiting(j, &j->syncs);
     for (struct pending *p = j->batch.ops.head; p; p = p->next) {
-        if (p->deadline <= j->now.lo) journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
+        if (p->deadline <= j->heard_lo) journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
         note_deadline(j, p);
     }
 }
@@ -237,7 +237,7 @@ void batch_form(struct journal *j)
     CHECK(!b->active && !b->ops.head);
     // After a long pause of this process, the time of an op may be over before the next tick. The
     // machine may have forgotten the op's request id meanwhile, so the op is not proposed any more.
-    if (j->now.lo >= j->deadline_at) journal_expire(j);
+    if (j->heard_lo >= j->deadline_at) journal_expire(j);
     b->grows = false;
     size_t fixed = ENTRY_HEADER_LEN + ENTRY_CHECKSUM_LEN + ENTRY_OP_HEADER_LEN + 8;
     size_t count = take_ops(j, j->config.entry_bytes_max - fixed);

@@ -93,6 +93,9 @@ struct journal {
     struct fold fold;
     struct rng rng;
     struct interval now;
+    // The lower bound of the time as it was last given. Callers count their deadlines from such
+    // times. If the store's clock was set back, `now` stands still, and this does not.
+    int64_t heard_lo;
     enum phase phase;
     bool tight;     // the store reported that it is nearly full
     uint32_t holds; // while not zero, no request is sent

@@ -88,6 +88,7 @@ void journal_free(struct journal *j)
 void journal_note_time(struct journal *j, struct interval now)
 {
     CHECK(now.lo <= now.hi);
+    j->heard_lo = now.lo;
     if (now.lo > j->now.lo) j->now.lo = now.lo;
     j->now.hi = now.hi > j->now.lo ? now.hi : j->now.lo;
 }
@@ -198,7 +199,7 @@ void journal_release(struct journal *j, struct interval now)
 void journal_tick(struct journal *j, struct interval now)
 {
     journal_note_time(j, now);
-    if (j->now.lo >= j->deadline_at) journal_expire(j);
+    if (j->heard_lo >= j->deadline_at) journal_expire(j);
     journal_advance(j);
 }
 

@@ -59,16 +59,27 @@ enum sluice_code try_send(struct rig *r, const char *queue, uint64_t seed, size_
     return code;
 }
 
+// A test may move the clock while a request is under way. The answer brings the old time back, and
+// the next call finds that its time is up. It was not applied, so it is made again.
+#define CALLS_MAX 10
+#define MADE(call)                                                                                 \
+    do {                                                                                           \
+        enum sluice_code code = SLUICE_UNAVAILABLE;                                                \
+        for (int calls = 0; code == SLUICE_UNAVAILABLE && calls < CALLS_MAX; calls++)              \
+            code = (call);                                                                         \
+        assert_int_equal(code, SLUICE_OK);                                                         \
+    } while (0)
+
 void send_body(struct rig *r, const char *queue, uint64_t seed, size_t len)
 {
-    assert_int_equal(try_send(r, queue, seed, len), SLUICE_OK);
+    MADE(try_send(r, queue, seed, len));
 }
 
 struct sluice_batch *receive(struct rig *r, const char *queue, uint32_t max, int64_t wait_ms)
 {
     struct sluice_batch *b;
     struct sluice_receive ask = {.worker = "tester", .max = max, .wait_ms = wait_ms};
-    FINE(sluice_receive(r->s, queue, &ask, &b, &error));
+    MADE(sluice_receive(r->s, queue, &ask, &b, NULL));
     return b;
 }
 
@@ -81,7 +92,7 @@ void assert_body(const struct sluice_message *m, uint64_t seed, size_t len)
 void ack(struct rig *r, const char *queue, const struct sluice_message *m)
 {
     const char *token = m->token;
-    FINE(sluice_ack(r->s, queue, &token, 1, NULL, &error));
+    MADE(sluice_ack(r->s, queue, &token, 1, NULL, NULL));
 }
 
 void fail_it(struct rig *r, const char *queue, const struct sluice_message *m)

@@ -235,6 +235,26 @@ static void op_is_not_proposed_after_its_deadline(void **state)
     store_free(s);
 }
 
+// The time of the handle stands still then. Deadlines count by the clock as it is.
+static void clock_that_is_set_back_refuses_no_op(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s);
+    rig_settle(&a);
+    store_mem_step(s, 600000);
+    rig_commit(&a, 'x');
+    store_mem_step(s, -600000);
+    for (int i = 0; i < 3; i++) {
+        uint64_t ticket = rig_add_until(&a, 'x', 1, rig_store_time(&a).hi + 1000);
+        journal_tick(a.journal, rig_store_time(&a));
+        rig_settle(&a);
+        assert_int_equal(rig_answer_to(&a, ticket, NULL), ERR_OK);
+    }
+    rig_done(&a);
+    store_free(s);
+}
+
 static void op_too_large_for_any_entry_is_refused(void **state)
 {
     (void)state;
@@ -332,6 +352,7 @@ int main(void)
         cmocka_unit_test(an_entry_that_may_have_landed_is_not_refused_for_want_of_room),
         cmocka_unit_test(patience_that_ends_before_anything_was_sent_answers_unavailable),
         cmocka_unit_test(op_is_not_proposed_after_its_deadline),
+        cmocka_unit_test(clock_that_is_set_back_refuses_no_op),
         cmocka_unit_test(op_too_large_for_any_entry_is_refused),
         cmocka_unit_test(sync_sees_what_others_committed_before_it),
         cmocka_unit_test(damaged_slot_halts_and_commits_nothing),
