@@ -69,4 +69,4 @@ struct bytes read_sized(struct reader *r, size_t len_max);
 bool reader_ok(const struct reader *r);  // no read went past the end
 bool reader_end(const struct reader *r); // the same, and all bytes were read
 
-#define CLEANUP(done) __attribute__((cleanup(done)))
+#define CLEANUP(done) __attribute__((cleanup(done), unused))
