@@ -140,7 +140,7 @@ static enum err catch_up(void *ctx)
         driver_leave(d->driver, &c.waiter);
         return ERR_OK;
     }
-    struct interval now = driver_now(d->driver);
+    struct interval now = shard_time(d->shard, driver_now(d->driver));
     shard_sync(d->shard, (uint64_t)(uintptr_t)&c, now.hi + WATCHER_POLL_MS, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
@@ -228,7 +228,7 @@ static enum err call_begin(struct shard_runner *d, struct runner_call *c, struct
     *c = (struct runner_call){.answer = a};
     if (a) runner_answer_clear(a);
     enum err err = driver_enter(d->driver, &c->waiter);
-    if (!err) *now = driver_now(d->driver);
+    if (!err) *now = shard_time(d->shard, driver_now(d->driver));
     if (!err) d->patience_ms = driver_patience_ms(d->driver, d->timeout_ms);
     return err;
 }

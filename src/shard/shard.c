@@ -282,10 +282,15 @@ static void go_on(struct shard *s)
     replies_handle(s); // refusals that came at once
 }
 
+struct interval shard_time(const struct shard *s, struct interval now)
+{
+    int64_t lo = now.lo > s->now.lo ? now.lo : s->now.lo;
+    return (struct interval){lo, now.hi > lo ? now.hi : lo};
+}
+
 static void note_time(struct shard *s, struct interval now)
 {
-    if (now.lo > s->now.lo) s->now.lo = now.lo;
-    s->now.hi = now.hi > s->now.lo ? now.hi : s->now.lo;
+    s->now = shard_time(s, now);
 }
 
 void shard_start(struct shard *s, struct interval now)

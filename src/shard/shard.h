@@ -99,6 +99,9 @@ void shard_catch_up(struct shard *s, struct interval now);
 // As the owner: grants ready messages, as tickets, to registered workers that have capacity. seed:
 // fresh random bits. Returns false if there was no message or no worker.
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now);
+// The time of the shard if the store's clock says `now`. It stands still while that is behind what
+// the shard saw before. Deadlines count from it.
+struct interval shard_time(const struct shard *s, struct interval now);
 void shard_respond(struct shard *s, const struct response *r, struct interval now);
 void shard_tick(struct shard *s, struct interval now);
 // Adds the cost of store requests that were made for this shard outside of it. The costs of its own

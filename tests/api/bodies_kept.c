@@ -492,6 +492,25 @@ static void after_a_day_of_churn_little_is_left(void **state)
     rig_close(&r);
 }
 
+// The time of the handle stands still until the store's clock has caught up. Calls go on.
+static void a_store_whose_clock_was_set_back_takes_messages(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_memory(&r, 2000);
+    create(&r, "tasks", "retry");
+    pass(&r, "tasks", 10 * MINUTE_MS);
+    pass(&r, "tasks", -10 * MINUTE_MS);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(try_send(&r, "tasks", i, i % 2 ? BIG : 100), SLUICE_OK);
+        struct sluice_batch *b = receive(&r, "tasks", 1, 0);
+        assert_int_equal(b->len, 1);
+        ack(&r, "tasks", &b->messages[0]);
+        sluice_batch_free(b);
+    }
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_sender_that_dies_between_upload_and_send_leaves_nothing_for_long),
         cmocka_unit_test(an_idle_queue_is_swept_and_then_left_alone),
         cmocka_unit_test(after_a_day_of_churn_little_is_left),
+        cmocka_unit_test(a_store_whose_clock_was_set_back_takes_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
