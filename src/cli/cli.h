@@ -68,10 +68,11 @@ struct arguments {
 };
 
 struct command {
-    const char *name;    // "QUEUE [BODY]", "QUEUE TOKEN..."; NULL: no words
-    const char *words;   // "QUEUE [BODY]", "QUEUE TOKEN..."; NULL: none
-    const char *summary; // the line in the overview
-    const char *details; // paragraphs of the help, lines under 80 columns; may be NULL
+    const char *name;        // "QUEUE [BODY]", "QUEUE TOKEN..."; NULL: no words
+    const char *words;       // "QUEUE [BODY]", "QUEUE TOKEN..."; NULL: none
+    const char *summary;     // the line in the overview
+    const char *details;     // paragraphs of the help, lines under 80 columns; may be NULL
+    void (*more)(FILE *out); // prints what follows the details; may be NULL
     const struct cli_option *options;
     size_t options_len;
     int (*run)(const struct cli *cli, const struct arguments *args); // returns the exit status

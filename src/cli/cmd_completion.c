@@ -3,8 +3,8 @@
 // program for the words ("completion words"), which come from the command tables.
 #include "api/place.h"
 #include "cli/commands.h"
-#include "cli/settings.h"
 #include "cli/text.h"
+#include "queue/settings.h"
 #include "server/config.h"
 
 #include <stdlib.h>
@@ -151,26 +151,17 @@ static void offer_queues(const struct typing *t, const char *before)
 }
 
 // Offers "orderingMode=", or after it the allowed words.
-static void offer_setting(const struct typing *t, const struct setting_key *k)
+static void offer_setting(const struct typing *t, const struct setting *s)
 {
-    char key[64];
-    (void)snprintf(key, sizeof key, "%s=", k->key);
+    char key[64], word[SETTING_TEXT_MAX];
+    (void)snprintf(key, sizeof key, "%s=", s->key);
     bool chosen = strncmp(t->start, key, strlen(key)) == 0;
-    if (chosen && k->kind == SETTING_QUEUE) offer_queues(t, key);
-    for (const char *at = chosen ? k->words : NULL; at && *at;) {
-        char word[32];
-        size_t len = strcspn(at, " ");
-        (void)snprintf(word, sizeof word, "%.*s", (int)len, at);
+    if (!chosen) offer(t, key, s->meaning);
+    if (chosen && s->kind == SETTING_NAME) offer_queues(t, key);
+    for (uint64_t v = 0; chosen && s->choices && v <= s->max; v++) {
+        setting_print(s, v, true, word);
         offer_joined(t, key, word);
-        at += len + (at[len] == ' ');
     }
-    if (!chosen) offer(t, key, "");
-}
-
-static void offer_settings(const struct typing *t)
-{
-    for (const struct setting_key *k = setting_keys; k->key; k++)
-        offer_setting(t, k);
 }
 
 // Completes the last item of a comma-separated list.
@@ -228,7 +219,8 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
     bool queue = !strcmp(name, "QUEUE") || !strcmp(name, "[QUEUE]") || !strcmp(name, "DLQ") ||
                  (!strcmp(name, "NAME") && !is_new);
     if (queue) offer_queues(t, "");
-    if (strstr(name, "KEY=")) offer_settings(t);
+    for (size_t i = 0; strstr(name, "KEY=") && i < QUEUE_SETTINGS_LEN; i++)
+        offer_setting(t, &queue_settings[i]);
     if (strstr(name, "SHELL")) offer_list(t, shells, COUNT_OF(shells));
     if (strstr(name, "COMMAND")) offer_commands(t, NULL);
     if (strstr(name, "PROGRAM")) (void)printf(":files\t\n");

@@ -2,6 +2,7 @@
 // queue create and queue set: a name and settings.
 #include "cli/commands.h"
 #include "cli/settings.h"
+#include "queue/settings.h"
 
 #include <string.h>
 
@@ -67,17 +68,16 @@ static int run_set(const struct cli *cli, const struct arguments *args)
     return apply(cli, args, sluice_queue_set, "changed");
 }
 
-#define SETTINGS                                                                                   \
-    "Settings (docs/queues.md explains each):\n"                                                   \
-    "  orderingMode=fifo|lifo             orderingGuarantee=true|false\n"                          \
-    "  visibilityTimeout=30s              dedupWindow=5m\n"                                        \
-    "  failureStrategy.mode=retry|dead-letter|hybrid\n"                                            \
-    "  failureStrategy.maxRetries=5       failureStrategy.deadLetterQueue=NAME\n"                  \
-    "  failureStrategy.backoff.initial=1s failureStrategy.backoff.multiplier=2\n"                  \
-    "  failureStrategy.backoff.max=5m     failureStrategy.backoff.jitter=0.2\n"                    \
-    "  maxMessageBytes=1MiB               maxDeliveries=0\n"                                       \
-    "  capacity=10000000                  backpressure=reject|block\n"                             \
-    "  shards=1 (fixed at creation)"
+static void print_settings(FILE *out)
+{
+    (void)fprintf(out, "\nSettings and their defaults (docs/queues.md explains each):\n");
+    for (const struct setting *s = queue_settings; s < queue_settings + QUEUE_SETTINGS_LEN; s++) {
+        char text[SETTING_TEXT_MAX] = "NAME";
+        if (s->kind != SETTING_NAME) setting_print(s, s->initial, true, text);
+        (void)fprintf(out, "  %s=%s%s%s%s\n      %s\n", s->key, text, s->choices ? "  (" : "",
+                      s->choices ? s->choices : "", s->choices ? ")" : "", s->meaning);
+    }
+}
 
 const struct command command_queue_create = {
     .name = "queue create",
@@ -85,8 +85,8 @@ const struct command command_queue_create = {
     .summary = "Creates a queue",
     .details = "If the queue exists with the same settings, the command succeeds (JSON:\n"
                "\"created\": false). With other settings it reports a conflict. A missing\n"
-               "dead-letter queue is created, too.\n"
-               "\n" SETTINGS,
+               "dead-letter queue is created, too.",
+    .more = print_settings,
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_create,
@@ -97,7 +97,7 @@ const struct command command_queue_set = {
     .name = "queue set",
     .words = "NAME [KEY=VALUE]...",
     .summary = "Changes settings of a queue, all or none",
-    .details = SETTINGS,
+    .more = print_settings,
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_set,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // queue list and queue show: print the queues and their settings.
-#include "base/duration.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "queue/settings.h"
 #include "json/json.h"
 
 #include <string.h>
@@ -30,36 +30,16 @@ static const char *setting(const struct sluice_queue_info *info, const char *key
     return "";
 }
 
-// Prints "1048576" as "1MiB", which the command line accepts, too.
-static const char *readable_bytes(const char *value, char out[static TEXT_MAX])
+// Returns the value as people write it: "30s", "1MiB", "2", or "-" if it is empty.
+static const char *readable(const struct sluice_queue_info *info, const char *key,
+                            char out[static TEXT_MAX])
 {
-    int64_t n;
-    if (!text_to_number(value, &n) || n == 0 || n % 1024 != 0) return value;
-    bool mega = n % (1 << 20) == 0;
-    (void)snprintf(out, TEXT_MAX, "%lld%s", (long long)(mega ? n >> 20 : n >> 10),
-                   mega ? "MiB" : "KiB");
+    const struct setting *s = setting_find(key);
+    const char *value = setting(info, key);
+    uint64_t v;
+    if (!s || !setting_parse(s, value, &v)) return *value ? value : "-";
+    setting_print(s, v, true, out);
     return out;
-}
-
-// Prints "2.000" as "2".
-static const char *readable_fraction(const char *value, char out[static TEXT_MAX])
-{
-    (void)snprintf(out, TEXT_MAX, "%s", value);
-    size_t len = strlen(out);
-    while (len > 0 && out[len - 1] == '0')
-        out[--len] = '\0';
-    if (len > 0 && out[len - 1] == '.') out[len - 1] = '\0';
-    return out;
-}
-
-// Prints "30000ms" as "30s".
-static const char *readable(const char *value, char out[static TEXT_MAX])
-{
-    int64_t ms;
-    size_t len = strlen(value);
-    bool time = len > 2 && strcmp(value + len - 2, "ms") == 0 && duration_read(value, &ms);
-    if (time) return duration_exact(ms, out);
-    return *value ? value : "-";
 }
 
 static void add_row(struct table *t, const struct sluice_queue_info *info)
@@ -69,11 +49,11 @@ static void add_row(struct table *t, const struct sluice_queue_info *info)
     table_cell(t, info->name);
     table_cell(t, info->paused ? "paused" : "active");
     table_cellf(t, "%s%s", setting(info, "orderingMode"), strict ? ", strict" : "");
-    table_cell(t, readable(setting(info, "visibilityTimeout"), time));
+    table_cell(t, readable(info, "visibilityTimeout", time));
     table_cell(t, setting(info, "failureStrategy.mode"));
     table_cell(t, setting(info, "failureStrategy.maxRetries"));
     table_cell(t, setting(info, "shards"));
-    table_cell(t, readable(setting(info, "failureStrategy.deadLetterQueue"), time));
+    table_cell(t, readable(info, "failureStrategy.deadLetterQueue", time));
 }
 
 static int list_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names)
@@ -149,14 +129,8 @@ static void print_info(const struct sluice_queue_info *info)
     field_print(stdout, FIELD_WIDTH, "state", "%s", info->paused ? "paused" : "active");
     for (size_t i = 0; i < info->settings_len; i++) {
         char text[TEXT_MAX];
-        const char *key = info->settings[i].key, *value = info->settings[i].value;
-        bool bytes = strcmp(key, "maxMessageBytes") == 0,
-             fraction =
-                 strchr(value, '.') && (strstr(key, ".multiplier") || strstr(key, ".jitter"));
-        field_print(stdout, FIELD_WIDTH, key, "%s",
-                    bytes      ? readable_bytes(value, text)
-                    : fraction ? readable_fraction(value, text)
-                               : readable(value, text));
+        const char *key = info->settings[i].key;
+        field_print(stdout, FIELD_WIDTH, key, "%s", readable(info, key, text));
     }
 }
 

@@ -45,6 +45,7 @@ void help_command(const struct command *c, FILE *out)
                   c->options_len ? " [OPTIONS]" : "", c->words ? " " : "", c->words ? c->words : "",
                   c->summary);
     if (c->details) (void)fprintf(out, "\n%s\n", c->details);
+    if (c->more) c->more(out);
     print_options("Options", c->options, c->options_len, out);
     print_options("Options of every command", global_options, global_options_len, out);
 }

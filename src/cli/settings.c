@@ -4,31 +4,12 @@
 #include "cli/settings.h"
 
 #include "base/duration.h"
+#include "queue/settings.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
-
-const struct setting_key setting_keys[] = {
-    {"orderingMode", SETTING_WORD, "fifo lifo"},
-    {"orderingGuarantee", SETTING_WORD, "true false"},
-    {"visibilityTimeout", SETTING_DURATION, NULL},
-    {"failureStrategy.mode", SETTING_WORD, "retry dead-letter hybrid"},
-    {"failureStrategy.maxRetries", SETTING_OTHER, NULL},
-    {"failureStrategy.deadLetterQueue", SETTING_QUEUE, NULL},
-    {"failureStrategy.backoff.initial", SETTING_DURATION, NULL},
-    {"failureStrategy.backoff.multiplier", SETTING_OTHER, NULL},
-    {"failureStrategy.backoff.max", SETTING_DURATION, NULL},
-    {"failureStrategy.backoff.jitter", SETTING_OTHER, NULL},
-    {"dedupWindow", SETTING_DURATION, NULL},
-    {"maxMessageBytes", SETTING_OTHER, NULL},
-    {"maxDeliveries", SETTING_OTHER, NULL},
-    {"capacity", SETTING_OTHER, NULL},
-    {"backpressure", SETTING_WORD, "reject block"},
-    {"shards", SETTING_OTHER, NULL},
-    {NULL, SETTING_OTHER, NULL},
-};
 
 static int read_file(const struct cli *cli, const char *path, struct settings *s)
 {
@@ -57,10 +38,8 @@ static struct sluice_setting *row_for(struct settings *s, const char *key)
 static int refuse_bare(const struct cli *cli, const struct sluice_setting *row)
 {
     int64_t ms;
-    const struct setting_key *known = setting_keys;
-    while (known->key && strcmp(known->key, row->key) != 0)
-        known++;
-    if (!known->key || known->kind != SETTING_DURATION) return 0;
+    const struct setting *known = setting_find(row->key);
+    if (!known || known->kind != SETTING_DURATION) return 0;
     if (strspn(row->value, "0123456789") != strlen(row->value) || duration_read(row->value, &ms) ||
         !*row->value)
         return 0;

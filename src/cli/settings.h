@@ -6,15 +6,6 @@
 #include "cli/cli.h"
 #include "json/json.h"
 
-// All settings of a queue, as far as the parser and the completion need them.
-enum setting_type { SETTING_OTHER, SETTING_WORD, SETTING_DURATION, SETTING_QUEUE };
-struct setting_key {
-    const char *key; // NULL ends the table
-    enum setting_type kind;
-    const char *words; // SETTING_WORD: the allowed words
-};
-extern const struct setting_key setting_keys[];
-
 struct settings {
     struct sluice_setting *rows;
     size_t len;

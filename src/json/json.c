@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "queue/settings.h"
 #include "json/raw.h"
 
 #include <jansson.h>
@@ -537,15 +538,20 @@ void json_pairs_done(struct json_pairs *pairs)
     *pairs = (struct json_pairs){0};
 }
 
-static json_t *typed(const char *value)
+static json_t *typed(const struct sluice_setting *row)
 {
-    char *end = NULL;
-    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
-        return json_boolean(value[0] == 't');
-    if (!*value || strspn(value, "0123456789.") != strlen(value)) return json_string(value);
-    if (!strchr(value, '.')) return json_integer(strtoll(value, NULL, 10));
-    double number = strtod(value, &end);
-    return *end ? json_string(value) : json_real(number);
+    const struct setting *s = setting_find(row->key);
+    switch (s ? s->kind : SETTING_NAME) {
+    case SETTING_FLAG:
+        return json_boolean(row->value[0] == 't');
+    case SETTING_NUMBER:
+    case SETTING_BYTES:
+        return json_integer(strtoll(row->value, NULL, 10));
+    case SETTING_RATIO:
+        return json_real(strtod(row->value, NULL));
+    default:
+        return json_string(row->value);
+    }
 }
 
 struct json *json_settings(const struct sluice_setting *rows, size_t len)
@@ -561,9 +567,7 @@ struct json *json_settings(const struct sluice_setting *rows, size_t len)
             if (!json_object_get(at, name)) set_member((struct json *)at, name, json_object());
             at = json_object_get(at, name);
         }
-        bool is_name = strcmp(name, "deadLetterQueue") == 0; // a queue may be named "2024"
-        set_member((struct json *)at, name,
-                   is_name ? json_string(rows[i].value) : typed(rows[i].value));
+        set_member((struct json *)at, name, typed(&rows[i]));
     }
     return root;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of all settings: how each is parsed, how it is printed, and its allowed values.
+// The configuration of a queue: every loop here runs over the table of settings.
 #include "queue/config.h"
 
-#include "base/check.h"
 #include "base/duration.h"
 #include "base/nearly.h"
 
@@ -10,175 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONFIG_VERSION 1
-
-enum setting_kind {
-    KIND_WORD,
-    KIND_BOOL,
-    KIND_TIME,
-    KIND_COUNT,
-    KIND_BYTES,
-    KIND_FRACTION,
-    KIND_NAME
-};
-
-// The settings. Each has one number: for a word, its index in the list of words.
-enum setting {
-    ORDERING_MODE,
-    ORDERING_GUARANTEE,
-    VISIBILITY_TIMEOUT,
-    FAILURE_MODE,
-    MAX_RETRIES,
-    DEAD_LETTER_QUEUE,
-    BACKOFF_INITIAL,
-    BACKOFF_MULTIPLIER,
-    BACKOFF_MAX,
-    BACKOFF_JITTER,
-    DEDUP_WINDOW,
-    MAX_MESSAGE_BYTES,
-    MAX_DELIVERIES,
-    CAPACITY,
-    BACKPRESSURE,
-    SHARDS,
-    SETTING_COUNT
-};
-
-struct setting_row {
-    const char *key;
-    enum setting_kind kind;
-    const char *words; // KIND_WORD: the words, as a sentence lists them
-    uint64_t min;
-    uint64_t max;
-};
-
-static const struct setting_row rows[SETTING_COUNT] = {
-    [ORDERING_MODE] = {"orderingMode", KIND_WORD, "fifo, lifo", 0, 1},
-    [ORDERING_GUARANTEE] = {"orderingGuarantee", KIND_BOOL, "false, true", 0, 1},
-    [VISIBILITY_TIMEOUT] = {"visibilityTimeout", KIND_TIME, NULL, 1, 86400000},
-    [FAILURE_MODE] = {"failureStrategy.mode", KIND_WORD, "retry, dead-letter, hybrid", 0, 2},
-    [MAX_RETRIES] = {"failureStrategy.maxRetries", KIND_COUNT, NULL, 0, CONFIG_RETRIES_MAX},
-    [DEAD_LETTER_QUEUE] = {"failureStrategy.deadLetterQueue", KIND_NAME, NULL, 0, 0},
-    [BACKOFF_INITIAL] = {"failureStrategy.backoff.initial", KIND_TIME, NULL, 0, CONFIG_TIME_MAX_MS},
-    [BACKOFF_MULTIPLIER] = {"failureStrategy.backoff.multiplier", KIND_FRACTION, NULL, 1000,
-                            CONFIG_MULTIPLIER_MAX_1000},
-    [BACKOFF_MAX] = {"failureStrategy.backoff.max", KIND_TIME, NULL, 0, CONFIG_TIME_MAX_MS},
-    [BACKOFF_JITTER] = {"failureStrategy.backoff.jitter", KIND_FRACTION, NULL, 0, 1000},
-    [DEDUP_WINDOW] = {"dedupWindow", KIND_TIME, NULL, 0, CONFIG_TIME_MAX_MS},
-    [MAX_MESSAGE_BYTES] = {"maxMessageBytes", KIND_BYTES, NULL, 1, CONFIG_MESSAGE_BYTES_MAX},
-    [MAX_DELIVERIES] = {"maxDeliveries", KIND_COUNT, NULL, 0, CONFIG_RETRIES_MAX},
-    [CAPACITY] = {"capacity", KIND_COUNT, NULL, 1, CONFIG_CAPACITY_MAX},
-    [BACKPRESSURE] = {"backpressure", KIND_WORD, "reject, block", 0, 1},
-    [SHARDS] = {"shards", KIND_COUNT, NULL, 1, CONFIG_SHARDS_MAX},
-};
-
 void config_defaults(struct queue_config *c)
 {
-    *c = (struct queue_config){
-        .ordering_mode = ORDERING_FIFO,
-        .visibility_timeout_ms = 30000,
-        .failure_mode = FAILURE_RETRY,
-        .retries_max = 5,
-        .backoff = {.initial_ms = 1000,
-                    .multiplier_1000 = 2000,
-                    .max_ms = 300000,
-                    .jitter_1000 = 200},
-        .dedup_window_ms = 300000,
-        .message_bytes_max = 1 << 20,
-        .capacity = 10000000,
-        .backpressure = BACKPRESSURE_REJECT,
-        .shards = 1,
-    };
+    *c = (struct queue_config){0};
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++)
+        if (queue_settings[i].kind != SETTING_NAME)
+            setting_put(&queue_settings[i], c, queue_settings[i].initial);
 }
 
-static uint64_t get(const struct queue_config *c, enum setting f)
+static char *name_in(const struct queue_config *c, const struct setting *s)
 {
-    switch (f) {
-    case ORDERING_MODE:
-        return c->ordering_mode;
-    case ORDERING_GUARANTEE:
-        return c->ordering_guarantee;
-    case VISIBILITY_TIMEOUT:
-        return (uint64_t)c->visibility_timeout_ms;
-    case FAILURE_MODE:
-        return c->failure_mode;
-    case MAX_RETRIES:
-        return c->retries_max;
-    case BACKOFF_INITIAL:
-        return (uint64_t)c->backoff.initial_ms;
-    case BACKOFF_MULTIPLIER:
-        return c->backoff.multiplier_1000;
-    case BACKOFF_MAX:
-        return (uint64_t)c->backoff.max_ms;
-    case BACKOFF_JITTER:
-        return c->backoff.jitter_1000;
-    case DEDUP_WINDOW:
-        return (uint64_t)c->dedup_window_ms;
-    case MAX_MESSAGE_BYTES:
-        return c->message_bytes_max;
-    case MAX_DELIVERIES:
-        return c->deliveries_max;
-    case CAPACITY:
-        return c->capacity;
-    case BACKPRESSURE:
-        return c->backpressure;
-    case SHARDS:
-        return c->shards;
-    default:
-        return 0;
-    }
-}
-
-static void put(struct queue_config *c, enum setting f, uint64_t v)
-{
-    switch (f) {
-    case ORDERING_MODE:
-        c->ordering_mode = (enum ordering_mode)v;
-        break;
-    case ORDERING_GUARANTEE:
-        c->ordering_guarantee = v == 1;
-        break;
-    case VISIBILITY_TIMEOUT:
-        c->visibility_timeout_ms = (int64_t)v;
-        break;
-    case FAILURE_MODE:
-        c->failure_mode = (enum failure_mode)v;
-        break;
-    case MAX_RETRIES:
-        c->retries_max = (uint32_t)v;
-        break;
-    case BACKOFF_INITIAL:
-        c->backoff.initial_ms = (int64_t)v;
-        break;
-    case BACKOFF_MULTIPLIER:
-        c->backoff.multiplier_1000 = (uint32_t)v;
-        break;
-    case BACKOFF_MAX:
-        c->backoff.max_ms = (int64_t)v;
-        break;
-    case BACKOFF_JITTER:
-        c->backoff.jitter_1000 = (uint32_t)v;
-        break;
-    case DEDUP_WINDOW:
-        c->dedup_window_ms = (int64_t)v;
-        break;
-    case MAX_MESSAGE_BYTES:
-        c->message_bytes_max = v;
-        break;
-    case MAX_DELIVERIES:
-        c->deliveries_max = (uint32_t)v;
-        break;
-    case CAPACITY:
-        c->capacity = v;
-        break;
-    case BACKPRESSURE:
-        c->backpressure = (enum backpressure)v;
-        break;
-    case SHARDS:
-        c->shards = (uint32_t)v;
-        break;
-    default:
-        break;
-    }
+    return (char *)(uintptr_t)c + s->offset;
 }
 
 __attribute__((format(printf, 2, 3))) static enum err refuse(struct config_error *error,
@@ -192,133 +33,14 @@ __attribute__((format(printf, 2, 3))) static enum err refuse(struct config_error
     return ERR_INVALID;
 }
 
-struct unit {
-    const char *name;
-    uint64_t factor;
-};
-
-static const struct unit byte_units[] = {{"", 1},         {"B", 1},         {"KB", 1000},
-                                         {"MB", 1000000}, {"KiB", 1 << 10}, {"MiB", 1 << 20},
-                                         {"GiB", 1 << 30}};
-static const struct unit no_units[] = {{"", 1}};
-
-// Parses digits and a unit. False: another text, or a number above every limit.
-static bool parse_number(const char *text, const struct unit *units, size_t units_len,
-                         uint64_t *out)
-{
-    uint64_t v = 0;
-    size_t digits = 0;
-    for (; text[digits] >= '0' && text[digits] <= '9'; digits++) {
-        if (digits > 14) return false;
-        v = v * 10 + (uint64_t)(text[digits] - '0');
-    }
-    if (digits == 0) return false;
-    for (size_t i = 0; i < units_len; i++) {
-        if (strcmp(text + digits, units[i].name) != 0) continue;
-        *out = v * units[i].factor;
-        return v <= UINT64_MAX / units[i].factor;
-    }
-    return false;
-}
-
-static bool parse_time(const char *text, uint64_t *out)
-{
-    int64_t ms;
-    if (!duration_read_ms(text, &ms)) return false;
-    *out = (uint64_t)ms;
-    return true;
-}
-
-// Parses "2", "1.5", "0.25" in thousandths.
-static bool parse_fraction(const char *text, uint64_t *out)
-{
-    uint64_t v = 0, scale = 1000;
-    size_t i = 0;
-    for (; text[i] >= '0' && text[i] <= '9' && i < 8; i++)
-        v = v * 10 + (uint64_t)(text[i] - '0');
-    if (i == 0) return false;
-    v *= 1000;
-    if (text[i] == '.') {
-        size_t start = ++i;
-        for (; text[i] >= '0' && text[i] <= '9' && scale > 1; i++) {
-            scale /= 10;
-            v += (uint64_t)(text[i] - '0') * scale;
-        }
-        if (i == start) return false;
-    }
-    *out = v;
-    return text[i] == '\0';
-}
-
-static bool parse_word(const char *text, const char *words, uint64_t *out)
-{
-    size_t len = strlen(text);
-    *out = 0;
-    for (const char *at = words; len > 0;) {
-        const char *comma = strchr(at, ',');
-        size_t word = comma ? (size_t)(comma - at) : strlen(at);
-        if (word == len && memcmp(at, text, len) == 0) return true;
-        if (!comma) return false;
-        at = comma + 2;
-        ++*out;
-    }
-    return false;
-}
-
-static bool parse(const struct setting_row *row, const char *text, uint64_t *v)
-{
-    switch (row->kind) {
-    case KIND_WORD:
-    case KIND_BOOL:
-        return parse_word(text, row->words, v);
-    case KIND_TIME:
-        return parse_time(text, v);
-    case KIND_BYTES:
-        return parse_number(text, byte_units, sizeof byte_units / sizeof *byte_units, v);
-    case KIND_FRACTION:
-        return parse_fraction(text, v);
-    default:
-        return parse_number(text, no_units, 1, v);
-    }
-}
-
-// Prints a number in readable form: "30s", "64MiB", "1.5".
-static void print_readable(enum setting_kind kind, unsigned long long v, char *out, size_t out_len)
-{
-    static const char *const sizes[] = {"B", "KiB", "MiB", "GiB"};
-    char time[DURATION_TEXT_MAX];
-    size_t size = 0, len = 0;
-    switch (kind) {
-    case KIND_TIME:
-        (void)snprintf(out, out_len, "%s", duration_exact((int64_t)v, time));
-        break;
-    case KIND_BYTES:
-        for (; v > 0 && v % 1024 == 0 && size + 1 < sizeof sizes / sizeof *sizes; size++)
-            v /= 1024;
-        (void)snprintf(out, out_len, "%llu%s", v, sizes[size]);
-        break;
-    case KIND_FRACTION:
-        len = (size_t)snprintf(out, out_len, "%llu.%03llu", v / 1000, v % 1000);
-        while (len > 0 && (out[len - 1] == '0' || out[len - 1] == '.')) {
-            bool dot = out[--len] == '.';
-            out[len] = '\0';
-            if (dot) break;
-        }
-        break;
-    default:
-        (void)snprintf(out, out_len, "%llu", v);
-        break;
-    }
-}
-
 static const char *kind_words(enum setting_kind kind)
 {
     switch (kind) {
-    case KIND_TIME:
+    case SETTING_DURATION:
         return "a duration such as 1500ms, 30s or 5m";
-    case KIND_BYTES:
+    case SETTING_BYTES:
         return "a size such as 4096 or 256KiB";
-    case KIND_FRACTION:
+    case SETTING_RATIO:
         return "a number such as 1.5";
     default:
         return "a whole number";
@@ -337,24 +59,36 @@ bool queue_name_ok(const char *name)
     return len > 0;
 }
 
-static enum err set_name(struct queue_config *c, const char *key, const char *value,
-                         struct config_error *error)
+static bool in_range(const struct setting *s, uint64_t v)
 {
-    if (value[0] != '\0' && !queue_name_ok(value))
+    return v >= s->min && v <= s->max;
+}
+
+// Names the setting, its value and what is allowed. `read`: the value has the right form.
+static enum err refuse_value(const struct setting *s, const char *value, bool read,
+                             struct config_error *error)
+{
+    char low[SETTING_TEXT_MAX], high[SETTING_TEXT_MAX];
+    if (s->kind == SETTING_NAME)
         return refuse(error,
                       "%s \"%.100s\" is not a queue name: 1 to %d of A-Z a-z 0-9 _ . -, "
                       "starting with a letter or digit",
-                      key, value, QUEUE_NAME_MAX);
-    memcpy(c->dead_letter_queue, value, strlen(value) + 1);
-    return ERR_OK;
+                      s->key, value, QUEUE_NAME_MAX);
+    if (s->choices)
+        return refuse(error, "%s \"%.100s\" is not one of %s", s->key, value, s->choices);
+    setting_print(s, s->min, true, low);
+    setting_print(s, s->max, true, high);
+    return refuse(error, "%s \"%.100s\" %s%s%s between %s and %s", s->key, value,
+                  read ? "must be" : "is not ", read ? "" : kind_words(s->kind), read ? "" : ",",
+                  low, high);
 }
 
 // Returns the key that is probably meant: mistyped, or without its leading parts.
 static const char *near_key(const char *key)
 {
     size_t len = strlen(key);
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        const char *known = rows[i].key;
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
+        const char *known = queue_settings[i].key;
         size_t known_len = strlen(known), before = known_len > len ? known_len - len : 0;
         bool tail = before > 0 && known[before - 1] == '.' && strcmp(known + before, key) == 0;
         if (tail || nearly_same(known, key)) return known;
@@ -368,13 +102,13 @@ static enum err unknown_key(const char *key, struct config_error *error)
     const char *near = near_key(key);
     if (near) return refuse(error, "\"%.80s\" is not a setting; did you mean %s?", key, near);
     bool inside = strncmp(key, group, sizeof group - 1) == 0;
-    char list[200] = "";
+    char list[240] = "";
     size_t len = 0;
-    for (size_t i = 0; i < SETTING_COUNT && len < sizeof list; i++) {
-        bool member = strncmp(rows[i].key, group, sizeof group - 1) == 0;
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN && len < sizeof list; i++) {
+        bool member = strncmp(queue_settings[i].key, group, sizeof group - 1) == 0;
         if (member != inside) continue;
         len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", len > 0 ? ", " : "",
-                                rows[i].key + (inside ? sizeof group - 1 : 0));
+                                queue_settings[i].key + (inside ? sizeof group - 1 : 0));
     }
     return refuse(error,
                   inside ? "\"%.80s\": failureStrategy has %s"
@@ -385,60 +119,47 @@ static enum err unknown_key(const char *key, struct config_error *error)
 enum err config_set(struct queue_config *c, const char *key, const char *value,
                     struct config_error *error)
 {
-    size_t f = 0;
-    while (f < SETTING_COUNT && strcmp(rows[f].key, key) != 0)
-        f++;
-    if (f == SETTING_COUNT) return unknown_key(key, error);
-    const struct setting_row *row = &rows[f];
-    if (row->kind == KIND_NAME) return set_name(c, key, value, error);
+    const struct setting *s = setting_find(key);
+    if (!s) return unknown_key(key, error);
     uint64_t v = 0;
-    bool read = parse(row, value, &v);
-    if (read && v >= row->min && v <= row->max) {
-        put(c, (enum setting)f, v);
-        return ERR_OK;
-    }
-    if (row->words) return refuse(error, "%s \"%.100s\" is not one of %s", key, value, row->words);
-    char low[32], high[32];
-    print_readable(row->kind, row->min, low, sizeof low);
-    print_readable(row->kind, row->max, high, sizeof high);
-    return refuse(error, "%s \"%.100s\" %s%s%s between %s and %s", key, value,
-                  read ? "must be" : "is not ", read ? "" : kind_words(row->kind), read ? "" : ",",
-                  low, high);
+    bool name = s->kind == SETTING_NAME;
+    bool read = name ? !*value || queue_name_ok(value) : setting_parse(s, value, &v);
+    if (!read || !in_range(s, v)) return refuse_value(s, value, read, error);
+    if (name)
+        memcpy(name_in(c, s), value, strlen(value) + 1);
+    else
+        setting_put(s, c, v);
+    return ERR_OK;
 }
 
 enum err config_check(const struct queue_config *c, const char *name, struct config_error *error)
 {
-    for (size_t f = 0; f < SETTING_COUNT; f++) {
-        uint64_t v = get(c, (enum setting)f);
-        char texts[3][32];
-        if (v >= rows[f].min && v <= rows[f].max) continue;
-        print_readable(rows[f].kind, v, texts[0], sizeof texts[0]);
-        print_readable(rows[f].kind, rows[f].min, texts[1], sizeof texts[1]);
-        print_readable(rows[f].kind, rows[f].max, texts[2], sizeof texts[2]);
-        return refuse(error, "%s %s must be between %s and %s", rows[f].key, texts[0], texts[1],
-                      texts[2]);
+    struct config_pair pair;
+    for (size_t i = 0; config_show(c, i, &pair); i++) {
+        const struct setting *s = &queue_settings[i];
+        bool right = s->kind == SETTING_NAME ? !*pair.value || queue_name_ok(pair.value)
+                                             : in_range(s, setting_get(s, c));
+        if (!right) return refuse_value(s, pair.value, true, error);
     }
     const char *dead = c->dead_letter_queue;
-    static const char *const modes[] = {"retry", "dead-letter", "hybrid"};
+    char texts[2][SETTING_TEXT_MAX];
+    setting_print(setting_find("failureStrategy.mode"), c->failure_mode, true, texts[0]);
     if (dead[0] == '\0' && c->failure_mode != FAILURE_RETRY)
         return refuse(error,
                       "failureStrategy.mode \"%s\" needs failureStrategy.deadLetterQueue, the "
                       "name of a queue",
-                      modes[c->failure_mode]);
-    if (dead[0] != '\0' && !queue_name_ok(dead))
-        return refuse(error, "failureStrategy.deadLetterQueue \"%.80s\" is not a queue name", dead);
+                      texts[0]);
     if (name && dead[0] != '\0' && strcmp(dead, name) == 0)
         return refuse(error,
                       "failureStrategy.deadLetterQueue \"%s\" is the queue itself; name another "
                       "queue",
                       dead);
-    char initial[DURATION_TEXT_MAX], max[DURATION_TEXT_MAX];
     if (c->backoff.initial_ms > c->backoff.max_ms)
         return refuse(error,
                       "failureStrategy.backoff.initial %s is more than "
                       "failureStrategy.backoff.max %s",
-                      duration_exact(c->backoff.initial_ms, initial),
-                      duration_exact(c->backoff.max_ms, max));
+                      duration_exact(c->backoff.initial_ms, texts[0]),
+                      duration_exact(c->backoff.max_ms, texts[1]));
     return ERR_OK;
 }
 
@@ -459,72 +180,86 @@ enum err config_check_cycle(const struct queue_config *c, const char *name, conf
     return ERR_OK;
 }
 
-static void print_word(const struct setting_row *row, uint64_t v, struct config_pair *out)
+static bool print(const struct queue_config *c, size_t index, bool people, struct config_pair *out)
 {
-    const char *at = row->words;
-    for (; v > 0; v--)
-        at = strchr(at, ',') + 2;
-    const char *comma = strchr(at, ',');
-    (void)snprintf(out->value, sizeof out->value, "%.*s",
-                   (int)(comma ? (size_t)(comma - at) : strlen(at)), at);
+    if (index >= QUEUE_SETTINGS_LEN) return false;
+    const struct setting *s = &queue_settings[index];
+    out->key = s->key;
+    if (s->kind == SETTING_NAME)
+        memcpy(out->value, name_in(c, s), sizeof out->value);
+    else
+        setting_print(s, setting_get(s, c), people, out->value);
+    return true;
 }
 
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out)
 {
-    if (index >= SETTING_COUNT) return false;
-    const struct setting_row *row = &rows[index];
-    unsigned long long v = get(c, (enum setting)index);
-    out->key = row->key;
-    switch (row->kind) {
-    case KIND_WORD:
-    case KIND_BOOL:
-        print_word(row, v, out);
-        break;
-    case KIND_TIME:
-        (void)snprintf(out->value, sizeof out->value, "%llums", v);
-        break;
-    case KIND_FRACTION:
-        (void)snprintf(out->value, sizeof out->value, "%llu.%03llu", v / 1000, v % 1000);
-        break;
-    case KIND_NAME:
-        memcpy(out->value, c->dead_letter_queue, sizeof c->dead_letter_queue);
-        break;
-    default:
-        (void)snprintf(out->value, sizeof out->value, "%llu", v);
-        break;
-    }
-    return true;
+    return print(c, index, false, out);
 }
 
 bool config_show(const struct queue_config *c, size_t index, struct config_pair *out)
 {
-    if (!config_print(c, index, out)) return false;
-    enum setting_kind kind = rows[index].kind;
-    if (kind == KIND_TIME || kind == KIND_BYTES || kind == KIND_FRACTION)
-        print_readable(kind, get(c, (enum setting)index), out->value, sizeof out->value);
-    return true;
+    return print(c, index, true, out);
+}
+
+// The settings of the versions up to 1 + last, in the order of storage: version by version, first
+// the numbers and then the names. Returns their number.
+static size_t stored(uint8_t last, const struct setting *out[static QUEUE_SETTINGS_LEN])
+{
+    size_t len = 0;
+    for (unsigned block = 0; block < 2U * (last + 1U); block++)
+        for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
+            const struct setting *s = &queue_settings[i];
+            if (s->later == block / 2 && (s->kind == SETTING_NAME) == block % 2) out[len++] = s;
+        }
+    return len;
 }
 
 void config_encode(const struct queue_config *c, struct buf *out)
 {
-    buf_put_u8(out, CONFIG_VERSION);
-    for (size_t f = 0; f < SETTING_COUNT; f++)
-        if (rows[f].kind != KIND_NAME) buf_put_u64(out, get(c, (enum setting)f));
-    buf_put_sized(out, bytes_str(c->dead_letter_queue));
+    const struct setting *order[QUEUE_SETTINGS_LEN];
+    uint8_t last = 0;
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
+        const struct setting *s = &queue_settings[i];
+        bool set = s->kind == SETTING_NAME ? *name_in(c, s) : setting_get(s, c) != s->initial;
+        if (set && s->later > last) last = s->later;
+    }
+    buf_put_u8(out, last + 1);
+    size_t len = stored(last, order);
+    for (size_t i = 0; i < len; i++)
+        if (order[i]->kind == SETTING_NAME)
+            buf_put_sized(out, bytes_str(name_in(c, order[i])));
+        else
+            buf_put_u64(out, setting_get(order[i], c));
+}
+
+static bool decode_name(struct reader *r, char *out)
+{
+    struct bytes name = read_sized(r, QUEUE_NAME_MAX);
+    if (name.len > 0) memcpy(out, name.data, name.len);
+    return strlen(out) == name.len && (name.len == 0 || queue_name_ok(out));
+}
+
+static bool decode_number(struct reader *r, const struct setting *s, struct queue_config *out)
+{
+    uint64_t v = read_u64(r);
+    if (!in_range(s, v)) return false;
+    setting_put(s, out, v);
+    return true;
 }
 
 enum err config_decode(struct reader *r, struct queue_config *out)
 {
-    *out = (struct queue_config){0};
-    if (read_u8(r) != CONFIG_VERSION) return ERR_INVALID;
-    for (size_t f = 0; f < SETTING_COUNT; f++) {
-        if (rows[f].kind == KIND_NAME) continue;
-        uint64_t v = read_u64(r);
-        if (v < rows[f].min || v > rows[f].max) return ERR_INVALID;
-        put(out, (enum setting)f, v);
-    }
-    struct bytes name = read_sized(r, QUEUE_NAME_MAX);
-    if (name.len > 0) memcpy(out->dead_letter_queue, name.data, name.len);
-    if (!reader_ok(r) || strlen(out->dead_letter_queue) != name.len) return ERR_INVALID;
-    return name.len == 0 || queue_name_ok(out->dead_letter_queue) ? ERR_OK : ERR_INVALID;
+    const struct setting *order[QUEUE_SETTINGS_LEN];
+    uint8_t version = read_u8(r), newest = 1;
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++)
+        if (queue_settings[i].later >= newest) newest = queue_settings[i].later + 1;
+    config_defaults(out);
+    if (version == 0 || version > newest) return ERR_INVALID;
+    size_t len = stored(version - 1, order);
+    for (size_t i = 0; i < len; i++)
+        if (order[i]->kind == SETTING_NAME ? !decode_name(r, name_in(out, order[i]))
+                                           : !decode_number(r, order[i], out))
+            return ERR_INVALID;
+    return reader_ok(r) ? ERR_OK : ERR_INVALID;
 }

@@ -86,6 +86,54 @@ static void every_key_takes_back_what_it_prints(void **state)
     buf_done(&b);
 }
 
+static void the_stored_bytes_of_version_1_stay_as_they_are(void **state)
+{
+    (void)state;
+    struct queue_config c = defaults();
+    const uint64_t numbers[] = {1,   0,      30000,   2, 5,        1000, 2000, 300000,
+                                200, 300000, 1048576, 0, 10000000, 1,    16};
+    struct buf expected, got;
+    buf_init(&expected, 4096);
+    buf_init(&got, 4096);
+    c.ordering_mode = ORDERING_LIFO;
+    c.failure_mode = FAILURE_HYBRID;
+    c.backpressure = BACKPRESSURE_BLOCK;
+    c.shards = 16;
+    strcpy(c.dead_letter_queue, "dlq");
+    buf_put_u8(&expected, 1);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        buf_put_u64(&expected, numbers[i]);
+    buf_put_sized(&expected, bytes_str("dlq"));
+    config_encode(&c, &got);
+    assert_int_equal(got.len, 1 + 15 * 8 + 4 + 3);
+    assert_int_equal(got.len, expected.len);
+    assert_memory_equal(got.data, expected.data, got.len);
+    buf_done(&expected);
+    buf_done(&got);
+}
+
+static void every_row_of_the_table_is_sound(void **state)
+{
+    (void)state;
+    for (const struct setting *s = queue_settings; s < queue_settings + QUEUE_SETTINGS_LEN; s++) {
+        struct queue_config c = defaults();
+        char text[SETTING_TEXT_MAX];
+        uint64_t v = 0;
+        size_t len = strlen(s->meaning);
+        assert_ptr_equal(setting_find(s->key), s);
+        assert_true(len <= 83 && s->meaning[len - 1] == '.'); // a line of the help has 90 columns
+        assert_true(s->group && s->label);
+        assert_true(s >= queue_settings + 1 ? s->later >= s[-1].later : s->later == 0);
+        if (s->kind == SETTING_NAME) continue;
+        assert_true(s->min <= s->initial && s->initial <= s->max);
+        setting_put(s, &c, s->max);
+        assert_int_equal(setting_get(s, &c), s->max);
+        setting_print(s, s->max, true, text);
+        assert_true(setting_parse(s, text, &v));
+        assert_int_equal(v, s->max);
+    }
+}
+
 static void a_wrong_value_is_named_with_its_field_and_what_is_allowed(void **state)
 {
     (void)state;
@@ -226,6 +274,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_defaults_are_those_of_the_design),
         CASE(every_key_takes_back_what_it_prints),
+        CASE(the_stored_bytes_of_version_1_stay_as_they_are),
+        CASE(every_row_of_the_table_is_sound),
         CASE(a_wrong_value_is_named_with_its_field_and_what_is_allowed),
         CASE(an_unknown_key_is_refused_with_the_known_ones),
         CASE(impossible_combinations_are_refused),
