@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount chaos-stop load run demo install hooks format lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount chaos-stop load run demo install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -106,6 +106,9 @@ install: deps build-install/build.ninja ## library, command, man pages, completi
 
 hooks: ## a git hook that checks the message and size of each commit
 	@install -m 755 tools/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
+
+settings: ## write the texts that come from the table of queue settings
+	@tools/check-settings . --write $(or $(CC),cc)
 
 format: deps ## rewrite the sources in the project's layout
 	@tools/sources | xargs -r clang-format -i

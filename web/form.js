@@ -3,6 +3,7 @@
 // numbers, and each error at its field. New and existing queues use the same form.
 import { h, setText } from "./dom.js";
 import { setting } from "./format.js";
+import { GROUPS } from "./setting-table.js";
 
 const TIMES = [
   ["ms", "ms"],
@@ -17,150 +18,7 @@ const SIZES = [
   ["MiB", "MiB"],
 ];
 
-// key, label, sentence, default, and one of: choices [[value, text]], units [[unit, text]], suffix
-const GROUPS = [
-  {
-    title: "Delivery",
-    fields: [
-      {
-        key: "visibilityTimeout",
-        label: "Lock time",
-        words: "A worker must finish or renew within this time, else the message returns.",
-        usual: "30s",
-        units: TIMES,
-      },
-      {
-        key: "orderingMode",
-        label: "Order",
-        words: "Which ready message is delivered first.",
-        usual: "fifo",
-        choices: [
-          ["fifo", "oldest first (fifo)"],
-          ["lifo", "newest first (lifo)"],
-        ],
-      },
-      {
-        key: "orderingGuarantee",
-        label: "Strict order",
-        words: "A message waits until the one before it in its group ends. Needs an empty queue.",
-        usual: "false",
-        choices: [
-          ["false", "no"],
-          ["true", "yes, in each group"],
-        ],
-      },
-    ],
-  },
-  {
-    title: "Failures",
-    fields: [
-      {
-        key: "failureStrategy.mode",
-        label: "When a message fails",
-        words: "A dead message stays in this queue, or moves to the dead-letter queue.",
-        usual: "retry",
-        choices: [
-          ["retry", "retry, then keep as dead"],
-          ["hybrid", "retry, then dead-letter queue"],
-          ["dead-letter", "dead-letter queue at once"],
-        ],
-      },
-      {
-        key: "failureStrategy.deadLetterQueue",
-        label: "Dead-letter queue",
-        words: "Required by both modes that move. It is created if it does not exist.",
-        usual: "",
-        placeholder: "none",
-      },
-      {
-        key: "failureStrategy.maxRetries",
-        label: "Retries",
-        words: "Attempts after the first one.",
-        usual: "5",
-        suffix: "retries",
-      },
-      {
-        key: "failureStrategy.backoff.initial",
-        label: "First wait",
-        words: "The time before the first retry.",
-        usual: "1s",
-        units: TIMES,
-      },
-      {
-        key: "failureStrategy.backoff.multiplier",
-        label: "Growth of the wait",
-        words: "Each wait is the one before times this number.",
-        usual: "2",
-        suffix: "times",
-      },
-      {
-        key: "failureStrategy.backoff.max",
-        label: "Longest wait",
-        words: "No wait is longer than this.",
-        usual: "5m",
-        units: TIMES,
-      },
-      {
-        key: "failureStrategy.backoff.jitter",
-        label: "Spread of the wait",
-        words: "As a part of the wait, 0 to 1: 0.2 is up to 20 % shorter or longer.",
-        usual: "0.2",
-        suffix: "of the wait",
-      },
-      {
-        key: "maxDeliveries",
-        label: "Delivery limit",
-        words: "A message that was delivered this often and not finished is dead. 0: no limit.",
-        usual: "0",
-        suffix: "deliveries",
-      },
-    ],
-  },
-  {
-    title: "Limits",
-    fields: [
-      {
-        key: "maxMessageBytes",
-        label: "Largest body",
-        words: "A larger message is refused. At most 64 MiB.",
-        usual: "1048576",
-        units: SIZES,
-      },
-      {
-        key: "capacity",
-        label: "Capacity",
-        words: "Messages that the queue holds at most, in each shard.",
-        usual: "10000000",
-        suffix: "messages",
-      },
-      {
-        key: "backpressure",
-        label: "When the queue is full",
-        words: "What happens to a message that is sent then.",
-        usual: "reject",
-        choices: [
-          ["reject", "refuse the message"],
-          ["block", "wait for space"],
-        ],
-      },
-      {
-        key: "dedupWindow",
-        label: "Deduplication time",
-        words: "A second message with the same dedup key is dropped within this time. 0: never.",
-        usual: "5m",
-        units: TIMES,
-      },
-      {
-        key: "shards",
-        label: "Shards",
-        words: "Journals that share the load. Fixed when the queue is created.",
-        usual: "1",
-        suffix: "shards",
-        fixed: true,
-      },
-    ],
-  },
-];
+const UNITS = { duration: TIMES, bytes: SIZES };
 
 // Splits a value into the largest unit that gives a whole number: 2097152 is 2 MiB, "90s" is 90 s.
 function split(value, units) {
@@ -177,7 +35,8 @@ function split(value, units) {
 const option = ([value, words]) => h("option", { value }, words);
 
 // Returns {node, control, get, set}. get returns the text that the node accepts.
-function makeControl({ key, choices, units, suffix, placeholder }) {
+function makeControl({ key, kind, choices, suffix }) {
+  const units = UNITS[kind];
   if (choices) {
     const select = h("select", {}, choices.map(option));
     return { node: select, control: select, get: () => select.value, set: (v) => (select.value = v) };
@@ -187,7 +46,7 @@ function makeControl({ key, choices, units, suffix, placeholder }) {
     inputmode: units || suffix ? "decimal" : null,
     autocomplete: "off",
     spellcheck: "false",
-    placeholder,
+    placeholder: kind === "name" ? "none" : null,
   });
   if (!units) {
     const node = suffix
