@@ -107,8 +107,10 @@ install: deps build-install/build.ninja ## library, command, man pages, completi
 hooks: ## a git hook that checks the message and size of each commit
 	@install -m 755 tools/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
 
-settings: ## write the texts that come from the table of queue settings
+settings: deps $(BUILD)/build.ninja ## write the texts that come from the tables of settings and of calls
 	@tools/check-settings . --write $(or $(CC),cc)
+	@ninja -C $(BUILD) src/print-calls >/dev/null
+	@tools/check-openapi --write . $(BUILD)/src/print-calls
 
 format: deps ## rewrite the sources in the project's layout
 	@tools/sources | xargs -r clang-format -i
