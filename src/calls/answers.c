@@ -25,7 +25,8 @@ static void put_bool(struct json *o, const struct field *f, bool value)
 
 void fields_put(struct json *o, const struct fields *table, const void *in)
 {
-    for (const struct field *f = table->rows; f < table->rows + table->len; f++) {
+    for (size_t i = 0; i < table->len; i++) {
+        const struct field *f = &table->rows[i];
         const void *at = (const char *)in + f->at;
         switch (f->kind) {
         case FIELD_TEXT:
@@ -109,7 +110,8 @@ static void take(const struct field *f, const struct json *v, void *to)
 void fields_take(const struct json *o, const struct fields *table, void *out)
 {
     if (json_kind(o) != JSON_KIND_OBJECT) return;
-    for (const struct field *f = table->rows; f < table->rows + table->len; f++) {
+    for (size_t i = 0; i < table->len; i++) {
+        const struct field *f = &table->rows[i];
         const struct json *v = json_member(o, f->name);
         if (v) take(f, v, (char *)out + f->at);
     }

@@ -203,8 +203,10 @@ const struct field *fields_find(const struct fields *table, const char *name)
 
 void fields_defaults(const struct fields *table, void *out)
 {
-    for (const struct field *f = table->rows; f < table->rows + table->len; f++)
+    for (size_t i = 0; i < table->len; i++) {
+        const struct field *f = &table->rows[i];
         if (f->fallback != 0) *(int64_t *)((char *)out + f->at) = f->fallback;
+    }
 }
 
 void fields_names(const struct fields *table, char out[static FIELD_NAMES_MAX])

@@ -42,12 +42,12 @@ static int64_t now_ms(void)
 }
 
 // Returns 0 if no signal arrives in time.
-static int next_signal(const struct serve *s, int64_t wait_ms)
+static int next_signal(int signals, int64_t wait_ms)
 {
-    struct pollfd on = {.fd = s->signals, .events = POLLIN};
+    struct pollfd on = {.fd = signals, .events = POLLIN};
     struct signalfd_siginfo info;
     if (poll(&on, 1, (int)wait_ms) <= 0) return 0;
-    return read(s->signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+    return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
 }
 
 static void warn_fixed(struct serve *s, const struct conf *now)
@@ -81,12 +81,12 @@ static void reload(struct serve *s)
     (void)notify_say("READY=1");
 }
 
+// Runs until the process ends, also after `serve` is gone.
 static void *end_at_once(void *arg)
 {
-    const struct serve *s = arg;
-    int number;
+    int signals = (int)(intptr_t)arg, number;
     do
-        number = next_signal(s, -1);
+        number = next_signal(signals, -1);
     while (number != SIGINT && number != SIGTERM);
     _exit(128 + number);
 }
@@ -100,7 +100,8 @@ static int stop(struct serve *s, const char *why)
     (void)notify_say("STOPPING=1");
     LOG(server_log(s->server), LOG_INFO, "stopping", LOG_TEXT("signal", why),
         LOG_NUMBER("deadlineMs", deadline_ms));
-    if (pthread_create(&second, NULL, end_at_once, s) == 0) (void)pthread_detach(second);
+    if (pthread_create(&second, NULL, end_at_once, (void *)(intptr_t)s->signals) == 0)
+        (void)pthread_detach(second);
     int64_t drain_ms = conf_number(c, CONF_SHUTDOWN_DRAIN);
     if (drain_ms > 0) {
         server_drain(s->server);
@@ -139,7 +140,7 @@ int serve_loop(struct serve *s)
     (void)notify_say("READY=1");
     for (;;) {
         server_tell_concerns(s->server);
-        int number = next_signal(s, wait_ms);
+        int number = next_signal(s->signals, wait_ms);
         if (number == SIGINT || number == SIGTERM)
             return stop(s, number == SIGINT ? "INT" : "TERM");
         if (number == SIGHUP) reload(s);
