@@ -89,26 +89,7 @@ static void direct_close(struct sluice *s)
     memory_free(s);
 }
 
+#define CALL_FORWARDED(result, public, name, params, args) .name = forward_##name,
+#define CALL_DIRECT(result, public, name, params, args)    .name = direct_##name,
 const struct transport direct_transport = {
-    .close = direct_close,
-    .queue_create = direct_queue_create,
-    .queue_set = direct_queue_set,
-    .queue_show = direct_queue_show,
-    .queue_list = direct_queue_list,
-    .queue_pause = direct_queue_pause,
-    .queue_resume = direct_queue_resume,
-    .queue_purge = direct_queue_purge,
-    .queue_delete = direct_queue_delete,
-    .send = forward_send,
-    .receive = forward_receive,
-    .settle = forward_settle,
-    .peek = direct_peek,
-    .show = direct_show,
-    .requests = direct_requests,
-    .stats = direct_stats,
-    .workers = direct_workers,
-    .events_open = direct_events_open,
-    .events_next = direct_events_next,
-    .events_close = direct_events_close,
-    .redrive = direct_redrive,
-};
+    .close = direct_close, FORWARDED_CALLS(CALL_FORWARDED) STORE_CALLS(CALL_DIRECT)};

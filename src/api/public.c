@@ -12,62 +12,14 @@ void sluice_close(struct sluice *s)
     if (s) s->calls->close(s);
 }
 
-enum sluice_code sluice_queue_create(struct sluice *s, const char *queue,
-                                     const struct sluice_setting *settings, size_t len,
-                                     struct sluice_error *error)
-{
-    return s->calls->queue_create(s, queue, settings, len, error);
-}
-
-enum sluice_code sluice_queue_set(struct sluice *s, const char *queue,
-                                  const struct sluice_setting *settings, size_t len,
-                                  struct sluice_error *error)
-{
-    return s->calls->queue_set(s, queue, settings, len, error);
-}
-
-enum sluice_code sluice_queue_show(struct sluice *s, const char *queue,
-                                   struct sluice_queue_info **out, struct sluice_error *error)
-{
-    return s->calls->queue_show(s, queue, out, error);
-}
-
-enum sluice_code sluice_queue_list(struct sluice *s, struct sluice_names **out,
-                                   struct sluice_error *error)
-{
-    return s->calls->queue_list(s, out, error);
-}
-
-enum sluice_code sluice_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
-{
-    return s->calls->queue_pause(s, queue, error);
-}
-
-enum sluice_code sluice_queue_resume(struct sluice *s, const char *queue,
-                                     struct sluice_error *error)
-{
-    return s->calls->queue_resume(s, queue, error);
-}
-
-enum sluice_code sluice_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
-                                    struct sluice_error *error)
-{
-    return s->calls->queue_purge(s, queue, dead, purged, error);
-}
-
-enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
-                                     struct sluice_error *error)
-{
-    return s->calls->queue_delete(s, queue, error);
-}
-
-enum sluice_code sluice_send(struct sluice *s, const char *queue,
-                             const struct sluice_send *messages, size_t len,
-                             const struct sluice_request *request, struct sluice_sent *sent,
-                             struct sluice_error *error)
-{
-    return s->calls->send(s, queue, messages, len, request, sent, error);
-}
+#define PUBLIC_OWN(result, name, params, args)
+#define PUBLIC_PASSED(result, name, params, args)                                                  \
+    result sluice_##name params                                                                    \
+    {                                                                                              \
+        return s->calls->name args;                                                                \
+    }
+#define CALL_PUBLIC(result, public, name, params, args) PUBLIC_##public(result, name, params, args)
+TRANSPORT_CALLS(CALL_PUBLIC)
 
 enum sluice_code sluice_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
@@ -117,39 +69,9 @@ enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *c
     return s->calls->settle(s, queue, &what, outcomes, error);
 }
 
-enum sluice_code sluice_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
-                             struct sluice_batch **out, struct sluice_error *error)
-{
-    return s->calls->peek(s, queue, options, out, error);
-}
-
-enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
-                             struct sluice_batch **out, struct sluice_error *error)
-{
-    return s->calls->show(s, queue, id, out, error);
-}
-
 void sluice_requests(const struct sluice *s, struct sluice_requests *out)
 {
     s->calls->requests(s, out);
-}
-
-enum sluice_code sluice_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
-                              struct sluice_error *error)
-{
-    return s->calls->stats(s, queue, out, error);
-}
-
-enum sluice_code sluice_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
-                                size_t max, size_t *len, struct sluice_error *error)
-{
-    return s->calls->workers(s, queue, out, max, len, error);
-}
-
-enum sluice_code sluice_events_open(struct sluice *s, const char *queue, uint64_t position,
-                                    struct sluice_events **out, struct sluice_error *error)
-{
-    return s->calls->events_open(s, queue, position, out, error);
 }
 
 enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
@@ -161,10 +83,4 @@ enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
 void sluice_events_close(struct sluice_events *e)
 {
     if (e) e->calls->events_close(e);
-}
-
-enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
-                                uint64_t *redriven, struct sluice_error *error)
-{
-    return s->calls->redrive(s, queue, to, max, redriven, error);
 }

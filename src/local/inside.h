@@ -3,7 +3,7 @@
 #pragma once
 
 #include "catalog/catalog.h"
-#include "local/direct.h"
+#include "local/transport.h"
 #include "node/runner.h"
 #include "owner/owner.h"
 #include "sluice.h"

@@ -16,52 +16,99 @@ struct settle {
     const struct sluice_request *request; // may be NULL
 };
 
+// The calls, each declared once: C(result, public, name, parameters, arguments). PASSED: public.c
+// makes sluice_<name>, which only passes its arguments on. OWN: public.c has a function for it. A
+// handle on a store passes the FORWARDED_CALLS to the queue's owner, if one answers.
+#define FORWARDED_CALLS(C)                                                                         \
+    C(enum sluice_code, PASSED, send,                                                              \
+      (struct sluice * s, const char *queue, const struct sluice_send *messages, size_t len,       \
+       const struct sluice_request *request, struct sluice_sent *sent,                             \
+       struct sluice_error *error),                                                                \
+      (s, queue, messages, len, request, sent, error))                                             \
+    C(enum sluice_code, OWN, receive,                                                              \
+      (struct sluice * s, const char *queue, const struct sluice_receive *options,                 \
+       struct sluice_batch **out, struct sluice_error *error),                                     \
+      (s, queue, options, out, error))                                                             \
+    C(enum sluice_code, OWN, settle,                                                               \
+      (struct sluice * s, const char *queue, const struct settle *what,                            \
+       struct sluice_outcome *outcomes, struct sluice_error *error),                               \
+      (s, queue, what, outcomes, error))
+
+#define STORE_CALLS(C)                                                                             \
+    C(enum sluice_code, PASSED, queue_create,                                                      \
+      (struct sluice * s, const char *queue, const struct sluice_setting *settings, size_t len,    \
+       struct sluice_error *error),                                                                \
+      (s, queue, settings, len, error))                                                            \
+    C(enum sluice_code, PASSED, queue_set,                                                         \
+      (struct sluice * s, const char *queue, const struct sluice_setting *settings, size_t len,    \
+       struct sluice_error *error),                                                                \
+      (s, queue, settings, len, error))                                                            \
+    C(enum sluice_code, PASSED, queue_show,                                                        \
+      (struct sluice * s, const char *queue, struct sluice_queue_info **out,                       \
+       struct sluice_error *error),                                                                \
+      (s, queue, out, error))                                                                      \
+    C(enum sluice_code, PASSED, queue_list,                                                        \
+      (struct sluice * s, struct sluice_names * *out, struct sluice_error * error),                \
+      (s, out, error))                                                                             \
+    C(enum sluice_code, PASSED, queue_pause,                                                       \
+      (struct sluice * s, const char *queue, struct sluice_error *error), (s, queue, error))       \
+    C(enum sluice_code, PASSED, queue_resume,                                                      \
+      (struct sluice * s, const char *queue, struct sluice_error *error), (s, queue, error))       \
+    C(enum sluice_code, PASSED, queue_purge,                                                       \
+      (struct sluice * s, const char *queue, int dead, uint64_t *purged,                           \
+       struct sluice_error *error),                                                                \
+      (s, queue, dead, purged, error))                                                             \
+    C(enum sluice_code, PASSED, queue_delete,                                                      \
+      (struct sluice * s, const char *queue, struct sluice_error *error), (s, queue, error))       \
+    C(enum sluice_code, PASSED, peek,                                                              \
+      (struct sluice * s, const char *queue, const struct sluice_peek *options,                    \
+       struct sluice_batch **out, struct sluice_error *error),                                     \
+      (s, queue, options, out, error))                                                             \
+    C(enum sluice_code, PASSED, show,                                                              \
+      (struct sluice * s, const char *queue, const char *id, struct sluice_batch **out,            \
+       struct sluice_error *error),                                                                \
+      (s, queue, id, out, error))                                                                  \
+    C(enum sluice_code, PASSED, stats,                                                             \
+      (struct sluice * s, const char *queue, struct sluice_stats *out,                             \
+       struct sluice_error *error),                                                                \
+      (s, queue, out, error))                                                                      \
+    C(enum sluice_code, PASSED, workers,                                                           \
+      (struct sluice * s, const char *queue, struct sluice_worker *out, size_t max, size_t *len,   \
+       struct sluice_error *error),                                                                \
+      (s, queue, out, max, len, error))                                                            \
+    C(enum sluice_code, PASSED, redrive,                                                           \
+      (struct sluice * s, const char *queue, const char *to, uint32_t max, uint64_t *redriven,     \
+       struct sluice_error *error),                                                                \
+      (s, queue, to, max, redriven, error))                                                        \
+    C(enum sluice_code, PASSED, events_open,                                                       \
+      (struct sluice * s, const char *queue, uint64_t position, struct sluice_events **out,        \
+       struct sluice_error *error),                                                                \
+      (s, queue, position, out, error))                                                            \
+    C(enum sluice_code, OWN, events_next,                                                          \
+      (struct sluice_events * e, int64_t wait_ms, struct sluice_event * out,                       \
+       struct sluice_error * error),                                                               \
+      (e, wait_ms, out, error))                                                                    \
+    C(void, OWN, events_close, (struct sluice_events * e), (e))                                    \
+    C(void, OWN, requests, (const struct sluice *s, struct sluice_requests *out), (s, out))
+
+#define TRANSPORT_CALLS(C) FORWARDED_CALLS(C) STORE_CALLS(C)
+
 struct transport {
     void (*close)(struct sluice *s);
-    enum sluice_code (*queue_create)(struct sluice *s, const char *queue,
-                                     const struct sluice_setting *settings, size_t len,
-                                     struct sluice_error *error);
-    enum sluice_code (*queue_set)(struct sluice *s, const char *queue,
-                                  const struct sluice_setting *settings, size_t len,
-                                  struct sluice_error *error);
-    enum sluice_code (*queue_show)(struct sluice *s, const char *queue,
-                                   struct sluice_queue_info **out, struct sluice_error *error);
-    enum sluice_code (*queue_list)(struct sluice *s, struct sluice_names **out,
-                                   struct sluice_error *error);
-    enum sluice_code (*queue_pause)(struct sluice *s, const char *queue,
-                                    struct sluice_error *error);
-    enum sluice_code (*queue_resume)(struct sluice *s, const char *queue,
-                                     struct sluice_error *error);
-    enum sluice_code (*queue_purge)(struct sluice *s, const char *queue, int dead, uint64_t *purged,
-                                    struct sluice_error *error);
-    enum sluice_code (*queue_delete)(struct sluice *s, const char *queue,
-                                     struct sluice_error *error);
-    enum sluice_code (*send)(struct sluice *s, const char *queue,
-                             const struct sluice_send *messages, size_t len,
-                             const struct sluice_request *request, struct sluice_sent *sent,
-                             struct sluice_error *error);
-    enum sluice_code (*receive)(struct sluice *s, const char *queue,
-                                const struct sluice_receive *options, struct sluice_batch **out,
-                                struct sluice_error *error);
-    enum sluice_code (*settle)(struct sluice *s, const char *queue, const struct settle *what,
-                               struct sluice_outcome *outcomes, struct sluice_error *error);
-    enum sluice_code (*peek)(struct sluice *s, const char *queue, const struct sluice_peek *options,
-                             struct sluice_batch **out, struct sluice_error *error);
-    enum sluice_code (*show)(struct sluice *s, const char *queue, const char *id,
-                             struct sluice_batch **out, struct sluice_error *error);
-    void (*requests)(const struct sluice *s, struct sluice_requests *out);
-    enum sluice_code (*stats)(struct sluice *s, const char *queue, struct sluice_stats *out,
-                              struct sluice_error *error);
-    enum sluice_code (*workers)(struct sluice *s, const char *queue, struct sluice_worker *out,
-                                size_t max, size_t *len, struct sluice_error *error);
-    enum sluice_code (*events_open)(struct sluice *s, const char *queue, uint64_t position,
-                                    struct sluice_events **out, struct sluice_error *error);
-    enum sluice_code (*events_next)(struct sluice_events *e, int64_t wait_ms,
-                                    struct sluice_event *out, struct sluice_error *error);
-    void (*events_close)(struct sluice_events *e);
-    enum sluice_code (*redrive)(struct sluice *s, const char *queue, const char *to, uint32_t max,
-                                uint64_t *redriven, struct sluice_error *error);
+#define CALL_POINTER(result, public, name, params, args) result(*name) params;
+    TRANSPORT_CALLS(CALL_POINTER)
+#undef CALL_POINTER
 };
+
+// direct_<name> (src/local), remote_<name> (src/remote), and forward_<name> (src/owner).
+#define CALL_BOTH(result, public, name, params, args)                                              \
+    result direct_##name params;                                                                   \
+    result remote_##name params;
+TRANSPORT_CALLS(CALL_BOTH)
+#undef CALL_BOTH
+#define CALL_FORWARDED(result, public, name, params, args) result forward_##name params;
+FORWARDED_CALLS(CALL_FORWARDED)
+#undef CALL_FORWARDED
 
 // Both kinds of event stream begin with this; both kinds of handle begin with the same field.
 struct sluice_events {

@@ -29,13 +29,3 @@ bool forward_is_final(enum sluice_code code, const struct sluice_error *why);
 enum sluice_code code_repeated(enum sluice_code code);
 void sent_repeated(struct sluice_sent *sent, size_t len);
 void outcomes_repeated(struct sluice_outcome *outcomes, size_t len);
-
-enum sluice_code forward_send(struct sluice *s, const char *queue,
-                              const struct sluice_send *messages, size_t len,
-                              const struct sluice_request *request, struct sluice_sent *sent,
-                              struct sluice_error *error);
-enum sluice_code forward_receive(struct sluice *s, const char *queue,
-                                 const struct sluice_receive *options, struct sluice_batch **out,
-                                 struct sluice_error *error);
-enum sluice_code forward_settle(struct sluice *s, const char *queue, const struct settle *what,
-                                struct sluice_outcome *outcomes, struct sluice_error *error);

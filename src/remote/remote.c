@@ -162,26 +162,5 @@ enum sluice_code remote_open_peer(const struct owner_name *name,
     return open_node(name->url, name, options, out, NULL);
 }
 
-const struct transport remote_transport = {
-    .close = remote_close,
-    .queue_create = remote_queue_create,
-    .queue_set = remote_queue_set,
-    .queue_show = remote_queue_show,
-    .queue_list = remote_queue_list,
-    .queue_pause = remote_queue_pause,
-    .queue_resume = remote_queue_resume,
-    .queue_purge = remote_queue_purge,
-    .queue_delete = remote_queue_delete,
-    .send = remote_send,
-    .receive = remote_receive,
-    .settle = remote_settle,
-    .peek = remote_peek,
-    .show = remote_show,
-    .requests = remote_requests,
-    .stats = remote_stats,
-    .workers = remote_workers,
-    .events_open = remote_events_open,
-    .events_next = remote_events_next,
-    .events_close = remote_events_close,
-    .redrive = remote_redrive,
-};
+#define CALL_REMOTE(result, public, name, params, args) .name = remote_##name,
+const struct transport remote_transport = {.close = remote_close, TRANSPORT_CALLS(CALL_REMOTE)};

@@ -104,47 +104,4 @@ static inline struct remote *remote_of(struct sluice *s)
     return (struct remote *)s;
 }
 
-enum sluice_code remote_queue_create(struct sluice *s, const char *queue,
-                                     const struct sluice_setting *settings, size_t len,
-                                     struct sluice_error *error);
-enum sluice_code remote_queue_set(struct sluice *s, const char *queue,
-                                  const struct sluice_setting *settings, size_t len,
-                                  struct sluice_error *error);
-enum sluice_code remote_queue_show(struct sluice *s, const char *queue,
-                                   struct sluice_queue_info **out, struct sluice_error *error);
-enum sluice_code remote_queue_list(struct sluice *s, struct sluice_names **out,
-                                   struct sluice_error *error);
-enum sluice_code remote_queue_pause(struct sluice *s, const char *queue,
-                                    struct sluice_error *error);
-enum sluice_code remote_queue_resume(struct sluice *s, const char *queue,
-                                     struct sluice_error *error);
-enum sluice_code remote_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
-                                    struct sluice_error *error);
-enum sluice_code remote_queue_delete(struct sluice *s, const char *queue,
-                                     struct sluice_error *error);
-enum sluice_code remote_send(struct sluice *s, const char *queue,
-                             const struct sluice_send *messages, size_t len,
-                             const struct sluice_request *request, struct sluice_sent *sent,
-                             struct sluice_error *error);
 bool remote_is_one_request(const struct sluice_send *messages, size_t len);
-enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct settle *what,
-                               struct sluice_outcome *outcomes, struct sluice_error *error);
-enum sluice_code remote_receive(struct sluice *s, const char *queue,
-                                const struct sluice_receive *options, struct sluice_batch **out,
-                                struct sluice_error *error);
-enum sluice_code remote_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
-                             struct sluice_batch **out, struct sluice_error *error);
-enum sluice_code remote_show(struct sluice *s, const char *queue, const char *id,
-                             struct sluice_batch **out, struct sluice_error *error);
-enum sluice_code remote_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
-                              struct sluice_error *error);
-void remote_requests(const struct sluice *s, struct sluice_requests *out);
-enum sluice_code remote_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
-                                size_t max, size_t *len, struct sluice_error *error);
-enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
-                                uint64_t *redriven, struct sluice_error *error);
-enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_t position,
-                                    struct sluice_events **out, struct sluice_error *error);
-enum sluice_code remote_events_next(struct sluice_events *e, int64_t wait_ms,
-                                    struct sluice_event *out, struct sluice_error *error);
-void remote_events_close(struct sluice_events *e);
