@@ -72,13 +72,19 @@ void world_every(struct world *w, int64_t mean, enum world_event_kind kind, uint
     if (mean > 0) world_at(w, w->now + rng_range(&w->rng, 1, 2 * mean), kind, a, 0);
 }
 
-// What was under way when the faults ceased arrives soon, in the same order.
-static void hurry_flights(struct world *w)
+// What was under way when the faults ceased arrives soon, in the same order. A round of collection
+// that a pause put off comes now, because no other one follows before it. A sync may stay late: the
+// end of the healed phase makes its own.
+static void hurry_events(struct world *w)
 {
     for (size_t i = 0; i < w->events_len; i++) {
         struct world_event *e = &w->events[i];
         bool flight = e->kind == EVENT_PERFORM || e->kind == EVENT_ANSWER;
-        if (flight) e->at = w->now + (e->at - w->now) / 1000;
+        if (flight) {
+            e->at = w->now + (e->at - w->now) / 1000;
+        } else if (e->put_off && e->kind == EVENT_COLLECT) {
+            e->at = w->now;
+        }
     }
     for (size_t i = w->events_len / 2; i-- > 0;)
         sift_down(w, i);
@@ -255,6 +261,7 @@ static bool put_off(struct world *w, const struct world_event *e)
     if (!n || !n->up || w->now >= n->paused_until) return false;
     struct world_event later = *e;
     later.at = n->paused_until;
+    later.put_off = true;
     push(w, later);
     return true;
 }
@@ -353,7 +360,7 @@ static void run_until(struct world *w, int64_t until)
 static void run_healed(struct world *w)
 {
     fault_heal(w);
-    hurry_flights(w);
+    hurry_events(w);
     int64_t commits = (int64_t)w->mix.rules.snapshot_every * 4 * w->mix.ask_every_ms;
     run_until(w, w->now + commits + 30 * SECOND);
     w->mix.ask_every_ms = 20 * SECOND;

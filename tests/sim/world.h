@@ -75,6 +75,7 @@ struct world_event {
     enum world_event_kind kind;
     uint32_t a;
     uint32_t b;
+    bool put_off; // it was due while its node was paused
 };
 
 enum world_phase { WORLD_FAULTY, WORLD_HEALED };

@@ -18,10 +18,10 @@
 #define DRAIN_MAX   (30 * MINUTE)
 #define DRAIN_LOOKS SECOND
 
-void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b)
+static void push(struct world *w, struct world_event e)
 {
     struct life *life = w->life;
-    CHECK(at >= w->now);
+    CHECK(e.at >= w->now);
     uint32_t ref;
     if (life->events_free_len > 0) {
         ref = life->events_free[--life->events_free_len];
@@ -30,10 +30,21 @@ void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t 
         life->events = memory_resize(life->events, life->events_len * sizeof *life->events);
         life->events_free = memory_resize(life->events_free, life->events_len * sizeof(uint32_t));
     }
-    uint64_t order = w->events_order++;
-    life->events[ref] =
-        (struct world_event){.at = at, .order = order, .kind = kind, .a = a, .b = b};
-    heap_push(&life->agenda, at, order, ref);
+    e.order = w->events_order++;
+    life->events[ref] = e;
+    heap_push(&life->agenda, e.at, e.order, ref);
+}
+
+void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b)
+{
+    push(w, (struct world_event){.at = at, .kind = kind, .a = a, .b = b});
+}
+
+void life_put_off(struct world *w, const struct node *n, enum world_event_kind kind, uint32_t a,
+                  uint32_t b)
+{
+    push(w, (struct world_event){
+                .at = n->paused_until, .kind = kind, .a = a, .b = b, .put_off = true});
 }
 
 void world_every(struct world *w, int64_t mean, enum world_event_kind kind, uint32_t a)
@@ -54,16 +65,17 @@ static struct world_event pop(struct life *life)
     return life->events[ref];
 }
 
-// What was under way when the faults ceased arrives soon, in the same order.
-static void hurry_flights(struct world *w)
+// What was under way when the faults ceased arrives soon, in the same order. What a pause put off
+// comes now: the pause is over.
+static void hurry_events(struct world *w)
 {
     struct life *life = w->life;
     for (uint32_t ref = 0; ref < life->events_len; ref++) {
         struct world_event *e = &life->events[ref];
         bool flight = e->kind == EVENT_PERFORM || e->kind == EVENT_ANSWER;
-        if (!flight || !heap_has(&life->agenda, ref)) continue;
+        if (!(flight || e->put_off) || !heap_has(&life->agenda, ref)) continue;
         heap_remove(&life->agenda, ref);
-        e->at = w->now + (e->at - w->now) / 100;
+        e->at = flight ? w->now + (e->at - w->now) / 100 : w->now;
         heap_push(&life->agenda, e->at, e->order, ref);
     }
 }
@@ -283,7 +295,7 @@ static bool put_off(struct world *w, const struct world_event *e)
     if (e->kind == EVENT_TICK || e->kind == EVENT_SYNC || e->kind == EVENT_COLLECT)
         n = &w->nodes[e->a];
     if (!n || !n->up || w->now >= n->paused_until) return false;
-    world_at(w, n->paused_until, e->kind, e->a, e->b);
+    life_put_off(w, n, e->kind, e->a, e->b);
     return true;
 }
 
@@ -464,7 +476,7 @@ static void heal(struct world *w)
         w->life->lanes[i].bucket.list_lag_ms = 0;
         w->life->lanes[i].bucket.partial = 0;
     }
-    hurry_flights(w);
+    hurry_events(w);
     operator_heal(w);
     life_after(w, 5 * SECOND, LIFE_LOOK, 0, 0);
 }

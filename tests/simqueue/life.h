@@ -229,6 +229,9 @@ struct life {
 
 bool life_is_crowd(const struct world *w);
 void life_after(struct world *w, int64_t delay, enum life_event kind, uint32_t a, uint32_t b);
+// At the end of the node's pause. The end of the faults ends the pause, too.
+void life_put_off(struct world *w, const struct node *n, enum world_event_kind kind, uint32_t a,
+                  uint32_t b);
 bool life_drains(const struct world *w); // the healed phase: every client tries to finish
 struct lane *lane_of(struct world *w, const struct node *n);
 struct lane *lane_pick(struct world *w);

@@ -42,7 +42,7 @@ static void tell(struct world *w, uint32_t ask)
     struct shard *s = w->life->handles[n->index].shard;
     if (!n->up || n->life != a->from_life) return; // no process is there to take the answer
     if (w->now < n->paused_until) {
-        life_after(w, n->paused_until - w->now, LIFE_MOVE, ask, 0);
+        life_put_off(w, n, (enum world_event_kind)LIFE_MOVE, ask, 0);
         return;
     }
     if (a->carried > 0) {
