@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is special about coordination by the store: its requests, which users pay for, and its
+// faults.
+#include "world.h"
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "coord/record.h"
+#include "fault_store.h"
+#include "os/clock.h"
+#include "store/mem.h"
+#include "store/meter.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define LEASE_MS 20000
+
+static struct coord *open_on(struct store *s, int64_t lease_ms, int64_t lone_ms)
+{
+    struct coord_config config = {.lease_ms = lease_ms, .lone_ms = lone_ms, .store = s};
+    struct coord *c = NULL;
+    char why[COORD_WHY_MAX] = "";
+    answers_at(ERR_OK, coord_open("store:", &config, &c, why), why, __FILE__, __LINE__);
+    return c;
+}
+
+static void join_at(struct coord *c, const char *name, struct coord_answer *a)
+{
+    struct coord_member m = member_of(name, name);
+    ANSWERS(ERR_OK, a, coord_join(c, &m, false, a));
+}
+
+// The requests since the last call: "put_new 1 put 0 get 0 list 2 delete 0".
+static void count_requests(struct store *meter, struct meter_snapshot *before, char to[128])
+{
+    static const enum meter_kind kinds[] = {METER_PUT_NEW, METER_PUT, METER_GET, METER_LIST,
+                                            METER_DELETE};
+    struct meter_snapshot now;
+    store_meter_read(meter, &now);
+    to[0] = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t len = strlen(to);
+        (void)snprintf(
+            to + len, 128 - len, "%s%s %llu", i ? " " : "", meter_kind_name(kinds[i]),
+            (unsigned long long)(now.kind[kinds[i]].requests - before->kind[kinds[i]].requests));
+    }
+    *before = now;
+}
+
+static void a_lone_node_writes_when_it_starts_and_leaves(void **state)
+{
+    (void)state;
+    struct store *s = store_meter_take(store_mem_new());
+    struct coord *c = open_on(s, 0, 0);
+    struct coord_answer a;
+    struct meter_snapshot seen = {0};
+    char got[128];
+    coord_answer_init(&a);
+    join_at(c, "lone", &a);
+    NEED(a.next_ms == COORD_LONE_MS && a.lease_ms == COORD_LEASE_MS);
+    NEED(a.until_ms > clock_boot_ms() + COORD_LONE_MS);
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 1 put 0 get 0 list 2 delete 0");
+    for (int i = 0; i < 10; i++) {
+        ANSWERS(ERR_OK, &a, coord_heartbeat(c, &a));
+        NEED(a.next_ms == COORD_LONE_MS && a.members_len == 1);
+    }
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 0 put 0 get 0 list 10 delete 0");
+    // A watch waits for the lists of the heartbeats, and makes none.
+    ANSWERS(ERR_NOT_FOUND, &a, coord_watch(c, a.at, 50, &a));
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 0 put 0 get 0 list 0 delete 0");
+    ANSWERS(ERR_OK, &a, coord_leave(c, &a));
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 0 put 1 get 0 list 0 delete 0");
+    coord_answer_done(&a);
+    coord_free(c);
+    store_free(s);
+}
+
+static void heartbeats_begin_with_a_second_member(void **state)
+{
+    (void)state;
+    struct store *s = store_meter_take(store_mem_new());
+    struct coord *a = open_on(s, 0, 0), *b = open_on(s, 0, 0);
+    struct coord_answer x;
+    struct meter_snapshot seen = {0};
+    char got[128];
+    coord_answer_init(&x);
+    join_at(a, "a", &x);
+    join_at(b, "b", &x);
+    NEED(x.next_ms == COORD_LEASE_MS / 3);
+    ANSWERS(ERR_OK, &x, coord_heartbeat(a, &x));
+    NEED(x.next_ms == COORD_LEASE_MS / 3 && x.members_len == 2);
+    NEED(x.until_ms <= clock_boot_ms() + COORD_LEASE_MS);
+    count_requests(s, &seen, got);
+    for (int i = 0; i < 10; i++)
+        ANSWERS(ERR_OK, &x, coord_heartbeat(a, &x));
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 0 put 10 get 0 list 10 delete 0");
+    ANSWERS(ERR_OK, &x, coord_leave(b, &x));
+    ANSWERS(ERR_OK, &x, coord_heartbeat(a, &x));
+    NEED(x.next_ms == COORD_LONE_MS && x.members_len == 1);
+    coord_answer_done(&x);
+    coord_free(a);
+    coord_free(b);
+    store_free(s);
+}
+
+// A lone node is silent. A node that joins must give it the time to notice.
+static void a_silent_member_is_not_taken_for_dead_at_once(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct coord *lone = open_on(s, 200, 60000), *b = open_on(s, 200, 60000);
+    struct coord_answer x;
+    coord_answer_init(&x);
+    join_at(lone, "lone", &x);
+    ANSWERS(ERR_OK, &x, coord_claim(lone, "q/0", 0, &x));
+    (void)nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL); // over the lease
+    join_at(b, "b", &x);
+    NEED(x.members_len == 2);
+    ANSWERS(ERR_CONFLICT, &x, coord_claim(b, "q/0", 0, &x));
+    coord_answer_done(&x);
+    coord_free(lone);
+    coord_free(b);
+    store_free(s);
+}
+
+static void the_incarnation_is_not_in_the_store(void **state)
+{
+    (void)state;
+    static const char secret[] = "9f86d081884c7d65-the-incarnation";
+    struct store *s = store_mem_new();
+    struct coord *c = open_on(s, 0, 0);
+    struct coord_member m = member_of("n", secret);
+    struct coord_answer x;
+    struct store_answer list, body;
+    coord_answer_init(&x);
+    store_answer_init(&list);
+    store_answer_init(&body);
+    ANSWERS(ERR_OK, &x, coord_join(c, &m, false, &x));
+    ANSWERS(ERR_OK, &x, coord_claim(c, "q/0", 0, &x));
+    ANSWERS(ERR_OK, &list, store_list(s, "", NULL, 100, &list));
+    NEED(list.rows_len == 2);
+    for (size_t i = 0; i < list.rows_len; i++) {
+        const char *key = store_row_key(&list, i);
+        ANSWERS(ERR_OK, &body, store_get(s, key, 0, SIZE_MAX, &body));
+        buf_put_u8(&body.body, 0);
+        NEED(!strstr((const char *)body.body.data, secret));
+        NEED(strstr((const char *)body.body.data, "\"incarnationSha256\":\""));
+    }
+    store_answer_done(&body);
+    store_answer_done(&list);
+    coord_answer_done(&x);
+    coord_free(c);
+    store_free(s);
+}
+
+// The result of a call with faults must agree with what a later call without faults sees.
+struct history {
+    struct store *store; // the faulty one
+    struct coord *node[3];
+    uint64_t held[3]; // the token that the node believes to hold; 0: none
+    bool doubt[3];    // a call about it ended in UNKNOWN
+    uint64_t highest; // token that any call returned
+};
+
+static void step_claim(struct history *h, size_t i, struct coord_answer *a)
+{
+    enum err e = coord_claim(h->node[i], "q/0", 0, a);
+    if (e == ERR_OK) {
+        NEED(a->token >= h->highest);
+        NEED(a->token > h->highest || h->held[i] == a->token || h->doubt[i]);
+        h->highest = a->token;
+        h->held[i] = a->token;
+        h->doubt[i] = false;
+    } else {
+        NEED(e == ERR_CONFLICT || e == ERR_UNAVAILABLE || e == ERR_UNKNOWN);
+        h->doubt[i] |= e == ERR_UNKNOWN;
+    }
+}
+
+static void step_release(struct history *h, size_t i, struct coord_answer *a)
+{
+    if (!h->held[i]) return;
+    enum err e = coord_release(h->node[i], "q/0", h->held[i], a);
+    NEED(e == ERR_OK || e == ERR_UNAVAILABLE || e == ERR_UNKNOWN || e == ERR_FENCED);
+    NEED(e != ERR_FENCED || h->doubt[i]);
+    if (e == ERR_UNKNOWN) h->doubt[i] = true;
+    if (e == ERR_OK || e == ERR_UNKNOWN) h->held[i] = 0;
+}
+
+static void faults_never_give_two_holders_or_an_old_token(void **state)
+{
+    (void)state;
+    static const struct fault_options calm = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct fault_options faults = {.seed = seed,
+                                       .lost_request = 400,
+                                       .lost_reply = 400,
+                                       .unknown_lost = 400,
+                                       .unknown_late = 400,
+                                       .late_calls = 6};
+        struct history h = {.store = store_fault_take(store_mem_new(), &calm)};
+        struct coord_answer a;
+        struct rng rng;
+        coord_answer_init(&a);
+        rng_init(&rng, seed);
+        for (size_t i = 0; i < 3; i++) {
+            char name[8];
+            (void)snprintf(name, sizeof name, "n%zu", i);
+            h.node[i] = open_on(h.store, LEASE_MS, LEASE_MS);
+            join_at(h.node[i], name, &a);
+        }
+        store_fault_set(h.store, &faults);
+        for (int step = 0; step < 60; step++) {
+            size_t i = (size_t)rng_below(&rng, 3);
+            if (rng_chance(&rng, 6000))
+                step_claim(&h, i, &a);
+            else
+                step_release(&h, i, &a);
+        }
+        store_fault_set(h.store, &calm);
+        store_fault_flush(h.store);
+        size_t holders = 0;
+        for (size_t i = 0; i < 3; i++) {
+            if (!h.held[i] || h.doubt[i]) continue;
+            holders += coord_claim_renew(h.node[i], "q/0", h.held[i], &a) == ERR_OK;
+        }
+        NEED(holders <= 1);
+        for (size_t i = 0; i < 3; i++)
+            coord_free(h.node[i]);
+        coord_answer_done(&a);
+        store_free(h.store);
+    }
+}
+
+static void a_store_that_is_away_makes_calls_unavailable(void **state)
+{
+    (void)state;
+    static const struct fault_options calm = {0}, away = {.lost_request = 10000};
+    struct store *s = store_fault_take(store_mem_new(), &calm);
+    struct coord *c = open_on(s, LEASE_MS, LEASE_MS);
+    struct coord_member m = member_of("n", "n");
+    struct coord_answer a;
+    coord_answer_init(&a);
+    store_fault_set(s, &away);
+    ANSWERS(ERR_UNAVAILABLE, &a, coord_join(c, &m, false, &a));
+    store_fault_set(s, &calm);
+    ANSWERS(ERR_OK, &a, coord_join(c, &m, false, &a));
+    int64_t until = a.until_ms;
+    store_fault_set(s, &away);
+    ANSWERS(ERR_UNAVAILABLE, &a, coord_heartbeat(c, &a));
+    NEED(a.until_ms == until); // not longer
+    NEED(a.why[0] != 0);
+    ANSWERS(ERR_UNAVAILABLE, &a, coord_claim(c, "q/0", 0, &a));
+    ANSWERS(ERR_UNAVAILABLE, &a, coord_list(c, &a));
+    ANSWERS(ERR_UNAVAILABLE, &a, coord_leave(c, &a));
+    store_fault_set(s, &calm);
+    ANSWERS(ERR_OK, &a, coord_heartbeat(c, &a));
+    coord_answer_done(&a);
+    coord_free(c);
+    store_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lone_node_writes_when_it_starts_and_leaves),
+        cmocka_unit_test(heartbeats_begin_with_a_second_member),
+        cmocka_unit_test(a_silent_member_is_not_taken_for_dead_at_once),
+        cmocka_unit_test(the_incarnation_is_not_in_the_store),
+        cmocka_unit_test(faults_never_give_two_holders_or_an_old_token),
+        cmocka_unit_test(a_store_that_is_away_makes_calls_unavailable),
+    };
+    return cmocka_run_group_tests_name("coord store", tests, NULL, NULL);
+}
