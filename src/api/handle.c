@@ -10,7 +10,6 @@
 #include "store/meter.h"
 #include "store/probe.h"
 #include "store/s3/s3.h"
-#include "upkeep/deleted_queues.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +37,30 @@ static enum err check_versioned(struct store *store, char *why, size_t why_len)
     if (!store_is_s3(store) || store_s3_facts(store, &facts, &a) || !facts.versioned)
         return ERR_OK; // also if the credentials do not allow the question
     return store_probe_quickly(store, why, why_len);
+}
+
+static void direct_close(struct sluice *s)
+{
+    async_stop(s);
+    upkeep_stop(s);
+    queues_close(s);
+    forward_free(s->forward);
+    owner_self_free(atomic_load(&s->self));
+    thread_pool_free(s->pool);
+    store_free(s->store);
+    (void)pthread_cond_destroy(&s->let_go);
+    (void)pthread_mutex_destroy(&s->lock);
+    memory_free(s);
+}
+
+static enum sluice_code refuse_thread(struct sluice_error *error, const char *url)
+{
+    enum sluice_code code = refuse(error, ERR_UNAVAILABLE, "",
+                                   "%s: the process cannot create a thread for the store; see the "
+                                   "limits of its user and of its control group",
+                                   url);
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "no-thread");
+    return code;
 }
 
 enum sluice_code handle_open_take(struct store *store, const char *url,
@@ -68,25 +91,12 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->let_go, NULL);
     s->forward = forward_new(options);
-    deleted_queues_plan(s);
-    upkeep_start(s);
+    if (upkeep_start(s)) {
+        direct_close(s);
+        return refuse_thread(error, url);
+    }
     *out = s;
     return SLUICE_OK;
-}
-
-static void direct_close(struct sluice *s)
-{
-    async_stop(s);
-    upkeep_stop(s);
-    deleted_queues_stop(s);
-    queues_close(s);
-    forward_free(s->forward);
-    owner_self_free(atomic_load(&s->self));
-    thread_pool_free(s->pool);
-    store_free(s->store);
-    (void)pthread_cond_destroy(&s->let_go);
-    (void)pthread_mutex_destroy(&s->lock);
-    memory_free(s);
 }
 
 #define CALL_FORWARDED(result, public, name, params, args) .name = forward_##name,

@@ -14,8 +14,8 @@
 #define MULTI_RECEIVE_BUCKETS 16
 
 // An open queue. It is reference counted: each user has a hold, and so has the handle until the
-// queue is stale. The last release only puts it on the list `leaving`. The upkeep thread closes the
-// runners, because closing blocks and the releasing thread may not block.
+// queue is stale. The last release only puts it on the list `leaving`. Upkeep closes the runners on
+// a thread of the pool, because closing blocks and the releasing thread may not block.
 struct open_queue {
     struct open_queue *next;
     struct sluice *handle;
@@ -32,6 +32,8 @@ struct open_queue {
     struct shard_ownership *ownerships; // one per shard; used if the handle is a node's
     struct owner_peer *owner; // the node that calls go to; NULL: none. Under the handle's lock
     int64_t owner_check_at; // when to find the owner again, clock_boot_ms. Under the handle's lock
+    struct pool_job upkeep_job; // moves its dead letters, or closes it
+    bool upkeep_runs;           // the job waits or runs; under the handle's lock
 };
 
 struct sluice {
@@ -45,14 +47,10 @@ struct sluice {
     struct journal_rules rules; // runner_config; all zero: the defaults
     pthread_mutex_t lock;
     struct open_queue *queues[QUEUE_BUCKETS]; // by name
-    struct open_queue *leaving;               // queues without holds; the upkeep thread closes them
+    struct open_queue *leaving;               // queues without holds; upkeep closes them
     pthread_cond_t let_go;                    // while the handle closes: a hold was dropped
-    pthread_t upkeep;
-    pthread_cond_t upkeep_woken;
-    bool upkeep_wanted; // a message may have died
+    struct upkeep *upkeep;                    // NULL before upkeep_start and after upkeep_stop
     bool closing;
-    struct deleted_queues *deleted;  // NULL until deleted_queues_start; set by the upkeep thread
-    int64_t deleted_queues_at;       // when the upkeep thread starts it, clock_boot_ms
     _Atomic bool is_node;            // it forwards nothing
     struct owner_self *_Atomic self; // its identity as a node; NULL: it is no node
     struct forward *forward;         // NULL: it forwards nothing
@@ -141,8 +139,9 @@ enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_
 // Deletes this life of the name, or completes its deletion. It does not check whether other queues
 // use it as their dead-letter queue. In queue_change.c.
 enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error);
-void queues_close_left(struct sluice *s); // closes the queues without holds; blocks
-void queues_close(struct sluice *s);      // waits until calls drop their holds, then closes all
+struct open_queue *queues_take_left(struct sluice *s); // the queues without holds, as a list
+void queue_close(struct open_queue *q); // closes the runners of such a queue, and frees it; blocks
+void queues_close(struct sluice *s);    // waits until calls drop their holds, then closes all
 
 struct lock_name {
     uint32_t shard;
@@ -207,6 +206,10 @@ enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct 
                                    struct runner_answer *a, struct sluice_batch **out,
                                    struct sluice_error *error);
 
-void upkeep_start(struct sluice *s);
-void upkeep_stop(struct sluice *s); // moves the dead letters that are left, for a few seconds
-void upkeep_wake(struct sluice *s); // a message may have died
+// Background work on the handle's pool: dead letters, closing queues, deleted queues. ERR_LIMIT:
+// the process cannot create a thread.
+MUST_USE enum err upkeep_start(struct sluice *s);
+// Ends it, then moves the dead letters that are left, for a few seconds.
+void upkeep_stop(struct sluice *s);
+void upkeep_wake(struct sluice *s);        // a message may have died
+void upkeep_wake_locked(struct sluice *s); // the same with the handle's lock held

@@ -57,7 +57,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
     return q;
 }
 
-static void queue_free(struct open_queue *q)
+void queue_close(struct open_queue *q)
 {
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
         runner_close(q->runners[shard]);
@@ -83,7 +83,7 @@ static void drop_hold(struct open_queue *q)
     *at = q->next;
     q->next = s->leaving;
     s->leaving = q;
-    if (!s->closing) (void)pthread_cond_signal(&s->upkeep_woken);
+    upkeep_wake_locked(s);
 }
 
 void queue_hold(struct open_queue *q)
@@ -334,16 +334,21 @@ enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct
     return err ? refuse_runner(q, err, error) : SLUICE_OK;
 }
 
-void queues_close_left(struct sluice *s)
+struct open_queue *queues_take_left(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     struct open_queue *left = s->leaving;
     s->leaving = NULL;
     (void)pthread_mutex_unlock(&s->lock);
-    while (left) {
-        struct open_queue *q = left;
-        left = q->next;
-        queue_free(q);
+    return left;
+}
+
+static void close_list(struct open_queue *list)
+{
+    while (list) {
+        struct open_queue *q = list;
+        list = q->next;
+        queue_close(q);
     }
 }
 
@@ -369,12 +374,8 @@ void queues_close(struct sluice *s)
 {
     await_calls(s);
     for (size_t i = 0; i < QUEUE_BUCKETS; i++)
-        while (s->queues[i]) {
-            struct open_queue *q = s->queues[i];
-            s->queues[i] = q->next;
-            queue_free(q);
-        }
-    queues_close_left(s);
+        close_list(s->queues[i]);
+    close_list(queues_take_left(s));
 }
 
 static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64_t *sum,

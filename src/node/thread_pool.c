@@ -18,10 +18,11 @@
 #include <pthread.h>
 #include <signal.h>
 
-#define SLEEP_MAX_MS 60000
-#define IDLE_MS      5000 // a thread that is idle for this long exits
-#define SLEEPING_MAX 8    // runs that sleep in the store at the same time
-#define POLL_MIN_MS  16   // between the polls of tasks that may not sleep; a power of two
+#define SLEEP_MAX_MS 3600000
+#define IDLE_MS      5000  // a thread that is idle for this long exits
+#define SPARE_MAX_MS 60000 // a timer thread that sleeps longer does not become a spare one
+#define SLEEPING_MAX 8     // runs that sleep in the store at the same time
+#define POLL_MIN_MS  16    // between the polls of tasks that may not sleep; a power of two
 #define POLL_MAX_MS  1024
 #define POLLS_PER_MS 4 // of all tasks together, until the interval reaches its maximum
 
@@ -149,7 +150,7 @@ static void pool_thread_mark_awake(struct thread_pool *pool, struct pool_thread 
 
 static void pool_thread_wake(struct thread_pool *pool, struct pool_thread *thread)
 {
-    CHECK(!pool->woken); // one is woken only if none is awake, so at most one before the unlock
+    CHECK(!pool->woken); // at most one is woken before the unlock
     pool_thread_mark_awake(pool, thread);
     atomic_store(&thread->woken, 1);
     pool->woken = &thread->woken;
@@ -183,6 +184,19 @@ static void spare_add(struct thread_pool *pool, struct pool_thread *thread)
     pool->spare = thread;
 }
 
+// Another thread becomes the timer thread. A thread that would sleep for long is woken, so that it
+// can exit when it is idle.
+static void timer_replace(struct thread_pool *pool, struct pool_thread *by, int64_t now)
+{
+    struct pool_thread *before = pool->timer;
+    if (before && before->until - now > SPARE_MAX_MS) {
+        pool_thread_wake(pool, before);
+    } else if (before) {
+        spare_add(pool, before);
+    }
+    pool->timer = by;
+}
+
 // Sleeps as the timer thread if there is none, or if the present one sleeps too long. Returns false
 // if the thread was spare and idle for IDLE_MS: it exits.
 static bool pool_thread_sleep(struct thread_pool *pool, struct pool_thread *thread)
@@ -190,9 +204,8 @@ static bool pool_thread_sleep(struct thread_pool *pool, struct pool_thread *thre
     int64_t next = next_due(pool), start = clock_boot_ms();
     bool is_timer = !pool->timer || pool->timer->until > next;
     thread->until = is_timer ? next : start + IDLE_MS;
-    if (is_timer && pool->timer) spare_add(pool, pool->timer);
     if (is_timer) {
-        pool->timer = thread;
+        timer_replace(pool, thread, start);
     } else {
         spare_add(pool, thread);
     }

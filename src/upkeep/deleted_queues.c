@@ -174,40 +174,26 @@ static int64_t run_round(struct pool_task *m)
     return !err && r->walk.left > 0 ? clock_boot_ms() + MORE_MS : random_delay(EVERY_MS);
 }
 
-void deleted_queues_plan(struct sluice *s)
-{
-    int64_t at = random_delay(FIRST_MS);
-    (void)pthread_mutex_lock(&s->lock);
-    s->deleted_queues_at = at;
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-void deleted_queues_start(struct sluice *s)
+struct deleted_queues *deleted_queues_new(struct sluice *s, struct pool_share *share)
 {
     struct deleted_queues *r = NEW(struct deleted_queues);
     r->handle = s;
-    if (thread_pool_add(s->pool, &r->task, run_round)) {
-        memory_free(r); // no thread is available: try again later
-        deleted_queues_plan(s);
-        return;
+    if (pool_share_add(share, &r->task, run_round)) {
+        memory_free(r);
+        return NULL;
     }
-    (void)pthread_mutex_lock(&s->lock);
-    s->deleted = r;
-    (void)pthread_mutex_unlock(&s->lock);
+    task_schedule_at(&r->task, random_delay(FIRST_MS));
+    return r;
+}
+
+void deleted_queues_again(struct deleted_queues *r)
+{
     task_schedule(&r->task);
 }
 
-void deleted_queues_again(struct sluice *s)
+void deleted_queues_free(struct deleted_queues *r)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    if (s->deleted) task_schedule(&s->deleted->task);
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-void deleted_queues_stop(struct sluice *s)
-{
-    if (!s->deleted) return;
-    task_remove(&s->deleted->task);
-    memory_free(s->deleted);
-    s->deleted = NULL;
+    if (!r) return;
+    task_remove(&r->task);
+    memory_free(r);
 }

@@ -6,10 +6,11 @@
 
 #include "local/inside.h"
 
-void deleted_queues_plan(struct sluice *s);  // sets the time of the first round
-void deleted_queues_start(struct sluice *s); // starts the rounds, on the handle's thread pool
-void deleted_queues_again(struct sluice *s); // a round as soon as possible, if they were started
-void deleted_queues_stop(struct sluice *s);  // waits until a running round ends
+struct deleted_queues;
+// Plans the first round, on a thread of this share. NULL: the process cannot create a thread.
+struct deleted_queues *deleted_queues_new(struct sluice *s, struct pool_share *share);
+void deleted_queues_again(struct deleted_queues *r); // a round as soon as possible
+void deleted_queues_free(struct deleted_queues *r);  // waits until a running round ends
 
 struct deleted_queues_counts {
     size_t found;    // queues that were deleted long enough ago

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The upkeep thread of a handle. It moves dead letters from the open queues to their dead-letter
-// queues. Every process that has a queue open does so; a letter that is moved twice arrives once.
-// The thread also closes queues without holds. When the handle is old enough, it starts the rounds
-// over deleted queues.
+// The upkeep of a handle, on its thread pool. A task looks at the open queues and does not block.
+// It starts a job for each queue that has dead letters, and for each queue without holds.
+//
+// A job may block for as long as the store does. So the jobs have a share of the pool, and a queue
+// has one job at a time. A queue that hangs thus delays neither calls nor the upkeep of others.
+//
+// Every process that has a queue open moves its dead letters. A letter that is moved twice arrives
+// once.
+#include "upkeep/upkeep.h"
+
+#include "base/memory.h"
 #include "local/bodies.h"
 #include "os/clock.h"
-#include "upkeep/deleted_queues.h"
 
 #include <string.h>
 #include <time.h>
@@ -13,6 +19,15 @@
 #define POLL_MS       250  // for messages that die because their lock expires
 #define LAST_MOVE_MS  5000 // how long closing a handle waits for dead letters
 #define MOVE_AGAIN_MS 5    // the pause while letters are left
+#define NO_THREAD_MS  1000 // when to try again if no thread can be created
+#define THREADS_MAX   16   // queues that are served at the same time
+
+struct upkeep {
+    struct pool_task task; // first
+    struct sluice *handle;
+    struct pool_share *share;
+    struct deleted_queues *deleted;
+};
 
 struct outbox_state {
     uint64_t outbound; // messages in the outbox
@@ -48,114 +63,186 @@ static enum err move(void *ctx, const char *to, struct op op)
     return err;
 }
 
-static struct outbox_state move_from(struct sluice *s, struct shard_runner *d)
+static struct outbox_state outbox_of(struct open_queue *q)
 {
-    struct outbox_state mine = {0};
-    runner_inspect(d, count_outbox, &mine);
-    if (mine.outbound == 0) return mine;
-    // A message that died by an expired lock is in no entry yet. An entry moves the fold's time on.
-    if (runner_move_dead_letters(d, move, s) == 0 && runner_touch(d) == ERR_OK)
-        (void)runner_move_dead_letters(d, move, s);
-    mine.outbound = 0;
-    runner_inspect(d, count_outbox, &mine);
-    return mine;
-}
-
-// One round over all open runners. Returns the letters that are left.
-static struct outbox_state move_all(struct sluice *s)
-{
-    struct outbox_state left = {0};
-    struct open_queue **queues;
-    size_t len = queues_hold(s, &queues);
-    for (size_t i = 0; i < len; i++)
-        for (uint32_t shard = 0; shard < queues[i]->row.birth.shards; shard++) {
-            struct shard_runner *d = runner_if_open(queues[i], shard);
-            struct outbox_state mine = d ? move_from(s, d) : (struct outbox_state){0};
-            left.outbound += mine.outbound;
-            left.routed = left.routed || mine.routed;
-        }
-    queues_let_go(queues, len);
-    return left;
-}
-
-static void sleep_for(struct sluice *s, int64_t ms)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ms * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&s->upkeep_woken, &s->lock, &until);
-}
-
-// Sleeps until upkeep_wake, or until the rounds over deleted queues must start. The caller holds
-// the lock.
-static void sleep_long(struct sluice *s)
-{
-    if (s->deleted) {
-        (void)pthread_cond_wait(&s->upkeep_woken, &s->lock);
-        return;
+    struct outbox_state all = {0};
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+        struct shard_runner *d = runner_if_open(q, shard);
+        if (d) runner_inspect(d, count_outbox, &all);
     }
-    int64_t left = s->deleted_queues_at - clock_boot_ms();
-    if (left > 0) sleep_for(s, left);
+    return all;
 }
 
-static void *run_upkeep(void *arg)
+static void move_from(struct open_queue *q)
 {
-    struct sluice *s = arg;
-    int64_t deadline = 0;
-    struct outbox_state left = {0};
+    struct sluice *s = q->handle;
+    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
+        struct outbox_state mine = {0};
+        struct shard_runner *d = runner_if_open(q, shard);
+        if (d) runner_inspect(d, count_outbox, &mine);
+        if (mine.outbound == 0) continue;
+        // A message that died by an expired lock is in no entry yet. An entry moves the fold's time
+        // on.
+        if (runner_move_dead_letters(d, move, s) == 0 && runner_touch(d) == ERR_OK)
+            (void)runner_move_dead_letters(d, move, s);
+    }
+}
+
+// The caller holds the lock. The task exists as long as the handle refers to it.
+static void schedule_at(struct sluice *s, int64_t at)
+{
+    if (s->upkeep) task_schedule_at(&s->upkeep->task, at);
+}
+
+static struct open_queue *queue_of(struct pool_job *job)
+{
+    return (struct open_queue *)((char *)job - offsetof(struct open_queue, upkeep_job));
+}
+
+// The queue can have a job again before its letters are counted. A message that dies later wakes
+// the task, and a message that died before is counted.
+static void run_move(struct pool_job *job)
+{
+    struct open_queue *q = queue_of(job);
+    struct sluice *s = q->handle;
+    move_from(q);
     (void)pthread_mutex_lock(&s->lock);
-    for (;;) {
-        if (s->closing && deadline == 0) deadline = clock_boot_ms() + LAST_MOVE_MS;
-        bool last = s->closing && (left.outbound == 0 || clock_boot_ms() >= deadline);
-        if (last && !s->upkeep_wanted) break;
-        bool idle = !s->upkeep_wanted && !s->leaving;
-        if (idle && left.outbound > 0) {
-            sleep_for(s, MOVE_AGAIN_MS);
-        } else if (idle && left.routed) {
-            sleep_for(s, POLL_MS);
-        } else if (idle) {
-            sleep_long(s);
-        }
-        bool moves = s->upkeep_wanted || left.outbound > 0 || left.routed;
-        bool old = !s->closing && !s->deleted && clock_boot_ms() >= s->deleted_queues_at;
-        s->upkeep_wanted = false;
-        (void)pthread_mutex_unlock(&s->lock);
-        if (old) deleted_queues_start(s);
-        queues_close_left(s);
-        if (moves) left = move_all(s);
-        (void)pthread_mutex_lock(&s->lock);
-    }
+    q->upkeep_runs = false;
     (void)pthread_mutex_unlock(&s->lock);
-    return NULL;
+    bool more = outbox_of(q).outbound > 0;
+    (void)pthread_mutex_lock(&s->lock);
+    if (more) schedule_at(s, clock_boot_ms() + MOVE_AGAIN_MS);
+    (void)pthread_mutex_unlock(&s->lock);
+    queue_let_go(&q);
 }
 
-void upkeep_start(struct sluice *s)
+static void run_close(struct pool_job *job)
 {
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&s->upkeep_woken, &attr);
-    (void)pthread_condattr_destroy(&attr);
-    (void)pthread_create(&s->upkeep, NULL, run_upkeep, s);
+    queue_close(queue_of(job));
+}
+
+static enum err start_job(struct upkeep *u, struct open_queue *q, void (*run)(struct pool_job *job))
+{
+    uint64_t key;
+    memcpy(&key, q->row.id.bytes, sizeof key);
+    q->upkeep_job = (struct pool_job){.run = run};
+    return pool_share_run(u->share, key, &q->upkeep_job);
+}
+
+// Returns false if no thread can be created.
+static bool start_move(struct upkeep *u, struct open_queue *q)
+{
+    struct sluice *s = u->handle;
+    (void)pthread_mutex_lock(&s->lock);
+    bool starts = !q->upkeep_runs;
+    if (starts) q->holds++; // the job's
+    q->upkeep_runs = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!starts || start_job(u, q, run_move) == ERR_OK) return true;
+    (void)pthread_mutex_lock(&s->lock);
+    q->upkeep_runs = false;
+    q->holds--; // not the last one: the caller has a hold
+    (void)pthread_mutex_unlock(&s->lock);
+    return false;
+}
+
+static void close_left(struct upkeep *u)
+{
+    struct open_queue *q = queues_take_left(u->handle);
+    while (q) {
+        struct open_queue *next = q->next;
+        if (start_job(u, q, run_close)) {
+            task_may_block(&u->task);
+            queue_close(q);
+        }
+        q = next;
+    }
+}
+
+static int64_t look_at_queues(struct pool_task *task)
+{
+    struct upkeep *u = (struct upkeep *)task;
+    struct open_queue **queues;
+    int64_t wait_ms = TASK_NEVER;
+    close_left(u);
+    size_t len = queues_hold(u->handle, &queues);
+    for (size_t i = 0; i < len; i++) {
+        struct outbox_state outbox = outbox_of(queues[i]);
+        if (outbox.routed && wait_ms > POLL_MS) wait_ms = POLL_MS;
+        if (outbox.outbound > 0 && !start_move(u, queues[i]) && wait_ms > NO_THREAD_MS)
+            wait_ms = NO_THREAD_MS;
+    }
+    queues_let_go(queues, len);
+    return wait_ms == TASK_NEVER ? TASK_NEVER : clock_boot_ms() + wait_ms;
+}
+
+static void upkeep_free(struct upkeep *u)
+{
+    deleted_queues_free(u->deleted);
+    pool_share_free(u->share);
+    memory_free(u);
+}
+
+enum err upkeep_start(struct sluice *s)
+{
+    struct upkeep *u = NEW(struct upkeep);
+    u->handle = s;
+    u->share = pool_share_new(s->pool, THREADS_MAX, 1);
+    u->deleted = deleted_queues_new(s, u->share);
+    enum err err = u->deleted ? thread_pool_add(s->pool, &u->task, look_at_queues) : ERR_LIMIT;
+    if (err) {
+        upkeep_free(u);
+        return err;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->upkeep = u;
+    (void)pthread_mutex_unlock(&s->lock);
+    return ERR_OK;
+}
+
+void upkeep_wake_locked(struct sluice *s)
+{
+    if (s->upkeep) task_schedule(&s->upkeep->task);
 }
 
 void upkeep_wake(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    s->upkeep_wanted = true;
-    (void)pthread_cond_signal(&s->upkeep_woken);
+    upkeep_wake_locked(s);
     (void)pthread_mutex_unlock(&s->lock);
+}
+
+struct deleted_queues *upkeep_deleted_queues(struct sluice *s)
+{
+    return s->upkeep->deleted;
+}
+
+// One round over all open queues, on the caller's thread. Returns the letters that are left.
+static uint64_t move_all(struct sluice *s, int64_t until)
+{
+    struct open_queue **queues;
+    uint64_t left = 0;
+    size_t len = queues_hold(s, &queues);
+    for (size_t i = 0; i < len; i++) {
+        if (clock_boot_ms() < until) move_from(queues[i]);
+        left += outbox_of(queues[i]).outbound;
+    }
+    queues_let_go(queues, len);
+    return left;
 }
 
 void upkeep_stop(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
+    struct upkeep *u = s->upkeep;
+    s->upkeep = NULL;
     s->closing = true;
-    s->upkeep_wanted = true;
-    (void)pthread_cond_signal(&s->upkeep_woken);
     (void)pthread_mutex_unlock(&s->lock);
-    (void)pthread_join(s->upkeep, NULL);
-    (void)pthread_cond_destroy(&s->upkeep_woken);
+    if (u) {
+        task_remove(&u->task);
+        upkeep_free(u);
+    }
+    int64_t until = clock_boot_ms() + LAST_MOVE_MS;
+    while (move_all(s, until) > 0 && clock_boot_ms() < until)
+        (void)nanosleep(&(struct timespec){0, MOVE_AGAIN_MS * 1000000}, NULL);
 }

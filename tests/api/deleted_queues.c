@@ -6,8 +6,8 @@
 #include "os/clock.h"
 #include "store/mem.h"
 #include "store/meter.h"
-#include "upkeep/deleted_queues.h"
 #include "upkeep/finish_shard.h"
+#include "upkeep/upkeep.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -369,24 +369,15 @@ static bool is_marked(struct rig *r, const char *key)
     return err == ERR_OK;
 }
 
-static void old_enough(struct sluice *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    s->deleted_queues_at = 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    upkeep_wake(s);
-}
-
 static void a_handle_that_lives_long_enough_does_it_by_itself(void **state)
 {
     struct rig *r = *state;
     make(r, "slow", "1");
     send_body(r, "slow", 1, KIB);
     drop(r, "slow");
-    old_enough(r->s);
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     for (; !is_marked(r, "swept/slow/00000001") && clock_boot_ms() < until; nap())
-        deleted_queues_again(r->s); // rather than in an hour
+        deleted_queues_again(upkeep_deleted_queues(r->s)); // rather than in an hour
     assert_true(is_marked(r, "swept/slow/00000001"));
 }
 
@@ -455,7 +446,7 @@ static void closing_does_not_wait_for_a_round(void **state)
 {
     struct rig *r = *state;
     die(r, 20);
-    old_enough(r->s); // and the tear-down closes it
+    deleted_queues_again(upkeep_deleted_queues(r->s)); // and the tear-down closes it
 }
 
 static void give_birth(struct rig *r, const char *name, bool dies)

@@ -266,6 +266,31 @@ static void threads_without_work_go(void **state)
         task_remove(&slow[i].member);
 }
 
+static int64_t blocking_turn_that_comes_again(struct pool_task *m)
+{
+    (void)blocking_turn(m);
+    return clock_boot_ms() + WAIT_MS;
+}
+
+// A thread sleeps until a task is due in an hour. Another one takes its place.
+static void a_timer_thread_that_is_replaced_goes(void **state)
+{
+    struct rig *r = *state;
+    struct actor late, slow;
+    join(r, &late, short_turn);
+    join(r, &slow, blocking_turn_that_comes_again);
+    atomic_store(&r->held, true);
+    task_schedule(&slow.member);
+    await(&r->blocked, 1);
+    task_schedule_at(&late.member, clock_boot_ms() + 3600000);
+    assert_int_equal(threads_here(), at_first + 2);
+    atomic_store(&r->held, false);
+    assert_true(eventually(one_is_left, NULL, WAIT_MS / 2));
+    task_remove(&late.member);
+    task_remove(&slow.member);
+    assert_int_equal(slow.turns, 1);
+}
+
 static void an_idle_pool_has_no_thread(void **state)
 {
     struct thread_pool *c = thread_pool_new(THREADS);
@@ -370,6 +395,7 @@ int main(void)
         CASE(tasks_that_block_delay_no_other_task),
         CASE(there_are_never_more_threads_than_configured),
         CASE(threads_without_work_go),
+        CASE(a_timer_thread_that_is_replaced_goes),
         CASE(an_idle_pool_has_no_thread),
         CASE(removing_a_task_waits_until_it_has_run),
         CASE(few_may_linger_and_the_others_come_again),
