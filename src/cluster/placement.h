@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which node should own which shard. The plan is a pure function of members, shards, the previous
+// plan and the time:
+//
+//   - A shard stays where it is, unless it must move.
+//   - Each member has a share of the shards by its capacity. Its load is at most bound_percent of
+//     the share, rounded up, and at least the share divided by that factor, rounded down.
+//   - A shard without an owner goes to a member under its least load. If there is none, it goes to
+//     the first member with space after its hash on the ring (consistent hashing with bounded
+//     loads; Mirrokni, Thorup and Zadimoghaddam, 2016).
+//   - A move away from a living owner waits for the cap of the round and for the cool-downs. A
+//     shard without an owner never waits.
+//
+// docs/cluster-decisions.md has the rules as tables.
+#pragma once
+
+#include "base/bytes.h"
+#include "cluster/identity.h"
+
+#define PLACEMENT_MEMBERS_MAX  1024
+#define PLACEMENT_SHARDS_MAX   65536
+#define PLACEMENT_CAPACITY_MAX 64
+#define PLACEMENT_REASON_MAX   400 // bytes of a sentence, with the closing zero
+
+enum placement_role {
+    PLACEMENT_TAKES,  // healthy
+    PLACEMENT_KEEPS,  // keeps its shards and gets no other: joining or suspect
+    PLACEMENT_LEAVES, // gives all its shards away
+};
+
+struct placement_member {
+    struct member_id id;
+    uint32_t capacity; // 1 .. PLACEMENT_CAPACITY_MAX
+    enum placement_role role;
+};
+
+struct placement_options {
+    uint32_t points;        // 32: points on the ring for each unit of capacity
+    uint32_t bound_percent; // 125: the largest load, of the share; over 100
+    uint32_t fill_percent;  // 110: up to this load a member takes shards from the ring
+    uint32_t moves_max;     // the cap: moves from living owners in one round
+    int64_t round_ms;       // 2 s: the time between two rounds with such moves
+    int64_t cool_down_ms;   // 60 s: a shard that moved is not moved again to balance the load
+};
+
+void placement_options_defaults(struct placement_options *o, size_t shards_len);
+
+enum move_reason {
+    MOVE_NONE,            // the shard stays
+    MOVE_NEW,             // it had no owner
+    MOVE_OWNER_GONE,      // its owner is no longer a member
+    MOVE_OWNER_RESTARTED, // its owner's name has another incarnation
+    MOVE_OWNER_LEAVES,    // its owner gives its shards away
+    MOVE_OVER_BOUND,      // its owner has more than the largest load
+    MOVE_UNDER_SHARE,     // its new owner had less than the least load
+    MOVE_NO_MEMBER,       // no member can take it
+};
+
+struct plan_row {
+    struct shard_key shard;
+    uint32_t owner; // index in nodes, or SHARD_NONE
+    uint32_t from;  // of a move: the owner before, or SHARD_NONE
+    enum move_reason reason;
+    int64_t moved_at; // the last move from a living owner; TIME_UNKNOWN: none
+};
+
+struct plan {
+    uint64_t epoch;          // of the leader that published the plan; 0: not published
+    uint64_t number;         // rises with each plan of an epoch
+    int64_t rebalanced_at;   // the last round that moved a shard from a living owner
+    struct member_id *nodes; // the members by name, then former owners that a row names
+    size_t nodes_len;
+    struct plan_row *rows; // by shard
+    size_t rows_len;
+    uint32_t moves;
+    uint32_t waiting; // moves from living owners that the cap or a cool-down put off
+};
+
+void plan_init(struct plan *p);
+void plan_done(struct plan *p);
+void plan_copy(struct plan *to, const struct plan *from); // `to` is initialised
+// Negative: a is older than b. Plans of a later epoch are newer, whatever their number.
+int plan_compare_version(const struct plan *a, const struct plan *b);
+const struct plan_row *plan_find(const struct plan *p, const struct shard_key *shard); // or NULL
+// NULL: the plan has no such shard, or gives it to no node.
+const struct member_id *plan_owner(const struct plan *p, const struct shard_key *shard);
+bool plan_same_owners(const struct plan *a, const struct plan *b); // of the same shards
+
+struct placement_input {
+    const struct placement_member *members; // by name, without duplicates
+    size_t members_len;
+    const struct shard_key *shards; // ascending, without duplicates
+    size_t shards_len;
+    const struct plan *previous; // NULL: none
+    int64_t now;                 // a moment that has surely passed
+    struct placement_options options;
+};
+
+// Writes the next plan to `out`, which is initialised. Its version is 0.
+void placement_plan(struct plan *out, const struct placement_input *in);
+
+// The largest and the least load of a member of these, by the options.
+uint32_t placement_largest(const struct placement_input *in, size_t member);
+uint32_t placement_least(const struct placement_input *in, size_t member);
+
+const char *move_reason_name(enum move_reason reason); // "owner-gone"
+// Writes why the row moves, as a sentence.
+void plan_explain(const struct plan *p, const struct plan_row *row, char out[PLACEMENT_REASON_MAX]);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The circle as a sorted array.
+#include "cluster/ring.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void ring_init(struct ring *r)
+{
+    *r = (struct ring){.len = 0};
+}
+
+void ring_done(struct ring *r)
+{
+    memory_free(r->points);
+    ring_init(r);
+}
+
+void ring_add(struct ring *r, uint32_t node, const struct member_id *id, uint32_t points)
+{
+    CHECK(points > 0);
+    r->points = memory_resize(r->points, (r->len + points) * sizeof *r->points);
+    struct bytes name = bytes_of(id->name, strlen(id->name));
+    for (uint32_t i = 0; i < points; i++)
+        r->points[r->len++] = (struct ring_point){.hash = hash64_of(name, i), .node = node};
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct ring_point *a = left, *b = right;
+    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+void ring_sort(struct ring *r)
+{
+    if (r->len > 0) qsort(r->points, r->len, sizeof *r->points, compare);
+}
+
+size_t ring_first(const struct ring *r, uint64_t hash)
+{
+    CHECK(r->len > 0);
+    size_t low = 0, high = r->len; // the first point is in low .. high; high == len: point 0
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->points[middle].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->len ? low : 0;
+}
+
+size_t ring_next(const struct ring *r, size_t at)
+{
+    CHECK(at < r->len);
+    return at + 1 < r->len ? at + 1 : 0;
+}
+
+uint32_t ring_home(const struct ring *r, uint64_t hash)
+{
+    return r->points[ring_first(r, hash)].node;
+}

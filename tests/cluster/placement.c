@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement: tables of single rounds, and properties over 1 to 200 members and 1 to 4,096 shards.
+#include "cluster/placement.h"
+
+#include "../unit/unit.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "fixture.h"
+
+#define MEMBERS 201
+#define SHARDS  4096
+#define NOW     ((int64_t)1000000)
+
+struct setup {
+    struct placement_member members[MEMBERS];
+    struct shard_key shards[SHARDS];
+    struct placement_input in;
+    struct plan plan;
+    uint32_t loads[MEMBERS];
+};
+
+static struct setup *setup_new(size_t members_len, size_t shards_len)
+{
+    struct setup *s = NEW(struct setup);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        s->members[i] = (struct placement_member){.id = test_member(i, 1), .capacity = 1};
+    for (uint32_t i = 0; i < SHARDS; i++)
+        s->shards[i] = test_shard(i);
+    s->in = (struct placement_input){.members = s->members,
+                                     .members_len = members_len,
+                                     .shards = s->shards,
+                                     .shards_len = shards_len,
+                                     .now = NOW};
+    placement_options_defaults(&s->in.options, shards_len);
+    plan_init(&s->plan);
+    return s;
+}
+
+static void setup_free(struct setup *s)
+{
+    plan_done(&s->plan);
+    memory_free(s);
+}
+
+// Makes the next plan from the current one and returns its moves.
+static uint32_t next(struct setup *s)
+{
+    struct plan previous = s->plan;
+    plan_init(&s->plan);
+    s->in.previous = previous.rows ? &previous : NULL;
+    placement_plan(&s->plan, &s->in);
+    plan_done(&previous);
+    memset(s->loads, 0, sizeof s->loads);
+    for (size_t i = 0; i < s->plan.rows_len; i++) {
+        uint32_t owner = s->plan.rows[i].owner;
+        if (owner != SHARD_NONE) s->loads[owner]++;
+    }
+    return s->plan.moves;
+}
+
+static void no_cap(struct setup *s)
+{
+    s->in.options.moves_max = UINT32_MAX;
+    s->in.options.round_ms = s->in.options.cool_down_ms = 0;
+}
+
+static void insert_member(struct setup *s, size_t at, struct placement_member m)
+{
+    memmove(&s->members[at + 1], &s->members[at], (s->in.members_len - at) * sizeof m);
+    s->members[at] = m;
+    s->in.members_len++;
+}
+
+static void remove_member(struct setup *s, size_t at)
+{
+    s->in.members_len--;
+    memmove(&s->members[at], &s->members[at + 1], (s->in.members_len - at) * sizeof s->members[at]);
+}
+
+static uint32_t count_reason(const struct setup *s, enum move_reason reason)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < s->plan.rows_len; i++)
+        count += s->plan.rows[i].reason == reason;
+    return count;
+}
+
+static void assert_balanced(const struct setup *s)
+{
+    for (size_t i = 0; i < s->in.members_len; i++) {
+        assert_true(s->loads[i] <= placement_largest(&s->in, i));
+        assert_true(s->loads[i] >= placement_least(&s->in, i));
+    }
+}
+
+static void one_member_owns_every_shard(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(1, 100);
+    assert_int_equal(next(s), 100);
+    assert_int_equal(s->loads[0], 100);
+    assert_int_equal(count_reason(s, MOVE_NEW), 100);
+    assert_int_equal(next(s), 0);
+    assert_int_equal(count_reason(s, MOVE_NONE), 100);
+    setup_free(s);
+}
+
+static void no_member_leaves_shards_without_an_owner(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(0, 5);
+    assert_int_equal(next(s), 0);
+    assert_int_equal(count_reason(s, MOVE_NO_MEMBER), 5);
+    assert_null(plan_owner(&s->plan, &s->shards[0]));
+    s->in.members_len = 1;
+    assert_int_equal(next(s), 5);
+    assert_true(member_id_equal(plan_owner(&s->plan, &s->shards[0]), &s->members[0].id));
+    setup_free(s);
+}
+
+static void a_suspect_member_keeps_its_shards_and_gets_no_other(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(3, 90);
+    (void)next(s);
+    uint32_t had = s->loads[1];
+    s->members[1].role = PLACEMENT_KEEPS;
+    s->in.shards_len = 120;
+    (void)next(s);
+    assert_int_equal(s->loads[1], had);
+    assert_int_equal(count_reason(s, MOVE_NEW), 30);
+    assert_int_equal(s->plan.moves, 30);
+    setup_free(s);
+}
+
+static void a_member_that_is_gone_loses_its_shards_in_one_round(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(4, 400);
+    s->in.options.moves_max = 1;
+    (void)next(s);
+    uint32_t had = s->loads[2];
+    remove_member(s, 2);
+    assert_int_equal(next(s), had);
+    assert_int_equal(count_reason(s, MOVE_OWNER_GONE), had);
+    setup_free(s);
+}
+
+static void a_restarted_member_is_another_owner_and_gets_its_shards_back(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(4, 400);
+    (void)next(s);
+    uint32_t before[4];
+    memcpy(before, s->loads, sizeof before);
+    s->members[1].id = test_member(1, 2);
+    assert_int_equal(next(s), before[1]);
+    assert_int_equal(count_reason(s, MOVE_OWNER_RESTARTED), before[1]);
+    assert_memory_equal(before, s->loads, sizeof before);
+    setup_free(s);
+}
+
+static void a_leaving_member_is_emptied_by_the_cap_of_each_round(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(3, 96);
+    (void)next(s);
+    s->in.options.moves_max = 10;
+    s->members[0].role = PLACEMENT_LEAVES;
+    for (uint32_t left = s->loads[0]; left > 0; left -= left < 10 ? left : 10) {
+        s->in.now += s->in.options.round_ms;
+        assert_int_equal(next(s), left < 10 ? left : 10);
+        assert_int_equal(count_reason(s, MOVE_OWNER_LEAVES), s->plan.moves);
+        assert_int_equal(s->plan.waiting, left < 10 ? 0 : left - 10);
+    }
+    assert_int_equal(s->loads[0], 0);
+    setup_free(s);
+}
+
+static void a_round_waits_for_the_time_of_the_round_before(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(1, 100);
+    (void)next(s);
+    s->in.members_len = 2;
+    s->in.options.moves_max = 8;
+    assert_int_equal(next(s), 8);
+    s->in.now += s->in.options.round_ms - 1;
+    assert_int_equal(next(s), 0);
+    assert_true(s->plan.waiting > 0);
+    s->in.now += 1;
+    assert_int_equal(next(s), 8);
+    setup_free(s);
+}
+
+static void a_shard_that_moved_stays_until_its_cool_down_ends(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(1, 10);
+    (void)next(s);
+    s->in.members_len = 2;
+    assert_int_equal(next(s), 4); // the least load: 10 / 2 / 1.25
+    struct placement_member first = s->members[0];
+    s->members[0].role = PLACEMENT_LEAVES;
+    s->in.now += s->in.options.round_ms;
+    assert_int_equal(next(s), 6);
+    s->members[0] = first;
+    s->in.now += s->in.options.round_ms;
+    assert_int_equal(next(s), 0);
+    assert_int_equal(s->plan.waiting, 4); // the first has none, the second three over its bound
+    s->in.now += s->in.options.cool_down_ms;
+    assert_int_equal(next(s), 4);
+    assert_balanced(s);
+    setup_free(s);
+}
+
+static void an_idle_round_changes_nothing(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(7, 500);
+    (void)next(s);
+    struct plan kept;
+    plan_init(&kept);
+    plan_copy(&kept, &s->plan);
+    s->in.now += 3600000;
+    assert_int_equal(next(s), 0);
+    assert_true(plan_same_owners(&kept, &s->plan));
+    plan_done(&kept);
+    setup_free(s);
+}
+
+static void versions_are_ordered_by_epoch_then_number(void **state)
+{
+    (void)state;
+    const struct plan rows[] = {{.epoch = 1, .number = 9},
+                                {.epoch = 2, .number = 1},
+                                {.epoch = 2, .number = 2},
+                                {.epoch = 10, .number = 1}};
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 4; k++) {
+            int order = plan_compare_version(&rows[i], &rows[k]);
+            assert_int_equal((order > 0) - (order < 0), (i > k) - (i < k));
+        }
+    }
+}
+
+static void each_move_has_a_sentence(void **state)
+{
+    (void)state;
+    struct setup *s = setup_new(2, 10);
+    (void)next(s);
+    remove_member(s, 0);
+    (void)next(s);
+    char text[PLACEMENT_REASON_MAX];
+    bool seen = false;
+    for (size_t i = 0; i < s->plan.rows_len; i++) {
+        plan_explain(&s->plan, &s->plan.rows[i], text);
+        seen |= strcmp(text, "its owner node-0000 is no longer a member") == 0;
+    }
+    assert_true(seen);
+    assert_string_equal(move_reason_name(MOVE_OVER_BOUND), "over-bound");
+    setup_free(s);
+}
+
+static size_t draw_size(struct rng *r, size_t most)
+{
+    size_t limit = most >> rng_below(r, 8);
+    return (size_t)rng_range(r, 1, (int64_t)(limit > 0 ? limit : 1));
+}
+
+static struct setup *draw(struct rng *r)
+{
+    struct setup *s = setup_new(draw_size(r, MEMBERS - 1), draw_size(r, SHARDS));
+    if (rng_chance(r, 5000)) {
+        for (size_t i = 0; i < MEMBERS; i++)
+            s->members[i].capacity = (uint32_t)rng_range(r, 1, 8);
+    }
+    no_cap(s);
+    return s;
+}
+
+// max/mean by capacity, for the figures.
+static double imbalance(const struct setup *s)
+{
+    double most = 0, capacity = 0;
+    for (size_t i = 0; i < s->in.members_len; i++) {
+        double load = (double)s->loads[i] / s->members[i].capacity;
+        most = load > most ? load : most;
+        capacity += s->members[i].capacity;
+    }
+    return most / ((double)s->in.shards_len / capacity);
+}
+
+static void every_load_is_within_its_bounds(void **state)
+{
+    (void)state;
+    struct rng r;
+    rng_init(&r, 1);
+    double worst = 0;
+    for (int i = 0; i < 150; i++) {
+        struct setup *s = draw(&r);
+        (void)next(s);
+        assert_balanced(s);
+        assert_int_equal(next(s), 0);
+        bool large = s->in.shards_len >= 40 * s->in.members_len;
+        if (large && imbalance(s) > worst) worst = imbalance(s);
+        setup_free(s);
+    }
+    printf("# max/mean with 40 shards or more for each member: %.3f\n", worst);
+    assert_true(worst < 1.35); // 1.25, and one shard of rounding for a member of capacity 1
+}
+
+// What a join may move: what the new member needs, or what the others have over their new bounds.
+static void a_join_moves_at_most_what_the_theory_says(void **state)
+{
+    (void)state;
+    struct rng r;
+    rng_init(&r, 2);
+    double moved = 0, ideal = 0;
+    for (int i = 0; i < 150; i++) {
+        struct setup *s = draw(&r);
+        (void)next(s);
+        size_t at = (size_t)rng_below(&r, s->in.members_len + 1);
+        uint64_t over = 0, bounds = 0;
+        for (size_t k = 0; k < s->in.members_len; k++)
+            bounds += placement_largest(&s->in, k);
+        uint32_t loads[MEMBERS];
+        memcpy(loads, s->loads, sizeof loads);
+        struct placement_member m = {.id = test_member(9000, 1), .capacity = 1};
+        (void)snprintf(m.id.name, sizeof m.id.name, "node-%04zu-b", at > 0 ? at - 1 : 9999);
+        if (at == 0) (void)snprintf(m.id.name, sizeof m.id.name, "a");
+        insert_member(s, at, m);
+        for (size_t k = 0; k < s->in.members_len; k++) {
+            if (k == at) continue;
+            uint32_t had = loads[k < at ? k : k - 1], most = placement_largest(&s->in, k);
+            over += had > most ? had - most : 0;
+            bounds -= most;
+        }
+        uint32_t need = placement_least(&s->in, at);
+        uint32_t moves = next(s);
+        assert_true(moves <= (need > over ? need : over));
+        assert_true(over <= bounds);
+        assert_balanced(s);
+        for (size_t k = 0; k < s->plan.rows_len; k++) {
+            const struct plan_row *row = &s->plan.rows[k];
+            assert_true(row->reason == MOVE_NONE || row->owner == at ||
+                        row->reason == MOVE_OVER_BOUND);
+        }
+        moved += moves;
+        double capacity = 0;
+        for (size_t k = 0; k < s->in.members_len; k++)
+            capacity += s->members[k].capacity;
+        ideal += (double)s->in.shards_len / capacity;
+        setup_free(s);
+    }
+    printf("# joins moved %.0f shards; shards / capacity: %.0f\n", moved, ideal);
+    assert_true(moved < 1.25 * ideal);
+}
+
+static void a_leave_moves_the_shards_of_the_member_that_left(void **state)
+{
+    (void)state;
+    struct rng r;
+    rng_init(&r, 3);
+    uint64_t more = 0, had_all = 0;
+    for (int i = 0; i < 150; i++) {
+        struct setup *s = draw(&r);
+        if (s->in.members_len < 2) s->in.members_len = 2;
+        (void)next(s);
+        size_t at = (size_t)rng_below(&r, s->in.members_len);
+        uint32_t had = s->loads[at], rises = 0;
+        uint32_t least[MEMBERS];
+        for (size_t k = 0; k < s->in.members_len; k++)
+            least[k] = placement_least(&s->in, k);
+        remove_member(s, at);
+        for (size_t k = 0; k < s->in.members_len; k++)
+            rises += placement_least(&s->in, k) - least[k < at ? k : k + 1];
+        uint32_t moves = next(s);
+        assert_int_equal(count_reason(s, MOVE_OWNER_GONE), had);
+        assert_int_equal(count_reason(s, MOVE_OVER_BOUND), 0); // every bound rose
+        assert_true(moves - had <= rises); // a member whose least load rose may need a shard
+        assert_balanced(s);
+        more += moves - had;
+        had_all += had;
+        setup_free(s);
+    }
+    printf("# leaves moved %llu shards, and %llu more to balance the load\n",
+           (unsigned long long)had_all, (unsigned long long)more);
+    assert_true(more * 50 <= had_all);
+}
+
+// With the default cap and cool-downs, in any order of joins and leaves.
+static void capped_rounds_converge_and_then_stop(void **state)
+{
+    (void)state;
+    struct rng r;
+    rng_init(&r, 4);
+    for (int i = 0; i < 25; i++) {
+        struct setup *s = draw(&r);
+        placement_options_defaults(&s->in.options, s->in.shards_len);
+        (void)next(s);
+        uint32_t newest = MEMBERS;
+        for (int change = 0; change < 6; change++) {
+            if (rng_chance(&r, 5000) && s->in.members_len < MEMBERS)
+                insert_member(
+                    s, s->in.members_len,
+                    (struct placement_member){.id = test_member(newest++, 1), .capacity = 1});
+            else if (s->in.members_len > 1)
+                remove_member(s, (size_t)rng_below(&r, s->in.members_len));
+            s->in.now += rng_range(&r, 0, 5000);
+            (void)next(s);
+        }
+        for (int round = 0; round < 60 || s->plan.waiting > 0; round++) {
+            assert_true(round < 200);
+            s->in.now += s->in.options.round_ms;
+            uint32_t moves = next(s);
+            assert_true(moves <= s->in.options.moves_max);
+        }
+        assert_balanced(s);
+        assert_int_equal(next(s), 0);
+        setup_free(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_member_owns_every_shard),
+        cmocka_unit_test(no_member_leaves_shards_without_an_owner),
+        cmocka_unit_test(a_suspect_member_keeps_its_shards_and_gets_no_other),
+        cmocka_unit_test(a_member_that_is_gone_loses_its_shards_in_one_round),
+        cmocka_unit_test(a_restarted_member_is_another_owner_and_gets_its_shards_back),
+        cmocka_unit_test(a_leaving_member_is_emptied_by_the_cap_of_each_round),
+        cmocka_unit_test(a_round_waits_for_the_time_of_the_round_before),
+        cmocka_unit_test(a_shard_that_moved_stays_until_its_cool_down_ends),
+        cmocka_unit_test(an_idle_round_changes_nothing),
+        cmocka_unit_test(versions_are_ordered_by_epoch_then_number),
+        cmocka_unit_test(each_move_has_a_sentence),
+        cmocka_unit_test(every_load_is_within_its_bounds),
+        cmocka_unit_test(a_join_moves_at_most_what_the_theory_says),
+        cmocka_unit_test(a_leave_moves_the_shards_of_the_member_that_left),
+        cmocka_unit_test(capped_rounds_converge_and_then_stop),
+    };
+    return cmocka_run_group_tests_name("placement", tests, NULL, NULL);
+}
