@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "local/inside.h"
 #include "os/clock.h"
+#include "os/thread.h"
 #include "owner/forward.h"
 #include "remote/remote.h"
 #include "store/identity.h"
@@ -55,10 +56,7 @@ static void direct_close(struct sluice *s)
 
 static enum sluice_code refuse_thread(struct sluice_error *error, const char *url)
 {
-    enum sluice_code code = refuse(error, ERR_UNAVAILABLE, "",
-                                   "%s: the process cannot create a thread for the store; see the "
-                                   "limits of its user and of its control group",
-                                   url);
+    enum sluice_code code = refuse(error, ERR_UNAVAILABLE, "", "%s: %s", url, THREAD_REFUSED);
     if (error) (void)snprintf(error->reason, sizeof error->reason, "no-thread");
     return code;
 }

@@ -80,13 +80,17 @@ static void *run(void *arg)
     return NULL;
 }
 
-void acceptor_init(struct acceptor *a, const struct acceptor_config *config)
+enum err acceptor_init(struct acceptor *a, const struct acceptor_config *config)
 {
     *a = (struct acceptor){.config = *config};
     (void)pthread_mutex_init(&a->lock, NULL);
     a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     CHECK(a->wake >= 0);
-    CHECK(pthread_create(&a->thread, NULL, run, a) == 0);
+    enum err err = thread_start(&a->thread, run, a);
+    if (!err) return ERR_OK;
+    acceptor_close(a);
+    acceptor_done(a);
+    return err;
 }
 
 void acceptor_begun(struct acceptor *a)
@@ -114,7 +118,7 @@ void acceptor_close(struct acceptor *a)
     a->closing = true;
     (void)pthread_mutex_unlock(&a->lock);
     (void)eventfd_write(a->wake, 1);
-    (void)pthread_join(a->thread, NULL);
+    thread_join(&a->thread);
     (void)close(a->config.listener);
 }
 

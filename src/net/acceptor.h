@@ -3,7 +3,8 @@
 // connections_max connections are open, further clients wait in the listen backlog.
 #pragma once
 
-#include <pthread.h>
+#include "os/thread.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -22,7 +23,7 @@ struct acceptor_config {
 
 struct acceptor {
     struct acceptor_config config;
-    pthread_t thread;
+    struct thread thread;
     int wake;
     pthread_mutex_t lock; // guards the fields below
     unsigned open;        // connections, including those in on_the_way
@@ -30,7 +31,9 @@ struct acceptor {
     bool closing;
 };
 
-void acceptor_init(struct acceptor *a, const struct acceptor_config *config);
+// ERR_LIMIT: the process cannot create a thread. The listener is closed then, and acceptor_done was
+// called.
+MUST_USE enum err acceptor_init(struct acceptor *a, const struct acceptor_config *config);
 // The server serves a connection that it took; a connection has ended. Both may be called on any
 // thread until acceptor_done.
 void acceptor_begun(struct acceptor *a);

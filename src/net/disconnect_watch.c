@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "os/thread.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -35,7 +36,7 @@ struct disconnect_watch {
     uint32_t free; // 0: none
     int epoll;
     int stop;
-    pthread_t thread;
+    struct thread thread;
 };
 
 static struct watch_row *row_of(struct disconnect_watch *h, uint64_t key)
@@ -88,15 +89,16 @@ struct disconnect_watch *disconnect_watch_new(const struct disconnect_watch_conf
     CHECK(h->epoll >= 0 && h->stop >= 0);
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = KEY_STOP};
     CHECK(epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->stop, &event) == 0);
-    CHECK(pthread_create(&h->thread, NULL, watch, h) == 0);
-    return h;
+    if (thread_start(&h->thread, watch, h) == ERR_OK) return h;
+    disconnect_watch_free(h);
+    return NULL;
 }
 
 void disconnect_watch_free(struct disconnect_watch *h)
 {
     if (!h) return;
     CHECK(eventfd_write(h->stop, 1) == 0);
-    (void)pthread_join(h->thread, NULL);
+    thread_join(&h->thread);
     (void)close(h->stop);
     (void)close(h->epoll);
     (void)pthread_mutex_destroy(&h->lock);

@@ -15,6 +15,7 @@ struct disconnect_watch_config {
     void *ctx;
 };
 
+// NULL: the process cannot create a thread.
 struct disconnect_watch *disconnect_watch_new(const struct disconnect_watch_config *config);
 // NULL is fine. `gone` is not called for what is still watched.
 void disconnect_watch_free(struct disconnect_watch *h);

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "net/http_text.h"
 #include "os/clock.h"
+#include "os/thread.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -70,7 +71,7 @@ struct http_async_host {
 
 struct http_async {
     pthread_mutex_t lock;
-    pthread_t thread;
+    struct thread thread;
     int epoll;
     int wake;
     bool stopping;
@@ -488,8 +489,9 @@ struct http_async *http_async_new(void)
     CHECK(c->epoll >= 0 && c->wake >= 0);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     CHECK(epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->wake, &event) == 0);
-    CHECK(pthread_create(&c->thread, NULL, run, c) == 0);
-    return c;
+    if (thread_start(&c->thread, run, c) == ERR_OK) return c;
+    http_async_free(c);
+    return NULL;
 }
 
 void http_async_free(struct http_async *c)
@@ -500,7 +502,7 @@ void http_async_free(struct http_async *c)
     c->stopping = true;
     (void)pthread_mutex_unlock(&c->lock);
     wake(c);
-    (void)pthread_join(c->thread, NULL);
+    thread_join(&c->thread);
     CHECK(!c->ended);
     while (c->sockets)
         wire_close(c, c->sockets);

@@ -29,7 +29,7 @@ struct http_async_call {
     bool again;    // it may not be sent on a further connection
 };
 
-struct http_async *http_async_new(void);
+struct http_async *http_async_new(void);    // NULL: the process cannot create a thread
 void http_async_free(struct http_async *c); // NULL is fine; no call may be under way
 
 // A server that requests go to. `url` is "http://host:port", perhaps with a path. `challenge`

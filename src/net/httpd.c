@@ -9,6 +9,7 @@
 #include "net/listen.h"
 #include "net/tls.h"
 #include "os/clock.h"
+#include "os/thread.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -483,6 +484,15 @@ static struct MHD_Daemon *start_daemon(struct httpd *h)
         connection_changed, h, MHD_OPTION_ARRAY, c->tls ? secure : plain, MHD_OPTION_END);
 }
 
+static void httpd_free(struct httpd *h)
+{
+    disconnect_watch_free(h->disconnects);
+    connections_done(&h->lines);
+    (void)pthread_cond_destroy(&h->fewer);
+    (void)pthread_mutex_destroy(&h->lock);
+    memory_free(h);
+}
+
 enum err httpd_start(const struct httpd_config *config, struct httpd **out, char *why,
                      size_t why_len)
 {
@@ -508,21 +518,24 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     h->looked_ms = clock_boot_ms();
     h->checks_lines = strverscmp(MHD_get_version(), LENIENT) <= 0; // 0.9.100 follows 0.9.75
     h->disconnects = disconnect_watch_new(&watching);
-    h->daemon = start_daemon(h);
+    if (h->disconnects) h->daemon = start_daemon(h);
     if (h->daemon) {
         *out = h; // first, because requests may come and use it before this function returns
-        acceptor_init(&h->acceptor,
-                      &(struct acceptor_config){.listener = fd,
-                                                .connections_max = h->config.connections_max,
-                                                .take = take_connection,
-                                                .make_room = make_room,
-                                                .ctx = h});
-        return ERR_OK;
+        struct acceptor_config accepting = {.listener = fd,
+                                            .connections_max = h->config.connections_max,
+                                            .take = take_connection,
+                                            .make_room = make_room,
+                                            .ctx = h};
+        if (acceptor_init(&h->acceptor, &accepting) == ERR_OK) return ERR_OK;
+        *out = NULL;
+        MHD_stop_daemon(h->daemon);
+        (void)snprintf(why, why_len, "%s", THREAD_REFUSED);
+    } else {
+        (void)snprintf(why, why_len, h->disconnects ? "the HTTP library did not start: %s" : "%s",
+                       h->disconnects ? strerror(errno) : THREAD_REFUSED);
+        (void)close(fd);
     }
-    (void)snprintf(why, why_len, "the HTTP library did not start: %s", strerror(errno));
-    (void)close(fd);
-    disconnect_watch_free(h->disconnects);
-    memory_free(h);
+    httpd_free(h);
     return ERR_UNAVAILABLE;
 }
 
@@ -578,10 +591,6 @@ bool httpd_stop(struct httpd *h, int64_t drain_ms)
     acceptor_settle(&h->acceptor, ABANDON_MS);
     MHD_stop_daemon(h->daemon);
     acceptor_done(&h->acceptor);
-    disconnect_watch_free(h->disconnects);
-    connections_done(&h->lines);
-    (void)pthread_cond_destroy(&h->fewer);
-    (void)pthread_mutex_destroy(&h->lock);
-    memory_free(h);
+    httpd_free(h);
     return drained;
 }

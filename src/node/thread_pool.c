@@ -14,9 +14,9 @@
 #include "os/clock.h"
 #include "os/fork_guard.h"
 #include "os/futex.h"
+#include "os/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #define SLEEP_MAX_MS 3600000
 #define IDLE_MS      5000  // a thread that is idle for this long exits
@@ -121,13 +121,8 @@ static void *pool_thread_run(void *arg);
 
 static bool spawn(struct thread_pool *pool)
 {
-    sigset_t all, before;
-    pthread_t thread;
-    (void)sigfillset(&all); // signals are for the program's own threads
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    bool made = pthread_create(&thread, NULL, pool_thread_run, pool) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!made) return false;
+    struct thread thread; // the thread that exits after it joins it
+    if (thread_start(&thread, pool_thread_run, pool)) return false;
     pool->threads++;
     pool->awake++;
     return true;

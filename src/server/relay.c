@@ -69,7 +69,9 @@ struct relays *relays_new(const char *hosts)
     r->async_http = http_async_new();
     r->tls_pool = http_tls_pool_new(&config, TLS_CALLS_MAX);
     (void)pthread_mutex_init(&r->lock, NULL);
-    return r;
+    if (r->async_http) return r;
+    relays_free(r);
+    return NULL;
 }
 
 void relays_free(struct relays *r)

@@ -15,6 +15,7 @@ struct exchange;
 struct async_answer;
 
 // `hosts` is for peer_may_have_token; copied.
+// NULL: the process cannot create a thread.
 struct relays *relays_new(const char *hosts);
 void relays_free(struct relays *r); // NULL is fine; nothing may be under way
 

@@ -9,6 +9,7 @@
 #include "local/liveness.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/thread.h"
 #include "owner/owner.h"
 #include "server/inside.h"
 #include "server/relay.h"
@@ -368,6 +369,10 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = check_config(s, &port, e);
     if (!code) start_shares(s);
     if (!code) s->relays = relays_new(s->config.peers);
+    if (!code && !s->relays) {
+        *e = error_of(SLUICE_UNAVAILABLE, "no-thread", "", "%s", THREAD_REFUSED);
+        code = e->code;
+    }
     s->slow.log = &s->log;
     counters_watch(store, SLOW_MS, slow_tell, &s->slow);
     if (!code) owner_prepare(store);

@@ -6,9 +6,11 @@
 #include "base/hash.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/futex.h"
+#include "os/thread.h"
 #include "store/backend.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -18,16 +20,19 @@
 #define PROBE_TRIES   20    // of one call that answers unavailable or unknown
 #define PROBE_WAIT_MS 50    // before the next try; grows
 #define PROBE_END_MS  30000 // after the first try; no try starts later
+#define START_WAIT_MS 60000
+
+enum start { START_NOT, START_NOW, START_NEVER };
 
 struct probe {
     struct store *store;
     char key[40];
-    pthread_barrier_t start;
+    _Atomic uint32_t start; // enum start, a futex
 };
 
 struct writer {
     struct probe *probe;
-    pthread_t thread;
+    struct thread thread;
     uint8_t body[24]; // random: identifies the writer of an object
     enum err end;     // ERR_OK, ERR_CONFLICT, or the error that prevented both
     bool unsure;      // an attempt ended unknown: a conflict may be with itself
@@ -73,9 +78,12 @@ static enum err fetch(struct store *s, const char *key, struct store_answer *a)
 static void *writer_run(void *arg)
 {
     struct writer *w = arg;
+    uint32_t start;
+    while ((start = atomic_load(&w->probe->start)) == START_NOT)
+        futex_wait(&w->probe->start, START_NOT, START_WAIT_MS);
+    if (start == START_NEVER) return NULL;
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
-    (void)pthread_barrier_wait(&w->probe->start);
     w->end =
         create(w->probe->store, w->probe->key, bytes_of(w->body, sizeof w->body), &w->unsure, &a);
     memcpy(w->why, a.why, sizeof w->why);
@@ -84,17 +92,20 @@ static void *writer_run(void *arg)
 
 // All writers start at once, each on its own thread. Only a real race reveals a store that checks
 // before it writes.
-static void race(struct probe *p, struct writer writers[PROBE_WRITERS])
+static enum err race(struct probe *p, struct writer writers[PROBE_WRITERS], struct store_answer *a)
 {
-    CHECK(pthread_barrier_init(&p->start, NULL, PROBE_WRITERS) == 0);
+    enum err err = ERR_OK;
     for (size_t i = 0; i < PROBE_WRITERS; i++) {
         writers[i] = (struct writer){.probe = p};
         entropy_fill(writers[i].body, sizeof writers[i].body);
-        CHECK(pthread_create(&writers[i].thread, NULL, writer_run, &writers[i]) == 0);
+        if (!err) err = thread_start(&writers[i].thread, writer_run, &writers[i]);
     }
+    atomic_store(&p->start, err ? START_NEVER : START_NOW);
+    futex_wake_all(&p->start);
     for (size_t i = 0; i < PROBE_WRITERS; i++)
-        (void)pthread_join(writers[i].thread, NULL);
-    (void)pthread_barrier_destroy(&p->start);
+        thread_join(&writers[i].thread);
+    if (!err) return ERR_OK;
+    return answer_refuse(a, ERR_UNAVAILABLE, "cannot probe the store: %s", THREAD_REFUSED);
 }
 
 // Finds the winner by the stored bytes. The answers must agree with them.
@@ -133,8 +144,8 @@ static enum err probe_round(struct probe *p, struct store_answer *a)
 {
     struct writer writers[PROBE_WRITERS];
     const struct writer *winner = NULL;
-    race(p, writers);
-    enum err e = find_winner(p, writers, &winner, a);
+    enum err e = race(p, writers, a);
+    if (!e) e = find_winner(p, writers, &winner, a);
     if (e) return e;
     static const uint8_t other[] = "a create that comes too late";
     bool unsure = false;

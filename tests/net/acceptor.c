@@ -44,9 +44,9 @@ static void start(struct rig *r, unsigned most)
     char why[200] = "";
     int fd = listen_at("127.0.0.1", 0, &r->port, why, sizeof why);
     if (fd < 0) fail_msg("%s", why);
-    acceptor_init(
-        &r->acceptor,
-        &(struct acceptor_config){.listener = fd, .connections_max = most, .take = take, .ctx = r});
+    struct acceptor_config config = {
+        .listener = fd, .connections_max = most, .take = take, .ctx = r};
+    assert_int_equal(acceptor_init(&r->acceptor, &config), ERR_OK);
 }
 
 static void stop(struct rig *r)

@@ -41,6 +41,7 @@ static void place_init(struct place *p)
     p->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_true(p->news >= 0);
     p->disconnects = disconnect_watch_new(&config);
+    assert_non_null(p->disconnects);
     p->slot = disconnect_watch_add(p->disconnects, p->ours);
 }
 
