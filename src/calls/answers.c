@@ -3,64 +3,75 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "calls/calls.h"
+#include "calls/message.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static void put_text(struct json *o, const struct field *f, const char *text)
 {
-    bool empty = !text || (f->omit == OMIT_EMPTY && !*text);
-    if (f->omit == OMIT_NEVER || !empty) json_text(o, f->name, text);
+    bool empty = !text || !*text;
+    if (f->omit == OMIT_NULL && empty) text = NULL;
+    if ((f->omit == OMIT_ZERO && !text) || (f->omit == OMIT_EMPTY && empty)) return;
+    json_text(o, f->name, text);
 }
 
-static void put_number(struct json *o, const struct field *f, int64_t value)
+static bool is_omitted(const struct field *f, int64_t value)
 {
-    if (f->omit == OMIT_NEVER || value != 0) json_number(o, f->name, value);
+    return value == 0 && (f->omit == OMIT_ZERO || f->omit == OMIT_EMPTY);
 }
 
-static void put_bool(struct json *o, const struct field *f, bool value)
+static void put_field(struct json *o, const struct field *f, const void *in)
 {
-    if (f->omit == OMIT_NEVER || value) json_bool(o, f->name, value);
+    const void *at = (const char *)in + f->at;
+    switch (f->kind) {
+    case FIELD_TEXT:
+    case FIELD_STATUS:
+    case FIELD_KEPT_TEXT:
+    case FIELD_FAILURE_KIND:
+        put_text(o, f, *(const char *const *)at);
+        break;
+    case FIELD_CHARS:
+        put_text(o, f, at);
+        break;
+    case FIELD_NUMBER:
+    case FIELD_DURATION:
+    case FIELD_COUNT:
+    case FIELD_SMALL:
+    case FIELD_INT:
+        if (!is_omitted(f, field_load(f, at))) json_number(o, f->name, field_load(f, at));
+        break;
+    case FIELD_BOOL:
+    case FIELD_FLAG:
+        if (!is_omitted(f, field_load(f, at))) json_bool(o, f->name, field_load(f, at) != 0);
+        break;
+    case FIELD_CODE:
+        json_text(o, f->name, err_name(*(const enum err *)at));
+        break;
+    case FIELD_REQUESTS:
+        json_take(o, f->name, fields_json(&requests_answer, at));
+        break;
+    case FIELD_BODY:
+        message_put_body(o, in);
+        break;
+    case FIELD_HEADERS:
+        message_put_headers(o, f, at);
+        break;
+    case FIELD_ORIGIN:
+        message_put_origin(o, f, at);
+        break;
+    case FIELD_FAILURES:
+        message_put_failures(o, f, at);
+        break;
+    default:
+        CHECK(false); // such a field is read, and not written
+    }
 }
 
 void fields_put(struct json *o, const struct fields *table, const void *in)
 {
-    for (size_t i = 0; i < table->len; i++) {
-        const struct field *f = &table->rows[i];
-        const void *at = (const char *)in + f->at;
-        switch (f->kind) {
-        case FIELD_TEXT:
-            put_text(o, f, *(const char *const *)at);
-            break;
-        case FIELD_CHARS:
-            put_text(o, f, at);
-            break;
-        case FIELD_NUMBER:
-        case FIELD_DURATION:
-            put_number(o, f, *(const int64_t *)at);
-            break;
-        case FIELD_COUNT:
-            put_number(o, f, (int64_t) * (const uint64_t *)at);
-            break;
-        case FIELD_SMALL:
-            put_number(o, f, *(const uint32_t *)at);
-            break;
-        case FIELD_BOOL:
-            put_bool(o, f, *(const bool *)at);
-            break;
-        case FIELD_FLAG:
-            put_bool(o, f, *(const int *)at != 0);
-            break;
-        case FIELD_CODE:
-            json_text(o, f->name, err_name(*(const enum err *)at));
-            break;
-        case FIELD_REQUESTS:
-            json_take(o, f->name, fields_json(&requests_answer, at));
-            break;
-        default:
-            CHECK(false); // such a field is read, and not written
-        }
-    }
+    for (size_t i = 0; i < table->len; i++)
+        put_field(o, &table->rows[i], in);
 }
 
 struct json *fields_json(const struct fields *table, const void *in)
@@ -70,34 +81,35 @@ struct json *fields_json(const struct fields *table, const void *in)
     return o;
 }
 
-static int64_t number_of(const struct json *v)
+static const char *text_of(const struct json *v)
 {
-    return json_kind(v) == JSON_KIND_NUMBER ? json_as_number(v) : 0;
+    return v && json_kind(v) == JSON_KIND_TEXT ? (const char *)json_as_text(v).data : "";
 }
 
-static bool is_true(const struct json *v)
+static void take_code(const char *name, enum sluice_code *out)
 {
-    return json_kind(v) == JSON_KIND_BOOL && json_as_bool(v);
+    for (int code = SLUICE_OK; code <= SLUICE_DENIED; code++)
+        if (strcmp(name, sluice_code_name((enum sluice_code)code)) == 0)
+            *out = (enum sluice_code)code;
 }
 
 static void take(const struct field *f, const struct json *v, void *to)
 {
     switch (f->kind) {
     case FIELD_CHARS:
-        if (json_kind(v) == JSON_KIND_TEXT)
-            (void)snprintf(to, f->size, "%s", (const char *)json_as_text(v).data);
+        if (json_kind(v) == JSON_KIND_TEXT) (void)snprintf(to, f->size, "%s", text_of(v));
         break;
     case FIELD_NUMBER:
-        *(int64_t *)to = number_of(v);
-        break;
     case FIELD_COUNT:
-        *(uint64_t *)to = (uint64_t)number_of(v);
-        break;
     case FIELD_SMALL:
-        *(uint32_t *)to = (uint32_t)number_of(v);
+    case FIELD_INT:
+        field_store(f, to, json_kind(v) == JSON_KIND_NUMBER ? json_as_number(v) : 0);
         break;
     case FIELD_FLAG:
-        *(int *)to = is_true(v);
+        field_store(f, to, json_kind(v) == JSON_KIND_BOOL && json_as_bool(v));
+        break;
+    case FIELD_CODE:
+        take_code(text_of(v), to);
         break;
     case FIELD_REQUESTS:
         fields_take(v, &requests_answer, to);
@@ -114,5 +126,18 @@ void fields_take(const struct json *o, const struct fields *table, void *out)
         const struct field *f = &table->rows[i];
         const struct json *v = json_member(o, f->name);
         if (v) take(f, v, (char *)out + f->at);
+    }
+}
+
+void fields_view(const struct json *o, const struct fields *table, void *out)
+{
+    bool object = o && json_kind(o) == JSON_KIND_OBJECT;
+    if (object) fields_take(o, table, out);
+    for (size_t i = 0; i < table->len; i++) {
+        const struct field *f = &table->rows[i];
+        const struct json *v = object ? json_member(o, f->name) : NULL;
+        void *to = (char *)out + f->at;
+        if (f->kind == FIELD_TEXT) *(const char **)to = text_of(v);
+        if (f->kind == FIELD_ORIGIN) fields_view(v, &origin_answer, to);
     }
 }

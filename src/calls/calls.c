@@ -5,12 +5,14 @@
 #include "queue/message.h"
 #include "queue/ops.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #define ROW(in, kind_, member, name_, min_, max_, fallback_, about_)                               \
     {.name = name_,                                                                                \
      .kind = FIELD_##kind_,                                                                        \
-     .at = offsetof(struct in##_in, member),                                                       \
+     .at = offsetof(struct in, member),                                                            \
+     .size = sizeof(((struct in *)NULL)->member),                                                  \
      .omit = OMIT_ZERO,                                                                            \
      .min = min_,                                                                                  \
      .max = max_,                                                                                  \
@@ -33,6 +35,26 @@ REQUEST_TABLES(TABLE)
     const struct fields name##_answer = {name##_answer_rows,                                       \
                                          sizeof name##_answer_rows / sizeof *name##_answer_rows};
 ANSWER_TABLES(ANSWER_TABLE)
+PART_TABLES(ANSWER_TABLE)
+
+// A kind with two members has its length right after its pointer.
+#define PAIRED(in, member)                                                                         \
+    static_assert(offsetof(struct in, member##_len) ==                                             \
+                      offsetof(struct in, member) + sizeof(void *),                                \
+                  "a pointer and its length are neighbours")
+PAIRED(sluice_send, body);
+PAIRED(sluice_send, headers);
+PAIRED(sluice_message, body);
+PAIRED(sluice_message, headers);
+PAIRED(sluice_message, failures);
+
+#define COMPACT_INDEX(name, kind, member, ...) name##_##member##_at,
+#define COMPACT_AT(name, member)               name##_##member##_at
+#define COMPACT(name, rows, list, order)                                                           \
+    enum { list(COMPACT_INDEX, name) };                                                            \
+    static const uint8_t name##_order[] = {order(COMPACT_AT, name)};                               \
+    const struct compact compact_##name = {rows, name##_order, sizeof name##_order};
+COMPACT_TABLES(COMPACT)
 
 #define CALL(id, name_, ...) [CALL_##id] = {__VA_ARGS__},
 const struct call call_table[CALL_COUNT] = {CALL_LIST(CALL)};

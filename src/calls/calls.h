@@ -54,7 +54,7 @@ extern const struct call call_table[CALL_COUNT];
 
 #define CALL_MEMBER(in, kind, member, ...) MEMBER_##kind member;
 #define CALL_STRUCT(name, list)                                                                    \
-    struct name##_in {                                                                             \
+    struct name {                                                                                  \
         list(CALL_MEMBER, name)                                                                    \
     };
 REQUEST_STRUCTS(CALL_STRUCT)
@@ -65,6 +65,29 @@ REQUEST_STRUCTS(CALL_STRUCT)
 REQUEST_TABLES(CALL_TABLE)
 #undef CALL_TABLE
 
+struct node_out { // the answer of GET /v1/node
+    const char *node, *version, *store, *address;
+    uint64_t queues, waiting, uptime_ms;
+    struct sluice_requests charged;
+};
+
 #define CALL_ANSWER(schema, name, in, list) extern const struct fields name##_answer;
 ANSWER_TABLES(CALL_ANSWER)
+PART_TABLES(CALL_ANSWER)
 #undef CALL_ANSWER
+
+// The fields of a struct in the order of the compact encoding.
+struct compact {
+    const struct field *rows;
+    const uint8_t *order; // indexes of rows
+    size_t len;
+};
+#define CALL_COMPACT(name, rows, list, order) extern const struct compact compact_##name;
+COMPACT_TABLES(CALL_COMPACT)
+#undef CALL_COMPACT
+
+// The keys are those that the documentation lists. json_message_all has all keys of a message that
+// a node sends, and json_message those that the command line prints.
+struct json *json_message(const char *queue, const struct sluice_message *message);
+struct json *json_message_all(const char *queue, const struct sluice_message *message);
+struct json *json_event(const char *queue, const struct sluice_event *event);

@@ -68,10 +68,27 @@ static enum sluice_code wrong_kind(const struct field_place *p, enum json_kind g
     return wrong(p, "must be %s, not %s", right, json_kind_name(got));
 }
 
+int64_t field_load(const struct field *f, const void *at)
+{
+    if (f->size == sizeof(bool)) return *(const bool *)at;
+    if (f->kind == FIELD_SMALL) return *(const uint32_t *)at;
+    return f->size == sizeof(int) ? *(const int *)at : *(const int64_t *)at;
+}
+
+void field_store(const struct field *f, void *at, int64_t value)
+{
+    if (f->size == sizeof(bool))
+        *(bool *)at = value != 0;
+    else if (f->size == sizeof(int))
+        *(int *)at = (int)value;
+    else
+        *(int64_t *)at = value;
+}
+
 static enum sluice_code in_range(const struct field_place *p, const struct field *f, int64_t v,
                                  void *to)
 {
-    *(int64_t *)to = v;
+    field_store(f, to, v);
     if (v >= f->min && v <= f->max) return SLUICE_OK;
     char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX];
     if (f->kind == FIELD_DURATION)
@@ -103,8 +120,7 @@ static enum sluice_code read_text(const struct field_place *p, const struct json
     return SLUICE_OK;
 }
 
-static enum sluice_code read_base64(const struct field_place *p, const struct json *v,
-                                    struct bytes *to)
+static enum sluice_code read_base64(const struct field_place *p, const struct json *v, void *to)
 {
     const char *text = NULL;
     enum sluice_code code = read_text(p, v, &text);
@@ -115,7 +131,8 @@ static enum sluice_code read_base64(const struct field_place *p, const struct js
     if (base64_read(digits, &decoded)) {
         uint8_t *copy = kept_new(p->kept, decoded.len + 1);
         if (decoded.len > 0) memcpy(copy, decoded.data, decoded.len);
-        *to = bytes_of(copy, decoded.len);
+        struct bytes bytes = bytes_of(copy, decoded.len);
+        memcpy(to, &bytes, sizeof bytes);
     } else {
         code = wrong(p, "is not base64 (RFC 4648, with padding)");
     }
@@ -123,8 +140,7 @@ static enum sluice_code read_base64(const struct field_place *p, const struct js
     return code;
 }
 
-static enum sluice_code read_headers(const struct field_place *p, struct json *v,
-                                     struct field_headers *to)
+static enum sluice_code read_headers(const struct field_place *p, struct json *v, void *to)
 {
     const char *key;
     struct json *value;
@@ -133,7 +149,8 @@ static enum sluice_code read_headers(const struct field_place *p, struct json *v
         return wrong_kind(p, json_kind(v), "an object of strings");
     for (void *at = NULL; json_next(v, &at, &key, &value);)
         count++;
-    to->rows = kept_new(p->kept, count * sizeof *to->rows);
+    struct sluice_header *rows = kept_new(p->kept, count * sizeof *rows);
+    size_t len = 0;
     for (void *at = NULL; json_next(v, &at, &key, &value);) {
         const char *text = NULL;
         char name[FIELD_PATH_MAX + 64];
@@ -142,8 +159,9 @@ static enum sluice_code read_headers(const struct field_place *p, struct json *v
             .path = p->path, .name = name, .kept = p->kept, .error = p->error};
         enum sluice_code code = read_text(&one, value, &text);
         if (code) return code;
-        to->rows[to->len++] = (struct sluice_header){key, text};
+        rows[len++] = (struct sluice_header){key, text};
     }
+    memcpy(to, &(struct field_headers){rows, len}, sizeof(struct field_headers));
     return SLUICE_OK;
 }
 
@@ -170,6 +188,7 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
     case FIELD_BASE64:
         return read_base64(p, v, to);
     case FIELD_NUMBER:
+    case FIELD_INT:
         if (kind != JSON_KIND_NUMBER) return wrong_kind(p, kind, "a whole number");
         return in_range(p, f, json_as_number(v), to);
     case FIELD_DURATION:
@@ -184,6 +203,8 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
         return read_texts(p, v, to);
     case FIELD_JSON:
         *(struct json **)to = v;
+        return SLUICE_OK;
+    case FIELD_ANY:
         return SLUICE_OK;
     default:
         break;
@@ -240,6 +261,21 @@ enum sluice_code fields_read(struct json *object, const char *path, const struct
     return SLUICE_OK;
 }
 
+const char *field_text(const struct field *f, const void *in, char out[static FIELD_TEXT_MAX])
+{
+    const void *at = (const char *)in + f->at;
+    switch (f->kind) {
+    case FIELD_TEXT:
+        return *(const char *const *)at;
+    case FIELD_TEXTS:
+        return NULL; // no client of ours sends a list
+    default:
+        if (field_load(f, at) == 0) return NULL;
+        (void)snprintf(out, FIELD_TEXT_MAX, "%" PRId64, field_load(f, at));
+        return out;
+    }
+}
+
 static void add_text(struct field_texts *to, const char *text, struct kept_texts *kept)
 {
     const char **rows = kept_new(kept, (to->len + 1) * sizeof *rows);
@@ -256,6 +292,7 @@ enum sluice_code field_read_text(const char *text, const struct field *f, void *
     int64_t number;
     switch (f->kind) {
     case FIELD_NUMBER:
+    case FIELD_INT:
         if (!*text || strlen(text) > 15 || strspn(text, "0123456789") != strlen(text))
             return wrong(&p, "\"%.40s\" is not a whole number", text);
         return in_range(&p, f, strtoll(text, NULL, 10), to);

@@ -18,20 +18,28 @@ void kept_done(struct kept_texts *k);
 
 #define FIELD_KINDS(K)                                                                             \
     K(TEXT, "text")         /* const char *; without zero bytes */                                 \
-    K(BASE64, "base64")     /* struct bytes; data is not NULL if the field was given */            \
+    K(BASE64, "base64")     /* a pointer and its size_t length; NULL if the field is not given */  \
     K(NUMBER, "number")     /* int64_t, min .. max */                                              \
+    K(INT, "number")        /* int, min .. max; one byte in the compact encoding */                \
     K(DURATION, "duration") /* int64_t ms, min .. max: a number, or "30s" */                       \
     K(BOOL, "bool")         /* bool */                                                             \
     K(HEADERS, "headers")   /* struct field_headers: an object of strings */                       \
     K(TEXTS, "texts")       /* struct field_texts: a list of strings */                            \
     K(JSON, "json")         /* struct json *: any value */                                         \
+    K(ANY, "json")          /* any value, which the handler reads; no member */                    \
     /* only in answers: */                                                                         \
     K(CHARS, "chars")       /* char[] */                                                           \
     K(COUNT, "count")       /* uint64_t */                                                         \
     K(SMALL, "small")       /* uint32_t */                                                         \
     K(FLAG, "flag")         /* int, not 0: true */                                                 \
     K(CODE, "code")         /* enum sluice_code */                                                 \
-    K(REQUESTS, "requests") /* struct sluice_requests */
+    K(STATUS, "text")       /* const char *: one of the constants that sluice.h promises */        \
+    K(KEPT_TEXT, "text")    /* const char *: NULL is not the same as "" */                         \
+    K(FAILURE_KIND, "text") /* const char *: a constant of enum failure_kind */                    \
+    K(REQUESTS, "requests") /* struct sluice_requests */                                           \
+    K(BODY, "json")         /* like BASE64, inside a struct sluice_message */                      \
+    K(ORIGIN, "origin")     /* struct sluice_origin */                                             \
+    K(FAILURES, "failures") /* const struct sluice_failure *, and its size_t length */
 
 enum field_kind {
 #define FIELD_KIND(id, name) FIELD_##id,
@@ -40,7 +48,7 @@ enum field_kind {
 };
 
 struct field_headers {
-    struct sluice_header *rows;
+    const struct sluice_header *rows;
     size_t len;
 };
 struct field_texts {
@@ -52,6 +60,8 @@ enum field_omit { // when a field is not written
     OMIT_NEVER,
     OMIT_ZERO,  // if it is NULL, 0 or false
     OMIT_EMPTY, // also if it is ""
+    OMIT_NULL,  // never: "" is written as null
+    OMIT_ALONE, // not by its own value: the writer decides
 };
 
 struct field {
@@ -72,13 +82,16 @@ struct fields {
 };
 extern const struct fields no_fields;
 
-// Writes the members of a struct into the object. Only kinds with one value can be written.
+// Writes the members of a struct into the object. Lists of texts and JSON values cannot be written.
 void fields_put(struct json *object, const struct fields *table, const void *in);
 struct json *fields_json(const struct fields *table, const void *in); // a new object
 // Reads an answer. Unknown members are ignored, because a newer node may send them. A member that
 // is missing or of another kind leaves its place as it is. Texts are not read: nothing would own
 // them.
 void fields_take(const struct json *object, const struct fields *table, void *out);
+// Like fields_take, and reads texts, too: they are views into the object. A text that is missing
+// becomes "".
+void fields_view(const struct json *object, const struct fields *table, void *out);
 
 // `path` is "" or, for example, "messages[3]."; errors put it before the field's name. A null
 // counts as a field that was not given. `out` points into the object and `kept`.
@@ -89,6 +102,12 @@ const struct field *fields_find(const struct fields *table, const char *name); /
 // Writes "name, other", for use in a sentence.
 #define FIELD_NAMES_MAX 200
 void fields_names(const struct fields *table, char out[static FIELD_NAMES_MAX]);
+// The value of a kind that is a number or a truth value, at its place in a struct.
+int64_t field_load(const struct field *f, const void *at);
+void field_store(const struct field *f, void *at, int64_t value);
+// Returns the value as a query has it. NULL: it is 0, false or not given.
+#define FIELD_TEXT_MAX 24
+const char *field_text(const struct field *f, const void *in, char out[static FIELD_TEXT_MAX]);
 // Reads one value that was given as text, as in a query: numbers, durations, booleans and texts. A
 // list of texts gets one more.
 enum sluice_code field_read_text(const char *text, const struct field *field, void *out,

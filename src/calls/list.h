@@ -5,7 +5,7 @@
 // A field is F(S, kind, member, name, min, max, fallback, about):
 //   S         the request struct
 //   kind      FIELD_<kind> in calls/fields.h; it decides the member's type
-//   member    the member of the request struct
+//   member    the member of the struct
 //   name      the name in JSON and in a query
 //   min, max  the range of a number or duration; for a text, max is its length in bytes (0: any),
 //             and for a list the number of items
@@ -49,23 +49,29 @@
     F(S, TEXT, dedup, "dedup", 0, 256, 0,                                                          \
       "A second message with the same key within dedupWindow is not stored. Its sender gets the "  \
       "first message's id.")                                                                       \
-    F(S, NUMBER, priority, "priority", 0, MESSAGE_PRIORITY_MAX, 0,                                 \
+    F(S, INT, priority, "priority", 0, MESSAGE_PRIORITY_MAX, 0,                                    \
       "Higher values are delivered first.")                                                        \
-    F(S, DURATION, delay, "delay", 0, DELAY_MAX_MS, 0, "Delays the delivery, by up to 400 days.")  \
+    F(S, DURATION, delay_ms, "delay", 0, DELAY_MAX_MS, 0,                                          \
+      "Delays the delivery, by up to 400 days.")                                                   \
     F(S, NUMBER, due, "due", 0, INT64_MAX, 0,                                                      \
       "The earliest time of delivery, in milliseconds since 1970. An alternative to delay.")       \
     F(S, TEXT, workflow, "workflow", 0, 0, 0, "Your own id, which the events repeat.")
 
-#define MESSAGE_FIELDS(F, S)                                                                       \
-    MESSAGE_QUERY_FIELDS(F, S)                                                                     \
-    F(S, JSON, value, "body", 0, 0, 0,                                                             \
-      "The message: a string, or any other JSON value. Another JSON value is stored as its text "  \
-      "without whitespace, and returned as that value. Give either body or bodyBase64. A null "    \
-      "next to bodyBase64 counts as missing.")                                                     \
-    F(S, BASE64, decoded, "bodyBase64", 0, 0, 0, "The message as bytes: base64 with padding.")     \
+#define MESSAGE_BODY_FIELDS(F, S)                                                                  \
+    F(S, BASE64, body, "bodyBase64", 0, 0, 0, "The message as bytes: base64 with padding.")        \
     F(S, TEXT, content_type, "contentType", 0, 0, 0,                                               \
       "The content type. For a body that is a JSON value, the default is application/json.")       \
     F(S, HEADERS, headers, "headers", 0, 0, 0, NULL)
+
+#define SEND_FIELDS(F, S) MESSAGE_QUERY_FIELDS(F, S) MESSAGE_BODY_FIELDS(F, S)
+
+#define MESSAGE_FIELDS(F, S)                                                                       \
+    MESSAGE_QUERY_FIELDS(F, S)                                                                     \
+    F(S, ANY, body, "body", 0, 0, 0,                                                               \
+      "The message: a string, or any other JSON value. Another JSON value is stored as its text "  \
+      "without whitespace, and returned as that value. Give either body or bodyBase64. A null "    \
+      "next to bodyBase64 counts as missing.")                                                     \
+    MESSAGE_BODY_FIELDS(F, S)
 
 #define MESSAGES_FIELDS(F, S) F(S, JSON, messages, "messages", 0, CALL_ITEMS_MAX, 0, NULL)
 
@@ -118,39 +124,39 @@
       "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
       "from the journal. Other values are ignored.")
 
-// S(struct, fields): struct <struct>_in
+// S(struct, fields)
 #define REQUEST_STRUCTS(S)                                                                         \
-    S(queue_list, QUEUE_LIST_FIELDS)                                                               \
-    S(queue_delete, QUEUE_DELETE_FIELDS)                                                           \
-    S(purge, PURGE_FIELDS)                                                                         \
-    S(redrive, REDRIVE_FIELDS)                                                                     \
-    S(message, MESSAGE_FIELDS)                                                                     \
-    S(messages, MESSAGES_FIELDS)                                                                   \
-    S(peek, PEEK_FIELDS)                                                                           \
-    S(receive, RECEIVE_FIELDS)                                                                     \
-    S(settle, SETTLE_FIELDS)                                                                       \
-    S(events, EVENTS_FIELDS)                                                                       \
-    S(healthz, HEALTHZ_FIELDS)
+    S(queue_list_in, QUEUE_LIST_FIELDS)                                                            \
+    S(queue_delete_in, QUEUE_DELETE_FIELDS)                                                        \
+    S(purge_in, PURGE_FIELDS)                                                                      \
+    S(redrive_in, REDRIVE_FIELDS)                                                                  \
+    S(messages_in, MESSAGES_FIELDS)                                                                \
+    S(peek_in, PEEK_FIELDS)                                                                        \
+    S(receive_in, RECEIVE_FIELDS)                                                                  \
+    S(settle_in, SETTLE_FIELDS)                                                                    \
+    S(events_in, EVENTS_FIELDS)                                                                    \
+    S(healthz_in, HEALTHZ_FIELDS)
 
-// T(table, struct, fields): <table>_fields
+// T(table, struct_in, fields): <table>_fields
 #define REQUEST_TABLES(T)                                                                          \
-    T(queue_list, queue_list, QUEUE_LIST_FIELDS)                                                   \
-    T(queue_delete, queue_delete, QUEUE_DELETE_FIELDS)                                             \
-    T(purge, purge, PURGE_FIELDS)                                                                  \
-    T(redrive, redrive, REDRIVE_FIELDS)                                                            \
-    T(message_query, message, MESSAGE_QUERY_FIELDS)                                                \
-    T(message, message, MESSAGE_FIELDS)                                                            \
-    T(messages, messages, MESSAGES_FIELDS)                                                         \
-    T(peek, peek, PEEK_FIELDS)                                                                     \
-    T(receive, receive, RECEIVE_FIELDS)                                                            \
-    T(ack, settle, ACK_FIELDS)                                                                     \
-    T(fail, settle, FAIL_FIELDS)                                                                   \
-    T(release, settle, RELEASE_FIELDS)                                                             \
-    T(renew, settle, RENEW_FIELDS)                                                                 \
-    T(events, events, EVENTS_FIELDS)                                                               \
-    T(healthz, healthz, HEALTHZ_FIELDS)
+    T(queue_list, queue_list_in, QUEUE_LIST_FIELDS)                                                \
+    T(queue_delete, queue_delete_in, QUEUE_DELETE_FIELDS)                                          \
+    T(purge, purge_in, PURGE_FIELDS)                                                               \
+    T(redrive, redrive_in, REDRIVE_FIELDS)                                                         \
+    T(message_query, sluice_send, MESSAGE_QUERY_FIELDS)                                            \
+    T(send, sluice_send, SEND_FIELDS)                                                              \
+    T(message, sluice_send, MESSAGE_FIELDS)                                                        \
+    T(messages, messages_in, MESSAGES_FIELDS)                                                      \
+    T(peek, peek_in, PEEK_FIELDS)                                                                  \
+    T(receive, receive_in, RECEIVE_FIELDS)                                                         \
+    T(ack, settle_in, ACK_FIELDS)                                                                  \
+    T(fail, settle_in, FAIL_FIELDS)                                                                \
+    T(release, settle_in, RELEASE_FIELDS)                                                          \
+    T(renew, settle_in, RENEW_FIELDS)                                                              \
+    T(events, events_in, EVENTS_FIELDS)                                                            \
+    T(healthz, healthz_in, HEALTHZ_FIELDS)
 
-// An answer's field is A(S, kind, member, name, omit, about). S is a struct of sluice.h.
+// An answer's field is A(S, kind, member, name, omit, about). S is a struct of sluice.h or calls.h.
 #define REQUESTS_ANSWER(A, S)                                                                      \
     A(S, COUNT, writes, "writes", OMIT_NEVER, NULL)                                                \
     A(S, COUNT, reads, "reads", OMIT_NEVER, NULL)                                                  \
@@ -190,18 +196,110 @@
     A(S, FLAG, duplicate, "duplicate", OMIT_NEVER,                                                 \
       "The dedup key was known. The id is that of the first message.")
 
+#define SENT_ROW_ANSWER(A, S) A(S, CODE, code, "code", OMIT_NEVER, NULL) SENT_ANSWER(A, S)
+
 #define OUTCOME_ANSWER(A, S)                                                                       \
     A(S, CODE, code, "code", OMIT_NEVER, NULL)                                                     \
-    A(S, TEXT, status, "status", OMIT_EMPTY, NULL)                                                 \
+    A(S, STATUS, status, "status", OMIT_EMPTY, NULL)                                               \
     A(S, CHARS, reason, "reason", OMIT_EMPTY, "Why the request was refused.")                      \
     A(S, NUMBER, until, "until", OMIT_EMPTY,                                                       \
       "For renewed, the new deadline. For retrying and released, when the message is ready "       \
       "again.")
 
+#define PROBLEM_ANSWER(A, S)                                                                       \
+    A(S, CODE, code, "code", OMIT_NEVER, NULL)                                                     \
+    A(S, CHARS, reason, "reason", OMIT_EMPTY, NULL)                                                \
+    A(S, CHARS, field, "field", OMIT_EMPTY, NULL)                                                  \
+    A(S, CHARS, message, "detail", OMIT_NEVER, NULL)
+
 #define QUEUE_ANSWER(A, S)                                                                         \
     A(S, TEXT, name, "name", OMIT_NEVER, NULL)                                                     \
     A(S, CHARS, id, "id", OMIT_NEVER, "The id changes if the queue is deleted and created again.") \
     A(S, FLAG, paused, "paused", OMIT_NEVER, NULL)
+
+#define NODE_ANSWER(A, S)                                                                          \
+    A(S, TEXT, node, "node", OMIT_NEVER, NULL)                                                     \
+    A(S, TEXT, version, "version", OMIT_NEVER, NULL)                                               \
+    A(S, TEXT, store, "store", OMIT_NEVER, NULL)                                                   \
+    A(S, TEXT, address, "address", OMIT_NEVER, NULL)                                               \
+    A(S, COUNT, queues, "queues", OMIT_NEVER, NULL)                                                \
+    A(S, COUNT, waiting, "waiting", OMIT_NEVER, "Waiting receives.")                               \
+    A(S, COUNT, uptime_ms, "uptimeMs", OMIT_NEVER, NULL)                                           \
+    A(S, REQUESTS, charged, "charged", OMIT_NEVER, NULL)
+
+// Without a reason, only the first two are written.
+#define ORIGIN_ANSWER(A, S)                                                                        \
+    A(S, TEXT, queue, "queue", OMIT_NEVER, NULL)                                                   \
+    A(S, TEXT, id, "id", OMIT_NEVER, NULL)                                                         \
+    A(S, TEXT, reason, "reason", OMIT_EMPTY,                                                       \
+      "The reason of the last failure, else failed, expired or max-deliveries.")                   \
+    A(S, SMALL, retries, "retries", OMIT_ALONE, NULL)                                              \
+    A(S, NUMBER, died_at, "diedAt", OMIT_ALONE, NULL)                                              \
+    A(S, SMALL, attempts, "attempts", OMIT_ZERO,                                                   \
+      "How often the message was delivered in that queue.")                                        \
+    A(S, TEXT, worker, "worker", OMIT_EMPTY, "The worker that failed it last.")
+
+#define FAILURE_ANSWER(A, S)                                                                       \
+    A(S, SMALL, attempt, "attempt", OMIT_NEVER, "The number of the attempt.")                      \
+    A(S, NUMBER, at, "at", OMIT_NEVER,                                                             \
+      "When the attempt failed. For an expired lock, its deadline.")                               \
+    A(S, TEXT, worker, "worker", OMIT_NULL, "The worker that held the lock. null if unknown.")     \
+    A(S, KEPT_TEXT, reason, "reason", OMIT_NEVER,                                                  \
+      "The worker's reason, which may be empty, or lock-expired. null if the reason is no longer " \
+      "kept.")                                                                                     \
+    A(S, FAILURE_KIND, kind, "kind", OMIT_NEVER, NULL)
+
+// What the command line shows of a message. "queue" follows the id.
+#define MESSAGE_SHOWN_ANSWER(A, S)                                                                 \
+    A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
+    A(S, TEXT, state, "state", OMIT_NEVER, "finished: only the id and the state are kept.")        \
+    A(S, BODY, body, "body", OMIT_ALONE,                                                           \
+      "The message: a string if it is UTF-8, or the JSON value that was sent. null if the "        \
+      "message is finished.")                                                                      \
+    A(S, SMALL, attempt, "attempt", OMIT_NEVER,                                                    \
+      "Deliveries in this queue, including this one. null if the message is finished.")            \
+    A(S, CHARS, token, "token", OMIT_NEVER,                                                        \
+      "The token of the lock. Empty unless this request took the lock.")                           \
+    A(S, COUNT, fence, "fence", OMIT_NEVER,                                                        \
+      "Rises with every lock of the shard. Other systems can use it to refuse a stale worker.")    \
+    A(S, NUMBER, lease_ms, "leaseMs", OMIT_NEVER, "How long the lock lasts from now.")             \
+    A(S, NUMBER, deadline, "deadline", OMIT_NEVER,                                                 \
+      "When the lock ends, or when a delayed message is due.")                                     \
+    A(S, TEXT, group, "group", OMIT_NEVER, "Empty: none.")                                         \
+    A(S, INT, priority, "priority", OMIT_NEVER, NULL)                                              \
+    A(S, HEADERS, headers, "headers", OMIT_NEVER, NULL)                                            \
+    A(S, NUMBER, sent_at, "sentAt", OMIT_NEVER, NULL)                                              \
+    A(S, COUNT, order, "order", OMIT_ZERO, "The order of the ticket that granted the lock.")       \
+    A(S, ORIGIN, from, "from", OMIT_EMPTY, NULL)                                                   \
+    A(S, FAILURES, failures, "failures", OMIT_EMPTY,                                               \
+      "Failed attempts in this queue, the oldest first. A request by id returns the newest ones, " \
+      "a peek returns the newest one, and a receive none.")
+
+#define MESSAGE_ANSWER(A, S)                                                                       \
+    MESSAGE_SHOWN_ANSWER(A, S)                                                                     \
+    A(S, SMALL, retries, "retries", OMIT_NEVER, "Failures counted against maxRetries.")            \
+    A(S, TEXT, dedup, "dedup", OMIT_EMPTY, NULL)                                                   \
+    A(S, TEXT, content_type, "contentType", OMIT_EMPTY, NULL)                                      \
+    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL)                                             \
+    A(S, TEXT, worker, "worker", OMIT_EMPTY, "The worker that holds the lock.")
+
+// "queue" follows the type.
+#define EVENT_ANSWER(A, S)                                                                         \
+    A(S, TEXT, id, "id", OMIT_NEVER, "The same event has the same id for every reader.")           \
+    A(S, TEXT, type, "type", OMIT_NEVER, NULL)                                                     \
+    A(S, TEXT, message, "message", OMIT_NEVER, "Empty if the event is about the queue.")           \
+    A(S, SMALL, attempt, "attempt", OMIT_NEVER, NULL)                                              \
+    A(S, NUMBER, time, "time", OMIT_NEVER, NULL)                                                   \
+    A(S, TEXT, status, "status", OMIT_EMPTY, NULL)                                                 \
+    A(S, TEXT, reason, "reason", OMIT_EMPTY, NULL)                                                 \
+    A(S, TEXT, worker, "worker", OMIT_EMPTY, NULL)                                                 \
+    A(S, COUNT, fence, "fence", OMIT_ZERO, NULL)                                                   \
+    A(S, NUMBER, until, "until", OMIT_ZERO, NULL)                                                  \
+    A(S, COUNT, count, "count", OMIT_ZERO, NULL)                                                   \
+    A(S, COUNT, order, "order", OMIT_ZERO, "The order of a ticket.")                               \
+    A(S, ORIGIN, from, "from", OMIT_EMPTY, NULL)                                                   \
+    A(S, COUNT, position, "position", OMIT_NEVER, "The position of its journal entry.")            \
+    A(S, SMALL, shard, "shard", OMIT_NEVER, NULL)
 
 // T(schema, table, struct, fields): <table>_answer, and the schema's name in api/openapi.json
 #define ANSWER_TABLES(T)                                                                           \
@@ -210,7 +308,42 @@
     T(Worker, worker, sluice_worker, WORKER_ANSWER)                                                \
     T(Sent, sent, sluice_sent, SENT_ANSWER)                                                        \
     T(Outcome, outcome, sluice_outcome, OUTCOME_ANSWER)                                            \
-    T(Queue, queue, sluice_queue_info, QUEUE_ANSWER)
+    T(Problem, problem, sluice_error, PROBLEM_ANSWER)                                              \
+    T(Queue, queue, sluice_queue_info, QUEUE_ANSWER)                                               \
+    T(Node, node, node_out, NODE_ANSWER)                                                           \
+    T(Message, message, sluice_message, MESSAGE_ANSWER)                                            \
+    T(Origin, origin, sluice_origin, ORIGIN_ANSWER)                                                \
+    T(Failure, failure, sluice_failure, FAILURE_ANSWER)                                            \
+    T(Event, event, sluice_event, EVENT_ANSWER)
+
+// Parts of answers that have no schema of their own: the same columns.
+#define PART_TABLES(T)                                                                             \
+    T(SentRow, sent_row, sluice_sent, SENT_ROW_ANSWER)                                             \
+    T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)
+
+// The order of fields in the compact encoding (src/wire): W(table, member).
+#define SEND_ORDER(W, T)                                                                           \
+    W(T, body), W(T, group), W(T, dedup), W(T, content_type), W(T, workflow), W(T, priority),      \
+        W(T, delay_ms), W(T, due), W(T, headers)
+#define MESSAGE_ORDER(W, T)                                                                        \
+    W(T, id), W(T, token), W(T, state), W(T, body), W(T, group), W(T, dedup), W(T, content_type),  \
+        W(T, workflow), W(T, worker), W(T, priority), W(T, attempt), W(T, retries), W(T, fence),   \
+        W(T, lease_ms), W(T, deadline), W(T, sent_at), W(T, order), W(T, from), W(T, headers)
+#define ORIGIN_ORDER(W, T)  W(T, queue), W(T, id), W(T, reason), W(T, retries), W(T, died_at)
+#define FAILURE_ORDER(W, T) W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
+#define SENT_ORDER(W, T)    W(T, code), W(T, duplicate), W(T, id)
+#define OUTCOME_ORDER(W, T) W(T, code), W(T, reason), W(T, status), W(T, until)
+#define PROBLEM_ORDER(W, T) W(T, code), W(T, reason), W(T, field), W(T, message)
+
+// T(table, rows, fields, order): compact_<table>. The rows are those of another table.
+#define COMPACT_TABLES(T)                                                                          \
+    T(send, send_rows, SEND_FIELDS, SEND_ORDER)                                                    \
+    T(message, message_answer_rows, MESSAGE_ANSWER, MESSAGE_ORDER)                                 \
+    T(origin, origin_answer_rows, ORIGIN_ANSWER, ORIGIN_ORDER)                                     \
+    T(failure, failure_answer_rows, FAILURE_ANSWER, FAILURE_ORDER)                                 \
+    T(sent, sent_row_answer_rows, SENT_ROW_ANSWER, SENT_ORDER)                                     \
+    T(outcome, outcome_answer_rows, OUTCOME_ANSWER, OUTCOME_ORDER)                                 \
+    T(problem, problem_answer_rows, PROBLEM_ANSWER, PROBLEM_ORDER)
 
 #define CALL_QUEUE   .pattern = "/v1/queues/{queue}"
 #define CALL_READS   .method = "GET", .scope = SCOPE_READ, .blocks = true

@@ -20,7 +20,7 @@ static struct json *field_json(const struct field *f)
     json_number(o, "min", f->min);
     json_number(o, "max", f->max);
     json_number(o, "fallback", f->fallback);
-    json_bool(o, "optional", f->omit != OMIT_NEVER);
+    json_bool(o, "optional", f->omit != OMIT_NEVER && f->omit != OMIT_NULL);
     json_text(o, "about", f->about);
     return o;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // events: prints what happened to a queue, in the order of its journal.
+#include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
 #include "cli/screen.h"

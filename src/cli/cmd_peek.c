@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // peek and show: print messages without locking them.
+#include "calls/calls.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/table.h"

@@ -52,10 +52,6 @@ void json_write_plain(struct json *value, struct buf *to);
 #define JSON_BODY_HEADER "sluice-body"
 #define JSON_BODY_VALUE  "json"
 
-// The keys are those that the documentation lists.
-struct json *json_message(const char *queue, const struct sluice_message *message);
-struct json *json_event(const char *queue, const struct sluice_event *event);
-
 // Reads an object and flattens nested objects: {"a": {"b": 3}} gives "a.b" = "3". Lists and nulls
 // are refused. On false, error says what is wrong. A syntax error names its line and column.
 struct json_pairs {

@@ -89,15 +89,16 @@ static const char base64_digits[] =
 
 void base64_put(struct buf *to, struct bytes of)
 {
-    for (size_t i = 0; i < of.len; i += 3) {
+    uint8_t *at = buf_grow(to, (of.len + 2) / 3 * 4);
+    for (size_t i = 0; at && i < of.len; i += 3) {
         size_t left = of.len - i;
         uint32_t three = (uint32_t)of.data[i] << 16;
         if (left > 1) three |= (uint32_t)of.data[i + 1] << 8;
         if (left > 2) three |= of.data[i + 2];
-        buf_put_u8(to, (uint8_t)base64_digits[three >> 18]);
-        buf_put_u8(to, (uint8_t)base64_digits[three >> 12 & 63]);
-        buf_put_u8(to, left > 1 ? (uint8_t)base64_digits[three >> 6 & 63] : '=');
-        buf_put_u8(to, left > 2 ? (uint8_t)base64_digits[three & 63] : '=');
+        *at++ = (uint8_t)base64_digits[three >> 18];
+        *at++ = (uint8_t)base64_digits[three >> 12 & 63];
+        *at++ = left > 1 ? (uint8_t)base64_digits[three >> 6 & 63] : '=';
+        *at++ = left > 2 ? (uint8_t)base64_digits[three & 63] : '=';
     }
 }
 

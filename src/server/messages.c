@@ -17,28 +17,10 @@
 
 #define HEADERS_MAX 256 // of a message that is the raw body of a request
 
-static struct sluice_send send_of(const struct message_in *m, struct bytes body)
-{
-    if (m->decoded.data) body = m->decoded;
-    return (struct sluice_send){.body = body.data,
-                                .body_len = body.len,
-                                .group = m->group,
-                                .dedup = m->dedup,
-                                .content_type = m->content_type,
-                                .workflow = m->workflow,
-                                .priority = (int)m->priority,
-                                .delay_ms = m->delay,
-                                .due = m->due,
-                                .headers = m->headers.rows,
-                                .headers_len = m->headers.len};
-}
-
 static struct json *sent_json(const struct sluice_sent *sent)
 {
-    struct json *o = json_new();
-    json_text(o, "code", sluice_code_name(sent->code));
-    if (!sent->code) fields_put(o, &sent_answer, sent);
-    return o;
+    return fields_json(sent->code ? &(struct fields){sent_row_answer.rows, 1} : &sent_row_answer,
+                       sent);
 }
 
 // Returns whether all messages failed with one error that concerns none of them in particular. It
@@ -145,44 +127,47 @@ static struct bytes stored_value(struct exchange *x, struct json *value, struct 
     return bytes_of(copy, anew.len);
 }
 
-static void mark_json(struct exchange *x, struct message_in *in)
+static void mark_json(struct exchange *x, struct sluice_send *m)
 {
-    struct field_headers *h = &in->headers;
-    struct sluice_header *rows = kept_new(&x->kept, (h->len + 1) * sizeof *rows);
+    struct sluice_header *rows = kept_new(&x->kept, (m->headers_len + 1) * sizeof *rows);
     size_t len = 0;
-    for (size_t i = 0; i < h->len; i++)
-        if (strcmp(h->rows[i].name, JSON_BODY_HEADER) != 0) rows[len++] = h->rows[i];
+    for (size_t i = 0; i < m->headers_len; i++)
+        if (strcmp(m->headers[i].name, JSON_BODY_HEADER) != 0) rows[len++] = m->headers[i];
     rows[len++] = (struct sluice_header){JSON_BODY_HEADER, JSON_BODY_VALUE};
-    *h = (struct field_headers){rows, len};
-    if (!in->content_type) in->content_type = JSON_TYPE;
+    m->headers = rows;
+    m->headers_len = len;
+    if (!m->content_type) m->content_type = JSON_TYPE;
 }
 
 // path is "" or "messages[3]."
 static bool read_message(struct exchange *x, struct json *object, const char *path,
                          struct source *source, size_t index, struct sluice_send *out)
 {
-    struct message_in in = {0};
-    struct bytes body = BYTES_EMPTY;
-    if (!read_object(x, object, path, &message_fields, &in)) return false;
+    *out = (struct sluice_send){0};
+    if (!read_object(x, object, path, &message_fields, out)) return false;
     // A null is a value like any other, unless there is bodyBase64.
-    if (!in.decoded.data) in.value = json_member(object, "body");
-    if (!in.value == !in.decoded.data) {
+    struct json *value = json_member(object, "body");
+    if (value && out->body && json_kind(value) == JSON_KIND_NULL) value = NULL;
+    if (!value == !out->body) {
         char field[FIELD_PATH_MAX];
         (void)snprintf(field, sizeof field, "%sbody", path);
         struct sluice_error e = error_of(SLUICE_INVALID, "", field,
-                                         in.value ? "%s: give body or bodyBase64, not both"
-                                                  : "%s is missing: any JSON value, or bodyBase64",
+                                         value ? "%s: give body or bodyBase64, not both"
+                                               : "%s is missing: any JSON value, or bodyBase64",
                                          field);
         answer_error(x, &e);
         return false;
     }
-    if (in.value && json_kind(in.value) == JSON_KIND_TEXT) {
-        body = json_as_text(in.value);
-    } else if (in.value) {
-        body = stored_value(x, in.value, member(source_message(source, index), "body"));
-        mark_json(x, &in);
+    if (!value) return true;
+    struct bytes body;
+    if (json_kind(value) == JSON_KIND_TEXT) {
+        body = json_as_text(value);
+    } else {
+        body = stored_value(x, value, member(source_message(source, index), "body"));
+        mark_json(x, out);
     }
-    *out = send_of(&in, body);
+    out->body = body.data;
+    out->body_len = body.len;
     return true;
 }
 
@@ -246,12 +231,13 @@ static void add_header(void *ctx, const char *name, const char *value)
 
 static void send_raw(struct exchange *x, const char *type)
 {
-    struct message_in in = {.content_type = type};
+    struct bytes body = httpd_body(x->http);
+    struct sluice_send one = {.body = body.data, .body_len = body.len, .content_type = type};
     struct headers_in headers = {.len = 0};
-    if (!read_query(x, &message_query_fields, &in)) return;
+    if (!read_query(x, &message_query_fields, &one)) return;
     httpd_each_header(x->http, add_header, &headers);
-    in.headers = (struct field_headers){headers.rows, headers.len};
-    struct sluice_send one = send_of(&in, httpd_body(x->http));
+    one.headers = headers.rows;
+    one.headers_len = headers.len;
     x->single = true;
     send_all(x, &one, 1);
 }

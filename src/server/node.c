@@ -17,17 +17,14 @@ void handle_node(struct exchange *x)
     (void)pthread_mutex_lock(&s->lock);
     size_t waiting = s->waiting_len;
     (void)pthread_mutex_unlock(&s->lock);
-    struct json *o = json_new();
-    json_text(o, "node", s->node);
-    json_text(o, "version", sluice_version());
-    json_text(o, "store", s->store_name);
-    json_text(o, "address", s->address);
-    json_number(o, "queues", (int64_t)names->len);
-    json_number(o, "waiting", (int64_t)waiting);
-    json_number(o, "uptimeMs", clock_boot_ms() - s->started_ms);
-    struct sluice_requests made;
-    sluice_requests(s->store, &made);
-    json_take(o, "charged", fields_json(&requests_answer, &made));
+    struct node_out node = {.node = s->node,
+                            .version = sluice_version(),
+                            .store = s->store_name,
+                            .address = s->address,
+                            .queues = names->len,
+                            .waiting = waiting,
+                            .uptime_ms = (uint64_t)(clock_boot_ms() - s->started_ms)};
+    sluice_requests(s->store, &node.charged);
     sluice_names_free(names);
-    answer_json(x, 200, o);
+    answer_json(x, 200, fields_json(&node_answer, &node));
 }

@@ -30,11 +30,12 @@ struct json *problem_json(int status, const struct sluice_error *e)
     json_text(o, "type", "about:blank");
     json_text(o, "title", err_text((enum err)e->code));
     json_number(o, "status", status);
-    json_text(o, "code", sluice_code_name(e->code));
-    if (e->reason[0]) json_text(o, "reason", e->reason);
-    bool id = strcmp(e->field, "request") == 0; // it was sent as a header
-    if (e->field[0]) json_text(o, "field", id ? REQUEST_HEADER : e->field);
-    json_text(o, "detail", e->message[0] ? e->message : sluice_code_text(e->code));
+    struct sluice_error told = *e;
+    if (strcmp(e->field, "request") == 0) // it was sent as a header
+        (void)snprintf(told.field, sizeof told.field, "%s", REQUEST_HEADER);
+    if (!*e->message)
+        (void)snprintf(told.message, sizeof told.message, "%s", sluice_code_text(e->code));
+    fields_put(o, &problem_answer, &told);
     return o;
 }
 

@@ -10,17 +10,6 @@
 
 #define WORKERS_MAX 10000
 
-struct json *message_json(const char *queue, const struct sluice_message *m)
-{
-    struct json *o = json_message(queue, m);
-    json_number(o, "retries", m->retries);
-    if (m->dedup && *m->dedup) json_text(o, "dedup", m->dedup);
-    if (m->content_type && *m->content_type) json_text(o, "contentType", m->content_type);
-    if (m->workflow && *m->workflow) json_text(o, "workflow", m->workflow);
-    if (m->worker && *m->worker) json_text(o, "worker", m->worker);
-    return o;
-}
-
 // Sluice-Took is the time that the request took here, in ms. The client subtracts it from the time
 // it measured. The rest is network time, by which the locks' remaining time is shorter.
 static void answer_wire(struct exchange *x, const struct sluice_batch *b,
@@ -50,7 +39,7 @@ void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sl
     }
     struct json *o = json_new(), *list = json_list_new();
     for (size_t i = 0; i < b->len; i++)
-        json_list_take(list, message_json(x->queue, &b->messages[i]));
+        json_list_take(list, json_message_all(x->queue, &b->messages[i]));
     json_take(o, "messages", list);
     sluice_batch_free(spent); // so that a large one is not in memory three times
     if (acked) json_take(o, "acked", outcomes_json(acked));
@@ -100,7 +89,7 @@ void handle_show(struct exchange *x)
         answer_messages(x, batch, batch, NULL);
         return;
     }
-    struct json *o = message_json(x->queue, &batch->messages[0]);
+    struct json *o = json_message_all(x->queue, &batch->messages[0]);
     sluice_batch_free(batch);
     answer_json(x, 200, o);
 }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages and events as JSON.
+#include "calls/message.h"
+
+#include "base/memory.h"
+#include "calls/calls.h"
+#include "net/digest.h"
+#include "json/raw.h"
+
+#include <string.h>
+
+#define ORIGIN_WITHOUT_REASON 2 // fields of an origin
+
+// A finished message has no body, which is not the same as an empty body.
+static bool has_body(const struct sluice_message *m)
+{
+    static const char *const with[] = {"ready", "delayed", "locked", "dead", "outbound"};
+    for (size_t i = 0; m->body && i < sizeof with / sizeof *with; i++)
+        if (strcmp(m->state, with[i]) == 0) return true;
+    return false;
+}
+
+static bool marks_json(const struct sluice_header *h)
+{
+    return strcmp(h->name, JSON_BODY_HEADER) == 0 && strcmp(h->value, JSON_BODY_VALUE) == 0;
+}
+
+// True if the body was sent as a JSON value. Any sender can set the header, so the body is checked,
+// too.
+static bool is_json(const struct sluice_message *m)
+{
+    for (size_t i = 0; i < m->headers_len; i++)
+        if (marks_json(&m->headers[i])) return json_raw_ok(bytes_of(m->body, m->body_len));
+    return false;
+}
+
+// Whitespace between tokens can contain newlines. They would break a line of output, so they are
+// removed.
+static void put_json_body(struct json *o, struct bytes text)
+{
+    size_t len = json_raw_compact_len(text);
+    char *compact = memory_new(len + 1);
+    json_raw_compact(text, compact);
+    json_raw(o, "body", bytes_of(compact, len));
+    memory_free(compact);
+}
+
+void message_put_body(struct json *o, const struct sluice_message *m)
+{
+    if (!has_body(m)) {
+        json_text(o, "body", NULL);
+    } else if (is_json(m)) {
+        put_json_body(o, bytes_of(m->body, m->body_len));
+    } else if (utf8_ok(m->body, m->body_len)) {
+        json_text_len(o, "body", m->body, m->body_len);
+    } else {
+        CLEANUP(buf_done) struct buf digits;
+        buf_init(&digits, SIZE_MAX);
+        base64_put(&digits, bytes_of(m->body, m->body_len));
+        json_text_len(o, "bodyBase64", (const char *)digits.data, digits.len);
+    }
+}
+
+void message_put_headers(struct json *o, const struct field *f, const struct field_headers *h)
+{
+    struct json *headers = json_new();
+    for (size_t i = 0; i < h->len; i++)
+        if (!marks_json(&h->rows[i])) json_text(headers, h->rows[i].name, h->rows[i].value);
+    json_take(o, f->name, headers);
+}
+
+void message_put_origin(struct json *o, const struct field *f, const struct sluice_origin *from)
+{
+    struct fields table = origin_answer;
+    if (!from->queue || !*from->queue) return;
+    if (!*from->reason) table.len = ORIGIN_WITHOUT_REASON;
+    json_take(o, f->name, fields_json(&table, from));
+}
+
+void message_put_failures(struct json *o, const struct field *f, const void *at)
+{
+    struct {
+        const struct sluice_failure *rows;
+        size_t len;
+    } failures;
+    memcpy(&failures, at, sizeof failures);
+    if (failures.len == 0) return;
+    struct json *list = json_list_new();
+    for (size_t i = 0; i < failures.len; i++)
+        json_list_take(list, fields_json(&failure_answer, &failures.rows[i]));
+    json_take(o, f->name, list);
+}
+
+// Writes "queue", which the struct does not have, after the first fields.
+static struct json *json_with_queue(const struct fields *table, size_t first, const char *queue,
+                                    const void *in)
+{
+    struct json *o = json_new();
+    fields_put(o, &(struct fields){table->rows, first}, in);
+    json_text(o, "queue", queue);
+    fields_put(o, &(struct fields){table->rows + first, table->len - first}, in);
+    return o;
+}
+
+static struct json *message_json(const struct fields *table, const char *queue,
+                                 const struct sluice_message *m)
+{
+    struct json *o = json_with_queue(table, 1, queue, m);
+    if (strcmp(m->state, "finished") == 0) json_text(o, "attempt", NULL); // no longer known
+    return o;
+}
+
+struct json *json_message(const char *queue, const struct sluice_message *m)
+{
+    return message_json(&message_shown_answer, queue, m);
+}
+
+struct json *json_message_all(const char *queue, const struct sluice_message *m)
+{
+    return message_json(&message_answer, queue, m);
+}
+
+struct json *json_event(const char *queue, const struct sluice_event *e)
+{
+    return json_with_queue(&event_answer, 2, queue, e);
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of a message that are more than one value of JSON.
+#pragma once
+
+#include "calls/fields.h"
+
+void message_put_body(struct json *object, const struct sluice_message *m);
+void message_put_headers(struct json *object, const struct field *f, const struct field_headers *h);
+void message_put_origin(struct json *object, const struct field *f, const struct sluice_origin *o);
+// `at` is the address of the failures' pointer; their number follows it.
+void message_put_failures(struct json *object, const struct field *f, const void *at);

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function for each direction and one case for each kind of field. A text is used in place: the
+// zero after it makes it a C string. A text that contains a zero is refused, because strlen and the
+// stored length would differ.
+#include "wire/compact.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "local/inside.h"
+
+#include <string.h>
+
+#define HEADERS_MAX 4096 // in one message
+#define TEXT_BYTES  5    // the smallest encoding of a text
+#define BYTE_NEVER  255  // out of range, so the node refuses it
+
+static void put_body(struct buf *to, struct bytes body)
+{
+    buf_put_sized(to, body);
+    buf_put_u8(to, 0);
+}
+
+void compact_put_text(struct buf *to, const char *text)
+{
+    put_body(to, bytes_of(text, text ? strlen(text) : 0));
+}
+
+static struct bytes read_body(struct reader *r)
+{
+    struct bytes body = read_sized(r, UINT32_MAX);
+    if (read_u8(r) != 0) r->bad = true;
+    return body;
+}
+
+const char *compact_read_text(struct reader *r)
+{
+    struct bytes text = read_body(r);
+    if (r->bad) return "";
+    if (text.len > 0 && memchr(text.data, 0, text.len)) r->bad = true;
+    return (const char *)text.data;
+}
+
+static void read_chars(struct reader *r, char *to, size_t to_len)
+{
+    const char *text = compact_read_text(r);
+    size_t len = strlen(text);
+    if (len >= to_len)
+        r->bad = true;
+    else
+        memcpy(to, text, len + 1);
+}
+
+static uint8_t read_flag(struct reader *r)
+{
+    uint8_t flag = read_u8(r);
+    if (flag > 1) r->bad = true;
+    return flag;
+}
+
+// Returns a constant string: the library promises that a status is one.
+static const char *read_status(struct reader *r)
+{
+    static const char *const known[] = {"",         "processed", "retrying", "dead-lettered",
+                                        "released", "renewed"};
+    const char *text = compact_read_text(r);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(text, known[i]) == 0) return known[i];
+    r->bad = true;
+    return "";
+}
+
+static const char *read_kept_text(struct reader *r)
+{
+    bool kept = read_flag(r);
+    const char *text = compact_read_text(r);
+    if (!kept && *text) r->bad = true;
+    return kept ? text : NULL;
+}
+
+static void put_headers(struct buf *to, const void *at)
+{
+    struct field_headers h;
+    memcpy(&h, at, sizeof h);
+    // The reader refuses a message with this many headers.
+    buf_put_u16(to, (uint16_t)(h.len < UINT16_MAX ? h.len : UINT16_MAX));
+    for (size_t i = 0; i < h.len; i++) {
+        compact_put_text(to, h.rows[i].name);
+        compact_put_text(to, h.rows[i].value);
+    }
+}
+
+static void read_headers(struct reader *r, void *to, struct compact_headers *all)
+{
+    size_t len = read_u16(r);
+    if (len > HEADERS_MAX || len > r->left / ((size_t)2 * TEXT_BYTES)) r->bad = true;
+    struct field_headers h = {.len = r->bad ? 0 : len};
+    memcpy(to, &h, sizeof h);
+    if (all->len + h.len > all->cap) {
+        all->cap = 2 * (all->len + h.len);
+        all->rows = memory_resize(all->rows, all->cap * sizeof *all->rows);
+    }
+    for (size_t i = 0; i < h.len; i++) {
+        const char *name = compact_read_text(r);
+        all->rows[all->len++] = (struct sluice_header){name, compact_read_text(r)};
+    }
+}
+
+static void put_origin(struct buf *to, const struct sluice_origin *from)
+{
+    bool letter = from->queue && *from->queue;
+    buf_put_u8(to, letter);
+    if (letter) compact_put(to, &compact_origin, from);
+}
+
+static void read_origin(struct reader *r, struct sluice_origin *from)
+{
+    *from = (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
+    if (!read_flag(r)) return;
+    compact_read(r, &compact_origin, from, NULL);
+    if (!*from->queue) r->bad = true;
+}
+
+// Returns how many bytes the number of a kind has; 0: it is not a number.
+static size_t number_len(enum field_kind kind)
+{
+    switch (kind) {
+    case FIELD_NUMBER:
+    case FIELD_DURATION:
+    case FIELD_COUNT:
+        return 8;
+    case FIELD_SMALL:
+        return 4;
+    case FIELD_INT:
+    case FIELD_FLAG:
+    case FIELD_CODE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void put_number(struct buf *to, size_t len, int64_t value)
+{
+    if (len == 8)
+        buf_put_i64(to, value);
+    else if (len == 4)
+        buf_put_u32(to, (uint32_t)value);
+    else
+        buf_put_u8(to, value < 0 || value > BYTE_NEVER ? BYTE_NEVER : (uint8_t)value);
+}
+
+static int64_t read_number(struct reader *r, size_t len, enum field_kind kind)
+{
+    int64_t value = len == 8 ? read_i64(r) : len == 4 ? (int64_t)read_u32(r) : read_u8(r);
+    if ((kind == FIELD_FLAG && value > 1) || (kind == FIELD_CODE && value > SLUICE_DENIED))
+        r->bad = true;
+    return value;
+}
+
+static void put_field(struct buf *to, const struct field *f, const void *at)
+{
+    const char *text = f->kind == FIELD_CHARS ? at : *(const char *const *)at;
+    struct bytes body;
+    switch (f->kind) {
+    case FIELD_KEPT_TEXT:
+        buf_put_u8(to, text != NULL);
+        compact_put_text(to, text);
+        break;
+    case FIELD_TEXT:
+    case FIELD_STATUS:
+    case FIELD_CHARS:
+        compact_put_text(to, text);
+        break;
+    case FIELD_FAILURE_KIND:
+        buf_put_u8(to, strcmp(text, failure_kind_name(FAILURE_EXPIRED)) == 0);
+        break;
+    case FIELD_BASE64:
+    case FIELD_BODY:
+        memcpy(&body, at, sizeof body);
+        put_body(to, body);
+        break;
+    case FIELD_HEADERS:
+        put_headers(to, at);
+        break;
+    case FIELD_ORIGIN:
+        put_origin(to, at);
+        break;
+    default:
+        CHECK(false); // the compact encoding has no such field
+    }
+}
+
+void compact_put(struct buf *to, const struct compact *table, const void *in)
+{
+    for (size_t i = 0; i < table->len; i++) {
+        const struct field *f = &table->rows[table->order[i]];
+        const void *at = (const char *)in + f->at;
+        size_t number = number_len(f->kind);
+        if (number > 0)
+            put_number(to, number, field_load(f, at));
+        else
+            put_field(to, f, at);
+    }
+}
+
+static void read_field(struct reader *r, const struct field *f, void *to,
+                       struct compact_headers *headers)
+{
+    const char **text = to;
+    struct bytes body;
+    switch (f->kind) {
+    case FIELD_TEXT:
+        *text = compact_read_text(r);
+        break;
+    case FIELD_STATUS:
+        *text = read_status(r);
+        break;
+    case FIELD_KEPT_TEXT:
+        *text = read_kept_text(r);
+        break;
+    case FIELD_FAILURE_KIND:
+        *text = failure_kind_name(read_flag(r) ? FAILURE_EXPIRED : FAILURE_FAILED);
+        break;
+    case FIELD_CHARS:
+        read_chars(r, to, f->size);
+        break;
+    case FIELD_BASE64:
+    case FIELD_BODY:
+        body = read_body(r);
+        memcpy(to, &body, sizeof body);
+        break;
+    case FIELD_HEADERS:
+        read_headers(r, to, headers);
+        break;
+    case FIELD_ORIGIN:
+        read_origin(r, to);
+        break;
+    default:
+        CHECK(false); // the compact encoding has no such field
+    }
+}
+
+void compact_read(struct reader *r, const struct compact *table, void *out,
+                  struct compact_headers *headers)
+{
+    for (size_t i = 0; i < table->len; i++) {
+        const struct field *f = &table->rows[table->order[i]];
+        void *to = (char *)out + f->at;
+        size_t number = number_len(f->kind);
+        if (number > 0)
+            field_store(f, to, read_number(r, number, f->kind));
+        else
+            read_field(r, f, to, headers);
+    }
+}
+
+size_t compact_min(const struct compact *table)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < table->len; i++) {
+        enum field_kind kind = table->rows[table->order[i]].kind;
+        bool text = kind != FIELD_ORIGIN && kind != FIELD_HEADERS && kind != FIELD_FAILURE_KIND;
+        size_t number = number_len(kind);
+        len += number > 0 ? number : text ? TEXT_BYTES : 1;
+    }
+    return len;
+}
+
+void compact_move(const struct compact *table, void *in, const struct compact_move *m)
+{
+    for (size_t i = 0; i < table->len; i++) {
+        const struct field *f = &table->rows[table->order[i]];
+        void *at = (char *)in + f->at;
+        bool view = f->kind == FIELD_TEXT || f->kind == FIELD_KEPT_TEXT || f->kind == FIELD_BODY;
+        const char **text = at;
+        if (view && *text) *text = compact_moved(m, *text);
+        struct sluice_origin *from = at;
+        if (f->kind == FIELD_ORIGIN && *from->queue) compact_move(&compact_origin, from, m);
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes and reads structs in the compact encoding, by the tables of src/calls.
+#pragma once
+
+#include "calls/calls.h"
+
+// The headers of messages while they are read. A message has its number of headers, and they are
+// the next ones here.
+struct compact_headers {
+    struct sluice_header *rows; // owned: release with memory_free
+    size_t len;
+    size_t cap;
+};
+
+void compact_put(struct buf *to, const struct compact *table, const void *in);
+// The texts and bodies are views into the input. `headers` may be NULL if the struct has none.
+void compact_read(struct reader *r, const struct compact *table, void *out,
+                  struct compact_headers *headers);
+size_t compact_min(const struct compact *table); // the smallest encoding of a struct
+
+void compact_put_text(struct buf *to, const char *text);
+const char *compact_read_text(struct reader *r);
+
+// Maps views into the input to views into a copy of it.
+struct compact_move {
+    const uint8_t *from;
+    char *to;
+};
+static inline const char *compact_moved(const struct compact_move *m, const void *view)
+{
+    return m->to + ((const uint8_t *)view - m->from);
+}
+void compact_move(const struct compact *table, void *in, const struct compact_move *m);
