@@ -38,37 +38,73 @@ enum sluice_code remote_check(const struct remote *r, const char *queue, struct 
     return queue ? queue_check_name(queue, error) : SLUICE_OK;
 }
 
-// Each request calls this several times. snprintf would take longer than the rest of the request.
-static void join(char *to, size_t size, const char *const *parts)
+// Text that is appended piece by piece. Each request makes its URL, and snprintf would take longer
+// than the rest of the request.
+struct line {
+    char *at;
+    const char *end; // the last place, for the final zero
+};
+
+static void line_put(struct line *l, const char *text, size_t len)
 {
-    size_t at = 0;
-    for (; *parts; parts++) {
-        size_t len = strlen(*parts);
-        CHECK(len < size - at);
-        memcpy(to + at, *parts, len);
-        at += len;
+    CHECK(len <= (size_t)(l->end - l->at));
+    memcpy(l->at, text, len);
+    l->at += len;
+    *l->at = '\0';
+}
+
+static void line_text(struct line *l, const char *text)
+{
+    line_put(l, text, strlen(text));
+}
+
+// Puts the queue's name and the message's id, which need no encoding, in their places.
+static void put_path(struct line *l, const struct ask *ask)
+{
+    const char *at = call_table[ask->call].pattern;
+    for (const char *open; (open = strchr(at, '{')); at = strchr(open, '}') + 1) {
+        line_put(l, at, (size_t)(open - at));
+        line_text(l, open[1] == 'q' ? ask->queue : ask->id);
     }
-    to[at] = '\0';
+    line_text(l, at);
 }
 
-struct remote_path remote_path(const char *queue, const char *rest)
-{
-    struct remote_path path; // a queue's name needs no encoding
-    join(path.text, sizeof path.text, (const char *const[]){"/v1/queues/", queue, rest, NULL});
-    return path;
-}
-
-void remote_query(struct remote_path *path, const char *name, const char *value)
+// Writes the value percent-encoded. A value that does not fit is left out.
+static void put_parameter(struct line *l, char *before, const char *name, const char *value)
 {
     static const char unreserved[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
-    size_t at = strlen(path->text), start = at;
-    if (at + strlen(name) + 3 * strlen(value) + 3 > sizeof path->text) return;
-    at += (size_t)snprintf(path->text + at, sizeof path->text - at,
-                           "%c%s=", memchr(path->text, '?', start) ? '&' : '?', name);
-    for (; *value; value++)
-        at += (size_t)snprintf(path->text + at, sizeof path->text - at,
-                               strchr(unreserved, *value) ? "%c" : "%%%02X", (unsigned char)*value);
+    if (strlen(name) + 3 * strlen(value) + 2 > (size_t)(l->end - l->at)) return;
+    line_put(l, before, 1);
+    *before = '&';
+    line_text(l, name);
+    line_text(l, "=");
+    for (; *value; value++) {
+        char code[4];
+        (void)snprintf(code, sizeof code, strchr(unreserved, *value) ? "%c" : "%%%02X",
+                       (unsigned char)*value);
+        line_text(l, code);
+    }
+}
+
+static void put_query(struct line *l, const struct fields *table, const void *in)
+{
+    char before = '?';
+    for (size_t i = 0; i < table->len; i++) {
+        char number[FIELD_TEXT_MAX];
+        const char *value = field_text(&table->rows[i], in, number);
+        if (value) put_parameter(l, &before, table->rows[i].name, value);
+    }
+}
+
+static void put_url(const struct remote *r, const struct ask *ask, struct ask_head *head)
+{
+    const struct fields *query = call_table[ask->call].query;
+    struct line l = {head->url, head->url + sizeof head->url - 1};
+    line_text(&l, r->url);
+    l.end = l.at + ASK_PATH_MAX - 1;
+    put_path(&l, ask);
+    if (ask->in && query) put_query(&l, query, ask->in);
 }
 
 static void add_line(struct ask_head *head, const char *line)
@@ -89,16 +125,13 @@ static void print_request(const struct sluice_request *request, char text[ASK_RE
 void ask_head_make(const struct remote *r, const struct ask *ask, struct ask_head *head)
 {
     head->lines_len = 0;
-    join(head->url, sizeof head->url, (const char *const[]){r->url, ask->path, NULL});
+    put_url(r, ask, head);
     if (r->authorization[0]) add_line(head, r->authorization);
     if (r->forwards) add_line(head, PEER_FORWARDED ": client");
     if (ask->wire)
         add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FAILURES : "Accept: " WIRE_TYPE);
-    if (ask->type) {
-        join(head->content_type, sizeof head->content_type,
-             (const char *const[]){"Content-Type: ", ask->type, NULL});
-        add_line(head, head->content_type);
-    }
+    if (ask->body.len > 0)
+        add_line(head, ask->wire ? "Content-Type: " WIRE_TYPE : "Content-Type: application/json");
     if (ask->request) {
         print_request(ask->request, head->request);
         add_line(head, head->request);
@@ -112,35 +145,21 @@ static bool type_is(const struct http_call *call, const char *type)
     return told.len >= len && strncasecmp((const char *)told.data, type, len) == 0;
 }
 
-static void take_text(struct json *o, const char *key, char *to, size_t len)
+static struct json *read_object(struct bytes body)
 {
-    struct json *value = json_member(o, key);
-    if (!value || json_kind(value) != JSON_KIND_TEXT) return;
-    (void)snprintf(to, len, "%s", (const char *)json_as_text(value).data);
-}
-
-static bool code_named(const char *name, enum sluice_code *out)
-{
-    for (int code = SLUICE_INVALID; code <= SLUICE_DENIED; code++) {
-        if (strcmp(name, sluice_code_name((enum sluice_code)code)) != 0) continue;
-        *out = (enum sluice_code)code;
-        return true;
-    }
-    return false;
+    char why[128];
+    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
+    if (o && json_kind(o) == JSON_KIND_OBJECT) return o;
+    json_free(o);
+    return NULL;
 }
 
 static bool read_problem(struct bytes body, struct sluice_error *out)
 {
-    char why[128], name[32] = "";
-    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
-    if (o && json_kind(o) == JSON_KIND_OBJECT) {
-        take_text(o, "code", name, sizeof name);
-        take_text(o, "reason", out->reason, sizeof out->reason);
-        take_text(o, "field", out->field, sizeof out->field);
-        take_text(o, "detail", out->message, sizeof out->message);
-    }
+    struct json *o = read_object(body);
+    if (o) fields_take(o, &problem_answer, out);
     json_free(o);
-    return code_named(name, &out->code);
+    return out->code != SLUICE_OK;
 }
 
 // The answer is not from a node: a proxy or another server sent it.
@@ -182,13 +201,9 @@ enum sluice_code remote_unreadable(const struct http_call *call, struct sluice_e
 
 struct json *remote_json(const struct http_call *call, struct sluice_error *error)
 {
-    struct bytes body = buf_bytes(&call->body_in);
-    char why[128];
-    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
-    if (o && json_kind(o) == JSON_KIND_OBJECT) return o;
-    json_free(o);
-    (void)remote_unreadable(call, error);
-    return NULL;
+    struct json *o = read_object(buf_bytes(&call->body_in));
+    if (!o) (void)remote_unreadable(call, error);
+    return o;
 }
 
 void remote_pause(unsigned tries, int64_t until)
@@ -202,6 +217,13 @@ void remote_pause(unsigned tries, int64_t until)
     (void)nanosleep(&pause, NULL);
 }
 
+// Returns whether the call changes something, so that an attempt without an answer may have had an
+// effect.
+static bool changes(const struct ask *ask)
+{
+    return call_table[ask->call].repeat != REPEAT_READ;
+}
+
 // Classifies the end of one attempt. `maybe` becomes true if the attempt may have taken effect.
 static enum sluice_code classify_answer(const struct ask *ask, const struct http_call *call,
                                         bool *maybe, struct sluice_error *out)
@@ -211,7 +233,7 @@ static enum sluice_code classify_answer(const struct ask *ask, const struct http
     case HTTP_NOT_SENT:
         return refuse(out, ERR_UNAVAILABLE, "store", "%s", call->why);
     case HTTP_LOST:
-        *maybe = ask->kind != ASK_READ;
+        *maybe = changes(ask);
         return refuse(out, *maybe ? ERR_UNKNOWN : ERR_UNAVAILABLE, "store", "%s", call->why);
     case HTTP_TOO_LONG:
         return refuse(out, ERR_LIMIT, "store", "%s", call->why);
@@ -220,7 +242,7 @@ static enum sluice_code classify_answer(const struct ask *ask, const struct http
     }
     if (call->status >= 200 && call->status < 300) return SLUICE_OK;
     enum sluice_code code = ask_read_error(call, out);
-    *maybe = code == SLUICE_UNKNOWN && ask->kind != ASK_READ;
+    *maybe = code == SLUICE_UNKNOWN && changes(ask);
     if (code == SLUICE_UNKNOWN && !*maybe) code = out->code = SLUICE_UNAVAILABLE;
     return code;
 }
@@ -240,14 +262,16 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
     struct ask_head head;
     struct sluice_error last;
     bool maybe = false;
+    enum sluice_code code = remote_check(r, ask->queue, error);
+    if (code) return code;
+    bool once = call_table[ask->call].repeat == REPEAT_ONCE && !ask->same_if_twice;
     ask_head_make(r, ask, &head);
-    call->method = ask->method;
+    call->method = call_table[ask->call].method;
     call->url = head.url;
     call->headers = head.lines;
     call->headers_len = head.lines_len;
     call->body = ask->body;
     call->body_max = ANSWER_MAX;
-    enum sluice_code code;
     for (unsigned tries = 0;; tries++) {
         bool this_one;
         int64_t left = ask->until - clock_boot_ms();
@@ -269,7 +293,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         // A further attempt would meet the same certificate. If that attempt timed out, its error
         // would replace the one that names the certificate.
         bool over = (code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN) || call->untrusted;
-        if (over || r->patience_ms > 0 || (this_one && ask->kind == ASK_ONCE)) break;
+        if (over || r->patience_ms > 0 || (this_one && once)) break;
         remote_pause(tries, ask->until);
         if (clock_boot_ms() >= ask->until) break;
     }
@@ -277,4 +301,23 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
     call->headers = NULL;
     call->headers_len = 0;
     return code ? give_up(&last, maybe, error) : SLUICE_OK;
+}
+
+struct json *remote_ask_json(struct remote *r, struct ask *ask, enum sluice_code *code,
+                             struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    CLEANUP(buf_done) struct buf body;
+    const struct fields *fields = call_table[ask->call].body;
+    http_call_init(&call, NULL, NULL);
+    buf_init(&body, SIZE_MAX);
+    if (ask->in && fields) json_write(fields_json(fields, ask->in), &body);
+    ask->body = buf_bytes(&body);
+    ask->until = remote_until(r);
+    *code = remote_ask(r, ask, &call, NULL, error);
+    ask->body = BYTES_EMPTY;
+    if (*code) return NULL;
+    struct json *o = remote_json(&call, error);
+    if (!o) *code = SLUICE_CORRUPT;
+    return o;
 }

@@ -6,15 +6,14 @@
 #include "os/clock.h"
 #include "store/s3/auth/times.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define ROUNDS 20
 
-static enum sluice_code get(struct remote *r, const char *path, struct http_call *call,
+static enum sluice_code get(struct remote *r, enum call_id id, struct http_call *call,
                             struct sluice_error *error)
 {
-    struct ask ask = {.kind = ASK_READ, .method = "GET", .path = path, .until = 0};
+    struct ask ask = {.call = id, .until = 0};
     return remote_ask(r, &ask, call, NULL, error);
 }
 
@@ -23,7 +22,7 @@ static void check_way(struct doctor *d, struct remote *r, struct http_call *call
     struct sluice_error why;
     int64_t start = clock_boot_ns(), date;
     for (int round = 0; round < ROUNDS; round++) {
-        if (!get(r, "/healthz", call, &why)) continue;
+        if (!get(r, CALL_HEALTHZ, call, &why)) continue;
         doctor_report(d, "way", SLUICE_FAILED, "%s", why.message);
         return;
     }
@@ -36,18 +35,16 @@ static void check_way(struct doctor *d, struct remote *r, struct http_call *call
     doctor_clock(d, "the node's", off);
 }
 
-static void text_of(struct json *o, const char *key, char *to, size_t len)
+static const char *or_unknown(const char *text)
 {
-    struct json *value = json_member(o, key);
-    bool is_text = value && json_kind(value) == JSON_KIND_TEXT;
-    (void)snprintf(to, len, "%s", is_text ? (const char *)json_as_text(value).data : "?");
+    return *text ? text : "?";
 }
 
 static bool check_node(struct doctor *d, struct remote *r, struct http_call *call)
 {
     struct sluice_error why;
-    char name[160], version[40], store[200];
-    enum sluice_code code = get(r, "/v1/node", call, &why);
+    struct node_out node = {0};
+    enum sluice_code code = get(r, CALL_NODE, call, &why);
     if (code == SLUICE_DENIED) {
         doctor_report(d, "access", SLUICE_FAILED, "%s%s", why.message,
                       r->authorization[0] ? "" : "; SLUICE_TOKEN is not set");
@@ -59,23 +56,22 @@ static bool check_node(struct doctor *d, struct remote *r, struct http_call *cal
         doctor_report(d, "node", SLUICE_FAILED, "%s", why.message);
         return false;
     }
-    text_of(o, "node", name, sizeof name);
-    text_of(o, "version", version, sizeof version);
-    text_of(o, "store", store, sizeof store);
-    json_free(o);
+    fields_view(o, &node_answer, &node);
     doctor_report(d, "access", SLUICE_PASSED, "%s",
                   r->authorization[0] ? "the token is accepted" : "without a token");
-    doctor_report(d, "node", SLUICE_PASSED, "%s serves %s", name, store);
-    bool same = strcmp(version, SLUICE_VERSION) == 0;
+    doctor_report(d, "node", SLUICE_PASSED, "%s serves %s", or_unknown(node.node),
+                  or_unknown(node.store));
+    bool same = strcmp(node.version, SLUICE_VERSION) == 0;
     doctor_report(d, "version", same ? SLUICE_PASSED : SLUICE_WARNING,
-                  "the node has %s, this command " SLUICE_VERSION, version);
+                  "the node has %s, this command " SLUICE_VERSION, or_unknown(node.version));
+    json_free(o);
     return true;
 }
 
 static void check_ready(struct doctor *d, struct remote *r, struct http_call *call)
 {
     struct sluice_error why;
-    if (get(r, "/readyz", call, &why))
+    if (get(r, CALL_READYZ, call, &why))
         doctor_report(d, "ready", SLUICE_FAILED, "%s", why.message);
     else
         doctor_report(d, "ready", SLUICE_PASSED, "the node's store makes progress");

@@ -25,7 +25,7 @@
 struct remote_events {
     struct sluice_events base; // must be first
     struct remote *remote;
-    struct remote_path path;
+    char from[24]; // the position that the stream starts at
     char queue[QUEUE_NAME_MAX + 1];
     char id[ID_MAX];      // the position of the last event; "" before the first
     struct ask_head head; // call.url points into it, also after the stream broke
@@ -51,7 +51,8 @@ static void drop_stream(struct remote_events *e)
 static void start_stream(struct remote_events *e)
 {
     char last[ID_MAX + 32];
-    struct ask ask = {.method = "GET", .path = e->path.text};
+    struct events_in in = {.from = e->from};
+    struct ask ask = {.call = CALL_EVENTS, .queue = e->queue, .in = &in};
     ask_head_make(e->remote, &ask, &e->head);
     if (e->id[0]) {
         (void)snprintf(last, sizeof last, "Last-Event-ID: %s", e->id);
@@ -113,13 +114,10 @@ enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_
     enum sluice_code code = remote_check(r, queue, error);
     if (code) return code;
     struct remote_events *e = NEW(struct remote_events);
-    char from[24];
-    (void)snprintf(from, sizeof from, "%" PRIu64, position);
+    (void)snprintf(e->from, sizeof e->from, "%" PRIu64, position);
     e->base.calls = r->handle.calls;
     e->remote = r;
-    e->path = remote_path(queue, "/events");
     (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
-    remote_query(&e->path, "from", from);
     http_call_init(&e->call, "GET", NULL);
     e->lost_at = clock_boot_ms();
     int64_t until = remote_until(r);
@@ -201,33 +199,6 @@ static bool next_block(struct remote_events *e, struct block *out)
     return false;
 }
 
-static const char *text_at(struct json *o, const char *key)
-{
-    struct json *value = json_member(o, key);
-    return value && json_kind(value) == JSON_KIND_TEXT ? (const char *)json_as_text(value).data
-                                                       : "";
-}
-
-static int64_t number_at(struct json *o, const char *key)
-{
-    struct json *value = json_member(o, key);
-    return value && json_kind(value) == JSON_KIND_NUMBER ? json_as_number(value) : 0;
-}
-
-static struct sluice_origin origin_at(struct json *o)
-{
-    struct json *from = json_member(o, "from");
-    if (!from || json_kind(from) != JSON_KIND_OBJECT)
-        return (struct sluice_origin){.queue = "", .id = "", .reason = "", .worker = ""};
-    return (struct sluice_origin){.queue = text_at(from, "queue"),
-                                  .id = text_at(from, "id"),
-                                  .reason = text_at(from, "reason"),
-                                  .retries = (uint32_t)number_at(from, "retries"),
-                                  .died_at = number_at(from, "diedAt"),
-                                  .attempts = (uint32_t)number_at(from, "attempts"),
-                                  .worker = text_at(from, "worker")};
-}
-
 static enum sluice_code read_event(struct remote_events *e, struct bytes data,
                                    struct sluice_event *out, struct sluice_error *error)
 {
@@ -236,21 +207,8 @@ static enum sluice_code read_event(struct remote_events *e, struct bytes data,
     struct json *o = e->event = json_parse((const char *)data.data, data.len, why, sizeof why);
     if (!o || json_kind(o) != JSON_KIND_OBJECT)
         return refuse(error, ERR_CORRUPT, "store", "cannot read an event of the node");
-    *out = (struct sluice_event){.id = text_at(o, "id"),
-                                 .type = text_at(o, "type"),
-                                 .message = text_at(o, "message"),
-                                 .status = text_at(o, "status"),
-                                 .reason = text_at(o, "reason"),
-                                 .worker = text_at(o, "worker"),
-                                 .attempt = (uint32_t)number_at(o, "attempt"),
-                                 .fence = (uint64_t)number_at(o, "fence"),
-                                 .time = number_at(o, "time"),
-                                 .until = number_at(o, "until"),
-                                 .count = (uint64_t)number_at(o, "count"),
-                                 .order = (uint64_t)number_at(o, "order"),
-                                 .from = origin_at(o),
-                                 .position = (uint64_t)number_at(o, "position"),
-                                 .shard = (uint32_t)number_at(o, "shard")};
+    *out = (struct sluice_event){0};
+    fields_view(o, &event_answer, out);
     return SLUICE_OK;
 }
 

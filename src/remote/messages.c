@@ -38,15 +38,59 @@ static struct sluice_request part_of(const struct sluice_request *whole, size_t 
     return request;
 }
 
-struct remote_send {
+// A call that may need several requests, each with a part of its messages or tokens.
+struct parts {
     struct remote *remote;
-    struct remote_path path;
-    int64_t until;
+    struct ask ask;
     struct http_call call;
     struct buf body;
     struct sluice_error *error;
     enum sluice_code code; // of the first refusal
 };
+
+static void parts_init(struct parts *p, struct sluice *s, enum call_id id, const char *queue,
+                       struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    struct ask ask = {.call = id, .queue = queue, .wire = true, .until = remote_until(r)};
+    *p = (struct parts){.remote = r, .ask = ask, .error = error};
+    http_call_init(&p->call, NULL, NULL);
+    buf_init(&p->body, SIZE_MAX);
+}
+
+static void parts_done(struct parts *p)
+{
+    buf_done(&p->body);
+    http_call_done(&p->call);
+}
+
+// Sends the part in p->body. It is answered by rows of one of the two kinds; the other is NULL.
+static void ask_part(struct parts *p, const struct sluice_request *request,
+                     struct sluice_sent *sent, struct sluice_outcome *outcomes, size_t len)
+{
+    struct sluice_error why = {.code = SLUICE_OK};
+    bool again = false;
+    p->ask.request = request;
+    p->ask.body = buf_bytes(&p->body);
+    enum sluice_code code = remote_ask(p->remote, &p->ask, &p->call, &again, &why);
+    struct bytes answer = buf_bytes(&p->call.body_in);
+    bool told = !code && (sent ? wire_read_sent(answer, sent, len, &why)
+                               : wire_read_outcomes(answer, outcomes, len, &why));
+    if (!code && !told) code = remote_unreadable(&p->call, &why);
+    if (told && again) {
+        sent_repeated(sent, len);
+        outcomes_repeated(outcomes, len);
+        why.code = code_repeated(why.code);
+    }
+    if (told) code = why.code;
+    for (size_t i = 0; sent && !told && i < len; i++)
+        sent[i] = (struct sluice_sent){.code = code};
+    for (size_t i = 0; outcomes && !told && i < len; i++)
+        outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
+    if (p->code || !code) return;
+    p->code = code;
+    if (p->error) *p->error = why;
+}
 
 static size_t size_of(const struct sluice_send *m)
 {
@@ -74,39 +118,6 @@ bool remote_is_one_request(const struct sluice_send *messages, size_t len)
     return part_len(messages, len) == len;
 }
 
-static void send_part(struct remote_send *s, const struct sluice_send *messages, size_t len,
-                      const struct sluice_request *request, struct sluice_sent *sent)
-{
-    struct sluice_error why = {.code = SLUICE_OK};
-    struct ask ask = {.kind = ASK_AGAIN,
-                      .method = "POST",
-                      .path = s->path.text,
-                      .type = WIRE_TYPE,
-                      .wire = true,
-                      .request = request,
-                      .until = s->until};
-    buf_clear(&s->body);
-    wire_put_sends(&s->body, messages, len);
-    ask.body = buf_bytes(&s->body);
-    bool again = false;
-    enum sluice_code code = remote_ask(s->remote, &ask, &s->call, &again, &why);
-    bool told = !code;
-    if (told && !wire_read_sent(buf_bytes(&s->call.body_in), sent, len, &why)) {
-        code = remote_unreadable(&s->call, &why);
-        told = false;
-    }
-    if (told && again) {
-        sent_repeated(sent, len);
-        why.code = code_repeated(why.code);
-    }
-    if (told) code = why.code;
-    for (size_t i = 0; !told && i < len; i++)
-        sent[i] = (struct sluice_sent){.code = code};
-    if (s->code || !code) return;
-    s->code = code;
-    if (s->error) *s->error = why;
-}
-
 // A body that every node refuses is not sent.
 static enum sluice_code check_sizes(const struct sluice_send *messages, size_t len,
                                     struct sluice_error *error)
@@ -123,29 +134,24 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
                              const struct sluice_request *request, struct sluice_sent *sent,
                              struct sluice_error *error)
 {
-    struct remote *r = remote_of(s);
-    enum sluice_code code = remote_check(r, queue, error);
+    enum sluice_code code = remote_check(remote_of(s), queue, error);
     if (!code) code = check_sizes(messages, len, error);
     for (size_t i = 0; code && sent && i < len; i++)
         sent[i] = (struct sluice_sent){.code = code};
     if (code) return code;
     struct sluice_request whole = request ? *request : request_new();
     struct sluice_sent *answers = sent ? sent : memory_zeroed(len + 1, sizeof *answers);
-    struct remote_send sending = {.remote = r,
-                                  .path = remote_path(queue, "/messages"),
-                                  .until = remote_until(r),
-                                  .error = error};
-    http_call_init(&sending.call, "POST", NULL);
-    buf_init(&sending.body, SIZE_MAX);
+    CLEANUP(parts_done) struct parts sending;
+    parts_init(&sending, s, CALL_SEND, queue, error);
     size_t done = 0, part = 0;
     do { // with no message, too: the answer says whether the queue exists
         size_t count = part_len(messages + done, len - done);
         struct sluice_request id = part_of(&whole, part++);
-        send_part(&sending, messages + done, count, &id, answers + done);
+        buf_clear(&sending.body);
+        wire_put_sends(&sending.body, messages + done, count);
+        ask_part(&sending, &id, answers + done, NULL, count);
         done += count;
     } while (done < len);
-    buf_done(&sending.body);
-    http_call_done(&sending.call);
     size_t taken = 0;
     bool in_doubt = false;
     for (size_t i = 0; i < len; i++) {
@@ -180,7 +186,7 @@ static void shorten_leases(struct sluice_batch *b, const struct http_call *call)
 
 struct remote_receive {
     struct remote *remote;
-    struct remote_path path;
+    const char *queue;
     struct wire_receive what;
     const char *const *acks; // NULL if there are none or if they are done
     size_t acks_len;
@@ -210,15 +216,13 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
 {
     CLEANUP(http_call_done) struct http_call call;
     CLEANUP(buf_done) struct buf body;
-    struct ask ask = {.kind = ASK_AGAIN,
-                      .method = "POST",
-                      .path = r->path.text,
-                      .type = WIRE_TYPE,
+    struct ask ask = {.call = CALL_RECEIVE,
+                      .queue = r->queue,
                       .wire = true,
                       .request = request,
                       .until = remote_until(r->remote),
                       .wait_ms = r->what.wait_ms};
-    http_call_init(&call, "POST", NULL);
+    http_call_init(&call, NULL, NULL);
     buf_init(&body, SIZE_MAX);
     wire_put_receive(&body, &r->what);
     if (r->acks) wire_put_acks(&body, r->acks, r->acks_len);
@@ -273,7 +277,7 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     if (o->worker) code = worker_check(o->worker, error);
     if (code) return code;
     struct remote_receive r = {.remote = remote,
-                               .path = remote_path(queue, "/receive"),
+                               .queue = queue,
                                .what = {.worker = o->worker ? o->worker : name,
                                         .max = o->max > 0 ? o->max : 1,
                                         .visibility_ms = o->visibility_ms},
@@ -298,76 +302,25 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     }
 }
 
-struct remote_settle {
-    struct remote *remote;
-    struct remote_path path;
-    int64_t wait_ms;
-    const char *reason;
-    const struct sluice_request *request; // NULL: each part gets a new id
-    size_t part;
-    int64_t until;
-    struct sluice_error *error;
-    enum sluice_code code; // of the first refusal
-};
-
-static void settle_part(struct remote_settle *s, const char *const *tokens, size_t len,
-                        struct sluice_outcome *outcomes)
-{
-    CLEANUP(http_call_done) struct http_call call;
-    CLEANUP(buf_done) struct buf body;
-    struct sluice_error why = {.code = SLUICE_OK};
-    struct sluice_request request = s->request ? part_of(s->request, s->part++) : request_new();
-    struct ask ask = {.kind = ASK_AGAIN,
-                      .method = "POST",
-                      .path = s->path.text,
-                      .type = WIRE_TYPE,
-                      .wire = true,
-                      .request = &request,
-                      .until = s->until};
-    http_call_init(&call, "POST", NULL);
-    buf_init(&body, SIZE_MAX);
-    wire_put_settle(&body, tokens, len, s->wait_ms, s->reason);
-    ask.body = buf_bytes(&body);
-    bool again = false;
-    enum sluice_code code = remote_ask(s->remote, &ask, &call, &again, &why);
-    bool told = !code;
-    if (told && !wire_read_outcomes(buf_bytes(&call.body_in), outcomes, len, &why)) {
-        code = remote_unreadable(&call, &why);
-        told = false;
-    }
-    if (told && again) {
-        outcomes_repeated(outcomes, len);
-        why.code = code_repeated(why.code);
-    }
-    if (told) code = why.code;
-    for (size_t i = 0; !told && i < len; i++)
-        outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
-    if (s->code || !code) return;
-    s->code = code;
-    if (s->error) *s->error = why;
-}
-
 enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
-    static const char *const verbs[] = {[SETTLE_ACK] = "/ack",
-                                        [SETTLE_FAIL] = "/fail",
-                                        [SETTLE_RELEASE] = "/release",
-                                        [SETTLE_RENEW] = "/renew"};
-    struct remote_settle parts = {.remote = remote_of(s),
-                                  .wait_ms = what->wait_ms,
-                                  .reason = what->reason,
-                                  .request = what->request,
-                                  .error = error};
-    enum sluice_code code = remote_check(parts.remote, queue, error);
+    static const enum call_id calls[] = {[SETTLE_ACK] = CALL_ACK,
+                                         [SETTLE_FAIL] = CALL_FAIL,
+                                         [SETTLE_RELEASE] = CALL_RELEASE,
+                                         [SETTLE_RENEW] = CALL_RENEW};
+    enum sluice_code code = remote_check(remote_of(s), queue, error);
     if (code) return code;
-    parts.path = remote_path(queue, verbs[what->kind]);
-    parts.until = remote_until(parts.remote);
-    size_t len = what->len, done = 0;
+    CLEANUP(parts_done) struct parts parts;
+    parts_init(&parts, s, calls[what->kind], queue, error);
+    size_t len = what->len, done = 0, part = 0;
     struct sluice_outcome *answers = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *answers);
     do {
         size_t count = len - done < CALL_ITEMS_MAX ? len - done : CALL_ITEMS_MAX;
-        settle_part(&parts, what->tokens + done, count, answers + done);
+        struct sluice_request id = what->request ? part_of(what->request, part++) : request_new();
+        buf_clear(&parts.body);
+        wire_put_settle(&parts.body, what->tokens + done, count, what->wait_ms, what->reason);
+        ask_part(&parts, &id, NULL, answers + done, count);
         done += count;
     } while (done < len);
     if (!outcomes) memory_free(answers);

@@ -94,11 +94,8 @@ static enum sluice_code check_reachable(struct remote *r, struct sluice_error *e
 {
     CLEANUP(http_call_done) struct http_call call;
     int64_t until = clock_boot_ms() + OPEN_MS, latest = remote_until(r);
-    struct ask ask = {.kind = ASK_READ,
-                      .method = "GET",
-                      .path = "/healthz",
-                      .until = until < latest ? until : latest};
-    http_call_init(&call, ask.method, NULL);
+    struct ask ask = {.call = CALL_HEALTHZ, .until = until < latest ? until : latest};
+    http_call_init(&call, NULL, NULL);
     enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
     if (code && error) add_hint(r, &call, error);
     if (!code && http_header(&call, PEER_HEADER).len == 0)

@@ -6,6 +6,7 @@
 // have taken effect, else UNKNOWN.
 #pragma once
 
+#include "calls/calls.h"
 #include "local/async.h"
 #include "local/inside.h"
 #include "net/http.h"
@@ -38,26 +39,21 @@ struct owner_name;
 enum sluice_code remote_open_peer(const struct owner_name *name,
                                   const struct sluice_options *options, struct sluice **out);
 
-enum ask_kind {
-    ASK_READ,  // changes nothing: may be repeated, and a lost request had no effect
-    ASK_AGAIN, // may be repeated: it has a request id, or a repetition has the same result
-    ASK_ONCE,  // may not be repeated after it may have arrived
-};
-
 struct ask {
-    enum ask_kind kind;
-    const char *method;
-    const char *path; // follows the node's URL, percent-encoded
-    const char *type; // of the body; NULL without a body
-    bool wire;        // ask for the compact encoding
-    bool failures;    // ask for the failures of messages, too
-    struct bytes body;
+    enum call_id call;  // its row has the method, the path, and whether it may be repeated
+    const char *queue;  // in the path; NULL: the path names none
+    const char *id;     // the message in the path
+    const void *in;     // the request struct, whose fields become the query; NULL: none
+    struct bytes body;  // JSON, or in the compact encoding
+    bool wire;          // the body and the answer are in the compact encoding
+    bool failures;      // ask for the failures of messages, too
+    bool same_if_twice; // it may be repeated, even if its row says that it may not
     const struct sluice_request *request; // NULL for none
     int64_t until;                        // deadline by clock_boot_ms; 0: one attempt
     int64_t wait_ms; // how long the node may wait on purpose; the network's time is added
 };
 
-// Sends the request, and repeats it if its kind allows, until it is answered. On SLUICE_OK, the
+// Sends the request, and repeats it if that is safe, until it is answered. On SLUICE_OK, the
 // answer's body is in call->body_in. `again` (may be NULL) becomes true if an earlier attempt may
 // have been applied.
 enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
@@ -66,8 +62,9 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
 // long as `head`.
 #define ASK_HEADERS_MAX 5
 #define ASK_REQUEST_MAX 64
+#define ASK_PATH_MAX    480 // with the query
 struct ask_head {
-    char url[REMOTE_URL_MAX + 512];
+    char url[REMOTE_URL_MAX + ASK_PATH_MAX];
     char request[ASK_REQUEST_MAX];
     char content_type[64];
     const char *lines[ASK_HEADERS_MAX];
@@ -85,19 +82,13 @@ void remote_pause(unsigned tries, int64_t until);
 // fork.
 enum sluice_code remote_check(const struct remote *r, const char *queue,
                               struct sluice_error *error);
+// Makes a call whose answer is a JSON object, which the caller frees. The fields of ask->in become
+// the query or the body. On NULL, code says why.
+struct json *remote_ask_json(struct remote *r, struct ask *ask, enum sluice_code *code,
+                             struct sluice_error *error);
 // Parses the body as a JSON object, which the caller frees. On NULL, error is set.
 struct json *remote_json(const struct http_call *call, struct sluice_error *error);
 enum sluice_code remote_unreadable(const struct http_call *call, struct sluice_error *error);
-
-// A path with a queue and one more name.
-#define REMOTE_PATH_MAX 480
-struct remote_path {
-    char text[REMOTE_PATH_MAX];
-};
-// Makes "/v1/queues/tasks" and appends `rest`.
-struct remote_path remote_path(const char *queue, const char *rest);
-// Appends "?name=value" or "&name=value", percent-encoded. A value that does not fit is left out.
-void remote_query(struct remote_path *path, const char *name, const char *value);
 
 static inline struct remote *remote_of(struct sluice *s)
 {

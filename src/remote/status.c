@@ -4,21 +4,16 @@
 
 #include "wire/wire.h"
 
-#include <stdio.h>
 #include <string.h>
 
-static enum sluice_code ask_batch(struct remote *r, const char *path, struct sluice_batch **out,
+static enum sluice_code ask_batch(struct remote *r, struct ask *ask, struct sluice_batch **out,
                                   struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
-    struct ask ask = {.kind = ASK_READ,
-                      .method = "GET",
-                      .path = path,
-                      .wire = true,
-                      .failures = true,
-                      .until = remote_until(r)};
-    http_call_init(&call, "GET", NULL);
-    enum sluice_code code = remote_ask(r, &ask, &call, NULL, error);
+    ask->wire = ask->failures = true;
+    ask->until = remote_until(r);
+    http_call_init(&call, NULL, NULL);
+    enum sluice_code code = remote_ask(r, ask, &call, NULL, error);
     if (!code && !wire_read_looked(buf_bytes(&call.body_in), out))
         code = remote_unreadable(&call, error);
     return code;
@@ -46,26 +41,19 @@ enum sluice_code remote_peek(struct sluice *s, const char *queue, const struct s
     enum sluice_code code = remote_check(r, queue, error);
     if (!code && options && options->after_id) code = check_id(s, queue, options->after_id, error);
     if (code) return code;
-    struct remote_path path = remote_path(queue, "/messages");
-    char max[16];
-    if (options && options->state) remote_query(&path, "state", options->state);
-    if (options && options->after_id) remote_query(&path, "after", options->after_id);
-    if (options && options->max > 0) {
-        (void)snprintf(max, sizeof max, "%u", options->max);
-        remote_query(&path, "max", max);
-    }
-    return ask_batch(r, path.text, out, error);
+    struct peek_in in = {0};
+    if (options) in = (struct peek_in){options->state, options->after_id, options->max};
+    struct ask ask = {.call = CALL_PEEK, .queue = queue, .in = &in};
+    return ask_batch(r, &ask, out, error);
 }
 
 enum sluice_code remote_show(struct sluice *s, const char *queue, const char *id,
                              struct sluice_batch **out, struct sluice_error *error)
 {
     struct remote *r = remote_of(s);
-    char rest[SLUICE_ID_MAX + 16];
     enum sluice_code code = remote_check(r, queue, error);
     if (!code) code = check_id(s, queue, id, error);
     if (code) return code;
-    (void)snprintf(rest, sizeof rest, "/messages/%s", id);
-    struct remote_path path = remote_path(queue, rest);
-    return ask_batch(r, path.text, out, error);
+    struct ask ask = {.call = CALL_SHOW, .queue = queue, .id = id};
+    return ask_batch(r, &ask, out, error);
 }

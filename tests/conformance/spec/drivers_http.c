@@ -296,15 +296,12 @@ static void ack_as(struct client *w, const struct request_id *id, const char *to
     CLEANUP(buf_done) struct buf body;
     struct sluice_error why = {.code = SLUICE_OK};
     struct remote *r = remote_of(w->remote->api);
-    struct remote_path path = remote_path(queue_of(w), "/ack");
     struct sluice_request request = request_of(id);
     http_call_init(&call, "POST", NULL);
     buf_init(&body, 4096);
     wire_put_settle(&body, &token, 1, 0, NULL);
-    struct ask ask = {.kind = ASK_AGAIN,
-                      .method = "POST",
-                      .path = path.text,
-                      .type = WIRE_TYPE,
+    struct ask ask = {.call = CALL_ACK,
+                      .queue = queue_of(w),
                       .wire = true,
                       .body = buf_bytes(&body),
                       .request = &request,
