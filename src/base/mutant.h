@@ -48,6 +48,21 @@ enum mutant {
     MUTANT_DELETED_SENDS,     // a deleted queue accepts messages
     MUTANT_SHARD_OFF,         // requests about another shard's locks apply to this shard's
     MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
+    // The cluster.
+    MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen
+    MUTANT_LEASE_AFTER_END,   // a lease counts as held after its end
+    MUTANT_UNKNOWN_LEADS,     // a request for the lead without an answer counts as granted
+    MUTANT_COLD_START_ASKS,   // a node asks for the lead before it has observed
+    MUTANT_TRANSFER_UNFENCED, // a node serves with a claim alone, without an own in the journal
+    MUTANT_DEGRADED_CLAIMS,   // a node claims shards while the coordination service is away
+    MUTANT_MOVES_CAP_OFF,     // a plan moves more shards in a round than the cap
+    MUTANT_INCARNATION_OFF,   // a node takes the shards of its former incarnation for its own
+    MUTANT_RELEASE_OFF,       // a node keeps the claim of a shard that it handed over
+    MUTANT_CLAIM_ONCE,        // a claim that was refused is not repeated
+    // The world of the cluster: its journals and its coordination service.
+    MUTANT_OWN_TOKEN_OFF,    // a journal does not compare the token of an own
+    MUTANT_OWNER_EPOCH_OFF,  // a journal accepts entries of a former owner
+    MUTANT_LEAD_EPOCH_STAYS, // the service gives the lead away without a new epoch
     MUTANT_COUNT
 };
 

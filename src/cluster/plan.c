@@ -102,6 +102,7 @@ void plan_explain(const struct plan *p, const struct plan_row *row, char out[PLA
 {
     const char *from = name_of(p, row->from), *to = name_of(p, row->owner);
     size_t len = PLACEMENT_REASON_MAX;
+    CHECK(row->reason <= MOVE_NO_MEMBER);
     switch (row->reason) {
     case MOVE_NONE:
         (void)snprintf(out, len, "it stays");
@@ -129,5 +130,4 @@ void plan_explain(const struct plan *p, const struct plan_row *row, char out[PLA
                        from, to);
         return;
     }
-    CHECK(!"a reason without a sentence");
 }
