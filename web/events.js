@@ -32,6 +32,7 @@ const KINDS = {
   "queue-resumed": ["ready", () => "queue resumed"],
   "queue-purged": ["dead", (event) => `purged ${count(event.count)} messages`],
   "queue-deleted": ["dead", () => "queue deleted"],
+  "queue-upgraded": ["ready", (event) => `raised to version ${count(event.count)} of the rules`],
 };
 const OUTCOMES = {
   processed: ["done", () => "processed"],

@@ -22,6 +22,8 @@ enum mutant {
     MUTANT_COLLECT_YOUNG,        // the collector does not wait for the retention
     MUTANT_FLOOR_WITHOUT_PROOF,  // the floor rises without a read of the slot after it
     MUTANT_FINISH_WITHOUT_FLOOR, // slots of a finished journal are dropped without a floor
+    MUTANT_RULES_UNCHECKED,      // entries of a version that the program does not know are folded
+    MUTANT_RULES_UNMARKED,       // the entry that raises the rules does not name the new version
     MUTANT_SWEEP_HELD,           // the sweep deletes bodies that messages refer to
     // The shard.
     MUTANT_FETCH_FLOOR_OFF, // bodies are accepted without a read of the floor

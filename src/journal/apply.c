@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fold: an entry into the state, a state from a snapshot, a snapshot from the state. If stored
 // bytes contradict the state, the handle halts. They are damaged or the store is faulty, and to
-// continue would hide it.
+// continue would hide it. The handle also halts before an entry that this program cannot fold.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -9,23 +9,42 @@
 
 #include <string.h>
 
-void journal_halt(struct journal *j, const char *why)
+static void halt(struct journal *j, enum err err, const char *why)
 {
     j->phase = PHASE_HALTED;
+    j->halt_err = err;
     j->halt_why = why;
     j->my_epoch = 0;
-    batch_fail(j, j->batch.maybe_landed ? ERR_UNKNOWN : ERR_CORRUPT);
-    journal_answer_all(j, &j->queue, ERR_CORRUPT);
-    journal_answer_all(j, &j->syncs, ERR_CORRUPT);
+    batch_fail(j, j->batch.maybe_landed ? ERR_UNKNOWN : err);
+    journal_answer_all(j, &j->queue, err);
+    journal_answer_all(j, &j->syncs, err);
     held_clear(&j->held);
 }
 
-static const char *contradiction(const struct journal *j, const struct entry *e)
+void journal_halt(struct journal *j, const char *why)
+{
+    halt(j, ERR_CORRUPT, why);
+}
+
+void journal_halt_rules(struct journal *j, uint16_t rules)
+{
+    journal_rules_sentence(rules, j->config.rules_newest, j->halt_text, sizeof j->halt_text);
+    halt(j, ERR_UNAVAILABLE, j->halt_text);
+}
+
+static const char *wrong_place(const struct journal *j, const struct entry *e)
 {
     if (!journal_id_equal(&e->id, &j->config.id)) return "a slot holds another queue's entry";
     if (e->slot != j->core.slot + 1) return "a slot holds an entry of another slot";
     if (!hash128_equal(e->previous, j->core.chain))
         return "an entry does not continue the one before it: the store lost or replaced a slot";
+    return NULL;
+}
+
+static const char *contradiction(const struct journal *j, const struct entry *e)
+{
+    if (e->rules != journal_rules_needed(j, e->ops, e->ops_len))
+        return "an entry names another version of the rules than the state before it";
     for (size_t i = 0; i < e->ops_len; i++) {
         if (e->ops[i].kind != JOURNAL_OP_DIGEST) continue;
         struct reader r = reader_of(e->ops[i].payload);
@@ -81,6 +100,11 @@ static void fold_entry(struct journal *j, struct bytes bytes, const struct entry
         batch_requeue(j);
     }
     note_ownership(j, mine, epoch_before);
+    if (in_force && j->core.epoch != 0 &&
+        (e->epoch == j->core.epoch || j->core.epoch != epoch_before)) {
+        j->owner_writer = e->writer;
+        j->owner_writer_epoch = j->core.epoch;
+    }
     pace_folded(j, e, &how);
     memory_free(results);
 }
@@ -107,11 +131,20 @@ void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
 {
     struct entry e;
     const char *why = NULL;
-    if (entry_decode(bytes, &e, &why)) {
+    enum err err = entry_decode(bytes, &e, &why);
+    if (err == ERR_CORRUPT) {
         journal_halt(j, why);
         return;
     }
-    why = contradiction(j, &e);
+    why = err ? NULL : wrong_place(j, &e);
+    if (err || (!why && !journal_folds(j, e.rules))) {
+        // The slot holds another writer's entry, so an append to it did not land.
+        if (j->batch.active && j->batch.slot == j->core.slot + 1) j->batch.maybe_landed = false;
+        journal_halt_rules(j, e.rules);
+        entry_done(&e);
+        return;
+    }
+    if (!why) why = contradiction(j, &e);
     if (why) {
         journal_halt(j, why);
         entry_done(&e);
@@ -134,6 +167,7 @@ void journal_snapshot(struct journal *j)
     buf_init(&machine, SNAPSHOT_LEN_MAX);
     j->fold.save(j->fold.ctx, &machine);
     struct snapshot s = {.id = j->config.id,
+                         .rules = journal_rules_needed(j, NULL, 0),
                          .core = &j->core,
                          .absent_at = j->absent_at,
                          .floor_index = j->floor_index,
@@ -169,6 +203,11 @@ enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
     core_init(&core);
     enum err err = snapshot_decode(bytes, &core, &s);
     if (!err && (!journal_id_equal(&s.id, &j->config.id) || core.slot != slot)) err = ERR_CORRUPT;
+    if (err == ERR_UNAVAILABLE || (!err && !journal_folds(j, s.rules))) {
+        core_done(&core);
+        journal_halt_rules(j, s.rules);
+        return ERR_OK;
+    }
     if (!err) err = adopt(j, &core, &s);
     core_done(&core);
     if (err) return err;

@@ -138,6 +138,7 @@ static void renew_writer(struct journal *j)
 {
     j->config.writer.lo = rng_next(&j->rng);
     j->config.writer.hi = rng_next(&j->rng);
+    journal_writer_mark(&j->config.writer, j->config.rules_newest);
     j->born = j->now.lo;
     j->committed = 0;
 }
@@ -212,7 +213,10 @@ static void encode(struct journal *j, size_t count)
     b->first_op = n;
     for (struct pending *p = b->ops.head; p; p = p->next)
         ops[n++] = p->op;
+    uint16_t rules = journal_rules_needed(j, ops, n);
+    CHECK(journal_folds(j, rules));
     struct entry e = {.id = j->config.id,
+                      .rules = rules,
                       .slot = b->slot,
                       .previous = j->core.chain,
                       .epoch = j->my_epoch,

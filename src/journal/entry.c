@@ -15,9 +15,10 @@ bool journal_id_equal(const struct journal_id *a, const struct journal_id *b)
 
 static void put_header(const struct entry *e, struct buf *out)
 {
+    bool raised = e->rules > 1;
     buf_put_u32(out, ENTRY_MAGIC);
-    buf_put_u16(out, ENTRY_FORMAT);
-    buf_put_u16(out, 0);
+    buf_put_u16(out, raised ? ENTRY_FORMAT_RULES : ENTRY_FORMAT);
+    buf_put_u16(out, raised ? e->rules : 0);
     buf_put_u32(out, 0); // the length, set at the end
     buf_put_u32(out, e->id.shard);
     buf_put(out, bytes_of(e->id.queue, sizeof e->id.queue));
@@ -56,6 +57,8 @@ static enum err damaged(const char **why, const char *sentence)
     return ERR_CORRUPT;
 }
 
+// Every later format keeps the magic, the format, the version of the rules, the length and the
+// checksum. So an entry that is only too new is told from a damaged one.
 static enum err check_frame(struct bytes from, struct entry *out, const char **why)
 {
     struct reader r = reader_of(from);
@@ -63,9 +66,8 @@ static enum err check_frame(struct bytes from, struct entry *out, const char **w
         return damaged(why, "the entry is too short or too long");
     if (read_u32(&r) != ENTRY_MAGIC)
         return damaged(why, "the entry does not start with the mark of an entry");
-    if (read_u16(&r) != ENTRY_FORMAT)
-        return damaged(why, "the entry has another format; a newer version wrote it: upgrade");
-    if (read_u16(&r) != 0) return damaged(why, "the entry's reserved field is not zero");
+    uint16_t format = read_u16(&r);
+    uint16_t rules = read_u16(&r);
     if (read_u32(&r) != from.len)
         return damaged(why, "the entry's length field differs from its length");
     struct reader end =
@@ -73,7 +75,10 @@ static enum err check_frame(struct bytes from, struct entry *out, const char **w
     out->hash = read_hash128(&end);
     if (!hash128_equal(out->hash, hash128_of(bytes_of(from.data, from.len - ENTRY_CHECKSUM_LEN))))
         return damaged(why, "the entry fails its checksum");
-    return ERR_OK;
+    if (format < ENTRY_FORMAT || (format == ENTRY_FORMAT ? rules != 0 : rules < 2))
+        return damaged(why, "the entry's format and version of the rules do not match");
+    out->rules = format == ENTRY_FORMAT ? 1 : rules;
+    return format > ENTRY_FORMAT_RULES ? ERR_UNAVAILABLE : ERR_OK;
 }
 
 static uint32_t read_header(struct reader *r, struct entry *out)

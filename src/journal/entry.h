@@ -7,6 +7,7 @@
 
 #define ENTRY_MAGIC         0x314a4c53u // "SLJ1"
 #define ENTRY_FORMAT        1
+#define ENTRY_FORMAT_RULES  2 // the header names the version of the rules, which is not 1
 #define ENTRY_HEADER_LEN    120
 #define ENTRY_OP_HEADER_LEN 8
 #define ENTRY_CHECKSUM_LEN  16
@@ -16,6 +17,7 @@
 
 struct entry {
     struct journal_id id;
+    uint16_t rules; // version of the fold's rules; 0 is written as 1
     uint64_t slot;
     struct hash128 previous; // of the entry in the previous slot; zero for slot 1
     uint64_t epoch;          // 0: written directly
@@ -30,8 +32,9 @@ struct entry {
 
 // Writes header, ops and checksum. out must be empty. If its limit is too small, it turns bad.
 void entry_encode(const struct entry *e, struct buf *out);
-// Returns ERR_CORRUPT for any damage, and a constant sentence in why. After success the caller must
-// call entry_done.
+// Returns ERR_CORRUPT for any damage, and a constant sentence in why. Returns ERR_UNAVAILABLE for
+// an undamaged entry of a later format: only its rules are set. After success the caller must call
+// entry_done.
 MUST_USE enum err entry_decode(struct bytes from, struct entry *out, const char **why);
 void entry_done(struct entry *e);
 

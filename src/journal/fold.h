@@ -51,6 +51,9 @@ struct fold {
     // Whether the state refers to the object <prefix>/data/<name>. May be NULL: nothing is ever
     // swept.
     enum fold_hold (*holds)(void *ctx, struct bytes name);
+    // The version of the rules that an entry with these ops needs: the state's, or a higher one to
+    // which an op raises it. Every handle has the same answer. May be NULL: 1.
+    uint16_t (*rules)(void *ctx, const struct op *ops, size_t ops_len);
     // Returns true if the state has ended: it is empty, refuses every op, and only time can pass.
     // That is final. May be NULL: it never ends.
     bool (*ended)(void *ctx);

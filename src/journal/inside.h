@@ -14,7 +14,7 @@
 //
 // In CHECKING, an answer that is not fresh waits until the floor was read.
 //
-//     any --> HALTED when stored bytes contradict themselves
+//     any --> HALTED when stored bytes contradict themselves, or need another program
 #pragma once
 
 #include "base/rng.h"
@@ -100,6 +100,11 @@ struct journal {
     bool tight;     // the store reported that it is nearly full
     uint32_t holds; // while not zero, no request is sent
     const char *halt_why;
+    enum err halt_err;   // ERR_CORRUPT, or ERR_UNAVAILABLE: the entries need another program
+    char halt_text[160]; // halt_why if it is made
+    // The writer of the newest folded entry of that epoch; epoch 0: none was folded.
+    struct hash128 owner_writer;
+    uint64_t owner_writer_epoch;
 
     struct core core;
     int64_t absent_at;  // a store time when slot core.slot + 1 was certainly absent
@@ -166,6 +171,11 @@ void batch_unknown(struct journal *j); // answers its callers now; the batch is 
 // bound of the time when the slot was created.
 void journal_apply(struct journal *j, struct bytes bytes, int64_t created);
 void journal_halt(struct journal *j, const char *why);
+// rules.c
+bool journal_folds(const struct journal *j, uint16_t rules); // this program folds that version
+// Halts because the stored bytes need another version of the program. They are not damaged.
+void journal_halt_rules(struct journal *j, uint16_t rules);
+uint16_t journal_rules_needed(const struct journal *j, const struct op *ops, size_t ops_len);
 MUST_USE enum err journal_load(struct journal *j, struct bytes snapshot, uint64_t slot);
 // Writes a snapshot of the present state, unless one is being written.
 void journal_snapshot(struct journal *j);

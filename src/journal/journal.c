@@ -44,6 +44,7 @@ struct journal *journal_new(const struct journal_config *config, const struct fo
     j->config = *config;
     j->fold = *fold;
     rng_init(&j->rng, config->seed);
+    journal_writer_mark(&j->config.writer, config->rules_newest);
     core_init(&j->core);
     j->now = (struct interval){0, 0};
     j->absent_at = TIME_UNKNOWN;
@@ -124,14 +125,21 @@ static void refuse(struct journal *j, uint64_t ticket, enum err err)
     journal_answer_all(j, &one, err);
 }
 
+static uint16_t newest_rules(const struct journal *j)
+{
+    return j->config.rules_newest > 0 ? j->config.rules_newest : 1;
+}
+
 static void enqueue(struct journal *j, uint64_t ticket, struct op op, int64_t deadline,
                     struct interval now)
 {
     journal_note_time(j, now);
     if (j->phase == PHASE_HALTED) {
-        refuse(j, ticket, ERR_CORRUPT);
+        refuse(j, ticket, j->halt_err);
     } else if (op.payload.len > JOURNAL_OP_MAX) {
         refuse(j, ticket, ERR_LIMIT);
+    } else if (journal_rules_needed(j, &op, 1) > newest_rules(j)) {
+        refuse(j, ticket, ERR_INVALID); // this program could not fold its entry
     } else {
         pending_push(&j->queue, pending_new(j, ticket, op, deadline));
         journal_advance(j);
@@ -149,7 +157,7 @@ void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct i
 {
     journal_note_time(j, now);
     if (j->phase == PHASE_HALTED) {
-        refuse(j, ticket, ERR_CORRUPT);
+        refuse(j, ticket, j->halt_err);
         return;
     }
     pending_push(&j->syncs, pending_new(j, ticket, (struct op){0}, deadline));
@@ -307,6 +315,11 @@ bool journal_halted(const struct journal *j, const char **why)
 {
     if (why) *why = j->halt_why;
     return j->phase == PHASE_HALTED;
+}
+
+enum err journal_halt_err(const struct journal *j)
+{
+    return j->phase == PHASE_HALTED ? j->halt_err : ERR_OK;
 }
 
 uint64_t journal_floor(const struct journal *j)

@@ -68,6 +68,9 @@ struct journal_config {
     int64_t courtesy_ms;
     int64_t courtesy_live_ms; // ... if an owner committed an entry within this time (5 s)
     struct journal_rules rules;
+    // The newest version of the fold's rules that this program folds. It also folds the one before.
+    // The writer's id carries it. 0: version 1, and the id carries nothing.
+    uint16_t rules_newest;
 };
 
 void journal_config_defaults(struct journal_config *c);
@@ -125,7 +128,8 @@ struct journal_reply {
     //   - ERR_UNKNOWN: it may have been applied, or may be later.
     //   - ERR_UNAVAILABLE, ERR_LIMIT, ERR_DENIED: not applied, because of the store.
     //   - ERR_FENCED: not applied, because another writer owns the shard.
-    //   - ERR_CORRUPT: not applied, because the journal halted.
+    //   - ERR_CORRUPT: not applied, because the journal halted. If it halted because it needs
+    //     another program, the error is ERR_UNAVAILABLE (journal_halt_err).
     //   - others: the fold refused it.
     enum err err;
     uint64_t slot;     // the slot of its entry; 0: there is none, or it is no longer known
@@ -154,6 +158,22 @@ bool journal_is_current(const struct journal *j);  // has seen the tail since it
 uint64_t journal_last_snapshot(const struct journal *j);
 bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
 bool journal_halted(const struct journal *j, const char **why);
+// ERR_OK: not halted. ERR_CORRUPT: stored bytes contradict themselves. ERR_UNAVAILABLE: the next
+// entry needs another version of this program, and `why` begins with JOURNAL_UPGRADE_NEEDED.
+enum err journal_halt_err(const struct journal *j);
+#define JOURNAL_UPGRADE_NEEDED "upgrade needed: "
+void journal_rules_sentence(uint16_t found, uint16_t newest, char *out, size_t max);
+
+// The writers that committed lately (session_ttl_ms), in no order. False past the last.
+struct journal_writer {
+    uint16_t rules_newest; // that its program folds; 0: not known, it may be older than all
+    int64_t seen_at;       // store time of its last entry
+};
+bool journal_writer(const struct journal *j, size_t index, struct journal_writer *out);
+// The newest version that the recorded owner folds. 0: not known, or there is no owner.
+uint16_t journal_owner_rules(const struct journal *j);
+// Puts the version into a random id, as journal_new does. 0: the id stays as it is.
+void journal_writer_mark(struct hash128 *writer, uint16_t rules_newest);
 uint64_t journal_floor(const struct journal *j);       // the highest floor that it has seen
 uint64_t journal_floor_index(const struct journal *j); // the number of that floor's object; 0: none
 // Writes every field that decides the next step. Two handles with the same description behave the

@@ -22,21 +22,19 @@ static enum err unseal(struct bytes from, struct bytes *inside)
     return hash128_equal(read_hash128(&end), hash128_of(*inside)) ? ERR_OK : ERR_CORRUPT;
 }
 
-static void put_id(struct buf *out, uint32_t magic, uint16_t format, const struct journal_id *id)
+static void put_id(struct buf *out, uint32_t magic, uint16_t format, uint16_t rules,
+                   const struct journal_id *id)
 {
     buf_put_u32(out, magic);
     buf_put_u16(out, format);
-    buf_put_u16(out, 0);
+    buf_put_u16(out, rules);
     buf_put(out, bytes_of(id->queue, sizeof id->queue));
     buf_put_u32(out, id->shard);
     buf_put_u32(out, 0);
 }
 
-static void read_id(struct reader *r, uint32_t magic, uint16_t format, struct journal_id *id)
+static void read_id(struct reader *r, struct journal_id *id)
 {
-    if (read_u32(r) != magic) r->bad = true;
-    if (read_u16(r) != format) r->bad = true;
-    if (read_u16(r) != 0) r->bad = true;
     struct bytes queue = read_bytes(r, sizeof id->queue);
     if (reader_ok(r)) memcpy(id->queue, queue.data, queue.len);
     id->shard = read_u32(r);
@@ -46,7 +44,7 @@ static void read_id(struct reader *r, uint32_t magic, uint16_t format, struct jo
 void floor_encode(const struct floor *f, struct buf *out)
 {
     CHECK(f->index > 0 && f->slot > 0);
-    put_id(out, FLOOR_MAGIC, FLOOR_FORMAT, &f->id);
+    put_id(out, FLOOR_MAGIC, FLOOR_FORMAT, 0, &f->id);
     buf_put_u64(out, f->index);
     buf_put_u64(out, f->slot);
     buf_put_i64(out, f->time);
@@ -59,7 +57,9 @@ enum err floor_decode(struct bytes from, struct floor *out)
     *out = (struct floor){0};
     if (from.len != FLOOR_LEN) return ERR_CORRUPT;
     struct reader r = reader_of(from);
-    read_id(&r, FLOOR_MAGIC, FLOOR_FORMAT, &out->id);
+    if (read_u32(&r) != FLOOR_MAGIC || read_u16(&r) != FLOOR_FORMAT || read_u16(&r) != 0)
+        return ERR_CORRUPT;
+    read_id(&r, &out->id);
     out->index = read_u64(&r);
     out->slot = read_u64(&r);
     out->time = read_i64(&r);
@@ -71,7 +71,9 @@ enum err floor_decode(struct bytes from, struct floor *out)
 void snapshot_encode(const struct snapshot *s, struct buf *out)
 {
     CHECK(s->core->slot > 0);
-    put_id(out, SNAPSHOT_MAGIC, SNAPSHOT_FORMAT, &s->id);
+    bool raised = s->rules > 1;
+    put_id(out, SNAPSHOT_MAGIC, raised ? SNAPSHOT_FORMAT_RULES : SNAPSHOT_FORMAT,
+           raised ? s->rules : 0, &s->id);
     buf_put_i64(out, s->absent_at);
     buf_put_u64(out, s->floor_index);
     buf_put_u64(out, s->floor_slot);
@@ -81,6 +83,18 @@ void snapshot_encode(const struct snapshot *s, struct buf *out)
     seal(out);
 }
 
+// The same rule as for entries: a later format keeps these fields and the checksum.
+static enum err read_format(struct reader *r, uint16_t *rules)
+{
+    uint32_t magic = read_u32(r);
+    uint16_t format = read_u16(r);
+    *rules = read_u16(r);
+    if (magic != SNAPSHOT_MAGIC || format < SNAPSHOT_FORMAT) return ERR_CORRUPT;
+    if (format == SNAPSHOT_FORMAT ? *rules != 0 : *rules < 2) return ERR_CORRUPT;
+    if (format == SNAPSHOT_FORMAT) *rules = 1;
+    return format > SNAPSHOT_FORMAT_RULES ? ERR_UNAVAILABLE : ERR_OK;
+}
+
 enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *out)
 {
     *out = (struct snapshot){.core = core};
@@ -88,7 +102,9 @@ enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *
     enum err err = unseal(from, &inside);
     if (err) return err;
     struct reader r = reader_of(inside);
-    read_id(&r, SNAPSHOT_MAGIC, SNAPSHOT_FORMAT, &out->id);
+    err = read_format(&r, &out->rules);
+    if (err) return err;
+    read_id(&r, &out->id);
     out->absent_at = read_i64(&r);
     out->floor_index = read_u64(&r);
     out->floor_slot = read_u64(&r);

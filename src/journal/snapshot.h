@@ -4,12 +4,13 @@
 
 #include "journal/core.h"
 
-#define SNAPSHOT_MAGIC   0x31534c53u // "SLS1"
-#define SNAPSHOT_FORMAT  1
-#define SNAPSHOT_LEN_MAX ((size_t)1 << 30)
-#define FLOOR_MAGIC      0x31464c53u // "SLF1"
-#define FLOOR_FORMAT     1
-#define FLOOR_LEN        64
+#define SNAPSHOT_MAGIC        0x31534c53u // "SLS1"
+#define SNAPSHOT_FORMAT       1
+#define SNAPSHOT_FORMAT_RULES 2 // the header names the version of the rules, which is not 1
+#define SNAPSHOT_LEN_MAX      ((size_t)1 << 30)
+#define FLOOR_MAGIC           0x31464c53u // "SLF1"
+#define FLOOR_FORMAT          1
+#define FLOOR_LEN             64
 
 struct floor {
     struct journal_id id;
@@ -25,6 +26,7 @@ MUST_USE enum err floor_decode(struct bytes from, struct floor *out); // ERR_COR
 // bytes.
 struct snapshot {
     struct journal_id id;
+    uint16_t rules; // version of the fold's rules; 0 is written as 1
     const struct core *core;
     int64_t absent_at; // a store time when the slot after it was certainly absent
     uint64_t floor_index;
@@ -34,5 +36,6 @@ struct snapshot {
 };
 
 void snapshot_encode(const struct snapshot *s, struct buf *out);
-// Fills core (initialised by the caller) and out. ERR_CORRUPT for any damage.
+// Fills core (initialised by the caller) and out. ERR_CORRUPT for any damage. ERR_UNAVAILABLE for
+// an undamaged snapshot of a later format: only its rules are set.
 MUST_USE enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *out);

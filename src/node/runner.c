@@ -43,15 +43,16 @@ static void note_why(struct shard_runner *d, const struct response *r)
     (void)snprintf(d->why, sizeof d->why, "%s", fine || !r->why ? "" : r->why);
 }
 
-// A call that timed out reports the error of the requests that kept failing. For ERR_CORRUPT, the
-// reason of a halted journal is more precise than the store's, unless the whole store is lost.
+// A call that timed out reports the error of the requests that kept failing. The reason of a halted
+// journal is more precise than the store's, unless the whole store is lost.
 static void copy_why(struct shard_runner *d, enum err err, char *out)
 {
     const char *halted = NULL;
+    const struct journal *j = shard_journal(d->shard);
     bool timed_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
     const char *why = d->why_err == err || (timed_out && d->why_err) ? d->why : "";
     if (err == ERR_CORRUPT && store_is_dead(d->store, out)) return;
-    if (err == ERR_CORRUPT && journal_halted(shard_journal(d->shard), &halted)) why = halted;
+    if (journal_halt_err(j) == err && journal_halted(j, &halted)) why = halted;
     (void)snprintf(out, STORE_WHY_MAX, "%s", why);
 }
 
@@ -565,9 +566,9 @@ static enum err follow_once(struct shard_runner *d, uint64_t *slot, bool *there)
     if (err) return err;
     *slot = journal_slot(shard_journal(d->shard));
     *there = shard_events(d->shard)->len > 0;
-    bool halted = journal_halted(shard_journal(d->shard), NULL);
+    enum err halted = journal_halt_err(shard_journal(d->shard));
     driver_leave(d->driver, &c.waiter);
-    return halted ? ERR_CORRUPT : ERR_OK;
+    return halted;
 }
 
 enum err runner_follow(struct shard_runner *d, int64_t wait_ms)

@@ -101,6 +101,7 @@ static void describe(const struct machine *m, uint32_t h, struct event *e)
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
 {
     struct events *list = m->events;
+    m->event_count += m->rules >= RULES_EVENTS;
     if (!list) return NULL;
     if (list->len == list->cap) {
         list->cap = list->cap < 64 ? 64 : list->cap * 2;
@@ -112,7 +113,8 @@ struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
                         .op = m->op_index,
                         .n = time ? m->time_n++ : m->event_n++,
                         .kind = kind,
-                        .at = m->now};
+                        .at = m->now,
+                        .sequence = m->event_count};
     if (h) describe(m, h, e);
     return e;
 }

@@ -25,7 +25,8 @@
     X(QUEUE_PAUSED, "queue-paused")                                                                \
     X(QUEUE_RESUMED, "queue-resumed")                                                              \
     X(QUEUE_PURGED, "queue-purged")                                                                \
-    X(QUEUE_DELETED, "queue-deleted")
+    X(QUEUE_DELETED, "queue-deleted")                                                              \
+    X(QUEUE_UPGRADED, "queue-upgraded")
 
 enum event_kind {
 #define EVENT_ENUM(name, id) EVENT_##name,
@@ -53,8 +54,10 @@ struct event {
     // Deadline of the lock, or when the message is ready again; 0: at once or never.
     int64_t until;
     uint64_t order; // of a ticket
-    // ordering-best-effort: open messages; purged: their number; configured: the version.
+    // ordering-best-effort: open messages; purged: their number; configured: the version; upgraded:
+    // the version of the rules.
     uint64_t count;
+    uint64_t sequence;  // number of the event in its shard, from 1; 0: before RULES_EVENTS
     uint64_t from;      // message-enqueued: the redriven dead message
     uint32_t worker_at; // offset in events.text
     uint32_t worker_len;

@@ -289,7 +289,6 @@ void failures_load(struct machine *m, struct reader *r)
 {
     const uint8_t *start = r->at;
     uint64_t count = read_u64(r), after = 0;
-    if (count == 0) r->bad = true; // without failures the snapshot has an older version
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
         uint64_t seq = read_u64(r);
         uint8_t len = read_u8(r);

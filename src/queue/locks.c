@@ -243,8 +243,10 @@ void lock_expire(struct machine *m, uint32_t h)
     if (e) emit_worker(m, e, lock_of(m, msg)->worker);
     struct event by = e ? *e : (struct event){0};
     int64_t until;
+    uint32_t retries = msg->retries;
     enum outcome_status status = lock_fail(m, h, false, &until);
-    if (status != OUTCOME_DEAD_LETTERED) return;
+    bool counted = m->rules >= RULES_EVENTS && msg_at(m, h)->retries != retries;
+    if (status != OUTCOME_DEAD_LETTERED && !counted) return;
     e = emit(m, EVENT_MESSAGE_OUTCOME, h);
     if (!e) return;
     e->status = status;

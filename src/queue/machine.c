@@ -27,6 +27,7 @@ static void init(struct machine *m, const struct queue_id *queue, uint32_t shard
 {
     *m = (struct machine){.queue = *queue, .shard = shard, .birth = *birth, .config = *birth};
     m->config_version = 1;
+    m->rules = RULES_FIRST;
     m->seq_next = 1;
     m->now = TIME_UNKNOWN;
     rows_init(m);
@@ -151,6 +152,8 @@ static enum reason dispatch(struct machine *m, const struct op *op)
         return apply_outbox(m, p);
     case OP_SPENT:
         return apply_spent(m, p);
+    case OP_RAISE:
+        return apply_raise(m, p);
     default:
         return REASON_UNKNOWN_OP;
     }

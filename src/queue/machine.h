@@ -23,6 +23,7 @@
 #include "queue/message.h"
 #include "queue/ops.h"
 #include "queue/result.h"
+#include "queue/rules.h"
 
 struct machine;
 
@@ -57,7 +58,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define REQUEST_BYTES_MAX ((size_t)32 << 20)
 #define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // limit of a body's age when it is sent
 #define WORKERS_MAX       4096
-#define SNAPSHOT_VERSION  3
+#define SNAPSHOT_VERSION  4
 
 void machine_save(const struct machine *m, struct buf *out);
 // CORRUPT: the state is reset.
@@ -99,6 +100,10 @@ int64_t machine_wake_at(const struct machine *m);
 bool machine_has_locks(const struct machine *m); // as folded: some may have expired since
 const struct queue_config *machine_config(const struct machine *m);
 uint64_t machine_config_version(const struct machine *m); // 1 at birth
+uint16_t machine_rules(const struct machine *m);          // queue/rules.h; RULES_FIRST at birth
+// The version that an entry with these ops needs: the state's, or one to which an op raises it.
+uint16_t machine_rules_needed(const struct machine *m, const struct op *ops, size_t ops_len);
+uint64_t machine_event_count(const struct machine *m); // events so far; 0 before RULES_EVENTS
 bool machine_paused(const struct machine *m);
 bool machine_deleted(const struct machine *m);
 

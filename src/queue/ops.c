@@ -4,6 +4,7 @@
 #include "queue/ops.h"
 
 #include "base/check.h"
+#include "queue/rules.h"
 #include "queue/send_codec.h"
 
 #include <string.h>
@@ -359,5 +360,20 @@ enum err spent_decode(struct bytes payload, struct op_spent *out)
     out->cost.deletes = read_u64(&r);
     const struct cost *c = &out->cost;
     if (c->writes > SPENT_MAX || c->reads > SPENT_MAX || c->deletes > SPENT_MAX) r.bad = true;
+    return end(&r);
+}
+
+void raise_encode(struct buf *out, const struct op_raise *op)
+{
+    op_head_put(out, &op->request);
+    buf_put_u16(out, op->to);
+}
+
+enum err raise_decode(struct bytes payload, struct op_raise *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->to = read_u16(&r);
+    if (out->to < RULES_FIRST) r.bad = true;
     return end(&r);
 }

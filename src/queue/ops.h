@@ -31,6 +31,7 @@ enum op_kind {
     OP_ARRIVE = OP_KIND_MACHINE + 16, // a dead letter reaches its queue
     OP_OUTBOX = OP_KIND_MACHINE + 17, // the source drops letters that have arrived
     OP_SPENT = OP_KIND_MACHINE + 18,  // reports the cost of store requests for the shard
+    OP_RAISE = OP_KIND_MACHINE + 19,  // raises the version of the rules (queue/rules.h)
     OP_KIND_END
 };
 
@@ -217,3 +218,11 @@ struct op_spent {
 
 void spent_encode(struct buf *out, const struct op_spent *op);
 MUST_USE enum err spent_decode(struct bytes payload, struct op_spent *out);
+
+struct op_raise {
+    struct request_id request;
+    uint16_t to; // the version after it: one more than before
+};
+
+void raise_encode(struct buf *out, const struct op_raise *op);
+MUST_USE enum err raise_decode(struct bytes payload, struct op_raise *out);

@@ -39,7 +39,8 @@
     X(NOT_EMPTY, "not-empty", "orderingGuarantee changes only while no message is held", CONFLICT) \
     X(OUTBOX_BUSY, "outbox-busy", "dead letters are still on their way", CONFLICT)                 \
     X(NOT_DEAD, "not-dead", "the message is not DEAD in this queue", CONFLICT)                     \
-    X(OUT_OF_RANGE, "out-of-range", "a number in the op is outside its limits", INVALID)
+    X(OUT_OF_RANGE, "out-of-range", "a number in the op is outside its limits", INVALID)           \
+    X(RULES_SKIPPED, "rules-skipped", "the version of the rules rises by one at a time", CONFLICT)
 
 enum reason {
 #define REASON_ENUM(name, id, text, err) REASON_##name,

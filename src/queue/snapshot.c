@@ -4,7 +4,7 @@
 // rows do not add up to it, the snapshot is corrupt.
 //
 // A state without failures is written as version 2, with the same bytes as before failures existed.
-// Version 1 has no bodies and no costs.
+// Version 1 has no bodies and no costs. Version 4 has the version of the rules, if that was raised.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SNAPSHOT_MAGIC 0x4d514c53u // "SLQM" in the stored byte order
-#define VERSION_BODIES 2           // the first version with bodies and costs
+#define SNAPSHOT_MAGIC   0x4d514c53u // "SLQM" in the stored byte order
+#define VERSION_BODIES   2           // the first version with bodies and costs
+#define VERSION_FAILURES 3           // ... with failures
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -38,6 +39,7 @@ uint64_t machine_digest(const struct machine *m)
     for (size_t i = 0; i < STATE_COUNT; i++)
         h = mix(h, m->counts[i]);
     h = spent_mix(&m->spent, h);
+    if (m->rules > RULES_FIRST) h = mix(mix(h, m->rules), m->event_count);
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -46,10 +48,17 @@ uint64_t machine_digest(const struct machine *m)
     return h;
 }
 
+// The oldest version that has every part of the state.
+static uint8_t version_needed(const struct machine *m)
+{
+    if (m->rules > RULES_FIRST) return SNAPSHOT_VERSION;
+    return m->failures.messages > 0 ? VERSION_FAILURES : VERSION_BODIES;
+}
+
 static void save_scalars(const struct machine *m, struct buf *out)
 {
     buf_put_u32(out, SNAPSHOT_MAGIC);
-    buf_put_u8(out, m->failures.messages > 0 ? SNAPSHOT_VERSION : VERSION_BODIES);
+    buf_put_u8(out, version_needed(m));
     buf_put(out, bytes_of(m->queue.bytes, sizeof m->queue.bytes));
     buf_put_u32(out, m->shard);
     config_encode(&m->config, out);
@@ -193,7 +202,11 @@ void machine_save(const struct machine *m, struct buf *out)
     save_workers(m, out);
     bodies_save(m, out);
     spent_save(&m->spent, out);
-    if (m->failures.messages > 0) failures_save(m, out);
+    if (version_needed(m) >= VERSION_FAILURES) failures_save(m, out);
+    if (version_needed(m) == SNAPSHOT_VERSION) {
+        buf_put_u16(out, m->rules);
+        buf_put_u64(out, m->event_count);
+    }
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -447,6 +460,13 @@ static void load_workers(struct machine *m, struct reader *r)
     }
 }
 
+static void load_rules(struct machine *m, struct reader *r)
+{
+    m->rules = read_u16(r);
+    m->event_count = read_u64(r);
+    if (m->rules <= RULES_FIRST || m->rules > RULES_KNOWN) r->bad = true;
+}
+
 static bool counts_ok(const struct machine *m, const struct loaded *l)
 {
     const enum message_state held[] = {STATE_READY, STATE_DELAYED, STATE_LOCKED, STATE_DEAD,
@@ -469,7 +489,9 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (reader_ok(&r)) load_workers(m, &r);
     if (all && reader_ok(&r)) bodies_load(m, &r);
     if (all && reader_ok(&r)) spent_load(&m->spent, &r);
-    if (version == SNAPSHOT_VERSION && reader_ok(&r)) failures_load(m, &r);
+    if (version >= VERSION_FAILURES && reader_ok(&r)) failures_load(m, &r);
+    if (version == SNAPSHOT_VERSION && reader_ok(&r)) load_rules(m, &r);
+    if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);
     memory_free(l.dead_list);
     uint64_t digest = read_u64(&r);

@@ -219,7 +219,9 @@ struct machine {
     uint64_t tickets;
     uint64_t waiting;
     uint64_t duplicates;
-    uint64_t expired; // locks that expired while it folded; a metric, not part of the state
+    uint16_t rules;       // queue/rules.h
+    uint64_t event_count; // events since the rules have RULES_EVENTS, whether or not they are kept
+    uint64_t expired;     // locks that expired while it folded; a metric, not part of the state
     struct spent spent;
 
     struct backlog backlog;
@@ -451,6 +453,7 @@ enum reason apply_delete(struct machine *m, struct bytes payload);
 enum reason apply_arrive(struct machine *m, struct bytes payload);
 enum reason apply_outbox(struct machine *m, struct bytes payload);
 enum reason apply_spent(struct machine *m, struct bytes payload);
+enum reason apply_raise(struct machine *m, struct bytes payload);
 
 // spent.c: the cost of store requests
 uint64_t spent_mix(const struct spent *s, uint64_t h);

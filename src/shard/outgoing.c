@@ -136,7 +136,7 @@ void outgoing_advance(struct shard *s)
 {
     struct message_view v;
     struct found found;
-    bool halted = journal_halted(s->journal, NULL);
+    enum err halted = journal_halt_err(s->journal);
     bool known = halted || journal_is_current(s->journal);
     enum outgoing_state state = known ? next_dead_letter(s, &v, &found) : OUTGOING_READING;
     for (struct call *c = s->calls[CALL_OUTBOX].head, *next; c; c = next) {
@@ -145,7 +145,7 @@ void outgoing_advance(struct shard *s)
         if (state == OUTGOING_READING && !halted && !late) continue;
         enum err err = state == OUTGOING_READY     ? ERR_OK
                        : state == OUTGOING_NOTHING ? ERR_NOT_FOUND
-                       : halted                    ? ERR_CORRUPT
+                       : halted                    ? halted
                                                    : ERR_UNAVAILABLE;
         call_answer(s, call_take(s, c), err, BYTES_EMPTY);
     }

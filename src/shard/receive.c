@@ -234,12 +234,12 @@ static void end_waits(struct shard *s)
 }
 
 // No message can ever come for them.
-static void end_all_waits(struct shard *s, bool halted)
+static void end_all_waits(struct shard *s, enum err halted)
 {
     while (s->calls[CALL_WAITING].head) {
         struct call *c = call_take(s, s->calls[CALL_WAITING].head);
         if (halted) {
-            call_answer(s, c, ERR_CORRUPT, BYTES_EMPTY);
+            call_answer(s, c, halted, BYTES_EMPTY);
         } else {
             call_refuse(s, c, REASON_DELETED);
         }
@@ -258,7 +258,7 @@ void receive_wake(struct shard *s)
 {
     end_waits(s);
     if (!s->calls[CALL_WAITING].head) return;
-    bool halted = journal_halted(s->journal, NULL);
+    enum err halted = journal_halt_err(s->journal);
     if (halted || machine_deleted(s->machine)) end_all_waits(s, halted);
     if (machine_paused(s->machine)) return;
     struct machine_stats stats;

@@ -104,6 +104,12 @@ static enum fold_hold fold_holds(void *ctx, struct bytes name)
     return holds[machine_holds(s->machine, name)];
 }
 
+static uint16_t fold_rules(void *ctx, const struct op *ops, size_t ops_len)
+{
+    const struct shard *s = ctx;
+    return machine_rules_needed(s->machine, ops, MUTANT(RULES_UNMARKED) ? 0 : ops_len);
+}
+
 static bool fold_ended(void *ctx)
 {
     const struct shard *s = ctx;
@@ -136,9 +142,11 @@ struct shard *shard_new(const struct shard_config *config)
                         .digest = fold_digest,
                         .needs = fold_needs,
                         .holds = fold_holds,
+                        .rules = fold_rules,
                         .ended = fold_ended};
     struct journal_config journal = config->journal;
     journal.from_oldest = config->from_oldest;
+    journal.rules_newest = config->rules_newest ? config->rules_newest : rules_newest();
     // The rows of a read are folded at once, and ten bytes can become an event of a hundred.
     if (config->from_oldest && journal.read_bytes_max > EVENTS_READ_BYTES)
         journal.read_bytes_max = EVENTS_READ_BYTES;

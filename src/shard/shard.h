@@ -28,6 +28,7 @@ struct shard_config {
     // Commit an entry whenever a timer of the machine is due, even if no call waits for it.
     bool keeps_time;
     bool moves_dead_letters;     // deliver dead letters (shard_next_dead_letter)
+    uint16_t rules_newest;       // as in journal_config; 0: rules_newest()
     struct shard_totals *totals; // borrowed; counted there too; NULL: not
 };
 

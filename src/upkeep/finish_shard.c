@@ -69,7 +69,7 @@ static enum err run_until_settled(struct visit *v)
 {
     const struct journal *j = shard_journal(v->shard);
     while (!v->stop(v->ctx) && clock_boot_ms() < v->until) {
-        if (journal_halted(j, NULL)) return ERR_CORRUPT;
+        if (journal_halt_err(j)) return journal_halt_err(j);
         if (serve_next(v)) continue;
         if (journal_is_settled(j) && !collector_running(v->collector)) return ERR_OK;
         sleep_until_wake(v);

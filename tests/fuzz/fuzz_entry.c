@@ -9,10 +9,12 @@ static void decode(struct bytes input)
 {
     struct entry e;
     const char *why = NULL;
-    if (entry_decode(input, &e, &why)) {
-        CHECK(why);
+    enum err err = entry_decode(input, &e, &why);
+    if (err) {
+        CHECK(err == ERR_UNAVAILABLE ? e.rules > 1 : err == ERR_CORRUPT && why);
         return;
     }
+    CHECK(e.rules > 0);
     CLEANUP(buf_done) struct buf again;
     buf_init(&again, ENTRY_LEN_MAX);
     entry_encode(&e, &again);
@@ -20,18 +22,25 @@ static void decode(struct bytes input)
     entry_done(&e);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+// The frame made right, so that the fields inside are reached.
+static void decode_sealed(const uint8_t *data, size_t len, uint32_t format)
 {
-    decode(bytes_of(data, len));
-    if (len < ENTRY_HEADER_LEN) return 0;
-    // The frame made right, so that the fields inside are reached.
     CLEANUP(buf_done) struct buf sealed;
     buf_init(&sealed, len + ENTRY_CHECKSUM_LEN);
     buf_put(&sealed, bytes_of(data, len));
     buf_set_u32(&sealed, 0, ENTRY_MAGIC);
-    buf_set_u32(&sealed, 4, ENTRY_FORMAT);
+    buf_set_u32(&sealed, 4, format);
     buf_set_u32(&sealed, 8, (uint32_t)(len + ENTRY_CHECKSUM_LEN));
     buf_put_hash128(&sealed, hash128_of(buf_bytes(&sealed)));
     decode(buf_bytes(&sealed));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    decode(bytes_of(data, len));
+    if (len < ENTRY_HEADER_LEN) return 0;
+    decode_sealed(data, len, ENTRY_FORMAT);
+    decode_sealed(data, len, ENTRY_FORMAT_RULES | (uint32_t)data[6] << 16);
+    decode_sealed(data, len, (ENTRY_FORMAT_RULES + 1) | (uint32_t)data[6] << 16);
     return 0;
 }

@@ -28,17 +28,24 @@ static void decode_floor(struct bytes input)
     CHECK(bytes_equal(buf_bytes(&again), input));
 }
 
+static void decode_sealed(const uint8_t *data, size_t len, uint32_t format)
+{
+    CLEANUP(buf_done) struct buf sealed;
+    buf_init(&sealed, len + 16);
+    buf_put(&sealed, bytes_of(data, len));
+    buf_set_u32(&sealed, 0, SNAPSHOT_MAGIC);
+    buf_set_u32(&sealed, 4, format);
+    buf_put_hash128(&sealed, hash128_of(buf_bytes(&sealed)));
+    decode(buf_bytes(&sealed));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     decode(bytes_of(data, len));
     decode_floor(bytes_of(data, len));
     if (len < 8) return 0;
-    CLEANUP(buf_done) struct buf sealed;
-    buf_init(&sealed, len + 16);
-    buf_put(&sealed, bytes_of(data, len));
-    buf_set_u32(&sealed, 0, SNAPSHOT_MAGIC);
-    buf_set_u32(&sealed, 4, SNAPSHOT_FORMAT);
-    buf_put_hash128(&sealed, hash128_of(buf_bytes(&sealed)));
-    decode(buf_bytes(&sealed));
+    decode_sealed(data, len, SNAPSHOT_FORMAT);
+    decode_sealed(data, len, SNAPSHOT_FORMAT_RULES | (uint32_t)data[6] << 16);
+    decode_sealed(data, len, (SNAPSHOT_FORMAT_RULES + 1) | (uint32_t)data[6] << 16);
     return 0;
 }

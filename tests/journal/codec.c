@@ -185,6 +185,70 @@ static void format_1_matches_its_golden_files(void **state)
     golden_file_still_matches(&floor, "floor.1");
 }
 
+static void raised_bytes_read_back_as_written(void **state)
+{
+    (void)state;
+    SAMPLE(raised_entry, ENTRY_LEN_MAX);
+    SAMPLE(raised_snapshot, SNAPSHOT_LEN_MAX);
+    struct entry e;
+    const char *why;
+    assert_int_equal(entry_decode(buf_bytes(&raised_entry), &e, &why), ERR_OK);
+    assert_int_equal(e.rules, 2);
+    entry_done(&e);
+    struct core core;
+    struct snapshot s;
+    core_init(&core);
+    assert_int_equal(snapshot_decode(buf_bytes(&raised_snapshot), &core, &s), ERR_OK);
+    assert_int_equal(s.rules, 2);
+    core_done(&core);
+    every_flipped_bit_is_noticed(&raised_entry, decode_entry);
+    every_flipped_bit_is_noticed(&raised_snapshot, decode_snapshot);
+}
+
+static void format_2_matches_its_golden_files(void **state)
+{
+    (void)state;
+    SAMPLE(raised_entry, ENTRY_LEN_MAX);
+    SAMPLE(raised_snapshot, SNAPSHOT_LEN_MAX);
+    golden_file_still_matches(&raised_entry, "entry.2");
+    golden_file_still_matches(&raised_snapshot, "snapshot.2");
+}
+
+// Puts a format and a version into the header, and a fitting checksum at the end.
+static void reseal(struct buf *b, uint8_t format, uint8_t rules)
+{
+    b->data[4] = format;
+    b->data[6] = rules;
+    b->len -= ENTRY_CHECKSUM_LEN;
+    buf_put_hash128(b, hash128_of(buf_bytes(b)));
+}
+
+static void a_later_format_is_too_new_and_not_damaged(void **state)
+{
+    (void)state;
+    SAMPLE(raised_entry, ENTRY_LEN_MAX);
+    SAMPLE(raised_snapshot, SNAPSHOT_LEN_MAX);
+    struct entry e;
+    const char *why;
+    struct core core;
+    struct snapshot s;
+    core_init(&core);
+    reseal(&raised_entry, 3, 9);
+    reseal(&raised_snapshot, 3, 9);
+    assert_int_equal(entry_decode(buf_bytes(&raised_entry), &e, &why), ERR_UNAVAILABLE);
+    assert_int_equal(e.rules, 9);
+    assert_int_equal(snapshot_decode(buf_bytes(&raised_snapshot), &core, &s), ERR_UNAVAILABLE);
+    assert_int_equal(s.rules, 9);
+    static const uint8_t wrong[][2] = {{0, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}, {3, 1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        reseal(&raised_entry, wrong[i][0], wrong[i][1]);
+        reseal(&raised_snapshot, wrong[i][0], wrong[i][1]);
+        assert_int_equal(decode_entry(buf_bytes(&raised_entry)), ERR_CORRUPT);
+        assert_int_equal(decode_snapshot(buf_bytes(&raised_snapshot)), ERR_CORRUPT);
+    }
+    core_done(&core);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +260,9 @@ int main(void)
         cmocka_unit_test(damaged_snapshot_is_corrupt),
         cmocka_unit_test(damaged_floor_is_corrupt),
         cmocka_unit_test(format_1_matches_its_golden_files),
+        cmocka_unit_test(raised_bytes_read_back_as_written),
+        cmocka_unit_test(format_2_matches_its_golden_files),
+        cmocka_unit_test(a_later_format_is_too_new_and_not_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

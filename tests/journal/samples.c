@@ -31,6 +31,14 @@ void sample_entry(struct buf *out)
     entry_encode(&e, out);
 }
 
+void sample_raised_entry(struct buf *out)
+{
+    struct op op = {.kind = 16, .payload = bytes_str("first")};
+    struct entry e = entry_of(42, &op, 1);
+    e.rules = 2;
+    entry_encode(&e, out);
+}
+
 // A core can only be reached by folding, so two entries are folded: an owner, and another writer.
 static void fold_sample(struct core *core)
 {
@@ -52,12 +60,13 @@ static void fold_sample(struct core *core)
     CHECK(core_apply(core, &config.rules, &second, NULL));
 }
 
-void sample_snapshot(struct buf *out)
+static void snapshot_of(uint16_t rules, struct buf *out)
 {
     struct core core;
     core_init(&core);
     fold_sample(&core);
     struct snapshot s = {.id = sample_id,
+                         .rules = rules,
                          .core = &core,
                          .absent_at = 1700000000500,
                          .floor_index = 4,
@@ -66,6 +75,16 @@ void sample_snapshot(struct buf *out)
                          .machine = bytes_str("the machine's own bytes")};
     snapshot_encode(&s, out);
     core_done(&core);
+}
+
+void sample_snapshot(struct buf *out)
+{
+    snapshot_of(1, out);
+}
+
+void sample_raised_snapshot(struct buf *out)
+{
+    snapshot_of(2, out);
 }
 
 void sample_floor(struct buf *out)

@@ -7,3 +7,5 @@
 void sample_entry(struct buf *out);
 void sample_snapshot(struct buf *out);
 void sample_floor(struct buf *out);
+void sample_raised_entry(struct buf *out); // with version 2 of the rules
+void sample_raised_snapshot(struct buf *out);

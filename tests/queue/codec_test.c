@@ -141,6 +141,9 @@ static void put_any(struct buf *b, uint16_t kind)
     case OP_SPENT:
         spent_encode(b, &(struct op_spent){request, {18, 19, 20}});
         break;
+    case OP_RAISE:
+        raise_encode(b, &(struct op_raise){request, 2});
+        break;
     default:
         plain_encode(b, &(struct op_plain){request});
         break;
@@ -256,6 +259,11 @@ static void the_small_ops_come_back_as_they_went(void **state)
     assert_int_equal(spent.cost.writes, 18);
     assert_int_equal(spent.cost.reads, 19);
     assert_int_equal(spent.cost.deletes, 20);
+    buf_clear(&b);
+    struct op_raise raise;
+    put_any(&b, OP_RAISE);
+    assert_int_equal(raise_decode(buf_bytes(&b), &raise), ERR_OK);
+    assert_int_equal(raise.to, 2);
     buf_done(&b);
 }
 

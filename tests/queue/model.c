@@ -17,6 +17,7 @@ void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
     m->shard = shard;
     m->config = *config;
     m->version = 1;
+    m->rules = 1;
     m->now = TIME_UNKNOWN;
     events_init(&m->events);
     buf_init(&m->body, (size_t)16 << 20);
@@ -97,6 +98,7 @@ struct event *say(struct model *m, enum event_kind kind, uint64_t seq)
     struct event *e = &list->rows[list->len++];
     *e = (struct event){.slot = m->slot, .op = m->op, .kind = kind, .at = m->now, .seq = seq};
     e->n = m->op == EVENT_OP_TIME ? m->time_n++ : m->event_n++;
+    if (m->rules >= 2) e->sequence = ++m->event_count;
     if (seq == 0) return e;
     const struct model_message *x = at(m, seq);
     e->place = (struct place){x->slot, x->ordinal};
@@ -260,8 +262,10 @@ static void moment_comes(struct model *m, uint64_t seq)
     }
     say_worker(m, say(m, EVENT_LOCK_EXPIRED, seq), x->worker);
     int64_t until;
+    uint32_t retries = x->retries;
     enum outcome_status status = model_fail(m, seq, false, &until);
-    if (status != OUTCOME_DEAD_LETTERED) return;
+    bool counted = x->retries > retries;
+    if (status != OUTCOME_DEAD_LETTERED && (m->rules < 2 || !counted)) return;
     struct event *e = say(m, EVENT_MESSAGE_OUTCOME, seq);
     e->status = status;
     e->reason = REASON_LOCK_EXPIRED;

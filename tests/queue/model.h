@@ -62,6 +62,8 @@ struct model {
     struct queue_config config;
     uint64_t version;
     bool paused, deleted;
+    uint16_t rules;
+    uint64_t event_count;
     uint64_t slot;
     int64_t now, from;
     uint64_t epoch;

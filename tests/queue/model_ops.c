@@ -487,6 +487,21 @@ static enum reason do_spent(struct model *m, struct bytes payload)
     return REASON_NONE;
 }
 
+static enum reason do_raise(struct model *m, struct bytes payload)
+{
+    struct op_raise op;
+    if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (op.to > 2) return REASON_UNKNOWN_OP;
+    if (m->deleted) return REASON_DELETED;
+    if (op.to == m->rules + 1) {
+        m->rules++;
+        say(m, EVENT_QUEUE_UPGRADED, 0)->count = m->rules;
+    }
+    buf_put_u8(&m->body, 0);
+    buf_put_u64(&m->body, m->rules);
+    return REASON_NONE;
+}
+
 static enum reason dispatch(struct model *m, const struct op *op)
 {
     switch (op->kind) {
@@ -524,6 +539,8 @@ static enum reason dispatch(struct model *m, const struct op *op)
         return do_outbox(m, op->payload);
     case OP_SPENT:
         return do_spent(m, op->payload);
+    case OP_RAISE:
+        return do_raise(m, op->payload);
     default:
         return REASON_UNKNOWN_OP;
     }

@@ -36,6 +36,8 @@ struct stream {
     struct upload uploads[UPLOADS_KEPT];
     size_t uploads_len;
     uint64_t arrivals;
+    bool raises;
+    uint64_t fingerprint;
     char *trouble;
 };
 
@@ -387,7 +389,8 @@ static bool same_event(struct stream *s, const struct event *x, const struct eve
     return a.slot == b.slot && a.op == b.op && a.n == b.n && a.kind == b.kind &&
            a.status == b.status && a.reason == b.reason && a.at == b.at && a.seq == b.seq &&
            a.deliveries == b.deliveries && a.retries == b.retries && a.fence == b.fence &&
-           a.until == b.until && a.order == b.order && a.count == b.count && a.from == b.from;
+           a.until == b.until && a.order == b.order && a.count == b.count && a.from == b.from &&
+           a.sequence == b.sequence;
 }
 
 static bool same_events(struct stream *s)
@@ -446,6 +449,8 @@ static bool same_state(struct stream *s)
         return differ(s, "slots are needed for nothing");
     if (machine_wake_at(s->rig.m) != model_wake_at(s->model)) return differ(s, "wake_at");
     if (!same_costs(s)) return false;
+    if (machine_rules(s->rig.m) != s->model->rules) return differ(s, "the version of the rules");
+    if (machine_event_count(s->rig.m) != s->model->event_count) return differ(s, "event count");
     for (uint64_t seq = 1; seq <= s->model->sent; seq++)
         if ((chance(s, 10) || seq + 8 > s->model->sent) && !same_message(s, seq)) return false;
     return true;
@@ -467,6 +472,22 @@ static bool same_bodies(struct stream *s)
     return true;
 }
 
+// Everything that another process can notice of the fold.
+static void note_fingerprint(struct stream *s, struct bytes saved)
+{
+    uint64_t h = hash64_mix(s->fingerprint, machine_digest(s->rig.m));
+    h = hash64_mix(h, hash64_of(saved, 0));
+    for (size_t i = 0; i < s->rig.events.len; i++) {
+        const struct event *e = &s->rig.events.rows[i];
+        const uint64_t of[] = {e->slot,         e->op,      e->n,      e->kind,  e->seq,
+                               e->deliveries,   e->retries, e->status, e->fence, (uint64_t)e->until,
+                               (uint64_t)e->at, e->count};
+        for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+            h = hash64_mix(h, of[k]);
+    }
+    s->fingerprint = h;
+}
+
 // fold(all) == fold(snapshot + tail), and a snapshot of either is the same bytes.
 static bool same_snapshots(struct stream *s)
 {
@@ -480,6 +501,7 @@ static bool same_snapshots(struct stream *s)
     struct machine *loaded = machine_new(&s->rig.queue, RIG_SHARD, &s->rig.config);
     bool good = machine_load(loaded, buf_bytes(&saved)) == ERR_OK;
     if (good) machine_check(loaded);
+    note_fingerprint(s, buf_bytes(&saved));
     if (chance(s, 20)) {
         struct machine *old = s->other;
         s->other = loaded;
@@ -490,6 +512,15 @@ static bool same_snapshots(struct stream *s)
     buf_done(&again);
     return (same || differ(s, "the fold from a snapshot differs")) &&
            (good || differ(s, "a snapshot cannot be loaded"));
+}
+
+// To a version that is reached, the next one, one too many, or one that no program knows.
+static void ask_raise(struct stream *s)
+{
+    struct buf b = payload();
+    raise_encode(&b, &(struct op_raise){random_request(s), (uint16_t)(1 + below(s, 4))});
+    if (chance(s, 5)) b.len -= 1 + below(s, b.len);
+    rig_op(&s->rig, OP_RAISE, &b);
 }
 
 static bool step(struct stream *s)
@@ -503,6 +534,7 @@ static bool step(struct stream *s)
     size_t ops = below(s, chance(s, 90) ? 4 : RIG_OPS_MAX);
     for (size_t i = 0; i < ops; i++)
         ask(s);
+    if (s->raises && s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 4)) ask_raise(s);
     if (chance(s, 3)) {
         rig_commit_void(&s->rig);
         return true;
@@ -521,10 +553,11 @@ static bool step(struct stream *s)
     return good;
 }
 
-bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
+static bool run(uint64_t seed, size_t entries, bool raises, uint64_t *fingerprint, char *trouble)
 {
     struct stream *s = NEW(struct stream);
     s->trouble = trouble;
+    s->raises = raises;
     rng_init(&s->rng, seed);
     struct queue_config config;
     random_config(s, &config);
@@ -535,10 +568,29 @@ bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
     bool good = true;
     for (size_t i = 0; good && i < entries; i++)
         good = step(s);
+    if (fingerprint) *fingerprint = s->fingerprint;
     machine_free(s->other);
     model_done(s->model);
     memory_free(s->model);
     rig_done(&s->rig);
     memory_free(s);
     return good;
+}
+
+bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
+{
+    return run(seed, entries, false, NULL, trouble);
+}
+
+bool stream_run_raised(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
+{
+    return run(seed, entries, true, NULL, trouble);
+}
+
+uint64_t stream_fingerprint(uint64_t seed, size_t entries)
+{
+    char trouble[STREAM_TROUBLE_MAX];
+    uint64_t fingerprint = 0;
+    CHECK(run(seed, entries, false, &fingerprint, trouble));
+    return fingerprint;
 }

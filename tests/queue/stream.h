@@ -11,3 +11,7 @@
 // Runs one stream; the seed decides everything. False: they disagree, trouble says where and in
 // what.
 bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX]);
+// The same stream with ops in it that raise the version of the rules.
+bool stream_run_raised(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX]);
+// A hash over the events, digests and snapshots of the stream, which is never raised.
+uint64_t stream_fingerprint(uint64_t seed, size_t entries);

@@ -10,6 +10,13 @@ void check_state(struct world *w, struct node *n);
 void check_epoch(struct reference *g, const struct entry *e, const struct op *op,
                  enum reason reason);
 
+// The version of the rules, check_rules.c: a program stops before what it cannot fold, and only
+// there; every entry names the version that it needs.
+void check_entry_rules(struct reference *g, const struct entry *e); // before it is folded
+void check_rules(struct world *w, const struct node *n);
+bool is_stopped(const struct world *w, const struct node *n); // rightly, before such an entry
+void check_raise(struct reference *g, const struct walk_op *o);
+
 // I2, check_answer.c: an answer says what is in the history; request ids take effect once.
 void check_answer(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r);
 void check_patience(struct world *w, struct node *n); // after a tick: no call waits too long

@@ -15,6 +15,13 @@ void check_event_ids(struct reference *g, size_t from)
         uint32_t before = 0;
         for (size_t k = from; k < i; k++)
             before += g->events.rows[k].op == e->op;
+        uint64_t last = i > 0 ? g->events.rows[i - 1].sequence : 0;
+        uint64_t next = g->rules > 1 || e->kind == EVENT_QUEUE_UPGRADED || last > 0 ? last + 1 : 0;
+        if (e->sequence != next)
+            findings_add(&g->world->findings, "I9",
+                         "lane %u: slot %" PRIu64 ": event %zu is number %" PRIu64
+                         " of the shard instead of %" PRIu64,
+                         g->lane, g->slot, i - from, e->sequence, next);
         if (e->slot != g->slot || e->n != before)
             findings_add(&g->world->findings, "I9",
                          "lane %u: slot %" PRIu64 ": event %zu has number %u instead of %u",
@@ -30,7 +37,8 @@ static bool same(const struct events *a, const struct event *x, const struct eve
            x->place.slot == y->place.slot && x->place.skip == y->place.skip &&
            x->deliveries == y->deliveries && x->retries == y->retries && x->fence == y->fence &&
            x->until == y->until && x->order == y->order && x->count == y->count &&
-           x->from == y->from && bytes_equal(event_worker(a, x), event_worker(b, y)) &&
+           x->sequence == y->sequence && x->from == y->from &&
+           bytes_equal(event_worker(a, x), event_worker(b, y)) &&
            bytes_equal(event_failure_text(a, x), event_failure_text(b, y));
 }
 

@@ -34,7 +34,10 @@ void check_state(struct world *w, struct node *n)
     struct handle *h = &w->life->handles[n->index];
     const char *why = NULL;
     uint64_t slot = journal_slot(n->journal);
-    if (journal_halted(n->journal, &why)) {
+    check_rules(w, n);
+    if (is_stopped(w, n)) {
+        releases_stopped(w, n);
+    } else if (journal_halted(n->journal, &why)) {
         findings_add(&w->findings, "I1", "n%u.%u halted on an honest store: %s", n->index, n->life,
                      why);
     } else if (slot > w->life->lanes[h->lane].reference.len) {

@@ -148,4 +148,5 @@ void draw_life(struct world *w)
         life_after(w, rng_range(rng, 5 * SECOND, w->mix.run_ms), LIFE_DELETE, queue, 0);
     }
     life->cache_bytes = rng_chance(rng, 5000) ? (size_t)rng_range(rng, 1, 6) << 10 : 0;
+    releases_draw(w);
 }

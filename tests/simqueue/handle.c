@@ -39,6 +39,7 @@ static void new_pen(struct world *w, const struct node *n, struct handle *h,
 {
     struct life *life = w->life;
     c->writer = (struct hash128){rng_next(&w->rng), n->index + 1};
+    journal_writer_mark(&c->writer, h->rules_newest);
     if (life->pens_len % 16 == 0)
         life->pens = memory_resize(life->pens, (life->pens_len + 16) * sizeof *life->pens);
     h->pen = life->pens_len;
@@ -49,13 +50,16 @@ static void new_pen(struct world *w, const struct node *n, struct handle *h,
 static void configure(struct world *w, struct node *n, struct shard_config *c)
 {
     struct lane *l = lane_of(w, n);
-    *c = (struct shard_config){.birth = l->birth, .keeps_events = true};
+    struct handle *h = &w->life->handles[n->index];
+    h->rules_newest = releases_start(w, h);
+    *c = (struct shard_config){
+        .birth = l->birth, .keeps_events = true, .rules_newest = h->rules_newest};
     journal_config_defaults(&c->journal);
     memcpy(c->journal.id.queue, l->id.bytes, sizeof l->id.bytes);
     c->journal.id.shard = l->shard;
     (void)snprintf(c->journal.prefix, sizeof c->journal.prefix, "%s", l->prefix);
     (void)snprintf(c->queue, sizeof c->queue, "%s", l->name);
-    new_pen(w, n, &w->life->handles[n->index], &c->journal);
+    new_pen(w, n, h, &c->journal);
     c->journal.seed = rng_next(&w->rng);
     c->journal.rules = w->mix.rules;
     c->journal.puts_per_second = w->mix.puts_per_second;

@@ -417,6 +417,12 @@ static void on_life(struct world *w, const struct world_event *e)
     case LIFE_SLEEPER:
         sleeper_wakes(w, &life->lanes[e->a], e->b);
         break;
+    case LIFE_RAISE:
+        operator_raise(w, &life->lanes[e->a]);
+        break;
+    case LIFE_UPGRADE:
+        releases_upgrade(w, e->a, e->b);
+        break;
     default:
         on_trouble(w, e);
         break;

@@ -39,6 +39,8 @@ enum life_event {
     LIFE_LATE_UPLOAD, // a: which
     LIFE_DELETE,      // a: queue
     LIFE_SLEEPER,     // a: lane, b: slot
+    LIFE_RAISE,       // a: lane
+    LIFE_UPGRADE,     // a: node, b: its life
 };
 
 // The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
@@ -49,6 +51,8 @@ struct handle {
     size_t events_at; // I9: the next event it has to tell
     bool finishes;    // its collector began a round for a deleted queue after the faults ceased
     bool passes_on;   // a watcher was told of a message and claims nothing
+    uint16_t rules_newest; // that its program folds
+    bool upgrades;         // it stopped, and its next start is one of a newer program
 };
 
 // A writer id and whose it is.
@@ -220,6 +224,10 @@ struct life {
     uint32_t uploads;  // chance that a message has a large body
     uint32_t joins;    // ... that acks travel with the next receive
     uint32_t sleepers; // ... that a dropped slot is created again
+    // Worlds with programs of two releases draw what that needs from numbers of their own, so that
+    // the other worlds are what they were.
+    bool raises;
+    struct rng releases;
     uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
@@ -287,6 +295,12 @@ void carrier_take(struct world *w, struct node *n);
 void mover_move(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
 void carrier_lost(struct world *w, uint32_t ask); // it gets no answer
+
+void releases_draw(struct world *w);
+uint16_t releases_start(struct world *w, struct handle *h);   // the newest version of its program
+void releases_stopped(struct world *w, const struct node *n); // "upgrade needed"
+void releases_upgrade(struct world *w, uint32_t node, uint32_t life);
+void operator_raise(struct world *w, struct lane *l);
 
 void sleeper_may_wake(struct world *w, struct lane *l, uint64_t slot); // it was dropped just now
 void sleeper_wakes(struct world *w, struct lane *l, uint64_t slot);

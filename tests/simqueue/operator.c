@@ -52,6 +52,16 @@ static void configure(struct world *w, struct lane *l)
     submit(w, ask, out);
 }
 
+// Through any handle: one of the older program refuses it.
+void operator_raise(struct world *w, struct lane *l)
+{
+    struct buf *out = &w->life->scratch;
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_RAISE, l->index);
+    buf_clear(out);
+    raise_encode(out, &(struct op_raise){.request = w->life->calls[ask].request, .to = 2});
+    submit(w, ask, out);
+}
+
 void operator_operate(struct world *w)
 {
     struct lane *l = lane_pick(w);

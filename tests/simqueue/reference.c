@@ -13,7 +13,8 @@
 void reference_init(struct reference *g, struct world *w, uint32_t lane)
 {
     struct lane *l = &w->life->lanes[lane];
-    *g = (struct reference){.world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN};
+    *g = (struct reference){
+        .world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN, .rules = 1};
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
@@ -189,6 +190,7 @@ static void fold(struct reference *g, const struct entry *e, struct bytes bytes)
 static void fold_entry(struct reference *g, const struct entry *e, struct reference_slot *row)
 {
     check_entry(g, e);
+    check_entry_rules(g, e);
     if (e->time.lo > g->now) g->now = e->time.lo;
     row->is_void = e->epoch != 0 && e->epoch != g->epoch;
     g->voids += row->is_void;

@@ -20,6 +20,7 @@ struct reference_slot {
     uint64_t machine_digest; // after the slot
     uint64_t first_digest;   // of the first handle that got here; 0: none yet
     size_t events_end;       // in reference.events
+    uint16_t rules;          // the version that it needs
 };
 
 // One message. READY stands for DELAYED too: only time decides between them.
@@ -106,7 +107,9 @@ struct reference {
     uint32_t expired; // locks that ran out at the beginning of the entry
     bool dry;         // a claim of the entry found less than it asked for
     uint64_t deaths;
-    uint64_t dying; // expired for the last time, its outcome is not told yet
+    uint64_t dying;    // expired for the last time, its outcome is not told yet
+    uint64_t retrying; // expired, which counts as a retry, and that is not told yet
+    uint16_t rules;    // the version of the rules, from the ops alone
     struct reference_dedup dedup[DEDUP_KEYS];
     struct seen *seen;
     uint32_t seen_len;

@@ -28,6 +28,7 @@ static void on_expired(struct reference *g, const struct event *e)
     row->expired_slot = g->slot;
     g->expired++;
     if (r.state != STATE_READY) g->dying = e->seq;
+    if (r.counted && g->rules > 1) g->retrying = e->seq;
 }
 
 void walk_recovered(struct reference *g, const struct event *e)
@@ -46,13 +47,17 @@ void walk_recovered(struct reference *g, const struct event *e)
 static void on_time(struct reference *g, const struct event *e)
 {
     bool told = e->kind == EVENT_MESSAGE_OUTCOME && e->seq == g->dying;
+    bool retries = e->kind == EVENT_MESSAGE_OUTCOME && e->seq == g->retrying;
     if (g->dying != 0 && !told) odd_event(g, e, "a death was not told");
+    if (g->retrying != 0 && !retries) odd_event(g, e, "a retry was not told");
     if (e->kind == EVENT_LOCK_EXPIRED) {
         on_expired(g, e);
     } else if (e->kind == EVENT_TICKETS_RECOVERED) {
         walk_recovered(g, e);
     } else if (told && e->status == OUTCOME_DEAD_LETTERED) {
         g->dying = 0;
+    } else if (retries && e->status == OUTCOME_RETRYING) {
+        g->retrying = 0;
     } else {
         odd_event(g, e, "time does not do that");
     }
@@ -113,7 +118,7 @@ void walk_entry(struct reference *g, const struct entry *e, const struct op_resu
                 size_t events_from)
 {
     size_t at = events_from;
-    g->dying = 0;
+    g->dying = g->retrying = 0;
     g->dry = false;
     g->expired = 0;
     for (; is_of(g, at, EVENT_OP_TIME); at++)
@@ -123,7 +128,7 @@ void walk_entry(struct reference *g, const struct entry *e, const struct op_resu
     for (; is_of(g, at, EVENT_OP_TIME); at++)
         on_time(g, &g->events.rows[at]);
     if (at != g->events.len) odd_event(g, &g->events.rows[at], "no op did that");
-    if (g->dying != 0)
+    if (g->dying != 0 || g->retrying != 0)
         findings_add(&g->world->findings, "I9", "lane %u: slot %" PRIu64 ": a death was not told",
                      g->lane, g->slot);
 }

@@ -364,6 +364,9 @@ void walk_op(struct reference *g, const struct walk_op *o)
     case OP_CONFIGURE:
         on_configure(g, o);
         break;
+    case OP_RAISE:
+        check_raise(g, o);
+        break;
     case OP_PAUSE:
     case OP_RESUME:
         g->paused = o->op->kind == OP_PAUSE;

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The version of the fold's rules. It is state: a journal begins with version 1, and OP_RAISE
+// raises it by one. What a version changes applies from the raise on, so all processes fold an
+// entry in the same way. A program folds its newest version and the one before it. The journal
+// stops before any other entry (docs/decisions/0017-a-version-of-the-rules.md).
+#pragma once
+
+#include <stdint.h>
+
+#define RULES_FIRST  1 // no field of the state has it; a journal that was never raised
+// The fold numbers its events. An expiry that counts as a retry has a message-outcome event.
+#define RULES_EVENTS 2
+#define RULES_KNOWN  2 // the newest one in this source code
+
+// The newest version that this program folds and raises to. It is RULES_KNOWN, except in a test
+// program that stands for an older release.
+uint16_t rules_newest(void);
+// One sentence for operators: what changes when a queue is raised to this version.
+const char *rules_about(uint16_t version);
