@@ -26,7 +26,8 @@
 //   ERR_FENCED       a newer claim exists, or another incarnation has taken the name; stop
 //   ERR_UNAVAILABLE  certainly not applied, now or later
 //   ERR_UNKNOWN      perhaps applied, perhaps applied later; reads never return this
-//   ERR_DENIED       the service refuses the credentials or permissions
+//   ERR_DENIED       the service refuses the credentials or permissions, or no trusted authority
+//                    has signed its certificate
 //   ERR_LIMIT        refused: a size or space limit, certainly not applied
 //   ERR_INVALID      the call itself is malformed
 //   ERR_CORRUPT      the service is another one (its coordination id changed), or what it stores

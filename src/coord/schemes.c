@@ -2,6 +2,8 @@
 // The table of backends. A backend is its files and one row here.
 #include "base/check.h"
 #include "coord/backend.h"
+#include "coord/etcd.h"
+#include "coord/kv/endpoints.h"
 #include "coord/mem.h"
 #include "coord/store_coord.h"
 
@@ -32,8 +34,22 @@ static enum err open_store(const char *rest, const struct coord_config *config, 
     return ERR_OK;
 }
 
+static enum err open_etcd(const char *rest, const struct coord_config *config, struct coord **out,
+                          char why[static COORD_WHY_MAX])
+{
+    return coord_etcd_open(rest, false, config, out, why);
+}
+
+static enum err open_etcd_tls(const char *rest, const struct coord_config *config,
+                              struct coord **out, char why[static COORD_WHY_MAX])
+{
+    return coord_etcd_open(rest, true, config, out, why);
+}
+
 static const struct scheme schemes[] = {
     {"store:", "store:", false, open_store},
+    {"etcd://", "etcd://h1,h2,h3", true, open_etcd},
+    {"etcd+tls://", "etcd+tls://h1,h2,h3", true, open_etcd_tls},
     {"mem:", "", false, open_mem},
 };
 #define SCHEMES (sizeof schemes / sizeof *schemes)
@@ -69,8 +85,10 @@ enum err coord_check_url(const char *url, char why[static COORD_WHY_MAX])
                        s->prefix);
         return ERR_INVALID;
     }
-    why[0] = 0;
-    return ERR_OK;
+    struct endpoints parsed = {0};
+    enum err e = s->hosts ? endpoints_parse(&parsed, rest, false, 1, why) : ERR_OK;
+    if (!e) why[0] = 0;
+    return e;
 }
 
 enum err coord_open(const char *url, const struct coord_config *config, struct coord **out,

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -37,11 +40,40 @@ const char *server_url(void)
     return url && url[0] ? url : NULL;
 }
 
+size_t server_count(void)
+{
+    const char *text = getenv("SLUICE_TEST_COORD_NODES");
+    return text ? (size_t)strtoul(text, NULL, 10) : 0;
+}
+
+int control(const char *format, ...)
+{
+    char text[80];
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    va_list values;
+    va_start(values, format);
+    (void)vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    (void)snprintf(to.sun_path, sizeof to.sun_path, "%s", getenv("SLUICE_TEST_COORD_SOCKET"));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    NEED(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    NEED(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    NEED(n > 0);
+    text[n] = 0;
+    bool number = text[0] >= '0' && text[0] <= '9';
+    if (!number && strcmp(text, "ok") != 0) (void)fprintf(stderr, "# control: %s\n", text);
+    NEED(number || strcmp(text, "ok") == 0);
+    return number ? (int)strtol(text, NULL, 10) : 0;
+}
+
 int world_setup(void **state)
 {
     struct world *w = NEW(struct world);
     w->backend = *state;
     w->lease_ms = LONG_MS;
+    w->timeout_ms = 5000;
     scratch_make_quick(w->dir);
     // A prefix of its own for each test on the server.
     (void)snprintf(w->url, sizeof w->url, "%s", w->backend->url ? w->backend->url : server_url());
@@ -72,7 +104,7 @@ struct coord *node_open(struct world *w)
     struct coord *c = NULL;
     char why[COORD_WHY_MAX] = "";
     struct coord_config config = {.lease_ms = w->lease_ms,
-                                  .timeout_ms = 5000,
+                                  .timeout_ms = w->timeout_ms,
                                   .lone_ms = w->lease_ms / 2,
                                   .store = w->store,
                                   .user = getenv("SLUICE_TEST_COORD_USER"),

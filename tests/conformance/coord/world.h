@@ -18,6 +18,7 @@ struct backend;
 struct world {
     const struct backend *backend;
     int64_t lease_ms; // of the handles opened from now on
+    int64_t timeout_ms;
     struct coord *handles[HANDLES_MAX];
     size_t handles_len;
     struct coord_answer a;
@@ -49,3 +50,6 @@ void lists_members(struct world *w, struct coord *c, const char *want); // names
 // Waits until the session that no handle renews has ended for others. `other` is kept alive.
 void wait_until_gone(struct world *w, struct coord *other, const char *name);
 const char *server_url(void); // NULL: no server
+// A word to the launcher of the servers; returns its number, or fails. (tests/servers/with-coord)
+int control(const char *format, ...) __attribute__((format(printf, 1, 2)));
+size_t server_count(void);
