@@ -27,6 +27,7 @@ deps-lint:
 # What needs a server that cannot be had here is a counted skip, or a failure where CI=true.
 deps-servers:
 	@tools/deps.sh servers || test "$$CI" != true
+	@tools/get-consul || test "$$CI" != true
 	@tools/deps.sh browser || test "$$CI" != true
 	@tools/deps.sh clients || test "$$CI" != true
 

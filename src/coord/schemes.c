@@ -2,6 +2,7 @@
 // The table of backends. A backend is its files and one row here.
 #include "base/check.h"
 #include "coord/backend.h"
+#include "coord/consul.h"
 #include "coord/etcd.h"
 #include "coord/kv/endpoints.h"
 #include "coord/mem.h"
@@ -46,10 +47,24 @@ static enum err open_etcd_tls(const char *rest, const struct coord_config *confi
     return coord_etcd_open(rest, true, config, out, why);
 }
 
+static enum err open_consul(const char *rest, const struct coord_config *config, struct coord **out,
+                            char why[static COORD_WHY_MAX])
+{
+    return coord_consul_open(rest, false, config, out, why);
+}
+
+static enum err open_consul_tls(const char *rest, const struct coord_config *config,
+                                struct coord **out, char why[static COORD_WHY_MAX])
+{
+    return coord_consul_open(rest, true, config, out, why);
+}
+
 static const struct scheme schemes[] = {
     {"store:", "store:", false, open_store},
     {"etcd://", "etcd://h1,h2,h3", true, open_etcd},
     {"etcd+tls://", "etcd+tls://h1,h2,h3", true, open_etcd_tls},
+    {"consul://", "consul://host", true, open_consul},
+    {"consul+tls://", "consul+tls://host", true, open_consul_tls},
     {"mem:", "", false, open_mem},
 };
 #define SCHEMES (sizeof schemes / sizeof *schemes)
