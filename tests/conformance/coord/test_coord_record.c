@@ -2,11 +2,15 @@
 // The stored records, and the form of a backend's URL.
 #include "world.h"
 
+#include "coord/credentials.h"
+#include "coord/kv/endpoints.h"
 #include "coord/record.h"
+#include "os/file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -93,12 +97,82 @@ static void an_unknown_backend_is_refused_with_the_known_ones(void **state)
     NEED(coord_check_url("store:", why) == ERR_OK);
 }
 
+static void hosts_are_parsed_and_credentials_in_a_url_refused(void **state)
+{
+    (void)state;
+    char why[COORD_WHY_MAX];
+    static const char *const good[] = {"h", "h:1", "h1,h2:2,[::1]:3", "h/prefix", "h,i/a/b.c"};
+    static const char *const bad[] = {"",    ",",  "h,",    "h:",   "h:x",  "h:123456", ":1",
+                                      "h i", "h/", "h/a//", "[::1", "h/..", "h/a?b",    "h#"};
+    struct endpoints e = {0};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        NEED(endpoints_parse(&e, good[i], false, 2379, why) == ERR_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        why[0] = 0;
+        NEED(endpoints_parse(&e, bad[i], false, 2379, why) == ERR_INVALID && why[0]);
+    }
+    NEED(endpoints_parse(&e, "h1,h2:2,[::1]:3/p", true, 2379, why) == ERR_OK);
+    NEED(e.len == 3 && strcmp(e.base[0], "https://h1:2379") == 0);
+    NEED(strcmp(e.base[2], "https://[::1]:3") == 0 && strcmp(e.prefix, "p/") == 0);
+    NEED(coord_check_url("etcd://root:secret@h", why) == ERR_INVALID);
+    NEED(strstr(why, "credentials") && !strstr(why, "secret"));
+}
+
+static const char *const variables[] = {"SLUICE_COORD_USER",       "SLUICE_COORD_PASSWORD",
+                                        "SLUICE_COORD_TOKEN",      "SLUICE_COORD_PASSWORD_FILE",
+                                        "SLUICE_COORD_TOKEN_FILE", "SLUICE_COORD_CA_FILE"};
+
+static void clear_variables(void)
+{
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        (void)unsetenv(variables[i]);
+}
+
+static void credentials_come_from_variables_or_files(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_MAX], path[SCRATCH_MAX + 16], why[COORD_WHY_MAX] = "";
+    struct coord_credentials c;
+    struct coord_config config = {0};
+    clear_variables();
+    scratch_make(dir);
+    scratch_path(path, sizeof path, dir, "secret");
+    NEED(coord_credentials_read(&c, why) == ERR_OK);
+    coord_credentials_use(&c, &config);
+    NEED(!config.user && !config.password && !config.token && !config.ca_file);
+    NEED(file_write(path, bytes_str("from-a-file\n")) == 0);
+    (void)setenv("SLUICE_COORD_USER", "root", 1);
+    (void)setenv("SLUICE_COORD_PASSWORD_FILE", path, 1);
+    (void)setenv("SLUICE_COORD_TOKEN", "a-token", 1);
+    NEED(coord_credentials_read(&c, why) == ERR_OK);
+    coord_credentials_use(&c, &config);
+    NEED(strcmp(config.user, "root") == 0 && strcmp(config.password, "from-a-file") == 0);
+    NEED(strcmp(config.token, "a-token") == 0);
+    coord_credentials_done(&c);
+    (void)setenv("SLUICE_COORD_TOKEN_FILE", path, 1);
+    NEED(coord_credentials_read(&c, why) == ERR_INVALID && strstr(why, "are both set"));
+    clear_variables();
+    (void)setenv("SLUICE_COORD_TOKEN_FILE", "/no/such/file", 1);
+    NEED(coord_credentials_read(&c, why) == ERR_INVALID && strstr(why, "cannot read"));
+    clear_variables();
+    (void)setenv("SLUICE_COORD_TOKEN", "a\nb", 1);
+    NEED(coord_credentials_read(&c, why) == ERR_INVALID && strstr(why, "not printable"));
+    clear_variables();
+    (void)setenv("SLUICE_COORD_PASSWORD", "p", 1);
+    NEED(coord_credentials_read(&c, why) == ERR_INVALID &&
+         strstr(why, "without SLUICE_COORD_USER"));
+    clear_variables();
+    scratch_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_member_record_comes_back),
         cmocka_unit_test(a_damaged_member_record_is_refused),
         cmocka_unit_test(a_holder_record_comes_back),
+        cmocka_unit_test(hosts_are_parsed_and_credentials_in_a_url_refused),
+        cmocka_unit_test(credentials_come_from_variables_or_files),
         cmocka_unit_test(an_unknown_backend_is_refused_with_the_known_ones),
     };
     return cmocka_run_group_tests_name("coord record", tests, NULL, NULL);
