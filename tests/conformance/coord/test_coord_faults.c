@@ -328,7 +328,7 @@ static void a_server_of_an_unknown_authority_is_refused(void **state)
     struct world *w = *state;
     char why[COORD_WHY_MAX] = "";
     struct coord *c = NULL;
-    struct coord_config config = {.timeout_ms = 900, .token = getenv("SLUICE_TEST_COORD_TOKEN")};
+    struct coord_config config = {.token = getenv("SLUICE_TEST_COORD_TOKEN")};
     if (!getenv("SLUICE_TEST_COORD_CA")) {
         (void)printf("# skipped: the servers have no TLS\n");
         return;

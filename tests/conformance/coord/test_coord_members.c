@@ -128,7 +128,7 @@ static void heartbeats_keep_a_session(void **state)
     joins(w, a, "a");
     joins(w, b, "b");
     uint64_t token = claims(w, a, "q/0", 0);
-    int64_t end = clock_boot_ms() + 3 * SHORT_MS / 2;
+    int64_t end = clock_boot_ms() + 5 * SHORT_MS / 4;
     while (clock_boot_ms() < end) {
         ANSWERS(ERR_OK, &w->a, coord_heartbeat(a, &w->a));
         NEED(w->a.next_ms <= SHORT_MS / 2);
