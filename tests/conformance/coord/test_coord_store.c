@@ -114,6 +114,38 @@ static void heartbeats_begin_with_a_second_member(void **state)
     store_free(s);
 }
 
+static void the_requests_of_a_claim_are_few(void **state)
+{
+    (void)state;
+    struct store *s = store_meter_take(store_mem_new());
+    struct coord *a = open_on(s, LEASE_MS, 0), *b = open_on(s, LEASE_MS, 0);
+    struct coord_answer x;
+    struct meter_snapshot seen = {0};
+    char got[128];
+    coord_answer_init(&x);
+    join_at(a, "a", &x);
+    join_at(b, "b", &x);
+    ANSWERS(ERR_OK, &x, coord_list(a, &x));
+    count_requests(s, &seen, got);
+    ANSWERS(ERR_OK, &x, coord_claim(a, "q/0", 0, &x));
+    uint64_t token = x.token;
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 1 put 0 get 0 list 2 delete 0");
+    ANSWERS(ERR_OK, &x, coord_validate(b, "q/0", token, &x));
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 0 put 0 get 1 list 2 delete 0");
+    ANSWERS(ERR_OK, &x, coord_leave(a, &x));
+    count_requests(s, &seen, got);
+    ANSWERS(ERR_OK, &x, coord_claim(b, "q/0", 0, &x));
+    NEED(x.token > token);
+    count_requests(s, &seen, got);
+    assert_string_equal(got, "put_new 1 put 0 get 1 list 3 delete 1");
+    coord_answer_done(&x);
+    coord_free(a);
+    coord_free(b);
+    store_free(s);
+}
+
 // A lone node is silent. A node that joins must give it the time to notice.
 static void a_silent_member_is_not_taken_for_dead_at_once(void **state)
 {
@@ -276,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_node_writes_when_it_starts_and_leaves),
         cmocka_unit_test(heartbeats_begin_with_a_second_member),
+        cmocka_unit_test(the_requests_of_a_claim_are_few),
         cmocka_unit_test(a_silent_member_is_not_taken_for_dead_at_once),
         cmocka_unit_test(the_incarnation_is_not_in_the_store),
         cmocka_unit_test(faults_never_give_two_holders_or_an_old_token),
