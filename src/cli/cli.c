@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and output of commands. An error is one sentence, and the exit status gives its kind.
 #include "cli/cli.h"
+
 #include "cli/answer_watch.h"
 #include "cli/table.h"
+#include "cli/text.h"
 #include "json/json.h"
 
 #include <errno.h>
@@ -87,6 +89,20 @@ void cli_say(const struct cli *cli, const char *format, ...)
     va_start(args, format);
     vprint_line(stderr, format, args);
     va_end(args);
+}
+
+void cli_count(const struct cli *cli, const char *queue, const char *verb, uint64_t count)
+{
+    char text[TEXT_MAX];
+    if (!cli->json) {
+        cli_say(cli, "%s %s message%s of %s", verb, number_text(count, text), count == 1 ? "" : "s",
+                queue);
+        return;
+    }
+    struct json *o = json_new();
+    json_text(o, "queue", queue);
+    json_number(o, verb, (int64_t)count);
+    json_print(o, stdout);
 }
 
 bool cli_output_ok(void)

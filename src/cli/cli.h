@@ -76,6 +76,8 @@ struct command {
     const struct cli_option *options;
     size_t options_len;
     int (*run)(const struct cli *cli, const struct arguments *args); // returns the exit status
+    // Instead of run: the store is opened before and closed after it.
+    int (*run_on)(const struct cli *cli, const struct arguments *args, struct sluice *s);
     bool brief; // makes only a few requests, so it has a default time limit
 };
 
@@ -87,6 +89,9 @@ int cli_fail_as(const struct cli *cli, enum sluice_code code, const char *field,
                 ...) PRINTF(4, 5);
 // Prints a remark on standard error. Prints nothing with --quiet or --json.
 void cli_say(const struct cli *cli, const char *format, ...) PRINTF(2, 3);
+
+// Says how many messages of a queue a command has "purged" or "redriven"; the verb is the JSON key.
+void cli_count(const struct cli *cli, const char *queue, const char *verb, uint64_t count);
 
 // Opens cli->store. A missing directory reads as an empty store and is not created. On NULL the
 // error is printed; return *status.

@@ -34,29 +34,24 @@ static void print_json(const char *queue, const struct audit *a)
     json_print(o, stdout);
 }
 
-static void print_count(const char *name, uint64_t n, const char *remark)
-{
-    char text[TEXT_MAX];
-    (void)printf("%-*s  %12s%s%s\n", FIELD_WIDTH, name, number_text(n, text), *remark ? "  " : "",
-                 remark);
-}
-
 static void print_report(const struct audit *a)
 {
     char remark[80] = "";
     if (a->events > 0)
         (void)snprintf(remark, sizeof remark, "at positions %llu to %llu",
                        (unsigned long long)a->first, (unsigned long long)a->last);
-    print_count("events", a->events, remark);
-    print_count("messages", a->messages, "");
-    print_count("claims", a->claims, "");
-    print_count("processed", a->processed, "");
-    print_count("expired locks", a->expired, "");
-    print_count("held by two at once", a->found[FINDING_TWO], a->found[FINDING_TWO] ? "WRONG" : "");
-    print_count("acked twice", a->found[FINDING_TWICE], a->found[FINDING_TWICE] ? "WRONG" : "");
-    print_count("touched after their end", a->found[FINDING_STRAY],
+    count_print(FIELD_WIDTH, "events", a->events, remark);
+    count_print(FIELD_WIDTH, "messages", a->messages, "");
+    count_print(FIELD_WIDTH, "claims", a->claims, "");
+    count_print(FIELD_WIDTH, "processed", a->processed, "");
+    count_print(FIELD_WIDTH, "expired locks", a->expired, "");
+    count_print(FIELD_WIDTH, "held by two at once", a->found[FINDING_TWO],
+                a->found[FINDING_TWO] ? "WRONG" : "");
+    count_print(FIELD_WIDTH, "acked twice", a->found[FINDING_TWICE],
+                a->found[FINDING_TWICE] ? "WRONG" : "");
+    count_print(FIELD_WIDTH, "touched after their end", a->found[FINDING_STRAY],
                 a->found[FINDING_STRAY] ? "WRONG" : "");
-    print_count("refused late", a->found[FINDING_LATE],
+    count_print(FIELD_WIDTH, "refused late", a->found[FINDING_LATE],
                 a->found[FINDING_LATE] ? "a worker's lock had expired" : "");
     for (size_t i = 0; i < a->examples_len; i++)
         print_line(stdout, "  %-*s  %s  at position %llu", FIELD_WIDTH - 2,

@@ -11,64 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// The same text as completions/sluice.bash and completions/_sluice. A test compares them.
-static const char bash_script[] =
-    "# SPDX-License-Identifier: Apache-2.0\n"
-    "# bash completion for sluice. The words come from the program itself, so they are never out "
-    "of date.\n"
-    "# Try it: source <(sluice completion bash)\n"
-    "_sluice() {\n"
-    "    local word remark i before= at=0\n"
-    "    local -a typed\n"
-    "    COMPREPLY=()\n"
-    "    # bash splits words at = and : and completes the last part; this joins them again\n"
-    "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
-    "        if ((i > 1)) && [[ ${COMP_WORDS[i]} == [=:]* || ${COMP_WORDS[i - 1]} == *[=:] ]]; "
-    "then\n"
-    "            before=${typed[at - 1]}\n"
-    "            typed[at - 1]+=${COMP_WORDS[i]}\n"
-    "            [[ ${COMP_WORDS[i]} != [=:]* ]] || before=${typed[at - 1]}\n"
-    "        else\n"
-    "            before=\n"
-    "            typed[at++]=${COMP_WORDS[i]}\n"
-    "        fi\n"
-    "    done\n"
-    "    while IFS=$'\\t' read -r word remark; do\n"
-    "        if [[ $word == :files ]]; then\n"
-    "            compopt -o default\n"
-    "            COMPREPLY=()\n"
-    "            return\n"
-    "        fi\n"
-    "        COMPREPLY+=(\"${word#\"$before\"}\")\n"
-    "    done < <(\"${COMP_WORDS[0]}\" completion words -- $((at - 1)) \"${typed[@]}\" "
-    "2>/dev/null)\n"
-    "    [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace\n"
-    "}\n"
-    "complete -F _sluice sluice\n";
-
-static const char zsh_script[] = "#compdef sluice\n"
-                                 "# SPDX-License-Identifier: Apache-2.0\n"
-                                 "# zsh completion for sluice. The words come from the program "
-                                 "itself, so they are never out of date.\n"
-                                 "# Try it: source <(sluice completion zsh)\n"
-                                 "_sluice() {\n"
-                                 "    local word remark\n"
-                                 "    local -a found\n"
-                                 "    while IFS=$'\\t' read -r word remark; do\n"
-                                 "        if [[ $word == :files ]]; then\n"
-                                 "            _files\n"
-                                 "            return\n"
-                                 "        fi\n"
-                                 "        found+=(\"${word//:/\\\\:}:$remark\")\n"
-                                 "    done < <(\"${words[1]}\" completion words -- $((CURRENT - "
-                                 "1)) \"${words[@]}\" 2>/dev/null)\n"
-                                 "    (( ${#found} )) && _describe sluice found\n"
-                                 "}\n"
-                                 "if [[ ${funcstack[1]-} == _sluice ]]; then\n"
-                                 "    _sluice \"$@\"\n"
-                                 "else\n"
-                                 "    compdef _sluice sluice\n"
-                                 "fi\n";
+// The files of completions/, which tools/embed makes constants.
+extern const char script_bash[], script_zsh[];
 
 static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
 static const char *const scopes[] = {"read", "send", "work", "admin"};
@@ -277,9 +221,9 @@ static int run_completion(const struct cli *cli, const struct arguments *args)
     const char *shell = args->words[0];
     int64_t at;
     if (strcmp(shell, "bash") == 0) {
-        (void)fputs(bash_script, stdout);
+        (void)fputs(script_bash, stdout);
     } else if (strcmp(shell, "zsh") == 0) {
-        (void)fputs(zsh_script, stdout);
+        (void)fputs(script_zsh, stdout);
     } else if (strcmp(shell, "words") == 0 && args->words_len > 2 &&
                text_to_number(args->words[1], &at)) {
         struct typing t = {.words = args->words + 2,

@@ -11,6 +11,8 @@
 #define TOKENS_BYTES_MAX ((size_t)64 << 20)
 #define HOURS_24         (INT64_C(24) * 3600 * 1000)
 
+enum outcome_kind { SETTLE_ACK, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_RENEW };
+
 struct token_input {
     const char **rows;
     size_t len;
@@ -109,27 +111,27 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
     return status ? status : sluice_code_exit(code);
 }
 
-struct outcome_request {
-    const char *reason;
-    int64_t ms;
-};
-
-typedef enum sluice_code outcome_fn(struct sluice *s, const char *queue,
-                                    const struct token_input *t, const struct outcome_request *r,
-                                    struct sluice_outcome *out, struct sluice_error *error);
-
-static int apply(const struct cli *cli, const struct arguments *args, outcome_fn *fn,
-                 const struct outcome_request *r)
+static int run_outcome(const struct cli *cli, const struct arguments *args, enum outcome_kind kind)
 {
     struct token_input t;
     struct sluice_error error = {0};
+    const char *queue = args->words[0];
+    const struct cli_value *o = args->options; // the option of all but ack
     int status = read_tokens(cli, args, &t);
     struct sluice *s = status == 0 ? cli_open(cli, &status) : NULL;
     if (s) {
         struct sluice_outcome *rows = cli_alloc(t.len * sizeof *rows);
         memset(rows, 0, t.len * sizeof *rows);
-        enum sluice_code code = fn(s, args->words[0], &t, r, rows, &error);
-        status = print_outcomes(cli, s, args->words[0], &t, rows, code, &error);
+        enum sluice_code code;
+        if (kind == SETTLE_ACK)
+            code = sluice_ack(s, queue, t.rows, t.len, rows, &error);
+        else if (kind == SETTLE_FAIL)
+            code = sluice_fail(s, queue, t.rows, t.len, o->given ? *o->texts : "", rows, &error);
+        else if (kind == SETTLE_RELEASE)
+            code = sluice_release(s, queue, t.rows, t.len, o->number, rows, &error);
+        else
+            code = sluice_renew(s, queue, t.rows, t.len, o->number, rows, &error);
+        status = print_outcomes(cli, s, queue, &t, rows, code, &error);
         free(rows);
     }
     sluice_close(s);
@@ -137,55 +139,24 @@ static int apply(const struct cli *cli, const struct arguments *args, outcome_fn
     return status;
 }
 
-static enum sluice_code do_ack(struct sluice *s, const char *queue, const struct token_input *t,
-                               const struct outcome_request *r, struct sluice_outcome *out,
-                               struct sluice_error *error)
-{
-    (void)r;
-    return sluice_ack(s, queue, t->rows, t->len, out, error);
-}
-
-static enum sluice_code do_fail(struct sluice *s, const char *queue, const struct token_input *t,
-                                const struct outcome_request *r, struct sluice_outcome *out,
-                                struct sluice_error *error)
-{
-    return sluice_fail(s, queue, t->rows, t->len, r->reason, out, error);
-}
-
-static enum sluice_code do_release(struct sluice *s, const char *queue, const struct token_input *t,
-                                   const struct outcome_request *r, struct sluice_outcome *out,
-                                   struct sluice_error *error)
-{
-    return sluice_release(s, queue, t->rows, t->len, r->ms, out, error);
-}
-
-static enum sluice_code do_renew(struct sluice *s, const char *queue, const struct token_input *t,
-                                 const struct outcome_request *r, struct sluice_outcome *out,
-                                 struct sluice_error *error)
-{
-    return sluice_renew(s, queue, t->rows, t->len, r->ms, out, error);
-}
-
 static int run_ack(const struct cli *cli, const struct arguments *args)
 {
-    return apply(cli, args, do_ack, &(struct outcome_request){0});
+    return run_outcome(cli, args, SETTLE_ACK);
 }
 
 static int run_fail(const struct cli *cli, const struct arguments *args)
 {
-    const struct cli_value *reason = &args->options[0];
-    return apply(cli, args, do_fail,
-                 &(struct outcome_request){.reason = reason->given ? *reason->texts : ""});
+    return run_outcome(cli, args, SETTLE_FAIL);
 }
 
 static int run_release(const struct cli *cli, const struct arguments *args)
 {
-    return apply(cli, args, do_release, &(struct outcome_request){.ms = args->options[0].number});
+    return run_outcome(cli, args, SETTLE_RELEASE);
 }
 
 static int run_renew(const struct cli *cli, const struct arguments *args)
 {
-    return apply(cli, args, do_renew, &(struct outcome_request){.ms = args->options[0].number});
+    return run_outcome(cli, args, SETTLE_RENEW);
 }
 
 #define OUTCOME_KEYS                                                                               \

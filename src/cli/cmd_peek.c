@@ -117,7 +117,7 @@ static void print_table(const struct cli *cli, const struct sluice_batch *batch)
     table_free(t);
 }
 
-static int run_peek(const struct cli *cli, const struct arguments *args)
+static int run_peek(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const char *queue = args->words[0];
     const struct cli_value *o = args->options;
@@ -125,8 +125,6 @@ static int run_peek(const struct cli *cli, const struct arguments *args)
                               .after_id = o[AFTER].given ? o[AFTER].texts[0] : NULL,
                               .max = (uint32_t)o[MAX].number};
     int status = 0;
-    struct sluice *s = cli_open(cli, &status);
-    if (!s) return status;
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
     if (sluice_peek(s, queue, &ask, &batch, &error) != SLUICE_OK)
@@ -138,7 +136,6 @@ static int run_peek(const struct cli *cli, const struct arguments *args)
     for (size_t i = 0; cli->json && batch && i < batch->len; i++)
         json_print(json_message(queue, &batch->messages[i]), stdout);
     sluice_batch_free(batch);
-    sluice_close(s);
     return status;
 }
 
@@ -153,7 +150,7 @@ const struct command command_peek = {
                "without it, with the header sluice-body-lost.",
     .options = options,
     .options_len = COUNT_OF(options),
-    .run = run_peek,
+    .run_on = run_peek,
     .brief = true,
 };
 
@@ -229,12 +226,10 @@ static void print_message(const struct sluice_message *m)
     (void)fputc('\n', stdout);
 }
 
-static int run_show(const struct cli *cli, const struct arguments *args)
+static int run_show(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const char *queue = args->words[0];
     int status = 0;
-    struct sluice *s = cli_open(cli, &status);
-    if (!s) return status;
     struct sluice_batch *batch = NULL;
     struct sluice_error error = {0};
     if (sluice_show(s, queue, args->words[1], &batch, &error) != SLUICE_OK)
@@ -244,7 +239,6 @@ static int run_show(const struct cli *cli, const struct arguments *args)
     else
         print_message(&batch->messages[0]);
     sluice_batch_free(batch);
-    sluice_close(s);
     return status;
 }
 
@@ -257,6 +251,6 @@ const struct command command_show = {
                "kept of a finished message (acknowledged, moved or purged). JSON keys are those\n"
                "of \"receive\", and failures (attempt, at, worker, reason, kind); body and\n"
                "attempt of a finished message are null.",
-    .run = run_show,
+    .run_on = run_show,
     .brief = true,
 };

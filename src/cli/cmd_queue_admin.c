@@ -2,7 +2,6 @@
 // queue pause, resume, purge and delete. Purge and delete cannot be undone, so they ask for
 // confirmation.
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "json/json.h"
 
 enum { YES, DEAD };
@@ -68,7 +67,7 @@ static int run_purge(const struct cli *cli, const struct arguments *args)
 {
     const char *queue = args->words[0];
     bool dead = args->options[DEAD].given;
-    char question[160], count[TEXT_MAX];
+    char question[160];
     (void)snprintf(question, sizeof question, "Delete every message of %.80s that %s?", queue,
                    dead ? "is dead" : "waits");
     int status = cli_confirm(cli, args->options[YES].given, "queue purge", question);
@@ -77,17 +76,10 @@ static int run_purge(const struct cli *cli, const struct arguments *args)
     if (!s) return status;
     struct sluice_error error = {0};
     uint64_t purged = 0;
-    if (sluice_queue_purge(s, queue, dead, &purged, &error) != SLUICE_OK) {
+    if (sluice_queue_purge(s, queue, dead, &purged, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, s, queue, &error);
-    } else if (cli->json) {
-        struct json *o = json_new();
-        json_text(o, "queue", queue);
-        json_number(o, "purged", (int64_t)purged);
-        json_print(o, stdout);
-    } else {
-        cli_say(cli, "purged %s message%s of %s", number_text(purged, count),
-                purged == 1 ? "" : "s", queue);
-    }
+    else
+        cli_count(cli, queue, "purged", purged);
     sluice_close(s);
     return status;
 }

@@ -91,12 +91,10 @@ static void say_none(const struct cli *cli)
             missing ? " does not exist yet" : "");
 }
 
-static int run_list(const struct cli *cli, const struct arguments *args)
+static int run_list(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     (void)args;
     int status = 0;
-    struct sluice *s = cli_open(cli, &status);
-    if (!s) return status;
     struct sluice_names *names = NULL;
     struct sluice_error error = {0};
     if (sluice_queue_list(s, &names, &error) != SLUICE_OK) {
@@ -110,7 +108,6 @@ static int run_list(const struct cli *cli, const struct arguments *args)
         status = list_all(cli, s, names);
     }
     sluice_names_free(names);
-    sluice_close(s);
     return status;
 }
 
@@ -119,7 +116,7 @@ const struct command command_queue_list = {
     .summary = "Lists the queues",
     .details = "With --quiet it prints only the names. With --json it prints an object per\n"
                "queue, with the keys of \"queue show\".",
-    .run = run_list,
+    .run_on = run_list,
 };
 
 static void print_info(const struct sluice_queue_info *info)
@@ -134,11 +131,9 @@ static void print_info(const struct sluice_queue_info *info)
     }
 }
 
-static int run_show(const struct cli *cli, const struct arguments *args)
+static int run_show(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     int status = 0;
-    struct sluice *s = cli_open(cli, &status);
-    if (!s) return status;
     struct sluice_queue_info *info = NULL;
     struct sluice_error error = {0};
     if (sluice_queue_show(s, args->words[0], &info, &error) != SLUICE_OK) {
@@ -149,7 +144,6 @@ static int run_show(const struct cli *cli, const struct arguments *args)
         print_info(info);
     }
     sluice_queue_info_free(info);
-    sluice_close(s);
     return status;
 }
 
@@ -159,6 +153,6 @@ const struct command command_queue_show = {
     .summary = "Shows the settings of a queue",
     .details = "JSON keys: queue, id, paused, settings. \"queue create --config\" accepts this\n"
                "output.",
-    .run = run_show,
+    .run_on = run_show,
     .brief = true,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // stats: counts messages by state, once or on a live screen.
+#include "calls/calls.h"
 #include "cli/commands.h"
 #include "cli/stats_watch.h"
 #include "cli/store.h"
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 
 #define FIELD_WIDTH 14
+#define STATS_SHOWN 6 // fields of the statistics in JSON: ready to oldestAgeMs
 
 enum { WATCH, INTERVAL, PRICE };
 
@@ -33,21 +35,9 @@ void stats_json_print(const char *queue, const struct sluice_stats *v, const str
 {
     struct json *o = json_new(), *cost = cost_json(v, prices);
     json_text(o, "queue", queue);
-    json_number(o, "ready", (int64_t)v->ready);
-    json_number(o, "locked", (int64_t)v->locked);
-    json_number(o, "delayed", (int64_t)v->delayed);
-    json_number(o, "processed", (int64_t)v->processed);
-    json_number(o, "dead", (int64_t)v->dead);
-    json_number(o, "oldestAgeMs", v->oldest_age_ms);
+    fields_put(o, &(struct fields){stats_answer.rows, STATS_SHOWN}, v);
     if (cost) json_take(o, "cost", cost);
     json_print(o, stdout);
-}
-
-static void print_number(const char *name, uint64_t n, const char *remark)
-{
-    char text[TEXT_MAX];
-    (void)printf("%-*s  %12s%s%s\n", FIELD_WIDTH, name, number_text(n, text), *remark ? "  " : "",
-                 remark);
 }
 
 static void print_one(const char *queue, bool paused, const struct sluice_stats *v,
@@ -58,19 +48,21 @@ static void print_one(const char *queue, bool paused, const struct sluice_stats 
     if (paused)
         (void)printf("%-*s  %12s  delivers nothing; resume it with: sluice queue resume\n",
                      FIELD_WIDTH, "state", "paused");
-    print_number("ready", v->ready, "");
-    print_number("locked", v->locked, "");
-    print_number("delayed", v->delayed, "");
-    print_number("processed", v->processed, "");
-    print_number("dead", v->dead, v->dead ? "\"sluice redrive\" sends them again" : "");
-    if (v->outbound) print_number("outbound", v->outbound, "on the way to the dead-letter queue");
-    if (v->moved) print_number("dead-lettered", v->moved, "moved to the dead-letter queue");
-    if (v->redriven) print_number("redriven", v->redriven, "");
-    if (v->purged) print_number("purged", v->purged, "");
-    print_number("sent", v->sent, "sum of the above");
+    count_print(FIELD_WIDTH, "ready", v->ready, "");
+    count_print(FIELD_WIDTH, "locked", v->locked, "");
+    count_print(FIELD_WIDTH, "delayed", v->delayed, "");
+    count_print(FIELD_WIDTH, "processed", v->processed, "");
+    count_print(FIELD_WIDTH, "dead", v->dead, v->dead ? "\"sluice redrive\" sends them again" : "");
+    if (v->outbound)
+        count_print(FIELD_WIDTH, "outbound", v->outbound, "on the way to the dead-letter queue");
+    if (v->moved)
+        count_print(FIELD_WIDTH, "dead-lettered", v->moved, "moved to the dead-letter queue");
+    if (v->redriven) count_print(FIELD_WIDTH, "redriven", v->redriven, "");
+    if (v->purged) count_print(FIELD_WIDTH, "purged", v->purged, "");
+    count_print(FIELD_WIDTH, "sent", v->sent, "sum of the above");
     if (v->duplicates)
-        print_number("duplicates", v->duplicates, "not sent: the dedup key was known");
-    print_number("workers", v->workers, "");
+        count_print(FIELD_WIDTH, "duplicates", v->duplicates, "not sent: the dedup key was known");
+    count_print(FIELD_WIDTH, "workers", v->workers, "");
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "oldest",
                  v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
     cost_print(stdout, FIELD_WIDTH, v, prices);

@@ -6,15 +6,8 @@
 
 #include <string.h>
 
-static const struct command *const commands[] = {
-    &command_queue_create, &command_queue_list,   &command_queue_show,  &command_queue_set,
-    &command_queue_pause,  &command_queue_resume, &command_queue_purge, &command_queue_delete,
-    &command_send,         &command_receive,      &command_ack,         &command_fail,
-    &command_release,      &command_renew,        &command_work,        &command_peek,
-    &command_show,         &command_stats,        &command_events,      &command_redrive,
-    &command_audit,        &command_doctor,       &command_serve,       &command_token_new,
-    &command_bench,        &command_completion,   &command_version,     &command_help,
-};
+#define COMMAND_ROW(name) &command_##name
+static const struct command *const commands[] = {COMMAND_LIST(COMMAND_ROW)};
 
 const struct command *command_at(size_t index)
 {

@@ -1,37 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of commands. A new command needs its own file, a line here and a line in commands.c.
+// The table of commands. A new command needs its own file and a name in this list.
 #pragma once
 
 #include "cli/cli.h"
 
-extern const struct command command_queue_create;
-extern const struct command command_queue_list;
-extern const struct command command_queue_show;
-extern const struct command command_queue_set;
-extern const struct command command_queue_pause;
-extern const struct command command_queue_resume;
-extern const struct command command_queue_purge;
-extern const struct command command_queue_delete;
-extern const struct command command_send;
-extern const struct command command_receive;
-extern const struct command command_ack;
-extern const struct command command_fail;
-extern const struct command command_release;
-extern const struct command command_renew;
-extern const struct command command_work;
-extern const struct command command_serve;
-extern const struct command command_token_new;
-extern const struct command command_peek;
-extern const struct command command_show;
-extern const struct command command_stats;
-extern const struct command command_events;
-extern const struct command command_redrive;
-extern const struct command command_audit;
-extern const struct command command_doctor;
-extern const struct command command_bench;
-extern const struct command command_completion;
-extern const struct command command_version;
-extern const struct command command_help;
+// In the order of the overview.
+#define COMMAND_LIST(C)                                                                            \
+    C(queue_create), C(queue_list), C(queue_show), C(queue_set), C(queue_pause), C(queue_resume),  \
+        C(queue_purge), C(queue_delete), C(send), C(receive), C(ack), C(fail), C(release),         \
+        C(renew), C(work), C(peek), C(show), C(stats), C(events), C(redrive), C(audit), C(doctor), \
+        C(serve), C(token_new), C(bench), C(completion), C(version), C(help)
+
+#define COMMAND_NAME(name) command_##name
+extern const struct command COMMAND_LIST(COMMAND_NAME);
 
 // Returns commands in the order of the overview, and NULL after the last.
 const struct command *command_at(size_t index);

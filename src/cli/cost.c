@@ -2,6 +2,7 @@
 // Parses prices and computes three figures: requests per message, dollars per million messages,
 // dollars per day.
 #include "cli/cost.h"
+#include "calls/calls.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -152,9 +153,7 @@ struct json *cost_json(const struct sluice_stats *v, const struct prices *p)
     struct queue_cost c = queue_cost_of(v, p);
     if (c.requests == 0) return NULL;
     struct json *o = json_new(), *prices = json_new();
-    json_number(o, "writes", (int64_t)v->spent.writes);
-    json_number(o, "reads", (int64_t)v->spent.reads);
-    json_number(o, "deletes", (int64_t)v->spent.deletes);
+    fields_put(o, &requests_answer, &v->spent);
     json_text(o, "perMessage", c.of_sent ? "sent" : "processed");
     json_fraction(o, "requestsPerMessage", c.per_message);
     json_fraction(o, "writesPerMessage", c.puts_a_message);

@@ -19,6 +19,16 @@ static bool wants_json(int argc, char **argv)
     return false;
 }
 
+static int run(const struct cli *cli, const struct command *command, const struct arguments *args)
+{
+    int status = 0;
+    if (command->run) return command->run(cli, args);
+    struct sluice *s = cli_open(cli, &status);
+    if (s) status = command->run_on(cli, args, s);
+    sluice_close(s);
+    return status;
+}
+
 static int run_command(struct cli *cli, const struct command *command, size_t argc, char **argv)
 {
     struct arguments args;
@@ -38,7 +48,7 @@ static int run_command(struct cli *cli, const struct command *command, size_t ar
                           "\"%s\" does not accept --timeout: its number of requests is not limited",
                           command->name);
         else
-            status = command->run(cli, &args);
+            status = run(cli, command, &args);
     }
     arguments_done(&args);
     return status;

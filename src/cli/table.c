@@ -147,6 +147,13 @@ void table_print(const struct table *t, const struct cli *cli, FILE *out)
     free(widths);
 }
 
+void count_print(int width, const char *name, uint64_t n, const char *remark)
+{
+    char text[TEXT_MAX];
+    (void)printf("%-*s  %12s%s%s\n", width, name, number_text(n, text), *remark ? "  " : "",
+                 remark);
+}
+
 void field_print(FILE *out, int width, const char *name, const char *format, ...)
 {
     va_list args;

@@ -25,6 +25,8 @@ void table_print(const struct table *t, const struct cli *cli, FILE *out);
 void print_line(FILE *out, const char *format, ...) PRINTF(2, 3);
 void vprint_line(FILE *out, const char *format, va_list args) PRINTF(2, 0);
 // Prints a "name   value" line, with the name padded to width.
+// The same on standard output for a number, with a remark after it ("": none).
+void count_print(int width, const char *name, uint64_t n, const char *remark);
 void field_print(FILE *out, int width, const char *name, const char *format, ...) PRINTF(4, 5);
 
 // Prints text that is safe on a terminal: control characters become escapes (\n, \x1b). Prints at
