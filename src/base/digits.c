@@ -36,7 +36,7 @@ char *digits_put_hex64(char *at, uint64_t n)
     return at;
 }
 
-static int value_of(char c)
+int digits_hex_value(int c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -48,9 +48,9 @@ bool digits_read_hex(const char *text, void *to, size_t len)
 {
     uint8_t *out = to;
     for (size_t i = 0; i < len; i++) {
-        int high = value_of(text[2 * i]);
+        int high = digits_hex_value(text[2 * i]);
         // If the text ends here, the next byte must not be read.
-        int low = high < 0 ? -1 : value_of(text[2 * i + 1]);
+        int low = high < 0 ? -1 : digits_hex_value(text[2 * i + 1]);
         if (low < 0) return false;
         out[i] = (uint8_t)(high << 4 | low);
     }

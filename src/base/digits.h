@@ -12,6 +12,7 @@
 char *digits_put(char *at, uint64_t n); // decimal
 char *digits_put_hex(char *at, const void *bytes, size_t len);
 char *digits_put_hex64(char *at, uint64_t n); // all 16 digits, the highest first
+int digits_hex_value(int c); // of a hexadecimal digit in either case; -1: it is none
 // Reads two digits per byte, in either case, and nothing after them. Returns false for any other
 // text.
 bool digits_read_hex(const char *text, void *to, size_t len);

@@ -179,17 +179,21 @@ struct bytes json_raw_text(const struct json *object)
     return value ? bytes_of(json_string_value(value), json_string_length(value)) : BYTES_EMPTY;
 }
 
-struct json *json_parse(const char *text, size_t len, char *error, size_t error_len)
+static json_t *parse(const char *text, size_t len, size_t flags, char *error, size_t error_len)
 {
     json_error_t wrong;
-    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    json_t *value = json_loadb(text, len, flags, &wrong);
-    if (value) return (struct json *)value;
+    json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &wrong);
+    if (value) return value;
     (void)snprintf(error, error_len, "line %d, column %d: %s", wrong.line, wrong.column,
                    wrong.text);
     for (char *at = error; *at; at++)
         if ((unsigned char)*at < ' ') *at = ' ';
     return NULL;
+}
+
+struct json *json_parse(const char *text, size_t len, char *error, size_t error_len)
+{
+    return (struct json *)parse(text, len, JSON_ALLOW_NUL, error, error_len);
 }
 
 static const json_t *seen(const struct json *value)
@@ -341,16 +345,9 @@ static bool flatten_object(struct flatten *f, const char *prefix, json_t *object
 bool json_flatten(const char *text, size_t len, struct json_pairs *out, char *error,
                   size_t error_len)
 {
-    json_error_t wrong;
     *out = (struct json_pairs){0};
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &wrong);
-    if (!root) {
-        (void)snprintf(error, error_len, "line %d, column %d: %s", wrong.line, wrong.column,
-                       wrong.text);
-        for (char *at = error; *at; at++)
-            if ((unsigned char)*at < ' ') *at = ' ';
-        return false;
-    }
+    json_t *root = parse(text, len, 0, error, error_len);
+    if (!root) return false;
     bool done = json_is_object(root);
     if (!done)
         (void)snprintf(error, error_len, "line 1, column 1: expected an object of settings");

@@ -3,6 +3,7 @@
 // objects and lists.
 #include "json/raw.h"
 
+#include "base/digits.h"
 #include "json/json.h"
 
 #include <stdlib.h>
@@ -86,19 +87,12 @@ static bool take_number(struct cursor *c)
     return (is_short && len <= NUMBER_SHORT) || number_fits(bytes_of(start, len));
 }
 
-static int hex_value(int c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // Reads the four hex digits of \uXXXX. Returns -1 if they are not four hex digits.
 static int take_unit(struct cursor *c)
 {
     int unit = 0;
     for (int i = 0; i < 4; i++, c->at++) {
-        int digit = hex_value(peek(c));
+        int digit = digits_hex_value(peek(c));
         if (digit < 0) return -1;
         unit = unit << 4 | digit;
     }
@@ -320,33 +314,32 @@ static void pass_value(struct cursor *c)
     } while (depth > 0 && c->at < c->end);
 }
 
+// Returns the next token, or the next byte outside of strings. Returns an empty text for white
+// space.
+static struct bytes next_token(struct cursor *c)
+{
+    const uint8_t *start = c->at;
+    if (*start == '"')
+        pass_text(c);
+    else
+        c->at++;
+    return bytes_of(start, is_space(*start) ? 0 : (size_t)(c->at - start));
+}
+
 size_t json_raw_compact_len(struct bytes text)
 {
     size_t len = 0;
-    for (struct cursor c = cursor_of(text); c.at < c.end;) {
-        const uint8_t *start = c.at;
-        if (*start == '"') {
-            pass_text(&c);
-        } else {
-            c.at++;
-        }
-        if (!is_space(*start)) len += (size_t)(c.at - start);
-    }
+    for (struct cursor c = cursor_of(text); c.at < c.end;)
+        len += next_token(&c).len;
     return len;
 }
 
 void json_raw_compact(struct bytes text, char *to)
 {
     for (struct cursor c = cursor_of(text); c.at < c.end;) {
-        const uint8_t *start = c.at;
-        if (*start == '"') {
-            pass_text(&c);
-        } else {
-            c.at++;
-        }
-        if (is_space(*start)) continue;
-        memcpy(to, start, (size_t)(c.at - start));
-        to += c.at - start;
+        struct bytes token = next_token(&c);
+        memcpy(to, token.data, token.len);
+        to += token.len;
     }
 }
 

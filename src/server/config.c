@@ -53,9 +53,9 @@ struct conf {
     bool taken;            // conf_server passed the tokens on
 };
 
-static void refuse(struct sluice_error *error, enum sluice_code code, const char *field,
+static bool refuse(struct sluice_error *error, enum sluice_code code, const char *field,
                    const char *format, ...) __attribute__((format(printf, 4, 5)));
-static void refuse(struct sluice_error *error, enum sluice_code code, const char *field,
+static bool refuse(struct sluice_error *error, enum sluice_code code, const char *field,
                    const char *format, ...)
 {
     *error = (struct sluice_error){.code = code};
@@ -64,6 +64,7 @@ static void refuse(struct sluice_error *error, enum sluice_code code, const char
     va_start(words, format);
     (void)vsnprintf(error->message, sizeof error->message, format, words);
     va_end(words);
+    return false;
 }
 
 static bool read_size(const char *text, int64_t *out)
@@ -138,19 +139,12 @@ static bool set_value(struct conf *c, enum conf_key key, const char *text, const
     struct value *v = &c->values[key];
     int64_t number = 0;
     const char *wanted = read_value(k->kind, text, &number);
-    if (strlen(text) >= VALUE_MAX) {
-        (void)snprintf(what, WHAT_MAX, "%s is longer than %d bytes", k->name, VALUE_MAX - 1);
-        return false;
-    }
-    if (wanted) {
-        (void)snprintf(what, WHAT_MAX, "%s \"%.80s\" is not %s", k->name, text, wanted);
-        return false;
-    }
-    if (k->max > 0 && (number < k->min || number > k->max)) {
-        (void)snprintf(what, WHAT_MAX, "%s %.80s is not between %" PRId64 " and %" PRId64 "%s",
-                       k->name, text, k->min, k->max, k->kind == DURATION ? " ms" : "");
-        return false;
-    }
+    if (strlen(text) >= VALUE_MAX)
+        return say_wrong(what, WHAT_MAX, "%s is longer than %d bytes", k->name, VALUE_MAX - 1);
+    if (wanted) return say_wrong(what, WHAT_MAX, "%s \"%.80s\" is not %s", k->name, text, wanted);
+    if (k->max > 0 && (number < k->min || number > k->max))
+        return say_wrong(what, WHAT_MAX, "%s %.80s is not between %" PRId64 " and %" PRId64 "%s",
+                         k->name, text, k->min, k->max, k->kind == DURATION ? " ms" : "");
     (void)snprintf(v->text, sizeof v->text, "%s", text);
     (void)snprintf(v->source, sizeof v->source, "%s", source);
     v->number = number;
@@ -197,8 +191,7 @@ bool conf_set(struct conf *c, enum conf_key key, const char *value, const char *
 {
     char what[WHAT_MAX];
     if (set_value(c, key, value, where, what)) return true;
-    refuse(error, SLUICE_INVALID, keys[key].name, "%s: %s", where, what);
-    return false;
+    return refuse(error, SLUICE_INVALID, keys[key].name, "%s: %s", where, what);
 }
 
 bool conf_set_pair(struct conf *c, const char *pair, const char *where, struct sluice_error *error)
@@ -210,11 +203,8 @@ bool conf_set_pair(struct conf *c, const char *pair, const char *where, struct s
     if (equals && key < CONF_KEYS) return conf_set(c, key, equals + 1, where, error);
     char what[WHAT_MAX];
     say_unknown(name, what);
-    if (equals)
-        refuse(error, SLUICE_INVALID, name, "%s: %s", where, what);
-    else
-        refuse(error, SLUICE_INVALID, name, "%s: \"%.80s\" is not KEY=VALUE", where, pair);
-    return false;
+    if (equals) return refuse(error, SLUICE_INVALID, name, "%s: %s", where, what);
+    return refuse(error, SLUICE_INVALID, name, "%s: \"%.80s\" is not KEY=VALUE", where, pair);
 }
 
 void conf_environment_name(enum conf_key key, char out[CONF_ENV_MAX])
@@ -248,15 +238,6 @@ struct reading {
     int line;
 };
 
-static char *trimmed(char *text)
-{
-    text += strspn(text, " \t\r");
-    size_t len = strlen(text);
-    while (len > 0 && strchr(" \t\r", text[len - 1]))
-        text[--len] = '\0';
-    return text;
-}
-
 static bool read_section(struct reading *r, char *line, char *what)
 {
     static const char *const sections[] = {"limits", "log", "shutdown", "tls", "tokens", NULL};
@@ -264,7 +245,7 @@ static bool read_section(struct reading *r, char *line, char *what)
     int64_t at;
     if (line[len - 1] == ']') {
         line[len - 1] = '\0';
-        const char *name = trimmed(line + 1);
+        const char *name = text_trimmed(line + 1);
         (void)snprintf(r->section, sizeof r->section, "%s", name);
         if (read_word(name, sections, &at)) return true;
         (void)snprintf(what, WHAT_MAX, "[%.40s] is not one of limits, log, shutdown, tls, tokens",
@@ -284,10 +265,9 @@ static bool read_setting(struct reading *r, const char *name, const char *value,
         say_unknown(full, what);
         return false;
     }
-    if (r->conf->values[key].in_file) {
-        (void)snprintf(what, WHAT_MAX, "%s was set before: %s", full, r->conf->values[key].source);
-        return false;
-    }
+    if (r->conf->values[key].in_file)
+        return say_wrong(what, WHAT_MAX, "%s was set before: %s", full,
+                         r->conf->values[key].source);
     (void)snprintf(source, sizeof source, "%.300s:%d", r->where, r->line);
     r->conf->values[key].in_file = true;
     return set_value(r->conf, key, value, source, what);
@@ -306,16 +286,14 @@ static void cut_comment(char *line)
 static bool read_line(struct reading *r, char *line, char *what)
 {
     cut_comment(line);
-    line = trimmed(line);
+    line = text_trimmed(line);
     if (!*line) return true;
     if (*line == '[') return read_section(r, line, what);
     char *equals = strchr(line, '=');
-    if (!equals) {
-        (void)snprintf(what, WHAT_MAX, "\"%.20s\" is not a line such as: key = value", line);
-        return false;
-    }
+    if (!equals)
+        return say_wrong(what, WHAT_MAX, "\"%.20s\" is not a line such as: key = value", line);
     *equals = '\0';
-    char *name = trimmed(line), *value = trimmed(equals + 1);
+    char *name = text_trimmed(line), *value = text_trimmed(equals + 1);
     if (strcmp(r->section, "tokens") != 0) return read_setting(r, name, value, what);
     if (!r->conf->tokens) r->conf->tokens = tokens_new();
     return tokens_add(r->conf->tokens, name, value, what, WHAT_MAX);
@@ -336,7 +314,7 @@ bool conf_read_text(struct conf *c, const char *text, size_t len, const char *wh
         r.line++;
         good = read_line(&r, strsep(&rest, "\n"), what);
     }
-    if (!good) refuse(error, SLUICE_INVALID, "config", "%.200s:%d: %s", where, r.line, what);
+    if (!good) (void)refuse(error, SLUICE_INVALID, "config", "%.200s:%d: %s", where, r.line, what);
     memory_free(copy);
     return good;
 }
@@ -347,8 +325,8 @@ bool conf_read_file(struct conf *c, const char *path, struct sluice_error *error
     buf_init(&text, FILE_BYTES_MAX);
     int failed = file_read(path, &text);
     if (!failed) return conf_read_text(c, (const char *)text.data, text.len, path, error);
-    refuse(error, SLUICE_INVALID, "config", "%.200s: cannot be read: %s", path, strerror(failed));
-    return false;
+    return refuse(error, SLUICE_INVALID, "config", "%.200s: cannot be read: %s", path,
+                  strerror(failed));
 }
 
 static bool check_listen(const struct conf *c, struct sluice_error *error)
@@ -356,21 +334,18 @@ static bool check_listen(const struct conf *c, struct sluice_error *error)
     const struct value *v = &c->values[CONF_LISTEN];
     char host[LISTEN_HOST_MAX];
     uint16_t port;
-    if (!listen_parse(v->text, host, &port)) {
-        refuse(error, SLUICE_INVALID, "listen",
-               "%s: listen \"%.80s\" is not an address and a port, such as 127.0.0.1:7333, "
-               "[::1]:7333 or :7333",
-               v->source, v->text);
-        return false;
-    }
+    if (!listen_parse(v->text, host, &port))
+        return refuse(error, SLUICE_INVALID, "listen",
+                      "%s: listen \"%.80s\" is not an address and a port, such as 127.0.0.1:7333, "
+                      "[::1]:7333 or :7333",
+                      v->source, v->text);
     if (listen_is_loopback(host) || tokens_len(c->tokens) > 0 || c->values[CONF_INSECURE].number)
         return true;
-    refuse(error, SLUICE_DENIED, "listen",
-           "%s: listen %.80s can be reached from outside, and without tokens every client "
-           "may do everything; set tokens (sluice token new makes one), listen on "
-           "127.0.0.1, or use --insecure",
-           v->source, v->text);
-    return false;
+    return refuse(error, SLUICE_DENIED, "listen",
+                  "%s: listen %.80s can be reached from outside, and without tokens every client "
+                  "may do everything; set tokens (sluice token new makes one), listen on "
+                  "127.0.0.1, or use --insecure",
+                  v->source, v->text);
 }
 
 static bool check_tls(const struct conf *c, struct sluice_error *error)
@@ -379,15 +354,12 @@ static bool check_tls(const struct conf *c, struct sluice_error *error)
     const struct value *key = &c->values[CONF_TLS_KEY];
     const struct value *ca = &c->values[CONF_TLS_CLIENT_CA];
     const struct value *alone = *certificate->text ? certificate : *key->text ? key : NULL;
-    if (alone && (!*certificate->text || !*key->text)) {
-        refuse(error, SLUICE_INVALID, "tls", "%s: tls.certificate and tls.key go together",
-               alone->source);
-        return false;
-    }
+    if (alone && (!*certificate->text || !*key->text))
+        return refuse(error, SLUICE_INVALID, "tls", "%s: tls.certificate and tls.key go together",
+                      alone->source);
     if (!*ca->text || alone) return true;
-    refuse(error, SLUICE_INVALID, "tls", "%s: tls.clientCa needs tls.certificate and tls.key",
-           ca->source);
-    return false;
+    return refuse(error, SLUICE_INVALID, "tls",
+                  "%s: tls.clientCa needs tls.certificate and tls.key", ca->source);
 }
 
 // A quarter of the memory for bodies is reserved for small ones (net/httpd_body.c).
@@ -397,11 +369,11 @@ static bool check_bodies(const struct conf *c, struct sluice_error *error)
     const struct value *all = &c->values[CONF_LIMITS_BODY_MEMORY];
     const struct value *said = strcmp(all->source, "default") != 0 ? all : one;
     if (one->number <= all->number - all->number / 4) return true;
-    refuse(error, SLUICE_INVALID, "limits.bodyMemory",
-           "%s: limits.body %.40s is more than three quarters of limits.bodyMemory %.40s, so the "
-           "largest requests would never be taken",
-           said->source, one->text, all->text);
-    return false;
+    return refuse(
+        error, SLUICE_INVALID, "limits.bodyMemory",
+        "%s: limits.body %.40s is more than three quarters of limits.bodyMemory %.40s, so the "
+        "largest requests would never be taken",
+        said->source, one->text, all->text);
 }
 
 static bool check_node(const struct conf *c, struct sluice_error *error)
@@ -409,10 +381,10 @@ static bool check_node(const struct conf *c, struct sluice_error *error)
     const struct value *v = &c->values[CONF_NODE];
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
     if (strlen(v->text) <= NODE_MAX && strspn(v->text, good) == strlen(v->text)) return true;
-    refuse(error, SLUICE_INVALID, "node",
-           "%s: node \"%.80s\" is not a name: letters, digits, '_', '.', ':', '-', %d at most",
-           v->source, v->text, NODE_MAX);
-    return false;
+    return refuse(
+        error, SLUICE_INVALID, "node",
+        "%s: node \"%.80s\" is not a name: letters, digits, '_', '.', ':', '-', %d at most",
+        v->source, v->text, NODE_MAX);
 }
 
 bool conf_check(struct conf *c, struct sluice_error *error)
@@ -421,17 +393,14 @@ bool conf_check(struct conf *c, struct sluice_error *error)
     if (*file->text) {
         char what[WHAT_MAX];
         if (!c->tokens) c->tokens = tokens_new();
-        if (!tokens_add_file(c->tokens, file->text, what, sizeof what)) {
-            refuse(error, SLUICE_INVALID, "tokens", "%s (tokens, %.200s)", what, file->source);
-            return false;
-        }
+        if (!tokens_add_file(c->tokens, file->text, what, sizeof what))
+            return refuse(error, SLUICE_INVALID, "tokens", "%s (tokens, %.200s)", what,
+                          file->source);
     }
     // An empty file is more often a mistake than a wish to refuse every client.
-    if (c->tokens && tokens_len(c->tokens) == 0) {
-        refuse(error, SLUICE_INVALID, "tokens", "%s: there is no token in %.200s", file->source,
-               file->text);
-        return false;
-    }
+    if (c->tokens && tokens_len(c->tokens) == 0)
+        return refuse(error, SLUICE_INVALID, "tokens", "%s: there is no token in %.200s",
+                      file->source, file->text);
     return check_node(c, error) && check_bodies(c, error) && check_tls(c, error) &&
            check_listen(c, error) && conf_check_places(c, error);
 }

@@ -2,17 +2,10 @@
 // Splits and decodes the path and the query of a request.
 #include "server/target.h"
 
+#include "base/digits.h"
 #include "base/memory.h"
 
 #include <string.h>
-
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 // Decodes in place.
 static bool decode(char *text, bool plus)
@@ -23,7 +16,7 @@ static bool decode(char *text, bool plus)
             *to++ = plus && *at == '+' ? ' ' : *at;
             continue;
         }
-        int high = digit(at[1]), low = high < 0 ? -1 : digit(at[2]);
+        int high = digits_hex_value(at[1]), low = high < 0 ? -1 : digits_hex_value(at[2]);
         if (low < 0 || (high == 0 && low == 0)) return false;
         *to++ = (char)(high << 4 | low);
         at += 2;

@@ -8,6 +8,7 @@
 #include "os/file.h"
 #include "queue/config.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -72,6 +73,24 @@ bool queue_pattern_matches(const char *pattern, const char *queue)
     return strcmp(pattern, queue) == 0;
 }
 
+bool say_wrong(char *why, size_t why_len, const char *format, ...)
+{
+    va_list words;
+    va_start(words, format);
+    (void)vsnprintf(why, why_len, format, words);
+    va_end(words);
+    return false;
+}
+
+char *text_trimmed(char *text)
+{
+    text += strspn(text, " \t\r");
+    size_t len = strlen(text);
+    while (len > 0 && strchr(" \t\r", text[len - 1]))
+        text[--len] = '\0';
+    return text;
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -94,47 +113,36 @@ static bool read_hash(struct token *t, const char *word)
 
 static bool read_scopes(struct token *t, char *words, char *why, size_t why_len)
 {
-    if (t->grants_len == TOKEN_GRANTS_MAX) {
-        (void)snprintf(why, why_len, "a token has at most %d scope= entries", TOKEN_GRANTS_MAX);
-        return false;
-    }
+    if (t->grants_len == TOKEN_GRANTS_MAX)
+        return say_wrong(why, why_len, "a token has at most %d scope= entries", TOKEN_GRANTS_MAX);
     struct token_grant *g = &t->grants[t->grants_len++];
     char *rest = NULL;
     for (char *word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         unsigned scope = SCOPE_READ;
         while (scope <= SCOPE_ADMIN && strcmp(word, scope_name((enum token_scope)scope)) != 0)
             scope++;
-        if (scope > SCOPE_ADMIN) {
-            (void)snprintf(why, why_len, "scope \"%.40s\" is not one of read, send, work, admin",
-                           word);
-            return false;
-        }
+        if (scope > SCOPE_ADMIN)
+            return say_wrong(why, why_len, "scope \"%.40s\" is not one of read, send, work, admin",
+                             word);
         g->scopes |= 1U << scope;
     }
     if (g->scopes != 0) return true;
-    (void)snprintf(why, why_len, "scope= is empty; give some of read, send, work, admin");
-    return false;
+    return say_wrong(why, why_len, "scope= is empty; give some of read, send, work, admin");
 }
 
 static bool read_queues(struct token *t, char *words, char *why, size_t why_len)
 {
-    if (t->grants_len == 0) {
-        (void)snprintf(why, why_len, "queue= comes after the scope= it is for");
-        return false;
-    }
+    if (t->grants_len == 0)
+        return say_wrong(why, why_len, "queue= comes after the scope= it is for");
     struct token_grant *g = &t->grants[t->grants_len - 1];
     char *rest = NULL;
     for (char *word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
-        if (!queue_pattern_ok(word)) {
-            (void)snprintf(why, why_len,
-                           "queue \"%.80s\" is not a queue's name, nor the beginning of one and *",
-                           word);
-            return false;
-        }
-        if (g->queues_len == TOKEN_QUEUES_MAX) {
-            (void)snprintf(why, why_len, "a scope= has at most %d queues", TOKEN_QUEUES_MAX);
-            return false;
-        }
+        if (!queue_pattern_ok(word))
+            return say_wrong(
+                why, why_len,
+                "queue \"%.80s\" is not a queue's name, nor the beginning of one and *", word);
+        if (g->queues_len == TOKEN_QUEUES_MAX)
+            return say_wrong(why, why_len, "a scope= has at most %d queues", TOKEN_QUEUES_MAX);
         (void)snprintf(g->queues[g->queues_len++], sizeof *g->queues, "%s", word);
     }
     return true;
@@ -154,8 +162,8 @@ static bool read_expires(struct token *t, const char *word, char *why, size_t wh
     // timegm turns 31 February into a day in March.
     if (read && tm.tm_mon == asked.tm_mon && tm.tm_mday == asked.tm_mday && t->expires_ms > 0)
         return true;
-    (void)snprintf(why, why_len, "expires=%.40s is not a time such as 2027-01-31T12:00:00Z", word);
-    return false;
+    return say_wrong(why, why_len, "expires=%.40s is not a time such as 2027-01-31T12:00:00Z",
+                     word);
 }
 
 static bool read_word(struct token *t, char *word, char *why, size_t why_len)
@@ -163,34 +171,27 @@ static bool read_word(struct token *t, char *word, char *why, size_t why_len)
     if (strncmp(word, "scope=", 6) == 0) return read_scopes(t, word + 6, why, why_len);
     if (strncmp(word, "queue=", 6) == 0) return read_queues(t, word + 6, why, why_len);
     if (strncmp(word, "expires=", 8) == 0) return read_expires(t, word + 8, why, why_len);
-    (void)snprintf(why, why_len, "\"%.20s\" is not one of scope=, queue=, expires=", word);
-    return false;
+    return say_wrong(why, why_len, "\"%.20s\" is not one of scope=, queue=, expires=", word);
 }
 
 static bool read_token(struct token *t, const char *value, char *why, size_t why_len)
 {
     char words[VALUE_MAX], *rest = NULL;
-    if (strlen(value) >= sizeof words) {
-        (void)snprintf(why, why_len, "it is longer than %d bytes", VALUE_MAX - 1);
-        return false;
-    }
+    if (strlen(value) >= sizeof words)
+        return say_wrong(why, why_len, "it is longer than %d bytes", VALUE_MAX - 1);
     (void)snprintf(words, sizeof words, "%s", value);
     char *word = strtok_r(words, " \t", &rest);
     if (!word || !read_hash(t, word)) {
         // The text may be the secret itself, so the error does not repeat it.
-        (void)snprintf(why, why_len, "a token begins with sha256: and 64 lower case hex digits");
-        return false;
+        return say_wrong(why, why_len, "a token begins with sha256: and 64 lower case hex digits");
     }
     while ((word = strtok_r(NULL, " \t", &rest)))
         if (!read_word(t, word, why, why_len)) return false;
     for (size_t i = 0; i < t->grants_len; i++)
-        if (t->grants[i].queues_len == 0) {
-            (void)snprintf(why, why_len, "a scope= has no queue=; queue=* names all queues");
-            return false;
-        }
+        if (t->grants[i].queues_len == 0)
+            return say_wrong(why, why_len, "a scope= has no queue=; queue=* names all queues");
     if (t->grants_len > 0) return true;
-    (void)snprintf(why, why_len, "it has no scope=, so it would allow nothing");
-    return false;
+    return say_wrong(why, why_len, "it has no scope=, so it would allow nothing");
 }
 
 static bool name_ok(const char *name)
@@ -203,25 +204,20 @@ static bool name_ok(const char *name)
 bool tokens_add(struct tokens *t, const char *name, const char *value, char *why, size_t why_len)
 {
     struct token row = {0};
-    if (!name_ok(name)) {
-        (void)snprintf(why, why_len,
-                       "a token's name has letters, digits, '_', '.', '-', %d at most",
-                       TOKEN_NAME_MAX);
-        return false;
-    }
+    if (!name_ok(name))
+        return say_wrong(why, why_len,
+                         "a token's name has letters, digits, '_', '.', '-', %d at most",
+                         TOKEN_NAME_MAX);
     if (!read_token(&row, value, why, why_len)) return false;
     (void)snprintf(row.name, sizeof row.name, "%s", name);
     for (size_t i = 0; i < t->len; i++) {
         bool same = memcmp(t->rows[i].hash, row.hash, sizeof row.hash) == 0;
         if (!same && strcmp(t->rows[i].name, name) != 0) continue;
-        (void)snprintf(why, why_len, "%s %s is given twice", same ? "the hash of token" : "token",
-                       name);
-        return false;
+        return say_wrong(why, why_len, "%s %s is given twice", same ? "the hash of token" : "token",
+                         name);
     }
-    if (t->len == TOKENS_MAX) {
-        (void)snprintf(why, why_len, "there are more than %d tokens", TOKENS_MAX);
-        return false;
-    }
+    if (t->len == TOKENS_MAX)
+        return say_wrong(why, why_len, "there are more than %d tokens", TOKENS_MAX);
     if (t->len == t->cap) {
         t->cap = t->cap > 0 ? t->cap * 2 : 8;
         t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
@@ -230,29 +226,18 @@ bool tokens_add(struct tokens *t, const char *name, const char *value, char *why
     return true;
 }
 
-static char *trimmed(char *text)
-{
-    text += strspn(text, " \t\r");
-    size_t len = strlen(text);
-    while (len > 0 && strchr(" \t\r", text[len - 1]))
-        text[--len] = '\0';
-    return text;
-}
-
 static bool add_line(struct tokens *t, char *line, char *why, size_t why_len)
 {
     char *comment = strchr(line, '#');
     if (comment) *comment = '\0';
-    line = trimmed(line);
+    line = text_trimmed(line);
     if (!*line) return true;
     char *equals = strchr(line, '=');
     char *end = line + strcspn(line, "= \t");
-    if (!equals || (end < equals && strspn(end, " \t") != (size_t)(equals - end))) {
-        (void)snprintf(why, why_len, "a line looks like: name = sha256:... scope=send queue=*");
-        return false;
-    }
+    if (!equals || (end < equals && strspn(end, " \t") != (size_t)(equals - end)))
+        return say_wrong(why, why_len, "a line looks like: name = sha256:... scope=send queue=*");
     *end = '\0';
-    return tokens_add(t, line, trimmed(equals + 1), why, why_len);
+    return tokens_add(t, line, text_trimmed(equals + 1), why, why_len);
 }
 
 bool tokens_add_lines(struct tokens *t, struct bytes text, const char *where, char *why,
@@ -279,10 +264,7 @@ bool tokens_add_file(struct tokens *t, const char *path, char *why, size_t why_l
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, FILE_BYTES_MAX);
     int failed = file_read(path, &text);
-    if (failed) {
-        (void)snprintf(why, why_len, "%s: cannot be read: %s", path, strerror(failed));
-        return false;
-    }
+    if (failed) return say_wrong(why, why_len, "%s: cannot be read: %s", path, strerror(failed));
     return tokens_add_lines(t, buf_bytes(&text), path, why, why_len);
 }
 

@@ -52,3 +52,9 @@ bool queue_pattern_matches(const char *pattern, const char *queue);
 
 // Makes a new secret and its hash.
 void token_make(char secret[TOKEN_SECRET_MAX], char hash[TOKEN_HASH_MAX]);
+
+// For the files of tokens and of settings: prints what is wrong and returns false; and a line
+// without the white space around it, cut in place.
+bool say_wrong(char *why, size_t why_len, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+char *text_trimmed(char *text);

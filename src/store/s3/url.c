@@ -2,6 +2,7 @@
 // Parses an s3:// URL. An unknown setting is an error: a typing error must not open another bucket
 // than the intended one.
 #include "store/s3/url.h"
+#include "base/digits.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,14 +25,6 @@ static bool __attribute__((format(printf, 2, 3))) wrong(struct complaint c, cons
     return false;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 // Percent-decodes from[0, len). Refuses control characters: no header and no key contains them.
 static bool decode(const char *from, size_t len, char *to, size_t to_len, const char *what,
                    struct complaint c)
@@ -40,8 +33,8 @@ static bool decode(const char *from, size_t len, char *to, size_t to_len, const 
     for (size_t i = 0; i < len; i++) {
         int ch = (unsigned char)from[i];
         if (ch == '%') {
-            int hi = i + 2 < len ? hex_digit(from[i + 1]) : -1;
-            int lo = hi >= 0 ? hex_digit(from[i + 2]) : -1;
+            int hi = i + 2 < len ? digits_hex_value(from[i + 1]) : -1;
+            int lo = hi >= 0 ? digits_hex_value(from[i + 2]) : -1;
             if (lo < 0) return wrong(c, "%s: %% must be followed by two hexadecimal digits", what);
             ch = hi * 16 + lo;
             i += 2;

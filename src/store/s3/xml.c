@@ -3,6 +3,7 @@
 // Each document has a function that is called at the end of every element.
 #include "store/s3/xml.h"
 
+#include "base/digits.h"
 #include "base/memory.h"
 #include "store/s3/auth/times.h"
 
@@ -240,14 +241,6 @@ static void list_end(struct xml_walk *w, const char *parent, const char *name)
     }
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 // Decodes in place; the result is never longer. Here '+' stands for a space and %2B for a plus
 // sign.
 static bool url_decode(char *text)
@@ -257,8 +250,8 @@ static bool url_decode(char *text)
         char c = *text;
         if (c == '+') c = ' ';
         if (c == '%') {
-            int hi = hex_digit(text[1]);
-            int lo = hi >= 0 ? hex_digit(text[2]) : -1;
+            int hi = digits_hex_value(text[1]);
+            int lo = hi >= 0 ? digits_hex_value(text[2]) : -1;
             if (lo < 0 || (hi == 0 && lo == 0)) return false;
             c = (char)(hi * 16 + lo);
             text += 2;
