@@ -364,7 +364,7 @@
       .takes = "QueueSettings", .operation = "createQueue", .conflicts = true,                     \
       .summary = "Creates a queue", .status = 201, .answer = "Queue",                              \
       .about = "The queue is created.")                                                            \
-    X(QUEUE_PATCH, queue_patch, CALL_CHANGES, .method = "PATCH", CALL_QUEUE, CALL_SMALL,           \
+    X(QUEUE_PATCH, queue_put, CALL_CHANGES, .method = "PATCH", CALL_QUEUE, CALL_SMALL,             \
       .takes = "QueueSettings", .operation = "changeQueue", .conflicts = true,                     \
       .summary = "Changes some settings: all or none", .answer = "Queue",                          \
       .about = "The queue with its new settings.")                                                 \
@@ -415,14 +415,14 @@
       .tag = "messages", .operation = "receiveMessages",                                           \
       .summary = "Locks messages and returns them", .answer = "Received",                          \
       .about = "The messages. The list is empty if none arrived in time, or if the node stops.")   \
-    X(ACK, ack, CALL_SETTLES, CALL_QUEUE "/ack", .body = &ack_fields, .takes = "Ack",              \
+    X(ACK, settle, CALL_SETTLES, CALL_QUEUE "/ack", .body = &ack_fields, .takes = "Ack",           \
       .operation = "ackMessages", .summary = "Acknowledges messages")                              \
-    X(FAIL, fail, CALL_SETTLES, CALL_QUEUE "/fail", .body = &fail_fields, .takes = "Fail",         \
+    X(FAIL, settle, CALL_SETTLES, CALL_QUEUE "/fail", .body = &fail_fields, .takes = "Fail",       \
       .operation = "failMessages", .summary = "Reports that messages failed")                      \
-    X(RELEASE, release, CALL_SETTLES, CALL_QUEUE "/release", .body = &release_fields,              \
+    X(RELEASE, settle, CALL_SETTLES, CALL_QUEUE "/release", .body = &release_fields,               \
       .takes = "Release", .operation = "releaseMessages",                                          \
       .summary = "Releases messages without counting an attempt")                                  \
-    X(RENEW, renew, CALL_SETTLES, CALL_QUEUE "/renew", .body = &renew_fields, .takes = "Renew",    \
+    X(RENEW, settle, CALL_SETTLES, CALL_QUEUE "/renew", .body = &renew_fields, .takes = "Renew",   \
       .operation = "renewLocks", .summary = "Extends locks")                                       \
     X(EVENTS, events, CALL_READS, CALL_QUEUE "/events", .query = &events_fields, .tag = "events",  \
       .operation = "watchEvents", .summary = "Streams the queue's events as Server-Sent Events")   \

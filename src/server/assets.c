@@ -58,9 +58,8 @@ static void answer_named(struct exchange *x, const char *name)
         answer_asset(x, &assets[i]);
         return;
     }
-    struct sluice_error e =
-        error_of(SLUICE_NOT_FOUND, "unknown-path", "path", "there is no file %.60s", name);
-    answer_error(x, &e);
+    (void)refuse_request(x, SLUICE_NOT_FOUND, "unknown-path", "path", "there is no file %.60s",
+                         name);
 }
 
 void handle_dashboard(struct exchange *x)

@@ -384,11 +384,10 @@ void handle_events(struct exchange *x)
     c->server = s;
     if (!stream_begin(c, x->client)) {
         memory_free(c);
-        error = error_of(SLUICE_LIMIT, "too-many-streams", "",
-                         "%u event streams are open already (limits.streams), and this client has "
-                         "its share; close one, or try again later",
-                         s->config.streams_max);
-        answer_error(x, &error);
+        (void)refuse_request(x, SLUICE_LIMIT, "too-many-streams", "",
+                             "%u event streams are open already (limits.streams), and this client "
+                             "has its share; close one, or try again later",
+                             s->config.streams_max);
         return;
     }
     (void)snprintf(c->queue, sizeof c->queue, "%s", x->queue);
@@ -399,9 +398,6 @@ void handle_events(struct exchange *x)
         start_stream(x, c);
         return;
     }
-    if (code)
-        answer_error(x, &error);
-    else
-        answer_bytes(x, 200, "text/event-stream", NULL);
+    if (answer_unless(x, code, &error)) answer_bytes(x, 200, "text/event-stream", NULL);
     stream_over(c);
 }

@@ -150,6 +150,12 @@ struct json *problem_json(int status, const struct sluice_error *e);
 // NULL.
 void answer_problem(struct exchange *x, int status, const struct sluice_error *error,
                     const struct httpd_pair *extra);
+// Answers with an error and returns false.
+bool refuse_request(struct exchange *x, enum sluice_code code, const char *reason,
+                    const char *field, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+// Returns true if there is no error. Otherwise it answers with the error and returns false.
+bool answer_unless(struct exchange *x, enum sluice_code code, const struct sluice_error *error);
 struct sluice_error error_of(enum sluice_code code, const char *reason, const char *field,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -151,12 +151,10 @@ static bool read_message(struct exchange *x, struct json *object, const char *pa
     if (!value == !out->body) {
         char field[FIELD_PATH_MAX];
         (void)snprintf(field, sizeof field, "%sbody", path);
-        struct sluice_error e = error_of(SLUICE_INVALID, "", field,
-                                         value ? "%s: give body or bodyBase64, not both"
-                                               : "%s is missing: any JSON value, or bodyBase64",
-                                         field);
-        answer_error(x, &e);
-        return false;
+        return refuse_request(x, SLUICE_INVALID, "", field,
+                              value ? "%s: give body or bodyBase64, not both"
+                                    : "%s is missing: any JSON value, or bodyBase64",
+                              field);
     }
     if (!value) return true;
     struct bytes body;
@@ -179,9 +177,8 @@ static void send_many(struct exchange *x, struct json *root)
     bool right = list && json_kind(list) == JSON_KIND_LIST;
     size_t len = right ? json_list_len(list) : 0;
     if (!right || len > CALL_ITEMS_MAX) {
-        struct sluice_error e = error_of(SLUICE_INVALID, "", "messages",
-                                         "messages is a list of at most %d", CALL_ITEMS_MAX);
-        answer_error(x, &e);
+        (void)refuse_request(x, SLUICE_INVALID, "", "messages", "messages is a list of at most %d",
+                             CALL_ITEMS_MAX);
         return;
     }
     struct sluice_send *messages = kept_new(&x->kept, len * sizeof *messages);
@@ -191,10 +188,9 @@ static void send_many(struct exchange *x, struct json *root)
         struct json *one = json_list_at(list, i);
         (void)snprintf(path, sizeof path, "messages[%zu].", i);
         if (json_kind(one) != JSON_KIND_OBJECT) {
-            struct sluice_error e = error_of(SLUICE_INVALID, "", "messages",
-                                             "messages[%zu] is %s; it should be an object", i,
-                                             json_kind_name(json_kind(one)));
-            answer_error(x, &e);
+            (void)refuse_request(x, SLUICE_INVALID, "", "messages",
+                                 "messages[%zu] is %s; it should be an object", i,
+                                 json_kind_name(json_kind(one)));
             return;
         }
         if (!read_message(x, one, path, &source, i, &messages[i])) return;
@@ -246,10 +242,8 @@ static void send_wire(struct exchange *x)
 {
     struct wire_sends sends;
     if (!wire_read_sends(httpd_body(x->http), &sends)) {
-        struct sluice_error e =
-            error_of(SLUICE_INVALID, "malformed", "body",
-                     "the body is not a list of sends in the encoding %s", WIRE_TYPE);
-        answer_error(x, &e);
+        (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
+                             "the body is not a list of sends in the encoding %s", WIRE_TYPE);
         return;
     }
     x->single = sends.len == 1;

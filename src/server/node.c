@@ -10,10 +10,7 @@ void handle_node(struct exchange *x)
     struct sluice_error error;
     if (!read_request(x, NULL)) return;
     enum sluice_code code = sluice_queue_list(s->store, &names, &error);
-    if (code) {
-        answer_error(x, &error);
-        return;
-    }
+    if (!answer_unless(x, code, &error)) return;
     (void)pthread_mutex_lock(&s->lock);
     size_t waiting = s->waiting_len;
     (void)pthread_mutex_unlock(&s->lock);

@@ -11,17 +11,41 @@
 
 #define ERROR_BYTES_MAX 4096
 
-struct sluice_error error_of(enum sluice_code code, const char *reason, const char *field,
-                             const char *format, ...)
+__attribute__((format(printf, 4, 0))) static struct sluice_error
+error_with(enum sluice_code code, const char *reason, const char *field, const char *format,
+           va_list words)
 {
     struct sluice_error e = {.code = code};
     (void)snprintf(e.reason, sizeof e.reason, "%s", reason);
     (void)snprintf(e.field, sizeof e.field, "%s", field);
+    (void)vsnprintf(e.message, sizeof e.message, format, words);
+    return e;
+}
+
+struct sluice_error error_of(enum sluice_code code, const char *reason, const char *field,
+                             const char *format, ...)
+{
     va_list words;
     va_start(words, format);
-    (void)vsnprintf(e.message, sizeof e.message, format, words);
+    struct sluice_error e = error_with(code, reason, field, format, words);
     va_end(words);
     return e;
+}
+
+bool refuse_request(struct exchange *x, enum sluice_code code, const char *reason,
+                    const char *field, const char *format, ...)
+{
+    va_list words;
+    va_start(words, format);
+    struct sluice_error e = error_with(code, reason, field, format, words);
+    va_end(words);
+    return answer_unless(x, code, &e);
+}
+
+bool answer_unless(struct exchange *x, enum sluice_code code, const struct sluice_error *error)
+{
+    if (code) answer_error(x, error);
+    return code == SLUICE_OK;
 }
 
 struct json *problem_json(int status, const struct sluice_error *e)

@@ -11,13 +11,6 @@
 
 #define LETTERS_KEY "failureStrategy.deadLetterQueue"
 
-// Returns true if there is no error. Otherwise it answers with the error and returns false.
-static bool fine(struct exchange *x, enum sluice_code code, const struct sluice_error *error)
-{
-    if (code) answer_error(x, error);
-    return code == SLUICE_OK;
-}
-
 static struct json *info_json(const struct sluice_queue_info *info)
 {
     struct json *o = fields_json(&queue_answer, info);
@@ -30,7 +23,7 @@ static void answer_queue(struct exchange *x, int status)
     struct sluice_queue_info *info = NULL;
     struct sluice_error error;
     enum sluice_code code = sluice_queue_show(x->server->store, x->queue, &info, &error);
-    if (!fine(x, code, &error)) return;
+    if (!answer_unless(x, code, &error)) return;
     struct json *o = info_json(info);
     sluice_queue_info_free(info);
     answer_json(x, status, o);
@@ -126,7 +119,7 @@ void handle_queue_list(struct exchange *x)
     struct sluice_names *names = NULL;
     struct sluice_error error;
     if (!read_request(x, &want)) return;
-    if (!fine(x, sluice_queue_list(x->server->store, &names, &error), &error)) return;
+    if (!answer_unless(x, sluice_queue_list(x->server->store, &names, &error), &error)) return;
     struct json *o = json_new();
     json_take(o, "queues", list_json(x, names, &want, &more));
     json_take(o, "scopes", scopes_json(auth_scopes(x, "")));
@@ -159,32 +152,21 @@ static bool read_settings(struct exchange *x, struct json_pairs *out)
     if (!admit_json(x)) return false;
     if (json_flatten((const char *)body.data, body.len, out, why, sizeof why))
         return may_use_letters(x, out);
-    struct sluice_error e =
-        error_of(SLUICE_INVALID, "malformed", "body", "the settings cannot be read: %s", why);
-    answer_error(x, &e);
-    return false;
+    return refuse_request(x, SLUICE_INVALID, "malformed", "body", "the settings cannot be read: %s",
+                          why);
 }
 
 void handle_queue_put(struct exchange *x)
 {
+    bool creates = x->route->call == &call_table[CALL_QUEUE_PUT];
     struct json_pairs settings;
     struct sluice_error error;
     if (!read_settings(x, &settings)) return;
-    enum sluice_code code =
-        sluice_queue_create(x->server->store, x->queue, settings.rows, settings.len, &error);
+    enum sluice_code code = (creates ? sluice_queue_create : sluice_queue_set)(
+        x->server->store, x->queue, settings.rows, settings.len, &error);
     json_pairs_done(&settings);
-    if (fine(x, code, &error)) answer_queue(x, strcmp(error.reason, "exists") == 0 ? 200 : 201);
-}
-
-void handle_queue_patch(struct exchange *x)
-{
-    struct json_pairs settings;
-    struct sluice_error error;
-    if (!read_settings(x, &settings)) return;
-    enum sluice_code code =
-        sluice_queue_set(x->server->store, x->queue, settings.rows, settings.len, &error);
-    json_pairs_done(&settings);
-    if (fine(x, code, &error)) answer_queue(x, 200);
+    if (!answer_unless(x, code, &error)) return;
+    answer_queue(x, creates && strcmp(error.reason, "exists") != 0 ? 201 : 200);
 }
 
 typedef enum sluice_code plain_fn(struct sluice *s, const char *queue, struct sluice_error *error);
@@ -193,7 +175,7 @@ static void do_plain(struct exchange *x, plain_fn *call)
 {
     struct sluice_error error;
     if (!read_request(x, NULL)) return;
-    if (fine(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
+    if (answer_unless(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
 }
 
 // A caller may know that another queue uses this one. It learns which one only if it may read all
@@ -209,7 +191,7 @@ void handle_queue_delete(struct exchange *x)
         error = error_of(code, error.reason, error.field,
                          "%s is the dead-letter queue of another; change or delete that one first",
                          x->queue);
-    if (fine(x, code, &error)) answer_empty(x, 204);
+    if (answer_unless(x, code, &error)) answer_empty(x, 204);
 }
 
 void handle_pause(struct exchange *x)
@@ -237,7 +219,7 @@ void handle_purge(struct exchange *x)
     if (!read_request(x, &in)) return;
     enum sluice_code code =
         sluice_queue_purge(x->server->store, x->queue, in.dead, &purged, &error);
-    if (fine(x, code, &error)) answer_count(x, "purged", purged);
+    if (answer_unless(x, code, &error)) answer_count(x, "purged", purged);
 }
 
 // A dead letter goes back to the queue it died in, or to the one that the request names. The token
@@ -274,6 +256,6 @@ void handle_redrive(struct exchange *x)
         redrive_where(x->server->store, x->queue, &where, (uint32_t)in.max, &redriven, &error);
     if (code == SLUICE_DENIED && strcmp(error.reason, "forbidden") == 0)
         refuse_redrive(x, redriven, &error);
-    else if (fine(x, code, &error))
+    else if (answer_unless(x, code, &error))
         answer_count(x, "redriven", redriven);
 }

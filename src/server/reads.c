@@ -67,11 +67,7 @@ void handle_peek(struct exchange *x)
     struct sluice_error error;
     enum sluice_code code =
         peek_within(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &error);
-    if (code) {
-        answer_error(x, &error);
-        return;
-    }
-    answer_messages(x, batch, batch, NULL);
+    if (answer_unless(x, code, &error)) answer_messages(x, batch, batch, NULL);
 }
 
 void handle_show(struct exchange *x)
@@ -81,10 +77,7 @@ void handle_show(struct exchange *x)
     if (!read_request(x, NULL)) return;
     enum sluice_code code =
         show_within(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
-    if (code) {
-        answer_error(x, &error);
-        return;
-    }
+    if (!answer_unless(x, code, &error)) return;
     if (x->wire_out) {
         answer_messages(x, batch, batch, NULL);
         return;
@@ -108,10 +101,7 @@ void handle_stats(struct exchange *x)
     struct sluice_error error;
     if (!read_request(x, NULL)) return;
     enum sluice_code code = sluice_stats(x->server->store, x->queue, &v, &error);
-    if (code)
-        answer_error(x, &error);
-    else
-        answer_json(x, 200, stats_json(x->queue, &v));
+    if (answer_unless(x, code, &error)) answer_json(x, 200, stats_json(x->queue, &v));
 }
 
 void handle_workers(struct exchange *x)
@@ -128,10 +118,8 @@ void handle_workers(struct exchange *x)
     memory_free(workers);
     json_take(o, "workers", list);
     json_take(o, "waiting", receive_waiting(x->server, x->queue));
-    if (code) {
+    if (answer_unless(x, code, &error))
+        answer_json(x, 200, o);
+    else
         json_free(o);
-        answer_error(x, &error);
-        return;
-    }
-    answer_json(x, 200, o);
 }

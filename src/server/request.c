@@ -18,9 +18,7 @@ bool is_type(const char *header, const char *type)
 static bool refuse_with(struct exchange *x, enum sluice_code code, const char *field,
                         const char *text, const char *why)
 {
-    struct sluice_error e = error_of(code, "", field, "\"%.100s\" %s", text, why);
-    answer_error(x, &e);
-    return false;
+    return refuse_request(x, code, "", field, "\"%.100s\" %s", text, why);
 }
 
 struct fields_seen {
@@ -172,10 +170,8 @@ bool read_query(struct exchange *x, const struct fields *table, void *out)
         if (!f) return unknown_parameter(x, pair->name, table);
         if (f->kind != FIELD_TEXTS && target_value(&x->target, pair->name) != pair->value)
             return refuse_with(x, SLUICE_INVALID, pair->name, pair->name, "is given twice");
-        if (field_read_text(pair->value, f, out, &x->kept, &error)) {
-            answer_error(x, &error);
-            return false;
-        }
+        enum sluice_code code = field_read_text(pair->value, f, out, &x->kept, &error);
+        if (!answer_unless(x, code, &error)) return false;
     }
     return true;
 }
@@ -195,14 +191,11 @@ bool admit_json(struct exchange *x)
 {
     struct bytes body = httpd_body(x->http);
     struct json_weight w = json_weigh((const char *)body.data, body.len);
-    if (w.depth > JSON_DEPTH_MAX) {
-        struct sluice_error e =
-            error_of(SLUICE_INVALID, "json-too-deep", "body",
-                     "the values of the body are nested %zu deep; at most %d levels are allowed",
-                     w.depth, JSON_DEPTH_MAX);
-        answer_error(x, &e);
-        return false;
-    }
+    if (w.depth > JSON_DEPTH_MAX)
+        return refuse_request(
+            x, SLUICE_INVALID, "json-too-deep", "body",
+            "the values of the body are nested %zu deep; at most %d levels are allowed", w.depth,
+            JSON_DEPTH_MAX);
     enum httpd_lost lost = httpd_reserve(x->http, w.bytes);
     if (lost == HTTPD_TOO_LARGE) refuse_weight(x, &w);
     if (lost == HTTPD_NO_ROOM) refuse_body(x);
@@ -211,11 +204,9 @@ bool admit_json(struct exchange *x)
 
 void refuse_body(struct exchange *x)
 {
-    struct sluice_error e =
-        error_of(SLUICE_UNAVAILABLE, NO_ROOM, "body",
-                 "the bodies of other requests take all memory that this node has for them "
-                 "(limits.bodyMemory)");
-    answer_error(x, &e);
+    (void)refuse_request(x, SLUICE_UNAVAILABLE, NO_ROOM, "body",
+                         "the bodies of other requests take all memory that this node has for them "
+                         "(limits.bodyMemory)");
 }
 
 struct json *read_json(struct exchange *x)
@@ -226,16 +217,15 @@ struct json *read_json(struct exchange *x)
     if (!admit_json(x)) return NULL;
     x->kept.json =
         body.len > 0 ? json_parse((const char *)body.data, body.len, why, sizeof why) : json_new();
-    struct sluice_error e;
-    if (!x->kept.json) {
-        e = error_of(SLUICE_INVALID, "malformed", "body", "the body is not JSON: %s", why);
-    } else if (json_kind(x->kept.json) != JSON_KIND_OBJECT) {
-        e = error_of(SLUICE_INVALID, "malformed", "body", "the body is %s; it should be an object",
-                     json_kind_name(json_kind(x->kept.json)));
-    } else {
+    if (!x->kept.json)
+        (void)refuse_request(x, SLUICE_INVALID, "malformed", "body", "the body is not JSON: %s",
+                             why);
+    else if (json_kind(x->kept.json) != JSON_KIND_OBJECT)
+        (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
+                             "the body is %s; it should be an object",
+                             json_kind_name(json_kind(x->kept.json)));
+    else
         return x->kept.json;
-    }
-    answer_error(x, &e);
     return NULL;
 }
 
@@ -243,9 +233,8 @@ bool read_object(struct exchange *x, struct json *object, const char *path,
                  const struct fields *table, void *out)
 {
     struct sluice_error error;
-    if (fields_read(object, path, table, out, &x->kept, &error) == SLUICE_OK) return true;
-    answer_error(x, &error);
-    return false;
+    enum sluice_code code = fields_read(object, path, table, out, &x->kept, &error);
+    return answer_unless(x, code, &error);
 }
 
 bool read_request(struct exchange *x, void *out)

@@ -78,12 +78,9 @@ static bool read_target(struct exchange *x)
     x->head = strcmp(httpd_method(x->http), "HEAD") == 0;
     x->route = route_find(httpd_method(x->http), &x->target, allow);
     if (x->route) return true;
-    if (!*allow) {
-        e = error_of(SLUICE_NOT_FOUND, "unknown-path", "path", "there is nothing at %.200s",
-                     httpd_target(x->http));
-        answer_error(x, &e);
-        return false;
-    }
+    if (!*allow)
+        return refuse_request(x, SLUICE_NOT_FOUND, "unknown-path", "path",
+                              "there is nothing at %.200s", httpd_target(x->http));
     e = error_of(SLUICE_INVALID, "method-not-allowed", "method",
                  "%.20s is not possible here, only %s", httpd_method(x->http), allow);
     answer_problem(x, 405, &e, &(struct httpd_pair){"Allow", allow});

@@ -77,11 +77,8 @@ static bool check_tokens(struct exchange *x, const struct settle_in *in)
 {
     bool one = in->token && !in->tokens.rows, many = in->tokens.rows && !in->token;
     if (one || (many && in->tokens.len <= CALL_ITEMS_MAX)) return true;
-    struct sluice_error e =
-        error_of(SLUICE_INVALID, "", one || many ? "tokens" : "token",
-                 "give one token, or tokens: a list of at most %d", CALL_ITEMS_MAX);
-    answer_error(x, &e);
-    return false;
+    return refuse_request(x, SLUICE_INVALID, "", one || many ? "tokens" : "token",
+                          "give one token, or tokens: a list of at most %d", CALL_ITEMS_MAX);
 }
 
 static void settle_json(struct exchange *x)
@@ -98,42 +95,24 @@ static void settle_wire(struct exchange *x)
     struct wire_settle in;
     if (!read_query(x, &no_fields, NULL)) return;
     if (!wire_read_settle(httpd_body(x->http), &in)) {
-        struct sluice_error e =
-            error_of(SLUICE_INVALID, "malformed", "body",
-                     "the body is not a list of tokens in the encoding %s", WIRE_TYPE);
-        answer_error(x, &e);
+        (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
+                             "the body is not a list of tokens in the encoding %s", WIRE_TYPE);
         return;
     }
     settle(x, (const char *const *)in.tokens, in.len, in.wait_ms, in.reason);
     wire_settle_done(&in);
 }
 
-static void handle_outcome(struct exchange *x, enum settle_kind kind)
+void handle_settle(struct exchange *x)
 {
-    x->outcome = kind;
+    static const enum settle_kind kinds[CALL_COUNT] = {[CALL_ACK] = SETTLE_ACK,
+                                                       [CALL_FAIL] = SETTLE_FAIL,
+                                                       [CALL_RELEASE] = SETTLE_RELEASE,
+                                                       [CALL_RENEW] = SETTLE_RENEW};
+    x->outcome = kinds[x->route->call - call_table];
     if (relay_takes(x, 0)) return;
     if (x->wire_in)
         settle_wire(x);
     else
         settle_json(x);
-}
-
-void handle_ack(struct exchange *x)
-{
-    handle_outcome(x, SETTLE_ACK);
-}
-
-void handle_fail(struct exchange *x)
-{
-    handle_outcome(x, SETTLE_FAIL);
-}
-
-void handle_release(struct exchange *x)
-{
-    handle_outcome(x, SETTLE_RELEASE);
-}
-
-void handle_renew(struct exchange *x)
-{
-    handle_outcome(x, SETTLE_RENEW);
 }
