@@ -45,6 +45,7 @@ enum field_kind {
 #define FIELD_KIND(id, name) FIELD_##id,
     FIELD_KINDS(FIELD_KIND)
 #undef FIELD_KIND
+        FIELD_KIND_COUNT
 };
 
 struct field_headers {

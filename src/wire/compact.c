@@ -120,24 +120,10 @@ static void read_origin(struct reader *r, struct sluice_origin *from)
     if (!*from->queue) r->bad = true;
 }
 
-// Returns how many bytes the number of a kind has; 0: it is not a number.
-static size_t number_len(enum field_kind kind)
-{
-    switch (kind) {
-    case FIELD_NUMBER:
-    case FIELD_DURATION:
-    case FIELD_COUNT:
-        return 8;
-    case FIELD_SMALL:
-        return 4;
-    case FIELD_INT:
-    case FIELD_FLAG:
-    case FIELD_CODE:
-        return 1;
-    default:
-        return 0;
-    }
-}
+// How many bytes the number of a kind has; 0: it is not a number.
+static const uint8_t number_len[FIELD_KIND_COUNT] = {
+    [FIELD_NUMBER] = 8, [FIELD_DURATION] = 8, [FIELD_COUNT] = 8, [FIELD_SMALL] = 4,
+    [FIELD_INT] = 1,    [FIELD_FLAG] = 1,     [FIELD_CODE] = 1};
 
 static void put_number(struct buf *to, size_t len, int64_t value)
 {
@@ -195,7 +181,7 @@ void compact_put(struct buf *to, const struct compact *table, const void *in)
     for (size_t i = 0; i < table->len; i++) {
         const struct field *f = &table->rows[table->order[i]];
         const void *at = (const char *)in + f->at;
-        size_t number = number_len(f->kind);
+        size_t number = number_len[f->kind];
         if (number > 0)
             put_number(to, number, field_load(f, at));
         else
@@ -246,7 +232,7 @@ void compact_read(struct reader *r, const struct compact *table, void *out,
     for (size_t i = 0; i < table->len; i++) {
         const struct field *f = &table->rows[table->order[i]];
         void *to = (char *)out + f->at;
-        size_t number = number_len(f->kind);
+        size_t number = number_len[f->kind];
         if (number > 0)
             field_store(f, to, read_number(r, number, f->kind));
         else
@@ -260,7 +246,7 @@ size_t compact_min(const struct compact *table)
     for (size_t i = 0; i < table->len; i++) {
         enum field_kind kind = table->rows[table->order[i]].kind;
         bool text = kind != FIELD_ORIGIN && kind != FIELD_HEADERS && kind != FIELD_FAILURE_KIND;
-        size_t number = number_len(kind);
+        size_t number = number_len[kind];
         len += number > 0 ? number : text ? TEXT_BYTES : 1;
     }
     return len;

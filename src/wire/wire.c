@@ -83,10 +83,10 @@ bool wire_read_sends(struct bytes from, struct wire_sends *out)
         wire_sends_done(out);
         return false;
     }
-    const struct sluice_header *next = all.rows; // the array has moved while it grew
+    size_t next = 0; // the array has moved while it grew
     for (size_t i = 0; i < out->len; i++) {
         struct sluice_send *m = &out->messages[i];
-        if (m->headers_len > 0) m->headers = next;
+        if (m->headers_len > 0) m->headers = all.rows + next;
         next += m->headers_len;
     }
     return true;

@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct bytes in = bytes_of(data, len);
     // A struct follows a version, and perhaps a count.
     static const size_t skipped[] = {0, 1, 5};
-    for (size_t i = 0; i < sizeof skipped / sizeof *skipped && skipped[i] <= len; i++) {
+    for (size_t i = 0; i < sizeof skipped / sizeof *skipped && skipped[i] < len; i++) {
         struct bytes rest = bytes_of(data + skipped[i], len - skipped[i]);
 #define STRUCT(name, rows, list, order) try_struct(rest, &compact_##name);
         COMPACT_TABLES(STRUCT)
