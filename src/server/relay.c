@@ -8,7 +8,6 @@
 
 #include "base/memory.h"
 #include "net/http_async.h"
-#include "net/http_tls_pool.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "owner/forward.h"
@@ -41,13 +40,16 @@ struct forward_target {
 struct relays {
     char *hosts; // that may get tokens; NULL: as the environment says
     struct http_async *async_http;
-    struct http_tls_pool *tls_pool;
+    struct http *tls_http;        // blocking calls, for requests over TLS
+    struct pool_share *tls_share; // their threads
+    _Atomic size_t tls_calls;
     pthread_mutex_t lock;
     struct forward_target *all;
 };
 
 struct relay {
     struct http_async_call call; // first
+    struct pool_job job;         // over TLS
     struct exchange *exchange;
     struct forward_target *forward_to;
     struct relay *next, *before;
@@ -57,7 +59,7 @@ struct relay {
     size_t lines_len;
 };
 
-struct relays *relays_new(const char *hosts)
+struct relays *relays_new(const char *hosts, struct thread_pool *pool)
 {
     struct relays *r = NEW(struct relays);
     if (hosts) {
@@ -65,9 +67,12 @@ struct relays *relays_new(const char *hosts)
         memcpy(r->hosts, hosts, strlen(hosts) + 1);
     }
     const char *ca = getenv("SLUICE_CA");
-    struct http_config config = {.ca_file = ca && *ca ? ca : NULL, .connect_ms = PATIENCE_MS};
+    struct http_config config = {.ca_file = ca && *ca ? ca : NULL,
+                                 .connect_ms = PATIENCE_MS,
+                                 .connections_max = TLS_CALLS_MAX};
     r->async_http = http_async_new();
-    r->tls_pool = http_tls_pool_new(&config, TLS_CALLS_MAX);
+    r->tls_http = http_new(&config);
+    r->tls_share = pool_share_new(pool, TLS_CALLS_MAX, TLS_CALLS_MAX);
     (void)pthread_mutex_init(&r->lock, NULL);
     if (r->async_http) return r;
     relays_free(r);
@@ -77,7 +82,8 @@ struct relays *relays_new(const char *hosts)
 void relays_free(struct relays *r)
 {
     if (!r) return;
-    http_tls_pool_free(r->tls_pool);
+    pool_share_free(r->tls_share);
+    http_free(r->tls_http);
     http_async_free(r->async_http);
     while (r->all) {
         struct forward_target *t = r->all;
@@ -378,6 +384,25 @@ static bool may_go(const struct exchange *x, const struct forward_target *t)
     return (t->place || t->tls) && (t->may_have_token || !httpd_header(x->http, "Authorization"));
 }
 
+static void do_over_tls(struct pool_job *job)
+{
+    struct relay *r = (struct relay *)((char *)job - offsetof(struct relay, job));
+    struct relays *relays = r->exchange->server->relays;
+    http_do(relays->tls_http, &r->call.http);
+    atomic_fetch_sub(&relays->tls_calls, 1);
+    came_back(&r->call);
+}
+
+// Returns false if all threads for such requests are busy, or the process cannot create one.
+static bool go_over_tls(struct relays *relays, struct relay *r)
+{
+    r->job.run = do_over_tls;
+    bool may = atomic_fetch_add(&relays->tls_calls, 1) < TLS_CALLS_MAX;
+    if (may && pool_share_run(relays->tls_share, 0, &r->job) == ERR_OK) return true;
+    atomic_fetch_sub(&relays->tls_calls, 1);
+    return false;
+}
+
 // Returns false if the request cannot be forwarded now. A request over TLS cannot be cancelled. If
 // its client disconnects, the node releases the messages when the answer comes (receive_relayed).
 static bool go(struct exchange *x, struct forward_target *t, int64_t wait_ms)
@@ -398,7 +423,7 @@ static bool go(struct exchange *x, struct forward_target *t, int64_t wait_ms)
         (void)pthread_mutex_unlock(&s->lock);
         return true;
     }
-    if (http_tls_pool_do(s->relays->tls_pool, &r->call)) return true;
+    if (go_over_tls(s->relays, r)) return true;
     relay_free(r);
     return false;
 }

@@ -13,10 +13,11 @@
 struct server;
 struct exchange;
 struct async_answer;
+struct thread_pool;
 
-// `hosts` is for peer_may_have_token; copied.
-// NULL: the process cannot create a thread.
-struct relays *relays_new(const char *hosts);
+// `hosts` is for peer_may_have_token; copied. Requests over TLS block threads of the pool. NULL:
+// the process cannot create a thread.
+struct relays *relays_new(const char *hosts, struct thread_pool *pool);
 void relays_free(struct relays *r); // NULL is fine; nothing may be under way
 
 // Call it before the library call. The answers:

@@ -365,7 +365,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     enum sluice_code code = live_settings_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) start_shares(s);
-    if (!code) s->relays = relays_new(s->config.peers);
+    if (!code) s->relays = relays_new(s->config.peers, async_thread_pool(store));
     if (!code && !s->relays) {
         *e = error_of(SLUICE_UNAVAILABLE, "no-thread", "", "%s", THREAD_REFUSED);
         code = e->code;
