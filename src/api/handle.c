@@ -2,7 +2,7 @@
 // Opens a store by its URL, and closes the handle.
 #include "api/place.h"
 #include "base/memory.h"
-#include "local/inside.h"
+#include "local/parallel.h"
 #include "os/clock.h"
 #include "os/thread.h"
 #include "owner/forward.h"
@@ -47,6 +47,7 @@ static void direct_close(struct sluice *s)
     queues_close(s);
     forward_free(s->forward);
     owner_self_free(atomic_load(&s->self));
+    parallel_stop(s);
     thread_pool_free(s->pool);
     store_free(s->store);
     (void)pthread_cond_destroy(&s->let_go);
@@ -84,6 +85,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     s->store = store;
     s->identity = identity;
     s->pool = thread_pool_new(POOL_THREADS_MAX);
+    parallel_start(s);
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);

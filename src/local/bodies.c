@@ -128,7 +128,7 @@ static void upload_nth(void *ctx, size_t i)
 void bodies_upload(struct open_queue *q, const struct upload_job *jobs, size_t len)
 {
     struct uploading u = {q, jobs};
-    parallel_for(len, upload_nth, &u);
+    parallel_for(q->handle, queue_key(q), len, upload_nth, &u);
 }
 
 struct body_reference upload_reference(const struct upload *u, size_t body_len)
@@ -269,7 +269,7 @@ void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard,
         for (size_t i = 0; i < some; i++)
             large += f.deliveries[i].message.reference.name.len > 0;
         memset(f.errs, 0, some * sizeof *f.errs);
-        if (large > 0) parallel_for(some, fetch_nth, &f);
+        if (large > 0) parallel_for(q->handle, queue_key(q), some, fetch_nth, &f);
         add_some(b, &f, views ? views + at : NULL, some);
     }
     for (size_t i = 0; i < PARALLEL_MAX; i++)

@@ -41,6 +41,7 @@ struct sluice {
     struct store *store;           // metered
     struct store *identity;        // inside `store`: checks that it is still the same store
     struct thread_pool *pool;      // serves all its runners
+    struct pool_share *parallel;   // for local/parallel.h
     struct shard_totals totals;    // of all its runners, those of deleted queues included
     int64_t timeout_ms;
     bool no_courtesy;           // runner_config; for tests that control the time
@@ -133,7 +134,8 @@ struct open_queue *queue_if_open(struct sluice *s, const char *name,
 uint32_t queue_first_shard(struct open_queue *q); // the shard that a receive starts with; rotates
 enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
                                     struct sluice_error *error); // the caller closes it
-void queue_stale(struct open_queue *q); // the queue was deleted: the handle drops its hold
+uint64_t queue_key(const struct open_queue *q); // for the shares of the thread pool
+void queue_stale(struct open_queue *q);         // the queue was deleted: the handle drops its hold
 // Creates the queue with the default settings if it does not exist.
 enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error);
 // Deletes this life of the name, or completes its deletion. It does not check whether other queues

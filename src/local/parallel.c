@@ -1,36 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads exist for one call: starting one costs little compared with a request to a store. If
-// no thread can be created, the caller's thread does all the work.
+// The caller's thread works too. So a call ends even if no thread is free or can be created. Jobs
+// that have no thread when the work is done are withdrawn.
 #include "local/parallel.h"
 
-#include <pthread.h>
+#include "os/futex.h"
+
 #include <stdatomic.h>
+
+#define HELPERS_MAX  64 // threads of all calls, beside the callers' own
+#define HELPERS_EACH 16 // of one key
+#define WAIT_MS      60000
 
 struct parallel_run {
     _Atomic size_t next;
     size_t count;
     void (*work)(void *ctx, size_t i);
     void *ctx;
+    _Atomic uint32_t helpers; // that may still run; a futex
 };
 
-static void *run_items(void *arg)
+struct helper {
+    struct pool_job job; // first
+    struct parallel_run *run;
+};
+
+static void run_items(struct parallel_run *r)
 {
-    struct parallel_run *c = arg;
     size_t i;
-    while ((i = atomic_fetch_add(&c->next, 1)) < c->count)
-        c->work(c->ctx, i);
-    return NULL;
+    while ((i = atomic_fetch_add(&r->next, 1)) < r->count)
+        r->work(r->ctx, i);
 }
 
-void parallel_for(size_t count, void (*work)(void *ctx, size_t i), void *ctx)
+// The run is on the stack of the caller, which may continue when `helpers` is 0. To wake a stale
+// address is harmless.
+static void help(struct pool_job *job)
 {
-    struct parallel_run pool = {.count = count, .work = work, .ctx = ctx};
-    pthread_t threads[PARALLEL_MAX - 1];
+    struct parallel_run *r = ((struct helper *)job)->run;
+    run_items(r);
+    _Atomic uint32_t *helpers = &r->helpers;
+    if (atomic_fetch_sub(helpers, 1) == 1) futex_wake_all(helpers);
+}
+
+void parallel_for(struct sluice *s, uint64_t key, size_t count, void (*work)(void *ctx, size_t i),
+                  void *ctx)
+{
+    struct parallel_run run = {.count = count, .work = work, .ctx = ctx};
+    struct helper helpers[PARALLEL_MAX - 1];
     size_t started = 0;
-    while (started + 1 < count && started < PARALLEL_MAX - 1 &&
-           pthread_create(&threads[started], NULL, run_items, &pool) == 0)
-        started++;
-    (void)run_items(&pool);
+    bool more = true;
+    while (more && started + 1 < count && started < PARALLEL_MAX - 1) {
+        helpers[started] = (struct helper){.job = {.run = help}, .run = &run};
+        atomic_fetch_add(&run.helpers, 1);
+        more = pool_share_run(s->parallel, key, &helpers[started].job) == ERR_OK;
+        if (more) started++;
+        if (!more) atomic_fetch_sub(&run.helpers, 1);
+    }
+    run_items(&run);
     for (size_t i = 0; i < started; i++)
-        (void)pthread_join(threads[i], NULL);
+        if (pool_share_withdraw(s->parallel, &helpers[i].job)) atomic_fetch_sub(&run.helpers, 1);
+    uint32_t left;
+    while ((left = atomic_load(&run.helpers)) > 0)
+        futex_wait(&run.helpers, left, WAIT_MS);
+}
+
+void parallel_start(struct sluice *s)
+{
+    s->parallel = pool_share_new(s->pool, HELPERS_MAX, HELPERS_EACH);
+}
+
+void parallel_stop(struct sluice *s)
+{
+    pool_share_free(s->parallel);
 }

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few threads for work that mostly waits for the store.
+// Work of one call that mostly waits for the store, on several threads.
 #pragma once
 
-#include <stddef.h>
+#include "local/inside.h"
 
 #define PARALLEL_MAX 8
 
-// Calls work(ctx, i) for every i < count, on any thread, at most PARALLEL_MAX at a time. Returns
-// when all calls have returned. A single one runs on the caller's thread.
-void parallel_for(size_t count, void (*work)(void *ctx, size_t i), void *ctx);
+// Calls work(ctx, i) for every i < count: on the caller's thread, and on threads of the handle's
+// pool that are free, at most PARALLEL_MAX at a time. Returns when all calls have returned. A
+// single one runs on the caller's thread. The calls of one key, for example a queue, have a bounded
+// share of these threads.
+void parallel_for(struct sluice *s, uint64_t key, size_t count, void (*work)(void *ctx, size_t i),
+                  void *ctx);
+// The share of the pool for this work. The handle has its pool already.
+void parallel_start(struct sluice *s);
+void parallel_stop(struct sluice *s); // before the pool is freed

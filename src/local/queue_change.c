@@ -144,7 +144,7 @@ static enum sluice_code used_by(struct sluice *s, const char *name, struct sluic
     enum sluice_code code = sluice_queue_list(s, &all, error);
     if (code) return code;
     struct users u = {.s = s, .names = all->names, .of = name};
-    parallel_for(all->len, check_user, &u);
+    parallel_for(s, 0, all->len, check_user, &u);
     size_t found = atomic_load(&u.found);
     if (found > 0)
         code = refuse(error, ERR_CONFLICT, "queue",

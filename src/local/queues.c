@@ -227,6 +227,13 @@ enum sluice_code queue_get_fresh(struct sluice *s, const char *name, struct open
     return code;
 }
 
+uint64_t queue_key(const struct open_queue *q)
+{
+    uint64_t key; // the id is random
+    memcpy(&key, q->row.id.bytes, sizeof key);
+    return key;
+}
+
 void queue_stale(struct open_queue *q)
 {
     struct sluice *s = q->handle;

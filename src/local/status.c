@@ -27,7 +27,7 @@ void sluice_queues_status(struct sluice *s, const char *const *queues, size_t le
                           struct sluice_queue_status *out)
 {
     struct status_run t = {.s = s, .queues = queues, .what = what, .statuses = out};
-    parallel_for(len, read_status, &t);
+    parallel_for(s, 0, len, read_status, &t);
 }
 
 void sluice_queues_status_done(struct sluice_queue_status *statuses, size_t len)

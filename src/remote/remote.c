@@ -3,6 +3,7 @@
 #include "remote/remote.h"
 
 #include "base/memory.h"
+#include "local/parallel.h"
 #include "local/transport.h"
 #include "net/http_plain.h"
 #include "os/clock.h"
@@ -70,6 +71,8 @@ static enum sluice_code take_token(struct remote *r, const struct sluice_options
 static void remote_close(struct sluice *s)
 {
     struct remote *r = remote_of(s);
+    parallel_stop(s);
+    thread_pool_free(s->pool);
     http_free(r->http);
     http_plain_free(r->plain_http);
     fork_guard_done(&r->guard);
@@ -132,6 +135,8 @@ static enum sluice_code open_node(const char *url, const struct owner_name *name
     r->handle.calls = &remote_transport;
     r->handle.timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (r->handle.timeout_ms > TIMEOUT_MAX_MS) r->handle.timeout_ms = TIMEOUT_MAX_MS;
+    r->handle.pool = thread_pool_new(1);
+    parallel_start(&r->handle);
     fork_guard_init(&r->guard);
     enum sluice_code code = take_url(r, url, error);
     if (!code && config.ca_file) code = check_certificates(r, ca, error);

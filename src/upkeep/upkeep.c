@@ -13,7 +13,6 @@
 #include "local/bodies.h"
 #include "os/clock.h"
 
-#include <string.h>
 #include <time.h>
 
 #define POLL_MS       250  // for messages that die because their lock expires
@@ -123,10 +122,8 @@ static void run_close(struct pool_job *job)
 
 static enum err start_job(struct upkeep *u, struct open_queue *q, void (*run)(struct pool_job *job))
 {
-    uint64_t key;
-    memcpy(&key, q->row.id.bytes, sizeof key);
     q->upkeep_job = (struct pool_job){.run = run};
-    return pool_share_run(u->share, key, &q->upkeep_job);
+    return pool_share_run(u->share, queue_key(q), &q->upkeep_job);
 }
 
 // Returns false if no thread can be created.
