@@ -36,7 +36,9 @@ struct spot {
 struct events_call {
     struct share share; // first; under the server's lock
     struct server *server;
-    atomic_bool lost; // another client took its place
+    atomic_bool lost;    // another client took its place
+    struct pool_job job; // the stream, from its first byte to its last
+    struct exchange *exchange;
     struct httpd_stream *stream;
     struct sluice_events *events;
     char queue[QUEUE_NAME_MAX + 1];
@@ -321,18 +323,6 @@ static void stream_over(struct events_call *c)
     call_end(s);
 }
 
-static void *run_stream(void *arg)
-{
-    struct events_call *c = arg;
-    bool kept_up = feed(c) && !atomic_load(&c->lost);
-    if (kept_up)
-        httpd_stream_end(c->stream);
-    else
-        httpd_stream_cut(c->stream, CUT_MS);
-    stream_over(c);
-    return NULL;
-}
-
 // A stream that loses its place ends soon. Its client may reconnect and continue. Streams that are
 // ending are bounded too, because each has a thread.
 static bool stream_begin(struct events_call *c, uint64_t client)
@@ -351,7 +341,7 @@ static bool stream_begin(struct events_call *c, uint64_t client)
     return budget;
 }
 
-static void start_stream(struct exchange *x, struct events_call *c)
+static void run_stream(struct pool_job *job)
 {
     static const struct httpd_pair fresh = {"Cache-Control", "no-store"};
     struct httpd_answer a = {.status = 200,
@@ -359,19 +349,15 @@ static void start_stream(struct exchange *x, struct events_call *c)
                              .body = bytes_str("retry: 1000\n\n"),
                              .headers = &fresh,
                              .headers_len = 1};
-    struct server *s = x->server;
-    METRICS_ADD(&s->metrics, streams, 1);
-    x->status = 200;
-    c->stream = httpd_stream_open(x->http, &a);
-    pthread_t thread;
-    pthread_attr_t detached;
-    (void)pthread_attr_init(&detached);
-    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &detached, run_stream, c) != 0) {
+    struct events_call *c = (struct events_call *)((char *)job - offsetof(struct events_call, job));
+    METRICS_ADD(&c->server->metrics, streams, 1);
+    c->exchange->status = 200;
+    c->stream = httpd_stream_open(c->exchange->http, &a);
+    if (feed(c) && !atomic_load(&c->lost))
         httpd_stream_end(c->stream);
-        stream_over(c);
-    }
-    (void)pthread_attr_destroy(&detached);
+    else
+        httpd_stream_cut(c->stream, CUT_MS);
+    stream_over(c);
 }
 
 void handle_events(struct exchange *x)
@@ -395,8 +381,11 @@ void handle_events(struct exchange *x)
     if (!code) code = take_query(c, &in, x->last_event, &error);
     if (!code && !x->head) code = open_events(c, &error);
     if (!code && !x->head) {
-        start_stream(x, c);
-        return;
+        c->exchange = x;
+        c->job.run = run_stream;
+        if (pool_share_run(s->stream_threads, x->client, &c->job) == ERR_OK) return;
+        error = no_thread_error();
+        code = error.code;
     }
     if (answer_unless(x, code, &error)) answer_bytes(x, 200, "text/event-stream", NULL);
     stream_over(c);

@@ -40,6 +40,7 @@ struct server {
     struct call_share *blocking; // for calls that wait for the store
     struct call_share *parsers;  // for large JSON
     struct call_share *health;   // for probes of the store
+    struct pool_share *stream_threads;
     struct metrics metrics;
     struct memory_budget budget; // of answers
     struct log log;
@@ -181,7 +182,7 @@ bool read_framing(struct exchange *x);
 bool read_head(struct exchange *x);
 bool is_type(const char *header, const char *type); // ignores parameters such as charset
 
-struct sluice_error no_thread_error(void); // call_share_run answered ERR_UNAVAILABLE
+struct sluice_error no_thread_error(void); // the pool has no thread for a call
 void call_begin(struct server *s);
 void call_end(struct server *s);
 

@@ -333,9 +333,11 @@ static void start_shares(struct server *s)
     struct call_share_config parsers = {
         .threads = PARSERS, .per_client = 1, .waiting = PARSERS_WAITING};
     struct call_share_config health = {.threads = 1, .per_client = 1, .waiting = 1};
+    size_t streams = 2 * (size_t)c->streams_max; // as many may be ending
     s->blocking = call_share_new(pool, &calls);
     s->parsers = call_share_new(pool, &parsers);
     s->health = call_share_new(pool, &health);
+    s->stream_threads = pool_share_new(pool, streams, streams);
 }
 
 static void stop_shares(struct server *s)
@@ -343,6 +345,7 @@ static void stop_shares(struct server *s)
     call_share_free(s->blocking);
     call_share_free(s->parsers);
     call_share_free(s->health);
+    pool_share_free(s->stream_threads);
 }
 
 enum sluice_code server_start(const struct server_config *config, struct sluice *store,

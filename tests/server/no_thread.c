@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that cannot create a thread when it opens a store and starts a node. The first creation
-// fails, then the second one, and so on until both succeed.
+// A process that cannot create a thread when it opens a store and starts a node: the first creation
+// fails, then the second one, and so on until both succeed. And an event stream without a thread.
 #define _GNU_SOURCE // RTLD_NEXT
-#include "../unit/unit.h"
-#include "local/inside.h"
-#include "server/server.h"
+#include "rig.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,10 +10,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define CREATIONS_MAX 1000
+#define STREAMS_MAX   8 // more than a node has idle threads
 
 static _Atomic int creations_left = INT_MAX; // before one fails; those after it succeed again
+static _Atomic bool all_fail;
 static _Atomic int failed;
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
@@ -23,7 +25,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
     typedef int create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     create *real;
     *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
-    bool fails = atomic_fetch_sub(&creations_left, 1) == 0;
+    bool fails = atomic_fetch_sub(&creations_left, 1) == 0 || atomic_load(&all_fail);
     if (fails) atomic_fetch_add(&failed, 1);
     return fails ? EAGAIN : real(thread, attr, run, arg);
 }
@@ -68,10 +70,40 @@ static void a_thread_that_cannot_be_created_is_an_error(void **state)
     assert_true(refusals >= named);
 }
 
+// Threads that are idle take the first streams. The others are refused, and those stay open.
+static void a_stream_without_a_thread_is_refused(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct reply reply = {.status = 200};
+    struct ask events = {.method = "GET", .path = "/v1/queues/tasks/events"};
+    char head[] = "HTTP/1.1 200", at[sizeof head];
+    rig_start(&r);
+    atomic_store(&all_fail, true);
+    int fd = dial(&r);
+    for (int i = 0; i < STREAMS_MAX; i++) {
+        say_request(fd, &events);
+        assert_int_equal(recv(fd, at, sizeof head - 1, MSG_PEEK | MSG_WAITALL), sizeof head - 1);
+        if (memcmp(at, head, sizeof head - 1) != 0) break;
+        fd = dial(&r); // the one before is served until the end
+    }
+    hear(fd, false, &reply);
+    atomic_store(&all_fail, false);
+    assert_int_equal(reply.status, 503);
+    assert_non_null(strstr(reply.body, "\"no-thread\""));
+    reply_done(&reply);
+    say_request(fd, &events);
+    assert_int_equal(recv(fd, at, sizeof head - 1, MSG_PEEK | MSG_WAITALL), sizeof head - 1);
+    assert_memory_equal(at, head, sizeof head - 1);
+    (void)close(fd);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_that_cannot_be_created_is_an_error),
+        cmocka_unit_test(a_stream_without_a_thread_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
