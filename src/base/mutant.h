@@ -52,7 +52,7 @@ enum mutant {
     MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
     // The cluster.
     MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen
-    MUTANT_LEASE_AFTER_END,   // a lease counts as held after its end
+    MUTANT_LEASE_AFTER_END,   // the lead counts as held after the end of its lease
     MUTANT_UNKNOWN_LEADS,     // a request for the lead without an answer counts as granted
     MUTANT_COLD_START_ASKS,   // a node asks for the lead before it has observed
     MUTANT_TRANSFER_UNFENCED, // a node serves with a claim alone, without an own in the journal

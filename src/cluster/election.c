@@ -3,6 +3,7 @@
 #include "cluster/election.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "cluster/lease.h"
 
 #include <string.h>
@@ -69,6 +70,12 @@ static bool yields(const struct election *e, const struct members *m, const stru
            time_passed(e->leading_since, e->rules.cool_down_ms, now);
 }
 
+static bool is_held(const struct election *e, struct interval now)
+{
+    if (MUTANT(LEASE_AFTER_END)) return e->until != TIME_UNKNOWN;
+    return lease_held(e->until, now);
+}
+
 enum election_action election_decide(const struct election *e, const struct members *m,
                                      const struct member_id *self, bool stopping,
                                      struct interval now)
@@ -84,7 +91,7 @@ enum election_action election_decide(const struct election *e, const struct memb
     case ELECTION_LEADING:
         break;
     }
-    if (!lease_held(e->until, now)) return ELECTION_STEP_DOWN;
+    if (!is_held(e, now)) return ELECTION_STEP_DOWN;
     if (stopping || yields(e, m, self, now)) return ELECTION_RESIGN;
     return now.hi >= e->renew_at ? ELECTION_RENEW : ELECTION_WAIT;
 }
@@ -132,26 +139,34 @@ void election_renewal_failed(struct election *e, bool refused, struct interval n
 {
     CHECK(e->role == ELECTION_LEADING);
     if (refused)
-        election_down(e);
+        election_down(e, now);
     else
         e->renew_at = now.hi + e->rules.lease_ms / 12;
 }
 
-void election_down(struct election *e)
+// The others get their turn by rank, as seen from now.
+static void vacate(struct election *e, struct interval now)
+{
+    e->until = TIME_UNKNOWN;
+    e->vacant = now;
+    e->vacant_known = true;
+}
+
+void election_down(struct election *e, struct interval now)
 {
     CHECK(e->role == ELECTION_LEADING || e->role == ELECTION_RESIGNING);
     e->role = ELECTION_FOLLOWING;
-    e->until = TIME_UNKNOWN;
+    vacate(e, now);
 }
 
-void election_resigning(struct election *e)
+void election_resigning(struct election *e, struct interval now)
 {
     CHECK(e->role == ELECTION_LEADING);
     e->role = ELECTION_RESIGNING;
-    e->until = TIME_UNKNOWN;
+    vacate(e, now);
 }
 
 bool election_leads(const struct election *e, struct interval now)
 {
-    return e->role == ELECTION_LEADING && lease_held(e->until, now);
+    return e->role == ELECTION_LEADING && is_held(e, now);
 }

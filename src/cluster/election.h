@@ -82,7 +82,9 @@ void election_granted(struct election *e, const struct member_id *self, uint64_t
 void election_refused(struct election *e); // refused, unknown or unavailable
 void election_renewed(struct election *e, struct interval sent);
 void election_renewal_failed(struct election *e, bool refused, struct interval now);
-void election_down(struct election *e);      // steps down or has resigned
-void election_resigning(struct election *e); // leads no longer
+// Steps down or has resigned.
+void election_down(struct election *e, struct interval now);
+// Leads no longer; the request to give the lease back is under way.
+void election_resigning(struct election *e, struct interval now);
 bool election_leads(const struct election *e,
                     struct interval now); // lease held

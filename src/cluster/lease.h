@@ -14,7 +14,6 @@
 #pragma once
 
 #include "base/interval.h"
-#include "base/mutant.h"
 
 #include <stdbool.h>
 
@@ -29,7 +28,6 @@ static inline int64_t lease_until(struct interval sent, int64_t lease_ms)
 // TIME_UNKNOWN: no lease.
 static inline bool lease_held(int64_t until, struct interval now)
 {
-    if (MUTANT(LEASE_AFTER_END)) return until != TIME_UNKNOWN;
     return until != TIME_UNKNOWN && now.hi < until;
 }
 

@@ -32,7 +32,7 @@ void life_rules_defaults(struct life_rules *r, int64_t lease_ms)
 {
     CHECK(lease_ms >= 10);
     *r = (struct life_rules){.lease_ms = lease_ms,
-                             .late_ms = lease_ms * 3 / 5,
+                             .late_ms = lease_ms * 4 / 5,
                              .steady_ms = lease_ms * 2 / 5,
                              .forget_ms = 60000};
     if (r->forget_ms < 4 * lease_ms) r->forget_ms = 4 * lease_ms;
@@ -117,7 +117,9 @@ static void drop_gone(struct members *m)
 {
     size_t kept = 0;
     for (size_t i = 0; i < m->len; i++) {
-        if (m->rows[i].life != LIFE_GONE) m->rows[kept++] = m->rows[i];
+        if (m->rows[i].life == LIFE_GONE) continue;
+        if (kept != i) m->rows[kept] = m->rows[i];
+        kept++;
     }
     m->len = kept;
 }

@@ -35,8 +35,9 @@ enum life_cause {
 };
 
 struct life_rules {
-    int64_t lease_ms;  // 5 s; 15 s on a store of high latency
-    int64_t late_ms;   // 3/5 of the lease: more than one heartbeat is missing
+    int64_t lease_ms; // 5 s; 15 s on a store of high latency
+    int64_t late_ms; // 4/5 of the lease: more than two thirds pass between a heartbeat and the next
+                     // list
     int64_t steady_ms; // 2/5 of the lease
     int64_t forget_ms; // 60 s
 };

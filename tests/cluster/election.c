@@ -125,7 +125,7 @@ static void a_leader_that_cannot_renew_steps_down_before_its_lease_may_end(void 
     assert_int_equal(election_decide(&s.election, &s.members, &s.self, false, unsure),
                      ELECTION_STEP_DOWN);
     assert_false(election_leads(&s.election, unsure));
-    election_down(&s.election);
+    election_down(&s.election, at(1000 + LEASE));
     assert_int_equal(s.election.role, ELECTION_FOLLOWING);
 }
 
@@ -153,9 +153,13 @@ static void a_smaller_name_deposes_a_leader_only_after_the_cool_down(void **stat
     assert_int_equal(decide(&s, due), ELECTION_RESIGN);
     s.rows[0].life = LIFE_SUSPECT;
     assert_int_equal(decide(&s, due), ELECTION_WAIT);
-    election_resigning(&s.election);
+    election_resigning(&s.election, at(due));
     assert_false(election_leads(&s.election, at(due)));
     assert_int_equal(decide(&s, due), ELECTION_WAIT);
+    s.rows[0].life = LIFE_HEALTHY;
+    election_down(&s.election, at(due));
+    assert_int_equal(decide(&s, due + LEASE - 1), ELECTION_WAIT); // the smaller name comes first
+    assert_int_equal(decide(&s, due + LEASE), ELECTION_ASK);
 }
 
 static void a_larger_name_deposes_no_leader(void **state)
@@ -177,8 +181,8 @@ static void a_node_that_stops_resigns_and_asks_no_more(void **state)
     lead(&s, 8, 1000);
     assert_int_equal(election_decide(&s.election, &s.members, &s.self, true, at(1001)),
                      ELECTION_RESIGN);
-    election_resigning(&s.election);
-    election_down(&s.election);
+    election_resigning(&s.election, at(1001));
+    election_down(&s.election, at(1002));
     see(&s, false, 2, 8, 100000);
     assert_int_equal(election_decide(&s.election, &s.members, &s.self, true, at(200000)),
                      ELECTION_WAIT);

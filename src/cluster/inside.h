@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to the step function: shared by cluster.c (calls, requests),
+// session.c (membership and views), lead.c (election and plan) and shards.c
+// (ownership).
+#pragma once
+
+#include "base/rng.h"
+#include "cluster/cluster.h"
+#include "cluster/lease.h"
+
+enum open_kind { OPEN_SESSION, OPEN_LIST, OPEN_LEAD, OPEN_PLAN, OPEN_KINDS };
+
+// A request that is under way. Each kind has one at a time.
+struct open {
+    uint64_t request; // 0: none
+    enum cluster_effect_kind kind;
+    struct interval sent;
+};
+
+// One shard that the node serves, wants or still has to release.
+//
+//                 wanted            granted               owned
+//     (no row) ------------> ASKED --------> CLAIMED -------------> SERVING
+//         ^                   |  conflict:                 |  |  '- session
+//         ended: claims and owns |                   '- again later      fenced
+//         <-'  |     again, and serves meanwhile | |        | the plan says
+//         another node, stop |                    released              v v
+//         '------------------------------------- RELEASING <- HANDING
+struct ownership {
+    struct shard_key shard;
+    bool wanted;  // by the plan
+    bool serving; // between TAKE and STOP_TAKING
+    bool handed;  // given away: release the claim
+    bool doubt;   // the service may have granted a claim that this node does not
+                  // know
+    uint64_t request;
+    enum cluster_effect_kind asked;
+    uint64_t asked_session;
+    uint64_t session; // in which the claim was granted
+    uint64_t token;   // of the claim; 0: none
+    uint64_t owned;   // the token that the journal accepted; 0: none
+    uint64_t after;   // a token must be higher than this
+    uint64_t epoch;   // in the journal
+    int64_t retry_at;
+};
+
+struct cluster {
+    struct cluster_config config;
+    struct rng rng;
+    struct interval now;
+    uint64_t requests;
+    struct cluster_effect *effects; // a queue: taken .. len
+    size_t effects_taken;
+    size_t effects_len;
+    size_t effects_cap;
+    struct open open[OPEN_KINDS];
+
+    // session.c
+    struct members members;
+    struct life_changes changes;
+    bool joined;
+    uint64_t session;             // rises with every join and every end of a session
+    struct interval session_sent; // when the newest request that renewed the session was sent
+    int64_t contact_until;        // the service counts as reachable until then
+    bool degraded;
+    bool replaced;
+    uint64_t fresh_after; // a view is current if its LIST has a higher number
+    bool view_current;
+    uint64_t view_at;    // the number of the newest view
+    uint64_t view_after; // a LIST with a higher number was sent after it
+    int64_t join_at;
+    int64_t beat_at;
+    int64_t list_at;
+    int64_t leave_at;
+    bool draining;
+    bool stopping;
+    int64_t stop_deadline;
+    bool stopped;
+
+    // lead.c
+    struct election election;
+    uint64_t promoted_request; // a view that was asked for later has the last plan
+    uint64_t view_request;     // the newest LIST that was answered
+    uint64_t published;        // the highest number of a plan in this epoch
+    int64_t plan_at;
+    struct plan plan;     // the newest seen
+    struct plan proposed; // by this node
+    struct shard_key *shards;
+    size_t shards_len;
+
+    // shards.c
+    struct ownership *rows; // by shard
+    size_t rows_len;
+    size_t rows_cap;
+};
+
+// cluster.c
+struct cluster_effect *effect_add(struct cluster *c, enum cluster_effect_kind kind);
+struct cluster_effect *request_add(struct cluster *c, enum open_kind open,
+                                   enum cluster_effect_kind kind); // none of this kind is open
+void note_add(struct cluster *c, enum cluster_note note, const struct shard_key *shard,
+              uint64_t number);
+int64_t retry_time(struct cluster *c); // around retry_ms from now
+
+// session.c
+void session_tick(struct cluster *c);
+void session_answer(struct cluster *c, const struct open *open, const struct cluster_event *e);
+void session_view(struct cluster *c, const struct open *open, const struct cluster_event *e);
+void session_contact(struct cluster *c, enum err err, struct interval sent);
+void session_ended(struct cluster *c); // the service says so
+bool session_may_claim(const struct cluster *c);
+
+// lead.c
+void lead_tick(struct cluster *c);
+void lead_answer(struct cluster *c, const struct open *open, const struct cluster_event *e);
+void lead_lost(struct cluster *c); // the session or the name is gone
+void plan_answer(struct cluster *c, const struct cluster_event *e);
+void plan_adopt(struct cluster *c, const struct plan *plan);
+
+// shards.c
+void shards_tick(struct cluster *c);
+void shards_planned(struct cluster *c); // the plan is another
+bool shards_answer(struct cluster *c,
+                   const struct cluster_event *e); // false: not a row's request
+void shards_fenced(struct cluster *c, const struct shard_key *shard, uint64_t epoch);
+void shards_free(struct cluster *c, const struct shard_key *shard);
+void shards_in_the_way(struct cluster *c, const struct shard_key *shard);
+void shards_lose_all(struct cluster *c);
+bool shards_none(const struct cluster *c); // nothing is served, claimed or under way
+int64_t shards_wake_at(const struct cluster *c);

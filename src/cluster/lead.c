@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node as a candidate and as the leader: the lease, and the plan that only
+// a leader publishes.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "cluster/inside.h"
+
+static void demoted(struct cluster *c)
+{
+    note_add(c, NOTE_DEMOTED, NULL, c->election.epoch);
+}
+
+void lead_lost(struct cluster *c)
+{
+    if (c->election.role != ELECTION_LEADING) return;
+    election_down(&c->election, c->now);
+    demoted(c);
+}
+
+static void promoted(struct cluster *c)
+{
+    c->promoted_request = c->requests;
+    c->published = 0;
+    c->plan_at = c->list_at = TIME_UNKNOWN; // the first plan rests on a view of this epoch
+    note_add(c, NOTE_ELECTED, NULL, c->election.epoch);
+    note_add(c, NOTE_PROMOTED, NULL, c->election.epoch);
+}
+
+// The lead ends with the session, so the lease counts from the last renewal of the session.
+static void asked_answer(struct cluster *c, const struct cluster_event *e)
+{
+    bool granted = e->err == ERR_OK || (MUTANT(UNKNOWN_LEADS) && e->err == ERR_UNKNOWN);
+    uint64_t epoch = e->err == ERR_OK ? e->number : c->election.seen.epoch + 1;
+    if (!granted || !c->joined) {
+        election_refused(&c->election);
+        c->list_at = retry_time(c);
+        return;
+    }
+    election_granted(&c->election, &c->config.self, epoch, c->session_sent, c->now);
+    if (cluster_leads(c)) promoted(c);
+}
+
+static void renewal_answer(struct cluster *c, const struct open *open,
+                           const struct cluster_event *e)
+{
+    if (c->election.role != ELECTION_LEADING) return; // stepped down meanwhile
+    if (e->err == ERR_OK) {
+        election_renewed(&c->election, open->sent);
+        note_add(c, NOTE_EPOCH_RENEWED, NULL, c->election.epoch);
+        return;
+    }
+    bool refused = e->err == ERR_FENCED || e->err == ERR_CONFLICT || e->err == ERR_NOT_FOUND;
+    election_renewal_failed(&c->election, refused, c->now);
+    if (refused) demoted(c);
+}
+
+void lead_answer(struct cluster *c, const struct open *open, const struct cluster_event *e)
+{
+    if (open->kind == CLUSTER_LEAD) {
+        asked_answer(c, e);
+    } else if (open->kind == CLUSTER_RENEW) {
+        renewal_answer(c, open, e);
+    } else {
+        CHECK(open->kind == CLUSTER_RESIGN);
+        election_down(&c->election, c->now);
+    }
+    if (e->err == ERR_NOT_FOUND && c->joined) session_ended(c);
+}
+
+static void act(struct cluster *c)
+{
+    bool stopping = c->draining && shards_none(c);
+    enum election_action action =
+        election_decide(&c->election, &c->members, &c->config.self, stopping, c->now);
+    if (action == ELECTION_STEP_DOWN) lead_lost(c);
+    if (c->open[OPEN_LEAD].request != 0) return;
+    switch (action) {
+    case ELECTION_ASK:
+        if (!session_may_claim(c)) return;
+        request_add(c, OPEN_LEAD, CLUSTER_LEAD)->number = c->election.seen.epoch;
+        election_asked(&c->election);
+        return;
+    case ELECTION_RENEW:
+        request_add(c, OPEN_LEAD, CLUSTER_RENEW)->number = c->election.epoch;
+        return;
+    case ELECTION_RESIGN:
+        request_add(c, OPEN_LEAD, CLUSTER_RESIGN)->number = c->election.epoch;
+        election_resigning(&c->election, c->now);
+        demoted(c);
+        return;
+    case ELECTION_WAIT:
+    case ELECTION_STEP_DOWN:
+        return;
+    }
+}
+
+// How a life counts for the plan. False: not at all.
+static bool role_of(enum life life, enum placement_role *role)
+{
+    CHECK(life <= LIFE_GONE);
+    switch (life) {
+    case LIFE_HEALTHY:
+        *role = PLACEMENT_TAKES;
+        return true;
+    case LIFE_JOINING:
+    case LIFE_SUSPECT:
+        *role = PLACEMENT_KEEPS;
+        return true;
+    case LIFE_LEAVING:
+        *role = PLACEMENT_LEAVES;
+        return true;
+    case LIFE_UNHEALTHY:
+    case LIFE_GONE:
+        return false;
+    }
+    return false;
+}
+
+static size_t plan_members(const struct cluster *c, struct placement_member *out)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < c->members.len; i++) {
+        const struct member *m = &c->members.rows[i];
+        uint32_t capacity = m->seen.capacity > 0 ? m->seen.capacity : 1;
+        if (capacity > PLACEMENT_CAPACITY_MAX) capacity = PLACEMENT_CAPACITY_MAX;
+        out[len] = (struct placement_member){.id = m->seen.id, .capacity = capacity};
+        if (role_of(m->life, &out[len].role)) len++;
+    }
+    return len;
+}
+
+static void make_plan(struct cluster *c)
+{
+    struct placement_member *members = memory_zeroed(c->members.len + 1, sizeof *members);
+    struct placement_input in = {.members = members,
+                                 .members_len = plan_members(c, members),
+                                 .shards = c->shards,
+                                 .shards_len = c->shards_len,
+                                 .previous = c->plan.epoch > 0 ? &c->plan : NULL,
+                                 .now = c->now.lo};
+    placement_options_defaults(&in.options, c->shards_len);
+    in.options.round_ms = c->config.move_round_ms;
+    in.options.cool_down_ms = c->config.move_cool_down_ms;
+    if (c->config.moves_max > 0) in.options.moves_max = c->config.moves_max;
+    if (MUTANT(MOVES_CAP_OFF)) in.options.moves_max = UINT32_MAX;
+    placement_plan(&c->proposed, &in);
+    memory_free(members);
+}
+
+static void publish(struct cluster *c)
+{
+    uint64_t before = c->plan.epoch == c->election.epoch ? c->plan.number : 0;
+    if (c->published < before) c->published = before;
+    c->proposed.epoch = c->election.epoch;
+    c->proposed.number = ++c->published;
+    CHECK(plan_compare_version(&c->plan, &c->proposed) < 0);
+    request_add(c, OPEN_PLAN, CLUSTER_PUBLISH)->plan = &c->proposed;
+}
+
+static void tick_plan(struct cluster *c)
+{
+    if (c->now.hi < c->plan_at || c->open[OPEN_PLAN].request != 0) return;
+    if (c->view_request <= c->promoted_request || c->shards_len == 0) return;
+    if (c->plan.epoch > c->election.epoch) return; // a later leader has planned
+    c->plan_at = c->now.hi + c->config.plan_ms;
+    make_plan(c);
+    if (c->plan.epoch > 0 && plan_same_owners(&c->plan, &c->proposed)) return;
+    if (c->config.observe_only)
+        effect_add(c, CLUSTER_REPORT_PLAN)->plan = &c->proposed;
+    else
+        publish(c);
+}
+
+void lead_tick(struct cluster *c)
+{
+    if (c->replaced) return;
+    act(c);
+    if (election_leads(&c->election, c->now)) tick_plan(c);
+}
+
+void plan_answer(struct cluster *c, const struct cluster_event *e)
+{
+    if (e->err == ERR_OK) plan_adopt(c, &c->proposed);
+    if (e->err != ERR_OK) c->list_at = retry_time(c);
+}
+
+void plan_adopt(struct cluster *c, const struct plan *plan)
+{
+    if (plan_compare_version(plan, &c->plan) <= 0 && !MUTANT(STALE_PLAN)) return;
+    plan_copy(&c->plan, plan);
+    shards_planned(c);
+}
