@@ -75,6 +75,7 @@ struct cluster {
     bool draining;
     bool stopping;
     int64_t stop_deadline;
+    bool left; // a LEAVE was sent: nothing is begun any more
     bool stopped;
 
     // lead.c

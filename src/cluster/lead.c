@@ -32,7 +32,7 @@ static void asked_answer(struct cluster *c, const struct cluster_event *e)
 {
     bool granted = e->err == ERR_OK || (MUTANT(UNKNOWN_LEADS) && e->err == ERR_UNKNOWN);
     uint64_t epoch = e->err == ERR_OK ? e->number : c->election.seen.epoch + 1;
-    if (!granted || !c->joined) {
+    if (!granted || !c->joined || c->left) {
         election_refused(&c->election);
         c->list_at = retry_time(c);
         return;
@@ -77,7 +77,7 @@ static void act(struct cluster *c)
     if (c->open[OPEN_LEAD].request != 0) return;
     switch (action) {
     case ELECTION_ASK:
-        if (!session_may_claim(c)) return;
+        if (!session_may_claim(c) || c->draining) return;
         request_add(c, OPEN_LEAD, CLUSTER_LEAD)->number = c->election.seen.epoch;
         election_asked(&c->election);
         return;

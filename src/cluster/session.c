@@ -17,7 +17,7 @@ void session_contact(struct cluster *c, enum err err, struct interval sent)
 bool session_may_claim(const struct cluster *c)
 {
     if (MUTANT(DEGRADED_CLAIMS)) return !c->replaced;
-    return c->joined && !c->degraded && c->view_current && !c->replaced;
+    return c->joined && !c->degraded && c->view_current && !c->replaced && !c->left;
 }
 
 // Nothing new is claimed before a later view has shown the newest plan.
@@ -168,6 +168,7 @@ static void tick_stop(struct cluster *c)
     if (c->now.hi < c->leave_at) return;
     lead_lost(c); // if the node is late, it still leads or serves
     shards_lose_all(c);
+    c->left = true;
     (void)request_add(c, OPEN_SESSION, CLUSTER_LEAVE);
     c->leave_at = retry_time(c);
 }

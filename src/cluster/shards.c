@@ -214,7 +214,9 @@ static void claim_answer(struct cluster *c, struct ownership *row, const struct 
 
 static void own_answer(struct cluster *c, struct ownership *row, const struct cluster_event *e)
 {
-    if (e->err == ERR_OK) {
+    if (c->left) {
+        row->owned = 0;
+    } else if (e->err == ERR_OK) {
         owned(c, row, e->number);
     } else if (e->err == ERR_FENCED) {
         if (e->number > row->after) row->after = e->number;

@@ -387,6 +387,32 @@ static void a_stop_waits_for_the_plan_then_gives_its_shards_away_and_leaves(void
     done(&r);
 }
 
+static void a_node_that_leaves_late_begins_nothing_any_more(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct cluster_effect e, leave, lead;
+    init(&r, false);
+    make_owner(&r);
+    r.leader.held = false; // this node is the first healthy one
+    pass(&r, LEASE / 3 + 500);
+    assert_true(take(&r, CLUSTER_LEAD, &lead));
+    event(&r, CLUSTER_STOP);
+    pass(&r, LEASE);                              // the deadline
+    assert_true(take(&r, CLUSTER_HAND_OVER, &e)); // it gets no answer
+    assert_false(take(&r, CLUSTER_LEAVE, &e));
+    pass(&r, LEASE + 500);
+    assert_true(take(&r, CLUSTER_LEAVE, &leave));
+    answer(&r, &lead, ERR_OK, 8); // granted before the session ended
+    assert_false(cluster_leads(r.cluster));
+    pass(&r, 1000);
+    assert_false(take(&r, CLUSTER_LEAD, &e));
+    assert_false(take(&r, CLUSTER_CLAIM, &e));
+    answer(&r, &leave, ERR_UNKNOWN, 0);
+    assert_true(cluster_stopped(r.cluster)); // no time is left to ask again
+    done(&r);
+}
+
 static void a_lone_node_stops_without_a_plan(void **state)
 {
     (void)state;
@@ -457,6 +483,7 @@ int main(void)
         cmocka_unit_test(an_older_plan_changes_nothing),
         cmocka_unit_test(a_later_incarnation_of_the_name_ends_the_node),
         cmocka_unit_test(a_stop_waits_for_the_plan_then_gives_its_shards_away_and_leaves),
+        cmocka_unit_test(a_node_that_leaves_late_begins_nothing_any_more),
         cmocka_unit_test(a_lone_node_stops_without_a_plan),
         cmocka_unit_test(observe_only_reports_a_plan_and_enforces_none),
         cmocka_unit_test(a_claim_that_was_granted_late_is_found_and_released),
