@@ -303,6 +303,141 @@ static void a_store_that_is_away_makes_calls_unavailable(void **state)
     store_free(s);
 }
 
+// A store in front of another that acts before a create, or fails it.
+struct hook_store {
+    struct store base;
+    struct store *inner;
+    void (*before_create)(void *ctx); // called once
+    void *ctx;
+    enum err fails[4]; // of the next creates, which are then not made; ERR_OK: the end
+    size_t fails_at;
+};
+
+static enum err hook_put_new(struct store *s, const char *key, struct bytes body,
+                             struct store_answer *a)
+{
+    struct hook_store *h = (struct hook_store *)s;
+    void (*act)(void *ctx) = h->before_create;
+    h->before_create = NULL;
+    if (act) act(h->ctx);
+    enum err e = h->fails_at < 4 ? h->fails[h->fails_at] : ERR_OK;
+    if (!e) return store_put_new(h->inner, key, body, a);
+    h->fails_at++;
+    return e;
+}
+
+static enum err hook_put(struct store *s, const char *key, struct bytes body,
+                         struct store_answer *a)
+{
+    return store_put(((struct hook_store *)s)->inner, key, body, a);
+}
+
+static enum err hook_get(struct store *s, const char *key, size_t from, size_t len,
+                         struct store_answer *a)
+{
+    return store_get(((struct hook_store *)s)->inner, key, from, len, a);
+}
+
+static enum err hook_list(struct store *s, const char *prefix, const char *after, size_t limit,
+                          struct store_answer *a)
+{
+    return store_list(((struct hook_store *)s)->inner, prefix, after, limit, a);
+}
+
+static enum err hook_delete(struct store *s, const char *const *keys, size_t count,
+                            struct store_answer *a)
+{
+    return store_delete(((struct hook_store *)s)->inner, keys, count, a);
+}
+
+static void hook_free(struct store *s)
+{
+    memory_free(s);
+}
+
+static const struct store_ops hook_ops = {.put_new = hook_put_new,
+                                          .put = hook_put,
+                                          .get = hook_get,
+                                          .list = hook_list,
+                                          .delete = hook_delete,
+                                          .free = hook_free};
+
+static struct hook_store *hook_new(struct store *inner)
+{
+    struct hook_store *h = NEW(struct hook_store);
+    store_init(&h->base, &hook_ops);
+    h->inner = inner;
+    return h;
+}
+
+struct rival {
+    struct coord *c;
+    uint64_t token;
+};
+
+// Claims twice, so that the token which the slow node is about to create is deleted.
+static void rival_claims_twice(void *ctx)
+{
+    struct rival *r = ctx;
+    struct coord_answer a;
+    coord_answer_init(&a);
+    ANSWERS(ERR_OK, &a, coord_claim(r->c, "q/0", 0, &a));
+    ANSWERS(ERR_OK, &a, coord_claim(r->c, "q/0", a.token, &a));
+    r->token = a.token;
+    coord_answer_done(&a);
+}
+
+static void a_slow_claim_of_a_deleted_token_is_found_out(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct hook_store *hook = hook_new(s);
+    struct coord *slow = open_on(&hook->base, LEASE_MS, LEASE_MS);
+    struct rival rival = {.c = open_on(s, LEASE_MS, LEASE_MS)};
+    struct coord_answer a;
+    coord_answer_init(&a);
+    join_at(slow, "slow", &a);
+    join_at(rival.c, "rival", &a);
+    hook->before_create = rival_claims_twice;
+    hook->ctx = &rival;
+    ANSWERS(ERR_CONFLICT, &a, coord_claim(slow, "q/0", 0, &a));
+    NEED(strcmp(a.holder.name, "rival") == 0 && a.holder.token == rival.token);
+    ANSWERS(ERR_OK, &a, coord_claim_renew(rival.c, "q/0", rival.token, &a));
+    coord_answer_done(&a);
+    coord_free(slow);
+    coord_free(rival.c);
+    store_free(&hook->base);
+    store_free(s);
+}
+
+static void a_refusal_after_an_unknown_create_is_unknown(void **state)
+{
+    (void)state;
+    static const enum err ends[] = {ERR_UNAVAILABLE, ERR_DENIED, ERR_LIMIT};
+    struct store *s = store_mem_new();
+    struct hook_store *hook = hook_new(s);
+    struct coord *c = open_on(&hook->base, LEASE_MS, LEASE_MS);
+    struct coord_answer a;
+    coord_answer_init(&a);
+    join_at(c, "n", &a);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const enum err fails[4] = {ERR_UNKNOWN, ends[i], ends[i], ERR_OK};
+        memcpy(hook->fails, fails, sizeof fails);
+        hook->fails_at = 0;
+        ANSWERS(ERR_UNKNOWN, &a, coord_claim(c, "q/0", 0, &a));
+        hook->fails_at = 0;
+        hook->fails[0] = ends[i]; // without the doubt
+        hook->fails[1] = ERR_OK;
+        ANSWERS(ends[i], &a, coord_claim(c, "q/0", 0, &a));
+        hook->fails_at = 4;
+    }
+    ANSWERS(ERR_OK, &a, coord_claim(c, "q/0", 0, &a));
+    coord_answer_done(&a);
+    coord_free(c);
+    store_free(&hook->base);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +447,8 @@ int main(void)
         cmocka_unit_test(a_silent_member_is_not_taken_for_dead_at_once),
         cmocka_unit_test(the_incarnation_is_not_in_the_store),
         cmocka_unit_test(faults_never_give_two_holders_or_an_old_token),
+        cmocka_unit_test(a_slow_claim_of_a_deleted_token_is_found_out),
+        cmocka_unit_test(a_refusal_after_an_unknown_create_is_unknown),
         cmocka_unit_test(a_store_that_is_away_makes_calls_unavailable),
     };
     return cmocka_run_group_tests_name("coord store", tests, NULL, NULL);

@@ -22,15 +22,39 @@
 
 struct backend {
     const char *name;
-    const char *url; // NULL: the server's
-    bool file;       // the store is a directory
+    const char *url;                        // NULL: the server's
+    struct store *(*open)(const char *dir); // the store of `store:`
 };
 
+static struct store *open_nothing(const char *dir)
+{
+    (void)dir;
+    return NULL;
+}
+
+static struct store *open_mem(const char *dir)
+{
+    (void)dir;
+    return store_mem_new();
+}
+
+static struct store *open_file(const char *dir)
+{
+    return file_open(dir, NULL);
+}
+
+static struct store *open_s3(const char *dir)
+{
+    (void)dir;
+    char prefix[S3_PREFIX_LEN];
+    s3_prefix(prefix);
+    return s3_open_at(prefix);
+}
+
 static const struct backend backends[] = {
-    {"mem", "mem:", false},
-    {"store on mem", "store:", false},
-    {"store on file", "store:", true},
-    {"server", NULL, false},
+    {"mem", "mem:", open_nothing},          {"store on mem", "store:", open_mem},
+    {"store on file", "store:", open_file}, {"store on s3", "store:", open_s3},
+    {"server", NULL, open_nothing},
 };
 #define BACKENDS (sizeof backends / sizeof *backends)
 
@@ -80,8 +104,7 @@ int world_setup(void **state)
     if (!w->backend->url)
         (void)snprintf(w->url + strlen(w->url), sizeof w->url - strlen(w->url), "/t-%016llx",
                        (unsigned long long)entropy_u64());
-    if (strcmp(w->url, "store:") == 0)
-        w->store = w->backend->file ? file_open(w->dir, NULL) : store_mem_new();
+    w->store = w->backend->open(w->dir);
     coord_answer_init(&w->a);
     *state = w;
     return 0;
@@ -199,6 +222,7 @@ int coord_tests_run(const char *group, const struct coord_test *tests, size_t co
     for (size_t i = 0; i < count * BACKENDS; i++) {
         const struct backend *backend = &backends[i / count];
         if ((backend->url == NULL) != (server_url() != NULL)) continue;
+        if ((backend->open == open_s3) != (s3_here() && !server_url())) continue;
         (void)snprintf(names[total], sizeof names[total], "%s: %s", backend->name,
                        tests[i % count].name);
         all[total] = (struct CMUnitTest){names[total], tests[i % count].run, world_setup,

@@ -3,7 +3,8 @@
 // empty world and nothing that says which backend it is.
 //
 // The servers come from the environment (tests/servers/with-coord): SLUICE_TEST_COORD is the URL of
-// a backend. With it, the tests run against that backend alone.
+// a backend. With it, the tests run against that backend alone. With SLUICE_TEST_S3 they run on
+// `store:` in a bucket.
 #pragma once
 
 #include "coord/coord.h"
