@@ -303,7 +303,12 @@ static void a_store_that_is_away_makes_calls_unavailable(void **state)
     store_free(s);
 }
 
-// A store in front of another that acts before a create, or fails it.
+static void pass_ms(int64_t ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+// A store in front of another that acts before a create, fails it, or delays an overwrite.
 struct hook_store {
     struct store base;
     struct store *inner;
@@ -311,6 +316,8 @@ struct hook_store {
     void *ctx;
     enum err fails[4]; // of the next creates, which are then not made; ERR_OK: the end
     size_t fails_at;
+    int64_t put_ms;     // an overwrite takes so long
+    enum err put_fails; // an overwrite is not made, and returns this
 };
 
 static enum err hook_put_new(struct store *s, const char *key, struct bytes body,
@@ -329,7 +336,10 @@ static enum err hook_put_new(struct store *s, const char *key, struct bytes body
 static enum err hook_put(struct store *s, const char *key, struct bytes body,
                          struct store_answer *a)
 {
-    return store_put(((struct hook_store *)s)->inner, key, body, a);
+    const struct hook_store *h = (const struct hook_store *)s;
+    pass_ms(h->put_ms);
+    if (h->put_fails) return h->put_fails;
+    return store_put(h->inner, key, body, a);
 }
 
 static enum err hook_get(struct store *s, const char *key, size_t from, size_t len,
@@ -438,6 +448,77 @@ static void a_refusal_after_an_unknown_create_is_unknown(void **state)
     store_free(s);
 }
 
+static void a_session_does_nothing_after_its_lease(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct coord *c = open_on(s, 200, 200);
+    struct coord_answer a;
+    coord_answer_init(&a);
+    join_at(c, "n", &a);
+    pass_ms(a.until_ms - clock_boot_ms() + 20);
+    ANSWERS(ERR_NOT_FOUND, &a, coord_claim(c, "q/0", 0, &a));
+    NEED(strstr(a.why, "join again"));
+    join_at(c, "n", &a);
+    coord_answer_done(&a);
+    coord_free(c);
+    store_free(s);
+}
+
+// Another node may have seen the session end before the heartbeat arrived.
+static void a_heartbeat_that_arrives_after_the_lease_does_not_renew(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct hook_store *hook = hook_new(s);
+    struct coord *c = open_on(&hook->base, 2000, 2000), *other = open_on(s, 20000, 20000);
+    struct coord_answer a;
+    coord_answer_init(&a);
+    join_at(other, "other", &a);
+    join_at(c, "n", &a);
+    hook->put_ms = 2100;
+    ANSWERS(ERR_NOT_FOUND, &a, coord_heartbeat(c, &a));
+    NEED(strstr(a.why, "was not renewed within its lease of 2000 ms"));
+    coord_answer_done(&a);
+    coord_free(c);
+    coord_free(other);
+    store_free(&hook->base);
+    store_free(s);
+}
+
+static void a_failed_heartbeat_does_not_prolong_the_session(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct hook_store *hook = hook_new(s);
+    struct coord *c = open_on(&hook->base, LEASE_MS, 3 * LEASE_MS);
+    struct coord *other = open_on(s, LEASE_MS, 3 * LEASE_MS);
+    struct coord_answer a;
+    coord_answer_init(&a);
+    join_at(c, "n", &a);
+    int64_t lone_until = a.until_ms;
+    join_at(other, "other", &a);
+    // The first heartbeat may have told the other node that this one is not lone any more.
+    hook->put_fails = ERR_UNAVAILABLE;
+    ANSWERS(ERR_UNAVAILABLE, &a, coord_heartbeat(c, &a));
+    NEED(a.until_ms == lone_until);
+    hook->put_fails = ERR_UNKNOWN;
+    ANSWERS(ERR_UNKNOWN, &a, coord_heartbeat(c, &a));
+    NEED(a.until_ms < lone_until && a.until_ms <= clock_boot_ms() + LEASE_MS);
+    int64_t until = a.until_ms;
+    pass_ms(5);
+    ANSWERS(ERR_UNKNOWN, &a, coord_heartbeat(c, &a));
+    NEED(a.until_ms == until);
+    hook->put_fails = ERR_OK;
+    ANSWERS(ERR_OK, &a, coord_heartbeat(c, &a));
+    NEED(a.until_ms > until);
+    coord_answer_done(&a);
+    coord_free(c);
+    coord_free(other);
+    store_free(&hook->base);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +530,9 @@ int main(void)
         cmocka_unit_test(faults_never_give_two_holders_or_an_old_token),
         cmocka_unit_test(a_slow_claim_of_a_deleted_token_is_found_out),
         cmocka_unit_test(a_refusal_after_an_unknown_create_is_unknown),
+        cmocka_unit_test(a_session_does_nothing_after_its_lease),
+        cmocka_unit_test(a_heartbeat_that_arrives_after_the_lease_does_not_renew),
+        cmocka_unit_test(a_failed_heartbeat_does_not_prolong_the_session),
         cmocka_unit_test(a_store_that_is_away_makes_calls_unavailable),
     };
     return cmocka_run_group_tests_name("coord store", tests, NULL, NULL);
