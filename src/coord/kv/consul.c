@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "coord/kv/consul_text.h"
 #include "coord/kv/endpoints.h"
+#include "coord/kv/inside.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "json/json.h"
@@ -111,8 +112,10 @@ static enum err register_node(struct consul *x, int64_t until_ms, struct coord_a
     return put(x, "/v1/catalog/register", bytes_str(body), until_ms, a);
 }
 
+// *refused: Consul answered and made no session. It says so for a TTL under session_ttl_min, with
+// the status of a bad request or of a fault.
 static enum err create_session(struct consul *x, int64_t ttl_ms, char session[KV_SESSION_MAX + 1],
-                               int64_t until_ms, struct coord_answer *a)
+                               bool *refused, int64_t until_ms, struct coord_answer *a)
 {
     struct http_call c;
     struct buf body;
@@ -122,13 +125,13 @@ static enum err create_session(struct consul *x, int64_t ttl_ms, char session[KV
     enum err e = ask(x, &c, "/v1/session/create", buf_bytes(&body), true, 0, until_ms, a);
     if (!e && !consul_session_parse(buf_bytes(&c.body_in), session))
         e = coord_refuse(a, ERR_UNKNOWN, "Consul answered without the id of a session");
+    *refused = c.end == HTTP_ANSWERED && (c.status == 400 || c.status == 500);
     buf_done(&body);
     http_call_done(&c);
     return e;
 }
 
-// A session whose answer was lost holds nothing and ends by itself, so a repeat is harmless. Consul
-// refuses a TTL under session_ttl_min with the same status as a fault.
+// A session whose answer was lost holds nothing and ends by itself, so a repeat is harmless.
 static enum err consul_session_new(struct kv *k, char session[KV_SESSION_MAX + 1],
                                    int64_t *lease_ms, int64_t until_ms, struct coord_answer *a)
 {
@@ -136,10 +139,11 @@ static enum err consul_session_new(struct kv *k, char session[KV_SESSION_MAX + 1
     enum err e = register_node(x, until_ms, a);
     if (e) return e;
     *lease_ms = k->base.lease_ms;
-    e = create_session(x, *lease_ms, session, until_ms, a);
-    if (e != ERR_UNKNOWN || *lease_ms >= TTL_MIN_MS) return e;
+    bool refused = false;
+    e = create_session(x, *lease_ms, session, &refused, until_ms, a);
+    if (!refused || *lease_ms >= TTL_MIN_MS) return e;
     *lease_ms = TTL_MIN_MS;
-    return create_session(x, *lease_ms, session, until_ms, a);
+    return create_session(x, *lease_ms, session, &refused, until_ms, a);
 }
 
 static enum err consul_session_renew(struct kv *k, const char *session, int64_t until_ms,
@@ -296,36 +300,41 @@ static const struct kv_ops consul_ops = {
     .free = consul_free,
 };
 
-// Reads the id, or makes one. Of several that make one at once, the first wins.
+// Of several nodes that make an id at once, the first wins.
+static enum err make_id(struct consul *x, int64_t until_ms, struct coord_answer *a)
+{
+    char text[CONSUL_UUID_LEN + 1];
+    uint8_t id[COORD_ID_LEN];
+    entropy_fill(id, sizeof id);
+    consul_uuid_print(id, text);
+    struct kv_write w = {.key = ID_KEY, .value = bytes_str(text)};
+    return consul_write(&x->kv, &w, 1, until_ms, a);
+}
+
+// Reads the id, or makes one and reads it back.
 static enum err read_id(struct consul *x, struct coord_answer *a)
 {
     struct kv_items items;
-    int64_t until = clock_boot_ms() + x->kv.base.timeout_ms;
-    enum err e = ERR_UNAVAILABLE;
+    struct attempts t;
+    bool again = false;
+    enum err e = ERR_OK;
+    attempts_begin(&t, &x->kv);
     kv_items_init(&items);
-    while ((e == ERR_UNAVAILABLE || e == ERR_UNKNOWN || e == ERR_CONFLICT) && !x->id_known) {
-        kv_items_clear(&items);
-        e = consul_read(&x->kv, "live/", &items, until, a);
+    do {
+        e = kv_read_under(&x->kv, KV_LIVE, &items, &t, a);
         const struct kv_item *item = e ? NULL : kv_items_find(&items, ID_KEY);
         if (item) {
-            if (!consul_uuid_parse(kv_value(&items, item), x->kv.base.id))
+            x->id_known = consul_uuid_parse(kv_value(&items, item), x->kv.base.id);
+            if (!x->id_known)
                 e = coord_refuse(a, ERR_CORRUPT, "the key %.100s" ID_KEY " holds no UUID",
                                  x->endpoints.prefix);
-            x->id_known = !e;
-            break;
+        } else if (!e) {
+            e = make_id(x, t.until_ms, a);
         }
-        if (!e) {
-            char text[CONSUL_UUID_LEN + 1];
-            uint8_t id[COORD_ID_LEN];
-            entropy_fill(id, sizeof id);
-            consul_uuid_print(id, text);
-            struct kv_write w = {.key = ID_KEY, .value = bytes_str(text)};
-            e = consul_write(&x->kv, &w, 1, until, a);
-            if (!e) e = ERR_UNAVAILABLE; // read it back
-        }
-        if (clock_boot_ms() >= until) break;
-    }
+        again = !item && (!e || e == ERR_CONFLICT || e == ERR_UNKNOWN || e == ERR_UNAVAILABLE);
+    } while (again && attempts_pause(&t));
     kv_items_done(&items);
+    if (!x->id_known && !e) e = coord_refuse(a, ERR_UNAVAILABLE, "Consul did not keep its id");
     return e;
 }
 

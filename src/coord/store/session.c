@@ -121,6 +121,7 @@ static enum err settle_join(struct store_coord *s, const struct coord_member *m,
     struct view v;
     view_init(&v);
     (void)pthread_mutex_lock(&s->lock);
+    if (s->number != number) s->base.release_doubt = false; // the releases of another session
     s->self = *m;
     s->number = number;
     s->since_known = false;

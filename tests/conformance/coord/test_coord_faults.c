@@ -208,6 +208,17 @@ static void random_faults_never_give_two_holders_or_an_old_token(void **state)
     proxy_stop(p);
 }
 
+// Consul has a lower limit, and etcd whole seconds.
+static void a_lease_that_the_service_refuses_becomes_longer(void **state)
+{
+    struct world *w = *state;
+    w->lease_ms = 500;
+    struct coord *c = node_open(w);
+    joins(w, c, "n");
+    NEED(w->a.lease_ms == (w->url[0] == 'e' ? 1000 : 10000));
+    NEED(w->a.next_ms == w->a.lease_ms / 3);
+}
+
 static void a_watch_from_a_forgotten_revision_resumes(void **state)
 {
     struct world *w = *state;
@@ -345,6 +356,7 @@ int main(void)
         COORD_TEST(a_claim_whose_answer_is_lost_is_decided),
         COORD_TEST(a_claim_without_any_answer_is_unknown),
         COORD_TEST(random_faults_never_give_two_holders_or_an_old_token),
+        COORD_TEST(a_lease_that_the_service_refuses_becomes_longer),
         COORD_TEST(a_watch_from_a_forgotten_revision_resumes),
         COORD_TEST(a_server_that_was_wiped_is_another_service),
     };
