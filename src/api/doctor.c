@@ -11,6 +11,7 @@
 #include "remote/remote.h"
 #include "store/meter.h"
 #include "store/probe.h"
+#include "store/redis/redis.h"
 #include "store/s3/s3.h"
 
 #include <stdarg.h>
@@ -129,6 +130,27 @@ static void check_objects(struct doctor *d, struct store *s)
         doctor_report(d, "clock", SLUICE_FAILED, "the store's answers have no time");
 }
 
+static void check_redis(struct doctor *d, struct store *s)
+{
+    struct redis_status status;
+    char why[STORE_WHY_MAX];
+    store_redis_status(s, &status);
+    doctor_report(d, "server", SLUICE_PASSED, "Redis %s at %s", status.version, status.place);
+    if (store_concern(s, STORE_NOT_DURABLE, why))
+        doctor_report(d, "durability", SLUICE_WARNING, "%s", why);
+    else
+        doctor_report(d, "durability", SLUICE_PASSED,
+                      "%s: the server syncs each write before it answers", status.durability);
+    if (status.maxmemory > 0)
+        doctor_report(d, "memory", SLUICE_PASSED, "%lld of %lld bytes are used",
+                      (long long)status.used_memory, (long long)status.maxmemory);
+    else
+        doctor_report(d, "memory", SLUICE_WARNING,
+                      "%lld bytes are used, without a limit: set maxmemory on the server, or the "
+                      "kernel may end it",
+                      (long long)status.used_memory);
+}
+
 static void check_bucket(struct doctor *d, struct store *s)
 {
     struct s3_facts facts;
@@ -217,7 +239,8 @@ static void examine_store(struct doctor *d, struct store *inner)
 {
     bool bucket = store_is_s3(inner);
     if (bucket) check_bucket(d, inner);
-    check_exposed(d, inner);
+    if (store_is_redis(inner)) check_redis(d, inner);
+    if (!store_is_redis(inner)) check_exposed(d, inner);
     check_space(d, inner);
     struct store *s = store_meter_take(inner);
     check_objects(d, s);

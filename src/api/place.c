@@ -7,6 +7,8 @@
 #include "local/inside.h"
 #include "store/file/file.h"
 #include "store/mem.h"
+#include "store/redis/redis.h"
+#include "store/redis/url.h"
 #include "store/s3/s3.h"
 #include "store/s3/url.h"
 
@@ -39,6 +41,14 @@ static enum sluice_code check_bucket(const char *url, struct sluice_error *error
     return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
 }
 
+static enum sluice_code check_redis(const char *url, struct sluice_error *error)
+{
+    struct redis_url parts;
+    char why[STORE_WHY_MAX] = "";
+    enum err err = redis_url_parse(url, &parts, why, sizeof why);
+    return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
+}
+
 static enum sluice_code check_memory(const char *url, struct sluice_error *error)
 {
     if (strcmp(url, "mem:") == 0) return SLUICE_OK;
@@ -60,6 +70,11 @@ static enum err open_directory(const char *url, struct store **out, char *why, s
 static enum err open_bucket(const char *url, struct store **out, char *why, size_t why_len)
 {
     return store_s3_open(url, NULL, out, why, why_len);
+}
+
+static enum err open_redis(const char *url, struct store **out, char *why, size_t why_len)
+{
+    return store_redis_open(url, out, why, why_len);
 }
 
 static enum err open_memory(const char *url, struct store **out, char *why, size_t why_len)

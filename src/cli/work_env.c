@@ -27,7 +27,8 @@ static const char *const ours[] = {"SLUICE_ID",    "SLUICE_ATTEMPT", "SLUICE_FEN
 // does not get them by default.
 static const char *const secrets[] = {"SLUICE_TOKEN",          "AWS_ACCESS_KEY_ID",
                                       "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-                                      "AWS_SECURITY_TOKEN",    "AWS_CONTAINER_AUTHORIZATION_TOKEN"};
+                                      "AWS_SECURITY_TOKEN",    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+                                      "SLUICE_REDIS_USER",     "SLUICE_REDIS_PASSWORD"};
 
 static bool begins(const char *entry, const char *prefix)
 {

@@ -13,9 +13,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define REFUSED_MS        1000 // a refusal is cached this long
-#define STUCK_MS          3000 // a probe that runs longer counts as unanswered
-#define CONCERNS_EVERY_MS 10000
+#define REFUSED_MS          1000 // a refusal is cached this long
+#define STUCK_MS            3000 // a probe that runs longer counts as unanswered
+#define CONCERNS_EVERY_MS   10000
+#define DURABILITY_EVERY_MS 3600000 // an operator's choice is repeated, so that it is not forgotten
 
 // A store that is nearly full refuses sends. The node stays ready, so that workers can drain it.
 static void answer_is_ready(struct exchange *x)
@@ -148,8 +149,10 @@ void handle_readyz(struct exchange *x)
 
 void server_tell_concerns(struct server *s)
 {
-    static const char *const names[STORE_CONCERNS] = {
-        [STORE_EXPOSED] = "access", [STORE_NEARLY_FULL] = "space", [STORE_CLOCK_OFF] = "clock"};
+    static const char *const names[STORE_CONCERNS] = {[STORE_EXPOSED] = "access",
+                                                      [STORE_NEARLY_FULL] = "space",
+                                                      [STORE_CLOCK_OFF] = "clock",
+                                                      [STORE_NOT_DURABLE] = "durability"};
     struct concerns *c = &s->concerns;
     int64_t now = clock_boot_ms();
     if (c->looked_ms != 0 && now - c->looked_ms < CONCERNS_EVERY_MS) return;
@@ -157,7 +160,9 @@ void server_tell_concerns(struct server *s)
     for (enum store_concern i = 0; i < STORE_CONCERNS; i++) {
         struct sluice_error error;
         bool there = liveness_concern(s->store, i, &error);
-        if (there && !c->told[i])
+        bool again = i == STORE_NOT_DURABLE && now - c->durability_ms >= DURABILITY_EVERY_MS;
+        if (i == STORE_NOT_DURABLE && (again || !c->told[i])) c->durability_ms = now;
+        if (there && (again || !c->told[i]))
             LOG(&s->log, LOG_WARNING, "store-warning", LOG_TEXT("about", names[i]),
                 LOG_TEXT("warning", error.message));
         if (!there && c->told[i])

@@ -73,7 +73,8 @@ struct server {
         enum sluice_code code;
         struct sluice_error error;
     } ready;
-    struct concerns { // warnings about the store that were logged
+    struct concerns {          // warnings about the store that were logged
+        int64_t durability_ms; // when the one about durability was
         int64_t looked_ms;
         bool told[STORE_CONCERNS];
     } concerns;

@@ -215,6 +215,10 @@ static void show_node(struct buf *to, struct server *s)
                "Memory that answers take now, until they are sent.",
                (double)budget_used(&s->budget));
     show_gauge(to, "sluice_store_up", "1 when the store takes writes.", store_is_up(s));
+    struct sluice_error error;
+    show_gauge(to, "sluice_store_durable",
+               "0 when the store's URL accepts that a crash loses acknowledged messages.",
+               !liveness_concern(s->store, STORE_NOT_DURABLE, &error));
 }
 
 void handle_metrics(struct exchange *x)

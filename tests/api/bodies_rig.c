@@ -28,6 +28,12 @@ void rig_open(struct rig *r, const char *backend)
         FINE(handle_open_take(s3_open_at(prefix), prefix, NULL, &r->s, &error));
         return;
     }
+    if (strcmp(backend, "redis") == 0) {
+        char prefix[S3_PREFIX_LEN];
+        s3_prefix(prefix);
+        FINE(handle_open_take(redis_open_at(prefix), prefix, NULL, &r->s, &error));
+        return;
+    }
     scratch_make(r->dir);
     FINE(sluice_open(r->dir, NULL, &r->s, &error));
 }

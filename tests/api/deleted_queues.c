@@ -89,9 +89,28 @@ static uint64_t listed_bytes(struct rig *r, const char *prefix)
     return sum;
 }
 
+// A list of a store in Redis does not show the slots.
+static uint64_t log_bytes(struct rig *r, const char *folder)
+{
+    struct store_answer a;
+    store_answer_init(&a);
+    uint64_t sum = 0, from = 1;
+    char log[RIG_KEY_MAX + 8];
+    (void)snprintf(log, sizeof log, "%s0/log", folder);
+    do {
+        ANSWERS(ERR_OK, &a, store_extents(r->s->store, log, from, 1000, &a));
+        for (size_t i = 0; i < a.rows_len; i++)
+            sum += a.rows[i].size;
+        if (a.rows_len > 0) from = a.rows[a.rows_len - 1].last + 1;
+    } while (a.more && a.rows_len > 0);
+    store_answer_done(&a);
+    return sum;
+}
+
 // Under a folder of the store: blocks of the disk, or bytes of the objects.
 static uint64_t bytes_under(struct rig *r, const char *folder)
 {
+    if (redis_here()) return listed_bytes(r, folder) + log_bytes(r, folder);
     if (r->dir[0] == 0) return listed_bytes(r, folder);
     char path[SCRATCH_MAX + RIG_KEY_MAX];
     (void)snprintf(path, sizeof path, "%s/%s", r->dir, folder);

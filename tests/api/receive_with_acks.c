@@ -58,6 +58,11 @@ static void rig_open(struct rig *r, const char *setting, const char *value)
         scratch_make(r->dir);
         (void)snprintf(url, sizeof url, "%s", r->dir);
     }
+    if (strcmp(backend, "redis") == 0) {
+        char prefix[S3_PREFIX_LEN];
+        s3_prefix(prefix);
+        redis_url(url, sizeof url, prefix);
+    }
     if (strcmp(backend, "s3") == 0) {
         char prefix[S3_PREFIX_LEN];
         s3_prefix(prefix);

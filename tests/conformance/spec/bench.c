@@ -46,14 +46,24 @@ static struct store *open_s3(void)
     return store_shift_take(s3_open_at(prefix));
 }
 
+// The same with a Redis server.
+static struct store *open_redis(void)
+{
+    char prefix[S3_PREFIX_LEN];
+    s3_prefix(prefix);
+    return store_shift_take(redis_open_at(prefix));
+}
+
 struct bench *bench_open(const char *backend)
 {
     struct bench *b = NEW(struct bench);
     bool file = strcmp(backend, "file") == 0;
-    b->kind = file ? BENCH_FILE : strcmp(backend, "s3") == 0 ? BENCH_S3 : BENCH_MEM;
-    b->clock = b->kind == BENCH_MEM  ? store_mem_new()
-               : b->kind == BENCH_S3 ? open_s3()
-                                     : open_file(b);
+    bool redis = strcmp(backend, "redis") == 0;
+    b->kind = file ? BENCH_FILE : redis || strcmp(backend, "s3") == 0 ? BENCH_SERVER : BENCH_MEM;
+    b->clock = b->kind == BENCH_MEM    ? store_mem_new()
+               : b->kind == BENCH_FILE ? open_file(b)
+               : redis                 ? open_redis()
+                                       : open_s3();
     b->store = b->clock;
     b->node_owns = strcmp(backend, "http-owner") == 0;
     return b;
@@ -101,7 +111,7 @@ void bench_pass(struct bench *b, int64_t ms)
     case BENCH_FILE:
         passed_ms += ms;
         break;
-    case BENCH_S3:
+    case BENCH_SERVER:
         store_shift_pass(b->clock, ms);
         break;
     }

@@ -14,7 +14,7 @@
 
 struct bench; // one store
 
-// "mem", "file" or "s3"; "http" is a node on a store in memory, which leaves
+// "mem", "file", "s3" or "redis"; "http" is a node on a store in memory, which leaves
 // ownership to the hands; "http-owner" one that owns the shards, as nodes do.
 struct bench *bench_open(const char *backend);
 void bench_close(struct bench *b);

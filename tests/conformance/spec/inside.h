@@ -13,7 +13,7 @@
 struct bench {
     struct store *store; // what the runners see
     struct store *clock; // the store itself, for time to pass
-    enum { BENCH_MEM, BENCH_FILE, BENCH_S3 } kind;
+    enum { BENCH_MEM, BENCH_FILE, BENCH_SERVER } kind;
     char dir[SCRATCH_MAX];      // file
     struct journal_rules rules; // of the runners; all zero: the defaults
     int64_t patience_ms;

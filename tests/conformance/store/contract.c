@@ -16,6 +16,7 @@
 struct backend {
     const char *name;
     struct store *(*open)(const char *dir);
+    bool (*here)(void); // NULL: it needs no server
     bool bucket;
 };
 
@@ -51,12 +52,21 @@ static struct store *open_s3(const char *dir)
     return s3_open_at(prefix);
 }
 
+static struct store *open_redis(const char *dir)
+{
+    (void)dir;
+    char prefix[S3_PREFIX_LEN];
+    s3_prefix(prefix);
+    return redis_open_at(prefix);
+}
+
 static const struct backend backends[] = {
-    {"mem", open_mem, false},
-    {"file", open_file, false},
-    {"meter over mem", open_meter_mem, false},
-    {"meter over file", open_meter_file, false},
-    {"s3", open_s3, true},
+    {"mem", open_mem, NULL, false},
+    {"file", open_file, NULL, false},
+    {"meter over mem", open_meter_mem, NULL, false},
+    {"meter over file", open_meter_file, NULL, false},
+    {"s3", open_s3, s3_here, true},
+    {"redis", open_redis, redis_here, false},
 };
 #define BACKENDS (sizeof backends / sizeof *backends)
 
@@ -148,7 +158,8 @@ int contract_run(const char *group, const struct contract_test *tests, size_t co
     for (size_t i = 0; i < count * BACKENDS; i++) {
         const struct backend *backend = &backends[i / count];
         const struct contract_test *test = &tests[i % count];
-        if (backend->bucket != s3_here()) continue; // the others had their turn without it
+        bool server = s3_here() || redis_here();
+        if (backend->here ? !backend->here() : server) continue; // they had their turn without it
         (void)snprintf(names[total], sizeof names[total], "%s: %s", backend->name, test->name);
         all[total] = (struct CMUnitTest){names[total], test->run, world_setup, world_teardown,
                                          (void *)(uintptr_t)backend};

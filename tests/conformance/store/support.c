@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "os/entropy.h"
+#include "store/redis/redis.h"
 #include "store/s3/s3.h"
 
 #include <errno.h>
@@ -153,6 +154,27 @@ struct store *s3_open_at(const char *prefix)
     (void)snprintf(url, sizeof url, "%s/%s", getenv("SLUICE_TEST_S3"), prefix);
     struct store *s = NULL;
     enum err e = store_s3_open(url, NULL, &s, why, sizeof why);
+    answers_at(ERR_OK, e, why, __FILE__, __LINE__);
+    return s;
+}
+
+bool redis_here(void)
+{
+    const char *url = getenv("SLUICE_TEST_REDIS");
+    return url && url[0];
+}
+
+void redis_url(char *to, size_t to_len, const char *prefix)
+{
+    (void)snprintf(to, to_len, "%s&prefix=%s", getenv("SLUICE_TEST_REDIS"), prefix);
+}
+
+struct store *redis_open_at(const char *prefix)
+{
+    char url[512], why[STORE_WHY_MAX] = "";
+    redis_url(url, sizeof url, prefix);
+    struct store *s = NULL;
+    enum err e = store_redis_open(url, &s, why, sizeof why);
     answers_at(ERR_OK, e, why, __FILE__, __LINE__);
     return s;
 }

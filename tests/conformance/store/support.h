@@ -42,6 +42,11 @@ bool s3_here(void);
 void s3_prefix(char to[S3_PREFIX_LEN]);       // a new one each time
 struct store *s3_open_at(const char *prefix); // must succeed
 
+// The server of tests/servers/with-redis. A prefix is made by s3_prefix.
+bool redis_here(void);
+void redis_url(char *to, size_t to_len, const char *prefix);
+struct store *redis_open_at(const char *prefix); // must succeed
+
 // While armed, the strike-th call from now on of a kind in `kinds` fails with `code`, and, when
 // sticky, all after it.
 enum sys_kind {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Redis server as a store.
+#pragma once
+
+#include "store/store.h"
+
+// Connects and checks that the server keeps what it acknowledges. Returns ERR_INVALID for a bad URL
+// or a server whose settings are refused, ERR_DENIED for credentials, ERR_UNAVAILABLE without a
+// connection; why has one sentence.
+MUST_USE enum err store_redis_open(const char *url, struct store **out, char *why, size_t why_len);
+bool store_is_redis(const struct store *s);
+
+// What doctor shows.
+struct redis_status {
+    char version[24];
+    char place[300];     // host and port, or the path of the socket
+    char durability[24]; // the choice of the URL
+    int64_t used_memory;
+    int64_t maxmemory; // 0: no limit
+};
+void store_redis_status(struct store *s, struct redis_status *out);

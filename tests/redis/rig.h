@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of a store in Redis share: the server as its operator sees it, and stores on it.
+#pragma once
+
+#include "../conformance/store/support.h"
+#include "store/redis/redis.h"
+
+#include <stdbool.h>
+
+#define URL_MAX 512
+#define LOG     "q/id/0/log"
+
+// Sends one command to the server, past the store: words separated by spaces. to gets the reply, or
+// the first text of a list.
+void operator_says(const char *command, char *to, size_t to_len);
+void operator_does(const char *command); // the reply must not be an error
+void control(const char *word);          // with-redis control
+
+// A store with a prefix that no test has used.
+struct place {
+    char prefix[S3_PREFIX_LEN];
+    char url[URL_MAX];
+};
+void place_make(struct place *p, const char *settings); // settings: "" or "&name=value"
+struct store *place_store(const struct place *p);
+// Opens the URL, which must be refused with `want` and a sentence that contains `says`.
+void refused(const char *url, enum err want, const char *says);
