@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-remount chaos-stop load run demo install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-redis chaos-remount chaos-stop load run demo install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -79,6 +79,10 @@ chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, 
 
 chaos-node: build ## the same over HTTP: the node is killed every two seconds too
 	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)
+
+chaos-redis: build deps-servers ## the same on a Redis server that is killed -9 again and again
+	@tests/servers/with-redis $(BUILD)/tests/chaos/chaos --redis --restarts --timeout 1000 --processes 4 --workers 6 \
+		--seconds $(CHAOS_SECONDS) $(ARGS)
 
 chaos-remount: build ## a file system that goes down and is mounted again, 100 times; needs root
 	@$(BUILD)/tests/integration/integration_remount 100

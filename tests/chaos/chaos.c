@@ -5,6 +5,8 @@
 //   chaos [--seconds N] [--seed N] [--processes N] [--workers N] [--dir DIR] [--keep]
 //   chaos --bucket [--faults] [--restarts] [--timeout MS]    under tests/servers/with-radosgw: the
 //     bucket there; requests meet faults; its server is killed as well; calls give up so early
+//   chaos --redis [--restarts]    under tests/servers/with-redis: the server there; it is killed
+//     as well, during rewrites of its file, and forgets its scripts
 //   chaos --node SLUICE    all processes ask a node over HTTP, which is killed every two seconds
 //   and
 //     started again at once under its own name
@@ -44,10 +46,11 @@ struct chaos {
     uint32_t workers;
     bool keep;
     bool bucket;
+    bool redis;
     bool faults;
     bool restarts;
     uint32_t timeout_ms;   // of a worker's call; 0: the library's
-    struct server *server; // of the bucket
+    struct server *server; // of the bucket, or the Redis server
     char dir[PATH_LEN];
     char store[PATH_LEN + 16];
     const char *place;        // what the processes open: the store, or the node
@@ -115,7 +118,7 @@ static int reap(struct chaos *c, uint32_t at)
 static void restart_server(struct chaos *c)
 {
     bool ok = server_kill(c->server);
-    nap_ms((int64_t)chance_under(&c->chance, PAUSE_MS));
+    nap_ms((int64_t)chance_under(&c->chance, c->redis ? PAUSE_MS / 8 : PAUSE_MS));
     if (!ok || !server_start(c->server))
         shared_record_fault(c->shared, "the server was not restarted");
 }
@@ -143,7 +146,7 @@ static void pass_ms(struct chaos *c, int64_t ms)
 static void disturb(struct chaos *c)
 {
     uint32_t at = (uint32_t)chance_under(&c->chance, c->processes);
-    if (c->restarts && chance_percent(&c->chance, 15)) {
+    if (c->restarts && chance_percent(&c->chance, c->redis ? 50 : 15)) {
         restart_server(c);
         return;
     }
@@ -206,10 +209,11 @@ static bool find_place(struct chaos *c, const char *base)
     (void)snprintf(c->store, sizeof c->store, "%s/store", c->dir);
     c->place = c->store;
     c->shared = shared_record_open(c->shared_record_path, true);
-    if (!c->shared || !c->bucket) return c->shared != NULL;
-    const char *url = getenv("SLUICE_TEST_S3");
-    c->server = server_new(c->seed);
-    (void)snprintf(c->store, sizeof c->store, "%s%s", url ? url : "", strrchr(c->dir, '/'));
+    if (!c->shared || (!c->bucket && !c->redis)) return c->shared != NULL;
+    const char *url = getenv(c->redis ? "SLUICE_TEST_REDIS" : "SLUICE_TEST_S3");
+    c->server = c->redis ? server_of_redis() : server_new(c->seed);
+    (void)snprintf(c->store, sizeof c->store, "%s%s%s", url ? url : "", c->redis ? "&prefix=" : "/",
+                   strrchr(c->dir, '/') + 1);
     return url && c->server;
 }
 
@@ -452,6 +456,7 @@ int main(int argc, char **argv)
                                           {"dir", required_argument, NULL, 'd'},
                                           {"keep", no_argument, NULL, 'k'},
                                           {"bucket", no_argument, NULL, 'b'},
+                                          {"redis", no_argument, NULL, 'R'},
                                           {"faults", no_argument, NULL, 'f'},
                                           {"restarts", no_argument, NULL, 't'},
                                           {"timeout", required_argument, NULL, 'm'},
@@ -472,14 +477,16 @@ int main(int argc, char **argv)
         if (o == 'd') base = optarg;
         if (o == 'k') c.keep = true;
         if (o == 'b') c.bucket = true;
+        if (o == 'R') c.redis = true;
         if (o == 'f') c.bucket = c.faults = true;
         if (o == 'm') c.timeout_ms = (uint32_t)atoi(optarg);
         if (o == 'n') c.node.program = optarg;
-        if (o == 't') c.bucket = c.restarts = true;
+        if (o == 't') c.restarts = true;
         if (o == 'a') store = optarg;
         if (o == 'l') shared = optarg;
         if (o == '?') return 2;
     }
+    c.bucket = !c.redis && (c.bucket || c.restarts);
     if (c.processes < 1 || c.processes > PROCESSES_MAX) return 2;
     if (store)
         return worker_process(&(struct worker_settings){.store = store,

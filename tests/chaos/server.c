@@ -12,7 +12,8 @@
 #define CHANCE 60 // of each kind of fault: one request in fourteen meets one
 
 struct server {
-    struct fault_proxy *proxy;
+    struct fault_proxy *proxy; // NULL: Redis
+    const char *control;
     uint64_t kills;
 };
 
@@ -23,13 +24,23 @@ struct server *server_new(uint64_t seed)
     if (!proxy || setenv("AWS_ENDPOINT_URL_S3", proxy_url(proxy), 1) != 0) return NULL;
     struct server *s = NEW(struct server);
     s->proxy = proxy;
+    s->control = getenv("SLUICE_TEST_RADOSGW_CONTROL");
+    return s;
+}
+
+struct server *server_of_redis(void)
+{
+    const char *control = getenv("SLUICE_TEST_REDIS_CONTROL");
+    if (!control) return NULL;
+    struct server *s = NEW(struct server);
+    s->control = control;
     return s;
 }
 
 void server_free(struct server *s)
 {
     if (!s) return;
-    proxy_stop(s->proxy);
+    if (s->proxy) proxy_stop(s->proxy);
     memory_free(s);
 }
 
@@ -41,32 +52,42 @@ void server_trouble(struct server *s)
 
 void server_calm(struct server *s)
 {
-    proxy_calm(s->proxy);
+    if (s->proxy) proxy_calm(s->proxy);
 }
 
-static bool control(const char *word)
+static bool control(const struct server *s, const char *word)
 {
-    const char *command = getenv("SLUICE_TEST_RADOSGW_CONTROL");
     char line[600];
-    if (!command) return false;
-    (void)snprintf(line, sizeof line, "%s %s", command, word);
+    if (!s->control) return false;
+    (void)snprintf(line, sizeof line, "%s %s", s->control, word);
     return system(line) == 0;
+}
+
+// The kill meets a rewrite of the file, and a server without scripts.
+static void disturb_redis(void)
+{
+    (void)!system("redis-cli -s \"$SLUICE_TEST_REDIS_SOCKET\" BGREWRITEAOF >/dev/null && "
+                  "redis-cli -s \"$SLUICE_TEST_REDIS_SOCKET\" SCRIPT FLUSH >/dev/null");
 }
 
 bool server_kill(struct server *s)
 {
     s->kills++;
-    return control("kill");
+    if (!s->proxy) disturb_redis();
+    return control(s, "kill");
 }
 
 bool server_start(struct server *s)
 {
-    (void)s;
-    return control("start");
+    return control(s, "start");
 }
 
 void server_describe(const struct server *s, uint64_t commits)
 {
+    if (!s->proxy) {
+        printf("# the server was killed %" PRIu64 " times\n", s->kills);
+        return;
+    }
     uint64_t puts = proxy_requests(s->proxy, "PUT");
     printf("# %" PRIu64 " requests, %" PRIu64 " of them PUT, %.2f PUT for each of %" PRIu64
            " commits; the server was killed %" PRIu64 " times\n# faults:",
