@@ -260,7 +260,7 @@ static enum err perform(struct redis_client *c, struct redis_script_call *call, 
     enum redis_step step;
     for (bool again = true; again;) {
         struct redis_line *line;
-        uint64_t epoch;
+        uint64_t epoch = 0;
         char why[STORE_WHY_MAX];
         e = line_enter(c, until, &line, &epoch, why);
         if (e) // a refusal is no answer to this call: the operator can correct it
@@ -312,6 +312,7 @@ int64_t redis_time(struct redis_client *c, int64_t server_ms, struct store_answe
     while (server_ms > last && !atomic_compare_exchange_weak(&c->last_ms, &last, server_ms)) {
     }
     int64_t now = server_ms > last ? server_ms : last;
+    if (now <= 0) return now; // no server has told a time yet: it stays unknown
     a->time = (struct interval){now, now};
     return now;
 }

@@ -56,9 +56,8 @@ static bool clock_off(struct redis *me, char *why)
 {
     (void)pthread_mutex_lock(&me->client.lock);
     int64_t off = me->client.clock_off_ms, told = atomic_load(&me->client.last_ms);
-    int64_t server = me->client.facts.time_ms;
     (void)pthread_mutex_unlock(&me->client.lock);
-    if (told - server > CLOCK_OFF_MS && told > clock_realtime_ms() + CLOCK_OFF_MS) {
+    if (told - (clock_realtime_ms() + off) > CLOCK_OFF_MS) {
         (void)snprintf(why, STORE_WHY_MAX,
                        "the Redis server's clock went back; time stands still until it has passed "
                        "the time that was already used: correct the server's clock");
