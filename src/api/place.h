@@ -21,13 +21,13 @@ enum place_trait {
     X("", "a path, ", PLACE_PATH, check_path, open_directory)                                      \
     X("file://", "", PLACE_PATH, check_absolute, open_directory)                                   \
     X("s3://", "s3://bucket/prefix, ", PLACE_BUCKET, check_bucket, open_bucket)                    \
-    X("redis://", "redis://host/db, ", 0, check_redis, open_redis)                                 \
+    X("redis://", "redis://host, ", 0, check_redis, open_redis)                                    \
     X("rediss://", "", 0, check_redis, open_redis)                                                 \
     X("redis+unix://", "", 0, check_redis, open_redis)                                             \
     X("redis+sentinel://", "", 0, check_redis, open_redis)                                         \
     X("redis+cluster://", "", 0, check_redis, open_redis)                                          \
     X("mem:", "", 0, check_memory, open_memory)                                                    \
-    X("http://", "or a node's http://host:port", PLACE_NODE, check_node, NULL)                     \
+    X("http://", "or a node's http://host", PLACE_NODE, check_node, NULL)                          \
     X("https://", "", PLACE_NODE, check_node, NULL)
 
 // The forms, as help and errors list them.

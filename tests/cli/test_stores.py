@@ -70,7 +70,7 @@ def a_path_that_is_no_folder_is_refused(sluice):
 
 @case
 def a_url_that_is_not_known_is_refused(sluice):
-    for url in ("ftp://example.com/x", "redis://example.com/0"):
+    for url in ("ftp://example.com/x", "nats://example.com/0"):
         sluice.refused(2, "stats", "--store", url, says=url)
 
 
