@@ -301,7 +301,7 @@ static void a_stopped_server_costs_a_timeout_and_the_write_is_in_doubt(void **st
     (void)state;
     struct world w = {0};
     char pid[40] = "";
-    place_make(&w.place, "&timeoutMs=300");
+    place_make(&w.place, "&timeoutMs=1500");
     w.s = place_store(&w.place);
     store_answer_init(&w.a);
     append(&w, 1, 1);
