@@ -36,6 +36,12 @@
 #define PURGE_FIELDS(F, S)                                                                         \
     F(S, BOOL, dead, "dead", 0, 1, 0, "Deletes the dead messages instead of the waiting ones.")
 
+#define UPGRADE_FIELDS(F, S)                                                                       \
+    F(S, BOOL, check, "check", 0, 1, 0, "Only reports what would change.")                         \
+    F(S, BOOL, force, "force", 0, 1, 0,                                                            \
+      "Raises the queue although a program that is too old, or of unknown version, wrote to it "   \
+      "in the last 10 minutes.")
+
 #define REDRIVE_FIELDS(F, S)                                                                       \
     F(S, TEXT, to, "to", 0, 0, 0,                                                                  \
       "The target of dead letters. null: each goes back to its own queue.")                        \
@@ -129,6 +135,7 @@
     S(queue_list_in, QUEUE_LIST_FIELDS)                                                            \
     S(queue_delete_in, QUEUE_DELETE_FIELDS)                                                        \
     S(purge_in, PURGE_FIELDS)                                                                      \
+    S(upgrade_in, UPGRADE_FIELDS)                                                                  \
     S(redrive_in, REDRIVE_FIELDS)                                                                  \
     S(messages_in, MESSAGES_FIELDS)                                                                \
     S(peek_in, PEEK_FIELDS)                                                                        \
@@ -142,6 +149,7 @@
     T(queue_list, queue_list_in, QUEUE_LIST_FIELDS)                                                \
     T(queue_delete, queue_delete_in, QUEUE_DELETE_FIELDS)                                          \
     T(purge, purge_in, PURGE_FIELDS)                                                               \
+    T(upgrade, upgrade_in, UPGRADE_FIELDS)                                                         \
     T(redrive, redrive_in, REDRIVE_FIELDS)                                                         \
     T(message_query, sluice_send, MESSAGE_QUERY_FIELDS)                                            \
     T(send, sluice_send, SEND_FIELDS)                                                              \
@@ -211,6 +219,23 @@
     A(S, CHARS, reason, "reason", OMIT_EMPTY, NULL)                                                \
     A(S, CHARS, field, "field", OMIT_EMPTY, NULL)                                                  \
     A(S, CHARS, message, "detail", OMIT_NEVER, NULL)
+
+#define UPGRADE_ANSWER(A, S)                                                                       \
+    A(S, SMALL, version, "version", OMIT_NEVER,                                                    \
+      "The version of the rules before the call, the lowest of the shards.")                       \
+    A(S, SMALL, newest, "newest", OMIT_NEVER, "The newest version that this node knows.")          \
+    A(S, SMALL, shards, "shards", OMIT_NEVER, NULL)                                                \
+    A(S, SMALL, raised, "raised", OMIT_NEVER, "Shards that have the newest version now.")          \
+    A(S, CHARS, changes, "changes", OMIT_NEVER, "What the newest version changes.")                \
+    A(S, SMALL, current, "current", OMIT_NEVER,                                                    \
+      "Writers of the last 24 hours that know the newest version.")                                \
+    A(S, SMALL, old, "old", OMIT_NEVER, "Writers that are too old for it.")                        \
+    A(S, SMALL, unknown, "unknown", OMIT_NEVER, "Writers of unknown version.")                     \
+    A(S, NUMBER, old_ago_ms, "oldAgoMs", OMIT_ZERO,                                                \
+      "How long ago the last old or unknown one wrote.")                                           \
+    A(S, CHARS, owner, "owner", OMIT_EMPTY, "The URL of the node that owns the queue.")            \
+    A(S, SMALL, owner_version, "ownerVersion", OMIT_ZERO,                                          \
+      "The newest version that the owner knows.")
 
 #define QUEUE_ANSWER(A, S)                                                                         \
     A(S, TEXT, name, "name", OMIT_NEVER, NULL)                                                     \
@@ -309,6 +334,7 @@
     T(Sent, sent, sluice_sent, SENT_ANSWER)                                                        \
     T(Outcome, outcome, sluice_outcome, OUTCOME_ANSWER)                                            \
     T(Problem, problem, sluice_error, PROBLEM_ANSWER)                                              \
+    T(Upgrade, upgrade, sluice_upgrade, UPGRADE_ANSWER)                                            \
     T(Queue, queue, sluice_queue_info, QUEUE_ANSWER)                                               \
     T(Node, node, node_out, NODE_ANSWER)                                                           \
     T(Message, message, sluice_message, MESSAGE_ANSWER)                                            \
@@ -385,6 +411,10 @@
       .body = &purge_fields, .takes = "Purge", .operation = "purgeQueue",                          \
       .summary = "Deletes every waiting message, or every dead one", .answer = "Purged",           \
       .about = "The number of messages.")                                                          \
+    X(UPGRADE, upgrade, CALL_CHANGES, .method = "POST", CALL_QUEUE "/upgrade", CALL_SMALL,         \
+      .body = &upgrade_fields, .takes = "UpgradeRequest", .operation = "upgradeQueue",             \
+      .conflicts = true, .summary = "Raises the queue to the newest version of the rules",         \
+      .answer = "Upgrade", .about = "The versions and the writers.")                               \
     X(REDRIVE, redrive, .method = "POST", .scope = SCOPE_ADMIN, .blocks = true,                    \
       CALL_QUEUE "/redrive", CALL_SMALL, .repeat = REPEAT_ONCE, .body = &redrive_fields,           \
       .takes = "Redrive", .tag = "queues", .operation = "redrive",                                 \

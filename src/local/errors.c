@@ -65,6 +65,11 @@ enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char
                             const char *why)
 {
     if (!*why) return refuse(error, err, "", "queue %s: %s", queue, err_text(err));
+    if (strncmp(why, JOURNAL_UPGRADE_NEEDED, sizeof JOURNAL_UPGRADE_NEEDED - 1) == 0) {
+        enum sluice_code code = refuse(error, err, "", "queue %s: %s", queue, why);
+        if (error) (void)snprintf(error->reason, sizeof error->reason, UPGRADE_NEEDED);
+        return code;
+    }
     return refuse(error, err, "store", "queue %s: %s", queue, why);
 }
 

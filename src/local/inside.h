@@ -70,7 +70,9 @@ enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, c
 // because the call succeeds once the store is opened again.
 enum sluice_code refuse_store(const struct sluice *s, struct sluice_error *error, enum err err,
                               const char *thing, const struct store_answer *a);
-// A call failed because of the store. why: the store's message; may be empty.
+// A call failed because of the store. why: the store's message; may be empty. If the queue needs
+// another version of this program, the reason is UPGRADE_NEEDED.
+#define UPGRADE_NEEDED "upgrade-needed"
 enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char *queue,
                             const char *why);
 // If a call was applied to some of its parts, UNAVAILABLE ("not applied") is not true. It becomes

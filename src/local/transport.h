@@ -60,6 +60,10 @@ struct settle {
       (s, queue, dead, purged, error))                                                             \
     C(enum sluice_code, PASSED, queue_delete,                                                      \
       (struct sluice * s, const char *queue, struct sluice_error *error), (s, queue, error))       \
+    C(enum sluice_code, PASSED, queue_upgrade,                                                     \
+      (struct sluice * s, const char *queue, unsigned flags, struct sluice_upgrade *out,           \
+       struct sluice_error *error),                                                                \
+      (s, queue, flags, out, error))                                                               \
     C(enum sluice_code, PASSED, peek,                                                              \
       (struct sluice * s, const char *queue, const struct sluice_peek *options,                    \
        struct sluice_batch **out, struct sluice_error *error),                                     \

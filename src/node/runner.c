@@ -419,23 +419,6 @@ enum err runner_sync(struct shard_runner *d)
     return c.err;
 }
 
-void runner_owner(struct shard_runner *d, struct runner_owner *out)
-{
-    struct waiter w;
-    *out = (struct runner_owner){.seen_at = TIME_UNKNOWN};
-    if (driver_enter(d->driver, &w)) return;
-    const struct journal *j = shard_journal(d->shard);
-    struct journal_owner owner = journal_owner(j);
-    out->epoch = journal_epoch(j);
-    memcpy(out->coord, owner.coord, sizeof out->coord);
-    out->token = owner.token;
-    bool text = owner.address.len > 0 && !memchr(owner.address.data, 0, owner.address.len);
-    if (text) memcpy(out->address, owner.address.data, owner.address.len);
-    out->seen_at = journal_owner_seen_at(j);
-    out->mine = journal_is_owner(j);
-    driver_leave(d->driver, &w);
-}
-
 void runner_owner_away(struct shard_runner *d)
 {
     struct waiter w;
@@ -526,11 +509,11 @@ size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *move, vo
     return moved;
 }
 
-void runner_inspect(struct shard_runner *d, runner_inspect_fn *inspect, void *ctx)
+void runner_read_journal(struct shard_runner *d, runner_read_fn *read, void *ctx)
 {
     struct waiter w;
     if (driver_enter(d->driver, &w)) return;
-    inspect(ctx, shard_machine(d->shard), driver_now(d->driver).lo);
+    read(ctx, shard_journal(d->shard), shard_machine(d->shard), driver_now(d->driver).lo);
     driver_leave(d->driver, &w);
 }
 

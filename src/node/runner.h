@@ -115,6 +115,8 @@ struct runner_owner {
     // Store time of the newest entry that the owner wrote. TIME_UNKNOWN: the runner saw none.
     int64_t seen_at;
     bool mine; // this runner is the owner
+    // The newest version of the rules that the owner's program folds. 0: not known.
+    uint16_t rules_newest;
 };
 void runner_owner(struct shard_runner *d, struct runner_owner *out);
 void runner_owner_away(struct shard_runner *d); // the owner does not answer: journal_owner_away
@@ -136,6 +138,10 @@ struct interval runner_time(struct shard_runner *d);
 // Reads the state after the last folded entry. The callback runs under the runner's lock.
 typedef void runner_inspect_fn(void *ctx, const struct machine *m, int64_t now);
 void runner_inspect(struct shard_runner *d, runner_inspect_fn *inspect, void *ctx);
+// The same with the journal's own part of the state.
+typedef void runner_read_fn(void *ctx, const struct journal *j, const struct machine *m,
+                            int64_t now);
+void runner_read_journal(struct shard_runner *d, runner_read_fn *read, void *ctx);
 // Waits until there are events that were not taken, or until the tail is reached. At the tail,
 // waits up to wait_ms for the next entry.
 MUST_USE enum err runner_follow(struct shard_runner *d, int64_t wait_ms);

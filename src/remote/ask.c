@@ -290,10 +290,12 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         code = classify_answer(ask, call, &this_one, &last);
         if (again) *again = maybe;
         maybe = maybe || this_one;
+        // A node that is too old for the queue stays so until it is replaced.
+        bool too_old = code == SLUICE_UNAVAILABLE && strcmp(last.reason, UPGRADE_NEEDED) == 0;
         // A further attempt would meet the same certificate. If that attempt timed out, its error
         // would replace the one that names the certificate.
         bool over = (code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN) || call->untrusted;
-        if (over || r->patience_ms > 0 || (this_one && once)) break;
+        if (over || too_old || r->patience_ms > 0 || (this_one && once)) break;
         remote_pause(tries, ask->until);
         if (clock_boot_ms() >= ask->until) break;
     }

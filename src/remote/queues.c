@@ -226,6 +226,20 @@ enum sluice_code remote_queue_purge(struct sluice *s, const char *queue, int dea
     return ask_count(s, &ask, "purged", purged, error);
 }
 
+enum sluice_code remote_queue_upgrade(struct sluice *s, const char *queue, unsigned flags,
+                                      struct sluice_upgrade *out, struct sluice_error *error)
+{
+    struct upgrade_in in = {.check = (flags & SLUICE_UPGRADE_CHECK) != 0,
+                            .force = (flags & SLUICE_UPGRADE_FORCE) != 0};
+    *out = (struct sluice_upgrade){0};
+    struct ask ask = {.call = CALL_UPGRADE, .queue = queue, .in = &in};
+    enum sluice_code code;
+    struct json *o = remote_ask_json(remote_of(s), &ask, &code, error);
+    if (o) fields_take(o, &upgrade_answer, out);
+    json_free(o);
+    return code;
+}
+
 // A repeated redrive of some messages would redrive twice as many, so it is sent once.
 enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char *to, uint32_t max,
                                 uint64_t *redriven, struct sluice_error *error)

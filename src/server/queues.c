@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues: list, create, set, show, delete, pause, resume, purge, redrive.
+// Queues: list, create, set, show, delete, pause, resume, purge, redrive, upgrade.
 #include "base/memory.h"
 #include "local/life.h"
 #include "local/redrive.h"
@@ -220,6 +220,17 @@ void handle_purge(struct exchange *x)
     enum sluice_code code =
         sluice_queue_purge(x->server->store, x->queue, in.dead, &purged, &error);
     if (answer_unless(x, code, &error)) answer_count(x, "purged", purged);
+}
+
+void handle_upgrade(struct exchange *x)
+{
+    struct upgrade_in in = {0};
+    struct sluice_upgrade done;
+    struct sluice_error error;
+    if (!read_request(x, &in)) return;
+    unsigned flags = (in.check ? SLUICE_UPGRADE_CHECK : 0) | (in.force ? SLUICE_UPGRADE_FORCE : 0);
+    enum sluice_code code = sluice_queue_upgrade(x->server->store, x->queue, flags, &done, &error);
+    if (answer_unless(x, code, &error)) answer_json(x, 200, fields_json(&upgrade_answer, &done));
 }
 
 // A dead letter goes back to the queue it died in, or to the one that the request names. The token

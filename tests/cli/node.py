@@ -12,8 +12,8 @@ from harness import PATIENCE, PROGRAM
 class Node:
     """sluice serve on a free port; ended with the block."""
 
-    def __init__(self, sluice, *options):
-        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--json", *options],
+    def __init__(self, sluice, *options, program=PROGRAM):
+        self.process = subprocess.Popen([program, "serve", "--listen", "127.0.0.1:0", "--json", *options],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                         cwd=sluice.folder, env=sluice.on_store)
         self.hello = json.loads(self.process.stdout.readline())

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Raises the version of the rules of a queue, shard by shard, and reports which writers are too old
+// for it. A raise that was interrupted is completed by the next one: a shard that has the version
+// already is left as it is.
+#include "local/inside.h"
+#include "os/entropy.h"
+#include "owner/owner.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LATELY_MS (INT64_C(10) * 60 * 1000) // a writer that wrote this recently may still run
+
+struct shard_report {
+    struct sluice_upgrade *out;
+    uint16_t rules; // of the shard
+};
+
+static void count_writer(struct sluice_upgrade *out, const struct journal_writer *w, int64_t now)
+{
+    int64_t ago = now > w->seen_at ? now - w->seen_at : 1;
+    if (w->rules_newest >= out->newest) {
+        out->current++;
+        return;
+    }
+    if (w->rules_newest == 0) out->unknown++;
+    if (w->rules_newest != 0) out->old++;
+    if (out->old_ago_ms == 0 || ago < out->old_ago_ms) out->old_ago_ms = ago;
+}
+
+static void read_journal(void *ctx, const struct journal *j, const struct machine *m, int64_t now)
+{
+    struct shard_report *r = ctx;
+    struct journal_writer w;
+    r->rules = machine_rules(m);
+    for (size_t i = 0; journal_writer(j, i, &w); i++)
+        count_writer(r->out, &w, now);
+}
+
+// The first owner that the shards name. Its incarnation stays in the journal.
+static void read_owner(struct shard_runner *d, struct sluice_upgrade *out)
+{
+    struct runner_owner owner;
+    struct owner_name name;
+    runner_owner(d, &owner);
+    if (out->owner[0] || owner.epoch == 0 || !owner_parse(owner.address, &name)) return;
+    (void)snprintf(out->owner, sizeof out->owner, "%s", name.url);
+    out->owner_version = owner.rules_newest;
+}
+
+static void describe_changes(struct sluice_upgrade *out)
+{
+    size_t len = 0;
+    out->changes[0] = '\0';
+    for (uint32_t v = out->version + 1; v <= out->newest && len < sizeof out->changes; v++)
+        len += (size_t)snprintf(out->changes + len, sizeof out->changes - len, "%s%s",
+                                len > 0 ? "; " : "", rules_about((uint16_t)v));
+}
+
+// Reads every shard up to its tail.
+static enum sluice_code report(struct open_queue *q, struct sluice_upgrade *out,
+                               struct sluice_error *error)
+{
+    *out = (struct sluice_upgrade){.newest = rules_newest(), .shards = q->row.birth.shards};
+    for (uint32_t shard = 0; shard < out->shards; shard++) {
+        struct shard_runner *d;
+        struct shard_report r = {.out = out};
+        enum sluice_code code = queue_synced_runner(q, shard, &d, error);
+        if (code) return code;
+        runner_read_journal(d, read_journal, &r);
+        read_owner(d, out);
+        if (out->version == 0 || r.rules < out->version) out->version = r.rules;
+        out->raised += r.rules >= out->newest;
+    }
+    describe_changes(out);
+    return SLUICE_OK;
+}
+
+static void machine_version(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(uint16_t *)ctx = machine_rules(m);
+}
+
+static enum sluice_code raise_shard(struct open_queue *q, uint32_t shard, uint16_t newest,
+                                    struct sluice_error *error)
+{
+    struct shard_runner *d;
+    uint16_t version = 0;
+    enum sluice_code code = queue_runner(q, shard, &d, error);
+    if (code) return code;
+    for (runner_inspect(d, machine_version, &version); !code && version < newest; version++) {
+        CLEANUP(buf_done) struct buf payload;
+        buf_init(&payload, 64);
+        struct op_raise op = {.to = version + 1};
+        entropy_fill(op.request.bytes, sizeof op.request.bytes);
+        raise_encode(&payload, &op);
+        struct runner_answer answer;
+        runner_answer_init(&answer);
+        enum err err = runner_do(d, (struct op){OP_RAISE, buf_bytes(&payload)}, &answer);
+        code = refuse_op(error, err, OP_RAISE, &answer, q->row.name);
+        runner_answer_done(&answer);
+    }
+    return code;
+}
+
+static enum sluice_code refuse_old(const struct open_queue *q, const struct sluice_upgrade *u,
+                                   struct sluice_error *error)
+{
+    enum sluice_code code = refuse(
+        error, ERR_CONFLICT, "force",
+        "queue %s keeps version %u: in the last %d minutes a program wrote to it that is too old "
+        "for version %u or of unknown version (writers of the last day: %u too old, %u unknown); "
+        "stop these programs, or force the upgrade",
+        q->row.name, u->version, (int)(LATELY_MS / 60000), u->newest, u->old, u->unknown);
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "older-programs");
+    return code;
+}
+
+enum sluice_code direct_queue_upgrade(struct sluice *s, const char *queue, unsigned flags,
+                                      struct sluice_upgrade *out, struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = report(q, out, error);
+    if (code || flags & SLUICE_UPGRADE_CHECK || out->raised == out->shards) return code;
+    bool lately = out->old_ago_ms > 0 && out->old_ago_ms < LATELY_MS;
+    if (lately && !(flags & SLUICE_UPGRADE_FORCE)) return refuse_old(q, out, error);
+    for (uint32_t shard = 0; shard < out->shards; shard++) {
+        code = raise_shard(q, shard, (uint16_t)out->newest, error);
+        if (code) return refuse_partly(error, code, shard, out->shards, "shards");
+    }
+    out->raised = out->shards;
+    return SLUICE_OK;
+}

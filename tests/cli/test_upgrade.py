@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of two releases on one store: a rolling upgrade, and a downgrade that is refused."""
+import json
+import os
+import subprocess
+
+from harness import CONFLICT, INVALID, NOT_FOUND, PATIENCE, UNAVAILABLE, Result, case, contains, holds, main, same
+from node import Node
+
+BEFORE = os.environ["SLUICE_BEFORE"]
+NEEDED = "upgrade needed: its journal has version 2 of the rules, and this program knows only 1; use a newer release"
+
+
+def before(sluice, *arguments, store=None):
+    """A command of the release before."""
+    env = sluice.on_store | ({"SLUICE_STORE": store} if store else {})
+    return Result(arguments, subprocess.run([BEFORE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                            stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False, cwd=sluice.folder,
+                                            env=env))
+
+
+def worked(result):
+    same(result.status, 0, str(result))
+    return result
+
+
+def stopped(result, queue):
+    same(result.status, UNAVAILABLE, str(result))
+    same(result.err, f"sluice: queue {queue}: {NEEDED}\n")
+
+
+def bodies(sluice, queue):
+    return [message["body"] for message in sluice.receive(queue, "--max", "99")]
+
+
+@case
+def a_rolling_upgrade_loses_nothing(sluice):
+    worked(before(sluice, "queue", "create", "tasks", "visibilityTimeout=1h"))
+    worked(before(sluice, "queue", "create", "other"))
+    worked(before(sluice, "send", "tasks", "from the old one"))
+    sluice.send("tasks", "from the new one")  # both work at the same time
+    worked(before(sluice, "send", "tasks", "once more"))
+    report = sluice.json("upgrade", "tasks", "--check")
+    same([report[key] for key in ("queue", "version", "newest", "shards", "raised", "upgraded")],
+         ["tasks", 1, 2, 1, 0, False])
+    same([report[key] for key in ("current", "old", "unknown")], [1, 2, 0])
+    holds(0 < report["oldAgoMs"] < 600_000, report)
+    contains(report["changes"], "events are numbered")
+    error = sluice.refused(CONFLICT, "upgrade", "tasks", says=["too old", "2 too old, 0 unknown"], field="force")
+    same(error["error"], "CONFLICT")
+    same(sluice.json("upgrade", "tasks", "--check")["version"], 1)
+    done = sluice.json("upgrade", "tasks", "--force")
+    same([done[key] for key in ("version", "newest", "raised", "upgraded")], [1, 2, 1, True])
+    stopped(before(sluice, "send", "tasks", "too late"), "tasks")
+    worked(before(sluice, "send", "other", "other queues go on"))
+    sluice.send("tasks", "after it")
+    same(bodies(sluice, "tasks"), ["from the old one", "from the new one", "once more", "after it"])
+    same([event["count"] for event in sluice.events("tasks") if event["type"] == "queue-upgraded"], [2])
+
+
+@case
+def a_downgrade_is_refused_and_changes_nothing(sluice):
+    sluice.create("tasks")
+    sluice.send("tasks", "x")
+    sluice.ok("upgrade")
+    stored = sluice.fingerprint()
+    for words in (["send", "tasks", "y"], ["receive", "tasks"], ["stats", "tasks"], ["peek", "tasks"],
+                  ["queue", "purge", "tasks", "--yes"], ["queue", "show", "tasks"], ["upgrade", "tasks"]):
+        stopped(before(sluice, *words), "tasks")
+    same(sluice.fingerprint(), stored)
+    told = before(sluice, "send", "tasks", "y", "--json")
+    error = json.loads(told.err)
+    same([error["error"], error["message"]], ["UNAVAILABLE", f"queue tasks: {NEEDED}"])
+    same(bodies(sluice, "tasks"), ["x"])
+
+
+@case
+def an_old_node_answers_503_for_that_queue_only(sluice):
+    sluice.create("tasks")
+    sluice.create("other")
+    with Node(sluice, program=BEFORE) as node:
+        for queue in ("tasks", "other"):
+            same(node.ask("POST", f"/v1/queues/{queue}/messages", {"body": "x"})[0], 201)
+        url = f"http://{node.address}"
+        report = sluice.json("upgrade", "tasks", "--check")
+        same([report["owner"], report["ownerVersion"], report["old"]], [url, 1, 1])
+        contains(sluice.ok("upgrade", "tasks", "--check").out, f"owner: {url}, knows version 1 and is too old")
+        sluice.ok("upgrade", "tasks", "--force")
+        status, problem = node.ask("POST", "/v1/queues/tasks/messages", {"body": "y"})
+        same([status, problem["code"], problem["reason"]], [503, "UNAVAILABLE", "upgrade-needed"])
+        same(problem["detail"], f"queue tasks: {NEEDED}")
+        same(node.ask("GET", "/v1/queues/tasks/stats")[1]["reason"], "upgrade-needed")
+        same(node.ask("POST", "/v1/queues/other/messages", {"body": "y"})[0], 201)
+        same(node.ask("GET", "/readyz")[0], 200)
+        stopped(before(sluice, "send", "tasks", "y", store=url), "tasks")  # at once, not after its timeout
+        sluice.send("tasks", "past the old node")
+    same(bodies(sluice, "tasks"), ["x", "past the old node"])
+
+
+@case
+def an_old_client_works_through_a_new_node(sluice):
+    sluice.create("tasks")
+    sluice.ok("upgrade")
+    with Node(sluice) as node:
+        url = f"http://{node.address}"
+        worked(before(sluice, "send", "tasks", "x", store=url))
+        same(json.loads(before(sluice, "receive", "tasks", "--json", store=url).out)["body"], "x")
+
+
+@case
+def a_node_upgrades_its_queues(sluice):
+    sluice.create("tasks", "shards=3")
+    worked(before(sluice, "send", "tasks", "x"))
+    with Node(sluice) as node:
+        url = f"http://{node.address}"
+        report = sluice.json("upgrade", "--check", "--store", url)
+        same([report[key] for key in ("queue", "version", "newest", "shards", "raised")], ["tasks", 1, 2, 3, 0])
+        same(report["old"], 1)
+        sluice.refused(CONFLICT, "upgrade", "--store", url, says="too old", field="force")
+        same(sluice.json("upgrade", "--force", "--store", url)["raised"], 3)
+        status, again = node.ask("POST", "/v1/queues/tasks/upgrade", {"check": True})
+        same([status, again["version"], again["raised"]], [200, 2, 3])
+        same(node.ask("POST", "/v1/queues/tasks/upgrade", {"chekc": True})[0], 400)
+        same(node.ask("POST", "/v1/queues/nope/upgrade", {})[0], 404)
+
+
+@case
+def an_upgrade_goes_queue_by_queue_and_can_be_repeated(sluice):
+    for queue in ("a", "b", "c"):
+        sluice.create(queue)
+    text = sluice.ok("upgrade", "--check")
+    contains(text.out, "[1/3] a: has version 1, can be raised to 2 (shards: 1, raised: 0)", "changes: events are")
+    contains(text.err, "3 of 3 queues can be raised")
+    contains(sluice.ok("upgrade", "b").out, "[1/1] b: raised from version 1 to 2 (shards: 1)")
+    text = sluice.ok("upgrade")
+    contains(text.out, "[1/3] a: raised from version 1 to 2", "[2/3] b: has version 2, nothing to do", "[3/3] c: raised")
+    contains(text.err, "raised 2 of 3 queues")
+    same([row["upgraded"] for row in sluice.ok("upgrade", "--json").lines()], [False] * 3)
+    sluice.refused(NOT_FOUND, "upgrade", "nope", says="nope")
+    sluice.refused(INVALID, "upgrade", "--chekc", says="--check")
+
+
+@case
+def a_new_queue_can_be_used_by_the_release_before(sluice):
+    sluice.create("first")
+    sluice.ok("upgrade")
+    sluice.create("second")
+    worked(before(sluice, "send", "second", "x"))
+    report = json.loads(worked(before(sluice, "upgrade", "second", "--json")).out)
+    same([report["version"], report["newest"], report["upgraded"]], [1, 1, False])
+
+
+@case
+def a_queue_that_fails_does_not_end_the_run(sluice):
+    sluice.create("a")
+    sluice.create("b")
+    worked(before(sluice, "send", "a", "x"))
+    run = sluice.run("upgrade")
+    same(run.status, CONFLICT, str(run))
+    contains(run.out, "[2/2] b: raised")
+    contains(run.err, "queue a keeps version 1")
+
+
+if __name__ == "__main__":
+    main()
