@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/mutant.h"
 #include "queue/state.h"
 
 #include <stdio.h>
@@ -101,7 +102,7 @@ static void describe(const struct machine *m, uint32_t h, struct event *e)
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
 {
     struct events *list = m->events;
-    m->event_count += m->rules >= RULES_EVENTS;
+    m->event_count += m->rules >= RULES_EVENTS && (list || !MUTANT(EVENTS_UNHEARD));
     if (!list) return NULL;
     if (list->len == list->cap) {
         list->cap = list->cap < 64 ? 64 : list->cap * 2;

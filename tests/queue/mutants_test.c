@@ -29,7 +29,8 @@ static bool is_caught(enum mutant mutant)
         mutant_active = mutant;
         char trouble[STREAM_TROUBLE_MAX];
         for (uint64_t seed = 1; seed <= SEEDS; seed++)
-            if (!stream_run(seed, ENTRIES, trouble)) _exit(1);
+            if (!stream_run(seed, ENTRIES, trouble) || !stream_run_raised(seed, ENTRIES, trouble))
+                _exit(1);
         _exit(0);
     }
     int status;
@@ -56,6 +57,7 @@ MUTANT_TEST(a_queue_that_counts_no_attempts_is_caught, MUTANT_ATTEMPTS_OFF)
 MUTANT_TEST(a_strict_queue_that_overtakes_is_caught, MUTANT_ORDER_OFF)
 MUTANT_TEST(a_queue_where_dead_letters_arrive_twice_is_caught, MUTANT_OUTBOX_MARK_OFF)
 MUTANT_TEST(a_queue_that_takes_duplicates_is_caught, MUTANT_DEDUP_OFF)
+MUTANT_TEST(a_queue_that_counts_only_events_that_are_kept_is_caught, MUTANT_EVENTS_UNHEARD)
 MUTANT_TEST(a_queue_that_takes_references_of_any_age_is_caught, MUTANT_BODY_STALE_OFF)
 MUTANT_TEST(a_queue_where_letters_refer_to_old_copies_is_caught, MUTANT_LETTER_STALE_OFF)
 MUTANT_TEST(a_queue_that_frees_bodies_on_their_way_is_caught, MUTANT_SWEEP_UNCOMMITTED)
@@ -70,6 +72,7 @@ int main(void)
         cmocka_unit_test(a_strict_queue_that_overtakes_is_caught),
         cmocka_unit_test(a_queue_where_dead_letters_arrive_twice_is_caught),
         cmocka_unit_test(a_queue_that_takes_duplicates_is_caught),
+        cmocka_unit_test(a_queue_that_counts_only_events_that_are_kept_is_caught),
         cmocka_unit_test(a_queue_that_takes_references_of_any_age_is_caught),
         cmocka_unit_test(a_queue_where_letters_refer_to_old_copies_is_caught),
         cmocka_unit_test(a_queue_that_frees_bodies_on_their_way_is_caught),
