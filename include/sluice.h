@@ -531,6 +531,7 @@ struct sluice_event {
     struct sluice_origin from; // message-enqueued: for a dead letter or a redriven message
     uint64_t position;         // of its journal entry; to continue, use the next one
     uint32_t shard;
+    uint64_t sequence; // in its shard, without gaps; 0: the queue has version 1 of the rules
 };
 
 struct sluice_events;

@@ -324,7 +324,9 @@
     A(S, COUNT, order, "order", OMIT_ZERO, "The order of a ticket.")                               \
     A(S, ORIGIN, from, "from", OMIT_EMPTY, NULL)                                                   \
     A(S, COUNT, position, "position", OMIT_NEVER, "The position of its journal entry.")            \
-    A(S, SMALL, shard, "shard", OMIT_NEVER, NULL)
+    A(S, SMALL, shard, "shard", OMIT_NEVER, NULL)                                                  \
+    A(S, COUNT, sequence, "sequence", OMIT_ZERO,                                                   \
+      "The number of the event in its shard, without gaps. Missing: version 1 of the rules.")
 
 // T(schema, table, struct, fields): <table>_answer, and the schema's name in api/openapi.json
 #define ANSWER_TABLES(T)                                                                           \

@@ -147,7 +147,7 @@ const struct command command_events = {
                "hold several events, each with an id that never changes. If the queue is\n"
                "deleted, --follow ends with status 5.\n"
                "JSON keys: id, type, queue, message, attempt, time, position, shard, and if\n"
-               "they apply status, reason, worker, fence, until, count, order, from.",
+               "they apply status, reason, worker, fence, until, count, order, from, sequence.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_events,

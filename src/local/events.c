@@ -205,7 +205,8 @@ static void fill_event(struct direct_events *e, const struct kept_event *row,
                                  .order = v->order,
                                  .from = origin_shown(row->origin),
                                  .position = v->slot,
-                                 .shard = row->shard};
+                                 .shard = row->shard,
+                                 .sequence = v->sequence};
 }
 
 enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,

@@ -55,7 +55,11 @@ def a_rolling_upgrade_loses_nothing(sluice):
     worked(before(sluice, "send", "other", "other queues go on"))
     sluice.send("tasks", "after it")
     same(bodies(sluice, "tasks"), ["from the old one", "from the new one", "once more", "after it"])
-    same([event["count"] for event in sluice.events("tasks") if event["type"] == "queue-upgraded"], [2])
+    events = sluice.events("tasks")
+    same([event["count"] for event in events if event["type"] == "queue-upgraded"], [2])
+    raised = [event["type"] for event in events].index("queue-upgraded")
+    same([event.get("sequence") for event in events],
+         [None] * raised + list(range(1, len(events) - raised + 1)))
 
 
 @case
