@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of sluice.h. Each calls through the table of its handle (local/transport.h).
 #include "base/memory.h"
-#include "local/acks.h"
 #include "local/inside.h"
+#include "local/settle.h"
 #include "local/transport.h"
 
 #include <string.h>

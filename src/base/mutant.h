@@ -36,6 +36,23 @@ enum mutant {
     MUTANT_FENCED_APART,    // each op that a former owner proposes again is its own entry
     // The caller: a refusal ends a request although an earlier attempt may still take effect.
     MUTANT_REFUSAL_DECIDES,
+    // A call: a receive of several shards.
+    MUTANT_CALL_RECALL_ANY, // the last stored answer counts, not the one of the first shard
+    MUTANT_CALL_ROUND_OFF,  // a repeated request id is not looked up in the other shards
+    MUTANT_CALL_ROUND_ONCE, // ... only once, before the first wait
+    MUTANT_CALL_NOTIFY_OFF, // a message that was announced to a receive that ends is not announced
+                            // to another one
+    MUTANT_CALL_TURN_OFF,   // two receives of a process with the same id run at the same time
+    MUTANT_CALL_ANSWER_TWICE,  // a receive is answered twice
+    MUTANT_CALL_ANSWER_EARLY,  // a receive is answered before its acks
+    MUTANT_CALL_CANCEL_OFF,    // a cancelled receive waits on
+    MUTANT_CALL_CLAIM_DROPPED, // a cancelled receive keeps the locks of its claim, unanswered
+    MUTANT_CALL_UNKNOWN_ONCE,  // a settle without a certain result is not repeated
+    MUTANT_CALL_AWAIT_LEFT,    // the awaits of a receive that has its answer go on
+    MUTANT_CALL_AWAIT_FIRST,   // a receive waits only in the first shard
+    MUTANT_CALL_RACE_ENDS,     // a receive whose message was claimed by another one waits no more
+    MUTANT_CALL_OPS_SWAPPED,   // ops are submitted in another order
+    MUTANT_CALL_PAUSE_OFF,     // a send does not wait for space
     // The queue.
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,

@@ -38,23 +38,17 @@ struct async_call {
     void (*done)(struct async_call *l, const struct async_answer *a);
     struct answer_budget *budget; // for a receive; NULL: unlimited
     bool unnamed;                 // the receive has a request id, but no caller will repeat it
-    // Only the library uses the fields below.
-    void *inside;
-    bool at_runner;
-    bool with_acks;
+    struct local_call *inside;    // only the library uses it; under the handle's lock
 };
 
 void async_send(struct sluice *s, const char *queue, const struct sluice_send *messages, size_t len,
                 const struct sluice_request *request, struct async_call *l);
 void async_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
                    struct async_call *l);
-// Cancels a receive that waits and has claimed nothing. Call it only after async_receive returned.
-// True: the receive is cancelled, and `done` will not be called.
-// False: one of these holds:
-//   - `done` was called, or will be. It is called soon if the receive has acks, which must be
-//     answered, or if its claim is being submitted.
-//   - Another thread cancelled the receive.
-bool async_cancel(struct sluice *s, struct async_call *l);
+// The receive no longer waits. If it has claimed nothing, it ends without messages: `done` is
+// called soon, perhaps before this returns. A claim under way is not cancelled, and acks are
+// answered. Call it only after async_receive returned. Nothing happens if `done` was called.
+void async_cancel(struct sluice *s, struct async_call *l);
 
 void async_settle(struct sluice *s, const char *queue, const struct settle *what,
                   struct async_call *l);

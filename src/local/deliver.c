@@ -4,6 +4,7 @@
 #include "local/deliver.h"
 
 #include "base/memory.h"
+#include "local/settle.h"
 
 static void keep_valid_locks(void *ctx, const struct machine *m, int64_t now)
 {

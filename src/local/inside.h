@@ -3,6 +3,7 @@
 #pragma once
 
 #include "catalog/catalog.h"
+#include "local/line.h"
 #include "local/transport.h"
 #include "node/runner.h"
 #include "owner/owner.h"
@@ -10,8 +11,8 @@
 
 #include <pthread.h>
 
-#define QUEUE_BUCKETS         512
-#define MULTI_RECEIVE_BUCKETS 16
+#define QUEUE_BUCKETS 512
+#define TURN_BUCKETS  16
 
 // An open queue. It is reference counted: each user has a hold, and so has the handle until the
 // queue is stale. The last release only puts it on the list `leaving`. Upkeep closes the runners on
@@ -27,8 +28,9 @@ struct open_queue {
     struct shard_runner **runners;
     _Atomic uint64_t weight; // mean bytes of a message in the last receive; 0: not known
     uint32_t next_shard;     // the shard that the next receive starts with; under the handle's lock
-    // Receives with a caller's request id, by the id. Under the handle's lock.
-    struct multi_receive *multis[MULTI_RECEIVE_BUCKETS];
+    // Receives with a caller's request id, by the id (turns.h). Under the handle's lock.
+    struct local_call *turns[TURN_BUCKETS];
+    struct send_line line;              // sends that wait for space (line.h)
     struct shard_ownership *ownerships; // one per shard; used if the handle is a node's
     struct owner_peer *owner; // the node that calls go to; NULL: none. Under the handle's lock
     int64_t owner_check_at; // when to find the owner again, clock_boot_ms. Under the handle's lock
@@ -55,7 +57,8 @@ struct sluice {
     _Atomic bool is_node;            // it forwards nothing
     struct owner_self *_Atomic self; // its identity as a node; NULL: it is no node
     struct forward *forward;         // NULL: it forwards nothing
-    struct async_pool *async;        // NULL until async.h is used; made under the lock
+    struct lines *lines;             // of sends that wait for space
+    struct pool_share *jobs;         // threads for parts of calls that may block
 };
 
 // sluice_open on an open store, which it takes. url: the store's name in errors.
@@ -174,41 +177,13 @@ const char *text_append(char **at, struct bytes from);
 struct sluice_batch *batch_take(struct batch_builder *b); // the builder becomes the batch
 size_t batch_len(const struct batch_builder *b);
 
-void async_stop(struct sluice *s); // ends the pool's threads after all jobs have ended
-// Calls run(ctx) on a thread of the async pool. It counts for the queue's share of the threads.
+// Calls run(ctx) on a thread of the pool. No queue uses more than a share of the threads. If no
+// thread can be created, it runs at once.
 void async_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx);
-
-// The parts of the calls below are shared by the blocking and the asynchronous ones: X_as_one_op
-// encodes a call as one op of one shard, and X_concluded makes the answer from the op's result.
-// X_as_one_op returns false if the call needs several ops or is not valid. direct_X then performs
-// or refuses it.
-bool send_as_one_op(struct open_queue *q, const struct sluice_send *messages, size_t len,
-                    const struct sluice_request *request, struct buf *payload, uint32_t *shard);
-enum sluice_code send_concluded(struct open_queue *q, uint32_t shard, struct bytes op, size_t len,
-                                enum err err, const struct runner_answer *a,
-                                struct sluice_sent *sent, struct sluice_error *error);
-bool settle_as_one_op(struct open_queue *q, const struct settle *what,
-                      struct shard_runner *const *runners, uint32_t *shard, struct op *op,
-                      struct buf *payload);
-enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
-                                  const struct runner_answer *a, struct sluice_outcome *outcomes,
-                                  struct sluice_error *error);
-// Commits an op of `kind` (ack, fail, release or renew) for these locks, which must be of one
-// shard. It reports no outcome.
-void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
-                  const struct lock_name *locks, size_t len);
-// Starts a receive on one shard; `l` gets the answer. False: the options are not valid.
-bool receive_begin(struct shard_runner *d, const struct sluice_receive *o, struct runner_async *l);
-// As receive_begin, after `op` in the same entry (runner_receive_after_async).
-bool receive_begin_after(struct shard_runner *d, struct op op, struct runner_async *done,
-                         const struct sluice_receive *o, struct runner_async *l);
-enum sluice_code receive_check(const struct sluice_receive *o, struct sluice_error *error);
-struct answer_budget;
-// Makes the batch from a claim's answer. Blocks if batch_delivery_blocks says so.
-enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct shard_runner *d,
-                                   bool named, struct answer_budget *budget, enum err err,
-                                   struct runner_answer *a, struct sluice_batch **out,
-                                   struct sluice_error *error);
+struct pool_job;
+bool async_run_job(struct sluice *s, const char *queue, struct pool_job *job); // false: no thread
+void async_start(struct sluice *s);
+void async_stop(struct sluice *s); // ends what waits, and waits for the jobs
 
 // Background work on the handle's pool: dead letters, closing queues, deleted queues. ERR_LIMIT:
 // the process cannot create a thread.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receive, and the calls that need a lock: ack, fail, release and renew.
+// Receive. It may carry acks. In a queue of one shard, one entry commits the acks and the claim.
+// Otherwise the receive starts when the acks are answered: a receive that does not wait could run
+// before the acks free their messages.
+#include "base/hash.h"
 #include "base/memory.h"
-#include "local/acks.h"
-#include "local/async.h"
 #include "local/deliver.h"
-#include "local/multi_receive.h"
+#include "local/settle.h"
+#include "os/clock.h"
 #include "os/entropy.h"
 
 #include <stdio.h>
@@ -12,53 +14,84 @@
 #include <unistd.h>
 
 #define WAIT_MAX_MS (INT64_C(24) * 3600 * 1000)
+#define ACKS_PART   (UINT64_C(1) << 62) // a part number of the request that no other part reaches
 
-static void default_worker(char name[WORKER_NAME_MAX + 1])
+struct receive_call {
+    struct local_call call; // first
+    struct op_claim claim;
+    char worker[WORKER_NAME_MAX + 1];
+    char *long_worker; // a name that is too long, to be refused; owned
+    bool has_id;       // the claim may have been made before
+    bool named;        // the caller may repeat the request id
+    struct answer_budget *budget;
+    struct sluice_batch *batch;
+    // The acks; NULL: none.
+    struct settling *acks;
+    struct sluice_outcome *acked; // owned, if the caller has none
+};
+
+static void default_worker(char *name, size_t len)
 {
     char host[65] = "";
     if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "worker");
-    (void)snprintf(name, WORKER_NAME_MAX + 1, "%s-%ld", host, (long)getpid());
+    (void)snprintf(name, len, "%s-%ld", host, (long)getpid());
 }
 
-struct receiving {
-    struct open_queue *queue; // with a hold
-    const struct sluice_receive *options;
-    struct acks *acks; // committed in the claim's entry; NULL: none
-    struct op_claim claim;
-    bool named; // the caller gave the request id
-    struct answer_budget *budget;
-    struct runner_answer answer;
-    struct sluice_batch **out;
-    struct sluice_error *error;
-};
-
-static enum sluice_code conclude_claim(struct receiving *r, uint32_t shard, struct shard_runner *d,
-                                       enum err err)
+const struct op_claim *receive_claim(struct local_call *c)
 {
-    enum sluice_code code = refuse_op(r->error, err, OP_CLAIM, &r->answer, r->queue->row.name);
-    if (code == SLUICE_NOT_FOUND) {
-        queue_stale(r->queue);
-        code = refuse_reason(r->error, REASON_DELETED, r->queue->row.name);
-    }
-    if (code) return code;
-    if (r->named) deliver_drop_stale(d, &r->answer);
-    struct deliver h = {
-        .queue = r->queue, .shard = shard, .runner = d, .named = r->named, .budget = r->budget};
-    return r->answer.deliveries_len > 0 ? deliver_batch(&h, &r->answer, r->out, r->error)
-                                        : SLUICE_OK;
+    return &((struct receive_call *)c)->claim;
 }
 
-static enum sluice_code receive_from(struct receiving *r, uint32_t shard, int64_t wait_ms)
+int64_t receive_left_ms(const struct local_call *c)
 {
-    struct shard_runner *d;
-    enum sluice_code code = queue_work_runner(r->queue, shard, &d, r->error);
+    int64_t left = c->until - clock_boot_ms();
+    return left > 0 ? left : 0;
+}
+
+static enum sluice_code check_options(struct receive_call *r)
+{
+    struct sluice_error *error = call_error(&r->call);
+    enum sluice_code code = worker_check(r->long_worker ? r->long_worker : r->worker, error);
     if (code) return code;
-    enum err err;
-    if (r->acks)
-        err = acks_receive(r->acks, r->queue, d, &r->claim, wait_ms, r->options, &r->answer);
-    else
-        err = runner_receive(d, &r->claim, wait_ms, &r->answer);
-    return conclude_claim(r, shard, d, err);
+    const struct op_claim *claim = &r->claim;
+    if (claim->max <= CLAIM_COUNT_MAX && claim->lease_ms >= 0 && claim->lease_ms <= LEASE_MAX_MS)
+        return SLUICE_OK;
+    return refuse(error, ERR_INVALID, claim->max > CLAIM_COUNT_MAX ? "max" : "visibility",
+                  "max must be 1 to %d and the visibility timeout at most 24 h", CLAIM_COUNT_MAX);
+}
+
+// Prepares the acks. If they cannot be in the claim's entry, their ops come first.
+static bool plan_acks(struct receive_call *r, bool may_block, struct call_plan *plan, bool *blocks)
+{
+    struct local_call *c = &r->call;
+    *blocks = false;
+    if (!r->acks) return true;
+    size_t good = r->acks->locks ? r->acks->len : settling_parse(r->acks, c, may_block, blocks);
+    if (*blocks || !r->acks->locks) return false;
+    plan->ops = good > 0;
+    plan->at_once = 1;
+    plan->joined = plan->shards == 1 && settling_is_one_op(r->acks);
+    return true;
+}
+
+static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
+{
+    struct receive_call *r = (struct receive_call *)c;
+    bool blocks;
+    enum call_built opened = call_open_queue(c, may_block);
+    if (opened != CALL_BUILT) return opened;
+    if (check_options(r)) return CALL_ENDED;
+    uint32_t shards = c->queue->row.birth.shards;
+    *plan = (struct call_plan){.shards = shards, .named = r->named, .has_turn = true};
+    if (!plan_acks(r, may_block, plan, &blocks)) return blocks ? CALL_BLOCKS : CALL_ENDED;
+    if (!r->named) r->claim.max = batch_claim_max(c->queue, r->claim.max, r->budget);
+    if (shards == 1) return CALL_BUILT;
+    struct bytes id = bytes_of(r->claim.request.bytes, sizeof r->claim.request.bytes);
+    plan->named = r->has_id;
+    plan->first_shard =
+        r->has_id ? (uint32_t)(hash64_of(id, 0) % shards) : queue_first_shard(c->queue);
+    if (r->has_id) plan->has_turn = turn_begin(c, &r->claim.request);
+    return CALL_BUILT;
 }
 
 uint32_t queue_first_shard(struct open_queue *q)
@@ -69,438 +102,192 @@ uint32_t queue_first_shard(struct open_queue *q)
     return next_shard;
 }
 
-// The result of a multi_receive, for the thread that waits for it.
-struct wait_multi {
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool done;
-    enum err err;
-    uint32_t shard;
-    struct runner_answer answer;
-};
-
-static void multi_receive_ended(void *ctx, enum err err, uint32_t shard, struct runner_answer *a)
+static void own(struct local_call *c)
 {
-    struct wait_multi *w = ctx;
-    (void)pthread_mutex_lock(&w->lock);
-    w->done = true;
-    w->err = err;
-    w->shard = shard;
-    w->answer = *a; // taken
-    runner_answer_init(a);
-    (void)pthread_cond_signal(&w->ended);
-    (void)pthread_mutex_unlock(&w->lock);
+    struct receive_call *r = (struct receive_call *)c;
+    if (r->acks) settling_own(r->acks);
 }
 
-static void multi_receive_wait(struct receiving *r, struct shard_runner *const *runners,
-                               int64_t wait_ms, struct wait_multi *w)
+static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out)
 {
-    (void)pthread_mutex_init(&w->lock, NULL);
-    (void)pthread_cond_init(&w->ended, NULL);
-    struct multi_receive *q = multi_receive_begin(r->queue, runners, &r->claim, r->named, wait_ms,
-                                                  multi_receive_ended, w);
-    (void)pthread_mutex_lock(&w->lock);
-    while (!w->done)
-        (void)pthread_cond_wait(&w->ended, &w->lock);
-    (void)pthread_mutex_unlock(&w->lock);
-    multi_receive_release(q);
-    (void)pthread_cond_destroy(&w->ended);
-    (void)pthread_mutex_destroy(&w->lock);
+    return settling_op(((struct receive_call *)c)->acks, c, index, out);
 }
 
-static enum sluice_code receive_any(struct receiving *r, int64_t wait_ms)
+static enum call_op_end op_end(struct local_call *c, uint32_t index, enum err err,
+                               const struct runner_answer *a)
 {
-    uint32_t shards = r->queue->row.birth.shards;
-    if (shards == 1) return receive_from(r, 0, wait_ms);
-    struct shard_runner **runners = memory_zeroed(shards, sizeof(struct shard_runner *));
-    enum sluice_code code = SLUICE_OK;
-    for (uint32_t i = 0; !code && i < shards; i++)
-        code = queue_work_runner(r->queue, i, &runners[i], r->error);
-    if (!code) {
-        struct wait_multi w = {.done = false};
-        multi_receive_wait(r, runners, wait_ms, &w);
-        runner_answer_done(&r->answer);
-        r->answer = w.answer;
-        code = conclude_claim(r, w.shard, runners[w.shard], w.err);
+    (void)c, (void)index, (void)a;
+    return settling_op_end(err);
+}
+
+static void conclude(struct local_call *c, uint32_t index, enum err err,
+                     const struct runner_answer *a)
+{
+    settling_conclude(((struct receive_call *)c)->acks, c, call_op_was_repeated(&c->state, index),
+                      err, a, false);
+}
+
+enum call_find_end receive_found(const struct call_slot *slot)
+{
+    const struct runner_answer *a = &slot->async.answer;
+    switch (slot->effect) {
+    case CALL_AWAIT: // NOT_FOUND with a body: the queue was deleted
+        if (slot->err == ERR_NOT_FOUND && a->body.len == 0) return CALL_NOTHING;
+        return slot->err ? CALL_FAILED : CALL_FOUND;
+    case CALL_RECALL: // a halted shard is skipped: its locks cannot be acked
+        if (!slot->err) return a->body.len > 0 ? CALL_FOUND : CALL_NOTHING;
+        return slot->err == ERR_CORRUPT ? CALL_NOTHING : CALL_FAILED;
+    default:
+        if (slot->err) return CALL_FAILED;
+        return a->deliveries_len > 0 ? CALL_FOUND : CALL_NOTHING;
     }
-    memory_free(runners);
-    return code;
 }
 
-// Checks the options and fills in r->claim. name: storage for the default name of the worker, which
-// the claim refers to.
-static enum sluice_code prepare(const struct sluice_receive *o, struct receiving *r,
-                                char name[WORKER_NAME_MAX + 1])
+static struct call_slot *result_slot(struct local_call *c)
 {
-    if (!o->worker) default_worker(name);
-    r->claim = (struct op_claim){.worker = bytes_str(o->worker ? o->worker : name),
+    static const enum call_effect_kind effects[] = {[CALL_FROM_CLAIM] = CALL_CLAIM,
+                                                    [CALL_FROM_RECALL] = CALL_RECALL,
+                                                    [CALL_FROM_AWAIT] = CALL_AWAIT};
+    const struct call_result *result = &c->state.result;
+    if (result->from == CALL_FROM_NOTHING) return NULL;
+    return call_slot_of(c, effects[result->from], result->shard);
+}
+
+static void refuse_claim(struct local_call *c, const struct call_slot *slot)
+{
+    enum sluice_code code =
+        refuse_op(call_error(c), slot->err, OP_CLAIM, &slot->async.answer, c->queue->row.name);
+    if (code != SLUICE_NOT_FOUND) return;
+    queue_stale(c->queue);
+    c->error = (struct sluice_error){.code = SLUICE_OK};
+    (void)refuse_reason(&c->error, REASON_DELETED, c->queue->row.name);
+}
+
+bool receive_deliver(struct local_call *c, bool may_block)
+{
+    struct receive_call *r = (struct receive_call *)c;
+    struct call_slot *slot = result_slot(c);
+    struct runner_answer *a = slot ? &slot->async.answer : NULL;
+    if (slot && slot->err) {
+        refuse_claim(c, slot);
+        return true;
+    }
+    if (!slot || a->deliveries_len == 0) return true;
+    struct shard_runner *d = call_runner(c, slot->index);
+    if (r->has_id) deliver_drop_stale(d, a); // it may be an old answer
+    if (!may_block && batch_delivery_blocks(a->deliveries, a->deliveries_len, r->budget))
+        return false;
+    struct deliver h = {.queue = c->queue,
+                        .shard = slot->index,
+                        .runner = d,
+                        .named = r->named,
+                        .budget = r->budget};
+    if (a->deliveries_len > 0) {
+        enum sluice_code code = deliver_batch(&h, a, &r->batch, call_error(c));
+        if (code) c->error.code = code;
+    }
+    return true;
+}
+
+static struct sluice_batch *take_batch(struct receive_call *r)
+{
+    struct sluice_batch *batch = r->batch;
+    r->batch = NULL;
+    return batch || r->call.error.code ? batch : batch_take(batch_new(0));
+}
+
+static void answer(struct local_call *c, struct async_answer *out)
+{
+    struct receive_call *r = (struct receive_call *)c;
+    out->batch = take_batch(r);
+    if (!r->acks) return;
+    out->outcomes = r->acked;
+    out->len = r->acks->len;
+    acks_fill(r->acked, out->len, c->error.code);
+}
+
+static void release(struct local_call *c)
+{
+    struct receive_call *r = (struct receive_call *)c;
+    if (r->acks) settling_done(r->acks);
+    memory_free(r->acks);
+    memory_free(r->acked);
+    memory_free(r->long_worker);
+    sluice_batch_free(r->batch);
+    memory_free(r);
+}
+
+static const struct call_type receive_type = {.kind = CALL_RECEIVE,
+                                              .build = build,
+                                              .own = own,
+                                              .op = op,
+                                              .op_end = op_end,
+                                              .conclude = conclude,
+                                              .answer = answer,
+                                              .release = release};
+
+// The acks get an id that is derived from the receive's.
+static void add_acks(struct receive_call *r, const struct sluice_receive *o, bool async)
+{
+    struct sluice_request id;
+    if (o->request) {
+        struct request_id part = request_part(o->request->bytes, ACKS_PART);
+        memcpy(id.bytes, part.bytes, sizeof id.bytes);
+    }
+    struct settle what = {.kind = SETTLE_ACK,
+                          .tokens = o->acks,
+                          .len = o->acks_len,
+                          .request = o->request ? &id : NULL};
+    if (async) r->acked = memory_zeroed(o->acks_len, sizeof *r->acked);
+    r->acks = NEW(struct settling);
+    settling_init(r->acks, &what, async ? r->acked : o->acked);
+}
+
+static struct receive_call *receive_new(struct sluice *s, const char *queue,
+                                        const struct sluice_receive *o, struct async_call *caller)
+{
+    static const struct sluice_receive none = {0};
+    struct receive_call *r = NEW(struct receive_call);
+    if (!o) o = &none;
+    int64_t wait = o->wait_ms <= 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
+    call_prepare(&r->call, &receive_type, s, queue, caller);
+    r->call.until = clock_boot_ms() + wait;
+    if (!o->worker)
+        default_worker(r->worker, sizeof r->worker);
+    else if (strlen(o->worker) < sizeof r->worker)
+        (void)snprintf(r->worker, sizeof r->worker, "%s", o->worker);
+    else
+        r->long_worker =
+            memcpy(memory_new(strlen(o->worker) + 1), o->worker, strlen(o->worker) + 1);
+    r->claim = (struct op_claim){.worker = bytes_str(r->worker),
                                  .max = o->max > 0 ? o->max : 1,
                                  .lease_ms = o->visibility_ms};
-    enum sluice_code code = worker_check(o->worker ? o->worker : name, r->error);
-    if (code) return code;
-    if (r->claim.max > CLAIM_COUNT_MAX || o->visibility_ms < 0 || o->visibility_ms > LEASE_MAX_MS)
-        return refuse(r->error, ERR_INVALID, r->claim.max > CLAIM_COUNT_MAX ? "max" : "visibility",
-                      "max must be 1 to %d and the visibility timeout at most 24 h",
-                      CLAIM_COUNT_MAX);
     entropy_fill(r->claim.seed, sizeof r->claim.seed);
-    r->named = o->request != NULL;
-    if (r->named)
+    r->has_id = o->request != NULL;
+    r->named = r->has_id && !(caller && caller->unnamed);
+    if (caller) r->budget = caller->budget;
+    if (r->has_id)
         memcpy(r->claim.request.bytes, o->request->bytes, sizeof o->request->bytes);
     else
         entropy_fill(r->claim.request.bytes, sizeof r->claim.request.bytes);
-    return SLUICE_OK;
+    if (o->acks_len > 0) add_acks(r, o, caller);
+    return r;
 }
 
-static int64_t wait_of(const struct sluice_receive *o)
+void async_receive(struct sluice *s, const char *queue, const struct sluice_receive *options,
+                   struct async_call *l)
 {
-    return o->wait_ms <= 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
-}
-
-// Prepares the acks for the claim's entry. If they cannot be in it, they are committed first. That
-// may show that the queue was deleted and created again, so the queue is looked up again.
-static enum sluice_code take_acks(struct receiving *r, const char *queue, struct acks *acks)
-{
-    struct sluice *s = r->queue->handle;
-    struct shard_runner *d;
-    bool one = r->queue->row.birth.shards == 1;
-    enum sluice_code code = one ? queue_work_runner(r->queue, 0, &d, r->error) : SLUICE_OK;
-    if (code) return code;
-    if (one && acks_init(acks, r->queue, &d, r->options)) {
-        r->acks = acks;
-        return SLUICE_OK;
-    }
-    acks_first(s, queue, r->options);
-    queue_let_go(&r->queue);
-    return queue_get(s, queue, &r->queue, r->error);
-}
-
-static void receiving_done(struct receiving *r)
-{
-    if (r->acks) acks_done(r->acks);
-    runner_answer_done(&r->answer);
-    queue_let_go(&r->queue);
+    call_start(&receive_new(s, queue, options, l)->call);
 }
 
 enum sluice_code direct_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
-    static const struct sluice_receive none = {0};
-    struct acks acks;
-    char name[WORKER_NAME_MAX + 1];
-    CLEANUP(receiving_done)
-    struct receiving r = {.options = options ? options : &none, .out = out, .error = error};
-    runner_answer_init(&r.answer);
-    *out = NULL;
-    enum sluice_code code = queue_get(s, queue, &r.queue, error);
-    if (!code) code = prepare(r.options, &r, name);
-    if (!code && r.options->acks_len > 0) code = take_acks(&r, queue, &acks);
-    if (code) return code;
-    if (!r.named) r.claim.max = batch_claim_max(r.queue, r.claim.max, NULL);
-    code = receive_any(&r, wait_of(r.options));
-    if (!code && !*out) *out = batch_take(batch_new(0));
+    struct receive_call *r = receive_new(s, queue, options, NULL);
+    atomic_fetch_add(&r->call.refs, 1); // for the batch
+    enum sluice_code code = call_blocking(&r->call, error);
+    *out = take_batch(r);
+    call_release(&r->call);
     return code;
-}
-
-bool receive_begin(struct shard_runner *d, const struct sluice_receive *o, struct runner_async *l)
-{
-    struct receiving r = {0};
-    char name[WORKER_NAME_MAX + 1];
-    if (prepare(o, &r, name)) return false;
-    runner_receive_async(d, &r.claim, wait_of(o), l);
-    return true;
-}
-
-bool receive_begin_after(struct shard_runner *d, struct op op, struct runner_async *done,
-                         const struct sluice_receive *o, struct runner_async *l)
-{
-    struct receiving r = {0};
-    char name[WORKER_NAME_MAX + 1];
-    if (prepare(o, &r, name)) return false;
-    runner_receive_after_async(d, op, done, &r.claim, wait_of(o), l);
-    return true;
-}
-
-enum sluice_code receive_check(const struct sluice_receive *o, struct sluice_error *error)
-{
-    struct receiving r = {.error = error};
-    char name[WORKER_NAME_MAX + 1];
-    return prepare(o, &r, name);
-}
-
-struct multi_receive *receive_begin_multi(struct open_queue *q, struct shard_runner *const *runners,
-                                          const struct sluice_receive *o, multi_receive_done *done,
-                                          void *ctx)
-{
-    struct receiving r = {0};
-    char name[WORKER_NAME_MAX + 1];
-    if (prepare(o, &r, name)) return NULL;
-    return multi_receive_begin(q, runners, &r.claim, r.named, wait_of(o), done, ctx);
-}
-
-enum sluice_code receive_concluded(struct open_queue *q, uint32_t shard, struct shard_runner *d,
-                                   bool named, struct answer_budget *budget, enum err err,
-                                   struct runner_answer *a, struct sluice_batch **out,
-                                   struct sluice_error *error)
-{
-    struct receiving r = {
-        .queue = q, .named = named, .budget = budget, .answer = *a, .out = out, .error = error};
-    *out = NULL;
-    enum sluice_code code = conclude_claim(&r, shard, d, err);
-    if (!code && !*out) *out = batch_take(batch_new(0));
-    return code;
-}
-
-struct settling {
-    struct open_queue *queue;
-    uint16_t kind;
-    int64_t wait_ms;
-    struct bytes reason;
-    const struct lock_name *locks;
-    size_t len;
-    const struct sluice_request *request; // may be NULL
-    uint32_t op_number;                   // part number of the next op's request id
-    struct sluice_outcome *outcomes;      // may be NULL
-    struct sluice_error *error;
-    enum sluice_code code; // the first refusal
-};
-
-static const char *status_of(uint16_t kind, const struct outcome_row *row)
-{
-    if (row->reason != REASON_NONE) return "";
-    if (kind == OP_RENEW) return "renewed";
-    return kind == OP_RELEASE ? "released" : outcome_status_name(row->status);
-}
-
-static void note_outcome(struct settling *s, size_t index, const struct outcome_row *row)
-{
-    enum sluice_code code = (enum sluice_code)reason_err(row->reason);
-    if (code && !s->code) s->code = refuse_reason(s->error, row->reason, s->queue->row.name);
-    if (row->status == OUTCOME_DEAD_LETTERED) upkeep_wake(s->queue->handle);
-    if (!s->outcomes) return;
-    struct sluice_outcome *out = &s->outcomes[index];
-    *out = (struct sluice_outcome){
-        .code = code, .status = status_of(s->kind, row), .until = row->until};
-    if (code) (void)snprintf(out->reason, sizeof out->reason, "%s", reason_name(row->reason));
-}
-
-static void note_failure(struct settling *s, size_t index, enum sluice_code code)
-{
-    if (!s->code) s->code = code;
-    if (s->outcomes) s->outcomes[index] = (struct sluice_outcome){.code = code, .status = ""};
-}
-
-// Collects the locks of one shard for one op, starting at index `from`. Returns their number.
-static size_t gather(const struct settling *s, uint32_t shard, size_t from, struct buf *refs,
-                     size_t *members)
-{
-    size_t count = 0;
-    for (size_t i = from; i < s->len && count < REFS_MAX; i++) {
-        if (s->locks[i].shard != shard) continue;
-        lock_ref_put(refs, &s->locks[i].ref);
-        members[count++] = i;
-    }
-    return count;
-}
-
-static struct request_id next_request(struct settling *s)
-{
-    struct request_id id;
-    if (s->request) return request_part(s->request->bytes, s->op_number++);
-    entropy_fill(id.bytes, sizeof id.bytes);
-    return id;
-}
-
-static void conclude_settle(struct settling *s, const size_t *members, size_t count, enum err err,
-                            const struct runner_answer *a)
-{
-    struct result result = {0};
-    struct outcome_row row;
-    enum sluice_code code = SLUICE_OK;
-    struct sluice_error *error = s->code ? NULL : s->error;
-    bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
-    if (!answered || result.count == 0)
-        code = refuse_op(error, err ? err : ERR_CORRUPT, s->kind, a, s->queue->row.name);
-    else if (result.count != count)
-        code = refuse_reason(error, REASON_REQUEST_REUSED, s->queue->row.name);
-    for (size_t i = 0; i < count; i++) {
-        if (!code && outcome_row_next(&result, &row)) {
-            note_outcome(s, members[i], &row);
-        } else {
-            note_failure(s, members[i], code ? code : SLUICE_CORRUPT);
-        }
-    }
-}
-
-static void encode_settle(struct settling *s, struct shard_runner *d, struct bytes refs,
-                          size_t count, struct buf *payload)
-{
-    struct op_outcome op = {
-        .wait_ms = s->wait_ms, .reason = s->reason, .count = (uint32_t)count, .refs = refs};
-    op.request = next_request(s);
-    runner_outcome_origin(d, &op);
-    outcome_encode(payload, &op);
-}
-
-static void settle_op(struct settling *s, uint32_t shard, struct bytes refs, const size_t *members,
-                      size_t count)
-{
-    struct shard_runner *d;
-    enum sluice_code code = queue_work_runner(s->queue, shard, &d, s->code ? NULL : s->error);
-    if (code) {
-        for (size_t i = 0; i < count; i++)
-            note_failure(s, members[i], code);
-        return;
-    }
-    struct runner_answer answer;
-    runner_answer_init(&answer);
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
-    encode_settle(s, d, refs, count, &payload);
-    struct op op = {s->kind, buf_bytes(&payload)};
-    enum err err = runner_do(d, op, &answer);
-    // The library repeats the op with the same request id, so it cannot be applied twice. The
-    // answer stays UNKNOWN only if the repeat has no rows either, because the first try may have
-    // been applied. A send is not repeated by the library, because its caller can repeat it with
-    // the same request id. sluice_ack, sluice_fail, sluice_release and sluice_renew take no id.
-    if (err == ERR_UNKNOWN && runner_do(d, op, &answer) == ERR_OK) err = ERR_OK;
-    conclude_settle(s, members, count, err, &answer);
-    runner_answer_done(&answer);
-}
-
-static void settle_shard(struct settling *s, uint32_t shard)
-{
-    size_t *members = memory_zeroed(s->len < REFS_MAX ? s->len : REFS_MAX, sizeof *members);
-    CLEANUP(buf_done) struct buf refs;
-    buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
-    size_t count, from = 0;
-    while ((count = gather(s, shard, from, &refs, members)) > 0) {
-        settle_op(s, shard, buf_bytes(&refs), members, count);
-        from = members[count - 1] + 1;
-        buf_clear(&refs);
-    }
-    memory_free(members);
-}
-
-void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
-                  const struct lock_name *locks, size_t len)
-{
-    struct settling s = {
-        .queue = q, .kind = kind, .reason = bytes_str(reason), .locks = locks, .len = len};
-    if (len > 0) settle_shard(&s, locks[0].shard);
-}
-
-#define NO_SHARD UINT32_MAX // of a token that cannot be parsed
-
-// If a token is of another life of the queue, the open queue may be the old life. It is looked up
-// again.
-static enum sluice_code parse_all(struct sluice *s, const char *queue, const char *const *tokens,
-                                  struct settling *what, struct lock_name *locks)
-{
-    bool foreign = false;
-    struct lock_name ignored;
-    for (size_t i = 0; i < what->len; i++)
-        foreign =
-            foreign || token_parse(what->queue, tokens[i], &ignored, NULL) == SLUICE_NOT_FOUND;
-    if (foreign) queue_let_go(&what->queue);
-    enum sluice_code code =
-        foreign ? queue_get_fresh(s, queue, &what->queue, what->error) : SLUICE_OK;
-    for (size_t i = 0; !code && i < what->len; i++) {
-        struct sluice_error why = {.reason = ""};
-        enum sluice_code bad = token_parse(what->queue, tokens[i], &locks[i], &why);
-        if (!bad) continue;
-        locks[i].shard = NO_SHARD;
-        if (!what->code && what->error) *what->error = why;
-        note_failure(what, i, bad);
-        if (what->outcomes)
-            (void)snprintf(what->outcomes[i].reason, sizeof why.reason, "%s", why.reason);
-    }
-    return code;
-}
-
-static enum sluice_code settle_all(struct sluice *s, const char *queue, const char *const *tokens,
-                                   struct settling *what)
-{
-    enum sluice_code code = queue_get(s, queue, &what->queue, what->error);
-    if (code || what->len == 0) {
-        queue_let_go(&what->queue);
-        return code;
-    }
-    struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
-    code = parse_all(s, queue, tokens, what, locks);
-    what->locks = locks;
-    for (uint32_t shard = 0; !code && shard < what->queue->row.birth.shards; shard++)
-        settle_shard(what, shard);
-    memory_free(locks);
-    queue_let_go(&what->queue);
-    return code ? code : what->code;
-}
-
-static enum sluice_code check_wait(int64_t ms, const char *field, struct sluice_error *error)
-{
-    if (ms >= 0 && ms <= LEASE_MAX_MS) return SLUICE_OK;
-    return refuse(error, ERR_INVALID, field, "%s of %lld ms is not in 0..24h", field,
-                  (long long)ms);
-}
-
-static struct settling settling_of(const struct settle *what, struct sluice_outcome *outcomes,
-                                   struct sluice_error *error)
-{
-    static const uint16_t kinds[] = {[SETTLE_ACK] = OP_ACK,
-                                     [SETTLE_FAIL] = OP_FAIL,
-                                     [SETTLE_RELEASE] = OP_RELEASE,
-                                     [SETTLE_RENEW] = OP_RENEW};
-    struct bytes reason = what->reason ? bytes_str(what->reason) : BYTES_EMPTY;
-    if (reason.len > FAIL_REASON_MAX) reason.len = FAIL_REASON_MAX;
-    return (struct settling){.kind = kinds[what->kind],
-                             .wait_ms = what->wait_ms,
-                             .reason = reason,
-                             .len = what->len,
-                             .request = what->request,
-                             .outcomes = outcomes,
-                             .error = error};
-}
-
-enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct settle *what,
-                               struct sluice_outcome *outcomes, struct sluice_error *error)
-{
-    struct settling settling = settling_of(what, outcomes, error);
-    const char *field = what->kind == SETTLE_RENEW ? "visibility" : "delay";
-    enum sluice_code code = check_wait(what->wait_ms, field, error);
-    return code ? code : settle_all(s, queue, what->tokens, &settling);
-}
-
-bool settle_as_one_op(struct open_queue *q, const struct settle *what,
-                      struct shard_runner *const *runners, uint32_t *shard, struct op *op,
-                      struct buf *payload)
-{
-    if (what->len == 0 || what->len > REFS_MAX || check_wait(what->wait_ms, "", NULL)) return false;
-    struct settling s = settling_of(what, NULL, NULL);
-    CLEANUP(buf_done) struct buf refs;
-    buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
-    for (size_t i = 0; i < what->len; i++) {
-        struct lock_name lock;
-        if (token_parse(q, what->tokens[i], &lock, NULL)) return false;
-        if (i == 0) *shard = lock.shard;
-        if (lock.shard != *shard) return false;
-        lock_ref_put(&refs, &lock.ref);
-    }
-    s.queue = q;
-    encode_settle(&s, runners[*shard], buf_bytes(&refs), what->len, payload);
-    *op = (struct op){s.kind, buf_bytes(payload)};
-    return !payload->bad;
-}
-
-enum sluice_code settle_concluded(struct open_queue *q, uint16_t kind, size_t len, enum err err,
-                                  const struct runner_answer *a, struct sluice_outcome *outcomes,
-                                  struct sluice_error *error)
-{
-    struct settling s = {
-        .queue = q, .kind = kind, .len = len, .outcomes = outcomes, .error = error};
-    size_t *members = memory_zeroed(len, sizeof *members);
-    for (size_t i = 0; i < len; i++)
-        members[i] = i;
-    conclude_settle(&s, members, len, err, a);
-    memory_free(members);
-    return s.code;
 }

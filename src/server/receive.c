@@ -161,8 +161,10 @@ static void cancel(struct exchange *x)
     bool back = away && relay_cancel(x);
     if (back && x->acks) // whether the owner applied them is unknown
         relay_do_here(x);
-    else if (back || (!away && async_cancel(s->store, &x->async)))
+    else if (back)
         end_empty(x);
+    else if (!away)
+        async_cancel(s->store, &x->async);
 }
 
 static bool is_unwanted(struct exchange *x)

@@ -557,7 +557,7 @@ static void one_that_is_cancelled_tells_its_acks(void **state)
         call_init(&c);
         async_receive(r.s, "tasks", &ask, &c.async);
         if (i % 4 > 1) await_processed(r.s, 1); // else at any moment
-        assert_false(async_cancel(r.s, &c.async));
+        async_cancel(r.s, &c.async);
         call_wait(&c);
         assert_int_equal(c.code, SLUICE_OK);
         assert_int_equal(c.batch->len, 0);

@@ -385,7 +385,9 @@ static void one_that_was_cancelled_leaves_the_id_to_the_next(void **state)
             call_init(&calls[n]);
             async_receive(r.s, "tasks", &ask, &calls[n].async);
             if (n == (int)i % 3) send_some(r.s, 1);
-            if (n < 2 && !async_cancel(r.s, &calls[n].async)) call_wait(&calls[n]);
+            if (n == 2) continue;
+            async_cancel(r.s, &calls[n].async);
+            call_wait(&calls[n]);
         }
         call_wait(&calls[2]);
         assert_int_equal(calls[2].batch->len, 1);

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call/step.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+
+#include <stddef.h>
+
+struct call_op {
+    enum { OP_NEW, OP_OPEN, OP_AGAIN, OP_OVER } state;
+    bool repeated; // it was submitted twice
+};
+
+struct call_shard {
+    enum { AWAIT_NONE, AWAIT_WANTED, AWAIT_OPEN, AWAIT_WITHDRAWN } await;
+    bool found; // the await found a message, and no claim was made here since
+};
+
+void call_init(struct call_state *c, enum call_kind kind)
+{
+    *c = (struct call_state){.kind = kind};
+}
+
+static void free_parts(struct call_state *c)
+{
+    memory_free(c->ops);
+    memory_free(c->shards);
+    c->ops = NULL;
+    c->shards = NULL;
+}
+
+void call_done(struct call_state *c)
+{
+    CHECK(c->phase == CALL_PHASE_NEW || call_is_over(c));
+    free_parts(c);
+}
+
+void call_built(struct call_state *c, const struct call_plan *plan)
+{
+    CHECK(c->phase == CALL_PHASE_BUILDING);
+    CHECK(plan->ops == 0 || plan->at_once > 0);
+    CHECK(plan->ops > 0 || c->kind == CALL_RECEIVE);
+    CHECK((plan->shards > 0) == (c->kind == CALL_RECEIVE) && plan->first_shard <= plan->shards);
+    CHECK(!plan->joined || (plan->ops == 1 && plan->shards == 1));
+    free_parts(c);
+    c->phase = CALL_PHASE_BUILT;
+    c->plan = *plan;
+    c->ops_next = 0;
+    c->full = false;
+    c->has_turn = plan->has_turn;
+    if (plan->ops > 0) c->ops = memory_zeroed(plan->ops, sizeof *c->ops);
+    if (plan->shards > 1) c->shards = memory_zeroed(plan->shards, sizeof *c->shards);
+    for (uint32_t i = 0; c->shards && i < plan->shards; i++)
+        if (i == plan->first_shard || !MUTANT(CALL_AWAIT_FIRST)) c->shards[i].await = AWAIT_WANTED;
+}
+
+void call_failed(struct call_state *c)
+{
+    CHECK(c->phase == CALL_PHASE_BUILDING);
+    c->phase = CALL_PHASE_ENDING;
+}
+
+void call_add_op(struct call_state *c)
+{
+    CHECK(c->phase == CALL_PHASE_BUILT && c->plan.ops > 0 && !c->plan.joined);
+    c->ops = memory_resize(c->ops, (c->plan.ops + 1) * sizeof *c->ops);
+    c->ops[c->plan.ops++] = (struct call_op){.state = OP_NEW};
+}
+
+// The op that is submitted at place i.
+static uint32_t op_at(const struct call_state *c, uint32_t i)
+{
+    return MUTANT(CALL_OPS_SWAPPED) && (i | 1) < c->plan.ops ? i ^ 1 : i;
+}
+
+// Only a settle is repeated by the library: its caller may have no request id to repeat it with.
+bool call_op_ended(struct call_state *c, uint32_t op, enum call_op_end end)
+{
+    op = op_at(c, op);
+    CHECK(op < c->ops_next && c->ops[op].state == OP_OPEN && c->ops_open > 0);
+    struct call_op *o = &c->ops[op];
+    c->ops_open--;
+    bool again = end == CALL_OP_UNKNOWN && c->kind != CALL_SEND && !o->repeated;
+    if (MUTANT(CALL_UNKNOWN_ONCE)) again = false;
+    o->state = again ? OP_AGAIN : OP_OVER;
+    o->repeated = o->repeated || again;
+    c->ops_again += again;
+    c->full = c->full || end == CALL_OP_FULL;
+    return !again;
+}
+
+bool call_op_was_repeated(const struct call_state *c, uint32_t op)
+{
+    CHECK(op < c->ops_next);
+    return c->ops[op].repeated;
+}
+
+void call_resumed(struct call_state *c, bool last)
+{
+    CHECK(c->phase == CALL_PHASE_PAUSED);
+    c->plan.behind = false;
+    c->last = last;
+    if (!c->full)
+        c->phase = CALL_PHASE_BUILT; // it waited behind others, and was not tried yet
+    else
+        c->phase = last ? CALL_PHASE_ENDING : CALL_PHASE_NEW;
+}
+
+static void decide(struct call_state *c, enum call_source from, bool failed, uint32_t shard)
+{
+    CHECK(c->phase == CALL_PHASE_BUILT && !c->claims && c->recalls == 0);
+    c->result = (struct call_result){from, failed, shard};
+    c->phase = CALL_PHASE_DECIDED;
+}
+
+void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end)
+{
+    CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
+    struct call_shard *p = &c->shards[shard];
+    CHECK(p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN);
+    p->await = AWAIT_NONE;
+    p->found = end == CALL_FOUND;
+    c->awaits--;
+    if (end != CALL_FAILED || c->failed) return;
+    c->failed = true;
+    c->failed_at = shard;
+}
+
+void call_claimed(struct call_state *c, uint32_t shard, enum call_find_end end, bool over)
+{
+    CHECK(c->claims && shard < c->plan.shards);
+    c->claims = false;
+    if (MUTANT(CALL_CLAIM_DROPPED) && c->unwanted) end = CALL_NOTHING;
+    if (end != CALL_NOTHING)
+        decide(c, CALL_FROM_CLAIM, end == CALL_FAILED, shard);
+    else if (!c->shards)
+        decide(c, CALL_FROM_NOTHING, false, shard);
+    else if (!over && !MUTANT(CALL_RACE_ENDS)) // another receive claimed the message first
+        c->shards[shard].await = AWAIT_WANTED;
+}
+
+// The place of a shard in the order in which this receive prefers them.
+static uint32_t rank_of(const struct call_state *c, uint32_t shard)
+{
+    return (shard + c->plan.shards - c->plan.first_shard) % c->plan.shards;
+}
+
+void call_recalled(struct call_state *c, uint32_t shard, enum call_find_end end)
+{
+    CHECK(c->in_round && c->recalls > 0 && shard < c->plan.shards);
+    c->recalls--;
+    bool found = end == CALL_FOUND;
+    bool better = !c->has_recalled || (found && c->recall_failed) ||
+                  (found && rank_of(c, shard) < rank_of(c, c->recalled_at));
+    if (MUTANT(CALL_RECALL_ANY)) better = true;
+    if (end == CALL_NOTHING || !better) return;
+    c->has_recalled = true;
+    c->recall_failed = !found;
+    c->recalled_at = shard;
+}
+
+void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled)
+{
+    CHECK(shard < c->plan.shards);
+    if (!cancelled) return;
+    if (!c->shards) {
+        CHECK(c->claims);
+        c->claims = false;
+        decide(c, CALL_FROM_NOTHING, false, shard);
+        return;
+    }
+    CHECK(c->shards[shard].await == AWAIT_WITHDRAWN && c->awaits > 0);
+    c->shards[shard].await = AWAIT_NONE;
+    c->awaits--;
+}
+
+void call_delivered(struct call_state *c)
+{
+    CHECK(c->phase == CALL_PHASE_DELIVERING);
+    c->phase = CALL_PHASE_ENDING;
+}
+
+void call_has_turn(struct call_state *c)
+{
+    c->has_turn = true;
+}
+
+void call_cancel(struct call_state *c)
+{
+    if (c->kind == CALL_RECEIVE && !MUTANT(CALL_CANCEL_OFF)) c->unwanted = true;
+}
+
+static bool emit(struct call_effect *out, enum call_effect_kind kind, uint32_t index)
+{
+    *out = (struct call_effect){.kind = kind, .index = index};
+    return true;
+}
+
+static bool submit(struct call_state *c, struct call_effect *out, uint32_t op)
+{
+    bool joined = c->plan.joined && !c->ops[op].repeated && !c->unwanted;
+    c->ops[op].state = OP_OPEN;
+    c->ops_open++;
+    if (joined) c->claims = true;
+    return emit(out, joined ? CALL_SUBMIT_JOINED : CALL_SUBMIT, op_at(c, op));
+}
+
+static bool next_op(struct call_state *c, struct call_effect *out)
+{
+    for (uint32_t i = 0; c->ops_again > 0 && i < c->ops_next; i++) {
+        if (c->ops[i].state != OP_AGAIN) continue;
+        c->ops_again--;
+        return submit(c, out, i);
+    }
+    if (c->ops_next == c->plan.ops || c->ops_open >= c->plan.at_once) return false;
+    return submit(c, out, c->ops_next++);
+}
+
+static bool ops_are_over(const struct call_state *c)
+{
+    return c->ops_next == c->plan.ops && c->ops_open == 0 && c->ops_again == 0;
+}
+
+static bool find(const struct call_state *c, bool wanted, uint32_t *shard)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++) {
+        *shard = (c->plan.first_shard + i) % c->plan.shards;
+        const struct call_shard *p = &c->shards[*shard];
+        if (wanted ? p->await == AWAIT_WANTED : p->found) return true;
+    }
+    return false;
+}
+
+static bool claim(struct call_state *c, struct call_effect *out, uint32_t shard)
+{
+    CHECK(!c->claims);
+    c->claims = true;
+    if (c->shards) c->shards[shard].found = false;
+    return emit(out, CALL_CLAIM, shard);
+}
+
+static bool ask_next(struct call_state *c, struct call_effect *out)
+{
+    emit(out, CALL_RECALL, c->round_next++);
+    out->sync = !c->started;
+    c->recalls++;
+    return true;
+}
+
+static bool await_next(struct call_state *c, struct call_effect *out, uint32_t shard)
+{
+    c->started = true;
+    c->shards[shard].await = AWAIT_OPEN;
+    c->awaits++;
+    return emit(out, CALL_AWAIT, shard);
+}
+
+// A receive of several shards, with its turn and without a claim or a round under way.
+static bool next_find(struct call_state *c, struct call_effect *out)
+{
+    uint32_t found_at, wanted_at;
+    bool found = find(c, false, &found_at), wanted = find(c, true, &wanted_at);
+    if (!found && !wanted && c->awaits > 0) {
+        c->certain = MUTANT(CALL_ROUND_ONCE) && c->certain; // it waits
+        return false;
+    }
+    if (c->plan.named && !c->certain && !MUTANT(CALL_ROUND_OFF)) {
+        c->in_round = true;
+        c->round_next = 0;
+        return ask_next(c, out);
+    }
+    if (found) return claim(c, out, found_at);
+    if (wanted) return await_next(c, out, wanted_at);
+    decide(c, c->failed ? CALL_FROM_AWAIT : CALL_FROM_NOTHING, c->failed, c->failed_at);
+    return call_next(c, out);
+}
+
+static bool next_in_round(struct call_state *c, struct call_effect *out)
+{
+    if (c->round_next < c->plan.shards) return ask_next(c, out);
+    if (c->recalls > 0) return false;
+    c->in_round = false;
+    c->certain = true;
+    return call_next(c, out);
+}
+
+// A receive whose acks are done, or go with its claim.
+static bool next_receive(struct call_state *c, struct call_effect *out)
+{
+    if (c->claims) {
+        if (!c->unwanted || c->shards || c->withdrawn) return false;
+        c->withdrawn = true;
+        return emit(out, CALL_WITHDRAW_CLAIM, 0);
+    }
+    if (!c->has_turn && !c->unwanted && !MUTANT(CALL_TURN_OFF)) return false;
+    if (c->in_round) return next_in_round(c, out);
+    if (c->unwanted || c->has_recalled) {
+        bool recalled = c->has_recalled && !c->unwanted;
+        decide(c, recalled ? CALL_FROM_RECALL : CALL_FROM_NOTHING, recalled && c->recall_failed,
+               c->recalled_at);
+        return call_next(c, out);
+    }
+    return c->shards ? next_find(c, out) : claim(c, out, 0);
+}
+
+static bool next_built(struct call_state *c, struct call_effect *out)
+{
+    if (c->plan.behind) {
+        c->phase = CALL_PHASE_PAUSED;
+        return emit(out, CALL_PAUSE, 0);
+    }
+    if (next_op(c, out)) return true;
+    if (c->kind == CALL_RECEIVE && (ops_are_over(c) || c->claims)) return next_receive(c, out);
+    if (!ops_are_over(c)) return false;
+    bool pauses = c->full && c->plan.blocks && !c->last && !MUTANT(CALL_PAUSE_OFF);
+    c->phase = pauses ? CALL_PHASE_PAUSED : CALL_PHASE_ENDING;
+    return pauses ? emit(out, CALL_PAUSE, 0) : call_next(c, out);
+}
+
+// The awaits that are left of a receive, and the messages that they announced to it.
+static bool next_left(struct call_state *c, struct call_effect *out)
+{
+    for (uint32_t i = 0; c->shards && i < c->plan.shards; i++) {
+        struct call_shard *p = &c->shards[i];
+        if (p->await == AWAIT_OPEN && !MUTANT(CALL_AWAIT_LEFT)) {
+            p->await = AWAIT_WITHDRAWN;
+            return emit(out, CALL_WITHDRAW_AWAIT, i);
+        }
+        if (p->found) {
+            p->found = false;
+            if (!MUTANT(CALL_NOTIFY_OFF)) return emit(out, CALL_NOTIFY, i);
+        }
+    }
+    return false;
+}
+
+bool call_next(struct call_state *c, struct call_effect *out)
+{
+    if (c->phase >= CALL_PHASE_DECIDED && next_left(c, out)) return true;
+    switch (c->phase) {
+    case CALL_PHASE_NEW:
+        c->phase = CALL_PHASE_BUILDING;
+        return emit(out, CALL_BUILD, 0);
+    case CALL_PHASE_BUILT:
+        return next_built(c, out);
+    case CALL_PHASE_DECIDED:
+        c->phase = CALL_PHASE_DELIVERING;
+        return emit(out, CALL_DELIVER, c->result.shard);
+    case CALL_PHASE_DELIVERING:
+        return next_op(c, out); // the acks that went with the claim may have to be repeated
+    case CALL_PHASE_ENDING:
+        if (next_op(c, out)) return true;
+        if (c->kind == CALL_RECEIVE && c->ops && !ops_are_over(c) && !MUTANT(CALL_ANSWER_EARLY))
+            return false;
+        if (MUTANT(CALL_ANSWER_TWICE) && c->kind == CALL_RECEIVE && !c->last) {
+            c->last = true;
+            return emit(out, CALL_ANSWER, c->result.shard);
+        }
+        c->phase = CALL_PHASE_ANSWERED;
+        return emit(out, CALL_ANSWER, c->result.shard);
+    case CALL_PHASE_BUILDING:
+    case CALL_PHASE_PAUSED:
+    case CALL_PHASE_ANSWERED:
+        return false;
+    }
+    CHECK(false);
+}
+
+bool call_is_over(const struct call_state *c)
+{
+    if (c->phase != CALL_PHASE_ANSWERED || c->awaits > 0) return false;
+    for (uint32_t i = 0; c->shards && i < c->plan.shards; i++)
+        if (c->shards[i].found) return false;
+    return true;
+}

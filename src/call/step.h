@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decisions of one call: events go in, effects come out. It is pure. The library's shell
+// performs the effects (local/call.c), and a simulator performs them on simulated shards.
+//
+//     built ──► submitted ──► answered         send, settle: one or several ops
+//       ▲           │ full
+//       └── paused ◄┘
+//
+//     built ──► (acks) ──► waiting ◄──► claiming ──► delivering ──► answered          receive
+//
+// A receive of a queue with one shard waits inside its claim. A receive of several shards awaits a
+// message in each of them, and then claims in one of them.
+//
+// A repeated receive must get the answer of the shard where the first one claimed, in any process.
+// So a receive of several shards with a caller's request id works in this order:
+//
+//   - It makes a round: it asks every shard for a stored answer to the id, up to the tail.
+//   - If there is none, it awaits a message.
+//   - After each wait it makes another round, of the entries folded so far. Then it claims.
+//
+// Two processes hash the id to the same first shard, so the second one usually finds the answer of
+// the first one there. If they still claim in different shards, each caller gets a message. Later
+// repeats return one of the two, the same as long as every shard answers the round. The lock of the
+// other message expires.
+//
+// Only one thread may use a call at a time. After each event, perform the effects of call_next
+// until it returns false. The event of an effect may come before the next call of call_next.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum call_kind { CALL_SEND, CALL_SETTLE, CALL_RECEIVE };
+
+enum call_effect_kind {
+    CALL_BUILD,  // open the queue, check the arguments, make the ops: call_built, call_failed
+    CALL_SUBMIT, // submit op `index`: call_op_ended
+    CALL_SUBMIT_JOINED,  // submit op `index` and the claim of shard 0 behind it: both events
+    CALL_CLAIM,          // claim in shard `index`; with one shard it waits: call_claimed
+    CALL_AWAIT,          // wait for a message in shard `index`: call_awaited
+    CALL_RECALL,         // ask shard `index` for a stored answer to the request id: call_recalled
+    CALL_WITHDRAW_AWAIT, // cancel the await of shard `index`: call_withdrawn, at once
+    CALL_WITHDRAW_CLAIM, // cancel the waiting claim of shard 0: call_withdrawn, at once
+    CALL_NOTIFY,         // the message that shard `index` announced is for another waiter
+    CALL_PAUSE,          // wait until the queue may have space: call_resumed
+    CALL_DELIVER,        // read the bodies of the messages: call_delivered
+    CALL_ANSWER,         // answer the caller; a receive with call_state.result
+};
+
+struct call_effect {
+    enum call_effect_kind kind;
+    uint32_t index;
+    bool sync; // CALL_RECALL: read the journal up to its tail first
+};
+
+// What a call consists of, once its queue is known.
+struct call_plan {
+    uint32_t ops;         // of a send or settle; of a receive's acks
+    uint32_t at_once;     // ops that may be submitted at the same time
+    bool behind;          // send: other sends wait for space
+    bool blocks;          // send: it waits while the queue is full
+    uint32_t shards;      // receive: of the queue
+    uint32_t first_shard; // receive: the one that it prefers
+    bool joined;          // receive: the ack op goes into the claim's entry
+    bool named;           // receive: the caller may repeat the request id
+    bool has_turn;        // receive: no earlier call with this id is under way
+};
+
+enum call_op_end { CALL_OP_DONE, CALL_OP_FULL, CALL_OP_UNKNOWN };
+enum call_find_end { CALL_FOUND, CALL_NOTHING, CALL_FAILED };
+enum call_source { CALL_FROM_NOTHING, CALL_FROM_CLAIM, CALL_FROM_RECALL, CALL_FROM_AWAIT };
+
+// One op of a call, or one shard of a receive.
+struct call_op;
+struct call_shard;
+struct call_state {
+    enum call_kind kind;
+    enum call_phase {
+        CALL_PHASE_NEW,
+        CALL_PHASE_BUILDING,
+        CALL_PHASE_BUILT,
+        CALL_PHASE_PAUSED,
+        CALL_PHASE_DECIDED,    // receive: it is known where the answer comes from
+        CALL_PHASE_DELIVERING, // receive: the bodies of its messages are being read
+        CALL_PHASE_ENDING,     // nothing is left to do but the answer
+        CALL_PHASE_ANSWERED,
+    } phase;
+    struct call_plan plan;
+    // Ops.
+    struct call_op *ops; // plan.ops; owned
+    uint32_t ops_next;   // the first op that was not submitted yet
+    uint32_t ops_open;   // under way
+    uint32_t ops_again;  // to be submitted again
+    bool full;           // send: the queue refused a message of this attempt
+    bool last;           // send: it does not pause any more
+    // Receive.
+    struct call_shard *shards; // plan.shards; owned
+    bool unwanted;             // cancelled
+    bool has_turn;             // as in call_plan
+    bool claims;               // a claim is under way
+    bool withdrawn;            // ... and was asked to end
+    bool started;              // the awaits were started
+    bool certain;              // a round was made, and the receive has not waited since
+    uint32_t awaits;           // under way
+    bool in_round;
+    uint32_t round_next;  // the next shard to ask in this round
+    uint32_t recalls;     // under way
+    bool has_recalled;    // a shard answered the round with a result ...
+    bool recall_failed;   // ... or with an error
+    uint32_t recalled_at; // ... and it is this one
+    bool failed;          // an await failed ...
+    uint32_t failed_at;   // ... in this shard
+    struct call_result {  // where the answer comes from
+        enum call_source from;
+        bool failed; // it is an error
+        uint32_t shard;
+    } result;
+};
+
+void call_init(struct call_state *c, enum call_kind kind);
+void call_done(struct call_state *c);
+
+void call_built(struct call_state *c, const struct call_plan *plan);
+void call_failed(
+    struct call_state *c); // it is over before it was submitted: the shell has the error
+// One more op: how many a send needs is known when the last one is encoded.
+void call_add_op(struct call_state *c);
+// Returns true if the result of the op is final. Otherwise the op is submitted again.
+bool call_op_ended(struct call_state *c, uint32_t op, enum call_op_end end);
+bool call_op_was_repeated(const struct call_state *c, uint32_t op);
+void call_resumed(struct call_state *c, bool last); // last: its time is over
+void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end);
+// over: the receive's wait has ended.
+void call_claimed(struct call_state *c, uint32_t shard, enum call_find_end end, bool over);
+void call_recalled(struct call_state *c, uint32_t shard, enum call_find_end end);
+// cancelled: the event of the await or claim will not come.
+void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled);
+void call_delivered(struct call_state *c);
+void call_has_turn(struct call_state *c); // no earlier call with the same id is left
+// The caller does not want to wait any longer. A receive that has claimed nothing ends without
+// messages. Other calls go on.
+void call_cancel(struct call_state *c);
+
+bool call_next(struct call_state *c, struct call_effect *out);
+bool call_is_over(const struct call_state *c); // answered, and no event is left

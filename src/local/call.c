@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+// Performs the effects of a call (call/step.h).
+#include "local/call.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "os/clock.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+
+#define PAUSE_MIN_MS 5 // a blocking send tries a full queue again after this, then twice this ...
+#define PAUSE_MAX_MS 200
+
+void call_prepare(struct local_call *c, const struct call_type *type, struct sluice *s,
+                  const char *queue, struct async_call *caller)
+{
+    call_init(&c->state, type->kind);
+    c->type = type;
+    c->handle = s;
+    c->caller = caller;
+    c->error = (struct sluice_error){.code = SLUICE_OK};
+    (void)snprintf(c->name, sizeof c->name, "%s", queue);
+    atomic_init(&c->refs, caller ? 1 : 2);
+    (void)pthread_mutex_init(&c->lock, NULL);
+    if (!caller) (void)pthread_cond_init(&c->ended, NULL);
+}
+
+void call_release(struct local_call *c)
+{
+    if (atomic_fetch_sub(&c->refs, 1) > 1) return;
+    for (size_t i = 0; i < c->slots_len; i++)
+        if (c->slots[i].busy) runner_answer_done(&c->slots[i].async.answer);
+    if (c->slots != &c->one) memory_free(c->slots);
+    queue_let_go(&c->queue);
+    call_done(&c->state);
+    if (!c->caller) (void)pthread_cond_destroy(&c->ended);
+    (void)pthread_mutex_destroy(&c->lock);
+    c->type->release(c);
+}
+
+struct sluice_error *call_error(struct local_call *c)
+{
+    return c->error.code ? NULL : &c->error;
+}
+
+struct call_slot *call_slot_of(struct local_call *c, enum call_effect_kind effect, uint32_t index)
+{
+    for (size_t i = 0; i < c->slots_len; i++) {
+        struct call_slot *slot = &c->slots[i];
+        if (slot->busy && slot->effect == effect && slot->index == index) return slot;
+    }
+    return NULL;
+}
+
+static void slot_free(struct call_slot *slot)
+{
+    runner_answer_done(&slot->async.answer);
+    slot->busy = false;
+}
+
+// A slot for the effect. That of an earlier one of the same kind is used again.
+static struct call_slot *slot_take(struct local_call *c, const struct call_effect *e)
+{
+    struct call_slot *slot = call_slot_of(c, e->kind, e->index);
+    if (slot) slot_free(slot);
+    for (size_t i = 0; !slot && i < c->slots_len; i++)
+        if (!c->slots[i].busy) slot = &c->slots[i];
+    CHECK(slot);
+    *slot = (struct call_slot){.call = c, .effect = e->kind, .index = e->index, .busy = true};
+    return slot;
+}
+
+static void run(struct local_call *c);
+
+// Releases the lock. Runs the call, unless another thread does, or will: one that waits for it.
+static void run_or_leave(struct local_call *c)
+{
+    bool waits = !c->caller && !c->answered;
+    bool runs = !c->running && !waits;
+    if (runs) c->running = true;
+    if (waits) (void)pthread_cond_signal(&c->ended);
+    (void)pthread_mutex_unlock(&c->lock);
+    if (runs) run(c);
+}
+
+// A runner has answered. The answer moves to the slot.
+static void answered(struct runner_async *l, enum err err, struct runner_answer *a)
+{
+    struct call_slot *slot = (struct call_slot *)l;
+    struct local_call *c = slot->call;
+    slot->err = err;
+    l->answer = *a; // taken
+    runner_answer_init(a);
+    (void)pthread_mutex_lock(&c->lock);
+    slot->next = c->inbox;
+    c->inbox = slot;
+    run_or_leave(c);
+}
+
+void call_note_cancel(struct local_call *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    c->cancelled = true;
+    run_or_leave(c);
+}
+
+void call_note_turn(struct local_call *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    c->has_turn = true;
+    run_or_leave(c);
+}
+
+void call_note_resumed(struct local_call *c, bool last)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    c->resumed = true;
+    c->last = last;
+    run_or_leave(c);
+}
+
+static void op_ended(struct local_call *c, struct call_slot *slot)
+{
+    const struct runner_answer *a = &slot->async.answer;
+    enum call_op_end end = c->type->op_end(c, slot->index, slot->err, a);
+    if (call_op_ended(&c->state, slot->index, end)) c->type->conclude(c, slot->index, slot->err, a);
+    slot_free(slot);
+}
+
+// The shard could not be opened.
+static void op_dropped(struct local_call *c, struct call_slot *slot)
+{
+    CHECK(call_op_ended(&c->state, slot->index, CALL_OP_DONE));
+    slot_free(slot);
+}
+
+// Passes the event of an op, a claim, an await or a recall. The slot stays busy if its answer, or
+// its error, may become the answer of the call.
+static void pass_event(struct local_call *c, struct call_slot *slot)
+{
+    if (slot->effect == CALL_SUBMIT || slot->effect == CALL_SUBMIT_JOINED) {
+        op_ended(c, slot);
+        return;
+    }
+    enum call_find_end end = receive_found(slot);
+    if (slot->effect == CALL_CLAIM)
+        call_claimed(&c->state, slot->index, end, receive_left_ms(c) == 0);
+    else if (slot->effect == CALL_AWAIT)
+        call_awaited(&c->state, slot->index, end);
+    else
+        call_recalled(&c->state, slot->index, end);
+    bool kept = end == CALL_FAILED || (end == CALL_FOUND && slot->effect != CALL_AWAIT);
+    if (!kept) slot_free(slot);
+}
+
+// Passes the events that wait. Returns false if there are none: the thread no longer runs the call.
+static bool take_events(struct local_call *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    struct call_slot *inbox = c->inbox;
+    bool cancelled = c->cancelled, has_turn = c->has_turn, resumed = c->resumed, last = c->last;
+    bool any = inbox || cancelled || has_turn || resumed;
+    c->inbox = NULL;
+    c->cancelled = c->has_turn = c->resumed = false;
+    c->running = any;
+    bool over = !any && !c->released && call_is_over(&c->state);
+    c->released = c->released || over;
+    (void)pthread_mutex_unlock(&c->lock);
+    if (over) call_release(c); // c is not used any more
+    for (struct call_slot *slot = inbox, *next; slot; slot = next) {
+        next = slot->next;
+        pass_event(c, slot);
+    }
+    if (cancelled) call_cancel(&c->state);
+    if (has_turn) call_has_turn(&c->state);
+    if (resumed) call_resumed(&c->state, last);
+    return any;
+}
+
+static bool needs_all_runners(const struct local_call *c)
+{
+    return c->caller || c->type->kind == CALL_RECEIVE;
+}
+
+static bool open_runners(struct local_call *c)
+{
+    struct shard_runner *d;
+    for (uint32_t i = 0; needs_all_runners(c) && i < c->queue->row.birth.shards; i++)
+        if (queue_work_runner(c->queue, i, &d, call_error(c))) return false;
+    return true;
+}
+
+enum call_built call_open_queue(struct local_call *c, bool may_block)
+{
+    struct shard_runner *const *runners;
+    if (c->queue) return CALL_BUILT;
+    if (!may_block) {
+        c->queue = queue_if_open(c->handle, c->name, &runners);
+        return c->queue ? CALL_BUILT : CALL_BLOCKS;
+    }
+    if (queue_get(c->handle, c->name, &c->queue, call_error(c))) return CALL_ENDED;
+    return open_runners(c) ? CALL_BUILT : CALL_ENDED;
+}
+
+bool call_open_again(struct local_call *c)
+{
+    queue_let_go(&c->queue);
+    if (queue_get_fresh(c->handle, c->name, &c->queue, call_error(c))) return false;
+    return open_runners(c);
+}
+
+struct shard_runner *call_runner(struct local_call *c, uint32_t shard)
+{
+    struct shard_runner *d;
+    if (needs_all_runners(c)) return c->queue->runners[shard];
+    return queue_work_runner(c->queue, shard, &d, call_error(c)) ? NULL : d;
+}
+
+static size_t slots_needed(const struct call_plan *p)
+{
+    size_t ops = p->ops < p->at_once ? p->ops : p->at_once;
+    if (p->shards == 0) return ops;
+    return ops + 1 + (p->shards > 1 ? p->shards * (size_t)(p->named ? 2 : 1) : 0);
+}
+
+static void make_slots(struct local_call *c, const struct call_plan *p)
+{
+    size_t len = slots_needed(p);
+    if (len <= c->slots_len) return;
+    if (c->slots != &c->one) memory_free(c->slots);
+    c->slots = len == 1 ? &c->one : memory_zeroed(len, sizeof *c->slots);
+    c->slots_len = len;
+}
+
+// Copies the arguments, which the caller may free when its function returns.
+static void own(struct local_call *c)
+{
+    if (!c->owns) c->type->own(c);
+    c->owns = true;
+}
+
+// Runs the rest of the call on the pool.
+static bool hand_over(struct local_call *c, enum call_effect_kind effect);
+
+// Returns true if another thread runs the call from now on.
+static bool build(struct local_call *c, bool may_block)
+{
+    struct call_plan plan = {0};
+    switch (c->type->build(c, may_block, &plan)) {
+    case CALL_BLOCKS:
+        CHECK(!may_block);
+        return hand_over(c, CALL_BUILD);
+    case CALL_BUILT:
+        make_slots(c, &plan);
+        call_built(&c->state, &plan);
+        break;
+    case CALL_ENDED:
+        call_failed(&c->state);
+        break;
+    }
+    return false;
+}
+
+static bool deliver(struct local_call *c, bool may_block)
+{
+    turn_end(c);
+    if (!receive_deliver(c, may_block)) return hand_over(c, CALL_DELIVER);
+    call_delivered(&c->state);
+    return false;
+}
+
+static void run_job(struct pool_job *job)
+{
+    struct local_call *c = (struct local_call *)((char *)job - offsetof(struct local_call, job));
+    (void)(c->job_effect == CALL_BUILD ? build(c, true) : deliver(c, true));
+    run(c);
+}
+
+static bool hand_over(struct local_call *c, enum call_effect_kind effect)
+{
+    if (effect == CALL_BUILD) own(c);
+    c->job_effect = effect;
+    c->job = (struct pool_job){.run = run_job};
+    if (async_run_job(c->handle, c->name, &c->job)) return true;
+    if (effect == CALL_BUILD) {
+        (void)refuse(call_error(c), ERR_UNAVAILABLE, "", "no thread can be created for this call");
+        call_failed(&c->state);
+        return false;
+    }
+    (void)receive_deliver(c, true); // the messages are locked already
+    call_delivered(&c->state);
+    return false;
+}
+
+static void submit(struct local_call *c, const struct call_effect *e)
+{
+    struct call_slot *slot = slot_take(c, e);
+    struct op op;
+    struct shard_runner *d = c->type->op(c, e->index, &op);
+    bool needs_more = c->state.ops_next < c->state.plan.ops || c->state.plan.blocks;
+    if (c->caller && needs_more) own(c);
+    slot->async.then = answered;
+    if (d && c->caller) {
+        runner_do_async(d, op, &slot->async);
+        return;
+    }
+    runner_answer_init(&slot->async.answer);
+    if (d) slot->err = runner_do(d, op, &slot->async.answer);
+    if (d)
+        op_ended(c, slot);
+    else
+        op_dropped(c, slot);
+}
+
+static void claim(struct local_call *c, const struct call_effect *e)
+{
+    struct call_slot *slot = slot_take(c, e);
+    struct shard_runner *d = call_runner(c, e->index);
+    bool waits = c->state.plan.shards == 1;
+    int64_t wait_ms = waits ? receive_left_ms(c) : 0;
+    slot->async.then = answered;
+    if (c->caller || !waits) {
+        runner_receive_async(d, receive_claim(c), wait_ms, &slot->async);
+        return;
+    }
+    runner_answer_init(&slot->async.answer);
+    slot->err = runner_receive(d, receive_claim(c), wait_ms, &slot->async.answer);
+    pass_event(c, slot);
+}
+
+static void submit_joined(struct local_call *c, const struct call_effect *e)
+{
+    struct call_slot *op_slot = slot_take(c, e);
+    struct call_slot *slot = slot_take(c, &(struct call_effect){.kind = CALL_CLAIM});
+    struct op op;
+    struct shard_runner *d = c->type->op(c, e->index, &op);
+    op_slot->async.then = slot->async.then = answered;
+    if (c->caller) {
+        runner_receive_after_async(d, op, &op_slot->async, receive_claim(c), receive_left_ms(c),
+                                   &slot->async);
+        return;
+    }
+    runner_answer_init(&slot->async.answer);
+    slot->err = runner_receive_after(d, op, &op_slot->async, receive_claim(c), receive_left_ms(c),
+                                     &slot->async.answer);
+    pass_event(c, slot);
+}
+
+static void withdraw(struct local_call *c, enum call_effect_kind what, uint32_t shard)
+{
+    struct call_slot *slot = call_slot_of(c, what, shard);
+    bool cancelled = runner_cancel(call_runner(c, shard), &slot->async);
+    if (cancelled) slot->busy = false; // its answer was released
+    call_withdrawn(&c->state, shard, cancelled);
+}
+
+// A thread that waits for the call sleeps itself.
+static void pause_thread(struct local_call *c)
+{
+    bool last = clock_boot_ms() >= c->until;
+    c->pause_ms = c->pause_ms == 0 ? PAUSE_MIN_MS : c->pause_ms * 2;
+    if (c->pause_ms > PAUSE_MAX_MS) c->pause_ms = PAUSE_MAX_MS;
+    struct timespec pause = {.tv_nsec = c->pause_ms * 1000000};
+    if (!last) (void)nanosleep(&pause, NULL);
+    call_resumed(&c->state, last);
+}
+
+static void pause_call(struct local_call *c)
+{
+    if (!c->caller) {
+        pause_thread(c);
+        return;
+    }
+    own(c);
+    line_wait(c);
+}
+
+static void answer(struct local_call *c)
+{
+    struct async_answer a = {.error = &c->error};
+    struct async_call *caller = c->caller;
+    if (c->type->ended) c->type->ended(c);
+    turn_end(c);
+    a.code = c->error.code;
+    if (!caller) {
+        (void)pthread_mutex_lock(&c->lock);
+        c->answered = true; // from now on, any thread runs what is left
+        (void)pthread_mutex_unlock(&c->lock);
+        return;
+    }
+    c->type->answer(c, &a);
+    (void)pthread_mutex_lock(&c->handle->lock);
+    caller->inside = NULL;
+    (void)pthread_mutex_unlock(&c->handle->lock);
+    // After `done` the caller may close the handle, which waits for the holds of its queues.
+    if (call_is_over(&c->state)) queue_let_go(&c->queue);
+    caller->done(caller, &a);
+}
+
+// Returns true if another thread runs the call from now on.
+static bool perform(struct local_call *c, const struct call_effect *e)
+{
+    struct call_slot *slot;
+    switch (e->kind) {
+    case CALL_BUILD:
+        return build(c, !c->caller);
+    case CALL_SUBMIT:
+        submit(c, e);
+        break;
+    case CALL_SUBMIT_JOINED:
+        submit_joined(c, e);
+        break;
+    case CALL_CLAIM:
+        claim(c, e);
+        break;
+    case CALL_AWAIT:
+        slot = slot_take(c, e);
+        slot->async.then = answered;
+        runner_await_async(call_runner(c, e->index), receive_claim(c)->worker, receive_left_ms(c),
+                           &slot->async);
+        break;
+    case CALL_RECALL:
+        slot = slot_take(c, e);
+        slot->async.then = answered;
+        runner_recall_async(call_runner(c, e->index), receive_claim(c), e->sync, &slot->async);
+        break;
+    case CALL_WITHDRAW_AWAIT:
+        withdraw(c, CALL_AWAIT, e->index);
+        break;
+    case CALL_WITHDRAW_CLAIM:
+        withdraw(c, CALL_CLAIM, e->index);
+        break;
+    case CALL_NOTIFY:
+        runner_notify_next(call_runner(c, e->index));
+        break;
+    case CALL_PAUSE:
+        pause_call(c);
+        break;
+    case CALL_DELIVER:
+        return deliver(c, !c->caller);
+    case CALL_ANSWER:
+        answer(c);
+        break;
+    }
+    return false;
+}
+
+// Runs the call. The caller has made this thread the one that runs it.
+static void run(struct local_call *c)
+{
+    struct call_effect e;
+    do {
+        while (call_next(&c->state, &e))
+            if (perform(c, &e)) return;
+    } while (take_events(c));
+}
+
+void call_start(struct local_call *c)
+{
+    if (c->caller) {
+        (void)pthread_mutex_lock(&c->handle->lock);
+        c->caller->inside = c;
+        (void)pthread_mutex_unlock(&c->handle->lock);
+    }
+    c->running = true;
+    run(c);
+}
+
+static void wait_until_answered(struct local_call *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    while (!c->answered) {
+        while (!c->inbox && !c->cancelled && !c->has_turn)
+            (void)pthread_cond_wait(&c->ended, &c->lock);
+        c->running = true;
+        (void)pthread_mutex_unlock(&c->lock);
+        run(c);
+        (void)pthread_mutex_lock(&c->lock);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
+enum sluice_code call_blocking(struct local_call *c, struct sluice_error *error)
+{
+    call_start(c);
+    wait_until_answered(c);
+    enum sluice_code code = c->error.code;
+    if (code && error) *error = c->error;
+    call_release(c);
+    return code;
+}
+
+void async_cancel(struct sluice *s, struct async_call *l)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct local_call *c = l->inside;
+    if (c) atomic_fetch_add(&c->refs, 1);
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!c) return;
+    call_note_cancel(c);
+    call_release(c);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of the library. call/step.h decides, and this part performs. A call of any kind is one
+// object: it begins with a struct local_call, and its kind has a struct call_type.
+//
+// One thread at a time runs a call: the thread that began it, a thread of the pool, or the thread
+// on which a shard's runner answers. Events that come meanwhile wait in `inbox`.
+//
+// A call is asynchronous. If a thread waits for it (call_blocking), that thread performs the
+// commits and whatever blocks, so it pays for no context switch. Otherwise parts that may block run
+// on the pool.
+#pragma once
+
+#include "call/step.h"
+#include "local/async.h"
+#include "local/inside.h"
+#include "local/line.h"
+#include "local/turns.h"
+#include "node/thread_pool.h"
+
+struct local_call;
+
+// Something that a shard's runner was asked for.
+struct call_slot {
+    struct runner_async async; // first; keeps the answer until the call ends
+    struct local_call *call;
+    struct call_slot *next; // in the inbox
+    enum call_effect_kind effect;
+    uint32_t index;
+    enum err err;
+    bool busy;
+};
+
+enum call_built {
+    CALL_BUILT,
+    CALL_ENDED,  // nothing is to be submitted; c->error says why
+    CALL_BLOCKS, // it would block, and it may not
+};
+
+struct call_type {
+    enum call_kind kind;
+    // Opens the queue and makes the plan.
+    enum call_built (*build)(struct local_call *c, bool may_block, struct call_plan *plan);
+    void (*own)(struct local_call *c); // copies the arguments, which are borrowed until then
+    // Encodes an op. The payload is valid until the call's next function is called. NULL: the
+    // shard cannot be opened, and the result was noted.
+    struct shard_runner *(*op)(struct local_call *c, uint32_t index, struct op *out);
+    // Notes the result of an op, unless it will be submitted again.
+    enum call_op_end (*op_end)(struct local_call *c, uint32_t index, enum err err,
+                               const struct runner_answer *a);
+    void (*conclude)(struct local_call *c, uint32_t index, enum err err,
+                     const struct runner_answer *a);
+    void (*ended)(struct local_call *c); // before the answer; may be NULL
+    // Fills in the answer. It stays the call's, except the batch.
+    void (*answer)(struct local_call *c, struct async_answer *out);
+    void (*release)(struct local_call *c); // frees what the call has, and then the call
+};
+
+struct local_call {
+    struct call_state state;
+    const struct call_type *type;
+    struct sluice *handle;
+    struct async_call *caller;     // NULL: a thread waits
+    char name[QUEUE_NAME_MAX + 2]; // of the queue; one that is too long is refused
+    struct open_queue *queue;      // with a hold; NULL until it is built
+    struct sluice_error error;     // its code is SLUICE_OK until something fails
+    int64_t until;                 // clock_boot_ms: the end of a wait or a pause
+    struct call_slot *slots;
+    size_t slots_len;
+    struct call_slot one; // the memory of `slots`, if that is enough
+    struct pool_job job;
+    enum call_effect_kind job_effect;
+    bool owns; // the arguments were copied
+    _Atomic int refs;
+    struct line_place line; // a send that waits for space (line.h)
+    struct turn turn;       // a receive whose request id may be repeated (turns.h)
+    int64_t pause_ms;       // of a send whose thread waits
+    bool released;          // the call has dropped its own reference
+    // Under the lock:
+    pthread_mutex_t lock;
+    pthread_cond_t ended; // if a thread waits
+    bool running;         // a thread runs it
+    bool answered;
+    bool cancelled;
+    bool has_turn;
+    bool resumed, last;
+    struct call_slot *inbox;
+};
+
+// Initializes a call that was allocated with zeros. caller: NULL if a thread will wait for it.
+void call_prepare(struct local_call *c, const struct call_type *type, struct sluice *s,
+                  const char *queue, struct async_call *caller);
+void call_start(struct local_call *c);
+// Starts a call without a caller, waits for its end and releases it. Returns the code of its error.
+enum sluice_code call_blocking(struct local_call *c, struct sluice_error *error);
+void call_release(struct local_call *c);
+// Notes the events, and runs the call if no other thread does.
+void call_note_cancel(struct local_call *c);
+void call_note_turn(struct local_call *c);
+void call_note_resumed(struct local_call *c, bool last);
+
+// For the functions of struct call_type. Opens the queue of the call; if no thread waits for the
+// call, all its runners too.
+enum call_built call_open_queue(struct local_call *c, bool may_block);
+// Opens the present life of the queue's name instead. False: the call's error says why. Blocks.
+bool call_open_again(struct local_call *c);
+// The runner of a shard. NULL: it cannot be opened, which is the call's error.
+struct shard_runner *call_runner(struct local_call *c, uint32_t shard);
+// The first error of the call counts.
+struct sluice_error *call_error(struct local_call *c);
+// The claim of a receive: the shell submits it with these (receive.c).
+struct op_claim;
+const struct op_claim *receive_claim(struct local_call *c);
+int64_t receive_left_ms(const struct local_call *c);
+// The event of a claim, recall or await; its answer is in the slot.
+enum call_find_end receive_found(const struct call_slot *slot);
+// Makes the batch. False: that would block.
+bool receive_deliver(struct local_call *c, bool may_block);
+// The slot with the answer of the shard.
+struct call_slot *call_slot_of(struct local_call *c, enum call_effect_kind effect, uint32_t index);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads for parts of calls that may block: opening a queue, uploading and reading bodies,
+// finding an owner. Each queue gets a share of them, so a queue that blocks does not hold up the
+// others.
+#include "base/hash.h"
+#include "base/memory.h"
+#include "local/async.h"
+#include "local/inside.h"
+#include "node/thread_pool.h"
+
+#define THREADS_MAX 64
+#define EACH_MAX    16 // threads of one queue
+
+struct simple_job {
+    struct pool_job job; // first
+    void (*run)(void *ctx);
+    void *ctx;
+};
+
+struct thread_pool *async_thread_pool(struct sluice *s)
+{
+    return s->pool;
+}
+
+bool async_run_job(struct sluice *s, const char *queue, struct pool_job *job)
+{
+    return !pool_share_run(s->jobs, hash64_of(bytes_str(queue), 0), job);
+}
+
+static void run_simple(struct pool_job *job)
+{
+    struct simple_job *j = (struct simple_job *)job;
+    j->run(j->ctx);
+    memory_free(j);
+}
+
+void async_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx)
+{
+    struct simple_job *j = NEW(struct simple_job);
+    *j = (struct simple_job){.job.run = run_simple, .run = run, .ctx = ctx};
+    if (!async_run_job(s, queue, &j->job)) run_simple(&j->job);
+}
+
+void async_start(struct sluice *s)
+{
+    s->jobs = pool_share_new(s->pool, THREADS_MAX, EACH_MAX);
+    s->lines = lines_new(s);
+}
+
+void async_stop(struct sluice *s)
+{
+    lines_stop(s->lines);
+    pool_share_free(s->jobs);
+    lines_free(s->lines);
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library repeats an op whose result is unknown once, with the same request id, so it cannot be
+// applied twice. The answer stays UNKNOWN only if the repeat has no rows either, because the first
+// try may have been applied. A send is not repeated by the library, because its caller can repeat
+// it with the same request id. sluice_ack, sluice_fail, sluice_release and sluice_renew take no id.
+#include "local/settle.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "os/entropy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NO_SHARD UINT32_MAX // of a token that cannot be parsed
+
+void settling_init(struct settling *s, const struct settle *what, struct sluice_outcome *outcomes)
+{
+    static const uint16_t kinds[] = {[SETTLE_ACK] = OP_ACK,
+                                     [SETTLE_FAIL] = OP_FAIL,
+                                     [SETTLE_RELEASE] = OP_RELEASE,
+                                     [SETTLE_RENEW] = OP_RENEW};
+    *s = (struct settling){.kind = kinds[what->kind],
+                           .wait_ms = what->wait_ms,
+                           .reason = what->reason ? bytes_str(what->reason) : BYTES_EMPTY,
+                           .tokens = what->tokens,
+                           .len = what->len,
+                           .named = what->request != NULL,
+                           .outcomes = outcomes};
+    if (s->reason.len > FAIL_REASON_MAX) s->reason.len = FAIL_REASON_MAX;
+    if (what->request) memcpy(s->request.bytes, what->request->bytes, sizeof s->request.bytes);
+    buf_init(&s->refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
+    buf_init(&s->payload, JOURNAL_OP_MAX);
+}
+
+void settling_done(struct settling *s)
+{
+    buf_done(&s->refs);
+    buf_done(&s->payload);
+    memory_free(s->locks);
+    memory_free(s->members);
+    memory_free(s->copy);
+}
+
+void settling_own(struct settling *s)
+{
+    size_t bytes = s->len * sizeof(char *) + s->reason.len + 1;
+    for (size_t i = 0; i < s->len; i++)
+        bytes += strlen(s->tokens[i]) + 1;
+    const char **rows = memory_new(bytes);
+    char *at = (char *)(rows + s->len);
+    for (size_t i = 0; i < s->len; i++)
+        rows[i] = text_append(&at, bytes_str(s->tokens[i]));
+    s->reason = bytes_of(text_append(&at, s->reason), s->reason.len);
+    s->tokens = rows;
+    s->copy = rows;
+}
+
+static void note_failure(struct settling *s, struct local_call *c, size_t index,
+                         enum sluice_code code, bool note)
+{
+    if (note && !c->error.code) c->error.code = code;
+    s->outcomes[index] = (struct sluice_outcome){.code = code, .status = ""};
+}
+
+static bool is_foreign(const struct settling *s, const struct open_queue *q)
+{
+    struct lock_name ignored;
+    for (size_t i = 0; i < s->len; i++)
+        if (token_parse(q, s->tokens[i], &ignored, NULL) == SLUICE_NOT_FOUND) return true;
+    return false;
+}
+
+size_t settling_parse(struct settling *s, struct local_call *c, bool may_block, bool *blocks)
+{
+    // The open queue may be an old life of its name.
+    bool foreign = is_foreign(s, c->queue);
+    size_t good = 0;
+    *blocks = foreign && !may_block;
+    if (*blocks) return 0;
+    if (foreign && !call_open_again(c)) return 0;
+    s->locks = memory_zeroed(s->len, sizeof *s->locks);
+    s->members = memory_zeroed(s->len < REFS_MAX ? s->len : REFS_MAX, sizeof *s->members);
+    for (size_t i = 0; i < s->len; i++) {
+        struct sluice_error why = {.reason = ""};
+        enum sluice_code bad = token_parse(c->queue, s->tokens[i], &s->locks[i], &why);
+        good += !bad;
+        if (!bad) continue;
+        s->locks[i].shard = NO_SHARD;
+        if (!c->error.code && c->state.kind == CALL_SETTLE) c->error = why;
+        note_failure(s, c, i, bad, false);
+        (void)snprintf(s->outcomes[i].reason, sizeof why.reason, "%s", why.reason);
+    }
+    return good;
+}
+
+bool settling_is_one_op(const struct settling *s)
+{
+    for (size_t i = 0; i < s->len; i++)
+        if (s->locks[i].shard != s->locks[0].shard || s->locks[i].shard == NO_SHARD) return false;
+    return s->len > 0 && s->len <= REFS_MAX;
+}
+
+// Collects the locks of the next op. Returns whether others are left after it.
+static bool gather(struct settling *s, uint32_t shards)
+{
+    s->count = 0;
+    buf_clear(&s->refs);
+    for (; s->shard < shards; s->shard++, s->at = 0)
+        for (; s->at < s->len; s->at++) {
+            if (s->locks[s->at].shard != s->shard) continue;
+            bool same = s->count == 0 || s->locks[s->members[0]].shard == s->shard;
+            if (!same || s->count == REFS_MAX) return true;
+            lock_ref_put(&s->refs, &s->locks[s->at].ref);
+            s->members[s->count++] = s->at;
+        }
+    return false;
+}
+
+static struct request_id next_request(struct settling *s)
+{
+    struct request_id id;
+    if (s->named) return request_part(s->request.bytes, s->number++);
+    entropy_fill(id.bytes, sizeof id.bytes);
+    return id;
+}
+
+static void encode(struct settling *s, struct shard_runner *d)
+{
+    struct op_outcome op = {.wait_ms = s->wait_ms,
+                            .reason = s->reason,
+                            .count = (uint32_t)s->count,
+                            .refs = buf_bytes(&s->refs),
+                            .request = next_request(s)};
+    runner_outcome_origin(d, &op);
+    buf_clear(&s->payload);
+    outcome_encode(&s->payload, &op);
+}
+
+struct shard_runner *settling_op(struct settling *s, struct local_call *c, uint32_t index,
+                                 struct op *out)
+{
+    bool again = s->encoded && index == s->op_index;
+    if (!again && gather(s, c->queue->row.birth.shards)) call_add_op(&c->state);
+    CHECK(s->count > 0);
+    struct shard_runner *d = call_runner(c, s->locks[s->members[0]].shard);
+    s->op_index = index;
+    s->encoded = d != NULL;
+    if (d && !again) encode(s, d);
+    for (size_t i = 0; !d && i < s->count; i++)
+        note_failure(s, c, s->members[i], c->error.code, false);
+    *out = (struct op){s->kind, buf_bytes(&s->payload)};
+    return d;
+}
+
+enum call_op_end settling_op_end(enum err err)
+{
+    return err == ERR_UNKNOWN ? CALL_OP_UNKNOWN : CALL_OP_DONE;
+}
+
+static const char *status_of(uint16_t kind, const struct outcome_row *row)
+{
+    if (row->reason != REASON_NONE) return "";
+    if (kind == OP_RENEW) return "renewed";
+    return kind == OP_RELEASE ? "released" : outcome_status_name(row->status);
+}
+
+static void note_outcome(struct settling *s, struct local_call *c, size_t index,
+                         const struct outcome_row *row, bool note)
+{
+    enum sluice_code code = (enum sluice_code)reason_err(row->reason);
+    if (code && note) (void)refuse_reason(call_error(c), row->reason, c->queue->row.name);
+    if (row->status == OUTCOME_DEAD_LETTERED) upkeep_wake(c->handle);
+    struct sluice_outcome *out = &s->outcomes[index];
+    *out = (struct sluice_outcome){
+        .code = code, .status = status_of(s->kind, row), .until = row->until};
+    if (code) (void)snprintf(out->reason, sizeof out->reason, "%s", reason_name(row->reason));
+}
+
+void settling_conclude(struct settling *s, struct local_call *c, bool again, enum err err,
+                       const struct runner_answer *a, bool note)
+{
+    struct result result = {0};
+    struct outcome_row row;
+    enum sluice_code code = SLUICE_OK;
+    struct sluice_error *error = note ? call_error(c) : NULL;
+    if (again && a->body.len == 0) err = ERR_UNKNOWN; // the first try may be applied
+    bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
+    if (!answered || result.count == 0)
+        code = refuse_op(error, err ? err : ERR_CORRUPT, s->kind, a, c->queue->row.name);
+    else if (result.count != s->count)
+        code = refuse_reason(error, REASON_REQUEST_REUSED, c->queue->row.name);
+    for (size_t i = 0; i < s->count; i++) {
+        if (!code && outcome_row_next(&result, &row))
+            note_outcome(s, c, s->members[i], &row, note);
+        else
+            note_failure(s, c, s->members[i], code ? code : SLUICE_CORRUPT, note);
+    }
+}
+
+void acks_fill(struct sluice_outcome *acked, size_t len, enum sluice_code code)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!acked[i].status) acked[i] = (struct sluice_outcome){.code = code, .status = ""};
+}
+
+struct settle_call {
+    struct local_call call; // first
+    struct settling settling;
+    struct sluice_outcome *rows; // owned, if the caller has none
+    enum settle_kind kind;
+    bool reached; // the outcomes are filled in
+};
+
+static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
+{
+    struct settle_call *m = (struct settle_call *)c;
+    struct settling *s = &m->settling;
+    const char *field = m->kind == SETTLE_RENEW ? "visibility" : "delay";
+    bool blocks;
+    if (s->wait_ms < 0 || s->wait_ms > LEASE_MAX_MS) {
+        (void)refuse(call_error(c), ERR_INVALID, field, "%s of %lld ms is not in 0..24h", field,
+                     (long long)s->wait_ms);
+        return CALL_ENDED;
+    }
+    enum call_built opened = call_open_queue(c, may_block);
+    if (opened != CALL_BUILT || s->len == 0) return opened == CALL_BUILT ? CALL_ENDED : opened;
+    size_t good = settling_parse(s, c, may_block, &blocks);
+    if (blocks) return CALL_BLOCKS;
+    m->reached = s->locks;
+    *plan = (struct call_plan){.ops = 1, .at_once = 1};
+    return good > 0 ? CALL_BUILT : CALL_ENDED;
+}
+
+static void own(struct local_call *c)
+{
+    settling_own(&((struct settle_call *)c)->settling);
+}
+
+static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out)
+{
+    return settling_op(&((struct settle_call *)c)->settling, c, index, out);
+}
+
+static enum call_op_end op_end(struct local_call *c, uint32_t index, enum err err,
+                               const struct runner_answer *a)
+{
+    (void)c, (void)index, (void)a;
+    return settling_op_end(err);
+}
+
+static void conclude(struct local_call *c, uint32_t index, enum err err,
+                     const struct runner_answer *a)
+{
+    struct settle_call *m = (struct settle_call *)c;
+    settling_conclude(&m->settling, c, call_op_was_repeated(&c->state, index), err, a, true);
+}
+
+static void answer(struct local_call *c, struct async_answer *out)
+{
+    struct settle_call *m = (struct settle_call *)c;
+    out->outcomes = m->settling.outcomes;
+    out->len = m->reached ? m->settling.len : 0;
+}
+
+static void release(struct local_call *c)
+{
+    struct settle_call *m = (struct settle_call *)c;
+    settling_done(&m->settling);
+    memory_free(m->rows);
+    memory_free(m);
+}
+
+static const struct call_type settle_type = {.kind = CALL_SETTLE,
+                                             .build = build,
+                                             .own = own,
+                                             .op = op,
+                                             .op_end = op_end,
+                                             .conclude = conclude,
+                                             .answer = answer,
+                                             .release = release};
+
+static struct settle_call *settle_new(struct sluice *s, const char *queue,
+                                      const struct settle *what, struct sluice_outcome *outcomes,
+                                      struct async_call *caller)
+{
+    struct settle_call *m = NEW(struct settle_call);
+    if (!outcomes) m->rows = memory_zeroed(what->len + 1, sizeof *m->rows);
+    m->kind = what->kind;
+    settling_init(&m->settling, what, outcomes ? outcomes : m->rows);
+    call_prepare(&m->call, &settle_type, s, queue, caller);
+    return m;
+}
+
+void async_settle(struct sluice *s, const char *queue, const struct settle *what,
+                  struct async_call *l)
+{
+    call_start(&settle_new(s, queue, what, NULL, l)->call);
+}
+
+enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct settle *what,
+                               struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    return call_blocking(&settle_new(s, queue, what, outcomes, NULL)->call, error);
+}
+
+void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
+                  const struct lock_name *locks, size_t len)
+{
+    struct shard_runner *d;
+    if (len == 0 || queue_work_runner(q, locks[0].shard, &d, NULL)) return;
+    CLEANUP(buf_done) struct buf refs;
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
+    buf_init(&payload, JOURNAL_OP_MAX);
+    CHECK(len <= REFS_MAX);
+    for (size_t i = 0; i < len; i++)
+        lock_ref_put(&refs, &locks[i].ref);
+    struct op_outcome out = {
+        .reason = bytes_str(reason), .count = (uint32_t)len, .refs = buf_bytes(&refs)};
+    entropy_fill(out.request.bytes, sizeof out.request.bytes);
+    runner_outcome_origin(d, &out);
+    outcome_encode(&payload, &out);
+    struct op op = {kind, buf_bytes(&payload)};
+    enum err err = runner_do(d, op, NULL);
+    if (err == ERR_UNKNOWN) err = runner_do(d, op, NULL);
+    (void)err; // the locks expire otherwise
+    if (kind == OP_FAIL) upkeep_wake(q->handle);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ack, fail, release and renew: one call with a kind. The acks of a receive are a part of it.
+#pragma once
+
+#include "local/call.h"
+
+// The locks that a call settles, op by op. One op has locks of one shard.
+struct settling {
+    uint16_t kind; // of the op
+    int64_t wait_ms;
+    struct bytes reason;
+    const char *const *tokens;
+    struct lock_name *locks; // parsed; owned
+    size_t len;
+    struct request_id request;       // part 0 is the request's own id
+    bool named;                      // the caller gave the id
+    struct sluice_outcome *outcomes; // one per token
+    void *copy;                      // of the tokens and the reason; NULL: they are borrowed
+    // The op that was encoded last:
+    uint32_t shard;
+    size_t at;       // the first lock after it, if that is in the same shard
+    size_t *members; // indexes of its locks; owned
+    size_t count;
+    uint32_t number;   // the part number of the next one
+    uint32_t op_index; // its index in the call
+    bool encoded;
+    struct buf refs, payload;
+};
+
+void settling_init(struct settling *s, const struct settle *what, struct sluice_outcome *outcomes);
+void settling_done(struct settling *s);
+void settling_own(struct settling *s); // copies the tokens and the reason
+// Parses the tokens. Refused tokens have their outcome. Returns the number of good ones. If a token
+// is of another life of the queue, the queue is looked up again, which blocks. *blocks: that would
+// be needed, and may_block is false.
+size_t settling_parse(struct settling *s, struct local_call *c, bool may_block, bool *blocks);
+bool settling_is_one_op(const struct settling *s); // the locks, all good, fit into one op
+// As the functions of struct call_type.
+struct shard_runner *settling_op(struct settling *s, struct local_call *c, uint32_t index,
+                                 struct op *out);
+enum call_op_end settling_op_end(enum err err);
+// note: the first refusal becomes the call's error.
+void settling_conclude(struct settling *s, struct local_call *c, bool again, enum err err,
+                       const struct runner_answer *a, bool note);
+
+// Sets `code` in every outcome that has no status: the call failed before it reached that token.
+void acks_fill(struct sluice_outcome *acked, size_t len, enum sluice_code code);
+// Commits an op of `kind` (ack, fail, release or renew) for these locks, which must be of one
+// shard. It reports no outcome, and blocks.
+void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
+                  const struct lock_name *locks, size_t len);
