@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// After each step: if a shard has a message and a waiter, some call of its process knows of the
+// message. It claims it, or passes the announcement on. Without faults every waiter is served, and
+// nothing is left of calls that have ended.
+#include "base/check.h"
+#include "check.h"
+
+#include <inttypes.h>
+
+static bool is_known(struct world *w, uint32_t process, uint32_t shard)
+{
+    for (uint32_t i = w->life->calls_open; i < w->life->calls_len; i++) {
+        const struct sim_call *c = call_at(w, i);
+        if (c->process == process && !c->lost && c->told[shard]) return true;
+    }
+    for (uint32_t i = w->life->actions_open; i < w->life->actions_len; i++) {
+        const struct action *a = &w->life->actions[i];
+        const struct sim_call *c = call_at(w, a->call);
+        if (c->process != process || a->shard != shard || c->lost) continue;
+        bool announced = a->kind == CALL_AWAIT && a->state == ACTION_REPLIED && !a->err;
+        bool passed_on = a->kind == CALL_NOTIFY && a->state == ACTION_PLANNED;
+        if (announced || passed_on || (a->kind == CALL_CLAIM && a->state == ACTION_OPEN))
+            return true;
+    }
+    return false;
+}
+
+static void skip_ended(struct world *w)
+{
+    struct life *life = w->life;
+    while (life->calls_open < life->calls_len) {
+        const struct sim_call *c = &life->calls[life->calls_open];
+        if (!c->lost && !call_is_over(&c->state)) break;
+        life->calls_open++;
+    }
+    while (life->actions_open < life->actions_len) {
+        const struct action *a = &life->actions[life->actions_open];
+        if (a->state != ACTION_OVER && !call_at(w, a->call)->lost) break;
+        life->actions_open++;
+    }
+}
+
+void check_announced(struct world *w)
+{
+    skip_ended(w);
+    for (uint32_t i = 0; i < w->mix.nodes; i++) {
+        struct shard *s = w->life->handles[i];
+        if (!s || !shard_has_waiting(s)) continue;
+        int64_t now = shard_time(s, (struct interval){TIME_UNKNOWN, TIME_UNKNOWN}).lo;
+        if (!machine_claimable(shard_machine(s), now, BYTES_EMPTY)) continue;
+        uint32_t process = i / w->life->shards, shard = i % w->life->shards;
+        if (!is_known(w, process, shard))
+            findings_add(&w->findings, "announced",
+                         "p%u: shard %u has a message and a waiter, and no waiter knows of it",
+                         process, shard);
+    }
+}
+
+// A cancelled receive has no faults to wait for.
+void check_ended(struct world *w, uint32_t call)
+{
+    const struct sim_call *c = call_at(w, call);
+    if (c->state.kind == CALL_RECEIVE && !c->lost && !c->answers)
+        findings_add(&w->findings, "ended", "call %u was cancelled and does not end", call);
+}
+
+static bool has_messages(const struct world *w, uint32_t shard)
+{
+    struct machine_stats stats;
+    machine_stats(w->life->lanes[shard].machine, w->now, &stats);
+    return stats.counts[STATE_READY] + stats.counts[STATE_DELAYED] + stats.counts[STATE_LOCKED] > 0;
+}
+
+// An await that the store failed is not repeated: the receive waits in the other shards.
+static bool has_left(const struct world *w, const struct sim_call *c, uint32_t shard)
+{
+    uint32_t await = c->awaits[shard];
+    return await != NOT_INDEX && w->life->actions[await].state == ACTION_OVER &&
+           w->life->actions[await].err;
+}
+
+// A message that is locked serves another receive when its lock expires. A receive that waits for
+// an earlier call with its id is served after it.
+bool all_served(struct world *w)
+{
+    for (uint32_t shard = 0; shard < w->life->shards; shard++) {
+        if (!has_messages(w, shard)) continue;
+        for (uint32_t i = w->life->calls_open; i < w->life->calls_len; i++) {
+            const struct sim_call *c = call_at(w, i);
+            if (call_waits(c) && !has_left(w, c, shard)) return false;
+        }
+    }
+    return true;
+}
+
+void check_nothing_left(struct world *w)
+{
+    for (uint32_t i = 0; i < w->life->calls_len; i++) {
+        const struct sim_call *c = call_at(w, i);
+        if (c->lost) continue;
+        if (c->answers != 1)
+            findings_add(&w->findings, "answer", "call %u has %u answers", i, c->answers);
+        if (!call_is_over(&c->state)) findings_add(&w->findings, "left", "call %u does not end", i);
+    }
+    for (uint32_t i = 0; i < w->life->actions_len; i++) {
+        const struct action *a = &w->life->actions[i];
+        if (a->state != ACTION_OVER && !call_at(w, a->call)->lost)
+            findings_add(&w->findings, "left", "effect %u of call %u has not ended", a->kind,
+                         a->call);
+    }
+    for (uint32_t i = 0; i < w->mix.nodes; i++)
+        if (w->life->handles[i] && shard_has_waiting(w->life->handles[i]))
+            findings_add(&w->findings, "left", "shard %u of p%u has waiting calls",
+                         i % w->life->shards, i / w->life->shards);
+}

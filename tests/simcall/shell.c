@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated shell: it performs the effects of calls, at once or later, and reports their ends,
+// at once or later. Only the effects of one call on one shard keep their order. A reply that comes
+// while its call asks for effects can be reported between two of them.
+#include "base/check.h"
+#include "base/memory.h"
+#include "check.h"
+
+#include <inttypes.h>
+
+static int64_t draw_delay(struct world *w)
+{
+    return rng_chance(&w->rng, w->life->delays) ? rng_range(&w->rng, 1, w->life->delay_ms) : 0;
+}
+
+static uint32_t action_new(struct world *w, uint32_t call, const struct call_effect *e,
+                           uint32_t shard)
+{
+    struct life *life = w->life;
+    if (life->actions_len % 256 == 0)
+        life->actions =
+            memory_resize(life->actions, (life->actions_len + 256) * sizeof *life->actions);
+    life->actions[life->actions_len] = (struct action){.kind = e->kind,
+                                                       .call = call,
+                                                       .index = e->index,
+                                                       .shard = shard,
+                                                       .partner = NOT_INDEX,
+                                                       .sync = e->sync};
+    return life->actions_len++;
+}
+
+// Performs the action now, or plans it behind the others of its call in this shard.
+static void plan(struct world *w, uint32_t action)
+{
+    const struct action *a = &w->life->actions[action];
+    struct sim_call *c = call_at(w, a->call);
+    int64_t at = w->now + draw_delay(w);
+    if (at < c->due[a->shard]) at = c->due[a->shard];
+    c->due[a->shard] = at;
+    if (at == w->now && rng_chance(&w->rng, 8000)) {
+        bool planned = false; // another action of this shard is planned for this moment
+        for (uint32_t i = w->life->actions_open; i < action && !planned; i++)
+            planned = w->life->actions[i].state == ACTION_PLANNED &&
+                      w->life->actions[i].call == a->call && w->life->actions[i].shard == a->shard;
+        if (!planned) {
+            shell_perform(w, action);
+            return;
+        }
+    }
+    world_at(w, at, (enum world_event_kind)LIFE_PERFORM, action, 0);
+}
+
+static void plan_op(struct world *w, uint32_t call, const struct call_effect *e)
+{
+    struct sim_call *c = call_at(w, call);
+    CHECK(e->index < c->ops_len);
+    uint32_t shard = w->life->ops[c->ops[e->index]].shard;
+    bool last = e->index + 1 == c->state.plan.ops;
+    if (last && c->state.plan.ops < c->ops_len) call_add_op(&c->state);
+    uint32_t op = action_new(w, call, e, shard);
+    if (e->kind == CALL_SUBMIT_JOINED) {
+        uint32_t claim = action_new(w, call, &(struct call_effect){.kind = CALL_CLAIM}, 0);
+        w->life->actions[op].partner = claim;
+        w->life->actions[claim].partner = op;
+        c->claim = claim;
+    }
+    plan(w, op);
+}
+
+static void withdraw(struct world *w, uint32_t call, const struct call_effect *e)
+{
+    struct sim_call *c = call_at(w, call);
+    uint32_t action = e->kind == CALL_WITHDRAW_CLAIM ? c->claim : c->awaits[e->index];
+    CHECK(action != NOT_INDEX);
+    struct action *a = &w->life->actions[action];
+    a->withdrawn = true;
+    bool cancelled = submit_cancel(w, a);
+    trace_line(&w->trace, w->now, "call %u: withdraw %s in shard %u: %s", call,
+               e->kind == CALL_WITHDRAW_CLAIM ? "the claim" : "the await", e->index,
+               cancelled ? "cancelled" : "too late");
+    if (cancelled && e->kind == CALL_WITHDRAW_AWAIT) c->awaits[e->index] = NOT_INDEX;
+    if (cancelled && e->kind == CALL_WITHDRAW_CLAIM) c->claim = NOT_INDEX;
+    call_withdrawn(&c->state, e->index, cancelled);
+}
+
+static void keep_answer(struct world *w, struct sim_call *c)
+{
+    const struct call_result *r = &c->state.result;
+    c->from = r->shard;
+    if (r->from == CALL_FROM_NOTHING) return;
+    uint32_t action = r->from == CALL_FROM_CLAIM    ? c->claim
+                      : r->from == CALL_FROM_RECALL ? c->recalls[r->shard]
+                                                    : c->awaits[r->shard];
+    CHECK(action != NOT_INDEX);
+    const struct action *a = &w->life->actions[action];
+    CHECK((a->err != ERR_OK) == r->failed);
+    c->err = a->err;
+    if (a->err) return;
+    c->refs_len = a->refs_len;
+    for (uint32_t i = 0; i < a->refs_len; i++)
+        c->refs[i] = a->refs[i];
+    if (r->from == CALL_FROM_RECALL) w->life->figures[FIGURE_RECALLED]++;
+}
+
+static enum err first_error(struct world *w, const struct sim_call *c)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; !err && i < c->messages_len; i++)
+        err = c->messages[i].err;
+    for (uint32_t i = 0; !err && i < c->ops_len; i++)
+        err = w->life->ops[c->ops[i]].err;
+    return err;
+}
+
+// The next call with the same id in this process can begin.
+static void pass_turn(struct world *w, const struct sim_call *c)
+{
+    for (uint32_t i = 0; i < w->life->calls_len; i++) {
+        const struct sim_call *other = call_at(w, i);
+        bool same = c->named && other->named && other->id == c->id && other->process == c->process;
+        if (same && other->built && !other->has_turn) life_after(w, draw_delay(w), LIFE_TURN, i);
+    }
+}
+
+static void answer(struct world *w, uint32_t call)
+{
+    struct sim_call *c = call_at(w, call);
+    c->answers++;
+    if (c->state.kind == CALL_RECEIVE && !c->build_fails) keep_answer(w, c);
+    if (c->state.kind != CALL_RECEIVE && !c->build_fails) c->err = first_error(w, c);
+    if (c->err == ERR_UNKNOWN) w->life->figures[FIGURE_UNKNOWN]++;
+    trace_line(&w->trace, w->now, "call %u is answered: %s, %u messages", call, err_name(c->err),
+               c->refs_len);
+    check_answered(w, c);
+    c->decided = true;
+    pass_turn(w, c);
+    client_answered(w, call);
+}
+
+static void do_effect(struct world *w, uint32_t call, const struct call_effect *e)
+{
+    struct sim_call *c = call_at(w, call);
+    uint32_t action;
+    switch (e->kind) {
+    case CALL_SUBMIT:
+    case CALL_SUBMIT_JOINED:
+        plan_op(w, call, e);
+        break;
+    case CALL_CLAIM:
+        check_has_turn(w, c);
+        check_claim_starts(w, c);
+        c->claim = action_new(w, call, e, e->index);
+        plan(w, c->claim);
+        break;
+    case CALL_AWAIT:
+        check_has_turn(w, c);
+        c->awaits[e->index] = action_new(w, call, e, e->index);
+        plan(w, c->awaits[e->index]);
+        break;
+    case CALL_RECALL:
+        check_has_turn(w, c);
+        c->recalls[e->index] = action_new(w, call, e, e->index);
+        c->recalls_open++;
+        plan(w, c->recalls[e->index]);
+        break;
+    case CALL_WITHDRAW_AWAIT:
+    case CALL_WITHDRAW_CLAIM:
+        withdraw(w, call, e);
+        break;
+    case CALL_ANSWER:
+        answer(w, call);
+        break;
+    case CALL_PAUSE:
+        c->paused = true;
+        w->life->figures[FIGURE_PAUSED]++;
+        life_after(w, rng_range(&w->rng, 1, 200), LIFE_RESUME, call);
+        break;
+    case CALL_BUILD:
+    case CALL_DELIVER:
+    case CALL_NOTIFY:
+        action = action_new(w, call, e, e->kind == CALL_BUILD ? 0 : e->index);
+        plan(w, action);
+        break;
+    }
+}
+
+// It waits for messages and for nothing else.
+static bool only_waits(const struct world *w, const struct sim_call *c)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < w->life->shards; i++) {
+        if (c->told[i]) return false;
+        bool open =
+            c->awaits[i] != NOT_INDEX && w->life->actions[c->awaits[i]].state != ACTION_OVER;
+        waits = waits || open;
+    }
+    return waits && c->recalls_open == 0 && c->state.ops_open == 0 &&
+           (c->claim == NOT_INDEX || w->life->actions[c->claim].state == ACTION_OVER);
+}
+
+static void report(struct world *w, struct action *a);
+
+// Another thread reports an event of the call, or its client gives up.
+static void between_effects(struct world *w, uint32_t call)
+{
+    struct sim_call *c = call_at(w, call);
+    if (!rng_chance(&w->rng, w->life->between)) return;
+    if (rng_chance(&w->rng, w->life->cancels / 4)) shell_cancel(w, call);
+    for (uint32_t i = w->life->actions_open; i < w->life->actions_len; i++) {
+        struct action *a = &w->life->actions[i];
+        if (a->call != call || a->state != ACTION_REPLIED) continue;
+        report(w, a);
+        break;
+    }
+    CHECK(c->pumping);
+}
+
+void shell_pump(struct world *w, uint32_t call)
+{
+    struct sim_call *c = call_at(w, call);
+    struct call_effect e;
+    CHECK(!c->lost && !c->pumping);
+    c->pumping = true;
+    while (!w->findings.broken && call_next(&c->state, &e)) {
+        do_effect(w, call, &e);
+        if (!w->findings.broken) between_effects(w, call);
+    }
+    c->pumping = false;
+    if (only_waits(w, c)) c->waited = true;
+}
+
+static void perform_here(struct world *w, struct action *a)
+{
+    struct sim_call *c = call_at(w, a->call);
+    struct node *n;
+    a->state = ACTION_OVER;
+    switch (a->kind) {
+    case CALL_BUILD:
+        build_call(w, a->call);
+        break;
+    case CALL_DELIVER:
+        c->decided = true;
+        pass_turn(w, c);
+        call_delivered(&c->state);
+        break;
+    case CALL_NOTIFY:
+        n = process_node(w, c->process, a->shard);
+        trace_line(&w->trace, w->now, "call %u: notify the next waiter of shard %u", a->call,
+                   a->shard);
+        c->told[a->shard] = false;
+        w->life->figures[FIGURE_NOTIFIED]++;
+        shard_notify_next(w->life->handles[n->index], node_now(n));
+        node_settle(w, n);
+        break;
+    default:
+        CHECK(false);
+    }
+}
+
+void shell_perform(struct world *w, uint32_t action)
+{
+    struct action *a = &w->life->actions[action];
+    const struct sim_call *c = call_at(w, a->call);
+    uint32_t call = a->call;
+    if (c->lost || a->state != ACTION_PLANNED) return; // it was withdrawn
+    bool here = a->kind == CALL_BUILD || a->kind == CALL_DELIVER || a->kind == CALL_NOTIFY;
+    if (here)
+        perform_here(w, a);
+    else
+        submit_action(w, action);
+    if (here && !c->pumping && !w->findings.broken) shell_pump(w, call);
+}
+
+static void keep_reply(struct action *a, const struct shard_reply *r)
+{
+    struct result result;
+    struct send_row row;
+    a->state = ACTION_REPLIED;
+    a->err = r->err;
+    a->has_body = r->body.len > 0;
+    bool op = a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED;
+    if (op && a->has_body && !result_open(r->body, OP_SEND, &result)) {
+        for (uint32_t i = 0; i < SIM_REFS_MAX; i++)
+            a->rows[i] = result.reason;
+        while (a->rows_len < SIM_REFS_MAX && send_row_next(&result, &row))
+            a->rows[a->rows_len++] = row.reason;
+    }
+    CHECK(r->deliveries_len <= SIM_REFS_MAX);
+    for (size_t i = 0; i < r->deliveries_len; i++)
+        a->refs[a->refs_len++] = (struct lock_ref){.seq = r->deliveries[i].grant.seq,
+                                                   .token = r->deliveries[i].grant.token};
+}
+
+void shell_heard(struct world *w, const struct node *n, const struct shard_reply *r)
+{
+    struct action *a = &w->life->actions[r->ticket - 1];
+    const struct sim_call *c = call_at(w, a->call);
+    (void)n;
+    CHECK(r->ticket <= w->life->actions_len && a->state == ACTION_OPEN && !c->lost);
+    keep_reply(a, r);
+    check_reply(w, a);
+    int64_t delay = draw_delay(w);
+    if (c->pumping && delay == 0 && rng_chance(&w->rng, 7000))
+        report(w, a);
+    else
+        world_at(w, w->now + delay, (enum world_event_kind)LIFE_REPORT, (uint32_t)r->ticket - 1, 0);
+}
+
+static enum call_find_end find_end(const struct action *a)
+{
+    bool nothing = !a->err && a->refs_len == 0;
+    if (a->kind == CALL_AWAIT) nothing = a->err == ERR_NOT_FOUND && !a->has_body;
+    if (a->kind == CALL_RECALL) nothing = a->err ? a->err == ERR_CORRUPT : !a->has_body;
+    return nothing ? CALL_NOTHING : a->err ? CALL_FAILED : CALL_FOUND;
+}
+
+static void report_op(struct world *w, struct sim_call *c, const struct action *a)
+{
+    struct sim_op *op = &w->life->ops[c->ops[a->index]];
+    if (!call_op_ended(&c->state, a->index, op_end(op, a))) return;
+    op_concluded(w, op, a);
+    check_op_over(w, op);
+}
+
+// The wait of the receive ends: from here on it must know what the folds of its process know.
+static void note_found(struct world *w, struct sim_call *c)
+{
+    bool waited = c->waited;
+    c->waited = false;
+    for (uint32_t i = 0; waited && c->named && i < w->life->shards; i++) {
+        struct shard *s = w->life->handles[process_node(w, c->process, i)->index];
+        if (fold_has_answer(w, s, c->id)) c->had_answer = true;
+    }
+}
+
+static void report_await(struct world *w, struct sim_call *c, const struct action *a)
+{
+    enum call_find_end end = find_end(a);
+    if (end != CALL_FAILED) c->awaits[a->shard] = NOT_INDEX;
+    c->told[a->shard] = end == CALL_FOUND;
+    if (end == CALL_FOUND) note_found(w, c);
+    call_awaited(&c->state, a->shard, end);
+}
+
+static void report(struct world *w, struct action *a)
+{
+    struct sim_call *c = call_at(w, a->call);
+    CHECK(a->state == ACTION_REPLIED);
+    a->state = ACTION_OVER;
+    trace_line(&w->trace, w->now, "call %u hears: %s %u in shard %u: %s, %u messages", a->call,
+               a->kind == CALL_CLAIM    ? "claim"
+               : a->kind == CALL_AWAIT  ? "await"
+               : a->kind == CALL_RECALL ? "recall"
+                                        : "op",
+               a->index, a->shard, err_name(a->err), a->refs_len);
+    switch (a->kind) {
+    case CALL_SUBMIT:
+    case CALL_SUBMIT_JOINED:
+        report_op(w, c, a);
+        break;
+    case CALL_CLAIM:
+        call_claimed(&c->state, a->shard, find_end(a), w->now >= c->until);
+        break;
+    case CALL_AWAIT:
+        report_await(w, c, a);
+        break;
+    case CALL_RECALL:
+        c->recalls_open--;
+        call_recalled(&c->state, a->shard, find_end(a));
+        break;
+    default:
+        CHECK(false);
+    }
+}
+
+void shell_report(struct world *w, uint32_t action)
+{
+    struct action *a = &w->life->actions[action];
+    uint32_t call = a->call;
+    if (call_at(w, call)->lost || a->state != ACTION_REPLIED) return;
+    report(w, a);
+    if (!w->findings.broken) shell_pump(w, call);
+}
+
+void shell_resume(struct world *w, uint32_t call)
+{
+    struct sim_call *c = call_at(w, call);
+    if (c->lost || !c->paused) return;
+    bool last = w->now >= c->until || w->life->process[c->process].closing;
+    c->paused = false;
+    trace_line(&w->trace, w->now, "call %u goes on%s", call, last ? " for the last time" : "");
+    call_resumed(&c->state, last);
+    shell_pump(w, call);
+}
+
+void shell_cancel(struct world *w, uint32_t call)
+{
+    struct sim_call *c = call_at(w, call);
+    if (c->lost || c->state.kind != CALL_RECEIVE || call_is_over(&c->state)) return;
+    if (!c->unwanted_at) w->life->figures[FIGURE_CANCELLED]++;
+    if (!c->unwanted_at) c->unwanted_at = w->now;
+    trace_line(&w->trace, w->now, "call %u is cancelled", call);
+    call_cancel(&c->state);
+    if (!c->pumping) shell_pump(w, call);
+}
+
+void shell_take_turn(struct world *w, uint32_t call)
+{
+    struct sim_call *c = call_at(w, call);
+    if (c->lost || c->has_turn || !c->built) return;
+    for (uint32_t i = 0; i < w->life->calls_len; i++) {
+        const struct sim_call *other = call_at(w, i);
+        bool same = other->named && other->id == c->id && other->process == c->process;
+        if (same && !other->lost && other->built && other->built < c->built && !other->decided)
+            return;
+    }
+    c->has_turn = true;
+    trace_line(&w->trace, w->now, "call %u has its turn", call);
+    call_has_turn(&c->state);
+    shell_pump(w, call);
+}
+
+// The memory of a call whose process has crashed.
+static void drop(struct sim_call *c)
+{
+    memory_free(c->state.ops);
+    memory_free(c->state.shards);
+    c->state.ops = NULL;
+    c->state.shards = NULL;
+}
+
+void shell_lost(struct world *w, uint32_t process)
+{
+    for (uint32_t i = w->life->actions_open; i < w->life->actions_len; i++)
+        if (call_at(w, w->life->actions[i].call)->process == process)
+            w->life->actions[i].state = ACTION_OVER;
+    for (uint32_t i = 0; i < w->life->calls_len; i++) {
+        struct sim_call *c = call_at(w, i);
+        if (c->process != process || c->lost || call_is_over(&c->state)) continue;
+        c->lost = true;
+        drop(c);
+    }
+}
+
+void shell_done(struct world *w)
+{
+    for (uint32_t i = 0; i < w->life->calls_len; i++) {
+        struct sim_call *c = call_at(w, i);
+        if (!c->lost) call_done(&c->state);
+    }
+}

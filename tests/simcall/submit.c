@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call does in a shard of its process. The ticket of an action is its place + 1.
+#include "base/check.h"
+#include "check.h"
+
+#include <string.h>
+
+static int64_t patience(struct world *w)
+{
+    bool hasty = w->phase == WORLD_FAULTY && rng_chance(&w->rng, 300);
+    return hasty ? rng_range(&w->rng, 0, 50) : w->mix.patience_ms;
+}
+
+static struct op_claim claim_of(struct world *w, uint32_t call)
+{
+    const struct sim_call *c = call_at(w, call);
+    struct op_claim claim = {
+        .request = w->life->ids[c->id].id, .worker = bytes_str("w"), .max = c->max};
+    memcpy(claim.seed, &call, sizeof call);
+    claim.seed[15] = 1;
+    return claim;
+}
+
+static void put_send(struct world *w, const struct sim_op *op, struct buf *out)
+{
+    send_begin(out, &w->life->ids[op->id].id);
+    for (uint32_t i = 0; i < op->len; i++) {
+        uint32_t body[2] = {op->call, op->members[i]};
+        send_add(out, &(struct message){.body = bytes_of(body, sizeof body)});
+    }
+    send_end(out, 0, op->len);
+}
+
+static void put_outcome(struct world *w, const struct sim_op *op, struct buf *out)
+{
+    CLEANUP(buf_done) struct buf refs;
+    buf_init(&refs, (size_t)SIM_REFS_MAX * LOCK_REF_BYTES);
+    for (uint32_t i = 0; i < op->len; i++)
+        lock_ref_put(&refs, &op->refs[i]);
+    struct op_outcome outcome = {.request = w->life->ids[op->id].id,
+                                 .queue = w->life->queue,
+                                 .shard = op->shard,
+                                 .arrived_at = op->arrived_at,
+                                 .count = op->len,
+                                 .refs = buf_bytes(&refs)};
+    outcome_encode(out, &outcome);
+}
+
+static struct op op_bytes(struct world *w, const struct sim_op *op)
+{
+    struct buf *out = &w->life->scratch;
+    buf_clear(out);
+    if (op->kind == OP_SEND)
+        put_send(w, op, out);
+    else
+        put_outcome(w, op, out);
+    return (struct op){op->kind, buf_bytes(out)};
+}
+
+static void submit_op(struct world *w, uint32_t action, struct shard *s, struct interval now)
+{
+    struct action *a = &w->life->actions[action];
+    struct sim_call *c = call_at(w, a->call);
+    struct sim_op *op = &w->life->ops[c->ops[a->index]];
+    op->submits++;
+    if (op->submits > 1) w->life->figures[FIGURE_AGAIN]++;
+    check_submitted(w, op);
+    struct op bytes = op_bytes(w, op);
+    int64_t deadline = w->now + patience(w);
+    if (a->partner == NOT_INDEX) {
+        shard_submit(s, action + 1, bytes, deadline, now);
+        return;
+    }
+    struct op_claim claim = claim_of(w, a->call);
+    struct action *claiming = &w->life->actions[a->partner];
+    if (claiming->state != ACTION_PLANNED) { // it was withdrawn before
+        shard_submit(s, action + 1, bytes, deadline, now);
+        return;
+    }
+    claiming->state = ACTION_OPEN;
+    shard_receive_after(s, action + 1, bytes, a->partner + 1, &claim, c->until, deadline,
+                        (c->until > w->now ? c->until : w->now) + patience(w), now);
+}
+
+static void submit_find(struct world *w, uint32_t action, struct shard *s, struct interval now)
+{
+    const struct action *a = &w->life->actions[action];
+    struct sim_call *c = call_at(w, a->call);
+    struct op_claim claim = claim_of(w, a->call);
+    bool waits = a->kind == CALL_AWAIT || (a->kind == CALL_CLAIM && w->life->shards == 1);
+    int64_t until = waits && c->until > w->now ? c->until : w->now;
+    int64_t deadline = until + patience(w);
+    if (a->kind == CALL_CLAIM) {
+        c->told[a->shard] = false;
+        shard_receive(s, action + 1, &claim, waits ? until : TIME_UNKNOWN, deadline, now);
+    } else if (a->kind == CALL_AWAIT) {
+        shard_await(s, action + 1, claim.worker, until, deadline, now);
+    } else {
+        shard_recall(s, action + 1, &claim, a->sync, deadline, now);
+    }
+}
+
+void submit_action(struct world *w, uint32_t action)
+{
+    struct action *a = &w->life->actions[action];
+    struct node *n = process_node(w, call_at(w, a->call)->process, a->shard);
+    struct shard *s = w->life->handles[n->index];
+    static const char *const names[] = {[CALL_SUBMIT] = "op",
+                                        [CALL_SUBMIT_JOINED] = "acks and a claim",
+                                        [CALL_CLAIM] = "claim",
+                                        [CALL_AWAIT] = "await",
+                                        [CALL_RECALL] = "recall"};
+    trace_line(&w->trace, w->now, "call %u: %s %u in shard %u", a->call, names[a->kind], a->index,
+               a->shard);
+    CHECK(s);
+    a->state = ACTION_OPEN;
+    if (a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED)
+        submit_op(w, action, s, node_now(n));
+    else
+        submit_find(w, action, s, node_now(n));
+    node_settle(w, n);
+}
+
+bool submit_cancel(struct world *w, struct action *a)
+{
+    struct node *n = process_node(w, call_at(w, a->call)->process, a->shard);
+    uint64_t ticket = (uint64_t)(a - w->life->actions) + 1;
+    bool cancelled = a->state == ACTION_PLANNED;
+    if (a->state == ACTION_OPEN) cancelled = shard_cancel(w->life->handles[n->index], ticket);
+    if (cancelled) a->state = ACTION_OVER;
+    return cancelled;
+}
