@@ -91,8 +91,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->let_go, NULL);
     s->forward = forward_new(options);
-    async_start(s);
-    if (upkeep_start(s)) {
+    if (async_start(s) || upkeep_start(s)) {
         direct_close(s);
         return refuse_thread(error, url);
     }

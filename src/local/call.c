@@ -20,7 +20,6 @@ void call_prepare(struct local_call *c, const struct call_type *type, struct slu
     c->type = type;
     c->handle = s;
     c->caller = caller;
-    c->error = (struct sluice_error){.code = SLUICE_OK};
     (void)snprintf(c->name, sizeof c->name, "%s", queue);
     atomic_init(&c->refs, caller ? 1 : 2);
     (void)pthread_mutex_init(&c->lock, NULL);
@@ -33,6 +32,7 @@ void call_release(struct local_call *c)
     for (size_t i = 0; i < c->slots_len; i++)
         if (c->slots[i].busy) runner_answer_done(&c->slots[i].async.answer);
     if (c->slots != &c->one) memory_free(c->slots);
+    if (c->owns_error) memory_free(c->error);
     queue_let_go(&c->queue);
     call_done(&c->state);
     if (!c->caller) (void)pthread_cond_destroy(&c->ended);
@@ -42,7 +42,27 @@ void call_release(struct local_call *c)
 
 struct sluice_error *call_error(struct local_call *c)
 {
-    return c->error.code ? NULL : &c->error;
+    if (!c->error) {
+        c->error = NEW(struct sluice_error);
+        c->owns_error = true;
+    }
+    return c->error->code ? NULL : c->error;
+}
+
+enum sluice_code call_code(const struct local_call *c)
+{
+    return c->error ? c->error->code : SLUICE_OK;
+}
+
+void call_set_code(struct local_call *c, enum sluice_code code)
+{
+    (void)call_error(c);
+    c->error->code = code;
+}
+
+void call_forget_error(struct local_call *c)
+{
+    if (c->error) *c->error = (struct sluice_error){.code = SLUICE_OK};
 }
 
 struct call_slot *call_slot_of(struct local_call *c, enum call_effect_kind effect, uint32_t index)
@@ -379,11 +399,12 @@ static void pause_call(struct local_call *c)
 
 static void answer(struct local_call *c)
 {
-    struct async_answer a = {.error = &c->error};
+    static const struct sluice_error fine = {.code = SLUICE_OK};
+    struct async_answer a = {.error = c->error ? c->error : &fine};
     struct async_call *caller = c->caller;
     if (c->type->ended) c->type->ended(c);
     turn_end(c);
-    a.code = c->error.code;
+    a.code = a.error->code;
     if (!caller) {
         (void)pthread_mutex_lock(&c->lock);
         c->answered = true; // from now on, any thread runs what is left
@@ -484,10 +505,13 @@ static void wait_until_answered(struct local_call *c)
 
 enum sluice_code call_blocking(struct local_call *c, struct sluice_error *error)
 {
+    struct sluice_error own = {.code = SLUICE_OK};
+    c->error = &own;
     call_start(c);
     wait_until_answered(c);
-    enum sluice_code code = c->error.code;
-    if (code && error) *error = c->error;
+    c->error = NULL;
+    if (own.code && error) *error = own;
+    enum sluice_code code = own.code;
     call_release(c);
     return code;
 }

@@ -62,8 +62,9 @@ struct local_call {
     struct async_call *caller;     // NULL: a thread waits
     char name[QUEUE_NAME_MAX + 2]; // of the queue; one that is too long is refused
     struct open_queue *queue;      // with a hold; NULL until it is built
-    struct sluice_error error;     // its code is SLUICE_OK until something fails
-    int64_t until;                 // clock_boot_ms: the end of a wait or a pause
+    struct sluice_error *error;    // NULL, or with code SLUICE_OK, until something fails
+    bool owns_error;
+    int64_t until; // clock_boot_ms: the end of a wait or a pause
     struct call_slot *slots;
     size_t slots_len;
     struct call_slot one; // the memory of `slots`, if that is enough
@@ -105,8 +106,11 @@ enum call_built call_open_queue(struct local_call *c, bool may_block);
 bool call_open_again(struct local_call *c);
 // The runner of a shard. NULL: it cannot be opened, which is the call's error.
 struct shard_runner *call_runner(struct local_call *c, uint32_t shard);
-// The first error of the call counts.
+// Where to write an error. The first one counts: NULL if the call has one already.
 struct sluice_error *call_error(struct local_call *c);
+enum sluice_code call_code(const struct local_call *c); // of its error
+void call_set_code(struct local_call *c, enum sluice_code code);
+void call_forget_error(struct local_call *c);
 // The claim of a receive: the shell submits it with these (receive.c).
 struct op_claim;
 const struct op_claim *receive_claim(struct local_call *c);

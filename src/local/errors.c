@@ -150,5 +150,5 @@ enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t ki
     struct result result;
     bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), kind, &result);
     if (answered && result.reason != REASON_NONE) return refuse_reason(error, result.reason, queue);
-    return refuse_why(error, err, queue, a->why);
+    return refuse_why(error, err, queue, a->why ? a->why : "");
 }

@@ -182,8 +182,8 @@ size_t batch_len(const struct batch_builder *b);
 void async_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void *ctx);
 struct pool_job;
 bool async_run_job(struct sluice *s, const char *queue, struct pool_job *job); // false: no thread
-void async_start(struct sluice *s);
-void async_stop(struct sluice *s); // ends what waits, and waits for the jobs
+MUST_USE enum err async_start(struct sluice *s); // ERR_LIMIT: no thread can be created
+void async_stop(struct sluice *s);               // ends what waits, and waits for the jobs
 
 // Background work on the handle's pool: dead letters, closing queues, deleted queues. ERR_LIMIT:
 // the process cannot create a thread.

@@ -41,10 +41,10 @@ void async_run(struct sluice *s, const char *queue, void (*run)(void *ctx), void
     if (!async_run_job(s, queue, &j->job)) run_simple(&j->job);
 }
 
-void async_start(struct sluice *s)
+enum err async_start(struct sluice *s)
 {
     s->jobs = pool_share_new(s->pool, THREADS_MAX, EACH_MAX);
-    s->lines = lines_new(s);
+    return lines_new(s, &s->lines);
 }
 
 void async_stop(struct sluice *s)

@@ -12,7 +12,6 @@
 
 struct lines {
     struct pool_task task; // first; it wakes the sends
-    bool has_task;
     pthread_mutex_t lock;
     struct local_call *first; // the sends that wait, in the order of their numbers
     uint64_t number;          // of the last send
@@ -63,20 +62,26 @@ static int64_t wake_sends(struct pool_task *task)
     return next;
 }
 
-struct lines *lines_new(struct sluice *s)
+enum err lines_new(struct sluice *s, struct lines **out)
 {
     struct lines *l = NEW(struct lines);
+    enum err err = thread_pool_add(s->pool, &l->task, wake_sends);
+    if (err) {
+        memory_free(l);
+        return err;
+    }
     (void)pthread_mutex_init(&l->lock, NULL);
-    l->has_task = !thread_pool_add(s->pool, &l->task, wake_sends);
-    return l;
+    *out = l;
+    return ERR_OK;
 }
 
 void lines_stop(struct lines *l)
 {
+    if (!l) return;
     (void)pthread_mutex_lock(&l->lock);
     l->stopping = true;
     (void)pthread_mutex_unlock(&l->lock);
-    if (l->has_task) task_remove(&l->task);
+    task_remove(&l->task);
     (void)wake_sends(&l->task);
 }
 
@@ -134,7 +139,7 @@ void line_wait(struct local_call *c)
     if (!c->line.blocked) line->blocked++;
     c->line.blocked = true;
     if (c->state.full) grow_pause(line);
-    bool stopping = l->stopping || !l->has_task;
+    bool stopping = l->stopping;
     if (!stopping) insert(l, c);
     if (!stopping) task_schedule(&l->task);
     (void)pthread_mutex_unlock(&l->lock);

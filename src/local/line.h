@@ -4,11 +4,14 @@
 // send that comes later waits behind them.
 #pragma once
 
+#include "base/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct local_call;
+struct lines;
 struct open_queue;
 struct sluice;
 
@@ -31,8 +34,8 @@ struct line_place {
 };
 
 // The lines of a handle.
-struct lines *lines_new(struct sluice *s);
-void lines_stop(struct lines *l); // every send that waits gives up
+MUST_USE enum err lines_new(struct sluice *s, struct lines **out);
+void lines_stop(struct lines *l); // every send that waits gives up; NULL is fine
 void lines_free(struct lines *l); // after lines_stop; NULL is fine
 
 // The place of a send that begins now. Returns whether others wait for space in its queue.

@@ -155,7 +155,7 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen,
     runner_answer_init(&answer);
     enum err err = runner_read(h->runner, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
-    if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why);
+    if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why ? answer.why : "");
     *added = err ? 0 : count_fitting(h, answer.deliveries, len);
     uint64_t more = failures_weight(&seen->failures, first, *added, &answer);
     if (*added > 0 && !take_budget(h, answer.deliveries, *added, more)) {

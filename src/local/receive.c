@@ -50,13 +50,13 @@ int64_t receive_left_ms(const struct local_call *c)
 
 static enum sluice_code check_options(struct receive_call *r)
 {
-    struct sluice_error *error = call_error(&r->call);
-    enum sluice_code code = worker_check(r->long_worker ? r->long_worker : r->worker, error);
-    if (code) return code;
+    const char *worker = r->long_worker ? r->long_worker : r->worker;
+    if (worker_check(worker, NULL)) return worker_check(worker, call_error(&r->call));
     const struct op_claim *claim = &r->claim;
     if (claim->max <= CLAIM_COUNT_MAX && claim->lease_ms >= 0 && claim->lease_ms <= LEASE_MAX_MS)
         return SLUICE_OK;
-    return refuse(error, ERR_INVALID, claim->max > CLAIM_COUNT_MAX ? "max" : "visibility",
+    return refuse(call_error(&r->call), ERR_INVALID,
+                  claim->max > CLAIM_COUNT_MAX ? "max" : "visibility",
                   "max must be 1 to %d and the visibility timeout at most 24 h", CLAIM_COUNT_MAX);
 }
 
@@ -159,8 +159,8 @@ static void refuse_claim(struct local_call *c, const struct call_slot *slot)
         refuse_op(call_error(c), slot->err, OP_CLAIM, &slot->async.answer, c->queue->row.name);
     if (code != SLUICE_NOT_FOUND) return;
     queue_stale(c->queue);
-    c->error = (struct sluice_error){.code = SLUICE_OK};
-    (void)refuse_reason(&c->error, REASON_DELETED, c->queue->row.name);
+    call_forget_error(c);
+    (void)refuse_reason(call_error(c), REASON_DELETED, c->queue->row.name);
 }
 
 bool receive_deliver(struct local_call *c, bool may_block)
@@ -184,7 +184,7 @@ bool receive_deliver(struct local_call *c, bool may_block)
                         .budget = r->budget};
     if (a->deliveries_len > 0) {
         enum sluice_code code = deliver_batch(&h, a, &r->batch, call_error(c));
-        if (code) c->error.code = code;
+        if (code) call_set_code(c, code);
     }
     return true;
 }
@@ -193,7 +193,7 @@ static struct sluice_batch *take_batch(struct receive_call *r)
 {
     struct sluice_batch *batch = r->batch;
     r->batch = NULL;
-    return batch || r->call.error.code ? batch : batch_take(batch_new(0));
+    return batch || call_code(&r->call) ? batch : batch_take(batch_new(0));
 }
 
 static void answer(struct local_call *c, struct async_answer *out)
@@ -203,7 +203,7 @@ static void answer(struct local_call *c, struct async_answer *out)
     if (!r->acks) return;
     out->outcomes = r->acked;
     out->len = r->acks->len;
-    acks_fill(r->acked, out->len, c->error.code);
+    acks_fill(r->acked, out->len, call_code(c));
 }
 
 static void release(struct local_call *c)
@@ -287,7 +287,7 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
     struct receive_call *r = receive_new(s, queue, options, NULL);
     atomic_fetch_add(&r->call.refs, 1); // for the batch
     enum sluice_code code = call_blocking(&r->call, error);
-    *out = take_batch(r);
+    *out = code ? NULL : take_batch(r);
     call_release(&r->call);
     return code;
 }

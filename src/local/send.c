@@ -79,12 +79,12 @@ static void note_refusal(struct send_call *s, size_t body_len, enum sluice_code 
                          enum reason reason)
 {
     struct local_call *c = &s->call;
-    if (c->error.code || code == SLUICE_OK) return;
+    if (call_code(c) || code == SLUICE_OK) return;
     if (reason == REASON_TOO_LARGE)
-        refuse_large(&c->error, c->queue, body_len);
+        refuse_large(call_error(c), c->queue, body_len);
     else if (reason != REASON_NONE)
-        (void)refuse_reason(&c->error, reason, c->queue->row.name);
-    c->error.code = code;
+        (void)refuse_reason(call_error(c), reason, c->queue->row.name);
+    call_set_code(c, code);
 }
 
 static void note_rows(struct send_call *s, struct result *result, enum err err)
@@ -94,7 +94,7 @@ static void note_rows(struct send_call *s, struct result *result, enum err err)
         bool answered = send_row_next(result, &row);
         enum reason reason = answered ? row.reason : result->reason;
         enum err mine = answered ? reason_err(reason) : err;
-        if (mine && !s->call.error.code) // the messages may be the caller's, and gone
+        if (mine && !call_code(&s->call)) // the messages may be the caller's, and gone
             note_refusal(s, op_body_len(buf_bytes(&s->payload), i), (enum sluice_code)mine, reason);
         s->refused = s->refused || mine == ERR_LIMIT;
         s->taken += !mine;
@@ -108,7 +108,7 @@ static void note_rows(struct send_call *s, struct result *result, enum err err)
 
 static void note_failure(struct send_call *s, enum sluice_code code)
 {
-    if (!s->call.error.code) s->call.error.code = code;
+    if (!call_code(&s->call)) call_set_code(&s->call, code);
     s->in_doubt = s->in_doubt || code == SLUICE_UNKNOWN;
     for (uint32_t i = 0; i < s->count; i++)
         s->sent[s->members[i]] = (struct sluice_sent){.code = code};
@@ -161,7 +161,7 @@ static enum call_op_end op_end(struct local_call *c, uint32_t index, enum err er
         note_failure(s, refuse_op(call_error(c), code, OP_SEND, a, c->queue->row.name));
     }
     if (s->refused && c->state.plan.blocks && is_remembered(s)) s->remembered = true;
-    return c->error.code == SLUICE_LIMIT ? CALL_OP_FULL : CALL_OP_DONE;
+    return call_code(c) == SLUICE_LIMIT ? CALL_OP_FULL : CALL_OP_DONE;
 }
 
 static void add_message(struct send_call *s, size_t index, struct bytes headers)
@@ -228,7 +228,7 @@ static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *
     send_end(&s->payload, 0, s->count);
     if (more) call_add_op(&c->state);
     struct shard_runner *d = call_runner(c, s->op_shard);
-    if (!d) note_failure(s, c->error.code);
+    if (!d) note_failure(s, call_code(c));
     *out = (struct op){OP_SEND, buf_bytes(&s->payload)};
     return d;
 }
@@ -290,7 +290,7 @@ static bool note_uploads(struct send_call *s)
     if (!bad) return true;
     (void)refuse_why(call_error(&s->call), bad->err, s->call.queue->row.name, bad->why);
     for (size_t i = 0; i < s->len; i++)
-        s->sent[i] = (struct sluice_sent){.code = s->call.error.code};
+        s->sent[i] = (struct sluice_sent){.code = call_code(&s->call)};
     return false;
 }
 
@@ -318,7 +318,7 @@ static void begin_attempt(struct send_call *s)
         if (!p->upload) p->shard = shard_of(s->call.queue, &s->messages[i], &s->id, position);
         position++;
     }
-    s->call.error = (struct sluice_error){.code = SLUICE_OK};
+    call_forget_error(&s->call);
     s->remembered = s->in_doubt = false;
     s->shard = s->number = 0;
     s->at = s->taken = 0;
@@ -332,7 +332,8 @@ static bool waits_for_room(struct open_queue *q)
 
 static bool refuse_all(struct send_call *s)
 {
-    enum sluice_code code = sends_check(s->messages, s->len, call_error(&s->call));
+    enum sluice_code code = sends_check(s->messages, s->len, NULL);
+    if (code) (void)sends_check(s->messages, s->len, call_error(&s->call));
     for (size_t i = 0; code && i < s->len; i++)
         s->sent[i] = (struct sluice_sent){.code = code};
     return code;
@@ -344,7 +345,7 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     bool uploads = false;
     enum call_built opened = call_open_queue(c, may_block);
     for (size_t i = 0; opened == CALL_ENDED && i < s->len; i++)
-        s->sent[i] = (struct sluice_sent){.code = c->error.code};
+        s->sent[i] = (struct sluice_sent){.code = call_code(c)};
     if (opened != CALL_BUILT) return opened;
     if (s->len == 0 || refuse_all(s)) return CALL_ENDED;
     for (size_t i = 0; i < s->len; i++)
@@ -423,10 +424,10 @@ static void forget_bodies(struct send_call *s)
 static void ended(struct local_call *c)
 {
     struct send_call *s = (struct send_call *)c;
-    if (c->error.code && (s->taken > 0 || s->in_doubt))
-        c->error.code = refuse_partly(&c->error, c->error.code, s->taken, s->len, "messages");
+    if (call_code(c) && (s->taken > 0 || s->in_doubt))
+        (void)refuse_partly(c->error, call_code(c), s->taken, s->len, "messages");
     if (c->queue) forget_bodies(s);
-    if (c->line.blocked) line_leave(c, !c->error.code && saw_space(c->queue));
+    if (c->line.blocked) line_leave(c, !call_code(c) && saw_space(c->queue));
 }
 
 static void answer(struct local_call *c, struct async_answer *out)

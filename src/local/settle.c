@@ -59,7 +59,7 @@ void settling_own(struct settling *s)
 static void note_failure(struct settling *s, struct local_call *c, size_t index,
                          enum sluice_code code, bool note)
 {
-    if (note && !c->error.code) c->error.code = code;
+    if (note && !call_code(c)) call_set_code(c, code);
     s->outcomes[index] = (struct sluice_outcome){.code = code, .status = ""};
 }
 
@@ -87,7 +87,8 @@ size_t settling_parse(struct settling *s, struct local_call *c, bool may_block, 
         good += !bad;
         if (!bad) continue;
         s->locks[i].shard = NO_SHARD;
-        if (!c->error.code && c->state.kind == CALL_SETTLE) c->error = why;
+        struct sluice_error *error = c->state.kind == CALL_SETTLE ? call_error(c) : NULL;
+        if (error) *error = why;
         note_failure(s, c, i, bad, false);
         (void)snprintf(s->outcomes[i].reason, sizeof why.reason, "%s", why.reason);
     }
@@ -148,7 +149,7 @@ struct shard_runner *settling_op(struct settling *s, struct local_call *c, uint3
     s->encoded = d != NULL;
     if (d && !again) encode(s, d);
     for (size_t i = 0; !d && i < s->count; i++)
-        note_failure(s, c, s->members[i], c->error.code, false);
+        note_failure(s, c, s->members[i], call_code(c), false);
     *out = (struct op){s->kind, buf_bytes(&s->payload)};
     return d;
 }
@@ -183,13 +184,14 @@ void settling_conclude(struct settling *s, struct local_call *c, bool again, enu
     struct result result = {0};
     struct outcome_row row;
     enum sluice_code code = SLUICE_OK;
-    struct sluice_error *error = note ? call_error(c) : NULL;
     if (again && a->body.len == 0) err = ERR_UNKNOWN; // the first try may be applied
     bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
     if (!answered || result.count == 0)
-        code = refuse_op(error, err ? err : ERR_CORRUPT, s->kind, a, c->queue->row.name);
+        code = refuse_op(note ? call_error(c) : NULL, err ? err : ERR_CORRUPT, s->kind, a,
+                         c->queue->row.name);
     else if (result.count != s->count)
-        code = refuse_reason(error, REASON_REQUEST_REUSED, c->queue->row.name);
+        code =
+            refuse_reason(note ? call_error(c) : NULL, REASON_REQUEST_REUSED, c->queue->row.name);
     for (size_t i = 0; i < s->count; i++) {
         if (!code && outcome_row_next(&result, &row))
             note_outcome(s, c, s->members[i], &row, note);

@@ -118,7 +118,9 @@ static void deliver(void *ctx)
         c->err = runner_answer_err(d->store, r.err);
         if (c->answer) {
             buf_put(&c->answer->body, r.body);
-            if (r.err && r.body.len == 0) copy_why(d, r.err, c->answer->why);
+            char why[STORE_WHY_MAX] = "";
+            if (r.err && r.body.len == 0) copy_why(d, r.err, why);
+            if (*why) c->answer->why = (char *)bytes_copy(bytes_of(why, strlen(why) + 1)).data;
             if (r.deliveries_len + r.reasons_len > 0) runner_answer_keep(c->answer, &r);
         }
         driver_wake(d->driver, &c->waiter);

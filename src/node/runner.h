@@ -39,8 +39,7 @@ struct runner_answer {
     struct reason_text *reasons; // runner_read: also views into text
     size_t reasons_len;
     struct buf text;
-    // If the store caused an error: what the store reported. May be empty.
-    char why[STORE_WHY_MAX];
+    char *why; // if the store caused an error: what the store reported; NULL: nothing
 };
 
 void runner_answer_init(struct runner_answer *a);

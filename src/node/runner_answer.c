@@ -13,27 +13,29 @@ void runner_answer_init(struct runner_answer *a)
     buf_init(&a->text, SIZE_MAX);
 }
 
+static void free_rows(struct runner_answer *a)
+{
+    memory_free(a->deliveries);
+    memory_free(a->reasons);
+    memory_free(a->why);
+    a->deliveries = NULL;
+    a->reasons = NULL;
+    a->why = NULL;
+    a->deliveries_len = a->reasons_len = 0;
+}
+
 void runner_answer_done(struct runner_answer *a)
 {
     buf_done(&a->body);
     buf_done(&a->text);
-    memory_free(a->deliveries);
-    memory_free(a->reasons);
-    a->deliveries = NULL;
-    a->reasons = NULL;
-    a->deliveries_len = a->reasons_len = 0;
+    free_rows(a);
 }
 
 void runner_answer_clear(struct runner_answer *a)
 {
     buf_clear(&a->body);
     buf_clear(&a->text);
-    memory_free(a->deliveries);
-    memory_free(a->reasons);
-    a->deliveries = NULL;
-    a->reasons = NULL;
-    a->deliveries_len = a->reasons_len = 0;
-    a->why[0] = 0;
+    free_rows(a);
 }
 
 static struct bytes *view(struct message *m, int i)
