@@ -11,6 +11,7 @@
 
 static void halt(struct journal *j, enum err err, const char *why)
 {
+    CHECK(why && why[0]);
     j->phase = PHASE_HALTED;
     j->halt_err = err;
     j->halt_why = why;
@@ -58,6 +59,7 @@ static const char *contradiction(const struct journal *j, const struct entry *e)
 // Another writer owns the shard now: ops that were submitted to the owner must not be proposed.
 static void demote(struct journal *j)
 {
+    CHECK(j->my_epoch != 0);
     j->my_epoch = 0;
     journal_answer_all(j, &j->queue, ERR_FENCED);
 }
@@ -74,6 +76,7 @@ static void note_ownership(struct journal *j, bool mine, uint64_t epoch_before)
 
 static void fold_entry(struct journal *j, struct bytes bytes, const struct entry *e, bool mine)
 {
+    CHECK(!mine || (j->batch.active && j->batch.slot == e->slot));
     struct op_result *results = mine ? memory_zeroed(e->ops_len, sizeof *results) : NULL;
     struct buf *text = mine ? &j->text : NULL;
     if (text) buf_clear(text);
@@ -129,6 +132,7 @@ static bool snapshot_due(const struct journal *j, bool mine)
 
 void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
 {
+    CHECK(j->phase != PHASE_HALTED);
     struct entry e;
     const char *why = NULL;
     enum err err = entry_decode(bytes, &e, &why);
@@ -198,6 +202,7 @@ static enum err adopt(struct journal *j, struct core *core, const struct snapsho
 
 enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
 {
+    CHECK(slot > 0);
     struct core core;
     struct snapshot s;
     core_init(&core);

@@ -10,6 +10,7 @@
 
 void pending_push(struct pending_list *l, struct pending *p)
 {
+    CHECK(!l->head == !l->tail);
     p->next = NULL;
     if (l->tail) {
         l->tail->next = p;
@@ -28,12 +29,14 @@ static struct pending *pending_pop(struct pending_list *l)
     l->len--;
     l->head = p->next;
     if (!l->head) l->tail = NULL;
+    CHECK(!l->head == (l->len == 0));
     p->next = NULL;
     return p;
 }
 
 static void pending_free(struct pending *p)
 {
+    CHECK(!p->next); // it is in no list
     bytes_free(p->op.payload);
     memory_free(p);
 }
@@ -46,6 +49,7 @@ void pending_free_all(struct pending_list *l)
 
 static void reply_push(struct journal *j, const struct journal_reply *out)
 {
+    CHECK(!j->replies == !j->replies_tail);
     struct reply *r = NEW(struct reply);
     r->out = *out;
     r->out.body = bytes_copy(out->body);
@@ -72,6 +76,7 @@ void journal_answer_all(struct journal *j, struct pending_list *l, enum err err)
         journal_answer(j, p, err, 0, BYTES_EMPTY);
         pending_free(p);
     }
+    CHECK(l->len == 0);
 }
 
 static void note_deadline(struct journal *j, const struct pending *p)
@@ -105,6 +110,7 @@ bool journal_holds(const struct journal *j, bool (*is)(void *ctx, const struct o
 
 static void expire_waiting(struct journal *j, struct pending_list *l)
 {
+    CHECK(l != &j->batch.ops); // an op in flight is never answered as failed
     struct pending_list kept = {0};
     for (struct pending *p; (p = pending_pop(l));) {
         if (p->deadline > j->heard_lo) {
@@ -130,12 +136,14 @@ void journal_expire(struct journal *j)
         if (p->deadline <= j->heard_lo) journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
         note_deadline(j, p);
     }
+    CHECK(j->deadline_at > j->heard_lo);
 }
 
 // The session row of this writer may have been removed, so the outcome of its next batch could not
 // be decided. The writer takes a new id.
 static void renew_writer(struct journal *j)
 {
+    CHECK(!j->batch.active);
     j->config.writer.lo = rng_next(&j->rng);
     j->config.writer.hi = rng_next(&j->rng);
     journal_writer_mark(&j->config.writer, j->config.rules_newest);
@@ -145,12 +153,14 @@ static void renew_writer(struct journal *j)
 
 static bool digest_due(const struct journal *j, uint64_t slot)
 {
+    CHECK(slot > 0);
     uint32_t every = j->config.rules.digest_every;
     return every != 0 && slot > 1 && slot % every == 0;
 }
 
 static size_t op_len(const struct op *op)
 {
+    CHECK(op->payload.len <= JOURNAL_OP_MAX);
     return ENTRY_OP_HEADER_LEN + op->payload.len;
 }
 
@@ -163,6 +173,7 @@ static bool is_idle(const struct journal *j, const struct op *op, size_t before)
 
 static bool answer_if_idle(struct journal *j, size_t before)
 {
+    CHECK(j->queue.head);
     if (!is_idle(j, &j->queue.head->op, before)) return false;
     struct pending *p = pending_pop(&j->queue);
     journal_answer(j, p, ERR_OK, 0, BYTES_EMPTY);
@@ -180,6 +191,7 @@ void batch_answer_idle(struct journal *j)
 // Moves as many ops from the queue as fit. Answers ops that fit in no entry, and ops that are idle.
 static size_t take_ops(struct journal *j, size_t space)
 {
+    CHECK(j->batch.ops.len == 0);
     size_t count = 0;
     while (j->queue.head && count < ENTRY_OPS_MAX - 1) {
         if (answer_if_idle(j, count)) continue;
@@ -196,6 +208,7 @@ static size_t take_ops(struct journal *j, size_t space)
         pending_push(&j->batch.ops, p);
         count++;
     }
+    CHECK(count == j->batch.ops.len);
     return count;
 }
 
@@ -213,6 +226,7 @@ static void encode(struct journal *j, size_t count)
     b->first_op = n;
     for (struct pending *p = b->ops.head; p; p = p->next)
         ops[n++] = p->op;
+    CHECK(n == b->first_op + count);
     uint16_t rules = journal_rules_needed(j, ops, n);
     CHECK(journal_folds(j, rules));
     struct entry e = {.id = j->config.id,
@@ -244,6 +258,7 @@ void batch_form(struct journal *j)
     if (j->heard_lo >= j->deadline_at) journal_expire(j);
     b->grows = false;
     size_t fixed = ENTRY_HEADER_LEN + ENTRY_CHECKSUM_LEN + ENTRY_OP_HEADER_LEN + 8;
+    CHECK(j->config.entry_bytes_max > fixed);
     size_t count = take_ops(j, j->config.entry_bytes_max - fixed);
     if (count == 0) return;
     bool forgotten = core_session(&j->core, j->config.writer, 1, j->born) == SESSION_UNDECIDABLE;
@@ -271,12 +286,14 @@ void batch_fail(struct journal *j, enum err err)
 
 void batch_unknown(struct journal *j)
 {
+    CHECK(j->batch.active && j->batch.maybe_landed);
     for (struct pending *p = j->batch.ops.head; p; p = p->next)
         journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
 }
 
 void batch_requeue(struct journal *j)
 {
+    CHECK(j->batch.active);
     struct pending_list again = {0};
     for (struct pending *p; (p = pending_pop(&j->batch.ops));) {
         if (p->answered) {
@@ -310,11 +327,14 @@ bool batch_refuse_growth(struct journal *j)
 
 static struct bytes result_body(const struct journal *j, const struct op_result *r)
 {
+    CHECK(r->body_len == 0 || (uint64_t)r->body_at + r->body_len <= j->text.len);
     return r->body_len > 0 ? bytes_of(j->text.data + r->body_at, r->body_len) : BYTES_EMPTY;
 }
 
 void batch_committed(struct journal *j, const struct op_result *results, bool is_void)
 {
+    CHECK(j->batch.active);
+    CHECK(is_void || results);
     struct batch *b = &j->batch;
     size_t i = b->first_op;
     for (struct pending *p; (p = pending_pop(&b->ops)); i++) {
@@ -332,6 +352,7 @@ void batch_committed(struct journal *j, const struct op_result *results, bool is
 // The batch was committed but its slot was not read: the machine may still have the answers.
 static void answer_from_memory(struct journal *j)
 {
+    CHECK(j->batch.active);
     for (struct pending *p; (p = pending_pop(&j->batch.ops));) {
         struct op_result r = {0};
         buf_clear(&j->text);

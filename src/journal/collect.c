@@ -69,17 +69,20 @@ uint64_t collector_swept(const struct collector *c)
 static void collector_request(struct collector *c, enum request_kind kind, const char *part,
                               uint64_t number)
 {
+    CHECK(c->stage != STAGE_IDLE);
     open_request_begin(&c->ask, c->journal, kind, part, number);
     c->ask.request.background = true;
 }
 
 static void end_round(struct collector *c)
 {
+    CHECK(!c->ask.open);
     c->stage = STAGE_IDLE;
 }
 
 static void ask_snapshots(struct collector *c)
 {
+    CHECK(c->snapshots_len <= SNAPSHOTS_MAX);
     c->stage = STAGE_SNAPSHOTS;
     collector_request(c, REQUEST_LIST, "snap", 0);
     c->ask.request.limit = 1000;
@@ -97,6 +100,7 @@ static void ask_floor(struct collector *c)
 
 static void ask_proof_slot(struct collector *c)
 {
+    CHECK(c->target > c->floor_slot);
     c->stage = STAGE_PROOF_SLOT;
     collector_request(c, REQUEST_READ_LOG, "log", 0);
     c->ask.request.first = c->target + 1;
@@ -105,12 +109,14 @@ static void ask_proof_slot(struct collector *c)
 
 static void ask_raise(struct collector *c)
 {
+    CHECK(c->target > c->floor_slot);
     struct floor f = {.id = c->journal->config.id,
                       .index = c->floor_index + 1,
                       .slot = c->target,
                       .time = c->now.lo};
     buf_clear(&c->body);
     floor_encode(&f, &c->body);
+    CHECK(!c->body.bad);
     c->stage = STAGE_RAISING;
     collector_request(c, REQUEST_PUT_NEW, "floor", f.index);
     c->ask.request.body = buf_bytes(&c->body);
@@ -149,6 +155,7 @@ static bool may_be_floor(const struct collector *c, const struct kept_snapshot *
 
 static void ask_seal(struct collector *c)
 {
+    CHECK(c->finishing || c->urgent);
     c->stage = STAGE_SEALING;
     collector_request(c, REQUEST_SEAL, "log", 0);
 }
@@ -156,6 +163,7 @@ static void ask_seal(struct collector *c)
 // Prepares one floor at a time: the target is the newest slot when the last target was reached.
 static void prepare_next_floor(struct collector *c)
 {
+    CHECK(c->urgent && !c->ask.open);
     struct journal *j = c->journal;
     if (c->floor_slot >= c->urgent_slot) {
         if (j->core.slot <= c->urgent_slot + 1) return; // nothing has happened since
@@ -175,6 +183,7 @@ static void prepare_next_floor(struct collector *c)
 
 static void on_sealed(struct collector *c)
 {
+    CHECK(c->finishing || c->urgent);
     struct journal *j = c->journal;
     size_t len = c->snapshots_len;
     bool newest = len > 0 && c->snapshots[len - 1].slot == j->core.slot;
@@ -195,6 +204,7 @@ static void round_ends(struct collector *c)
     end_round(c);
     if (c->urgent && c->gain) prepare_next_floor(c);
     if (!over || !c->spans_floor) return;
+    CHECK(c->snapshots_len > 0);
     const struct kept_snapshot *newest = &c->snapshots[c->snapshots_len - 1];
     if (newest->slot == c->journal->core.slot && may_be_floor(c, newest)) ask_seal(c);
 }
@@ -227,6 +237,7 @@ static void start_sweeping(struct collector *c)
 // the end. A reader that has listed the deleted one lists again.
 static bool may_delete(const struct collector *c, size_t index)
 {
+    CHECK(index < c->snapshots_len);
     const struct kept_snapshot *s = &c->snapshots[index];
     if (s->slot < c->floor_slot || (s->slot == c->floor_slot && is_over(c))) return true;
     bool newest = index + 2 >= c->snapshots_len;
@@ -236,6 +247,7 @@ static bool may_delete(const struct collector *c, size_t index)
 
 static void ask_delete_or_sweep(struct collector *c)
 {
+    CHECK(c->deleting <= c->snapshots_len);
     c->stage = STAGE_DELETING;
     while (c->deleting < c->snapshots_len) {
         const struct kept_snapshot *s = &c->snapshots[c->deleting];
@@ -250,6 +262,7 @@ static void ask_delete_or_sweep(struct collector *c)
 
 static void ask_drop_or_next(struct collector *c)
 {
+    CHECK(c->dropping <= c->drops_len && c->drops_len <= EXTENTS_LIMIT);
     if (c->dropping < c->drops_len) {
         struct extent e = c->drops[c->dropping++];
         c->stage = STAGE_DROPPING;
@@ -275,6 +288,7 @@ static void start_dropping(struct collector *c)
 
 void collector_round(struct collector *c, struct interval now)
 {
+    CHECK(!collector_running(c) && !c->ask.open);
     c->now = now;
     collector_note_sweep(c, now);
     c->snapshots_len = 0;
@@ -323,6 +337,7 @@ static uint64_t highest_floor(const struct collector *c)
 // last slot is needed.
 static bool prepare_end(struct collector *c)
 {
+    CHECK(c->finishing);
     struct journal *j = c->journal;
     size_t len = c->snapshots_len;
     const struct kept_snapshot *newest = len > 0 ? &c->snapshots[len - 1] : NULL;
@@ -345,6 +360,7 @@ static bool is_better_floor_soon(const struct collector *c)
 
 static void floors_known(struct collector *c)
 {
+    CHECK(c->stage == STAGE_FLOORS);
     c->target = highest_floor(c);
     bool soon = c->floor_time != TIME_UNKNOWN &&
                 c->now.lo - c->floor_time < collector_rules(c)->floor_every_ms;
@@ -378,6 +394,7 @@ static void on_floor(struct collector *c, const struct response *r)
 
 static void on_proof_snapshot(struct collector *c, const struct response *r)
 {
+    CHECK(c->target > 0);
     struct core core;
     struct snapshot s;
     core_init(&core);
@@ -415,6 +432,7 @@ static void on_proof_slot(struct collector *c, const struct response *r)
 
 static void on_raised(struct collector *c)
 {
+    CHECK(c->target > c->floor_slot);
     c->floor_index++;
     c->floor_slot = c->target;
     c->floor_time = c->now.lo;
@@ -452,6 +470,7 @@ static void add_drop(struct collector *c, const struct response_row *row)
     if (before && before->last + 1 == row->first) {
         before->last = row->last;
     } else {
+        CHECK(c->drops_len < EXTENTS_LIMIT);
         c->drops[c->drops_len++] = (struct extent){row->first, row->last};
     }
 }
@@ -484,6 +503,7 @@ static bool is_expected(const struct collector *c, enum err err)
 void collector_respond(struct collector *c, const struct response *r, struct interval now)
 {
     if (!open_request_is(&c->ask, r->id)) return;
+    CHECK(collector_running(c));
     c->ask.open = false;
     c->now = now;
     bool halted = journal_halted(c->journal, NULL);
@@ -516,6 +536,7 @@ void collector_respond(struct collector *c, const struct response *r, struct int
         on_extents(c, r);
         break;
     case STAGE_DROPPING: {
+        CHECK(c->dropping > 0 && c->dropping <= c->drops_len);
         struct extent done = c->drops[c->dropping - 1];
         c->dropped += done.last - done.first + 1;
         ask_drop_or_next(c);

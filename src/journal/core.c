@@ -37,6 +37,7 @@ static size_t session_place(const struct core *c, struct hash128 writer)
             hi = mid;
         }
     }
+    CHECK(lo <= c->sessions_len);
     return lo;
 }
 
@@ -55,6 +56,7 @@ static uint64_t session_hash(const struct session *s)
 
 static void session_remove(struct core *c, size_t at)
 {
+    CHECK(at < c->sessions_len);
     struct session *row = &c->sessions[at];
     // Rows are removed oldest first, or all that are older than some time. So a writer born after
     // the horizon still has its row.
@@ -88,6 +90,7 @@ static void sessions_evict(struct core *c, const struct journal_rules *rules)
         session_remove(c, oldest);
         sessions_find_oldest(c);
     }
+    CHECK(c->sessions_len < rules->sessions_max || c->sessions_len == 0);
 }
 
 static struct session *session_insert(struct core *c, const struct journal_rules *rules,
@@ -98,6 +101,7 @@ static struct session *session_insert(struct core *c, const struct journal_rules
         c->sessions_cap = c->sessions_cap ? c->sessions_cap * 2 : 8;
         c->sessions = memory_resize(c->sessions, c->sessions_cap * sizeof *c->sessions);
     }
+    CHECK(c->sessions_len < c->sessions_cap);
     size_t at = session_place(c, writer);
     struct session *row = &c->sessions[at];
     memmove(row + 1, row, (c->sessions_len - at) * sizeof *row);
@@ -112,6 +116,7 @@ static void session_advance(struct core *c, const struct journal_rules *rules,
 {
     struct session *row = session_find(c, e->writer);
     if (!row) row = session_insert(c, rules, e->writer);
+    CHECK(hash128_equal(row->writer, e->writer));
     c->sessions_hash ^= session_hash(row);
     row->sequence = e->sequence;
     row->time = c->now;
@@ -122,6 +127,7 @@ static void session_advance(struct core *c, const struct journal_rules *rules,
 enum session_outcome core_session(const struct core *c, struct hash128 writer, uint64_t sequence,
                                   int64_t born)
 {
+    CHECK(sequence > 0);
     const struct session *row = session_find(c, writer);
     if (row) return row->sequence >= sequence ? SESSION_COMMITTED : SESSION_NOT_COMMITTED;
     return born >= c->horizon ? SESSION_NOT_COMMITTED : SESSION_UNDECIDABLE;
@@ -144,6 +150,7 @@ static enum err apply_own(struct core *c, struct bytes payload)
     c->address_len = address.len;
     if (address.len > 0) memcpy(c->address, address.data, address.len);
     c->epoch++;
+    CHECK(c->address_len <= sizeof c->address);
     return ERR_OK;
 }
 
@@ -160,6 +167,7 @@ static enum err apply_coord(struct core *c, struct bytes payload)
 
 static enum err apply_own_op(struct core *c, const struct op *op)
 {
+    CHECK(op->kind < OP_KIND_MACHINE);
     switch (op->kind) {
     case JOURNAL_OP_DIGEST:
     case JOURNAL_OP_TOUCH:
@@ -202,6 +210,7 @@ bool core_apply(struct core *c, const struct journal_rules *rules, const struct 
 
 uint64_t core_digest(const struct core *c)
 {
+    CHECK(c->address_len <= sizeof c->address);
     uint64_t h = hash64_mix(c->slot, c->chain.lo);
     h = hash64_mix(h, (uint64_t)c->now);
     h = hash64_mix(h, c->epoch);
@@ -214,6 +223,7 @@ uint64_t core_digest(const struct core *c)
 
 void core_save(const struct core *c, struct buf *out)
 {
+    CHECK(c->sessions_len <= UINT32_MAX);
     buf_put_u64(out, c->slot);
     buf_put_hash128(out, c->chain);
     buf_put_i64(out, c->now);
@@ -235,6 +245,7 @@ void core_save(const struct core *c, struct buf *out)
 
 static void load_sessions(struct core *c, struct reader *r)
 {
+    CHECK(!c->sessions && c->sessions_len == 0);
     uint32_t len = read_u32(r);
     if (len > r->left / SESSION_ROW_LEN) r->bad = true;
     if (!reader_ok(r)) return;

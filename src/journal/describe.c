@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A handle as bytes: every field that decides its next step, and nothing else. Request ids are left
 // out: they only name requests.
+#include "base/check.h"
 #include "journal/inside.h"
 
 static void put_pending(const struct pending_list *l, struct buf *out)
@@ -17,6 +18,7 @@ static void put_pending(const struct pending_list *l, struct buf *out)
 
 static void put_batch(const struct batch *b, struct buf *out)
 {
+    CHECK(b->active || !b->ops.head);
     buf_put_u8(out, b->active);
     if (!b->active) return;
     buf_put_u8(out, b->maybe_landed);
@@ -29,6 +31,7 @@ static void put_batch(const struct batch *b, struct buf *out)
 
 static void put_held(const struct held *h, struct buf *out)
 {
+    CHECK(h->kind == HELD_ROWS || h->rows_len == 0);
     buf_put_u8(out, (uint8_t)h->kind);
     if (h->kind == HELD_NOTHING) return;
     buf_put_i64(out, h->time.lo);
@@ -41,6 +44,7 @@ static void put_held(const struct held *h, struct buf *out)
 
 static void put_pace(const struct pace *p, struct buf *out)
 {
+    CHECK(p->rivals_len <= PACE_RIVALS_MAX);
     const int64_t moments[] = {p->credit,     p->credit_at,      p->put_us,  p->asked.lo,
                                p->join_until, p->won_at,         p->turn_at, p->tail_read_at,
                                p->owner_at,   p->courtesy_until, p->away_at};

@@ -134,6 +134,7 @@ enum err entry_decode(struct bytes from, struct entry *out, const char **why)
 
 void entry_done(struct entry *e)
 {
+    CHECK(e->ops || e->ops_len == 0);
     memory_free(e->ops);
     e->ops = NULL;
     e->ops_len = 0;

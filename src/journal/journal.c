@@ -40,6 +40,8 @@ struct journal *journal_new(const struct journal_config *config, const struct fo
     CHECK(config->entry_bytes_max <= ENTRY_LEN_MAX);
     CHECK(config->puts_per_second >= 0 && config->puts_per_second <= JOURNAL_PUTS_MAX);
     CHECK(memchr(config->prefix, 0, sizeof config->prefix));
+    CHECK(config->retry_min_ms >= 0 && config->retry_min_ms <= config->retry_max_ms);
+    CHECK(config->read_bytes_max > 0);
     struct journal *j = NEW(struct journal);
     j->config = *config;
     j->fold = *fold;
@@ -68,6 +70,7 @@ static void reply_free(struct reply *r)
 void journal_free(struct journal *j)
 {
     if (!j) return;
+    CHECK(!j->replies == !j->replies_tail);
     pending_free_all(&j->queue);
     pending_free_all(&j->syncs);
     pending_free_all(&j->batch.ops);
@@ -92,11 +95,13 @@ void journal_note_time(struct journal *j, struct interval now)
     j->heard_lo = now.lo;
     if (now.lo > j->now.lo) j->now.lo = now.lo;
     j->now.hi = now.hi > j->now.lo ? now.hi : j->now.lo;
+    CHECK(j->now.lo <= j->now.hi);
 }
 
 void journal_start(struct journal *j, struct interval now)
 {
     CHECK(j->phase == PHASE_NEW);
+    CHECK(j->core.slot == 0 && !j->main.open);
     journal_note_time(j, now);
     j->born = j->now.lo;
     pace_start(j);
@@ -120,6 +125,7 @@ static struct pending *pending_new(struct journal *j, uint64_t ticket, struct op
 
 static void refuse(struct journal *j, uint64_t ticket, enum err err)
 {
+    CHECK(err != ERR_OK);
     struct pending *p = pending_new(j, ticket, (struct op){0}, TIME_NEVER);
     struct pending_list one = {p, p, 1};
     journal_answer_all(j, &one, err);
@@ -133,6 +139,7 @@ static uint16_t newest_rules(const struct journal *j)
 static void enqueue(struct journal *j, uint64_t ticket, struct op op, int64_t deadline,
                     struct interval now)
 {
+    CHECK(j->phase != PHASE_NEW);
     journal_note_time(j, now);
     if (j->phase == PHASE_HALTED) {
         refuse(j, ticket, j->halt_err);
@@ -155,6 +162,7 @@ void journal_submit(struct journal *j, uint64_t ticket, struct op op, int64_t de
 
 void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now)
 {
+    CHECK(j->phase != PHASE_NEW);
     journal_note_time(j, now);
     if (j->phase == PHASE_HALTED) {
         refuse(j, ticket, j->halt_err);
@@ -193,6 +201,7 @@ void journal_touch(struct journal *j, uint64_t ticket, int64_t deadline, struct 
 
 void journal_hold(struct journal *j)
 {
+    CHECK(j->holds < UINT32_MAX);
     j->holds++;
 }
 
@@ -206,6 +215,7 @@ void journal_release(struct journal *j, struct interval now)
 
 void journal_tick(struct journal *j, struct interval now)
 {
+    CHECK(j->phase != PHASE_NEW);
     journal_note_time(j, now);
     if (j->heard_lo >= j->deadline_at) journal_expire(j);
     journal_advance(j);
@@ -218,7 +228,10 @@ static int64_t earlier(int64_t a, int64_t b)
 
 int64_t journal_wake_at(const struct journal *j)
 {
-    if (j->phase == PHASE_HALTED) return TIME_NEVER;
+    if (j->phase == PHASE_HALTED) {
+        CHECK(!j->queue.head && !j->syncs.head && !j->batch.active); // all were answered
+        return TIME_NEVER;
+    }
     int64_t ready_at = j->main.open ? TIME_NEVER : journal_ready_at(j);
     // Otherwise the handle is on hold, and its release advances it.
     bool waits = ready_at > j->now.lo;
@@ -232,6 +245,7 @@ bool journal_next_request(struct journal *j, struct request *out)
 
 bool journal_next_reply(struct journal *j, struct journal_reply *out)
 {
+    CHECK(!j->replies == !j->replies_tail);
     reply_free(j->reply_out);
     j->reply_out = j->replies;
     if (!j->replies) return false;
@@ -281,6 +295,7 @@ int64_t journal_owner_seen_at(const struct journal *j)
 
 bool journal_is_ready(const struct journal *j)
 {
+    CHECK(j->phase != PHASE_IDLE || j->held.kind == HELD_NOTHING);
     return j->phase == PHASE_IDLE && !j->main.open && !j->replaying;
 }
 
@@ -297,6 +312,7 @@ bool journal_is_settled(const struct journal *j)
 
 bool journal_is_current(const struct journal *j)
 {
+    CHECK(j->phase != PHASE_IDLE || !j->replaying);
     bool recovering = j->replaying || j->phase < PHASE_READING;
     return !recovering && j->phase != PHASE_HALTED;
 }
@@ -313,6 +329,7 @@ bool journal_clock_alarm(const struct journal *j)
 
 bool journal_halted(const struct journal *j, const char **why)
 {
+    CHECK((j->phase == PHASE_HALTED) == (j->halt_why != NULL));
     if (why) *why = j->halt_why;
     return j->phase == PHASE_HALTED;
 }

@@ -19,24 +19,28 @@ void open_request_begin(struct open_request *a, struct journal *j, enum request_
                         const char *part, uint64_t number)
 {
     CHECK(!a->open);
+    CHECK(kind != REQUEST_LIST || number == 0);
     a->open = true;
     a->taken = false;
     a->request = (struct request){.id = j->next_request++, .kind = kind, .key = a->key};
     if (kind == REQUEST_APPEND || kind == REQUEST_PUT_NEW) journal_charge(j, 1);
     const char *prefix = j->config.prefix;
+    int len;
     if (kind == REQUEST_LIST) {
-        (void)snprintf(a->key, sizeof a->key, "%s/%s/", prefix, part);
+        len = snprintf(a->key, sizeof a->key, "%s/%s/", prefix, part);
     } else if (number > 0) {
-        (void)snprintf(a->key, sizeof a->key, "%s/%s/%020llu", prefix, part,
+        len = snprintf(a->key, sizeof a->key, "%s/%s/%020llu", prefix, part,
                        (unsigned long long)number);
     } else {
-        (void)snprintf(a->key, sizeof a->key, "%s/%s", prefix, part);
+        len = snprintf(a->key, sizeof a->key, "%s/%s", prefix, part);
     }
+    CHECK(len > 0 && (size_t)len < sizeof a->key);
 }
 
 bool open_request_take(struct open_request *a, struct request *out)
 {
     if (!a->open || a->taken) return false;
+    CHECK(a->request.id > 0);
     a->taken = true;
     *out = a->request;
     return true;

@@ -56,6 +56,7 @@ static int64_t min_of(int64_t a, int64_t b)
 
 static int64_t put_ms(const struct journal *j)
 {
+    CHECK(j->pace.put_us >= 0 && j->pace.put_us <= PUT_US_MAX);
     return (j->pace.put_us + 999) / 1000;
 }
 
@@ -76,6 +77,7 @@ void pace_start(struct journal *j)
 
 static int64_t wait_for_credit(int64_t from, int64_t to, int64_t rate)
 {
+    CHECK(rate > 0);
     return to > from ? (to - from + rate - 1) / rate : 0;
 }
 
@@ -84,6 +86,7 @@ static int64_t credit_now(const struct journal *j)
     const struct pace *p = &j->pace;
     int64_t rate = j->config.puts_per_second;
     int64_t most = rate * 1000; // the credit of one second
+    CHECK(p->credit <= most);
     if (j->now.lo >= p->credit_at + wait_for_credit(p->credit, most, rate)) return most;
     return p->credit + (j->now.lo - p->credit_at) * rate;
 }
@@ -103,10 +106,12 @@ void journal_charge(struct journal *j, uint32_t puts)
     int64_t credit = credit_now(j) - min_of(puts, 2 * rate) * 1000;
     j->pace.credit = max_of(credit, -rate * 1000);
     j->pace.credit_at = j->now.lo;
+    CHECK(j->pace.credit <= rate * 1000);
 }
 
 void pace_asked(struct journal *j)
 {
+    CHECK(j->batch.active);
     j->pace.asked = j->now;
 }
 
@@ -115,12 +120,14 @@ void pace_asked(struct journal *j)
 // long, because a writer that waits long measures seldom.
 void pace_answered(struct journal *j)
 {
+    CHECK(j->batch.active);
     struct pace *p = &j->pace;
     int64_t took = min_of(j->now.lo - p->asked.lo, j->now.hi - p->asked.hi);
     int64_t sample = max_of(took, 0) * 1000;
     int64_t most = p->put_us == 0 ? PUT_US_FIRST_MAX : 2 * p->put_us + 1000;
     sample = min_of(min_of(sample, most), PUT_US_MAX);
     p->put_us = p->put_us == 0 ? sample : p->put_us + (sample - p->put_us) / 8;
+    CHECK(p->put_us >= 0 && p->put_us <= PUT_US_MAX);
 }
 
 static size_t rivals_now(const struct journal *j)
@@ -128,6 +135,7 @@ static size_t rivals_now(const struct journal *j)
     const struct pace *p = &j->pace;
     int64_t since = j->now.lo - HORIZON_PUTS * put_ms(j);
     size_t count = 0;
+    CHECK(p->rivals_len <= PACE_RIVALS_MAX);
     for (size_t i = 0; i < p->rivals_len; i++)
         count += p->rivals[i].at >= since;
     return count;
@@ -147,6 +155,7 @@ static void note_rival(struct journal *j, const struct entry *e)
         if (p->rivals[i].at < p->rivals[place].at) place = i;
     }
     if (p->rivals_len < PACE_RIVALS_MAX) place = p->rivals_len++;
+    CHECK(place < p->rivals_len);
     p->rivals[place] = (struct rival){.writer = e->writer, .at = at};
 }
 
@@ -163,6 +172,7 @@ static bool gap_since_win(const struct journal *j, int64_t moment)
 static bool in_a_run(const struct journal *j)
 {
     const struct pace *p = &j->pace;
+    CHECK(p->run <= RUN_MAX);
     return p->run > 0 && p->run < RUN_MAX && !gap_since_win(j, j->now.lo);
 }
 
@@ -181,6 +191,7 @@ static void count_solo(struct journal *j)
     if (!p->pauses_solo) return;
     p->solo = 0;
     p->solo_max = (uint32_t)min_of(2 * p->solo_max, SOLO_MAX);
+    CHECK(p->solo_max >= SOLO_MIN);
 }
 
 void pace_lost(struct journal *j)
@@ -189,6 +200,7 @@ void pace_lost(struct journal *j)
     p->run = 0;
     p->pauses_solo = false;
     if (p->losses < LOSSES_MAX) p->losses++;
+    CHECK(p->losses > 0 && p->losses <= LOSSES_MAX);
     if (!takes_turns(j)) return;
     int64_t rivals = max_of((int64_t)rivals_now(j), min_of(p->losses, LOSSES_CROWD));
     int64_t width = LOST_HALVES * rivals * put_ms(j) / 2;
@@ -198,6 +210,7 @@ void pace_lost(struct journal *j)
 
 static void note_win(struct journal *j)
 {
+    CHECK(j->pace.solo_max >= SOLO_MIN && j->pace.solo_max <= SOLO_MAX);
     struct pace *p = &j->pace;
     p->losses = 0;
     count_solo(j);
@@ -264,10 +277,12 @@ static void expect_joiners(struct journal *j, size_t answered)
     int64_t wait = min_of(p->put_us / 1000 / JOIN_SHARE, JOIN_WAIT_MAX);
     p->joiners = j->queue.len + answered;
     p->join_until = j->now.lo + max_of(wait, 1);
+    CHECK(p->join_until > j->now.lo);
 }
 
 void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f)
 {
+    CHECK(j->core.slot == e->slot);
     if (f->in_force) note_owner(j, e, f->epoch_before);
     if (!f->mine) {
         note_rival(j, e);

@@ -10,6 +10,7 @@
 
 static void seal(struct buf *out)
 {
+    CHECK(out->bad || out->len > 0);
     buf_put_hash128(out, hash128_of(buf_bytes(out)));
 }
 
@@ -25,6 +26,7 @@ static enum err unseal(struct bytes from, struct bytes *inside)
 static void put_id(struct buf *out, uint32_t magic, uint16_t format, uint16_t rules,
                    const struct journal_id *id)
 {
+    CHECK(out->bad || out->len == 0);
     buf_put_u32(out, magic);
     buf_put_u16(out, format);
     buf_put_u16(out, rules);
@@ -50,6 +52,7 @@ void floor_encode(const struct floor *f, struct buf *out)
     buf_put_i64(out, f->time);
     // 8 + 16 + 8 + 24 bytes so far; the rest of FLOOR_LEN is checksum, cut to 8 bytes.
     buf_put_u64(out, hash128_of(buf_bytes(out)).lo);
+    CHECK(out->bad || out->len == FLOOR_LEN);
 }
 
 enum err floor_decode(struct bytes from, struct floor *out)

@@ -34,6 +34,7 @@ static void back_off(struct journal *j)
     if (delay > j->config.retry_max_ms) delay = j->config.retry_max_ms;
     j->retries++;
     j->retry_at = j->now.lo + rng_range(&j->rng, 0, delay);
+    CHECK(j->retry_at >= j->now.lo);
 }
 
 static void reset_retries(struct journal *j)
@@ -44,6 +45,7 @@ static void reset_retries(struct journal *j)
 
 static void ask_listing(struct journal *j)
 {
+    CHECK(j->phase == PHASE_LISTING);
     open_request_begin(&j->main, j, REQUEST_LIST, "snap", 0);
     j->main.request.limit = 1000;
     if (j->listing_on) j->main.request.after = j->main.after;
@@ -51,6 +53,7 @@ static void ask_listing(struct journal *j)
 
 static void ask_read(struct journal *j)
 {
+    CHECK(j->phase == PHASE_READING);
     open_request_begin(&j->main, j, REQUEST_READ_LOG, "log", 0);
     j->main.request.first = j->core.slot + 1;
     j->main.request.limit = j->config.read_bytes_max;
@@ -59,6 +62,7 @@ static void ask_read(struct journal *j)
 static void ask_append(struct journal *j)
 {
     CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
+    CHECK(j->phase == PHASE_PUTTING && !j->replaying);
     open_request_begin(&j->main, j, REQUEST_APPEND, "log", 0);
     j->main.request.first = j->batch.slot;
     j->main.request.body = buf_bytes(&j->batch.bytes);
@@ -69,6 +73,7 @@ static void ask_append(struct journal *j)
 
 static int64_t idle_ready_at(const struct journal *j)
 {
+    CHECK(j->phase == PHASE_IDLE);
     int64_t at = j->syncs.head ? TIME_UNKNOWN : TIME_NEVER;
     int64_t put_at = TIME_NEVER;
     if (j->batch.active) {
@@ -106,6 +111,7 @@ int64_t journal_ready_at(const struct journal *j)
 
 static void choose_work(struct journal *j)
 {
+    CHECK(j->phase == PHASE_IDLE && !j->main.open);
     bool may_propose = j->queue.head && !j->batch.active && j->now.lo >= pace_propose_at(j);
     bool read_tail = j->syncs.head || (may_propose && pace_wants_read(j));
     if (may_propose && !pace_wants_read(j)) batch_form(j);
@@ -119,6 +125,7 @@ static void choose_work(struct journal *j)
 void journal_advance(struct journal *j)
 {
     if (j->main.open || j->holds > 0) return;
+    CHECK((j->phase == PHASE_CHECKING) == (j->held.kind != HELD_NOTHING));
     bool waits = j->phase == PHASE_IDLE && !j->batch.active && pace_lacks_credit(j);
     if (waits) batch_answer_idle(j);
     if (j->now.lo < journal_ready_at(j)) return;
@@ -157,6 +164,7 @@ static void recover(struct journal *j)
 
 static void replay_from_start(struct journal *j)
 {
+    CHECK(j->core.slot == 0); // a folded state is replaced only by a snapshot
     core_done(&j->core);
     j->fold.reset(j->fold.ctx);
     j->ended_slot = 0;
@@ -168,6 +176,7 @@ static void replay_from_start(struct journal *j)
 // A listing can lag. Without a snapshot newer than the folded state, loading one gains nothing yet.
 static void listing_complete(struct journal *j)
 {
+    CHECK(!j->listing_on);
     bool folded = j->core.slot > 0;
     if (folded && j->candidates[0] <= j->core.slot) {
         recover(j);
@@ -189,12 +198,14 @@ static bool is_better(const struct journal *j, uint64_t slot)
 
 static void on_listing(struct journal *j, const struct response *r)
 {
+    CHECK(j->phase == PHASE_LISTING);
     for (size_t i = 0; i < r->rows_len; i++) {
         uint64_t slot;
         if (!snapshot_key_slot(j, r->rows[i].key, &slot) || !is_better(j, slot)) continue;
         memmove(j->candidates + 1, j->candidates, sizeof j->candidates - sizeof *j->candidates);
         j->candidates[0] = slot;
     }
+    CHECK(j->candidates[0] >= j->candidates[1]);
     reset_retries(j);
     j->listing_on = r->more && r->rows_len > 0;
     if (j->listing_on) {
@@ -206,6 +217,7 @@ static void on_listing(struct journal *j, const struct response *r)
 
 static void next_candidate(struct journal *j)
 {
+    CHECK(j->phase == PHASE_LOADING);
     memmove(j->candidates, j->candidates + 1, sizeof j->candidates - sizeof *j->candidates);
     j->candidates[SNAPSHOTS_KEPT - 1] = 0;
     if (j->candidates[0] > j->core.slot) return;
@@ -219,6 +231,7 @@ static void next_candidate(struct journal *j)
 
 static void on_loading(struct journal *j, const struct response *r)
 {
+    CHECK(j->candidates[0] > j->core.slot);
     enum err err = r->err;
     if (!err) err = journal_load(j, r->body, j->candidates[0]);
     if (err == ERR_CORRUPT) {
@@ -248,6 +261,8 @@ void held_clear(struct held *h)
 
 void journal_tail_seen(struct journal *j, uint64_t request)
 {
+    CHECK(j->phase == PHASE_IDLE);
+    CHECK(request < j->next_request);
     struct pending_list all = j->syncs;
     struct pending_list seen = {0};
     j->syncs = (struct pending_list){0};
@@ -255,6 +270,7 @@ void journal_tail_seen(struct journal *j, uint64_t request)
         next = p->next;
         pending_push(p->after_request <= request ? &seen : &j->syncs, p);
     }
+    CHECK(seen.len + j->syncs.len == all.len);
     journal_answer_all(j, &seen, ERR_OK);
     uint32_t every = j->config.rules.snapshot_every;
     if (every != 0 && j->replaying && j->core.slot >= j->last_snapshot + 2 * (uint64_t)every)
@@ -264,6 +280,7 @@ void journal_tail_seen(struct journal *j, uint64_t request)
 
 static void after_rows(struct journal *j)
 {
+    CHECK(j->held.kind == HELD_NOTHING);
     if (j->phase == PHASE_HALTED) return;
     // During a replay, and while a sync is open (choose_work), reading continues until no slot
     // follows.
@@ -278,6 +295,7 @@ static int64_t absence_time(const struct journal *j, int64_t sound, struct inter
 
 static void trust_append(struct journal *j, uint64_t request, struct interval time)
 {
+    CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
     journal_apply(j, buf_bytes(&j->batch.bytes), absence_time(j, j->batch.sent_at, time));
     if (j->phase == PHASE_HALTED) return;
     j->phase = PHASE_IDLE;
@@ -286,6 +304,7 @@ static void trust_append(struct journal *j, uint64_t request, struct interval ti
 
 static void trust_gap(struct journal *j, uint64_t request, struct interval time)
 {
+    CHECK(!j->main.open && request < j->next_request);
     if (j->batch.active && j->batch.slot != j->core.slot + 1) {
         journal_halt(j, "the store lost slots that existed");
         return;
@@ -301,6 +320,7 @@ static void trust_gap(struct journal *j, uint64_t request, struct interval time)
 
 static void trust_held(struct journal *j)
 {
+    CHECK(j->held.kind != HELD_NOTHING);
     struct held h = j->held;
     j->held = (struct held){0};
     switch (h.kind) {
@@ -345,6 +365,7 @@ static bool is_fresh(const struct journal *j, int64_t absent_at, struct interval
 // In consecutive rows, the creation of each row bounds the absence of the next.
 static bool rows_are_fresh(const struct journal *j, const struct response *r)
 {
+    CHECK(r->rows_len > 0);
     int64_t absent_at = j->absent_at;
     for (size_t i = 0; i < r->rows_len; i++) {
         if (!is_fresh(j, absent_at, r->time)) return false;
@@ -356,6 +377,7 @@ static bool rows_are_fresh(const struct journal *j, const struct response *r)
 
 static bool can_trust(const struct journal *j, enum held_kind kind, const struct response *r)
 {
+    CHECK(kind != HELD_NOTHING);
     if (MUTANT(FLOOR_CHECK_OFF) && kind != HELD_GAP) return true;
     if (MUTANT(REPLAY_GAP_IS_TAIL) && kind == HELD_GAP) return true;
     if (MUTANT(RECENT_LOOK) && kind != HELD_APPENDED) return true;
@@ -364,6 +386,7 @@ static bool can_trust(const struct journal *j, enum held_kind kind, const struct
 
 static void trust_or_check(struct journal *j, enum held_kind kind, const struct response *r)
 {
+    CHECK(j->phase == PHASE_READING || j->phase == PHASE_PUTTING);
     reset_retries(j);
     held_keep(j, kind, r);
     if (can_trust(j, kind, r)) {
@@ -394,6 +417,7 @@ static void on_reading(struct journal *j, const struct response *r)
 
 static void on_checking(struct journal *j, const struct response *r)
 {
+    CHECK(j->held.kind != HELD_NOTHING);
     reset_retries(j);
     if (r->err == ERR_NOT_FOUND) {
         if (j->core.slot + 1 <= j->floor_slot) {
@@ -416,6 +440,8 @@ static void on_checking(struct journal *j, const struct response *r)
 
 static void append_not_landed(struct journal *j, enum err err)
 {
+    CHECK(j->batch.active);
+    CHECK(err == ERR_UNAVAILABLE || err == ERR_LIMIT || err == ERR_DENIED);
     if (j->batch.maybe_landed) { // an earlier attempt may still win: only the slot decides
         // A permanent refusal: waiting does not help.
         if (err == ERR_DENIED) {
@@ -436,6 +462,7 @@ static void append_not_landed(struct journal *j, enum err err)
 
 static void append_lost(struct journal *j)
 {
+    CHECK(j->batch.active);
     if (MUTANT(ENTRY_HASH_OFF)) batch_requeue(j);
     // If an earlier attempt ended in doubt, the slot may hold it. Then there is no reason to wait.
     if (!j->batch.maybe_landed) pace_lost(j);
@@ -446,6 +473,7 @@ static void append_lost(struct journal *j)
 
 static void append_unknown(struct journal *j)
 {
+    CHECK(j->batch.active);
     if (MUTANT(UNKNOWN_IS_FAILED)) {
         batch_fail(j, ERR_UNAVAILABLE);
         j->phase = PHASE_IDLE;
@@ -457,6 +485,7 @@ static void append_unknown(struct journal *j)
 
 static void on_putting(struct journal *j, const struct response *r)
 {
+    CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
     if (r->err == ERR_OK || r->err == ERR_CONFLICT) pace_answered(j);
     switch (r->err) {
     case ERR_OK:
@@ -483,6 +512,7 @@ static void on_putting(struct journal *j, const struct response *r)
 // get the error.
 static bool retry_read(struct journal *j, enum err err)
 {
+    CHECK(j->phase != PHASE_PUTTING); // an append has rules of its own
     switch (err) {
     case ERR_OK:
     case ERR_NOT_FOUND:
@@ -505,6 +535,7 @@ static bool retry_read(struct journal *j, enum err err)
 
 static void on_main(struct journal *j, const struct response *r)
 {
+    CHECK(!j->main.open && j->phase != PHASE_HALTED);
     if (j->phase == PHASE_PUTTING) {
         on_putting(j, r);
         return;
@@ -530,6 +561,7 @@ static void on_main(struct journal *j, const struct response *r)
 
 static void on_snapshot(struct journal *j, const struct response *r)
 {
+    CHECK(j->snap_slot > 0);
     bool there = r->err == ERR_OK || r->err == ERR_CONFLICT;
     if (there && j->snap_slot > j->last_snapshot) j->last_snapshot = j->snap_slot;
 }

@@ -38,6 +38,7 @@ int64_t sweep_wake_at(const struct sweep *s, const struct journal *j)
 
 void sweep_begin(struct sweep *s, struct journal *j, struct interval now)
 {
+    CHECK(sweep_is_possible(j));
     s->next_at = now.lo + j->config.rules.sweep_every_ms;
     s->seen_slot = j->core.slot;
     s->begun = true;
@@ -49,6 +50,7 @@ void sweep_begin(struct sweep *s, struct journal *j, struct interval now)
 
 static void ask_page(struct sweep *s, struct journal *j, struct open_request *ask)
 {
+    CHECK(s->more);
     open_request_begin(ask, j, REQUEST_LIST, "data", 0);
     ask->request.limit = PAGE_ROWS;
     if (s->after[0] == 0) return;
@@ -58,6 +60,7 @@ static void ask_page(struct sweep *s, struct journal *j, struct open_request *as
 
 bool sweep_ask(struct sweep *s, struct journal *j, struct open_request *ask)
 {
+    CHECK(s->begun && (!s->deleting || s->to_delete_len > 0));
     if (s->deleting) {
         open_request_begin(ask, j, REQUEST_DELETE, "data", 0);
         ask->request.body = buf_bytes(&s->to_delete);
@@ -73,6 +76,7 @@ bool sweep_ask(struct sweep *s, struct journal *j, struct open_request *ask)
 
 static enum fold_hold hold_of(const struct journal *j, const char *key)
 {
+    CHECK(j->fold.holds);
     const char *name = strrchr(key, '/');
     if (!name) return FOLD_HELD;
     return j->fold.holds(j->fold.ctx, bytes_str(name + 1));
@@ -111,12 +115,14 @@ static void on_page(struct sweep *s, const struct journal *j, const struct respo
         decide_object(s, j, &r->rows[i], now);
     }
     CHECK(!s->to_delete.bad);
+    CHECK(s->to_delete_len <= PAGE_ROWS);
     s->deleting = s->to_delete_len > 0;
 }
 
 void sweep_respond(struct sweep *s, struct journal *j, const struct response *r,
                    struct interval now)
 {
+    CHECK(s->begun);
     if (s->deleting) {
         s->deleted += s->to_delete_len;
         s->deleting = false;
