@@ -68,7 +68,9 @@ static void row_done(struct cached *row)
 
 static void evict(struct cache *c)
 {
+    CHECK(c->len > 0);
     struct cached *row = &c->rows[c->first];
+    CHECK(c->bytes >= cost(row));
     map_remove(&c->by_slot, row->slot, (uint32_t)c->first);
     c->bytes -= cost(row);
     row_done(row);
@@ -81,6 +83,7 @@ void cache_free(struct cache *c)
     if (!c) return;
     while (c->len > 0)
         evict(c);
+    CHECK(c->bytes == 0 && c->by_slot.len == 0);
     map_done(&c->by_slot);
     memory_free(c->rows);
     memory_free(c);
@@ -88,6 +91,7 @@ void cache_free(struct cache *c)
 
 static void cache_ring_grow(struct cache *c)
 {
+    CHECK(c->len == c->cap);
     size_t cap = c->cap > 0 ? c->cap * 2 : 64;
     struct cached *rows = memory_zeroed(cap, sizeof *rows);
     map_clear(&c->by_slot);
@@ -139,6 +143,7 @@ static void keep_row(struct cache *c, const struct cached *row)
     while (c->len > 0 && c->bytes + cost(row) > c->bytes_max)
         evict(c);
     if (c->len == c->cap) cache_ring_grow(c);
+    CHECK(c->len < c->cap);
     size_t at = (c->first + c->len) % c->cap;
     c->rows[at] = *row;
     c->len++;
@@ -158,6 +163,7 @@ enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, 
         bytes_free(row.bytes);
         return ERR_CORRUPT;
     }
+    CHECK(slot > 0); // no entry has slot 0
     index_messages(&row);
     c->counts[slot % COUNTS] = (struct counted){slot, row.messages_len};
     if (row.messages_len > 0 || has_fail(&row.entry)) {
@@ -171,11 +177,13 @@ enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, 
 static struct cached *find_slot(const struct cache *c, uint64_t slot)
 {
     uint32_t at = map_find(&c->by_slot, slot);
+    CHECK(at == MAP_NONE || (at < c->cap && c->rows[at].slot == slot));
     return at == MAP_NONE ? NULL : &c->rows[at];
 }
 
 static void open_message(const struct cached *row, uint32_t index, struct found *out)
 {
+    CHECK(index < row->messages_len);
     const struct message_at *m = &row->messages[index];
     const struct op *op = &row->entry.ops[m->op];
     *out = (struct found){.slot = row->slot, .op = op, .sent_at = row->entry.time.lo};

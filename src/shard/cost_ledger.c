@@ -45,6 +45,7 @@ static void cost_ledger_join(struct shard *s)
 
 void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op)
 {
+    CHECK(c->state == CALL_JOURNAL);
     journal_hold(s->journal); // one entry for both
     journal_submit(s->journal, call_ticket(c), op, c->deadline, s->now);
     cost_ledger_join(s);
@@ -64,12 +65,15 @@ void cost_ledger_journal_respond(struct shard *s, const struct response *r)
 // than one counted twice.
 void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r)
 {
+    CHECK(c->kind == OP_SPENT && c->silent);
+    CHECK(s->ledger_op_open);
     s->ledger_op_open = false;
     bool committed = r->slot != 0 && r->err == ERR_OK;
     if (committed || r->err == ERR_UNKNOWN) return;
     struct op_spent op;
     CHECK(!spent_decode(c->payload, &op));
     if (s->counted_ahead > 0) {
+        CHECK(op.cost.writes > 0); // the entry's own
         s->counted_ahead--;
         op.cost.writes--;
     }

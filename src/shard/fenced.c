@@ -15,6 +15,7 @@ bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r)
         r->err = ERR_UNAVAILABLE;
         return false;
     }
+    CHECK(c->state == CALL_JOURNAL);
     c->fenced = true;
     if (c->receives) {
         CHECK(s->offered >= c->max);

@@ -71,6 +71,7 @@ static void keep_headers(struct call *c, const struct found *f, struct delivery 
 
 static void keep_message(struct call *c, const struct found *f)
 {
+    CHECK(c->fetched < c->grants_len);
     struct delivery *d = &c->deliveries[c->fetched];
     const struct message *m = &f->message;
     d->grant = c->grants[c->fetched];
@@ -88,12 +89,14 @@ static void keep_message(struct call *c, const struct found *f)
 
 static void view_set_address(struct bytes *view, const struct buf *text)
 {
+    CHECK(view->len == 0 || (uintptr_t)view->data + view->len <= text->len);
     *view = view->len > 0 ? bytes_of(text->data + (uintptr_t)view->data, view->len) : BYTES_EMPTY;
 }
 
 // The text is complete and does not move any more: offsets become addresses.
 static void views_set_addresses(struct call *c)
 {
+    CHECK(c->fetched == c->grants_len && !c->text.bad);
     for (size_t i = 0; i < c->fetched; i++) {
         struct message *m = &c->deliveries[i].message;
         view_set_address(&m->group, &c->text);
@@ -110,6 +113,7 @@ static void views_set_addresses(struct call *c)
 
 void fetch_start(struct shard *s, struct call *c)
 {
+    CHECK(!c->deliveries);
     c->deliveries = memory_zeroed(c->grants_len, sizeof *c->deliveries);
     c->fetched = 0;
     call_push(s, c, CALL_FETCHING);
@@ -141,6 +145,7 @@ void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, s
 
 static void keep_reason(struct call *c, struct bytes text, bool kept)
 {
+    CHECK(c->reasons_found < c->reason_places_len);
     c->reasons[c->reasons_found++] =
         (struct reason_text){.text = keep(&c->text, text), .kept = kept};
 }
@@ -164,6 +169,7 @@ static bool fetch_reasons(struct shard *s, struct call *c)
 // Answers the call if the cache has everything that it wants.
 static void fetch_some(struct shard *s, struct call *c)
 {
+    CHECK(c->state == CALL_FETCHING);
     while (c->fetched < c->grants_len) {
         struct found found;
         uint64_t missing;
@@ -186,6 +192,7 @@ static void fetch_some(struct shard *s, struct call *c)
 
 static void fetch_sync_tail(struct shard *s)
 {
+    CHECK(!s->fetch.sync && s->fetch.stage == FETCH_TAIL);
     struct call *c = call_new(s, 0, s->now.hi + TAIL_TIMEOUT_MS);
     c->silent = true;
     s->fetch.sync = c;
@@ -200,6 +207,7 @@ static void fetch_send(struct shard *s)
     if (f->wanted == 0 || busy || shard_now(s) < f->again) return;
     switch (f->stage) {
     case FETCH_READING:
+        CHECK(f->rows_len == 0);
         open_request_begin(&f->ask, s->journal, REQUEST_READ_LOG, "log", 0);
         f->ask.request.first = f->wanted;
         f->ask.request.limit = READ_BYTES;
@@ -244,6 +252,7 @@ void fetch_go_on(struct shard *s)
 
 static void drop_grant(struct call *c)
 {
+    CHECK(c->fetched < c->grants_len);
     c->grants_len--;
     memmove(c->grants + c->fetched, c->grants + c->fetched + 1,
             (c->grants_len - c->fetched) * sizeof *c->grants);
@@ -252,6 +261,7 @@ static void drop_grant(struct call *c)
 // The slot that c waits for; 0: none.
 static uint64_t missing_of(const struct shard *s, const struct call *c)
 {
+    CHECK(c->fetched <= c->grants_len && c->reasons_found <= c->reason_places_len);
     struct found found;
     struct bytes text;
     uint64_t missing = 0;
@@ -267,6 +277,7 @@ static uint64_t missing_of(const struct shard *s, const struct call *c)
 // Returns true if the message or reason that c wants is live, as far as the fold has read.
 static bool is_alive(const struct shard *s, const struct call *c)
 {
+    CHECK(c->fetched < c->grants_len || c->reasons_found < c->reason_places_len);
     if (c->fetched < c->grants_len)
         return machine_lives_at(s->machine, c->grants[c->fetched].place);
     return machine_reason_lives_at(s->machine, c->reason_places[c->reasons_found].slot,
@@ -278,6 +289,7 @@ static bool is_alive(const struct shard *s, const struct call *c)
 // continues without the message, and a read without the reason.
 static void give_up(struct shard *s, struct call *c, enum err err)
 {
+    CHECK(err != ERR_OK);
     if (c->fetched == c->grants_len) {
         keep_reason(c, BYTES_EMPTY, false);
     } else if (c->receives && err == ERR_NOT_FOUND) {
@@ -319,6 +331,7 @@ static void end_read(struct shard *s, enum err err)
 
 static void fail_read(struct shard *s, enum err err)
 {
+    CHECK(err != ERR_OK);
     give_up_all(s, err);
     end_read(s, err);
 }
@@ -329,6 +342,7 @@ static void fail_read(struct shard *s, enum err err)
 static void keep_rows(struct shard *s, const bool *live)
 {
     const struct body_fetch *f = &s->fetch;
+    CHECK(f->rows_len > 0 && f->rows[0].slot == f->wanted);
     enum err err = ERR_OK;
     for (size_t i = f->rows_len; i-- > 0;) {
         const struct fetch_row *row = &f->rows[i];
@@ -355,6 +369,7 @@ static bool anything_alive(struct shard *s)
 static void keep_live_rows(struct shard *s)
 {
     const struct body_fetch *f = &s->fetch;
+    CHECK(f->rows_len > 0);
     bool *live = memory_zeroed(f->rows_len, sizeof *live);
     machine_live_slots(s->machine, f->wanted, f->rows_len, live);
     live[0] = live[0] || anything_alive(s);
@@ -364,6 +379,7 @@ static void keep_live_rows(struct shard *s)
 
 static void floors_known(struct shard *s)
 {
+    CHECK(s->fetch.stage == FETCH_FLOORS);
     bool under = s->fetch.wanted <= s->fetch.floor_slot;
     if (!under || MUTANT(FETCH_FLOOR_OFF)) {
         keep_rows(s, NULL);
@@ -377,6 +393,7 @@ static void floors_known(struct shard *s)
 // Keeps the rows up to the first gap.
 static void hold_rows(struct body_fetch *f, const struct response *r)
 {
+    CHECK(!f->rows && f->rows_len == 0);
     f->rows = memory_zeroed(r->rows_len, sizeof *f->rows);
     for (f->rows_len = 0; f->rows_len < r->rows_len; f->rows_len++) {
         const struct response_row *row = &r->rows[f->rows_len];
@@ -388,6 +405,7 @@ static void hold_rows(struct body_fetch *f, const struct response *r)
 static void on_rows(struct shard *s, const struct response *r)
 {
     struct body_fetch *f = &s->fetch;
+    CHECK(f->wanted != 0);
     if (journal_floor_index(s->journal) > f->floor_index) {
         f->floor_index = journal_floor_index(s->journal);
         f->floor_slot = journal_floor(s->journal);
@@ -421,6 +439,7 @@ static void on_floor(struct shard *s, const struct response *r)
 // A missing slot whose message is live is damage. Otherwise it was collected.
 static void slot_is_missing(struct shard *s)
 {
+    CHECK(s->fetch.rows_len == 0);
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         if (missing_of(s, c) != s->fetch.wanted) continue;
@@ -432,6 +451,7 @@ static void slot_is_missing(struct shard *s)
 void fetch_tail_seen(struct shard *s, enum err err)
 {
     struct body_fetch *f = &s->fetch;
+    CHECK(f->stage == FETCH_TAIL);
     f->sync = NULL;
     if (err == ERR_CORRUPT) {
         fail_read(s, err);
@@ -447,6 +467,7 @@ void fetch_tail_seen(struct shard *s, enum err err)
 void fetch_respond(struct shard *s, const struct response *r)
 {
     struct body_fetch *f = &s->fetch;
+    CHECK(f->stage != FETCH_TAIL); // that stage syncs
     f->ask.open = false;
     bool failed = r->err && r->err != ERR_NOT_FOUND && r->err != ERR_CORRUPT;
     f->again = failed ? shard_now(s) + READ_AGAIN_MS : TIME_UNKNOWN;

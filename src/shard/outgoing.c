@@ -17,6 +17,7 @@ static bool first_dead_letter(const struct shard *s, struct message_view *out)
     enum { WINDOW = 64 };
     struct message_view window[WINDOW];
     size_t count = machine_outbox(s->machine, window, WINDOW);
+    CHECK(count <= WINDOW);
     for (size_t i = 0; i < count; i++) {
         if (window[i].outbox_number <= s->dead_letter_done) continue;
         *out = window[i];
@@ -77,6 +78,7 @@ static struct bytes dead_letter_headers(struct shard *s, const struct message_vi
 {
     struct failure_view failures[FAILURES_KEPT + 1];
     size_t len = machine_failures(s->machine, v->seq, shard_now(s), failures);
+    CHECK(len <= FAILURES_KEPT + 1);
     struct bytes worker = len > 0 ? failures[len - 1].worker : BYTES_EMPTY;
     buf_clear(&s->dead_letter_headers);
     headers_put_others(&s->dead_letter_headers, headers, bytes_str(HEADER_DEAD_WORKER));
@@ -89,6 +91,7 @@ static struct bytes dead_letter_headers(struct shard *s, const struct message_vi
 static void encode_dead_letter(struct shard *s, const struct message_view *v,
                                const struct found *found)
 {
+    CHECK(v->outbox_number > s->dead_letter_done);
     struct op_arrive arrive = {.source_shard = s->config.journal.id.shard,
                                .number = v->outbox_number,
                                .origin = bytes_str(s->config.queue),
@@ -115,6 +118,7 @@ bool shard_next_dead_letter(struct shard *s, struct dead_letter *out)
     encode_dead_letter(s, &v, &found);
     (void)snprintf(s->dead_letter_to, sizeof s->dead_letter_to, "%s",
                    machine_config(s->machine)->dead_letter_queue);
+    CHECK(!s->dead_letter_open);
     s->dead_letter_open = true;
     *out =
         (struct dead_letter){.to = s->dead_letter_to,

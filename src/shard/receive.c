@@ -21,6 +21,7 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
     claim_encode(&payload, claim);
     c->payload = buf_take(&payload);
     struct op_claim own;
+    CHECK(c->receives && c->kind == OP_CLAIM);
     CHECK(!claim_decode(c->payload, &own));
     c->worker = own.worker;
     c->max = own.max;
@@ -46,6 +47,7 @@ static bool recall(struct shard *s, struct call *c);
 // Nothing came in time. But another call with the same id may have a result by now.
 static void end_wait(struct shard *s, struct call *c)
 {
+    CHECK(c->receives);
     if (!c->awaits && recall(s, c)) return;
     call_answer(s, c, c->awaits ? ERR_NOT_FOUND : ERR_OK, BYTES_EMPTY);
 }
@@ -74,6 +76,7 @@ static void end_same_request(struct shard *s, const struct call *successor)
 
 static void wait_or_end(struct shard *s, struct call *c)
 {
+    CHECK(c->receives);
     if (shard_now(s) >= c->wait_until) {
         end_wait(s, c);
     } else {
@@ -99,6 +102,7 @@ static bool recall(struct shard *s, struct call *c)
     struct op op = op_of(c);
     struct op_result r;
     if (!machine_recall(s->machine, &op, &r, &text)) return false;
+    CHECK((uint64_t)r.body_at + r.body_len <= text.len);
     struct bytes body = bytes_of(text.data + r.body_at, r.body_len);
     if (c->receives) {
         receive_result(s, c, r.err, body);
@@ -110,6 +114,7 @@ static bool recall(struct shard *s, struct call *c)
 
 static void sync_first(struct shard *s, struct call *c)
 {
+    CHECK(!c->tail_seen);
     call_push(s, c, CALL_SYNCING);
     journal_sync(s->journal, (uint64_t)(uintptr_t)c, c->deadline, s->now);
 }
@@ -167,6 +172,7 @@ void receive_try(struct shard *s, struct call *c)
 // The op makes an entry in any case, and only the fold knows which messages it frees.
 void receive_join_op(struct shard *s, struct call *c)
 {
+    CHECK(c->receives && !c->awaits && !c->recalls);
     if (MUTANT(JOINED_NAMELESS))
         memset((uint8_t *)c->payload.data + 1, 0, sizeof(struct request_id));
     if (MUTANT(JOINED_APART)) journal_release(s->journal, s->now);
@@ -179,6 +185,7 @@ void receive_join_op(struct shard *s, struct call *c)
 
 static void keep_grants(struct call *c, struct result *result)
 {
+    CHECK(!c->grants && result->count <= c->max);
     c->grants = memory_zeroed(result->count, sizeof *c->grants);
     while (c->grants_len < result->count && grant_next(result, &c->grants[c->grants_len]))
         c->grants_len++;
@@ -186,6 +193,7 @@ static void keep_grants(struct call *c, struct result *result)
 
 void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body)
 {
+    CHECK(c->receives);
     if (c->state == CALL_JOURNAL) {
         CHECK(s->offered >= c->max);
         s->offered -= c->max;
@@ -244,6 +252,7 @@ static void end_all_waits(struct shard *s, enum err halted)
             call_refuse(s, c, REASON_DELETED);
         }
     }
+    CHECK(!s->calls[CALL_WAITING].tail);
 }
 
 static bool has_ticket(const struct shard *s, const struct call *c)

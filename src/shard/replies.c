@@ -2,6 +2,7 @@
 // The answers of the journal, and what each means for its call. All answers of one step are handled
 // while the journal is held. Ops that are proposed again because of them then form one entry, as
 // before: a former owner's acks and the claim behind them stay together.
+#include "base/check.h"
 #include "base/mutant.h"
 #include "shard/inside.h"
 
@@ -15,7 +16,9 @@ static struct bytes body_of(const struct call *c, const struct journal_reply *r)
 
 static void on_reply(struct shard *s, struct journal_reply *r)
 {
+    CHECK(r->ticket != 0);
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
+    CHECK(c->state == CALL_SYNCING || c->state == CALL_JOURNAL);
     if (c == s->fetch.sync) {
         fetch_tail_seen(s, r->err);
         call_answer(s, c, r->err, BYTES_EMPTY); // it is silent; this frees it

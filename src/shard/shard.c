@@ -101,7 +101,9 @@ static enum fold_hold fold_holds(void *ctx, struct bytes name)
     static const enum fold_hold holds[] = {
         [BODY_FREE] = FOLD_FREE, [BODY_YET] = FOLD_YET, [BODY_HELD] = FOLD_HELD};
     const struct shard *s = ctx;
-    return holds[machine_holds(s->machine, name)];
+    size_t hold = (size_t)machine_holds(s->machine, name);
+    CHECK(hold < sizeof holds / sizeof *holds);
+    return holds[hold];
 }
 
 static uint16_t fold_rules(void *ctx, const struct op *ops, size_t ops_len)
@@ -118,6 +120,7 @@ static bool fold_ended(void *ctx)
 
 struct shard *shard_new(const struct shard_config *config)
 {
+    CHECK(memchr(config->queue, 0, sizeof config->queue));
     struct shard *s = NEW(struct shard);
     s->config = *config;
     if (s->config.cache_bytes == 0) s->config.cache_bytes = CACHE_BYTES;
@@ -156,6 +159,7 @@ struct shard *shard_new(const struct shard_config *config)
 
 void call_free(struct call *c)
 {
+    CHECK(!c->next); // it is in no list
     bytes_free(c->payload);
     bytes_free(c->result);
     memory_free(c->grants);
@@ -209,6 +213,8 @@ struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline)
 void call_push(struct shard *s, struct call *c, enum call_state state)
 {
     struct call_list *l = &s->calls[state];
+    CHECK(!c->next);
+    CHECK(!l->head == !l->tail);
     c->state = state;
     c->next = NULL;
     if (l->tail) {
@@ -229,16 +235,19 @@ struct call *call_take(struct shard *s, struct call *c)
     }
     *(before ? &before->next : &l->head) = c->next;
     if (l->tail == c) l->tail = before;
+    CHECK(!l->head == !l->tail);
     c->next = NULL;
     return c;
 }
 
 void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body)
 {
+    CHECK(!c->next); // it is in no list
     if (c->silent) {
         call_free(c);
         return;
     }
+    CHECK(c->fetched <= c->grants_len && c->reasons_found <= c->reason_places_len);
     struct answer *a = NEW(struct answer);
     a->call = c;
     if (body.data != c->result.data) {
@@ -262,6 +271,7 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
 
 void call_commit(struct shard *s, struct call *c)
 {
+    CHECK(c->kind >= OP_KIND_MACHINE && !c->awaits);
     call_push(s, c, CALL_JOURNAL);
     if (c->receives) s->offered += c->max;
     struct op op = {.kind = c->kind, .payload = c->payload};
@@ -270,6 +280,7 @@ void call_commit(struct shard *s, struct call *c)
 
 void call_refuse(struct shard *s, struct call *c, enum reason reason)
 {
+    CHECK(reason != REASON_NONE);
     CLEANUP(buf_done) struct buf body;
     buf_init(&body, 64);
     result_begin(&body, reason);
@@ -292,6 +303,7 @@ static void go_on(struct shard *s)
 
 struct interval shard_time(const struct shard *s, struct interval now)
 {
+    CHECK(now.lo <= now.hi);
     int64_t lo = now.lo > s->now.lo ? now.lo : s->now.lo;
     return (struct interval){lo, now.hi > lo ? now.hi : lo};
 }
@@ -316,6 +328,7 @@ static uint32_t messages_in(struct op op)
 void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadline,
                   struct interval now)
 {
+    CHECK(op.kind >= OP_KIND_MACHINE);
     note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     c->kind = op.kind;
@@ -342,6 +355,7 @@ static struct call *receive_new(struct shard *s, uint64_t ticket, const struct o
     c->kind = OP_CLAIM;
     c->receives = true;
     c->wait_until = wait_until < deadline ? wait_until : deadline;
+    CHECK(c->wait_until <= c->deadline);
     receive_set_claim(c, claim);
     return c;
 }
@@ -498,6 +512,7 @@ bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now
         publish.count++;
     }
     if (publish.count == 0) return false;
+    CHECK(!rows.bad);
     publish.rows = buf_bytes(&rows);
     memcpy(publish.seed, seed, sizeof publish.seed);
     CLEANUP(buf_done) struct buf payload;
@@ -543,6 +558,7 @@ bool shard_next_request(struct shard *s, struct request *out)
 
 bool shard_next_reply(struct shard *s, struct shard_reply *out)
 {
+    CHECK(!s->answers == !s->answers_tail);
     answer_free(s->answer_out);
     s->answer_out = s->answers;
     if (!s->answers) return false;
