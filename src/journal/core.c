@@ -243,6 +243,12 @@ void core_save(const struct core *c, struct buf *out)
 
 #define SESSION_ROW_LEN 32
 
+// As in an entry: sums of such times cannot overflow.
+static bool is_time(int64_t time)
+{
+    return 0 <= time && time <= ENTRY_TIME_MAX;
+}
+
 static void load_sessions(struct core *c, struct reader *r)
 {
     CHECK(!c->sessions && c->sessions_len == 0);
@@ -257,6 +263,7 @@ static void load_sessions(struct core *c, struct reader *r)
         row->sequence = read_u64(r);
         row->time = read_i64(r);
         if (i > 0 && writer_compare(row[-1].writer, row->writer) >= 0) r->bad = true;
+        if (!is_time(row->time)) r->bad = true;
         c->sessions_hash ^= session_hash(row);
     }
     sessions_find_oldest(c);
@@ -279,7 +286,9 @@ enum err core_load(struct core *c, struct reader *r)
     if (address.len > 0) memcpy(c->address, address.data, address.len);
     c->horizon = read_i64(r);
     load_sessions(c, r);
-    if (coord_set > 1 || c->slot == 0) r->bad = true;
+    bool horizon_ok = c->horizon == TIME_UNKNOWN || is_time(c->horizon - 1);
+    bool slot_ok = 0 < c->slot && c->slot <= ENTRY_SLOT_MAX;
+    if (coord_set > 1 || !slot_ok || !is_time(c->now) || !horizon_ok) r->bad = true;
     if (reader_ok(r)) return ERR_OK;
     core_done(c);
     return ERR_CORRUPT;

@@ -118,7 +118,8 @@ enum err entry_decode(struct bytes from, struct entry *out, const char **why)
     uint32_t ops_len = read_header(&r, out);
     bool time_ok =
         0 <= out->time.lo && out->time.lo <= out->time.hi && out->time.hi <= ENTRY_TIME_MAX;
-    if (!reader_ok(&r) || out->slot == 0 || !time_ok)
+    bool slot_ok = 0 < out->slot && out->slot <= ENTRY_SLOT_MAX;
+    if (!reader_ok(&r) || !slot_ok || !time_ok)
         return damaged(why, "the entry's header is malformed");
     if (ops_len > ENTRY_OPS_MAX || ops_len > r.left / ENTRY_OP_HEADER_LEN)
         return damaged(why, "the entry's op count is impossible");

@@ -43,6 +43,12 @@ static void read_id(struct reader *r, struct journal_id *id)
     if (read_u32(r) != 0) r->bad = true;
 }
 
+// 0, 0: there is no floor.
+static bool is_floor(uint64_t index, uint64_t slot)
+{
+    return index <= ENTRY_SLOT_MAX && slot <= ENTRY_SLOT_MAX && (index == 0) == (slot == 0);
+}
+
 void floor_encode(const struct floor *f, struct buf *out)
 {
     CHECK(f->index > 0 && f->slot > 0);
@@ -67,7 +73,8 @@ enum err floor_decode(struct bytes from, struct floor *out)
     out->slot = read_u64(&r);
     out->time = read_i64(&r);
     bool sum = read_u64(&r) == hash128_of(bytes_of(from.data, FLOOR_LEN - 8)).lo;
-    bool sound = out->index > 0 && out->slot > 0 && out->time >= 0 && out->time <= ENTRY_TIME_MAX;
+    bool sound = out->index > 0 && is_floor(out->index, out->slot) && out->time >= 0 &&
+                 out->time <= ENTRY_TIME_MAX;
     return reader_end(&r) && sum && sound ? ERR_OK : ERR_CORRUPT;
 }
 
@@ -109,9 +116,12 @@ enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *
     if (err) return err;
     read_id(&r, &out->id);
     out->absent_at = read_i64(&r);
+    bool known = 0 <= out->absent_at && out->absent_at <= ENTRY_TIME_MAX;
+    if (!known) out->absent_at = TIME_UNKNOWN;
     out->floor_index = read_u64(&r);
     out->floor_slot = read_u64(&r);
     out->digest = read_u64(&r);
+    if (!is_floor(out->floor_index, out->floor_slot)) r.bad = true;
     err = core_load(core, &r);
     if (err) return err;
     out->machine = read_sized(&r, SNAPSHOT_LEN_MAX);

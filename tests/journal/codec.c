@@ -126,7 +126,8 @@ static void well_sealed_nonsense_is_corrupt(void **state)
     static const struct {
         size_t at;
         uint32_t value;
-    } lies[] = {{6, 1}, {32, 0}, {112, 2}, {112, 4}, {112, 0xffffffff}, {116, 1}, {124, 6}};
+    } lies[] = {{6, 1},   {32, 0},           {36, 0xffffffff}, {112, 2},
+                {112, 4}, {112, 0xffffffff}, {116, 1},         {124, 6}};
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         CLEANUP(buf_done) struct buf lie;
         buf_init(&lie, ENTRY_LEN_MAX);
@@ -134,6 +135,39 @@ static void well_sealed_nonsense_is_corrupt(void **state)
         buf_set_u32(&lie, lies[i].at, lies[i].value);
         buf_put_hash128(&lie, hash128_of(buf_bytes(&lie)));
         assert_int_equal(decode_entry(buf_bytes(&lie)), ERR_CORRUPT);
+    }
+}
+
+// Numbers that would wrap or overflow where the journal counts on with them.
+static void impossible_numbers_in_a_snapshot_or_floor_are_corrupt(void **state)
+{
+    (void)state;
+    SAMPLE(snapshot, SNAPSHOT_LEN_MAX);
+    SAMPLE(floor, FLOOR_LEN);
+    static const struct {
+        size_t at; // of the high half
+        uint32_t value;
+    } lies[] = {{44, 0xffffffff},                    // floor index
+                {52, 0x80000000},                    // floor slot
+                {68, 0xffffffff},                    // slot
+                {92, 0x80000000},                    // now
+                {92, 0x7fffffff}, {151, 0x7fffffff}, // horizon
+                {187, 0x80000000}};                  // a session's time
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        CLEANUP(buf_done) struct buf lie;
+        buf_init(&lie, SNAPSHOT_LEN_MAX);
+        buf_put(&lie, bytes_of(snapshot.data, snapshot.len - 16));
+        buf_set_u32(&lie, lies[i].at, lies[i].value);
+        buf_put_hash128(&lie, hash128_of(buf_bytes(&lie)));
+        assert_int_equal(decode_snapshot(buf_bytes(&lie)), ERR_CORRUPT);
+    }
+    for (size_t at = 36; at <= 44; at += 8) { // index, slot
+        CLEANUP(buf_done) struct buf lie;
+        buf_init(&lie, FLOOR_LEN);
+        buf_put(&lie, bytes_of(floor.data, FLOOR_LEN - 8));
+        buf_set_u32(&lie, at, 0xffffffff);
+        buf_put_u64(&lie, hash128_of(buf_bytes(&lie)).lo);
+        assert_int_equal(decode_floor(buf_bytes(&lie)), ERR_CORRUPT);
     }
 }
 
@@ -256,6 +290,7 @@ int main(void)
         cmocka_unit_test(damaged_entry_is_corrupt),
         cmocka_unit_test(entry_over_its_limit_is_not_written),
         cmocka_unit_test(well_sealed_nonsense_is_corrupt),
+        cmocka_unit_test(impossible_numbers_in_a_snapshot_or_floor_are_corrupt),
         cmocka_unit_test(snapshot_reads_back_as_written),
         cmocka_unit_test(damaged_snapshot_is_corrupt),
         cmocka_unit_test(damaged_floor_is_corrupt),
