@@ -475,6 +475,11 @@ static void add_drop(struct collector *c, const struct response_row *row)
     }
 }
 
+static bool is_extent(const struct response_row *row)
+{
+    return 0 < row->first && row->first <= row->last && row->last <= ENTRY_SLOT_MAX;
+}
+
 static void on_extents(struct collector *c, const struct response *r)
 {
     c->drops_len = 0;
@@ -482,6 +487,10 @@ static void on_extents(struct collector *c, const struct response *r)
     c->extents_more = r->more && r->rows_len > 0;
     for (size_t i = 0; i < r->rows_len && i < EXTENTS_LIMIT; i++) {
         const struct response_row *row = &r->rows[i];
+        if (!is_extent(row)) {
+            end_round(c);
+            return;
+        }
         c->extents_from = row->last + 1;
         if (may_drop(c, row)) {
             add_drop(c, row);

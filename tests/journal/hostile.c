@@ -4,7 +4,7 @@
 // by its deadline. HOSTILE_SEED=<first seed> runs other seeds.
 #include "../unit/unit.h"
 #include "base/memory.h"
-#include "bucket.h"
+#include "falsify.h"
 #include "journal/inside.h"
 #include "register.h"
 
@@ -12,11 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEEDS     500
-#define STEPS     1500
-#define HANDLES   2
-#define OPEN_MAX  8
-#define SLOTS_MAX 10000 // the simulated store keeps its slots in an array
+#define SEEDS    500
+#define STEPS    1500
+#define HANDLES  2
+#define OPEN_MAX 8
 
 struct sent {
     struct request request;
@@ -33,39 +32,29 @@ struct handle {
 
 struct scene {
     struct rng rng;
-    struct bucket bucket;
-    struct bucket_answer answer;
-    struct buf body; // that replaces the one of the answer
+    struct falsify store;
     struct handle handles[HANDLES];
     struct interval now;
     int64_t last_deadline;
-    uint32_t falsity;                      // hundredths of a percent of the answers
     uint8_t answered[STEPS + 1];           // by ticket
     const struct handle *asked[STEPS + 1]; // by ticket
     uint64_t tickets;
     uint64_t halted;
 };
 
-static uint64_t odd_number(struct scene *s, uint64_t near)
-{
-    const uint64_t numbers[] = {0,
-                                1,
-                                2,
-                                near - 1,
-                                near + 1,
-                                UINT32_MAX,
-                                INT64_MAX,
-                                (uint64_t)INT64_MIN,
-                                UINT64_MAX,
-                                (uint64_t)ENTRY_TIME_MAX,
-                                (uint64_t)s->now.lo,
-                                rng_next(&s->rng)};
-    return numbers[rng_below(&s->rng, sizeof numbers / sizeof *numbers)];
-}
-
 static bool half(struct scene *s)
 {
     return rng_chance(&s->rng, 5000);
+}
+
+static bool digest_of(struct bytes machine, uint64_t *out)
+{
+    struct registers *m = registers_new(600000);
+    struct fold fold = registers_fold(m);
+    bool sound = !fold.load(fold.ctx, machine);
+    if (sound) *out = fold.digest(fold.ctx);
+    registers_free(m);
+    return sound;
 }
 
 static void open_handle(struct scene *s, struct handle *h)
@@ -125,189 +114,17 @@ static void take(struct scene *s, struct handle *h)
     }
 }
 
-static void put_checksum(uint8_t *data, size_t len, bool floor)
-{
-    size_t sum_len = floor ? 8 : 16;
-    CLEANUP(buf_done) struct buf sum;
-    buf_init(&sum, 16);
-    struct hash128 hash = hash128_of(bytes_of(data, len - sum_len));
-    if (floor) {
-        buf_put_u64(&sum, hash.lo);
-    } else {
-        buf_put_hash128(&sum, hash);
-    }
-    memcpy(data + len - sum_len, sum.data, sum_len);
-}
-
-// Another number somewhere in the bytes, mostly with the right checksum.
-static void falsify_bytes(struct scene *s, uint8_t *data, size_t len, bool floor)
-{
-    if (len < 40) return;
-    uint64_t number = odd_number(s, 5);
-    size_t width = half(s) ? 8 : 4;
-    size_t at = rng_below(&s->rng, len - 24) / 4 * 4;
-    memcpy(data + at, &number, width);
-    if (rng_chance(&s->rng, 8000)) put_checksum(data, len, floor);
-}
-
-static void falsify_core(struct scene *s, struct core *c)
-{
-    uint64_t number = odd_number(s, c->slot);
-    size_t row = c->sessions_len > 0 ? rng_below(&s->rng, c->sessions_len) : 0;
-    switch (rng_below(&s->rng, 8)) {
-    case 0:
-        c->now = (int64_t)number;
-        break;
-    case 1:
-        c->epoch = number;
-        break;
-    case 2:
-        c->token = number;
-        break;
-    case 3:
-        c->horizon = (int64_t)number;
-        break;
-    case 4:
-        c->chain.lo = number;
-        break;
-    case 5:
-        if (c->sessions_len > 0) c->sessions[row].time = (int64_t)number;
-        break;
-    case 6:
-        if (c->sessions_len > 0) c->sessions[row].sequence = number;
-        break;
-    default:
-        break;
-    }
-}
-
-static uint64_t digest_of(const struct core *c, struct bytes machine)
-{
-    struct registers *m = registers_new(600000);
-    struct fold fold = registers_fold(m);
-    uint64_t digest = 0;
-    if (!fold.load(fold.ctx, machine)) digest = hash64_mix(core_digest(c), fold.digest(fold.ctx));
-    registers_free(m);
-    return digest;
-}
-
-// A snapshot of a state that never was, with the digest of that state.
-static void falsify_snapshot(struct scene *s, struct response *r)
-{
-    struct core core, loaded;
-    struct snapshot snapshot;
-    core_init(&core);
-    core_init(&loaded);
-    CLEANUP(buf_done) struct buf saved;
-    buf_init(&saved, SNAPSHOT_LEN_MAX);
-    if (!snapshot_decode(r->body, &core, &snapshot)) {
-        falsify_core(s, &core);
-        if (half(s)) snapshot.floor_index = odd_number(s, snapshot.floor_index);
-        if (half(s)) snapshot.floor_slot = odd_number(s, snapshot.floor_slot);
-        if (half(s)) snapshot.absent_at = (int64_t)odd_number(s, 0);
-        core_save(&core, &saved);
-        struct reader reader = reader_of(buf_bytes(&saved));
-        if (!core_load(&loaded, &reader)) { // otherwise the snapshot stays as it was
-            snapshot.core = &loaded;
-            snapshot.digest = digest_of(&loaded, snapshot.machine);
-            buf_clear(&s->body);
-            snapshot_encode(&snapshot, &s->body);
-            r->body = buf_bytes(&s->body);
-        }
-    }
-    core_done(&core);
-    core_done(&loaded);
-}
-
-static void falsify_row(struct scene *s, struct response_row *row)
-{
-    char *key = (char *)row->key;
-    switch (rng_below(&s->rng, 5)) {
-    case 0:
-        row->first = odd_number(s, row->first);
-        break;
-    case 1:
-        row->last = odd_number(s, row->last);
-        break;
-    case 2:
-        row->modified.lo = rng_range(&s->rng, 0, s->now.hi);
-        row->modified.hi = row->modified.lo + 999;
-        break;
-    case 3:
-        if (key) key[strlen(key) - 1 - rng_below(&s->rng, 20)] = (char)('0' + s->now.lo % 10);
-        break;
-    default:
-        if (row->body.len > 0) falsify_bytes(s, (uint8_t *)row->body.data, row->body.len, false);
-        break;
-    }
-}
-
-// Most errors that an append cannot have halt the handle at once, so they are rare.
-static enum err odd_err(struct scene *s, const struct request *q)
-{
-    static const enum err possible[] = {ERR_OK,          ERR_CONFLICT, ERR_UNKNOWN,
-                                        ERR_UNAVAILABLE, ERR_LIMIT,    ERR_DENIED};
-    if (q->kind != REQUEST_APPEND || rng_chance(&s->rng, 500))
-        return (enum err)rng_below(&s->rng, ERR_COUNT);
-    return possible[rng_below(&s->rng, sizeof possible / sizeof *possible)];
-}
-
-static void falsify(struct scene *s, const struct request *q, struct bucket_answer *a)
-{
-    struct response *r = &a->response;
-    switch (rng_below(&s->rng, 6)) {
-    case 0:
-        r->err = odd_err(s, q);
-        break;
-    case 1:
-        r->rows_len = r->rows_len > 0 ? rng_below(&s->rng, r->rows_len) : 0;
-        break;
-    case 2:
-        r->time.lo = rng_range(&s->rng, 0, s->now.hi);
-        r->time.hi = r->time.lo + 999;
-        break;
-    case 3:
-        r->more = !r->more;
-        break;
-    default:
-        if (r->rows_len > 0) falsify_row(s, &a->rows[rng_below(&s->rng, r->rows_len)]);
-        if (r->body.len == 0) break;
-        if (strstr(q->key, "/snap/") && half(s)) {
-            falsify_snapshot(s, r);
-        } else {
-            falsify_bytes(s, (uint8_t *)r->body.data, r->body.len, strstr(q->key, "/floor/"));
-        }
-        break;
-    }
-}
-
-// As store_append and store_drop do.
-static bool store_refuses(const struct request *q)
-{
-    if (q->kind == REQUEST_APPEND) return q->first == 0 || q->first > SLOTS_MAX;
-    return q->kind == REQUEST_DROP && (q->first == 0 || q->first > q->last);
-}
-
 static void serve(struct scene *s, struct handle *h)
 {
     if (h->sent_len == 0) return;
     size_t at = rng_below(&s->rng, h->sent_len);
     struct sent sent = h->sent[at];
     h->sent[at] = h->sent[--h->sent_len];
-    struct bucket_answer *a = &s->answer;
-    if (store_refuses(&sent.request)) {
-        enum err err = sent.request.kind == REQUEST_DROP ? ERR_INVALID : ERR_LIMIT;
-        a->response = (struct response){.id = sent.request.id, .err = err, .time = s->now};
-    } else {
-        bucket_perform(&s->bucket, &sent.request, s->now.lo, a);
-    }
-    a->response.tight = rng_chance(&s->rng, 1000);
-    bool snapshot = a->response.body.len > 0 && strstr(sent.request.key, "/snap/");
-    if (rng_chance(&s->rng, snapshot ? 3 * s->falsity : s->falsity)) falsify(s, &sent.request, a);
+    const struct response *r = falsify_perform(&s->store, &sent.request, s->now);
     if (sent.collector) {
-        collector_respond(h->collector, &a->response, s->now);
+        collector_respond(h->collector, r, s->now);
     } else {
-        journal_respond(h->journal, &a->response, s->now);
+        journal_respond(h->journal, r, s->now);
     }
 }
 
@@ -396,11 +213,8 @@ static void run(uint64_t seed, uint64_t *halted)
     struct scene *s = NEW(struct scene);
     s->now = (struct interval){1000000000, 1000000020};
     rng_init(&s->rng, seed);
-    bucket_init(&s->bucket, &s->rng);
-    s->bucket.run_max = 4;
-    bucket_answer_init(&s->answer);
-    buf_init(&s->body, SNAPSHOT_LEN_MAX);
-    s->falsity = (uint32_t)rng_range(&s->rng, 0, 1500);
+    falsify_init(&s->store, &s->rng);
+    s->store.digest = digest_of;
     for (size_t i = 0; i < HANDLES; i++)
         open_handle(s, &s->handles[i]);
     for (size_t i = 0; i < STEPS; i++)
@@ -411,9 +225,7 @@ static void run(uint64_t seed, uint64_t *halted)
     for (size_t i = 0; i < HANDLES; i++)
         close_handle(s, &s->handles[i]);
     *halted += s->halted;
-    buf_done(&s->body);
-    bucket_answer_done(&s->answer);
-    bucket_done(&s->bucket);
+    falsify_done(&s->store);
     memory_free(s);
 }
 
