@@ -26,7 +26,7 @@ try "a C99 program links with the shared library" \
 try "and runs" env LD_LIBRARY_PATH="$lib" "$dir/shared" "$dir/store" tasks hello
 try "one links with the archive" \
     cc -std=c99 -I"$inc" "$2/examples/send.c" "$lib/libsluice.a" \
-    -lxxhash -lcurl -lcrypto -lexpat -ljansson -lpthread -o "$dir/static"
+    -lxxhash -lcurl -lssl -lcrypto -lexpat -lhiredis -ljansson -lpthread -o "$dir/static"
 try "and runs too" "$dir/static" "$dir/store" tasks hello
 only_ours() { ! nm -D --defined-only "$lib/libsluice.so" | awk '$2 ~ /[A-Z]/ {print $3}' | grep -v '^sluice_'; }
 try "the shared library shows sluice_ names only" only_ours

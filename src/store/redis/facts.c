@@ -144,12 +144,13 @@ static enum err check_setting(const struct setting *s, const struct resp *reply,
     if (strcmp(value->text, s->right) == 0) return ERR_OK;
     if (durability == REDIS_EVERYSEC && s->also_right && strcmp(value->text, s->also_right) == 0)
         return ERR_OK;
+    bool everysec = s->also_right && strcmp(value->text, s->also_right) == 0;
     (void)snprintf(why, STORE_WHY_MAX,
-                   "%s is \"%.40s\" on the server; it must be \"%s\": %s (durability=none in the "
-                   "URL accepts that)",
+                   "%s is \"%.40s\" on the server; it must be \"%s\": %s (durability=%s in the URL "
+                   "accepts that)",
                    s->name, value->text,
                    durability == REDIS_EVERYSEC && s->also_right ? s->also_right : s->right,
-                   s->reason);
+                   s->reason, everysec ? "everysec" : "none");
     return ERR_INVALID;
 }
 
