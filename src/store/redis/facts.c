@@ -61,6 +61,7 @@ size_t redis_facts_ask(struct buf *to)
 static struct bytes info_field(struct bytes info, const char *field)
 {
     size_t field_len = strlen(field);
+    if (info.len == 0) return BYTES_EMPTY;
     const char *at = (const char *)info.data, *end = at + info.len;
     while (at < end) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
