@@ -3,7 +3,8 @@
 // promises.
 #include "store/redis/url.h"
 
-#include <stdarg.h>
+#include "store/url_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,52 +12,8 @@
 #define SETTINGS "prefix, db, durability, timeoutMs, passwordFile, ca, cert, key"
 #define FORMS    "redis://host:6379/0?prefix=name"
 
-struct complaint {
-    char *why;
-    size_t why_len;
-};
-
-static bool __attribute__((format(printf, 2, 3))) wrong(struct complaint c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c.why, c.why_len, format, args);
-    va_end(args);
-    return false;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
-// Percent-decodes from[0, len).
-static bool decode(const char *from, size_t len, char *to, size_t to_len, const char *what,
-                   struct complaint c)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < len; i++) {
-        int ch = (unsigned char)from[i];
-        if (ch == '%') {
-            int hi = i + 2 < len ? hex_digit(from[i + 1]) : -1;
-            int lo = hi >= 0 ? hex_digit(from[i + 2]) : -1;
-            if (lo < 0) return wrong(c, "%s: %% must be followed by two hexadecimal digits", what);
-            ch = hi * 16 + lo;
-            i += 2;
-        }
-        if (ch < 0x20 || ch == 0x7f) return wrong(c, "%s has a control character", what);
-        if (at + 1 >= to_len) return wrong(c, "%s is longer than %zu bytes", what, to_len - 1);
-        to[at++] = (char)ch;
-    }
-    to[at] = 0;
-    return true;
-}
-
 static bool read_number(const char *name, const char *value, int64_t lo, int64_t hi, int64_t *out,
-                        struct complaint c)
+                        struct url_complaint c)
 {
     char *end = NULL;
     long long n = strtoll(value, &end, 10);
@@ -64,8 +21,8 @@ static bool read_number(const char *name, const char *value, int64_t lo, int64_t
         *out = n;
         return true;
     }
-    return wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
-                 (long long)lo, (long long)hi);
+    return url_wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
+                     (long long)lo, (long long)hi);
 }
 
 static bool prefix_good(const char *prefix)
@@ -79,16 +36,17 @@ static bool prefix_good(const char *prefix)
     return true;
 }
 
-static bool read_prefix(const char *value, struct redis_url *out, struct complaint c)
+static bool read_prefix(const char *value, struct redis_url *out, struct url_complaint c)
 {
     size_t len = strlen(value);
     if (len > REDIS_PREFIX_MAX)
-        return wrong(c, "prefix has %zu bytes; it may have %d", len, REDIS_PREFIX_MAX);
+        return url_wrong(c, "prefix has %zu bytes; it may have %d", len, REDIS_PREFIX_MAX);
     if (!prefix_good(value))
-        return wrong(c,
-                     "prefix \"%.100s\" is not made of letters, digits and _ . : / - (braces would "
-                     "change which server of a cluster has the keys)",
-                     value);
+        return url_wrong(
+            c,
+            "prefix \"%.100s\" is not made of letters, digits and _ . : / - (braces would "
+            "change which server of a cluster has the keys)",
+            value);
     memcpy(out->prefix, value, len + 1);
     return true;
 }
@@ -101,7 +59,7 @@ const char *redis_durability_name(enum redis_durability d)
     return durabilities[d];
 }
 
-static bool read_durability(const char *value, struct redis_url *out, struct complaint c)
+static bool read_durability(const char *value, struct redis_url *out, struct url_complaint c)
 {
     for (enum redis_durability d = REDIS_ALWAYS; d <= REDIS_NONE; d++) {
         if (strcmp(value, durabilities[d]) != 0) continue;
@@ -109,23 +67,25 @@ static bool read_durability(const char *value, struct redis_url *out, struct com
         return true;
     }
     if (strncmp(value, "replicas:", 9) == 0)
-        return wrong(c,
-                     "durability \"%.40s\" is not offered by this version: use always, "
-                     "everysec or none",
-                     value);
-    return wrong(c, "durability \"%.40s\" is not one of always, everysec, none", value);
+        return url_wrong(c,
+                         "durability \"%.40s\" is not offered by this version: use always, "
+                         "everysec or none",
+                         value);
+    return url_wrong(c, "durability \"%.40s\" is not one of always, everysec, none", value);
 }
 
-static bool take(char *to, size_t to_len, const char *name, const char *value, struct complaint c)
+static bool take(char *to, size_t to_len, const char *name, const char *value,
+                 struct url_complaint c)
 {
-    if (value[0] == 0) return wrong(c, "%s is empty", name);
-    if (strlen(value) >= to_len) return wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
+    if (value[0] == 0) return url_wrong(c, "%s is empty", name);
+    if (strlen(value) >= to_len)
+        return url_wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
     memcpy(to, value, strlen(value) + 1);
     return true;
 }
 
 static bool read_setting(const char *name, const char *value, struct redis_url *out,
-                         struct complaint c)
+                         struct url_complaint c)
 {
     if (strcmp(name, "prefix") == 0) return read_prefix(value, out, c);
     if (strcmp(name, "durability") == 0) return read_durability(value, out, c);
@@ -138,21 +98,21 @@ static bool read_setting(const char *name, const char *value, struct redis_url *
     if (strcmp(name, "cert") == 0) return take(out->cert, sizeof out->cert, name, value, c);
     if (strcmp(name, "key") == 0) return take(out->key, sizeof out->key, name, value, c);
     if (strcmp(name, "password") == 0)
-        return wrong(c, "a password must not be in the URL: URLs are logged and shown. Set "
-                        "SLUICE_REDIS_PASSWORD or passwordFile");
-    return wrong(c, "\"%.60s\" is not a setting of a redis URL: those are " SETTINGS, name);
+        return url_wrong(c, "a password must not be in the URL: URLs are logged and shown. Set "
+                            "SLUICE_REDIS_PASSWORD or passwordFile");
+    return url_wrong(c, "\"%.60s\" is not a setting of a redis URL: those are " SETTINGS, name);
 }
 
-static bool read_settings(const char *query, struct redis_url *out, struct complaint c)
+static bool read_settings(const char *query, struct redis_url *out, struct url_complaint c)
 {
     char name[64] = "", value[REDIS_FILE_MAX] = "";
     while (query[0]) {
         size_t len = strcspn(query, "&");
         size_t name_len = strcspn(query, "=&");
         const char *at = query + name_len + (name_len < len ? 1 : 0);
-        if (!decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
+        if (!url_decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
         if (strcmp(name, "password") != 0 &&
-            !decode(at, (size_t)(query + len - at), value, sizeof value, name, c))
+            !url_decode(at, (size_t)(query + len - at), value, sizeof value, name, c))
             return false;
         if (len > 0 && !read_setting(name, value, out, c)) return false;
         query += len + (query[len] == '&' ? 1 : 0);
@@ -171,7 +131,7 @@ static bool host_good(const char *host, size_t len, bool bracket)
     return true;
 }
 
-static bool read_port(const char *from, size_t len, struct redis_url *out, struct complaint c)
+static bool read_port(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
 {
     char text[8];
     int64_t port;
@@ -181,7 +141,7 @@ static bool read_port(const char *from, size_t len, struct redis_url *out, struc
     return true;
 }
 
-static bool read_host(const char *from, size_t len, struct redis_url *out, struct complaint c)
+static bool read_host(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
 {
     const char *bracket = len > 0 && from[0] == '[' ? memchr(from, ']', len) : NULL;
     const char *host = bracket ? from + 1 : from;
@@ -190,9 +150,10 @@ static bool read_host(const char *from, size_t len, struct redis_url *out, struc
     const char *rest = bracket ? bracket + 1 : from + host_len;
     size_t rest_len = len - (size_t)(rest - from);
     if (memchr(from, ',', len))
-        return wrong(c, "a redis URL has one host: \"%.*s\"", (int)(len < 80 ? len : 80), from);
+        return url_wrong(c, "a redis URL has one host: \"%.*s\"", (int)(len < 80 ? len : 80), from);
     if (!host_good(host, host_len, bracket != NULL) || (rest_len > 0 && rest[0] != ':'))
-        return wrong(c, "\"%.*s\" is not a host, as in " FORMS, (int)(len < 80 ? len : 80), from);
+        return url_wrong(c, "\"%.*s\" is not a host, as in " FORMS, (int)(len < 80 ? len : 80),
+                         from);
     memcpy(out->host, host, host_len);
     out->host[host_len] = 0;
     return rest_len == 0 || read_port(rest + 1, rest_len - 1, out, c);
@@ -207,20 +168,21 @@ static const char *last_at(const char *from, size_t len)
 }
 
 // user@host:port
-static bool read_authority(const char *from, size_t len, struct redis_url *out, struct complaint c)
+static bool read_authority(const char *from, size_t len, struct redis_url *out,
+                           struct url_complaint c)
 {
     const char *at = last_at(from, len);
     if (!at) return read_host(from, len, out, c);
     size_t user_len = (size_t)(at - from);
     if (memchr(from, ':', user_len))
-        return wrong(c, "a password must not be in the URL: URLs are logged and shown. Set "
-                        "SLUICE_REDIS_PASSWORD or passwordFile");
-    if (user_len == 0) return wrong(c, "the user before @ is empty");
-    return decode(from, user_len, out->user, sizeof out->user, "the user", c) &&
+        return url_wrong(c, "a password must not be in the URL: URLs are logged and shown. Set "
+                            "SLUICE_REDIS_PASSWORD or passwordFile");
+    if (user_len == 0) return url_wrong(c, "the user before @ is empty");
+    return url_decode(from, user_len, out->user, sizeof out->user, "the user", c) &&
            read_host(at + 1, len - user_len - 1, out, c);
 }
 
-static bool read_db(const char *from, size_t len, struct redis_url *out, struct complaint c)
+static bool read_db(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
 {
     char text[24];
     if (len > 0 && from[0] == '/') from++, len--;
@@ -229,18 +191,19 @@ static bool read_db(const char *from, size_t len, struct redis_url *out, struct 
     return read_number("database", text, 0, REDIS_DB_MAX, &out->db, c);
 }
 
-static bool read_path(const char *from, size_t len, struct redis_url *out, struct complaint c)
+static bool read_path(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
 {
     if (len < 2 || from[0] != '/')
-        return wrong(c, "redis+unix needs an absolute path, as in redis+unix:///run/redis.sock");
-    return decode(from, len, out->path, sizeof out->path, "the path of the socket", c);
+        return url_wrong(c,
+                         "redis+unix needs an absolute path, as in redis+unix:///run/redis.sock");
+    return url_decode(from, len, out->path, sizeof out->path, "the path of the socket", c);
 }
 
-static bool read_place(const char *rest, bool path, struct redis_url *out, struct complaint c)
+static bool read_place(const char *rest, bool path, struct redis_url *out, struct url_complaint c)
 {
     size_t len = strcspn(rest, "?#");
     if (rest[len] == '#' || strchr(rest + len, '#'))
-        return wrong(c, "write a '#' in a redis URL as %%23");
+        return url_wrong(c, "write a '#' in a redis URL as %%23");
     if (path) {
         if (!read_path(rest, len, out, c)) return false;
     } else {
@@ -251,27 +214,28 @@ static bool read_place(const char *rest, bool path, struct redis_url *out, struc
     return read_settings(rest[len] == '?' ? rest + len + 1 : rest + len, out, c);
 }
 
-static bool check_files(const struct redis_url *u, struct complaint c)
+static bool check_files(const struct redis_url *u, struct url_complaint c)
 {
     if ((u->ca[0] || u->cert[0] || u->key[0]) && !u->tls)
-        return wrong(c, "ca, cert and key need TLS: use rediss://");
+        return url_wrong(c, "ca, cert and key need TLS: use rediss://");
     if ((u->cert[0] != 0) != (u->key[0] != 0))
-        return wrong(c, "cert and key belong together: set both or none");
+        return url_wrong(c, "cert and key belong together: set both or none");
     return true;
 }
 
 enum err redis_url_parse(const char *url, struct redis_url *out, char *why, size_t why_len)
 {
-    struct complaint c = {why, why_len};
+    struct url_complaint c = {why, why_len};
     *out = (struct redis_url){.timeout_ms = REDIS_TIMEOUT_MS, .port = "6379", .prefix = "sluice"};
     bool path = strncmp(url, "redis+unix://", 13) == 0;
     out->tls = strncmp(url, "rediss://", 9) == 0;
     bool good;
     if (strncmp(url, "redis+sentinel://", 17) == 0 || strncmp(url, "redis+cluster://", 16) == 0)
-        good = wrong(c, "%.*s:// is not offered by this version: use one server, as in " FORMS,
-                     (int)strcspn(url, ":"), url);
+        good = url_wrong(c, "%.*s:// is not offered by this version: use one server, as in " FORMS,
+                         (int)strcspn(url, ":"), url);
     else if (!path && !out->tls && strncmp(url, "redis://", 8) != 0)
-        good = wrong(c, "\"%.60s\" does not start with redis://, rediss:// or redis+unix://", url);
+        good =
+            url_wrong(c, "\"%.60s\" does not start with redis://, rediss:// or redis+unix://", url);
     else
         good = read_place(url + (path       ? 13
                                  : out->tls ? 9

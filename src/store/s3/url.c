@@ -2,50 +2,14 @@
 // Parses an s3:// URL. An unknown setting is an error: a typing error must not open another bucket
 // than the intended one.
 #include "store/s3/url.h"
-#include "base/digits.h"
 
-#include <stdarg.h>
+#include "store/url_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SETTINGS "endpoint, region, pathStyle, profile, caBundle, maxPutsPerSecond, timeoutMs"
-
-struct complaint {
-    char *why;
-    size_t why_len;
-};
-
-static bool __attribute__((format(printf, 2, 3))) wrong(struct complaint c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c.why, c.why_len, format, args);
-    va_end(args);
-    return false;
-}
-
-// Percent-decodes from[0, len). Refuses control characters: no header and no key contains them.
-static bool decode(const char *from, size_t len, char *to, size_t to_len, const char *what,
-                   struct complaint c)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < len; i++) {
-        int ch = (unsigned char)from[i];
-        if (ch == '%') {
-            int hi = i + 2 < len ? digits_hex_value(from[i + 1]) : -1;
-            int lo = hi >= 0 ? digits_hex_value(from[i + 2]) : -1;
-            if (lo < 0) return wrong(c, "%s: %% must be followed by two hexadecimal digits", what);
-            ch = hi * 16 + lo;
-            i += 2;
-        }
-        if (ch < 0x20 || ch == 0x7f) return wrong(c, "%s has a control character", what);
-        if (at + 1 >= to_len) return wrong(c, "%s is longer than %zu bytes", what, to_len - 1);
-        to[at++] = (char)ch;
-    }
-    to[at] = 0;
-    return true;
-}
 
 static bool lower_or_digit(char c)
 {
@@ -61,7 +25,7 @@ static bool region_good(const char *region)
     return true;
 }
 
-static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct complaint c)
+static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct url_complaint c)
 {
     bool good = len >= 3 && len <= S3_BUCKET_MAX;
     for (size_t i = 0; good && i < len; i++) {
@@ -69,9 +33,10 @@ static bool read_bucket(const char *from, size_t len, struct s3_url *out, struct
         good = inner || lower_or_digit(from[i]) || (from[i] >= 'A' && from[i] <= 'Z');
     }
     if (memchr(from, '@', len))
-        return wrong(c, "keys must not be in the URL: set them in the environment or the profile");
+        return url_wrong(c,
+                         "keys must not be in the URL: set them in the environment or the profile");
     if (!good)
-        return wrong(
+        return url_wrong(
             c,
             "\"%.*s\" is not a bucket's name: 3 to 63 letters, digits, dots and dashes, as "
             "in s3://bucket/prefix",
@@ -96,18 +61,18 @@ static bool prefix_good(const char *prefix)
     }
 }
 
-static bool read_prefix(const char *from, size_t len, struct s3_url *out, struct complaint c)
+static bool read_prefix(const char *from, size_t len, struct s3_url *out, struct url_complaint c)
 {
     if (len > 0 && from[0] == '/') from++, len--;
     while (len > 0 && from[len - 1] == '/')
         len--;
-    if (!decode(from, len, out->prefix, sizeof out->prefix, "the prefix", c)) return false;
+    if (!url_decode(from, len, out->prefix, sizeof out->prefix, "the prefix", c)) return false;
     if (prefix_good(out->prefix)) return true;
-    return wrong(c, "prefix \"%.100s\" has an empty part, \".\" or \"..\"", out->prefix);
+    return url_wrong(c, "prefix \"%.100s\" has an empty part, \".\" or \"..\"", out->prefix);
 }
 
 static bool read_number(const char *name, const char *value, int64_t lo, int64_t hi, int64_t *out,
-                        struct complaint c)
+                        struct url_complaint c)
 {
     char *end = NULL;
     long long n = strtoll(value, &end, 10);
@@ -115,35 +80,37 @@ static bool read_number(const char *name, const char *value, int64_t lo, int64_t
         *out = n;
         return true;
     }
-    return wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
-                 (long long)lo, (long long)hi);
+    return url_wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
+                     (long long)lo, (long long)hi);
 }
 
-static bool read_style(const char *value, struct s3_url *out, struct complaint c)
+static bool read_style(const char *value, struct s3_url *out, struct url_complaint c)
 {
     bool path = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
     bool host = strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
-    if (!path && !host) return wrong(c, "pathStyle \"%.40s\" is not one of 0, 1", value);
+    if (!path && !host) return url_wrong(c, "pathStyle \"%.40s\" is not one of 0, 1", value);
     out->style = path ? S3_STYLE_PATH : S3_STYLE_HOST;
     return true;
 }
 
-static bool take(char *to, size_t to_len, const char *name, const char *value, struct complaint c)
+static bool take(char *to, size_t to_len, const char *name, const char *value,
+                 struct url_complaint c)
 {
-    if (value[0] == 0) return wrong(c, "%s is empty", name);
-    if (strlen(value) >= to_len) return wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
+    if (value[0] == 0) return url_wrong(c, "%s is empty", name);
+    if (strlen(value) >= to_len)
+        return url_wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
     memcpy(to, value, strlen(value) + 1);
     return true;
 }
 
 static bool read_setting(const char *name, const char *value, struct s3_url *out,
-                         struct complaint c)
+                         struct url_complaint c)
 {
     if (strcmp(name, "endpoint") == 0)
         return take(out->endpoint, sizeof out->endpoint, name, value, c);
     if (strcmp(name, "region") == 0) {
         if (region_good(value)) return take(out->region, sizeof out->region, name, value, c);
-        return wrong(c, "region \"%.60s\" is not a region's name, such as eu-west-1", value);
+        return url_wrong(c, "region \"%.60s\" is not a region's name, such as eu-west-1", value);
     }
     if (strcmp(name, "profile") == 0)
         return take(out->profile, sizeof out->profile, name, value, c);
@@ -154,18 +121,18 @@ static bool read_setting(const char *name, const char *value, struct s3_url *out
         return read_number(name, value, 0, S3_PUTS_MAX, &out->puts_per_second, c);
     if (strcmp(name, "timeoutMs") == 0)
         return read_number(name, value, 1, S3_TIMEOUT_MAX, &out->timeout_ms, c);
-    return wrong(c, "\"%.60s\" is not a setting of an s3 URL: those are " SETTINGS, name);
+    return url_wrong(c, "\"%.60s\" is not a setting of an s3 URL: those are " SETTINGS, name);
 }
 
-static bool read_settings(const char *query, struct s3_url *out, struct complaint c)
+static bool read_settings(const char *query, struct s3_url *out, struct url_complaint c)
 {
     char name[64] = "", value[S3_SETTING_MAX] = "";
     while (query[0]) {
         size_t len = strcspn(query, "&");
         size_t name_len = strcspn(query, "=&");
         const char *at = query + name_len + (name_len < len ? 1 : 0);
-        if (!decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
-        if (!decode(at, (size_t)(query + len - at), value, sizeof value, name, c)) return false;
+        if (!url_decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
+        if (!url_decode(at, (size_t)(query + len - at), value, sizeof value, name, c)) return false;
         if (len > 0 && !read_setting(name, value, out, c)) return false;
         query += len + (query[len] == '&' ? 1 : 0);
     }
@@ -174,10 +141,10 @@ static bool read_settings(const char *query, struct s3_url *out, struct complain
 
 enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why_len)
 {
-    struct complaint c = {why, why_len};
+    struct url_complaint c = {why, why_len};
     *out = (struct s3_url){.timeout_ms = S3_TIMEOUT_MS};
     if (strncmp(url, "s3://", 5) != 0) {
-        (void)wrong(c, "\"%.60s\" does not start with s3://", url);
+        (void)url_wrong(c, "\"%.60s\" does not start with s3://", url);
         return ERR_INVALID;
     }
     const char *bucket = url + 5;
@@ -186,7 +153,7 @@ enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why
     size_t prefix_len = strcspn(prefix, "?#");
     const char *rest = prefix + prefix_len;
     if (strchr(rest, '#')) {
-        (void)wrong(c, "write a '#' in an s3 URL as %%23");
+        (void)url_wrong(c, "write a '#' in an s3 URL as %%23");
         return ERR_INVALID;
     }
     bool good = read_bucket(bucket, bucket_len, out, c) &&
@@ -218,7 +185,7 @@ static bool host_char(char c)
 
 // Parses "http://host:port", followed by nothing or by one slash.
 static bool read_endpoint(const char *endpoint, char *host, size_t host_len, bool *https,
-                          struct complaint c)
+                          struct url_complaint c)
 {
     *https = strncmp(endpoint, "https://", 8) == 0;
     bool http = strncmp(endpoint, "http://", 7) == 0;
@@ -231,10 +198,11 @@ static bool read_endpoint(const char *endpoint, char *host, size_t host_len, boo
         good = at[len + 1] == 0;
     else if (good)
         good = at[len] == 0;
-    if (strchr(endpoint, '@')) return wrong(c, "endpoint: it must not contain a user or password");
+    if (strchr(endpoint, '@'))
+        return url_wrong(c, "endpoint: it must not contain a user or password");
     if (!good || len >= host_len)
-        return wrong(c, "endpoint \"%.120s\" is not http://host:port or https://host:port",
-                     endpoint);
+        return url_wrong(c, "endpoint \"%.120s\" is not http://host:port or https://host:port",
+                         endpoint);
     const char *own = *https ? ":443" : ":80";
     memcpy(host, at, len);
     host[len] = 0;
@@ -250,13 +218,13 @@ static bool is_aws(const char *host)
 enum err s3_place_find(const struct s3_url *url, const char *endpoint, const char *region,
                        struct s3_place *out, char *why, size_t why_len)
 {
-    struct complaint c = {why, why_len};
+    struct url_complaint c = {why, why_len};
     char host[S3_HOST_MAX - S3_BUCKET_MAX - 1] = "";
     *out = (struct s3_place){.https = true, .aws = endpoint[0] == 0};
     memcpy(out->bucket, url->bucket, sizeof out->bucket);
     if (region[0] == 0) region = "us-east-1";
     if (!region_good(region) || strlen(region) >= sizeof out->region) {
-        (void)wrong(c, "region \"%.60s\" is not a region's name, such as eu-west-1", region);
+        (void)url_wrong(c, "region \"%.60s\" is not a region's name, such as eu-west-1", region);
         return ERR_INVALID;
     }
     memcpy(out->region, region, strlen(region) + 1);
