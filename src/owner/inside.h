@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to this folder: shared by owner.c (the node's identity, and where calls belong) and own.c
+// (the ownership of one shard).
+#pragma once
+
+#include "owner/owner.h"
+#include "owner/peer.h"
+
+#define CHECKING_MS (2 * PEER_ASK_MS) // while a thread checks a shard, no other thread does
+
+struct owner_self {
+    struct owner_self *before; // earlier identities of the handle
+    struct owner_name name;
+    char address[JOURNAL_ADDRESS_MAX + 1];
+    struct peers *peers;
+};

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ownership of one shard: when a node takes it, and when it leaves it to another node.
+#include "local/inside.h"
+#include "os/clock.h"
+#include "owner/inside.h"
+#include "owner/peer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CHECK_MS       1000           // how often an owner checks that it still is the owner
+#define OTHER_CHECK_MS OWNER_LEASE_MS // how often another node checks that the owner is alive
+// Added to the end of a lease, so that the next check comes just after it.
+#define RETRY_MS       (OWNER_LEASE_MS / 100)
+
+static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(bool *)ctx = machine_deleted(m);
+}
+
+// Since when the recorded owner has been silent, in store time. If all its entries are older than
+// the snapshot that this runner loaded, the silence counts from now.
+static int64_t silent_since(struct shard_ownership *r, const struct runner_owner *o, int64_t now)
+{
+    if (o->seen_at != TIME_UNKNOWN) return o->seen_at;
+    if (r->epoch != o->epoch) {
+        r->epoch = o->epoch;
+        r->epoch_known_from = now;
+    }
+    return r->epoch_known_from;
+}
+
+static void set_owner_address(struct open_queue *q, struct shard_ownership *r, const char *address)
+{
+    (void)pthread_mutex_lock(&q->handle->lock);
+    (void)snprintf(r->owner_address, sizeof r->owner_address, "%s", address);
+    (void)pthread_mutex_unlock(&q->handle->lock);
+}
+
+enum ownership_move {
+    TAKE,  // this node may own the shard
+    LEAVE, // another node owns it
+    WAIT,  // another node owned it, and may come back
+};
+
+// Returns true if this node owns the queue's first shard. from_another: the caller takes a shard
+// from another node because of the answer, so the journal is read first.
+static bool owns_first(struct open_queue *q, bool from_another)
+{
+    struct shard_runner *first;
+    struct runner_owner o;
+    if (queue_runner(q, 0, &first, NULL)) return false;
+    owner_check(q, 0, first);
+    if (from_another && runner_sync(first)) return false;
+    runner_owner(first, &o);
+    return o.mine;
+}
+
+// One node should own all shards of a queue, because calls are forwarded by the queue's name. So
+// the owner of the first shard takes the others from any node, and no other node takes any.
+static enum ownership_move decide_other(const struct owner_self *self, struct open_queue *q,
+                                        struct shard_runner *d, const struct runner_owner *o,
+                                        int64_t *again_ms)
+{
+    struct owner_name other;
+    bool named = o->epoch != 0 && owner_parse(o->address, &other);
+    bool another = o->epoch != 0 && !(named && strcmp(other.node, self->name.node) == 0);
+    if (owns_first(q, another)) return TAKE;
+    enum peer peer = named && another ? peers_ask(self->peers, &other) : PEER_DECLINES;
+    *again_ms = peer == PEER_PROVEN ? OTHER_CHECK_MS : CHECK_MS;
+    if (peer == PEER_PROVEN) return LEAVE;
+    if (peer != PEER_DOUBTED) runner_owner_away(d);
+    return WAIT;
+}
+
+// *again_ms: when to check again, if the shard is not taken.
+static enum ownership_move ownership_next(const struct owner_self *self, struct shard_ownership *r,
+                                          struct shard_runner *d, const struct runner_owner *o,
+                                          int64_t *again_ms)
+{
+    struct owner_name other;
+    bool readable = owner_parse(o->address, &other);
+    *again_ms = OTHER_CHECK_MS;
+    if (o->epoch == 0) return TAKE;
+    if (readable && strcmp(other.node, self->name.node) == 0) return TAKE;
+    enum peer peer = readable ? peers_ask(self->peers, &other) : PEER_DECLINES;
+    if (peer == PEER_PROVEN) return LEAVE;
+    if (peer == PEER_DOUBTED) { // the thread that sends the challenge checks again
+        *again_ms = CHECK_MS;
+        return WAIT;
+    }
+    runner_owner_away(d);
+    // Entries that were written during the challenge are folded when the own op commits.
+    int64_t now = runner_time(d).lo;
+    int64_t left = silent_since(r, o, now) + OWNER_LEASE_MS - now;
+    if (left <= 0) return TAKE;
+    *again_ms = left < OTHER_CHECK_MS ? left + RETRY_MS : OTHER_CHECK_MS;
+    return WAIT;
+}
+
+// If the store fails or another node is faster, the next check finds out.
+static void take_shard(const struct owner_self *self, struct shard_runner *d,
+                       const struct runner_owner *o)
+{
+    struct journal_owner owner = {.token = o->token + 1, .address = bytes_str(self->address)};
+    enum err err = runner_own(d, o->epoch, &owner);
+    (void)err;
+}
+
+// Returns when to check again, in ms.
+static int64_t check_ownership(const struct owner_self *self, struct open_queue *q,
+                               struct shard_ownership *r, struct shard_runner *d)
+{
+    bool deleted = false;
+    struct runner_owner o;
+    int64_t again_ms = CHECK_MS;
+    if (runner_sync(d)) return again_ms; // the next call reports the reason
+    runner_owner(d, &o);
+    runner_inspect(d, copy_deleted, &deleted);
+    enum ownership_move move = WAIT;
+    if (!o.mine && !deleted)
+        move = r == q->ownerships ? ownership_next(self, r, d, &o, &again_ms)
+                                  : decide_other(self, q, d, &o, &again_ms);
+    set_owner_address(q, r, move == LEAVE ? o.address : "");
+    if (move != TAKE) return again_ms;
+    take_shard(self, d, &o);
+    return CHECK_MS;
+}
+
+bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d)
+{
+    struct shard_ownership *r = &q->ownerships[shard];
+    if (!atomic_load(&q->handle->self)) return false;
+    int64_t now = clock_boot_ms(), check_at = atomic_load(&r->check_at);
+    if (check_at == 0) return true;
+    // If many callers come at once, one of them checks.
+    if (now < check_at ||
+        !atomic_compare_exchange_strong(&r->check_at, &check_at, now + CHECKING_MS))
+        return false;
+    struct runner_owner o;
+    runner_owner(d, &o);
+    if (o.mine) {
+        atomic_store(&r->check_at, now + CHECK_MS);
+        return false;
+    }
+    atomic_store(&r->wanted, true);
+    return true;
+}
+
+void owner_check(struct open_queue *q, uint32_t shard, struct shard_runner *d)
+{
+    struct shard_ownership *r = &q->ownerships[shard];
+    const struct owner_self *self = atomic_load(&q->handle->self);
+    if (!self) return;
+    if (atomic_load(&r->check_at) != 0 && !atomic_load(&r->wanted))
+        if (!owner_is_due(q, shard, d)) return;
+    // The first time, every caller waits. An op that is written directly before the shard is owned
+    // would be followed by the pause that direct writers make for owners.
+    bool first = atomic_load(&r->check_at) == 0;
+    if (!first && pthread_mutex_trylock(&r->lock) != 0) return;
+    if (first) (void)pthread_mutex_lock(&r->lock);
+    bool wanted = atomic_exchange(&r->wanted, false);
+    if (wanted || atomic_load(&r->check_at) == 0) {
+        int64_t again_ms = check_ownership(self, q, r, d);
+        atomic_store(&r->check_at, clock_boot_ms() + again_ms);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}
