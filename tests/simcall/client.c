@@ -165,7 +165,10 @@ void client_answered(struct world *w, uint32_t call)
 {
     struct life *life = w->life;
     const struct sim_call *c = call_at(w, call);
-    if (c->refs_len > 0) life->figures[FIGURE_GIVEN]++;
+    if (c->refs_len > 0) {
+        life->figures[FIGURE_GIVEN]++;
+        life->given_at = w->now;
+    }
     if (c->named && c->refs_len > 0 && rng_chance(&w->rng, life->repeats / 2))
         life_after(w, rng_range(&w->rng, 0, SECOND), LIFE_REPEAT, call);
     for (uint32_t i = 0; i < c->refs_len && life->held_len < SIM_HELD_MAX; i++) {

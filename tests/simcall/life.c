@@ -11,10 +11,11 @@
 
 #include <inttypes.h>
 
-#define STEPS_MAX  200000
-#define SERVED_MAX (240 * SECOND)
-#define ENDED_MAX  (10 * SECOND)
-#define SOON       (4 * SECOND) // an effect and its event may take some 600 ms
+#define STEPS_MAX   200000
+#define SERVED_MAX  (240 * SECOND) // few messages may serve not all within it
+#define STALLED_MAX (15 * SECOND)  // a lock of 3 s, a read for waiting calls within 6 s, and delays
+#define ENDED_MAX   (10 * SECOND)
+#define SOON        (4 * SECOND) // an effect and its event may take some 600 ms
 
 void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b)
 {
@@ -205,8 +206,12 @@ static void on_trouble(struct world *w, const struct world_event *e)
 
 static void on_look(struct world *w)
 {
-    w->life->served = all_served(w);
-    if (!w->life->served) life_after(w, 500, LIFE_LOOK, 0);
+    struct life *life = w->life;
+    life->served = all_served(w);
+    if (life->served) return;
+    if (w->now > life->given_at + STALLED_MAX)
+        findings_add(&w->findings, "served", "a receive waits although there are messages");
+    life_after(w, 500, LIFE_LOOK, 0);
 }
 
 static void on_client(struct world *w, const struct world_event *e)
@@ -329,10 +334,9 @@ void world_run(struct world *w)
     heal(w);
     run_until(w, w->now + rng_range(&w->rng, 1, SECOND), NULL); // with calls, without faults
     life->quiet = true;
+    life->given_at = w->now;
     life_after(w, 5 * SECOND, LIFE_LOOK, 0);
     run_until(w, w->now + SERVED_MAX, is_served);
-    if (!w->findings.broken && !life->served)
-        findings_add(&w->findings, "served", "a receive waits although there are messages");
     if (!w->findings.broken) client_waits(w);
     run_until(w, w->now + rng_range(&w->rng, 1, 300), NULL);
     trace_line(&w->trace, w->now, "! every receive is cancelled");

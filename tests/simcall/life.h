@@ -213,9 +213,10 @@ struct life {
     uint32_t cancels; // ... that a receive is cancelled
     uint32_t between; // ... that another event comes between two effects of a call
     uint32_t build_fails;
-    bool calm;   // there is no fault, from the beginning
-    bool quiet;  // no client makes calls any more
-    bool served; // no receive waits for a message that is there
+    bool calm;        // there is no fault, from the beginning
+    bool quiet;       // no client makes calls any more
+    bool served;      // no receive waits for a message that is there
+    int64_t given_at; // the last time a receive got messages; the start of the quiet phase
     struct heap agenda;
     struct world_event *events; // by handle in the agenda
     uint32_t events_len;
