@@ -124,9 +124,9 @@ struct sluice_options {
 //   /path, file:///path             a directory; it is created if its parent exists
 //   s3://bucket/prefix              a bucket
 //   http://host:port, https://host  a node; every call means the same there
+//   http://a:7333,b:7333            several nodes of one store, over which calls are spread
 //
-// Write a path with a colon in its first part as "./a:b". "localhost:7333" is refused: it should be
-// "http://localhost:7333".
+// Write a path with a colon in its first part as "./a:b": "localhost:7333" is refused.
 //
 // The first opening of a store probes it. A store that cannot keep the promises is refused. If a
 // node is unavailable, sluice_open tries again for up to 3 s. Later calls try until their timeout.

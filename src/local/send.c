@@ -12,6 +12,7 @@
 #include "local/bodies.h"
 #include "local/call.h"
 #include "local/outgoing.h"
+#include "local/shard_of.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 
@@ -59,19 +60,11 @@ struct send_call {
     bool in_doubt; // the result of an op is UNKNOWN
 };
 
-// The group decides the shard, else the dedup key, else the request id: messages of a group, and
-// messages with the same dedup key, must be in the same shard.
 static uint32_t shard_of(const struct open_queue *q, const struct sluice_send *m,
                          const struct request_id *request, size_t index)
 {
-    uint32_t shards = q->row.birth.shards;
-    if (shards == 1) return 0;
-    struct bytes key = text_or_empty(m->group);
-    if (key.len == 0 && q->row.birth.ordering_guarantee) return 0; // one scope, one shard
-    if (key.len == 0) key = text_or_empty(m->dedup);
-    if (key.len > 0) return (uint32_t)(hash64_of(key, 0) % shards);
-    uint64_t h = hash64_of(bytes_of(request->bytes, sizeof request->bytes), index);
-    return (uint32_t)(h % shards);
+    return shard_of_send(q->row.birth.shards, q->row.birth.ordering_guarantee, m, request->bytes,
+                         index);
 }
 
 // Notes the first refusal of the call. body_len: of the message.

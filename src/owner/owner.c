@@ -230,3 +230,18 @@ bool owner_prove(struct sluice *s, const char *nonce, char *out)
     if (self) peer_prove(&self->name, nonce, out);
     return self != NULL;
 }
+
+bool owner_of_shard(struct open_queue *q, uint32_t shard, char url[JOURNAL_ADDRESS_MAX])
+{
+    const struct owner_self *self = atomic_load(&q->handle->self);
+    struct shard_runner *d = self ? runner_if_open(q, shard) : NULL;
+    struct runner_owner o;
+    struct owner_name other;
+    if (!d) return false;
+    runner_owner(d, &o);
+    bool proven = !o.mine && has_owner_address(q, &q->ownerships[shard], &other) &&
+                  peers_recall(self->peers, &other) == PEER_PROVEN;
+    if (!o.mine && !proven) return false;
+    (void)snprintf(url, JOURNAL_ADDRESS_MAX, "%s", o.mine ? self->name.url : other.url);
+    return true;
+}

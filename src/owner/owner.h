@@ -51,6 +51,7 @@ void owner_prepare(struct sluice *s);
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
                               struct sluice_error *error);
 
+struct open_queue;
 enum owner_where {
     // Do the call here: this node owns the shard, or no node does, or the owner is unreachable.
     OWNER_HERE,
@@ -66,6 +67,9 @@ void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ct
 void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
                  void (*then)(void *ctx), void *ctx);
 bool owner_is_away(struct sluice *s, const struct owner_name *name); // as far as is known; cheap
+// Copies the URL of the shard's owner. Returns false if the owner is not known, or if it is another
+// node that has not proven itself recently. Cheap.
+bool owner_of_shard(struct open_queue *q, uint32_t shard, char url[JOURNAL_ADDRESS_MAX]);
 // The node's answer to a nonce (peer.h). Returns false if the handle is not a node yet.
 bool owner_prove(struct sluice *s, const char *nonce, char *out);
 
@@ -83,7 +87,6 @@ struct shard_ownership {
     char owner_address[JOURNAL_ADDRESS_MAX + 1];
 };
 
-struct open_queue;
 struct shard_runner;
 // Call it before a call at this runner: returns true if owner_check must run first. Cheap.
 bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d);

@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "owner/forward.h"
+#include "owner/map.h"
 #include "owner/peer.h"
 #include "wire/wire.h"
 
@@ -23,6 +24,7 @@
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 1000
 #define GRACE_MS     1000 // a node whose time runs out together with ours can still answer
+#define ATTEMPT_MS   5000 // for an answer, if there are other nodes
 #define ANSWER_MAX   ((size_t)1 << 30)
 
 int64_t remote_until(const struct remote *r)
@@ -97,11 +99,11 @@ static void put_query(struct line *l, const struct fields *table, const void *in
     }
 }
 
-static void put_url(const struct remote *r, const struct ask *ask, struct ask_head *head)
+static void put_url(const struct remote_node *node, const struct ask *ask, struct ask_head *head)
 {
     const struct fields *query = call_table[ask->call].query;
     struct line l = {head->url, head->url + sizeof head->url - 1};
-    line_text(&l, r->url);
+    line_text(&l, node->url);
     l.end = l.at + ASK_PATH_MAX - 1;
     put_path(&l, ask);
     if (ask->in && query) put_query(&l, query, ask->in);
@@ -122,10 +124,18 @@ static void print_request(const struct sluice_request *request, char text[ASK_RE
     *digits_put_hex(text + sizeof name - 1, request->bytes, sizeof request->bytes) = '\0';
 }
 
-void ask_head_make(const struct remote *r, const struct ask *ask, struct ask_head *head)
+// Returns whether nodes forward the call to a shard's owner.
+static bool is_forwarded(const struct ask *ask)
+{
+    return ask->queue && call_table[ask->call].repeat == REPEAT_ID;
+}
+
+void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct ask_head *head)
 {
     head->lines_len = 0;
-    put_url(r, ask, head);
+    put_url(&r->nodes.all[node], ask, head);
+    if (is_forwarded(ask) && nodes_ask_owners(&r->nodes, ask->queue, head->owners))
+        add_line(head, head->owners);
     if (r->authorization[0]) add_line(head, r->authorization);
     if (r->forwards) add_line(head, PEER_FORWARDED ": client");
     if (ask->wire)
@@ -256,52 +266,78 @@ static enum sluice_code give_up(const struct sluice_error *last, bool maybe,
     return code;
 }
 
-enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
-                            bool *again, struct sluice_error *error)
+// One attempt at the node. `left`: how long the whole call may still take.
+static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_t left,
+                    struct http_call *call)
 {
     struct ask_head head;
-    struct sluice_error last;
-    bool maybe = false;
-    enum sluice_code code = remote_check(r, ask->queue, error);
-    if (code) return code;
-    bool once = call_table[ask->call].repeat == REPEAT_ONCE && !ask->same_if_twice;
-    ask_head_make(r, ask, &head);
+    struct http_plain *plain = r->nodes.all[node].plain_http;
+    ask_head_make(r, node, ask, &head);
     call->method = call_table[ask->call].method;
     call->url = head.url;
     call->headers = head.lines;
     call->headers_len = head.lines_len;
     call->body = ask->body;
     call->body_max = ANSWER_MAX;
-    for (unsigned tries = 0;; tries++) {
+    call->timeout_ms = left + ask->wait_ms + GRACE_MS;
+    if (r->patience_ms > 0) call->timeout_ms = r->patience_ms + ask->wait_ms;
+    if (plain)
+        http_plain_do(plain, call);
+    else
+        http_do(r->http, call);
+    nodes_report(&r->nodes, node, call->end == HTTP_ANSWERED || call->end == HTTP_TOO_LONG);
+    if (is_forwarded(ask) && call->end == HTTP_ANSWERED)
+        nodes_learn(&r->nodes, ask->queue, http_header(call, OWNER_MAP_HEADER));
+    call->headers = NULL; // they and the URL point into head, which ends here
+    call->headers_len = 0;
+}
+
+// How long an attempt may take. If the call may be repeated, another node gets its turn before the
+// time is over.
+static int64_t attempt_ms(const struct remote *r, const struct ask *ask, bool once)
+{
+    int64_t left = ask->until - clock_boot_ms();
+    bool others = r->nodes.len > 1 && !once && !ask->only;
+    return left <= 0 ? 0 : others && left > ATTEMPT_MS ? ATTEMPT_MS : left;
+}
+
+enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
+                            bool *again, struct sluice_error *error)
+{
+    struct sluice_error last;
+    struct nodes_walk walk = nodes_walk(&r->nodes);
+    bool maybe = false;
+    enum sluice_code code = remote_check(r, ask->queue, error);
+    if (code) return code;
+    bool once = call_table[ask->call].repeat == REPEAT_ONCE && !ask->same_if_twice;
+    for (unsigned tries = 0, rounds = 0;; tries++) {
         bool this_one;
-        int64_t left = ask->until - clock_boot_ms();
         // An earlier part of the same call may have used all the time.
-        if (ask->until != 0 && left <= 0 && tries == 0) {
+        if (ask->until != 0 && clock_boot_ms() >= ask->until && tries == 0) {
             code = refuse(&last, ERR_UNAVAILABLE, "store",
                           "the time limit was reached before the request was sent");
             break;
         }
-        call->timeout_ms = (left > 0 ? left : 0) + ask->wait_ms + GRACE_MS;
-        if (r->patience_ms > 0) call->timeout_ms = r->patience_ms + ask->wait_ms;
-        if (r->plain_http)
-            http_plain_do(r->plain_http, call);
-        else
-            http_do(r->http, call);
+        size_t node = ask->only ? ask->prefer - 1 : nodes_next(&r->nodes, &walk, ask->prefer - 1);
+        attempt(r, node, ask, attempt_ms(r, ask, once), call);
         code = classify_answer(ask, call, &this_one, &last);
+        call->url = NULL;
         if (again) *again = maybe;
         maybe = maybe || this_one;
-        // A node that is too old for the queue stays so until it is replaced.
+        bool over = code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN;
+        if (over || r->patience_ms > 0 || (this_one && once)) break;
+        // Another node may answer at once.
+        if (walk.left > 0 && !ask->only && ask->until != 0 && clock_boot_ms() < ask->until)
+            continue;
+        // A node that is too old for the queue stays so until it is replaced. A further attempt
+        // would meet the same certificate. If that attempt timed out, its error would replace the
+        // one that names the certificate.
         bool too_old = code == SLUICE_UNAVAILABLE && strcmp(last.reason, UPGRADE_NEEDED) == 0;
-        // A further attempt would meet the same certificate. If that attempt timed out, its error
-        // would replace the one that names the certificate.
-        bool over = (code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN) || call->untrusted;
-        if (over || too_old || r->patience_ms > 0 || (this_one && once)) break;
-        remote_pause(tries, ask->until);
+        if (too_old || call->untrusted) break;
+        remote_pause(rounds++, ask->until);
         if (clock_boot_ms() >= ask->until) break;
     }
-    call->url = NULL; // it points into head, which ends here
-    call->headers = NULL;
-    call->headers_len = 0;
+    call->url = NULL;
     return code ? give_up(&last, maybe, error) : SLUICE_OK;
 }
 

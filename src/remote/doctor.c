@@ -6,28 +6,36 @@
 #include "os/clock.h"
 #include "store/s3/auth/times.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ROUNDS 20
 
-static enum sluice_code get(struct remote *r, enum call_id id, struct http_call *call,
+// A node of the handle's list, which is checked by itself.
+struct checked {
+    struct remote *remote;
+    size_t node;
+    char name[NODE_URL_MAX + 2]; // before each report: "", or "http://a:7333: " of several
+};
+
+static enum sluice_code get(const struct checked *c, enum call_id id, struct http_call *call,
                             struct sluice_error *error)
 {
-    struct ask ask = {.call = id, .until = 0};
-    return remote_ask(r, &ask, call, NULL, error);
+    struct ask ask = {.call = id, .until = 0, .prefer = 1 + c->node, .only = true};
+    return remote_ask(c->remote, &ask, call, NULL, error);
 }
 
-static void check_way(struct doctor *d, struct remote *r, struct http_call *call)
+static void check_way(struct doctor *d, const struct checked *c, struct http_call *call)
 {
     struct sluice_error why;
     int64_t start = clock_boot_ns(), date;
     for (int round = 0; round < ROUNDS; round++) {
-        if (!get(r, CALL_HEALTHZ, call, &why)) continue;
-        doctor_report(d, "way", SLUICE_FAILED, "%s", why.message);
+        if (!get(c, CALL_HEALTHZ, call, &why)) continue;
+        doctor_report(d, "way", SLUICE_FAILED, "%s%s", c->name, why.message);
         return;
     }
     double ms = (double)(clock_boot_ns() - start) / 1e6 / ROUNDS;
-    doctor_report(d, "way", SLUICE_PASSED, "an answer in %.2f ms", ms);
+    doctor_report(d, "way", SLUICE_PASSED, "%san answer in %.2f ms", c->name, ms);
     if (!s3_time_http(http_header(call, "date"), &date)) return;
     int64_t now = clock_realtime_ms(), off = 0; // the Date header has whole seconds
     if (now < date) off = date - now;
@@ -40,50 +48,58 @@ static const char *or_unknown(const char *text)
     return *text ? text : "?";
 }
 
-static bool check_node(struct doctor *d, struct remote *r, struct http_call *call)
+static bool check_node(struct doctor *d, const struct checked *c, struct http_call *call)
 {
     struct sluice_error why;
     struct node_out node = {0};
-    enum sluice_code code = get(r, CALL_NODE, call, &why);
+    bool token = c->remote->authorization[0] != '\0';
+    enum sluice_code code = get(c, CALL_NODE, call, &why);
     if (code == SLUICE_DENIED) {
-        doctor_report(d, "access", SLUICE_FAILED, "%s%s", why.message,
-                      r->authorization[0] ? "" : "; SLUICE_TOKEN is not set");
+        doctor_report(d, "access", SLUICE_FAILED, "%s%s%s", c->name, why.message,
+                      token ? "" : "; SLUICE_TOKEN is not set");
         d->worst = ERR_DENIED;
         return false;
     }
     struct json *o = code ? NULL : remote_json(call, &why);
     if (!o) {
-        doctor_report(d, "node", SLUICE_FAILED, "%s", why.message);
+        doctor_report(d, "node", SLUICE_FAILED, "%s%s", c->name, why.message);
         return false;
     }
     fields_view(o, &node_answer, &node);
-    doctor_report(d, "access", SLUICE_PASSED, "%s",
-                  r->authorization[0] ? "the token is accepted" : "without a token");
-    doctor_report(d, "node", SLUICE_PASSED, "%s serves %s", or_unknown(node.node),
+    doctor_report(d, "access", SLUICE_PASSED, "%s%s", c->name,
+                  token ? "the token is accepted" : "without a token");
+    doctor_report(d, "node", SLUICE_PASSED, "%s%s serves %s", c->name, or_unknown(node.node),
                   or_unknown(node.store));
     bool same = strcmp(node.version, SLUICE_VERSION) == 0;
     doctor_report(d, "version", same ? SLUICE_PASSED : SLUICE_WARNING,
-                  "the node has %s, this command " SLUICE_VERSION, or_unknown(node.version));
+                  "%sthe node has %s, this command " SLUICE_VERSION, c->name,
+                  or_unknown(node.version));
     json_free(o);
     return true;
 }
 
-static void check_ready(struct doctor *d, struct remote *r, struct http_call *call)
+static void check_ready(struct doctor *d, const struct checked *c, struct http_call *call)
 {
     struct sluice_error why;
-    if (get(r, CALL_READYZ, call, &why))
-        doctor_report(d, "ready", SLUICE_FAILED, "%s", why.message);
+    if (get(c, CALL_READYZ, call, &why))
+        doctor_report(d, "ready", SLUICE_FAILED, "%s%s", c->name, why.message);
     else
-        doctor_report(d, "ready", SLUICE_PASSED, "the node's store makes progress");
+        doctor_report(d, "ready", SLUICE_PASSED, "%sthe node's store makes progress", c->name);
 }
 
 void doctor_node(struct doctor *d, struct sluice *s)
 {
     CLEANUP(http_call_done) struct http_call call;
     struct remote *r = remote_of(s);
+    bool usable = false;
     http_call_init(&call, "GET", NULL);
-    check_way(d, r, &call);
-    if (!check_node(d, r, &call)) return;
-    check_ready(d, r, &call);
-    doctor_queues(d, s);
+    for (size_t i = 0; i < r->nodes.len; i++) {
+        struct checked c = {.remote = r, .node = i};
+        if (r->nodes.len > 1) (void)snprintf(c.name, sizeof c.name, "%s: ", r->nodes.all[i].url);
+        check_way(d, &c, &call);
+        if (!check_node(d, &c, &call)) continue;
+        check_ready(d, &c, &call);
+        usable = true;
+    }
+    if (usable) doctor_queues(d, s);
 }

@@ -21,10 +21,12 @@
 #define ID_MAX    2048
 #define BODY_MAX  ((size_t)16 << 20) // of unread bytes
 #define SLICE_MS  250
+#define OTHERS_MS 5000 // for a node's first answer, if there are other nodes
 
 struct remote_events {
     struct sluice_events base; // must be first
     struct remote *remote;
+    size_t node;   // that the stream comes from
     char from[24]; // the position that the stream starts at
     char queue[QUEUE_NAME_MAX + 1];
     char id[ID_MAX];      // the position of the last event; "" before the first
@@ -53,7 +55,9 @@ static void start_stream(struct remote_events *e)
     char last[ID_MAX + 32];
     struct events_in in = {.from = e->from};
     struct ask ask = {.call = CALL_EVENTS, .queue = e->queue, .in = &in};
-    ask_head_make(e->remote, &ask, &e->head);
+    struct nodes_walk walk = nodes_walk(&e->remote->nodes);
+    e->node = nodes_next(&e->remote->nodes, &walk, NODES_ANY);
+    ask_head_make(e->remote, e->node, &ask, &e->head);
     if (e->id[0]) {
         (void)snprintf(last, sizeof last, "Last-Event-ID: %s", e->id);
         e->head.lines[e->head.lines_len++] = last;
@@ -67,8 +71,11 @@ static void start_stream(struct remote_events *e)
     e->heard_at = clock_boot_ms();
     e->stream = http_stream_open(e->remote->http, &e->call);
     (void)http_stream_read(e->stream, 0);
-    while (e->call.status == 0 && clock_boot_ms() < e->heard_at + e->remote->handle.timeout_ms)
+    int64_t patience = e->remote->handle.timeout_ms;
+    if (e->remote->nodes.len > 1 && patience > OTHERS_MS) patience = OTHERS_MS;
+    while (e->call.status == 0 && clock_boot_ms() < e->heard_at + patience)
         if (!http_stream_read(e->stream, SLICE_MS)) break;
+    nodes_report(&e->remote->nodes, e->node, e->call.status != 0);
     e->call.headers = NULL; // no longer needed
     e->call.headers_len = 0;
 }

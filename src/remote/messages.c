@@ -141,6 +141,7 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
     if (code) return code;
     struct sluice_request whole = request ? *request : request_new();
     struct sluice_sent *answers = sent ? sent : memory_zeroed(len + 1, sizeof *answers);
+    struct nodes *nodes = &remote_of(s)->nodes;
     CLEANUP(parts_done) struct parts sending;
     parts_init(&sending, s, CALL_SEND, queue, error);
     size_t done = 0, part = 0;
@@ -149,6 +150,7 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
         struct sluice_request id = part_of(&whole, part++);
         buf_clear(&sending.body);
         wire_put_sends(&sending.body, messages + done, count);
+        sending.ask.prefer = 1 + nodes_for_sends(nodes, queue, messages + done, count, &id);
         ask_part(&sending, &id, answers + done, NULL, count);
         done += count;
     } while (done < len);
@@ -222,6 +224,8 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
                       .request = request,
                       .until = remote_until(r->remote),
                       .wait_ms = r->what.wait_ms};
+    size_t acks = r->acks ? r->acks_len : 0;
+    ask.prefer = 1 + nodes_for_tokens(&r->remote->nodes, r->queue, r->acks, acks);
     http_call_init(&call, NULL, NULL);
     buf_init(&body, SIZE_MAX);
     wire_put_receive(&body, &r->what);
@@ -311,6 +315,7 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
                                          [SETTLE_RENEW] = CALL_RENEW};
     enum sluice_code code = remote_check(remote_of(s), queue, error);
     if (code) return code;
+    struct nodes *nodes = &remote_of(s)->nodes;
     CLEANUP(parts_done) struct parts parts;
     parts_init(&parts, s, calls[what->kind], queue, error);
     size_t len = what->len, done = 0, part = 0;
@@ -320,6 +325,7 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
         struct sluice_request id = what->request ? part_of(what->request, part++) : request_new();
         buf_clear(&parts.body);
         wire_put_settle(&parts.body, what->tokens + done, count, what->wait_ms, what->reason);
+        parts.ask.prefer = 1 + nodes_for_tokens(nodes, queue, what->tokens + done, count);
         ask_part(&parts, &id, NULL, answers + done, count);
         done += count;
     } while (done < len);

@@ -249,17 +249,29 @@ enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char 
     return ask_count(s, &ask, "redriven", redriven, error);
 }
 
-// The handle itself makes no store requests. The counts are those of the node, for all of its
-// clients.
+static void add_requests(struct remote *r, size_t node, struct sluice_requests *out)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    struct node_out is = {0};
+    struct ask ask = {.call = CALL_NODE, .prefer = 1 + node, .only = true};
+    if (r->nodes.len == 1) ask.until = remote_until(r);
+    http_call_init(&call, NULL, NULL);
+    struct json *o = remote_ask(r, &ask, &call, NULL, NULL) ? NULL : remote_json(&call, NULL);
+    if (o) fields_take(o, &node_answer, &is);
+    json_free(o);
+    out->reads += is.charged.reads;
+    out->writes += is.charged.writes;
+    out->deletes += is.charged.deletes;
+}
+
+// The handle itself makes no store requests. The counts are those of the nodes that answer, for all
+// of their clients.
 void remote_requests(const struct sluice *s, struct sluice_requests *out)
 {
-    enum sluice_code code;
-    struct node_out node = {0};
-    struct ask ask = {.call = CALL_NODE};
-    struct json *o = remote_ask_json(remote_of((struct sluice *)(uintptr_t)s), &ask, &code, NULL);
-    if (o) fields_take(o, &node_answer, &node);
-    json_free(o);
-    *out = node.charged;
+    struct remote *r = remote_of((struct sluice *)(uintptr_t)s);
+    *out = (struct sluice_requests){0};
+    for (size_t i = 0; i < r->nodes.len; i++)
+        add_requests(r, i, out);
 }
 
 enum sluice_code remote_stats(struct sluice *s, const char *queue, struct sluice_stats *out,

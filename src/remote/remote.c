@@ -20,22 +20,9 @@
 #define OPEN_MS        3000 // for a node that is being restarted; later calls wait longer
 #define CONNECTIONS    4096 // each thread inside a call uses one
 
-static enum sluice_code take_url(struct remote *r, const char *url, struct sluice_error *error)
+static bool is_secure(const struct remote *r)
 {
-    const char *place = strstr(url, "://") + 3;
-    size_t len = strlen(url), host = strcspn(place, "/?#");
-    if (memchr(place, '@', host))
-        return refuse(error, ERR_INVALID, "store",
-                      "the URL of a node may not contain a user; put the token into SLUICE_TOKEN");
-    if (host == 0 || strpbrk(place, "?# \t\r\n"))
-        return refuse(error, ERR_INVALID, "store",
-                      "%.200s is not the URL of a node, such as http://host:port", url);
-    while (len > 0 && url[len - 1] == '/')
-        len--;
-    if (len >= sizeof r->url)
-        return refuse(error, ERR_INVALID, "store", "the URL of the node is too long");
-    memcpy(r->url, url, len);
-    return SLUICE_OK;
+    return strncmp(r->nodes.all[0].url, "https://", 8) == 0;
 }
 
 // Checks the file first, because libcurl would report a connection error. Applies to https URLs
@@ -43,7 +30,7 @@ static enum sluice_code take_url(struct remote *r, const char *url, struct sluic
 static enum sluice_code check_certificates(const struct remote *r, const char *ca,
                                            struct sluice_error *error)
 {
-    if (strncmp(r->url, "https://", 8) != 0 || access(ca, R_OK) == 0) return SLUICE_OK;
+    if (!is_secure(r) || access(ca, R_OK) == 0) return SLUICE_OK;
     return refuse(error, ERR_INVALID, "SLUICE_CA", "SLUICE_CA: cannot read %.200s: %s", ca,
                   strerror(errno));
 }
@@ -74,7 +61,7 @@ static void remote_close(struct sluice *s)
     parallel_stop(s);
     thread_pool_free(s->pool);
     http_free(r->http);
-    http_plain_free(r->plain_http);
+    nodes_done(&r->nodes);
     fork_guard_done(&r->guard);
     explicit_bzero(r->authorization, sizeof r->authorization);
     memory_free(r);
@@ -84,7 +71,7 @@ static void remote_close(struct sluice *s)
 static void add_hint(const struct remote *r, const struct http_call *call,
                      struct sluice_error *error)
 {
-    bool secure = strncmp(r->url, "https://", 8) == 0;
+    bool secure = is_secure(r);
     const char *hint = NULL;
     if (call->untrusted) hint = "; SLUICE_CA names a file of certificates to trust";
     if (!secure && call->end == HTTP_LOST) hint = "; if the node uses TLS, use https://";
@@ -92,8 +79,9 @@ static void add_hint(const struct remote *r, const struct http_call *call,
     if (hint) (void)snprintf(error->message + len, sizeof error->message - len, "%s", hint);
 }
 
-// Fails when the handle is opened, not at the first call, if the node cannot be reached.
-static enum sluice_code check_reachable(struct remote *r, struct sluice_error *error)
+// Fails when the handle is opened, not at the first call, if no node can be reached.
+static enum sluice_code check_reachable(struct remote *r, const char *url,
+                                        struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
     int64_t until = clock_boot_ms() + OPEN_MS, latest = remote_until(r);
@@ -105,7 +93,7 @@ static enum sluice_code check_reachable(struct remote *r, struct sluice_error *e
         code = refuse(error, ERR_INVALID, "store",
                       "%.200s is not a Sluice node; check the URL (a node listens on 7333 by "
                       "default)",
-                      r->url);
+                      url);
     return code;
 }
 
@@ -116,11 +104,11 @@ static enum sluice_code require_proof(struct remote *r, const struct owner_name 
 {
     struct peer_challenge challenge = peer_challenge_of(name);
     r->forwards = true;
-    if (r->plain_http)
-        http_plain_challenge(r->plain_http, &challenge);
-    else if (strncmp(r->url, "https://", 8) != 0)
+    if (r->nodes.all[0].plain_http)
+        http_plain_challenge(r->nodes.all[0].plain_http, &challenge);
+    else if (!is_secure(r))
         return refuse(error, ERR_DENIED, "store", "a proxy is between this process and %.200s",
-                      r->url);
+                      r->nodes.all[0].url);
     return SLUICE_OK;
 }
 
@@ -138,13 +126,12 @@ static enum sluice_code open_node(const char *url, const struct owner_name *name
     r->handle.pool = thread_pool_new(1);
     parallel_start(&r->handle);
     fork_guard_init(&r->guard);
-    enum sluice_code code = take_url(r, url, error);
+    enum sluice_code code = nodes_init(&r->nodes, url, error);
     if (!code && config.ca_file) code = check_certificates(r, ca, error);
     if (!code) code = take_token(r, options, error);
     if (!code) r->http = http_new(&config);
-    if (!code) r->plain_http = http_plain_new(r->url);
     if (!code && name) code = require_proof(r, name, error);
-    if (!code) code = check_reachable(r, error);
+    if (!code) code = check_reachable(r, url, error);
     if (code)
         remote_close(&r->handle);
     else

@@ -4,6 +4,9 @@
 // If a request gets no answer, it is sent again until the handle's timeout. A write has a request
 // id, so the node applies it once. At the timeout the call returns UNAVAILABLE if no attempt can
 // have taken effect, else UNKNOWN.
+//
+// A URL may name several nodes (nodes.h). An attempt that got no answer is then repeated at another
+// node.
 #pragma once
 
 #include "calls/calls.h"
@@ -11,18 +14,17 @@
 #include "local/inside.h"
 #include "net/http.h"
 #include "os/fork_guard.h"
+#include "remote/nodes.h"
 #include "json/json.h"
 
-#define REMOTE_URL_MAX   1024
 #define REMOTE_TOKEN_MAX 512
 
 struct remote {
     struct sluice handle; // must be first
-    char url[REMOTE_URL_MAX];
+    struct nodes nodes;
     // a header line, "" without a token; secret, never printed
     char authorization[REMOTE_TOKEN_MAX + 32];
-    struct http *http;             // libcurl: for TLS, proxies and event streams
-    struct http_plain *plain_http; // for all other calls; NULL if it cannot be used
+    struct http *http; // libcurl: for TLS, proxies and event streams
     struct fork_guard guard;
     bool forwards; // the calls of this handle are forwarded to a shard's owner
     // how long to wait for each answer, with one attempt; 0: repeat until the timeout
@@ -51,6 +53,8 @@ struct ask {
     const struct sluice_request *request; // NULL for none
     int64_t until;                        // deadline by clock_boot_ms; 0: one attempt
     int64_t wait_ms; // how long the node may wait on purpose; the network's time is added
+    size_t prefer;   // 1 + the node that the first attempt goes to; 0: any
+    bool only;       // ... and all other attempts, too
 };
 
 // Sends the request, and repeats it if that is safe, until it is answered. On SLUICE_OK, the
@@ -58,19 +62,20 @@ struct ask {
 // have been applied.
 enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
                             bool *again, struct sluice_error *error);
-// The URL and headers of a request, for a caller that sends it itself. The pointers are valid as
-// long as `head`.
-#define ASK_HEADERS_MAX 5
+// The URL and headers of a request to the node, for a caller that sends it itself. The pointers are
+// valid as long as `head`.
+#define ASK_HEADERS_MAX 6
 #define ASK_REQUEST_MAX 64
 #define ASK_PATH_MAX    480 // with the query
 struct ask_head {
-    char url[REMOTE_URL_MAX + ASK_PATH_MAX];
+    char url[NODE_URL_MAX + ASK_PATH_MAX];
+    char owners[NODES_HASH_MAX];
     char request[ASK_REQUEST_MAX];
     char content_type[64];
     const char *lines[ASK_HEADERS_MAX];
     size_t lines_len;
 };
-void ask_head_make(const struct remote *r, const struct ask *ask, struct ask_head *head);
+void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct ask_head *head);
 // Reads the error from an answer whose status is not 2xx.
 enum sluice_code ask_read_error(const struct http_call *call, struct sluice_error *out);
 // the deadline of a call that starts now, by clock_boot_ms

@@ -3,6 +3,7 @@
 // the time. The memory of an answer is counted until it was sent. An answer with messages is built
 // only when there is memory for it.
 #include "server/inside.h"
+#include "server/owners.h"
 
 #define TIMES_WIRE 2 // copies of a message's bytes in memory: the message and the answer
 #define TIMES_JSON 3 // the JSON is longer by a third, and exists twice for a moment
@@ -42,6 +43,7 @@ struct answer_budget *answer_budget_of(struct exchange *x)
 void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body)
 {
     struct metrics *m = &x->server->metrics;
+    struct httpd_pair headers[OWNERS_HEADERS_MAX];
     METRICS_ADD(m, bytes_out, body ? body->len : 0);
     // Only the body counts from here on; what it was built from is freed.
     budget_set(&x->server->budget, &x->budget_part, body ? body->len : 0);
@@ -50,6 +52,7 @@ void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body)
         a->body = buf_take(body);
         a->owned = true;
     }
+    owners_add(x, a, headers);
     httpd_answer(x->http, a);
 }
 

@@ -49,7 +49,8 @@ struct server {
     uint64_t seed; // keys the hashes of clients, so that no client can choose its own
     struct limiter *limiter;
     struct relays *relays;
-    struct tls *tls; // NULL: plain HTTP
+    struct owners_shown *owners_shown; // the owners of shards, as clients are told
+    struct tls *tls;                   // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;
     struct tokens *tokens; // under tokens_lock; NULL: no token is required
     char host[LISTEN_HOST_MAX];

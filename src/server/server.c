@@ -12,6 +12,7 @@
 #include "os/thread.h"
 #include "owner/owner.h"
 #include "server/inside.h"
+#include "server/owners.h"
 #include "server/relay.h"
 
 #include <errno.h>
@@ -319,6 +320,7 @@ static void server_release(struct server *s)
     budget_done(&s->budget);
     counters_watch(s->store, 0, NULL, NULL);
     live_settings_end(s);
+    owners_shown_free(s->owners_shown);
     memory_free(s);
 }
 
@@ -359,6 +361,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->store = store;
     s->started_ms = clock_boot_ms();
     s->seed = entropy_u64();
+    s->owners_shown = owners_shown_new();
     set_defaults(s);
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->fewer, NULL);
