@@ -27,6 +27,10 @@ struct coord_ops {
     enum err (*release)(struct coord *c, const char *what, uint64_t token, struct coord_answer *a);
     // Sets a->holder to the live holder. ERR_NOT_FOUND: none; a->token is then the last token.
     enum err (*read)(struct coord *c, const char *what, struct coord_answer *a);
+    // The arguments of coord_plan_write are checked. plan_read clears nothing and appends.
+    enum err (*plan_write)(struct coord *c, uint64_t epoch, uint64_t number, struct bytes plan,
+                           struct coord_answer *a);
+    enum err (*plan_read)(struct coord *c, struct buf *out, struct coord_answer *a);
     void (*free)(struct coord *c);
 };
 
@@ -59,6 +63,9 @@ struct coord_member *coord_answer_member(struct coord_answer *a); // appends one
 void coord_answer_sort(struct coord_answer *a);                   // members by name
 void coord_holder_of(struct coord_holder *h, const struct coord_member *m, uint64_t token);
 bool coord_same_node(const struct coord_holder *h, const struct coord_member *m);
+// Compares versions of plans: 0 if both are the same, negative if the first is older.
+int coord_plan_compare(uint64_t epoch, uint64_t number, uint64_t epoch2, uint64_t number2);
+enum err coord_refuse_plan(struct coord_answer *a, uint64_t epoch, uint64_t number); // a newer one
 // The token after both; 0: none is left.
 uint64_t coord_token_after(uint64_t last, uint64_t after);
 enum err coord_refuse_id(char why[static COORD_WHY_MAX], const char *service,

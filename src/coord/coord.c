@@ -322,6 +322,45 @@ enum err coord_validate(struct coord *c, const char *shard, uint64_t token, stru
     return e ? e : validate(c, what, token, a);
 }
 
+int coord_plan_compare(uint64_t epoch, uint64_t number, uint64_t epoch2, uint64_t number2)
+{
+    if (epoch != epoch2) return epoch < epoch2 ? -1 : 1;
+    return number < number2 ? -1 : number > number2;
+}
+
+enum err coord_refuse_plan(struct coord_answer *a, uint64_t epoch, uint64_t number)
+{
+    return coord_refuse(a, ERR_CONFLICT,
+                        "the service has plan %llu of epoch %llu, which is not older than plan "
+                        "%llu of epoch %llu",
+                        (unsigned long long)a->plan_number, (unsigned long long)a->plan_epoch,
+                        (unsigned long long)number, (unsigned long long)epoch);
+}
+
+enum err coord_plan_write(struct coord *c, uint64_t epoch, uint64_t number, struct bytes plan,
+                          struct coord_answer *a)
+{
+    enum err e = check_handle(c, a);
+    if (!e) e = check_token(epoch, a);
+    if (!e) e = check_token(number, a);
+    if (e) return e;
+    if (plan.len > COORD_PLAN_MAX)
+        return coord_refuse(a, ERR_LIMIT, "a plan of %zu bytes is longer than %zu", plan.len,
+                            COORD_PLAN_MAX);
+    return c->ops->plan_write(c, epoch, number, plan, a);
+}
+
+enum err coord_plan_read(struct coord *c, struct buf *out, struct coord_answer *a)
+{
+    enum err e = check_handle(c, a);
+    buf_clear(out);
+    if (!e) e = c->ops->plan_read(c, out, a);
+    if (!e && out->bad)
+        return coord_refuse(a, ERR_CORRUPT, "the plan in the service is longer than a plan");
+    if (e == ERR_NOT_FOUND) return coord_refuse(a, e, "no leader has published a plan");
+    return e;
+}
+
 void coord_id(const struct coord *c, uint8_t out[static COORD_ID_LEN])
 {
     memcpy(out, c->id, COORD_ID_LEN);

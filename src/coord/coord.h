@@ -69,6 +69,10 @@ struct coord_member {
     uint32_t rules_lo, rules_hi;         // versions of the fold's rules that the node can fold
     char version[COORD_VERSION_MAX + 1]; // of the program
     uint8_t incarnation[COORD_INCARNATION_LEN];
+    bool leaving; // it gives its shards away
+    // Set by list, watch and heartbeat: the time since its last sign of life. 0 if the service does
+    // not tell, and for a lone node, which gives none.
+    int64_t age_ms;
 };
 void coord_incarnation(struct bytes secret, uint8_t out[static COORD_INCARNATION_LEN]);
 
@@ -90,6 +94,7 @@ struct coord_answer {
     size_t members_cap;
     struct coord_holder leader;
     uint64_t at;
+    uint64_t plan_epoch, plan_number; // the version of the published plan; 0: none
     // join and heartbeat: call coord_heartbeat again after next_ms. The session is surely held
     // until until_ms (clock_boot_ms). A node that has not renewed it by then must stop.
     int64_t next_ms;
@@ -102,7 +107,8 @@ void coord_answer_init(struct coord_answer *a);
 void coord_answer_done(struct coord_answer *a);
 
 // Adds this node. The handle then has a session. If another live incarnation has the name, the
-// call returns ERR_CONFLICT; with `replace` it ends the session of that incarnation instead.
+// call returns ERR_CONFLICT; with `replace` it ends the session of that incarnation instead. A
+// repeated join changes the record, for example when the node begins to leave.
 MUST_USE enum err coord_join(struct coord *c, const struct coord_member *member, bool replace,
                              struct coord_answer *a);
 // Renews the session. The answer has the members where the backend learns them at no extra cost
@@ -139,6 +145,16 @@ MUST_USE enum err coord_release(struct coord *c, const char *shard, uint64_t tok
 // ERR_NOT_FOUND: the holder has released it, or its session has ended.
 MUST_USE enum err coord_validate(struct coord *c, const char *shard, uint64_t token,
                                  struct coord_answer *a);
+
+// The plan of the leader: bytes with a version, which is the leader's epoch and a number. Plans of
+// a later epoch are newer. Only a newer plan is written, so a former leader cannot replace the plan
+// of its successor. ERR_CONFLICT: the plan in the service is not older. A repeated write of the
+// same version returns ERR_OK or ERR_CONFLICT.
+#define COORD_PLAN_MAX ((size_t)1 << 20) // bytes; Consul takes half of it
+MUST_USE enum err coord_plan_write(struct coord *c, uint64_t epoch, uint64_t number,
+                                   struct bytes plan, struct coord_answer *a);
+// Replaces the contents of `out`. The answer has the version. ERR_NOT_FOUND: there is none.
+MUST_USE enum err coord_plan_read(struct coord *c, struct buf *out, struct coord_answer *a);
 
 // The id of the service that numbers the tokens. All zeros for `store:`.
 void coord_id(const struct coord *c, uint8_t out[static COORD_ID_LEN]);

@@ -37,6 +37,8 @@ struct mem_world {
     size_t members_len, members_cap;
     struct mem_claim *claims;
     size_t claims_len, claims_cap;
+    uint64_t plan_epoch, plan_number;
+    struct buf plan;
     enum err failure;
     bool failure_applied;
 };
@@ -225,11 +227,17 @@ static struct mem_claim *find_claim(struct mem_world *w, const char *what)
 
 static void tell_list(struct mem_world *w, struct coord_answer *a)
 {
-    for (size_t i = 0; i < w->members_len; i++)
-        *coord_answer_member(a) = w->members[i].member;
+    for (size_t i = 0; i < w->members_len; i++) {
+        struct coord_member *m = coord_answer_member(a);
+        int64_t left = w->members[i].ends_ms - mem_now(w);
+        *m = w->members[i].member;
+        m->age_ms = left < w->lease_ms ? w->lease_ms - left : 0;
+    }
     coord_answer_sort(a);
     const struct mem_claim *leader = find_claim(w, COORD_LEADER);
     if (leader && leader->session) a->leader = leader->holder;
+    a->plan_epoch = w->plan_epoch;
+    a->plan_number = w->plan_number;
     a->at = w->revision + 1; // never 0
 }
 
@@ -361,6 +369,45 @@ static enum err mem_read(struct coord *c, const char *what, struct coord_answer 
     return e;
 }
 
+static enum err do_plan_write(struct mem_world *w, uint64_t epoch, uint64_t number,
+                              struct bytes plan, struct coord_answer *a)
+{
+    a->plan_epoch = w->plan_epoch;
+    a->plan_number = w->plan_number;
+    if (coord_plan_compare(w->plan_epoch, w->plan_number, epoch, number) >= 0)
+        return coord_refuse_plan(a, epoch, number);
+    a->plan_epoch = w->plan_epoch = epoch;
+    a->plan_number = w->plan_number = number;
+    buf_clear(&w->plan);
+    buf_put(&w->plan, plan);
+    mem_note(w);
+    return ERR_OK;
+}
+
+static enum err mem_plan_write(struct coord *c, uint64_t epoch, uint64_t number, struct bytes plan,
+                               struct coord_answer *a)
+{
+    struct mem_world *w = mem_enter(c);
+    enum err e = fails_before(w, true) ? failed(w, true, a)
+                                       : concluded(w, do_plan_write(w, epoch, number, plan, a), a);
+    mem_leave_world(w);
+    return e;
+}
+
+static enum err mem_plan_read(struct coord *c, struct buf *out, struct coord_answer *a)
+{
+    struct mem_world *w = mem_enter(c);
+    enum err e = fails_before(w, false) ? failed(w, false, a) : ERR_OK;
+    if (!e && w->plan_epoch == 0) e = ERR_NOT_FOUND;
+    if (!e) {
+        a->plan_epoch = w->plan_epoch;
+        a->plan_number = w->plan_number;
+        buf_put(out, buf_bytes(&w->plan));
+    }
+    mem_leave_world(w);
+    return e;
+}
+
 static void mem_free(struct coord *c)
 {
     struct mem_world *w = mem_of(c)->world;
@@ -373,6 +420,7 @@ static void mem_free(struct coord *c)
     (void)pthread_cond_destroy(&w->changed);
     memory_free(w->members);
     memory_free(w->claims);
+    buf_done(&w->plan);
     memory_free(w);
 }
 
@@ -386,6 +434,8 @@ static const struct coord_ops mem_ops = {
     .claim = mem_claim,
     .release = mem_release,
     .read = mem_read,
+    .plan_write = mem_plan_write,
+    .plan_read = mem_plan_read,
     .free = mem_free,
 };
 
@@ -409,6 +459,7 @@ struct coord *coord_mem_new(const struct coord_config *config)
     (void)pthread_cond_init(&w->changed, &attr);
     (void)pthread_condattr_destroy(&attr);
     (void)pthread_mutex_init(&w->lock, NULL);
+    buf_init(&w->plan, COORD_PLAN_MAX);
     w->lease_ms = config && config->lease_ms ? config->lease_ms : COORD_LEASE_MS;
     w->handles = 1;
     entropy_fill(id, sizeof id);

@@ -90,6 +90,7 @@ void member_print(const struct coord_member *m, struct buf *to)
     json_number(o, "rulesMin", m->rules_lo);
     json_number(o, "rulesMax", m->rules_hi);
     put_hex(o, "incarnationSha256", m->incarnation, sizeof m->incarnation);
+    if (m->leaving) json_bool(o, "leaving", true);
     json_write(o, to);
 }
 
@@ -153,6 +154,8 @@ bool member_parse(struct bytes text, struct coord_member *m)
                 get_text(o, "version", m->version, COORD_VERSION_MAX) &&
                 get_u32(o, "rulesMin", &m->rules_lo) && get_u32(o, "rulesMax", &m->rules_hi) &&
                 get_hex(o, "incarnationSha256", m->incarnation) && member_is_good(m, why);
+    const struct json *leaving = good ? json_member(o, "leaving") : NULL;
+    m->leaving = leaving && json_kind(leaving) == JSON_KIND_BOOL && json_as_bool(leaving);
     json_free(o);
     if (!good) *m = (struct coord_member){0};
     return good;

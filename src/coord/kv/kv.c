@@ -350,10 +350,13 @@ static void tell_list(const struct kv_items *items, struct coord_answer *a)
 {
     a->members_len = 0;
     a->leader = (struct coord_holder){0};
+    a->plan_epoch = a->plan_number = 0;
     for (size_t i = 0; i < items->len && a->members_len < COORD_MEMBERS_MAX; i++) {
         const struct kv_item *item = &items->all[i];
         struct coord_member m;
         struct holder_record h;
+        if (strcmp(item->key, KV_PLAN) == 0)
+            (void)plan_version_parse(kv_value(items, item), &a->plan_epoch, &a->plan_number);
         if (!item->session[0]) continue;
         if (strncmp(item->key, KV_MEMBER, sizeof KV_MEMBER - 1) == 0) {
             if (member_parse(kv_value(items, item), &m) &&

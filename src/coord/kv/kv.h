@@ -8,7 +8,9 @@
 //   live/member/<name>      the member's record; its session is the node's
 //   live/leader/holder      the holder of the leader's lease; its session is the holder's
 //   live/leader/token       the last epoch, which outlives the holder
-//   own/<shard>/holder      the same for a shard
+//   live/plan/version       the version of the plan: epoch and number
+//   plan/current            the plan
+//   own/<shard>/holder      as of the leader
 //   own/<shard>/token
 //
 // A claim is one transaction. It writes the next token and the holder, and is guarded by the
@@ -102,10 +104,14 @@ enum err kv_watch(struct coord *c, uint64_t at, int64_t wait_ms, struct coord_an
 enum err kv_claim(struct coord *c, const char *what, uint64_t after, struct coord_answer *a);
 enum err kv_release(struct coord *c, const char *what, uint64_t token, struct coord_answer *a);
 enum err kv_read_claim(struct coord *c, const char *what, struct coord_answer *a);
+enum err kv_plan_write(struct coord *c, uint64_t epoch, uint64_t number, struct bytes plan,
+                       struct coord_answer *a);
+enum err kv_plan_read(struct coord *c, struct buf *out, struct coord_answer *a);
 void kv_free(struct coord *c);
 #define KV_COORD_OPS(backend)                                                                      \
     {                                                                                              \
         .name = (backend), .join = kv_join, .heartbeat = kv_heartbeat, .leave = kv_leave,          \
         .list = kv_list, .watch = kv_watch, .claim = kv_claim, .release = kv_release,              \
-        .read = kv_read_claim, .free = kv_free                                                     \
+        .read = kv_read_claim, .plan_write = kv_plan_write, .plan_read = kv_plan_read,             \
+        .free = kv_free                                                                            \
     }

@@ -240,6 +240,8 @@ static void copy_last(const struct coord_answer *from, struct coord_answer *to)
     for (size_t i = 0; i < from->members_len; i++)
         *coord_answer_member(to) = from->members[i];
     to->leader = from->leader;
+    to->plan_epoch = from->plan_epoch;
+    to->plan_number = from->plan_number;
     to->at = from->at;
 }
 
@@ -305,6 +307,8 @@ static const struct coord_ops store_ops = {
     .claim = store_coord_claim,
     .release = store_coord_release,
     .read = store_coord_read,
+    .plan_write = store_coord_plan_write,
+    .plan_read = store_coord_plan_read,
     .free = store_coord_free,
 };
 

@@ -5,14 +5,15 @@
 //                                       overwrites it, so its modification time is the heartbeat.
 //                                       Empty: the node has left.
 //   live/leader/<epoch, 20 digits>      the holder of the leader's lease. Empty: it has resigned.
-//   own/<shard>/<token, 20 digits>      the same for a shard.
+//   live/plan/<epoch>.<number>          a plan; both numbers have 20 digits.
+//   own/<shard>/<token, 20 digits>      the same as leader/ for a shard.
 //
 // put_new creates each number once, so it has one creator. The highest number counts. Lower ones
 // are deleted, and the highest one never is. A reader that was slow can therefore create a number
 // that was deleted: after put_new, a list must show it as the highest.
 //
 // One list of "coord/live/" shows members, heartbeats and the leader. A record is read once per
-// number, because its bytes never change.
+// number and size: its bytes change only when the node begins to leave.
 //
 // A lone node sends no heartbeats and lists once per lone_ms. So a node that sees a silent member
 // for the first time gives it lone_ms and a lease to notice (view_is_live).
@@ -25,6 +26,7 @@
 #define COORD_KEYS    "coord/"
 #define LIVE_KEYS     COORD_KEYS "live/"
 #define MEMBER_KEYS   LIVE_KEYS "member/"
+#define PLAN_KEYS     LIVE_KEYS "plan/"
 #define NUMBER_DIGITS 20
 #define FORGET_MS     ((int64_t)24 * 3600 * 1000) // objects of members that are gone
 #define TRIES         3                           // of a write whose result is not known
@@ -35,6 +37,7 @@ struct view_row {
     uint64_t number;
     uint64_t size; // 0: it has left
     struct interval modified;
+    int64_t age_ms; // since its last heartbeat
     bool live;
     bool known; // record is set
     struct coord_member record;
@@ -49,7 +52,10 @@ struct view {
     int64_t began_ms;       // clock_boot_ms
     uint64_t epoch;         // highest number of the leader; 0: none
     bool resigned;
-    struct holder_record leader; // zeros: none is live
+    struct holder_record leader;      // zeros: none is live
+    uint64_t plan_epoch, plan_number; // the newest plan; 0: none
+    char plans[8][STORE_KEY_MAX + 1]; // the keys of older plans
+    size_t plans_len;
 };
 
 struct store_coord {
@@ -73,6 +79,7 @@ struct store_coord {
 
 struct store_coord *store_coord_of(struct coord *c);
 
+void plan_key(char key[STORE_KEY_MAX + 1], uint64_t epoch, uint64_t number);
 void view_init(struct view *v);
 void view_done(struct view *v);
 // Lists, decides which members live, reads new records, and wakes watches.
@@ -102,3 +109,6 @@ enum err store_coord_claim(struct coord *c, const char *what, uint64_t after,
 enum err store_coord_release(struct coord *c, const char *what, uint64_t token,
                              struct coord_answer *a);
 enum err store_coord_read(struct coord *c, const char *what, struct coord_answer *a);
+enum err store_coord_plan_write(struct coord *c, uint64_t epoch, uint64_t number, struct bytes plan,
+                                struct coord_answer *a);
+enum err store_coord_plan_read(struct coord *c, struct buf *out, struct coord_answer *a);

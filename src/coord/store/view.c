@@ -55,11 +55,34 @@ static void add_member(struct view *v, const char *rest, const struct store_row 
     memcpy(r->name, name, len + 1);
 }
 
+static bool plan_parse(const char *rest, uint64_t *epoch, uint64_t *number)
+{
+    char digits[NUMBER_DIGITS + 1];
+    if (strnlen(rest, NUMBER_DIGITS + 1) <= NUMBER_DIGITS || rest[NUMBER_DIGITS] != '.')
+        return false;
+    memcpy(digits, rest, NUMBER_DIGITS);
+    digits[NUMBER_DIGITS] = 0;
+    return number_parse(digits, epoch) && number_parse(rest + NUMBER_DIGITS + 1, number);
+}
+
+// Keys come in order, so the last plan is the newest.
+static void add_plan(struct view *v, const char *rest)
+{
+    uint64_t epoch = 0, number = 0;
+    if (!plan_parse(rest, &epoch, &number)) return;
+    if (v->plan_epoch && v->plans_len < sizeof v->plans / sizeof *v->plans)
+        plan_key(v->plans[v->plans_len++], v->plan_epoch, v->plan_number);
+    v->plan_epoch = epoch;
+    v->plan_number = number;
+}
+
 static void add_key(struct view *v, const char *key, const struct store_row *row)
 {
     static const char leader[] = COORD_KEYS COORD_LEADER "/";
     uint64_t number = 0;
-    if (strncmp(key, MEMBER_KEYS, sizeof MEMBER_KEYS - 1) == 0)
+    if (strncmp(key, PLAN_KEYS, sizeof PLAN_KEYS - 1) == 0)
+        add_plan(v, key + sizeof PLAN_KEYS - 1);
+    else if (strncmp(key, MEMBER_KEYS, sizeof MEMBER_KEYS - 1) == 0)
         add_member(v, key + sizeof MEMBER_KEYS - 1, row);
     else if (strncmp(key, leader, sizeof leader - 1) == 0 &&
              number_parse(key + sizeof leader - 1, &number)) {
@@ -104,10 +127,20 @@ static bool row_is_live(const struct store_coord *s, const struct view *v, const
     return s->number == 0 && r->modified.hi == v->newest.hi;
 }
 
+// A member that does not know of others yet gives no signs of life.
+static int64_t age_of(const struct store_coord *s, const struct view *v, const struct view_row *r)
+{
+    if (r->modified.hi == TIME_NEVER || v->time.lo == TIME_UNKNOWN) return 0;
+    bool heard = s->since_known && r->modified.lo >= s->since.hi;
+    int64_t age = v->time.lo - r->modified.hi;
+    return heard && age > 0 ? age : 0;
+}
+
 static struct view_row *record_find(struct store_coord *s, const struct view_row *r)
 {
     for (size_t i = 0; i < s->records_len; i++)
-        if (s->records[i].number == r->number && strcmp(s->records[i].name, r->name) == 0)
+        if (s->records[i].number == r->number && s->records[i].size == r->size &&
+            strcmp(s->records[i].name, r->name) == 0)
             return &s->records[i];
     return NULL;
 }
@@ -194,10 +227,15 @@ void view_tell(const struct view *v, struct coord_answer *a)
     for (size_t i = 0; i < v->rows_len; i++) {
         const struct view_row *r = &v->rows[i];
         if (!r->live || !r->known) continue;
-        *coord_answer_member(a) = r->record;
-        at = hash64_mix(at, hash64_of(bytes_str(r->name), r->number));
+        struct coord_member *m = coord_answer_member(a);
+        *m = r->record;
+        m->age_ms = r->age_ms;
+        at = hash64_mix(at, hash64_of(bytes_str(r->name), r->number + r->record.leaving));
     }
+    at = hash64_mix(at, hash64_mix(v->plan_epoch, v->plan_number));
     a->leader = v->leader.holder;
+    a->plan_epoch = v->plan_epoch;
+    a->plan_number = v->plan_number;
     a->at = at | 1; // never 0
 }
 
@@ -229,6 +267,7 @@ static void decide(struct store_coord *s, struct view *v)
     for (size_t i = 0; i < v->rows_len; i++) {
         struct view_row *r = &v->rows[i];
         r->live = row_is_live(s, v, r);
+        r->age_ms = age_of(s, v, r);
         const struct view_row *had = record_find(s, r);
         bool own = r->number == s->number && strcmp(r->name, s->self.name) == 0;
         if (had) r->record = had->record;

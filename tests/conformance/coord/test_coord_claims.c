@@ -187,6 +187,64 @@ static void of_many_claims_at_once_one_wins(void **state)
     NEED(pthread_barrier_destroy(&start) == 0);
 }
 
+static void a_newer_plan_replaces_an_older_one(void **state)
+{
+    struct world *w = *state;
+    struct coord *a = node_open(w), *b = node_open(w);
+    struct buf got;
+    buf_init(&got, COORD_PLAN_MAX);
+    joins(w, a, "a");
+    joins(w, b, "b");
+    ANSWERS(ERR_NOT_FOUND, &w->a, coord_plan_read(b, &got, &w->a));
+    ANSWERS(ERR_OK, &w->a, coord_list(b, &w->a));
+    NEED(w->a.plan_epoch == 0 && w->a.plan_number == 0);
+    ANSWERS(ERR_OK, &w->a, coord_plan_write(a, 3, 9, bytes_str("one"), &w->a));
+    ANSWERS(ERR_OK, &w->a, coord_plan_write(a, 3, 10, bytes_str("two"), &w->a));
+    ANSWERS(ERR_OK, &w->a, coord_list(b, &w->a));
+    NEED(w->a.plan_epoch == 3 && w->a.plan_number == 10);
+    ANSWERS(ERR_OK, &w->a, coord_plan_read(b, &got, &w->a));
+    NEED(w->a.plan_epoch == 3 && w->a.plan_number == 10);
+    NEED(bytes_equal(buf_bytes(&got), bytes_str("two")));
+    ANSWERS(ERR_OK, &w->a, coord_plan_write(b, 4, 1, bytes_str("three"), &w->a));
+    ANSWERS(ERR_OK, &w->a, coord_plan_read(a, &got, &w->a));
+    NEED(bytes_equal(buf_bytes(&got), bytes_str("three")));
+    buf_done(&got);
+}
+
+static void a_former_leader_cannot_replace_a_plan(void **state)
+{
+    struct world *w = *state;
+    struct coord *a = node_open(w), *b = node_open(w);
+    struct buf got;
+    buf_init(&got, COORD_PLAN_MAX);
+    joins(w, a, "a");
+    joins(w, b, "b");
+    ANSWERS(ERR_OK, &w->a, coord_plan_write(b, 7, 1, bytes_str("new"), &w->a));
+    ANSWERS(ERR_CONFLICT, &w->a, coord_plan_write(a, 6, 50, bytes_str("old"), &w->a));
+    NEED(strstr(w->a.why, "plan 1 of epoch 7"));
+    ANSWERS(ERR_OK, &w->a, coord_plan_read(a, &got, &w->a));
+    NEED(bytes_equal(buf_bytes(&got), bytes_str("new")));
+    ANSWERS(ERR_INVALID, &w->a, coord_plan_write(a, 0, 1, bytes_str("none"), &w->a));
+    buf_done(&got);
+}
+
+static void a_plan_wakes_a_watch(void **state)
+{
+    struct world *w = *state;
+    struct coord *a = node_open(w), *b = node_open(w);
+    joins(w, a, "a");
+    joins(w, b, "b");
+    ANSWERS(ERR_OK, &w->a, coord_list(b, &w->a));
+    uint64_t at = w->a.at;
+    ANSWERS(ERR_OK, &w->a, coord_plan_write(a, 1, 1, bytes_str("plan"), &w->a));
+    for (int tries = 0; tries < 20 && w->a.plan_epoch != 1; tries++) {
+        w->a.plan_epoch = 0;
+        enum err e = coord_watch(b, at, 10000, &w->a);
+        NEED(e == ERR_OK || e == ERR_NOT_FOUND);
+    }
+    NEED(w->a.plan_epoch == 1 && w->a.plan_number == 1);
+}
+
 int main(void)
 {
     static const struct coord_test tests[] = {
@@ -198,6 +256,9 @@ int main(void)
         COORD_TEST(one_node_leads_and_its_epochs_rise),
         COORD_TEST(malformed_claims_are_refused),
         COORD_TEST(of_many_claims_at_once_one_wins),
+        COORD_TEST(a_newer_plan_replaces_an_older_one),
+        COORD_TEST(a_former_leader_cannot_replace_a_plan),
+        COORD_TEST(a_plan_wakes_a_watch),
     };
     return coord_tests_run("claims", tests, sizeof tests / sizeof *tests);
 }

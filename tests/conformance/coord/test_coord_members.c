@@ -287,6 +287,27 @@ static void another_id_than_the_expected_one_is_refused(void **state)
     NEED(c == NULL);
 }
 
+static void a_node_that_leaves_says_so_in_its_record(void **state)
+{
+    struct world *w = *state;
+    struct coord *a = node_open(w), *b = node_open(w);
+    struct coord_member self = member_of("a", "secret of a");
+    joins(w, b, "b");
+    ANSWERS(ERR_OK, &w->a, coord_join(a, &self, false, &w->a));
+    uint64_t token = claims(w, a, "q/0", 0);
+    ANSWERS(ERR_OK, &w->a, coord_list(b, &w->a));
+    NEED(w->a.members_len == 2 && !w->a.members[0].leaving);
+    self.leaving = true;
+    ANSWERS(ERR_OK, &w->a, coord_join(a, &self, false, &w->a));
+    ANSWERS(ERR_OK, &w->a, coord_list(b, &w->a));
+    NEED(w->a.members_len == 2 && w->a.members[0].leaving && !w->a.members[1].leaving);
+    NEED(w->a.members[0].age_ms >= 0 && w->a.members[0].age_ms < LONG_MS);
+    ANSWERS(ERR_OK, &w->a, coord_validate(b, "q/0", token, &w->a)); // it keeps what it holds
+    ANSWERS(ERR_OK, &w->a, coord_heartbeat(a, &w->a));
+    ANSWERS(ERR_OK, &w->a, coord_list(b, &w->a));
+    NEED(w->a.members_len == 2 && w->a.members[0].leaving);
+}
+
 int main(void)
 {
     static const struct coord_test tests[] = {
@@ -305,6 +326,7 @@ int main(void)
         COORD_TEST(a_watch_wakes_when_a_member_joins),
         COORD_TEST(the_handles_of_a_service_have_one_id),
         COORD_TEST(another_id_than_the_expected_one_is_refused),
+        COORD_TEST(a_node_that_leaves_says_so_in_its_record),
     };
     return coord_tests_run("members", tests, sizeof tests / sizeof *tests);
 }
