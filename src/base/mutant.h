@@ -79,6 +79,7 @@ enum mutant {
     MUTANT_INCARNATION_OFF,   // a node takes the shards of its former incarnation for its own
     MUTANT_RELEASE_OFF,       // a node keeps the claim of a shard that it handed over
     MUTANT_CLAIM_ONCE,        // a claim that was refused is not repeated
+    MUTANT_UNUSED_CLAIMED,    // a node claims shards that are not used
     // The world of the cluster: its journals and its coordination service.
     MUTANT_OWN_TOKEN_OFF,    // a journal does not compare the token of an own
     MUTANT_OWNER_EPOCH_OFF,  // a journal accepts entries of a former owner

@@ -63,8 +63,8 @@ struct cluster_effect *effect_add(struct cluster *c, enum cluster_effect_kind ki
     return e;
 }
 
-struct cluster_effect *request_add(struct cluster *c, enum open_kind open,
-                                   enum cluster_effect_kind kind)
+struct cluster_effect *effect_ask(struct cluster *c, enum open_kind open,
+                                  enum cluster_effect_kind kind)
 {
     CHECK(c->open[open].request == 0);
     c->open[open] = (struct open){.request = ++c->requests, .kind = kind, .sent = c->now};
@@ -154,6 +154,12 @@ static void dispatch(struct cluster *c, const struct cluster_event *e)
     case CLUSTER_IN_THE_WAY:
         shards_in_the_way(c, &e->shard);
         return;
+    case CLUSTER_USED:
+        shards_used(c, &e->shard);
+        return;
+    case CLUSTER_LOOK:
+        c->list_at = TIME_UNKNOWN;
+        return;
     case CLUSTER_DRAIN:
         c->draining = true;
         c->beat_at = TIME_UNKNOWN;
@@ -214,6 +220,18 @@ bool cluster_leads(const struct cluster *c)
 uint64_t cluster_epoch(const struct cluster *c)
 {
     return c->election.seen.epoch;
+}
+
+bool cluster_lone(const struct cluster *c)
+{
+    const struct members *m = &c->members;
+    return c->config.lazy && c->joined && m->len == 1 &&
+           member_id_equal(&m->rows[0].seen.id, &c->config.self);
+}
+
+bool cluster_replaced(const struct cluster *c)
+{
+    return c->replaced;
 }
 
 bool cluster_degraded(const struct cluster *c)

@@ -33,7 +33,10 @@ struct cluster_config {
     int64_t plan_ms;           // 1 s: how often the leader plans
     int64_t retry_ms;          // 250 ms: the mean wait after a request that failed
     bool observe_only;         // compute and report plans; enforce none
-    uint64_t seed;             // for the jitter of retries; random
+    // Claim only shards that are used (CLUSTER_USED). A node that sees no other member needs no
+    // plan and no leader: every shard that is used is its own.
+    bool lazy;
+    uint64_t seed; // for the jitter of retries; random
 };
 
 void cluster_config_defaults(struct cluster_config *c, const struct member_id *self,
@@ -59,6 +62,8 @@ enum cluster_event_kind {
     CLUSTER_FREE,       // shard: its claim was released; a hint to ask at once
     CLUSTER_IN_THE_WAY, // shard: another node was refused its claim, because this
                         // node holds it
+    CLUSTER_USED,       // shard: there are calls for it, at this node or at one that told it so
+    CLUSTER_LOOK,       // a hint that the members or the plan have changed: list at once
     CLUSTER_DRAIN,      // give all shards away and take no other; the node stays a
                         // member
     CLUSTER_STOP,       // the same, then leave; deadline
@@ -160,5 +165,14 @@ bool cluster_degraded(const struct cluster *c);  // the coordination service doe
 bool cluster_stopped(const struct cluster *c);   // after CLUSTER_STOP: the node may end
 const struct plan *cluster_plan(const struct cluster *c); // the newest plan seen; version 0: none
 const struct members *cluster_members(const struct cluster *c);
+// The node that the plan gives the shard to; NULL: none. A lone node gets every shard.
+const struct member_id *cluster_owner(const struct cluster *c, const struct shard_key *shard);
+// Writes what this node would publish if it led now, with these shards, to `out`, which is
+// initialised.
+void cluster_preview(const struct cluster *c, const struct shard_key *shards, size_t shards_len,
+                     struct plan *out);
+bool cluster_lone(const struct cluster *c);     // lazy, and no other member is seen
+bool cluster_replaced(const struct cluster *c); // a later incarnation has the name
+bool cluster_moving(const struct cluster *c, const struct shard_key *shard); // a request is open
 // Returns the epoch with which this node serves the shard; 0: it does not.
 uint64_t cluster_serves(const struct cluster *c, const struct shard_key *shard);

@@ -28,6 +28,7 @@ struct open {
 //         '------------------------------------- RELEASING <- HANDING
 struct ownership {
     struct shard_key shard;
+    bool used;    // there are calls for it; only such shards are wanted if the node is lazy
     bool wanted;  // by the plan
     bool serving; // between TAKE and STOP_TAKING
     bool handed;  // given away: release the claim
@@ -90,6 +91,7 @@ struct cluster {
     size_t shards_len;
 
     // shards.c
+    bool was_lone;
     struct ownership *rows; // by shard
     size_t rows_len;
     size_t rows_cap;
@@ -97,8 +99,8 @@ struct cluster {
 
 // cluster.c
 struct cluster_effect *effect_add(struct cluster *c, enum cluster_effect_kind kind);
-struct cluster_effect *request_add(struct cluster *c, enum open_kind open,
-                                   enum cluster_effect_kind kind); // none of this kind is open
+struct cluster_effect *effect_ask(struct cluster *c, enum open_kind open,
+                                  enum cluster_effect_kind kind); // none of this kind is open
 void note_add(struct cluster *c, enum cluster_note note, const struct shard_key *shard,
               uint64_t number);
 int64_t retry_time(struct cluster *c); // around retry_ms from now
@@ -125,6 +127,7 @@ bool shards_answer(struct cluster *c,
                    const struct cluster_event *e); // false: not a row's request
 void shards_fenced(struct cluster *c, const struct shard_key *shard, uint64_t epoch);
 void shards_free(struct cluster *c, const struct shard_key *shard);
+void shards_used(struct cluster *c, const struct shard_key *shard);
 void shards_in_the_way(struct cluster *c, const struct shard_key *shard);
 void shards_lose_all(struct cluster *c);
 bool shards_none(const struct cluster *c); // nothing is served, claimed or under way

@@ -68,24 +68,25 @@ void lead_answer(struct cluster *c, const struct open *open, const struct cluste
     if (e->err == ERR_NOT_FOUND && c->joined) session_ended(c);
 }
 
+// A lone node has nothing to lead. It does not ask for the lead, and gives it up.
 static void act(struct cluster *c)
 {
-    bool stopping = c->draining && shards_none(c);
+    bool stopping = (c->draining && shards_none(c)) || cluster_lone(c);
     enum election_action action =
         election_decide(&c->election, &c->members, &c->config.self, stopping, c->now);
     if (action == ELECTION_STEP_DOWN) lead_lost(c);
     if (c->open[OPEN_LEAD].request != 0) return;
     switch (action) {
     case ELECTION_ASK:
-        if (!session_may_claim(c) || c->draining) return;
-        request_add(c, OPEN_LEAD, CLUSTER_LEAD)->number = c->election.seen.epoch;
+        if (!session_may_claim(c) || c->draining || cluster_lone(c)) return;
+        effect_ask(c, OPEN_LEAD, CLUSTER_LEAD)->number = c->election.seen.epoch;
         election_asked(&c->election);
         return;
     case ELECTION_RENEW:
-        request_add(c, OPEN_LEAD, CLUSTER_RENEW)->number = c->election.epoch;
+        effect_ask(c, OPEN_LEAD, CLUSTER_RENEW)->number = c->election.epoch;
         return;
     case ELECTION_RESIGN:
-        request_add(c, OPEN_LEAD, CLUSTER_RESIGN)->number = c->election.epoch;
+        effect_ask(c, OPEN_LEAD, CLUSTER_RESIGN)->number = c->election.epoch;
         election_resigning(&c->election, c->now);
         demoted(c);
         return;
@@ -130,21 +131,22 @@ static size_t plan_members(const struct cluster *c, struct placement_member *out
     return len;
 }
 
-static void make_plan(struct cluster *c)
+void cluster_preview(const struct cluster *c, const struct shard_key *shards, size_t shards_len,
+                     struct plan *out)
 {
     struct placement_member *members = memory_zeroed(c->members.len + 1, sizeof *members);
     struct placement_input in = {.members = members,
                                  .members_len = plan_members(c, members),
-                                 .shards = c->shards,
-                                 .shards_len = c->shards_len,
+                                 .shards = shards,
+                                 .shards_len = shards_len,
                                  .previous = c->plan.epoch > 0 ? &c->plan : NULL,
                                  .now = c->now.lo};
-    placement_options_defaults(&in.options, c->shards_len);
+    placement_options_defaults(&in.options, shards_len);
     in.options.round_ms = c->config.move_round_ms;
     in.options.cool_down_ms = c->config.move_cool_down_ms;
     if (c->config.moves_max > 0) in.options.moves_max = c->config.moves_max;
     if (MUTANT(MOVES_CAP_OFF)) in.options.moves_max = UINT32_MAX;
-    placement_plan(&c->proposed, &in);
+    placement_plan(out, &in);
     memory_free(members);
 }
 
@@ -155,7 +157,7 @@ static void publish(struct cluster *c)
     c->proposed.epoch = c->election.epoch;
     c->proposed.number = ++c->published;
     CHECK(plan_compare_version(&c->plan, &c->proposed) < 0);
-    request_add(c, OPEN_PLAN, CLUSTER_PUBLISH)->plan = &c->proposed;
+    effect_ask(c, OPEN_PLAN, CLUSTER_PUBLISH)->plan = &c->proposed;
 }
 
 static void tick_plan(struct cluster *c)
@@ -164,7 +166,7 @@ static void tick_plan(struct cluster *c)
     if (c->view_request <= c->promoted_request || c->shards_len == 0) return;
     if (c->plan.epoch > c->election.epoch) return; // a later leader has planned
     c->plan_at = c->now.hi + c->config.plan_ms;
-    make_plan(c);
+    cluster_preview(c, c->shards, c->shards_len, &c->proposed);
     if (c->plan.epoch > 0 && plan_same_owners(&c->plan, &c->proposed)) return;
     if (c->config.observe_only)
         effect_add(c, CLUSTER_REPORT_PLAN)->plan = &c->proposed;

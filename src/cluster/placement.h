@@ -15,6 +15,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/err.h"
 #include "cluster/identity.h"
 
 #define PLACEMENT_MEMBERS_MAX  1024
@@ -84,6 +85,12 @@ int plan_compare_version(const struct plan *a, const struct plan *b);
 const struct plan_row *plan_find(const struct plan *p, const struct shard_key *shard); // or NULL
 // NULL: the plan has no such shard, or gives it to no node.
 const struct member_id *plan_owner(const struct plan *p, const struct shard_key *shard);
+// The bytes that nodes exchange. The format is in plan_codec.c.
+#define PLAN_BYTES_MAX ((size_t)1 << 20)
+void plan_encode(const struct plan *p,
+                 struct buf *out); // bad: it is longer than the buffer's limit
+// False: the bytes are no plan. `out` is initialised.
+MUST_USE bool plan_decode(struct bytes from, struct plan *out);
 bool plan_same_owners(const struct plan *a, const struct plan *b); // of the same shards
 
 struct placement_input {

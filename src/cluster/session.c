@@ -169,7 +169,7 @@ static void tick_stop(struct cluster *c)
     lead_lost(c); // if the node is late, it still leads or serves
     shards_lose_all(c);
     c->left = true;
-    (void)request_add(c, OPEN_SESSION, CLUSTER_LEAVE);
+    (void)effect_ask(c, OPEN_SESSION, CLUSTER_LEAVE);
     c->leave_at = retry_time(c);
 }
 
@@ -184,8 +184,8 @@ void session_tick(struct cluster *c)
         bool due = c->now.hi >= (c->joined ? c->beat_at : c->join_at);
         enum cluster_effect_kind kind = c->joined ? CLUSTER_HEARTBEAT : CLUSTER_JOIN;
         if (due && (c->joined || !c->stopping))
-            request_add(c, OPEN_SESSION, kind)->leaving = c->draining;
+            effect_ask(c, OPEN_SESSION, kind)->leaving = c->draining;
     }
     if (c->open[OPEN_LIST].request == 0 && c->now.hi >= c->list_at)
-        (void)request_add(c, OPEN_LIST, CLUSTER_LIST);
+        (void)effect_ask(c, OPEN_LIST, CLUSTER_LIST);
 }

@@ -53,14 +53,22 @@ static bool plan_wants(const struct cluster *c, const struct shard_key *shard)
                                    : member_id_equal(owner, &c->config.self);
 }
 
+static bool wants(const struct cluster *c, const struct ownership *row)
+{
+    if (!c->config.lazy) return plan_wants(c, &row->shard);
+    if (!row->used && !MUTANT(UNUSED_CLAIMED)) return false;
+    return cluster_lone(c) || plan_wants(c, &row->shard);
+}
+
 void shards_planned(struct cluster *c)
 {
     if (c->config.observe_only || c->replaced) return;
-    for (size_t i = 0; i < c->plan.rows_len; i++) {
+    bool adds = !c->config.lazy || MUTANT(UNUSED_CLAIMED);
+    for (size_t i = 0; adds && i < c->plan.rows_len; i++) {
         if (plan_wants(c, &c->plan.rows[i].shard)) add_row(c, &c->plan.rows[i].shard);
     }
     for (size_t i = 0; i < c->rows_len; i++)
-        c->rows[i].wanted = plan_wants(c, &c->rows[i].shard);
+        c->rows[i].wanted = wants(c, &c->rows[i]);
 }
 
 static struct cluster_effect *ask(struct cluster *c, struct ownership *row,
@@ -121,6 +129,7 @@ static bool must_give(const struct cluster *c, const struct ownership *row)
     if (c->stopping && (c->now.hi >= c->stop_deadline || alone(c))) return true;
     if (c->degraded || !c->view_current || row->wanted) return false;
     const struct plan_row *planned = plan_find(&c->plan, &row->shard);
+    if (!planned && c->config.lazy) return false; // the next plan says where it belongs
     return !planned || planned->owner != SHARD_NONE;
 }
 
@@ -164,8 +173,8 @@ static void drop_idle(struct cluster *c)
     size_t kept = 0;
     for (size_t i = 0; i < c->rows_len; i++) {
         const struct ownership *row = &c->rows[i];
-        bool needed = row->wanted || row->serving || row->request != 0 || row->token != 0 ||
-                      (row->doubt && !c->replaced);
+        bool needed = row->wanted || row->used || row->serving || row->request != 0 ||
+                      row->token != 0 || (row->doubt && !c->replaced);
         if (!needed) continue;
         if (kept != i) c->rows[kept] = *row;
         kept++;
@@ -175,6 +184,10 @@ static void drop_idle(struct cluster *c)
 
 void shards_tick(struct cluster *c)
 {
+    if (c->was_lone != cluster_lone(c)) {
+        c->was_lone = !c->was_lone;
+        shards_planned(c);
+    }
     for (size_t i = 0; i < c->rows_len; i++) {
         struct ownership *row = &c->rows[i];
         if (row->request != 0 || c->now.hi < row->retry_at) continue;
@@ -276,6 +289,15 @@ void shards_free(struct cluster *c, const struct shard_key *shard)
     if (row) row->retry_at = TIME_UNKNOWN;
 }
 
+void shards_used(struct cluster *c, const struct shard_key *shard)
+{
+    if (c->config.observe_only || c->replaced) return;
+    add_row(c, shard);
+    struct ownership *row = row_of(c, shard);
+    row->used = true;
+    row->wanted = wants(c, row);
+}
+
 // A claim whose answer was unknown may be granted later, when no row remembers
 // it.
 void shards_in_the_way(struct cluster *c, const struct shard_key *shard)
@@ -290,7 +312,7 @@ void shards_lose_all(struct cluster *c)
 {
     for (size_t i = 0; i < c->rows_len; i++) {
         lose(c, &c->rows[i]);
-        c->rows[i].wanted = false;
+        c->rows[i].wanted = c->rows[i].used = false;
     }
 }
 
@@ -312,6 +334,17 @@ int64_t shards_wake_at(const struct cluster *c)
         if (waits && row->retry_at > c->now.hi && row->retry_at < at) at = row->retry_at;
     }
     return at;
+}
+
+const struct member_id *cluster_owner(const struct cluster *c, const struct shard_key *shard)
+{
+    return cluster_lone(c) ? &c->config.self : plan_owner(&c->plan, shard);
+}
+
+bool cluster_moving(const struct cluster *c, const struct shard_key *shard)
+{
+    const struct ownership *row = row_of(c, shard);
+    return row && row->request != 0;
 }
 
 uint64_t cluster_serves(const struct cluster *c, const struct shard_key *shard)

@@ -67,7 +67,10 @@ static void check_claim(struct world *w, struct node *n, uint32_t shard)
         findings_add(&w->findings, "degraded", "n%u.%u claims s%u without the service", n->index,
                      n->life, shard);
     const struct member_id *owner = n->plan ? plan_owner(n->plan, &w->keys[shard]) : NULL;
-    bool planned = owner && member_id_equal(owner, &n->id);
+    bool planned = (owner && member_id_equal(owner, &n->id)) || cluster_lone(n->cluster);
+    if (w->mix.lazy && !n->used[shard] && !n->doubt[shard])
+        findings_add(&w->findings, "lazy", "n%u.%u claims s%u, which is not used", n->index,
+                     n->life, shard);
     if (!planned && !n->doubt[shard] && n->taking[shard] == 0)
         findings_add(&w->findings, "claims", "n%u.%u claims s%u, which is not its own by the plan",
                      n->index, n->life, shard);
@@ -135,6 +138,12 @@ void check_commit(struct world *w, uint32_t shard, uint32_t life)
                      log->epoch, log->owners[log->epoch]);
 }
 
+// A lone node that is lazy needs no leader and no plan.
+static bool is_lone(const struct world *w)
+{
+    return w->mix.lazy && w->mix.nodes == 1;
+}
+
 static void check_shard(struct world *w, uint32_t shard)
 {
     const struct register_log *log = &w->logs[shard];
@@ -148,7 +157,8 @@ static void check_shard(struct world *w, uint32_t shard)
         if (!n->up || cluster_serves(n->cluster, &w->keys[shard]) == 0) continue;
         serving++;
         right = cluster_serves(n->cluster, &w->keys[shard]) == log->epoch &&
-                log->owners[log->epoch] == n->life && planned && member_id_equal(planned, &n->id);
+                log->owners[log->epoch] == n->life &&
+                (is_lone(w) || (planned && member_id_equal(planned, &n->id)));
     }
     if (serving != 1 || !right)
         findings_add(&w->findings, "healed", "s%u is served by %u nodes%s", shard, serving,
@@ -168,7 +178,8 @@ void check_healed(struct world *w)
         if (cluster_degraded(n->cluster))
             findings_add(&w->findings, "healed", "n%u is still degraded", i);
     }
-    if (leaders != 1 || first == NONE || !cluster_leads(w->nodes[first].cluster))
+    bool led = leaders == 1 && first != NONE && cluster_leads(w->nodes[first].cluster);
+    if (is_lone(w) ? leaders != 0 : !led)
         findings_add(&w->findings, "healed", "%u nodes lead, or not the first by name", leaders);
     for (uint32_t i = 0; i < w->mix.shards; i++)
         check_shard(w, i);

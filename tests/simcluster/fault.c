@@ -160,5 +160,6 @@ void fault_heal(struct world *w)
             node_start(w, n);
         else
             node_tick(w, n);
+        if (n->up) node_use_all(w, n);
     }
 }

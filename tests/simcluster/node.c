@@ -40,11 +40,27 @@ void node_start(struct world *w, struct node *n)
     config.plan_ms = w->mix.lease_ms;
     config.retry_ms = w->mix.lease_ms / 10;
     config.seed = rng_next(&w->rng);
+    config.lazy = w->mix.lazy;
     n->cluster = cluster_new(&config);
     trace_line(&w->trace, w->now, "n%u.%u starts", n->index, n->life);
     struct cluster_event shards = {
         .kind = CLUSTER_SHARDS, .shards = w->keys, .shards_len = w->mix.shards};
     node_step(w, n, &shards);
+    if (w->healed) node_use_all(w, n);
+}
+
+void node_use(struct world *w, struct node *n, uint32_t shard)
+{
+    struct cluster_event used = {.kind = CLUSTER_USED, .shard = w->keys[shard]};
+    if (!w->mix.lazy || !node_acts(w, n)) return;
+    n->used[shard] = true;
+    node_step(w, n, &used);
+}
+
+void node_use_all(struct world *w, struct node *n)
+{
+    for (uint32_t i = 0; i < w->mix.shards && n->up; i++)
+        node_use(w, n, i);
 }
 
 void node_end(struct world *w, struct node *n)
@@ -70,6 +86,16 @@ static void send(struct world *w, struct node *n, const struct cluster_effect *e
     }
 }
 
+// A hint to the node with this identity, which may be lost.
+static void use_at(struct world *w, const struct member_id *id, uint32_t shard)
+{
+    for (uint32_t i = 0; i < w->mix.nodes; i++) {
+        struct node *n = &w->nodes[i];
+        if (n->up && member_id_equal(&n->id, id) && !rng_chance(&w->rng, 1000))
+            node_use(w, n, shard);
+    }
+}
+
 static void perform(struct world *w, struct node *n, const struct cluster_effect *e)
 {
     uint32_t shard = e->kind == CLUSTER_TAKE || e->kind == CLUSTER_STOP_TAKING
@@ -78,6 +104,7 @@ static void perform(struct world *w, struct node *n, const struct cluster_effect
     if (e->kind == CLUSTER_TAKE) n->taking[shard] = e->number;
     if (e->kind == CLUSTER_STOP_TAKING) n->taking[shard] = 0;
     if (e->request != 0) send(w, n, e);
+    if (e->kind == CLUSTER_HAND_OVER) use_at(w, &e->to, world_shard(w, &e->shard));
     if (e->kind == CLUSTER_NOTE && e->note == NOTE_ELECTED) w->elections++;
 }
 
@@ -150,4 +177,10 @@ void node_commit(struct world *w)
         n->commits[shard]++;
         return;
     }
+    // No node takes the shard: the client's node uses it, and tells the node of its plan.
+    struct node *n = &w->nodes[first];
+    if (!w->mix.lazy || !node_acts(w, n)) return;
+    const struct member_id *owner = n->plan ? plan_owner(n->plan, &w->keys[shard]) : NULL;
+    node_use(w, n, shard);
+    if (owner) use_at(w, owner, shard);
 }

@@ -89,6 +89,7 @@ void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
     rng_init(&w->rng, seed);
     trace_init(&w->trace, print, all);
     mix_draw(&w->mix, &w->rng);
+    w->mix.lazy = seed % 2 == 0;
     service_init(&w->service);
     for (uint32_t i = 0; i < EPOCHS_MAX; i++)
         w->leaders[i] = NONE;

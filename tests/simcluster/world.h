@@ -26,6 +26,7 @@ struct mix {
     int64_t timeout_ms;
     int64_t late_ms;
     uint32_t moves_max;
+    bool lazy;       // nodes claim only shards that clients use
     bool lists_dead; // the service lists ended sessions for a while
     // Chances of one request, in hundredths of a percent.
     uint32_t lost_request, lost_reply, late, slow, unavailable;
@@ -96,9 +97,10 @@ struct node {
     uint64_t taking[SHARDS_MAX];  // the epoch with which it serves; 0: not
     uint32_t commits[SHARDS_MAX]; // under way
     bool doubt[SHARDS_MAX];
-    int64_t viewed_at;  // its first view; TIME_UNKNOWN: none
-    int64_t contact_at; // when the last request was sent that got a definite answer
-    struct plan *plan;  // the newest that it has seen; borrowed from the service
+    int64_t viewed_at;     // its first view; TIME_UNKNOWN: none
+    int64_t contact_at;    // when the last request was sent that got a definite answer
+    struct plan *plan;     // the newest that it has seen; borrowed from the service
+    bool used[SHARDS_MAX]; // it was told so
 };
 
 enum flight_kind { FLIGHT_REQUEST, FLIGHT_COMMIT, FLIGHT_WATCH };
@@ -189,6 +191,8 @@ uint32_t world_shard(const struct world *w, const struct shard_key *key);
 
 struct interval node_now(const struct world *w, const struct node *n);
 void node_start(struct world *w, struct node *n);
+void node_use(struct world *w, struct node *n, uint32_t shard); // a client, or a hint
+void node_use_all(struct world *w, struct node *n);
 void node_end(struct world *w, struct node *n);
 bool node_acts(const struct world *w, const struct node *n);
 void node_step(struct world *w, struct node *n, const struct cluster_event *e);
