@@ -54,11 +54,12 @@ struct sluice {
     pthread_cond_t let_go;                    // while the handle closes: a hold was dropped
     struct upkeep *upkeep;                    // NULL before upkeep_start and after upkeep_stop
     bool closing;
-    _Atomic bool is_node;            // it forwards nothing
-    struct owner_self *_Atomic self; // its identity as a node; NULL: it is no node
-    struct forward *forward;         // NULL: it forwards nothing
-    struct lines *lines;             // of sends that wait for space
-    struct pool_share *jobs;         // threads for parts of calls that may block
+    _Atomic bool is_node;                  // it forwards nothing
+    struct owner_self *_Atomic self;       // its identity as a node; NULL: it is no node
+    struct owner_cluster *_Atomic cluster; // NULL: the node is no member of a cluster
+    struct forward *forward;               // NULL: it forwards nothing
+    struct lines *lines;                   // of sends that wait for space
+    struct pool_share *jobs;               // threads for parts of calls that may block
 };
 
 // sluice_open on an open store, which it takes. url: the store's name in errors.

@@ -108,6 +108,65 @@ static void take_shard(const struct owner_self *self, struct shard_runner *d,
     (void)err;
 }
 
+enum err owner_take(struct open_queue *q, uint32_t shard, const uint8_t coord[16], uint64_t *token,
+                    uint64_t *epoch)
+{
+    const struct owner_self *self = atomic_load(&q->handle->self);
+    struct shard_runner *d;
+    struct runner_owner o;
+    bool deleted = false;
+    if (!self || queue_runner(q, shard, &d, NULL)) return ERR_UNAVAILABLE;
+    enum err err = runner_sync(d);
+    if (err) return err;
+    runner_inspect(d, copy_deleted, &deleted);
+    if (deleted) return ERR_NOT_FOUND;
+    runner_owner(d, &o);
+    *epoch = o.epoch;
+    bool same = o.epoch == 0 || memcmp(o.coord, coord, sizeof o.coord) == 0;
+    if (!same) return ERR_DENIED;
+    if (o.mine && o.token == *token) return ERR_OK;
+    if (o.epoch != 0 && o.token >= *token) {
+        *token = o.token;
+        return ERR_FENCED;
+    }
+    struct journal_owner owner = {.token = *token, .address = bytes_str(self->address)};
+    memcpy(owner.coord, coord, sizeof owner.coord);
+    err = runner_own(d, o.epoch, &owner);
+    if (err) return err;
+    runner_owner(d, &o);
+    *epoch = o.epoch;
+    return o.mine ? ERR_OK : ERR_CONFLICT;
+}
+
+// The rules of a member: the node that the journal names stays the owner while it answers. If it
+// does not, or if there is none, the cluster decides.
+static int64_t check_as_member(const struct owner_self *self, struct owner_cluster *cluster,
+                               struct open_queue *q, struct shard_ownership *r,
+                               struct shard_runner *d)
+{
+    bool deleted = false;
+    struct runner_owner o;
+    struct owner_name other;
+    uint32_t shard = (uint32_t)(r - q->ownerships);
+    if (runner_sync(d)) return CHECK_MS;
+    runner_owner(d, &o);
+    runner_inspect(d, copy_deleted, &deleted);
+    if (o.mine || deleted) {
+        set_owner_address(q, r, "");
+        return CHECK_MS;
+    }
+    bool named =
+        o.epoch != 0 && owner_parse(o.address, &other) && strcmp(other.node, self->name.node) != 0;
+    enum peer peer = named ? peers_ask(self->peers, &other) : PEER_DECLINES;
+    set_owner_address(q, r, peer == PEER_PROVEN ? o.address : "");
+    if (o.epoch != 0) cluster->seen(cluster, q, shard, o.epoch);
+    if (peer == PEER_PROVEN) return OTHER_CHECK_MS;
+    if (peer == PEER_DOUBTED) return CHECK_MS; // the thread that sends the challenge checks again
+    if (o.epoch != 0) runner_owner_away(d);
+    cluster->used(cluster, q, shard);
+    return CHECK_MS;
+}
+
 // Returns when to check again, in ms.
 static int64_t check_ownership(const struct owner_self *self, struct open_queue *q,
                                struct shard_ownership *r, struct shard_runner *d)
@@ -115,6 +174,8 @@ static int64_t check_ownership(const struct owner_self *self, struct open_queue 
     bool deleted = false;
     struct runner_owner o;
     int64_t again_ms = CHECK_MS;
+    struct owner_cluster *cluster = atomic_load(&q->handle->cluster);
+    if (cluster) return check_as_member(self, cluster, q, r, d);
     if (runner_sync(d)) return again_ms; // the next call reports the reason
     runner_owner(d, &o);
     runner_inspect(d, copy_deleted, &deleted);
@@ -166,4 +227,12 @@ void owner_check(struct open_queue *q, uint32_t shard, struct shard_runner *d)
         atomic_store(&r->check_at, clock_boot_ms() + again_ms);
     }
     (void)pthread_mutex_unlock(&r->lock);
+}
+
+void owner_moved(struct open_queue *q, uint32_t shard)
+{
+    struct shard_runner *d = runner_if_open(q, shard);
+    if (!d) return;
+    atomic_store(&q->ownerships[shard].wanted, true);
+    owner_check(q, shard, d);
 }

@@ -99,6 +99,18 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
     return SLUICE_OK;
 }
 
+void owner_join(struct sluice *s, struct owner_cluster *c)
+{
+    atomic_store(&s->cluster, c);
+}
+
+bool owner_identity(struct sluice *s, struct owner_name *out)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    if (self) *out = self->name;
+    return self != NULL;
+}
+
 void owner_self_free(struct owner_self *self)
 {
     while (self) {

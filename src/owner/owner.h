@@ -43,8 +43,10 @@ bool owner_parse(const char *address, struct owner_name *out);
 // user would let a journal direct callers to another service of that host.
 bool owner_url_is_good(const char *url);
 
-// Makes the handle that of a node: it forwards nothing from now on.
+struct open_queue;
+struct shard_runner;
 struct sluice;
+// Makes the handle that of a node: it forwards nothing from now on.
 void owner_prepare(struct sluice *s);
 // Makes the handle own the shards that it works on. url: where other processes reach the node.
 // INVALID: the name or the URL cannot be written into a journal.
@@ -73,6 +75,27 @@ bool owner_of_shard(struct open_queue *q, uint32_t shard, char url[JOURNAL_ADDRE
 // The node's answer to a nonce (peer.h). Returns false if the handle is not a node yet.
 bool owner_prove(struct sluice *s, const char *nonce, char *out);
 
+// The membership of the node in a cluster (src/member), which decides which node should own a
+// shard. Without one, the node takes every shard by the rules above.
+struct owner_cluster {
+    // The shard is used at this node, and no live node owns it. If this node should own it, takes
+    // it: waits up to two seconds. Otherwise tells the node that should.
+    void (*used)(struct owner_cluster *c, struct open_queue *q, uint32_t shard);
+    // The journal says that another writer owns the shard, since this epoch.
+    void (*seen)(struct owner_cluster *c, struct open_queue *q, uint32_t shard, uint64_t epoch);
+};
+void owner_join(struct sluice *s, struct owner_cluster *c); // NULL: leaves it
+// Copies the node's address. Returns false if the handle is not a node yet.
+bool owner_identity(struct sluice *s, struct owner_name *out);
+// Makes this node the owner with a token of the coordination service. ERR_OK also if it is the
+// owner with this token already; *epoch is then that of the journal. ERR_FENCED: the journal has an
+// equal or higher token (*token). ERR_DENIED: its tokens come from another service. ERR_CONFLICT:
+// another node was faster. ERR_NOT_FOUND: the queue was deleted.
+MUST_USE enum err owner_take(struct open_queue *q, uint32_t shard, const uint8_t coord[16],
+                             uint64_t *token, uint64_t *epoch);
+// The journal names another owner of the shard: calls that wait here go there.
+void owner_moved(struct open_queue *q, uint32_t shard);
+
 struct owner_self;                         // the identity of the handle as a node
 void owner_self_free(struct owner_self *); // NULL is allowed
 
@@ -87,7 +110,6 @@ struct shard_ownership {
     char owner_address[JOURNAL_ADDRESS_MAX + 1];
 };
 
-struct shard_runner;
 // Call it before a call at this runner: returns true if owner_check must run first. Cheap.
 bool owner_is_due(struct open_queue *q, uint32_t shard, struct shard_runner *d);
 // Checks the ownership if that is due, and takes the shard if the rules above say so. May take two

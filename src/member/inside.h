@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to this folder: shared by member.c (start, steps, stop), perform.c (the effects), view.c
+// (what the service shows), shards.c (the catalog, hints and calls) and status.c.
+#pragma once
+
+#include "base/map.h"
+#include "local/inside.h"
+#include "member/member.h"
+#include "node/thread_pool.h"
+#include "owner/owner.h"
+
+#define MEMBER_THREADS 8
+
+// A queue that this node has heard of.
+struct known_queue {
+    struct queue_id id;
+    char name[QUEUE_NAME_MAX + 1];
+    uint32_t shards;
+    bool listed; // in the catalog, when it was read last
+};
+
+struct membership {
+    struct owner_cluster hooks; // first
+    struct sluice *handle;
+    struct coord *coord;
+    bool on_store; // the service is the store: each request counts
+    uint8_t coord_id[COORD_ID_LEN];
+    struct coord_member self;
+    struct membership_config config;
+    int64_t lease_ms;
+    int64_t offset_ms; // wall clock - clock_boot_ms, at the start
+    struct pool_share *share;
+    struct pool_task timer;
+    char service[32]; // the backend
+
+    pthread_mutex_t lock; // guards everything below
+    pthread_cond_t changed;
+    struct cluster *cluster;
+    size_t jobs; // effects under way
+    bool stopping;
+    bool draining;
+
+    // view.c
+    bool join_done;           // the first join was made before the first step
+    int64_t next_beat_at;     // clock_boot_ms: the service needs no heartbeat before
+    uint64_t parked_list;     // a LIST that the next heartbeat answers; 0: none
+    bool look;                // the next LIST is made at once
+    struct coord_answer last; // of the newest list
+    int64_t last_at;          // clock_boot_ms
+    uint64_t leader_epoch;    // the highest that was seen
+    uint64_t leader_told;     // the epoch of the last event about a leader
+    struct plan plan;         // the newest that was read
+    struct plan reported;     // in observe-only mode
+
+    // shards.c
+    struct known_queue *queues;
+    size_t queues_len, queues_cap;
+    int64_t catalog_at;   // clock_boot_ms: when the leader reads the catalog next
+    int64_t catalog_read; // ... and read it last
+    bool catalog_busy;
+
+    // status.c
+    struct membership_event *events; // a ring of MEMBER_EVENTS_MAX
+    uint64_t events_len;             // ever
+    struct membership_counters counters;
+    int64_t latency_window; // clock_boot_ms: since when latency_ms_max counts
+    int64_t degraded_since;
+    char why[COORD_WHY_MAX];
+};
+
+// An effect with a request, on a thread of the share.
+struct effect_job {
+    struct pool_job job; // first
+    struct membership *m;
+    struct cluster_effect effect;
+    struct plan plan; // PUBLISH
+};
+
+// member.c
+struct interval membership_now(const struct membership *m);
+void membership_step(struct membership *m, const struct cluster_event *e);
+void membership_answer(struct membership *m, uint64_t request, enum err err, uint64_t number);
+// Runs the job on the member's threads, or fails it at once.
+void membership_run(struct membership *m, uint64_t key, struct effect_job *job);
+
+// perform.c
+void effect_run(struct pool_job *job);
+void effect_failed(struct effect_job *job, enum err err);
+
+// view.c
+void view_heartbeat(struct membership *m, const struct cluster_effect *e);
+void view_list(struct membership *m, const struct cluster_effect *e);
+void view_look(struct membership *m); // list at once
+// Notes the outcome and the duration of a call of the service.
+void coord_noted(struct membership *m, enum err err, int64_t began_ms,
+                 const struct coord_answer *a);
+
+// shards.c
+void shard_name(const struct shard_key *key, char out[COORD_SHARD_MAX + 1]);
+void shard_key_of(const struct open_queue *q, uint32_t shard, struct shard_key *out);
+void queues_note(struct membership *m, const struct queue_id *id, const char *name,
+                 uint32_t shards);
+// Copies the name of the queue. The lock is held. False: it is not known.
+bool queues_name(const struct membership *m, const uint8_t id[16], char out[QUEUE_NAME_MAX + 1]);
+MUST_USE enum err catalog_load(struct membership *m, struct shard_key **out, size_t *len);
+void catalog_run(struct membership *m); // for the leader, on a thread of the share
+void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard);
+void shards_hooks(struct membership *m);
+
+// status.c
+void event_add(struct membership *m, const struct cluster_effect *e);            // the lock is held
+void event_add_leader(struct membership *m, const char *leader, uint64_t epoch); // the lock is held
