@@ -53,7 +53,6 @@ void owner_prepare(struct sluice *s);
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
                               struct sluice_error *error);
 
-struct open_queue;
 enum owner_where {
     // Do the call here: this node owns the shard, or no node does, or the owner is unreachable.
     OWNER_HERE,
