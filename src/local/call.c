@@ -7,7 +7,7 @@
 #include "os/clock.h"
 
 #include <stddef.h>
-#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define PAUSE_MIN_MS 5 // a blocking send tries a full queue again after this, then twice this ...
@@ -20,7 +20,7 @@ void call_prepare(struct local_call *c, const struct call_type *type, struct slu
     c->type = type;
     c->handle = s;
     c->caller = caller;
-    (void)snprintf(c->name, sizeof c->name, "%s", queue);
+    if (queue) memcpy(c->name, queue, strnlen(queue, sizeof c->name - 1));
     atomic_init(&c->refs, caller ? 1 : 2);
     (void)pthread_mutex_init(&c->lock, NULL);
     if (!caller) (void)pthread_cond_init(&c->ended, NULL);
@@ -489,18 +489,17 @@ void call_start(struct local_call *c)
     run(c);
 }
 
+// Only this thread runs the call before it is answered, so it reads `answered` without the lock.
 static void wait_until_answered(struct local_call *c)
 {
-    (void)pthread_mutex_lock(&c->lock);
     while (!c->answered) {
+        (void)pthread_mutex_lock(&c->lock);
         while (!c->inbox && !c->cancelled && !c->has_turn)
             (void)pthread_cond_wait(&c->ended, &c->lock);
         c->running = true;
         (void)pthread_mutex_unlock(&c->lock);
         run(c);
-        (void)pthread_mutex_lock(&c->lock);
     }
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 enum sluice_code call_blocking(struct local_call *c, struct sluice_error *error)

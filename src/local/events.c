@@ -156,18 +156,12 @@ static enum err refill(struct direct_events *e, int64_t wait_ms)
     return err;
 }
 
-static void note_deleted(void *ctx, const struct machine *m, int64_t now)
-{
-    (void)now;
-    *(bool *)ctx = machine_deleted(m);
-}
-
 // The stream ends when all shards are deleted. A queue that has the name now is another one.
 static bool is_deleted(struct direct_events *e)
 {
     bool deleted = true;
     for (uint32_t shard = 0; deleted && shard < e->queue->row.birth.shards; shard++)
-        runner_inspect(e->runners[shard], note_deleted, &deleted);
+        deleted = runner_saw(e->runners[shard], RUNNER_DELETED);
     return deleted;
 }
 

@@ -145,12 +145,6 @@ enum sluice_code queue_check_name(const char *name, struct sluice_error *error)
                   name ? name : "", QUEUE_NAME_MAX);
 }
 
-static void copy_deleted(void *ctx, const struct machine *m, int64_t now)
-{
-    (void)now;
-    *(bool *)ctx = *(bool *)ctx || machine_deleted(m);
-}
-
 struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard)
 {
     (void)pthread_mutex_lock(&q->handle->lock);
@@ -162,10 +156,8 @@ struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard)
 // Whether the last folded state says so. It makes no request to the store.
 static bool is_known_deleted(struct open_queue *q)
 {
-    bool deleted = false;
-    struct shard_runner *d = runner_if_open(q, 0);
-    if (d) runner_inspect(d, copy_deleted, &deleted);
-    return deleted;
+    const struct shard_runner *d = runner_if_open(q, 0);
+    return d && runner_saw(d, RUNNER_DELETED);
 }
 
 static enum sluice_code find_in_catalog(struct sluice *s, const char *name, struct catalog_row *row,
@@ -321,7 +313,6 @@ struct open_queue *queue_if_open(struct sluice *s, const char *name,
 enum sluice_code queue_synced_runner(struct open_queue *q, uint32_t shard,
                                      struct shard_runner **out, struct sluice_error *error)
 {
-    bool deleted = false;
     enum sluice_code code = queue_runner(q, shard, out, error);
     if (code) return code;
     enum err err = runner_sync(*out);
@@ -330,8 +321,8 @@ enum sluice_code queue_synced_runner(struct open_queue *q, uint32_t shard,
         runner_why(*out, err, why);
         return refuse_why(error, err, q->row.name, why);
     }
-    runner_inspect(*out, copy_deleted, &deleted);
-    return deleted ? refuse_reason(error, REASON_DELETED, q->row.name) : SLUICE_OK;
+    if (!runner_saw(*out, RUNNER_DELETED)) return SLUICE_OK;
+    return refuse_reason(error, REASON_DELETED, q->row.name);
 }
 
 enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,

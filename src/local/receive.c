@@ -255,7 +255,7 @@ static struct receive_call *receive_new(struct sluice *s, const char *queue,
     if (!o->worker)
         default_worker(r->worker, sizeof r->worker);
     else if (strlen(o->worker) < sizeof r->worker)
-        (void)snprintf(r->worker, sizeof r->worker, "%s", o->worker);
+        memcpy(r->worker, o->worker, strlen(o->worker));
     else
         r->long_worker =
             memcpy(memory_new(strlen(o->worker) + 1), o->worker, strlen(o->worker) + 1);

@@ -319,8 +319,8 @@ static void begin_attempt(struct send_call *s)
 
 static bool waits_for_room(struct open_queue *q)
 {
-    struct queue_config c;
-    return queue_known_config(q, &c) && c.backpressure == BACKPRESSURE_BLOCK;
+    struct shard_runner *d;
+    return !queue_runner(q, 0, &d, NULL) && runner_saw(d, RUNNER_BLOCKS_SENDERS);
 }
 
 static bool refuse_all(struct send_call *s)

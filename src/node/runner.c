@@ -29,10 +29,11 @@ struct shard_runner {
     int64_t timeout_ms, patience_ms;
     char log[JOURNAL_PREFIX_MAX + 8];
     struct watcher *watcher;
-    enum watch watched;    // what the watcher was asked to do last
-    _Atomic uint64_t slot; // the last slot folded, for readers without the lock
-    uint64_t polled_after; // the watcher's: it polls for the slot after this one
-    enum err why_err;      // of the last request that failed; a success resets it
+    enum watch watched;     // what the watcher was asked to do last
+    _Atomic uint64_t slot;  // the last slot folded, for readers without the lock
+    _Atomic uint32_t flags; // runner_saw, for the same readers
+    uint64_t polled_after;  // the watcher's: it polls for the slot after this one
+    enum err why_err;       // of the last request that failed; a success resets it
     char why[STORE_WHY_MAX];
 };
 
@@ -98,10 +99,18 @@ static bool next_request(void *ctx, struct request *out)
     return shard_next_request(d->shard, out) || collector_next_request(d->collector, out);
 }
 
+static void note_state(struct shard_runner *d)
+{
+    const struct machine *m = shard_machine(d->shard);
+    uint32_t flags = machine_deleted(m) ? RUNNER_DELETED : 0;
+    if (machine_config(m)->backpressure == BACKPRESSURE_BLOCK) flags |= RUNNER_BLOCKS_SENDERS;
+    atomic_store_explicit(&d->slot, journal_slot(shard_journal(d->shard)), memory_order_relaxed);
+    atomic_store_explicit(&d->flags, flags, memory_order_relaxed);
+}
+
 static void watch(struct shard_runner *d)
 {
     const struct journal *j = shard_journal(d->shard);
-    atomic_store_explicit(&d->slot, journal_slot(j), memory_order_relaxed);
     enum watch wanted = WATCH_NOT;
     if (shard_has_waiting(d->shard)) wanted = journal_is_owner(j) ? WATCH_RARELY : WATCH_CLOSELY;
     if (d->watched == wanted) return;
@@ -125,6 +134,7 @@ static void deliver(void *ctx)
         }
         driver_wake(d->driver, &c->waiter);
     }
+    note_state(d);
     watch(d);
     bool there = shard_events(d->shard)->len > 0 || !shard_is_catching_up(d->shard);
     if (!d->follower || !there) return;
@@ -517,6 +527,11 @@ void runner_read_journal(struct shard_runner *d, runner_read_fn *read, void *ctx
     if (driver_enter(d->driver, &w)) return;
     read(ctx, shard_journal(d->shard), shard_machine(d->shard), driver_now(d->driver).lo);
     driver_leave(d->driver, &w);
+}
+
+bool runner_saw(const struct shard_runner *d, enum runner_flag flag)
+{
+    return atomic_load_explicit(&d->flags, memory_order_relaxed) & flag;
 }
 
 size_t runner_waiting(struct shard_runner *d)

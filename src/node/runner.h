@@ -137,6 +137,9 @@ struct interval runner_time(struct shard_runner *d);
 // Reads the state after the last folded entry. The callback runs under the runner's lock.
 typedef void runner_inspect_fn(void *ctx, const struct machine *m, int64_t now);
 void runner_inspect(struct shard_runner *d, runner_inspect_fn *inspect, void *ctx);
+// The same for what every call asks, without the runner's lock.
+enum runner_flag { RUNNER_DELETED = 1, RUNNER_BLOCKS_SENDERS = 2 }; // while the queue is full
+bool runner_saw(const struct shard_runner *d, enum runner_flag flag);
 // The same with the journal's own part of the state.
 typedef void runner_read_fn(void *ctx, const struct journal *j, const struct machine *m,
                             int64_t now);
