@@ -26,6 +26,8 @@ enum place_trait {
     X("redis+unix://", "", 0, check_redis, open_redis)                                             \
     X("redis+sentinel://", "", 0, check_redis, open_redis)                                         \
     X("redis+cluster://", "", 0, check_redis, open_redis)                                          \
+    X("rediss+sentinel://", "", 0, check_redis, open_redis)                                        \
+    X("rediss+cluster://", "", 0, check_redis, open_redis)                                         \
     X("mem:", "", 0, check_memory, open_memory)                                                    \
     X("http://", "or a node's http://host", PLACE_NODE, check_node, NULL)                          \
     X("https://", "", PLACE_NODE, check_node, NULL)

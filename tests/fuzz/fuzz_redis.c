@@ -42,9 +42,10 @@ static void answers(const uint8_t *data, size_t len)
         }
     }
     if (count >= REDIS_QUESTIONS) {
+        static const struct redis_url anywhere = {.durability = REDIS_ALWAYS};
         struct redis_facts facts;
         char why[STORE_WHY_MAX] = "";
-        enum err e = redis_facts_read(replies, REDIS_ALWAYS, &facts, why);
+        enum err e = redis_facts_read(replies, &anywhere, &facts, why);
         CHECK(e == ERR_OK || why[0] != 0);
     }
     for (size_t i = 0; i < REDIS_QUESTIONS; i++)
@@ -59,7 +60,7 @@ static void url(const char *text)
     enum err e = redis_url_parse(text, &u, why, sizeof why);
     CHECK(e == ERR_OK || (e == ERR_INVALID && why[0] != 0));
     if (e) return;
-    CHECK((u.host[0] != 0) != (u.path[0] != 0));
+    CHECK((u.places_len > 0) != (u.path[0] != 0));
     CHECK(u.prefix[0] != 0 && !strpbrk(u.prefix, "{}"));
     CHECK(u.timeout_ms > 0 && u.db >= 0);
 }

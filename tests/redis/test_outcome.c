@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of outcomes, row by row, and the limits of a reply.
 #include "../unit/unit.h"
+#include "store/redis/client.h"
 #include "store/redis/facts.h"
 #include "store/redis/outcome.h"
 #include "store/redis/resp.h"
@@ -32,7 +33,9 @@ static void each_error_has_one_outcome(void **state)
         {"NOSCRIPT x", ERR_UNAVAILABLE, ERR_UNAVAILABLE, REDIS_RELOAD},
         {"WRONGTYPE x", ERR_CORRUPT, ERR_CORRUPT, REDIS_FINAL},
         {"FOREIGN x", ERR_CORRUPT, ERR_CORRUPT, REDIS_FINAL},
-        {"MOVED 1 h:1", ERR_DENIED, ERR_DENIED, REDIS_FINAL},
+        {"MOVED 1 h:1", ERR_UNAVAILABLE, ERR_UNAVAILABLE, REDIS_FOLLOW},
+        {"ASK 1 h:1", ERR_UNAVAILABLE, ERR_UNAVAILABLE, REDIS_FOLLOW},
+        {"CROSSSLOT x", ERR_DENIED, ERR_DENIED, REDIS_FINAL},
         {"ERR what", ERR_UNKNOWN, ERR_UNAVAILABLE, REDIS_FINAL},
         {"OOMPH", ERR_UNKNOWN, ERR_UNAVAILABLE, REDIS_FINAL},
         {"", ERR_UNKNOWN, ERR_UNAVAILABLE, REDIS_FINAL},
@@ -102,12 +105,21 @@ static void fields_of_info_are_found_at_the_start_of_a_line(void **state)
     assert_int_equal(redis_info_number(bytes_str("a:99999999999999999999"), "a"), -1);
 }
 
+static void the_slot_of_a_key_is_that_of_its_hash_tag(void **state)
+{
+    (void)state;
+    assert_int_equal(redis_slot_of("{123456789}l:x"), 12739); // CRC16's check value
+    assert_int_equal(redis_slot_of("{123456789}m:y"), 12739);
+    assert_int_equal(redis_slot_of("{foo}"), 12182); // as CLUSTER KEYSLOT says
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_error_has_one_outcome),
         cmocka_unit_test(replies_of_all_kinds_are_read),
         cmocka_unit_test(replies_over_a_limit_and_other_bytes_are_refused),
+        cmocka_unit_test(the_slot_of_a_key_is_that_of_its_hash_tag),
         cmocka_unit_test(fields_of_info_are_found_at_the_start_of_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,14 +14,14 @@ static void a_url_names_host_port_database_user_and_prefix(void **state)
     assert_int_equal(redis_url_parse("redis://bob@example.org:7000/3?prefix=team:a&timeoutMs=250",
                                      &u, why, sizeof why),
                      ERR_OK);
-    assert_string_equal(u.host, "example.org");
-    assert_string_equal(u.port, "7000");
+    assert_string_equal(u.places[0].host, "example.org");
+    assert_string_equal(u.places[0].port, "7000");
     assert_string_equal(u.user, "bob");
     assert_string_equal(u.prefix, "team:a");
     assert_true(u.db == 3 && u.timeout_ms == 250 && !u.tls && u.durability == REDIS_ALWAYS);
     assert_int_equal(redis_url_parse("redis://[::1]", &u, why, sizeof why), ERR_OK);
-    assert_string_equal(u.host, "::1");
-    assert_string_equal(u.port, "6379");
+    assert_string_equal(u.places[0].host, "::1");
+    assert_string_equal(u.places[0].port, "6379");
     assert_string_equal(u.prefix, "sluice");
 }
 
@@ -39,7 +39,29 @@ static void other_forms_are_tls_and_a_unix_socket(void **state)
                                      why, sizeof why),
                      ERR_OK);
     assert_string_equal(u.path, "/run/redis.sock");
-    assert_true(u.db == 2 && u.durability == REDIS_EVERYSEC && u.host[0] == 0);
+    assert_true(u.db == 2 && u.durability == REDIS_EVERYSEC && u.places_len == 0);
+}
+
+static void several_hosts_are_sentinels_or_a_cluster(void **state)
+{
+    (void)state;
+    struct redis_url u;
+    char why[240] = "", text[REDIS_DURABILITY_MAX];
+    assert_int_equal(
+        redis_url_parse("redis+sentinel://bob@a,[::1]:7,c/main/2?durability=replicas:2", &u, why,
+                        sizeof why),
+        ERR_OK);
+    assert_true(u.form == REDIS_SENTINEL && u.places_len == 3 && u.db == 2 && u.replicas == 2);
+    assert_string_equal(u.name, "main");
+    assert_string_equal(u.user, "bob");
+    assert_string_equal(u.places[0].port, "26379");
+    assert_string_equal(u.places[1].host, "::1");
+    assert_string_equal(u.places[1].port, "7");
+    redis_durability_text(&u, text);
+    assert_string_equal(text, "replicas:2");
+    assert_int_equal(redis_url_parse("rediss+cluster://a:1,b", &u, why, sizeof why), ERR_OK);
+    assert_true(u.form == REDIS_CLUSTER && u.tls && u.places_len == 2);
+    assert_string_equal(u.places[1].port, "6379");
 }
 
 static void a_bad_url_is_refused_with_a_sentence(void **state)
@@ -59,16 +81,24 @@ static void a_bad_url_is_refused_with_a_sentence(void **state)
         {"redis://h/-1", "database"},
         {"redis://h?prefix={a}", "prefix \"{a}\" is not made of"},
         {"redis://h?prefix=", "prefix \"\""},
-        {"redis://h?durability=sometimes", "is not one of always, everysec, none"},
-        {"redis://h?durability=replicas:2", "is not offered by this version"},
+        {"redis://h?durability=sometimes", "is not one of always, everysec, replicas:N, none"},
+        {"redis://h?durability=replicas:0", "replicas \"0\" is not a whole number from 1 to 100"},
+        {"redis://h?durability=replicas:", "replicas \"\""},
+        {"redis://h?durability=replicas", "is not one of"},
         {"redis://h?timeoutMs=0", "timeoutMs \"0\""},
         {"redis://h?timeout=5", "\"timeout\" is not a setting of a redis URL"},
         {"redis://h?ca=/x", "need TLS: use rediss://"},
         {"rediss://h?cert=/x", "belong together"},
         {"redis://h#x", "%23"},
         {"redis+unix://relative", "absolute path"},
-        {"redis+sentinel://a,b/name/0", "redis+sentinel:// is not offered by this version"},
-        {"redis+cluster://a,b", "redis+cluster:// is not offered by this version"},
+        {"redis+sentinel://a,b", "needs the name of the primary"},
+        {"redis+sentinel://a,b//0", "needs the name of the primary"},
+        {"redis+sentinel://a,,b/name", "is not a host"},
+        {"redis+sentinel://a:secret@b,c/name", "a password must not be in the URL"},
+        {"redis+sentinel://a/name/x", "database \"x\""},
+        {"redis+cluster://a,b/1", "database \"1\" is not 0"},
+        {"redis+cluster://", "is not a host"},
+        {"redis+cluster://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "at most 16 hosts"},
         {"redis://a,b/0", "one host"},
         {"http://h", "does not start with redis://"},
     };
@@ -90,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_names_host_port_database_user_and_prefix),
         cmocka_unit_test(other_forms_are_tls_and_a_unix_socket),
+        cmocka_unit_test(several_hosts_are_sentinels_or_a_cluster),
         cmocka_unit_test(a_bad_url_is_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

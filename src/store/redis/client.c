@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection serves all calls. One caller connects while the others wait. Without an answer, a
-// read is sent again; a write ends in doubt, and the journal resolves that.
+// Calls go to the server that has their keys. Without an answer, a read is sent again; a write ends
+// in doubt, and the journal resolves that.
 #include "store/redis/client.h"
 
 #include "base/check.h"
@@ -16,12 +16,12 @@
 #include <string.h>
 #include <time.h>
 
-#define FACTS_EVERY_MS  60000
 #define MEMORY_EVERY_MS 1000
-#define RECONNECT_MS    1000 // a call waits this long for a server that does not accept
 #define PAUSE_MS        20
 #define COMMAND_MAX     (STORE_OBJECT_MAX + ((size_t)1 << 20))
 #define PINGS           5
+#define REPLICAS_MS     1000 // how long a write waits for its replicas, at most
+#define PARTS_MAX       3    // ASKING, the command, WAIT
 
 static enum err read_password(struct redis_client *c, char *why, size_t why_len)
 {
@@ -60,6 +60,13 @@ enum err redis_client_init(struct redis_client *c, const struct redis_url *url, 
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&c->changed, &attr);
     (void)pthread_condattr_destroy(&attr);
+    if (url->form == REDIS_CLUSTER) {
+        c->slots = memory_new(REDIS_SLOTS * sizeof *c->slots);
+        memset(c->slots, 0xff, REDIS_SLOTS * sizeof *c->slots); // no server
+    } else {
+        c->servers[c->servers_len++] = NEW(struct redis_server);
+        if (url->form == REDIS_ONE) c->servers[0]->at = url->places[0];
+    }
     enum err e = read_password(c, why, why_len);
     if (e || !url->tls) return e;
     c->tls = stream_tls_new(url->ca[0] ? url->ca : NULL, url->cert[0] ? url->cert : NULL,
@@ -69,30 +76,13 @@ enum err redis_client_init(struct redis_client *c, const struct redis_url *url, 
 
 void redis_client_done(struct redis_client *c, bool ours)
 {
-    if (c->line) {
-        CHECK(!ours || c->line->users == 0);
-        redis_connection_free(c->line->connection, ours);
-        memory_free(c->line);
-    }
+    for (size_t i = 0; i < c->servers_len; i++)
+        redis_server_free(c->servers[i], ours);
+    memory_free(c->slots);
     stream_tls_free(c->tls);
     (void)pthread_cond_destroy(&c->changed);
     (void)pthread_mutex_destroy(&c->lock);
     memset(c->password, 0, sizeof c->password);
-}
-
-static void wait_changed(struct redis_client *c, int64_t until)
-{
-    int64_t ms = until - clock_boot_ms();
-    if (ms <= 0) return;
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(&c->changed, &c->lock, &t);
 }
 
 static void pause_ms(int64_t ms)
@@ -101,209 +91,236 @@ static void pause_ms(int64_t ms)
     (void)nanosleep(&t, NULL);
 }
 
-// Another life of the server: it was started again, or another server took over.
-static void take_facts(struct redis_client *c, const struct redis_facts *facts)
-{
-    bool same = strcmp(c->facts.run_id, facts->run_id) == 0 &&
-                strcmp(c->facts.history_id, facts->history_id) == 0;
-    if (!same) c->epoch++;
-    c->facts = *facts;
-    c->facts_ms = c->memory_ms = clock_boot_ms();
-    c->clock_off_ms = facts->time_ms - clock_realtime_ms();
-}
-
-static void line_leave(struct redis_client *c, struct redis_line *line)
-{
-    (void)pthread_mutex_lock(&c->lock);
-    bool last = --line->users == 0 && c->line != line;
-    (void)pthread_mutex_unlock(&c->lock);
-    if (!last) return;
-    redis_connection_free(line->connection, true);
-    memory_free(line);
-}
-
-// Takes the bad connection away. The caller holds the lock.
-static void line_drop(struct redis_client *c)
-{
-    struct redis_line *line = c->line;
-    c->line = NULL;
-    if (line->users > 0) return; // the last user frees it
-    redis_connection_free(line->connection, true);
-    memory_free(line);
-}
-
-// Connects. The caller holds the lock, which is released meanwhile.
-static enum err connect_line(struct redis_client *c, int64_t until, char why[static STORE_WHY_MAX])
-{
-    struct redis_connection *connection;
-    struct redis_facts facts;
-    c->connecting = true;
-    (void)pthread_mutex_unlock(&c->lock);
-    enum err e = redis_hello(c, until, &connection, &facts, why);
-    (void)pthread_mutex_lock(&c->lock);
-    c->connecting = false;
-    if (!e) {
-        take_facts(c, &facts);
-        CHECK(!c->line);
-        c->line = NEW(struct redis_line);
-        c->line->connection = connection;
-        c->line->epoch = c->epoch;
-    }
-    (void)pthread_cond_broadcast(&c->changed);
-    return e;
-}
-
-// Asks the facts again, once a minute. If the server is not as it must be any more, the connection
-// ends, so that nothing more is written to it.
-static void check_facts(struct redis_client *c, struct redis_line *line, int64_t until)
-{
-    struct redis_facts facts;
-    char why[STORE_WHY_MAX] = "";
-    (void)pthread_mutex_unlock(&c->lock);
-    enum err e = redis_ask_facts(c, line->connection, until, &facts, why);
-    (void)pthread_mutex_lock(&c->lock);
-    c->checking = false;
-    if (e)
-        redis_connection_break(line->connection, why);
-    else
-        take_facts(c, &facts);
-    line->epoch = c->epoch;
-}
-
-// Finds or makes a connection that works. The caller leaves it (line_leave).
-static enum err line_enter(struct redis_client *c, int64_t until, struct redis_line **out,
-                           uint64_t *epoch, char why[static STORE_WHY_MAX])
-{
-    int64_t connect_until = clock_boot_ms() + RECONNECT_MS;
-    enum err e = ERR_UNAVAILABLE;
-    (void)snprintf(why, STORE_WHY_MAX, "there is no connection to the server");
-    (void)pthread_mutex_lock(&c->lock);
-    for (;;) {
-        if (c->line && !redis_connection_is_good(c->line->connection)) line_drop(c);
-        if (c->line) break;
-        if (clock_boot_ms() >= until) break;
-        if (c->connecting) {
-            wait_changed(c, until);
-            continue;
-        }
-        e = connect_line(c, until, why);
-        if (!e) break;
-        if (e != ERR_UNAVAILABLE || clock_boot_ms() >= connect_until) break;
-        wait_changed(c, clock_boot_ms() + PAUSE_MS);
-    }
-    struct redis_line *line = c->line;
-    if (line) {
-        line->users++;
-        bool due = clock_boot_ms() - c->facts_ms >= FACTS_EVERY_MS && !c->checking;
-        if (due) {
-            c->checking = true;
-            check_facts(c, line, until);
-        }
-        *epoch = line->epoch;
-    }
-    (void)pthread_mutex_unlock(&c->lock);
-    *out = line;
-    return line ? ERR_OK : e;
-}
-
 static int64_t deadline(const struct redis_client *c)
 {
     int64_t ms = c->store ? store_patience_ms(c->store, c->url.timeout_ms) : c->url.timeout_ms;
     return clock_boot_ms() + ms;
 }
 
-// One attempt. Returns whether another one makes sense; *e is the outcome otherwise.
-static bool attempt(struct redis_line *line, struct bytes command, bool writes, int64_t until,
-                    struct resp **reply, enum redis_step *step, enum err *e, struct store_answer *a)
+// A call on its way: its bytes and where the next attempt goes.
+struct attempt {
+    struct redis_call *call;
+    struct redis_server *server;
+    struct buf bytes;
+    size_t parts;  // commands in bytes
+    bool text;     // the script goes with its text
+    bool asking;   // the next attempt starts with ASKING
+    bool waits;    // WAIT follows the command
+    enum err err;  // of the last attempt
+    int64_t until; // clock_boot_ms
+};
+
+// WAIT answers after this time, before the connection's own time is over.
+static int64_t replicas_ms(const struct redis_client *c)
 {
-    enum redis_end end = redis_connection_ask(line->connection, command, 1, until, reply);
-    *step = REDIS_FINAL;
-    if (end != REDIS_ANSWERED) {
-        *e = redis_unanswered(writes, end == REDIS_LOST);
-        redis_connection_why(line->connection, a->why);
-        return *e != ERR_UNKNOWN;
-    }
-    *e = ERR_OK;
-    if ((*reply)->kind != RESP_ERROR) return false;
-    struct redis_class class = redis_classify((*reply)->text, writes);
-    (void)answer_refuse(a, class.err, "the Redis server answered: %.180s", (*reply)->text);
-    if (class.step == REDIS_MOVE) redis_connection_break(line->connection, a->why);
-    if (class.step == REDIS_AGAIN) pause_ms(PAUSE_MS);
-    resp_free(*reply);
-    *reply = NULL;
-    *e = class.err;
-    *step = class.step;
-    return class.step != REDIS_FINAL;
+    int64_t half = c->url.timeout_ms / 2;
+    return half < 1 ? 1 : half < REPLICAS_MS ? half : REPLICAS_MS;
 }
 
-static void format_call(struct redis_client *c, const struct redis_script_call *call, bool text,
-                        struct buf *to)
+static void put_words(struct redis_client *c, const struct attempt *t, struct buf *to)
 {
+    const struct redis_call *call = t->call;
     char keys[24];
+    size_t first = call->raw ? 0 : 3;
     (void)snprintf(keys, sizeof keys, "%zu", call->keys);
     struct bytes *words = memory_zeroed(call->args_len + 3, sizeof *words);
-    words[0] = bytes_str(text ? "EVAL" : "EVALSHA");
-    words[1] = bytes_str(text ? redis_script_text(call->script) : c->sha[call->script]);
-    words[2] = bytes_str(keys);
-    memcpy(words + 3, call->args, call->args_len * sizeof *words);
-    buf_clear(to);
-    resp_format(to, words, call->args_len + 3);
+    if (!call->raw) {
+        words[0] = bytes_str(t->text ? "EVAL" : "EVALSHA");
+        words[1] = bytes_str(t->text ? redis_script_text(call->script) : c->sha[call->script]);
+        words[2] = bytes_str(keys);
+    }
+    memcpy(words + first, call->args, call->args_len * sizeof *words);
+    resp_format(to, words, call->args_len + first);
     memory_free(words);
 }
 
-// Makes attempts until one decides. call NULL: command is sent as it is.
-static enum err perform(struct redis_client *c, struct redis_script_call *call, struct buf *command,
-                        bool writes, struct resp **reply, struct store_answer *a)
+static void format_attempt(struct redis_client *c, struct attempt *t)
 {
-    int64_t until = deadline(c);
-    enum err e = ERR_UNAVAILABLE;
-    enum redis_step step;
-    for (bool again = true; again;) {
-        struct redis_line *line;
-        uint64_t epoch = 0;
-        char why[STORE_WHY_MAX];
-        e = line_enter(c, until, &line, &epoch, why);
-        if (e) // a refusal is no answer to this call: the operator can correct it
-            return answer_refuse(a, e == ERR_DENIED ? e : ERR_UNAVAILABLE, "%s", why);
-        if (call && call->epoch && call->epoch != epoch) {
-            call->moved = true;
-            call->epoch = epoch;
-            line_leave(c, line);
-            return ERR_UNAVAILABLE;
-        }
-        again = attempt(line, buf_bytes(command), writes, until, reply, &step, &e, a);
-        line_leave(c, line);
-        if (again && call && step == REDIS_RELOAD) format_call(c, call, true, command);
-        if (clock_boot_ms() >= until) again = false;
+    buf_clear(&t->bytes);
+    t->parts = 1;
+    if (t->asking) {
+        struct bytes word = bytes_str("ASKING");
+        resp_format(&t->bytes, &word, 1);
+        t->parts++;
     }
-    return e;
+    put_words(c, t, &t->bytes);
+    if (!t->waits) return;
+    char count[24], ms[24];
+    (void)snprintf(count, sizeof count, "%lld", (long long)c->url.replicas);
+    (void)snprintf(ms, sizeof ms, "%lld", (long long)replicas_ms(c));
+    struct bytes words[] = {bytes_str("WAIT"), bytes_str(count), bytes_str(ms)};
+    resp_format(&t->bytes, words, 3);
+    t->parts++;
+    CHECK(t->parts <= PARTS_MAX);
 }
 
-enum err redis_run(struct redis_client *c, struct redis_script_call *call, struct resp **reply,
+// The outcome of a command that was applied, by the answer to WAIT after it.
+static enum err check_replicas(struct redis_client *c, const struct attempt *t,
+                               const struct resp *reply, const struct resp *wait,
+                               struct store_answer *a)
+{
+    int64_t have = resp_number(wait);
+    const struct resp *word = resp_item(reply, 0);
+    const char *text = word->kind == RESP_TEXT ? word->text : "";
+    // Nothing was written: the caller reads what is there, and that waits.
+    if (strcmp(text, "exists") == 0 || strcmp(text, "gap") == 0 || strcmp(text, "folder") == 0)
+        return ERR_OK;
+    if (have >= c->url.replicas) return ERR_OK;
+    if (wait->kind == RESP_ERROR)
+        return answer_refuse(a, t->call->writes ? ERR_UNKNOWN : ERR_UNAVAILABLE,
+                             "the Redis server answered to WAIT: %.150s", wait->text);
+    return answer_refuse(a, ERR_UNKNOWN,
+                         "the Redis server has the write, but only %lld of its replicas have it: "
+                         "durability=replicas:%lld asks for more",
+                         (long long)(have > 0 ? have : 0), (long long)c->url.replicas);
+}
+
+static enum redis_step refuse_error(struct redis_client *c, struct attempt *t,
+                                    struct redis_line *line, const char *text,
+                                    struct store_answer *a)
+{
+    struct redis_class class = redis_classify(text, t->call->writes);
+    t->err = answer_refuse(a, class.err, "the Redis server answered: %.180s", text);
+    if (class.step == REDIS_MOVE) redis_connection_break(line->connection, a->why);
+    if (class.step == REDIS_AGAIN) pause_ms(PAUSE_MS);
+    if (class.step != REDIS_FOLLOW) return class.step;
+    struct redis_server *to = redis_cluster_follow(c, t->server, text, &t->asking);
+    if (!to) return REDIS_FINAL;
+    t->server = to;
+    return REDIS_FOLLOW;
+}
+
+// One attempt. Returns what comes next; t->err is the outcome if that is REDIS_FINAL.
+static enum redis_step attempt(struct redis_client *c, struct attempt *t, struct redis_line *line,
+                               struct resp **reply, struct store_answer *a)
+{
+    struct resp *replies[PARTS_MAX] = {NULL, NULL, NULL};
+    bool writes = t->call->writes;
+    enum redis_end end =
+        redis_connection_ask(line->connection, buf_bytes(&t->bytes), t->parts, t->until, replies);
+    if (end != REDIS_ANSWERED) {
+        t->err = redis_unanswered(writes, end == REDIS_LOST);
+        redis_connection_why(line->connection, a->why);
+        return t->err == ERR_UNKNOWN ? REDIS_FINAL : REDIS_AGAIN;
+    }
+    size_t at = t->asking ? 1 : 0;
+    t->call->asked = t->asking;
+    t->asking = false;
+    *reply = replies[at];
+    replies[at] = NULL;
+    enum redis_step step = REDIS_FINAL;
+    t->err = ERR_OK;
+    if ((*reply)->kind == RESP_ERROR)
+        step = refuse_error(c, t, line, (*reply)->text, a);
+    else if (t->waits)
+        t->err = check_replicas(c, t, *reply, replies[at + 1], a);
+    for (size_t i = 0; i < PARTS_MAX; i++)
+        resp_free(replies[i]);
+    if (t->err) {
+        resp_free(*reply);
+        *reply = NULL;
+    }
+    return step;
+}
+
+// Without a connection to the server: another one of the cluster may have its slots by now.
+static bool find_other(struct redis_client *c, struct attempt *t, const char *key)
+{
+    char why[STORE_WHY_MAX];
+    if (!c->slots || t->call->server || redis_cluster_ask(c, t->until, why)) return false;
+    struct redis_server *now = redis_server_of(c, key, t->until, why);
+    if (!now || now == t->server) return false;
+    t->server = now;
+    return true;
+}
+
+// Goes on from a step. Returns false if the call is decided.
+static bool go_on(struct redis_client *c, struct attempt *t, enum redis_step step, const char *key)
+{
+    char why[STORE_WHY_MAX];
+    if (step == REDIS_FINAL || clock_boot_ms() >= t->until) return false;
+    if (step == REDIS_RELOAD) t->text = true;
+    if (step != REDIS_FOLLOW && !t->call->server) {
+        t->asking = false;
+        struct redis_server *server = redis_server_of(c, key, t->until, why);
+        if (server) t->server = server;
+    }
+    return true;
+}
+
+// Makes attempts until one decides.
+static enum err perform(struct redis_client *c, struct attempt *t, const char *key,
+                        struct resp **reply, struct store_answer *a)
+{
+    struct redis_call *call = t->call;
+    char why[STORE_WHY_MAX] = "";
+    t->server = call->server ? call->server : redis_server_of(c, key, t->until, why);
+    if (!t->server) return answer_refuse(a, ERR_UNAVAILABLE, "%s", why);
+    for (enum redis_step step = REDIS_AGAIN; step != REDIS_FINAL;) {
+        struct redis_line *line;
+        struct redis_server *server = t->server;
+        uint64_t epoch = 0;
+        enum err e = redis_line_enter(c, server, t->until, &line, &epoch, why);
+        if (e && clock_boot_ms() < t->until && find_other(c, t, key)) continue;
+        if (e) // a refusal is no answer to this call: the operator can correct it
+            return answer_refuse(a, e == ERR_DENIED ? e : ERR_UNAVAILABLE, "%s", why);
+        // A slot that moves has its keys on two servers, which are one life until it has moved.
+        bool other = call->epoch && call->epoch != epoch && !t->asking;
+        if (!t->asking) call->epoch = epoch;
+        if (other) {
+            call->moved = true;
+            redis_line_leave(c, server, line);
+            return ERR_UNAVAILABLE;
+        }
+        format_attempt(c, t);
+        if (t->bytes.bad) {
+            redis_line_leave(c, server, line);
+            return answer_refuse(a, ERR_LIMIT, "the request is over its limit");
+        }
+        step = attempt(c, t, line, reply, a);
+        redis_line_leave(c, server, line);
+        if (!go_on(c, t, step, key)) step = REDIS_FINAL;
+    }
+    return t->err;
+}
+
+enum err redis_run(struct redis_client *c, struct redis_call *call, struct resp **reply,
                    struct store_answer *a)
 {
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, COMMAND_MAX);
+    CHECK(call->args_len > 0);
+    struct attempt t = {.call = call, .until = deadline(c)};
+    const struct bytes *key = call->args + (call->raw && call->args_len > 1 ? 1 : 0);
+    t.waits = call->writes && c->url.replicas > 0;
+    buf_init(&t.bytes, COMMAND_MAX);
     *reply = NULL;
     call->moved = false;
-    format_call(c, call, false, &command);
-    if (command.bad) return answer_refuse(a, ERR_LIMIT, "the request is over its limit");
-    enum err e = perform(c, call, &command, call->writes, reply, a);
-    if (e || (*reply)->kind == RESP_LIST) return e;
+    enum err e = perform(c, &t, (const char *)key->data, reply, a);
+    buf_done(&t.bytes);
+    if (e || call->raw || (*reply)->kind == RESP_LIST) return e;
     resp_free(*reply);
     *reply = NULL;
     return answer_refuse(a, call->writes ? ERR_UNKNOWN : ERR_UNAVAILABLE,
                          "the Redis server's answer to a script is not a list");
 }
 
-enum err redis_command(struct redis_client *c, struct bytes command, bool writes,
-                       struct resp **reply, struct store_answer *a)
+enum err redis_confirm(struct redis_client *c, const char *mark, uint64_t *epoch, bool *moved,
+                       struct store_answer *a)
 {
-    CLEANUP(buf_done) struct buf copy;
-    buf_init(&copy, COMMAND_MAX);
-    buf_put(&copy, command);
-    *reply = NULL;
-    return perform(c, NULL, &copy, writes, reply, a);
+    *moved = false;
+    if (c->url.replicas == 0) return ERR_OK;
+    struct bytes words[] = {bytes_str("SET"), bytes_str(mark), bytes_str("x")};
+    struct redis_call call = {
+        .raw = true, .args = words, .args_len = 3, .writes = true, .epoch = *epoch};
+    struct resp *reply;
+    enum err e = redis_run(c, &call, &reply, a);
+    *epoch = call.epoch;
+    *moved = call.moved;
+    if (!e) resp_free(reply);
+    if (e != ERR_UNKNOWN) return e;
+    return answer_refuse(a, ERR_UNAVAILABLE,
+                         "what was read is not on %lld replicas of the Redis server yet, as "
+                         "durability=replicas:%lld asks",
+                         (long long)c->url.replicas, (long long)c->url.replicas);
 }
 
 int64_t redis_time(struct redis_client *c, int64_t server_ms, struct store_answer *a)
@@ -317,33 +334,63 @@ int64_t redis_time(struct redis_client *c, int64_t server_ms, struct store_answe
     return now;
 }
 
-enum err redis_memory(struct redis_client *c, int64_t *used, int64_t *limit, struct store_answer *a)
+static int64_t left_of(const struct redis_facts *f)
+{
+    return f->maxmemory <= 0 || f->used_memory < 0 ? INT64_MAX : f->maxmemory - f->used_memory;
+}
+
+struct redis_facts redis_fullest(struct redis_client *c)
+{
+    struct redis_facts out = {0};
+    (void)pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < c->servers_len; i++) {
+        const struct redis_facts *f = &c->servers[i]->facts;
+        if (!f->run_id[0]) continue; // never connected
+        if (!out.run_id[0] || left_of(f) < left_of(&out)) out = *f;
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return out;
+}
+
+// Asks the server for its memory, if what is known is old.
+static enum err ask_memory(struct redis_client *c, struct redis_server *s, struct store_answer *a)
 {
     (void)pthread_mutex_lock(&c->lock);
-    bool fresh = clock_boot_ms() - c->memory_ms < MEMORY_EVERY_MS;
-    if (!fresh) c->memory_ms = clock_boot_ms(); // one caller asks
-    *used = c->facts.used_memory;
-    *limit = c->facts.maxmemory;
+    bool fresh = clock_boot_ms() - s->memory_ms < MEMORY_EVERY_MS || !s->line;
+    if (!fresh) s->memory_ms = clock_boot_ms(); // one caller asks
     (void)pthread_mutex_unlock(&c->lock);
     if (fresh) return ERR_OK;
-    struct resp *reply;
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, 256);
     struct bytes words[2] = {bytes_str("INFO"), bytes_str("memory")};
-    resp_format(&command, words, 2);
-    enum err e = redis_command(c, buf_bytes(&command), false, &reply, a);
+    struct redis_call call = {.raw = true, .args = words, .args_len = 2, .server = s};
+    struct resp *reply;
+    enum err e = redis_run(c, &call, &reply, a);
     if (e) return e;
-    *used = redis_info_number(resp_bytes(reply), "used_memory");
-    *limit = redis_info_number(resp_bytes(reply), "maxmemory");
-    resp_free(reply);
     (void)pthread_mutex_lock(&c->lock);
-    c->facts.used_memory = *used;
-    c->facts.maxmemory = *limit;
+    s->facts.used_memory = redis_info_number(resp_bytes(reply), "used_memory");
+    s->facts.maxmemory = redis_info_number(resp_bytes(reply), "maxmemory");
     (void)pthread_mutex_unlock(&c->lock);
+    resp_free(reply);
     return ERR_OK;
 }
 
-static int64_t measure(struct redis_client *c, struct redis_line *line, int64_t until)
+enum err redis_memory(struct redis_client *c, int64_t *used, int64_t *limit, struct store_answer *a)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    size_t count = c->servers_len;
+    (void)pthread_mutex_unlock(&c->lock);
+    enum err e = ERR_OK;
+    for (size_t i = 0; i < count; i++) {
+        enum err one = ask_memory(c, c->servers[i], a);
+        if (one) e = one;
+    }
+    if (e && !c->slots) return e; // a cluster can lack one server
+    struct redis_facts f = redis_fullest(c);
+    *used = f.used_memory;
+    *limit = f.maxmemory;
+    return ERR_OK;
+}
+
+static int64_t measure(struct redis_line *line, int64_t until)
 {
     CLEANUP(buf_done) struct buf ping;
     buf_init(&ping, 64);
@@ -358,8 +405,23 @@ static int64_t measure(struct redis_client *c, struct redis_line *line, int64_t 
         if (took < best) best = took;
         resp_free(reply);
     }
-    line_leave(c, line);
     return best;
+}
+
+// Of a cluster, every slot must have a server before the store opens.
+static enum err check_covered(struct redis_client *c, char *why)
+{
+    size_t first = 0, last;
+    while (first < REDIS_SLOTS && c->slots[first] != UINT16_MAX)
+        first++;
+    if (first == REDIS_SLOTS) return ERR_OK;
+    for (last = first; last + 1 < REDIS_SLOTS && c->slots[last + 1] == UINT16_MAX;)
+        last++;
+    (void)snprintf(why, STORE_WHY_MAX,
+                   "slots %zu to %zu of the Redis Cluster have no server: every slot must be "
+                   "covered",
+                   first, last);
+    return ERR_UNAVAILABLE;
 }
 
 enum err redis_client_open(struct redis_client *c, int64_t *round_trip_ns, char *why,
@@ -367,12 +429,19 @@ enum err redis_client_open(struct redis_client *c, int64_t *round_trip_ns, char 
 {
     int64_t until = deadline(c);
     char words[STORE_WHY_MAX] = "";
-    (void)pthread_mutex_lock(&c->lock);
-    enum err e = connect_line(c, until, words);
-    struct redis_line *line = c->line;
-    if (!e) line->users++;
-    (void)pthread_mutex_unlock(&c->lock);
+    struct redis_line *line;
+    uint64_t epoch;
+    enum err e = ERR_OK;
+    if (c->slots) e = redis_cluster_ask(c, until, words);
+    if (!e && c->slots) e = check_covered(c, words);
+    // Every server of a cluster is refused or accepted now, not at its first call.
+    for (size_t i = 0; !e && i < c->servers_len; i++) {
+        struct redis_server *server = c->servers[i];
+        e = redis_line_enter(c, server, until, &line, &epoch, words);
+        if (e) break;
+        if (i == 0) *round_trip_ns = measure(line, until);
+        redis_line_leave(c, server, line);
+    }
     (void)snprintf(why, why_len, "%s", words);
-    if (!e) *round_trip_ns = measure(c, line, until);
     return e;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client of one server: its connection, which is made again when it fails, and the calls of
-// scripts.
+// The client of a store in Redis: its servers, their connections, which are made again when they
+// fail, and the calls of scripts.
 #pragma once
 
 #include "store/redis/connection.h"
@@ -13,12 +13,27 @@
 
 #define REDIS_SHA_LEN      40
 #define REDIS_PASSWORD_MAX 512
+#define REDIS_SERVERS_MAX  256
+#define REDIS_SLOTS        16384 // of a cluster
 
 // A connection and the number of threads that use it.
 struct redis_line {
     struct redis_connection *connection;
     size_t users;
     uint64_t epoch;
+};
+
+// One server. The client's lock guards it.
+struct redis_server {
+    struct redis_place at;   // with Sentinels: where the primary was found last
+    struct redis_line *line; // NULL: none
+    bool connecting;
+    bool checking;
+    uint64_t epoch; // names the life of the server; 0: never connected
+    struct redis_facts facts;
+    int64_t facts_ms;     // when they were asked, by clock_boot_ms
+    int64_t memory_ms;    // the same for the memory
+    int64_t clock_off_ms; // the server's clock minus this machine's
 };
 
 struct redis_client {
@@ -31,14 +46,12 @@ struct redis_client {
     _Atomic int64_t last_ms; // the latest time that a caller was told
     pthread_mutex_t lock;    // guards the fields below
     pthread_cond_t changed;
-    struct redis_line *line; // NULL: none
-    bool connecting;
-    bool checking;
-    uint64_t epoch; // counts the lives of the server that this handle has seen, from 1
-    struct redis_facts facts;
-    int64_t facts_ms;     // when they were asked, by clock_boot_ms
-    int64_t memory_ms;    // the same for the memory
-    int64_t clock_off_ms; // the server's clock minus this machine's
+    uint64_t epochs; // the lives of servers that this handle has seen
+    // Without a cluster there is one server. A server stays until the client ends.
+    struct redis_server *servers[REDIS_SERVERS_MAX];
+    size_t servers_len;
+    uint16_t *slots;  // the server of each slot of a cluster; NULL: no cluster
+    int64_t slots_ms; // when they were asked
 };
 
 // Takes user and password from the environment and the file that the URL names.
@@ -50,41 +63,84 @@ void redis_client_done(struct redis_client *c, bool ours); // ours: false in a c
 MUST_USE enum err redis_client_open(struct redis_client *c, int64_t *round_trip_ns, char *why,
                                     size_t why_len);
 
-// A call of a script.
-struct redis_script_call {
+// A call of a script or a command.
+struct redis_call {
     enum redis_script script;
+    bool raw;                 // no script: args are the words of a command; args[1] is its key
     size_t keys;              // of args: how many are keys
     const struct bytes *args; // keys, then values
     size_t args_len;
     bool writes;
+    struct redis_server *server; // NULL: the one that has the first key
     // The life of the server that the caller has checked; 0: any. If the server has another one,
-    // the call is not made, `moved` is set, and `epoch` becomes the new one.
+    // the call is not made, `moved` is set, and `epoch` becomes the new one. After a call that was
+    // made, `epoch` is the life of its server.
     uint64_t epoch;
     bool moved;
+    bool asked; // the answer is of a server that does not have all keys of the slot yet
 };
 
-// Runs the script. After ERR_OK the caller owns *reply, which is a list. Otherwise a->why is set.
-// Without an answer, a call that only reads is repeated until its time is over.
-MUST_USE enum err redis_run(struct redis_client *c, struct redis_script_call *call,
-                            struct resp **reply, struct store_answer *a);
-// Sends one command. The same outcomes; the reply can have any kind but an error.
-MUST_USE enum err redis_command(struct redis_client *c, struct bytes command, bool writes,
-                                struct resp **reply, struct store_answer *a);
-// Opens a second connection, on which a caller may block. *id: its id for CLIENT UNBLOCK.
-MUST_USE enum err redis_client_dial(struct redis_client *c, int64_t until,
-                                    struct redis_connection **out, int64_t *id,
+// Runs the script. After ERR_OK the caller owns *reply, which is a list; the reply to a command can
+// have any kind but an error. Otherwise a->why is set. Without an answer, a call that only reads is
+// repeated until its time is over. A write that too few replicas have (durability=replicas:N) is
+// ERR_UNKNOWN.
+MUST_USE enum err redis_run(struct redis_client *c, struct redis_call *call, struct resp **reply,
+                            struct store_answer *a);
+// With durability=replicas:N, returns once the replicas have all that the server had when it was
+// asked. mark is a key, which is written. Otherwise returns at once. The epoch is as in redis_run.
+MUST_USE enum err redis_confirm(struct redis_client *c, const char *mark, uint64_t *epoch,
+                                bool *moved, struct store_answer *a);
+
+// Opens a second connection, on which a caller may block, to the server that has the key. *id: its
+// id for CLIENT UNBLOCK.
+MUST_USE enum err redis_client_dial(struct redis_client *c, struct redis_server *server,
+                                    int64_t until, struct redis_connection **out, int64_t *id,
                                     struct store_answer *a);
 
 // Sets a->time. The time that callers are told never goes back.
 int64_t redis_time(struct redis_client *c, int64_t server_ms, struct store_answer *a);
-// Memory in use and its limit, at most a second old.
+// Memory in use and its limit, at most a second old; of a cluster, those of the fullest server.
 MUST_USE enum err redis_memory(struct redis_client *c, int64_t *used, int64_t *limit,
                                struct store_answer *a);
+// The same from what is known, without a request. Returns the server's facts.
+struct redis_facts redis_fullest(struct redis_client *c);
 
 // In hello.c: connects, logs in, asks the facts and loads the scripts. *out is NULL after an error.
-MUST_USE enum err redis_hello(struct redis_client *c, int64_t until, struct redis_connection **out,
-                              struct redis_facts *facts, char why[static STORE_WHY_MAX]);
+MUST_USE enum err redis_hello(struct redis_client *c, const struct redis_place *at, int64_t until,
+                              struct redis_connection **out, struct redis_facts *facts,
+                              char why[static STORE_WHY_MAX]);
+// In hello.c: connects. id: also logs in; *id is the connection's for CLIENT UNBLOCK.
+MUST_USE enum err redis_dial(struct redis_client *c, const struct redis_place *at, int64_t until,
+                             struct redis_connection **out, int64_t *id,
+                             char why[static STORE_WHY_MAX]);
+// In hello.c: appends AUTH to a request. Returns false if there is no password.
+bool redis_put_auth(const struct redis_client *c, struct buf *to);
 // In hello.c: asks the facts again.
-MUST_USE enum err redis_ask_facts(struct redis_client *c, struct redis_connection *on,
-                                  int64_t until, struct redis_facts *facts,
-                                  char why[static STORE_WHY_MAX]);
+MUST_USE enum err redis_ask_facts(struct redis_client *c, const struct redis_place *at,
+                                  struct redis_connection *on, int64_t until,
+                                  struct redis_facts *facts, char why[static STORE_WHY_MAX]);
+
+// In server.c: finds or makes a connection that works. The caller leaves it.
+MUST_USE enum err redis_line_enter(struct redis_client *c, struct redis_server *server,
+                                   int64_t until, struct redis_line **out, uint64_t *epoch,
+                                   char why[static STORE_WHY_MAX]);
+void redis_line_leave(struct redis_client *c, struct redis_server *server, struct redis_line *line);
+void redis_server_free(struct redis_server *s, bool ours);
+
+// In sentinel.c: asks the Sentinels where the primary is. Returns ERR_INVALID if they know no such
+// name, ERR_UNAVAILABLE if none answers.
+MUST_USE enum err redis_sentinel_find(struct redis_client *c, int64_t until,
+                                      struct redis_place *out, char why[static STORE_WHY_MAX]);
+
+// In cluster.c.
+unsigned redis_slot_of(const char *key); // by its hash tag
+// Returns the server that has the key, or NULL with the reason in why.
+struct redis_server *redis_server_of(struct redis_client *c, const char *key, int64_t until,
+                                     char why[static STORE_WHY_MAX]);
+// Asks the cluster again which server has which slot, but not again and again.
+MUST_USE enum err redis_cluster_ask(struct redis_client *c, int64_t until,
+                                    char why[static STORE_WHY_MAX]);
+// Follows "MOVED slot host:port" or "ASK ...", an answer of `from`. Returns the other server, or
+// NULL if the text cannot be followed. *asking: ASKING must precede the next command there.
+struct redis_server *redis_cluster_follow(struct redis_client *c, const struct redis_server *from,
+                                          const char *text, bool *asking);

@@ -117,23 +117,28 @@ static enum err check_version(const struct redis_facts *f, char *why)
     return ERR_INVALID;
 }
 
-static enum err check_role(const struct redis_facts *f, char *why)
+static enum err check_role(const struct redis_facts *f, enum redis_form form, char *why)
 {
-    if (f->cluster)
-        return wrong(why, "cluster-enabled is \"yes\" on the server; this version works with a "
-                          "server that is not part of a Redis Cluster");
+    if (f->cluster && form != REDIS_CLUSTER)
+        return wrong(why, "cluster-enabled is \"yes\" on the server: use redis+cluster:// with the "
+                          "servers of the cluster");
+    if (!f->cluster && form == REDIS_CLUSTER)
+        return wrong(why,
+                     "cluster-enabled is \"no\" on the server; redis+cluster:// needs \"yes\"");
     if (strcmp(f->role, "master") == 0) return ERR_OK;
     (void)snprintf(why, STORE_WHY_MAX,
                    "the server's role is \"%s\"; it must be \"master\": use the address of the "
                    "primary",
                    f->role);
-    return ERR_INVALID;
+    // Another server is the primary, and the next attempt finds it.
+    return form == REDIS_ONE ? ERR_INVALID : ERR_UNAVAILABLE;
 }
 
 static enum err check_setting(const struct setting *s, const struct resp *reply,
                               enum redis_durability durability, char *why)
 {
-    if (durability == REDIS_NONE || (durability == REDIS_EVERYSEC && !s->everysec)) return ERR_OK;
+    bool less = durability == REDIS_EVERYSEC || durability == REDIS_REPLICAS;
+    if (durability == REDIS_NONE || (less && !s->everysec)) return ERR_OK;
     const struct resp *value = resp_item(reply, 1);
     if (value->kind != RESP_TEXT) {
         (void)snprintf(why, STORE_WHY_MAX,
@@ -143,14 +148,12 @@ static enum err check_setting(const struct setting *s, const struct resp *reply,
         return ERR_INVALID;
     }
     if (strcmp(value->text, s->right) == 0) return ERR_OK;
-    if (durability == REDIS_EVERYSEC && s->also_right && strcmp(value->text, s->also_right) == 0)
-        return ERR_OK;
+    if (less && s->also_right && strcmp(value->text, s->also_right) == 0) return ERR_OK;
     bool everysec = s->also_right && strcmp(value->text, s->also_right) == 0;
     (void)snprintf(why, STORE_WHY_MAX,
                    "%s is \"%.40s\" on the server; it must be \"%s\": %s (durability=%s in the URL "
                    "accepts that)",
-                   s->name, value->text,
-                   durability == REDIS_EVERYSEC && s->also_right ? s->also_right : s->right,
+                   s->name, value->text, less && s->also_right ? s->also_right : s->right,
                    s->reason, everysec ? "everysec" : "none");
     return ERR_INVALID;
 }
@@ -162,9 +165,8 @@ static enum err check_answered(const struct resp *reply, char *why)
     return redis_classify(reply->text, false).err;
 }
 
-enum err redis_facts_read(struct resp *const replies[REDIS_QUESTIONS],
-                          enum redis_durability durability, struct redis_facts *out,
-                          char why[static STORE_WHY_MAX])
+enum err redis_facts_read(struct resp *const replies[REDIS_QUESTIONS], const struct redis_url *url,
+                          struct redis_facts *out, char why[static STORE_WHY_MAX])
 {
     *out = (struct redis_facts){0};
     for (size_t i = 0; i < ASK_FIRST_SETTING; i++) {
@@ -185,8 +187,8 @@ enum err redis_facts_read(struct resp *const replies[REDIS_QUESTIONS],
     if (out->run_id[0] == 0)
         return wrong(why, "the server does not tell its run id: INFO must be allowed");
     enum err e = check_version(out, why);
-    if (!e) e = check_role(out, why);
+    if (!e) e = check_role(out, url->form, why);
     for (size_t i = 0; !e && i < SETTINGS_LEN; i++)
-        e = check_setting(&settings[i], replies[ASK_FIRST_SETTING + i], durability, why);
+        e = check_setting(&settings[i], replies[ASK_FIRST_SETTING + i], url->durability, why);
     return e;
 }

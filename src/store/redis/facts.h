@@ -23,10 +23,11 @@ struct redis_facts {
 #define REDIS_QUESTIONS 9
 size_t redis_facts_ask(struct buf *to);
 // Reads the replies to them. Returns ERR_OK; ERR_INVALID if the server is set up so that an answer
-// would not be as durable as asked; or the outcome of a reply that is an error. why has one
-// sentence: the setting, the value found and the right one.
+// would not be as durable as asked, or if it is no server of the form that the URL says; or the
+// outcome of a reply that is an error. why has one sentence: the setting, the value found and the
+// right one.
 MUST_USE enum err redis_facts_read(struct resp *const replies[REDIS_QUESTIONS],
-                                   enum redis_durability durability, struct redis_facts *out,
+                                   const struct redis_url *url, struct redis_facts *out,
                                    char why[static STORE_WHY_MAX]);
 // The value of a field of INFO, or -1.
 int64_t redis_info_number(struct bytes info, const char *field);

@@ -21,14 +21,19 @@ static void put_command(struct buf *to, const char *a, const char *b, const char
 // AUTH, SELECT, CLIENT SETNAME, CLIENT ID.
 #define LOGIN_MAX 4
 
+bool redis_put_auth(const struct redis_client *c, struct buf *to)
+{
+    if (c->user[0])
+        put_command(to, "AUTH", c->user, c->password);
+    else if (c->password[0])
+        put_command(to, "AUTH", c->password, NULL);
+    return c->user[0] || c->password[0];
+}
+
 static size_t put_login(const struct redis_client *c, struct buf *to)
 {
-    size_t count = 0;
+    size_t count = redis_put_auth(c, to) ? 1 : 0;
     char db[24];
-    if (c->user[0])
-        put_command(to, "AUTH", c->user, c->password), count++;
-    else if (c->password[0])
-        put_command(to, "AUTH", c->password, NULL), count++;
     (void)snprintf(db, sizeof db, "%lld", (long long)c->url.db);
     if (c->url.db > 0) put_command(to, "SELECT", db, NULL), count++;
     put_command(to, "CLIENT", "SETNAME", "sluice");
@@ -72,11 +77,11 @@ static enum err read_login(const struct redis_client *c, struct resp *const *rep
     return ERR_OK;
 }
 
-static enum err dial(struct redis_client *c, int64_t until, struct redis_connection **out,
-                     char *why)
+static enum err dial(struct redis_client *c, const struct redis_place *at, int64_t until,
+                     struct redis_connection **out, char *why)
 {
-    const struct stream_place place = {.host = c->url.host,
-                                       .port = c->url.port,
+    const struct stream_place place = {.host = at->host,
+                                       .port = at->port,
                                        .path = c->url.path[0] ? c->url.path : NULL,
                                        .tls = c->tls};
     bool refused;
@@ -87,33 +92,35 @@ static enum err dial(struct redis_client *c, int64_t until, struct redis_connect
 }
 
 // Says why the first requests got no answer.
-static enum err say_lost(struct redis_client *c, struct redis_connection *on, char *why)
+static enum err say_lost(struct redis_client *c, const struct redis_place *at,
+                         struct redis_connection *on, char *why)
 {
     char reason[STORE_WHY_MAX];
     redis_connection_why(on, reason);
     bool closed = strstr(reason, "closed") != NULL;
     (void)snprintf(
-        why, STORE_WHY_MAX, "%.120s: %.60s%s", c->url.path[0] ? c->url.path : c->url.host, reason,
+        why, STORE_WHY_MAX, "%.120s: %.60s%s", c->url.path[0] ? c->url.path : at->host, reason,
         closed && !c->tls && !c->url.path[0] ? " (a port with TLS needs rediss://)" : "");
     return strstr(reason, "protocol") ? ERR_INVALID : ERR_UNAVAILABLE;
 }
 
-enum err redis_ask_facts(struct redis_client *c, struct redis_connection *on, int64_t until,
-                         struct redis_facts *facts, char why[static STORE_WHY_MAX])
+enum err redis_ask_facts(struct redis_client *c, const struct redis_place *at,
+                         struct redis_connection *on, int64_t until, struct redis_facts *facts,
+                         char why[static STORE_WHY_MAX])
 {
     struct resp *replies[REDIS_QUESTIONS];
     CLEANUP(buf_done) struct buf commands;
     buf_init(&commands, HELLO_MAX);
     size_t count = redis_facts_ask(&commands);
     if (redis_connection_ask(on, buf_bytes(&commands), count, until, replies) != REDIS_ANSWERED)
-        return say_lost(c, on, why);
-    enum err e = redis_facts_read(replies, c->url.durability, facts, why);
+        return say_lost(c, at, on, why);
+    enum err e = redis_facts_read(replies, &c->url, facts, why);
     free_replies(replies, count);
     return e;
 }
 
-static enum err load_scripts(struct redis_client *c, struct redis_connection *on, int64_t until,
-                             char *why)
+static enum err load_scripts(struct redis_client *c, const struct redis_place *at,
+                             struct redis_connection *on, int64_t until, char *why)
 {
     struct resp *replies[SCRIPTS];
     CLEANUP(buf_done) struct buf commands;
@@ -121,7 +128,7 @@ static enum err load_scripts(struct redis_client *c, struct redis_connection *on
     for (enum redis_script s = 0; s < SCRIPTS; s++)
         put_command(&commands, "SCRIPT", "LOAD", redis_script_text(s));
     if (redis_connection_ask(on, buf_bytes(&commands), SCRIPTS, until, replies) != REDIS_ANSWERED)
-        return say_lost(c, on, why);
+        return say_lost(c, at, on, why);
     enum err e = ERR_OK;
     for (enum redis_script s = 0; s < SCRIPTS && !e; s++) {
         if (replies[s]->kind == RESP_TEXT && replies[s]->len == REDIS_SHA_LEN) {
@@ -138,42 +145,59 @@ static enum err load_scripts(struct redis_client *c, struct redis_connection *on
     return e;
 }
 
-static enum err login(struct redis_client *c, struct redis_connection *on, int64_t until,
-                      int64_t *id, char *why)
+static enum err login(struct redis_client *c, const struct redis_place *at,
+                      struct redis_connection *on, int64_t until, int64_t *id, char *why)
 {
     struct resp *replies[LOGIN_MAX];
     CLEANUP(buf_done) struct buf commands;
     buf_init(&commands, HELLO_MAX);
     size_t count = put_login(c, &commands);
     if (redis_connection_ask(on, buf_bytes(&commands), count, until, replies) != REDIS_ANSWERED)
-        return say_lost(c, on, why);
+        return say_lost(c, at, on, why);
     enum err e = read_login(c, replies, count, why);
     if (!e) *id = resp_number(replies[count - 1]);
     free_replies(replies, count);
     return e;
 }
 
-enum err redis_hello(struct redis_client *c, int64_t until, struct redis_connection **out,
-                     struct redis_facts *facts, char why[static STORE_WHY_MAX])
+enum err redis_dial(struct redis_client *c, const struct redis_place *at, int64_t until,
+                    struct redis_connection **out, int64_t *id, char why[static STORE_WHY_MAX])
 {
-    int64_t id;
     *out = NULL;
-    enum err e = dial(c, until, out, why);
-    if (!e) e = login(c, *out, until, &id, why);
-    if (!e) e = redis_ask_facts(c, *out, until, facts, why);
-    if (!e && !c->sha[SCRIPTS - 1][0]) e = load_scripts(c, *out, until, why);
+    enum err e = dial(c, at, until, out, why);
+    if (!e && id) e = login(c, at, *out, until, id, why);
     if (!e) return ERR_OK;
     redis_connection_free(*out, true);
     *out = NULL;
     return e;
 }
 
-enum err redis_client_dial(struct redis_client *c, int64_t until, struct redis_connection **out,
-                           int64_t *id, struct store_answer *a)
+enum err redis_hello(struct redis_client *c, const struct redis_place *at, int64_t until,
+                     struct redis_connection **out, struct redis_facts *facts,
+                     char why[static STORE_WHY_MAX])
 {
+    int64_t id;
+    enum err e = redis_dial(c, at, until, out, &id, why);
+    if (e) return e;
+    e = redis_ask_facts(c, at, *out, until, facts, why);
+    if (!e && !c->sha[SCRIPTS - 1][0]) e = load_scripts(c, at, *out, until, why);
+    if (!e) return ERR_OK;
+    redis_connection_free(*out, true);
     *out = NULL;
-    enum err e = dial(c, until, out, a->why);
-    if (!e) e = login(c, *out, until, id, a->why);
+    return e;
+}
+
+enum err redis_client_dial(struct redis_client *c, struct redis_server *server, int64_t until,
+                           struct redis_connection **out, int64_t *id, struct store_answer *a)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    struct redis_place at = server->at;
+    (void)pthread_mutex_unlock(&c->lock);
+    enum err e = ERR_OK;
+    *out = NULL;
+    *id = 0;
+    if (c->url.form == REDIS_SENTINEL) e = redis_sentinel_find(c, until, &at, a->why);
+    if (!e) e = redis_dial(c, &at, until, out, id, a->why);
     if (!e && *id > 0) return ERR_OK;
     redis_connection_free(*out, true);
     *out = NULL;

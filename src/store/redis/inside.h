@@ -14,8 +14,8 @@ struct redis_log {
     char *name;
     uint64_t id; // hash of the name
     uint64_t slot;
-    uint64_t body; // hash of the slot's bytes
-    uint64_t epoch;
+    uint64_t body;  // hash of the slot's bytes
+    uint64_t epoch; // the life of the server in which the slot was last seen
     bool used;
     bool lost;
     char why[STORE_WHY_MAX];
@@ -32,17 +32,25 @@ struct redis_wait {
     struct redis_wait *next;
     struct redis_key key;
     uint64_t slot;
-    bool asked; // the read that is under way has it
+    unsigned hash_slot; // of the key in a cluster; 0: no cluster
+    bool asked;         // the read that is under way has it
     bool woken;
     bool failed;
+    bool early; // ends before its time; the caller asks again
     pthread_cond_t wake;
 };
+
+// In a cluster, one blocking read has keys of one hash slot only. Each group has a connection.
+#define WAIT_GROUPS 64
 
 struct redis_waits {
     pthread_mutex_t lock; // guards everything
     struct redis_wait *first;
     struct redis_connection *connection; // only the reading caller uses it
+    struct redis_server *server;         // the connection's
+    uint64_t epoch;                      // the life of the server when it was made
     int64_t client_id;
+    unsigned hash_slot; // of the read that is under way
     bool reading;
     bool blocked; // the blocking read was sent
     bool unblocking;
@@ -53,7 +61,7 @@ struct redis {
     struct store base;
     struct redis_client client;
     struct redis_logs logs;
-    struct redis_waits waits;
+    struct redis_waits waits[WAIT_GROUPS]; // without a cluster only the first is used
     pthread_mutex_t tags_lock;
     struct map tags; // hashes of the tags that the server has in its list of tags
     pid_t pid;

@@ -38,6 +38,11 @@ void redis_key_base(struct redis_key *to, const char *prefix, const char *tag, s
     write_key(to, prefix, tag, tag_len, "o:", "");
 }
 
+void redis_key_mark(struct redis_key *to, const char *prefix, const char *key)
+{
+    write_key(to, prefix, key, redis_tag_len(key), "w", "");
+}
+
 void redis_key_tags(struct redis_key *to, const char *prefix)
 {
     write_key(to, prefix, "", 0, "t", "");

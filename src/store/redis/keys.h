@@ -6,6 +6,7 @@
 //   {<prefix>:<tag>}i         the names of the tag's objects, a sorted set
 //   {<prefix>:<tag>}l:<log>   a log, a stream
 //   {<prefix>:<tag>}m:<log>   its last slot and time, a hash
+//   {<prefix>:<tag>}w         written to learn what the replicas have (durability=replicas:N)
 //   {<prefix>:c}t             the tags of shards that have objects, each with a '/' at its end
 //
 // The tag of "q/<id>/<shard>/..." is "q/<id>/<shard>". Every other key has the tag "c".
@@ -29,4 +30,5 @@ void redis_key_of(struct redis_key *to, const char *prefix, char kind, const cha
 void redis_key_index(struct redis_key *to, const char *prefix, const char *tag, size_t tag_len);
 // What every object's key of the tag starts with.
 void redis_key_base(struct redis_key *to, const char *prefix, const char *tag, size_t tag_len);
+void redis_key_mark(struct redis_key *to, const char *prefix, const char *key);
 void redis_key_tags(struct redis_key *to, const char *prefix);

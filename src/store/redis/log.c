@@ -82,18 +82,31 @@ void redis_rest(struct store *s, const char *log)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
+// The slot is known in the life `epoch` of the server. A later check covers it if the log was
+// already checked for another life.
 static void note_slot(struct redis *me, const char *log, uint64_t slot, struct bytes body,
                       uint64_t epoch)
 {
     struct redis_logs *l = &me->logs;
+    CHECK(epoch > 0);
     (void)pthread_mutex_lock(&l->lock);
     struct redis_log *row = log_find(l, log);
     if (!row) row = log_add(l, log);
     if (slot > row->slot) {
         row->slot = slot;
         row->body = hash64_of(body, 0);
+        row->epoch = epoch;
     }
-    if (epoch > row->epoch) row->epoch = epoch;
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+// The known slot is there in the life `epoch`, too.
+static void note_checked(struct redis *me, const char *log, uint64_t slot, uint64_t epoch)
+{
+    struct redis_logs *l = &me->logs;
+    (void)pthread_mutex_lock(&l->lock);
+    struct redis_log *row = log_find(l, log);
+    if (row && row->slot == slot) row->epoch = epoch;
     (void)pthread_mutex_unlock(&l->lock);
 }
 
@@ -122,7 +135,7 @@ static enum err ask_tail(struct redis *me, const char *log, uint64_t *last, stru
     redis_key_of(&key, me->client.url.prefix, 'l', log);
     redis_key_of(&meta, me->client.url.prefix, 'm', log);
     struct bytes args[] = {bytes_str(key.text), bytes_str(meta.text)};
-    struct redis_script_call call = {.script = SCRIPT_TAIL, .keys = 2, .args = args, .args_len = 2};
+    struct redis_call call = {.script = SCRIPT_TAIL, .keys = 2, .args = args, .args_len = 2};
     struct resp *reply;
     enum err e = redis_run(&me->client, &call, &reply, a);
     if (e) return e;
@@ -134,8 +147,7 @@ static enum err ask_tail(struct redis *me, const char *log, uint64_t *last, stru
 }
 
 static enum err ask_slots(struct redis *me, const char *log, uint64_t slot, size_t bytes_max,
-                          struct redis_script_call *call, struct resp **reply,
-                          struct store_answer *a)
+                          struct redis_call *call, struct resp **reply, struct store_answer *a)
 {
     struct redis_key key;
     struct digits first, bytes;
@@ -152,14 +164,16 @@ static enum err ask_slots(struct redis *me, const char *log, uint64_t slot, size
 }
 
 // Reads the last known slot again. A slot that is missing although later ones existed was dropped.
+// *epoch is the life in which it was found.
 static enum err check_kept(struct redis *me, const char *log, const struct redis_log *known,
-                           struct store_answer *a)
+                           uint64_t *epoch, struct store_answer *a)
 {
     struct resp *reply;
     uint64_t last;
-    struct redis_script_call call = {0};
+    struct redis_call call = {0};
     enum err e = ask_slots(me, log, known->slot, 1, &call, &reply, a);
     if (e) return e;
+    *epoch = call.epoch;
     const struct resp *body = resp_item(reply, 2);
     bool there = body->kind == RESP_TEXT;
     bool same = there && hash64_of(resp_bytes(body), 0) == known->body;
@@ -172,7 +186,7 @@ static enum err check_kept(struct redis *me, const char *log, const struct redis
 }
 
 // Before a call on a log. *epoch is the life of the server for which the log was checked; 0: the
-// handle knows nothing of the log.
+// handle knows nothing of the log. now_epoch is the present life; 0: not known.
 static enum err log_enter(struct redis *me, const char *log, uint64_t now_epoch, uint64_t *epoch,
                           struct store_answer *a)
 {
@@ -184,16 +198,15 @@ static enum err log_enter(struct redis *me, const char *log, uint64_t now_epoch,
     (void)pthread_mutex_unlock(&l->lock);
     if (known.lost) return answer_refuse(a, ERR_CORRUPT, "%s", known.why);
     *epoch = known.epoch;
-    if (known.epoch == 0 || now_epoch <= known.epoch) return ERR_OK;
-    enum err e = check_kept(me, log, &known, a);
+    if (known.epoch == 0 || now_epoch == 0 || now_epoch == known.epoch) return ERR_OK;
+    enum err e = check_kept(me, log, &known, epoch, a);
     if (e) return e;
-    note_slot(me, log, 0, BYTES_EMPTY, now_epoch);
-    *epoch = now_epoch;
+    note_checked(me, log, known.slot, *epoch);
     answer_clear(a);
     return ERR_OK;
 }
 
-typedef enum err log_call_fn(struct redis *me, void *ctx, struct redis_script_call *call,
+typedef enum err log_call_fn(struct redis *me, void *ctx, struct redis_call *call,
                              struct resp **reply, struct store_answer *a);
 
 // Makes the call. If the server has another life than the one for which the log was checked, the
@@ -203,13 +216,13 @@ static enum err log_run(struct redis *me, const char *log, log_call_fn *fn, void
 {
     uint64_t now_epoch = 0;
     for (int i = 0; i < CHECKS_MAX; i++) {
-        struct redis_script_call call = {0};
+        struct redis_call call = {0};
         enum err e = log_enter(me, log, now_epoch, epoch, a);
         if (e) return e;
         call.epoch = *epoch;
         e = fn(me, ctx, &call, reply, a);
+        *epoch = now_epoch = call.epoch;
         if (!call.moved) return e;
-        now_epoch = call.epoch;
     }
     return answer_refuse(a, ERR_UNAVAILABLE, "the Redis server starts again and again");
 }
@@ -220,7 +233,7 @@ struct append_ctx {
     struct bytes body;
 };
 
-static enum err append_once(struct redis *me, void *ctx, struct redis_script_call *call,
+static enum err append_once(struct redis *me, void *ctx, struct redis_call *call,
                             struct resp **reply, struct store_answer *a)
 {
     const struct append_ctx *x = ctx;
@@ -283,8 +296,25 @@ enum err redis_append(struct store *s, const char *log, uint64_t slot, struct by
     int64_t last = resp_number(resp_item(reply, 2));
     resp_free(reply);
     if (e == ERR_INVALID) return refuse_gap(me, log, slot, last > 0 ? (uint64_t)last : 0, a);
-    if (e == ERR_OK) note_slot(me, log, slot, body, epoch ? epoch : 1);
+    if (e == ERR_OK) note_slot(me, log, slot, body, epoch);
     return e;
+}
+
+// With durability=replicas:N, a slot that this handle does not know yet may be on one server only.
+// It counts once the replicas have it. *again: the server has another life; read again.
+static enum err confirm_slots(struct redis *me, const char *log, uint64_t last, uint64_t epoch,
+                              bool *again, struct store_answer *a)
+{
+    struct redis_key mark;
+    *again = false;
+    if (me->client.url.replicas == 0) return ERR_OK;
+    (void)pthread_mutex_lock(&me->logs.lock);
+    const struct redis_log *row = log_find(&me->logs, log);
+    bool known = row && row->slot >= last && row->epoch == epoch;
+    (void)pthread_mutex_unlock(&me->logs.lock);
+    if (known) return ERR_OK;
+    redis_key_mark(&mark, me->client.url.prefix, log);
+    return redis_confirm(&me->client, mark.text, &epoch, again, a);
 }
 
 struct read_ctx {
@@ -293,8 +323,8 @@ struct read_ctx {
     size_t bytes_max;
 };
 
-static enum err read_once(struct redis *me, void *ctx, struct redis_script_call *call,
-                          struct resp **reply, struct store_answer *a)
+static enum err read_once(struct redis *me, void *ctx, struct redis_call *call, struct resp **reply,
+                          struct store_answer *a)
 {
     const struct read_ctx *x = ctx;
     return ask_slots(me, x->log, x->slot, x->bytes_max, call, reply, a);
@@ -332,16 +362,22 @@ enum err redis_read_log(struct store *s, const char *log, uint64_t slot, size_t 
     struct read_ctx x = {log, slot, bytes_max};
     struct resp *reply;
     uint64_t epoch;
+    bool again = true;
     if (slot > SLOT_MAX) return ERR_NOT_FOUND;
-    enum err e = log_run(me, log, read_once, &x, &epoch, &reply, a);
-    if (e) return e;
-    e = take_slots(me, reply, slot, a);
-    resp_free(reply);
-    if (e == ERR_OK) {
+    for (int i = 0; again && i < CHECKS_MAX; i++) {
+        answer_clear(a);
+        enum err e = log_run(me, log, read_once, &x, &epoch, &reply, a);
+        if (e) return e;
+        e = take_slots(me, reply, slot, a);
+        resp_free(reply);
+        if (e) return e;
         size_t last = a->rows_len - 1;
-        note_slot(me, log, a->rows[last].last, store_row_bytes(a, last), epoch ? epoch : 1);
+        e = confirm_slots(me, log, a->rows[last].last, epoch, &again, a);
+        if (again) continue;
+        if (!e) note_slot(me, log, a->rows[last].last, store_row_bytes(a, last), epoch);
+        return e;
     }
-    return e;
+    return answer_refuse(a, ERR_UNAVAILABLE, "the Redis server starts again and again");
 }
 
 enum err redis_has_slot(struct redis *me, const char *log, uint64_t slot, struct store_answer *a)
@@ -360,8 +396,7 @@ enum err redis_extents(struct store *s, const char *log, uint64_t from, size_t l
     if (from > SLOT_MAX) return ERR_OK;
     redis_key_of(&key, me->client.url.prefix, 'l', log);
     struct bytes args[] = {bytes_str(key.text), digits_of(&first, from), digits_of(&rows, limit)};
-    struct redis_script_call call = {
-        .script = SCRIPT_EXTENTS, .keys = 1, .args = args, .args_len = 3};
+    struct redis_call call = {.script = SCRIPT_EXTENTS, .keys = 1, .args = args, .args_len = 3};
     struct resp *reply;
     enum err e = redis_run(&me->client, &call, &reply, a);
     if (e) return e;
@@ -395,7 +430,7 @@ enum err redis_drop(struct store *s, const char *log, uint64_t first, uint64_t l
     redis_key_of(&key, me->client.url.prefix, 'l', log);
     struct bytes args[] = {bytes_str(key.text), digits_of(&from, first), digits_of(&to, last),
                            digits_of(&next, last + 1)};
-    struct redis_script_call call = {
+    struct redis_call call = {
         .script = SCRIPT_DROP, .keys = 1, .args = args, .args_len = 4, .writes = true};
     struct resp *reply;
     enum err e = redis_run(&me->client, &call, &reply, a);

@@ -4,16 +4,19 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "os/clock.h"
 #include "store/backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define FOLDERS_MAX (STORE_KEY_MAX / 2)
 #define HEADER_LEN  16 // before an object's bytes
 #define DELETE_MAX  200
 #define TAGS_MAX    1000
+#define MOVING_MS   10
 
 static bool tag_is_known(struct redis *me, uint64_t tag)
 {
@@ -33,11 +36,9 @@ static enum err note_tag(struct redis *me, const char *key, struct store_answer 
     redis_key_tags(&tags, me->client.url.prefix);
     struct bytes words[] = {bytes_str("ZADD"), bytes_str(tags.text), bytes_str("0"),
                             bytes_of(key, len + 1)};
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, 4096);
-    resp_format(&command, words, 4);
+    struct redis_call call = {.raw = true, .args = words, .args_len = 4, .writes = true};
     struct resp *reply;
-    enum err e = redis_command(&me->client, buf_bytes(&command), true, &reply, a);
+    enum err e = redis_run(&me->client, &call, &reply, a);
     if (e == ERR_UNKNOWN)
         return answer_refuse(a, ERR_UNAVAILABLE, "%s", "the tag is not stored yet");
     if (e) return e;
@@ -81,7 +82,7 @@ static enum err run_put(struct redis *me, const char *key, const char *mode, str
     args[count++] = bytes_str(mode);
     args[count++] = bytes_str(key);
     args[count++] = body;
-    struct redis_script_call call = {
+    struct redis_call call = {
         .script = SCRIPT_PUT, .keys = keys, .args = args, .args_len = count, .writes = true};
     enum err e = redis_run(&me->client, &call, reply, a);
     memory_free(folders);
@@ -119,6 +120,29 @@ enum err redis_put(struct store *s, const char *key, struct bytes body, struct s
     return write_object(redis_of(s), key, "any", body, a);
 }
 
+// Another process may have put the object, on a server whose replicas do not have it yet.
+static enum err confirm_object(struct redis *me, const char *key, uint64_t epoch, bool *again,
+                               struct store_answer *a)
+{
+    struct redis_key mark;
+    redis_key_mark(&mark, me->client.url.prefix, key);
+    return redis_confirm(&me->client, mark.text, &epoch, again, a);
+}
+
+static enum err take_object(struct redis *me, const char *key, const struct resp *reply,
+                            struct store_answer *a)
+{
+    (void)redis_time(&me->client, resp_number(resp_item(reply, 0)), a);
+    int64_t at = resp_number(resp_item(reply, 1));
+    const struct resp *body = resp_item(reply, 2);
+    if (reply->len == 1) return ERR_NOT_FOUND;
+    a->modified = (struct interval){at, at};
+    if (at < 0 || body->kind != RESP_TEXT)
+        return answer_refuse(a, ERR_CORRUPT, "object \"%.150s\" is damaged", key);
+    buf_put(&a->body, resp_bytes(body));
+    return a->body.bad ? answer_refuse(a, ERR_LIMIT, "the answer is over its limit") : ERR_OK;
+}
+
 enum err redis_get(struct store *s, const char *key, size_t from, size_t len,
                    struct store_answer *a)
 {
@@ -132,22 +156,19 @@ enum err redis_get(struct store *s, const char *key, size_t from, size_t len,
             (void)snprintf(last, sizeof last, "%zu", from + HEADER_LEN + len - 1);
     }
     struct bytes args[] = {bytes_str(object.text), bytes_str(first), bytes_str(last)};
-    struct redis_script_call call = {.script = SCRIPT_GET, .keys = 1, .args = args, .args_len = 3};
-    struct resp *reply;
-    enum err e = redis_run(&me->client, &call, &reply, a);
-    if (e) return e;
-    (void)redis_time(&me->client, resp_number(resp_item(reply, 0)), a);
-    int64_t at = resp_number(resp_item(reply, 1));
-    const struct resp *body = resp_item(reply, 2);
-    if (reply->len == 1)
-        e = ERR_NOT_FOUND;
-    else if (at < 0 || body->kind != RESP_TEXT)
-        e = answer_refuse(a, ERR_CORRUPT, "object \"%.150s\" is damaged", key);
-    else
-        buf_put(&a->body, resp_bytes(body));
-    a->modified = (struct interval){at, at};
-    resp_free(reply);
-    if (!e && a->body.bad) e = answer_refuse(a, ERR_LIMIT, "the answer is over its limit");
+    enum err e = ERR_OK;
+    for (bool again = true; again && !e;) {
+        struct redis_call call = {.script = SCRIPT_GET, .keys = 1, .args = args, .args_len = 3};
+        struct resp *reply;
+        answer_clear(a);
+        e = redis_run(&me->client, &call, &reply, a);
+        if (e) return e;
+        e = take_object(me, key, reply, a);
+        resp_free(reply);
+        again = false;
+        if (!e) e = confirm_object(me, key, call.epoch, &again, a);
+        if (again) e = ERR_OK;
+    }
     return e;
 }
 
@@ -158,6 +179,24 @@ struct listing {
     const char *after;
     size_t limit; // one more than is asked for
 };
+
+// Runs the script. The index of a slot that moves can be on the next server before its objects.
+// Then the list would lack them, so it is made again.
+static enum err run_list(struct redis *me, struct redis_call *call, struct resp **reply,
+                         struct store_answer *a)
+{
+    int64_t until = clock_boot_ms() + store_patience_ms(&me->base, me->client.url.timeout_ms);
+    for (;;) {
+        enum err e = redis_run(&me->client, call, reply, a);
+        if (e) return e;
+        if (!call->asked || resp_number(resp_item(*reply, 1)) == 0) return ERR_OK;
+        resp_free(*reply);
+        if (clock_boot_ms() >= until)
+            return answer_refuse(a, ERR_UNAVAILABLE, "a slot of the Redis Cluster moves");
+        struct timespec pause = {.tv_nsec = MOVING_MS * 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+}
 
 static enum err list_tag(struct redis *me, struct listing *l, const char *tag, size_t tag_len,
                          struct store_answer *a)
@@ -172,12 +211,12 @@ static enum err list_tag(struct redis *me, struct listing *l, const char *tag, s
     (void)snprintf(rows, sizeof rows, "%zu", l->limit);
     struct bytes args[] = {bytes_str(index.text), bytes_str(base.text), bytes_str(least),
                            bytes_str(most), bytes_str(rows)};
-    struct redis_script_call call = {.script = SCRIPT_LIST, .keys = 1, .args = args, .args_len = 5};
+    struct redis_call call = {.script = SCRIPT_LIST, .keys = 1, .args = args, .args_len = 5};
     struct resp *reply;
-    enum err e = redis_run(&me->client, &call, &reply, a);
+    enum err e = run_list(me, &call, &reply, a);
     if (e) return e;
     (void)redis_time(&me->client, resp_number(resp_item(reply, 0)), a);
-    for (size_t i = 1; i + 2 < reply->len; i += 3) {
+    for (size_t i = 2; i + 2 < reply->len; i += 3) {
         const struct resp *name = resp_item(reply, i);
         int64_t size = resp_number(resp_item(reply, i + 1));
         int64_t at = resp_number(resp_item(reply, i + 2));
@@ -204,10 +243,8 @@ static enum err ask_tags(struct redis *me, const struct listing *l, struct resp 
     struct bytes words[] = {bytes_str("ZRANGEBYLEX"), bytes_str(tags.text), bytes_str(least),
                             bytes_str(most),          bytes_str("LIMIT"),   bytes_str("0"),
                             bytes_str("1000")};
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, 8192);
-    resp_format(&command, words, 7);
-    return redis_command(&me->client, buf_bytes(&command), false, reply, a);
+    struct redis_call call = {.raw = true, .args = words, .args_len = 7};
+    return redis_run(&me->client, &call, reply, a);
 }
 
 // Every name of a tag of shards starts with the tag, so the tags' names come in the tags' order.
@@ -296,11 +333,11 @@ static enum err delete_run(struct redis *me, const char *const *keys, size_t cou
         args[1 + i] = bytes_str(objects[i].text);
         args[1 + count + i] = bytes_str(keys[i]);
     }
-    struct redis_script_call call = {.script = SCRIPT_DELETE,
-                                     .keys = count + 1,
-                                     .args = args,
-                                     .args_len = 2 * count + 1,
-                                     .writes = true};
+    struct redis_call call = {.script = SCRIPT_DELETE,
+                              .keys = count + 1,
+                              .args = args,
+                              .args_len = 2 * count + 1,
+                              .writes = true};
     struct resp *reply;
     enum err e = redis_run(&me->client, &call, &reply, a);
     if (!e) {

@@ -34,9 +34,9 @@ static const struct row rows[] = {
     {"WRONGTYPE", {ERR_CORRUPT, REDIS_FINAL}},
     {"FOREIGN", {ERR_CORRUPT, REDIS_FINAL}},
 
-    // One server of a Redis Cluster: redis+cluster:// is not offered yet.
-    {"MOVED", {ERR_DENIED, REDIS_FINAL}},
-    {"ASK", {ERR_DENIED, REDIS_FINAL}},
+    // Another server of the cluster has the slot.
+    {"MOVED", {ERR_UNAVAILABLE, REDIS_FOLLOW}},
+    {"ASK", {ERR_UNAVAILABLE, REDIS_FOLLOW}},
     {"CROSSSLOT", {ERR_DENIED, REDIS_FINAL}},
 };
 
@@ -44,6 +44,12 @@ static const struct row rows[] = {
 static bool forbidden(const char *text)
 {
     return strstr(text, "The user executing the script") != NULL;
+}
+
+// A script that only reads met a key that has already moved to another server of the cluster.
+static bool moving(const char *text)
+{
+    return strstr(text, "non local key") != NULL;
 }
 
 struct redis_class redis_classify(const char *text, bool writes)
@@ -54,6 +60,7 @@ struct redis_class redis_classify(const char *text, bool writes)
         if (strlen(rows[i].code) == len && memcmp(rows[i].code, text, len) == 0)
             return rows[i].class;
     if (forbidden(text)) return (struct redis_class){ERR_DENIED, REDIS_FINAL};
+    if (!writes && moving(text)) return (struct redis_class){ERR_UNAVAILABLE, REDIS_AGAIN};
     // An error that the table does not have: a script may have stopped half-way.
     return (struct redis_class){writes ? ERR_UNKNOWN : ERR_UNAVAILABLE, REDIS_FINAL};
 }

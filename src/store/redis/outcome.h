@@ -11,6 +11,7 @@ enum redis_step {
     REDIS_AGAIN,  // not applied; worth another attempt on this connection
     REDIS_MOVE,   // not applied; worth another attempt on a new connection
     REDIS_RELOAD, // the server does not know the script; send its text
+    REDIS_FOLLOW, // another server of the cluster has the slot
 };
 
 struct redis_class {

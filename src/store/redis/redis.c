@@ -46,17 +46,24 @@ static enum err redis_check_space(struct store *s, uint64_t bytes, struct store_
 // From what is known: a health check must not wait for the server.
 static bool nearly_full(struct redis *me, char *why)
 {
-    (void)pthread_mutex_lock(&me->client.lock);
-    int64_t used = me->client.facts.used_memory, limit = me->client.facts.maxmemory;
-    (void)pthread_mutex_unlock(&me->client.lock);
-    return is_full(used, limit, 1, why);
+    struct redis_facts f = redis_fullest(&me->client);
+    return is_full(f.used_memory, f.maxmemory, 1, why);
+}
+
+// How far the server's clock is from this machine's; of a cluster, the one that is farthest.
+static int64_t clock_off_ms(struct redis_client *c)
+{
+    int64_t off = 0;
+    (void)pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < c->servers_len; i++)
+        if (llabs(c->servers[i]->clock_off_ms) > llabs(off)) off = c->servers[i]->clock_off_ms;
+    (void)pthread_mutex_unlock(&c->lock);
+    return off;
 }
 
 static bool clock_off(struct redis *me, char *why)
 {
-    (void)pthread_mutex_lock(&me->client.lock);
-    int64_t off = me->client.clock_off_ms, told = atomic_load(&me->client.last_ms);
-    (void)pthread_mutex_unlock(&me->client.lock);
+    int64_t off = clock_off_ms(&me->client), told = atomic_load(&me->client.last_ms);
     if (told - (clock_realtime_ms() + off) > CLOCK_OFF_MS) {
         (void)snprintf(why, STORE_WHY_MAX,
                        "the Redis server's clock went back; time stands still until it has passed "
@@ -74,12 +81,26 @@ static bool clock_off(struct redis *me, char *why)
 
 static bool not_durable(const struct redis *me, char *why)
 {
-    enum redis_durability chosen = me->client.url.durability;
-    if (chosen == REDIS_ALWAYS) return false;
-    (void)snprintf(why, STORE_WHY_MAX,
-                   "the store's URL says durability=%s: a crash of the server can lose "
-                   "acknowledged messages; remove it, with appendfsync always on the server",
-                   redis_durability_name(chosen));
+    const struct redis_url *url = &me->client.url;
+    char chosen[REDIS_DURABILITY_MAX];
+    if (url->durability == REDIS_ALWAYS && url->form == REDIS_ONE) return false;
+    redis_durability_text(url, chosen);
+    if (url->durability == REDIS_ALWAYS)
+        (void)snprintf(why, STORE_WHY_MAX,
+                       "another server can take over, and then messages that it did not have are "
+                       "lost, acknowledged or not: durability=replicas:N in the URL makes that "
+                       "less likely");
+    else if (url->durability == REDIS_REPLICAS)
+        (void)snprintf(
+            why, STORE_WHY_MAX,
+            "the store's URL says durability=%s: WAIT is no consensus, so a failover can "
+            "lose acknowledged messages; one server with appendfsync always does not",
+            chosen);
+    else
+        (void)snprintf(why, STORE_WHY_MAX,
+                       "the store's URL says durability=%s: a crash of the server can lose "
+                       "acknowledged messages; remove it, with appendfsync always on the server",
+                       chosen);
     return true;
 }
 
@@ -94,7 +115,8 @@ static void redis_free(struct store *s)
 {
     struct redis *me = redis_of(s);
     bool ours = me->pid == getpid();
-    redis_waits_done(&me->waits, ours);
+    for (size_t i = 0; i < WAIT_GROUPS; i++)
+        redis_waits_done(&me->waits[i], ours);
     redis_client_done(&me->client, ours);
     redis_logs_done(&me->logs);
     map_done(&me->tags);
@@ -128,17 +150,22 @@ void store_redis_status(struct store *s, struct redis_status *out)
 {
     struct redis_client *c = &redis_of(s)->client;
     *out = (struct redis_status){0};
+    struct redis_facts f = redis_fullest(c);
+    memcpy(out->version, f.version, sizeof out->version);
+    out->used_memory = f.used_memory;
+    out->maxmemory = f.maxmemory;
+    out->reserve = f.maxmemory > 0 ? reserve_of(f.maxmemory) : 0;
     (void)pthread_mutex_lock(&c->lock);
-    (void)snprintf(out->version, sizeof out->version, "%s", c->facts.version);
-    out->used_memory = c->facts.used_memory;
-    out->maxmemory = c->facts.maxmemory;
-    (void)pthread_mutex_unlock(&c->lock);
+    const struct redis_place *at = &c->servers[0]->at;
     if (c->url.path[0])
         (void)snprintf(out->place, sizeof out->place, "%s", c->url.path);
     else
-        (void)snprintf(out->place, sizeof out->place, "%s:%s", c->url.host, c->url.port);
-    (void)snprintf(out->durability, sizeof out->durability, "%s",
-                   redis_durability_name(c->url.durability));
+        (void)snprintf(out->place, sizeof out->place, "%s:%s", at->host, at->port);
+    out->servers = c->servers_len;
+    (void)pthread_mutex_unlock(&c->lock);
+    (void)snprintf(out->primary, sizeof out->primary, "%s", c->url.name);
+    out->cluster = c->slots != NULL;
+    redis_durability_text(&c->url, out->durability);
 }
 
 // A user of the server's access list may lack a command: the first one that is missing is named
@@ -156,7 +183,7 @@ static enum err check_access(struct redis *me, char *why, size_t why_len)
         redis_key_of(&keys[i], me->client.url.prefix, 'a', kinds[i]);
         args[i] = bytes_str(keys[i].text);
     }
-    struct redis_script_call call = {
+    struct redis_call call = {
         .script = SCRIPT_ACCESS, .keys = 4, .args = args, .args_len = 4, .writes = true};
     struct resp *reply;
     enum err e = redis_run(&me->client, &call, &reply, &a);
@@ -184,7 +211,8 @@ enum err store_redis_open(const char *url, struct store **out, char *why, size_t
     if (e) return e;
     struct redis *me = NEW(struct redis);
     redis_logs_init(&me->logs);
-    redis_waits_init(&me->waits);
+    for (size_t i = 0; i < WAIT_GROUPS; i++)
+        redis_waits_init(&me->waits[i]);
     map_init(&me->tags);
     (void)pthread_mutex_init(&me->tags_lock, NULL);
     store_init(&me->base, &redis_ops);

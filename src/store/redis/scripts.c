@@ -126,11 +126,13 @@ static const char get_text[] =
         "return {n(now),n(tonumber(string.sub(h,3))),b}\n";
 
 static const char list_text[] =
-    NOW "local out={n(now)}\n"
+    NOW "local out={n(now),0}\n"
         "local z=redis.pcall('ZRANGEBYLEX',KEYS[1],ARGV[2],ARGV[3],'LIMIT',0,ARGV[4])\n"
         "if z.err then return z end\n"
         "for i=1,#z do\n"
         "  local k=ARGV[1]..z[i] local h=redis.pcall('GETRANGE',k,0,15)\n"
+        "  if type(h)=='table' and not string.find(h.err,'WRONGTYPE',1,true) then return h end\n"
+        "  if h=='' then out[2]=out[2]+1 end\n"
         "  if type(h)=='string' and string.sub(h,1,2)=='S1' and #h==16 then\n"
         "    out[#out+1]=z[i] out[#out+1]=redis.call('STRLEN',k)-16\n"
         "    out[#out+1]=n(tonumber(string.sub(h,3))) end\n"

@@ -51,27 +51,34 @@ static bool read_prefix(const char *value, struct redis_url *out, struct url_com
     return true;
 }
 
-static const char *const durabilities[] = {
-    [REDIS_ALWAYS] = "always", [REDIS_EVERYSEC] = "everysec", [REDIS_NONE] = "none"};
+static const char *const durabilities[] = {[REDIS_ALWAYS] = "always",
+                                           [REDIS_EVERYSEC] = "everysec",
+                                           [REDIS_REPLICAS] = "replicas:",
+                                           [REDIS_NONE] = "none"};
 
-const char *redis_durability_name(enum redis_durability d)
+void redis_durability_text(const struct redis_url *u, char to[static REDIS_DURABILITY_MAX])
 {
-    return durabilities[d];
+    int len = snprintf(to, REDIS_DURABILITY_MAX, "%s", durabilities[u->durability]);
+    if (u->durability == REDIS_REPLICAS)
+        (void)snprintf(to + len, REDIS_DURABILITY_MAX - (size_t)len, "%lld",
+                       (long long)u->replicas);
 }
 
 static bool read_durability(const char *value, struct redis_url *out, struct url_complaint c)
 {
+    size_t len = strlen(durabilities[REDIS_REPLICAS]);
+    out->replicas = 0;
+    if (strncmp(value, durabilities[REDIS_REPLICAS], len) == 0) {
+        out->durability = REDIS_REPLICAS;
+        return read_number("replicas", value + len, 1, REDIS_REPLICA_MAX, &out->replicas, c);
+    }
     for (enum redis_durability d = REDIS_ALWAYS; d <= REDIS_NONE; d++) {
         if (strcmp(value, durabilities[d]) != 0) continue;
         out->durability = d;
         return true;
     }
-    if (strncmp(value, "replicas:", 9) == 0)
-        return url_wrong(c,
-                         "durability \"%.40s\" is not offered by this version: use always, "
-                         "everysec or none",
-                         value);
-    return url_wrong(c, "durability \"%.40s\" is not one of always, everysec, none", value);
+    return url_wrong(c, "durability \"%.40s\" is not one of always, everysec, replicas:N, none",
+                     value);
 }
 
 static bool take(char *to, size_t to_len, const char *name, const char *value,
@@ -131,7 +138,7 @@ static bool host_good(const char *host, size_t len, bool bracket)
     return true;
 }
 
-static bool read_port(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
+static bool read_port(const char *from, size_t len, struct redis_place *out, struct url_complaint c)
 {
     char text[8];
     int64_t port;
@@ -149,14 +156,35 @@ static bool read_host(const char *from, size_t len, struct redis_url *out, struc
     if (!bracket && host_len > len) host_len = len;
     const char *rest = bracket ? bracket + 1 : from + host_len;
     size_t rest_len = len - (size_t)(rest - from);
-    if (memchr(from, ',', len))
-        return url_wrong(c, "a redis URL has one host: \"%.*s\"", (int)(len < 80 ? len : 80), from);
     if (!host_good(host, host_len, bracket != NULL) || (rest_len > 0 && rest[0] != ':'))
         return url_wrong(c, "\"%.*s\" is not a host, as in " FORMS, (int)(len < 80 ? len : 80),
                          from);
-    memcpy(out->host, host, host_len);
-    out->host[host_len] = 0;
-    return rest_len == 0 || read_port(rest + 1, rest_len - 1, out, c);
+    if (out->places_len == REDIS_PLACES_MAX)
+        return url_wrong(c, "a redis URL has at most %d hosts", REDIS_PLACES_MAX);
+    struct redis_place *place = &out->places[out->places_len++];
+    memcpy(place->host, host, host_len);
+    place->host[host_len] = 0;
+    (void)snprintf(place->port, sizeof place->port, "%s",
+                   out->form == REDIS_SENTINEL ? "26379" : "6379");
+    return rest_len == 0 || read_port(rest + 1, rest_len - 1, place, c);
+}
+
+static bool read_hosts(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
+{
+    const char *comma = memchr(from, ',', len);
+    if (comma && out->form == REDIS_ONE)
+        return url_wrong(c,
+                         "a redis URL has one host: \"%.*s\"; several are for "
+                         "redis+sentinel:// and redis+cluster://",
+                         (int)(len < 80 ? len : 80), from);
+    while (comma) {
+        size_t one = (size_t)(comma - from);
+        if (!read_host(from, one, out, c)) return false;
+        from += one + 1;
+        len -= one + 1;
+        comma = memchr(from, ',', len);
+    }
+    return read_host(from, len, out, c);
 }
 
 static const char *last_at(const char *from, size_t len)
@@ -172,14 +200,14 @@ static bool read_authority(const char *from, size_t len, struct redis_url *out,
                            struct url_complaint c)
 {
     const char *at = last_at(from, len);
-    if (!at) return read_host(from, len, out, c);
+    if (!at) return read_hosts(from, len, out, c);
     size_t user_len = (size_t)(at - from);
     if (memchr(from, ':', user_len))
         return url_wrong(c, "a password must not be in the URL: URLs are logged and shown. Set "
                             "SLUICE_REDIS_PASSWORD or passwordFile");
     if (user_len == 0) return url_wrong(c, "the user before @ is empty");
     return url_decode(from, user_len, out->user, sizeof out->user, "the user", c) &&
-           read_host(at + 1, len - user_len - 1, out, c);
+           read_hosts(at + 1, len - user_len - 1, out, c);
 }
 
 static bool read_db(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
@@ -189,6 +217,20 @@ static bool read_db(const char *from, size_t len, struct redis_url *out, struct 
     if (len == 0) return true;
     (void)snprintf(text, sizeof text, "%.*s", (int)(len < 23 ? len : 23), from);
     return read_number("database", text, 0, REDIS_DB_MAX, &out->db, c);
+}
+
+// name[/db]
+static bool read_name(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
+{
+    if (len > 0 && from[0] == '/') from++, len--;
+    const char *slash = memchr(from, '/', len);
+    size_t name_len = slash ? (size_t)(slash - from) : len;
+    if (name_len == 0)
+        return url_wrong(c, "redis+sentinel needs the name of the primary, as in "
+                            "redis+sentinel://host1,host2,host3/name/0");
+    if (!url_decode(from, name_len, out->name, sizeof out->name, "the primary's name", c))
+        return false;
+    return !slash || read_db(slash, len - name_len, out, c);
 }
 
 static bool read_path(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
@@ -209,9 +251,18 @@ static bool read_place(const char *rest, bool path, struct redis_url *out, struc
     } else {
         size_t host_len = strcspn(rest, "/?#");
         if (!read_authority(rest, host_len, out, c)) return false;
-        if (!read_db(rest + host_len, len - host_len, out, c)) return false;
+        bool named = out->form == REDIS_SENTINEL;
+        if (named && !read_name(rest + host_len, len - host_len, out, c)) return false;
+        if (!named && !read_db(rest + host_len, len - host_len, out, c)) return false;
     }
     return read_settings(rest[len] == '?' ? rest + len + 1 : rest + len, out, c);
+}
+
+static bool check_cluster(const struct redis_url *u, struct url_complaint c)
+{
+    if (u->form != REDIS_CLUSTER || u->db == 0) return true;
+    return url_wrong(c, "database \"%lld\" is not 0: a Redis Cluster has no other",
+                     (long long)u->db);
 }
 
 static bool check_files(const struct redis_url *u, struct url_complaint c)
@@ -223,24 +274,38 @@ static bool check_files(const struct redis_url *u, struct url_complaint c)
     return true;
 }
 
+struct scheme {
+    const char *text;
+    enum redis_form form;
+    bool tls, path;
+};
+
+static const struct scheme schemes[] = {
+    {"redis://", REDIS_ONE, false, false},
+    {"rediss://", REDIS_ONE, true, false},
+    {"redis+unix://", REDIS_ONE, false, true},
+    {"redis+sentinel://", REDIS_SENTINEL, false, false},
+    {"rediss+sentinel://", REDIS_SENTINEL, true, false},
+    {"redis+cluster://", REDIS_CLUSTER, false, false},
+    {"rediss+cluster://", REDIS_CLUSTER, true, false},
+};
+
 enum err redis_url_parse(const char *url, struct redis_url *out, char *why, size_t why_len)
 {
     struct url_complaint c = {why, why_len};
-    *out = (struct redis_url){.timeout_ms = REDIS_TIMEOUT_MS, .port = "6379", .prefix = "sluice"};
-    bool path = strncmp(url, "redis+unix://", 13) == 0;
-    out->tls = strncmp(url, "rediss://", 9) == 0;
-    bool good;
-    if (strncmp(url, "redis+sentinel://", 17) == 0 || strncmp(url, "redis+cluster://", 16) == 0)
-        good = url_wrong(c, "%.*s:// is not offered by this version: use one server, as in " FORMS,
-                         (int)strcspn(url, ":"), url);
-    else if (!path && !out->tls && strncmp(url, "redis://", 8) != 0)
-        good =
-            url_wrong(c, "\"%.60s\" does not start with redis://, rediss:// or redis+unix://", url);
-    else
-        good = read_place(url + (path       ? 13
-                                 : out->tls ? 9
-                                            : 8),
-                          path, out, c) &&
-               check_files(out, c);
-    return good ? ERR_OK : ERR_INVALID;
+    *out = (struct redis_url){.timeout_ms = REDIS_TIMEOUT_MS, .prefix = "sluice"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t len = strlen(schemes[i].text);
+        if (strncmp(url, schemes[i].text, len) != 0) continue;
+        out->form = schemes[i].form;
+        out->tls = schemes[i].tls;
+        bool good = read_place(url + len, schemes[i].path, out, c) && check_files(out, c) &&
+                    check_cluster(out, c);
+        return good ? ERR_OK : ERR_INVALID;
+    }
+    (void)url_wrong(c,
+                    "\"%.60s\" does not start with redis://, rediss://, redis+unix://, "
+                    "redis+sentinel:// or redis+cluster://",
+                    url);
+    return ERR_INVALID;
 }

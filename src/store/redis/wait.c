@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All waits of a process share one connection and one blocking read. One of the waiting callers
 // makes the read, for the logs of all. A caller that comes later ends that read (CLIENT UNBLOCK),
-// so that the next one has its log, too.
+// so that the next one has its log, too. A cluster accepts only keys of one hash slot in a read:
+// there, the waits are in groups, and a caller whose group reads for another hash slot polls.
 #include "store/redis/inside.h"
 
 #include "base/check.h"
@@ -18,6 +19,7 @@
 #define WAIT_KEYS_MAX 500
 #define READ_MAX      ((size_t)4 << 20)
 #define UNBLOCK_MS    2 // the read that is to end may still be on its way to the server
+#define POLL_MS       10
 
 void redis_waits_init(struct redis_waits *w)
 {
@@ -59,7 +61,7 @@ static void format_read(struct redis_waits *w, struct redis_wait *me, int64_t bl
     me->asked = true;
     taken[count++] = me;
     for (struct redis_wait *one = w->first; one && count < WAIT_KEYS_MAX; one = one->next) {
-        if (one == me) continue;
+        if (one == me || one->hash_slot != me->hash_slot) continue;
         one->asked = true;
         taken[count++] = one;
     }
@@ -92,6 +94,16 @@ static void wake_callers(struct redis_waits *w, const struct resp *reply)
     }
 }
 
+// Ends the waits of the read: another server may have their slot now, or the server is another.
+static void end_early(struct redis_waits *w, unsigned hash_slot)
+{
+    for (struct redis_wait *one = w->first; one; one = one->next) {
+        if (one->hash_slot != hash_slot) continue;
+        one->early = true;
+        (void)pthread_cond_signal(&one->wake);
+    }
+}
+
 static void fail_all(struct redis_waits *w, const char *why)
 {
     (void)snprintf(w->why, sizeof w->why, "%s", why);
@@ -107,29 +119,58 @@ static void drop_connection(struct redis_waits *w)
     w->connection = NULL;
 }
 
-// Makes one blocking read, without the lock.
-static void read_once(struct redis *r, struct redis_wait *me, int64_t end)
+// The connection must lead to the server that has the key, in its present life.
+static enum err connect_for(struct redis *r, struct redis_waits *w, struct redis_wait *me)
 {
-    struct redis_waits *w = &r->waits;
+    struct redis_client *c = &r->client;
+    int64_t until = clock_boot_ms() + c->url.timeout_ms;
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    struct redis_connection *connection = NULL;
+    int64_t id = 0;
+    (void)pthread_mutex_unlock(&w->lock);
+    struct redis_server *server = redis_server_of(c, me->key.text, until, a.why);
+    uint64_t epoch = 0;
+    if (server) {
+        (void)pthread_mutex_lock(&c->lock);
+        epoch = server->epoch;
+        (void)pthread_mutex_unlock(&c->lock);
+    }
+    bool same = server && w->connection && w->server == server && w->epoch == epoch;
+    enum err e = same     ? ERR_OK
+                 : server ? redis_client_dial(c, server, until, &connection, &id, &a)
+                          : ERR_UNAVAILABLE;
+    (void)pthread_mutex_lock(&w->lock);
+    if (same) return ERR_OK;
+    drop_connection(w);
+    w->connection = connection;
+    w->client_id = id;
+    w->server = server;
+    w->epoch = epoch;
+    if (e) fail_all(w, a.why);
+    return e;
+}
+
+// The read was refused. A slot that moves ends it early.
+static void refuse_read(struct redis *r, struct redis_waits *w, const char *text)
+{
+    bool asking;
+    bool moves = strncmp(text, "MOVED ", 6) == 0 || strncmp(text, "ASK ", 4) == 0 ||
+                 strncmp(text, "UNBLOCKED", 9) == 0;
+    (void)redis_cluster_follow(&r->client, w->server, text, &asking);
+    if (moves)
+        end_early(w, w->hash_slot);
+    else
+        fail_all(w, text);
+}
+
+// Makes one blocking read, without the lock.
+static void read_once(struct redis *r, struct redis_waits *w, struct redis_wait *me, int64_t end)
+{
     int64_t timeout_ms = r->client.url.timeout_ms;
     CLEANUP(buf_done) struct buf command;
     buf_init(&command, READ_MAX);
-    if (!w->connection) {
-        struct store_answer a CLEANUP(store_answer_done);
-        store_answer_init(&a);
-        struct redis_connection *connection;
-        int64_t id;
-        (void)pthread_mutex_unlock(&w->lock);
-        enum err e =
-            redis_client_dial(&r->client, clock_boot_ms() + timeout_ms, &connection, &id, &a);
-        (void)pthread_mutex_lock(&w->lock);
-        w->connection = connection;
-        w->client_id = id;
-        if (e) {
-            fail_all(w, a.why);
-            return;
-        }
-    }
+    if (connect_for(r, w, me)) return;
     int64_t left = end - clock_boot_ms();
     format_read(w, me, left, &command);
     w->blocked = true;
@@ -140,56 +181,77 @@ static void read_once(struct redis *r, struct redis_wait *me, int64_t end)
                                                 clock_boot_ms() + left + timeout_ms, &reply);
     (void)pthread_mutex_lock(&w->lock);
     w->blocked = false;
-    if (ended != REDIS_ANSWERED || reply->kind == RESP_ERROR) {
+    if (ended != REDIS_ANSWERED) {
         char why[STORE_WHY_MAX];
         redis_connection_why(connection, why);
-        fail_all(w, ended == REDIS_ANSWERED ? reply->text : why);
+        fail_all(w, why);
+        drop_connection(w);
+        return;
+    }
+    if (reply->kind == RESP_ERROR) {
+        refuse_read(r, w, reply->text);
         drop_connection(w);
     } else {
         wake_callers(w, reply);
     }
-    if (ended == REDIS_ANSWERED) resp_free(reply);
+    resp_free(reply);
 }
 
 // Ends the blocking read of another caller, without the lock.
-static void unblock(struct redis *r)
+static void unblock(struct redis *r, struct redis_waits *w)
 {
-    struct redis_waits *w = &r->waits;
     char id[24];
+    struct redis_server *server = w->server;
     (void)snprintf(id, sizeof id, "%lld", (long long)w->client_id);
     w->unblocking = true;
     (void)pthread_mutex_unlock(&w->lock);
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, 256);
     struct bytes words[] = {bytes_str("CLIENT"), bytes_str("UNBLOCK"), bytes_str(id)};
-    resp_format(&command, words, 3);
+    struct redis_call call = {.raw = true, .args = words, .args_len = 3, .server = server};
     struct resp *reply = NULL;
-    if (redis_command(&r->client, buf_bytes(&command), false, &reply, &a) == ERR_OK)
-        resp_free(reply);
+    if (redis_run(&r->client, &call, &reply, &a) == ERR_OK) resp_free(reply);
     (void)pthread_mutex_lock(&w->lock);
     w->unblocking = false;
 }
 
-static void wait_in_turn(struct redis *r, struct redis_wait *me, int64_t end)
+// Asks for the slot by itself, without the lock.
+static void poll_slot(struct redis *r, struct redis_waits *w, struct redis_wait *me,
+                      const char *log, int64_t end)
 {
-    struct redis_waits *w = &r->waits;
-    while (!me->woken && !me->failed && clock_boot_ms() < end) {
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&a);
+    (void)pthread_mutex_unlock(&w->lock);
+    enum err e = redis_has_slot(r, log, me->slot, &a);
+    (void)pthread_mutex_lock(&w->lock);
+    if (e == ERR_OK) me->woken = true;
+    int64_t soon = clock_boot_ms() + POLL_MS;
+    if (!me->woken) sleep_until(w, me, soon < end ? soon : end);
+}
+
+static void wait_in_turn(struct redis *r, struct redis_waits *w, struct redis_wait *me,
+                         const char *log, int64_t end)
+{
+    while (!me->woken && !me->failed && !me->early && clock_boot_ms() < end) {
         if (!w->reading) {
             w->reading = true;
-            read_once(r, me, end);
+            w->hash_slot = me->hash_slot;
+            read_once(r, w, me, end);
             w->reading = false;
+        } else if (w->hash_slot != me->hash_slot) {
+            poll_slot(r, w, me, log, end);
         } else if (me->asked || !w->blocked || w->unblocking) {
             // A read that begins now has this caller, too; one that was sent before may not.
             int64_t soon = clock_boot_ms() + UNBLOCK_MS;
             sleep_until(w, me, me->asked || end < soon ? end : soon);
         } else {
-            unblock(r);
+            unblock(r, w);
             int64_t soon = clock_boot_ms() + UNBLOCK_MS;
             if (!me->asked && !me->woken) sleep_until(w, me, soon < end ? soon : end);
         }
     }
+    // The caller asks again at once: a slot that moves takes a moment.
+    if (me->early && !me->woken) poll_slot(r, w, me, log, end);
 }
 
 static void leave(struct redis_waits *w, struct redis_wait *me)
@@ -206,10 +268,11 @@ enum err redis_wait(struct store *s, const char *log, uint64_t slot, int64_t wai
 {
     struct redis *r = redis_of(s);
     if (wait_ms == 0) return redis_has_slot(r, log, slot, a);
-    struct redis_waits *w = &r->waits;
     int64_t end = clock_boot_ms() + store_patience_ms(s, wait_ms);
     struct redis_wait me = {.slot = slot};
     redis_key_of(&me.key, r->client.url.prefix, 'l', log);
+    if (r->client.slots) me.hash_slot = redis_slot_of(me.key.text);
+    struct redis_waits *w = &r->waits[me.hash_slot % WAIT_GROUPS];
     pthread_condattr_t attr;
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -218,7 +281,7 @@ enum err redis_wait(struct store *s, const char *log, uint64_t slot, int64_t wai
     (void)pthread_mutex_lock(&w->lock);
     me.next = w->first;
     w->first = &me;
-    wait_in_turn(r, &me, end);
+    wait_in_turn(r, w, &me, log, end);
     leave(w, &me);
     enum err e = me.woken ? ERR_OK : me.failed ? ERR_UNAVAILABLE : ERR_NOT_FOUND;
     if (e == ERR_UNAVAILABLE) (void)answer_refuse(a, e, "%s", w->why);
