@@ -421,15 +421,23 @@ enum err runner_read(struct shard_runner *d, const struct shard_wants *wants,
     return c.err;
 }
 
-enum err runner_sync(struct shard_runner *d)
+// A call without arguments of its own.
+static enum err call_plain(struct shard_runner *d,
+                           void (*call)(struct shard *s, uint64_t ticket, int64_t deadline,
+                                        struct interval now))
 {
     struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
-    shard_sync(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    call(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
+}
+
+enum err runner_sync(struct shard_runner *d)
+{
+    return call_plain(d, shard_sync);
 }
 
 void runner_owner_away(struct shard_runner *d)
@@ -451,15 +459,20 @@ enum err runner_own(struct shard_runner *d, uint64_t expected, const struct jour
     return c.err;
 }
 
-enum err runner_touch(struct shard_runner *d)
+enum err runner_coord_switch(struct shard_runner *d, const uint8_t coord[16])
 {
     struct runner_call c;
     struct interval now;
     enum err err = call_begin(d, &c, NULL, &now);
     if (err) return err;
-    shard_touch(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
+    shard_coord_switch(d->shard, ticket_of(&c), coord, now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
+}
+
+enum err runner_touch(struct shard_runner *d)
+{
+    return call_plain(d, shard_touch);
 }
 
 bool runner_dispatch(struct shard_runner *d)
@@ -502,22 +515,10 @@ static bool move_dead_letter(struct shard_runner *d, runner_move_fn *move, void 
     return err == ERR_OK;
 }
 
-// Waits until the content of the next letter was read. Returns ERR_NOT_FOUND if there is no letter.
-static enum err await_dead_letter(struct shard_runner *d)
-{
-    struct runner_call c;
-    struct interval now;
-    enum err err = call_begin(d, &c, NULL, &now);
-    if (err) return err;
-    shard_dead_letters(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
-    driver_wait(d->driver, &c.waiter);
-    return c.err;
-}
-
 size_t runner_move_dead_letters(struct shard_runner *d, runner_move_fn *move, void *ctx)
 {
     size_t moved = 0;
-    while (await_dead_letter(d) == ERR_OK && move_dead_letter(d, move, ctx))
+    while (call_plain(d, shard_dead_letters) == ERR_OK && move_dead_letter(d, move, ctx))
         moved++;
     return moved;
 }

@@ -121,6 +121,8 @@ void runner_owner(struct shard_runner *d, struct runner_owner *out);
 void runner_owner_away(struct shard_runner *d); // the owner does not answer: journal_owner_away
 MUST_USE enum err runner_own(struct shard_runner *d, uint64_t expected,
                              const struct journal_owner *owner);
+// Makes the journal accept the tokens of another coordination service.
+MUST_USE enum err runner_coord_switch(struct shard_runner *d, const uint8_t coord[16]);
 // Commits an empty entry, so that the fold's time advances.
 MUST_USE enum err runner_touch(struct shard_runner *d);
 bool runner_dispatch(struct shard_runner *d); // shard_dispatch with fresh random bits

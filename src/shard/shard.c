@@ -440,6 +440,16 @@ void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
     go_on(s);
 }
 
+void shard_coord_switch(struct shard *s, uint64_t ticket, const uint8_t coord[16], int64_t deadline,
+                        struct interval now)
+{
+    note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    call_push(s, c, CALL_JOURNAL);
+    journal_coord_switch(s->journal, call_ticket(c), coord, deadline, s->now);
+    go_on(s);
+}
+
 void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
 {
     note_time(s, now);

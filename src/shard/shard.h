@@ -91,6 +91,9 @@ void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *want
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
 void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
                const struct journal_owner *owner, int64_t deadline, struct interval now);
+// Makes the journal accept the tokens of another coordination service.
+void shard_coord_switch(struct shard *s, uint64_t ticket, const uint8_t coord[16], int64_t deadline,
+                        struct interval now);
 // Commits an entry without ops, so that only time passes.
 void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
 // The same without a ticket.
