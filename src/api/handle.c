@@ -44,6 +44,8 @@ static void direct_close(struct sluice *s)
 {
     async_stop(s);
     upkeep_stop(s);
+    struct owner_cluster *cluster = atomic_load(&s->cluster);
+    if (cluster) cluster->free(cluster);
     queues_close(s);
     forward_free(s->forward);
     owner_self_free(atomic_load(&s->self));

@@ -130,6 +130,10 @@
       "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
       "from the journal. Other values are ignored.")
 
+#define CLUSTER_USED_FIELDS(F, S)                                                                  \
+    F(S, TEXT, queue, "queue", 0, 128, 0, "The queue. Empty: only look at the members again.")     \
+    F(S, NUMBER, shard, "shard", 0, UINT32_MAX, 0, NULL)
+
 // S(struct, fields)
 #define REQUEST_STRUCTS(S)                                                                         \
     S(queue_list_in, QUEUE_LIST_FIELDS)                                                            \
@@ -142,7 +146,8 @@
     S(receive_in, RECEIVE_FIELDS)                                                                  \
     S(settle_in, SETTLE_FIELDS)                                                                    \
     S(events_in, EVENTS_FIELDS)                                                                    \
-    S(healthz_in, HEALTHZ_FIELDS)
+    S(healthz_in, HEALTHZ_FIELDS)                                                                  \
+    S(cluster_used_in, CLUSTER_USED_FIELDS)
 
 // T(table, struct_in, fields): <table>_fields
 #define REQUEST_TABLES(T)                                                                          \
@@ -162,7 +167,8 @@
     T(release, settle_in, RELEASE_FIELDS)                                                          \
     T(renew, settle_in, RENEW_FIELDS)                                                              \
     T(events, events_in, EVENTS_FIELDS)                                                            \
-    T(healthz, healthz_in, HEALTHZ_FIELDS)
+    T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
+    T(cluster_used, cluster_used_in, CLUSTER_USED_FIELDS)
 
 // An answer's field is A(S, kind, member, name, omit, about). S is a struct of sluice.h or calls.h.
 #define REQUESTS_ANSWER(A, S)                                                                      \
@@ -468,6 +474,11 @@
       .summary = "This file")                                                                      \
     X(METRICS, metrics, CALL_READS, .pattern = "/metrics", .tag = "node", .operation = "metrics",  \
       .summary = "Metrics for Prometheus")                                                         \
+    X(CLUSTER_USED, cluster_used, .method = "POST", .tag = "node", .blocks = true,                 \
+      .pattern = "/v1/cluster/used", CALL_SMALL, .body = &cluster_used_fields,                     \
+      .takes = "ClusterUsed", .operation = "hintUsed", .status = 204,                              \
+      .summary = "For other nodes: tells this node that a shard is used",                          \
+      .about = "The node claims the shard if the plan of the cluster gives it to this node.")      \
     X(HEALTHZ, healthz, CALL_OPEN, .pattern = "/healthz", .query = &healthz_fields,                \
       .operation = "healthz", .summary = "Answers while the process runs", .answer = "Status",     \
       .about = "The process runs.")                                                                \

@@ -14,7 +14,21 @@
 
 #define VALUE_COLUMNS 60
 
-enum { LISTEN, NODE, CONFIG, TOKENS, CERTIFICATE, KEY, SET, INSECURE, ACCESS_LOG, CHECK };
+enum {
+    LISTEN,
+    NODE,
+    COORD,
+    CAPACITY,
+    OBSERVE_ONLY,
+    CONFIG,
+    TOKENS,
+    CERTIFICATE,
+    KEY,
+    SET,
+    INSECURE,
+    ACCESS_LOG,
+    CHECK
+};
 
 static const struct cli_option options[] = {
     [LISTEN] = {.name = "listen",
@@ -26,6 +40,17 @@ static const struct cli_option options[] = {
               .value = "NAME",
               .kind = OPTION_TEXT,
               .help = "the node's name; default: host and port"},
+    [COORD] = {.name = "coord",
+               .value = "URL",
+               .kind = OPTION_TEXT,
+               .help = "coordination service of the cluster: store: (default),\n"
+                       "etcd://h1,h2, consul://host; none: no cluster"},
+    [CAPACITY] = {.name = "capacity",
+                  .value = "N",
+                  .kind = OPTION_TEXT,
+                  .help = "share of the shards, relative to other nodes: 1 to 64"},
+    [OBSERVE_ONLY] = {.name = "observe-only",
+                      .help = "show plans of the cluster, but claim no shard"},
     [CONFIG] = {.name = "config",
                 .value = "FILE",
                 .kind = OPTION_TEXT,
@@ -61,6 +86,9 @@ static const struct {
 } given[] = {
     {LISTEN, CONF_LISTEN, NULL},
     {NODE, CONF_NODE, NULL},
+    {COORD, CONF_COORD, NULL},
+    {CAPACITY, CONF_CAPACITY, NULL},
+    {OBSERVE_ONLY, CONF_OBSERVE_ONLY, "yes"},
     {TOKENS, CONF_TOKENS, NULL},
     {CERTIFICATE, CONF_TLS_CERTIFICATE, NULL},
     {KEY, CONF_TLS_KEY, NULL},

@@ -173,6 +173,7 @@ void cluster_preview(const struct cluster *c, const struct shard_key *shards, si
                      struct plan *out);
 bool cluster_lone(const struct cluster *c);     // lazy, and no other member is seen
 bool cluster_replaced(const struct cluster *c); // a later incarnation has the name
+bool cluster_used(const struct cluster *c, const struct shard_key *shard);   // CLUSTER_USED said so
 bool cluster_moving(const struct cluster *c, const struct shard_key *shard); // a request is open
 // Returns the epoch with which this node serves the shard; 0: it does not.
 uint64_t cluster_serves(const struct cluster *c, const struct shard_key *shard);

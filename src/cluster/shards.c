@@ -341,6 +341,12 @@ const struct member_id *cluster_owner(const struct cluster *c, const struct shar
     return cluster_lone(c) ? &c->config.self : plan_owner(&c->plan, shard);
 }
 
+bool cluster_used(const struct cluster *c, const struct shard_key *shard)
+{
+    const struct ownership *row = row_of(c, shard);
+    return row && row->used;
+}
+
 bool cluster_moving(const struct cluster *c, const struct shard_key *shard)
 {
     const struct ownership *row = row_of(c, shard);

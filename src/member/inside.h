@@ -36,8 +36,8 @@ struct membership {
     pthread_mutex_t lock; // guards everything below
     pthread_cond_t changed;
     struct cluster *cluster;
-    size_t jobs; // effects under way
     bool stopping;
+    bool left; // it is no member any more: nothing is begun
     bool draining;
 
     // view.c
@@ -51,6 +51,7 @@ struct membership {
     uint64_t leader_told;     // the epoch of the last event about a leader
     struct plan plan;         // the newest that was read
     struct plan reported;     // in observe-only mode
+    uint64_t plan_shown_epoch, plan_shown_number; // to the step function
 
     // shards.c
     struct known_queue *queues;
@@ -58,6 +59,8 @@ struct membership {
     int64_t catalog_at;   // clock_boot_ms: when the leader reads the catalog next
     int64_t catalog_read; // ... and read it last
     bool catalog_busy;
+    int64_t hint_second;
+    uint32_t hints_now; // in that second
 
     // status.c
     struct membership_event *events; // a ring of MEMBER_EVENTS_MAX
@@ -104,7 +107,10 @@ void queues_note(struct membership *m, const struct queue_id *id, const char *na
 bool queues_name(const struct membership *m, const uint8_t id[16], char out[QUEUE_NAME_MAX + 1]);
 MUST_USE enum err catalog_load(struct membership *m, struct shard_key **out, size_t *len);
 void catalog_run(struct membership *m); // for the leader, on a thread of the share
+// The same to a node at this URL.
+void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard);
 void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard);
+void hint_all(struct membership *m); // the plan is another: tells the owners of used shards
 void shards_hooks(struct membership *m);
 
 // status.c

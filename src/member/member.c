@@ -46,10 +46,11 @@ static uint64_t key_of(const struct cluster_effect *e)
 void membership_run(struct membership *m, uint64_t key, struct effect_job *job)
 {
     job->job.run = effect_run;
-    (void)pthread_mutex_lock(&m->lock);
-    m->jobs++;
+    (void)pthread_mutex_lock(&m->lock); // the share is freed after `left` is set
+    bool left = m->left;
+    enum err err = left ? ERR_UNAVAILABLE : pool_share_run(m->share, key, &job->job);
     (void)pthread_mutex_unlock(&m->lock);
-    if (pool_share_run(m->share, key, &job->job)) effect_failed(job, ERR_UNAVAILABLE);
+    if (err) effect_failed(job, ERR_UNAVAILABLE);
 }
 
 static void order(struct membership *m, const struct cluster_effect *e)
@@ -77,6 +78,10 @@ void membership_step(struct membership *m, const struct cluster_event *event)
     struct effect_job *first = NULL, **last = &first;
     struct cluster_effect e;
     (void)pthread_mutex_lock(&m->lock);
+    if (m->left) {
+        (void)pthread_mutex_unlock(&m->lock);
+        return;
+    }
     bool was_degraded = cluster_degraded(m->cluster);
     cluster_step(m->cluster, event, membership_now(m));
     while (cluster_next_effect(m->cluster, &e)) {
@@ -93,8 +98,8 @@ void membership_step(struct membership *m, const struct cluster_event *event)
     if (reads) m->catalog_busy = true;
     int64_t wake = cluster_wake_at(m->cluster) - m->offset_ms;
     if (cluster_stopped(m->cluster)) (void)pthread_cond_broadcast(&m->changed);
-    (void)pthread_mutex_unlock(&m->lock);
     task_schedule_at(&m->timer, wake);
+    (void)pthread_mutex_unlock(&m->lock);
     while (first) {
         struct effect_job *job = first;
         first = (struct effect_job *)job->job.next;
@@ -243,6 +248,7 @@ static int64_t wall_ms(void)
 
 static void release(struct membership *m)
 {
+    if (!m) return;
     coord_free(m->coord);
     cluster_free(m->cluster);
     plan_done(&m->plan);
@@ -275,6 +281,13 @@ static struct membership *membership_new(struct sluice *s, const struct membersh
     return m;
 }
 
+static void free_hooks(struct owner_cluster *hooks)
+{
+    struct membership *m = (struct membership *)hooks;
+    membership_stop(m, 0);
+    release(m);
+}
+
 enum sluice_code membership_start(struct sluice *s, const struct membership_config *config,
                                   struct membership **out, struct sluice_error *error)
 {
@@ -296,6 +309,7 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
         return code;
     }
     shards_hooks(m);
+    m->hooks.free = free_hooks;
     owner_join(s, &m->hooks);
     *out = m;
     task_schedule(&m->timer);
@@ -325,7 +339,7 @@ static struct timespec time_after(int64_t ms)
 // The claims end with the session, so a node that is late leaves with shards.
 void membership_stop(struct membership *m, int64_t wait_ms)
 {
-    if (!m) return;
+    if (!m || m->left) return;
     struct cluster_event e = {.kind = CLUSTER_STOP, .deadline = membership_now(m).hi + wait_ms};
     (void)pthread_mutex_lock(&m->lock);
     m->stopping = m->draining = true;
@@ -336,9 +350,9 @@ void membership_stop(struct membership *m, int64_t wait_ms)
     (void)pthread_mutex_lock(&m->lock);
     while (!cluster_stopped(m->cluster))
         if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
+    m->left = true;
+    (void)pthread_cond_broadcast(&m->changed);
     (void)pthread_mutex_unlock(&m->lock);
-    owner_join(m->handle, NULL);
     task_remove(&m->timer);
     pool_share_free(m->share);
-    release(m);
 }

@@ -33,7 +33,8 @@ struct membership_config {
     struct coord *take; // for tests: use this service instead; the member frees it
     int64_t lease_ms;   // 0: the default of the service
     int64_t lone_ms;    // `store:`; 0: a minute
-    // Called for each event, without a lock; may be NULL.
+    // Called for each event, under the membership's lock: it must be quick and must call no
+    // function of this header. May be NULL.
     void (*event)(void *ctx, const struct membership_event *e);
     void *event_ctx;
 };
@@ -46,8 +47,8 @@ struct membership_config {
 //   UNAVAILABLE  the service does not answer
 enum sluice_code membership_start(struct sluice *s, const struct membership_config *config,
                                   struct membership **out, struct sluice_error *error);
-// Gives the shards away and leaves the cluster, for at most wait_ms and a lease. Then frees it.
-// NULL is allowed.
+// Gives the shards away and leaves the cluster, for at most wait_ms and a lease. The snapshot stays
+// readable. The handle frees the membership when it is closed. NULL is allowed.
 void membership_stop(struct membership *m, int64_t wait_ms);
 // Gives the shards of this node away and takes no others. The node stays a member until it stops.
 void membership_drain(struct membership *m);

@@ -202,13 +202,8 @@ static void join_and_answer(struct effect_job *job)
 
 static void job_done(struct effect_job *job)
 {
-    struct membership *m = job->m;
     plan_done(&job->plan);
     memory_free(job);
-    (void)pthread_mutex_lock(&m->lock);
-    m->jobs--;
-    (void)pthread_cond_broadcast(&m->changed);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 void effect_run(struct pool_job *pool_job)

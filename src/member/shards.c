@@ -20,6 +20,7 @@
 #define CATALOG_EVERY_MS 60000 // the leader reads the catalog so often,
 #define CATALOG_LEAST_MS 2000  // ... and at most so often when it hears of another queue
 #define HINT_MS          1000
+#define HINTS_MAX        100 // taken in a second: any process can send one
 
 void shard_name(const struct shard_key *key, char out[COORD_SHARD_MAX + 1])
 {
@@ -192,9 +193,13 @@ void catalog_run(struct membership *m)
 {
     struct catalog_job *job = NEW(struct catalog_job);
     *job = (struct catalog_job){.job = {.run = catalog_job_run}, .m = m};
-    if (!pool_share_run(m->share, 4, &job->job)) return;
-    memory_free(job);
     (void)pthread_mutex_lock(&m->lock);
+    bool runs = !m->left && !pool_share_run(m->share, 4, &job->job);
+    if (runs) {
+        (void)pthread_mutex_unlock(&m->lock);
+        return;
+    }
+    memory_free(job);
     m->catalog_busy = false;
     m->catalog_at = clock_boot_ms() + CATALOG_LEAST_MS;
     (void)pthread_mutex_unlock(&m->lock);
@@ -223,20 +228,62 @@ static void hint_run(struct pool_job *pool_job)
     memory_free(job);
 }
 
-void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard)
+void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard)
 {
     struct hint_job *job = NEW(struct hint_job);
     *job = (struct hint_job){.job = {.run = hint_run}, .m = m};
+    (void)snprintf(job->url, sizeof job->url, "%s/v1/cluster/used", url);
     (void)snprintf(job->body, sizeof job->body, "{\"queue\":\"%s\",\"shard\":%u}", queue, shard);
+    (void)pthread_mutex_lock(&m->lock);
+    m->counters.hints_sent++;
+    bool goes = !m->left && !pool_share_run(m->share, 5, &job->job);
+    (void)pthread_mutex_unlock(&m->lock);
+    if (!goes) memory_free(job);
+}
+
+void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard)
+{
+    char url[COORD_URL_MAX + 1] = "";
     (void)pthread_mutex_lock(&m->lock);
     for (size_t i = 0; i < m->last.members_len; i++) {
         const struct coord_member *row = &m->last.members[i];
-        if (strcmp(row->name, to->name) != 0) continue;
-        (void)snprintf(job->url, sizeof job->url, "%s/v1/cluster/used", row->url);
+        if (strcmp(row->name, to->name) == 0) memcpy(url, row->url, sizeof url);
     }
-    m->counters.hints_sent += job->url[0] != 0;
     (void)pthread_mutex_unlock(&m->lock);
-    if (!job->url[0] || pool_share_run(m->share, 5, &job->job)) memory_free(job);
+    if (url[0]) hint_post(m, url, queue, shard);
+}
+
+// The lock is held. Finds the next shard after *at that is used here and belongs to another node.
+static bool next_of_another(const struct membership *m, size_t *queue, uint32_t *shard,
+                            struct member_id *to)
+{
+    for (; *queue < m->queues_len; ++*queue, *shard = 0)
+        for (; *shard < m->queues[*queue].shards; ++*shard) {
+            struct shard_key key = {.shard = *shard};
+            memcpy(key.queue, m->queues[*queue].id.bytes, sizeof key.queue);
+            const struct member_id *owner = cluster_owner(m->cluster, &key);
+            if (!cluster_used(m->cluster, &key) || !owner) continue;
+            if (strcmp(owner->name, m->self.name) == 0) continue;
+            *to = *owner;
+            return true;
+        }
+    return false;
+}
+
+void hint_all(struct membership *m)
+{
+    size_t queue = 0;
+    uint32_t shard = 0;
+    for (;;) {
+        struct member_id to;
+        char name[QUEUE_NAME_MAX + 1] = "";
+        (void)pthread_mutex_lock(&m->lock);
+        bool found = next_of_another(m, &queue, &shard, &to);
+        if (found) (void)snprintf(name, sizeof name, "%s", m->queues[queue].name);
+        (void)pthread_mutex_unlock(&m->lock);
+        if (!found) return;
+        hint_send(m, &to, name, shard++);
+    }
 }
 
 static void use(struct membership *m, const struct shard_key *key)
@@ -260,8 +307,12 @@ void membership_hint(struct membership *m, const char *queue, uint32_t shard)
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct shard_key key;
     (void)pthread_mutex_lock(&m->lock);
-    m->counters.hints_received++;
+    int64_t second = clock_boot_ms() / 1000;
+    if (m->hint_second != second) m->hint_second = second, m->hints_now = 0;
+    bool takes = ++m->hints_now <= HINTS_MAX && !m->left;
+    m->counters.hints_received += takes;
     (void)pthread_mutex_unlock(&m->lock);
+    if (!takes) return;
     if (!queue[0]) {
         view_look(m);
         return;
@@ -284,7 +335,7 @@ static void wait_served(struct membership *m, const struct shard_key *key)
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += TAKE_MS / 1000;
     (void)pthread_mutex_lock(&m->lock);
-    while (cluster_serves(m->cluster, key) == 0 && !m->stopping) {
+    while (cluster_serves(m->cluster, key) == 0 && !m->stopping && !m->left) {
         const struct member_id *owner = cluster_owner(m->cluster, key);
         bool mine = owner && strcmp(owner->name, m->self.name) == 0;
         if (!mine || cluster_degraded(m->cluster) || m->draining || m->config.observe_only) break;
@@ -303,10 +354,10 @@ static void on_used(struct owner_cluster *hooks, struct open_queue *q, uint32_t 
     use(m, &key);
     (void)pthread_mutex_lock(&m->lock);
     const struct member_id *owner = cluster_owner(m->cluster, &key);
-    if (wants_catalog(m, &key)) // tell the leader
+    bool unplanned = wants_catalog(m, &key);
+    if (unplanned && m->last.leader.name[0]) // tell the leader
         member_id_set(&to, m->last.leader.name, m->last.leader.incarnation);
-    else if (owner)
-        to = *owner;
+    if (!unplanned && owner) to = *owner;
     (void)pthread_mutex_unlock(&m->lock);
     if (strcmp(to.name, m->self.name) == 0)
         wait_served(m, &key);

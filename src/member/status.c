@@ -47,6 +47,8 @@ void event_add(struct membership *m, const struct cluster_effect *from)
 {
     static const struct shard_key none = {0};
     count(&m->counters, from->note);
+    // A node begins without contact, which is no outage.
+    if (from->note == NOTE_RECOVERED && m->counters.degraded == 0) return;
     if (from->note == NOTE_EPOCH_RENEWED) return; // every two seconds: only counted
     struct membership_event *e = event_new(m, from->note);
     e->epoch = from->number;

@@ -89,7 +89,6 @@ static void see_leader(struct membership *m, const struct coord_holder *leader)
 static void greet(struct membership *m, const struct coord_answer *a)
 {
     for (size_t i = 0; m->on_store && i < a->members_len; i++) {
-        struct member_id id;
         const struct coord_member *row = &a->members[i];
         bool known = strcmp(row->name, m->self.name) == 0;
         (void)pthread_mutex_lock(&m->lock);
@@ -98,8 +97,7 @@ static void greet(struct membership *m, const struct coord_answer *a)
                            sizeof row->incarnation) == 0;
         (void)pthread_mutex_unlock(&m->lock);
         if (known) continue;
-        member_id_set(&id, row->name, row->incarnation);
-        hint_send(m, &id, "", 0);
+        hint_post(m, row->url, "", 0);
     }
 }
 
@@ -129,13 +127,17 @@ static void show(struct membership *m, uint64_t request, enum err err, bool quie
         plan_copy(&plan, &m->plan);
         e.view.plan = &plan;
     }
+    bool newer = m->plan_shown_epoch != m->plan.epoch || m->plan_shown_number != m->plan.number;
+    m->plan_shown_epoch = m->plan.epoch;
+    m->plan_shown_number = m->plan.number;
     (void)pthread_mutex_unlock(&m->lock);
     membership_step(m, &e);
+    if (newer) hint_all(m);
     memory_free(seen);
     plan_done(&plan);
 }
 
-// Keeps the list, and answers the LIST of `request`, if there is one.
+// Keeps the list and shows it, as the answer to the LIST of `request` if that is not 0.
 static void listed(struct membership *m, uint64_t request, enum err err,
                    const struct coord_answer *a, int64_t began_ms)
 {
@@ -149,7 +151,7 @@ static void listed(struct membership *m, uint64_t request, enum err err,
         m->last_at = began_ms;
     }
     (void)pthread_mutex_unlock(&m->lock);
-    if (request) show(m, request, err, false);
+    if (request || !err) show(m, request, err, false);
 }
 
 // The lock is held. The node needs no heartbeat yet, and the service shows no other member.

@@ -82,8 +82,10 @@ struct owner_cluster {
     void (*used)(struct owner_cluster *c, struct open_queue *q, uint32_t shard);
     // The journal says that another writer owns the shard, since this epoch.
     void (*seen)(struct owner_cluster *c, struct open_queue *q, uint32_t shard, uint64_t epoch);
+    void (*free)(struct owner_cluster *c);
 };
-void owner_join(struct sluice *s, struct owner_cluster *c); // NULL: leaves it
+// The handle frees it when it is closed.
+void owner_join(struct sluice *s, struct owner_cluster *c);
 // Copies the node's address. Returns false if the handle is not a node yet.
 bool owner_identity(struct sluice *s, struct owner_name *out);
 // Makes this node the owner with a token of the coordination service. ERR_OK also if it is the

@@ -462,6 +462,10 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .node = text_or_null(c, CONF_NODE),
         .advertise = text_or_null(c, CONF_ADVERTISE),
         .peers = text_or_null(c, CONF_PEERS),
+        .coord =
+            strcmp(c->values[CONF_COORD].text, "none") != 0 ? c->values[CONF_COORD].text : NULL,
+        .capacity = (unsigned)c->values[CONF_CAPACITY].number,
+        .observe_only = c->values[CONF_OBSERVE_ONLY].number != 0,
         .store = c->values[CONF_STORE].text,
         .insecure = c->values[CONF_INSECURE].number != 0,
         .access_log = c->values[CONF_LOG_REQUESTS].number != 0,

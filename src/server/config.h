@@ -17,6 +17,12 @@
     X(NODE, "node", TEXT, "", 0, 0, false, "the node's name; empty: host and port")                \
     X(ADVERTISE, "advertise", TEXT, "", 0, 0, false,                                               \
       "the URL that others reach it by; empty: from listen")                                       \
+    X(COORD, "coord", TEXT, "store:", 0, 0, false,                                                 \
+      "the coordination service: store:, etcd://h1,h2, consul://host; none: no cluster")           \
+    X(CAPACITY, "capacity", NUMBER, "1", 1, 64, false,                                             \
+      "share of the shards, relative to other nodes")                                              \
+    X(OBSERVE_ONLY, "observeOnly", BOOL, "no", 0, 0, false,                                        \
+      "show plans of the cluster, but claim no shard")                                             \
     X(PEERS, "peers", TEXT, "", 0, 0, false,                                                       \
       "hosts of other nodes that clients' tokens may be sent to")                                  \
     X(TOKENS, "tokens", TEXT, "", 0, 0, true, "a file of tokens")                                  \

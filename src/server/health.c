@@ -6,6 +6,7 @@
 // stop the others.
 #include "base/memory.h"
 #include "local/liveness.h"
+#include "member/member.h"
 #include "os/clock.h"
 #include "owner/peer.h"
 #include "server/inside.h"
@@ -26,6 +27,9 @@ static void answer_is_ready(struct exchange *x)
     json_text(o, "status", "ready");
     if (liveness_concern(x->server->store, STORE_NEARLY_FULL, &full))
         json_text(o, "warning", full.message);
+    char why[COORD_WHY_MAX];
+    if (x->server->member && membership_degraded(x->server->member, NULL, why))
+        json_text(o, "degraded", *why ? why : "the coordination service does not answer");
     answer_json(x, 200, o);
 }
 

@@ -49,6 +49,7 @@ struct server {
     uint64_t seed; // keys the hashes of clients, so that no client can choose its own
     struct limiter *limiter;
     struct relays *relays;
+    struct membership *member;         // NULL: the node is no member of a cluster
     struct owners_shown *owners_shown; // the owners of shards, as clients are told
     struct tls *tls;                   // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;

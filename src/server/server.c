@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "local/counters.h"
 #include "local/liveness.h"
+#include "member/member.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "os/thread.h"
@@ -33,6 +34,7 @@
 #define STREAMS_MAX      64
 #define BODY_MEMORY      ((size_t)256 << 20)
 #define ANSWERS          ((size_t)256 << 20)
+#define LEAVE_MS         ((int64_t)5000) // for other nodes to take over the shards
 
 void call_begin(struct server *s)
 {
@@ -313,6 +315,33 @@ static enum sluice_code announce(struct server *s, struct sluice_error *error)
     return owner_become(s->store, given ? given : url, s->node, error);
 }
 
+static void log_cluster_event(void *ctx, const struct membership_event *e)
+{
+    struct server *s = ctx;
+    bool bad = e->note == NOTE_DEGRADED || e->note == NOTE_REPLACED;
+    bool minor = (e->note == NOTE_MEMBER && strcmp(e->node, s->node) == 0) ||
+                 e->note == NOTE_ACQUIRED || e->note == NOTE_HANDED_OVER;
+    LOG(&s->log,
+        bad     ? LOG_WARNING
+        : minor ? LOG_DEBUG
+                : LOG_INFO,
+        cluster_note_name(e->note), LOG_TEXT("node", e->node),
+        LOG_TEXT("life", e->note == NOTE_MEMBER ? life_name(e->life) : ""),
+        LOG_TEXT("queue", e->queue), LOG_NUMBER("shard", e->shard),
+        LOG_NUMBER("epoch", (int64_t)e->epoch));
+}
+
+static enum sluice_code join_cluster(struct server *s, struct sluice_error *error)
+{
+    const struct server_config *c = &s->config;
+    struct membership_config config = {.coord = c->coord,
+                                       .capacity = c->capacity,
+                                       .observe_only = c->observe_only,
+                                       .event = log_cluster_event,
+                                       .event_ctx = s};
+    return c->coord ? membership_start(s->store, &config, &s->member, error) : SLUICE_OK;
+}
+
 static void server_release(struct server *s)
 {
     (void)pthread_cond_destroy(&s->fewer);
@@ -381,6 +410,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) owner_prepare(store);
     if (!code) code = start_httpd(s, port, e);
     if (!code) code = announce(s, e);
+    if (!code) code = join_cluster(s, e);
     if (code) {
         (void)httpd_stop(s->httpd, 0);
         stop_shares(s);
@@ -427,6 +457,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
 {
     if (!s) return true;
     atomic_store(&s->stopping, true);
+    membership_stop(s->member, drain_ms / 2 < LEAVE_MS ? drain_ms / 2 : LEAVE_MS);
     httpd_close(s->httpd);
     receive_end_all(s);
     bool drained = httpd_stop(s->httpd, drain_ms);

@@ -210,10 +210,10 @@ class Sluice:
         return self.ok("events", queue, "--json").lines()
 
     def fingerprint(self):
-        """Of every file, but for the clock and the pages of journals: each use writes to these."""
+        """Of every file, but for the clock, the pages of journals and the members: each use writes them."""
         found = {}
         for at, _, names in os.walk(self.folder):
-            for name in names:
+            for name in names if "/coord" not in at else ():
                 path = os.path.join(at, name)
                 if name not in ("@clock", "@lock"):
                     with open(path, "rb") as file:
