@@ -40,14 +40,17 @@ void token_print(const struct open_queue *q, const struct lock_name *lock,
 // Reads digits of the base up to `stop`. False: there are none, too many, or another character.
 static bool read_number(const char **at, unsigned base, size_t digits_max, char stop, uint64_t *out)
 {
-    static const char digits[] = "0123456789abcdef";
     uint64_t n = 0;
     size_t count = 0;
     for (; **at != stop; (*at)++, count++) {
-        const char *d = **at ? strchr(digits, **at) : NULL;
-        if (!d || (unsigned)(d - digits) >= base || count == digits_max) return false;
-        if (n > (UINT64_MAX - (unsigned)(d - digits)) / base) return false;
-        n = n * base + (unsigned)(d - digits);
+        char c = **at;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+                                                : base;
+        if (digit >= base || count == digits_max) return false;
+        // The first 16 digits always have room, and a division takes long.
+        if (count >= 16 && n > (UINT64_MAX - digit) / base) return false;
+        n = n * base + digit;
     }
     if (**at) (*at)++;
     *out = n;

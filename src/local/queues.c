@@ -194,10 +194,7 @@ struct open_queue *queue_if_known(struct sluice *s, const char *name)
 enum sluice_code queue_get(struct sluice *s, const char *name, struct open_queue **out,
                            struct sluice_error *error)
 {
-    *out = NULL;
-    enum sluice_code code = queue_check_name(name, error);
-    if (code) return code;
-    *out = get_open(s, name);
+    *out = name ? get_open(s, name) : NULL; // the name of an open queue was checked before
     if (*out && !is_known_deleted(*out)) return SLUICE_OK;
     queue_let_go(out);
     return queue_get_fresh(s, name, out, error);

@@ -63,24 +63,35 @@ static void note_failure(struct settling *s, struct local_call *c, size_t index,
     s->outcomes[index] = (struct sluice_outcome){.code = code, .status = ""};
 }
 
-static bool is_foreign(const struct settling *s, const struct open_queue *q)
+// Returns the number of good tokens. *foreign: one of them is of another queue.
+static size_t read_tokens(const struct settling *s, const struct open_queue *q,
+                          struct lock_name *to, bool *foreign)
 {
-    struct lock_name ignored;
-    for (size_t i = 0; i < s->len; i++)
-        if (token_parse(q, s->tokens[i], &ignored, NULL) == SLUICE_NOT_FOUND) return true;
-    return false;
+    size_t good = 0;
+    *foreign = false;
+    for (size_t i = 0; i < s->len; i++) {
+        enum sluice_code code = token_parse(q, s->tokens[i], &to[i], NULL);
+        good += !code;
+        *foreign = *foreign || code == SLUICE_NOT_FOUND;
+    }
+    return good;
 }
 
 size_t settling_parse(struct settling *s, struct local_call *c, bool may_block, bool *blocks)
 {
-    // The open queue may be an old life of its name.
-    bool foreign = is_foreign(s, c->queue);
-    size_t good = 0;
+    bool foreign;
+    struct lock_name *locks = memory_zeroed(s->len, sizeof *locks);
+    size_t good = read_tokens(s, c->queue, locks, &foreign);
     *blocks = foreign && !may_block;
-    if (*blocks) return 0;
-    if (foreign && !call_open_again(c)) return 0;
-    s->locks = memory_zeroed(s->len, sizeof *s->locks);
+    // The open queue may be an old life of its name.
+    if (*blocks || (foreign && !call_open_again(c))) {
+        memory_free(locks);
+        return 0;
+    }
+    s->locks = locks;
     s->members = memory_zeroed(s->len < REFS_MAX ? s->len : REFS_MAX, sizeof *s->members);
+    if (good == s->len) return good;
+    good = 0;
     for (size_t i = 0; i < s->len; i++) {
         struct sluice_error why = {.reason = ""};
         enum sluice_code bad = token_parse(c->queue, s->tokens[i], &s->locks[i], &why);
