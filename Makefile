@@ -80,10 +80,12 @@ chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, 
 chaos-node: build ## the same over HTTP: the node is killed every two seconds too
 	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)
 
-chaos-redis: build deps-servers ## the same on a Redis server that is killed -9; by Sentinels; on a cluster
+chaos-redis: build deps-servers ## the same on Redis: one server, Sentinels, a cluster; loss of power, reconnects
 	@for form in "" "--sentinel --url durability=replicas:1" --cluster; do \
 		tests/servers/with-redis $$form $(BUILD)/tests/chaos/chaos --redis --restarts --timeout 1000 --processes 4 \
 		--workers 6 --seconds $(CHAOS_SECONDS) $(ARGS) || exit 1; done
+	@tests/servers/with-redis $(BUILD)/tests/redis/redis_server 10000
+	@tests/servers/with-redis --preload $(BUILD)/tests/redis/redis_preload.so $(BUILD)/tests/redis/redis_power 100
 
 chaos-remount: build ## a file system that goes down and is mounted again, 100 times; needs root
 	@$(BUILD)/tests/integration/integration_remount 100

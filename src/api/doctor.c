@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIT_MESSAGES      1000
+#define FIT_BYTES         500
 #define ROUNDS            21 // odd, so the middle one is the median
 #define MEASURE_ROUNDS    101
 #define MEASURE_BYTES_MAX ((size_t)8 << 20)
@@ -135,12 +137,22 @@ static void check_redis(struct doctor *d, struct store *s)
     struct redis_status status;
     char why[STORE_WHY_MAX];
     store_redis_status(s, &status);
-    doctor_report(d, "server", SLUICE_PASSED, "Redis %s at %s", status.version, status.place);
+    char more[160] = "";
+    if (status.primary[0])
+        (void)snprintf(more, sizeof more, ", which its Sentinels call %s", status.primary);
+    if (status.cluster)
+        (void)snprintf(more, sizeof more, ", one of %zu servers of a cluster", status.servers);
+    doctor_report(d, "server", SLUICE_PASSED, "Redis %s at %s%s", status.version, status.place,
+                  more);
     if (store_concern(s, STORE_NOT_DURABLE, why))
         doctor_report(d, "durability", SLUICE_WARNING, "%s", why);
     else
         doctor_report(d, "durability", SLUICE_PASSED,
                       "%s: the server syncs each write before it answers", status.durability);
+    if (status.maxmemory > 0) {
+        d->memory_data = status.used_memory - status.startup_memory;
+        d->memory_left = status.maxmemory - status.reserve - status.used_memory;
+    }
     if (status.maxmemory > 0)
         doctor_report(d, "memory", SLUICE_PASSED, "%lld of %lld bytes are used",
                       (long long)status.used_memory, (long long)status.maxmemory);
@@ -149,6 +161,20 @@ static void check_redis(struct doctor *d, struct store *s)
                       "%lld bytes are used, without a limit: set maxmemory on the server, or the "
                       "kernel may end it",
                       (long long)status.used_memory);
+}
+
+// How many messages the memory still takes, by what the present ones take with all that belongs to
+// them. Few messages say little about that, so then it is what a body of 300 bytes takes.
+static void report_fit(struct doctor *d)
+{
+    if (d->memory_left == 0) return;
+    bool measured = d->messages >= FIT_MESSAGES && d->memory_data > 0;
+    int64_t each = measured ? d->memory_data / (int64_t)d->messages : FIT_BYTES;
+    int64_t fit = d->memory_left > 0 && each > 0 ? d->memory_left / each : 0;
+    doctor_report(d, "room", fit > 0 ? SLUICE_PASSED : SLUICE_WARNING,
+                  "about %lld more messages fit, at %lld bytes each (%s)", (long long)fit,
+                  (long long)each,
+                  measured ? "as the messages that are stored now" : "a body of 300 bytes");
 }
 
 static void check_bucket(struct doctor *d, struct store *s)
@@ -195,6 +221,7 @@ static void report_queue(struct doctor *d, const char *queue,
             d, check, SLUICE_WARNING,
             "its journal is empty: the queue was never used, or the objects under \"q/\" are lost");
     } else {
+        d->messages += stats->ready + stats->locked + stats->delayed + stats->dead;
         doctor_report(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
                       "%llu ready, %llu locked, %llu delayed, %llu dead",
                       (unsigned long long)stats->ready, (unsigned long long)stats->locked,
@@ -266,7 +293,7 @@ static enum sluice_code examine(struct doctor *d, const char *url, struct sluice
     if (node)
         doctor_node(d, s);
     else
-        doctor_queues(d, s);
+        doctor_queues(d, s), report_fit(d);
     sluice_close(s);
     return SLUICE_OK;
 }

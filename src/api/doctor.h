@@ -8,7 +8,11 @@
 struct doctor {
     sluice_report *report;
     void *ctx;
-    enum err worst; // of the checks that failed; ERR_OK: none has
+    enum err worst;    // of the checks that failed; ERR_OK: none has
+    uint64_t messages; // of all queues
+    // Bytes of a server whose memory limits the store; 0: no such limit.
+    int64_t memory_data;
+    int64_t memory_left;
 };
 
 // Reports the result of a check. A failed check sets `worst`.

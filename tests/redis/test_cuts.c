@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the store and a real server, a network that cuts the connection at every byte of a
-// request and of an answer; and servers that answer garbage.
+// Between the store and a real server, a network that cuts, delays or repeats at every byte of a
+// request and of an answer, for each call; and servers that answer garbage.
 #include "rig.h"
 
 #include "os/clock.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,21 +16,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #define NEVER    (-1)
 #define STEP_MAX 4096
+#define DELAY_NS 500000
+#define OTHER    "q/id/1/log"
 
-// Forwards one connection after another, and cuts the one that carries the byte it waits for.
+enum fault {
+    CUT,    // the connection ends before the byte
+    DELAY,  // the bytes from there on come later
+    REPEAT, // what came before the byte comes again at the end
+    FAULTS,
+};
+
+// Forwards one connection after another. The fault meets the one that carries the byte.
 struct relay {
     int listener;
     int port;
     int to_port;        // of the server; 0: says `answer` to every connection
     const char *answer; // of a server that is none
     size_t answer_len;
-    _Atomic int64_t up;   // bytes of requests until the cut; NEVER: none
+    _Atomic int fault;
+    _Atomic int64_t up;   // bytes of requests until the fault; NEVER: none
     _Atomic int64_t down; // the same of answers
     _Atomic bool stop;
     pthread_t thread;
@@ -57,22 +69,35 @@ static int connect_to(int port)
     return -1;
 }
 
-// Passes bytes on. Returns false if the connection is at its end, or at the byte to cut at.
-static bool pass(int from, int to, _Atomic int64_t *left)
+static bool send_all(int to, const char *bytes, size_t len)
 {
-    char bytes[STEP_MAX];
-    ssize_t n = recv(from, bytes, sizeof bytes, 0);
-    if (n <= 0) return false;
-    int64_t most = atomic_load(left);
-    bool cut = most != NEVER && n >= most;
-    size_t len = cut ? (size_t)most : (size_t)n;
     for (size_t at = 0; at < len;) {
         ssize_t sent = send(to, bytes + at, len - at, MSG_NOSIGNAL);
         if (sent <= 0) return false;
         at += (size_t)sent;
     }
-    if (most != NEVER) atomic_store(left, cut ? NEVER : most - n);
-    return !cut;
+    return true;
+}
+
+// Passes bytes on. Returns false if the connection is at its end, or at the byte to cut at.
+static bool pass(int from, int to, _Atomic int64_t *left, enum fault fault)
+{
+    char bytes[2 * STEP_MAX];
+    ssize_t n = recv(from, bytes, STEP_MAX, 0);
+    if (n <= 0) return false;
+    int64_t most = atomic_load(left);
+    bool here = most != NEVER && n >= most;
+    if (most != NEVER) atomic_store(left, here ? NEVER : most - n);
+    if (!here) return send_all(to, bytes, (size_t)n);
+    size_t first = (size_t)most, rest = (size_t)n - first;
+    if (fault ==
+        REPEAT) { // in one segment: what comes after the next request looks like its answer
+        memcpy(bytes + n, bytes, first);
+        return send_all(to, bytes, (size_t)n + first);
+    }
+    if (!send_all(to, bytes, first) || fault == CUT) return false;
+    (void)nanosleep(&(struct timespec){.tv_nsec = DELAY_NS}, NULL);
+    return send_all(to, bytes + first, rest);
 }
 
 static void forward(struct relay *r, int client)
@@ -80,10 +105,13 @@ static void forward(struct relay *r, int client)
     int server = connect_to(r->to_port);
     struct pollfd on[2] = {{.fd = client, .events = POLLIN}, {.fd = server, .events = POLLIN}};
     bool good = server >= 0;
+    for (int i = 0; good && i < 2;
+         i++) // else a part waits for the acknowledgement of the one before
+        (void)setsockopt(on[i].fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     while (good && !atomic_load(&r->stop)) {
         if (poll(on, 2, 50) <= 0) continue;
-        if (on[0].revents) good = pass(client, server, &r->up);
-        if (good && on[1].revents) good = pass(server, client, &r->down);
+        if (on[0].revents) good = pass(client, server, &r->up, r->fault);
+        if (good && on[1].revents) good = pass(server, client, &r->down, r->fault);
     }
     if (server >= 0) (void)close(server);
 }
@@ -125,6 +153,9 @@ struct world {
     struct store *truth; // straight, too
     struct store *s;     // by way of the relay
     struct store_answer a, b;
+    uint64_t slot;  // the next one of LOG
+    uint64_t other; // the last one of OTHER
+    int calls;
 };
 
 static int setup(void **state)
@@ -157,91 +188,217 @@ static int teardown(void **state)
     return 0;
 }
 
-// Arms the relay: it cuts after so many more bytes of requests, or of answers. Returns false when
-// the byte was past the end of the call before.
-static void cut_after(struct world *w, bool up, int64_t bytes)
+// Arms the relay for the byte after so many of requests, or of answers.
+static void meet(struct world *w, enum fault fault, bool up, int64_t bytes)
 {
+    atomic_store(&w->relay.fault, (int)fault);
     w->relay.up = up ? bytes : NEVER;
     w->relay.down = up ? NEVER : bytes;
 }
 
-static bool was_cut(struct world *w)
+// Returns false if the byte was past the end of the call.
+static bool was_met(struct world *w)
 {
-    bool cut = w->relay.up == NEVER && w->relay.down == NEVER;
+    bool met = w->relay.up == NEVER && w->relay.down == NEVER;
     w->relay.up = w->relay.down = NEVER;
-    return cut;
+    return met;
 }
 
-// The truth about the slot must fit what the call answered.
-static uint64_t settle(struct world *w, uint64_t slot, enum err e)
+#define BODY bytes_str("0123456789")
+
+static void name_key(char to[40], int n)
 {
-    enum err there = store_wait(w->truth, LOG, slot, 0, &w->b);
-    NEED(e == ERR_OK || e == ERR_UNKNOWN || e == ERR_UNAVAILABLE);
-    if (e == ERR_OK) NEED(there == ERR_OK);
-    if (e == ERR_UNAVAILABLE) NEED(there == ERR_NOT_FOUND);
-    return there == ERR_OK ? slot + 1 : slot;
+    (void)snprintf(to, 40, "key-%d", n);
 }
 
-static void an_append_cut_at_any_byte_has_the_right_outcome(void **state)
+static void no_preparation(struct world *w, int n)
+{
+    (void)w;
+    (void)n;
+}
+
+// Each call of the contract: what comes before it, the call, and whether it took effect.
+static enum err call_append(struct world *w, int n)
+{
+    (void)n;
+    return store_append(w->s, LOG, w->slot, BODY, &w->a);
+}
+
+static bool append_is_done(struct world *w, int n)
+{
+    (void)n;
+    if (store_wait(w->truth, LOG, w->slot, 0, &w->b) != ERR_OK) return false;
+    w->slot++;
+    return true;
+}
+
+static enum err call_put_new(struct world *w, int n)
+{
+    char key[40];
+    name_key(key, n);
+    return store_put_new(w->s, key, BODY, &w->a);
+}
+
+static bool key_exists(struct world *w, int n)
+{
+    char key[40];
+    name_key(key, n);
+    return store_get(w->truth, key, 0, SIZE_MAX, &w->b) == ERR_OK;
+}
+
+static enum err call_put(struct world *w, int n)
+{
+    char body[40];
+    name_key(body, n);
+    return store_put(w->s, "over", bytes_str(body), &w->a);
+}
+
+static bool put_is_done(struct world *w, int n)
+{
+    char body[40];
+    name_key(body, n);
+    return store_get(w->truth, "over", 0, SIZE_MAX, &w->b) == ERR_OK &&
+           bytes_equal(buf_bytes(&w->b.body), bytes_str(body));
+}
+
+static void put_key(struct world *w, int n)
+{
+    char key[40];
+    name_key(key, n);
+    ANSWERS(ERR_OK, &w->b, store_put(w->truth, key, BODY, &w->b));
+}
+
+static enum err call_delete(struct world *w, int n)
+{
+    char key[40];
+    const char *keys[] = {key};
+    name_key(key, n);
+    return store_delete(w->s, keys, 1, &w->a);
+}
+
+static bool key_is_gone(struct world *w, int n)
+{
+    return !key_exists(w, n);
+}
+
+static void append_other(struct world *w, int n)
+{
+    (void)n;
+    ANSWERS(ERR_OK, &w->b, store_append(w->truth, OTHER, ++w->other, BODY, &w->b));
+}
+
+static enum err call_drop(struct world *w, int n)
+{
+    (void)n;
+    return store_drop(w->s, OTHER, w->other, w->other, &w->a);
+}
+
+static bool drop_is_done(struct world *w, int n)
+{
+    (void)n;
+    return store_read_log(w->truth, OTHER, w->other, 1, &w->b) == ERR_NOT_FOUND;
+}
+
+static enum err call_read(struct world *w, int n)
+{
+    (void)n;
+    enum err e = store_read_log(w->s, "fixed", 1, 100, &w->a);
+    if (!e) NEED(w->a.rows_len == 2 && bytes_equal(store_row_bytes(&w->a, 1), BODY));
+    return e;
+}
+
+static enum err call_get(struct world *w, int n)
+{
+    (void)n;
+    enum err e = store_get(w->s, "folder/a", 0, SIZE_MAX, &w->a);
+    if (!e) NEED(bytes_equal(buf_bytes(&w->a.body), BODY));
+    return e;
+}
+
+static enum err call_list(struct world *w, int n)
+{
+    (void)n;
+    enum err e = store_list(w->s, "folder/", NULL, 10, &w->a);
+    if (!e) NEED(w->a.rows_len == 2 && strcmp(store_row_key(&w->a, 1), "folder/b") == 0);
+    return e;
+}
+
+static enum err call_extents(struct world *w, int n)
+{
+    (void)n;
+    enum err e = store_extents(w->s, "fixed", 1, 10, &w->a);
+    if (!e) NEED(w->a.rows_len == 2 && w->a.rows[1].last == 2);
+    return e;
+}
+
+static enum err call_wait(struct world *w, int n)
+{
+    (void)n;
+    return store_wait(w->s, "fixed", 2, 0, &w->a);
+}
+
+static const struct call {
+    const char *name;
+    void (*prepare)(struct world *w, int n);
+    enum err (*make)(struct world *w, int n);
+    bool (*is_done)(struct world *w, int n); // NULL: it only reads
+} calls[] = {
+    {"append", no_preparation, call_append, append_is_done},
+    {"put_new", no_preparation, call_put_new, key_exists},
+    {"put", no_preparation, call_put, put_is_done},
+    {"delete", put_key, call_delete, key_is_gone},
+    {"drop", append_other, call_drop, drop_is_done},
+    {"read_log", no_preparation, call_read, NULL},
+    {"get", no_preparation, call_get, NULL},
+    {"list", no_preparation, call_list, NULL},
+    {"extents", no_preparation, call_extents, NULL},
+    {"wait", no_preparation, call_wait, NULL},
+};
+
+// The outcome must fit what happened, and the next answer must be the next call's own.
+static void settle(struct world *w, const struct call *c, enum fault fault, int n, enum err e)
+{
+    bool done = c->is_done && c->is_done(w, n);
+    bool fits = e == ERR_OK ? !c->is_done || done
+                            : c->is_done && fault != DELAY &&
+                                  (e == ERR_UNKNOWN || (e == ERR_UNAVAILABLE && !done));
+    if (!fits)
+        (void)fprintf(stderr, "# %s, %d: %s (%s), done: %d\n", c->name, n, err_name(e), w->a.why,
+                      done);
+    NEED(fits);
+    ANSWERS(ERR_OK, &w->a, call_read(w, n));
+}
+
+static void meet_at_every_byte(struct world *w, const struct call *c, enum fault fault, bool up)
+{
+    size_t unknown = 0;
+    bool met = true;
+    for (int64_t at = 0; met; at += fault == DELAY ? 3 : 1) {
+        int n = w->calls++;
+        c->prepare(w, n);
+        meet(w, fault, up, at);
+        enum err e = c->make(w, n);
+        met = was_met(w);
+        settle(w, c, fault, n, e);
+        if (e == ERR_UNKNOWN) unknown++;
+    }
+    if (fault == CUT && c->is_done) NEED(unknown > 10);
+}
+
+static void every_call_has_the_right_outcome_at_every_byte(void **state)
 {
     struct world *w = *state;
-    uint64_t slot = 1;
-    size_t unknown = 0, done = 0;
-    for (int way = 0; way < 2; way++) {
-        bool cut = true;
-        // Of an answer every byte; of a request, which is longer, every fifth.
-        for (int64_t at = 0; cut; at += way ? 1 : 5) {
-            cut_after(w, !way, at);
-            enum err e = store_append(w->s, LOG, slot, bytes_str("0123456789"), &w->a);
-            cut = was_cut(w);
-            slot = settle(w, slot, e);
-            if (e == ERR_UNKNOWN) unknown++;
-            if (e == ERR_OK) done++;
-            // The next one may still meet the end of that connection.
-            slot = settle(w, slot, store_append(w->s, LOG, slot, bytes_str("x"), &w->a));
-        }
-    }
-    NEED(unknown > 20 && done > 0);
-}
-
-static void a_read_cut_at_any_byte_is_made_again(void **state)
-{
-    struct world *w = *state;
-    ANSWERS(ERR_OK, &w->a, store_append(w->truth, LOG, 1, bytes_str("0123456789"), &w->a));
-    ANSWERS(ERR_OK, &w->a, store_put(w->truth, "key", bytes_str("0123456789"), &w->a));
-    for (int way = 0; way < 2; way++) {
-        bool cut = true;
-        for (int64_t at = 0; cut; at += way ? 1 : 9) {
-            cut_after(w, !way, at);
-            ANSWERS(ERR_OK, &w->a, store_read_log(w->s, LOG, 1, 100, &w->a));
-            NEED(bytes_equal(store_row_bytes(&w->a, 0), bytes_str("0123456789")));
-            cut = was_cut(w);
-            cut_after(w, !way, at);
-            ANSWERS(ERR_OK, &w->a, store_get(w->s, "key", 0, SIZE_MAX, &w->a));
-            NEED(bytes_equal(buf_bytes(&w->a.body), bytes_str("0123456789")));
-            cut = was_cut(w) || cut;
-        }
-    }
-}
-
-static void a_create_cut_at_any_byte_has_the_right_outcome(void **state)
-{
-    struct world *w = *state;
-    int made = 0;
-    for (int way = 0; way < 2; way++) {
-        bool cut = true;
-        for (int64_t at = 0; cut; at += way ? 2 : 11) {
-            char key[40];
-            (void)snprintf(key, sizeof key, "key-%d", made++);
-            cut_after(w, !way, at);
-            enum err e = store_put_new(w->s, key, bytes_str("0123456789"), &w->a);
-            cut = was_cut(w);
-            enum err there = store_get(w->truth, key, 0, SIZE_MAX, &w->b);
-            NEED(e == ERR_OK || e == ERR_UNKNOWN || e == ERR_UNAVAILABLE);
-            if (e == ERR_OK) NEED(there == ERR_OK);
-            if (e == ERR_UNAVAILABLE) NEED(there == ERR_NOT_FOUND);
-        }
-    }
+    for (uint64_t slot = 1; slot <= 2; slot++)
+        ANSWERS(ERR_OK, &w->a, store_append(w->truth, "fixed", slot, BODY, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_put(w->truth, "folder/a", BODY, &w->a));
+    ANSWERS(ERR_OK, &w->a, store_put(w->truth, "folder/b", BODY, &w->a));
+    w->slot = 1;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (enum fault fault = CUT; fault < FAULTS; fault++)
+            for (int up = 0; up < 2; up++)
+                // A request that comes twice is another request: only answers are repeated.
+                if (fault != REPEAT || !up) meet_at_every_byte(w, &calls[i], fault, up);
+    printf("# %d calls\n", w->calls);
 }
 
 static void a_server_that_answers_garbage_is_refused(void **state)
@@ -278,9 +435,7 @@ static void a_server_that_answers_garbage_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WORLD_TEST(an_append_cut_at_any_byte_has_the_right_outcome),
-        WORLD_TEST(a_read_cut_at_any_byte_is_made_again),
-        WORLD_TEST(a_create_cut_at_any_byte_has_the_right_outcome),
+        WORLD_TEST(every_call_has_the_right_outcome_at_every_byte),
         cmocka_unit_test(a_server_that_answers_garbage_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

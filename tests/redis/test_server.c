@@ -5,6 +5,7 @@
 #include "os/clock.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -284,16 +285,29 @@ static size_t open_files(void)
     return count;
 }
 
-static void a_cut_idle_connection_costs_no_write_and_no_descriptor(void **state)
+static uint64_t reconnects = 1000;
+
+static void a_cut_idle_connection_costs_no_write_no_memory_and_no_descriptor(void **state)
 {
     struct world *w = *state;
-    append(w, 1, 1);
-    size_t before = open_files();
-    for (uint64_t slot = 2; slot <= 200; slot++) {
+    append(w, 1, 100);
+    size_t files = open_files(), bytes = mallinfo2().uordblks;
+    for (uint64_t slot = 101; slot <= 100 + reconnects; slot++) {
         operator_does("CLIENT KILL TYPE normal");
         append(w, slot, slot);
     }
-    NEED(open_files() == before);
+    NEED(open_files() == files);
+    NEED(mallinfo2().uordblks < bytes + 65536);
+}
+
+static void a_paused_server_is_waited_for(void **state)
+{
+    struct world *w = *state;
+    append(w, 1, 1);
+    operator_does("CLIENT PAUSE 300 ALL");
+    int64_t start = clock_boot_ms();
+    append(w, 2, 2);
+    NEED(clock_boot_ms() - start >= 100);
 }
 
 static void a_stopped_server_costs_a_timeout_and_the_write_is_in_doubt(void **state)
@@ -445,8 +459,9 @@ static void prefixes_share_nothing(void **state)
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) reconnects = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
         WORLD_TEST(each_setting_that_loses_messages_is_refused),
         WORLD_TEST(the_operator_may_choose_less_and_every_process_says_so),
@@ -460,7 +475,8 @@ int main(void)
         WORLD_TEST(foreign_keys_are_never_overwritten),
         WORLD_TEST(a_full_server_takes_outcomes_longer_than_messages),
         WORLD_TEST(scripts_that_the_server_forgot_are_sent_again),
-        WORLD_TEST(a_cut_idle_connection_costs_no_write_and_no_descriptor),
+        WORLD_TEST(a_cut_idle_connection_costs_no_write_no_memory_and_no_descriptor),
+        WORLD_TEST(a_paused_server_is_waited_for),
         cmocka_unit_test(a_stopped_server_costs_a_timeout_and_the_write_is_in_doubt),
         WORLD_TEST(time_stands_still_rather_than_go_back),
         WORLD_TEST(all_waits_of_a_process_share_one_connection),

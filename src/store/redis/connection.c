@@ -154,6 +154,9 @@ static void take_in(struct redis_connection *c)
         while ((step = resp_reader_next(c->reader, &reply)) == RESP_ONE)
             hand_out(c, reply);
         if (step == RESP_BAD) go_bad(c, "the answer is not the protocol of Redis");
+        // The rest of an answer that no request waits for would become part of the next one.
+        if (!c->bad && !c->first && !resp_reader_is_empty(c->reader))
+            go_bad(c, "the server answered more than was asked");
         // A short read emptied a plain socket. TLS can have more.
         if ((size_t)n < sizeof c->in && stream_is_exact(c->stream)) return;
     }

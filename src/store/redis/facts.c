@@ -180,6 +180,7 @@ enum err redis_facts_read(struct resp *const replies[REDIS_QUESTIONS], const str
     info_text(resp_bytes(replies[ASK_REPLICATION]), "master_replid", out->history_id,
               sizeof out->history_id);
     out->used_memory = redis_info_number(memory, "used_memory");
+    out->startup_memory = redis_info_number(memory, "used_memory_startup");
     out->maxmemory = redis_info_number(memory, "maxmemory");
     out->cluster = redis_info_number(resp_bytes(replies[ASK_CLUSTER]), "cluster_enabled") == 1;
     out->time_ms = resp_number(resp_item(replies[ASK_TIME], 0)) * 1000 +

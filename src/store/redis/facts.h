@@ -14,6 +14,7 @@ struct redis_facts {
     char run_id[REDIS_ID_LEN];     // new at each start of the server
     char history_id[REDIS_ID_LEN]; // master_replid: new when another server took over
     int64_t used_memory;
+    int64_t startup_memory;
     int64_t maxmemory; // 0: no limit
     int64_t time_ms;   // the server's clock
     bool cluster;

@@ -295,6 +295,9 @@ enum err redis_append(struct store *s, const char *log, uint64_t slot, struct by
     e = read_outcome(reply, me, a);
     int64_t last = resp_number(resp_item(reply, 2));
     resp_free(reply);
+    if (e == ERR_OK && last != (int64_t)slot)
+        return answer_refuse(a, ERR_UNKNOWN,
+                             "the Redis server's answer to an append is about another slot");
     if (e == ERR_INVALID) return refuse_gap(me, log, slot, last > 0 ? (uint64_t)last : 0, a);
     if (e == ERR_OK) note_slot(me, log, slot, body, epoch);
     return e;

@@ -153,6 +153,7 @@ void store_redis_status(struct store *s, struct redis_status *out)
     struct redis_facts f = redis_fullest(c);
     memcpy(out->version, f.version, sizeof out->version);
     out->used_memory = f.used_memory;
+    out->startup_memory = f.startup_memory > 0 ? f.startup_memory : 0;
     out->maxmemory = f.maxmemory;
     out->reserve = f.maxmemory > 0 ? reserve_of(f.maxmemory) : 0;
     (void)pthread_mutex_lock(&c->lock);

@@ -16,10 +16,11 @@ struct redis_status {
     char place[300];   // host and port of a server, or the path of the socket
     char primary[104]; // the name that the Sentinels know; "": no Sentinels
     bool cluster;
-    size_t servers;      // of a cluster
-    char durability[24]; // the choice of the URL
-    int64_t used_memory;
-    int64_t maxmemory; // 0: no limit
-    int64_t reserve;   // the part of it that new messages do not get
+    size_t servers;         // of a cluster
+    char durability[24];    // the choice of the URL
+    int64_t used_memory;    // of a cluster: of its fullest server
+    int64_t startup_memory; // the part of it that an empty server has
+    int64_t maxmemory;      // 0: no limit
+    int64_t reserve;        // the part of it that new messages do not get
 };
 void store_redis_status(struct store *s, struct redis_status *out);

@@ -152,6 +152,11 @@ void resp_reader_feed(struct resp_reader *r, struct bytes from)
     if (redisReaderFeed(r->inner, (const char *)from.data, from.len) != REDIS_OK) r->bad = true;
 }
 
+bool resp_reader_is_empty(const struct resp_reader *r)
+{
+    return r->unparsed == 0;
+}
+
 enum resp_step resp_reader_next(struct resp_reader *r, struct resp **out)
 {
     void *reply = NULL;

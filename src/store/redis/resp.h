@@ -5,6 +5,8 @@
 
 #include "base/bytes.h"
 
+#include <stdbool.h>
+
 #define RESP_ITEMS_MAX 65536               // in one reply
 #define RESP_BYTES_MAX ((size_t)160 << 20) // of one reply: the largest answer and its framing
 
@@ -32,6 +34,9 @@ struct resp_reader;
 struct resp_reader *resp_reader_new(void);
 void resp_reader_free(struct resp_reader *r); // accepts NULL
 void resp_reader_feed(struct resp_reader *r, struct bytes from);
+
+// Returns whether all bytes that were fed belong to replies that were handed out.
+bool resp_reader_is_empty(const struct resp_reader *r);
 
 enum resp_step {
     RESP_MORE, // the next reply is not complete
